@@ -1,0 +1,500 @@
+package actor
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// cell is an actor: the core, the mailbox and the user's code and state.
+//
+// A turn is what a worker gives it: signals first, then at most what lay in the
+// mailbox when the turn began, at most turnMessages of it and at most turnTime.
+// The deferred recover that turns a panic into a failure is set up once for a run
+// of messages, not for each: that is 6 ns a message less. After a panic the turn
+// goes on outside of the unwound frame.
+type cell[M any] struct {
+	core
+	box      mailbox[M]
+	ctx      Context[M]
+	newActor func() Actor[M]
+	actor    Actor[M] // nil between incarnations; written under mu, owned by the turn
+	super    *supervision
+	held     int // what the turn had before it when it began, guarded by mu
+
+	cur     envelope[M] // the message being handled, owned by the turn
+	halting bool        // the handler asked to stop, owned by the turn
+	timers  map[string]*timer[M]
+	watches map[*watch[M]]struct{}
+}
+
+// tell puts an envelope into the mailbox. It reports false when there is nobody to
+// take it any more; the caller then owns the envelope's fate.
+func (c *cell[M]) tell(e envelope[M], w *worker) bool {
+	c.mu.Lock()
+	if c.deaf {
+		c.mu.Unlock()
+		return false
+	}
+	c.box.put(e)
+	wake := !c.scheduled && c.phase == running
+	if wake {
+		c.scheduled = true
+	}
+	c.mu.Unlock()
+	if wake {
+		c.sys.sched.ready(&c.core, w)
+	}
+	return true
+}
+
+// turn runs the actor for a while. It reports whether there is more to do, and
+// then the actor still belongs to the caller, who queues it again.
+func (c *cell[M]) turn(w *worker) (again bool) {
+	c.ctx.worker = w
+	budget, deadline := turnMessages, time.Now().Add(turnTime)
+	fresh := true
+	for {
+		if c.signaled.Load() {
+			c.obey()
+		}
+		if c.phase != running || budget <= 0 {
+			break
+		}
+		if !c.box.taken() {
+			if !fresh {
+				break
+			}
+			c.mu.Lock()
+			got := c.box.take()
+			c.held = len(c.box.batch)
+			c.mu.Unlock()
+			if !got {
+				break
+			}
+		}
+		fresh = false
+		budget = c.serve(budget, deadline)
+	}
+	return c.endTurn()
+}
+
+// endTurn gives the actor back: to the green room, or to the caller if there is
+// more to do.
+func (c *cell[M]) endTurn() (again bool) {
+	c.ctx.worker = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = len(c.box.batch) - c.box.head
+	if c.signaled.Load() {
+		return true
+	}
+	if c.phase == running {
+		if c.box.taken() || len(c.box.in) > 0 {
+			return true
+		}
+		c.box.shrink()
+	}
+	c.scheduled = false
+	return false
+}
+
+// serve handles messages of the batch until it is through, the budget or the time
+// is used up, a signal has come, or the actor has failed or wants to stop. It
+// returns what is left of the budget.
+func (c *cell[M]) serve(budget int, deadline time.Time) int {
+	handled := uint64(0)
+	var failure error
+	returned := false
+	defer func() {
+		c.handled.Add(handled)
+		c.sys.handled.Add(handled)
+		if !returned {
+			failure = recovered(recover())
+			c.settle(failure)
+			c.cur.extra = nil
+		}
+		if failure != nil {
+			c.fail(failure)
+		}
+		c.cur = envelope[M]{}
+		if c.halting {
+			c.beginStop(stopNow, Stopped, nil)
+		}
+	}()
+	for budget > 0 && !c.signaled.Load() {
+		e, ok := c.box.next()
+		if !ok {
+			break
+		}
+		budget--
+		handled++
+		c.cur = e
+		err := c.handle()
+		if e.extra != nil || err != nil {
+			if err = c.after(err); err != nil {
+				failure = err
+				break
+			}
+		}
+		if c.halting {
+			break
+		}
+		if budget%turnLook == 0 && time.Now().After(deadline) {
+			budget = 0
+		}
+	}
+	returned = true
+	return budget
+}
+
+// handle passes the current envelope to the handler. What is not a plain message
+// is turned into one first, or dealt with here.
+func (c *cell[M]) handle() error {
+	switch x := c.cur.extra.(type) {
+	case nil:
+	case pendingAsk:
+		c.ctx.beginAsk(x)
+	case *timer[M]:
+		if !x.due(c) {
+			return nil
+		}
+		c.cur.msg = x.msg
+	case *downNote[M]:
+		if !c.unwatched(x.watch) {
+			return nil
+		}
+		c.cur.msg = x.watch.wrap(x.down)
+	case lastOrder:
+		c.halting = true
+		c.extension().end = stopDrain
+		return nil
+	}
+	return c.actor.Receive(&c.ctx, c.cur.msg)
+}
+
+// after settles an ask and sorts the handler's error: ErrStop is none.
+func (c *cell[M]) after(err error) error {
+	if err == nil {
+		c.settle(nil)
+		return nil
+	}
+	if err == ErrStop { //nolint:errorlint // wrapped, it is an error that mentions ErrStop, not the request to stop
+		c.halting = true
+		c.settle(fmt.Errorf("ask %s: %w", c.fullPath(), ErrStopped))
+		return nil
+	}
+	c.settle(err)
+	return err
+}
+
+// settle ends the current message's ask if the handler has neither answered nor
+// promised: with err, or with ErrUnhandled.
+func (c *cell[M]) settle(err error) {
+	ask, ok := c.cur.extra.(pendingAsk)
+	if !ok {
+		return
+	}
+	c.ctx.endAsk()
+	if c.ctx.promised {
+		c.ctx.promised = false
+		if err == nil {
+			return
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("ask %s with %T: %w", c.fullPath(), c.cur.msg, ErrUnhandled)
+	}
+	ask.reject(err)
+}
+
+// obey carries out the pending signals. REQUIRES: the turn owns c.
+func (c *cell[M]) obey() {
+	for _, s := range c.takeSignals() {
+		switch s.kind {
+		case sigStop:
+			reason := Stopped
+			if s.mode == stopKill {
+				reason = Killed
+			}
+			c.beginStop(s.mode, reason, nil)
+		case sigFailed:
+			c.supervise(s.child, s.err)
+		case sigEnded:
+			c.childEnded(s.child)
+		case sigRestart:
+			if c.phase == suspended {
+				c.beginRestart(s.after)
+			}
+		case sigGiveUp:
+			c.beginStop(stopNow, Failed, s.err)
+		case sigStart:
+			if c.phase == restarting {
+				c.ext.backoff = nil
+				c.start()
+			}
+		}
+	}
+}
+
+// start makes a new incarnation and initializes it. REQUIRES: the turn owns c.
+func (c *cell[M]) start() {
+	if err := c.tryStart(); err != nil {
+		c.fail(err)
+		return
+	}
+	c.setPhase(running)
+}
+
+func (c *cell[M]) tryStart() (err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = recovered(recover())
+		}
+		if err != nil { // an incarnation that never was has nothing to terminate
+			c.mu.Lock()
+			c.actor = nil
+			c.mu.Unlock()
+			c.release()
+		}
+	}()
+	a := c.newActor()
+	c.mu.Lock()
+	c.actor = a
+	c.mu.Unlock()
+	if in, ok := any(a).(Initializer[M]); ok {
+		err = in.Init(&c.ctx)
+	}
+	returned = true
+	return err
+}
+
+// fail suspends the actor and leaves the decision to its supervisor.
+func (c *cell[M]) fail(err error) {
+	c.sys.failures.Add(1)
+	c.extension().failure = err
+	c.halting = false
+	c.setPhase(suspended)
+	c.logFailure(err)
+	c.parent.signal(signal{kind: sigFailed, child: &c.core, err: err})
+}
+
+// beginRestart stops the children, ends the incarnation and starts a new one.
+func (c *cell[M]) beginRestart(after time.Duration) {
+	ext := c.extension()
+	ext.backoffFor = after
+	c.setPhase(restarting)
+	c.stopChildren(stopNow)
+}
+
+// beginStop closes the mailbox, stops the children and then the actor itself.
+func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
+	ext := c.extension()
+	if c.halting {
+		c.halting = false
+		mode = max(mode, ext.end)
+	}
+	if c.phase >= stopping {
+		if mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
+			ext.end, ext.endReason, ext.stopChild = stopKill, Killed, nil
+			c.stopChildren(stopKill)
+		}
+		return
+	}
+	ext.end, ext.endReason = mode, reason
+	if why != nil {
+		ext.failure = why
+	}
+	c.mu.Lock()
+	c.phase = stopping
+	c.deaf = true
+	rest := c.box.rest()
+	c.mu.Unlock()
+	if ext.backoff != nil {
+		c.sys.clock.cancel(ext.backoff)
+		ext.backoff = nil
+	}
+	for i := range rest {
+		c.bury(&rest[i], reason)
+	}
+	c.stopChildren(mode)
+}
+
+// bury turns an envelope that nobody will handle into a dead letter.
+func (c *cell[M]) bury(e *envelope[M], reason Reason) {
+	switch x := e.extra.(type) {
+	case nil:
+		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
+	case pendingAsk:
+		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
+		x.reject(fmt.Errorf("ask %s with %T: %w", c.fullPath(), e.msg, ErrStopped))
+	}
+	// A timer, a Down and a last order are the runtime's own notes to an actor that
+	// is gone: nobody sent them, nobody misses them.
+}
+
+// stopChildren tells the youngest child to stop and, when there is none any more,
+// goes on with what the actor was about to do. REQUIRES: the turn owns c.
+func (c *cell[M]) stopChildren(mode stopMode) {
+	ext := c.extension()
+	child := c.youngestChild()
+	if child == nil {
+		ext.stopChild = nil
+		c.childless()
+		return
+	}
+	if child == ext.stopChild {
+		return
+	}
+	ext.stopChild = child
+	if mode == stopDrain {
+		child.impl.drain()
+	} else {
+		child.signal(signal{kind: sigStop, mode: mode})
+	}
+}
+
+// childEnded goes on with the next child. REQUIRES: the turn owns c.
+func (c *cell[M]) childEnded(*core) {
+	switch c.phase {
+	case stopping:
+		c.stopChildren(c.ext.end)
+	case restarting:
+		c.stopChildren(stopNow)
+	default: // a child that ended for reasons of its own
+	}
+}
+
+// childless is reached when the last child has ended.
+func (c *cell[M]) childless() {
+	ext := c.ext
+	if c.phase == stopping {
+		if ext.end != stopKill {
+			c.terminate(ext.failure)
+		}
+		c.close()
+		return
+	}
+	if ext.backoff != nil {
+		return // the old incarnation has ended already
+	}
+	c.terminate(ext.failure)
+	ext.failure = nil
+	c.mu.Lock()
+	c.actor = nil
+	ext.restarts++
+	c.mu.Unlock()
+	c.sys.restarts.Add(1)
+	if ext.backoffFor <= 0 {
+		c.start()
+		return
+	}
+	ext.backoff = c.sys.clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
+}
+
+// terminate ends the incarnation: its timers, its watches, its context, and the
+// user's Terminate if it has one. A panic in there is logged and changes nothing.
+func (c *cell[M]) terminate(why error) {
+	if t, ok := any(c.actor).(Terminator[M]); ok {
+		func() {
+			returned := false
+			defer func() {
+				if !returned {
+					c.logFailure(fmt.Errorf("terminate: %w", recovered(recover())))
+				}
+			}()
+			t.Terminate(&c.ctx, why)
+			returned = true
+		}()
+	}
+	c.release()
+}
+
+// release gives back what the incarnation held.
+func (c *cell[M]) release() {
+	for _, t := range c.timers {
+		t.cancel(c.sys)
+	}
+	c.timers = nil
+	for w := range c.watches {
+		w.active = false
+		w.target.forget(w)
+	}
+	c.watches = nil
+	c.mu.Lock()
+	if ext := c.ext; ext != nil && ext.lifeDone != nil {
+		ext.lifeDone()
+		ext.life, ext.lifeDone = nil, nil
+	}
+	c.mu.Unlock()
+}
+
+// close is the end: the name is free, the watchers and the parent are told.
+func (c *cell[M]) close() {
+	c.release() // a killed actor has not terminated
+	sys, ext := c.sys, c.ext
+	if c.path != "" {
+		sys.names.remove(c.path)
+	}
+	pid := c.pid()
+	sys.actors.remove(&c.core)
+	c.mu.Lock()
+	c.phase = stopped
+	c.actor = nil
+	c.signaled.Store(false)
+	ext.signals = nil
+	watchers := ext.watchers
+	ext.watchers = nil
+	c.mu.Unlock()
+	down := Down{PID: pid, Reason: ext.endReason, Err: ext.failure}
+	if down.Reason != Failed {
+		down.Err = nil
+	}
+	for _, w := range watchers {
+		w.down(down)
+	}
+	sys.living.Add(-1)
+	if c.parent == nil {
+		close(sys.gone)
+		return
+	}
+	if c.parent.disown(&c.core) {
+		c.parent.signal(signal{kind: sigEnded, child: &c.core})
+	}
+}
+
+// drain queues the order to stop behind all that is in the mailbox now.
+func (c *cell[M]) drain() {
+	if c.tell(envelope[M]{extra: lastOrder{}}, nil) {
+		return
+	}
+	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
+}
+
+func (c *cell[M]) mailboxLen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.box.in) + c.held
+}
+
+func (c *cell[M]) typeName() string {
+	c.mu.Lock()
+	a := c.actor
+	c.mu.Unlock()
+	if a == nil {
+		return fmt.Sprintf("Actor[%s]", nameOf[M]())
+	}
+	if _, ok := a.(funcActor[M]); ok {
+		return fmt.Sprintf("func(%s)", nameOf[M]())
+	}
+	return fmt.Sprintf("%T", a)
+}
+
+// recovered makes an error of what recover returned; nil means runtime.Goexit.
+func recovered(v any) error {
+	if v == nil {
+		return errGoexit
+	}
+	return &PanicError{Value: v, Stack: debug.Stack()}
+}

@@ -1,0 +1,180 @@
+package actor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Context is what a callback of an actor sees of the runtime. It is also the
+// [context.Context] of what the callback does: it ends when the actor is told to
+// stop and, while a request is handled, when its asker gives up.
+//
+// The actor's own verbs (Watch, After, Stop and so on) are for the callback that
+// was given the Context, on its goroutine. The methods of context.Context may be
+// used from any goroutine.
+type Context[M any] struct {
+	c        *cell[M]
+	worker   *worker // whose turn it is, nil outside of a turn; owned by the turn
+	promised bool    // the current request will be answered later; owned by the turn
+
+	asker    pendingAsk         // the request being handled, guarded by c.mu
+	merged   context.Context    // its context joined with the actor's life, guarded by c.mu
+	mergedOf context.CancelFunc // guarded by c.mu
+}
+
+var _ context.Context = (*Context[int])(nil)
+
+func (ctx *Context[M]) cell() *cell[M] { return ctx.c }
+
+// Self returns the actor's own reference.
+func (ctx *Context[M]) Self() Ref[M] { return Ref[M]{ctx.c} }
+
+// System returns the system in which the actor lives.
+func (ctx *Context[M]) System() *System { return ctx.c.sys }
+
+// Sender returns the address of the actor that sent the current message, the zero
+// PID if it came from outside of any actor.
+func (ctx *Context[M]) Sender() PID { return ctx.c.cur.from.pid() }
+
+// Parent returns the address of the parent. The parent of an actor that the system
+// spawned is the root.
+func (ctx *Context[M]) Parent() PID { return ctx.c.parent.pid() }
+
+// Children returns the addresses of the living children in the order in which they
+// were started.
+func (ctx *Context[M]) Children() []PID {
+	var pids []PID
+	for _, child := range ctx.c.childList(0) {
+		pids = append(pids, child.pid())
+	}
+	return pids
+}
+
+// Stop stops the actor after the current message. What is left in the mailbox
+// becomes dead letters.
+func (ctx *Context[M]) Stop() { ctx.c.halting = true }
+
+// Log returns the system's logger with the actor's address.
+func (ctx *Context[M]) Log() *slog.Logger {
+	return ctx.c.sys.log.With(slog.String("actor", ctx.c.pid().String()))
+}
+
+// Deadline returns the time at which the asker of the current request gives up.
+func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
+	ctx.c.mu.Lock()
+	defer ctx.c.mu.Unlock()
+	if ctx.asker == nil {
+		return time.Time{}, false
+	}
+	_, deadline = ctx.asker.asker()
+	return deadline, true
+}
+
+// Done is closed when the actor is told to stop and, while a request is handled,
+// when its asker gives up.
+func (ctx *Context[M]) Done() <-chan struct{} {
+	ctx.c.mu.Lock()
+	defer ctx.c.mu.Unlock()
+	return ctx.current().Done()
+}
+
+// Err says whether Done is closed, and why.
+func (ctx *Context[M]) Err() error {
+	ctx.c.mu.Lock()
+	defer ctx.c.mu.Unlock()
+	if ctx.asker == nil && (ctx.c.ext == nil || ctx.c.ext.life == nil) {
+		if ctx.c.phase == stopped {
+			return context.Canceled
+		}
+		return nil
+	}
+	return ctx.current().Err()
+}
+
+// Value returns the value that the asker's context has for the key.
+//
+// The context of the moment is asked first: it is how package context finds the
+// cancelable context behind this one, so that what is derived of a Context in one
+// message is tied to that message and not to those which come later.
+func (ctx *Context[M]) Value(key any) any {
+	if key == (turnKey{}) {
+		return turn(ctx)
+	}
+	ctx.c.mu.Lock()
+	current, asker := ctx.current(), ctx.asker
+	ctx.c.mu.Unlock()
+	if v := current.Value(key); v != nil || asker == nil {
+		return v
+	}
+	parent, _ := asker.asker()
+	return parent.Value(key)
+}
+
+// current returns the context that ends when this one does.
+// REQUIRES: c.mu held.
+func (ctx *Context[M]) current() context.Context {
+	life := ctx.c.lifetime()
+	if ctx.asker == nil {
+		return life
+	}
+	if ctx.merged == nil {
+		parent, deadline := ctx.asker.asker()
+		merged, cancel := context.WithDeadline(life, deadline)
+		stop := context.AfterFunc(parent, cancel)
+		ctx.merged, ctx.mergedOf = merged, func() { stop(); cancel() }
+	}
+	return ctx.merged
+}
+
+// lifetime returns the context of the incarnation, made on first need.
+// REQUIRES: c.mu held.
+func (c *core) lifetime() context.Context {
+	ext := c.extended()
+	if ext.life == nil {
+		ext.life, ext.lifeDone = context.WithCancel(context.Background())
+		if c.phase == stopped {
+			ext.lifeDone()
+		}
+	}
+	return ext.life
+}
+
+// beginAsk and endAsk bracket the handling of a request.
+func (ctx *Context[M]) beginAsk(ask pendingAsk) {
+	ctx.c.mu.Lock()
+	ctx.asker = ask
+	ctx.c.mu.Unlock()
+}
+
+func (ctx *Context[M]) endAsk() {
+	ctx.c.mu.Lock()
+	done := ctx.mergedOf
+	ctx.asker, ctx.merged, ctx.mergedOf = nil, nil, nil
+	ctx.c.mu.Unlock()
+	if done != nil {
+		done()
+	}
+}
+
+// turn is how the runtime finds the actor and the worker behind the context.Context
+// of a handler: Go has no thread-local storage.
+type turn interface {
+	onStage() (*core, *worker)
+}
+
+type turnKey struct{}
+
+func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.c.core, ctx.worker }
+
+// stage returns the actor whose handler runs with ctx and its worker, nil and nil
+// for a context from outside.
+func stage(ctx context.Context) (*core, *worker) {
+	if t, ok := ctx.(turn); ok {
+		return t.onStage()
+	}
+	if t, ok := ctx.Value(turnKey{}).(turn); ok {
+		return t.onStage()
+	}
+	return nil, nil
+}

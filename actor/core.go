@@ -1,0 +1,262 @@
+package actor
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// core is the part of an actor that does not depend on its message type: where it
+// stands in the tree, what state of life it is in, and who may touch what.
+//
+// Three kinds of access keep it sound:
+//
+//   - sys, parent, impl, path, id are set before anybody else can see the actor and
+//     never change.
+//   - Fields "owned by the turn" belong to the worker that runs the actor's turn.
+//     scheduled is the lock of that ownership: whoever changes it from false to
+//     true (under mu) queues the actor once, and only the turn sets it back, under
+//     mu, having seen that there is nothing left to do. So exactly one of these
+//     holds at any time: idle, queued, in a worker's place, on stage, closed.
+//   - Fields "guarded by mu" may be touched by anybody who holds it. mu is a leaf:
+//     no other mutex is taken while it is held, except the scheduler's after it has
+//     been released again.
+type core struct {
+	sys    *System
+	impl   impl
+	parent *core
+	path   string // "" for an actor without a name
+	id     uint64
+
+	mu        sync.Mutex
+	scheduled bool  // guarded by mu
+	phase     phase // written by the turn under mu, read by the turn or under mu
+	deaf      bool  // guarded by mu: the mailbox takes nothing any more
+	signaled  atomic.Bool
+	ext       *extension // guarded by mu; made on first need
+
+	runNext *core // guarded by the scheduler's mutex
+
+	elder   *core // the sibling started before, guarded by parent.mu
+	younger *core // the sibling started after, guarded by parent.mu
+
+	waitsFor atomic.Pointer[core] // whom an ask in the handler waits for
+	handled  atomic.Uint64        // messages handled by all incarnations
+}
+
+// impl is what the runtime asks of a cell without knowing its message type.
+type impl interface {
+	turn(w *worker) (again bool)
+	endTurn() (again bool)
+	drain()
+	mailboxLen() int
+	typeName() string
+}
+
+// phase is the state of an actor's life.
+type phase uint8
+
+const (
+	starting   phase = iota // Init has not returned yet
+	running                 // handles messages
+	suspended               // has failed; waits for its supervisor's word
+	restarting              // waits for children to stop, or for the backoff to pass
+	stopping                // waits for children to stop, then terminates
+	stopped                 // gone
+)
+
+func (p phase) String() string {
+	return [...]string{"starting", "running", "suspended", "restarting", "stopping", "stopped"}[p]
+}
+
+// extension holds what most actors never need.
+type extension struct {
+	signals []signal // guarded by mu
+
+	oldest, youngest *core // children in order of start, guarded by mu
+	children         int   // guarded by mu
+
+	watchers []watcher // who watches this actor, guarded by mu
+
+	life     context.Context // canceled when the incarnation ends, guarded by mu
+	lifeDone context.CancelFunc
+
+	restarts uint64      // guarded by mu
+	failures []time.Time // recent failures, owned by the parent's turn
+
+	failure    error      // the failure that led here, owned by the turn
+	end        stopMode   // how to stop, owned by the turn
+	endReason  Reason     // what to tell the watchers, owned by the turn
+	stopChild  *core      // the child that was told to stop, owned by the turn
+	backoff    *timerNode // pending start after a backoff, owned by the turn
+	backoffFor time.Duration
+}
+
+// watcher is somebody who wants to know when an actor ends.
+type watcher struct {
+	note any          // identifies the watch: the watcher's *watch[M]
+	down func(d Down) // puts the Down into the watcher's mailbox
+}
+
+// signal is an order of the runtime. Signals overtake messages.
+type signal struct {
+	kind  signalKind
+	mode  stopMode
+	child *core         // who failed or ended
+	err   error         // the failure
+	after time.Duration // backoff before a restart
+}
+
+type signalKind uint8
+
+const (
+	sigStop    signalKind = iota // stop in the given mode
+	sigFailed                    // a child failed with err
+	sigEnded                     // a child is gone
+	sigRestart                   // the supervisor's word: restart after a backoff
+	sigGiveUp                    // the supervisor's word: stop, because of err
+	sigStart                     // the backoff has passed
+)
+
+// stopMode says how to stop, and how to stop the children before.
+type stopMode uint8
+
+const (
+	stopNow   stopMode = iota // after the current message
+	stopDrain                 // after what lies in the mailboxes
+	stopKill                  // after the current message and without Terminate
+)
+
+// extended returns c.ext, made if need be. REQUIRES: c.mu held.
+func (c *core) extended() *extension {
+	if c.ext == nil {
+		c.ext = new(extension)
+	}
+	return c.ext
+}
+
+// extension returns c.ext, made if need be, for fields owned by the turn.
+func (c *core) extension() *extension {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.extended()
+}
+
+// setPhase changes the state of life. REQUIRES: the turn owns c.
+func (c *core) setPhase(p phase) {
+	c.mu.Lock()
+	c.phase = p
+	c.mu.Unlock()
+}
+
+// signal gives c an order; one to an actor that is gone is dropped.
+func (c *core) signal(s signal) {
+	c.mu.Lock()
+	if c.phase == stopped {
+		c.mu.Unlock()
+		return
+	}
+	ext := c.extended()
+	ext.signals = append(ext.signals, s)
+	c.signaled.Store(true)
+	wake := !c.scheduled
+	c.scheduled = true
+	var cancel context.CancelFunc
+	if s.kind == sigStop && s.mode != stopDrain {
+		cancel = ext.lifeDone // a handler that watches its context need not finish
+	}
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	if wake {
+		c.sys.sched.ready(c, nil)
+	}
+}
+
+// takeSignals returns the pending orders. REQUIRES: the turn owns c.
+func (c *core) takeSignals() []signal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.signaled.Store(false)
+	if c.ext == nil {
+		return nil
+	}
+	s := c.ext.signals
+	c.ext.signals = nil
+	return s
+}
+
+// adopt appends child to c's children. It reports false when c takes none any more.
+func (c *core) adopt(child *core) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase >= stopping {
+		return false
+	}
+	ext := c.extended()
+	child.elder = ext.youngest
+	if ext.youngest == nil {
+		ext.oldest = child
+	} else {
+		ext.youngest.younger = child
+	}
+	ext.youngest = child
+	ext.children++
+	return true
+}
+
+// disown removes child from c's children and says whether c waits for that.
+func (c *core) disown(child *core) (awaited bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ext := c.ext
+	if child.elder == nil {
+		ext.oldest = child.younger
+	} else {
+		child.elder.younger = child.younger
+	}
+	if child.younger == nil {
+		ext.youngest = child.elder
+	} else {
+		child.younger.elder = child.elder
+	}
+	ext.children--
+	return c.phase == stopping || c.phase == restarting
+}
+
+func (c *core) youngestChild() *core {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return nil
+	}
+	return c.ext.youngest
+}
+
+// fullPath returns the printed path, which for an actor without a name is made of
+// its number.
+func (c *core) fullPath() string {
+	if c.path != "" {
+		return c.path
+	}
+	return join(c.parent.fullPath(), "$"+strconv.FormatUint(c.id, 36))
+}
+
+// join appends a part to a path.
+func join(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
+
+// pid returns the address, the zero PID for nobody.
+func (c *core) pid() PID {
+	if c == nil {
+		return PID{}
+	}
+	return PID{node: c.sys.name, path: c.fullPath(), id: c.id}
+}

@@ -1,0 +1,110 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Reason says how an actor ended, and why a message could not be handled.
+type Reason uint8
+
+// The reasons of a [Down] and of a [DeadLetter].
+const (
+	// Stopped: the actor ended normally, by Stop, Drain, ErrStop or with its parent.
+	Stopped Reason = iota + 1
+	// Failed: the actor failed and its supervisor did not restart it.
+	Failed
+	// Killed: the actor was ended by Kill.
+	Killed
+	// NoActor: there was no such actor, or not any more.
+	NoActor
+	reasons
+)
+
+// String returns the reason as one lower-case word, fit for a metric's label.
+func (r Reason) String() string {
+	switch r {
+	case Stopped:
+		return "stopped"
+	case Failed:
+		return "failed"
+	case Killed:
+		return "killed"
+	case NoActor:
+		return "no_actor"
+	default:
+		return "unknown"
+	}
+}
+
+// DeadLetter is a message that was sent and will not be handled.
+type DeadLetter struct {
+	Time    time.Time
+	To      PID
+	From    PID    // zero when it came from outside of any actor
+	Type    string // the message's Go type
+	Message any    // the message itself, shared with its sender: read it, do not change it
+	Reason  Reason
+}
+
+// deadLettersKept bounds the memory that dead letters can hold on to.
+const deadLettersKept = 256
+
+// deadLetterLogEvery bounds the log lines: one for each interval, with a count.
+const deadLetterLogEvery = time.Second
+
+// deadLetterBox counts all dead letters and keeps the latest.
+type deadLetterBox struct {
+	counts [reasons]atomic.Uint64
+
+	mu     sync.Mutex
+	recent []DeadLetter // a ring once it is full
+	next   int          // where the ring's next one goes
+	logged time.Time    // when the last log line was written
+	unsaid uint64       // dead letters since then
+}
+
+func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
+	d := DeadLetter{Time: time.Now(), To: to.pid(), From: from.pid(), Type: fmt.Sprintf("%T", msg), Message: msg, Reason: reason}
+	b := &s.dead
+	b.counts[reason].Add(1)
+
+	b.mu.Lock()
+	if len(b.recent) < deadLettersKept {
+		b.recent = append(b.recent, d)
+	} else {
+		b.recent[b.next] = d
+	}
+	b.next = (b.next + 1) % deadLettersKept
+	b.unsaid++
+	say := d.Time.Sub(b.logged) >= deadLetterLogEvery
+	count := b.unsaid
+	if say {
+		b.logged, b.unsaid = d.Time, 0
+	}
+	b.mu.Unlock()
+
+	if say {
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "dead letter",
+			slog.String("to", d.To.String()), slog.String("from", d.From.String()),
+			slog.String("message_type", d.Type), slog.String("reason", reason.String()),
+			slog.Uint64("since_last_line", count))
+	}
+}
+
+// DeadLetters returns the most recent dead letters, at most 256, newest first. It
+// is safe for concurrent use. [Stats] has the counts of all.
+func (s *System) DeadLetters() []DeadLetter {
+	b := &s.dead
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make([]DeadLetter, 0, len(b.recent))
+	for i := range b.recent {
+		out = append(out, b.recent[(b.next-1-i+2*deadLettersKept)%deadLettersKept])
+	}
+	return out
+}

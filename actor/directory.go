@@ -1,0 +1,139 @@
+package actor
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// directory finds an actor by its number. A number is a slot in a slab and the
+// slot's generation, so that finding is two loads, an idle actor costs a slot and
+// no map entry, and the number of an actor that has ended finds nobody.
+type directory struct {
+	chunks atomic.Pointer[[]*slotChunk] // replaced as a whole; a chunk never moves
+
+	mu   sync.Mutex
+	used uint32   // slots handed out at least once
+	free []uint32 // slots given back
+}
+
+const slotsPerChunk = 1024
+
+type slotChunk [slotsPerChunk]slot
+
+type slot struct {
+	actor      atomic.Pointer[core]
+	generation uint32 // guarded by directory.mu; constant while the slot is taken
+}
+
+// add gives c its number. first is the generation that a fresh slot starts with:
+// it differs from run to run, so that a PID of an earlier process finds nobody.
+func (d *directory) add(c *core, first uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var index uint32
+	if n := len(d.free); n > 0 {
+		index, d.free = d.free[n-1], d.free[:n-1]
+	} else {
+		index = d.used
+		d.used++
+		if index%slotsPerChunk == 0 {
+			d.grow(first)
+		}
+	}
+	s := d.at(index)
+	c.id = uint64(s.generation)<<32 | uint64(index)
+	s.actor.Store(c)
+}
+
+// grow appends a chunk. REQUIRES: d.mu held.
+func (d *directory) grow(first uint32) {
+	chunk := new(slotChunk)
+	for i := range chunk {
+		chunk[i].generation = first
+	}
+	var next []*slotChunk
+	if old := d.chunks.Load(); old != nil {
+		next = append(next, *old...)
+	}
+	next = append(next, chunk)
+	d.chunks.Store(&next)
+}
+
+func (d *directory) at(index uint32) *slot {
+	chunks := d.chunks.Load()
+	if chunks == nil || int(index/slotsPerChunk) >= len(*chunks) {
+		return nil
+	}
+	return &(*chunks)[index/slotsPerChunk][index%slotsPerChunk]
+}
+
+func (d *directory) remove(c *core) {
+	index := uint32(c.id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.at(index)
+	s.actor.Store(nil)
+	s.generation++
+	d.free = append(d.free, index)
+}
+
+// find returns the living actor with the number, or nil.
+func (d *directory) find(id uint64) *core {
+	s := d.at(uint32(id))
+	if s == nil {
+		return nil
+	}
+	if c := s.actor.Load(); c != nil && c.id == id {
+		return c
+	}
+	return nil
+}
+
+// registry finds an actor by its path. Only actors with a name are in it.
+type registry struct {
+	shards [registryShards]registryShard
+}
+
+const registryShards = 64
+
+type registryShard struct {
+	mu     sync.RWMutex
+	actors map[string]*core
+}
+
+func (r *registry) shard(path string) *registryShard {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(path) {
+		h = (h ^ uint32(path[i])) * 16777619
+	}
+	return &r.shards[h%registryShards]
+}
+
+// add reports false, and changes nothing, when the path is taken.
+func (r *registry) add(path string, c *core) bool {
+	s := r.shard(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.actors[path]; taken {
+		return false
+	}
+	if s.actors == nil {
+		s.actors = make(map[string]*core)
+	}
+	s.actors[path] = c
+	return true
+}
+
+func (r *registry) remove(path string) {
+	s := r.shard(path)
+	s.mu.Lock()
+	delete(s.actors, path)
+	s.mu.Unlock()
+}
+
+func (r *registry) find(path string) *core {
+	s := r.shard(path)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.actors[path]
+}

@@ -1,0 +1,61 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors that callers can tell apart with [errors.Is].
+var (
+	// ErrStopped says that the target has stopped, is stopping or never existed.
+	// A message sent to it is in the dead letters; it was not handled.
+	ErrStopped = errors.New("actor stopped")
+
+	// ErrNameTaken says that a living actor has the name under the same parent.
+	// Nothing was started.
+	ErrNameTaken = errors.New("name taken")
+
+	// ErrBadName says that a name cannot be part of a path. Nothing was started.
+	ErrBadName = errors.New("bad name")
+
+	// ErrUnhandled says that the handler returned without an answer, without an
+	// error and without having taken a [Promise].
+	ErrUnhandled = errors.New("request not answered by its handler")
+
+	// ErrNotAccepted says that the target's message type does not include the
+	// request. Nothing was sent.
+	ErrNotAccepted = errors.New("message type not accepted by the target")
+
+	// ErrDeadlock says that the ask would have closed a cycle of actors which wait
+	// for each other, so that none of them could ever go on. Nothing was sent.
+	ErrDeadlock = errors.New("ask would close a cycle of waiting actors")
+
+	// ErrStop is not a failure: Receive returns it to stop its actor normally,
+	// after the current message.
+	ErrStop = errors.New("stop requested by the handler")
+
+	// ErrRestartBudget says that an actor failed more often than its supervisor
+	// restarts it, and was stopped. It wraps the last failure.
+	ErrRestartBudget = errors.New("restart budget exhausted")
+
+	// ErrBadPID says that a text is not the printed form of a [PID].
+	ErrBadPID = errors.New("not a PID")
+
+	errGoexit = errors.New("handler ended its goroutine with runtime.Goexit; return an error instead")
+)
+
+// PanicError is a panic in Init, Receive or in the function that makes an actor,
+// recovered and treated as a failure.
+type PanicError struct {
+	Value any    // what was passed to panic
+	Stack []byte // the stack of the panicking goroutine, as [runtime/debug.Stack] prints it
+}
+
+// Error returns the panic's value; the stack is a field of its own.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the panic's value if it was an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -1,0 +1,105 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+)
+
+// Ref is a reference to an actor that accepts messages of type M. It is a small
+// comparable value, safe to copy, to send and to use from any goroutine, and it
+// stays valid over restarts. The zero Ref refers to nobody; sending to it is a
+// programmer's error and panics.
+type Ref[M any] struct{ to target[M] }
+
+// target is what can stand behind a reference.
+type target[M any] interface {
+	tell(e envelope[M], w *worker) bool
+	base() *core
+}
+
+func (c *cell[M]) base() *core { return &c.core }
+
+// Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no
+// answer. If the actor is gone msg becomes a dead letter. In a handler pass the
+// handler's own ctx, which tells the receiver who sent the message and keeps it on
+// the sender's worker; from outside any context will do.
+//
+// msg is not copied: what it points to belongs to the receiver from now on.
+func (r Ref[M]) Tell(ctx context.Context, msg M) {
+	from, w := stage(ctx)
+	if !r.recipient().tell(envelope[M]{msg: msg, from: from}, w) {
+		c := r.to.base()
+		c.sys.deadLetter(c, from, msg, NoActor)
+	}
+}
+
+// TryTell is Tell with a report: [ErrStopped] if the actor is gone, and then msg is
+// no dead letter but still the caller's.
+func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
+	from, w := stage(ctx)
+	if !r.recipient().tell(envelope[M]{msg: msg, from: from}, w) {
+		return fmt.Errorf("tell %s: %w", r.to.base().fullPath(), ErrStopped)
+	}
+	return nil
+}
+
+// PID returns the untyped address, the zero PID for the zero Ref.
+func (r Ref[M]) PID() PID {
+	if r.to == nil {
+		return PID{}
+	}
+	return r.to.base().pid()
+}
+
+// IsZero reports whether r refers to nobody.
+func (r Ref[M]) IsZero() bool { return r.to == nil }
+
+// String returns the form of [PID.String].
+func (r Ref[M]) String() string { return r.PID().String() }
+
+// Stop stops the actor after its current message. What is left in the mailbox
+// becomes dead letters. It does not wait.
+func (r Ref[M]) Stop() { r.recipient().base().signal(signal{kind: sigStop, mode: stopNow}) }
+
+// Drain stops the actor after all that lies in its mailbox now. It does not wait.
+func (r Ref[M]) Drain() { r.recipient().base().impl.drain() }
+
+// Kill stops the actor after its current message, without Terminate; its children
+// are killed as well. A handler that never returns cannot be interrupted. It does
+// not wait.
+func (r Ref[M]) Kill() { r.recipient().base().signal(signal{kind: sigStop, mode: stopKill}) }
+
+func (r Ref[M]) recipient() target[M] {
+	if r.to == nil {
+		panic(fmt.Sprintf("actor: the zero Ref[%s] refers to nobody; use one that Spawn or Lookup returned", nameOf[M]()))
+	}
+	return r.to
+}
+
+// Lookup returns the reference of a living actor by its address. It fails with
+// [ErrStopped] when there is none and with [ErrNotAccepted] when the actor's message
+// type is not M.
+func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
+	var c *core
+	if pid.node == sys.name {
+		c = sys.actors.find(pid.id)
+	}
+	return typed[M](c, pid.String())
+}
+
+// LookupPath is [Lookup] by the path of an actor with a name, "/carts/user-42" for
+// example.
+func LookupPath[M any](sys *System, path string) (Ref[M], error) {
+	return typed[M](sys.names.find(path), path)
+}
+
+func typed[M any](c *core, what string) (Ref[M], error) {
+	if c == nil {
+		return Ref[M]{}, fmt.Errorf("look up %s: %w", what, ErrStopped)
+	}
+	t, ok := c.impl.(target[M])
+	if !ok {
+		return Ref[M]{}, fmt.Errorf("look up %s: %w: it is a %s and does not accept %s", what, ErrNotAccepted, c.impl.typeName(), nameOf[M]())
+	}
+	return Ref[M]{t}, nil
+}

@@ -1,0 +1,174 @@
+package actor
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Actor is a state with a handler. Receive gets one message at a time, never two at
+// once, and returns nil, [ErrStop] to stop normally, or an error, which is a failure:
+// the supervisor decides, by default it restarts the actor with fresh state.
+//
+// An Actor may also be an [Initializer] and a [Terminator].
+type Actor[M any] interface {
+	Receive(ctx *Context[M], msg M) error
+}
+
+// Initializer is an actor that has something to do before its first message, after
+// a restart as well. An error is a failure.
+type Initializer[M any] interface {
+	Init(ctx *Context[M]) error
+}
+
+// Terminator is an actor that has something to do at its end, once for each
+// incarnation whose Init succeeded: why is nil for a normal stop, the failure
+// otherwise. It is not called when the actor is killed.
+type Terminator[M any] interface {
+	Terminate(ctx *Context[M], why error)
+}
+
+// Spawner is who can have children: a [*System], whose children stand at the root,
+// or the [*Context] of an actor, in that actor's own callbacks.
+type Spawner interface {
+	spawner() (*core, *worker)
+}
+
+func (s *System) spawner() (*core, *worker)       { return &s.root.core, nil }
+func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.onStage() }
+
+// SpawnOption refines how an actor is spawned.
+type SpawnOption interface{ applySpawn(*spawnConfig) }
+
+type spawnConfig struct{ super *supervision }
+
+// Spawn starts an actor and returns its reference; newActor makes the state, again
+// for each restart. When Spawn returns Init has returned. A failing Init is a
+// failure like any other: the supervisor decides.
+//
+// The name is unique under the parent: "cart" gives the path "/cart" at the root, ""
+// an actor without a name, "worker-*" a name with a number in place of the star. A
+// name that is taken or that cannot be part of a path is a programmer's error: Spawn
+// panics, as it does when the parent has stopped. [TrySpawn] returns an error.
+//
+// Spawn is safe for concurrent use with a *System, and for the callback that was
+// given it with a *Context.
+func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) Ref[M] {
+	c, err := spawn(parent, name, func() Actor[M] { return newActor() }, opts)
+	if err != nil {
+		panic("actor: " + err.Error() + "; use TrySpawn where that can happen")
+	}
+	if err := c.tryStart(); err != nil {
+		c.fail(err)
+	} else {
+		c.setPhase(running)
+	}
+	c.ownTurnOver()
+	return Ref[M]{c}
+}
+
+// TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] when
+// the parent stops, or what Init returned. After an error nothing is left.
+func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) (Ref[M], error) {
+	c, err := spawn(parent, name, func() Actor[M] { return newActor() }, opts)
+	if err != nil {
+		return Ref[M]{}, err
+	}
+	if err = c.tryStart(); err != nil {
+		err = fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
+		c.beginStop(stopNow, Failed, err)
+	} else {
+		c.setPhase(running)
+	}
+	c.ownTurnOver()
+	if err != nil {
+		return Ref[M]{}, err
+	}
+	return Ref[M]{c}, nil
+}
+
+// SpawnFunc starts an actor that is a function. See [Spawn]. State that receive
+// closes over survives a restart; where that is not wanted, use Spawn.
+func SpawnFunc[M any](parent Spawner, name string, receive func(*Context[M], M) error, opts ...SpawnOption) Ref[M] {
+	return Spawn(parent, name, func() funcActor[M] { return receive }, opts...)
+}
+
+// TrySpawnFunc is SpawnFunc with an error. See [TrySpawn].
+func TrySpawnFunc[M any](parent Spawner, name string, receive func(*Context[M], M) error, opts ...SpawnOption) (Ref[M], error) {
+	return TrySpawn(parent, name, func() funcActor[M] { return receive }, opts...)
+}
+
+type funcActor[M any] func(*Context[M], M) error
+
+func (f funcActor[M]) Receive(ctx *Context[M], msg M) error { return f(ctx, msg) }
+
+// spawn makes the cell and makes it known. The caller owns its first turn, in which
+// Init runs; messages that come meanwhile wait.
+func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []SpawnOption) (*cell[M], error) {
+	p, w := parent.spawner()
+	cfg := spawnConfig{super: &p.sys.super}
+	for _, opt := range opts {
+		opt.applySpawn(&cfg)
+	}
+	c := &cell[M]{newActor: newActor, super: cfg.super}
+	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true}
+	c.ctx = Context[M]{c: c, worker: w}
+	if err := c.baptize(p, name); err != nil {
+		return nil, err
+	}
+	c.sys.actors.add(&c.core, c.sys.firstGeneration)
+	c.sys.living.Add(1)
+	if !p.adopt(&c.core) {
+		if c.path != "" {
+			c.sys.names.remove(c.path)
+		}
+		c.sys.actors.remove(&c.core)
+		c.sys.living.Add(-1)
+		return nil, fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
+	}
+	return c, nil
+}
+
+// baptize registers the name, if there is one to register.
+func (c *core) baptize(parent *core, name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := checkName(name); err != nil {
+		return err
+	}
+	under := parent.fullPath()
+	before, after, numbered := strings.Cut(name, "*")
+	for {
+		c.path = join(under, name)
+		if numbered {
+			c.path = join(under, before+strconv.FormatUint(c.sys.suffix.Add(1), 10)+after)
+		}
+		if c.sys.names.add(c.path, c) {
+			return nil
+		}
+		if !numbered {
+			return fmt.Errorf("spawn %s: %w", c.path, ErrNameTaken)
+		}
+	}
+}
+
+// checkName says whether a name can be part of a path.
+func checkName(name string) error {
+	const rule = "a name has no '/' and no '#', does not begin with '$' and has at most one '*'"
+	if strings.ContainsAny(name, "/#") || name[0] == '$' || strings.Count(name, "*") > 1 {
+		return fmt.Errorf("spawn %q: %w: %s", name, ErrBadName, rule)
+	}
+	return nil
+}
+
+// ownTurnOver ends the turn that Spawn ran on its caller's goroutine.
+func (c *cell[M]) ownTurnOver() {
+	if c.endTurn() {
+		c.sys.sched.push(&c.core)
+	}
+}
+
+// nameOf returns the printed name of a type.
+func nameOf[T any]() string { return reflect.TypeFor[T]().String() }

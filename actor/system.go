@@ -1,0 +1,182 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// System is a tree of actors, the workers that run them and what belongs to them:
+// names, timers, dead letters. Nothing is shared between systems. Its methods are
+// safe for concurrent use.
+type System struct {
+	name       string
+	log        *slog.Logger
+	super      supervision // what actors exercise unless told otherwise
+	askTimeout time.Duration
+	began      time.Time
+
+	sched *scheduler
+	clock *clock
+	root  *cell[struct{}]
+	gone  chan struct{} // closed when the root has ended
+
+	actors          directory
+	firstGeneration uint32
+	names           registry
+	suffix          atomic.Uint64
+	dead            deadLetterBox
+
+	living   atomic.Int64 // actors, the root included
+	handled  atomic.Uint64
+	failures atomic.Uint64
+	restarts atomic.Uint64
+}
+
+// SystemOption refines [NewSystem].
+type SystemOption interface{ applySystem(*systemConfig) }
+
+type systemConfig struct {
+	log        *slog.Logger
+	super      supervision
+	askTimeout time.Duration
+}
+
+type systemOption func(*systemConfig)
+
+func (f systemOption) applySystem(c *systemConfig) { f(c) }
+
+// WithLogger sets the logger. Defaults to [slog.Default].
+func WithLogger(log *slog.Logger) SystemOption {
+	return systemOption(func(c *systemConfig) { c.log = log })
+}
+
+// WithAskTimeout sets how long an [Ask] waits whose context has no deadline.
+// Defaults to 5 seconds.
+func WithAskTimeout(d time.Duration) SystemOption {
+	return systemOption(func(c *systemConfig) { c.askTimeout = d })
+}
+
+// NewSystem starts a system. Its name is part of every [PID] and must be neither
+// empty nor contain a slash or a '#'; anything else is a programmer's error and
+// panics. End it with [System.Shutdown].
+func NewSystem(name string, opts ...SystemOption) *System {
+	if name == "" || strings.ContainsAny(name, "/#") {
+		panic(fmt.Sprintf("actor: the system name %q is empty or has a '/' or '#'", name))
+	}
+	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout}
+	for _, opt := range opts {
+		opt.applySystem(&cfg)
+	}
+	s := &System{
+		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, began: time.Now(),
+		sched: newScheduler(), clock: newClock(), gone: make(chan struct{}), firstGeneration: rand.Uint32() | 1,
+	}
+	s.root = &cell[struct{}]{super: &cfg.super, newActor: func() Actor[struct{}] { return rootActor{} }, actor: rootActor{}}
+	s.root.core = core{sys: s, impl: s.root, path: "/", phase: running}
+	s.root.ctx.c = s.root
+	s.actors.add(&s.root.core, s.firstGeneration)
+	s.names.add("/", &s.root.core)
+	s.living.Add(1)
+	return s
+}
+
+// rootActor stands at the root and supervises what the system spawns.
+type rootActor struct{}
+
+func (rootActor) Receive(*Context[struct{}], struct{}) error { return nil }
+
+// Name returns the system's name.
+func (s *System) Name() string { return s.name }
+
+// Log returns the system's logger.
+func (s *System) Log() *slog.Logger { return s.log }
+
+// Report says how a shutdown went.
+type Report struct {
+	// Unfinished are the actors that had not stopped when the time was up, the
+	// deepest first. Their handlers may still run; their messages go nowhere.
+	Unfinished []Info
+	// DeadLetters counts the messages that were not handled because of the
+	// shutdown.
+	DeadLetters uint64
+	// Took is how long it lasted.
+	Took time.Duration
+}
+
+// Shutdown stops all actors, children before parents and in the reverse order of
+// their start. Each one first handles what lies in its mailbox. When ctx ends before
+// that is done, what is left is killed, its mail becomes dead letters, and the error,
+// which wraps the cause of ctx, and the report name who would not stop.
+//
+// It blocks, and must not be called in a handler. A second call waits for the first.
+func (s *System) Shutdown(ctx context.Context) (Report, error) {
+	began, before := time.Now(), s.deadLetterCount()
+	s.root.drain()
+	var err error
+	select {
+	case <-s.gone:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		s.killAll()
+	}
+	report := Report{}
+	if err != nil {
+		report.Unfinished = s.unfinished()
+		if len(report.Unfinished) == 0 {
+			<-s.gone
+		}
+	}
+	s.sched.close()
+	s.clock.close()
+	report.DeadLetters = s.deadLetterCount() - before
+	report.Took = time.Since(began)
+	if n := len(report.Unfinished); n > 0 {
+		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
+	}
+	s.sched.wg.Wait()
+	return report, nil
+}
+
+// killGrace is how long actors that are not inside a handler get to die once the
+// time is up.
+const killGrace = 100 * time.Millisecond
+
+// killAll kills what is left and waits until only those remain that are inside of a
+// handler, or whose children are.
+func (s *System) killAll() {
+	var kill func(c *core)
+	kill = func(c *core) {
+		for _, child := range c.childList(0) {
+			kill(child)
+		}
+		c.signal(signal{kind: sigStop, mode: stopKill})
+	}
+	kill(&s.root.core)
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-s.gone:
+	case <-grace.C:
+	}
+}
+
+// unfinished lists who is still there below the root, the deepest first.
+func (s *System) unfinished() []Info {
+	var list []Info
+	var walk func(c *core)
+	walk = func(c *core) {
+		for _, child := range c.childList(0) {
+			walk(child)
+		}
+		if c.parent != nil {
+			list = append(list, c.info())
+		}
+	}
+	walk(&s.root.core)
+	return list
+}

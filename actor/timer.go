@@ -1,0 +1,84 @@
+package actor
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// timer is a timer of an actor: a message to itself, later. It belongs to the
+// incarnation that set it.
+type timer[M any] struct {
+	key    string
+	msg    M
+	node   *timerNode
+	once   bool
+	active bool        // owned by the actor's turn
+	queued atomic.Bool // a tick lies in the mailbox: a slow actor gets no second one
+}
+
+// After sends msg to the actor itself when d has passed, never earlier. The key
+// names the timer: setting another with the same key replaces it, and a message of
+// the replaced one that already waits in the mailbox is not delivered. Timers end
+// with the incarnation: a restart or a stop cancels them. For use in the actor's
+// own callbacks.
+func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true) }
+
+// Every sends msg to the actor itself each period, the first time when one has
+// passed. Ticks do not pile up: while one waits in the mailbox the next are left
+// out. For the key and the timer's end see [Context.After]. Every panics when the
+// period is not positive.
+func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
+	if period <= 0 {
+		panic(fmt.Sprintf("actor: Every(%q): period %v is not positive", key, period))
+	}
+	ctx.set(key, period, msg, false)
+}
+
+// Cancel cancels the timer of that key and reports whether there was one. Its
+// message is not delivered any more, even if it waits in the mailbox already. For
+// use in the actor's own callbacks.
+func (ctx *Context[M]) Cancel(key string) bool {
+	c := ctx.cell()
+	t, ok := c.timers[key]
+	if ok {
+		t.cancel(c.sys)
+		delete(c.timers, key)
+	}
+	return ok
+}
+
+func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
+	c := ctx.cell()
+	ctx.Cancel(key)
+	t := &timer[M]{key: key, msg: msg, once: once, active: true}
+	fire := func() {
+		if !t.queued.Swap(true) {
+			c.tell(envelope[M]{extra: t}, nil)
+		}
+	}
+	if once {
+		t.node = c.sys.clock.after(d, fire)
+	} else {
+		t.node = c.sys.clock.every(d, fire)
+	}
+	if c.timers == nil {
+		c.timers = make(map[string]*timer[M])
+	}
+	c.timers[key] = t
+}
+
+// due reports whether the timer's message, just taken from the mailbox, is to be
+// delivered.
+func (t *timer[M]) due(c *cell[M]) bool {
+	t.queued.Store(false)
+	if t.active && t.once {
+		delete(c.timers, t.key)
+	}
+	return t.active
+}
+
+func (t *timer[M]) cancel(s *System) {
+	t.active = false
+	s.clock.cancel(t.node)
+}

@@ -1,0 +1,100 @@
+package actor
+
+// Down says that a watched actor has ended. Each [Context.Watch] leads to exactly
+// one.
+type Down struct {
+	PID    PID
+	Reason Reason
+	Err    error // the failure when the reason is Failed, else nil
+}
+
+// watch is one Watch of an actor: the watcher's side of it.
+type watch[M any] struct {
+	target *core // nil when there was nobody
+	pid    PID
+	wrap   func(Down) M
+	active bool // owned by the watcher's turn
+}
+
+// downNote carries a Down through the watcher's mailbox, so that it arrives after
+// everything that the target had sent.
+type downNote[M any] struct {
+	watch *watch[M]
+	down  Down
+}
+
+// Watch sends the actor a message of its own protocol when the actor with that
+// address ends: wrap makes it of the [Down], in the watcher's own turn. It comes
+// once for each Watch, never before the target's last message to the watcher, and
+// at once, with the reason [NoActor], if there is no such actor. A restart of the
+// target is not its end. A watch ends with the watcher's incarnation. For use in
+// the actor's own callbacks.
+func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
+	c := ctx.cell()
+	w := &watch[M]{pid: pid, wrap: wrap, active: true}
+	if c.watches == nil {
+		c.watches = make(map[*watch[M]]struct{})
+	}
+	c.watches[w] = struct{}{}
+	down := func(d Down) { c.tell(envelope[M]{extra: &downNote[M]{watch: w, down: d}}, nil) }
+	if pid.node == c.sys.name {
+		w.target = c.sys.actors.find(pid.id)
+	}
+	if w.target == nil || !w.target.watchedBy(watcher{note: w, down: down}) {
+		w.target = nil
+		down(Down{PID: pid, Reason: NoActor})
+	}
+}
+
+// Unwatch ends all watches of that address. A Down that waits in the mailbox
+// already is not delivered any more. For use in the actor's own callbacks.
+func (ctx *Context[M]) Unwatch(pid PID) {
+	c := ctx.cell()
+	for w := range c.watches {
+		if w.pid == pid {
+			c.unwatched(w)
+			w.target.forget(w)
+		}
+	}
+}
+
+// unwatched ends a watch and reports whether it was still wanted.
+func (c *cell[M]) unwatched(w *watch[M]) bool {
+	wanted := w.active
+	w.active = false
+	delete(c.watches, w)
+	return wanted
+}
+
+// watchedBy adds a watcher; it reports false when c is gone.
+func (c *core) watchedBy(w watcher) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == stopped {
+		return false
+	}
+	ext := c.extended()
+	ext.watchers = append(ext.watchers, w)
+	return true
+}
+
+// forget drops the watcher with that note. c may be nil.
+func (c *core) forget(note any) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return
+	}
+	list := c.ext.watchers
+	for i := range list {
+		if list[i].note == note {
+			list[i] = list[len(list)-1]
+			list[len(list)-1] = watcher{}
+			c.ext.watchers = list[:len(list)-1]
+			return
+		}
+	}
+}
