@@ -20,6 +20,9 @@ func (Returns[R]) returns(R) {}
 // [Returns].
 type Request[R any] interface{ returns(R) }
 
+// waitChainMax bounds the search for a cycle of waiting actors.
+const waitChainMax = 100_000
+
 // defaultAskTimeout ends an ask whose context has no deadline.
 const defaultAskTimeout = 5 * time.Second
 
@@ -33,55 +36,85 @@ const defaultAskTimeout = 5 * time.Second
 // In a handler pass the handler's ctx or one made of it. While the handler waits its
 // actor handles nothing else, and the worker's place is taken by another.
 func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R]) (R, error) {
+	return ask[R](ctx, to, req)
+}
+
+// AskFor is [Ask] for a message type that cannot embed [Returns], generated code for
+// example: the caller says what the answer is, the handler answers with [ReplyFor]. An
+// answer of another type ends the ask with [ErrNotAccepted].
+func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
+	return ask[R](ctx, to, req)
+}
+
+func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	var none R
-	dst := to.recipient()
-	c := dst.base()
-	msg, ok := any(req).(M)
-	if !ok {
-		return none, fmt.Errorf("ask %s with %T: %w: it accepts %s", c.fullPath(), req, ErrNotAccepted, nameOf[M]())
-	}
-	from, w := stage(ctx)
-	if from.waitedForBy(c) {
-		return none, fmt.Errorf("ask %s with %T from %s: %w", c.fullPath(), req, from.fullPath(), ErrDeadlock)
-	}
+	timeout := to.recipient().base().sys.askTimeout
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(c.sys.askTimeout)
+		deadline = time.Now().Add(timeout)
 	}
-	ask := &call[R]{done: make(chan struct{}), ctx: ctx, deadline: deadline}
+	call := newCall[R](ctx, deadline)
+	call.done = make(chan struct{})
+	from, w := stage(ctx)
 	if from != nil {
-		from.waitsFor.Store(c)
+		from.waitsFor.Store(to.to.base())
 		defer from.waitsFor.Store(nil)
-		if from.waitedForBy(c) { // two asks crossed: at least one of them sees the other
-			return none, fmt.Errorf("ask %s with %T from %s: %w", c.fullPath(), req, from.fullPath(), ErrDeadlock)
-		}
 	}
-	if !dst.tell(envelope[M]{msg: msg, from: from, extra: ask}, w) {
-		c.sys.deadLetter(c, from, msg, NoActor)
-		return none, fmt.Errorf("ask %s with %T: %w", c.fullPath(), req, ErrStopped)
+	if err := sendAsk(ctx, to, req, call); err != nil {
+		return none, describe(err, to, req)
 	}
 	if w != nil {
 		w.stepOut()
 		defer w.stepIn()
 	}
-	if err := ask.wait(c.sys.askTimeout); err != nil {
-		return none, fmt.Errorf("ask %s with %T: %w", c.fullPath(), req, err)
+	if err := call.wait(timeout); err != nil {
+		return none, describe(err, to, req)
 	}
-	return ask.answer, ask.err
+	return call.answer, describe(call.err, to, req)
 }
 
-// waitedForBy reports whether target waits, directly or through others, for c.
-// c may be nil.
+// sendAsk puts the request into the target's mailbox.
+func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk) error {
+	dst := to.recipient()
+	c := dst.base()
+	msg, ok := req.(M)
+	if !ok {
+		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
+	}
+	from, w := stage(ctx)
+	// An asker that waits is seen here by the other side of a crossing ask: its
+	// waitsFor is set before either of the two looks.
+	if from != nil && from.waitsFor.Load() != nil && from.waitedForBy(c) {
+		return ErrDeadlock
+	}
+	if !dst.tell(envelope[M]{msg: msg, from: from, extra: ask}, w) {
+		c.sys.deadLetter(c, from, msg, NoActor)
+		return ErrStopped
+	}
+	return nil
+}
+
+// describe says whose ask it was that ended with err.
+func describe[M any](err error, to Ref[M], req any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ask %s with %T: %w", to.to.base().fullPath(), req, err)
+}
+
+func timeoutError(timeout time.Duration) error {
+	return fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
+}
+
+// waitedForBy reports whether target is c or waits, directly or through others, for c.
 func (c *core) waitedForBy(target *core) bool {
-	if c == nil {
-		return false
-	}
-	for ; target != nil; target = target.waitsFor.Load() {
-		if target == c {
-			return true
+	for range waitChainMax {
+		if target == nil || target == c {
+			return target == c
 		}
+		target = target.waitsFor.Load()
 	}
-	return false
+	return false // others wait for each other in a circle and are about to be told so
 }
 
 // Reply answers the request that is being handled; the compiler checks the answer's
@@ -94,13 +127,23 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	}
 }
 
+// ReplyFor is [Reply] to a request of [AskFor].
+func ReplyFor[R, M any](ctx *Context[M], answer R) {
+	switch ask := ctx.c.cur.extra.(type) {
+	case *call[R]:
+		ask.resolve(answer, nil)
+	case pendingAsk:
+		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()))
+	}
+}
+
 // Promise takes the obligation to answer the request that is being handled out of
 // the handler: the handler may return, the asker goes on waiting until the promise is
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
 	ask, ok := ctx.c.cur.extra.(*call[R])
-	ctx.promised = ok
+	ctx.taken = ctx.taken || ok
 	return &Promised[R]{ask}
 }
 
@@ -120,15 +163,20 @@ type pendingAsk interface {
 	asker() (ctx context.Context, deadline time.Time)
 }
 
-// call is an ask under way. It is settled once; who settles it owns answer and err
-// until done is closed.
+// call is an ask under way. It is settled once, and who settles it has answer and err
+// to itself until the asker hears of it: through done or through notify.
 type call[R any] struct {
 	settled  atomic.Bool
-	done     chan struct{}
 	answer   R
 	err      error
+	done     chan struct{} // closed when settled, if not nil
+	notify   func()        // called when settled, if not nil
 	ctx      context.Context
 	deadline time.Time
+}
+
+func newCall[R any](ctx context.Context, deadline time.Time) *call[R] {
+	return &call[R]{ctx: ctx, deadline: deadline}
 }
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) { return a.ctx, a.deadline }
@@ -143,7 +191,12 @@ func (a *call[R]) resolve(answer R, err error) bool {
 		return false
 	}
 	a.answer, a.err = answer, err
-	close(a.done)
+	if a.done != nil {
+		close(a.done)
+	}
+	if a.notify != nil {
+		a.notify()
+	}
 	return true
 }
 
@@ -163,7 +216,7 @@ func (a *call[R]) wait(timeout time.Duration) error {
 	case <-a.ctx.Done():
 		err = context.Cause(a.ctx)
 	case <-alarm:
-		err = fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
+		err = timeoutError(timeout)
 	}
 	if a.settled.Swap(true) { // it was answered at the last moment
 		<-a.done

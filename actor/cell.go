@@ -24,8 +24,7 @@ type cell[M any] struct {
 
 	cur     envelope[M] // the message being handled, owned by the turn
 	halting bool        // the handler asked to stop, owned by the turn
-	timers  map[string]*timer[M]
-	watches map[*watch[M]]struct{}
+	more    *more[M]    // what most actors never need, owned by the turn
 }
 
 // tell puts an envelope into the mailbox. It reports false when there is nobody to
@@ -155,20 +154,24 @@ func (c *cell[M]) handle() error {
 	case nil:
 	case pendingAsk:
 		c.ctx.beginAsk(x)
-	case *timer[M]:
-		if !x.due(c) {
+	case note[M]:
+		msg, ok := x.message(c)
+		if !ok {
 			return nil
 		}
-		c.cur.msg = x.msg
-	case *downNote[M]:
-		if !c.unwatched(x.watch) {
-			return nil
-		}
-		c.cur.msg = x.watch.wrap(x.down)
+		c.cur.msg = msg
 	case lastOrder:
 		c.halting = true
 		c.extension().end = stopDrain
 		return nil
+	}
+	if m := c.more; m != nil {
+		if m.idle != nil {
+			m.idle.noticed(&c.cur)
+		}
+		if n := len(m.behaviors); n > 0 {
+			return m.behaviors[n-1](&c.ctx, c.cur.msg)
+		}
 	}
 	return c.actor.Receive(&c.ctx, c.cur.msg)
 }
@@ -181,29 +184,27 @@ func (c *cell[M]) after(err error) error {
 	}
 	if err == ErrStop { //nolint:errorlint // wrapped, it is an error that mentions ErrStop, not the request to stop
 		c.halting = true
-		c.settle(fmt.Errorf("ask %s: %w", c.fullPath(), ErrStopped))
+		c.settle(ErrStopped)
 		return nil
 	}
 	c.settle(err)
 	return err
 }
 
-// settle ends the current message's ask if the handler has neither answered nor
-// promised: with err, or with ErrUnhandled.
+// settle ends the current message's ask if the handler has neither answered it nor
+// taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
 	ask, ok := c.cur.extra.(pendingAsk)
 	if !ok {
 		return
 	}
 	c.ctx.endAsk()
-	if c.ctx.promised {
-		c.ctx.promised = false
-		if err == nil {
-			return
-		}
+	if c.ctx.taken {
+		c.ctx.taken = false
+		return
 	}
 	if err == nil {
-		err = fmt.Errorf("ask %s with %T: %w", c.fullPath(), c.cur.msg, ErrUnhandled)
+		err = ErrUnhandled
 	}
 	ask.reject(err)
 }
@@ -306,9 +307,14 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	if why != nil {
 		ext.failure = why
 	}
+	if m := c.more; m != nil && len(m.stash) > 0 {
+		c.box.putFirst(m.stash)
+		m.stash = nil
+	}
 	c.mu.Lock()
 	c.phase = stopping
 	c.deaf = true
+	c.held = 0
 	rest := c.box.rest()
 	c.mu.Unlock()
 	if ext.backoff != nil {
@@ -328,10 +334,10 @@ func (c *cell[M]) bury(e *envelope[M], reason Reason) {
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
 	case pendingAsk:
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
-		x.reject(fmt.Errorf("ask %s with %T: %w", c.fullPath(), e.msg, ErrStopped))
+		x.reject(ErrStopped)
 	}
-	// A timer, a Down and a last order are the runtime's own notes to an actor that
-	// is gone: nobody sent them, nobody misses them.
+	// Notes and a last order are from the actor to itself or from the runtime: nobody
+	// else sent them, nobody misses them.
 }
 
 // stopChildren tells the youngest child to stop and, when there is none any more,
@@ -413,15 +419,10 @@ func (c *cell[M]) terminate(why error) {
 
 // release gives back what the incarnation held.
 func (c *cell[M]) release() {
-	for _, t := range c.timers {
-		t.cancel(c.sys)
+	if m := c.more; m != nil {
+		c.more = nil
+		m.release(c)
 	}
-	c.timers = nil
-	for w := range c.watches {
-		w.active = false
-		w.target.forget(w)
-	}
-	c.watches = nil
 	c.mu.Lock()
 	if ext := c.ext; ext != nil && ext.lifeDone != nil {
 		ext.lifeDone()

@@ -14,9 +14,9 @@ import (
 // was given the Context, on its goroutine. The methods of context.Context may be
 // used from any goroutine.
 type Context[M any] struct {
-	c        *cell[M]
-	worker   *worker // whose turn it is, nil outside of a turn; owned by the turn
-	promised bool    // the current request will be answered later; owned by the turn
+	c      *cell[M]
+	worker *worker // whose turn it is, nil outside of a turn; owned by the turn
+	taken  bool    // the current ask was promised, forwarded or stashed; owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by c.mu
 	merged   context.Context    // its context joined with the actor's life, guarded by c.mu

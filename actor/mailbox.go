@@ -21,7 +21,13 @@ type mailbox[M any] struct {
 type envelope[M any] struct {
 	msg   M
 	from  *core
-	extra any // nil, pendingAsk, *timer[M], *downNote[M] or lastOrder
+	extra any // nil, pendingAsk, note[M] or lastOrder
+}
+
+// note stands in a mailbox for a message that is made when its turn comes: by a timer,
+// a watch, a pipe. message reports false when it is not wanted any more.
+type note[M any] interface {
+	message(c *cell[M]) (msg M, ok bool)
 }
 
 // lastOrder in a mailbox stops the actor when its turn comes: what lies before it
@@ -52,6 +58,13 @@ func (b *mailbox[M]) next() (e envelope[M], ok bool) {
 	e, b.batch[b.head] = b.batch[b.head], envelope[M]{}
 	b.head++
 	return e, true
+}
+
+// putFirst puts envelopes before all others, in their order.
+// REQUIRES: the turn owns the actor.
+func (b *mailbox[M]) putFirst(first []envelope[M]) {
+	b.batch = append(first, b.batch[b.head:]...)
+	b.head = 0
 }
 
 // taken reports whether the batch holds mail.

@@ -40,10 +40,13 @@ func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
 // use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
-	t, ok := c.timers[key]
+	if c.more == nil {
+		return false
+	}
+	t, ok := c.more.timers[key]
 	if ok {
 		t.cancel(c.sys)
-		delete(c.timers, key)
+		delete(c.more.timers, key)
 	}
 	return ok
 }
@@ -62,20 +65,19 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	} else {
 		t.node = c.sys.clock.every(d, fire)
 	}
-	if c.timers == nil {
-		c.timers = make(map[string]*timer[M])
+	more := c.needMore()
+	if more.timers == nil {
+		more.timers = make(map[string]*timer[M])
 	}
-	c.timers[key] = t
+	more.timers[key] = t
 }
 
-// due reports whether the timer's message, just taken from the mailbox, is to be
-// delivered.
-func (t *timer[M]) due(c *cell[M]) bool {
+func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {
-		delete(c.timers, t.key)
+		delete(c.more.timers, t.key)
 	}
-	return t.active
+	return t.msg, t.active
 }
 
 func (t *timer[M]) cancel(s *System) {

@@ -32,10 +32,11 @@ type downNote[M any] struct {
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	c := ctx.cell()
 	w := &watch[M]{pid: pid, wrap: wrap, active: true}
-	if c.watches == nil {
-		c.watches = make(map[*watch[M]]struct{})
+	more := c.needMore()
+	if more.watches == nil {
+		more.watches = make(map[*watch[M]]struct{})
 	}
-	c.watches[w] = struct{}{}
+	more.watches[w] = struct{}{}
 	down := func(d Down) { c.tell(envelope[M]{extra: &downNote[M]{watch: w, down: d}}, nil) }
 	if pid.node == c.sys.name {
 		w.target = c.sys.actors.find(pid.id)
@@ -50,20 +51,26 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 // already is not delivered any more. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
-	for w := range c.watches {
+	if c.more == nil {
+		return
+	}
+	for w := range c.more.watches {
 		if w.pid == pid {
-			c.unwatched(w)
+			w.active = false
+			delete(c.more.watches, w)
 			w.target.forget(w)
 		}
 	}
 }
 
-// unwatched ends a watch and reports whether it was still wanted.
-func (c *cell[M]) unwatched(w *watch[M]) bool {
-	wanted := w.active
+func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
+	w := n.watch
+	if !w.active {
+		return msg, false
+	}
 	w.active = false
-	delete(c.watches, w)
-	return wanted
+	delete(c.more.watches, w)
+	return w.wrap(n.down), true
 }
 
 // watchedBy adds a watcher; it reports false when c is gone.

@@ -1,0 +1,74 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrStashFull says that a handler has stashed as many messages as it may. The
+// message is not stashed; returned from the handler it is a failure.
+var ErrStashFull = errors.New("stash full")
+
+// stashMax bounds what an actor can set aside.
+const stashMax = 100_000
+
+// Become makes receive handle the messages from the next one on, in place of
+// Receive or of what an earlier Become set. A restart goes back to Receive. For use
+// in the actor's own callbacks.
+func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
+	m := ctx.c.needMore()
+	if n := len(m.behaviors); n > 0 {
+		m.behaviors[n-1] = receive
+		return
+	}
+	m.behaviors = append(m.behaviors, receive)
+}
+
+// BecomeStacked is Become that [Context.Unbecome] takes back.
+func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
+	m := ctx.c.needMore()
+	m.behaviors = append(m.behaviors, receive)
+}
+
+// Unbecome goes back to what handled messages before the last Become or
+// BecomeStacked. Without one it does nothing.
+func (ctx *Context[M]) Unbecome() {
+	if m := ctx.c.more; m != nil && len(m.behaviors) > 0 {
+		m.behaviors = m.behaviors[:len(m.behaviors)-1]
+	}
+}
+
+// Stash sets the current message aside, with its sender and its asker who goes on
+// waiting. It fails with [ErrStashFull], so that a handler can
+//
+//	return ctx.Stash()
+//
+// Stashed messages survive a restart, at the head of the mailbox; those of an actor
+// that stops become dead letters. For use in the handler of that message.
+func (ctx *Context[M]) Stash() error {
+	c := ctx.c
+	m := c.needMore()
+	if len(m.stash) >= stashMax {
+		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
+	}
+	if _, ok := c.cur.extra.(pendingAsk); ok {
+		ctx.taken = true
+	}
+	e := c.cur
+	if _, ok := e.extra.(note[M]); ok {
+		e.extra = nil // it has become a plain message
+	}
+	m.stash = append(m.stash, e)
+	return nil
+}
+
+// Unstash puts all stashed messages back, before everything else that waits and in
+// the order in which they came. For use in the actor's own callbacks.
+func (ctx *Context[M]) Unstash() {
+	c := ctx.c
+	if c.more == nil || len(c.more.stash) == 0 {
+		return
+	}
+	c.box.putFirst(c.more.stash)
+	c.more.stash = nil
+}

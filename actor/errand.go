@@ -1,0 +1,204 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+)
+
+// errand is something that an actor has under way outside of its turn and whose
+// outcome comes back as a message: a Pipe, an AskThen. It belongs to the incarnation
+// that sent it out.
+type errand[M any] struct {
+	outcome func() M // set before the errand is queued
+	active  bool     // owned by the turn
+}
+
+func (c *cell[M]) sendOut() *errand[M] {
+	e := &errand[M]{active: true}
+	m := c.needMore()
+	if m.errands == nil {
+		m.errands = make(map[*errand[M]]struct{})
+	}
+	m.errands[e] = struct{}{}
+	return e
+}
+
+// back queues the outcome. It may be called from any goroutine, once.
+func (e *errand[M]) back(c *cell[M], outcome func() M) {
+	e.outcome = outcome
+	c.tell(envelope[M]{extra: e}, nil)
+}
+
+func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
+	if !e.active {
+		return msg, false
+	}
+	e.active = false
+	delete(c.more.errands, e)
+	return e.outcome(), true
+}
+
+// Pipe does work on a goroutine of its own and sends the actor the outcome as a
+// message of its protocol, which wrap makes in the actor's own turn. The work's
+// context ends with the incarnation; an outcome for an incarnation that is gone is
+// dropped. A panic in work is its error, a [*PanicError]. For use in the actor's own
+// callbacks.
+func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
+	c := ctx.c
+	e := c.sendOut()
+	c.mu.Lock()
+	life := c.lifetime()
+	c.mu.Unlock()
+	go func() {
+		var value T
+		err := errGoexit
+		defer func() {
+			if r := recover(); r != nil {
+				err = recovered(r)
+			}
+			e.back(c, func() M { return wrap(value, err) })
+		}()
+		value, err = work(life)
+	}()
+}
+
+// AskThen is [Ask] without waiting: the answer, or the error with which Ask would
+// have ended, comes as a message of the actor's protocol, which wrap makes in the
+// actor's own turn. The ask ends with the system's ask timeout, or earlier with the
+// asker's incarnation; then nothing comes. For use in the actor's own callbacks.
+func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
+	c := ctx.c
+	e := c.sendOut()
+	c.mu.Lock()
+	life := c.lifetime()
+	c.mu.Unlock()
+	ask := newCall[R](life, time.Now().Add(c.sys.askTimeout))
+	var alarm atomic.Pointer[timerNode]
+	ask.notify = func() {
+		if n := alarm.Load(); n != nil {
+			c.sys.clock.cancel(n)
+		}
+		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
+	}
+	alarm.Store(c.sys.clock.after(c.sys.askTimeout, func() { ask.reject(timeoutError(c.sys.askTimeout)) }))
+	if err := sendAsk(ctx, to, req, ask); err != nil {
+		ask.reject(err)
+	}
+}
+
+// Answer is one outcome of a [Gather].
+type Answer[R any] struct {
+	Value R
+	Err   error
+}
+
+// Gather asks all of refs at once and yields each answer, or the error with which
+// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, in a
+// handler without holding up the worker. Leaving the loop early drops the answers
+// that have not come.
+func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.Seq2[Ref[M], Answer[R]] {
+	return func(yield func(Ref[M], Answer[R]) bool) {
+		if len(refs) == 0 {
+			return
+		}
+		limit := refs[0].recipient().base().sys.askTimeout
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		type outcome struct {
+			from Ref[M]
+			ask  *call[R]
+		}
+		come := make(chan outcome, len(refs))
+		open := make(map[*call[R]]Ref[M], len(refs))
+		for _, to := range refs {
+			ask := newCall[R](ctx, deadline)
+			ask.notify = func() { come <- outcome{to, ask} }
+			open[ask] = to
+			if err := sendAsk(ctx, to, req, ask); err != nil {
+				ask.reject(err)
+			}
+		}
+		for len(open) > 0 {
+			next, ok := await(ctx, come)
+			if !ok {
+				break
+			}
+			delete(open, next.ask)
+			if !yield(next.from, Answer[R]{next.ask.answer, describe(next.ask.err, next.from, req)}) {
+				return
+			}
+		}
+		for ask, to := range open { // the time is up
+			ask.reject(context.Cause(ctx))
+			if !yield(to, Answer[R]{Err: describe(context.Cause(ctx), to, req)}) {
+				return
+			}
+		}
+	}
+}
+
+// await receives from ch, off stage in a handler, until ctx ends.
+func await[T any](ctx context.Context, ch <-chan T) (v T, ok bool) {
+	if _, w := stage(ctx); w != nil {
+		w.stepOut()
+		defer w.stepIn()
+	}
+	select {
+	case v = <-ch:
+		return v, true
+	case <-ctx.Done():
+		return v, false
+	}
+}
+
+// Blocking runs f, which may block for long: a driver, a file, a lock. The actor
+// handles nothing else meanwhile, but its worker's place is taken by another. It
+// returns f's error. For use in the actor's own callbacks.
+func Blocking[M any](ctx *Context[M], f func() error) error {
+	if w := ctx.worker; w != nil {
+		w.stepOut()
+		defer w.stepIn()
+	}
+	return f()
+}
+
+// Sleep pauses the handler for d, or until the context ends, whose cause it then
+// returns. It holds up nobody else.
+func (ctx *Context[M]) Sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	if _, ok := await(ctx, t.C); !ok {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Forward passes the message that is being handled on to another actor, which sees
+// the original sender, and answers the original asker if there is one. It fails with
+// [ErrNotAccepted] when the message is not one that the other accepts; then it is
+// still the handler's. For use in the handler of that message.
+func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
+	c := ctx.c
+	dst := to.recipient()
+	msg, ok := any(c.cur.msg).(N)
+	if !ok {
+		return fmt.Errorf("forward %T to %s: %w: it accepts %s", c.cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
+	}
+	e := envelope[N]{msg: msg, from: c.cur.from}
+	ask, asked := c.cur.extra.(pendingAsk)
+	if asked {
+		ctx.taken = true
+		e.extra = ask
+	}
+	if !dst.tell(e, ctx.worker) {
+		c.sys.deadLetter(dst.base(), e.from, e.msg, NoActor)
+		if asked {
+			ask.reject(ErrStopped)
+		}
+	}
+	return nil
+}
