@@ -159,7 +159,8 @@ func (p *Promised[R]) Reject(err error) bool { return p.ask != nil && p.ask.reje
 
 // pendingAsk is an ask as the target's cell sees it.
 type pendingAsk interface {
-	reject(err error) bool
+	reject(err error) bool // false: nobody waits any more, or others may still answer
+	share(n int)           // n actors get the request: only the last rejection counts
 	asker() (ctx context.Context, deadline time.Time)
 }
 
@@ -167,6 +168,7 @@ type pendingAsk interface {
 // to itself until the asker hears of it: through done or through notify.
 type call[R any] struct {
 	settled  atomic.Bool
+	others   atomic.Int32 // rejections that do not count yet
 	answer   R
 	err      error
 	done     chan struct{} // closed when settled, if not nil
@@ -181,7 +183,12 @@ func newCall[R any](ctx context.Context, deadline time.Time) *call[R] {
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) { return a.ctx, a.deadline }
 
+func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
+
 func (a *call[R]) reject(err error) bool {
+	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {
+		return false
+	}
 	var none R
 	return a.resolve(none, err)
 }

@@ -80,11 +80,21 @@ func (r Ref[M]) recipient() target[M] {
 // [ErrStopped] when there is none and with [ErrNotAccepted] when the actor's message
 // type is not M.
 func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
-	var c *core
-	if pid.node == sys.name {
-		c = sys.actors.find(pid.id)
+	c, err := sys.resolve(pid)
+	if err != nil {
+		return Ref[M]{}, err
 	}
 	return typed[M](c, pid.String())
+}
+
+// resolve finds a living actor by its address.
+func (s *System) resolve(pid PID) (*core, error) {
+	if pid.node == s.name {
+		if c := s.actors.find(pid.id); c != nil {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("look up %s: %w", pid, ErrStopped)
 }
 
 // LookupPath is [Lookup] by the path of an actor with a name, "/carts/user-42" for

@@ -1,0 +1,58 @@
+package actor
+
+// Route decides, on the sender's goroutine, where a message goes: it calls to for
+// each actor that shall have it. It is called concurrently, must not block, and must
+// not keep to. A message for which to is not called becomes a dead letter.
+type Route[M any] func(msg M, to func(Ref[M]))
+
+// Routed returns a reference that passes what it gets on, as route decides, with the
+// sender and the asker as they are; nothing is in the way but route. A request that
+// goes to several is answered by the first answer; it fails when all have failed.
+//
+// The reference has the address of owner, which is what Stop, Drain, Kill and Watch
+// of it concern: the actor that looks after the receivers.
+func Routed[M any](sys *System, owner PID, route Route[M]) (Ref[M], error) {
+	c, err := sys.resolve(owner)
+	if err != nil {
+		return Ref[M]{}, err
+	}
+	return Ref[M]{&routed[M]{owner: c, route: route}}, nil
+}
+
+// routed is the target behind a routing reference.
+type routed[M any] struct {
+	owner *core
+	route Route[M]
+}
+
+func (r *routed[M]) base() *core { return r.owner }
+
+func (r *routed[M]) tell(e envelope[M], w *worker) bool {
+	var first, rest = Ref[M]{}, []Ref[M](nil)
+	r.route(e.msg, func(to Ref[M]) {
+		if first.IsZero() {
+			first = to
+		} else {
+			rest = append(rest, to)
+		}
+	})
+	if first.IsZero() {
+		return false
+	}
+	ask, asked := e.extra.(pendingAsk)
+	if asked {
+		ask.share(len(rest) + 1)
+	}
+	if len(rest) == 0 {
+		return first.to.tell(e, w)
+	}
+	for _, to := range append(rest, first) {
+		if !to.to.tell(e, w) {
+			r.owner.sys.deadLetter(to.to.base(), e.from, e.msg, NoActor)
+			if asked {
+				ask.reject(ErrStopped)
+			}
+		}
+	}
+	return true
+}
