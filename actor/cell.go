@@ -1,7 +1,10 @@
 package actor
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 )
@@ -118,7 +121,7 @@ func (c *cell[M]) serve(budget int, deadline time.Time) int {
 		}
 		c.cur = envelope[M]{}
 		if c.halting {
-			c.beginStop(stopNow, Stopped, nil)
+			c.quit()
 		}
 	}()
 	for budget > 0 && !c.signaled.Load() {
@@ -145,6 +148,17 @@ func (c *cell[M]) serve(budget int, deadline time.Time) int {
 	}
 	returned = true
 	return budget
+}
+
+// quit stops the actor at its own wish, or at the order that lay in its mailbox.
+func (c *cell[M]) quit() {
+	if c.lifetime == Permanent && c.extension().end != stopDrain {
+		c.halting = false
+		c.setPhase(suspended)
+		c.parent.signal(signal{kind: sigFailed, child: &c.core})
+		return
+	}
+	c.beginStop(stopNow, Stopped, nil)
 }
 
 // handle passes the current envelope to the handler. What is not a plain message
@@ -227,14 +241,68 @@ func (c *cell[M]) obey() {
 			if c.phase == suspended {
 				c.beginRestart(s.after)
 			}
-		case sigGiveUp:
-			c.beginStop(stopNow, Failed, s.err)
-		case sigStart:
-			if c.phase == restarting {
+		case sigResume:
+			c.resume()
+		case sigHalt:
+			c.halt()
+		case sigHalted:
+			c.halted(s.child, false)
+		case sigStarted:
+			c.started(s.child)
+		case sigRegroup:
+			if c.ext.group != nil {
 				c.ext.backoff = nil
+				c.regroupStep()
+			}
+		case sigGiveUp:
+			reason := Failed
+			if s.err == nil {
+				reason = Stopped
+			}
+			c.beginStop(stopNow, reason, s.err)
+		case sigStart:
+			if c.phase == restarting || c.phase == suspended && c.actor == nil {
+				c.ext.backoff, c.ext.halted = nil, false
 				c.start()
 			}
 		}
+	}
+}
+
+// resume goes on after a failure as if nothing had happened.
+func (c *cell[M]) resume() {
+	if c.phase != suspended {
+		return
+	}
+	if c.actor == nil { // its Init failed: there is nothing to go on with
+		c.beginRestart(0)
+		return
+	}
+	c.extension().failure = nil
+	c.setPhase(running)
+	if c.ext.group != nil {
+		c.regroupStep()
+	}
+}
+
+// halt ends the incarnation for a restart together with others.
+func (c *cell[M]) halt() {
+	ext := c.extension()
+	ext.halted, ext.member = true, true
+	switch {
+	case c.phase == running || c.phase == suspended:
+		c.beginRestart(0)
+	case c.phase == restarting && ext.ended:
+		c.dropBackoff()
+		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+	}
+}
+
+// dropBackoff forgets a start that waits for its time.
+func (c *cell[M]) dropBackoff() {
+	if ext := c.ext; ext.backoff != nil {
+		c.sys.clock.cancel(ext.backoff)
+		ext.backoff = nil
 	}
 }
 
@@ -245,6 +313,10 @@ func (c *cell[M]) start() {
 		return
 	}
 	c.setPhase(running)
+	if ext := c.ext; ext != nil && ext.member {
+		ext.member = false
+		c.parent.signal(signal{kind: sigStarted, child: &c.core})
+	}
 }
 
 func (c *cell[M]) tryStart() (err error) {
@@ -284,7 +356,9 @@ func (c *cell[M]) fail(err error) {
 // beginRestart stops the children, ends the incarnation and starts a new one.
 func (c *cell[M]) beginRestart(after time.Duration) {
 	ext := c.extension()
-	ext.backoffFor = after
+	c.dropBackoff()
+	c.disband()
+	ext.backoffFor, ext.ended = after, false
 	c.setPhase(restarting)
 	c.stopChildren(stopNow)
 }
@@ -317,10 +391,8 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	c.held = 0
 	rest := c.box.rest()
 	c.mu.Unlock()
-	if ext.backoff != nil {
-		c.sys.clock.cancel(ext.backoff)
-		ext.backoff = nil
-	}
+	c.dropBackoff()
+	c.disband()
 	for i := range rest {
 		c.bury(&rest[i], reason)
 	}
@@ -362,7 +434,8 @@ func (c *cell[M]) stopChildren(mode stopMode) {
 }
 
 // childEnded goes on with the next child. REQUIRES: the turn owns c.
-func (c *cell[M]) childEnded(*core) {
+func (c *cell[M]) childEnded(child *core) {
+	c.halted(child, true)
 	switch c.phase {
 	case stopping:
 		c.stopChildren(c.ext.end)
@@ -382,9 +455,10 @@ func (c *cell[M]) childless() {
 		c.close()
 		return
 	}
-	if ext.backoff != nil {
+	if ext.ended {
 		return // the old incarnation has ended already
 	}
+	ext.ended = true
 	c.terminate(ext.failure)
 	ext.failure = nil
 	c.mu.Lock()
@@ -392,6 +466,10 @@ func (c *cell[M]) childless() {
 	ext.restarts++
 	c.mu.Unlock()
 	c.sys.restarts.Add(1)
+	if ext.halted {
+		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+		return
+	}
 	if ext.backoffFor <= 0 {
 		c.start()
 		return
@@ -498,4 +576,17 @@ func recovered(v any) error {
 		return errGoexit
 	}
 	return &PanicError{Value: v, Stack: debug.Stack()}
+}
+
+// logFailure writes the one line about a failure.
+func (c *cell[M]) logFailure(err error) {
+	attrs := []slog.Attr{
+		slog.String("actor", c.pid().String()),
+		slog.String("error", err.Error()),
+		slog.String("message_type", fmt.Sprintf("%T", c.cur.msg)),
+	}
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	c.sys.log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
 }

@@ -114,7 +114,7 @@ func (ctx *Context[M]) Value(key any) any {
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life := ctx.c.lifetime()
+	life := ctx.c.lifeContext()
 	if ctx.asker == nil {
 		return life
 	}
@@ -127,9 +127,9 @@ func (ctx *Context[M]) current() context.Context {
 	return ctx.merged
 }
 
-// lifetime returns the context of the incarnation, made on first need.
+// lifeContext returns the context of the incarnation, made on first need.
 // REQUIRES: c.mu held.
-func (c *core) lifetime() context.Context {
+func (c *core) lifeContext() context.Context {
 	ext := c.extended()
 	if ext.life == nil {
 		ext.life, ext.lifeDone = context.WithCancel(context.Background())

@@ -30,6 +30,8 @@ type core struct {
 	path   string // "" for an actor without a name
 	id     uint64
 
+	lifetime Lifetime // set before anybody sees the actor
+
 	mu        sync.Mutex
 	scheduled bool  // guarded by mu
 	phase     phase // written by the turn under mu, read by the turn or under mu
@@ -84,7 +86,13 @@ type extension struct {
 	lifeDone context.CancelFunc
 
 	restarts uint64      // guarded by mu
-	failures []time.Time // recent failures, owned by the parent's turn
+	budget   []time.Time // recent failures of this actor, owned by the parent's turn
+	failures []time.Time // recent failures of its children as a group, owned by the turn
+
+	group      *group // a restart of several children under way, owned by the turn
+	regrouping bool   // the same for those who hold mu
+	halted     bool   // the parent's group says when to start; owned by the turn
+	member     bool   // the parent's group waits for the start; owned by the turn
 
 	failure    error      // the failure that led here, owned by the turn
 	end        stopMode   // how to stop, owned by the turn
@@ -92,6 +100,7 @@ type extension struct {
 	stopChild  *core      // the child that was told to stop, owned by the turn
 	backoff    *timerNode // pending start after a backoff, owned by the turn
 	backoffFor time.Duration
+	ended      bool // the incarnation to be replaced has ended, owned by the turn
 }
 
 // watcher is somebody who wants to know when an actor ends.
@@ -117,7 +126,13 @@ const (
 	sigEnded                     // a child is gone
 	sigRestart                   // the supervisor's word: restart after a backoff
 	sigGiveUp                    // the supervisor's word: stop, because of err
-	sigStart                     // the backoff has passed
+	sigStart                     // the backoff has passed, or the group's turn has come
+	sigResume                    // the supervisor's word: go on
+	sigHalt                      // the supervisor's word: end the incarnation and wait for sigStart
+	sigHalted                    // a child has been halted
+	sigStarted                   // a child that had been halted runs again
+	sigRegroup                   // the group's backoff has passed
+	sigExit                      // a linked actor has ended
 )
 
 // stopMode says how to stop, and how to stop the children before.
@@ -224,7 +239,7 @@ func (c *core) disown(child *core) (awaited bool) {
 		child.younger.elder = child.elder
 	}
 	ext.children--
-	return c.phase == stopping || c.phase == restarting
+	return c.phase == stopping || c.phase == restarting || ext.regrouping
 }
 
 func (c *core) youngestChild() *core {

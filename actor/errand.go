@@ -50,7 +50,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	c := ctx.c
 	e := c.sendOut()
 	c.mu.Lock()
-	life := c.lifetime()
+	life := c.lifeContext()
 	c.mu.Unlock()
 	go func() {
 		var value T
@@ -73,7 +73,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 	c := ctx.c
 	e := c.sendOut()
 	c.mu.Lock()
-	life := c.lifetime()
+	life := c.lifeContext()
 	c.mu.Unlock()
 	ask := newCall[R](life, time.Now().Add(c.sys.askTimeout))
 	var alarm atomic.Pointer[timerNode]

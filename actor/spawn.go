@@ -41,7 +41,10 @@ func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.onStage() }
 // SpawnOption refines how an actor is spawned.
 type SpawnOption interface{ applySpawn(*spawnConfig) }
 
-type spawnConfig struct{ super *supervision }
+type spawnConfig struct {
+	super    *supervision
+	lifetime Lifetime
+}
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
 // for each restart. When Spawn returns Init has returned. A failing Init is a
@@ -112,7 +115,7 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 		opt.applySpawn(&cfg)
 	}
 	c := &cell[M]{newActor: newActor, super: cfg.super}
-	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true}
+	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime}
 	c.ctx = Context[M]{c: c, worker: w}
 	if err := c.baptize(p, name); err != nil {
 		return nil, err

@@ -2,18 +2,58 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 )
 
-// Strategy says which children a failure concerns.
+// Strategy says which children a failure concerns, as in OTP.
 type Strategy uint8
 
-// OneForOne: a failure concerns the child that failed, and nobody else.
-const OneForOne Strategy = 0
+const (
+	// OneForOne: a failure concerns the child that failed, and nobody else.
+	OneForOne Strategy = iota
+	// AllForOne: when one child is restarted, all are: they are stopped in the
+	// reverse order of their start and started again in that order.
+	AllForOne
+	// RestForOne: as AllForOne, for the child that failed and those that were started
+	// after it.
+	RestForOne
+)
+
+// Directive is what a supervisor does about a failure.
+type Directive uint8
+
+const (
+	// Restart gives the actor a fresh state; its reference and its mailbox stay. It is
+	// what happens without a decider.
+	Restart Directive = iota
+	// Resume goes on with the next message and the state as it is. An actor whose Init
+	// failed has no state: it is restarted.
+	Resume
+	// Stop ends the actor; whoever watches it gets a Down with the reason Failed.
+	Stop
+	// Escalate makes the failure the supervisor's own: its supervisor decides. At the
+	// root nobody is left to decide, and the actor that failed is stopped.
+	Escalate
+)
+
+// Lifetime says when an actor is restarted, as in OTP. It is an option of spawning;
+// without it an actor is Transient.
+type Lifetime uint8
+
+const (
+	// Transient: restarted when it fails, not when it stops of its own accord.
+	Transient Lifetime = iota
+	// Permanent: restarted also when it stops of its own accord, by ErrStop or
+	// Context.Stop. Stop, Drain and Kill from outside end it.
+	Permanent
+	// Temporary: never restarted.
+	Temporary
+)
+
+func (l Lifetime) applySpawn(c *spawnConfig) { c.lifetime = l }
 
 // The supervision that an actor exercises unless told otherwise.
 const (
@@ -24,8 +64,10 @@ const (
 // supervision is what an actor does about failures of its children.
 type supervision struct {
 	strategy    Strategy
+	decide      func(error) Directive
 	maxRestarts int
 	within      time.Duration
+	exhausted   Directive
 	backoffMin  time.Duration
 	backoffMax  time.Duration
 }
@@ -34,13 +76,16 @@ type supervision struct {
 type SupervisionOption func(*supervision)
 
 // Supervise says how the actor, or for [NewSystem] the system with the actors at
-// its root, supervises its children: when one fails, it is restarted with fresh
-// state and the mailbox that it had; when it fails too often it is stopped, and
-// whoever watches it gets a [Down] with the reason [Failed].
+// its root, supervises its children. When one fails, it waits, suspended, for the
+// supervisor's decision; its mailbox takes mail all the while.
 //
-// Without Supervise it is OneForOne, 10 restarts in a minute, without backoff.
+// Without Supervise it is OneForOne, every failure leads to a restart, 10 of them in a
+// minute, without backoff.
 func Supervise(strategy Strategy, opts ...SupervisionOption) SuperviseOption {
-	s := supervision{strategy: strategy, maxRestarts: defaultMaxRestarts, within: defaultWithin}
+	s := supervision{
+		strategy: strategy, decide: func(error) Directive { return Restart },
+		maxRestarts: defaultMaxRestarts, within: defaultWithin, exhausted: Escalate,
+	}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -54,16 +99,34 @@ type SuperviseOption struct{ s supervision }
 func (o SuperviseOption) applySpawn(c *spawnConfig)   { c.super = &o.s }
 func (o SuperviseOption) applySystem(c *systemConfig) { c.super = o.s }
 
-// MaxRestarts bounds the restarts of each child: with more than n failures within
-// the given time the child is stopped. With n = 0 the first failure stops it.
+// MaxRestarts bounds the restarts: with more than n failures within the given time
+// the budget is exhausted, and the supervisor escalates, or does what [Exhausted]
+// says. With n = 0 the first failure exhausts it. OneForOne counts each child by
+// itself, the other strategies count for all children together.
 func MaxRestarts(n int, within time.Duration) SupervisionOption {
 	return func(s *supervision) { s.maxRestarts, s.within = n, within }
 }
 
+// Exhausted says what to do when the restart budget is exhausted: Escalate, which is
+// what happens without this option, or Stop, which ends the child and lets its siblings
+// and the supervisor live on. Other directives panic.
+func Exhausted(d Directive) SupervisionOption {
+	if d != Escalate && d != Stop {
+		panic("actor: Exhausted takes Escalate or Stop")
+	}
+	return func(s *supervision) { s.exhausted = d }
+}
+
+// Decide chooses the directive by the failure: an error that Receive or Init returned,
+// or a [*PanicError]. It runs in the supervisor's turn and must not block.
+func Decide(decide func(err error) Directive) SupervisionOption {
+	return func(s *supervision) { s.decide = decide }
+}
+
 // Backoff delays restarts: the first by about shortest, each further one within
-// the time of [MaxRestarts] by twice as much, up to longest, with a jitter of a
-// quarter so that what failed together does not come back together. Nobody is
-// blocked meanwhile; messages wait in the mailbox.
+// the time of [MaxRestarts] by twice as much, up to longest, with a jitter of an
+// eighth up and down so that what failed together does not come back together. Nobody
+// is blocked meanwhile; messages wait in the mailbox.
 func Backoff(shortest, longest time.Duration) SupervisionOption {
 	return func(s *supervision) { s.backoffMin, s.backoffMax = shortest, max(shortest, longest) }
 }
@@ -81,41 +144,92 @@ func (s *supervision) delay(n int) time.Duration {
 	return d - d/8 + rand.N(d/4+1)
 }
 
-// supervise decides about a child that failed. REQUIRES: the turn owns c.
+// count notes a failure and returns how many there were in the window.
+func (s *supervision) count(failures *[]time.Time) int {
+	now := time.Now()
+	recent := (*failures)[:0]
+	for _, t := range *failures {
+		if now.Sub(t) < s.within {
+			recent = append(recent, t)
+		}
+	}
+	*failures = append(recent, now)
+	return len(*failures)
+}
+
+// supervise decides about a child that failed, or, with a nil err, a permanent one
+// that stopped of its own accord. REQUIRES: the turn owns c.
 func (c *cell[M]) supervise(child *core, err error) {
 	if c.phase == stopping || c.phase == restarting {
 		child.signal(signal{kind: sigGiveUp, err: err})
 		return
 	}
-	ext := child.extension()
-	now := time.Now()
-	recent := ext.failures[:0]
-	for _, t := range ext.failures {
-		if now.Sub(t) < c.super.within {
-			recent = append(recent, t)
-		}
-	}
-	ext.failures = append(recent, now)
-	if n := len(ext.failures); n <= c.super.maxRestarts {
-		child.signal(signal{kind: sigRestart, after: c.super.delay(n)})
+	if g := c.extension().group; g != nil && !g.failed(child, err) {
 		return
 	}
-	err = fmt.Errorf("%w: %d failures within %v: %w", ErrRestartBudget, len(ext.failures), c.super.within, err)
-	c.sys.log.LogAttrs(context.Background(), slog.LevelError, "actor stopped by its supervisor",
-		slog.String("actor", child.pid().String()), slog.String("error", err.Error()))
-	child.signal(signal{kind: sigGiveUp, err: err})
+	d := Restart
+	if err != nil {
+		d = c.super.decide(err)
+	}
+	if child.lifetime == Temporary && d <= Resume {
+		d = Stop
+	}
+	switch d {
+	case Resume:
+		child.signal(signal{kind: sigResume})
+	case Stop:
+		child.signal(signal{kind: sigGiveUp, err: err})
+	case Escalate:
+		c.escalate(child, err)
+	default:
+		c.restartChild(child, err)
+	}
 }
 
-// logFailure writes the one line about a failure.
-func (c *cell[M]) logFailure(err error) {
-	attrs := []slog.Attr{
-		slog.String("actor", c.pid().String()),
-		slog.String("error", err.Error()),
-		slog.String("message_type", fmt.Sprintf("%T", c.cur.msg)),
+// restartChild restarts what the strategy says, if the budget allows it.
+func (c *cell[M]) restartChild(child *core, err error) {
+	failures := &c.ext.failures
+	if c.super.strategy == OneForOne {
+		failures = &child.extension().budget
 	}
-	var p *PanicError
-	if errors.As(err, &p) {
-		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	n := c.super.count(failures)
+	if n > c.super.maxRestarts {
+		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, c.super.within, orStopped(err))
+		if c.super.exhausted == Stop {
+			c.giveUp(child, err)
+			return
+		}
+		c.escalate(child, err)
+		return
 	}
-	c.sys.log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
+	after := c.super.delay(n)
+	if c.super.strategy == OneForOne {
+		child.signal(signal{kind: sigRestart, after: after})
+		return
+	}
+	c.regroup(child, after)
+}
+
+// orStopped stands in for the error of a permanent actor that stopped by itself.
+func orStopped(err error) error {
+	if err == nil {
+		return ErrStop
+	}
+	return err
+}
+
+// escalate makes a child's failure the supervisor's own.
+func (c *cell[M]) escalate(child *core, err error) {
+	if c.parent == nil {
+		c.giveUp(child, err)
+		return
+	}
+	c.fail(fmt.Errorf("child %s: %w", child.fullPath(), orStopped(err)))
+}
+
+// giveUp stops a child for good.
+func (c *cell[M]) giveUp(child *core, err error) {
+	c.sys.log.LogAttrs(context.Background(), slog.LevelError, "actor stopped by its supervisor",
+		slog.String("actor", child.pid().String()), slog.String("error", orStopped(err).Error()))
+	child.signal(signal{kind: sigGiveUp, err: err})
 }

@@ -1,0 +1,123 @@
+package actor
+
+import (
+	"slices"
+	"time"
+)
+
+// group is a restart of several children at once, AllForOne or RestForOne, under way.
+// It goes one step with each signal from a child and so blocks nobody: first the
+// members are halted, the youngest first, each one's state terminated and its children
+// stopped; then, after the backoff, they are started again, the oldest first, each
+// after the Init of the one before has returned.
+type group struct {
+	halting  []*core // still to be halted, oldest first; the last one is on its way
+	starting []*core // halted, oldest first; once halting is empty the first one is on its way
+	after    time.Duration
+	later    []signal // failures of children that are not concerned, until we are done
+}
+
+// regroup restarts the children that the strategy says. REQUIRES: the turn owns c.
+func (c *cell[M]) regroup(failed *core, after time.Duration) {
+	members := c.childList(0)
+	if c.super.strategy == RestForOne {
+		if i := slices.Index(members, failed); i >= 0 {
+			members = members[i:]
+		}
+	}
+	c.ext.group = &group{halting: members, after: after}
+	c.setRegrouping(true)
+	c.regroupStep()
+}
+
+func (c *cell[M]) setRegrouping(on bool) {
+	c.mu.Lock()
+	c.ext.regrouping = on
+	c.mu.Unlock()
+}
+
+// disband gives a restart of several children up: the supervisor itself stops or is
+// restarted, and its children with it.
+func (c *cell[M]) disband() {
+	if c.ext.group != nil {
+		c.ext.group = nil
+		c.setRegrouping(false)
+	}
+}
+
+// regroupStep does the next thing.
+func (c *cell[M]) regroupStep() {
+	g := c.ext.group
+	if n := len(g.halting); n > 0 {
+		child := g.halting[n-1]
+		kind := sigHalt
+		if child.lifetime == Temporary {
+			kind = sigGiveUp // it is stopped with the others and does not come back
+		}
+		child.signal(signal{kind: kind})
+		return
+	}
+	if len(g.starting) == 0 {
+		c.ext.group = nil
+		c.setRegrouping(false)
+		for _, s := range g.later {
+			c.supervise(s.child, s.err)
+		}
+		return
+	}
+	if g.after > 0 {
+		after := g.after
+		g.after = 0
+		c.ext.backoff = c.sys.clock.after(after, func() { c.signal(signal{kind: sigRegroup}) })
+		return
+	}
+	g.starting[0].signal(signal{kind: sigStart})
+}
+
+// halted notes that a member has been halted, or is gone.
+func (c *cell[M]) halted(child *core, gone bool) {
+	g := c.ext.group
+	if g == nil {
+		return
+	}
+	if i := slices.Index(g.halting, child); i >= 0 {
+		was := len(g.halting) - 1
+		g.halting = slices.Delete(g.halting, i, i+1)
+		if !gone {
+			g.starting = slices.Insert(g.starting, 0, child)
+		}
+		if i == was {
+			c.regroupStep()
+		}
+		return
+	}
+	if i := slices.Index(g.starting, child); i >= 0 && gone {
+		g.starting = slices.Delete(g.starting, i, i+1)
+		if i == 0 && len(g.halting) == 0 && c.ext.backoff == nil {
+			c.regroupStep()
+		}
+	}
+}
+
+// started notes that a member runs again.
+func (c *cell[M]) started(child *core) {
+	g := c.ext.group
+	if g == nil || len(g.halting) > 0 || len(g.starting) == 0 || g.starting[0] != child {
+		return
+	}
+	g.starting = g.starting[1:]
+	c.regroupStep()
+}
+
+// failed sorts a failure that comes while the group restarts. It reports true when the
+// failure is that of a member's new Init: then the restart begins anew.
+func (g *group) failed(child *core, err error) bool {
+	if slices.Contains(g.halting, child) {
+		return false // it is going to be halted anyway
+	}
+	if slices.Contains(g.starting, child) {
+		return true
+	}
+	g.later = append(g.later, signal{child: child, err: err})
+	return false
+}
