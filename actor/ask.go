@@ -60,7 +60,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 		from.waitsFor.Store(to.to.base())
 		defer from.waitsFor.Store(nil)
 	}
-	if err := sendAsk(ctx, to, req, call); err != nil {
+	if err := sendAsk(ctx, to, req, call, true); err != nil {
 		return none, describe(err, to, req)
 	}
 	if w != nil {
@@ -73,8 +73,9 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	return call.answer, describe(call.err, to, req)
 }
 
-// sendAsk puts the request into the target's mailbox.
-func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk) error {
+// sendAsk puts the request into the target's mailbox; wait says whether it may wait for
+// room there.
+func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wait bool) error {
 	dst := to.recipient()
 	c := dst.base()
 	msg, ok := req.(M)
@@ -87,9 +88,18 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk) err
 	if from != nil && from.waitsFor.Load() != nil && from.waitedForBy(c) {
 		return ErrDeadlock
 	}
-	if !dst.tell(envelope[M]{msg: msg, from: from, extra: ask}, w) {
-		c.sys.deadLetter(c, from, msg, NoActor)
-		return ErrStopped
+	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
+	if wait {
+		var err error
+		if v, err = tellWaiting(ctx, dst, e, w); err != nil {
+			return err
+		}
+	} else {
+		v = dst.tell(e, w)
+	}
+	if v != verdictTaken {
+		c.sys.deadLetter(c, from, msg, v.reason())
+		return v.err()
 	}
 	return nil
 }

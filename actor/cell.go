@@ -19,6 +19,7 @@ import (
 type cell[M any] struct {
 	core
 	box      mailbox[M]
+	special  *special[M] // holds the mail that box has not taken yet, nil for a plain mailbox
 	ctx      Context[M]
 	newActor func() Actor[M]
 	actor    Actor[M] // nil between incarnations; written under mu, owned by the turn
@@ -30,13 +31,16 @@ type cell[M any] struct {
 	more    *more[M]    // what most actors never need, owned by the turn
 }
 
-// tell puts an envelope into the mailbox. It reports false when there is nobody to
-// take it any more; the caller then owns the envelope's fate.
-func (c *cell[M]) tell(e envelope[M], w *worker) bool {
+// tell puts an envelope into the mailbox, and the actor into the run queue if it was
+// idle. When the verdict is not verdictTaken the envelope is still the caller's.
+func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
 	c.mu.Lock()
 	if c.deaf {
 		c.mu.Unlock()
-		return false
+		return verdictGone
+	}
+	if c.special != nil {
+		return c.tellSpecial(e, w)
 	}
 	c.box.put(e)
 	wake := !c.scheduled && c.phase == running
@@ -45,16 +49,57 @@ func (c *cell[M]) tell(e envelope[M], w *worker) bool {
 	}
 	c.mu.Unlock()
 	if wake {
-		c.sys.sched.ready(&c.core, w)
+		c.dispatch(w, e.extra)
 	}
-	return true
+	return verdictTaken
+}
+
+// tellSpecial is tell for a mailbox with an order or a bound. It unlocks c.mu.
+func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
+	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
+		defer c.mu.Unlock() // the user's key or rank may panic
+		out, v = c.special.put(e)
+		if v == verdictTaken || v >= verdictReplaced {
+			wake = !c.scheduled && c.phase == running
+			c.scheduled = c.scheduled || wake
+		}
+		return out, v, wake
+	}()
+	switch v {
+	case verdictReplaced:
+		c.bury(&out, Conflated, ErrMailboxFull)
+		v = verdictTaken
+	case verdictEvicted:
+		c.bury(&out, Overflowed, ErrMailboxFull)
+		v = verdictTaken
+	}
+	if wake {
+		c.dispatch(w, e.extra)
+	}
+	return v
+}
+
+// room returns a channel that is closed when a full mailbox has room again, nil when
+// there is no point in waiting.
+func (c *cell[M]) room() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.special == nil {
+		return nil
+	}
+	if c.deaf || c.special.queue.len()-c.special.notes < c.special.bound {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return c.special.waitRoom()
 }
 
 // turn runs the actor for a while. It reports whether there is more to do, and
 // then the actor still belongs to the caller, who queues it again.
 func (c *cell[M]) turn(w *worker) (again bool) {
 	c.ctx.worker = w
-	budget, deadline := turnMessages, time.Now().Add(turnTime)
+	budget, deadline := turnMessages*int(c.weight), time.Now().Add(turnTime*time.Duration(c.weight))
 	fresh := true
 	for {
 		if c.signaled.Load() {
@@ -64,14 +109,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 			break
 		}
 		if !c.box.taken() {
-			if !fresh {
-				break
-			}
-			c.mu.Lock()
-			got := c.box.take()
-			c.held = len(c.box.batch)
-			c.mu.Unlock()
-			if !got {
+			if !fresh && c.special == nil || !c.fetch() {
 				break
 			}
 		}
@@ -79,6 +117,21 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		budget = c.serve(budget, deadline)
 	}
 	return c.endTurn()
+}
+
+// fetch moves mail to where the turn finds it: all that has arrived, or one message of
+// a mailbox that decides at each one.
+func (c *cell[M]) fetch() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := false
+	if c.special == nil {
+		got = c.box.take()
+	} else if e, ok := c.special.take(); ok {
+		c.box.batch, c.box.head, got = append(c.box.batch[:0], e), 0, true
+	}
+	c.held = len(c.box.batch) - c.box.head
+	return got
 }
 
 // endTurn gives the actor back: to the green room, or to the caller if there is
@@ -92,7 +145,7 @@ func (c *cell[M]) endTurn() (again bool) {
 		return true
 	}
 	if c.phase == running {
-		if c.box.taken() || len(c.box.in) > 0 {
+		if c.box.taken() || c.waiting() > 0 {
 			return true
 		}
 		c.box.shrink()
@@ -249,6 +302,10 @@ func (c *cell[M]) obey() {
 			c.halted(s.child, false)
 		case sigStarted:
 			c.started(s.child)
+		case sigExit:
+			if c.phase == running {
+				c.fail(s.err)
+			}
 		case sigRegroup:
 			if c.ext.group != nil {
 				c.ext.backoff = nil
@@ -313,6 +370,9 @@ func (c *cell[M]) start() {
 		return
 	}
 	c.setPhase(running)
+	if c.sys.audience.listened() {
+		c.sys.publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+	}
 	if ext := c.ext; ext != nil && ext.member {
 		ext.member = false
 		c.parent.signal(signal{kind: sigStarted, child: &c.core})
@@ -390,23 +450,27 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	c.deaf = true
 	c.held = 0
 	rest := c.box.rest()
+	if c.special != nil {
+		rest = append(rest, c.special.rest()...)
+	}
 	c.mu.Unlock()
 	c.dropBackoff()
 	c.disband()
 	for i := range rest {
-		c.bury(&rest[i], reason)
+		c.bury(&rest[i], reason, ErrStopped)
 	}
 	c.stopChildren(mode)
 }
 
-// bury turns an envelope that nobody will handle into a dead letter.
-func (c *cell[M]) bury(e *envelope[M], reason Reason) {
+// bury turns an envelope that nobody will handle into a dead letter; its asker, if
+// there is one, gets err.
+func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
 	switch x := e.extra.(type) {
 	case nil:
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
 	case pendingAsk:
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
-		x.reject(ErrStopped)
+		x.reject(err)
 	}
 	// Notes and a last order are from the actor to itself or from the runtime: nobody
 	// else sent them, nobody misses them.
@@ -524,7 +588,8 @@ func (c *cell[M]) close() {
 	c.signaled.Store(false)
 	ext.signals = nil
 	watchers := ext.watchers
-	ext.watchers = nil
+	links := ext.links
+	ext.watchers, ext.links = nil, nil
 	c.mu.Unlock()
 	down := Down{PID: pid, Reason: ext.endReason, Err: ext.failure}
 	if down.Reason != Failed {
@@ -533,6 +598,11 @@ func (c *cell[M]) close() {
 	for _, w := range watchers {
 		w.down(down)
 	}
+	c.cutLinks(links, down)
+	if sys.audience.listened() {
+		sys.publish(ActorStopped(down))
+	}
+	c.home.leave()
 	sys.living.Add(-1)
 	if c.parent == nil {
 		close(sys.gone)
@@ -545,7 +615,7 @@ func (c *cell[M]) close() {
 
 // drain queues the order to stop behind all that is in the mailbox now.
 func (c *cell[M]) drain() {
-	if c.tell(envelope[M]{extra: lastOrder{}}, nil) {
+	if c.tell(envelope[M]{extra: lastOrder{}}, nil) == verdictTaken {
 		return
 	}
 	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
@@ -554,7 +624,15 @@ func (c *cell[M]) drain() {
 func (c *cell[M]) mailboxLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.box.in) + c.held
+	return c.waiting() + c.held
+}
+
+// waiting returns how much mail the turn has not fetched. REQUIRES: c.mu held.
+func (c *cell[M]) waiting() int {
+	if c.special != nil {
+		return c.special.queue.len()
+	}
+	return len(c.box.in)
 }
 
 func (c *cell[M]) typeName() string {
@@ -578,8 +656,20 @@ func recovered(v any) error {
 	return &PanicError{Value: v, Stack: debug.Stack()}
 }
 
-// logFailure writes the one line about a failure.
+func (c *core) restarts() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return 0
+	}
+	return c.ext.restarts
+}
+
+// logFailure writes the one line about a failure, and tells who listens.
 func (c *cell[M]) logFailure(err error) {
+	if c.sys.audience.listened() {
+		c.sys.publish(ActorFailed{PID: c.pid(), Err: err, MessageType: fmt.Sprintf("%T", c.cur.msg)})
+	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
 		slog.String("error", err.Error()),

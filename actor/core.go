@@ -30,7 +30,9 @@ type core struct {
 	path   string // "" for an actor without a name
 	id     uint64
 
-	lifetime Lifetime // set before anybody sees the actor
+	lifetime Lifetime // set before the actor has its first turn, as are weight and home
+	weight   uint8
+	home     *home // nil for an actor of the pool
 
 	mu        sync.Mutex
 	scheduled bool  // guarded by mu
@@ -81,6 +83,8 @@ type extension struct {
 	children         int   // guarded by mu
 
 	watchers []watcher // who watches this actor, guarded by mu
+
+	links map[*core]struct{} // guarded by mu
 
 	life     context.Context // canceled when the incarnation ends, guarded by mu
 	lifeDone context.CancelFunc

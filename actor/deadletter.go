@@ -22,6 +22,11 @@ const (
 	Killed
 	// NoActor: there was no such actor, or not any more.
 	NoActor
+	// Overflowed: a bounded mailbox had no room.
+	Overflowed
+	// Conflated: a newer message of the same key took its place. Such dead letters are
+	// counted, and not kept, logged or published.
+	Conflated
 	reasons
 )
 
@@ -36,6 +41,10 @@ func (r Reason) String() string {
 		return "killed"
 	case NoActor:
 		return "no_actor"
+	case Overflowed:
+		return "overflowed"
+	case Conflated:
+		return "conflated"
 	default:
 		return "unknown"
 	}
@@ -69,10 +78,12 @@ type deadLetterBox struct {
 }
 
 func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
-	d := DeadLetter{Time: time.Now(), To: to.pid(), From: from.pid(), Type: fmt.Sprintf("%T", msg), Message: msg, Reason: reason}
 	b := &s.dead
 	b.counts[reason].Add(1)
-
+	if reason == Conflated {
+		return
+	}
+	d := DeadLetter{Time: time.Now(), To: to.pid(), From: from.pid(), Type: fmt.Sprintf("%T", msg), Message: msg, Reason: reason}
 	b.mu.Lock()
 	if len(b.recent) < deadLettersKept {
 		b.recent = append(b.recent, d)
@@ -88,6 +99,7 @@ func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
 	}
 	b.mu.Unlock()
 
+	s.publish(d)
 	if say {
 		s.log.LogAttrs(context.Background(), slog.LevelWarn, "dead letter",
 			slog.String("to", d.To.String()), slog.String("from", d.From.String()),

@@ -77,6 +77,10 @@ func newScheduler() *scheduler {
 // ready puts an actor that has just become runnable where it will be picked.
 // w is the worker whose turn woke it, nil from outside.
 func (s *scheduler) ready(c *core, w *worker) {
+	if h := c.home; h != nil && h.kind == homePinned {
+		h.wake <- struct{}{}
+		return
+	}
 	if w != nil {
 		if c = w.place.Swap(c); c == nil {
 			return // a lone actor in the waker's place wakes nobody

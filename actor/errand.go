@@ -84,7 +84,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
 	alarm.Store(c.sys.clock.after(c.sys.askTimeout, func() { ask.reject(timeoutError(c.sys.askTimeout)) }))
-	if err := sendAsk(ctx, to, req, ask); err != nil {
+	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err)
 	}
 }
@@ -118,7 +118,7 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 			ask := newCall[R](ctx, deadline)
 			ask.notify = func() { come <- outcome{to, ask} }
 			open[ask] = to
-			if err := sendAsk(ctx, to, req, ask); err != nil {
+			if err := sendAsk(ctx, to, req, ask, false); err != nil {
 				ask.reject(err)
 			}
 		}
@@ -194,10 +194,10 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		ctx.taken = true
 		e.extra = ask
 	}
-	if !dst.tell(e, ctx.worker) {
-		c.sys.deadLetter(dst.base(), e.from, e.msg, NoActor)
+	if v := dst.tell(e, ctx.worker); v != verdictTaken {
+		c.sys.deadLetter(dst.base(), e.from, e.msg, v.reason())
 		if asked {
-			ask.reject(ErrStopped)
+			ask.reject(v.err())
 		}
 	}
 	return nil

@@ -13,34 +13,62 @@ type Ref[M any] struct{ to target[M] }
 
 // target is what can stand behind a reference.
 type target[M any] interface {
-	tell(e envelope[M], w *worker) bool
+	tell(e envelope[M], w *worker) verdict
+	room() <-chan struct{}
 	base() *core
 }
 
 func (c *cell[M]) base() *core { return &c.core }
 
 // Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no
-// answer. If the actor is gone msg becomes a dead letter. In a handler pass the
-// handler's own ctx, which tells the receiver who sent the message and keeps it on
-// the sender's worker; from outside any context will do.
+// answer. If the actor is gone, or its bounded mailbox has no room, msg becomes a dead
+// letter. In a handler pass the handler's own ctx, which tells the receiver who sent the
+// message and keeps it on the sender's worker; from outside any context will do.
 //
 // msg is not copied: what it points to belongs to the receiver from now on.
 func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	from, w := stage(ctx)
-	if !r.recipient().tell(envelope[M]{msg: msg, from: from}, w) {
+	if v := r.recipient().tell(envelope[M]{msg: msg, from: from}, w); v != verdictTaken {
 		c := r.to.base()
-		c.sys.deadLetter(c, from, msg, NoActor)
+		c.sys.deadLetter(c, from, msg, v.reason())
 	}
 }
 
-// TryTell is Tell with a report: [ErrStopped] if the actor is gone, and then msg is
-// no dead letter but still the caller's.
+// TryTell is Tell with a report: [ErrStopped] if the actor is gone, [ErrMailboxFull] if
+// its mailbox refuses the message. Then msg is no dead letter but still the caller's.
+// Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows,
+// and returns its cause when it does not.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := stage(ctx)
-	if !r.recipient().tell(envelope[M]{msg: msg, from: from}, w) {
-		return fmt.Errorf("tell %s: %w", r.to.base().fullPath(), ErrStopped)
+	v, err := tellWaiting(ctx, r.recipient(), envelope[M]{msg: msg, from: from}, w)
+	switch {
+	case err == nil && v == verdictTaken:
+		return nil
+	case v == verdictDropped:
+		c := r.to.base()
+		c.sys.deadLetter(c, from, msg, Overflowed)
+		return nil
+	case err == nil:
+		err = v.err()
 	}
-	return nil
+	return fmt.Errorf("tell %s: %w", r.to.base().fullPath(), err)
+}
+
+// tellWaiting is tell that waits for room where the mailbox says so.
+func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *worker) (verdict, error) {
+	for {
+		v := to.tell(e, w)
+		if v != verdictWait {
+			return v, nil
+		}
+		room := to.room()
+		if room == nil {
+			return verdictFull, nil
+		}
+		if _, ok := await(ctx, room); !ok && ctx.Err() != nil {
+			return v, context.Cause(ctx)
+		}
+	}
 }
 
 // PID returns the untyped address, the zero PID for the zero Ref.

@@ -27,7 +27,9 @@ type routed[M any] struct {
 
 func (r *routed[M]) base() *core { return r.owner }
 
-func (r *routed[M]) tell(e envelope[M], w *worker) bool {
+func (r *routed[M]) room() <-chan struct{} { return nil }
+
+func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 	var first, rest = Ref[M]{}, []Ref[M](nil)
 	r.route(e.msg, func(to Ref[M]) {
 		if first.IsZero() {
@@ -37,7 +39,7 @@ func (r *routed[M]) tell(e envelope[M], w *worker) bool {
 		}
 	})
 	if first.IsZero() {
-		return false
+		return verdictGone
 	}
 	ask, asked := e.extra.(pendingAsk)
 	if asked {
@@ -47,12 +49,12 @@ func (r *routed[M]) tell(e envelope[M], w *worker) bool {
 		return first.to.tell(e, w)
 	}
 	for _, to := range append(rest, first) {
-		if !to.to.tell(e, w) {
-			r.owner.sys.deadLetter(to.to.base(), e.from, e.msg, NoActor)
+		if v := to.to.tell(e, w); v != verdictTaken {
+			r.owner.sys.deadLetter(to.to.base(), e.from, e.msg, v.reason())
 			if asked {
-				ask.reject(ErrStopped)
+				ask.reject(v.err())
 			}
 		}
 	}
-	return true
+	return verdictTaken
 }

@@ -44,6 +44,11 @@ type SpawnOption interface{ applySpawn(*spawnConfig) }
 type spawnConfig struct {
 	super    *supervision
 	lifetime Lifetime
+	weight   uint8
+	home     homeKind
+	bound    int
+	overflow Overflow
+	queue    func() any // makes a queue[M]
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -65,7 +70,7 @@ func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, op
 	if err := c.tryStart(); err != nil {
 		c.fail(err)
 	} else {
-		c.setPhase(running)
+		c.begin()
 	}
 	c.ownTurnOver()
 	return Ref[M]{c}
@@ -82,7 +87,7 @@ func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A,
 		err = fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
 		c.beginStop(stopNow, Failed, err)
 	} else {
-		c.setPhase(running)
+		c.begin()
 	}
 	c.ownTurnOver()
 	if err != nil {
@@ -110,12 +115,16 @@ func (f funcActor[M]) Receive(ctx *Context[M], msg M) error { return f(ctx, msg)
 // Init runs; messages that come meanwhile wait.
 func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []SpawnOption) (*cell[M], error) {
 	p, w := parent.spawner()
-	cfg := spawnConfig{super: &p.sys.super}
+	cfg := spawnConfig{super: &p.sys.super, weight: 1}
 	for _, opt := range opts {
 		opt.applySpawn(&cfg)
 	}
-	c := &cell[M]{newActor: newActor, super: cfg.super}
-	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime}
+	mail, err := newSpecial[M](&cfg)
+	if err != nil {
+		return nil, fmt.Errorf("spawn %q: %w", name, err)
+	}
+	c := &cell[M]{newActor: newActor, super: cfg.super, special: mail}
+	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime, weight: cfg.weight}
 	c.ctx = Context[M]{c: c, worker: w}
 	if err := c.baptize(p, name); err != nil {
 		return nil, err
@@ -130,6 +139,7 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 		c.sys.living.Add(-1)
 		return nil, fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
 	}
+	c.home = newHome(&c.core, cfg.home)
 	return c, nil
 }
 
@@ -166,10 +176,18 @@ func checkName(name string) error {
 	return nil
 }
 
+// begin ends the start of the first incarnation.
+func (c *cell[M]) begin() {
+	c.setPhase(running)
+	if c.sys.audience.listened() {
+		c.sys.publish(ActorStarted{PID: c.pid()})
+	}
+}
+
 // ownTurnOver ends the turn that Spawn ran on its caller's goroutine.
 func (c *cell[M]) ownTurnOver() {
 	if c.endTurn() {
-		c.sys.sched.push(&c.core)
+		c.sys.sched.ready(&c.core, nil)
 	}
 }
 

@@ -30,6 +30,7 @@ type System struct {
 	names           registry
 	suffix          atomic.Uint64
 	dead            deadLetterBox
+	audience        audience
 
 	living   atomic.Int64 // actors, the root included
 	handled  atomic.Uint64
@@ -77,7 +78,7 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		sched: newScheduler(), clock: newClock(), gone: make(chan struct{}), firstGeneration: rand.Uint32() | 1,
 	}
 	s.root = &cell[struct{}]{super: &cfg.super, newActor: func() Actor[struct{}] { return rootActor{} }, actor: rootActor{}}
-	s.root.core = core{sys: s, impl: s.root, path: "/", phase: running}
+	s.root.core = core{sys: s, impl: s.root, path: "/", phase: running, weight: 1}
 	s.root.ctx.c = s.root
 	s.actors.add(&s.root.core, s.firstGeneration)
 	s.names.add("/", &s.root.core)

@@ -1,0 +1,116 @@
+package actor
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Event is something that happened in the system: [ActorStarted], [ActorStopped],
+// [ActorFailed], [ActorRestarted] or [DeadLetter].
+type Event interface{ event() }
+
+// ActorStarted: an actor was spawned and its Init has returned.
+type ActorStarted struct{ PID PID }
+
+// ActorStopped: an actor is gone.
+type ActorStopped struct {
+	PID    PID
+	Reason Reason
+	Err    error // the failure when the reason is Failed, else nil
+}
+
+// ActorFailed: Receive, Init or Terminate returned an error or panicked.
+type ActorFailed struct {
+	PID         PID
+	Err         error  // a [*PanicError], with the stack, if it was a panic
+	MessageType string // the Go type of the message that was being handled
+}
+
+// ActorRestarted: an actor that had failed runs again with fresh state.
+type ActorRestarted struct {
+	PID      PID
+	Restarts uint64 // how often, in its life
+}
+
+func (ActorStarted) event()   {}
+func (ActorStopped) event()   {}
+func (ActorFailed) event()    {}
+func (ActorRestarted) event() {}
+func (DeadLetter) event()     {}
+
+// audience is who listens to events. Without a listener an event costs one load.
+type audience struct {
+	mu        sync.Mutex
+	listeners atomic.Pointer[[]listener] // replaced as a whole
+}
+
+type listener struct {
+	core *core
+	tell func(Event) bool // false: the listener is gone
+}
+
+// Subscribe sends the actor all events that are an M: those of one kind to a
+// Ref[DeadLetter], all of them to a Ref[Event] or a Ref[any]. It ends with the actor
+// or by [Unsubscribe]. A second call for the same actor changes nothing. Events that
+// an actor causes itself arrive in the order in which they happened; an event that
+// reaches a listener too late to be handled is dropped.
+func Subscribe[M any](sys *System, ref Ref[M]) {
+	dst := ref.recipient()
+	tell := func(e Event) bool {
+		msg, ok := e.(M)
+		return !ok || dst.tell(envelope[M]{extra: eventNote[M]{msg}}, nil) != verdictGone
+	}
+	a := &sys.audience
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []listener
+	if old := a.listeners.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	if slices.ContainsFunc(list, func(l listener) bool { return l.core == dst.base() }) {
+		return
+	}
+	list = append(list, listener{dst.base(), tell})
+	a.listeners.Store(&list)
+}
+
+// Unsubscribe ends a [Subscribe]. Events that are in the mailbox already still come.
+func Unsubscribe[M any](sys *System, ref Ref[M]) { sys.audience.drop(ref.recipient().base()) }
+
+func (a *audience) drop(c *core) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old := a.listeners.Load()
+	if old == nil {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(*old), func(l listener) bool { return l.core == c })
+	if len(list) == 0 {
+		a.listeners.Store(nil)
+		return
+	}
+	a.listeners.Store(&list)
+}
+
+// listened reports whether anybody wants to know.
+func (a *audience) listened() bool { return a.listeners.Load() != nil }
+
+// publish tells all listeners.
+func (s *System) publish(e Event) {
+	list := s.audience.listeners.Load()
+	if list == nil {
+		return
+	}
+	for _, l := range *list {
+		if !l.tell(e) {
+			s.audience.drop(l.core)
+		}
+	}
+}
+
+// eventNote is an event on its way. As a note it becomes no dead letter, whose event
+// would be the next one.
+type eventNote[M any] struct{ msg M }
+
+func (n eventNote[M]) message(*cell[M]) (M, bool) { return n.msg, true }

@@ -1,0 +1,110 @@
+package actor
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// homeKind is where an actor's turns run.
+type homeKind uint8
+
+const (
+	homePool homeKind = iota
+	homePinned
+	homeInline
+)
+
+// Pinned gives the actor a goroutine of its own, locked to an operating system thread:
+// for cgo, for libraries that want to be called from one thread, and for handlers that
+// nearly always block.
+func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.home = homePinned }) }
+
+// Inline runs the actor's turns on the goroutine of whoever sends it a message while it
+// is idle: Tell then returns after the message was handled, unless another sender is at it
+// already. For tests, and for glue so thin that a hop is not worth it. What the runtime
+// itself sends, timers and signals for example, is still handled by the pool.
+func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.home = homeInline }) }
+
+// Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may
+// be n times as long. Anything else panics.
+func Weight(n int) SpawnOption {
+	if n < 1 || n > 16 {
+		panic(fmt.Sprintf("actor: Weight(%d): a weight is from 1 to 16", n))
+	}
+	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })
+}
+
+// home is where an actor runs that is not one of the pool's.
+type home struct {
+	kind homeKind
+	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
+}
+
+// newHome makes the home before the actor's first turn ends, and starts its goroutine.
+func newHome(c *core, kind homeKind) *home {
+	if kind == homePool {
+		return nil
+	}
+	h := &home{kind: kind, wake: make(chan struct{}, 1)}
+	if kind == homePinned {
+		c.sys.sched.wg.Go(func() { h.live(c) })
+	}
+	return h
+}
+
+// live runs a pinned actor until it has stopped.
+func (h *home) live(c *core) {
+	runtime.LockOSThread()
+	onStage := false
+	defer func() {
+		if !onStage {
+			return
+		}
+		// A handler has ended the goroutine with runtime.Goexit: another one takes over.
+		if c.impl.endTurn() {
+			h.wake <- struct{}{}
+		}
+		if !c.hasStopped() {
+			c.sys.sched.wg.Go(func() { h.live(c) })
+		}
+	}()
+	for !c.hasStopped() {
+		<-h.wake
+		onStage = true
+		for c.impl.turn(nil) {
+		}
+		onStage = false
+	}
+}
+
+// leave ends the goroutine of a pinned actor that has stopped. h may be nil.
+func (h *home) leave() {
+	if h == nil || h.kind != homePinned {
+		return
+	}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *core) hasStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase == stopped
+}
+
+// dispatch gives an actor that has just become runnable its turn, or a place in the
+// queue for it.
+func (c *cell[M]) dispatch(w *worker, extra any) {
+	if c.home == nil || c.home.kind != homeInline {
+		c.sys.sched.ready(&c.core, w)
+		return
+	}
+	if _, internal := extra.(note[M]); internal {
+		c.sys.sched.ready(&c.core, nil)
+		return
+	}
+	for c.turn(w) {
+	}
+}

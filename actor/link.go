@@ -1,0 +1,77 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrLinked says that an actor failed because one that it was linked to has ended
+// abnormally. The error wraps that one's failure, if there was one.
+var ErrLinked = errors.New("linked actor ended")
+
+// Link ties the actor and the one with that address together, as in OTP: when either
+// of them ends other than normally (the reason is not [Stopped]) the other one fails,
+// with [ErrLinked], and its supervisor decides. A restart is not an end. Linking with
+// an actor that is gone is a failure at once. A second link between the same two changes
+// nothing. Whoever wants to know and not to fail uses [Context.Watch]. For use in the
+// actor's own callbacks.
+func (ctx *Context[M]) Link(pid PID) {
+	c := &ctx.c.core
+	peer, err := c.sys.resolve(pid)
+	if err == nil {
+		c.linkedTo(peer) // first, so that the peer's end can undo it
+		if peer.linkedTo(c) {
+			return
+		}
+		c.unlink(peer)
+	}
+	c.signal(signal{kind: sigExit, err: fmt.Errorf("%w: %s: %s", ErrLinked, pid, NoActor)})
+}
+
+// Unlink takes [Context.Link] back, for both of them.
+func (ctx *Context[M]) Unlink(pid PID) {
+	c := &ctx.c.core
+	if peer, err := c.sys.resolve(pid); err == nil {
+		c.unlink(peer)
+		peer.unlink(c)
+	}
+}
+
+// linkedTo notes a link; it reports false when c is gone.
+func (c *core) linkedTo(peer *core) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == stopped {
+		return false
+	}
+	ext := c.extended()
+	if ext.links == nil {
+		ext.links = make(map[*core]struct{})
+	}
+	ext.links[peer] = struct{}{}
+	return true
+}
+
+func (c *core) unlink(peer *core) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext != nil {
+		delete(c.ext.links, peer)
+	}
+}
+
+// cutLinks tells the linked actors that c has ended. They forget c in any case, so
+// that a link leaves nothing behind.
+func (c *core) cutLinks(links map[*core]struct{}, d Down) {
+	for peer := range links {
+		peer.unlink(c)
+		if d.Reason == Stopped {
+			continue
+		}
+		err := fmt.Errorf("%w: %s: %s", ErrLinked, d.PID, d.Reason)
+		if d.Err != nil {
+			err = fmt.Errorf("%w: %s: %s: %w", ErrLinked, d.PID, d.Reason, d.Err)
+		}
+		peer.signal(signal{kind: sigExit, err: err})
+	}
+}

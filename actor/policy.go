@@ -1,0 +1,412 @@
+package actor
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+)
+
+// ErrMailboxFull says that a bounded mailbox did not take the message.
+var ErrMailboxFull = errors.New("mailbox full")
+
+// Overflow says what a bounded mailbox does with a message that it has no room for.
+type Overflow uint8
+
+const (
+	// Reject refuses the new message: TryTell and Ask fail with ErrMailboxFull, the
+	// message of a Tell becomes a dead letter.
+	Reject Overflow = iota
+	// DropNewest makes a dead letter of the new message. TryTell does not fail.
+	DropNewest
+	// DropOldest makes a dead letter of the message that has waited longest, and takes
+	// the new one.
+	DropOldest
+	// Block lets TryTell and Ask wait for room as long as their context allows. Tell
+	// never waits: its message becomes a dead letter.
+	Block
+)
+
+// Bounded makes a mailbox that holds at most n messages besides the one that is being
+// handled. What an actor sends itself by timers, watches and pipes, and the runtime's own
+// notes, always find room. Bounded panics when n is less than 1.
+func Bounded(n int, overflow Overflow) SpawnOption {
+	if n < 1 {
+		panic(fmt.Sprintf("actor: Bounded(%d): a mailbox needs room for at least one message", n))
+	}
+	return spawnOption(func(c *spawnConfig) { c.bound, c.overflow = n, overflow })
+}
+
+// Priority makes a mailbox from which the message with the highest rank is handled
+// first; messages of equal rank keep their order. What an actor sends itself has the
+// rank 0. rank runs on the sender's goroutine, concurrently, and must not block. M must be
+// the actor's message type: anything else is a programmer's error and panics.
+func Priority[M any](rank func(M) int) SpawnOption {
+	return spawnOption(func(c *spawnConfig) { c.queue = func() any { return &rankQueue[M]{rank: rank} } })
+}
+
+// Conflate makes a mailbox that keeps only the newest message of each key, in the place
+// of the oldest: an actor that falls behind skips what is out of date. The messages that
+// are replaced are counted as dead letters with the reason [Conflated]. key runs on the
+// sender's goroutine, concurrently, and must not block. M must be the actor's message type:
+// anything else is a programmer's error and panics.
+func Conflate[M any, K comparable](key func(M) K) SpawnOption {
+	return spawnOption(func(c *spawnConfig) {
+		c.queue = func() any { return &conflateQueue[M, K]{key: key, at: make(map[K]uint64)} }
+	})
+}
+
+type spawnOption func(*spawnConfig)
+
+func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
+
+// queue is the order of a mailbox that is not plain. All its methods are called with
+// the actor's mutex held.
+type queue[M any] interface {
+	replaces(e *envelope[M]) bool // put will replace a message, and so needs no room
+	put(e envelope[M]) (replaced envelope[M], did bool)
+	take() (e envelope[M], ok bool)
+	dropOldest() (e envelope[M], ok bool)
+	len() int
+	rest() []envelope[M] // empties the queue, oldest first
+}
+
+// special is the part of a mailbox that is bounded or not in plain order. It hands out
+// one message at a time, so that the bound is exact and the order is that of the moment.
+type special[M any] struct {
+	queue    queue[M]
+	bound    int // 0 for none
+	overflow Overflow
+	notes    int           // envelopes that do not count
+	room     chan struct{} // closed when there is room again; nil while nobody waits
+}
+
+// newSpecial returns what the options ask for, nil for a plain mailbox.
+func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
+	if cfg.bound == 0 && cfg.queue == nil {
+		return nil, nil
+	}
+	s := &special[M]{queue: &fifoQueue[M]{}, bound: cfg.bound, overflow: cfg.overflow}
+	if cfg.queue != nil {
+		q := cfg.queue()
+		typed, ok := q.(queue[M])
+		if !ok {
+			return nil, fmt.Errorf("%w: the mailbox option is for another message type than %s", ErrNotAccepted, nameOf[M]())
+		}
+		s.queue = typed
+	}
+	return s, nil
+}
+
+// verdict is what a mailbox did with a message.
+type verdict uint8
+
+const (
+	verdictTaken    verdict = iota
+	verdictGone             // the actor takes nothing any more
+	verdictFull             // no room: refused
+	verdictDropped          // no room: the new one is dropped
+	verdictWait             // no room yet: whoever may wait, waits
+	verdictReplaced         // taken, in place of an older one of its key, which is handed back
+	verdictEvicted          // taken, and the oldest is handed back
+)
+
+// reason returns what to write on the dead letter of a message that was not taken.
+func (v verdict) reason() Reason {
+	if v == verdictGone {
+		return NoActor
+	}
+	return Overflowed
+}
+
+// err returns the error for whoever wants one.
+func (v verdict) err() error {
+	if v == verdictGone {
+		return ErrStopped
+	}
+	return ErrMailboxFull
+}
+
+// put decides about a message. REQUIRES: the actor's mutex held.
+func (s *special[M]) put(e envelope[M]) (out envelope[M], v verdict) {
+	_, internal := e.extra.(note[M])
+	if _, order := e.extra.(lastOrder); internal || order {
+		s.queue.put(e)
+		s.notes++
+		return out, verdictTaken
+	}
+	if s.bound > 0 && s.queue.len()-s.notes >= s.bound && !s.queue.replaces(&e) {
+		switch s.overflow {
+		case DropNewest:
+			return e, verdictDropped
+		case DropOldest:
+			oldest, ok := s.queue.dropOldest()
+			s.queue.put(e)
+			if ok {
+				return oldest, verdictEvicted
+			}
+			return out, verdictTaken
+		case Block:
+			return e, verdictWait
+		default:
+			return e, verdictFull
+		}
+	}
+	if out, did := s.queue.put(e); did {
+		return out, verdictReplaced
+	}
+	return out, verdictTaken
+}
+
+// rest empties the mailbox and lets go of who waits for room.
+// REQUIRES: the actor's mutex held.
+func (s *special[M]) rest() []envelope[M] {
+	s.notes = 0
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+	return s.queue.rest()
+}
+
+// take hands out the next message. REQUIRES: the actor's mutex held.
+func (s *special[M]) take() (e envelope[M], ok bool) {
+	if e, ok = s.queue.take(); !ok {
+		return e, false
+	}
+	_, internal := e.extra.(note[M])
+	if _, order := e.extra.(lastOrder); internal || order {
+		s.notes--
+	}
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+	return e, true
+}
+
+// waitRoom returns the channel that is closed when there is room again.
+// REQUIRES: the actor's mutex held.
+func (s *special[M]) waitRoom() <-chan struct{} {
+	if s.room == nil {
+		s.room = make(chan struct{})
+	}
+	return s.room
+}
+
+// fifoQueue is the plain order.
+type fifoQueue[M any] struct {
+	list []envelope[M]
+	head int
+}
+
+func (q *fifoQueue[M]) replaces(*envelope[M]) bool { return false }
+
+func (q *fifoQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
+	q.list = append(q.list, e)
+	return none, false
+}
+
+func (q *fifoQueue[M]) take() (e envelope[M], ok bool) {
+	if q.head == len(q.list) {
+		return e, false
+	}
+	e, q.list[q.head] = q.list[q.head], envelope[M]{}
+	if q.head++; q.head == len(q.list) {
+		q.list, q.head = q.list[:0], 0
+	} else if q.head > len(q.list)/2 && q.head > 64 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	return e, true
+}
+
+// dropOldest skips what is the actor's own.
+func (q *fifoQueue[M]) dropOldest() (e envelope[M], ok bool) {
+	for i := q.head; i < len(q.list); i++ {
+		_, internal := q.list[i].extra.(note[M])
+		if _, order := q.list[i].extra.(lastOrder); internal || order {
+			continue
+		}
+		e = q.list[i]
+		copy(q.list[q.head+1:i+1], q.list[q.head:i])
+		q.list[q.head] = envelope[M]{}
+		q.head++
+		return e, true
+	}
+	return e, false
+}
+
+func (q *fifoQueue[M]) len() int { return len(q.list) - q.head }
+
+func (q *fifoQueue[M]) rest() []envelope[M] {
+	all := q.list[q.head:]
+	q.list, q.head = nil, 0
+	return all
+}
+
+// rankQueue is the order by rank, then by arrival.
+type rankQueue[M any] struct {
+	rank  func(M) int
+	items rankHeap[M]
+	seq   uint64
+}
+
+type ranked[M any] struct {
+	e    envelope[M]
+	rank int
+	last bool // the order to stop comes after everything else
+	seq  uint64
+}
+
+func (q *rankQueue[M]) replaces(*envelope[M]) bool { return false }
+
+func (q *rankQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
+	q.seq++
+	r := ranked[M]{e: e, seq: q.seq}
+	switch e.extra.(type) {
+	case note[M]:
+	case lastOrder:
+		r.last = true
+	default:
+		r.rank = q.rank(e.msg)
+	}
+	heap.Push(&q.items, r)
+	return none, false
+}
+
+func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
+	if len(q.items) == 0 {
+		return e, false
+	}
+	return heap.Pop(&q.items).(ranked[M]).e, true
+}
+
+// dropOldest drops the oldest of those with the lowest rank: what is least urgent.
+func (q *rankQueue[M]) dropOldest() (e envelope[M], ok bool) {
+	found := -1
+	for i, r := range q.items {
+		if _, internal := r.e.extra.(note[M]); internal || r.last {
+			continue
+		}
+		if found < 0 || r.rank < q.items[found].rank || r.rank == q.items[found].rank && r.seq < q.items[found].seq {
+			found = i
+		}
+	}
+	if found < 0 {
+		return e, false
+	}
+	return heap.Remove(&q.items, found).(ranked[M]).e, true
+}
+
+func (q *rankQueue[M]) len() int { return len(q.items) }
+
+func (q *rankQueue[M]) rest() []envelope[M] {
+	var all []envelope[M]
+	for {
+		e, ok := q.take()
+		if !ok {
+			return all
+		}
+		all = append(all, e)
+	}
+}
+
+type rankHeap[M any] []ranked[M]
+
+func (h rankHeap[M]) Len() int { return len(h) }
+
+func (h rankHeap[M]) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	if a.last != b.last {
+		return b.last
+	}
+	if c := cmp.Compare(b.rank, a.rank); c != 0 {
+		return c < 0
+	}
+	return a.seq < b.seq
+}
+
+func (h rankHeap[M]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push is called by package heap.
+func (h *rankHeap[M]) Push(x any) { *h = append(*h, x.(ranked[M])) }
+
+// Pop is called by package heap.
+func (h *rankHeap[M]) Pop() any {
+	old := *h
+	r := old[len(old)-1]
+	old[len(old)-1] = ranked[M]{}
+	*h = old[:len(old)-1]
+	return r
+}
+
+// conflateQueue is the plain order with at most one message a key.
+type conflateQueue[M any, K comparable] struct {
+	fifo  fifoQueue[M]
+	key   func(M) K
+	at    map[K]uint64 // the number of the key's message
+	first uint64       // the number of the message at the queue's head
+}
+
+func (q *conflateQueue[M, K]) replaces(e *envelope[M]) bool {
+	_, has := q.at[q.key(e.msg)]
+	return has
+}
+
+func (q *conflateQueue[M, K]) put(e envelope[M]) (old envelope[M], did bool) {
+	switch e.extra.(type) {
+	case note[M], lastOrder:
+		q.fifo.put(e)
+		return old, false
+	}
+	k := q.key(e.msg)
+	if n, ok := q.at[k]; ok {
+		p := &q.fifo.list[q.fifo.head+int(n-q.first)]
+		old, *p = *p, e
+		return old, true
+	}
+	q.at[k] = q.first + uint64(q.fifo.len())
+	q.fifo.put(e)
+	return old, false
+}
+
+func (q *conflateQueue[M, K]) take() (e envelope[M], ok bool) {
+	if e, ok = q.fifo.take(); !ok {
+		return e, false
+	}
+	q.first++
+	switch e.extra.(type) {
+	case note[M], lastOrder:
+	default:
+		delete(q.at, q.key(e.msg))
+	}
+	return e, true
+}
+
+// dropOldest takes a message out of the middle, which moves the numbers of those
+// before it: they are noted anew.
+func (q *conflateQueue[M, K]) dropOldest() (e envelope[M], ok bool) {
+	if e, ok = q.fifo.dropOldest(); !ok {
+		return e, false
+	}
+	q.first++
+	clear(q.at)
+	for i, x := range q.fifo.list[q.fifo.head:] {
+		switch x.extra.(type) {
+		case note[M], lastOrder:
+		default:
+			q.at[q.key(x.msg)] = q.first + uint64(i)
+		}
+	}
+	return e, true
+}
+
+func (q *conflateQueue[M, K]) len() int { return q.fifo.len() }
+
+func (q *conflateQueue[M, K]) rest() []envelope[M] {
+	clear(q.at)
+	q.first += uint64(q.fifo.len())
+	return q.fifo.rest()
+}
