@@ -70,6 +70,9 @@ func (h *home) live(c *core) {
 	}()
 	for !c.hasStopped() {
 		<-h.wake
+		if c.hasStopped() {
+			return // it was woken to leave, and the turn is not its own
+		}
 		onStage = true
 		for c.impl.turn(nil) {
 		}
