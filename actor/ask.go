@@ -89,6 +89,9 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 		return ErrDeadlock
 	}
 	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
+	if len(c.sys.beforeSend) > 0 {
+		e.extra = c.sys.address(ctx, c, msg, ask)
+	}
 	if wait {
 		var err error
 		if v, err = tellWaiting(ctx, dst, e, w); err != nil {

@@ -58,6 +58,7 @@ func (ctx *Context[M]) Stash() error {
 	if _, ok := e.extra.(note[M]); ok {
 		e.extra = nil // it has become a plain message
 	}
+	e.extra = withHeader(ctx.header, e.extra)
 	m.stash = append(m.stash, e)
 	return nil
 }

@@ -24,6 +24,7 @@ type cell[M any] struct {
 	newActor func() Actor[M]
 	actor    Actor[M] // nil between incarnations; written under mu, owned by the turn
 	super    *supervision
+	around   []ReceiveMiddleware
 	held     int // what the turn had before it when it began, guarded by mu
 
 	cur     envelope[M] // the message being handled, owned by the turn
@@ -217,21 +218,34 @@ func (c *cell[M]) quit() {
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
 func (c *cell[M]) handle() error {
-	switch x := c.cur.extra.(type) {
-	case nil:
-	case pendingAsk:
-		c.ctx.beginAsk(x)
-	case note[M]:
-		msg, ok := x.message(c)
-		if !ok {
+	if c.cur.extra != nil {
+		if h, ok := c.cur.extra.(*headed); ok {
+			c.ctx.header, c.cur.extra = h.header, h.inner
+		}
+		switch x := c.cur.extra.(type) {
+		case pendingAsk:
+			c.ctx.beginAsk(x)
+		case note[M]:
+			msg, ok := x.message(c)
+			if !ok {
+				return nil
+			}
+			c.cur.msg = msg
+		case lastOrder:
+			c.halting = true
+			c.extension().end = stopDrain
 			return nil
 		}
-		c.cur.msg = msg
-	case lastOrder:
-		c.halting = true
-		c.extension().end = stopDrain
-		return nil
 	}
+	if len(c.around) > 0 {
+		r := Reception{To: c.pid(), From: c.cur.from.pid(), Message: c.cur.msg, Header: c.ctx.header}
+		return c.receiveAround(r, 0)
+	}
+	return c.receive()
+}
+
+// receive passes the current message to whatever handles messages now.
+func (c *cell[M]) receive() error {
 	if m := c.more; m != nil {
 		if m.idle != nil {
 			m.idle.noticed(&c.cur)
@@ -261,6 +275,7 @@ func (c *cell[M]) after(err error) error {
 // settle ends the current message's ask if the handler has neither answered it nor
 // taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
+	c.ctx.header = nil
 	ask, ok := c.cur.extra.(pendingAsk)
 	if !ok {
 		return
@@ -465,6 +480,9 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 // bury turns an envelope that nobody will handle into a dead letter; its asker, if
 // there is one, gets err.
 func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
+	if h, ok := e.extra.(*headed); ok {
+		e.extra = h.inner
+	}
 	switch x := e.extra.(type) {
 	case nil:
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)

@@ -18,6 +18,8 @@ type Context[M any] struct {
 	worker *worker // whose turn it is, nil outside of a turn; owned by the turn
 	taken  bool    // the current ask was promised, forwarded or stashed; owned by the turn
 
+	header Header // of the current message; owned by the turn
+
 	asker    pendingAsk         // the request being handled, guarded by c.mu
 	merged   context.Context    // its context joined with the actor's life, guarded by c.mu
 	mergedOf context.CancelFunc // guarded by c.mu
@@ -161,6 +163,7 @@ func (ctx *Context[M]) endAsk() {
 // of a handler: Go has no thread-local storage.
 type turn interface {
 	onStage() (*core, *worker)
+	currentHeader() Header
 }
 
 type turnKey struct{}

@@ -194,6 +194,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		ctx.taken = true
 		e.extra = ask
 	}
+	e.extra = withHeader(ctx.header, e.extra)
 	if v := dst.tell(e, ctx.worker); v != verdictTaken {
 		c.sys.deadLetter(dst.base(), e.from, e.msg, v.reason())
 		if asked {

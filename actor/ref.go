@@ -28,8 +28,12 @@ func (c *cell[M]) base() *core { return &c.core }
 // msg is not copied: what it points to belongs to the receiver from now on.
 func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	from, w := stage(ctx)
-	if v := r.recipient().tell(envelope[M]{msg: msg, from: from}, w); v != verdictTaken {
-		c := r.to.base()
+	e := envelope[M]{msg: msg, from: from}
+	c := r.recipient().base()
+	if len(c.sys.beforeSend) > 0 {
+		e.extra = c.sys.address(ctx, c, msg, nil)
+	}
+	if v := r.to.tell(e, w); v != verdictTaken {
 		c.sys.deadLetter(c, from, msg, v.reason())
 	}
 }
@@ -40,18 +44,22 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 // and returns its cause when it does not.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := stage(ctx)
-	v, err := tellWaiting(ctx, r.recipient(), envelope[M]{msg: msg, from: from}, w)
+	e := envelope[M]{msg: msg, from: from}
+	c := r.recipient().base()
+	if len(c.sys.beforeSend) > 0 {
+		e.extra = c.sys.address(ctx, c, msg, nil)
+	}
+	v, err := tellWaiting(ctx, r.to, e, w)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
 	case v == verdictDropped:
-		c := r.to.base()
 		c.sys.deadLetter(c, from, msg, Overflowed)
 		return nil
 	case err == nil:
 		err = v.err()
 	}
-	return fmt.Errorf("tell %s: %w", r.to.base().fullPath(), err)
+	return fmt.Errorf("tell %s: %w", c.fullPath(), err)
 }
 
 // tellWaiting is tell that waits for room where the mailbox says so.

@@ -41,7 +41,7 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 	if first.IsZero() {
 		return verdictGone
 	}
-	ask, asked := e.extra.(pendingAsk)
+	ask, asked := askIn(e.extra)
 	if asked {
 		ask.share(len(rest) + 1)
 	}

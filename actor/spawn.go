@@ -3,6 +3,7 @@ package actor
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,6 +50,7 @@ type spawnConfig struct {
 	bound    int
 	overflow Overflow
 	queue    func() any // makes a queue[M]
+	around   []ReceiveMiddleware
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -119,11 +121,14 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 	for _, opt := range opts {
 		opt.applySpawn(&cfg)
 	}
+	if err := p.sys.mayStart(p, name, nameOf[M]()); err != nil {
+		return nil, err
+	}
 	mail, err := newSpecial[M](&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("spawn %q: %w", name, err)
 	}
-	c := &cell[M]{newActor: newActor, super: cfg.super, special: mail}
+	c := &cell[M]{newActor: newActor, super: cfg.super, special: mail, around: slices.Concat(p.sys.around, cfg.around)}
 	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime, weight: cfg.weight}
 	c.ctx = Context[M]{c: c, worker: w}
 	if err := c.baptize(p, name); err != nil {

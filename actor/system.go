@@ -20,6 +20,10 @@ type System struct {
 	askTimeout time.Duration
 	began      time.Time
 
+	around      []ReceiveMiddleware
+	beforeSend  []SendMiddleware
+	beforeSpawn []SpawnMiddleware
+
 	sched *scheduler
 	clock *clock
 	root  *cell[struct{}]
@@ -45,6 +49,10 @@ type systemConfig struct {
 	log        *slog.Logger
 	super      supervision
 	askTimeout time.Duration
+
+	around      []ReceiveMiddleware
+	beforeSend  []SendMiddleware
+	beforeSpawn []SpawnMiddleware
 }
 
 type systemOption func(*systemConfig)
@@ -75,6 +83,7 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	}
 	s := &System{
 		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, began: time.Now(),
+		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
 		sched: newScheduler(), clock: newClock(), gone: make(chan struct{}), firstGeneration: rand.Uint32() | 1,
 	}
 	s.root = &cell[struct{}]{super: &cfg.super, newActor: func() Actor[struct{}] { return rootActor{} }, actor: rootActor{}}

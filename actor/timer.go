@@ -13,6 +13,7 @@ type timer[M any] struct {
 	msg    M
 	node   *timerNode
 	once   bool
+	plan   Schedule    // nil for After and Every
 	active bool        // owned by the actor's turn
 	queued atomic.Bool // a tick lies in the mailbox: a slow actor gets no second one
 }
@@ -33,6 +34,32 @@ func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
 		panic(fmt.Sprintf("actor: Every(%q): period %v is not positive", key, period))
 	}
 	ctx.set(key, period, msg, false)
+}
+
+// Schedule says when something is due: package schedule makes one of a cron line. Next
+// returns the first time after the given one, and the zero time when there is none.
+type Schedule interface {
+	Next(after time.Time) time.Time
+}
+
+// On sends msg to the actor itself each time the schedule says, not earlier by the
+// system's clock, and at most once for each time. What is due while the message of the
+// time before still waits or is being handled is left out. For the key and the timer's end
+// see [Context.After].
+func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
+	ctx.Cancel(key)
+	ctx.c.plan(key, plan, msg)
+}
+
+// plan sets the timer for the schedule's next time.
+func (c *cell[M]) plan(key string, plan Schedule, msg M) {
+	now := time.Now()
+	next := plan.Next(now)
+	if next.IsZero() {
+		return
+	}
+	c.ctx.set(key, next.Sub(now), msg, true)
+	c.more.timers[key].plan = plan
 }
 
 // Cancel cancels the timer of that key and reports whether there was one. Its
@@ -76,6 +103,9 @@ func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {
 		delete(c.more.timers, t.key)
+		if t.plan != nil {
+			c.plan(t.key, t.plan, t.msg)
+		}
 	}
 	return t.msg, t.active
 }

@@ -1,0 +1,133 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+)
+
+// Header travels with a message beside its value: trace context, a tenant. Whoever
+// has put it on a message must not change it any more. The zero value is an empty header
+// that cannot be written to.
+type Header map[string]string
+
+// Reception is a message about to be handled, as middleware sees it.
+type Reception struct {
+	To      PID
+	From    PID // zero when the message came from outside of any actor
+	Message any // the message itself: read it, do not change it
+	Header  Header
+}
+
+// ReceiveMiddleware stands around a handler: it calls next, once, which handles the
+// message and returns what the handler returned, or does not call it and returns in its
+// place. ctx is the handler's. It runs in the actor's turn.
+type ReceiveMiddleware func(ctx context.Context, r Reception, next func() error) error
+
+// Sending is a message about to be sent, as middleware sees it.
+type Sending struct {
+	To      PID
+	Message any
+	// Header is what the message will carry. It may be set, or replaced; what comes
+	// with the sender's current message is there already.
+	Header Header
+}
+
+// SendMiddleware sees a message on the sender's goroutine before it is in the mailbox. It
+// must not block.
+type SendMiddleware func(ctx context.Context, s *Sending)
+
+// Spawning is an actor about to be started, as middleware sees it.
+type Spawning struct {
+	Parent PID
+	Name   string // as given to Spawn
+	Type   string // the printed name of the message type
+}
+
+// SpawnMiddleware sees a spawn on the spawner's goroutine. An error refuses it.
+type SpawnMiddleware func(s Spawning) error
+
+// AroundReceive adds middleware around the handlers: of all actors as an option of
+// [NewSystem], of one as an option of spawning. What was added first is outermost, the
+// system's before the actor's. An actor without middleware pays nothing.
+func AroundReceive(m ReceiveMiddleware) ReceiveOption { return ReceiveOption{m} }
+
+// ReceiveOption is the result of [AroundReceive].
+type ReceiveOption struct{ m ReceiveMiddleware }
+
+func (o ReceiveOption) applySpawn(c *spawnConfig)   { c.around = append(c.around, o.m) }
+func (o ReceiveOption) applySystem(c *systemConfig) { c.around = append(c.around, o.m) }
+
+// BeforeSend adds middleware to all sending to actors of the system.
+func BeforeSend(m SendMiddleware) SystemOption {
+	return systemOption(func(c *systemConfig) { c.beforeSend = append(c.beforeSend, m) })
+}
+
+// BeforeSpawn adds middleware to all spawning in the system.
+func BeforeSpawn(m SpawnMiddleware) SystemOption {
+	return systemOption(func(c *systemConfig) { c.beforeSpawn = append(c.beforeSpawn, m) })
+}
+
+// HeaderOf returns the header of the message whose handler runs with ctx, nil if there
+// is none.
+func HeaderOf(ctx context.Context) Header {
+	t, ok := ctx.(turn)
+	if !ok {
+		if t, ok = ctx.Value(turnKey{}).(turn); !ok {
+			return nil
+		}
+	}
+	return t.currentHeader()
+}
+
+func (ctx *Context[M]) currentHeader() Header { return ctx.header }
+
+// headed is an envelope's extra that comes with a header.
+type headed struct {
+	header Header
+	inner  any
+}
+
+// withHeader wraps an extra if there is a header to carry.
+func withHeader(h Header, extra any) any {
+	if len(h) == 0 {
+		return extra
+	}
+	return &headed{h, extra}
+}
+
+// askIn returns the ask that an extra carries.
+func askIn(extra any) (pendingAsk, bool) {
+	if h, ok := extra.(*headed); ok {
+		extra = h.inner
+	}
+	ask, ok := extra.(pendingAsk)
+	return ask, ok
+}
+
+// address runs the sending middleware and returns the extra with the header that the
+// message shall carry.
+func (s *System) address(ctx context.Context, to *core, msg, extra any) any {
+	sending := Sending{To: to.pid(), Message: msg, Header: HeaderOf(ctx)}
+	for _, m := range s.beforeSend {
+		m(ctx, &sending)
+	}
+	return withHeader(sending.Header, extra)
+}
+
+// receiveAround runs the handler inside of the middleware from the i-th on.
+func (c *cell[M]) receiveAround(r Reception, i int) error {
+	if i == len(c.around) {
+		return c.receive()
+	}
+	return c.around[i](&c.ctx, r, func() error { return c.receiveAround(r, i+1) })
+}
+
+// mayStart asks the spawning middleware.
+func (s *System) mayStart(parent *core, name, typ string) error {
+	for _, m := range s.beforeSpawn {
+		if err := m(Spawning{Parent: parent.pid(), Name: name, Type: typ}); err != nil {
+			return fmt.Errorf("spawn %q under %s: %w", name, parent.fullPath(), err)
+		}
+	}
+	return nil
+}
