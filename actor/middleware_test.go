@@ -81,7 +81,9 @@ func TestHeaderTravelsWithTheMessage(t *testing.T) {
 	})
 	asks := actor.SpawnFunc(sys, "asks", func(ctx *actor.Context[get], m get) error {
 		n, err := actor.Ask(ctx, stashes, get{})
-		actor.Reply(ctx, m, n)
+		if err == nil {
+			actor.Reply(ctx, m, n)
+		}
 		return err
 	})
 	if n, err := actor.Ask(context.WithValue(bg, traceKey{}, "abc"), asks, get{}); n != 1 || err != nil {
