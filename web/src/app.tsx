@@ -1,0 +1,141 @@
+import { useComputed } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { now } from "./clock";
+import { formatClock, formatDuration } from "./format";
+import { connection, stream } from "./live";
+import { route } from "./location";
+import { ActorsPage } from "./page-actors";
+import { EntitiesPage } from "./page-entities";
+import { EntityPage } from "./page-entity";
+import { system, watchSystem } from "./system";
+import { dark, toggleTheme } from "./theme";
+
+function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+      <rect class="logo-room" width="32" height="32" rx="8" />
+      <path class="logo-door" d="M9 27V13a7 7 0 0 1 14 0v14z" />
+      <path class="logo-pulse" d="M5 20h6l2.5-6 4 10 2.5-4h7" />
+    </svg>
+  );
+}
+
+const connectionWords = { live: "Live", connecting: "Connecting", lost: "Disconnected" } as const;
+
+function Header() {
+  const page = route.value.page;
+  const state = connection.value;
+  const inEntities = page !== "actors";
+  return (
+    <header class="top">
+      <a class="skip" href="#main" onClick={skipToMain}>
+        Skip to the content
+      </a>
+      <a class="brand" href="#/" aria-label="Greenroom">
+        <Logo />
+        <span>Greenroom</span>
+      </a>
+      <nav aria-label="Pages">
+        <a href="#/" {...(inEntities ? { "aria-current": page === "entities" ? "page" : "true" } : {})}>
+          Entities
+        </a>
+        <a href="#/actors" {...(inEntities ? {} : { "aria-current": "page" })}>
+          Actors
+        </a>
+      </nav>
+      <span class={`connection ${state}`}>
+        <i aria-hidden="true" />
+        <span>{connectionWords[state]}</span>
+      </span>
+      <button type="button" class="theme" onClick={toggleTheme} aria-label={dark.value ? "Use the light theme" : "Use the dark theme"}>
+        <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
+          {dark.value ? (
+            <path d="M10 4V2m0 16v-2m6-6h2M2 10h2m10.2-4.2 1.5-1.5M4.3 15.7l1.5-1.5m8.4 0 1.5 1.5M4.3 4.3l1.5 1.5M13 10a3 3 0 1 1-6 0 3 3 0 0 1 6 0Z" />
+          ) : (
+            <path d="M16.5 12.3A7 7 0 0 1 7.7 3.5a7 7 0 1 0 8.8 8.8Z" />
+          )}
+        </svg>
+      </button>
+    </header>
+  );
+}
+
+/** The hash is the route, so the usual link to an anchor is done by hand. */
+function skipToMain(event: MouseEvent): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** Says that what is shown is old, how old, and when the next try is. It lies over the page and moves nothing. */
+function Banner() {
+  const lost = connection.value === "lost";
+  const since = useComputed(() => Math.max(stream.heardAt.value, system.answeredAt.value));
+  const retry = (): void => {
+    stream.retry();
+    watchSystem();
+  };
+  void now.value; // the seconds tick
+  const wait = stream.status.value === "lost" ? Math.ceil((stream.retryAt.value - Date.now()) / 1000) : 0;
+  return (
+    <div class={lost ? "banner shown" : "banner"} {...(lost ? {} : { inert: true })}>
+      <p role="status">
+        {lost && (
+          <>
+            <strong>Connection lost.</strong>{" "}
+            {since.value > 0 ? `What you see is from ${formatClock(since.value)}.` : "The server has not answered yet."}
+          </>
+        )}
+      </p>
+      <span class="banner-wait" aria-hidden="true">
+        {lost && (wait > 0 ? `Next try in ${formatDuration(wait * 1000)}` : "Trying …")}
+      </span>
+      <button type="button" onClick={retry}>
+        Retry now
+      </button>
+    </div>
+  );
+}
+
+function Footer() {
+  const info = system.info.value;
+  return (
+    <footer class="bottom">
+      <span>{info ? `Greenroom ${info.version}` : "Greenroom"}</span>
+      <nav aria-label="For programs">
+        <a href="openapi.json">OpenAPI</a>
+        <a href="metrics">Metrics</a>
+      </nav>
+    </footer>
+  );
+}
+
+/** The words of the tab, which is also what a screen reader says of a new page. */
+function usePageTitle(): void {
+  const current = route.value;
+  const title = current.page === "entity" ? current.id : current.page === "actors" ? "Actors" : "Entities";
+  const shown = useRef("");
+  useEffect(() => {
+    document.title = `${title} · Greenroom`;
+    if (shown.current !== "") {
+      window.scrollTo(0, 0);
+      document.getElementById("main")?.focus({ preventScroll: true });
+    }
+    shown.current = title;
+  }, [title]);
+}
+
+export function App() {
+  const current = route.value;
+  usePageTitle();
+  useEffect(() => watchSystem(), []);
+  return (
+    <>
+      <Header />
+      {current.page === "entities" && <EntitiesPage route={current} />}
+      {current.page === "entity" && <EntityPage key={current.id} route={current} />}
+      {current.page === "actors" && <ActorsPage route={current} />}
+      <Footer />
+      <Banner />
+    </>
+  );
+}

@@ -1,0 +1,30 @@
+import { numeric } from "./format";
+import type { Change, Entity, Latest } from "./types";
+
+/**
+ * Applies a committed reading: each key keeps the newest value by event time, as the entity itself
+ * does. The stream has no sequence; between equal times the one committed later, this one, is newer.
+ */
+export function applyChange(entity: Entity, change: Change): Entity {
+  let latest: Record<string, Latest> | undefined;
+  for (const [key, value] of Object.entries(change.values)) {
+    const before = entity.latest[key];
+    if (before && before.ts > change.ts) continue;
+    latest ??= { ...entity.latest };
+    latest[key] = { value, ts: change.ts, seq: (before?.seq ?? 0) + 1 };
+  }
+  return latest ? { ...entity, latest, updated_ms: Math.max(entity.updated_ms, change.ts) } : entity;
+}
+
+/** An entity of which nothing is known but its first reading. */
+export function newEntity(change: Change): Entity {
+  return applyChange({ id: change.entity, created_ms: change.committed_ms, updated_ms: change.ts, latest: {} }, change);
+}
+
+/** Keys of values that can be drawn, in the order of the alphabet; measurements before switches. */
+export function chartableKeys(entity: Entity): string[] {
+  const weight = (key: string): number => (typeof entity.latest[key]?.value === "boolean" ? 1 : 0);
+  return Object.keys(entity.latest)
+    .filter((key) => numeric(entity.latest[key]?.value ?? null) !== undefined)
+    .sort((a, b) => weight(a) - weight(b) || (a < b ? -1 : 1));
+}

@@ -1,0 +1,31 @@
+import { computed, effect } from "@preact/signals";
+import { Stream } from "./stream";
+import { system } from "./system";
+import { visible } from "./visibility";
+
+/** The page's only stream. */
+export const stream = new Stream({
+  fetch: (url, init) => fetch(url, init),
+  setTimeout: (run, ms) => setTimeout(run, ms),
+  clearTimeout: (timer) => clearTimeout(timer as number | undefined),
+  random: Math.random,
+  now: Date.now,
+});
+
+effect(() => stream.setVisible(visible.value));
+
+/** How the page stands with its server; both ways of asking count. */
+export const connection = computed<"live" | "connecting" | "lost">(() => {
+  const status = stream.status.value;
+  if (status === "lost" || system.failing.value) return "lost";
+  return status === "connecting" || !system.info.value ? "connecting" : "live";
+});
+
+/** Runs something each time the server is found again after it was lost. The answer ends that. */
+export function onBack(run: () => void): () => void {
+  let lost = false;
+  return connection.subscribe((state) => {
+    if (state === "live" && lost) run();
+    lost = state === "lost" || (lost && state !== "live");
+  });
+}

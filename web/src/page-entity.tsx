@@ -1,0 +1,251 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { Age } from "./age";
+import { ApiError, api, describe, isAbort } from "./api";
+import { now, serverNow } from "./clock";
+import { applyChange, chartableKeys } from "./entity";
+import { formatAge, formatTime, formatValue, kindOf } from "./format";
+import { freshness } from "./freshness";
+import { type Json, stringifyJSON } from "./json";
+import { Lanes } from "./lanes";
+import { onBack, stream } from "./live";
+import { navigate } from "./location";
+import { presetFor, presets, type Range, resolveRange } from "./range";
+import { RangePicker } from "./range-picker";
+import type { Route } from "./route";
+import type { Change, Entity, Latest } from "./types";
+
+type EntityRoute = Extract<Route, { page: "entity" }>;
+
+/** So many charts are drawn unless the person chooses. */
+const shownCharts = 6;
+
+function ValueView({ value }: { value: Json }) {
+  const kind = kindOf(value);
+  if (kind === "json") {
+    return (
+      <details class="json">
+        <summary title={stringifyJSON(value)}>{stringifyJSON(value)}</summary>
+        <pre>{stringifyJSON(value, 2)}</pre>
+      </details>
+    );
+  }
+  if (kind === "bool") return <span class={value === true ? "switch on" : "switch"}>{formatValue(value)}</span>;
+  return (
+    <span class={`value ${kind}`} title={kind === "number" ? String(value) : formatValue(value)}>
+      {formatValue(value)}
+    </span>
+  );
+}
+
+interface ValueRowProps {
+  name: string;
+  latest: Latest;
+  /** undefined: this value cannot be drawn. */
+  drawn: boolean | undefined;
+  color: number;
+  onToggle: () => void;
+}
+
+function ValueRow({ name, latest, drawn, color, onToggle }: ValueRowProps) {
+  return (
+    <tr class={freshness(now.value - latest.ts) === "stale" ? "stale" : ""}>
+      <th scope="row" title={name}>
+        {name}
+      </th>
+      <td class="cell-value">
+        <ValueView value={latest.value} />
+      </td>
+      <td class="cell-age">
+        <Age ts={latest.ts} />
+      </td>
+      <td class="cell-draw">
+        {drawn !== undefined && (
+          <input
+            type="checkbox"
+            class={color >= 0 ? `series-${(color % 6) + 1}` : ""}
+            checked={drawn}
+            aria-label={`Draw ${name}`}
+            onChange={onToggle}
+          />
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** Fetches an entity and keeps it live; null until it is there. */
+function useEntity(id: string) {
+  const entity = useSignal<Entity | null>(null);
+  const problem = useSignal<{ text: string; missing: boolean } | null>(null);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    const pending: Change[] = [];
+    let frame = 0;
+    const load = async (): Promise<void> => {
+      try {
+        entity.value = await api.entity(id, abort.signal);
+        problem.value = null;
+      } catch (error) {
+        if (isAbort(error)) return;
+        problem.value = { text: describe(error), missing: error instanceof ApiError && error.status === 404 };
+      }
+    };
+    const onChange = (change: Change): void => {
+      pending.push(change);
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        const changes = pending.splice(0);
+        if (entity.value) entity.value = changes.reduce(applyChange, entity.value);
+        else void load(); // the first reading of an entity that did not exist
+      });
+    };
+    entity.value = null;
+    void load();
+    const stop = onBack(() => {
+      if (problem.peek()) void load();
+    });
+    const unwatch = stream.watch({ entities: [id], onChange, onGap: () => void load() });
+    return () => {
+      abort.abort();
+      cancelAnimationFrame(frame);
+      unwatch();
+      stop();
+    };
+  }, [id]);
+
+  return { entity: entity.value, problem: problem.value };
+}
+
+/** Where the readings are, when the chosen range may have none of them. */
+function OutOfRange({ entity, range, onAll }: { entity: Entity; range: Range; onAll: () => void }) {
+  const window = resolveRange(range, { now: now.value, newest: entity.updated_ms });
+  if (range.kind === "all" || (entity.updated_ms >= window.from && entity.updated_ms < window.to)) return null;
+  return (
+    <p class="hint out-of-range">
+      The newest reading is from {formatTime(entity.updated_ms, now.value)}.{" "}
+      <button type="button" class="link" onClick={onAll}>
+        Show everything
+      </button>
+    </p>
+  );
+}
+
+function rangeTitle(range: Range): string {
+  if (range.kind === "custom") return `${formatTime(range.from)} to ${formatTime(range.to)}`;
+  return presets.find(({ name }) => name === range.kind)?.title ?? "";
+}
+
+function Content({ entity, route }: { entity: Entity; route: EntityRoute }) {
+  // The default is fixed at the first look: a range that changes under the eyes would be worse than a wrong one.
+  const fallback = useRef<Range | undefined>(undefined);
+  fallback.current ??= { kind: presetFor(serverNow() - entity.updated_ms) };
+  const range = route.range ?? fallback.current;
+  const chartable = chartableKeys(entity);
+  const drawn = route.keys ? chartable.filter((key) => route.keys?.includes(key)) : chartable.slice(0, shownCharts);
+  const keys = Object.keys(entity.latest).sort();
+  const setRange = (next: Range): void => navigate({ ...route, range: next }, true);
+  const toggle = (key: string): void => {
+    const next = drawn.includes(key) ? drawn.filter((other) => other !== key) : [...drawn, key];
+    navigate({ ...route, keys: next }, true);
+  };
+  const requested = drawn.map((key) => ({ key, isSwitch: typeof entity.latest[key]?.value === "boolean" }));
+  return (
+    <div class="split entity">
+      <section class="card" aria-label="Current values">
+        <table class="keys">
+          <thead>
+            <tr>
+              <th scope="col">Key</th>
+              <th scope="col" class="cell-value">
+                Value
+              </th>
+              <th scope="col" class="cell-age">
+                Age
+              </th>
+              <th scope="col" class="cell-draw">
+                Draw
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {keys.map((key) => (
+              <ValueRow
+                key={key}
+                name={key}
+                latest={entity.latest[key] as Latest}
+                drawn={chartable.includes(key) ? drawn.includes(key) : undefined}
+                color={drawn.indexOf(key)}
+                onToggle={() => toggle(key)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </section>
+      <section class="panel history" aria-label="History">
+        <RangePicker
+          range={range}
+          window={() => resolveRange(range.kind === "all" ? { kind: "24h" } : range, { now: serverNow(), newest: entity.updated_ms }, true)}
+          onChange={setRange}
+        />
+        <OutOfRange entity={entity} range={range} onAll={() => setRange({ kind: "all" })} />
+        {drawn.length > 0 ? (
+          <Lanes
+            request={{ id: entity.id, keys: requested, range, follow: false, newest: entity.updated_ms }}
+            rangeTitle={rangeTitle(range)}
+            onSelect={(from, to) => setRange({ kind: "custom", from: Math.floor(from * 1000), to: Math.ceil(to * 1000) })}
+          />
+        ) : (
+          <p class="lane-empty">
+            {chartable.length > 0 ? "Choose a value to draw." : "This entity has no numbers or switches to draw; its values are in the list."}
+          </p>
+        )}
+        {drawn.length > 0 && <p class="hint pointer-only">Drag across a chart to look closer.</p>}
+      </section>
+    </div>
+  );
+}
+
+export function EntityPage({ route }: { route: EntityRoute }) {
+  const { entity, problem } = useEntity(route.id);
+  return (
+    <main id="main" tabIndex={-1}>
+      <nav class="crumbs" aria-label="Breadcrumb">
+        <a href="#/">Entities</a>
+        <span aria-hidden="true">/</span>
+      </nav>
+      <header class="title">
+        <h1>{route.id}</h1>
+        {entity && (
+          <dl class="facts">
+            <div>
+              <dt>Last reading</dt>
+              <dd>
+                <Age ts={entity.updated_ms} />
+              </dd>
+            </div>
+            <div>
+              <dt>Known since</dt>
+              <dd title={formatTime(entity.created_ms, now.value)}>{formatAge(now.value - entity.created_ms)}</dd>
+            </div>
+            {entity.actor && (
+              <div>
+                <dt>Actor</dt>
+                <dd>
+                  <code>{entity.actor}</code>
+                </dd>
+              </div>
+            )}
+          </dl>
+        )}
+      </header>
+      {problem && (
+        <div class="problem" role="alert">
+          {problem.missing ? `There is no entity “${route.id}” yet. It appears here with its first reading.` : problem.text}
+        </div>
+      )}
+      {entity ? <Content key={entity.id} entity={entity} route={route} /> : !problem && <div class="panel placeholder" />}
+    </main>
+  );
+}

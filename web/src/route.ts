@@ -1,0 +1,76 @@
+import type { Preset, Range } from "./range";
+
+/** The page and all of its state: the hash of the address, so that a link shows what its sender saw. */
+export type Route =
+  | { page: "entities"; search: string; selected: string }
+  | { page: "entity"; id: string; range: Range | null; keys: string[] | null }
+  | { page: "actors"; search: string };
+
+const presetNames: readonly string[] = ["15m", "1h", "24h", "7d", "all"];
+
+function parseRange(query: URLSearchParams): Range | null {
+  const name = query.get("range") ?? "";
+  if (presetNames.includes(name)) return { kind: name as Preset };
+  const from = Number(query.get("from"));
+  const to = Number(query.get("to"));
+  return Number.isFinite(from) && Number.isFinite(to) && query.has("from") && to > from ? { kind: "custom", from, to } : null;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a hand-edited address with a lone % still names something
+  }
+}
+
+/** Reads a hash such as "#/e/boiler?range=1h"; what it does not know is the list of entities. */
+export function parseRoute(hash: string): Route {
+  const text = hash.replace(/^#/, "");
+  const cut = text.indexOf("?");
+  const path = cut < 0 ? text : text.slice(0, cut);
+  const query = new URLSearchParams(cut < 0 ? "" : text.slice(cut + 1));
+  if (path.startsWith("/e/") && path.length > 3) {
+    const keys = query.getAll("key");
+    return {
+      page: "entity",
+      id: decode(path.slice(3)),
+      range: parseRange(query),
+      keys: query.has("key") ? keys.filter((key) => key !== "") : null,
+    };
+  }
+  if (path === "/actors") return { page: "actors", search: query.get("search") ?? "" };
+  return { page: "entities", search: query.get("search") ?? "", selected: query.get("selected") ?? "" };
+}
+
+/** The inverse of parseRoute. No keys chosen is written as one empty key, none given as nothing. */
+export function formatRoute(route: Route): string {
+  const query = new URLSearchParams();
+  let path = "/";
+  switch (route.page) {
+    case "entities":
+      if (route.search !== "") query.set("search", route.search);
+      if (route.selected !== "") query.set("selected", route.selected);
+      break;
+    case "entity":
+      path = `/e/${encodeURIComponent(route.id)}`;
+      if (route.range?.kind === "custom") {
+        query.set("from", String(route.range.from));
+        query.set("to", String(route.range.to));
+      } else if (route.range) {
+        query.set("range", route.range.kind);
+      }
+      if (route.keys) for (const key of route.keys.length > 0 ? route.keys : [""]) query.append("key", key);
+      break;
+    case "actors":
+      path = "/actors";
+      if (route.search !== "") query.set("search", route.search);
+      break;
+  }
+  const text = query.toString();
+  return `#${path}${text === "" ? "" : `?${text}`}`;
+}
+
+export function entityRoute(id: string): string {
+  return formatRoute({ page: "entity", id, range: null, keys: null });
+}

@@ -1,0 +1,199 @@
+import { signal } from "@preact/signals";
+import { apiPath } from "./api";
+import { backoff } from "./backoff";
+import { parseJSON } from "./json";
+import { EventParser } from "./sse";
+import type { Change } from "./types";
+
+/** off: nobody watches. paused: the page is hidden. */
+export type StreamStatus = "off" | "paused" | "connecting" | "live" | "lost";
+
+/** What somebody wants of the stream. */
+export interface Watch {
+  /** The entities wanted; null is all of them. */
+  entities: readonly string[] | null;
+  onChange: (change: Change) => void;
+  /** Changes may have been missed (first connection, cursor expired): what is shown must be fetched anew. */
+  onGap: () => void;
+}
+
+/** What the stream needs of its surroundings, so that tests bring their own. */
+export interface StreamEnvironment {
+  fetch: (url: string, init: RequestInit) => Promise<Response>;
+  setTimeout: (run: () => void, ms: number) => unknown;
+  clearTimeout: (timer: unknown) => void;
+  random: () => number;
+  now: () => number;
+}
+
+/** The server sends a heartbeat each 15 s; after this long without a byte the connection is dead. */
+const silenceLimit = 40_000;
+
+/** Longer filters than this do not fit in a request line everywhere; then everything is asked for. */
+const filterLimit = 6_000;
+
+/**
+ * The one connection to /v1/stream, shared by all that watch. It resumes from the cursor of the last
+ * event, with a growing pause between tries, whatever the reason it broke: an error status, an end,
+ * a silence, a change of what is wanted.
+ */
+export class Stream {
+  readonly status = signal<StreamStatus>("off");
+  /** When the next try begins (ms); only while lost. */
+  readonly retryAt = signal(0);
+  /** When the last byte arrived (ms). */
+  readonly heardAt = signal(0);
+
+  #watches = new Set<Watch>();
+  #cursor = "";
+  #attempt = 0;
+  #connection: AbortController | null = null;
+  #connectedTo = "";
+  #timer: unknown;
+  #visible = true;
+  #scheduled = false;
+
+  constructor(private readonly env: StreamEnvironment) {}
+
+  /** Begins to watch; the answer ends it. Watches that come and go together cause one connection only. */
+  watch(watch: Watch): () => void {
+    this.#watches.add(watch);
+    this.#reviseSoon();
+    return () => {
+      this.#watches.delete(watch);
+      this.#reviseSoon();
+    };
+  }
+
+  /** Tells whether anybody can see the page: a hidden one needs no stream, it catches up by cursor. */
+  setVisible(visible: boolean): void {
+    this.#visible = visible;
+    this.#reviseSoon();
+  }
+
+  /** Tries now instead of at the end of the pause. */
+  retry(): void {
+    if (this.status.value !== "lost") return;
+    this.#attempt = 0;
+    this.#connect();
+  }
+
+  #reviseSoon(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.#revise();
+    });
+  }
+
+  #revise(): void {
+    if (this.#watches.size === 0 || !this.#visible) {
+      this.#close();
+      if (this.#watches.size === 0) this.#cursor = ""; // who comes next fetches everything first
+      this.status.value = this.#watches.size === 0 ? "off" : "paused";
+      return;
+    }
+    if (this.#connectedTo !== this.#filter() || (!this.#connection && this.status.value !== "lost")) this.#connect();
+  }
+
+  /** The wanted entities as a part of the address; empty asks for all. */
+  #filter(): string {
+    const wanted = new Set<string>();
+    for (const watch of this.#watches) {
+      if (watch.entities === null) return "";
+      for (const id of watch.entities) wanted.add(id);
+    }
+    const path = apiPath(["stream"], { entity: [...wanted].sort() });
+    return path.length > filterLimit ? "" : path.slice(path.indexOf("?") + 1);
+  }
+
+  #close(): void {
+    this.env.clearTimeout(this.#timer);
+    this.#connection?.abort();
+    this.#connection = null;
+    this.#connectedTo = "";
+  }
+
+  #connect(): void {
+    this.#close();
+    const filter = this.#filter();
+    const query = [filter, this.#cursor === "" ? "" : `cursor=${encodeURIComponent(this.#cursor)}`].filter((part) => part !== "");
+    this.#connectedTo = filter;
+    const connection = new AbortController();
+    this.#connection = connection;
+    if (this.status.value !== "lost") this.status.value = "connecting";
+    this.#run(`v1/stream${query.length > 0 ? `?${query.join("&")}` : ""}`, connection).catch(() => {
+      if (this.#connection === connection) this.#lose();
+    });
+  }
+
+  async #run(url: string, connection: AbortController): Promise<void> {
+    const resumed = this.#cursor !== "";
+    this.#watchSilence(connection);
+    const response = await this.env.fetch(url, { headers: { accept: "text/event-stream" }, signal: connection.signal, cache: "no-store" });
+    if (!response.ok || !response.body) {
+      // A cursor that is refused (another server, a restored backup) must not be offered for ever.
+      if (response.status >= 400 && response.status < 500) this.#cursor = "";
+      throw new Error(`stream: status ${response.status}`);
+    }
+    if (connection.signal.aborted) return;
+    this.#attempt = 0;
+    this.#hear(connection);
+    this.status.value = "live";
+    if (!resumed) this.#gap();
+    const parser = new EventParser();
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (connection.signal.aborted) return;
+      if (done) throw new Error("stream: ended");
+      this.#hear(connection);
+      for (const event of parser.push(decoder.decode(value, { stream: true }))) this.#take(event.type, event.data, event.id);
+    }
+  }
+
+  #take(type: string, data: string, id: string): void {
+    if (type === "reset") {
+      this.#cursor = id;
+      this.#gap();
+      return;
+    }
+    if (id !== "") this.#cursor = id;
+    if (type !== "change") return; // a newer server may send more
+    const change = parseJSON(data) as Change;
+    for (const watch of [...this.#watches]) {
+      if (watch.entities === null || watch.entities.includes(change.entity)) watch.onChange(change);
+    }
+  }
+
+  #gap(): void {
+    for (const watch of [...this.#watches]) watch.onGap();
+  }
+
+  #hear(connection: AbortController): void {
+    this.heardAt.value = this.env.now();
+    this.#watchSilence(connection);
+  }
+
+  #watchSilence(connection: AbortController): void {
+    this.env.clearTimeout(this.#timer);
+    this.#timer = this.env.setTimeout(() => {
+      if (this.#connection !== connection) return;
+      connection.abort();
+      this.#lose();
+    }, silenceLimit);
+  }
+
+  #lose(): void {
+    const filter = this.#connectedTo;
+    this.#close();
+    this.#connectedTo = filter; // a pause before the same question; another question is asked at once
+    this.#attempt++;
+    const pause = backoff(this.#attempt, this.env.random());
+    this.status.value = "lost";
+    this.retryAt.value = this.env.now() + pause;
+    this.#timer = this.env.setTimeout(() => this.#connect(), pause);
+  }
+}
