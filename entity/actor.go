@@ -1,0 +1,132 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// message is what the actor of an entity accepts: a *delivery or a
+// snapshotRequest.
+type message interface{ message() }
+
+func (*delivery) message() {}
+
+// snapshotRequest asks an entity what it is.
+type snapshotRequest struct{ actor.Returns[snapshotAnswer] }
+
+func (snapshotRequest) message() {}
+
+// snapshotAnswer carries the error beside the snapshot: a store that cannot be
+// read is no failure of the actor.
+type snapshotAnswer struct {
+	snapshot Snapshot
+	err      error
+}
+
+// loadTimeout bounds how long an entity waits for the store to be brought to
+// life. It is the one wait in its handler.
+const loadTimeout = 30 * time.Second
+
+// entityActor is an entity: it decides what is latest, numbers its readings and
+// hands them to the committer. Its state is loaded with the first message of
+// each incarnation. It may be ahead of the store, but only by readings that have
+// not been acknowledged.
+type entityActor struct {
+	rt     *Runtime
+	h      *handle
+	state  state
+	num    int64 // the store's number, 0 when the store did not know it
+	loaded bool
+}
+
+// Receive takes a delivery in or answers what the entity is. An error that
+// concerns one delivery goes to its source and is no failure of the actor.
+func (e *entityActor) Receive(ctx *actor.Context[message], msg message) error {
+	switch m := msg.(type) {
+	case *delivery:
+		if e.h.take(m) {
+			e.deliver(m)
+		}
+	case snapshotRequest:
+		actor.Reply(ctx, m, e.answer())
+	}
+	return nil
+}
+
+// Terminate settles what nobody will take any more. A restart keeps the mailbox
+// and what is listed for it.
+func (e *entityActor) Terminate(_ *actor.Context[message], why error) {
+	if why == nil || errors.Is(why, actor.ErrRestartBudget) {
+		e.rt.abandon(e.h, ErrStopped)
+	}
+}
+
+// deliver takes the readings in and hands them on. It settles d or leaves that
+// to the committer, also when it panics.
+func (e *entityActor) deliver(d *delivery) {
+	kept := false
+	var err error
+	defer func() {
+		if kept {
+			return
+		}
+		if err == nil {
+			err = ErrFailed // it panics
+		}
+		e.rt.reject(d, fmt.Errorf("entity %q: %w", e.h.id, err))
+	}()
+	if err = e.load(); err != nil {
+		return
+	}
+	var late []bool
+	if late, err = e.state.apply(d.readings, e.rt.keys); err != nil {
+		return
+	}
+	if e.state.created == 0 {
+		e.state.created = time.Now().UnixMilli()
+	}
+	d.late, d.firstSeq = late, e.state.seq-uint64(len(d.readings))+1
+	d.created, d.num = e.state.created, e.num
+	kept = true // from here on it is the committer's
+	e.h.ticket.Store(e.rt.committer.accept(d))
+}
+
+// load brings the state from the store, once for an incarnation. What an earlier
+// incarnation has handed to the committer must be in the store before.
+func (e *entityActor) load() error {
+	if e.loaded {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(e.rt.ctx, loadTimeout)
+	defer cancel()
+	if err := e.rt.committer.wait(ctx, e.h.ticket.Load()); err != nil {
+		return fmt.Errorf("load entity %q: wait for its readings to be committed: %w", e.h.id, err)
+	}
+	var stored Stored
+	err := e.rt.read(ctx, func(ctx context.Context) (err error) {
+		stored, err = e.rt.store.Load(ctx, e.h.id)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err := e.state.load(&stored, e.rt.keys); err != nil {
+		return fmt.Errorf("load entity %q: %w", e.h.id, err)
+	}
+	e.num, e.loaded = stored.Num, true
+	return nil
+}
+
+func (e *entityActor) answer() snapshotAnswer {
+	if err := e.load(); err != nil {
+		return snapshotAnswer{err: err}
+	}
+	if e.state.created == 0 {
+		return snapshotAnswer{err: fmt.Errorf("entity %q: %w", e.h.id, ErrNotFound)}
+	}
+	return snapshotAnswer{snapshot: e.state.snapshot(e.h.id, e.rt.keys)}
+}

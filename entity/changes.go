@@ -1,0 +1,361 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Streams of committed changes.
+//
+// A subscription is live or catching up. Live, the hub puts changes into its
+// bounded buffer; catching up, it reads the change log page by page, and nothing
+// is buffered for it, so that a long way back cannot make it fall behind. Close
+// to the end it goes live at a sequence that the hub fixes under its lock (from
+// there on the buffer has everything), and reads the log up to exactly there: no
+// gap, no duplicate.
+
+// changePage is how many changes are read from the log at once.
+const changePage = 512
+
+// hub passes committed changes to the live subscriptions.
+type hub struct {
+	identity string // the store's, shortened
+	buffer   int
+	count    *counters
+
+	mu        sync.Mutex
+	published uint64                     // the sequence of the last change, guarded by mu
+	all       map[*Subscription]struct{} // live ones without a filter, guarded by mu
+	byEntity  map[string][]*Subscription // live ones with one, guarded by mu
+	open      map[*Subscription]struct{} // all of them, guarded by mu
+	closed    bool                       // guarded by mu
+}
+
+func newHub(info StoreInfo, buffer int, count *counters) *hub {
+	return &hub{
+		identity: info.Identity[:min(8, len(info.Identity))], buffer: buffer, count: count, published: info.LastChange,
+		all: make(map[*Subscription]struct{}), byEntity: make(map[string][]*Subscription), open: make(map[*Subscription]struct{}),
+	}
+}
+
+// cursor is the printed form of a place in the order of changes.
+func (h *hub) cursor(seq uint64) string { return h.identity + "-" + strconv.FormatUint(seq, 36) }
+
+// parse reads a cursor. One of another store has expired.
+func (h *hub) parse(cursor string) (uint64, error) {
+	cut := strings.LastIndexByte(cursor, '-')
+	seq, err := strconv.ParseUint(cursor[cut+1:], 36, 63)
+	switch {
+	case cut < 1 || err != nil:
+		return 0, fmt.Errorf("cursor %q: %w", brief(cursor), ErrCursorInvalid)
+	case cursor[:cut] != h.identity:
+		return 0, fmt.Errorf("cursor %q: of another store: %w", brief(cursor), ErrCursorExpired)
+	}
+	return seq, nil
+}
+
+func (h *hub) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
+}
+
+// publish passes a committed batch on. It never waits for a reader.
+func (h *hub) publish(done committed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seq := done.first
+	quiet := len(h.all) == 0 && len(h.byEntity) == 0
+	for _, d := range done.deliveries {
+		if quiet {
+			seq += uint64(len(d.readings))
+			continue
+		}
+		some := h.byEntity[d.h.id]
+		for i := range d.readings {
+			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.readings[i].TS, Values: d.readings[i].Values, Committed: done.ms}
+			for s := range h.all {
+				s.push(c)
+			}
+			for _, s := range some {
+				s.push(c)
+			}
+			seq++
+		}
+	}
+	h.published = seq - 1
+}
+
+// join makes a subscription live if it is near enough to the end, and returns
+// the sequence up to which it has to read the log. It may be ahead of what is
+// published: the log has a batch a moment earlier.
+func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.open[s]; !ok {
+		return 0, true // it has been closed, and finds the reason in place of changes
+	}
+	if h.published > s.seq+uint64(h.buffer)/2 {
+		return 0, false
+	}
+	if s.filter == nil {
+		h.all[s] = struct{}{}
+	}
+	for id := range s.filter {
+		h.byEntity[id] = append(h.byEntity[id], s)
+	}
+	return max(h.published, s.seq), true
+}
+
+// leave ends a subscription.
+func (h *hub) leave(s *Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(s)
+	delete(h.open, s)
+}
+
+// drop takes a subscription out of those that are live. REQUIRES: h.mu held.
+func (h *hub) drop(s *Subscription) {
+	delete(h.all, s)
+	for id := range s.filter {
+		list := slices.DeleteFunc(h.byEntity[id], func(o *Subscription) bool { return o == s })
+		if h.byEntity[id] = list; len(list) == 0 {
+			delete(h.byEntity, id)
+		}
+	}
+}
+
+// close ends all subscriptions.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for s := range h.open {
+		s.end(ErrClosed)
+	}
+	clear(h.all)
+	clear(h.byEntity)
+	clear(h.open)
+}
+
+// Subscription is a stream of committed changes, made by Runtime.Changes. One
+// goroutine at a time may call Next and Cursor; Close may be called by any.
+type Subscription struct {
+	rt     *Runtime
+	filter map[string]struct{} // nil for all entities
+
+	// Owned by the reader.
+	seq  uint64         // the last change that was returned or passed over
+	page []LoggedChange // from the log
+	live bool
+	upTo uint64 // live: the log is read up to here, then the buffer
+
+	mu     sync.Mutex
+	buffer []LoggedChange // guarded by mu
+	head   int            // of buffer, guarded by mu
+	err    error          // why nothing more is pushed, guarded by mu
+	ready  chan struct{}  // something happened
+}
+
+// Changes subscribes to committed changes, in the order of their commits. It
+// returns ErrCursorExpired when the changes after the cursor are not kept any
+// more, ErrCursorInvalid when it is none, and ErrInvalid for an id that cannot
+// be. Close the subscription when done.
+func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	if len(q.Entities) > MaxStreamEntities {
+		return nil, fmt.Errorf("subscribe: %w: %d entities; at most %d are allowed", ErrInvalid, len(q.Entities), MaxStreamEntities)
+	}
+	s := &Subscription{rt: r, ready: make(chan struct{}, 1)}
+	for _, id := range q.Entities {
+		if err := CheckID(id); err != nil {
+			return nil, fmt.Errorf("subscribe: %w", err)
+		}
+		if s.filter == nil {
+			s.filter = make(map[string]struct{}, len(q.Entities))
+		}
+		s.filter[id] = struct{}{}
+	}
+	if q.Cursor != "" {
+		seq, err := r.hub.parse(q.Cursor)
+		if err != nil {
+			return nil, fmt.Errorf("subscribe: %w", err)
+		}
+		if info := r.store.Info(); seq > info.LastChange || seq+1 < info.FirstChange {
+			return nil, fmt.Errorf("subscribe from %q: %w", brief(q.Cursor), ErrCursorExpired)
+		}
+		s.seq = seq
+	}
+	return s, r.hub.add(s, q.Cursor == "")
+}
+
+// add takes a subscription up. One from now on is live at once.
+func (h *hub) add(s *Subscription, fromNow bool) error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return fmt.Errorf("subscribe: %w", ErrClosed)
+	}
+	h.open[s] = struct{}{}
+	if fromNow {
+		s.seq = h.published
+	}
+	h.mu.Unlock()
+	if fromNow {
+		// What is published in between is in the log, which join reads up to.
+		s.upTo, s.live = h.join(s)
+	}
+	return nil
+}
+
+// push puts a change into the buffer. REQUIRES: the hub's mu held.
+func (s *Subscription) push(c LoggedChange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return
+	}
+	if len(s.buffer)-s.head >= s.rt.hub.buffer {
+		s.err = ErrLagged
+		s.rt.count.lagged.Add(1)
+		nudge(s.ready)
+		return
+	}
+	if s.head > 0 && len(s.buffer) == cap(s.buffer) { // reuse what was read
+		n := copy(s.buffer, s.buffer[s.head:])
+		clear(s.buffer[n:])
+		s.buffer, s.head = s.buffer[:n], 0
+	}
+	s.buffer = append(s.buffer, c)
+	nudge(s.ready)
+}
+
+func (s *Subscription) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	nudge(s.ready)
+}
+
+// Close ends the subscription; a Next that waits returns ErrClosed.
+func (s *Subscription) Close() {
+	s.end(ErrClosed)
+	s.rt.hub.leave(s)
+}
+
+// Next returns the next change, waiting for it until ctx ends. The changes that
+// are in the buffer are returned before ErrLagged or ErrClosed. After an error
+// other than that of ctx the subscription is at its end.
+func (s *Subscription) Next(ctx context.Context) (Change, error) {
+	for {
+		if c, ok := s.fromPage(); ok {
+			return c, nil
+		}
+		if !s.live || s.seq < s.upTo {
+			if err := s.catchUp(ctx); err != nil {
+				return Change{}, err
+			}
+			continue
+		}
+		c, ok, err := s.fromBuffer()
+		if err != nil {
+			return Change{}, err
+		}
+		if ok {
+			return c, nil
+		}
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return Change{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Cursor returns the place that the reader has reached: everything up to it was
+// returned or does not concern the subscription. It moves on without changes to
+// return, and is then worth keeping as well.
+func (s *Subscription) Cursor() string {
+	h := s.rt.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live && s.seq >= s.upTo && len(s.page) == 0 && s.head == len(s.buffer) && s.err == nil {
+		s.seq = max(s.seq, h.published)
+	}
+	return h.cursor(s.seq)
+}
+
+// fromPage returns the next change of the page that concerns the subscription.
+func (s *Subscription) fromPage() (Change, bool) {
+	for len(s.page) > 0 {
+		c := s.page[0]
+		s.page = s.page[1:]
+		s.seq = c.Seq
+		if _, ok := s.filter[c.Entity]; ok || s.filter == nil {
+			return s.change(c), true
+		}
+	}
+	return Change{}, false
+}
+
+// catchUp reads the next page of the log, and goes live near its end.
+func (s *Subscription) catchUp(ctx context.Context) error {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !s.live {
+		s.upTo, s.live = s.rt.hub.join(s)
+		if s.live && s.seq >= s.upTo {
+			return nil
+		}
+	}
+	err = s.rt.read(ctx, func(ctx context.Context) (err error) {
+		s.page, err = s.rt.store.Changes(ctx, s.seq, changePage)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("stream: %w", err)
+	}
+	if s.live { // beyond upTo the buffer has them
+		for n := len(s.page); n > 0 && s.page[n-1].Seq > s.upTo; n-- {
+			s.page = s.page[:n-1]
+		}
+	}
+	return nil
+}
+
+// fromBuffer returns the next change that was pushed.
+func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.head < len(s.buffer) {
+		next := s.buffer[s.head]
+		s.buffer[s.head] = LoggedChange{}
+		if s.head++; s.head == len(s.buffer) {
+			s.buffer, s.head = s.buffer[:0], 0
+		}
+		if next.Seq > s.seq { // otherwise the log had it
+			s.seq = next.Seq
+			return s.change(next), true, nil
+		}
+	}
+	return c, false, s.err
+}
+
+func (s *Subscription) change(c LoggedChange) Change {
+	return Change{Cursor: s.rt.hub.cursor(c.Seq), Entity: c.Entity, TS: c.TS, Values: c.Values, Committed: c.Committed}
+}

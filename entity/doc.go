@@ -1,0 +1,52 @@
+// Package entity is the entity runtime: live state, history and streams of
+// things that report readings, in one process on one machine.
+//
+//	store, err := sqlite.Open(ctx, "data", sqlite.Options{})
+//	...
+//	r, err := entity.Open(ctx, sys, store, entity.Config{})
+//	...
+//	readings, err := entity.ParseReadings([]byte(`{"temperature":21.5}`), time.Now())
+//	...
+//	err = r.Write(ctx, "room-12", readings, 0) // nil: it is on the disk
+//	room, err := r.Entity(ctx, "room-12")
+//
+// # The way of a reading
+//
+// An entity is an actor. Ingest, the dispatcher, waits for room in the window,
+// finds the entity's actor (the Entity Manager brings it to life if need be) and
+// tells it. The actor decides what is latest and gives the reading its sequence.
+// The committer gathers what the actors accepted: for the history every value,
+// for the latest values a change buffer with the newest of each key. It writes
+// both in one transaction with one fsync, and only then are the changes
+// published to subscriptions, the sources' done functions called, and the bytes
+// given back to the window, in this order.
+//
+// # What it promises
+//
+//   - Nothing is acknowledged before it is durable. A crash loses no reading
+//     that was acknowledged, and one that is sent again replaces itself.
+//   - All or nothing: of the readings of one Ingest all are kept or none.
+//   - Each accepted Ingest is settled exactly once, whatever happens to its
+//     actor. A commit that fails is tried again; nothing is dropped.
+//   - Latest is the newest by (TS, sequence). Late readings go to the history
+//     only. For the same entity, key and TS the later one replaces the earlier.
+//   - Readings of an entity that one source ingests one after the other keep
+//     their order. Between entities there is none.
+//   - Memory is bounded: the window in bytes, and all else by the constants in
+//     limits.go. A slow reader of changes is told so and goes on by its cursor.
+//
+// The state of an actor may be ahead of the store, but only by readings that
+// have not been acknowledged: Entity may show a reading a few milliseconds
+// before it is durable. History, Aggregate, Entities and Changes show what is
+// committed. An actor that fails is restarted from the store, after what it had
+// handed to the committer is in there.
+//
+// The sequence of an entity goes up by one for each reading. The one of a late
+// reading that nothing remembers may be given again after a restart; it is never
+// lower than that of any latest value, which is what the rule needs.
+//
+// # Not here
+//
+// A reading is for a machine's measurement. What must be ordered or atomic
+// across entities needs a database of its own.
+package entity

@@ -1,0 +1,46 @@
+package entity
+
+import "errors"
+
+var (
+	// ErrNotFound says that there is no entity of this id: no reading of it has
+	// ever been accepted.
+	ErrNotFound = errors.New("entity not found")
+
+	// ErrClosed says that the runtime has been closed or that its actor system
+	// was shut down. A reading refused with it has not been kept.
+	ErrClosed = errors.New("entity runtime closed")
+
+	// ErrStopped says that the actor of the entity ended before it came to the
+	// reading. The reading has not been kept and may be sent again.
+	ErrStopped = errors.New("entity stopped before it came to the reading")
+
+	// ErrFailed says that the actor of the entity failed while it worked on the
+	// reading. The reading has not been kept; the actor restarts from the store.
+	ErrFailed = errors.New("entity failed on the reading")
+
+	// ErrInvalid is the root of every complaint about what the caller passed: an
+	// id, a reading, a limit, a range. The text says what would be right.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrTooManyKeys says that a reading would give its entity more than
+	// MaxEntityKeys keys, or the whole system more than MaxKeys.
+	ErrTooManyKeys = errors.New("too many keys")
+
+	// ErrTooManyBuckets says that an aggregate would have more than MaxBuckets
+	// buckets: a longer step or a shorter range is right.
+	ErrTooManyBuckets = errors.New("too many buckets")
+
+	// ErrCursorInvalid says that a cursor was not handed out by this runtime.
+	ErrCursorInvalid = errors.New("cursor is not one that was handed out")
+
+	// ErrCursorExpired says that the changes after the cursor are no longer
+	// kept, or that the cursor is from another store. Read the present state,
+	// then subscribe from now.
+	ErrCursorExpired = errors.New("cursor is older than the changes that are kept")
+
+	// ErrLagged says that a subscription's reader was too slow and its buffer
+	// filled up. Nothing is lost yet: subscribe again with the cursor of the
+	// last change that was read.
+	ErrLagged = errors.New("subscription fell behind")
+)

@@ -1,0 +1,41 @@
+package entity
+
+// Everything has a limit. What goes beyond one is refused with an error that
+// names it; nothing is cut off silently.
+const (
+	// MaxIDBytes bounds the id of an entity.
+	MaxIDBytes = 256
+	// MaxKeyBytes bounds the name of a key.
+	MaxKeyBytes = 256
+	// MaxPayloadBytes bounds what ParseReadings reads.
+	MaxPayloadBytes = 1 << 20
+	// MaxReadings bounds the readings of one payload or one Ingest.
+	MaxReadings = 10_000
+	// MaxReadingKeys bounds the keys of one reading.
+	MaxReadingKeys = 1024
+	// MaxEntityKeys bounds the keys an entity has over its life.
+	MaxEntityKeys = 4096
+	// MaxKeys bounds the distinct names of keys of all entities together. Keys
+	// are kept in memory once each, and a device that invents a key for each
+	// reading must not fill it.
+	MaxKeys = 1 << 20
+	// MaxTextBytes bounds a string value and a JSON value.
+	MaxTextBytes = 64 << 10
+	// MaxDepth bounds the nesting of a JSON value: [[1]] has the depth 2.
+	MaxDepth = 32
+	// MinTS and MaxTS bound the time of a reading, in milliseconds since the
+	// epoch: from 1970 to the end of the year 9999. A time in micro- or
+	// nanoseconds lies beyond, which is how the mistake shows.
+	MinTS int64 = 0
+	MaxTS int64 = 253_402_300_799_999
+	// MaxPageLimit bounds Page.Limit, and MaxHistoryLimit bounds
+	// HistoryQuery.Limit.
+	MaxPageLimit    = 1000
+	MaxHistoryLimit = 100_000
+	// MaxBuckets bounds the answer to an AggregateQuery.
+	MaxBuckets = 100_000
+	// MaxSearchBytes bounds Page.Search.
+	MaxSearchBytes = 256
+	// MaxStreamEntities bounds ChangesQuery.Entities.
+	MaxStreamEntities = 1000
+)

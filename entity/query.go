@@ -1,0 +1,131 @@
+package entity
+
+import (
+	"fmt"
+	"time"
+)
+
+// Latest is the newest value of one key.
+type Latest struct {
+	Key   string
+	TS    int64  // when it was measured, in milliseconds since the epoch
+	Seq   uint64 // the entity's sequence of the reading that brought it
+	Value Value
+}
+
+// Snapshot is what an entity is at one moment.
+type Snapshot struct {
+	ID string
+	// Created is when the first reading was accepted, by the runtime's clock,
+	// in milliseconds since the epoch.
+	Created int64
+	// Updated is the newest TS of all its readings.
+	Updated int64
+	// Latest has one entry for each key, ordered by key.
+	Latest []Latest
+	// Actor is the address of the entity's actor, "" where it has none.
+	Actor string
+}
+
+// Page asks for entities in the order of their ids. The zero Page asks for the
+// first ones.
+type Page struct {
+	// After is the cursor that came with the page before, "" for the first.
+	After string
+	// Limit is the most entities to answer with, up to MaxPageLimit. Defaults
+	// to 50.
+	Limit int
+	// Search keeps only the entities whose id contains it, in any case.
+	Search string
+}
+
+// Point is one value in the history of a key.
+type Point struct {
+	TS    int64 // milliseconds since the epoch
+	Value Value
+}
+
+// HistoryQuery asks for the values of one key of one entity over a range of
+// time, oldest first unless Descending.
+type HistoryQuery struct {
+	ID, Key string
+	// From and To are the range [From, To) in milliseconds since the epoch.
+	// A To of 0 means no end.
+	From, To int64
+	// Limit is the most points to answer with, up to MaxHistoryLimit. Defaults
+	// to 1000.
+	Limit      int
+	Descending bool
+	// Cursor is what came with the page before, "" for the first. The other
+	// fields must be those of the page before.
+	Cursor string
+}
+
+// AggregateFunc is one way to make one number of many.
+type AggregateFunc string
+
+// The aggregates. All but Count are over numbers, and Count counts numbers.
+const (
+	Avg   AggregateFunc = "avg"
+	Min   AggregateFunc = "min"
+	Max   AggregateFunc = "max"
+	Sum   AggregateFunc = "sum"
+	Count AggregateFunc = "count"
+)
+
+// ParseAggregateFunc returns the aggregate of this name, or an error that wraps
+// ErrInvalid and lists them.
+func ParseAggregateFunc(name string) (AggregateFunc, error) {
+	switch f := AggregateFunc(name); f {
+	case Avg, Min, Max, Sum, Count:
+		return f, nil
+	}
+	return "", fmt.Errorf("aggregate %q: %w: there are avg, min, max, sum and count", name, ErrInvalid)
+}
+
+// AggregateQuery asks for the numbers of one key of one entity, summed up for
+// each step of a range of time. Values that are no numbers are passed over, and
+// a step without a number has no bucket.
+type AggregateQuery struct {
+	ID, Key string
+	// From and To are the range [From, To) in milliseconds since the epoch.
+	// A To of 0 means no end. A bucket that the range cuts has only what lies
+	// inside.
+	From, To int64
+	// Step is the length of a bucket, in whole milliseconds, at least one.
+	Step time.Duration
+	// Funcs says what is wanted, and a Bucket's other fields are 0. Empty means
+	// all.
+	Funcs []AggregateFunc
+}
+
+// Bucket sums up the numbers of one step. TS is its start in milliseconds since
+// the epoch, a multiple of the step.
+type Bucket struct {
+	TS                 int64
+	Count              int64
+	Avg, Min, Max, Sum float64
+}
+
+// ChangesQuery asks for committed changes.
+type ChangesQuery struct {
+	// Cursor is where to go on: the changes after the one that carried it. ""
+	// starts with the first change committed from now on.
+	Cursor string
+	// Entities keeps only the changes of these; empty means of all.
+	Entities []string
+}
+
+// Change is one committed reading. Readings that came late are changes as well:
+// a reader that keeps the latest values compares TS, and takes the later change
+// where they are equal.
+type Change struct {
+	// Cursor continues after this change.
+	Cursor string
+	Entity string
+	TS     int64 // when it was measured, in milliseconds since the epoch
+	// Values belongs to all readers; it must not be changed.
+	Values []Sample
+	// Committed is when it was made durable, in milliseconds since the epoch.
+	Committed int64
+}

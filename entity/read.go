@@ -1,0 +1,271 @@
+package entity
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+const (
+	defaultPageLimit    = 50
+	defaultHistoryLimit = 1000
+)
+
+// Entity returns what an entity is, from its actor, which is brought to life if
+// need be. It sees all readings that the actor has taken in, also those not yet
+// committed. It returns ErrNotFound for an entity that never had a reading.
+func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
+	if err := CheckID(id); err != nil {
+		return Snapshot{}, err
+	}
+	for {
+		ref, err := r.reach(ctx, id)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
+		if errors.Is(err, actor.ErrStopped) && ctx.Err() == nil && r.ctx.Err() == nil {
+			if h := r.handles.find(id); h != nil && h.actor() == ref {
+				r.abandon(h, ErrStopped)
+			}
+			continue // it has ended since; the next one answers
+		}
+		if err != nil {
+			return Snapshot{}, fmt.Errorf("entity %q: %w", id, err)
+		}
+		if answer.err != nil {
+			return Snapshot{}, answer.err
+		}
+		answer.snapshot.Actor = ref.PID().String()
+		return answer.snapshot, nil
+	}
+}
+
+// reach returns the actor of an entity that exists.
+func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message], err error) {
+	h := r.handles.find(id)
+	for {
+		if h != nil {
+			if ref = h.actor(); !ref.IsZero() {
+				return ref, nil
+			}
+		}
+		if h == nil || !h.waits() {
+			if err := r.exists(ctx, id); err != nil {
+				return ref, err
+			}
+			h, _ = r.handles.replace(id, h)
+		}
+		ref, err = actor.Ask(ctx, r.manager, reach{h: h})
+		if err != nil {
+			if errors.Is(err, actor.ErrStopped) {
+				err = ErrClosed
+				r.abandon(h, err) // nobody would come to what others listed with it
+			}
+			return ref, fmt.Errorf("entity %q: %w", id, err)
+		}
+		if !ref.IsZero() {
+			return ref, nil
+		}
+		if err := pause(ctx, nameTakenMin); err != nil { // the one before is still on its way out
+			return ref, fmt.Errorf("entity %q: %w", id, err)
+		}
+		h = r.handles.find(id)
+	}
+}
+
+// pause waits, or returns the cause of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// exists asks the store whether there is such an entity.
+func (r *Runtime) exists(ctx context.Context, id string) error {
+	return r.read(ctx, func(ctx context.Context) error {
+		_, err := r.store.Load(ctx, id)
+		return err
+	})
+}
+
+// Entities returns a page of entities in the order of their ids, as committed,
+// and the cursor of the next page, "" at the end.
+func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, next string, err error) {
+	limit, err := checkLimit(p.Limit, defaultPageLimit, MaxPageLimit)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(p.Search) > MaxSearchBytes {
+		return nil, "", fmt.Errorf("search: %w: %d bytes; at most %d are allowed", ErrInvalid, len(p.Search), MaxSearchBytes)
+	}
+	after, err := base64.RawURLEncoding.DecodeString(p.After)
+	if err != nil {
+		return nil, "", fmt.Errorf("page after %q: %w", brief(p.After), ErrCursorInvalid)
+	}
+	var list []Stored
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		list, err = r.store.Entities(ctx, string(after), limit+1, p.Search)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = base64.RawURLEncoding.EncodeToString([]byte(list[limit-1].ID))
+	}
+	entities = make([]Snapshot, len(list))
+	for i := range list {
+		e := &list[i]
+		entities[i] = Snapshot{ID: e.ID, Created: e.Created, Updated: e.Updated, Latest: e.Latest}
+		if h := r.handles.find(e.ID); h != nil {
+			if ref := h.actor(); !ref.IsZero() {
+				entities[i].Actor = ref.PID().String()
+			}
+		}
+	}
+	return entities, next, nil
+}
+
+func checkLimit(limit, def, most int) (int, error) {
+	switch {
+	case limit == 0:
+		return def, nil
+	case limit < 0 || limit > most:
+		return 0, fmt.Errorf("limit %d: %w: 1 to %d is right", limit, ErrInvalid, most)
+	}
+	return limit, nil
+}
+
+// checkSeries checks what names a series and a range, and returns the range
+// within what is possible.
+func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
+	if err := CheckID(id); err != nil {
+		return 0, 0, err
+	}
+	if err := checkKey(key); err != nil {
+		return 0, 0, err
+	}
+	if to == 0 {
+		to = MaxTS + 1
+	}
+	if from > to {
+		return 0, 0, fmt.Errorf("range from %d to %d: %w: it ends before it begins", from, to, ErrInvalid)
+	}
+	return max(from, MinTS), min(to, MaxTS+1), nil
+}
+
+// History returns a page of the values of a key over a range of time, and the
+// cursor of the next page, "" at the end. A key without values has none; an
+// entity that never had a reading is ErrNotFound.
+func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, next string, err error) {
+	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
+	if err != nil {
+		return nil, "", err
+	}
+	limit, err := checkLimit(q.Limit, defaultHistoryLimit, MaxHistoryLimit)
+	if err != nil {
+		return nil, "", err
+	}
+	if q.Cursor != "" {
+		last, err := strconv.ParseInt(q.Cursor, 36, 64)
+		if err != nil || last < MinTS || last > MaxTS {
+			return nil, "", fmt.Errorf("history after %q: %w", brief(q.Cursor), ErrCursorInvalid)
+		}
+		if q.Descending {
+			to = min(to, last)
+		} else {
+			from = max(from, last+1)
+		}
+	}
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		points, err = r.store.History(ctx, q.ID, q.Key, from, to, limit+1, q.Descending)
+		return err
+	})
+	if err == nil && len(points) == 0 {
+		err = r.exists(ctx, q.ID)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if len(points) > limit {
+		points = points[:limit]
+		next = strconv.FormatInt(points[limit-1].TS, 36)
+	}
+	return points, next, nil
+}
+
+// Aggregate sums up a key over a range of time in buckets, in the order of time.
+// A key without numbers has none; an entity that never had a reading is
+// ErrNotFound.
+func (r *Runtime) Aggregate(ctx context.Context, q AggregateQuery) ([]Bucket, error) {
+	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
+	if err != nil {
+		return nil, err
+	}
+	if q.Step < time.Millisecond || q.Step%time.Millisecond != 0 {
+		return nil, fmt.Errorf("step %v: %w: whole milliseconds, at least one, are right", q.Step, ErrInvalid)
+	}
+	for _, f := range q.Funcs {
+		if _, err := ParseAggregateFunc(string(f)); err != nil {
+			return nil, err
+		}
+	}
+	var buckets []Bucket
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		buckets, err = r.store.Aggregate(ctx, q.ID, q.Key, from, to, q.Step.Milliseconds(), MaxBuckets+1)
+		return err
+	})
+	if err == nil && len(buckets) == 0 {
+		err = r.exists(ctx, q.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(buckets) > MaxBuckets {
+		return nil, fmt.Errorf("aggregate of %q key %q: %w: more than %d; a longer step or a shorter range is right", q.ID, q.Key, ErrTooManyBuckets, MaxBuckets)
+	}
+	keep(buckets, q.Funcs)
+	return buckets, nil
+}
+
+// keep clears what was not asked for.
+func keep(buckets []Bucket, funcs []AggregateFunc) {
+	if len(funcs) == 0 {
+		return
+	}
+	wanted := func(f AggregateFunc) bool { return slices.Contains(funcs, f) }
+	avg, low, high, sum, count := wanted(Avg), wanted(Min), wanted(Max), wanted(Sum), wanted(Count)
+	for i := range buckets {
+		b := buckets[i]
+		k := Bucket{TS: b.TS}
+		if avg {
+			k.Avg = b.Avg
+		}
+		if low {
+			k.Min = b.Min
+		}
+		if high {
+			k.Max = b.Max
+		}
+		if sum {
+			k.Sum = b.Sum
+		}
+		if count {
+			k.Count = b.Count
+		}
+		buckets[i] = k
+	}
+}

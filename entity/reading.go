@@ -1,0 +1,97 @@
+package entity
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Sample is one value of a reading, under its key.
+type Sample struct {
+	Key   string
+	Value Value
+}
+
+// Reading is what an entity was measured to be at one moment.
+//
+// A reading belongs to the runtime once it has been given to [Runtime.Ingest]:
+// the caller must not change it or its Values afterwards.
+type Reading struct {
+	// TS is when it was measured, in milliseconds since the Unix epoch.
+	TS int64
+	// Values has at least one sample. Where a key occurs twice the later wins.
+	Values []Sample
+}
+
+// footprint is about what a delivery of these readings occupies in memory
+// until it is settled, in bytes.
+func footprint(readings []Reading) int64 {
+	const delivery, reading, sample = 192, 40, 48
+	n := int64(delivery + reading*len(readings))
+	for i := range readings {
+		n += int64(sample * len(readings[i].Values))
+		for j := range readings[i].Values {
+			n += int64(len(readings[i].Values[j].Key) + len(readings[i].Values[j].Value.text))
+		}
+	}
+	return n
+}
+
+// checkReadings tells whether readings may be ingested: what ParseReadings
+// guarantees of its own, for readings that a program has made.
+func checkReadings(readings []Reading) error {
+	switch n := len(readings); {
+	case n == 0:
+		return fmt.Errorf("readings: %w: there are none", ErrInvalid)
+	case n > MaxReadings:
+		return fmt.Errorf("readings: %w: %d; at most %d are allowed", ErrInvalid, n, MaxReadings)
+	}
+	for i := range readings {
+		if err := readings[i].check(); err != nil {
+			return fmt.Errorf("reading %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *Reading) check() error {
+	if r.TS < MinTS || r.TS > MaxTS {
+		return fmt.Errorf("ts %d: %w: milliseconds since the epoch, from %d to %d, are right", r.TS, ErrInvalid, MinTS, MaxTS)
+	}
+	if n := len(r.Values); n == 0 || n > MaxReadingKeys {
+		return fmt.Errorf("values: %w: %d keys; 1 to %d are allowed", ErrInvalid, n, MaxReadingKeys)
+	}
+	for i := range r.Values {
+		s := &r.Values[i]
+		if err := checkKey(s.Key); err != nil {
+			return err
+		}
+		if err := s.Value.check(); err != nil {
+			return fmt.Errorf("key %q: %w", s.Key, err)
+		}
+	}
+	return nil
+}
+
+func (v Value) check() error {
+	switch v.kind {
+	case KindInt, KindBool:
+		return nil
+	case KindFloat:
+		if f := math.Float64frombits(v.bits); math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("value: %w: %v is no measurement; leave the key out", ErrInvalid, f)
+		}
+		return nil
+	case KindString:
+		if !utf8.ValidString(v.text) {
+			return fmt.Errorf("value: %w: a string that is not UTF-8", ErrInvalid)
+		}
+	case KindJSON:
+	default:
+		return fmt.Errorf("value: %w: the zero Value; it was not set, or made from invalid JSON", ErrInvalid)
+	}
+	if len(v.text) > MaxTextBytes {
+		return fmt.Errorf("value: %w: %d bytes; at most %d are allowed", ErrInvalid, len(v.text), MaxTextBytes)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Runtime is the entity runtime. Make it with Open. Its methods are safe for
+// concurrent use.
+type Runtime struct {
+	cfg   Config
+	log   *slog.Logger
+	store Store
+	began time.Time
+	count counters
+
+	window    *window
+	handles   *handles
+	keys      *keyTable
+	manager   actor.Ref[managerMessage]
+	committer *committer
+	hub       *hub
+
+	ctx    context.Context //nolint:containedctx // the runtime's own life
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the committer and the acker
+
+	gate     sync.RWMutex // held for reading by who reads from the store
+	shut     bool         // guarded by gate: the store is closed
+	closing  sync.Once
+	closeErr error
+}
+
+// Open starts the runtime: the Entity Manager at /entities in sys, and the
+// goroutines that commit. Entities come to life with their first reading or
+// query.
+//
+// The store belongs to the runtime from now on, unless Open fails. Close the
+// runtime before sys is shut down: then everything accepted is committed and
+// acknowledged. The other way round, what has not reached the committer is
+// refused with ErrStopped.
+func Open(_ context.Context, sys *actor.System, store Store, cfg Config) (*Runtime, error) {
+	cfg = cfg.withDefaults()
+	r := &Runtime{
+		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(),
+	}
+	if r.log == nil {
+		r.log = sys.Log()
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
+	r.committer = newCommitter(r)
+	var err error
+	r.manager, err = actor.TrySpawn(sys, managerName, func() *manager { return &manager{rt: r} },
+		actor.Supervise(actor.OneForOne, actor.MaxRestarts(10, time.Minute), actor.Backoff(10*time.Millisecond, 250*time.Millisecond)))
+	if err != nil {
+		r.cancel()
+		return nil, fmt.Errorf("open the entity runtime: %w", err)
+	}
+	r.wg.Go(r.committer.run)
+	r.wg.Go(r.committer.acknowledge)
+	return r, nil
+}
+
+// Ingest gives readings of one entity to the runtime, in order. It waits until
+// the window has room for them, which is how a source is slowed down, tells the
+// entity and returns; readings that one goroutine ingests for an entity one
+// after the other are taken in that order. It waits for nothing else.
+//
+// done is called exactly once, when all of the readings are durable (nil), or
+// with the error for which none of them is kept: ErrTooManyKeys, ErrFailed,
+// ErrStopped, ErrClosed or one of the store's. It is called on another
+// goroutine, must not block, and may be nil. If Ingest returns an error nothing
+// is kept and done is never called: ErrInvalid, ErrClosed, or the cause of ctx
+// while waiting.
+//
+// size is about how many bytes the readings had on their way here; what they
+// occupy in memory is counted if it is more. The readings belong to the runtime
+// from now on.
+func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, size int, done func(error)) error {
+	err := CheckID(id)
+	if err == nil {
+		err = checkReadings(readings)
+	}
+	if err != nil {
+		r.count.rejected.Add(uint64(len(readings)))
+		return err
+	}
+	d := &delivery{readings: readings, cost: max(int64(size), footprint(readings)), done: done}
+	if err := r.window.acquire(ctx, d.cost); err != nil {
+		r.count.rejected.Add(uint64(len(readings)))
+		return fmt.Errorf("ingest for %q: %w", id, err)
+	}
+	if err := r.dispatch(ctx, id, d); err != nil {
+		r.count.rejected.Add(uint64(len(readings)))
+		r.window.release(d.cost)
+		return fmt.Errorf("ingest for %q: %w", id, err)
+	}
+	return nil
+}
+
+// dispatch brings a delivery into the mailbox of its entity. With an error it
+// is still the caller's, otherwise somebody settles it.
+func (r *Runtime) dispatch(ctx context.Context, id string, d *delivery) error {
+	h, made := r.handles.find(id), false
+	if h == nil {
+		h, made = r.handles.replace(id, nil)
+	}
+	for {
+		to, ok := h.add(d)
+		switch {
+		case !ok: // its actor has ended
+			h, made = r.handles.replace(id, h)
+			continue
+		case made:
+			if r.manager.TryTell(ctx, activate{h: h}) == nil {
+				return nil
+			}
+			return r.recall(d, ErrClosed)
+		case to.IsZero(): // the manager tells it
+			return nil
+		case to.TryTell(ctx, d) == nil:
+			return nil
+		}
+		if err := r.recall(d, ErrStopped); err == nil {
+			return nil
+		}
+	}
+}
+
+// recall takes back a delivery that could not be told, and closes its handle.
+// It returns why, or nil when somebody else has settled the delivery.
+func (r *Runtime) recall(d *delivery, why error) error {
+	mine := d.h.take(d)
+	r.abandon(d.h, why)
+	if !mine {
+		return nil
+	}
+	return why
+}
+
+// abandon closes a handle and refuses what nobody took.
+func (r *Runtime) abandon(h *handle, why error) {
+	left, wasLive := h.close()
+	if wasLive {
+		r.count.live.Add(-1)
+	}
+	for d := left; d != nil; {
+		next := d.next
+		r.reject(d, fmt.Errorf("entity %q: %w", h.id, why))
+		d = next
+	}
+}
+
+// reject settles a delivery that is not kept. The caller owns it.
+func (r *Runtime) reject(d *delivery, err error) {
+	r.count.rejected.Add(uint64(len(d.readings)))
+	r.settle(d, err)
+	r.window.release(d.cost)
+}
+
+// settle calls done. A panic in there must not end the goroutine on which all
+// acknowledgements depend.
+func (r *Runtime) settle(d *delivery, err error) {
+	if d.done == nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.LogAttrs(context.Background(), slog.LevelError, "done callback panicked",
+				slog.String("entity", d.h.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	d.done(err)
+}
+
+// Write is Ingest that waits for the commit. When ctx ends while it waits for
+// that, the outcome is unknown: the readings may still become durable.
+func (r *Runtime) Write(ctx context.Context, id string, readings []Reading, size int) error {
+	settled := make(chan error, 1)
+	if err := r.Ingest(ctx, id, readings, size, func(err error) { settled <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-settled:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("write to %q: outcome unknown: %w", id, context.Cause(ctx))
+	}
+}
+
+// nanos is the runtime's clock, which does not go back.
+func (r *Runtime) nanos() int64 { return int64(time.Since(r.began)) }
+
+// read calls f to read from the store, and cancels it when the runtime closes.
+func (r *Runtime) read(ctx context.Context, f func(ctx context.Context) error) error {
+	r.gate.RLock()
+	defer r.gate.RUnlock()
+	if r.shut {
+		return ErrClosed
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	err := f(ctx)
+	if err != nil && r.ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
+}
+
+// closeGrace is how long Close waits, once its context has ended, for what it
+// broke off.
+const closeGrace = 2 * time.Second
+
+// Close refuses new readings, lets the entities work off what they have, commits
+// and acknowledges it, and closes the store. When ctx ends first, what is not
+// committed is refused with ErrClosed, and the error says so. Later calls return
+// what the first one did.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.closing.Do(func() { r.closeErr = r.close(ctx) })
+	return r.closeErr
+}
+
+func (r *Runtime) close(ctx context.Context) error {
+	idle := r.window.close()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = r.breakOff(ctx, idle)
+	}
+	r.cancel()
+	r.manager.Stop()
+	close(r.committer.stop)
+	r.hub.close()
+	if errors.Is(err, errStuck) {
+		return err // the store is still at work and cannot be closed
+	}
+	r.wg.Wait()
+	r.gate.Lock()
+	r.shut = true
+	r.gate.Unlock()
+	if cerr := r.store.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
+	}
+	return err
+}
+
+var errStuck = errors.New("the store does not return")
+
+// breakOff refuses what is still under way.
+func (r *Runtime) breakOff(ctx context.Context, idle <-chan struct{}) error {
+	cause := context.Cause(ctx)
+	bytes := r.window.inUse()
+	r.cancel()
+	r.handles.each(func(h *handle) { r.abandon(h, ErrClosed) })
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-idle:
+		return fmt.Errorf("close the entity runtime: %d bytes of readings were not committed and are refused: %w", bytes, cause)
+	case <-grace.C:
+		return fmt.Errorf("close the entity runtime: %w: %w", errStuck, cause)
+	}
+}

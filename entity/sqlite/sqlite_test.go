@@ -1,0 +1,332 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, dir string) entity.Store { return open(t, dir, Options{}) })
+}
+
+func open(t testing.TB, dir string, opts Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeStore(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// batch has one reading of n samples.
+func batch(first uint64, ts int64, n int) *entity.Batch {
+	b := &entity.Batch{First: first, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
+	r := entity.Reading{TS: ts}
+	for i := range n {
+		s := entity.Sample{Key: fmt.Sprintf("key %d", i), Value: entity.Int(ts)}
+		r.Values = append(r.Values, s)
+		b.Latest = append(b.Latest, entity.LatestRow{Latest: entity.Latest{Key: s.Key, TS: ts, Seq: first, Value: s.Value}})
+	}
+	b.Records = []entity.Record{{Seq: first, Reading: r}}
+	return b
+}
+
+// The process that is started here is this test binary: it opens the directory
+// that the parent has open, or a copy of what a killed parent would leave.
+func TestSecondProcessIsToldThatTheStoreIsInUse(t *testing.T) {
+	if dir := os.Getenv("GREENROOM_TEST_OPEN"); dir != "" {
+		_, err := Open(t.Context(), dir, Options{})
+		fmt.Printf("in use: %v\n%v\n", errors.Is(err, ErrInUse), err)
+		return
+	}
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	ask := func() string {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), "GREENROOM_TEST_OPEN="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("second process: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if out := ask(); !strings.Contains(out, "in use: true") || !strings.Contains(out, dir) {
+		t.Errorf("the second process says:\n%s", out)
+	}
+	closeStore(t, s)
+	if out := ask(); !strings.Contains(out, "in use: false\n<nil>") {
+		t.Errorf("after the first has closed, the second process says:\n%s", out)
+	}
+}
+
+func TestSameProcessCannotOpenAStoreTwice(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, ErrInUse) {
+		t.Errorf("second Open: %v, want ErrInUse", err)
+	}
+	closeStore(t, s)
+	closeStore(t, open(t, dir, Options{}))
+}
+
+func TestNewerSchemaIsRefusedAndLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	closeStore(t, open(t, dir, Options{}))
+	exec := func(dir, statement string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion+1))
+	_, err := Open(t.Context(), dir, Options{})
+	if !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "newer greenroom") {
+		t.Errorf("open with a newer schema: %v", err)
+	}
+	exec(dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+	closeStore(t, open(t, dir, Options{}))
+
+	foreign := t.TempDir()
+	exec(foreign, "CREATE TABLE recipes (name TEXT)")
+	if _, err := Open(t.Context(), foreign, Options{}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "not a database of greenroom") {
+		t.Errorf("open a database of another program: %v", err)
+	}
+}
+
+func TestDirectoryNamesWithCharactersOfURIsWork(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a?b=c&d %41 #e é")
+	s := open(t, dir, Options{})
+	if err := s.Commit(t.Context(), batch(1, 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDurabilityIsSwitchedOn(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		var got string
+		if err := s.w.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", pragma, got, err, want)
+		}
+	}
+}
+
+func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
+	const limit = 20_000
+	dir := t.TempDir()
+	s := open(t, dir, Options{ChangeLogBytes: limit})
+	logged := func() (bytes int64) {
+		if err := s.readDB.QueryRowContext(t.Context(), "SELECT coalesce(sum(length(data)), 0) FROM change").Scan(&bytes); err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	const commits = 600
+	for i := uint64(1); i <= commits; i++ {
+		if err := s.Commit(t.Context(), batch(i, int64(i), 10)); err != nil {
+			t.Fatal(err)
+		}
+		if n := logged(); n > limit {
+			t.Fatalf("after %d commits the log has %d bytes, more than %d", i, n, limit)
+		}
+	}
+	if n := logged(); n < limit/2 || n != s.w.logBytes {
+		t.Errorf("the log has %d bytes, and is thought to have %d", n, s.w.logBytes)
+	}
+	for range 2 {
+		info := s.Info()
+		if info.LastChange != commits || info.FirstChange < 2 {
+			t.Fatalf("info %+v", info)
+		}
+		if _, err := s.Changes(t.Context(), info.FirstChange-2, 10); !errors.Is(err, entity.ErrCursorExpired) {
+			t.Errorf("changes that are gone: %v, want ErrCursorExpired", err)
+		}
+		all, err := s.Changes(t.Context(), info.FirstChange-1, commits)
+		if err != nil || uint64(len(all)) != info.LastChange-info.FirstChange+1 {
+			t.Errorf("%d changes are kept, %v; info %+v", len(all), err, info)
+		}
+		closeStore(t, s)
+		s = open(t, dir, Options{ChangeLogBytes: limit})
+		if again := s.Info(); again != info {
+			t.Errorf("reopened: %+v, was %+v", again, info)
+		}
+	}
+	closeStore(t, s)
+
+	s = open(t, dir, Options{ChangeLogBytes: 1}) // less than any batch
+	if err := s.Commit(t.Context(), batch(commits+1, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if info := s.Info(); info.FirstChange != commits+1 || info.LastChange != commits+1 {
+		t.Errorf("with a tiny limit: %+v", info)
+	}
+	closeStore(t, s)
+}
+
+// A transaction that fails late must take back the keys and hours that it had
+// noted down.
+func TestFailedCommitLeavesNothingBehind(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	if _, err := s.w.conn.ExecContext(t.Context(), "ALTER TABLE change RENAME TO hidden"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), batch(1, 5*hourMS, 3)); err == nil {
+		t.Fatal("a commit without a change log succeeded")
+	}
+	if len(s.w.keys) != 0 || len(s.w.hours) != 0 || s.Info().Entities != 0 {
+		t.Errorf("left: keys %v, hours %v, info %+v", s.w.keys, s.w.hours, s.Info())
+	}
+	if _, err := s.w.conn.ExecContext(t.Context(), "ALTER TABLE hidden RENAME TO change"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), batch(1, 5*hourMS, 3)); err != nil {
+		t.Fatal(err)
+	}
+	points, err := s.History(t.Context(), "a", "key 2", 0, entity.MaxTS+1, 10, false)
+	if err != nil || len(points) != 1 {
+		t.Errorf("history %v, %v", points, err)
+	}
+}
+
+// An error of COMMIT itself leaves open whether it happened. Here it did, and the
+// store was not told.
+func TestCommitWhoseOutcomeIsUnknownCanBeRepeated(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	if err := s.Commit(t.Context(), batch(1, 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Info()
+	other := func() *entity.Batch {
+		b := batch(2, 5, 2)
+		b.Entities[0].ID = "b"
+		return b
+	}
+	if err := s.Commit(t.Context(), other()); err != nil {
+		t.Fatal(err)
+	}
+	after := s.Info()
+	s.info, s.w.unsure = before, true
+	clear(s.w.keys)
+	clear(s.w.hours)
+	if err := s.Commit(t.Context(), other()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Info(); got != after {
+		t.Errorf("info %+v, want %+v", got, after)
+	}
+	if changes, err := s.Changes(t.Context(), 0, 10); err != nil || len(changes) != 2 {
+		t.Errorf("%d changes, %v", len(changes), err)
+	}
+	if points, err := s.History(t.Context(), "b", "key 1", 0, entity.MaxTS+1, 10, false); err != nil || len(points) != 1 {
+		t.Errorf("history %v, %v", points, err)
+	}
+}
+
+func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	for _, order := range []string{"ORDER BY h.hour, t.ts LIMIT ?5", "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5"} {
+		rows, err := s.readDB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN SELECT t.ts, t.kind, t.value "+series+order, "a", "t", 0, 1, 1) //nolint:sqlclosecheck // scan does
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan strings.Builder
+		err = scan(rows, func() error {
+			var a, b, c int
+			var detail string
+			err := rows.Scan(&a, &b, &c, &detail)
+			plan.WriteString(detail + "\n")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := plan.String(); strings.Contains(text, "TEMP B-TREE") || !strings.Contains(text, "hour=? AND entity=? AND key=? AND ts>?") {
+			t.Errorf("%s:\n%s", order, text)
+		}
+	}
+}
+
+func FuzzDecodeChanges(f *testing.F) {
+	b := batch(1, 5, 3)
+	b.Records[0].Values = append(b.Records[0].Values, entity.Sample{Key: "s", Value: entity.String("x")}, entity.Sample{Key: "f", Value: entity.Float(1.5)},
+		entity.Sample{Key: "b", Value: entity.Bool(true)}, entity.Sample{Key: "j", Value: entity.JSON([]byte("[1]"))})
+	f.Add(appendChanges(nil, b), int64(1))
+	f.Add([]byte{1, 0, 0}, int64(0))
+	f.Add([]byte{2}, int64(1))
+	f.Fuzz(func(t *testing.T, data []byte, n int64) {
+		var count int64
+		err := decodeChanges(data, 1, min(n, 1000), 1, func(entity.LoggedChange) bool { count++; return true })
+		if err == nil && count != max(0, min(n, 1000)) {
+			t.Fatalf("%d changes without an error, want %d", count, n)
+		}
+	})
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range []int{1, 100, 3000} {
+		b.Run(fmt.Sprintf("readings=%d/keys=3", n), func(b *testing.B) {
+			s := open(b, b.TempDir(), Options{})
+			defer closeStore(b, s)
+			const entities = 1000
+			nums := make([]int64, entities)
+			values := []entity.Sample{{Key: "temperature", Value: entity.Float(21.5)}, {Key: "humidity", Value: entity.Float(40)}, {Key: "on", Value: entity.Bool(true)}}
+			next, ts := uint64(1), int64(1_451_649_600_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				batch := &entity.Batch{First: next, Committed: ts}
+				places := map[int]int{}
+				for i := range n {
+					ts += 11
+					e := (int(next) + i*7) % entities
+					place, ok := places[e]
+					if !ok {
+						place = len(batch.Entities)
+						places[e] = place
+						batch.Entities = append(batch.Entities, entity.BatchEntity{Num: nums[e], ID: fmt.Sprintf("sensor-%d", e), Created: 1})
+						for _, v := range values {
+							batch.Latest = append(batch.Latest, entity.LatestRow{Entity: place, Latest: entity.Latest{Key: v.Key, TS: ts, Seq: next + uint64(i), Value: v.Value}})
+						}
+					}
+					batch.Records = append(batch.Records, entity.Record{Entity: place, Seq: next + uint64(i), Reading: entity.Reading{TS: ts, Values: values}})
+				}
+				if err := s.Commit(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+				for e, place := range places {
+					nums[e] = batch.Entities[place].Num
+				}
+				next += uint64(n)
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "readings/s")
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	databaseName = "greenroom.db"
+	lockName     = "greenroom.lock"
+
+	// readers is how many queries run at the same time; others wait.
+	readers = 4
+
+	// DefaultChangeLogBytes is the size of the change log unless set otherwise.
+	DefaultChangeLogBytes = 64 << 20
+)
+
+// ErrInUse says that another process has the directory open.
+var ErrInUse = errors.New("store in use by another process")
+
+// Options sets up a store. The zero value is a sane one.
+type Options struct {
+	// ChangeLogBytes bounds the change log, from which streams resume. When it
+	// is larger the oldest changes are dropped. Defaults to
+	// DefaultChangeLogBytes.
+	ChangeLogBytes int64
+}
+
+// Store is an [entity.Store] in a directory. Make it with Open.
+type Store struct {
+	opts Options
+	lock *os.File
+
+	readDB, writeDB *sql.DB
+	queries         queries
+	w               *writer // owned by the caller of Commit
+
+	mu   sync.Mutex
+	info entity.StoreInfo // guarded by mu
+}
+
+var _ entity.Store = (*Store)(nil)
+
+// Open opens the store in the directory dir, and creates both where they do not
+// exist. It fails with ErrInUse when another process has it open, and with
+// ErrSchema when a newer version wrote it.
+//
+// Close it when done; an entity runtime that was given the store does.
+func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
+	if opts.ChangeLogBytes <= 0 {
+		opts.ChangeLogBytes = DefaultChangeLogBytes
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{opts: opts}
+	defer func() {
+		if err != nil {
+			_ = s.Close() // the error that led here says more
+			err = fmt.Errorf("open store %s: %w", dir, err)
+		}
+	}()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	if s.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, databaseName)
+	if err := s.openWriter(ctx, path); err != nil {
+		return nil, err
+	}
+	s.readDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
+	if err != nil {
+		return nil, err
+	}
+	s.readDB.SetMaxOpenConns(readers)
+	s.readDB.SetMaxIdleConns(readers)
+	if err := s.queries.prepare(ctx, s.readDB); err != nil {
+		return nil, err
+	}
+	return s, s.readInfo(ctx)
+}
+
+// lockDir makes sure that no other process has the directory open.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	free, err := lockFile(f)
+	if err == nil && !free {
+		err = fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written to it
+		return nil, err
+	}
+	return f, nil
+}
+
+// openWriter opens the one connection that writes.
+func (s *Store) openWriter(ctx context.Context, path string) (err error) {
+	// A larger WAL than SQLite's 1000 pages: a checkpoint runs inside a commit,
+	// and hot pages are copied once for many commits.
+	s.writeDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
+		"cache_size(-64000)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
+	if err != nil {
+		return err
+	}
+	s.writeDB.SetMaxOpenConns(1)
+	conn, err := s.writeDB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	s.w = &writer{conn: conn, keys: make(map[string]int64), hours: make(map[int64]struct{})}
+	if err := migrate(ctx, conn); err != nil {
+		return err
+	}
+	return s.w.loadKeys(ctx)
+}
+
+// dsn is the address of the database for the driver. The path is a URI: a '?' or
+// a '%' in it would mean something else.
+func dsn(path string, pragmas ...string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/data
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// readInfo finds out what the store holds. REQUIRES: no Commit runs.
+func (s *Store) readInfo(ctx context.Context) error {
+	row := s.readDB.QueryRowContext(ctx, `
+		SELECT (SELECT value FROM meta WHERE name = 'identity'),
+		       (SELECT count(*) FROM entity),
+		       coalesce((SELECT min(first) FROM change), 1),
+		       coalesce((SELECT first + n - 1 FROM change ORDER BY first DESC LIMIT 1), 0),
+		       (SELECT coalesce(sum(length(data)), 0) FROM change)`)
+	var info entity.StoreInfo
+	if err := row.Scan(&info.Identity, &info.Entities, &info.FirstChange, &info.LastChange, &s.w.logBytes); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+	return nil
+}
+
+// Info tells what the store holds. It is safe for concurrent use.
+func (s *Store) Info() entity.StoreInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info
+}
+
+// Close closes the database, which copies what is left in the WAL into it, and
+// gives the directory free. A second Close does nothing.
+func (s *Store) Close() error {
+	var errs []error
+	if s.readDB != nil {
+		s.queries.close()
+		errs = append(errs, s.readDB.Close())
+	}
+	if s.w != nil {
+		errs = append(errs, s.w.close())
+	}
+	if s.writeDB != nil {
+		errs = append(errs, s.writeDB.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close()) // which ends the lock
+	}
+	s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,543 @@
+// Package storetest is the conformance suite of [entity.Store]: a store is right
+// when Run passes.
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Open opens the store whose data is at dir, a directory of the test's own that
+// is empty the first time. It is called again with the same dir after Close, and
+// then finds what was committed. A failure ends the test.
+type Open func(t *testing.T, dir string) entity.Store
+
+// Run runs the suite, each test with a store of its own.
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, *kit){
+		"NewStoreIsEmpty":                       newStoreIsEmpty,
+		"CommitIsFoundAgainAfterReopening":      commitIsFoundAgain,
+		"EveryValueComesBackAsItWas":            valuesComeBack,
+		"LatestIsTheNewestByTimeAndSequence":    latestIsNewest,
+		"SameKeyAndTimeIsReplacedByTheLater":    sameTimeIsReplaced,
+		"SameBatchAgainEndsInTheSameState":      sameBatchAgain,
+		"BatchOutOfOrderIsRefusedAndLeavesNone": outOfOrderIsRefused,
+		"NumbersAreGivenOnceAndKept":            numbersAreKept,
+		"EntitiesArePagedAndSearched":           entitiesArePaged,
+		"HistoryIsPagedBothWays":                historyIsPaged,
+		"AggregatesEqualTheNaiveComputation":    aggregatesEqualNaive,
+		"ChangesAreInOrderAndResume":            changesResume,
+		"ManyRowsInOneBatch":                    manyRows,
+		"EndedContextCommitsNothing":            endedContext,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			k := &kit{t: t, dir: dir, open: open, store: open(t, dir)}
+			k.next = k.store.Info().LastChange + 1
+			t.Cleanup(func() {
+				if err := k.store.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			test(t, k)
+		})
+	}
+}
+
+// kit is a store with the bookkeeping that the runtime does.
+type kit struct {
+	t     *testing.T
+	dir   string
+	open  Open
+	store entity.Store
+	next  uint64
+}
+
+func (k *kit) reopen() {
+	k.t.Helper()
+	before := k.store.Info()
+	if err := k.store.Close(); err != nil {
+		k.t.Fatalf("close: %v", err)
+	}
+	k.store = k.open(k.t, k.dir)
+	if after := k.store.Info(); after != before {
+		k.t.Fatalf("reopened: info is %+v, was %+v", after, before)
+	}
+}
+
+// given is one reading to commit, with its sequence.
+type given struct {
+	id     string
+	seq    uint64
+	ts     int64
+	values []entity.Sample
+	late   bool // keep it out of the change buffer
+}
+
+// batch makes a batch of readings.
+func (k *kit) batch(readings ...given) *entity.Batch {
+	b := &entity.Batch{First: k.next, Committed: 1_700_000_000_000 + int64(k.next)}
+	places := map[string]int{}
+	for _, g := range readings {
+		place, ok := places[g.id]
+		if !ok {
+			place = len(b.Entities)
+			places[g.id] = place
+			b.Entities = append(b.Entities, entity.BatchEntity{ID: g.id, Created: 1000})
+		}
+		b.Records = append(b.Records, entity.Record{Entity: place, Seq: g.seq, Reading: entity.Reading{TS: g.ts, Values: g.values}})
+		for _, s := range g.values {
+			if g.late {
+				continue
+			}
+			row := entity.LatestRow{Entity: place, Latest: entity.Latest{Key: s.Key, TS: g.ts, Seq: g.seq, Value: s.Value}}
+			at := slices.IndexFunc(b.Latest, func(l entity.LatestRow) bool { return l.Entity == place && l.Key == s.Key })
+			if at < 0 {
+				b.Latest = append(b.Latest, row)
+			} else if l := b.Latest[at]; g.ts > l.TS || g.ts == l.TS && g.seq >= l.Seq {
+				b.Latest[at] = row
+			}
+		}
+	}
+	return b
+}
+
+func (k *kit) commit(b *entity.Batch) {
+	k.t.Helper()
+	if err := k.store.Commit(k.t.Context(), b); err != nil {
+		k.t.Fatalf("commit: %v", err)
+	}
+	k.next = b.First + uint64(len(b.Records))
+}
+
+func (k *kit) load(id string) entity.Stored {
+	k.t.Helper()
+	e, err := k.store.Load(k.t.Context(), id)
+	if err != nil {
+		k.t.Fatalf("load %q: %v", id, err)
+	}
+	return e
+}
+
+func (k *kit) history(id, key string, from, to int64, limit int, descending bool) []entity.Point {
+	k.t.Helper()
+	points, err := k.store.History(k.t.Context(), id, key, from, to, limit, descending)
+	if err != nil {
+		k.t.Fatalf("history of %q %q: %v", id, key, err)
+	}
+	return points
+}
+
+const forever = entity.MaxTS + 1
+
+func one(key string, v entity.Value) []entity.Sample { return []entity.Sample{{Key: key, Value: v}} }
+
+func newStoreIsEmpty(t *testing.T, k *kit) {
+	info := k.store.Info()
+	if info.Identity == "" || info.LastChange != 0 || info.FirstChange != 1 || info.Entities != 0 {
+		t.Errorf("info of a new store: %+v", info)
+	}
+	if _, err := k.store.Load(t.Context(), "a"); !errors.Is(err, entity.ErrNotFound) {
+		t.Errorf("load: %v, want ErrNotFound", err)
+	}
+	if list, err := k.store.Entities(t.Context(), "", 10, ""); err != nil || len(list) != 0 {
+		t.Errorf("entities: %v, %v", list, err)
+	}
+	if points := k.history("a", "t", 0, forever, 10, false); len(points) != 0 {
+		t.Errorf("history: %v", points)
+	}
+	if buckets, err := k.store.Aggregate(t.Context(), "a", "t", 0, forever, 1000, 10); err != nil || len(buckets) != 0 {
+		t.Errorf("aggregate: %v, %v", buckets, err)
+	}
+	if changes, err := k.store.Changes(t.Context(), 0, 10); err != nil || len(changes) != 0 {
+		t.Errorf("changes: %v, %v", changes, err)
+	}
+	if _, err := k.store.Changes(t.Context(), 1, 10); !errors.Is(err, entity.ErrCursorExpired) {
+		t.Errorf("changes after one that never was: %v, want ErrCursorExpired", err)
+	}
+	k.reopen()
+}
+
+func commitIsFoundAgain(t *testing.T, k *kit) {
+	k.commit(k.batch(
+		given{id: "a", seq: 1, ts: 5000, values: []entity.Sample{{Key: "t", Value: entity.Float(1.5)}, {Key: "h", Value: entity.Int(40)}}},
+		given{id: "b", seq: 1, ts: 6000, values: one("t", entity.Float(2.5))},
+	))
+	k.commit(k.batch(given{id: "a", seq: 2, ts: 7000, values: one("t", entity.Float(3.5))}))
+	for range 2 {
+		a := k.load("a")
+		want := []entity.Latest{{Key: "h", TS: 5000, Seq: 1, Value: entity.Int(40)}, {Key: "t", TS: 7000, Seq: 2, Value: entity.Float(3.5)}}
+		if a.ID != "a" || a.Num == 0 || a.Created != 1000 || a.Updated != 7000 || a.Seq != 2 || !slices.EqualFunc(a.Latest, want, sameLatest) {
+			t.Errorf("loaded %+v", a)
+		}
+		if b := k.load("b"); b.Num == a.Num || b.Seq != 1 || b.Updated != 6000 || len(b.Latest) != 1 {
+			t.Errorf("loaded %+v", b)
+		}
+		points := k.history("a", "t", 0, forever, 10, false)
+		if !slices.EqualFunc(points, []entity.Point{{TS: 5000, Value: entity.Float(1.5)}, {TS: 7000, Value: entity.Float(3.5)}}, samePoint) {
+			t.Errorf("history %v", points)
+		}
+		if info := k.store.Info(); info.LastChange != 3 || info.FirstChange != 1 || info.Entities != 2 {
+			t.Errorf("info %+v", info)
+		}
+		k.reopen()
+	}
+}
+
+func sameLatest(a, b entity.Latest) bool {
+	return a.Key == b.Key && a.TS == b.TS && a.Seq == b.Seq && a.Value.Equal(b.Value)
+}
+
+func samePoint(a, b entity.Point) bool { return a.TS == b.TS && a.Value.Equal(b.Value) }
+
+func sameSample(a, b entity.Sample) bool { return a.Key == b.Key && a.Value.Equal(b.Value) }
+
+func valuesComeBack(t *testing.T, k *kit) {
+	var values []entity.Sample
+	for i, v := range []entity.Value{
+		entity.Float(0), entity.Float(math.Copysign(0, -1)), entity.Float(21), entity.Float(0.1), entity.Float(math.MaxFloat64), entity.Float(5e-324),
+		entity.Int(0), entity.Int(-1), entity.Int(math.MaxInt64), entity.Int(math.MinInt64), entity.Bool(true), entity.Bool(false),
+		entity.String(""), entity.String("plain"), entity.String("12"), entity.String("1.5e3"), entity.String("nul\x00inside"), entity.String("é😀\u2028"), entity.String(strings.Repeat("x", entity.MaxTextBytes)),
+		entity.JSON([]byte(`{"a":[1,null,{"b":"c"}]}`)), entity.JSON([]byte(`[]`)),
+	} {
+		values = append(values, entity.Sample{Key: fmt.Sprintf("key %02d 'quoted' é", i), Value: v})
+	}
+	id := "id 'quoted' \"twice\" % _ é"
+	k.commit(k.batch(given{id: id, seq: 1, ts: entity.MaxTS, values: values}))
+	k.commit(k.batch(given{id: id, seq: 2, ts: 0, values: values, late: true}))
+	for range 2 {
+		e := k.load(id)
+		changes, err := k.store.Changes(t.Context(), 0, 10)
+		if err != nil || len(changes) != 2 || len(e.Latest) != len(values) {
+			t.Fatalf("%d changes, %v; %d latest values, want %d", len(changes), err, len(e.Latest), len(values))
+		}
+		for i, s := range values {
+			if l := e.Latest[i]; l.Key != s.Key || !l.Value.Equal(s.Value) || l.Value.Kind() != s.Value.Kind() {
+				t.Errorf("latest: %q is %.40v, want %.40v", l.Key, l.Value, s.Value)
+			}
+			points := k.history(id, s.Key, 0, forever, 10, false)
+			if len(points) != 2 || points[0].TS != 0 || points[1].TS != entity.MaxTS || !points[0].Value.Equal(s.Value) || !points[1].Value.Equal(s.Value) {
+				t.Errorf("history of %q: %.80v", s.Key, points)
+			}
+		}
+		for _, c := range changes {
+			if c.Entity != id || !slices.EqualFunc(c.Values, values, sameSample) {
+				t.Errorf("change %d of %q differs", c.Seq, c.Entity)
+			}
+		}
+		k.reopen()
+	}
+}
+
+func latestIsNewest(t *testing.T, k *kit) {
+	k.commit(k.batch(given{id: "a", seq: 5, ts: 5000, values: one("t", entity.Int(1))}))
+	for _, tt := range []struct {
+		seq  uint64
+		ts   int64
+		want int64
+	}{
+		{6, 4999, 1}, // late
+		{4, 5000, 1}, // the same time, an earlier sequence
+		{7, 5000, 7}, // the same time, a later sequence
+		{8, 5001, 8}, // newer
+		{9, 0, 8},    // late
+	} {
+		k.commit(k.batch(given{id: "a", seq: tt.seq, ts: tt.ts, values: one("t", entity.Int(int64(tt.seq)))}))
+		if got := k.load("a").Latest[0].Value; got.Int() != tt.want {
+			t.Errorf("after (%d, %d): latest is %v, want %d", tt.ts, tt.seq, got, tt.want)
+		}
+	}
+	if n := len(k.history("a", "t", 0, forever, 10, false)); n != 4 {
+		t.Errorf("the history has %d points, want 4: late readings as well", n)
+	}
+}
+
+func sameTimeIsReplaced(t *testing.T, k *kit) {
+	k.commit(k.batch(
+		given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))},
+		given{id: "a", seq: 2, ts: 5000, values: one("t", entity.String("two"))},
+		given{id: "b", seq: 1, ts: 5000, values: one("t", entity.Int(9))},
+	))
+	want := []entity.Point{{TS: 5000, Value: entity.String("two")}}
+	if got := k.history("a", "t", 0, forever, 10, false); !slices.EqualFunc(got, want, samePoint) {
+		t.Errorf("within a batch: %v, want %v", got, want)
+	}
+	k.commit(k.batch(given{id: "a", seq: 3, ts: 5000, values: one("t", entity.Bool(true))}))
+	want[0].Value = entity.Bool(true)
+	if got := k.history("a", "t", 0, forever, 10, false); !slices.EqualFunc(got, want, samePoint) {
+		t.Errorf("in the next batch: %v, want %v", got, want)
+	}
+	if got := k.history("b", "t", 0, forever, 10, false); len(got) != 1 || got[0].Value.Int() != 9 {
+		t.Errorf("another entity changed: %v", got)
+	}
+}
+
+// sameBatchAgain is the retry of a commit whose outcome was not known: what
+// happened to a store that was reopened without having been told.
+func sameBatchAgain(t *testing.T, k *kit) {
+	b := k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))}, given{id: "a", seq: 2, ts: 6000, values: one("t", entity.Int(2))})
+	k.commit(b)
+	if err := k.store.Commit(t.Context(), b); err == nil {
+		if changes, err := k.store.Changes(t.Context(), 0, 10); err != nil || len(changes) != 2 {
+			t.Errorf("the same batch twice left %d changes, %v", len(changes), err)
+		}
+	}
+	if got := k.history("a", "t", 0, forever, 10, false); len(got) != 2 {
+		t.Errorf("history %v", got)
+	}
+	if info := k.store.Info(); info.LastChange != 2 || info.Entities != 1 {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func outOfOrderIsRefused(t *testing.T, k *kit) {
+	k.commit(k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))}))
+	b := k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", entity.Int(2))})
+	b.First += 5
+	if err := k.store.Commit(t.Context(), b); err == nil {
+		t.Error("a batch that leaves a gap in the changes was accepted")
+	}
+	if _, err := k.store.Load(t.Context(), "new"); !errors.Is(err, entity.ErrNotFound) {
+		t.Errorf("the refused batch left its entity: %v", err)
+	}
+	k.commit(k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", entity.Int(2))}))
+	if got := k.load("new").Latest; len(got) != 1 || got[0].Key != "new key" {
+		t.Errorf("after the refused one: %v", got)
+	}
+}
+
+func numbersAreKept(t *testing.T, k *kit) {
+	b := k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", entity.Int(1))}, given{id: "b", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	k.commit(b)
+	a, bb := b.Entities[0].Num, b.Entities[1].Num
+	if a == 0 || bb == 0 || a == bb {
+		t.Fatalf("numbers %d and %d", a, bb)
+	}
+	k.reopen()
+	b = k.batch(given{id: "b", seq: 2, ts: 2, values: one("t", entity.Int(2))}, given{id: "a", seq: 2, ts: 2, values: one("t", entity.Int(2))}, given{id: "c", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	b.Entities[1].Num = a // one known to the caller, one not, one new
+	k.commit(b)
+	if b.Entities[0].Num != bb || b.Entities[1].Num != a || b.Entities[2].Num == 0 || b.Entities[2].Num == a || b.Entities[2].Num == bb {
+		t.Errorf("numbers %+v, want %d, %d and a new one", b.Entities, bb, a)
+	}
+	if got := k.load("a"); got.Num != a || got.Seq != 2 {
+		t.Errorf("loaded %+v", got)
+	}
+	if n := k.store.Info().Entities; n != 3 {
+		t.Errorf("%d entities, want 3", n)
+	}
+}
+
+func entitiesArePaged(t *testing.T, k *kit) {
+	ids := []string{"B", "Room 1", "Zähler", "a", "b", "room 2", "x%y", "x_y", "ÄRGER", "ärger"}
+	var readings []given
+	for _, id := range ids {
+		readings = append(readings, given{id: id, seq: 1, ts: 7, values: []entity.Sample{{Key: "t", Value: entity.String(id)}, {Key: "h", Value: entity.Int(1)}}})
+	}
+	k.commit(k.batch(readings...))
+	slices.Sort(ids) // by bytes
+	var got []string
+	for after := ""; ; {
+		page, err := k.store.Entities(t.Context(), after, 3, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, e := range page {
+			got = append(got, e.ID)
+			if len(e.Latest) != 2 || e.Latest[0].Key != "h" || e.Latest[1].Value.Text() != e.ID || e.Updated != 7 || e.Created != 1000 || e.Num == 0 {
+				t.Errorf("entity %+v", e)
+			}
+		}
+		after = got[len(got)-1]
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("pages have %q, want %q", got, ids)
+	}
+	for search, want := range map[string][]string{
+		"room": {"Room 1", "room 2"}, "OOM": {"Room 1", "room 2"}, "%": {"x%y"}, "_": {"x_y"}, "ÄR": {"ÄRGER", "ärger"}, "zähl": {"Zähler"}, "nothing": nil,
+	} {
+		page, err := k.store.Entities(t.Context(), "", 10, search)
+		var found []string
+		for _, e := range page {
+			found = append(found, e.ID)
+		}
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("search %q: %q, %v, want %q", search, found, err, want)
+		}
+	}
+}
+
+func historyIsPaged(t *testing.T, k *kit) {
+	const hour = 3_600_000
+	times := []int64{0, 1, hour - 1, hour, hour + 1, 5 * hour, 5*hour + 10, 400_000 * hour}
+	for i, ts := range times {
+		k.commit(k.batch(given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", entity.Int(ts))}, given{id: "b", seq: uint64(i + 1), ts: ts + 3, values: one("t", entity.Int(-1))}))
+	}
+	for _, r := range [][2]int64{{0, forever}, {1, hour}, {hour, hour + 1}, {hour, 5*hour + 10}, {2 * hour, 5 * hour}, {0, 0}, {400_000 * hour, forever}} {
+		var want []int64
+		for _, ts := range times {
+			if ts >= r[0] && ts < r[1] {
+				want = append(want, ts)
+			}
+		}
+		for _, limit := range []int{1, 3, 100} {
+			n := min(limit, len(want))
+			up := k.history("a", "t", r[0], r[1], limit, false)
+			down := k.history("a", "t", r[0], r[1], limit, true)
+			if len(up) != n || len(down) != n {
+				t.Fatalf("range %v limit %d: %d up and %d down, want %d", r, limit, len(up), len(down), n)
+			}
+			for i := range n {
+				if up[i].TS != want[i] || up[i].Value.Int() != want[i] || down[i].TS != want[len(want)-1-i] {
+					t.Errorf("range %v limit %d: up %v, down %v, want of %v", r, limit, up, down, want)
+				}
+			}
+		}
+	}
+	if got := k.history("a", "no such key", 0, forever, 10, false); len(got) != 0 {
+		t.Errorf("unknown key: %v", got)
+	}
+	if got := k.history("no such entity", "t", 0, forever, 10, false); len(got) != 0 {
+		t.Errorf("unknown entity: %v", got)
+	}
+}
+
+func aggregatesEqualNaive(t *testing.T, k *kit) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const start, n = 1_451_649_600_000, 2000
+	type number struct {
+		ts int64
+		f  float64
+	}
+	var numbers []number
+	var readings []given
+	ts := int64(start)
+	for i := range n {
+		ts += 1 + rnd.Int64N(60_000)
+		v := entity.Float(rnd.NormFloat64() * 1000)
+		switch i % 5 {
+		case 1:
+			v = entity.Int(rnd.Int64N(1000) - 500)
+		case 2:
+			v = []entity.Value{entity.Bool(true), entity.String("12"), entity.JSON([]byte("[3]"))}[rnd.IntN(3)]
+		}
+		if f, ok := v.Number(); ok {
+			numbers = append(numbers, number{ts, f})
+		}
+		readings = append(readings, given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", v)}, given{id: "b", seq: uint64(i + 1), ts: ts, values: one("t", entity.Int(1<<40))})
+	}
+	k.commit(k.batch(readings...))
+	for _, step := range []int64{1, 1000, 60_000, 3_600_000, 7_000_001, 86_400_000, 1 << 50} {
+		for _, r := range [][2]int64{{0, forever}, {start + 12_345_678, start + 34_567_890}, {start, start}} {
+			var want []entity.Bucket
+			for _, p := range numbers {
+				if p.ts < r[0] || p.ts >= r[1] {
+					continue
+				}
+				at := p.ts / step * step
+				if len(want) == 0 || want[len(want)-1].TS != at {
+					want = append(want, entity.Bucket{TS: at, Min: p.f, Max: p.f})
+				}
+				b := &want[len(want)-1]
+				b.Count++
+				b.Sum += p.f
+				b.Min, b.Max = min(b.Min, p.f), max(b.Max, p.f)
+				b.Avg = b.Sum / float64(b.Count)
+			}
+			got, err := k.store.Aggregate(t.Context(), "a", "t", r[0], r[1], step, n)
+			if err != nil || !slices.EqualFunc(got, want, sameBucket) {
+				t.Errorf("step %d range %v: %v\n got %.300v\nwant %.300v", step, r, err, got, want)
+			}
+		}
+	}
+	if got, err := k.store.Aggregate(t.Context(), "a", "t", 0, forever, 60_000, 7); err != nil || len(got) != 7 || got[0].TS/60_000 != numbers[0].ts/60_000 {
+		t.Errorf("limit 7: %d buckets, %v", len(got), err)
+	}
+}
+
+func sameBucket(a, b entity.Bucket) bool {
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Max(1, math.Max(math.Abs(x), math.Abs(y))) }
+	return a.TS == b.TS && a.Count == b.Count && a.Min == b.Min && a.Max == b.Max && near(a.Sum, b.Sum) && near(a.Avg, b.Avg)
+}
+
+func changesResume(t *testing.T, k *kit) {
+	var want []given
+	for c := range 20 {
+		var readings []given
+		for i := range c%4 + 1 {
+			id := fmt.Sprintf("e%d", i%3)
+			readings = append(readings, given{id: id, seq: uint64(len(want) + 1), ts: int64(1000*c - i + 10), late: i > 2, values: []entity.Sample{{Key: "t", Value: entity.Int(int64(len(want)))}, {Key: id, Value: entity.Bool(true)}}})
+			want = append(want, readings[len(readings)-1])
+		}
+		k.commit(k.batch(readings...))
+	}
+	for range 2 {
+		for _, limit := range []int{1, 3, 1000} {
+			var got []entity.LoggedChange
+			for after := uint64(0); after < uint64(len(want)); after = got[len(got)-1].Seq {
+				page, err := k.store.Changes(t.Context(), after, limit)
+				if err != nil || len(page) == 0 || len(page) > limit {
+					t.Fatalf("changes after %d limit %d: %d, %v", after, limit, len(page), err)
+				}
+				got = append(got, page...)
+			}
+			if len(got) != len(want) {
+				t.Fatalf("limit %d: %d changes, want %d", limit, len(got), len(want))
+			}
+			for i, c := range got {
+				w := want[i]
+				if c.Seq != uint64(i+1) || c.Entity != w.id || c.TS != w.ts || !slices.EqualFunc(c.Values, w.values, sameSample) || c.Committed < 1_700_000_000_000 {
+					t.Fatalf("change %d is %+v, want %+v", i+1, c, w)
+				}
+			}
+		}
+		if got, err := k.store.Changes(t.Context(), uint64(len(want)), 10); err != nil || len(got) != 0 {
+			t.Errorf("changes after the last: %v, %v", got, err)
+		}
+		if _, err := k.store.Changes(t.Context(), uint64(len(want))+1, 10); !errors.Is(err, entity.ErrCursorExpired) {
+			t.Errorf("changes after one to come: %v, want ErrCursorExpired", err)
+		}
+		k.reopen()
+	}
+}
+
+func manyRows(t *testing.T, k *kit) {
+	const entities, readings = 7, 431 // no multiple of any size of statement
+	var list []given
+	for i := range entities * readings {
+		list = append(list, given{
+			id: fmt.Sprintf("e%d", i%entities), seq: uint64(i/entities + 1), ts: int64(i/entities) * 100_000,
+			values: []entity.Sample{{Key: "a", Value: entity.Int(int64(i))}, {Key: "b", Value: entity.Float(float64(i) / 3)}},
+		})
+	}
+	k.commit(k.batch(list...))
+	for e := range entities {
+		id := fmt.Sprintf("e%d", e)
+		for _, key := range []string{"a", "b"} {
+			points := k.history(id, key, 0, forever, readings+1, false)
+			if len(points) != readings {
+				t.Fatalf("%s %s: %d points, want %d", id, key, len(points), readings)
+			}
+			for i, p := range points {
+				f, _ := p.Value.Number()
+				n := i*entities + e
+				if key == "a" && int(f) != n || key == "b" && f != float64(n)/3 {
+					t.Fatalf("%s %s point %d is %v, want of %d", id, key, i, p.Value, n)
+				}
+			}
+		}
+		if got := k.load(id); got.Seq != readings || len(got.Latest) != 2 {
+			t.Errorf("loaded %+v", got)
+		}
+	}
+}

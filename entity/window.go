@@ -1,0 +1,126 @@
+package entity
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+)
+
+// window bounds the memory of the readings between Ingest and their commit. It
+// is a semaphore counted in bytes, first come first served: who waits is a
+// source that is slowed down.
+type window struct {
+	size int64
+
+	mu      sync.Mutex
+	used    int64
+	waiting list.List // of *applicant
+	closed  bool
+	idle    chan struct{} // made by close; closed when nothing is in use
+}
+
+type applicant struct {
+	bytes   int64
+	granted chan struct{} // closed with the bytes taken, or with refused set
+	refused bool
+}
+
+// acquire takes bytes, waiting for them until ctx ends. What is larger than the
+// window takes all of it.
+func (w *window) acquire(ctx context.Context, bytes int64) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	if w.waiting.Len() == 0 && w.fits(bytes) {
+		w.used += bytes
+		w.mu.Unlock()
+		return nil
+	}
+	a := &applicant{bytes: bytes, granted: make(chan struct{})}
+	place := w.waiting.PushBack(a)
+	w.mu.Unlock()
+
+	select {
+	case <-a.granted:
+		if a.refused {
+			return ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return w.withdraw(ctx, a, place)
+	}
+}
+
+// withdraw gives up waiting, unless the bytes were granted at the last moment.
+func (w *window) withdraw(ctx context.Context, a *applicant, place *list.Element) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-a.granted:
+		if a.refused {
+			return ErrClosed
+		}
+		return nil
+	default:
+	}
+	w.waiting.Remove(place)
+	w.grant() // who comes next may be smaller
+	return fmt.Errorf("wait for room in the window of %d bytes: %w", w.size, context.Cause(ctx))
+}
+
+// fits reports whether bytes are free. An empty window has room for anything.
+// REQUIRES: w.mu held.
+func (w *window) fits(bytes int64) bool { return w.used == 0 || w.used+bytes <= w.size }
+
+// grant lets in who waits, in order. REQUIRES: w.mu held.
+func (w *window) grant() {
+	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
+		a := e.Value.(*applicant)
+		if !w.fits(a.bytes) {
+			return
+		}
+		w.used += a.bytes
+		w.waiting.Remove(e)
+		close(a.granted)
+	}
+}
+
+func (w *window) release(bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used -= bytes
+	w.grant()
+	if w.closed && w.used == 0 {
+		close(w.idle)
+	}
+}
+
+// close refuses all who wait and all who come. The channel is closed when what
+// is in use has been released.
+func (w *window) close() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return w.idle
+	}
+	w.closed, w.idle = true, make(chan struct{})
+	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
+		a := e.Value.(*applicant)
+		a.refused = true
+		w.waiting.Remove(e)
+		close(a.granted)
+	}
+	if w.used == 0 {
+		close(w.idle)
+	}
+	return w.idle
+}
+
+func (w *window) inUse() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
+}
