@@ -1,0 +1,88 @@
+# Greenroom's commands. `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+
+# What is tested, and the flags of the race detector: `make test RACE=` runs
+# without it where there is no C compiler.
+PKG ?= ./...
+RACE ?= -race
+TEST_TIMEOUT ?= 20m
+
+# A count and not a duration: with a duration, go 1.26 sometimes reports
+# "context deadline exceeded" for a target that is fine (golang/go#75804).
+# This many take between ten and twenty seconds a target on two cores.
+FUZZ_EXECS ?= 100000x
+
+.PHONY: help
+help: ## List the commands.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Serve the demo on http://127.0.0.1:8080.
+	$(GO) run ./cmd/greenroom serve --demo
+
+.PHONY: test
+test: setup ## Install what the tests need, then run every test with the race detector.
+	$(if $(RACE),CGO_ENABLED=1 )$(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=all -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
+
+.PHONY: setup
+setup: ## Install what the tests need (Debian and Ubuntu as root), or say what is missing.
+	@RACE='$(RACE)' scripts/setup-tests.sh
+
+.PHONY: check
+check: lint tidy generated invariants fuzz ## Everything else that must hold before a change is merged.
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint: gofumpt, goimports, vet, staticcheck and the rest of .golangci.yml.
+	$(GOLANGCI) config verify
+	$(GOLANGCI) run --allow-parallel-runners ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format all Go files.
+	$(GOLANGCI) fmt ./...
+
+.PHONY: tidy
+tidy: ## Check that go.mod and go.sum are what `go mod tidy` writes.
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: generated
+generated: ## Check that the committed dashboard is what web/ builds, and run its own tests.
+	$(GO) test ./internal/check -run '^TestDashboardIsWhatItsSourceBuilds$$' -count=1 -v
+
+.PHONY: web
+web: ## Rebuild the dashboard into server/dist.
+	cd web && npm ci --no-audit --no-fund && npm run build
+
+.PHONY: api
+api: ## Rewrite api/*.txt after a deliberate change of the public API.
+	$(GO) test ./internal/check -run '^TestPublicAPIIsTheReviewedOne$$' -count=1 -update
+
+.PHONY: invariants
+invariants: ## Run the engine's tests with its assertions compiled in.
+	@grep -rqE '^//go:build .*\binvariants\b' --include='*.go' actor || \
+		echo 'invariants: no file of actor has this build tag: what follows is the plain build' >&2
+	$(GO) test -count=1 -tags=invariants ./actor/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder for some ten seconds.
+	scripts/fuzz.sh $(FUZZ_EXECS)
+
+.PHONY: clean
+clean: ## Remove what the commands above built.
+	rm -rf bin greenroom web/node_modules
+
+# Building it takes a few minutes once; the version in the name makes a new
+# version a new file.
+$(GOLANGCI):
+	@mkdir -p bin
+	@echo "building golangci-lint $(GOLANGCI_VERSION), once, a few minutes"
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	GOBIN="$$tmp" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) && \
+	mv "$$tmp/golangci-lint" $@

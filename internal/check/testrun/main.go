@@ -1,0 +1,79 @@
+// Command testrun runs `go test -json` with the arguments it is given and
+// prints what a person wants to read of it: one line a package, the whole
+// output of whatever failed, the reason of each skip, and at the end one line
+// with how many tests passed, failed and were skipped.
+//
+// It exits with the status of `go test`, and with 1 when that was 0 although
+// nothing was tested or something failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run returns the exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	// An interrupt from the terminal reaches `go test` by itself, since it is
+	// in the same process group. Here it is only caught, so that the summary
+	// of what has run is still printed.
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return usage(stderr, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return usage(stderr, err)
+	}
+	report := newReport(stdout)
+	readErr := report.read(events)
+	if readErr != nil {
+		// Whatever is left is read, or `go test` would wait for us forever.
+		_, _ = io.Copy(io.Discard, events)
+	}
+	status := exitStatus(cmd.Wait())
+	report.close()
+
+	switch {
+	case readErr != nil:
+		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
+		return 1
+	case status == 0 && interrupted.Err() != nil:
+		return 1
+	case status == 0 && report.failed > 0:
+		return 1
+	case status == 0 && report.passed == 0:
+		fmt.Fprintln(stderr, "testrun: no test ran")
+		return 1
+	}
+	return status
+}
+
+func usage(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "testrun: start go test: %v\n", err)
+	return 2
+}
+
+// exitStatus translates what Wait returned; a death by signal counts as 1.
+func exitStatus(err error) int {
+	if err == nil {
+		return 0
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return exit.ExitCode()
+	}
+	return 1
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// event is one line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of a build-output, which belongs to a build and not to a package's test
+	Test        string // empty in what concerns the package as a whole
+	Elapsed     float64
+	Output      string
+	FailedBuild string
+}
+
+// report turns events into text. Its zero value is not usable: newReport.
+type report struct {
+	out      io.Writer
+	packages map[string]*packageRun
+
+	passed, failed, skipped int
+	failures, skips         []string // one line each, for the end
+}
+
+// packageRun is what is known of a package whose test has not ended.
+type packageRun struct {
+	tests  map[string]*testRun
+	output strings.Builder // of the package itself, outside any test
+
+	passed, failed, skipped int
+}
+
+// testRun is a test that has begun.
+type testRun struct {
+	output strings.Builder
+	// A test that has subtests is not counted beside them, unless it failed
+	// by itself.
+	hasSubtests, subtestFailed bool
+	ended                      bool
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, packages: make(map[string]*packageRun)}
+}
+
+// read handles events until the end of r. A line that is no event is printed
+// as it is: nothing that go says is lost.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			r.line(line)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) line(line string) {
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+		fmt.Fprint(r.out, line)
+		return
+	}
+	if e.Action == "build-output" {
+		fmt.Fprint(r.out, e.Output)
+		return
+	}
+	if e.Package == "" {
+		return
+	}
+	p := r.packages[e.Package]
+	if p == nil {
+		p = &packageRun{tests: make(map[string]*testRun)}
+		r.packages[e.Package] = p
+	}
+	if e.Test == "" {
+		r.packageEvent(p, e)
+		return
+	}
+	r.testEvent(p, e)
+}
+
+func (r *report) testEvent(p *packageRun, e event) {
+	t := p.tests[e.Test]
+	if t == nil {
+		t = &testRun{}
+		p.tests[e.Test] = t
+		for _, parent := range p.parents(e.Test) {
+			parent.hasSubtests = true
+		}
+	}
+	switch e.Action {
+	case "output":
+		t.output.WriteString(e.Output)
+	case "pass":
+		t.ended = true
+		if !t.hasSubtests {
+			p.passed++
+		}
+		t.output.Reset()
+	case "skip":
+		t.ended = true
+		p.skipped++
+		r.skips = append(r.skips, e.Package+" "+e.Test+": "+reason(t.output.String()))
+		t.output.Reset()
+	case "fail":
+		r.fail(p, e.Package, e.Test, "")
+	}
+}
+
+// fail prints the output of a test that failed and counts it, unless it failed
+// only because a subtest did.
+func (r *report) fail(p *packageRun, pkg, test, note string) {
+	t := p.tests[test]
+	t.ended = true
+	fmt.Fprintf(r.out, "--- %s %s%s\n%s", pkg, test, note, t.output.String())
+	t.output.Reset()
+	if t.subtestFailed {
+		return
+	}
+	p.failed++
+	r.failures = append(r.failures, pkg+" "+test+note)
+	for _, parent := range p.parents(test) {
+		parent.subtestFailed = true
+	}
+}
+
+// parents returns the tests that the named test is a subtest of. The name of a
+// subtest may itself contain a slash, so a prefix that is no test is passed by.
+func (p *packageRun) parents(test string) []*testRun {
+	var parents []*testRun
+	for i, c := range test {
+		if c == '/' {
+			if parent := p.tests[test[:i]]; parent != nil {
+				parents = append(parents, parent)
+			}
+		}
+	}
+	return parents
+}
+
+func (r *report) packageEvent(p *packageRun, e event) {
+	switch e.Action {
+	case "output":
+		// Go's own verdict is left out: ours follows, with the counts.
+		if e.Output != "FAIL\n" && !strings.HasPrefix(e.Output, "FAIL\t"+e.Package) {
+			p.output.WriteString(e.Output)
+		}
+	case "pass":
+		r.endPackage(p, e, "ok  ")
+	case "skip":
+		fmt.Fprintf(r.out, "?   \t%s\t[no tests]\n", e.Package)
+		delete(r.packages, e.Package)
+	case "fail":
+		r.failPackage(p, e)
+		r.endPackage(p, e, "FAIL")
+	}
+}
+
+// failPackage counts what a package's failure has left without a verdict: the
+// tests that were running when it died, and the package itself when no test of
+// it is to blame (it did not build, TestMain failed, something called os.Exit).
+func (r *report) failPackage(p *packageRun, e event) {
+	for _, name := range p.unfinished() {
+		r.fail(p, e.Package, name, " (did not finish)")
+	}
+	fmt.Fprint(r.out, p.output.String())
+	if p.failed > 0 {
+		return
+	}
+	note := " (the package, not one of its tests)"
+	if e.FailedBuild != "" {
+		note = " (does not build: " + e.FailedBuild + ")"
+	}
+	p.failed++
+	r.failures = append(r.failures, e.Package+note)
+}
+
+// unfinished returns the tests without a verdict, subtests before their
+// parents, so that a parent is not counted beside its subtest.
+func (p *packageRun) unfinished() []string {
+	var names []string
+	for name, t := range p.tests {
+		if !t.ended {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	return names
+}
+
+func (r *report) endPackage(p *packageRun, e event, word string) {
+	fmt.Fprintf(r.out, "%s\t%s\t%.2fs\t%s\n", word, e.Package, e.Elapsed, counts(p.passed, p.failed, p.skipped))
+	r.passed += p.passed
+	r.failed += p.failed
+	r.skipped += p.skipped
+	delete(r.packages, e.Package)
+}
+
+// close ends the packages that go test has not ended (it was interrupted or
+// killed), and prints the summary. Its last line stands alone, and always
+// names all three counts, so that a program can read it.
+func (r *report) close() {
+	for pkg, p := range r.packages {
+		r.packageEvent(p, event{Action: "fail", Package: pkg})
+	}
+	if len(r.skips) > 0 {
+		fmt.Fprintf(r.out, "\n%d SKIPPED:\n", len(r.skips))
+		printSorted(r.out, r.skips)
+	}
+	if len(r.failures) > 0 {
+		fmt.Fprintf(r.out, "\n%d FAILED:\n", len(r.failures))
+		printSorted(r.out, r.failures)
+	}
+	fmt.Fprintf(r.out, "\n%s\n", counts(r.passed, r.failed, r.skipped))
+}
+
+func printSorted(out io.Writer, lines []string) {
+	slices.Sort(lines)
+	for _, line := range lines {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+func counts(passed, failed, skipped int) string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+}
+
+// reason finds why a test was skipped in what it printed: the last line that
+// is neither its start nor its verdict, without the file and line before it.
+func reason(output string) string {
+	found := "no reason given"
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		found = line
+	}
+	if _, text, ok := strings.Cut(found, ".go:"); ok {
+		if _, text, ok = strings.Cut(text, ": "); ok {
+			return text
+		}
+	}
+	return found
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Installs what `make test` needs beside Go: a C compiler for the race
+# detector, Chromium with a font for the browser tests, and the Mosquitto
+# clients for the tests that publish with somebody else's MQTT client.
+#
+# On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
+# what is missing, how to get it, and what will be skipped for want of it. Only
+# a missing C compiler is fatal, and only while the race detector is asked for
+# (RACE not empty): without it no test could run.
+set -euo pipefail
+
+race=${RACE--race}
+
+have() {
+  local name
+  for name in "$@"; do
+    command -v "$name" >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
+have_compiler() { have "${CC:-gcc}" gcc clang; }
+# The names that server/browsertest looks for, and the variable that overrides them.
+have_browser() { have "${GREENROOM_BROWSER:-chromium}" chromium chromium-browser google-chrome; }
+# Without a font Chromium draws empty boxes, and a screenshot shows nothing.
+have_font() {
+  [ "$(uname -s)" = Darwin ] && return 0
+  have fc-list && [ -n "$(fc-list 2>/dev/null | head -n 1)" ]
+}
+have_mosquitto() { have mosquitto_pub; }
+
+# One part a line: its check, its Debian packages, what it is for.
+parts() {
+  # The race detector needs no C compiler on macOS and Windows.
+  if [ -n "$race" ] && [ "$(uname -s)" = Linux ]; then
+    echo "have_compiler|gcc libc6-dev|a C compiler: the race detector, without which nothing is tested"
+  fi
+  echo "have_browser|chromium|Chromium: the browser tests of the dashboard"
+  echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
+  echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
+}
+
+missing_packages() {
+  local check packages
+  while IFS='|' read -r check packages _; do
+    "$check" || printf '%s ' "$packages"
+  done < <(parts)
+}
+
+can_install() { [ "$(id -u)" = 0 ] && have apt-get dpkg; }
+
+apt() {
+  DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 "$@" </dev/null
+}
+
+install() {
+  local log
+  log=$(mktemp)
+  echo "setup: installing $*"
+  # All at once is quicker; one by one salvages the rest when one of them
+  # cannot be had.
+  if apt update >"$log" 2>&1 && apt install -y --no-install-recommends "$@" >>"$log" 2>&1; then
+    rm -f "$log"
+    return 0
+  fi
+  local package
+  for package in "$@"; do
+    apt install -y --no-install-recommends "$package" >>"$log" 2>&1 ||
+      echo "setup: apt-get could not install $package"
+  done
+  tail -n 20 "$log"
+  rm -f "$log"
+}
+
+read -ra wanted < <(missing_packages; echo)
+if [ "${#wanted[@]}" -gt 0 ] && can_install; then
+  install "${wanted[@]}"
+fi
+
+total=0
+missing=0
+fatal=0
+report=""
+while IFS='|' read -r check _ purpose; do
+  total=$((total + 1))
+  "$check" && continue
+  missing=$((missing + 1))
+  report+="setup:   missing: $purpose"$'\n'
+  [ "$check" != have_compiler ] || fatal=1
+done < <(parts)
+
+if [ "$missing" = 0 ]; then
+  echo "setup: all $total parts that the tests need are here"
+  exit 0
+fi
+
+read -ra wanted < <(missing_packages; echo)
+{
+  echo "setup: ****************************************************************"
+  echo "setup: $missing of $total parts that the tests need are MISSING; the tests that"
+  echo "setup: need them are SKIPPED, each is counted and named at the end"
+  printf '%s' "$report"
+  echo "setup: on Debian and Ubuntu: sudo apt-get install ${wanted[*]}"
+  echo "setup: ****************************************************************"
+} >&2
+
+if [ "$fatal" = 1 ]; then
+  echo "setup: no C compiler: install one, or run the tests without the race detector: make test RACE=" >&2
+  exit 1
+fi
