@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -23,7 +22,7 @@ var bg = context.Background()
 // newSystem returns a quiet system that must stop cleanly at the end of the test.
 func newSystem(t testing.TB, opts ...actor.SystemOption) *actor.System {
 	t.Helper()
-	opts = append([]actor.SystemOption{actor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
+	opts = append([]actor.SystemOption{actor.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
 	sys := actor.NewSystem("test", opts...)
 	t.Cleanup(func() {
 		if _, err := sys.Shutdown(bg); err != nil {
@@ -766,8 +765,7 @@ func TestCanceledTimerIsNotDeliveredEvenIfItWaitsInTheMailbox(t *testing.T) {
 		log := new(journal)
 		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], m string) error {
 			log.add("%s", m)
-			switch m {
-			case "go":
+			if m == "go" {
 				ctx.After("x", time.Second, "x")
 				time.Sleep(2 * time.Second) // it fires now and waits
 				ctx.Cancel("x")
@@ -948,7 +946,7 @@ func TestSenderAndFamilyAreKnown(t *testing.T) {
 }
 
 func TestShutdownDrainsAndReportsWhoWouldNotStop(t *testing.T) {
-	sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.DiscardHandler)))
 	good, stuck := actor.Spawn(sys, "good", newCounter), actor.Spawn(sys, "stuck", newCounter)
 	h := newHold()
 	stuck.Tell(bg, h)
@@ -972,7 +970,7 @@ func TestShutdownDrainsAndReportsWhoWouldNotStop(t *testing.T) {
 }
 
 func TestShutdownHandlesWhatIsQueued(t *testing.T) {
-	sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.DiscardHandler)))
 	var handled atomic.Int64
 	for range 50 {
 		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
@@ -994,7 +992,7 @@ func TestShutdownHandlesWhatIsQueued(t *testing.T) {
 
 func TestNothingIsLeftAfterShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble fails if a goroutine is left
-		sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.DiscardHandler)))
 		ref := actor.Spawn(sys, "f", func() *family { return &family{nil, 3} })
 		actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
 			ctx.Every("x", time.Second, 1)

@@ -66,12 +66,12 @@ func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
 		}
 		return out, v, wake
 	}()
-	switch v {
-	case verdictReplaced:
-		c.bury(&out, Conflated, ErrMailboxFull)
-		v = verdictTaken
-	case verdictEvicted:
-		c.bury(&out, Overflowed, ErrMailboxFull)
+	if v >= verdictReplaced {
+		reason := Conflated
+		if v == verdictEvicted {
+			reason = Overflowed
+		}
+		c.bury(&out, reason, ErrMailboxFull)
 		v = verdictTaken
 	}
 	if wake {

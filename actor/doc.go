@@ -32,7 +32,7 @@
 //     state does not, and the failed message is not delivered again.
 //   - An ask ends exactly once: with the answer, the handler's error, or an error
 //     that says why there will be no answer.
-//   - A timer is never early, and one that was cancelled is not delivered.
+//   - A timer is never early, and one that was canceled is not delivered.
 //
 // # When not to use an actor
 //

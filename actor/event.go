@@ -10,24 +10,24 @@ import (
 // [ActorFailed], [ActorRestarted] or [DeadLetter].
 type Event interface{ event() }
 
-// ActorStarted: an actor was spawned and its Init has returned.
+// ActorStarted says that an actor was spawned and its Init has returned.
 type ActorStarted struct{ PID PID }
 
-// ActorStopped: an actor is gone.
+// ActorStopped says that an actor is gone.
 type ActorStopped struct {
 	PID    PID
 	Reason Reason
 	Err    error // the failure when the reason is Failed, else nil
 }
 
-// ActorFailed: Receive, Init or Terminate returned an error or panicked.
+// ActorFailed says that Receive, Init or Terminate returned an error or panicked.
 type ActorFailed struct {
 	PID         PID
 	Err         error  // a [*PanicError], with the stack, if it was a panic
 	MessageType string // the Go type of the message that was being handled
 }
 
-// ActorRestarted: an actor that had failed runs again with fresh state.
+// ActorRestarted says that an actor that had failed runs again with fresh state.
 type ActorRestarted struct {
 	PID      PID
 	Restarts uint64 // how often, in its life

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // quiet keeps the log out of the examples' output.
-var quiet = actor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var quiet = actor.WithLogger(slog.New(slog.DiscardHandler))
 
 type greet struct{ who string }
 

@@ -186,14 +186,14 @@ func TestPipeBringsTheOutcomeAsAMessage(t *testing.T) {
 
 func TestPipedWorkEndsWithItsIncarnationAndItsOutcomeIsDropped(t *testing.T) {
 	sys := newSystem(t)
-	ended := make(chan error, 1)
+	canceled := make(chan error, 1)
 	outcomes := 0
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], m any) error {
 		switch m := m.(type) {
 		case string:
 			actor.Pipe(ctx, func(ctx context.Context) (int, error) {
 				<-ctx.Done()
-				ended <- ctx.Err()
+				canceled <- ctx.Err()
 				return 1, nil
 			}, func(int, error) any { outcomes++; return 1 })
 		case error:
@@ -205,7 +205,9 @@ func TestPipedWorkEndsWithItsIncarnationAndItsOutcomeIsDropped(t *testing.T) {
 	})
 	ref.Tell(bg, "work")
 	ref.Tell(bg, errors.New("broken"))
-	<-ended
+	if err := <-canceled; !errors.Is(err, context.Canceled) {
+		t.Errorf("the work's context ended with %v", err)
+	}
 	if n := mustAsk(t, ref, get{}); n != 0 {
 		t.Errorf("%d outcomes reached the next incarnation", n)
 	}

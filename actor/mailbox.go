@@ -1,5 +1,7 @@
 package actor
 
+import "slices"
+
 // A mailbox has two buffers and takes turns with them. Senders append to `in`
 // under the actor's mutex; the actor takes the whole of it at the beginning of a
 // turn and works through it without a lock. Two slices that swap roles allocate
@@ -73,7 +75,7 @@ func (b *mailbox[M]) taken() bool { return b.head < len(b.batch) }
 // rest empties the mailbox and returns all that was in it, oldest first.
 // REQUIRES: the actor's mutex held by the turn that owns the actor.
 func (b *mailbox[M]) rest() []envelope[M] {
-	all := append(b.batch[b.head:], b.in...)
+	all := slices.Concat(b.batch[b.head:], b.in)
 	*b = mailbox[M]{}
 	return all
 }

@@ -30,7 +30,8 @@ func (r *routed[M]) base() *core { return r.owner }
 func (r *routed[M]) room() <-chan struct{} { return nil }
 
 func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
-	var first, rest = Ref[M]{}, []Ref[M](nil)
+	var first Ref[M]
+	var rest []Ref[M]
 	r.route(e.msg, func(to Ref[M]) {
 		if first.IsZero() {
 			first = to

@@ -12,12 +12,12 @@ import (
 type Strategy uint8
 
 const (
-	// OneForOne: a failure concerns the child that failed, and nobody else.
+	// OneForOne concerns the child that failed, and nobody else.
 	OneForOne Strategy = iota
-	// AllForOne: when one child is restarted, all are: they are stopped in the
+	// AllForOne concerns all: when one child is restarted, all are, stopped in the
 	// reverse order of their start and started again in that order.
 	AllForOne
-	// RestForOne: as AllForOne, for the child that failed and those that were started
+	// RestForOne is AllForOne for the child that failed and those that were started
 	// after it.
 	RestForOne
 )
@@ -44,12 +44,13 @@ const (
 type Lifetime uint8
 
 const (
-	// Transient: restarted when it fails, not when it stops of its own accord.
+	// Transient actors are restarted when they fail, not when they stop of their own
+	// accord.
 	Transient Lifetime = iota
-	// Permanent: restarted also when it stops of its own accord, by ErrStop or
-	// Context.Stop. Stop, Drain and Kill from outside end it.
+	// Permanent actors are restarted also when they stop of their own accord, by ErrStop
+	// or Context.Stop. Stop, Drain and Kill from outside end them.
 	Permanent
-	// Temporary: never restarted.
+	// Temporary actors are never restarted.
 	Temporary
 )
 
@@ -153,8 +154,9 @@ func (s *supervision) count(failures *[]time.Time) int {
 			recent = append(recent, t)
 		}
 	}
-	*failures = append(recent, now)
-	return len(*failures)
+	recent = append(recent, now)
+	*failures = recent
+	return len(recent)
 }
 
 // supervise decides about a child that failed, or, with a nil err, a permanent one

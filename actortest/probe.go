@@ -1,0 +1,177 @@
+package actortest
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Probe is an actor that writes down what it is sent. Give its [Probe.Ref] to the actor
+// under test. Expectations settle first, take messages in the order in which they
+// came, and end the test when they do not hold. Each message is taken once.
+type Probe[M any] struct {
+	k   *Kit
+	ref actor.Ref[M]
+
+	mu     sync.Mutex
+	queue  []letter[M] // what came and was not taken
+	taken  int         // how many were
+	sender actor.PID   // of the message taken last
+	held   []*heldAsk[M]
+	handle func(ctx *actor.Context[M], msg M) error
+}
+
+// letter is a message and who sent it.
+type letter[M any] struct {
+	msg  M
+	from actor.PID
+}
+
+// NewProbe starts a probe named "probe-*" under the root.
+func NewProbe[M any](k *Kit) *Probe[M] {
+	p := &Probe[M]{k: k}
+	k.probes = append(k.probes, p)
+	p.ref = actor.SpawnFunc(k.sys, "probe-*", p.receive)
+	return p
+}
+
+// Ref returns the probe's reference. It may be used from any goroutine.
+func (p *Probe[M]) Ref() actor.Ref[M] { return p.ref }
+
+// Handle makes the probe call f with each message that it writes down from now on, as
+// the handler of an actor: to reply at once, to tell others, to fail or to stop. Then
+// requests are f's to answer. A nil f ends that.
+func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handle = f
+}
+
+func (p *Probe[M]) receive(ctx *actor.Context[M], msg M) error {
+	p.mu.Lock()
+	p.queue = append(p.queue, letter[M]{msg, ctx.Sender()})
+	handle := p.handle
+	p.mu.Unlock()
+	if handle != nil {
+		return handle(ctx, msg)
+	}
+	if _, asked := ctx.Deadline(); asked {
+		return p.hold(ctx, msg)
+	}
+	return nil
+}
+
+// Expect takes the next message and fails the test unless it equals want: the same
+// type and, all the way down, the same contents. A type's Equal method decides where
+// it has one, as [time.Time] does; nil and empty slices and maps are equal, functions
+// only if both are nil.
+func (p *Probe[M]) Expect(want M) {
+	p.k.t.Helper()
+	got, ok := p.take()
+	if !ok {
+		p.k.t.Fatalf("%s: Expect: no message came\n  want: %s%s", p.ref.PID().Path(), show(want), p.circumstances())
+	}
+	if d := diff(want, got); len(d) > 0 {
+		p.k.t.Fatalf("%s: Expect: message %d is another one\n  want: %s\n  got:  %s\n  differs: %s%s",
+			p.ref.PID().Path(), p.taken, show(want), show(got), strings.Join(d, "\n           "), p.circumstances())
+	}
+}
+
+// ExpectMsg takes the next message and returns it as a T. The test fails when there is
+// none or when it is of another type.
+func ExpectMsg[T, M any](p *Probe[M]) T {
+	p.k.t.Helper()
+	got, ok := p.take()
+	if !ok {
+		p.k.t.Fatalf("%s: ExpectMsg: no message came\n  want: a message of type %s%s", p.ref.PID().Path(), reflect.TypeFor[T](), p.circumstances())
+	}
+	msg, ok := any(got).(T)
+	if !ok {
+		p.k.t.Fatalf("%s: ExpectMsg: message %d is of another type\n  want: a message of type %s\n  got:  %s%s",
+			p.ref.PID().Path(), p.taken, reflect.TypeFor[T](), show(got), p.circumstances())
+	}
+	return msg
+}
+
+// Next takes the next message. The test fails when there is none.
+func (p *Probe[M]) Next() M {
+	p.k.t.Helper()
+	got, ok := p.take()
+	if !ok {
+		p.k.t.Fatalf("%s: Next: no message came%s", p.ref.PID().Path(), p.circumstances())
+	}
+	return got
+}
+
+// All takes all messages, for those whose order is not determined. It may return none.
+func (p *Probe[M]) All() []M {
+	var all []M
+	for {
+		msg, ok := p.take()
+		if !ok {
+			return all
+		}
+		all = append(all, msg)
+	}
+}
+
+// ExpectNone fails the test when a message has come that was not taken. That none
+// comes is certain until virtual time goes on.
+func (p *Probe[M]) ExpectNone() {
+	p.k.t.Helper()
+	p.k.Settle()
+	p.mu.Lock()
+	n := len(p.queue)
+	p.mu.Unlock()
+	if n > 0 {
+		p.k.t.Fatalf("%s: ExpectNone: %s%s", p.ref.PID().Path(), count(n, "message came", "messages came"), p.circumstances())
+	}
+	if n := p.k.sys.Stats().Queued; n > 0 {
+		p.k.t.Fatalf("%s: ExpectNone: cannot tell yet%s", p.ref.PID().Path(), p.circumstances())
+	}
+}
+
+// Sender returns who sent the message that was taken last, the zero PID if it came
+// from outside of any actor or none was taken.
+func (p *Probe[M]) Sender() actor.PID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sender
+}
+
+func (p *Probe[M]) take() (msg M, ok bool) {
+	p.k.Settle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		return msg, false
+	}
+	l := p.queue[0]
+	p.queue = p.queue[1:]
+	p.taken++
+	p.sender = l.from
+	return l.msg, true
+}
+
+// circumstances returns what else there is to know, as lines to append.
+func (p *Probe[M]) circumstances() string {
+	p.mu.Lock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n  queued: %d", len(p.queue))
+	for i, l := range p.queue {
+		if i == showMax {
+			fmt.Fprintf(&b, "\n    … and %d more", len(p.queue)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n    %s from %s", show(l.msg), l.from)
+	}
+	fmt.Fprintf(&b, "\n  taken before: %d", p.taken)
+	p.mu.Unlock()
+	return b.String() + p.k.circumstances(p.ref.PID())
+}
+
+// showMax bounds how many queued messages a failure lists.
+const showMax = 20

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/greenroom-go/greenroom/examples/internal/exampletest"
+)
+
+func TestOutput(t *testing.T) {
+	exampletest.Check(t, run, `
+		hello Roger
+	`)
+}
