@@ -1101,3 +1101,39 @@ func TestZeroRefPanicsWithAText(t *testing.T) {
 	}()
 	actor.Ref[int]{}.Tell(bg, 1)
 }
+
+// Whoever looks while an actor is being spawned sees nothing, or all of it.
+func TestActorThatIsBeingSpawnedIsSeenCompleteOrNotAtAll(t *testing.T) {
+	sys := newSystem(t)
+	stop := make(chan struct{})
+	var lookers sync.WaitGroup
+	for range 2 {
+		lookers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				tree, err := sys.Inspect("/", 1000)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, c := range tree.Children {
+					if _, err := actor.ParsePID(c.PID); err != nil {
+						t.Error(err)
+					}
+					if ref, err := actor.LookupPath[counterMsg](sys, c.Path); err == nil && ref.PID().String() != c.PID && c.State != "stopped" {
+						t.Errorf("%s has the address %s and %s", c.Path, c.PID, ref)
+					}
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		opts := []actor.SpawnOption{actor.Pinned(), actor.Inline(), actor.Weight(2)}[i%3]
+		actor.Spawn(sys, fmt.Sprintf("n%d", i), newCounter, opts)
+	}
+	close(stop)
+	lookers.Wait()
+}

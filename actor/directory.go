@@ -109,8 +109,9 @@ func (r *registry) shard(path string) *registryShard {
 	return &r.shards[h%registryShards]
 }
 
-// add reports false, and changes nothing, when the path is taken.
-func (r *registry) add(path string, c *core) bool {
+// reserve takes the path for an actor that cannot be found yet. It reports false, and
+// changes nothing, when the path is taken.
+func (r *registry) reserve(path string) bool {
 	s := r.shard(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +121,16 @@ func (r *registry) add(path string, c *core) bool {
 	if s.actors == nil {
 		s.actors = make(map[string]*core)
 	}
-	s.actors[path] = c
+	s.actors[path] = nil
 	return true
+}
+
+// publish lets the actor be found under the path that it has reserved.
+func (r *registry) publish(path string, c *core) {
+	s := r.shard(path)
+	s.mu.Lock()
+	s.actors[path] = c
+	s.mu.Unlock()
 }
 
 func (r *registry) remove(path string) {

@@ -40,16 +40,19 @@ type home struct {
 	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
 
-// newHome makes the home before the actor's first turn ends, and starts its goroutine.
-func newHome(c *core, kind homeKind) *home {
+// newHome returns nil for an actor of the pool.
+func newHome(kind homeKind) *home {
 	if kind == homePool {
 		return nil
 	}
-	h := &home{kind: kind, wake: make(chan struct{}, 1)}
-	if kind == homePinned {
+	return &home{kind: kind, wake: make(chan struct{}, 1)}
+}
+
+// open starts the goroutine of a pinned actor. h may be nil.
+func (h *home) open(c *core) {
+	if h != nil && h.kind == homePinned {
 		c.sys.sched.wg.Go(func() { h.live(c) })
 	}
-	return h
 }
 
 // live runs a pinned actor until it has stopped.

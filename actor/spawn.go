@@ -135,6 +135,8 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 		return nil, err
 	}
 	c.sys.actors.add(&c.core, c.sys.firstGeneration)
+	c.home = newHome(cfg.home)
+	// From here on others may see the actor: it is complete.
 	c.sys.living.Add(1)
 	if !p.adopt(&c.core) {
 		if c.path != "" {
@@ -144,11 +146,14 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 		c.sys.living.Add(-1)
 		return nil, fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
 	}
-	c.home = newHome(&c.core, cfg.home)
+	if c.path != "" {
+		c.sys.names.publish(c.path, &c.core)
+	}
+	c.home.open(&c.core)
 	return c, nil
 }
 
-// baptize registers the name, if there is one to register.
+// baptize reserves the name, if there is one.
 func (c *core) baptize(parent *core, name string) error {
 	if name == "" {
 		return nil
@@ -163,7 +168,7 @@ func (c *core) baptize(parent *core, name string) error {
 		if numbered {
 			c.path = join(under, before+strconv.FormatUint(c.sys.suffix.Add(1), 10)+after)
 		}
-		if c.sys.names.add(c.path, c) {
+		if c.sys.names.reserve(c.path) {
 			return nil
 		}
 		if !numbered {

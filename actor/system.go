@@ -90,7 +90,8 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	s.root.core = core{sys: s, impl: s.root, path: "/", phase: running, weight: 1}
 	s.root.ctx.c = s.root
 	s.actors.add(&s.root.core, s.firstGeneration)
-	s.names.add("/", &s.root.core)
+	s.names.reserve("/")
+	s.names.publish("/", &s.root.core)
 	s.living.Add(1)
 	return s
 }

@@ -1,0 +1,206 @@
+package eventbus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// The errors that callers can tell apart with [errors.Is], besides [ErrTopic].
+var (
+	// ErrClosed says that the bus has been closed. Nothing was published or subscribed.
+	ErrClosed = errors.New("event bus closed")
+
+	// ErrFull says that a subscription with the policy Block had no room in time and
+	// did not get the event. All others have got it.
+	ErrFull = errors.New("subscriber's buffer full")
+)
+
+// defaultPatience bounds how long a publisher waits whose context has no deadline.
+const defaultPatience = 5 * time.Second
+
+// Bus distributes events. It is not an actor and has no goroutine of its own. Its
+// methods, and the functions of this package, are safe for concurrent use, in handlers
+// too. The zero Bus is not usable: New makes one.
+type Bus struct {
+	sys      *actor.System
+	patience time.Duration
+	trie     trie
+	retained retained
+	closed   atomic.Bool
+
+	mu      sync.Mutex
+	subs    map[*Subscription]struct{}
+	tenants map[actor.PID]*tenant // actors with subscriptions
+
+	published, unheard, delivered, dropped, mismatched atomic.Uint64
+}
+
+// Option refines [New].
+type Option func(*Bus)
+
+// WithPatience bounds how long a publisher whose context has no deadline waits for a
+// subscription with the policy [Block]. Defaults to 5 seconds: two actors that publish
+// to each other and are both full do not wait forever.
+func WithPatience(d time.Duration) Option {
+	return func(b *Bus) { b.patience = d }
+}
+
+// New makes a bus for the actors of a system. It panics when an option has a pattern
+// that is none.
+func New(sys *actor.System, opts ...Option) *Bus {
+	b := &Bus{sys: sys, patience: defaultPatience, subs: make(map[*Subscription]struct{}), tenants: make(map[actor.PID]*tenant)}
+	for _, opt := range opts {
+		opt(b)
+	}
+	return b
+}
+
+// Publish delivers an event to the subscriptions whose pattern stands for the topic
+// and whose type the event has: its dynamic type, so that an interface counts as what
+// is in it. That there are none is not an error. The event is not copied: what it
+// points to must not be changed any more, by nobody.
+//
+// In a handler pass the handler's ctx, which tells the subscribers who sent it. Publish
+// waits only for subscriptions with the policy [Block], until ctx ends, or without a
+// deadline the patience of the bus; the error then wraps [ErrFull] and the cause. Other
+// errors are [ErrTopic], also for a topic with wildcards, and [ErrClosed]; after them
+// nobody has got the event.
+func Publish(ctx context.Context, b *Bus, topic string, event any) error {
+	if err := CheckTopic(topic); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if b.closed.Load() {
+		return fmt.Errorf("publish %s: %w", topic, ErrClosed)
+	}
+	// The retained value comes before the search: who subscribes meanwhile gets it from
+	// the one or from the other, and by its number knows when from both.
+	number := b.retained.keep(topic, event)
+	var few [16]*Subscription
+	return b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number})
+}
+
+// PublishAll is [Publish] to all topics that a pattern stands for: the event reaches
+// each subscription whose pattern has a topic in common with it, once. The subscriber
+// sees the pattern as the topic. Nothing of it is retained. It looks at every
+// subscription below the pattern's first wildcard.
+func PublishAll(ctx context.Context, b *Bus, pattern string, event any) error {
+	if err := CheckPattern(pattern); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if b.closed.Load() {
+		return fmt.Errorf("publish %s: %w", pattern, ErrClosed)
+	}
+	return b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event})
+}
+
+// delivery is an event on its way.
+type delivery struct {
+	topic  string
+	event  any
+	number uint64 // its place among the retained ones, 0 if it is not retained
+}
+
+func (b *Bus) deliver(ctx context.Context, to []*Subscription, d delivery) error {
+	b.published.Add(1)
+	if len(to) == 0 {
+		b.unheard.Add(1)
+	}
+	var first error
+	for _, s := range to {
+		if err := s.accept(ctx, d); err != nil && first == nil {
+			first = fmt.Errorf("publish %s: subscription %s of %s: %w", d.topic, s.pattern, s.subscriber(), err)
+		}
+	}
+	return first
+}
+
+// Close ends all subscriptions; what they have not taken is dropped, loops over
+// Listen end. Publishing and subscribing fail with [ErrClosed] from now on. A second
+// call does nothing. Without Close a bus ends with its last reference.
+func (b *Bus) Close() {
+	b.mu.Lock()
+	b.closed.Store(true)
+	subs := make([]*Subscription, 0, len(b.subs))
+	for s := range b.subs {
+		subs = append(subs, s)
+	}
+	b.mu.Unlock()
+	for _, s := range subs {
+		s.end()
+	}
+}
+
+// enter makes a subscription known. From then on it may get events.
+func (b *Bus) enter(s *Subscription) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return ErrClosed
+	}
+	b.subs[s] = struct{}{}
+	b.trie.add(s)
+	return nil
+}
+
+func (b *Bus) leave(s *Subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.subs[s]; ok {
+		delete(b.subs, s)
+		b.trie.remove(s)
+	}
+}
+
+// Stats are the counters of a bus at one moment. All but Subscriptions and Retained
+// only grow.
+type Stats struct {
+	Subscriptions int    // at this moment
+	Retained      int    // topics with a retained value, at this moment
+	Published     uint64 // events
+	Unheard       uint64 // events whose topic nobody had subscribed to
+	Delivered     uint64 // events handed to a subscriber, counted for each
+	Dropped       uint64 // events that a subscription should have got and did not: it was full, or ended first
+	Mismatched    uint64 // events that were not of the subscription's type
+}
+
+// Stats returns the counters. It is safe for concurrent use.
+func (b *Bus) Stats() Stats {
+	b.mu.Lock()
+	subs := len(b.subs)
+	b.mu.Unlock()
+	return Stats{
+		Subscriptions: subs, Retained: b.retained.len(), Published: b.published.Load(), Unheard: b.unheard.Load(),
+		Delivered: b.delivered.Load(), Dropped: b.dropped.Load(), Mismatched: b.mismatched.Load(),
+	}
+}
+
+// Subscriptions describes all subscriptions, ordered by pattern. It is for tools: it
+// looks at each.
+func (b *Bus) Subscriptions() []Info {
+	b.mu.Lock()
+	list := make([]Info, 0, len(b.subs))
+	for s := range b.subs {
+		list = append(list, s.Info())
+	}
+	b.mu.Unlock()
+	slices.SortFunc(list, func(x, y Info) int {
+		return cmp.Or(cmp.Compare(x.Pattern, y.Pattern), cmp.Compare(x.Actor.String(), y.Actor.String()))
+	})
+	return list
+}
+
+// panicked notes a panic of a subscriber's wrap on the publisher's goroutine: the
+// publisher is not to blame.
+func (b *Bus) panicked(s *Subscription, value any) {
+	b.sys.Log().LogAttrs(context.Background(), slog.LevelError, "event not delivered: the subscriber's wrap panicked",
+		slog.String("subscriber", s.subscriber()), slog.String("pattern", s.pattern), slog.Any("panic", value))
+}

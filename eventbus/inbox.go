@@ -1,0 +1,179 @@
+package eventbus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// inbox holds the events that wait for one subscriber: an actor with all its buffered
+// subscriptions, so that their order is kept, or a loop over Listen. The bounds are
+// those of the subscriptions.
+type inbox struct {
+	mu          sync.Mutex
+	first, last *item
+	wake        chan struct{} // has a token when there may be something to take
+}
+
+// item is an event that waits.
+type item struct {
+	sub        *Subscription
+	d          delivery
+	prev, next *item
+}
+
+func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+
+// put adds an event, beyond the bound if that is wanted, or does what the policy says.
+func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond bool) error {
+	var patience <-chan time.Time
+	for {
+		b.mu.Lock()
+		if s.ended.Load() {
+			b.mu.Unlock()
+			s.count(&s.dropped, &s.bus.dropped, 1)
+			return nil
+		}
+		full := len(s.items) >= s.limit && !beyond
+		if full && s.policy == DropOldest {
+			b.unlink(s.items[0])
+			s.count(&s.dropped, &s.bus.dropped, 1)
+			full = false
+		}
+		if !full {
+			b.link(&item{sub: s, d: d})
+			b.mu.Unlock()
+			b.ring()
+			return nil
+		}
+		if s.policy == DropNewest {
+			b.mu.Unlock()
+			s.count(&s.dropped, &s.bus.dropped, 1)
+			return nil
+		}
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		b.mu.Unlock()
+		if patience == nil {
+			var stop func() bool
+			patience, stop = s.patience(ctx)
+			defer stop()
+		}
+		if err := s.await(ctx, room, patience); err != nil {
+			s.count(&s.dropped, &s.bus.dropped, 1)
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+	}
+}
+
+// patience returns the alarm for a publisher whose context has no deadline; that of
+// others never rings.
+func (s *Subscription) patience(ctx context.Context) (alarm <-chan time.Time, stop func() bool) {
+	if _, ok := ctx.Deadline(); ok {
+		return make(chan time.Time), func() bool { return false }
+	}
+	t := time.NewTimer(s.bus.patience)
+	return t.C, t.Stop
+}
+
+// await waits until there may be room.
+func (s *Subscription) await(ctx context.Context, room <-chan struct{}, patience <-chan time.Time) error {
+	if s.owner != nil && ctx == s.owner {
+		return errSelf
+	}
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-patience:
+		return fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
+	}
+}
+
+// take removes the oldest event and waits for one if there is none. It is false when
+// done is closed. There is one taker.
+func (b *inbox) take(done <-chan struct{}) (*item, bool) {
+	for {
+		select {
+		case <-done:
+			return nil, false
+		default:
+		}
+		b.mu.Lock()
+		it := b.first
+		if it != nil {
+			b.unlink(it)
+		}
+		b.mu.Unlock()
+		if it != nil {
+			it.sub.count(&it.sub.delivered, &it.sub.bus.delivered, 1)
+			return it, true
+		}
+		select {
+		case <-b.wake:
+		case <-done:
+			return nil, false
+		}
+	}
+}
+
+// forget drops what waits for a subscription that has ended, and lets its publishers go.
+func (b *inbox) forget(s *Subscription) {
+	b.mu.Lock()
+	n := len(s.items)
+	for len(s.items) > 0 {
+		b.unlink(s.items[0])
+	}
+	b.release(s)
+	b.mu.Unlock()
+	s.count(&s.dropped, &s.bus.dropped, n)
+}
+
+func (b *inbox) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // there is a token already
+	}
+}
+
+// link appends. REQUIRES: b.mu held.
+func (b *inbox) link(it *item) {
+	it.prev = b.last
+	if b.last == nil {
+		b.first = it
+	} else {
+		b.last.next = it
+	}
+	b.last = it
+	it.sub.items = append(it.sub.items, it)
+}
+
+// unlink removes the oldest event of a subscription. REQUIRES: b.mu held.
+func (b *inbox) unlink(it *item) {
+	if it.prev == nil {
+		b.first = it.next
+	} else {
+		it.prev.next = it.next
+	}
+	if it.next == nil {
+		b.last = it.prev
+	} else {
+		it.next.prev = it.prev
+	}
+	s := it.sub
+	s.items[0] = nil
+	s.items = s.items[1:]
+	b.release(s)
+}
+
+// release wakes the publishers that wait for room. REQUIRES: b.mu held.
+func (b *inbox) release(s *Subscription) {
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}

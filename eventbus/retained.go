@@ -1,0 +1,93 @@
+package eventbus
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// retained keeps the last event of the topics that the bus retains.
+//
+// Its events are numbered in the order in which they were kept. A subscription gets
+// what is kept at one moment, and the number of that moment; what reaches it later with
+// a smaller number it has already, or something newer in its place.
+type retained struct {
+	patterns []string // immutable
+
+	mu     sync.Mutex
+	number uint64              // of the last one kept
+	last   map[string]delivery // by topic
+}
+
+// Retain makes the bus keep the last event of each topic that one of the patterns
+// stands for, all topics with ">". A new subscription gets at once what is kept of the
+// topics and the type that it is for, in the order in which they were published. The memory
+// is that of one event for each topic there ever was: see [Forget]. A pattern that is
+// none panics.
+func Retain(patterns ...string) Option {
+	for _, p := range patterns {
+		if err := CheckPattern(p); err != nil {
+			panic(fmt.Sprintf("eventbus: Retain: %v", err))
+		}
+	}
+	return func(b *Bus) { b.retained.patterns = append(b.retained.patterns, patterns...) }
+}
+
+// Last returns the retained event of a topic. It is false when there is none, or one
+// of another type.
+func Last[Ev any](b *Bus, topic string) (Ev, bool) {
+	b.retained.mu.Lock()
+	defer b.retained.mu.Unlock()
+	event, ok := b.retained.last[topic].event.(Ev)
+	return event, ok
+}
+
+// Forget drops the retained event of a topic and reports whether there was one. Those
+// who have got it are not told.
+func Forget(b *Bus, topic string) bool {
+	b.retained.mu.Lock()
+	defer b.retained.mu.Unlock()
+	_, ok := b.retained.last[topic]
+	delete(b.retained.last, topic)
+	return ok
+}
+
+// keep retains an event if its topic is to be retained, and returns its number, else 0.
+func (r *retained) keep(topic string, event any) (number uint64) {
+	if !slices.ContainsFunc(r.patterns, func(p string) bool { return Match(p, topic) }) {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = make(map[string]delivery)
+	}
+	r.number++
+	r.last[topic] = delivery{topic, event, r.number}
+	return r.number
+}
+
+// matching returns what is kept for a pattern, oldest first, and the number of the
+// moment.
+func (r *retained) matching(pattern string) (kept []delivery, number uint64) {
+	if len(r.patterns) == 0 {
+		return nil, 0
+	}
+	r.mu.Lock()
+	for topic, d := range r.last {
+		if Match(pattern, topic) {
+			kept = append(kept, d)
+		}
+	}
+	number = r.number
+	r.mu.Unlock()
+	slices.SortFunc(kept, func(x, y delivery) int { return cmp.Compare(x.number, y.number) })
+	return kept, number
+}
+
+func (r *retained) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.last)
+}

@@ -1,0 +1,295 @@
+package eventbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Subscription is one pattern of one subscriber. Its methods are safe for concurrent
+// use. The zero Subscription is not usable: Subscribe makes one.
+type Subscription struct {
+	bus     *Bus
+	pattern string
+	actor   actor.PID       // zero for a Listen
+	owner   context.Context //nolint:containedctx // the actor's Context, to recognize an actor that publishes to itself
+	tenant  *tenant         // the actor's incarnation, which the subscription does not outlive; nil for a Listen
+	event   reflect.Type
+	fits    func(event any) bool
+	tell    func(ctx context.Context, d delivery) // without a buffer, else nil
+	wrap    any                                   // with a buffer: func(delivery) M
+
+	ended atomic.Bool
+	out   bool          // removed from the trie; guarded by the trie's mu
+	done  chan struct{} // closed when it has ended
+
+	// Events that come while the retained ones are handed over wait until that is done.
+	live    atomic.Bool
+	primeMu sync.Mutex
+	pending []delivery // guarded by primeMu
+	primed  uint64     // retained events up to this number are known; constant once live
+
+	box    *inbox // with a buffer, else nil
+	limit  int
+	policy Policy
+	items  []*item       // what waits, oldest first; guarded by box.mu
+	room   chan struct{} // closed when there is room, nil if nobody waits; guarded by box.mu
+
+	delivered, dropped, mismatched atomic.Uint64
+}
+
+// SubscribeOption refines [Subscribe] and [Listen].
+type SubscribeOption func(*Subscription)
+
+// Policy says what becomes of an event for which a buffer has no room.
+type Policy uint8
+
+const (
+	// DropOldest makes room by dropping the event that has waited longest.
+	DropOldest Policy = iota
+	// DropNewest drops the event that finds no room.
+	DropNewest
+	// Block makes the publisher wait until there is room, its context ends, or without
+	// a deadline the patience of the bus does. An actor that publishes to itself is not
+	// made to wait for itself: its Publish fails with ErrFull at once. In a handler a
+	// wait holds up a worker until the system has found another.
+	Block
+)
+
+// String returns the policy's name.
+func (p Policy) String() string {
+	switch p {
+	case DropOldest:
+		return "drop oldest"
+	case DropNewest:
+		return "drop newest"
+	case Block:
+		return "block"
+	default:
+		return "unknown"
+	}
+}
+
+// Buffer bounds how many events of the subscription wait: at most n, besides the one
+// that lies in the actor's mailbox and the one that is being handled. It panics when n
+// is not positive.
+//
+// Without it an actor's events go straight into its mailbox, whose bounds apply: that is
+// quicker, an ordinary tell, and what lies there survives a restart. With it the actor
+// gets one after the other, each by way of a goroutine that waits as long as the
+// incarnation lives; what waits when that ends, by a restart as well, is dropped.
+func Buffer(n int, policy Policy) SubscribeOption {
+	if n < 1 || policy > Block {
+		panic(fmt.Sprintf("eventbus: Buffer(%d, %v): want room for at least 1 and DropOldest, DropNewest or Block", n, policy))
+	}
+	return func(s *Subscription) { s.limit, s.policy = n, policy }
+}
+
+// Subscribe sends the actor the events of a type whose topic the pattern stands for, as
+// messages of its own protocol, which wrap makes. Ev may be an interface, any included;
+// then it gets all events that implement it. What the bus has retained comes first, in
+// any case.
+//
+// wrap must be quick and pure: without a [Buffer] it runs on the publishers'
+// goroutines, at the same time, and must not publish; with one in the actor's own turn.
+// The message has the publisher as its sender without a Buffer, and none with one.
+//
+// The subscription ends with the actor's incarnation, or by Unsubscribe. Subscribing
+// twice leads to two messages for each event. For use in the actor's own callbacks; it
+// does not block. The errors are [ErrTopic] and [ErrClosed].
+func Subscribe[Ev, M any](ctx *actor.Context[M], b *Bus, pattern string, wrap func(topic string, event Ev) M, opts ...SubscribeOption) (*Subscription, error) {
+	if err := CheckPattern(pattern); err != nil {
+		return nil, fmt.Errorf("subscribe %s: %w", ctx.Self(), err)
+	}
+	t := settle(ctx, b)
+	s := newSubscription[Ev](b, pattern, opts)
+	s.actor, s.owner, s.tenant = t.pid, ctx, t
+	message := func(d delivery) M { return wrap(d.topic, d.event.(Ev)) }
+	if s.limit > 0 {
+		s.box, s.wrap = t.inbox(), message
+		if !t.pumped {
+			t.pumped = true
+			pump(ctx, t)
+		}
+	} else {
+		self := ctx.Self()
+		s.tell = func(ctx context.Context, d delivery) {
+			if m, ok := guarded(s, message, d); ok {
+				s.count(&s.delivered, &b.delivered, 1)
+				self.Tell(ctx, m)
+			}
+		}
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, fmt.Errorf("subscribe %s to %s: %w", ctx.Self(), pattern, err)
+	}
+	if !t.join(s) { // the incarnation has ended meanwhile
+		s.end()
+	}
+	return s, nil
+}
+
+// guarded makes a message on the publisher's goroutine. A panic is the subscriber's.
+func guarded[M any](s *Subscription, message func(delivery) M, d delivery) (m M, ok bool) {
+	defer func() {
+		if !ok {
+			s.count(&s.dropped, &s.bus.dropped, 1)
+			s.bus.panicked(s, recover())
+		}
+	}()
+	return message(d), true
+}
+
+func newSubscription[Ev any](b *Bus, pattern string, opts []SubscribeOption) *Subscription {
+	s := &Subscription{bus: b, pattern: pattern, event: reflect.TypeFor[Ev](), done: make(chan struct{})}
+	s.fits = func(event any) bool { _, ok := event.(Ev); return ok }
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
+}
+
+// begin makes the subscription known and hands over what the bus has retained.
+func (s *Subscription) begin(ctx context.Context) error {
+	if len(s.bus.retained.patterns) == 0 {
+		s.live.Store(true)
+		return s.bus.enter(s)
+	}
+	if err := s.bus.enter(s); err != nil {
+		return err
+	}
+	kept, number := s.bus.retained.matching(s.pattern)
+	for _, d := range kept {
+		s.hand(ctx, d)
+	}
+	for {
+		s.primeMu.Lock()
+		pending := s.pending
+		s.pending = nil
+		if len(pending) == 0 {
+			s.primed = number
+			s.live.Store(true)
+			s.primeMu.Unlock()
+			return nil
+		}
+		s.primeMu.Unlock()
+		for _, d := range pending {
+			if d.number == 0 || d.number > number {
+				s.hand(ctx, d)
+			}
+		}
+	}
+}
+
+// hand is accept that neither waits nor fails: what there is no room for goes beyond
+// the bound. It is for the subscriber itself, which cannot wait for itself.
+func (s *Subscription) hand(ctx context.Context, d delivery) {
+	switch {
+	case !s.fits(d.event):
+		s.count(&s.mismatched, &s.bus.mismatched, 1)
+	case s.tell != nil:
+		s.tell(ctx, d)
+	default:
+		_ = s.box.put(ctx, s, d, true) // what may go beyond the bound cannot fail
+	}
+}
+
+// accept delivers an event, on the publisher's goroutine.
+func (s *Subscription) accept(ctx context.Context, d delivery) error {
+	if s.ended.Load() || s.tenant != nil && s.tenant.over() {
+		return nil
+	}
+	if !s.live.Load() && s.postpone(d) {
+		return nil
+	}
+	switch {
+	case d.number != 0 && d.number <= s.primed:
+	case !s.fits(d.event):
+		s.count(&s.mismatched, &s.bus.mismatched, 1)
+	case s.tell != nil:
+		s.tell(ctx, d)
+	default:
+		return s.box.put(ctx, s, d, false)
+	}
+	return nil
+}
+
+// postpone keeps an event until the retained ones have been handed over. It reports
+// false when they have been.
+func (s *Subscription) postpone(d delivery) bool {
+	s.primeMu.Lock()
+	defer s.primeMu.Unlock()
+	if s.live.Load() {
+		return false
+	}
+	s.pending = append(s.pending, d)
+	return true
+}
+
+// Unsubscribe ends the subscription: no event published from now on is delivered, and
+// what waits in its buffer is dropped. A message that lies in the actor's mailbox
+// already still comes. A second call does nothing.
+func (s *Subscription) Unsubscribe() { s.end() }
+
+func (s *Subscription) end() {
+	if s.ended.Swap(true) {
+		return
+	}
+	s.bus.leave(s)
+	if s.tenant != nil {
+		s.tenant.part(s)
+	}
+	if s.box != nil {
+		s.box.forget(s)
+	}
+	close(s.done)
+}
+
+// Info describes a subscription at one moment.
+type Info struct {
+	Pattern    string
+	Type       string    // of the events it is for
+	Actor      actor.PID // zero for a Listen
+	Buffer     int       // 0 for none
+	Policy     Policy    // of the buffer
+	Waiting    int       // events in the buffer
+	Delivered  uint64
+	Dropped    uint64 // see Stats
+	Mismatched uint64
+}
+
+// Info returns the subscription's description and counters.
+func (s *Subscription) Info() Info {
+	i := Info{
+		Pattern: s.pattern, Type: s.event.String(), Actor: s.actor, Buffer: s.limit, Policy: s.policy,
+		Delivered: s.delivered.Load(), Dropped: s.dropped.Load(), Mismatched: s.mismatched.Load(),
+	}
+	if s.box != nil {
+		s.box.mu.Lock()
+		i.Waiting = len(s.items)
+		s.box.mu.Unlock()
+	}
+	return i
+}
+
+// subscriber names who has subscribed.
+func (s *Subscription) subscriber() string {
+	if s.actor.IsZero() {
+		return "a goroutine"
+	}
+	return s.actor.String()
+}
+
+// count adds to a counter of the subscription and to that of the bus.
+func (s *Subscription) count(own, all *atomic.Uint64, n int) {
+	own.Add(uint64(n))
+	all.Add(uint64(n))
+}
+
+// errSelf is why an actor that publishes to itself is not made to wait.
+var errSelf = errors.New("the publisher itself would have to make room")

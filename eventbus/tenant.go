@@ -1,0 +1,120 @@
+package eventbus
+
+import (
+	"context"
+	"sync"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// tenant is an incarnation of an actor that has subscriptions.
+type tenant struct {
+	bus    *Bus
+	pid    actor.PID
+	life   context.Context //nolint:containedctx // ends with the incarnation
+	cancel context.CancelFunc
+	box    *inbox // of the subscriptions with a buffer; owned by the actor's turn
+	pumped bool   // the pump runs; owned by the actor's turn
+
+	mu   sync.Mutex
+	subs map[*Subscription]struct{} // guarded by mu; nil when the incarnation has ended
+}
+
+// settle returns the tenant of the actor's incarnation, made if need be. It runs in the
+// actor's turn. Subscriptions of a former incarnation are ending by themselves, and get
+// nothing any more: their life is over.
+func settle[M any](ctx *actor.Context[M], b *Bus) *tenant {
+	pid := ctx.Self().PID()
+	b.mu.Lock()
+	t := b.tenants[pid]
+	b.mu.Unlock()
+	if t != nil && !t.over() {
+		return t
+	}
+	t = &tenant{bus: b, pid: pid, subs: make(map[*Subscription]struct{})}
+	t.life, t.cancel = lifeOf(ctx)
+	b.mu.Lock()
+	b.tenants[pid] = t
+	b.mu.Unlock()
+	context.AfterFunc(t.life, t.end)
+	return t
+}
+
+// lifeOf returns a context that ends with the incarnation. While a request is handled
+// the actor's Context is the request's: it ends with the handler. Then the life is that
+// of an errand, which costs a goroutine.
+func lifeOf[M any](ctx *actor.Context[M]) (context.Context, context.CancelFunc) {
+	if _, asked := ctx.Deadline(); !asked {
+		return context.WithCancel(ctx)
+	}
+	lives := make(chan context.Context, 1)
+	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+		lives <- life
+		<-life.Done()
+		return struct{}{}, nil
+	}, func(struct{}, error) (never M) { return never }) // the incarnation that would get it is gone
+	return context.WithCancel(<-lives)
+}
+
+// over reports whether the incarnation has ended.
+func (t *tenant) over() bool { return t.life.Err() != nil }
+
+// join adds a subscription. It is false when the incarnation has ended.
+func (t *tenant) join(s *Subscription) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.subs == nil {
+		return false
+	}
+	if !s.ended.Load() { // the bus may have been closed
+		t.subs[s] = struct{}{}
+	}
+	return true
+}
+
+// part removes a subscription that has ended.
+func (t *tenant) part(s *Subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.subs, s)
+}
+
+// end ends all subscriptions of the incarnation.
+func (t *tenant) end() {
+	t.cancel()
+	t.mu.Lock()
+	subs := t.subs
+	t.subs = nil
+	t.mu.Unlock()
+	for s := range subs {
+		s.end()
+	}
+	t.bus.mu.Lock()
+	if t.bus.tenants[t.pid] == t {
+		delete(t.bus.tenants, t.pid)
+	}
+	t.bus.mu.Unlock()
+}
+
+func (t *tenant) inbox() *inbox {
+	if t.box == nil {
+		t.box = newInbox()
+	}
+	return t.box
+}
+
+// pump brings the next event from the inbox into the mailbox, and with it the next
+// pump: there is never more than one event in the mailbox, and the rest can still be
+// dropped.
+func pump[M any](ctx *actor.Context[M], t *tenant) {
+	actor.Pipe(ctx, func(life context.Context) (*item, error) {
+		it, _ := t.box.take(life.Done())
+		return it, nil
+	}, func(it *item, _ error) (m M) {
+		if it == nil {
+			return m // the incarnation that would get it is gone
+		}
+		pump(ctx, t)
+		return it.sub.wrap.(func(delivery) M)(it.d)
+	})
+}

@@ -1,0 +1,17 @@
+package router
+
+import "errors"
+
+// The errors that callers can tell apart with [errors.Is]. What a router's actor
+// answers when it is gone is [actor.ErrStopped].
+var (
+	// ErrBadSize says that a pool cannot have that many routees. Nothing was changed.
+	ErrBadSize = errors.New("bad pool size")
+
+	// ErrZeroRef says that a member is the zero reference, which refers to nobody.
+	// Nothing was changed.
+	ErrZeroRef = errors.New("member is the zero Ref")
+
+	// ErrNoStrategy says that the strategy is nil. Nothing was started.
+	ErrNoStrategy = errors.New("no strategy")
+)

@@ -1,0 +1,277 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/router"
+)
+
+// Job is a request: its answer says who did it.
+type Job struct {
+	actor.Returns[string]
+	ID string
+}
+
+// Worker answers each job with its own name.
+type Worker struct{}
+
+func NewWorker() *Worker { return &Worker{} }
+
+func (*Worker) Receive(ctx *actor.Context[Job], job Job) error {
+	actor.Reply(ctx, job, fmt.Sprintf("%s did %s", ctx.Self().PID().Path(), job.ID))
+	return nil
+}
+
+func exampleSystem() (sys *actor.System, shutdown func()) {
+	sys = actor.NewSystem("example", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	return sys, func() { _, _ = sys.Shutdown(context.Background()) }
+}
+
+func ExampleRoundRobin() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPool(sys, "workers", router.RoundRobin, 3, NewWorker)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		done, err := actor.Ask(ctx, pool.Ref, Job{ID: id})
+		fmt.Println(done, err)
+	}
+	// Output:
+	// /workers/1 did a <nil>
+	// /workers/2 did b <nil>
+	// /workers/3 did c <nil>
+	// /workers/1 did d <nil>
+}
+
+func ExampleRandom() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPool(sys, "workers", router.Random, 3, NewWorker)
+	who := map[string]bool{}
+	for range 1000 {
+		done, err := actor.Ask(ctx, pool.Ref, Job{ID: "it"})
+		if err != nil {
+			fmt.Println(err)
+		}
+		who[done] = true
+	}
+	fmt.Println(len(who), "workers did something")
+	// Output: 3 workers did something
+}
+
+func ExampleLeastLoaded() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	done := make(chan string)
+	pool := router.SpawnPoolFunc(sys, "workers", router.LeastLoaded, 2, func(ctx *actor.Context[time], t time) error {
+		if t.long != nil {
+			<-t.long
+		}
+		done <- ctx.Self().PID().Path()
+		return nil
+	})
+	long := make(chan struct{})
+	busy := pool.Routees()[0]
+	busy.Tell(ctx, time{long})
+	for range 3 {
+		pool.Tell(ctx, time{})
+		fmt.Println(<-done)
+		idle(sys, "/workers/2")
+	}
+	close(long)
+	fmt.Println(<-done, "at last")
+	// Output:
+	// /workers/2
+	// /workers/2
+	// /workers/2
+	// /workers/1 at last
+}
+
+func ExampleConsistentHash() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	byID := router.ConsistentHash(func(j Job) string { return j.ID })
+	pool := router.SpawnPool(sys, "workers", byID, 3, NewWorker)
+	ask := func(id string) {
+		done, err := actor.Ask(ctx, pool.Ref, Job{ID: id})
+		fmt.Println(done, err)
+	}
+	ask("alice")
+	ask("bob")
+	ask("alice")
+	if err := pool.Resize(ctx, 4); err != nil { // the fourth takes over a quarter of the keys
+		fmt.Println(err)
+	}
+	ask("alice")
+	ask("bob")
+	// Output:
+	// /workers/3 did alice <nil>
+	// /workers/1 did bob <nil>
+	// /workers/3 did alice <nil>
+	// /workers/4 did alice <nil>
+	// /workers/1 did bob <nil>
+}
+
+func ExampleConsistentHashNumber() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	type order struct {
+		actor.Returns[string]
+		customer int
+	}
+	byCustomer := router.ConsistentHashNumber(func(o order) int { return o.customer })
+	pool := router.SpawnPoolFunc(sys, "desks", byCustomer, 4, func(ctx *actor.Context[order], o order) error {
+		actor.Reply(ctx, o, ctx.Self().PID().Path())
+		return nil
+	})
+	first, _ := actor.Ask(context.Background(), pool.Ref, order{customer: 4711})
+	again, _ := actor.Ask(context.Background(), pool.Ref, order{customer: 4711})
+	fmt.Println(first == again)
+	// Output: true
+}
+
+func ExampleBroadcast() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	var mu sync.Mutex
+	var lines []string
+	pool := router.SpawnPoolFunc(sys, "screens", router.Broadcast, 3, func(ctx *actor.Context[string], text string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, ctx.Self().PID().Path()+" shows "+text)
+		return nil
+	})
+	pool.Tell(context.Background(), "goal!")
+	shutdown() // handles what is in the mailboxes first
+	slices.Sort(lines)
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+	// Output:
+	// /screens/1 shows goal!
+	// /screens/2 shows goal!
+	// /screens/3 shows goal!
+}
+
+func ExampleScatterGather() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	slow := make(chan struct{})
+	mirror := func(name string) actor.Ref[Job] {
+		return actor.SpawnFunc(sys, name, func(ctx *actor.Context[Job], job Job) error {
+			switch name {
+			case "broken":
+				return fmt.Errorf("no disk")
+			case "slow":
+				<-slow
+			}
+			actor.Reply(ctx, job, job.ID+" from "+name)
+			return nil
+		})
+	}
+	group := router.SpawnGroup(sys, "mirrors", router.ScatterGather, mirror("broken"), mirror("slow"), mirror("quick"))
+	fmt.Println(actor.Ask(context.Background(), group.Ref, Job{ID: "file"}))
+	close(slow)
+	// Output: file from quick <nil>
+}
+
+func ExampleSpawnGroup() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	alice, bob := actor.Spawn(sys, "alice", NewWorker), actor.Spawn(sys, "bob", NewWorker)
+	group := router.SpawnGroup(sys, "team", router.RoundRobin, alice)
+	if err := group.Add(ctx, bob); err != nil {
+		fmt.Println(err)
+	}
+	for range 2 {
+		fmt.Println(actor.Ask(ctx, group.Ref, Job{ID: "it"}))
+	}
+	if err := group.Remove(ctx, alice); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(len(group.Routees()), group.Routees()[0] == bob)
+	// Output:
+	// /alice did it <nil>
+	// /bob did it <nil>
+	// 1 true
+}
+
+func ExamplePool_Resize() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPool(sys, "workers", router.RoundRobin, 2, NewWorker)
+	fmt.Println(pool.Resize(ctx, 5), len(pool.Routees()))
+	fmt.Println(pool.Resize(ctx, 1), len(pool.Routees()))
+	fmt.Println(pool.Resize(ctx, -1))
+	// Output:
+	// <nil> 5
+	// <nil> 1
+	// resize /workers: bad pool size -1: want 0 or more
+}
+
+// A strategy of one's own: the first routee gets everything, the others stand by.
+func ExampleStrategy() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	first := func(_ *actor.System, routees []actor.Ref[Job]) actor.Route[Job] {
+		return func(_ Job, to func(actor.Ref[Job])) { to(routees[0]) }
+	}
+	pool := router.SpawnPool(sys, "workers", first, 3, NewWorker)
+	for range 2 {
+		fmt.Println(actor.Ask(context.Background(), pool.Ref, Job{ID: "it"}))
+	}
+	// Output:
+	// /workers/1 did it <nil>
+	// /workers/1 did it <nil>
+}
+
+// A message for every routee, whatever the strategy; and all the answers.
+func ExamplePool_Broadcast() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPool(sys, "workers", router.RoundRobin, 3, NewWorker)
+	pool.Broadcast(ctx, Job{ID: "flush"})
+	var answers []string
+	for _, answer := range actor.Gather(ctx, pool.Routees(), Job{ID: "count"}) {
+		answers = append(answers, answer.Value)
+	}
+	slices.Sort(answers)
+	fmt.Println(answers)
+	// Output: [/workers/1 did count /workers/2 did count /workers/3 did count]
+}
+
+// time is how long something takes: until the channel is closed.
+type time struct{ long chan struct{} }
+
+// idle returns when nothing is left in the mailbox of an actor.
+func idle(sys *actor.System, path string) {
+	for {
+		if tree, err := sys.Inspect(path, 0); err != nil || tree.Mailbox == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+}

@@ -1,0 +1,103 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// table is a set of routees as the senders see it. It never changes; a change is
+// another table.
+type table[M any] struct {
+	owner   any // the incarnation of the router's actor that made it
+	routees []actor.Ref[M]
+	route   actor.Route[M]
+}
+
+// desk is where the senders find the table. The router's actor alone puts one there.
+type desk[M any] struct {
+	strategy Strategy[M]
+	current  atomic.Pointer[table[M]]
+}
+
+// route is the [actor.Route] of every router. Without routees it chooses nobody, and
+// the message becomes a dead letter.
+func (d *desk[M]) route(msg M, to func(actor.Ref[M])) {
+	if t := d.current.Load(); t != nil && len(t.routees) > 0 {
+		t.route(msg, to)
+	}
+}
+
+// publish puts out a new table.
+func (d *desk[M]) publish(sys *actor.System, owner any, routees []actor.Ref[M]) {
+	t := &table[M]{owner: owner, routees: routees}
+	if len(routees) > 0 {
+		t.route = d.strategy(sys, slices.Clone(routees))
+	}
+	d.current.Store(t)
+}
+
+// clearWith takes the table away when the owner's incarnation ends, however it ends:
+// Terminate would miss a kill. A table of the next incarnation stays.
+func (d *desk[M]) clearWith(ctx context.Context, owner any) {
+	context.AfterFunc(ctx, func() {
+		if t := d.current.Load(); t != nil && t.owner == owner {
+			d.current.CompareAndSwap(t, nil)
+		}
+	})
+}
+
+// handle is what a Pool and a Group have in common.
+type handle[M any] struct {
+	// Ref is the router as everybody else sees it. Its address is that of the router's
+	// actor: watching and stopping concern that one. Asking is Ask(ctx, router.Ref, …).
+	actor.Ref[M]
+
+	desk    *desk[M]
+	manager actor.Ref[any]
+}
+
+// newHandle makes the reference that routes.
+func newHandle[M any](d *desk[M], manager actor.Ref[any], sys *actor.System) (handle[M], error) {
+	ref, err := actor.Routed(sys, manager.PID(), d.route)
+	return handle[M]{ref, d, manager}, err
+}
+
+// Routees returns those that get messages at this moment, in the order in which they
+// were added. The slice is the caller's. It is safe for concurrent use.
+func (h *handle[M]) Routees() []actor.Ref[M] {
+	if t := h.desk.current.Load(); t != nil {
+		return slices.Clone(t.routees)
+	}
+	return nil
+}
+
+// Broadcast tells msg to all routees of the moment, whatever the strategy. They get
+// the same value: what it points to must not be changed by any of them. Without
+// routees it becomes a dead letter. It never blocks, and is safe for concurrent use.
+func (h *handle[M]) Broadcast(ctx context.Context, msg M) {
+	routees := h.Routees()
+	if len(routees) == 0 {
+		h.Tell(ctx, msg)
+	}
+	for _, r := range routees {
+		r.Tell(ctx, msg)
+	}
+}
+
+// order is a request to the router's actor; its answer is an error, because an error
+// of the handler would be a failure of the actor.
+type order struct{ actor.Returns[outcome] }
+
+type outcome struct{ err error }
+
+// give sends an order and waits until it has been carried out.
+func (h *handle[M]) give(ctx context.Context, o actor.Request[outcome]) error {
+	out, err := actor.Ask(ctx, h.manager, o)
+	if err != nil {
+		return err
+	}
+	return out.err
+}
