@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// sampleRows is how many rows decide what a column has.
+const sampleRows = 1000
+
+// columnKind is what a column has.
+type columnKind int
+
+const (
+	columnText columnKind = iota
+	columnNumber
+	columnBool
+)
+
+func (k columnKind) String() string {
+	switch k {
+	case columnNumber:
+		return "numbers"
+	case columnBool:
+		return "true and false"
+	default:
+		return "text"
+	}
+}
+
+// column is a column of readings.
+type column struct {
+	name  string // in the header
+	key   string // in the readings
+	index int
+	kind  columnKind
+}
+
+// row is one row of the file, a reading.
+type row struct {
+	ts      int64
+	samples []entity.Sample
+}
+
+// rowError says what is wrong with a row. The others can be read.
+type rowError struct {
+	line   int
+	detail string
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.detail) }
+
+// table reads rows from a CSV with a header.
+type table struct {
+	columns []column
+
+	csv      *csv.Reader
+	time     int // the index of the time column
+	timeName string
+	zone     *time.Location
+	width    int
+	sample   []record // read, but not yet returned
+}
+
+type record struct {
+	line   int
+	fields []string
+	err    error
+}
+
+// openTable reads the header and enough rows to know what the columns have.
+// timeColumn is the name of the time column, "" for the first whose name is
+// Date, time, timestamp, datetime or ts. Times without a zone are in zone.
+func openTable(r io.Reader, timeColumn string, zone *time.Location) (*table, error) {
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = buffered.Discard(3) // they were peeked at
+	}
+	t := &table{csv: csv.NewReader(buffered), zone: zone}
+	t.csv.FieldsPerRecord = -1 // a row of another width is reported, the rest read on
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty; a header with the names of the columns is right")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the header: %w", err)
+	}
+	t.width = len(header)
+	if err := t.findColumns(header, timeColumn); err != nil {
+		return nil, err
+	}
+	for len(t.sample) < sampleRows {
+		rec, ok := t.read()
+		if !ok {
+			break
+		}
+		t.sample = append(t.sample, rec)
+	}
+	for i := range t.columns {
+		t.columns[i].kind = t.kindOf(t.columns[i].index)
+	}
+	return t, nil
+}
+
+func (t *table) findColumns(header []string, timeColumn string) error {
+	t.time = slices.IndexFunc(header, func(name string) bool {
+		if timeColumn != "" {
+			return name == timeColumn
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "date", "time", "ts", "timestamp", "datetime", "date_time":
+			return true
+		}
+		return false
+	})
+	if t.time < 0 && timeColumn != "" {
+		return fmt.Errorf("there is no column %q; the columns are %s", timeColumn, strings.Join(header, ", "))
+	}
+	if t.time < 0 {
+		return fmt.Errorf("no column is named date, time, timestamp or ts; say which has the time with --time-column: the columns are %s", strings.Join(header, ", "))
+	}
+	t.timeName = header[t.time]
+	taken := map[string]string{}
+	for i, name := range header {
+		if i == t.time {
+			continue
+		}
+		key := keyOf(name)
+		if key == "" {
+			return fmt.Errorf("column %d has no name with a letter or a digit", i+1)
+		}
+		if other, ok := taken[key]; ok {
+			return fmt.Errorf("the columns %q and %q would both become the key %q; rename one", other, name, key)
+		}
+		taken[key] = name
+		t.columns = append(t.columns, column{name: name, key: key, index: i})
+	}
+	if len(t.columns) == 0 {
+		return errors.New("there is no column besides the time")
+	}
+	return nil
+}
+
+// read returns the next record, and false at the end.
+func (t *table) read() (record, bool) {
+	fields, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return record{}, false
+	}
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+		return record{line: parse.StartLine, err: parse.Err}, true
+	}
+	if err != nil {
+		return record{err: err}, true
+	}
+	line, _ := t.csv.FieldPos(0)
+	return record{line: line, fields: fields}, true
+}
+
+// kindOf decides by the majority of the sample: a few bad cells must not turn a
+// column of numbers into text.
+func (t *table) kindOf(index int) columnKind {
+	var cells, numbers, bools int
+	for _, rec := range t.sample {
+		if len(rec.fields) != t.width || rec.fields[index] == "" {
+			continue
+		}
+		cells++
+		if _, err := strconv.ParseFloat(rec.fields[index], 64); err == nil {
+			numbers++
+		} else if _, ok := parseBool(rec.fields[index]); ok {
+			bools++
+		}
+	}
+	switch {
+	case numbers > 0 && 2*numbers > cells:
+		return columnNumber
+	case bools > 0 && 2*bools > cells:
+		return columnBool
+	default:
+		return columnText
+	}
+}
+
+// next returns the next row, io.EOF at the end, or a *rowError, after which it
+// can be called again. Any other error is one of reading the file.
+func (t *table) next() (row, error) {
+	var rec record
+	if len(t.sample) > 0 {
+		rec, t.sample = t.sample[0], t.sample[1:]
+	} else {
+		var ok bool
+		if rec, ok = t.read(); !ok {
+			return row{}, io.EOF
+		}
+	}
+	switch {
+	case rec.err != nil && rec.line == 0:
+		return row{}, fmt.Errorf("read the file: %w", rec.err)
+	case rec.err != nil:
+		return row{}, &rowError{rec.line, rec.err.Error()}
+	case len(rec.fields) != t.width:
+		return row{}, &rowError{rec.line, fmt.Sprintf("%d cells; the header has %d", len(rec.fields), t.width)}
+	}
+	ts, err := parseTime(rec.fields[t.time], t.zone)
+	if err != nil {
+		return row{}, &rowError{rec.line, fmt.Sprintf("column %s: %v", t.timeName, err)}
+	}
+	r := row{ts: ts}
+	for _, c := range t.columns {
+		cell := rec.fields[c.index]
+		if cell == "" {
+			continue // no measurement
+		}
+		v, err := parseCell(cell, c.kind)
+		if err != nil {
+			return row{}, &rowError{rec.line, fmt.Sprintf("column %s: %v", c.name, err)}
+		}
+		r.samples = append(r.samples, entity.Sample{Key: c.key, Value: v})
+	}
+	if len(r.samples) == 0 {
+		return row{}, &rowError{rec.line, "no cell has a value; at least one is right"}
+	}
+	return r, nil
+}
+
+func parseCell(cell string, kind columnKind) (entity.Value, error) {
+	switch kind {
+	case columnNumber:
+		if i, err := strconv.ParseInt(cell, 10, 64); err == nil {
+			return entity.Int(i), nil
+		}
+		f, err := strconv.ParseFloat(cell, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return entity.Value{}, fmt.Errorf("%.40q where the others have %v; a finite number is right, or an empty cell where there was no measurement", cell, kind)
+		}
+		return entity.Float(f), nil
+	case columnBool:
+		b, ok := parseBool(cell)
+		if !ok {
+			return entity.Value{}, fmt.Errorf("%.40q where the others have %v; one of these is right, or an empty cell", cell, kind)
+		}
+		return entity.Bool(b), nil
+	default:
+		return entity.String(strings.ToValidUTF8(cell, "\ufffd")), nil
+	}
+}
+
+func parseBool(cell string) (value, ok bool) {
+	switch strings.ToLower(cell) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+var timeLayouts = []string{
+	time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02",
+}
+
+// parseTime reads a time, in milliseconds since the epoch. A whole number counts
+// seconds or, from 1e11 on, milliseconds: in seconds that would be in the year
+// 5138, in milliseconds it is in 1973.
+func parseTime(cell string, zone *time.Location) (int64, error) {
+	cell = strings.TrimSpace(cell)
+	if n, err := strconv.ParseInt(cell, 10, 64); err == nil {
+		if n < 1e11 {
+			n *= 1000
+		}
+		return checkTime(cell, n)
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.ParseInLocation(layout, cell, zone); err == nil {
+			return checkTime(cell, t.UnixMilli())
+		}
+	}
+	return 0, fmt.Errorf("%.40q is not a time; 2015-02-04 17:51:00, RFC 3339, or seconds or milliseconds since the epoch are right", cell)
+}
+
+func checkTime(cell string, ms int64) (int64, error) {
+	if ms < entity.MinTS || ms > entity.MaxTS {
+		return 0, fmt.Errorf("%.40q is not a time from 1970 to 9999", cell)
+	}
+	return ms, nil
+}
+
+// keyOf makes the key of a column: snake case, so that HumidityRatio becomes
+// humidity_ratio and CO2 co2.
+func keyOf(name string) string {
+	var b strings.Builder
+	runes := []rune(strings.TrimSpace(name))
+	for i, r := range runes {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			if b.Len() > 0 && !strings.HasSuffix(b.String(), "_") {
+				b.WriteByte('_')
+			}
+			continue
+		}
+		if startsWord(runes, i) && b.Len() > 0 && !strings.HasSuffix(b.String(), "_") {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.TrimSuffix(b.String(), "_")
+}
+
+// startsWord tells whether a capital letter begins a word: after one that is
+// not, or as the last of several before one that is not, as the S in HTTPServer.
+func startsWord(runes []rune, i int) bool {
+	if i == 0 || !unicode.IsUpper(runes[i]) {
+		return false
+	}
+	if !unicode.IsUpper(runes[i-1]) {
+		return true
+	}
+	return i+1 < len(runes) && unicode.IsLower(runes[i+1])
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	demoEvery = time.Second
+	// The charts of a fresh start are to be full.
+	demoHistory      = time.Hour
+	demoHistoryEvery = 5 * time.Second
+	// demoArray is how many readings of the history go into one message.
+	demoArray = 120
+)
+
+// serveDemo publishes the demo until ctx ends: first the history that is not
+// there yet, then a reading each second.
+func serveDemo(ctx context.Context, mqttAddr, httpAddr string) error {
+	p, err := dial(ctx, mqttAddr)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer p.close()
+	now := time.Now()
+	b := newBuilding(now.Add(-demoHistory))
+	known, err := newest(ctx, httpAddr, b.rooms[0].name)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := backfill(ctx, p, b, known, now); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return runDemo(ctx, p, b, func(*message) {})
+}
+
+// replayDemo publishes the demo for a while and reports.
+func replayDemo(ctx context.Context, mqttAddr string, duration time.Duration, stdout io.Writer) error {
+	p, err := dial(ctx, mqttAddr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	limited, cancel := context.WithTimeout(ctx, duration)
+	defer cancel()
+	messages, readings, values := 0, 0, 0
+	err = runDemo(limited, p, newBuilding(time.Now()), func(m *message) {
+		messages, readings, values = messages+1, readings+m.readings, values+m.values
+	})
+	fmt.Fprintf(stdout, "%d messages acknowledged (%d readings, %d values)\n", messages, readings, values)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil // its time was up
+	}
+	return err
+}
+
+// newest asks for the time of an entity's newest reading, 0 when it has none: a
+// demo on a directory that has its readings goes on where it was.
+func newest(ctx context.Context, httpAddr, id string) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+httpAddr+"/v1/entities/"+id, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return 0, nil
+	}
+	var e struct {
+		Updated int64 `json:"updated_ms"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
+		return 0, fmt.Errorf("read the entity %s: %w", id, err)
+	}
+	return e.Updated, nil
+}
+
+// backfill publishes what the building went through from its beginning to now,
+// as far as it is newer than known.
+func backfill(ctx context.Context, p *publisher, b *building, known int64, now time.Time) error {
+	pending := map[string][]entity.Reading{}
+	flush := func(id string) error {
+		if len(pending[id]) == 0 {
+			return nil
+		}
+		m := newMessage(id, pending[id])
+		delete(pending, id)
+		return p.publish(ctx, m)
+	}
+	for t := b.at.Add(demoHistoryEvery); t.Before(now); t = t.Add(demoHistoryEvery) {
+		b.advance(t)
+		if t.UnixMilli() <= known {
+			continue
+		}
+		for _, r := range b.readings() {
+			pending[r.id] = append(pending[r.id], r.reading)
+			if len(pending[r.id]) == demoArray {
+				if err := flush(r.id); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, r := range b.readings() {
+		if err := flush(r.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runDemo publishes the readings of the building each second until ctx ends. It
+// tells done of each acknowledged message.
+func runDemo(ctx context.Context, p *publisher, b *building, done func(*message)) error {
+	ticker := time.NewTicker(demoEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case t := <-ticker.C:
+			b.advance(t)
+			for _, r := range b.readings() {
+				m := newMessage(r.id, []entity.Reading{r.reading})
+				if err := p.publish(ctx, m); err != nil {
+					return err
+				}
+				done(m)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// building is what the demo measures. Its days last ten minutes, so that a
+// minute of watching shows something: people come, the lamps go on, the air gets
+// worse, someone opens the door.
+type building struct {
+	at    time.Time
+	rooms []*room
+}
+
+// dayLength is how long a day in the building lasts.
+const dayLength = 10 * time.Minute
+
+func newBuilding(at time.Time) *building {
+	seed := rand.Uint64()
+	return &building{at: at, rooms: []*room{
+		newRoom("office", 6, rand.New(rand.NewPCG(seed, 1))),
+		newRoom("meeting-room", 10, rand.New(rand.NewPCG(seed, 2))),
+	}}
+}
+
+// advance lets time pass until t.
+func (b *building) advance(t time.Time) {
+	const step = time.Second
+	for b.at.Before(t) {
+		b.at = b.at.Add(min(step, t.Sub(b.at)))
+		hour := float64(b.at.UnixMilli()%dayLength.Milliseconds()) / float64(dayLength.Milliseconds()) * 24
+		for _, r := range b.rooms {
+			r.advance(hour, float64(24*time.Hour/dayLength)*step.Minutes())
+		}
+	}
+}
+
+// entityReading is a reading and whose it is.
+type entityReading struct {
+	id      string
+	reading entity.Reading
+}
+
+// readings returns what all sensors measure now.
+func (b *building) readings() []entityReading {
+	var out []entityReading
+	for _, r := range b.rooms {
+		out = r.appendReadings(out, b.at.UnixMilli())
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// latencies counts durations in buckets that grow by 2 %, from a microsecond up
+// to more than an hour. The zero value is ready. It is safe for concurrent use.
+type latencies struct {
+	mu     sync.Mutex
+	counts [1200]uint64
+	n      uint64
+	most   time.Duration
+}
+
+const (
+	latencyUnit   = float64(time.Microsecond)
+	latencyGrowth = 1.02
+)
+
+var logGrowth = math.Log(latencyGrowth)
+
+func (l *latencies) add(d time.Duration) {
+	i := 0
+	if d > time.Microsecond {
+		i = min(int(math.Log(float64(d)/latencyUnit)/logGrowth)+1, len(l.counts)-1)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts[i]++
+	l.n++
+	l.most = max(l.most, d)
+}
+
+// quantile returns the upper bound of the bucket in which the quantile lies.
+func (l *latencies) quantile(q float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rank := uint64(math.Ceil(q * float64(l.n)))
+	for i, n := range l.counts {
+		if rank <= n {
+			if l.n == 0 {
+				return 0
+			}
+			return min(l.most, time.Duration(latencyUnit*math.Pow(latencyGrowth, float64(i))))
+		}
+		rank -= n
+	}
+	return l.most
+}
+
+// max returns the longest.
+func (l *latencies) max() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.most
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"time"
+)
+
+// loader is one connection of a bench run: the least of MQTT 3.1.1 that can
+// publish with QoS 1. The measuring program shares the machine with what it
+// measures, and a full client would take more of it than the server does.
+//
+// One goroutine writes, one reads; packets are acknowledged in the order of their
+// ids, so that sent is a ring.
+type loader struct {
+	shared *benchRun
+	index  int
+	nc     net.Conn
+	out    *bufio.Writer
+	tokens chan struct{} // a place for each message in flight
+	sent   []time.Time   // of packet id n at n modulo its length; a token separates writer and reader
+	buf    []byte
+	count  int64
+}
+
+const (
+	mqttConnect = 0x10
+	mqttConnack = 0x20
+	mqttPublish = 0x32 // QoS 1
+	mqttPuback  = 0x40
+	// benchDrain is how long the last acknowledgements may take.
+	benchDrain = 30 * time.Second
+)
+
+func newLoader(ctx context.Context, r *benchRun, index int) (*loader, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	nc, err := dialer.DialContext(ctx, "tcp", r.mqtt)
+	if err != nil {
+		return nil, fmt.Errorf("no MQTT broker at %s: %w; start one with greenroom serve, or name another with --mqtt", r.mqtt, err)
+	}
+	l := &loader{
+		shared: r, index: index, nc: nc, out: bufio.NewWriterSize(nc, 16<<10),
+		tokens: make(chan struct{}, r.inFlight), sent: make([]time.Time, r.inFlight),
+	}
+	if err := l.connect(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("connect to the MQTT broker at %s: %w", r.mqtt, err)
+	}
+	return l, nil
+}
+
+func (l *loader) close() { _ = l.nc.Close() }
+
+// connect sends CONNECT with a clean session and no keepalive.
+func (l *loader) connect() error {
+	if err := l.nc.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+		return err
+	}
+	id := "greenroom-bench-" + strconv.Itoa(l.index)
+	body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0}, 0, byte(len(id)))
+	body = append(body, id...)
+	if _, err := l.nc.Write(append([]byte{mqttConnect, byte(len(body))}, body...)); err != nil {
+		return err
+	}
+	var answer [4]byte
+	if _, err := io.ReadFull(l.nc, answer[:]); err != nil {
+		return err
+	}
+	if answer[0] != mqttConnack || answer[3] != 0 {
+		return fmt.Errorf("the broker answered % x", answer)
+	}
+	return l.nc.SetDeadline(time.Time{})
+}
+
+// run publishes until ctx ends or the messages are used up, then waits for the
+// acknowledgements.
+func (l *loader) run(ctx context.Context) error {
+	read := make(chan error, 1)
+	go func() { read <- l.readAcks() }()
+	err := l.publishAll(ctx, read)
+	if err == nil {
+		err = l.drain(read)
+	}
+	l.close() // which ends the reader
+	if rerr := <-read; err == nil && !errors.Is(rerr, net.ErrClosed) {
+		err = fmt.Errorf("read acknowledgements: %w", rerr)
+	}
+	return err
+}
+
+// drain waits until nothing is in flight: until all places can be taken.
+func (l *loader) drain(read chan error) error {
+	timer := time.NewTimer(benchDrain)
+	defer timer.Stop()
+	for range cap(l.tokens) {
+		select {
+		case l.tokens <- struct{}{}:
+		case err := <-read:
+			read <- err
+			return fmt.Errorf("wait for acknowledgements: %w", err)
+		case <-timer.C:
+			return fmt.Errorf("no acknowledgement in %v", benchDrain)
+		}
+	}
+	return nil
+}
+
+func (l *loader) publishAll(ctx context.Context, read chan error) error {
+	for ctx.Err() == nil && l.shared.left.Add(-1) >= 0 {
+		if err := l.pace(ctx); err != nil {
+			break // its time is up
+		}
+		select {
+		case l.tokens <- struct{}{}:
+		default: // what is buffered must be on its way before we wait
+			if err := l.out.Flush(); err != nil {
+				return err
+			}
+			select {
+			case l.tokens <- struct{}{}:
+			case err := <-read:
+				read <- err
+				return fmt.Errorf("connection lost: %w", err)
+			}
+		}
+		l.sent[l.count%int64(len(l.sent))] = time.Now()
+		l.encode()
+		if _, err := l.out.Write(l.buf); err != nil {
+			return err
+		}
+		l.count++
+	}
+	return l.out.Flush()
+}
+
+// pace waits for the next message's turn when there is a rate.
+func (l *loader) pace(ctx context.Context) error {
+	r := l.shared
+	if r.rate == 0 {
+		return nil
+	}
+	every := float64(time.Second) * float64(r.connections) / r.rate
+	due := r.began.Add(time.Duration((float64(l.count) + float64(l.index)/float64(r.connections)) * every))
+	wait := time.Until(due)
+	if wait <= 0 {
+		return nil
+	}
+	if err := l.out.Flush(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// encode puts the next PUBLISH into buf. The entities of a connection take turns;
+// each reading has a time of its own.
+func (l *loader) encode() {
+	r := l.shared
+	mine := (r.entities - l.index + r.connections - 1) / r.connections
+	which := l.index + int(l.count%int64(mine))*r.connections
+	topic := strconv.AppendInt([]byte("e/bench-"), int64(which), 10)
+	topic = append(topic, "/telemetry"...)
+	phase := float64(l.count%3600) / 3600 * 2 * math.Pi
+	payload := strconv.AppendInt([]byte(`{"ts":`), r.began.UnixMilli()+l.count, 10)
+	payload = strconv.AppendFloat(append(payload, `,"values":{"temperature":`...), 20+3*math.Sin(phase), 'f', 2, 64)
+	payload = strconv.AppendFloat(append(payload, `,"humidity":`...), 45+10*math.Cos(phase), 'f', 1, 64)
+	payload = strconv.AppendInt(append(payload, `,"battery":`...), 100-l.count%50, 10)
+	payload = append(payload, "}}"...)
+
+	b := l.buf[:0]
+	b = append(b, mqttPublish)
+	b = binary.AppendUvarint(b, uint64(2+len(topic)+2+len(payload))) // MQTT's varint is the same
+	b = binary.BigEndian.AppendUint16(b, uint16(len(topic)))
+	b = append(b, topic...)
+	b = binary.BigEndian.AppendUint16(b, packetID(l.count))
+	b = append(b, payload...)
+	l.buf = b
+}
+
+// packetID is the id of the nth message: 1 to 65535, again and again.
+func packetID(n int64) uint16 { return uint16(n%math.MaxUint16) + 1 }
+
+// readAcks reads acknowledgements until the connection ends.
+func (l *loader) readAcks() error {
+	in := bufio.NewReaderSize(l.nc, 4<<10)
+	for n := int64(0); ; n++ {
+		var ack [4]byte
+		if _, err := io.ReadFull(in, ack[:]); err != nil {
+			return err
+		}
+		if ack[0] != mqttPuback || ack[1] != 2 || binary.BigEndian.Uint16(ack[2:]) != packetID(n) {
+			return errors.New("an answer that is not the next acknowledgement")
+		}
+		l.shared.latency.add(time.Since(l.sent[n%int64(len(l.sent))]))
+		l.shared.acked.Add(1)
+		<-l.tokens
+	}
+}

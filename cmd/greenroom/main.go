@@ -1,0 +1,108 @@
+// Greenroom is a digital-twin server in one binary: an MQTT broker, live
+// entities, their durable history, an HTTP API and a dashboard.
+//
+//	greenroom serve --demo      look at it
+//	greenroom serve             use it
+//	greenroom replay --file F   publish a CSV of readings
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // a second signal while shutting down
+)
+
+// errUsage marks what the person who typed the command can put right.
+var errUsage = errors.New("usage")
+
+func main() {
+	os.Exit(run(interrupted(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings passed in.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "greenroom: %s\n", oneLine(err))
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "greenroom",
+		Short:         "A digital-twin server in one binary: MQTT in, live entities, durable history, HTTP and a dashboard out.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newServe(), newReplay(), newBench(), newVersion())
+	for _, cmd := range root.Commands() {
+		cmd.Args = usageArgs(cobra.NoArgs)
+	}
+	return root
+}
+
+// interrupted returns a context that the first SIGINT or SIGTERM ends, so that
+// the work is finished in order. The second one ends the process.
+func interrupted() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		cancel(fmt.Errorf("stopped by the signal %q: %w", s, context.Canceled))
+		<-signals
+		os.Exit(exitInterrupted)
+	}()
+	return ctx
+}
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() []error { return []error{e.error, errUsage} }
+
+// usageArgs makes the complaints of cobra about arguments usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%w; see greenroom --help", err)
+		}
+		return nil
+	}
+}
+
+// oneLine puts an error on one line: joined errors have several.
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}

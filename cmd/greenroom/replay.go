@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server"
+)
+
+// maxShuffled bounds what --shuffle keeps in memory.
+const maxShuffled = 5_000_000
+
+// shownErrors is how many bad rows are reported in full.
+const shownErrors = 20
+
+const maxConnections = 1000
+
+type replayOptions struct {
+	file, mqtt, speed, entity, timeColumn, zone string
+	perColumn, demo                             bool
+	shuffle                                     int64
+	shuffled                                    bool
+	connections                                 int
+	duration                                    time.Duration
+}
+
+func newReplay() *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Publish a CSV of readings over MQTT, or readings that the program makes up.",
+		Long: `Publish a CSV of readings with QoS 1 and wait until all are acknowledged.
+
+The first row names the columns. The column named date, time, timestamp or ts
+has the time, as 2015-02-04 17:51:00, RFC 3339, or seconds or milliseconds since
+the epoch. The others become keys in snake case: HumidityRatio is humidity_ratio,
+CO2 is co2. Cells are numbers, true and false, or text, as most of their column;
+an empty cell is no measurement. A row that cannot be read is reported with its
+line and passed over, and the command fails at the end.
+
+All keys go to one entity, named after the file or with --entity; with
+--entity-per-column each key has an entity of its own, named entity-key.
+
+Readings keep their times, so that replaying twice, in any order and over any
+number of connections, ends in the same state.`,
+		Example: `  greenroom replay --file occupancy-training.csv --entity office
+  greenroom replay --file occupancy-training.csv --entity-per-column --speed 3600
+  greenroom replay --demo --duration 30s`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.shuffled = cmd.Flags().Changed("shuffle")
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return replay(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.file, "file", "", "the CSV; - is standard input")
+	f.StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker")
+	f.StringVar(&o.speed, "speed", "max", "times faster than the readings were measured, or max")
+	f.StringVar(&o.entity, "entity", "", "id of the entity (default the name of the file)")
+	f.BoolVar(&o.perColumn, "entity-per-column", false, "an entity for each column")
+	f.Int64Var(&o.shuffle, "shuffle", 0, "publish in a random order, which this seed repeats")
+	f.IntVar(&o.connections, "connections", 1, "MQTT connections to spread the readings over")
+	f.StringVar(&o.timeColumn, "time-column", "", "the column with the time (default the first named date, time, timestamp or ts)")
+	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Brussels")
+	f.BoolVar(&o.demo, "demo", false, "publish readings of two rooms that the program makes up")
+	f.DurationVar(&o.duration, "duration", time.Minute, "how long --demo lasts")
+	return cmd
+}
+
+func (o *replayOptions) check(cmd *cobra.Command) error {
+	switch {
+	case o.demo == (o.file != ""):
+		return usagef("give either --file or --demo")
+	case o.demo:
+		for _, name := range []string{"speed", "entity", "entity-per-column", "shuffle", "connections", "time-column", "zone"} {
+			if cmd.Flags().Changed(name) {
+				return usagef("--%s does not go with --demo", name)
+			}
+		}
+		if o.duration <= 0 {
+			return usagef("--duration %v: more than nothing is right", o.duration)
+		}
+	case cmd.Flags().Changed("duration"):
+		return usagef("--duration goes with --demo")
+	case o.connections < 1 || o.connections > maxConnections:
+		return usagef("--connections %d: 1 to %d is right", o.connections, maxConnections)
+	}
+	return nil
+}
+
+func (o *replayOptions) rate() (float64, error) {
+	if o.speed == "max" {
+		return 0, nil
+	}
+	rate, err := strconv.ParseFloat(o.speed, 64)
+	if err != nil || rate <= 0 || math.IsInf(rate, 0) {
+		return 0, usagef("--speed %s: max, or a number such as 60, is right", o.speed)
+	}
+	return rate, nil
+}
+
+func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {
+	if o.demo {
+		return replayDemo(ctx, o.mqtt, o.duration, stdout)
+	}
+	rate, err := o.rate()
+	if err != nil {
+		return err
+	}
+	zone, err := time.LoadLocation(o.zone)
+	if err != nil {
+		return usagef("--zone %s: %w", o.zone, err)
+	}
+	id := o.entity
+	if id == "" {
+		id = strings.TrimSuffix(filepath.Base(o.file), filepath.Ext(o.file))
+	}
+	if err := entity.CheckID(id); err != nil {
+		return usagef("--entity: %w", err)
+	}
+	file := io.NopCloser(os.Stdin)
+	if o.file != "-" {
+		if file, err = os.Open(o.file); err != nil {
+			return err
+		}
+	}
+	defer file.Close()
+	t, err := openTable(file, o.timeColumn, zone)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	bad := &badRows{out: stderr, file: o.file}
+	rows := t.rows(bad)
+	if o.shuffled {
+		if rows, err = shuffled(rows, o.shuffle); err != nil {
+			return fmt.Errorf("%s: %w", o.file, err)
+		}
+	}
+	send, err := newSender(ctx, o.mqtt, o.connections, stderr)
+	if err != nil {
+		return err
+	}
+	err = publishRows(send, rows, func(yield func(*message) bool) func(row) bool {
+		return func(r row) bool { return eachMessage(id, o.perColumn, &r, yield) }
+	}, rate)
+	err = errors.Join(err, send.finish())
+	fmt.Fprintln(stdout, send.report())
+	if err == nil && bad.n > 0 {
+		err = fmt.Errorf("%d rows of %s were not published; what was wrong is said above", bad.n, o.file)
+	}
+	return err
+}
+
+// publishRows sends all rows, each at its time.
+func publishRows(send *sender, rows func(func(row, error) bool), messages func(func(*message) bool) func(row) bool, rate float64) (err error) {
+	pace := pacer{rate: rate}
+	each := messages(func(m *message) bool {
+		err = send.send(m)
+		return err == nil
+	})
+	for r, rerr := range rows {
+		if rerr != nil {
+			return rerr
+		}
+		if err := pace.wait(send.ctx, r.ts); err != nil {
+			return err
+		}
+		if !each(r) {
+			return err
+		}
+	}
+	return nil
+}
+
+// pacer keeps the pace of the recording.
+type pacer struct {
+	rate  float64 // 0: as fast as possible
+	first int64   // the time of the first reading
+	began time.Time
+}
+
+func (p *pacer) wait(ctx context.Context, ts int64) error {
+	if p.rate == 0 {
+		return nil
+	}
+	if p.began.IsZero() {
+		p.first, p.began = ts, time.Now()
+	}
+	due := time.Duration(float64(ts-p.first) / p.rate * float64(time.Millisecond))
+	timer := time.NewTimer(time.Until(p.began.Add(due)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// badRows reports rows that cannot be read.
+type badRows struct {
+	out  io.Writer
+	file string
+	n    int
+}
+
+func (b *badRows) add(err error) {
+	if b.n++; b.n <= shownErrors {
+		fmt.Fprintf(b.out, "%s: %v\n", b.file, err)
+	}
+	if b.n == shownErrors {
+		fmt.Fprintf(b.out, "%s: more such rows are only counted\n", b.file)
+	}
+}
+
+// rows iterates over the rows, reporting the bad ones. An error ends it.
+func (t *table) rows(bad *badRows) func(func(row, error) bool) {
+	return func(yield func(row, error) bool) {
+		for {
+			r, err := t.next()
+			var badRow *rowError
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case errors.As(err, &badRow):
+				bad.add(err)
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// shuffled reads all rows and returns them in the order of the seed.
+func shuffled(rows func(func(row, error) bool), seed int64) (func(func(row, error) bool), error) {
+	var all []row
+	for r, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, r); len(all) > maxShuffled {
+			return nil, fmt.Errorf("more than %d rows, which is too many for --shuffle to keep in memory", maxShuffled)
+		}
+	}
+	rng := rand.New(rand.NewPCG(uint64(seed), 0))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return func(yield func(row, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+// eachMessage makes the messages of a row: one, or one for each column.
+func eachMessage(id string, perColumn bool, r *row, yield func(*message) bool) bool {
+	if !perColumn {
+		return yield(newMessage(id, []entity.Reading{{TS: r.ts, Values: r.samples}}))
+	}
+	for i := range r.samples {
+		if !yield(newMessage(id+"-"+r.samples[i].Key, []entity.Reading{{TS: r.ts, Values: r.samples[i : i+1]}})) {
+			return false
+		}
+	}
+	return true
+}
+
+// newMessage makes the message that carries readings of an entity.
+func newMessage(id string, readings []entity.Reading) *message {
+	m := &message{topic: "e/" + id + "/telemetry", readings: len(readings)}
+	b := make([]byte, 0, 256)
+	if len(readings) > 1 {
+		b = append(b, '[')
+	}
+	for i := range readings {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"ts":`...)
+		b = strconv.AppendInt(b, readings[i].TS, 10)
+		b = append(b, `,"values":{`...)
+		for j, s := range readings[i].Values {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = entity.String(s.Key).AppendJSON(b)
+			b = append(b, ':')
+			b = s.Value.AppendJSON(b)
+		}
+		b = append(b, "}}"...)
+		m.values += len(readings[i].Values)
+	}
+	if len(readings) > 1 {
+		b = append(b, ']')
+	}
+	m.payload = b
+	return m
+}
+
+var laneSeed = maphash.MakeSeed()
+
+// lane spreads messages over connections. What is the same goes the same way, so
+// that of two readings with one time the later in the file also arrives later.
+func lane(m *message, lanes int) int {
+	if lanes == 1 {
+		return 0
+	}
+	cut := len(m.payload)
+	if i := strings.IndexByte(string(m.payload), ','); i > 0 {
+		cut = i // {"ts":…
+	}
+	return int((maphash.String(laneSeed, m.topic) ^ maphash.Bytes(laneSeed, m.payload[:cut])) % uint64(lanes))
+}

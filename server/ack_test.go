@@ -1,0 +1,349 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// heldRuntime takes readings in and settles them when the test says so.
+type heldRuntime struct {
+	mu    sync.Mutex
+	done  []func(error)
+	panic bool
+}
+
+func (h *heldRuntime) Ingest(_ context.Context, _ string, _ []entity.Reading, _ int, done func(error)) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.panic {
+		panic("a bug")
+	}
+	h.done = append(h.done, done)
+	return nil
+}
+
+func (h *heldRuntime) Write(ctx context.Context, id string, readings []entity.Reading, size int) error {
+	settled := make(chan error, 1)
+	if err := h.Ingest(ctx, id, readings, size, func(err error) { settled <- err }); err != nil {
+		return err
+	}
+	return <-settled
+}
+
+func (h *heldRuntime) held() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.done)
+}
+
+func (h *heldRuntime) settle(i int, err error) { h.done[i](err) }
+
+// pipes is a listener of connections in memory, which have no buffer: what is
+// not read blocks the writer at once.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// rawClient speaks just enough MQTT to be rude.
+type rawClient struct {
+	t  *testing.T
+	nc net.Conn
+	in *bufio.Reader
+}
+
+func (p *pipes) dial(t *testing.T, id string, version byte) *rawClient {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	c := &rawClient{t: t, nc: ours, in: bufio.NewReader(ours)}
+	body := []byte{0, 4, 'M', 'Q', 'T', 'T', version, 2, 0, 60}
+	if version == 5 {
+		body = append(body, 0) // no properties
+	}
+	body = append(body, 0, byte(len(id)))
+	c.write(0x10, append(body, id...))
+	if kind, body := c.read(); kind != 0x20 || body[1] != 0 {
+		t.Fatalf("CONNACK: %x % x", kind, body)
+	}
+	return c
+}
+
+func (c *rawClient) write(kind byte, body []byte) {
+	c.t.Helper()
+	if _, err := c.nc.Write(packet(kind, body)); err != nil {
+		c.t.Fatalf("write: %v", err)
+	}
+}
+
+func packet(kind byte, body []byte) []byte {
+	return append(binary.AppendUvarint([]byte{kind}, uint64(len(body))), body...)
+}
+
+func (c *rawClient) publish(version byte, packetID uint16, payload string) {
+	c.t.Helper()
+	c.write(0x32, publishBody(version, packetID, payload))
+}
+
+func publishBody(version byte, packetID uint16, payload string) []byte {
+	const topic = "e/a/telemetry"
+	body := append([]byte{0, byte(len(topic))}, topic...)
+	body = binary.BigEndian.AppendUint16(body, packetID)
+	if version == 5 {
+		body = append(body, 0)
+	}
+	return append(body, payload...)
+}
+
+func (c *rawClient) read() (kind byte, body []byte) {
+	c.t.Helper()
+	kind, err := c.in.ReadByte()
+	if err == nil {
+		var n uint64
+		if n, err = binary.ReadUvarint(c.in); err == nil {
+			body = make([]byte, n)
+			_, err = io.ReadFull(c.in, body)
+		}
+	}
+	if err != nil {
+		c.t.Fatalf("read: %v", err)
+	}
+	return kind, body
+}
+
+// readAck reads a PUBACK and returns its packet id.
+func (c *rawClient) readAck() uint16 {
+	c.t.Helper()
+	kind, body := c.read()
+	if kind != 0x40 {
+		c.t.Fatalf("packet %x, want a PUBACK", kind)
+	}
+	return binary.BigEndian.Uint16(body)
+}
+
+// inBubble runs a broker over pipes in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, b *broker, p *pipes, h *heldRuntime)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &heldRuntime{}
+		p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		log := slog.New(slog.DiscardHandler)
+		b, err := newBroker(h, p, log, newRefusals(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.serve(); err != nil {
+			t.Fatal(err)
+		}
+		test(t, b, p, h)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // what the test holds back is not waited for
+		b.close(ended)
+	})
+}
+
+func TestAcknowledgementsComeInTheOrderOfTheMessages(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "sensor", 4)
+		for id := uint16(1); id <= 4; id++ {
+			c.publish(4, id, `{"t":1}`)
+		}
+		synctest.Wait()
+		h.settle(2, nil)
+		h.settle(1, nil)
+		synctest.Wait()
+		h.settle(0, nil) // only now may any be acknowledged
+		var got []uint16
+		for range 3 {
+			got = append(got, c.readAck())
+		}
+		h.settle(3, nil)
+		got = append(got, c.readAck())
+		if want := []uint16{1, 2, 3, 4}; !slices.Equal(got, want) {
+			t.Errorf("acknowledged %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		deaf, other := p.dial(t, "deaf", 4), p.dial(t, "other", 4)
+		deaf.publish(4, 1, `{"t":1}`)
+		synctest.Wait()
+		other.publish(4, 7, `{"t":1}`)
+		synctest.Wait()
+		h.settle(0, nil) // as the committer would, and it returns
+		h.settle(1, nil)
+		if id := other.readAck(); id != 7 {
+			t.Errorf("acknowledged %d, want 7", id)
+		}
+		// The deaf one is put out, which in the bubble takes no time.
+		if b.flight.wait(t.Context()); b.flight.n.Load() != 0 {
+			t.Errorf("%d messages are still under way", b.flight.n.Load())
+		}
+		if n, err := io.Copy(io.Discard, deaf.nc); err != nil || n != 0 {
+			t.Errorf("the deaf client read %d bytes and %v, want a closed connection", n, err)
+		}
+	})
+}
+
+func TestAConnectionIsNotReadBeyondMaxInFlight(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "sensor", 4)
+		go func() {
+			for i := range MaxInFlight + 10 {
+				if _, err := c.nc.Write(packet(0x32, publishBody(4, uint16(i+1), `{"t":1}`))); err != nil {
+					return // the test is over
+				}
+			}
+		}()
+		synctest.Wait()
+		if n := h.held(); n != MaxInFlight {
+			t.Fatalf("%d messages were taken, want %d", n, MaxInFlight)
+		}
+		for i := range 5 {
+			h.settle(i, nil)
+		}
+		for want := uint16(1); want <= 5; want++ {
+			if id := c.readAck(); id != want {
+				t.Fatalf("acknowledged %d, want %d", id, want)
+			}
+		}
+		synctest.Wait()
+		if n := h.held(); n != MaxInFlight+5 {
+			t.Errorf("%d messages were taken, want %d", n, MaxInFlight+5)
+		}
+	})
+}
+
+func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	for _, version := range []byte{4, 5} {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+				c := p.dial(t, "sensor", version)
+				for id := uint16(1); id <= 3; id++ {
+					c.publish(version, id, `{"t":1}`)
+				}
+				synctest.Wait()
+				h.settle(2, nil)
+				h.settle(1, fmt.Errorf("entity: %w", entity.ErrFailed))
+				h.settle(0, nil)
+				if id := c.readAck(); id != 1 {
+					t.Errorf("acknowledged %d, want 1", id)
+				}
+				if version == 5 {
+					if kind, body := c.read(); kind != 0xe0 || body[0] != 0x83 {
+						t.Errorf("packet %x % x, want DISCONNECT with 0x83", kind, body)
+					}
+				}
+				if _, err := c.in.ReadByte(); !errors.Is(err, io.EOF) {
+					t.Errorf("after that: %v, want the end", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAPanicInAConnectionEndsOnlyThat(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		c, other := p.dial(t, "unlucky", 4), p.dial(t, "other", 4)
+		h.mu.Lock()
+		h.panic = true
+		h.mu.Unlock()
+		c.publish(4, 1, `{"t":1}`)
+		if _, err := c.in.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("read: %v, want the end", err)
+		}
+		other.write(0xc0, nil)
+		if kind, _ := other.read(); kind != 0xd0 {
+			t.Errorf("packet %x, want a PINGRESP", kind)
+		}
+	})
+}
+
+func TestAConnectionThatSaysNothingIsEnded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		ours, theirs := net.Pipe()
+		p.conns <- theirs
+		if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // after connectTimeout
+			t.Errorf("read: %v, want the end", err)
+		}
+	})
+}
+
+func TestShutdownDeliversTheAcknowledgementsFirst(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "sensor", 5)
+		c.publish(5, 1, `{"t":1}`)
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			b.close(context.Background())
+			close(closed)
+		}()
+		synctest.Wait()
+		h.settle(0, nil)
+		if id := c.readAck(); id != 1 {
+			t.Errorf("acknowledged %d, want 1", id)
+		}
+		if kind, body := c.read(); kind != 0xe0 || body[0] != 0x8b {
+			t.Errorf("packet %x % x, want DISCONNECT with 0x8b", kind, body)
+		}
+		<-closed
+	})
+}
+
+func TestReasonIsLeftOutForAClientWithSmallPackets(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "small", 5)
+		c.publish(5, 1, `nonsense`)
+		if _, body := c.read(); body[2] != 0x99 || !strings.Contains(string(body), "byte") {
+			t.Errorf("PUBACK %q, want 0x99 and a reason", body)
+		}
+		cl, _ := b.server.Clients.Get("small")
+		cl.Properties.Props.MaximumPacketSize = 10
+		c.publish(5, 2, `nonsense`)
+		if _, body := c.read(); len(body) > 8 || body[2] != 0x99 {
+			t.Errorf("PUBACK %q, want 0x99 in 10 bytes", body)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Defaults of Config.
+const (
+	DefaultDataDir      = "greenroom-data"
+	DefaultHTTP         = "127.0.0.1:8080"
+	DefaultMQTT         = "127.0.0.1:1883"
+	DefaultDrainTimeout = 10 * time.Second
+)
+
+// Config sets up a Server. The zero value serves on the default ports.
+type Config struct {
+	// DataDir is the directory of the store, made when it does not exist.
+	// Defaults to DefaultDataDir in the working directory.
+	DataDir string
+
+	// HTTP and MQTT are the addresses to listen on, host:port. The host must be
+	// a loopback address; the port 0 takes a free one. Default to DefaultHTTP
+	// and DefaultMQTT.
+	HTTP, MQTT string
+
+	// Version is what the server says it is. Defaults to "devel".
+	Version string
+
+	// DrainTimeout bounds a graceful shutdown. Defaults to DefaultDrainTimeout.
+	DrainTimeout time.Duration
+
+	// Entity sets up the entity runtime. Its Logger defaults to Logger.
+	Entity entity.Config
+
+	// Logger takes what an operator should know. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	if c.DataDir == "" {
+		c.DataDir = DefaultDataDir
+	}
+	if c.HTTP == "" {
+		c.HTTP = DefaultHTTP
+	}
+	if c.MQTT == "" {
+		c.MQTT = DefaultMQTT
+	}
+	if c.Version == "" {
+		c.Version = "devel"
+	}
+	if c.DrainTimeout <= 0 {
+		c.DrainTimeout = DefaultDrainTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Entity.Logger == nil {
+		c.Entity.Logger = c.Logger
+	}
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// dist is the dashboard, built from web/ and committed, so that go install needs
+// no npm.
+//
+//go:embed all:dist
+var dist embed.FS
+
+// contentPolicy lets a page load and reach nothing but this server.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// asset is a file of the dashboard, ready to be sent.
+type asset struct {
+	contentType string
+	etag        string
+	cache       string
+	plain       []byte
+	gzipped     []byte // nil where it would not be smaller
+}
+
+// dashboard serves the embedded files, and the 404 of everything else.
+type dashboard map[string]*asset
+
+func newDashboard() (dashboard, error) {
+	d := dashboard{}
+	err := fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := dist.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		urlPath := strings.TrimPrefix(name, "dist")
+		a, err := newAsset(urlPath, content)
+		if err != nil {
+			return err
+		}
+		d[urlPath] = a
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the dashboard: %w", err)
+	}
+	if d["/"] = d["/index.html"]; d["/"] == nil {
+		return nil, fmt.Errorf("read the dashboard: dist/index.html: %w", fs.ErrNotExist)
+	}
+	return d, nil
+}
+
+func newAsset(urlPath string, content []byte) (*asset, error) {
+	sum := sha256.Sum256(content)
+	a := &asset{
+		contentType: mime.TypeByExtension(path.Ext(urlPath)), plain: content,
+		etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, cache: "no-cache",
+	}
+	if a.contentType == "" {
+		a.contentType = "application/octet-stream"
+	}
+	if strings.HasPrefix(urlPath, "/assets/") { // their names have a hash of the content
+		a.cache = "public, max-age=31536000, immutable"
+	}
+	var zipped bytes.Buffer
+	zw, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := zw.Write(content); err != nil {
+		return nil, err
+	}
+	if err := zw.Close(); err != nil {
+		return nil, err
+	}
+	if zipped.Len() < len(content)*9/10 {
+		a.gzipped = zipped.Bytes()
+	}
+	return a, nil
+}
+
+// ServeHTTP serves a file of the dashboard.
+func (d dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := d[r.URL.Path]
+	if a == nil {
+		writeProblem(w, r, problemf(http.StatusNotFound, "there is nothing at this path; the dashboard is at /, the API is described at /openapi.json"))
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		notAllowed([]string{"GET"}).ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", a.cache)
+	h.Set("Vary", "Accept-Encoding")
+	body, etag := a.plain, a.etag
+	if a.gzipped != nil && acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		body, etag = a.gzipped, strings.TrimSuffix(a.etag, `"`)+`-gz"`
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", etag)
+	if matches(r.Header.Get("If-None-Match"), etag) {
+		h.Del("Content-Encoding")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", a.contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a client that has left is not our error
+}
+
+// acceptsGzip reads Accept-Encoding: gzip is fine unless it has the weight 0.
+func acceptsGzip(header string) bool {
+	for item := range strings.SplitSeq(header, ",") {
+		coding, params, _ := strings.Cut(strings.TrimSpace(item), ";")
+		if strings.TrimSpace(coding) != "gzip" {
+			continue
+		}
+		weight, ok := strings.CutPrefix(strings.TrimSpace(params), "q=")
+		if !ok {
+			return true
+		}
+		q, err := strconv.ParseFloat(weight, 64)
+		return err == nil && q > 0
+	}
+	return false
+}
+
+// matches reads If-None-Match.
+func matches(header, etag string) bool {
+	for item := range strings.SplitSeq(header, ",") {
+		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")
+		if item == etag || item == "*" {
+			return true
+		}
+	}
+	return false
+}

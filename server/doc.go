@@ -1,0 +1,38 @@
+// Package server is what a person or a device talks to: an MQTT broker and an
+// HTTP API in one process, in front of the entity runtime and its store.
+//
+//	device ──MQTT e/{id}/telemetry──▶ broker ─┐
+//	device ──POST …/telemetry───────▶ API ────┼─▶ entity.Runtime ─▶ store
+//	person ──GET, event stream──────▶ API ────┘
+//
+// Devices speak MQTT 3.1.1 or 5 over TCP. A publish to e/{id}/telemetry is
+// acknowledged after the commit of its readings, and one connection may have
+// [MaxInFlight] of them under way; acknowledgements are sent in the order of the
+// messages, as MQTT demands. When the runtime's window is full the broker stops
+// reading the connection: nothing is dropped.
+//
+//	                 QoS 0         QoS 1                  QoS 2
+//	accepted         -             PUBACK after commit    PUBREC after commit
+//	refused, MQTT 5  counted       PUBACK with a reason   PUBREC with a reason
+//	refused, 3.1.1   counted       PUBACK, counted        PUBREC, counted
+//	cannot be kept   connection    connection closed,     connection closed,
+//	right now        closed        not acknowledged       not acknowledged
+//
+// MQTT 3.1.1 has no negative answer. A refused message is acknowledged there all
+// the same, because a device that is not answered sends the same message again
+// forever; the log and the counter greenroom_refused_total say what is wrong.
+// What was refused for no fault of the message (the server shuts down, the
+// actor failed) is not acknowledged, so that the device keeps it and sends it
+// again; a repeated reading replaces itself.
+//
+// Topics other than e/{id}/telemetry are refused: an acknowledgement means
+// durable here, and nothing would keep those. A will may have any topic; one at
+// e/{id}/telemetry is ingested when it is sent. Accepted messages are forwarded
+// to the subscribers of their topic after the commit, retained ones are kept in
+// memory for new subscribers (up to limits, see mqtt.go), and $SYS is published.
+// Sessions live in memory and end with the process.
+//
+// In this version there are no credentials; therefore only loopback addresses
+// are served, and requests that a web page of another origin makes a browser
+// send are refused.
+package server

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// guard protects the API from other sites in the browser of someone on this
+// machine. There are no credentials to steal, but a page anywhere can make a
+// browser send requests to 127.0.0.1:
+//
+//   - With DNS rebinding the page's own name comes to mean 127.0.0.1, and the
+//     browser lets the page read the answers. Such requests carry that name as
+//     Host; only names of this machine are served.
+//   - A plain cross-origin POST is sent without asking. Browsers mark it, and
+//     what is marked is refused.
+func (s *Server) guard(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, r, problemf(http.StatusForbidden, "a page of another origin made the browser send this; only pages of this server and programs may"))
+	}))
+	next = crossOrigin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if !isLoopback(hostname(r.Host)) {
+			writeProblem(w, r, problemf(http.StatusForbidden, "the host %q is not this machine; address the server as localhost or 127.0.0.1", shorten(r.Host, 256)))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostname is a Host header without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// listen opens a TCP listener on a loopback address. The name and the flag are
+// for the person who has to change something when that fails.
+func listen(ctx context.Context, name, flag, address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s on %q: %w; set %s to host:port, as in %s 127.0.0.1:8080", name, address, err, flag, flag)
+	}
+	if !isLoopback(host) {
+		return nil, fmt.Errorf("listen for %s on %s: %w: this version has no credentials and would let everyone in; set %s to 127.0.0.1 and reach it from elsewhere through an SSH tunnel",
+			name, address, ErrNotLoopback, flag)
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("listen for %s on %s: %w: another program has it; stop that, or choose another with %s", name, address, ErrAddressInUse, flag)
+	case err != nil:
+		return nil, fmt.Errorf("listen for %s (%s): %w", name, flag, err)
+	}
+	// A name such as localhost may resolve to anything.
+	if tcp, ok := ln.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		_ = ln.Close()
+		return nil, fmt.Errorf("listen for %s on %s, which is %s: %w; set %s to 127.0.0.1", name, address, ln.Addr(), ErrNotLoopback, flag)
+	}
+	return ln, nil
+}
+
+// isLoopback tells whether a host, as written in a URL or an address, is this
+// machine and no other: localhost or a loopback IP.
+func isLoopback(host string) bool {
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what /metrics shows. Labels have bounded sets of values: routes,
+// causes, reasons, never an entity, a topic or a client.
+type metrics struct {
+	registry *prometheus.Registry
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "greenroom_http_requests_total", Help: "HTTP requests answered, by operation and status.",
+		}, []string{"method", "route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "greenroom_http_request_seconds", Help: "How long HTTP requests took, by operation; streams are left out.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"method", "route"}),
+	}
+	m.registry.MustRegister(m.requests, m.duration, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(s))
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return m
+}
+
+func (m *metrics) observeRequest(rt route, status int, took time.Duration) {
+	if status == 0 { // the client left before an answer
+		status = 499
+	}
+	m.requests.WithLabelValues(rt.method, rt.pattern, strconv.Itoa(status)).Inc()
+	if rt.pattern != "/v1/stream" {
+		m.duration.WithLabelValues(rt.method, rt.pattern).Observe(took.Seconds())
+	}
+}
+
+func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
+	s.metrics.handler.ServeHTTP(w, r)
+	return nil
+}
+
+// collector reads the counters of the runtime, the actor system and the broker
+// when it is asked; nothing is counted twice.
+type collector struct {
+	server *Server
+	values []valueMetric
+
+	commit, refused, messages, deadLetters, info *prometheus.Desc
+}
+
+// valueMetric is a metric without labels.
+type valueMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(*snapshot) float64
+}
+
+func newCollector(s *Server) *collector {
+	c := &collector{
+		server:      s,
+		values:      valueMetrics(),
+		commit:      prometheus.NewDesc("greenroom_commit_seconds", "From an entity's acceptance of readings to their commit.", nil, nil),
+		refused:     prometheus.NewDesc("greenroom_refused_total", "Messages and requests refused, by source and cause.", []string{"source", "cause"}, nil),
+		messages:    prometheus.NewDesc("greenroom_mqtt_messages_total", "Publishes received, by quality of service.", []string{"qos"}, nil),
+		deadLetters: prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil),
+		info:        prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
+	}
+	return c
+}
+
+// Describe sends the descriptions.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, v := range c.values {
+		out <- v.desc
+	}
+	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.info} {
+		out <- d
+	}
+}
+
+// Collect sends the present values.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := newSnapshot(c.server)
+	for _, v := range c.values {
+		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.read(s))
+	}
+	latency := s.runtime.CommitLatency
+	buckets, below := make(map[float64]uint64, len(latency.Bounds)), uint64(0)
+	for i, bound := range latency.Bounds {
+		below += latency.Counts[i]
+		buckets[bound.Seconds()] = below
+	}
+	out <- prometheus.MustNewConstHistogram(c.commit, latency.Count, latency.Sum.Seconds(), buckets)
+	for key, n := range c.server.refusals.counts() {
+		out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), key.source, key.cause)
+	}
+	for qos := range c.server.broker.received {
+		n := c.server.broker.received[qos].Load()
+		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), strconv.Itoa(qos))
+	}
+	for reason, n := range s.actors.DeadLettersByReason {
+		out <- prometheus.MustNewConstMetric(c.deadLetters, prometheus.CounterValue, float64(n), reason)
+	}
+	goVersion := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		goVersion = info.GoVersion
+	}
+	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, c.server.cfg.Version, goVersion)
+}

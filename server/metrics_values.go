@@ -1,0 +1,59 @@
+package server
+
+import (
+	"github.com/mochi-mqtt/server/v2/system"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// snapshot is what one scrape reads.
+type snapshot struct {
+	actors  actor.Stats
+	runtime entity.Stats
+	mqtt    *system.Info
+	streams int
+}
+
+func newSnapshot(s *Server) *snapshot {
+	return &snapshot{actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams)}
+}
+
+func valueMetrics() []valueMetric {
+	counter := func(name, help string, read func(*snapshot) float64) valueMetric {
+		return valueMetric{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, read}
+	}
+	gauge := func(name, help string, read func(*snapshot) float64) valueMetric {
+		return valueMetric{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, read}
+	}
+	return []valueMetric{
+		counter("greenroom_readings_total", "Readings committed.", func(s *snapshot) float64 { return float64(s.runtime.Readings) }),
+		counter("greenroom_values_total", "Values committed.", func(s *snapshot) float64 { return float64(s.runtime.Values) }),
+		counter("greenroom_readings_rejected_total", "Readings that the entity runtime refused or could not keep.", func(s *snapshot) float64 { return float64(s.runtime.Rejected) }),
+		counter("greenroom_batches_total", "Commits.", func(s *snapshot) float64 { return float64(s.runtime.Batches) }),
+		counter("greenroom_store_errors_total", "Commits that failed, each try counted.", func(s *snapshot) float64 { return float64(s.runtime.StoreErrors) }),
+		counter("greenroom_streams_lagged_total", "Times that a stream's reader fell behind and was carried on from the change log.", func(s *snapshot) float64 { return float64(s.runtime.Lagged) }),
+		gauge("greenroom_window_bytes", "Bytes of readings between their acceptance and their commit.", func(s *snapshot) float64 { return float64(s.runtime.WindowUsed) }),
+		gauge("greenroom_window_bytes_max", "The bound of greenroom_window_bytes; beyond it sources are slowed down.", func(s *snapshot) float64 { return float64(s.runtime.WindowMax) }),
+		gauge("greenroom_entities_live", "Entities that have an actor.", func(s *snapshot) float64 { return float64(s.runtime.Live) }),
+		gauge("greenroom_entities_registered", "Entities in the store.", func(s *snapshot) float64 { return float64(s.runtime.Registered) }),
+		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
+
+		gauge("greenroom_mqtt_connections", "MQTT clients that are connected.", func(s *snapshot) float64 { return float64(s.mqtt.ClientsConnected) }),
+		gauge("greenroom_mqtt_subscriptions", "MQTT subscriptions.", func(s *snapshot) float64 { return float64(s.mqtt.Subscriptions) }),
+		gauge("greenroom_mqtt_retained", "Retained MQTT messages, those of $SYS included.", func(s *snapshot) float64 { return float64(s.mqtt.Retained) }),
+		counter("greenroom_mqtt_bytes_received_total", "Bytes read from MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesReceived) }),
+		counter("greenroom_mqtt_bytes_sent_total", "Bytes written to MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesSent) }),
+		counter("greenroom_mqtt_forwarded_total", "Messages forwarded to MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesSent) }),
+		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesDropped + s.mqtt.InflightDropped) }),
+
+		gauge("greenroom_actors", "Living actors.", func(s *snapshot) float64 { return float64(s.actors.Actors) }),
+		gauge("greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *snapshot) float64 { return float64(s.actors.Queued) }),
+		gauge("greenroom_workers", "Goroutines that run actors.", func(s *snapshot) float64 { return float64(s.actors.Workers) }),
+		gauge("greenroom_timers", "Pending timers of actors.", func(s *snapshot) float64 { return float64(s.actors.Timers) }),
+		counter("greenroom_actor_messages_total", "Messages that actors handled.", func(s *snapshot) float64 { return float64(s.actors.Handled) }),
+		counter("greenroom_actor_failures_total", "Failures of actors.", func(s *snapshot) float64 { return float64(s.actors.Failures) }),
+		counter("greenroom_actor_restarts_total", "Restarts of actors.", func(s *snapshot) float64 { return float64(s.actors.Restarts) }),
+	}
+}

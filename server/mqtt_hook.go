@@ -1,0 +1,217 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// hook is where mochi asks us. Its methods run on the goroutine that reads the
+// connection: while one blocks, that connection is not read.
+type hook struct {
+	mqtt.HookBase
+	broker *broker
+}
+
+// ID names the hook.
+func (h *hook) ID() string { return "greenroom" }
+
+// Provides lists the methods below.
+func (h *hook) Provides(b byte) bool {
+	switch b {
+	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnConnect, mqtt.OnSessionEstablished, mqtt.OnDisconnect,
+		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPublish, mqtt.OnWill, mqtt.OnWillSent:
+		return true
+	default:
+		return false
+	}
+}
+
+// OnConnectAuthenticate lets everyone in: only this machine can connect.
+func (h *hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
+
+// OnACLCheck lets everyone subscribe to everything. What may be published is
+// decided in OnPublish, which can say why not.
+func (h *hook) OnACLCheck(*mqtt.Client, string, bool) bool { return true }
+
+// OnConnect ties mochi's client to our connection.
+func (h *hook) OnConnect(cl *mqtt.Client, _ packets.Packet) error {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.client = cl
+	}
+	if cl.State.Keepalive > maxKeepalive {
+		cl.State.Keepalive, cl.State.ServerKeepalive = maxKeepalive, true
+	}
+	return nil
+}
+
+// OnSessionEstablished lifts mochi's receive quota for MQTT 3.1.1, which knows
+// no receive maximum: mochi would close the connection of a client that has more
+// QoS 2 messages under way than it was never told.
+func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
+	if cl.Properties.ProtocolVersion < 5 {
+		cl.State.Inflight.ResetReceiveQuota(1 << 16)
+	}
+}
+
+// OnDisconnect counts the clients that were put out over a packet's size.
+func (h *hook) OnDisconnect(cl *mqtt.Client, err error, _ bool) {
+	if errors.Is(err, packets.ErrPacketTooLarge) {
+		h.broker.refusals.add(sourceMQTT, causePacketSize, cl.ID,
+			"a packet larger than the payload limit; send the readings in smaller arrays")
+	}
+}
+
+// reserved marks a topic that begins with '$' until OnPublish refuses it. mochi
+// drops those without an answer, and a QoS 1 client would wait for it forever.
+const reserved = "\x00"
+
+// OnPacketRead marks the topics that mochi would drop.
+func (h *hook) OnPacketRead(_ *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
+	if pk.FixedHeader.Type == packets.Publish && strings.HasPrefix(pk.TopicName, "$") {
+		pk.TopicName = reserved + pk.TopicName
+	}
+	return pk, nil
+}
+
+// OnPacketEncode tells an MQTT 5 client the limits that mochi keeps to itself.
+func (h *hook) OnPacketEncode(_ *mqtt.Client, pk packets.Packet) packets.Packet {
+	if pk.FixedHeader.Type == packets.Connack && pk.ReasonCode == packets.CodeSuccess.Code {
+		pk.Properties.MaximumPacketSize = maxPacketBytes
+		pk.Properties.TopicAliasMaximum = maxTopicAliases
+	}
+	return pk
+}
+
+// OnPublish takes a message in. For QoS 0 and 1 it returns ErrRejectPacket,
+// which tells mochi to do nothing further: the acknowledgement and the
+// forwarding come after the commit, from the connection's own queue, and
+// meanwhile the connection is read on. Any other error would make mochi
+// acknowledge and forward the message, whatever it says.
+func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
+	if cl.Net.Inline { // one of ours, being forwarded
+		return pk, nil
+	}
+	b := h.broker
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return pk, packets.ErrRejectPacket
+	}
+	b.received[pk.FixedHeader.Qos].Add(1)
+	pk.TopicName = strings.TrimPrefix(pk.TopicName, reserved)
+	id, err := telemetryID(pk.TopicName)
+	if err != nil {
+		b.answer(c, &pk, judgeTopic(err))
+		return pk, packets.ErrRejectPacket
+	}
+	if pk.FixedHeader.Retain {
+		if len(pk.Payload) == 0 { // not a reading: it takes back the retained message
+			return pk, nil
+		}
+		if !b.mayRetain(pk.TopicName, pk.Payload) {
+			pk.FixedHeader.Retain = false
+			b.refusals.add(sourceMQTT, causeRetain, pk.TopicName, "too many or too large retained messages; the readings are kept, new subscribers do not get them")
+		}
+	}
+	readings, err := entity.ParseReadings(pk.Payload, time.Now())
+	if err != nil {
+		b.answer(c, &pk, judge(err))
+		return pk, packets.ErrRejectPacket
+	}
+	if pk.FixedHeader.Qos == 2 {
+		return b.takeExactlyOnce(c, pk, id, readings)
+	}
+	b.take(c, &pk, id, readings)
+	return pk, packets.ErrRejectPacket
+}
+
+// take gives the readings of a QoS 0 or QoS 1 message to the runtime and returns
+// when they are in its window.
+func (b *broker) take(c *conn, pk *packets.Packet, id string, readings []entity.Reading) {
+	d := &delivery{conn: c, topic: pk.TopicName, packetID: pk.PacketID, qos: pk.FixedHeader.Qos}
+	if b.wanted(pk) {
+		forwarded := *pk
+		forwarded.Properties.TopicAlias, forwarded.Properties.TopicAliasFlag = 0, false
+		d.forward = &forwarded
+	}
+	c.acks.push(d)
+	if err := b.runtime.Ingest(b.running, id, readings, len(pk.Payload), d.settle); err != nil {
+		d.settle(err)
+	}
+}
+
+// takeExactlyOnce is take for QoS 2: it waits for the commit, after which mochi
+// goes on with PUBREC and the forwarding. Who sends QoS 2 does not ask for speed,
+// and a reading that comes twice replaces itself anyway.
+func (b *broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, readings []entity.Reading) (packets.Packet, error) {
+	if err := b.runtime.Write(b.running, id, readings, len(pk.Payload)); err != nil {
+		b.answer(c, &pk, judge(err))
+		return pk, packets.ErrRejectPacket
+	}
+	return pk, nil
+}
+
+// answer refuses a message: QoS 0 and 1 in the order of the connection's
+// acknowledgements, QoS 2 at once.
+func (b *broker) answer(c *conn, pk *packets.Packet, v verdict) {
+	if pk.FixedHeader.Qos < 2 {
+		d := &delivery{conn: c, topic: pk.TopicName, packetID: pk.PacketID, qos: pk.FixedHeader.Qos}
+		c.acks.push(d)
+		d.refuse(v)
+		return
+	}
+	b.refusals.add(sourceMQTT, v.cause, pk.TopicName, v.detail)
+	if v.again {
+		b.hangUp(c.client, v.code)
+		return
+	}
+	// The error is that of a connection that is going away.
+	_ = c.client.WritePacket(negative(packets.Pubrec, pk.PacketID, v))
+}
+
+// negative is an acknowledgement that says no. For MQTT 3.1.1 it encodes to a
+// plain one.
+func negative(kind byte, packetID uint16, v verdict) packets.Packet {
+	return packets.Packet{
+		FixedHeader: packets.FixedHeader{Type: kind},
+		PacketID:    packetID,
+		ReasonCode:  v.code.Code,
+		Properties:  packets.Properties{ReasonString: shorten(v.detail, 1024)},
+	}
+}
+
+// OnWill keeps the retained wills within the limit. The message itself goes its
+// way in mochi.
+func (h *hook) OnWill(_ *mqtt.Client, will mqtt.Will) (mqtt.Will, error) {
+	if will.Retain && !h.broker.mayRetain(will.TopicName, will.Payload) {
+		will.Retain = false
+	}
+	return will, nil
+}
+
+// OnWillSent ingests a will that is telemetry. Nobody waits for an answer, and
+// the caller may be the loop that sends all delayed wills.
+func (h *hook) OnWillSent(_ *mqtt.Client, pk packets.Packet) {
+	id, err := telemetryID(pk.TopicName)
+	if err != nil {
+		return // a will may have any topic
+	}
+	b := h.broker
+	readings, err := entity.ParseReadings(pk.Payload, time.Now())
+	if err != nil {
+		v := judge(err)
+		b.refusals.add(sourceMQTT, v.cause, pk.TopicName, v.detail)
+		return
+	}
+	go func() {
+		if err := b.runtime.Write(b.running, id, readings, len(pk.Payload)); err != nil {
+			v := judge(err)
+			b.refusals.add(sourceMQTT, v.cause, pk.TopicName, v.detail)
+		}
+	}()
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+const listenerID = "tcp"
+
+// listener accepts MQTT connections for mochi. mochi's own one ends for good at
+// the first error of Accept, too many open files for example, and a panic in a
+// connection would end the process.
+type listener struct {
+	ln     net.Listener
+	broker *broker
+
+	accepting sync.WaitGroup // the accept loop, from broker.serve on
+	serving   sync.WaitGroup // connections
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	stopped chan struct{} // closed when no more are accepted
+}
+
+var _ listeners.Listener = (*listener)(nil)
+
+func newListener(ln net.Listener, b *broker) *listener {
+	return &listener{ln: ln, broker: b, conns: map[*conn]struct{}{}, stopped: make(chan struct{})}
+}
+
+// Init is called by mochi when the listener is added.
+func (l *listener) Init(*slog.Logger) error { return nil }
+
+// Serve accepts connections until the listener is closed.
+func (l *listener) Serve(establish listeners.EstablishFn) {
+	defer l.accepting.Done()
+	const pauseMin, pauseMax = 5 * time.Millisecond, time.Second
+	pause := pauseMin
+	for {
+		nc, err := l.ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			l.broker.log.LogAttrs(context.Background(), slog.LevelError, "accept an MQTT connection", slog.Any("error", err))
+			select {
+			case <-l.stopped:
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, pauseMax)
+			continue
+		}
+		pause = pauseMin
+		c := newConn(nc, l.broker)
+		l.mu.Lock()
+		l.conns[c] = struct{}{}
+		l.mu.Unlock()
+		l.serving.Go(func() { l.serve(c, establish) })
+	}
+}
+
+func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.broker.log.LogAttrs(context.Background(), slog.LevelError, "panic in an MQTT connection, which is closed",
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+		_ = c.Close() // it may be closed already
+		l.mu.Lock()
+		delete(l.conns, c)
+		l.mu.Unlock()
+	}()
+	// The error says how the connection ended, which is the client's affair.
+	_ = establish(listenerID, c)
+}
+
+// stopAccepting closes the listening socket. Connections stay.
+func (l *listener) stopAccepting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.stopped:
+	default:
+		close(l.stopped)
+		_ = l.ln.Close()
+	}
+}
+
+// cutOff closes all connections without a word.
+func (l *listener) cutOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Close() // it may be closed already
+	}
+}
+
+// Close ends all connections, MQTT 5 clients with a reason, and waits until they
+// are gone.
+func (l *listener) Close(closeClients listeners.CloseFn) {
+	l.stopAccepting()
+	l.accepting.Wait()
+	for _, cl := range l.broker.server.Clients.GetByListener(listenerID) {
+		if cl.Properties.ProtocolVersion < 5 { // has no DISCONNECT from a server, but mochi would send it
+			cl.Stop(packets.ErrServerShuttingDown)
+		}
+	}
+	closeClients(listenerID)
+	l.cutOff()
+	l.serving.Wait()
+}
+
+// ID names the listener to mochi.
+func (l *listener) ID() string { return listenerID }
+
+// Address is where it listens.
+func (l *listener) Address() string { return l.ln.Addr().String() }
+
+// Protocol is tcp.
+func (l *listener) Protocol() string { return l.ln.Addr().Network() }

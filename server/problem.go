@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// problem is an RFC 9457 problem document, and the error that a handler returns
+// to have it sent.
+type problem struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Instance string `json:"instance"`
+}
+
+// Error is for logs and tests.
+func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail) }
+
+// problemf makes a problem. The detail says what was wrong and what would be
+// right.
+func problemf(status int, format string, args ...any) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// problemOf turns any error of a handler into a problem.
+func problemOf(err error) *problem {
+	var p *problem
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &tooLarge):
+		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes; send the readings in several requests", tooLarge.Limit)
+	case errors.Is(err, entity.ErrNotFound), errors.Is(err, actor.ErrStopped) && !errors.Is(err, entity.ErrStopped):
+		return problemf(http.StatusNotFound, "%v", err)
+	case errors.Is(err, entity.ErrCursorExpired):
+		return problemf(http.StatusGone, "%v; start over without a cursor", err)
+	case errors.Is(err, entity.ErrCursorInvalid):
+		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next", err)
+	case errors.Is(err, entity.ErrTooManyKeys):
+		return problemf(http.StatusUnprocessableEntity, "%v", err)
+	case errors.Is(err, entity.ErrInvalid), errors.Is(err, entity.ErrTooManyBuckets):
+		return problemf(http.StatusBadRequest, "%v", err)
+	case errors.Is(err, entity.ErrClosed):
+		return problemf(http.StatusServiceUnavailable, "the server is shutting down; try again in a moment")
+	case errors.Is(err, entity.ErrStopped):
+		return problemf(http.StatusServiceUnavailable, "%v; the readings were not kept; send them again", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return problemf(http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment")
+	default:
+		return problemf(http.StatusInternalServerError, "the request failed for a reason that is not its own; the server's log has it")
+	}
+}
+
+// writeProblem sends a problem. Nothing of the answer may have been sent.
+func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
+	sent := *p
+	sent.Instance = shorten(r.URL.EscapedPath(), 1024)
+	body, err := json.Marshal(&sent)
+	if err != nil { // strings and numbers: it cannot be
+		panic(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Del("Content-Encoding")
+	h.Del("ETag")
+	h.Set("Cache-Control", "no-store")
+	if sent.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(sent.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error
+}
+
+// fail answers a request with the problem of an error, and logs what is ours.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && !errors.Is(err, entity.ErrClosed) {
+		return // nobody is there to read it
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
+			slog.String("method", r.Method), slog.String("path", shorten(r.URL.EscapedPath(), 300)), slog.Any("error", err))
+	}
+	writeProblem(w, r, p)
+}

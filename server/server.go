@@ -1,0 +1,203 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
+)
+
+// Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
+const (
+	// MaxHTTPConnections bounds the HTTP connections; more wait to be accepted.
+	MaxHTTPConnections = 4096
+
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 30 * time.Second
+	writeAllIn     = 60 * time.Second // a stream sets its own, for each write
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// Server is the whole product in one process: store, entity runtime, MQTT broker,
+// HTTP API and dashboard. Make it with New and run it with Run.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	system   *actor.System
+	runtime  *entity.Runtime
+	refusals *refusals
+	broker   *broker
+	metrics  *metrics
+	http     *http.Server
+	httpLn   net.Listener
+	mqttLn   net.Listener
+	streams  chan struct{} // a place for each open stream
+
+	// serving ends when the server begins to shut down; streams end with it.
+	serving context.Context //nolint:containedctx // the server's own life
+	end     context.CancelFunc
+
+	closing  sync.Once
+	closeErr error
+}
+
+// New opens the listeners and the store and starts the entity runtime. Clients
+// can connect from now on and are served when Run is called. It fails with
+// ErrAddressInUse, ErrNotLoopback, sqlite.ErrInUse or what the store says.
+//
+// Call Run, or Close when that is not going to happen.
+func New(ctx context.Context, cfg Config) (*Server, error) {
+	cfg.setDefaults()
+	return open(ctx, cfg, func() (entity.Store, error) { return sqlite.Open(ctx, cfg.DataDir, sqlite.Options{}) })
+}
+
+// open is New with a store of the caller's.
+func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), streams: make(chan struct{}, MaxStreams)}
+	s.serving, s.end = context.WithCancel(context.Background())
+	var undo []func()
+	defer func() {
+		if err != nil {
+			s.end()
+			for _, undone := range slices.Backward(undo) {
+				undone()
+			}
+		}
+	}()
+	if s.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.httpLn.Close() })
+	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.mqttLn.Close() })
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	s.system = actor.NewSystem("greenroom", actor.WithLogger(cfg.Logger))
+	undo = append(undo, func() { _, _ = s.system.Shutdown(ctx) })
+	if s.runtime, err = entity.Open(ctx, s.system, store, cfg.Entity); err != nil {
+		_ = store.Close() // the error that led here says more
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.runtime.Close(ctx) })
+	if s.broker, err = newBroker(s.runtime, s.mqttLn, cfg.Logger, s.refusals); err != nil {
+		return nil, err
+	}
+	s.metrics = newMetrics(s)
+	handler, err := s.handler()
+	if err != nil {
+		return nil, err
+	}
+	s.http = &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+	}
+	return s, nil
+}
+
+// HTTPAddr returns the address of the HTTP API, host:port.
+func (s *Server) HTTPAddr() string { return s.httpLn.Addr().String() }
+
+// MQTTAddr returns the address of the MQTT broker, host:port.
+func (s *Server) MQTTAddr() string { return s.mqttLn.Addr().String() }
+
+// Run serves until ctx ends, then shuts down gracefully, in Config.DrainTimeout
+// at most: it takes no more, commits and acknowledges what it has accepted, and
+// closes the store. It returns nil after a complete shutdown.
+func (s *Server) Run(ctx context.Context) error {
+	if s.serving.Err() != nil {
+		return fmt.Errorf("run: %w", ErrClosed)
+	}
+	if err := s.broker.serve(); err != nil {
+		return errors.Join(err, s.shutdown())
+	}
+	failed := make(chan error, 1)
+	go func() {
+		failed <- s.http.Serve(&limitListener{Listener: s.httpLn, free: make(chan struct{}, MaxHTTPConnections)})
+	}()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
+		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("data", s.cfg.DataDir))
+	select {
+	case <-ctx.Done():
+		s.log.LogAttrs(context.Background(), slog.LevelInfo, "shutting down")
+		return s.shutdown()
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serve HTTP: %w", err), s.shutdown())
+	}
+}
+
+// Close ends a server that was not run, and one that runs as Run does at its
+// end. It waits until that is done.
+func (s *Server) Close() error { return s.shutdown() }
+
+func (s *Server) shutdown() error {
+	s.closing.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+		defer cancel()
+		s.closeErr = s.drain(ctx)
+	})
+	return s.closeErr
+}
+
+// drain shuts down from the outside to the inside: no new connections and
+// messages, then the answers to those that came, then the store.
+func (s *Server) drain(ctx context.Context) error {
+	s.end()
+	s.broker.stop()
+	var errs []error
+	if err := s.http.Shutdown(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("finish HTTP requests: %w", err))
+		_ = s.http.Close() // the error before says it
+	}
+	_ = s.httpLn.Close() // again, where it was never served
+	if err := s.runtime.Close(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	s.broker.close(ctx)
+	if _, err := s.system.Shutdown(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// limitListener accepts a limited number of connections at the same time.
+type limitListener struct {
+	net.Listener
+	free chan struct{}
+}
+
+// Accept waits for a place, then for a connection.
+func (l *limitListener) Accept() (net.Conn, error) {
+	l.free <- struct{}{}
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		<-l.free
+		return nil, err
+	}
+	return &limitedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.free })}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close gives the place back.
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
