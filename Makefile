@@ -49,7 +49,8 @@ fmt: $(GOLANGCI) ## Format all Go files.
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are what `go mod tidy` writes.
-	$(GO) mod tidy -diff
+	# -e: a dependency's own tests may need a module that the proxy has not got.
+	$(GO) mod tidy -e -diff
 	$(GO) mod verify
 
 .PHONY: generated

@@ -57,7 +57,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	call.done = make(chan struct{})
 	from, w := stage(ctx)
 	if from != nil {
-		from.waitsFor.Store(to.to.base())
+		from.waitsFor.Store(to.to.waitedOn())
 		defer from.waitsFor.Store(nil)
 	}
 	if err := sendAsk(ctx, to, req, call, true); err != nil {
@@ -85,7 +85,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	from, w := stage(ctx)
 	// An asker that waits is seen here by the other side of a crossing ask: its
 	// waitsFor is set before either of the two looks.
-	if from != nil && from.waitsFor.Load() != nil && from.waitedForBy(c) {
+	if from != nil && from.waitsFor.Load() != nil && from.waitedForBy(dst.waitedOn()) {
 		return ErrDeadlock
 	}
 	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
@@ -94,7 +94,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	if wait {
 		var err error
-		if v, err = tellWaiting(ctx, dst, e, w); err != nil {
+		if v, err = tellWaiting(ctx, dst, e, w, ask); err != nil {
 			return err
 		}
 	} else {
@@ -146,6 +146,7 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 	case *call[R]:
 		ask.resolve(answer, nil)
 	case pendingAsk:
+		ctx.taken = true // this is its one rejection
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()))
 	}
 }
@@ -190,7 +191,12 @@ type call[R any] struct {
 	deadline time.Time
 }
 
+// newCall makes a call whose asker's context stays what it is: in place of a handler's
+// own it takes the one of the handler's message.
 func newCall[R any](ctx context.Context, deadline time.Time) *call[R] {
+	if t, ok := ctx.(turn); ok {
+		ctx = t.moment()
+	}
 	return &call[R]{ctx: ctx, deadline: deadline}
 }
 
@@ -202,6 +208,11 @@ func (a *call[R]) reject(err error) bool {
 	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {
 		return false
 	}
+	return a.expire(err)
+}
+
+// expire ends the ask whoever else may still answer.
+func (a *call[R]) expire(err error) bool {
 	var none R
 	return a.resolve(none, err)
 }

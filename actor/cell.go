@@ -99,7 +99,7 @@ func (c *cell[M]) room() <-chan struct{} {
 // turn runs the actor for a while. It reports whether there is more to do, and
 // then the actor still belongs to the caller, who queues it again.
 func (c *cell[M]) turn(w *worker) (again bool) {
-	c.ctx.worker = w
+	c.ctx.worker.Store(w)
 	budget, deadline := turnMessages*int(c.weight), time.Now().Add(turnTime*time.Duration(c.weight))
 	fresh := true
 	for {
@@ -138,7 +138,7 @@ func (c *cell[M]) fetch() bool {
 // endTurn gives the actor back: to the green room, or to the caller if there is
 // more to do.
 func (c *cell[M]) endTurn() (again bool) {
-	c.ctx.worker = nil
+	c.ctx.worker.Store(nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = len(c.box.batch) - c.box.head
@@ -184,7 +184,9 @@ func (c *cell[M]) serve(budget int, deadline time.Time) int {
 			break
 		}
 		budget--
-		handled++
+		if _, order := e.extra.(lastOrder); !order {
+			handled++
+		}
 		c.cur = e
 		err := c.handle()
 		if e.extra != nil || err != nil {
@@ -245,16 +247,16 @@ func (c *cell[M]) handle() error {
 }
 
 // receive passes the current message to whatever handles messages now.
-func (c *cell[M]) receive() error {
-	if m := c.more; m != nil {
-		if m.idle != nil {
-			m.idle.noticed(&c.cur)
-		}
-		if n := len(m.behaviors); n > 0 {
-			return m.behaviors[n-1](&c.ctx, c.cur.msg)
-		}
+func (c *cell[M]) receive() (err error) {
+	if m := c.more; m != nil && len(m.behaviors) > 0 {
+		err = m.behaviors[len(m.behaviors)-1](&c.ctx, c.cur.msg)
+	} else {
+		err = c.actor.Receive(&c.ctx, c.cur.msg)
 	}
-	return c.actor.Receive(&c.ctx, c.cur.msg)
+	if m := c.more; m != nil && m.idle != nil { // the silence begins when the handler has returned
+		m.idle.noticed(&c.cur)
+	}
+	return err
 }
 
 // after settles an ask and sorts the handler's error: ErrStop is none.
@@ -293,7 +295,16 @@ func (c *cell[M]) settle(err error) {
 
 // obey carries out the pending signals. REQUIRES: the turn owns c.
 func (c *cell[M]) obey() {
-	for _, s := range c.takeSignals() {
+	signals := c.takeSignals()
+	next := 0
+	defer func() { // a callback may end the goroutine: the rest is for the turn after
+		if next < len(signals) && c.phase != stopped {
+			c.putBackSignals(signals[next:])
+		}
+	}()
+	for next < len(signals) && c.phase != stopped {
+		s := signals[next]
+		next++
 		switch s.kind {
 		case sigStop:
 			reason := Stopped
@@ -302,7 +313,9 @@ func (c *cell[M]) obey() {
 			}
 			c.beginStop(s.mode, reason, nil)
 		case sigFailed:
-			c.supervise(s.child, s.err)
+			c.supervise(s)
+		case sigRelease:
+			c.releaseMember()
 		case sigEnded:
 			c.childEnded(s.child)
 		case sigRestart:
@@ -320,6 +333,8 @@ func (c *cell[M]) obey() {
 		case sigExit:
 			if c.phase == running {
 				c.fail(s.err)
+			} else if c.phase == suspended {
+				c.ext.exit = s.err // for when it is resumed
 			}
 		case sigRegroup:
 			if c.ext.group != nil {
@@ -350,10 +365,32 @@ func (c *cell[M]) resume() {
 		c.beginRestart(0)
 		return
 	}
-	c.extension().failure = nil
+	ext := c.extension()
+	escalated, exit := ext.escalated, ext.exit
+	ext.failure, ext.escalated, ext.exit = nil, nil, nil
 	c.setPhase(running)
-	if c.ext.group != nil {
+	if exit != nil {
+		c.fail(exit)
+		return
+	}
+	for _, child := range escalated { // what had failed below goes on as well
+		child.signal(signal{kind: sigResume})
+	}
+	if ext.group != nil {
 		c.regroupStep()
+	}
+}
+
+// releaseMember lets an actor go on by itself that a group restart has halted, was about
+// to halt, or had left for later: the group is given up.
+func (c *cell[M]) releaseMember() {
+	ext := c.extension()
+	ext.halted, ext.member = false, false
+	switch {
+	case c.phase == suspended:
+		c.beginRestart(0)
+	case c.phase == restarting && ext.ended && ext.backoff == nil:
+		c.start()
 	}
 }
 
@@ -380,7 +417,14 @@ func (c *cell[M]) dropBackoff() {
 
 // start makes a new incarnation and initializes it. REQUIRES: the turn owns c.
 func (c *cell[M]) start() {
-	if err := c.tryStart(); err != nil {
+	err := errGoexit // what remains if Init ends the goroutine
+	defer func() { c.startEnded(err) }()
+	err = c.tryStart()
+}
+
+// startEnded goes on after the start of another incarnation.
+func (c *cell[M]) startEnded(err error) {
+	if err != nil {
 		c.fail(err)
 		return
 	}
@@ -391,6 +435,9 @@ func (c *cell[M]) start() {
 	if ext := c.ext; ext != nil && ext.member {
 		ext.member = false
 		c.parent.signal(signal{kind: sigStarted, child: &c.core})
+	}
+	if c.halting {
+		c.quit()
 	}
 }
 
@@ -420,19 +467,23 @@ func (c *cell[M]) tryStart() (err error) {
 
 // fail suspends the actor and leaves the decision to its supervisor.
 func (c *cell[M]) fail(err error) {
+	if c.phase >= stopping {
+		return
+	}
 	c.sys.failures.Add(1)
 	c.extension().failure = err
 	c.halting = false
 	c.setPhase(suspended)
 	c.logFailure(err)
-	c.parent.signal(signal{kind: sigFailed, child: &c.core, err: err})
+	c.parent.signal(signal{kind: sigFailed, child: &c.core, err: err, bare: c.actor == nil})
 }
 
 // beginRestart stops the children, ends the incarnation and starts a new one.
 func (c *cell[M]) beginRestart(after time.Duration) {
 	ext := c.extension()
 	c.dropBackoff()
-	c.disband()
+	c.disband(false)
+	ext.escalated, ext.exit = nil, nil
 	ext.backoffFor, ext.ended = after, false
 	c.setPhase(restarting)
 	c.stopChildren(stopNow)
@@ -446,7 +497,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		mode = max(mode, ext.end)
 	}
 	if c.phase >= stopping {
-		if mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
+		if c.phase == stopping && mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
 			ext.end, ext.endReason, ext.stopChild = stopKill, Killed, nil
 			c.stopChildren(stopKill)
 		}
@@ -470,7 +521,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	}
 	c.mu.Unlock()
 	c.dropBackoff()
-	c.disband()
+	c.disband(mode == stopDrain)
 	for i := range rest {
 		c.bury(&rest[i], reason, ErrStopped)
 	}
@@ -531,17 +582,23 @@ func (c *cell[M]) childEnded(child *core) {
 func (c *cell[M]) childless() {
 	ext := c.ext
 	if c.phase == stopping {
+		defer c.close() // also when Terminate ends the goroutine
 		if ext.end != stopKill {
 			c.terminate(ext.failure)
 		}
-		c.close()
 		return
 	}
 	if ext.ended {
 		return // the old incarnation has ended already
 	}
 	ext.ended = true
+	defer c.renew()
 	c.terminate(ext.failure)
+}
+
+// renew goes on after the end of an incarnation that is to be replaced.
+func (c *cell[M]) renew() {
+	ext := c.ext
 	ext.failure = nil
 	c.mu.Lock()
 	c.actor = nil
@@ -562,6 +619,7 @@ func (c *cell[M]) childless() {
 // terminate ends the incarnation: its timers, its watches, its context, and the
 // user's Terminate if it has one. A panic in there is logged and changes nothing.
 func (c *cell[M]) terminate(why error) {
+	defer c.release()
 	if t, ok := any(c.actor).(Terminator[M]); ok {
 		func() {
 			returned := false
@@ -574,7 +632,6 @@ func (c *cell[M]) terminate(why error) {
 			returned = true
 		}()
 	}
-	c.release()
 }
 
 // release gives back what the incarnation held.
@@ -618,6 +675,7 @@ func (c *cell[M]) close() {
 	}
 	c.cutLinks(links, down)
 	if sys.audience.listened() {
+		sys.audience.drop(&c.core)
 		sys.publish(ActorStopped(down))
 	}
 	c.home.leave()

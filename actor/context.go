@@ -2,7 +2,9 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,13 +12,14 @@ import (
 // [context.Context] of what the callback does: it ends when the actor is told to
 // stop and, while a request is handled, when its asker gives up.
 //
-// The actor's own verbs (Watch, After, Stop and so on) are for the callback that
-// was given the Context, on its goroutine. The methods of context.Context may be
-// used from any goroutine.
+// A Context is for the callback that was given it, on its goroutine: the actor goes on to
+// another message when the callback returns, and the Context with it. What is derived of
+// it in the callback ([context.WithTimeout] and so on) ends with the callback's message and
+// may go anywhere.
 type Context[M any] struct {
 	c      *cell[M]
-	worker *worker // whose turn it is, nil outside of a turn; owned by the turn
-	taken  bool    // the current ask was promised, forwarded or stashed; owned by the turn
+	worker atomic.Pointer[worker] // whose turn it is, nil outside of a turn of the pool
+	taken  bool                   // the current ask was promised, forwarded or stashed; owned by the turn
 
 	header Header // of the current message; owned by the turn
 
@@ -85,32 +88,30 @@ func (ctx *Context[M]) Done() <-chan struct{} {
 func (ctx *Context[M]) Err() error {
 	ctx.c.mu.Lock()
 	defer ctx.c.mu.Unlock()
-	if ctx.asker == nil && (ctx.c.ext == nil || ctx.c.ext.life == nil) {
-		if ctx.c.phase == stopped {
-			return context.Canceled
-		}
-		return nil
+	if ext := ctx.c.ext; ctx.asker == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.c.phase != stopped {
+		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
 }
 
 // Value returns the value that the asker's context has for the key.
 //
-// The context of the moment is asked first: it is how package context finds the
-// cancelable context behind this one, so that what is derived of a Context in one
-// message is tied to that message and not to those which come later.
+// The context of the moment answers: package context finds the cancelable context behind
+// this one by a key of its own, and so ties what is derived of a Context in one message to
+// that message and not to those which come later.
 func (ctx *Context[M]) Value(key any) any {
 	if key == (turnKey{}) {
 		return turn(ctx)
 	}
+	return ctx.moment().Value(key)
+}
+
+// moment returns the context of the current message, which stays what it is when the
+// actor goes on.
+func (ctx *Context[M]) moment() context.Context {
 	ctx.c.mu.Lock()
-	current, asker := ctx.current(), ctx.asker
-	ctx.c.mu.Unlock()
-	if v := current.Value(key); v != nil || asker == nil {
-		return v
-	}
-	parent, _ := asker.asker()
-	return parent.Value(key)
+	defer ctx.c.mu.Unlock()
+	return ctx.current()
 }
 
 // current returns the context that ends when this one does.
@@ -121,10 +122,19 @@ func (ctx *Context[M]) current() context.Context {
 		return life
 	}
 	if ctx.merged == nil {
+		// No *Context is among these: newCall has put the moment's context in place of
+		// one, and so no other actor's mutex is taken here.
 		parent, deadline := ctx.asker.asker()
-		merged, cancel := context.WithDeadline(life, deadline)
-		stop := context.AfterFunc(parent, cancel)
-		ctx.merged, ctx.mergedOf = merged, func() { stop(); cancel() }
+		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
+		merged, cancel := context.WithDeadline(causal, deadline)
+		stopParent := context.AfterFunc(parent, func() {
+			if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {
+				cancelCause(cause) // its deadline is that of merged, too
+			}
+		})
+		stopLife := context.AfterFunc(life, func() { cancelCause(context.Cause(life)) })
+		ctx.merged = merged
+		ctx.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
 	}
 	return ctx.merged
 }
@@ -135,7 +145,7 @@ func (c *core) lifeContext() context.Context {
 	ext := c.extended()
 	if ext.life == nil {
 		ext.life, ext.lifeDone = context.WithCancel(context.Background())
-		if c.phase == stopped {
+		if c.phase == stopped || ext.told {
 			ext.lifeDone()
 		}
 	}
@@ -164,11 +174,12 @@ func (ctx *Context[M]) endAsk() {
 type turn interface {
 	onStage() (*core, *worker)
 	currentHeader() Header
+	moment() context.Context
 }
 
 type turnKey struct{}
 
-func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.c.core, ctx.worker }
+func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.c.core, ctx.worker.Load() }
 
 // stage returns the actor whose handler runs with ctx and its worker, nil and nil
 // for a context from outside.

@@ -98,6 +98,10 @@ type extension struct {
 	halted     bool   // the parent's group says when to start; owned by the turn
 	member     bool   // the parent's group waits for the start; owned by the turn
 
+	escalated []*core // children whose failure became this actor's own, owned by the turn
+	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
+	told      bool    // told to stop: the handler's context has ended, guarded by mu
+
 	failure    error      // the failure that led here, owned by the turn
 	end        stopMode   // how to stop, owned by the turn
 	endReason  Reason     // what to tell the watchers, owned by the turn
@@ -119,6 +123,7 @@ type signal struct {
 	mode  stopMode
 	child *core         // who failed or ended
 	err   error         // the failure
+	bare  bool          // the failure has left no state: it was that of Init
 	after time.Duration // backoff before a restart
 }
 
@@ -137,6 +142,7 @@ const (
 	sigStarted                   // a child that had been halted runs again
 	sigRegroup                   // the group's backoff has passed
 	sigExit                      // a linked actor has ended
+	sigRelease                   // the group restart that halted it is given up
 )
 
 // stopMode says how to stop, and how to stop the children before.
@@ -184,6 +190,7 @@ func (c *core) signal(s signal) {
 	c.scheduled = true
 	var cancel context.CancelFunc
 	if s.kind == sigStop && s.mode != stopDrain {
+		ext.told = true
 		cancel = ext.lifeDone // a handler that watches its context need not finish
 	}
 	c.mu.Unlock()
@@ -206,6 +213,15 @@ func (c *core) takeSignals() []signal {
 	s := c.ext.signals
 	c.ext.signals = nil
 	return s
+}
+
+// putBackSignals puts orders back that were not carried out, before newer ones.
+// REQUIRES: the turn owns c.
+func (c *core) putBackSignals(s []signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ext.signals = append(s, c.ext.signals...)
+	c.signaled.Store(true)
 }
 
 // adopt appends child to c's children. It reports false when c takes none any more.
@@ -242,6 +258,7 @@ func (c *core) disown(child *core) (awaited bool) {
 	} else {
 		child.younger.elder = child.elder
 	}
+	child.elder, child.younger = nil, nil // a reference to it must not keep its siblings alive
 	ext.children--
 	return c.phase == stopping || c.phase == restarting || ext.regrouping
 }

@@ -61,6 +61,7 @@ type worker struct {
 	s       *scheduler
 	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
 	streak  int
+	away    atomic.Bool // parked, stepped out or gone home: nobody looks at place
 	wake    chan struct{}
 	current *core // the actor on stage, for the goroutine's deferred clean-up
 }
@@ -81,9 +82,18 @@ func (s *scheduler) ready(c *core, w *worker) {
 		h.wake <- struct{}{}
 		return
 	}
-	if w != nil {
-		if c = w.place.Swap(c); c == nil {
-			return // a lone actor in the waker's place wakes nobody
+	if w != nil && !w.away.Load() {
+		if c = w.place.Swap(c); c != nil {
+			s.push(c)
+		}
+		// A lone actor in the waker's place wakes nobody. But the waker may have gone
+		// away since, if a handler's context is used outside of its turn: away and place
+		// are written in the opposite order there, so one of the two sees the other.
+		if !w.away.Load() {
+			return
+		}
+		if c = w.place.Swap(nil); c == nil {
+			return
 		}
 	}
 	s.push(c)
@@ -175,6 +185,7 @@ func (w *worker) leave() {
 			s.push(c)
 		}
 	}
+	w.away.Store(true)
 	if c := w.place.Swap(nil); c != nil {
 		s.push(c)
 	}
@@ -216,16 +227,25 @@ func (w *worker) pick() *core {
 			s.mu.Unlock()
 			return nil
 		}
+		w.away.Store(true)
+		if c := w.place.Swap(nil); c != nil {
+			w.away.Store(false)
+			s.mu.Unlock()
+			return c
+		}
 		s.parked = append(s.parked, w)
 		s.mu.Unlock()
 		<-w.wake
 		s.mu.Lock()
+		w.away.Store(false)
 	}
 }
 
 // stepOut: the handler on w is about to wait for something that other actors do.
 func (w *worker) stepOut() {
 	s := w.s
+	s.running.Add(-1)
+	w.away.Store(true)
 	if c := w.place.Swap(nil); c != nil {
 		s.push(c)
 	}
@@ -241,6 +261,8 @@ func (w *worker) stepOut() {
 // nothing to do.
 func (w *worker) stepIn() {
 	s := w.s
+	w.away.Store(false)
+	s.running.Add(1)
 	s.mu.Lock()
 	s.live++
 	s.mu.Unlock()

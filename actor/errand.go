@@ -52,7 +52,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	c.mu.Lock()
 	life := c.lifeContext()
 	c.mu.Unlock()
-	go func() {
+	c.sys.sched.wg.Go(func() {
 		var value T
 		err := errGoexit
 		defer func() {
@@ -62,7 +62,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 			e.back(c, func() M { return wrap(value, err) })
 		}()
 		value, err = work(life)
-	}()
+	})
 }
 
 // AskThen is [Ask] without waiting: the answer, or the error with which Ask would
@@ -83,7 +83,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		}
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
-	alarm.Store(c.sys.clock.after(c.sys.askTimeout, func() { ask.reject(timeoutError(c.sys.askTimeout)) }))
+	alarm.Store(c.sys.clock.after(c.sys.askTimeout, func() { ask.expire(timeoutError(c.sys.askTimeout)) }))
 	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err)
 	}
@@ -104,10 +104,14 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		if len(refs) == 0 {
 			return
 		}
-		limit := refs[0].recipient().base().sys.askTimeout
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
-		defer cancel()
-		deadline, _ := ctx.Deadline()
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			limit := refs[0].recipient().base().sys.askTimeout
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, timeoutError(limit))
+			defer cancel()
+			deadline, _ = ctx.Deadline()
+		}
 		type outcome struct {
 			from Ref[M]
 			ask  *call[R]
@@ -133,7 +137,7 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 			}
 		}
 		for ask, to := range open { // the time is up
-			ask.reject(context.Cause(ctx))
+			ask.expire(context.Cause(ctx))
 			if !yield(to, Answer[R]{Err: describe(context.Cause(ctx), to, req)}) {
 				return
 			}
@@ -143,6 +147,11 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 
 // await receives from ch, off stage in a handler, until ctx ends.
 func await[T any](ctx context.Context, ch <-chan T) (v T, ok bool) {
+	select { // what has come counts, also when the time is up
+	case v = <-ch:
+		return v, true
+	default:
+	}
 	if _, w := stage(ctx); w != nil {
 		w.stepOut()
 		defer w.stepIn()
@@ -159,7 +168,7 @@ func await[T any](ctx context.Context, ch <-chan T) (v T, ok bool) {
 // handles nothing else meanwhile, but its worker's place is taken by another. It
 // returns f's error. For use in the actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
-	if w := ctx.worker; w != nil {
+	if w := ctx.worker.Load(); w != nil {
 		w.stepOut()
 		defer w.stepIn()
 	}
@@ -195,7 +204,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		e.extra = ask
 	}
 	e.extra = withHeader(ctx.header, e.extra)
-	if v := dst.tell(e, ctx.worker); v != verdictTaken {
+	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
 		c.sys.deadLetter(dst.base(), e.from, e.msg, v.reason())
 		if asked {
 			ask.reject(v.err())

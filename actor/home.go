@@ -111,6 +111,13 @@ func (c *cell[M]) dispatch(w *worker, extra any) {
 		c.sys.sched.ready(&c.core, nil)
 		return
 	}
+	through := false
+	defer func() {
+		if !through && c.endTurn() { // a handler has ended this goroutine with runtime.Goexit
+			c.sys.sched.push(&c.core)
+		}
+	}()
 	for c.turn(w) {
 	}
+	through = true
 }

@@ -18,7 +18,7 @@ var ErrLinked = errors.New("linked actor ended")
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.c.core
 	peer, err := c.sys.resolve(pid)
-	if err == nil {
+	if err == nil && peer.parent != nil { // the root neither fails nor ends before the others
 		c.linkedTo(peer) // first, so that the peer's end can undo it
 		if peer.linkedTo(c) {
 			return

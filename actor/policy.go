@@ -140,9 +140,8 @@ func (s *special[M]) put(e envelope[M]) (out envelope[M], v verdict) {
 		case DropNewest:
 			return e, verdictDropped
 		case DropOldest:
-			oldest, ok := s.queue.dropOldest()
-			s.queue.put(e)
-			if ok {
+			s.queue.put(e) // first: the user's rank or key may panic
+			if oldest, ok := s.queue.dropOldest(); ok {
 				return oldest, verdictEvicted
 			}
 			return out, verdictTaken
@@ -194,6 +193,9 @@ func (s *special[M]) waitRoom() <-chan struct{} {
 	return s.room
 }
 
+// keepQueue is how much memory, in envelopes, an empty queue keeps for the next burst.
+const keepQueue = 64
+
 // fifoQueue is the plain order.
 type fifoQueue[M any] struct {
 	list []envelope[M]
@@ -214,6 +216,9 @@ func (q *fifoQueue[M]) take() (e envelope[M], ok bool) {
 	e, q.list[q.head] = q.list[q.head], envelope[M]{}
 	if q.head++; q.head == len(q.list) {
 		q.list, q.head = q.list[:0], 0
+		if cap(q.list) > keepQueue {
+			q.list = nil
+		}
 	} else if q.head > len(q.list)/2 && q.head > 64 {
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
@@ -251,24 +256,34 @@ type rankQueue[M any] struct {
 	rank  func(M) int
 	items rankHeap[M]
 	seq   uint64
+	ends  bool // the order to stop is in: what comes now is behind it, whatever its rank
 }
 
 type ranked[M any] struct {
 	e    envelope[M]
 	rank int
-	last bool // the order to stop comes after everything else
+	when uint8 // before, at or after the order to stop
 	seq  uint64
 }
+
+const (
+	beforeLast uint8 = iota
+	atLast
+	afterLast
+)
 
 func (q *rankQueue[M]) replaces(*envelope[M]) bool { return false }
 
 func (q *rankQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
 	q.seq++
 	r := ranked[M]{e: e, seq: q.seq}
+	if q.ends {
+		r.when = afterLast
+	}
 	switch e.extra.(type) {
 	case note[M]:
 	case lastOrder:
-		r.last = true
+		r.when, q.ends = max(r.when, atLast), true
 	default:
 		r.rank = q.rank(e.msg)
 	}
@@ -280,14 +295,18 @@ func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
 	if len(q.items) == 0 {
 		return e, false
 	}
-	return heap.Pop(&q.items).(ranked[M]).e, true
+	r := heap.Pop(&q.items).(ranked[M])
+	if len(q.items) == 0 && cap(q.items) > keepQueue {
+		q.items = nil
+	}
+	return r.e, true
 }
 
 // dropOldest drops the oldest of those with the lowest rank: what is least urgent.
 func (q *rankQueue[M]) dropOldest() (e envelope[M], ok bool) {
 	found := -1
 	for i, r := range q.items {
-		if _, internal := r.e.extra.(note[M]); internal || r.last {
+		if _, internal := r.e.extra.(note[M]); internal || r.when == atLast {
 			continue
 		}
 		if found < 0 || r.rank < q.items[found].rank || r.rank == q.items[found].rank && r.seq < q.items[found].seq {
@@ -319,8 +338,8 @@ func (h rankHeap[M]) Len() int { return len(h) }
 
 func (h rankHeap[M]) Less(i, j int) bool {
 	a, b := &h[i], &h[j]
-	if a.last != b.last {
-		return b.last
+	if a.when != b.when {
+		return a.when < b.when
 	}
 	if c := cmp.Compare(b.rank, a.rank); c != 0 {
 		return c < 0
@@ -381,6 +400,9 @@ func (q *conflateQueue[M, K]) take() (e envelope[M], ok bool) {
 	case note[M], lastOrder:
 	default:
 		delete(q.at, q.key(e.msg))
+	}
+	if len(q.at) == 0 && q.fifo.list == nil { // the queue gave its memory back: so does the map
+		q.at = make(map[K]uint64)
 	}
 	return e, true
 }

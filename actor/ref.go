@@ -16,9 +16,12 @@ type target[M any] interface {
 	tell(e envelope[M], w *worker) verdict
 	room() <-chan struct{}
 	base() *core
+	waitedOn() *core // whom an ask waits for; nil when that is not known
 }
 
 func (c *cell[M]) base() *core { return &c.core }
+
+func (c *cell[M]) waitedOn() *core { return &c.core }
 
 // Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no
 // answer. If the actor is gone, or its bounded mailbox has no room, msg becomes a dead
@@ -49,7 +52,7 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	if len(c.sys.beforeSend) > 0 {
 		e.extra = c.sys.address(ctx, c, msg, nil)
 	}
-	v, err := tellWaiting(ctx, r.to, e, w)
+	v, err := tellWaiting(ctx, r.to, e, w, nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
@@ -62,8 +65,23 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	return fmt.Errorf("tell %s: %w", c.fullPath(), err)
 }
 
-// tellWaiting is tell that waits for room where the mailbox says so.
-func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *worker) (verdict, error) {
+// tellWaiting is tell that waits for room where the mailbox says so, and no longer than
+// the ask, if it is one, has time.
+func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *worker, ask pendingAsk) (verdict, error) {
+	if v := to.tell(e, w); v != verdictWait {
+		return v, nil
+	}
+	if ask != nil {
+		parent, deadline := ask.asker()
+		timeout := fmt.Errorf("%w: no room until the ask's time was up: %w", ErrMailboxFull, context.DeadlineExceeded)
+		limited, cancel := context.WithDeadlineCause(parent, deadline, timeout)
+		defer cancel()
+		if w != nil {
+			w.stepOut()
+			defer w.stepIn()
+		}
+		ctx = limited
+	}
 	for {
 		v := to.tell(e, w)
 		if v != verdictWait {
@@ -140,7 +158,7 @@ func LookupPath[M any](sys *System, path string) (Ref[M], error) {
 }
 
 func typed[M any](c *core, what string) (Ref[M], error) {
-	if c == nil {
+	if c == nil || c.parent == nil { // the root is nobody's to tell
 		return Ref[M]{}, fmt.Errorf("look up %s: %w", what, ErrStopped)
 	}
 	t, ok := c.impl.(target[M])

@@ -19,14 +19,27 @@ type group struct {
 
 // regroup restarts the children that the strategy says. REQUIRES: the turn owns c.
 func (c *cell[M]) regroup(failed *core, after time.Duration) {
+	c.setRegrouping(true) // first: from here on the end of a child is reported
 	members := c.childList(0)
+	i := slices.Index(members, failed)
+	if i < 0 { // it is gone, and nobody fails with it
+		c.setRegrouping(c.ext.group != nil)
+		return
+	}
 	if c.super.strategy == RestForOne {
-		if i := slices.Index(members, failed); i >= 0 {
-			members = members[i:]
+		members = members[i:]
+	}
+	next := &group{halting: members, after: after}
+	if before := c.ext.group; before != nil {
+		next.later = before.later
+		for _, child := range before.starting { // halted by the group before, and not of this one
+			if !slices.Contains(members, child) {
+				child.signal(signal{kind: sigRelease})
+			}
 		}
 	}
-	c.ext.group = &group{halting: members, after: after}
-	c.setRegrouping(true)
+	c.dropBackoff()
+	c.ext.group = next
 	c.regroupStep()
 }
 
@@ -38,10 +51,23 @@ func (c *cell[M]) setRegrouping(on bool) {
 
 // disband gives a restart of several children up: the supervisor itself stops or is
 // restarted, and its children with it.
-func (c *cell[M]) disband() {
-	if c.ext.group != nil {
-		c.ext.group = nil
-		c.setRegrouping(false)
+//
+// With release the members go on by themselves, so that they can handle what is queued.
+func (c *cell[M]) disband(release bool) {
+	g := c.ext.group
+	if g == nil {
+		return
+	}
+	c.ext.group = nil
+	c.setRegrouping(false)
+	if !release {
+		return
+	}
+	for _, s := range g.later {
+		s.child.signal(signal{kind: sigRelease})
+	}
+	for _, child := range slices.Concat(g.starting, g.halting) {
+		child.signal(signal{kind: sigRelease})
 	}
 }
 
@@ -61,7 +87,7 @@ func (c *cell[M]) regroupStep() {
 		c.ext.group = nil
 		c.setRegrouping(false)
 		for _, s := range g.later {
-			c.supervise(s.child, s.err)
+			c.supervise(s)
 		}
 		return
 	}
@@ -111,13 +137,14 @@ func (c *cell[M]) started(child *core) {
 
 // failed sorts a failure that comes while the group restarts. It reports true when the
 // failure is that of a member's new Init: then the restart begins anew.
-func (g *group) failed(child *core, err error) bool {
+func (g *group) failed(s signal) bool {
+	child := s.child
 	if slices.Contains(g.halting, child) {
 		return false // it is going to be halted anyway
 	}
 	if slices.Contains(g.starting, child) {
 		return true
 	}
-	g.later = append(g.later, signal{child: child, err: err})
+	g.later = append(g.later, s)
 	return false
 }

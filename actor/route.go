@@ -27,6 +27,10 @@ type routed[M any] struct {
 
 func (r *routed[M]) base() *core { return r.owner }
 
+// waitedOn is nil: who will have the request is not known before it is sent, and an owner
+// may well ask its own pool.
+func (r *routed[M]) waitedOn() *core { return nil }
+
 func (r *routed[M]) room() <-chan struct{} { return nil }
 
 func (r *routed[M]) tell(e envelope[M], w *worker) verdict {

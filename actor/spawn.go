@@ -69,31 +69,22 @@ func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, op
 	if err != nil {
 		panic("actor: " + err.Error() + "; use TrySpawn where that can happen")
 	}
-	if err := c.tryStart(); err != nil {
-		c.fail(err)
-	} else {
-		c.begin()
-	}
-	c.ownTurnOver()
+	_ = c.firstTurn(c.fail) // the supervisor has it
 	return Ref[M]{c}
 }
 
 // TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] when
-// the parent stops, or what Init returned. After an error nothing is left.
+// the parent stops, or what Init returned. After an error nothing is left, except for
+// children that a failing Init has spawned: they are stopped, and the name is free when
+// they have.
 func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) (Ref[M], error) {
 	c, err := spawn(parent, name, func() Actor[M] { return newActor() }, opts)
 	if err != nil {
 		return Ref[M]{}, err
 	}
-	if err = c.tryStart(); err != nil {
-		err = fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
-		c.beginStop(stopNow, Failed, err)
-	} else {
-		c.begin()
-	}
-	c.ownTurnOver()
+	err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) })
 	if err != nil {
-		return Ref[M]{}, err
+		return Ref[M]{}, fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
 	}
 	return Ref[M]{c}, nil
 }
@@ -130,7 +121,8 @@ func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []
 	}
 	c := &cell[M]{newActor: newActor, super: cfg.super, special: mail, around: slices.Concat(p.sys.around, cfg.around)}
 	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime, weight: cfg.weight}
-	c.ctx = Context[M]{c: c, worker: w}
+	c.ctx.c = c
+	c.ctx.worker.Store(w)
 	if err := c.baptize(p, name); err != nil {
 		return nil, err
 	}
@@ -186,19 +178,28 @@ func checkName(name string) error {
 	return nil
 }
 
-// begin ends the start of the first incarnation.
-func (c *cell[M]) begin() {
-	c.setPhase(running)
-	if c.sys.audience.listened() {
-		c.sys.publish(ActorStarted{PID: c.pid()})
-	}
-}
-
-// ownTurnOver ends the turn that Spawn ran on its caller's goroutine.
-func (c *cell[M]) ownTurnOver() {
-	if c.endTurn() {
-		c.sys.sched.ready(&c.core, nil)
-	}
+// firstTurn starts the first incarnation on the spawner's goroutine, which owns the
+// actor until the end of it, and returns Init's error after failed has dealt with it.
+func (c *cell[M]) firstTurn(failed func(error)) (err error) {
+	err = errGoexit // what remains if Init ends the goroutine
+	defer func() {
+		if err != nil {
+			failed(err)
+		} else {
+			c.setPhase(running)
+			if c.sys.audience.listened() {
+				c.sys.publish(ActorStarted{PID: c.pid()})
+			}
+			if c.halting {
+				c.quit()
+			}
+		}
+		if c.endTurn() {
+			c.sys.sched.ready(&c.core, nil)
+		}
+	}()
+	err = c.tryStart()
+	return err
 }
 
 // nameOf returns the printed name of a type.

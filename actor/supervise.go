@@ -30,7 +30,8 @@ const (
 	// what happens without a decider.
 	Restart Directive = iota
 	// Resume goes on with the next message and the state as it is. An actor whose Init
-	// failed has no state: it is restarted.
+	// failed has no state: it is restarted. A Temporary one is stopped by Restart, and
+	// resumed by Resume.
 	Resume
 	// Stop ends the actor; whoever watches it gets a Down with the reason Failed.
 	Stop
@@ -119,7 +120,8 @@ func Exhausted(d Directive) SupervisionOption {
 }
 
 // Decide chooses the directive by the failure: an error that Receive or Init returned,
-// or a [*PanicError]. It runs in the supervisor's turn and must not block.
+// or a [*PanicError]. It runs in the supervisor's turn and must not block; if it panics,
+// the directive is Escalate.
 func Decide(decide func(err error) Directive) SupervisionOption {
 	return func(s *supervision) { s.decide = decide }
 }
@@ -145,6 +147,17 @@ func (s *supervision) delay(n int) time.Duration {
 	return d - d/8 + rand.N(d/4+1)
 }
 
+// decision asks the decider. One that panics has decided nothing: that is for the
+// supervisor's own supervisor.
+func (s *supervision) decision(err error) (d Directive) {
+	defer func() {
+		if recover() != nil {
+			d = Escalate
+		}
+	}()
+	return s.decide(err)
+}
+
 // count notes a failure and returns how many there were in the window.
 func (s *supervision) count(failures *[]time.Time) int {
 	now := time.Now()
@@ -161,19 +174,23 @@ func (s *supervision) count(failures *[]time.Time) int {
 
 // supervise decides about a child that failed, or, with a nil err, a permanent one
 // that stopped of its own accord. REQUIRES: the turn owns c.
-func (c *cell[M]) supervise(child *core, err error) {
+func (c *cell[M]) supervise(s signal) {
+	child, err := s.child, s.err
 	if c.phase == stopping || c.phase == restarting {
 		child.signal(signal{kind: sigGiveUp, err: err})
 		return
 	}
-	if g := c.extension().group; g != nil && !g.failed(child, err) {
+	if g := c.extension().group; g != nil && !g.failed(s) {
 		return
 	}
 	d := Restart
 	if err != nil {
-		d = c.super.decide(err)
+		d = c.super.decision(err)
 	}
-	if child.lifetime == Temporary && d <= Resume {
+	if d == Resume && s.bare {
+		d = Restart // there is no state to go on with
+	}
+	if child.lifetime == Temporary && d == Restart {
 		d = Stop
 	}
 	switch d {
@@ -226,6 +243,7 @@ func (c *cell[M]) escalate(child *core, err error) {
 		c.giveUp(child, err)
 		return
 	}
+	c.extension().escalated = append(c.ext.escalated, child)
 	c.fail(fmt.Errorf("child %s: %w", child.fullPath(), orStopped(err)))
 }
 

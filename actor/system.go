@@ -149,8 +149,14 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
 	}
-	s.sched.wg.Wait()
-	return report, nil
+	left := make(chan struct{})
+	go func() { s.sched.wg.Wait(); close(left) }()
+	select {
+	case <-left:
+		return report, nil
+	case <-ctx.Done():
+		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
+	}
 }
 
 // killGrace is how long actors that are not inside a handler get to die once the
