@@ -331,10 +331,12 @@ func (c *cell[M]) obey() {
 		case sigStarted:
 			c.started(s.child)
 		case sigExit:
-			if c.phase == running {
+			switch c.phase {
+			case running:
 				c.fail(s.err)
-			} else if c.phase == suspended {
+			case suspended:
 				c.ext.exit = s.err // for when it is resumed
+			default: // it ends anyway, or begins anew
 			}
 		case sigRegroup:
 			if c.ext.group != nil {

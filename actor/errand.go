@@ -104,14 +104,9 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		if len(refs) == 0 {
 			return
 		}
-		deadline, ok := ctx.Deadline()
-		if !ok {
-			limit := refs[0].recipient().base().sys.askTimeout
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, timeoutError(limit))
-			defer cancel()
-			deadline, _ = ctx.Deadline()
-		}
+		ctx, cancel := withAskTimeout(ctx, refs[0].recipient().base().sys.askTimeout)
+		defer cancel()
+		deadline, _ := ctx.Deadline()
 		type outcome struct {
 			from Ref[M]
 			ask  *call[R]
@@ -143,6 +138,14 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 			}
 		}
 	}
+}
+
+// withAskTimeout gives ctx a deadline if it has none.
+func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 }
 
 // await receives from ch, off stage in a handler, until ctx ends.

@@ -226,7 +226,7 @@ func TestLinkWithTheRootAndAPanickingDeciderAreNoDisaster(t *testing.T) {
 	sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { panic("undecided") })))
 	ref := actor.SpawnFunc(sys, "", playScript)
 	down := ended(t, sys, ref)
-	ref.Tell(bg, script(func(ctx *actor.Context[any]) error { ctx.Link(ctx.Parent()); return nil }))
+	ref.Tell(bg, func(ctx *actor.Context[any]) error { ctx.Link(ctx.Parent()); return nil })
 	if d := down(); !errors.Is(d.Err, actor.ErrLinked) {
 		t.Errorf("got %+v", d)
 	}

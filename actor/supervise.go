@@ -243,7 +243,8 @@ func (c *cell[M]) escalate(child *core, err error) {
 		c.giveUp(child, err)
 		return
 	}
-	c.extension().escalated = append(c.ext.escalated, child)
+	ext := c.extension()
+	ext.escalated = append(ext.escalated, child)
 	c.fail(fmt.Errorf("child %s: %w", child.fullPath(), orStopped(err)))
 }
 
