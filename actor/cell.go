@@ -672,14 +672,14 @@ func (c *cell[M]) close() {
 	if down.Reason != Failed {
 		down.Err = nil
 	}
-	for _, w := range watchers {
-		w.down(down)
-	}
-	c.cutLinks(links, down)
 	if sys.audience.listened() {
 		sys.audience.drop(&c.core)
 		sys.publish(ActorStopped(down))
 	}
+	for _, w := range watchers {
+		w.down(down)
+	}
+	c.cutLinks(links, down)
 	c.home.leave()
 	sys.living.Add(-1)
 	if c.parent == nil {
