@@ -65,6 +65,7 @@ func (s *Server) serve(rt route) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					s.metrics.observeRequest(rt, rec.status, time.Since(start))
 					panic(p)
 				}
 				s.log.LogAttrs(r.Context(), slog.LevelError, "panic in a request", slog.String("route", rt.pattern),

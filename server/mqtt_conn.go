@@ -28,6 +28,22 @@ type conn struct {
 	relay  *mqtt.Client // stands for the client where its messages are forwarded; made when needed
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
+
+	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
+}
+
+// beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.
+// endExactly may be called more often than needed.
+func (c *conn) beginExactly() {
+	if !c.exactly.Swap(true) {
+		c.broker.flight.add(1)
+	}
+}
+
+func (c *conn) endExactly() {
+	if c.exactly.Swap(false) {
+		c.broker.flight.add(-1)
+	}
 }
 
 func newConn(nc net.Conn, b *broker) *conn {

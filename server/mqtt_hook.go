@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
@@ -25,7 +26,7 @@ func (h *hook) ID() string { return "greenroom" }
 func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnConnect, mqtt.OnSessionEstablished, mqtt.OnDisconnect,
-		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPublish, mqtt.OnWill, mqtt.OnWillSent:
+		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPublish, mqtt.OnWill, mqtt.OnWillSent:
 		return true
 	default:
 		return false
@@ -59,8 +60,20 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	}
 }
 
+// OnPacketSent ends the wait for a QoS 2 message whose PUBREC is on its way.
+func (h *hook) OnPacketSent(cl *mqtt.Client, pk packets.Packet, _ []byte) {
+	if pk.FixedHeader.Type == packets.Pubrec {
+		if c, ok := cl.Net.Conn.(*conn); ok {
+			c.endExactly()
+		}
+	}
+}
+
 // OnDisconnect counts the clients that were put out over a packet's size.
 func (h *hook) OnDisconnect(cl *mqtt.Client, err error, _ bool) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.endExactly()
+	}
 	if errors.Is(err, packets.ErrPacketTooLarge) {
 		h.broker.refusals.add(sourceMQTT, causePacketSize, cl.ID,
 			"a packet larger than the payload limit; send the readings in smaller arrays")
@@ -72,11 +85,31 @@ func (h *hook) OnDisconnect(cl *mqtt.Client, err error, _ bool) {
 const reserved = "\x00"
 
 // OnPacketRead marks the topics that mochi would drop.
-func (h *hook) OnPacketRead(_ *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	if pk.FixedHeader.Type == packets.Publish && strings.HasPrefix(pk.TopicName, "$") {
+func (h *hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
+	if pk.FixedHeader.Type != packets.Publish {
+		return pk, nil
+	}
+	h.forgetStale(cl, &pk)
+	if strings.HasPrefix(pk.TopicName, "$") {
 		pk.TopicName = reserved + pk.TopicName
 	}
 	return pk, nil
+}
+
+// forgetStale ends an unfinished QoS 2 exchange whose packet id a client uses for
+// another message: a device that has been restarted resumes its session and counts from
+// one again. mochi would answer the new message as if it were the old one, and it would
+// never be taken in.
+func (h *hook) forgetStale(cl *mqtt.Client, pk *packets.Packet) {
+	qos := pk.FixedHeader.Qos
+	if qos == 0 || qos == 2 && pk.FixedHeader.Dup {
+		return
+	}
+	in, ok := cl.State.Inflight.Get(pk.PacketID)
+	if ok && in.FixedHeader.Type == packets.Pubrec && cl.State.Inflight.Delete(pk.PacketID) {
+		cl.State.Inflight.IncreaseReceiveQuota()
+		atomic.AddInt64(&h.broker.server.Info.Inflight, -1)
+	}
 }
 
 // OnPacketEncode tells an MQTT 5 client the limits that mochi keeps to itself.
@@ -84,6 +117,9 @@ func (h *hook) OnPacketEncode(_ *mqtt.Client, pk packets.Packet) packets.Packet 
 	if pk.FixedHeader.Type == packets.Connack && pk.ReasonCode == packets.CodeSuccess.Code {
 		pk.Properties.MaximumPacketSize = maxPacketBytes
 		pk.Properties.TopicAliasMaximum = maxTopicAliases
+	}
+	if pk.FixedHeader.Type == packets.Pubrec && pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
+		pk.ReasonCode = packets.CodeSuccess.Code // a redelivery of what is committed is no failure
 	}
 	return pk
 }
@@ -146,11 +182,21 @@ func (b *broker) take(c *conn, pk *packets.Packet, id string, readings []entity.
 }
 
 // takeExactlyOnce is take for QoS 2: it waits for the commit, after which mochi
-// goes on with PUBREC and the forwarding. Who sends QoS 2 does not ask for speed,
-// and a reading that comes twice replaces itself anyway.
+// goes on with PUBREC and the forwarding. Who sends QoS 2 does not ask for speed.
+//
+// What the window has taken is waited for also when the broker stops: the message
+// counts as under way until its PUBREC is written or its connection has ended, so that a
+// client does not send again, with a time of its own, what is stored.
 func (b *broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, readings []entity.Reading) (packets.Packet, error) {
-	if err := b.runtime.Write(b.running, id, readings, len(pk.Payload)); err != nil {
+	c.beginExactly()
+	settled := make(chan error, 1)
+	err := b.runtime.Ingest(b.running, id, readings, len(pk.Payload), func(err error) { settled <- err })
+	if err == nil {
+		err = <-settled
+	}
+	if err != nil {
 		b.answer(c, &pk, judge(err))
+		c.endExactly()
 		return pk, packets.ErrRejectPacket
 	}
 	return pk, nil

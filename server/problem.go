@@ -54,7 +54,7 @@ func problemOf(err error) *problem {
 		return problemf(http.StatusServiceUnavailable, "the server is shutting down; try again in a moment")
 	case errors.Is(err, entity.ErrStopped):
 		return problemf(http.StatusServiceUnavailable, "%v; the readings were not kept; send them again", err)
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return problemf(http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment")
 	default:
 		return problemf(http.StatusInternalServerError, "the request failed for a reason that is not its own; the server's log has it")
@@ -84,7 +84,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 // fail answers a request with the problem of an error, and logs what is ours.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && !errors.Is(err, entity.ErrClosed) {
-		return // nobody is there to read it
+		// The client has left, or has half closed the connection and still reads. To
+		// return would make net/http answer 200, and a reading is not committed.
+		panic(http.ErrAbortHandler)
 	}
 	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {

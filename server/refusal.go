@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"sync"
 	"time"
 
@@ -45,7 +46,13 @@ type verdict struct {
 // judge turns an error of ParseReadings, CheckID or the runtime into a verdict.
 func judge(err error) verdict {
 	var payload *entity.PayloadError
+	var p *problem
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &p) && p.Status < http.StatusInternalServerError:
+		return verdict{cause: causeInvalid, detail: p.Detail, code: packets.ErrPayloadFormatInvalid}
+	case errors.As(err, &tooLarge):
+		return verdict{cause: causePacketSize, detail: err.Error(), code: packets.ErrPacketTooLarge}
 	case errors.As(err, &payload):
 		code := packets.ErrPayloadFormatInvalid
 		if payload.Cause == entity.CauseTooLarge {

@@ -63,10 +63,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 		if !errors.Is(err, entity.ErrLagged) && !errors.Is(err, entity.ErrCursorExpired) {
 			return nil // the reader has left, or the server shuts down
 		}
-		sub.Close()
-		if sub, reset, err = s.subscribe(ctx, out.cursor, q); err != nil {
+		next, reset, err := s.subscribe(ctx, out.cursor, q)
+		if err != nil {
 			return nil // likewise
 		}
+		sub.Close()
+		sub = next
 		if reset {
 			out.reset(sub.Cursor())
 		}

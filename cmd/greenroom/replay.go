@@ -317,12 +317,9 @@ func newMessage(id string, readings []entity.Reading) *message {
 
 var laneSeed = maphash.MakeSeed()
 
-// lane spreads messages over connections. What is the same goes the same way, so
+// lane spreads messages over lanes. What is the same goes the same way, so
 // that of two readings with one time the later in the file also arrives later.
 func lane(m *message, lanes int) int {
-	if lanes == 1 {
-		return 0
-	}
 	cut := len(m.payload)
 	if i := strings.IndexByte(string(m.payload), ','); i > 0 {
 		cut = i // {"ts":…

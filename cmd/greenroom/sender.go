@@ -15,6 +15,9 @@ import (
 // acknowledgement.
 const inFlight = 256
 
+// laneBuffer lets the other lanes go on while one waits for an acknowledgement.
+const laneBuffer = 16
+
 // sender publishes messages over some connections, many at a time, and counts
 // the acknowledgements.
 type sender struct {
@@ -47,9 +50,9 @@ func newSender(ctx context.Context, addr string, connections int, stderr io.Writ
 	}
 	s.began = time.Now()
 	for _, p := range s.conns {
-		lane := make(chan *message)
-		s.lanes = append(s.lanes, lane)
-		for range inFlight {
+		for range inFlight { // a lane each, so that what is in one keeps its order
+			lane := make(chan *message, laneBuffer)
+			s.lanes = append(s.lanes, lane)
 			s.wg.Go(func() { s.work(p, lane) })
 		}
 	}
