@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/entities/{id}", nil, s.getEntity},
 		{"POST", "/v1/entities/{id}/telemetry", nil, s.postTelemetry},
 		{"GET", "/v1/entities/{id}/telemetry/{key}", []string{"from", "to", "limit", "order", "cursor", "agg", "step"}, s.getTelemetry},
-		{"GET", "/v1/stream", []string{"entity", "cursor"}, s.stream},
+		{"GET", streamPattern, []string{"entity", "cursor"}, s.stream},
 		{"GET", "/v1/system", nil, s.getSystem},
 		{"GET", "/v1/actors", []string{"path", "limit"}, s.getActors},
 		{"GET", "/healthz", nil, s.getHealth},
@@ -80,12 +81,28 @@ func (s *Server) serve(rt route) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		err := checkQuery(r, rt.query)
 		if err == nil {
-			err = rt.handle(rec, r)
+			err = s.handle(rt, rec, r)
 		}
 		if err != nil {
 			s.fail(rec, r, err)
 		}
 	})
+}
+
+// streamPattern is the path of the event stream.
+const streamPattern = "/v1/stream"
+
+// answerTimeout bounds a question. A stream has no end, and what is written is waited for
+// as long as the client waits.
+const answerTimeout = 30 * time.Second
+
+func (s *Server) handle(rt route, w http.ResponseWriter, r *http.Request) error {
+	if rt.method != http.MethodGet || rt.pattern == streamPattern {
+		return rt.handle(w, r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	return rt.handle(w, r.WithContext(ctx))
 }
 
 // notAllowed answers the other methods of a path.

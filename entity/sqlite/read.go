@@ -144,6 +144,11 @@ func (s *Store) History(ctx context.Context, id, key string, from, to int64, lim
 	if descending {
 		stmt = s.queries.descending
 	}
+	end, err := s.beginLong(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+	}
+	defer end()
 	rows, err := stmt.QueryContext(ctx, id, key, from, to, limit)
 	if err != nil {
 		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
@@ -169,6 +174,11 @@ func (s *Store) History(ctx context.Context, id, key string, from, to int64, lim
 
 // Aggregate sums up a range of one series. See [entity.Store].
 func (s *Store) Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]entity.Bucket, error) {
+	end, err := s.beginLong(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
+	}
+	defer end()
 	rows, err := s.queries.aggregate.QueryContext(ctx, id, key, from, to, step, limit)
 	if err != nil {
 		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)

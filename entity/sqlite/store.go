@@ -22,6 +22,10 @@ const (
 
 	// readers is how many queries run at the same time; others wait.
 	readers = 4
+	// longReaders is how many of them may be queries of a history, which last as
+	// long as their range is wide. The others are left for entities that come to
+	// life: their devices wait for it.
+	longReaders = 2
 
 	// DefaultChangeLogBytes is the size of the change log unless set otherwise.
 	DefaultChangeLogBytes = 64 << 20
@@ -45,7 +49,8 @@ type Store struct {
 
 	readDB, writeDB *sql.DB
 	queries         queries
-	w               *writer // owned by the caller of Commit
+	long            chan struct{} // a place for each query of a history
+	w               *writer       // owned by the caller of Commit
 
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
@@ -87,6 +92,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.long = make(chan struct{}, longReaders)
 	s.readDB.SetMaxOpenConns(readers)
 	s.readDB.SetMaxIdleConns(readers)
 	if err := s.queries.prepare(ctx, s.readDB); err != nil {
@@ -162,6 +168,16 @@ func (s *Store) readInfo(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.info = info
 	return nil
+}
+
+// beginLong waits for a place for a query of a history. end gives it back.
+func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
+	select {
+	case s.long <- struct{}{}:
+		return func() { <-s.long }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Info tells what the store holds. It is safe for concurrent use.
