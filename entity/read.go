@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -168,7 +169,8 @@ func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
 }
 
 // History returns a page of the values of a key over a range of time, and the
-// cursor of the next page, "" at the end. A key without values has none; an
+// cursor of the next page, "" at the end. A page ends before its limit when its values
+// have MaxHistoryBytes. A key without values has none; an
 // entity that never had a reading is ErrNotFound.
 func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, next string, err error) {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
@@ -190,8 +192,9 @@ func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, 
 			from = max(from, last+1)
 		}
 	}
+	var more bool
 	err = r.read(ctx, func(ctx context.Context) (err error) {
-		points, err = r.store.History(ctx, q.ID, q.Key, from, to, limit+1, q.Descending)
+		points, more, err = r.historyPage(ctx, q, from, to, limit)
 		return err
 	})
 	if err == nil && len(points) == 0 {
@@ -200,11 +203,41 @@ func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, 
 	if err != nil {
 		return nil, "", err
 	}
-	if len(points) > limit {
-		points = points[:limit]
-		next = strconv.FormatInt(points[limit-1].TS, 36)
+	if more {
+		next = strconv.FormatInt(points[len(points)-1].TS, 36)
 	}
 	return points, next, nil
+}
+
+// historyChunk is how many values are read from the store at once.
+const historyChunk = 4096
+
+// historyPage reads at most limit values and, since a value may be long, stops when they
+// have MaxHistoryBytes. It reports whether there are more.
+func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to int64, limit int) (points []Point, more bool, err error) {
+	size := 0
+	for {
+		want := min(limit+1-len(points), historyChunk)
+		chunk, err := r.store.History(ctx, q.ID, q.Key, from, to, want, q.Descending)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range chunk {
+			if len(points) == limit || size >= MaxHistoryBytes {
+				return points, true, nil
+			}
+			points = append(points, chunk[i])
+			size += len(chunk[i].Value.text) + int(unsafe.Sizeof(chunk[i]))
+		}
+		if len(chunk) < want {
+			return points, false, nil
+		}
+		if last := points[len(points)-1].TS; q.Descending {
+			to = last
+		} else {
+			from = last + 1
+		}
+	}
 }
 
 // Aggregate sums up a key over a range of time in buckets, in the order of time.
