@@ -28,8 +28,12 @@ func TestPagesOfAHistoryAreTheWholeHistory(t *testing.T) {
 		limit, all int
 		descending bool
 	}{
-		{"n", 100_000, short, false}, {"n", 100_000, short, true}, {"n", 4096, short, false}, {"n", 999, short, true},
-		{"text", 100_000, long, false}, {"text", 100_000, long, true},
+		{"n", 100_000, short, false},
+		{"n", 100_000, short, true},
+		{"n", 4096, short, false},
+		{"n", 999, short, true},
+		{"text", 100_000, long, false},
+		{"text", 100_000, long, true},
 	} {
 		q := entity.HistoryQuery{ID: "e", Key: c.key, Limit: c.limit, Descending: c.descending}
 		n, pages := 0, 0
