@@ -398,3 +398,47 @@ func TestConformanceShutdownIsBoundedWhenAHandlerIsStuck(t *testing.T) {
 		t.Errorf("got %v, %v", paths, err)
 	}
 }
+
+// A shutdown with a deadline that is over at once, while others go on sending: each
+// message is handled or a dead letter.
+func TestConformanceShutdownAccountsForEveryMessage(t *testing.T) {
+	for round := range 30 {
+		sys := actor.NewSystem("test", quiet)
+		var handled atomic.Uint64
+		var refs []actor.Ref[int]
+		for range 20 {
+			refs = append(refs, actor.SpawnFunc(sys, "", func(_ *actor.Context[int], n int) error {
+				handled.Add(1)
+				if n%50 == 49 {
+					return errBroken
+				}
+				return nil
+			}))
+		}
+		const senders, each = 4, 500
+		var wg sync.WaitGroup
+		started := make(chan struct{}, senders)
+		for s := range senders {
+			wg.Go(func() {
+				started <- struct{}{}
+				for i := range each {
+					refs[(s+i)%len(refs)].Tell(bg, i)
+				}
+			})
+		}
+		<-started
+		ctx, cancel := context.WithCancel(bg)
+		if round%2 == 0 {
+			cancel() // no time to drain: what is left is killed
+		}
+		_, err := sys.Shutdown(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		if dead := sys.Stats().DeadLetters; handled.Load()+dead != senders*each {
+			t.Fatalf("round %d: %d handled + %d dead, want %d", round, handled.Load(), dead, senders*each)
+		}
+	}
+}

@@ -149,13 +149,29 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
 	}
+	if !s.workersLeft(ctx) {
+		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
+	}
+	return report, nil
+}
+
+// workersLeft waits for the system's goroutines until ctx ends, and then for as long as
+// those need that have nothing more to do.
+func (s *System) workersLeft(ctx context.Context) bool {
 	left := make(chan struct{})
 	go func() { s.sched.wg.Wait(); close(left) }()
 	select {
 	case <-left:
-		return report, nil
+		return true
 	case <-ctx.Done():
-		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
+	}
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-left:
+		return true
+	case <-grace.C:
+		return false
 	}
 }
 
