@@ -139,6 +139,13 @@ func (ctx *Context[M]) current() context.Context {
 	return ctx.merged
 }
 
+// life is lifeContext for who does not hold c.mu.
+func (c *core) life() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lifeContext()
+}
+
 // lifeContext returns the context of the incarnation, made on first need.
 // REQUIRES: c.mu held.
 func (c *core) lifeContext() context.Context {
@@ -184,11 +191,18 @@ func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.c.core, ctx.work
 // stage returns the actor whose handler runs with ctx and its worker, nil and nil
 // for a context from outside.
 func stage(ctx context.Context) (*core, *worker) {
-	if t, ok := ctx.(turn); ok {
-		return t.onStage()
-	}
-	if t, ok := ctx.Value(turnKey{}).(turn); ok {
+	if t := turnOf(ctx); t != nil {
 		return t.onStage()
 	}
 	return nil, nil
+}
+
+// turnOf returns the handler's context that ctx is or was made of, nil for a context from
+// outside.
+func turnOf(ctx context.Context) turn {
+	if t, ok := ctx.(turn); ok {
+		return t
+	}
+	t, _ := ctx.Value(turnKey{}).(turn)
+	return t
 }

@@ -49,9 +49,7 @@ func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
 	c := ctx.c
 	e := c.sendOut()
-	c.mu.Lock()
-	life := c.lifeContext()
-	c.mu.Unlock()
+	life := c.life()
 	c.sys.sched.wg.Go(func() {
 		var value T
 		err := errGoexit
@@ -72,9 +70,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
 	c := ctx.c
 	e := c.sendOut()
-	c.mu.Lock()
-	life := c.lifeContext()
-	c.mu.Unlock()
+	life := c.life()
 	ask := newCall[R](life, time.Now().Add(c.sys.askTimeout))
 	var alarm atomic.Pointer[timerNode]
 	ask.notify = func() {

@@ -70,13 +70,10 @@ func BeforeSpawn(m SpawnMiddleware) SystemOption {
 // HeaderOf returns the header of the message whose handler runs with ctx, nil if there
 // is none.
 func HeaderOf(ctx context.Context) Header {
-	t, ok := ctx.(turn)
-	if !ok {
-		if t, ok = ctx.Value(turnKey{}).(turn); !ok {
-			return nil
-		}
+	if t := turnOf(ctx); t != nil {
+		return t.currentHeader()
 	}
-	return t.currentHeader()
+	return nil
 }
 
 func (ctx *Context[M]) currentHeader() Header { return ctx.header }
