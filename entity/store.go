@@ -90,13 +90,11 @@ type Batch struct {
 	Latest []LatestRow
 }
 
-// BatchEntity is an entity in a batch, with its state after the batch.
+// BatchEntity is an entity in a batch. What is latest of it is in Batch.Latest.
 type BatchEntity struct {
 	Num     int64 // what the store called it, 0 when the caller does not know
 	ID      string
 	Created int64 // kept from the first time
-	Updated int64 // the store keeps the greater
-	Seq     uint64
 }
 
 // Record is one reading in a batch.
