@@ -47,30 +47,65 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 }
 
 func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
-	var none R
-	timeout := to.recipient().base().sys.askTimeout
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(timeout)
-	}
-	call := newCall[R](ctx, deadline)
-	call.done = make(chan struct{})
+	dst := to.recipient()
+	sys := dst.base().sys
+	a := newCall[R](ctx, sys.askDeadline(ctx))
+	a.timeout = sys.askTimeout
 	from, w := stage(ctx)
 	if from != nil {
-		from.waitsFor.Store(to.to.waitedOn())
-		defer from.waitsFor.Store(nil)
+		if !from.inquire(dst.waitedOn(), a) {
+			var none R
+			return none, describe(context.Cause(a.ctx), to, req)
+		}
+		defer from.inquired()
 	}
-	if err := sendAsk(ctx, to, req, call, true); err != nil {
+	a.pause.begin(sys, from, w)
+	if err := sendAsk(ctx, to, req, a, true); err != nil {
+		a.forget(sys)
+		var none R
 		return none, describe(err, to, req)
 	}
-	if w != nil {
-		w.stepOut()
-		defer w.stepIn()
+	err := a.await(sys, isAsked(ctx))
+	return a.answer, describe(err, to, req)
+}
+
+// askDeadline returns when an ask with that context ends at the latest.
+func (s *System) askDeadline(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
 	}
-	if err := call.wait(timeout); err != nil {
-		return none, describe(err, to, req)
+	return time.Now().Add(s.askTimeout)
+}
+
+// interrupter is a wait that an order to stop cuts short.
+type interrupter interface{ interrupt() }
+
+// inquire notes whom an ask in the handler waits for. It reports false when the actor has
+// been told to stop: then nobody waits for anything.
+func (c *core) inquire(target *core, a interrupter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ext := c.extended()
+	if ext.told {
+		return false
 	}
-	return call.answer, describe(call.err, to, req)
+	ext.waitsFor, ext.inquiry = target, a
+	return true
+}
+
+func (c *core) inquired() {
+	c.mu.Lock()
+	c.ext.waitsFor, c.ext.inquiry = nil, nil
+	c.mu.Unlock()
+}
+
+func (c *core) waitingFor() *core {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return nil
+	}
+	return c.ext.waitsFor
 }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
@@ -85,7 +120,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	from, w := stage(ctx)
 	// An asker that waits is seen here by the other side of a crossing ask: its
 	// waitsFor is set before either of the two looks.
-	if from != nil && from.waitsFor.Load() != nil && from.waitedForBy(dst.waitedOn()) {
+	if from != nil && from.waitingFor() != nil && from.waitedForBy(dst.waitedOn()) {
 		return ErrDeadlock
 	}
 	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
@@ -125,7 +160,7 @@ func (c *core) waitedForBy(target *core) bool {
 		if target == nil || target == c {
 			return target == c
 		}
-		target = target.waitsFor.Load()
+		target = target.waitingFor()
 	}
 	return false // others wait for each other in a circle and are about to be told so
 }
@@ -135,19 +170,19 @@ func (c *core) waitedForBy(target *core) bool {
 // nobody waits: it is dropped. For use in the handler that was given ctx.
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	_ = req // fixes R
-	if ask, ok := ctx.c.cur.extra.(*call[R]); ok {
-		ask.resolve(answer, nil)
+	if ask, ok := ctx.cell().message().extra.(*call[R]); ok {
+		ask.resolve(answer, nil, ctx.worker.Load())
 	}
 }
 
 // ReplyFor is [Reply] to a request of [AskFor].
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
-	switch ask := ctx.c.cur.extra.(type) {
+	switch ask := ctx.cell().message().extra.(type) {
 	case *call[R]:
-		ask.resolve(answer, nil)
+		ask.resolve(answer, nil, ctx.worker.Load())
 	case pendingAsk:
 		ctx.taken = true // this is its one rejection
-		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()))
+		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.worker.Load())
 	}
 }
 
@@ -156,7 +191,7 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
-	ask, ok := ctx.c.cur.extra.(*call[R])
+	ask, ok := ctx.cell().message().extra.(*call[R])
 	ctx.taken = ctx.taken || ok
 	return &Promised[R]{ask}
 }
@@ -166,29 +201,34 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 type Promised[R any] struct{ ask *call[R] }
 
 // Resolve answers. It reports false when nobody waits any more.
-func (p *Promised[R]) Resolve(answer R) bool { return p.ask != nil && p.ask.resolve(answer, nil) }
+func (p *Promised[R]) Resolve(answer R) bool { return p.ask != nil && p.ask.resolve(answer, nil, nil) }
 
 // Reject ends the ask with an error. It reports false when nobody waits any more.
-func (p *Promised[R]) Reject(err error) bool { return p.ask != nil && p.ask.reject(err) }
+func (p *Promised[R]) Reject(err error) bool { return p.ask != nil && p.ask.reject(err, nil) }
 
-// pendingAsk is an ask as the target's cell sees it.
+// pendingAsk is an ask as the target's cell sees it. w is the worker of the turn that
+// ends the ask, nil outside of one: an asker that waits in a handler goes on there.
 type pendingAsk interface {
-	reject(err error) bool // false: nobody waits any more, or others may still answer
-	share(n int)           // n actors get the request: only the last rejection counts
+	reject(err error, w *worker) bool // false: nobody waits any more, or others may still answer
+	share(n int)                      // n actors get the request: only the last rejection counts
 	asker() (ctx context.Context, deadline time.Time)
 }
 
-// call is an ask under way. It is settled once, and who settles it has answer and err
-// to itself until the asker hears of it: through done or through notify.
+// call is an ask under way, all of it: it is the one thing that an ask allocates. It is
+// settled once, and who settles it has answer and err to itself until the asker hears of
+// it: through pause or through notify. It is not used again for another ask, since a
+// handler may still hold it when the asker has gone on.
 type call[R any] struct {
 	settled  atomic.Bool
 	others   atomic.Int32 // rejections that do not count yet
 	answer   R
 	err      error
-	done     chan struct{} // closed when settled, if not nil
-	notify   func()        // called when settled, if not nil
 	ctx      context.Context
 	deadline time.Time
+	timeout  time.Duration // the system's
+	alarm    timerNode
+	notify   func() // called when settled, if not nil; otherwise somebody waits in pause
+	pause    pause
 }
 
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
@@ -204,54 +244,68 @@ func (a *call[R]) asker() (ctx context.Context, deadline time.Time) { return a.c
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 
-func (a *call[R]) reject(err error) bool {
+func (a *call[R]) reject(err error, w *worker) bool {
 	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {
 		return false
 	}
-	return a.expire(err)
+	return a.expire(err, w)
 }
 
 // expire ends the ask whoever else may still answer.
-func (a *call[R]) expire(err error) bool {
+func (a *call[R]) expire(err error, w *worker) bool {
 	var none R
-	return a.resolve(none, err)
+	return a.resolve(none, err, w)
 }
 
-func (a *call[R]) resolve(answer R, err error) bool {
+func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 	if a.settled.Swap(true) {
 		return false
 	}
 	a.answer, a.err = answer, err
-	if a.done != nil {
-		close(a.done)
-	}
 	if a.notify != nil {
 		a.notify()
+	} else {
+		a.pause.end(w)
 	}
 	return true
 }
 
-// wait returns when the call is settled, or an error when nobody waits any more; a
-// later answer is then dropped.
-func (a *call[R]) wait(timeout time.Duration) error {
-	var alarm <-chan time.Time
-	if _, ok := a.ctx.Deadline(); !ok {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		alarm = t.C
+// ring ends an ask whose time is up.
+func (a *call[R]) ring() { a.expire(timeoutError(a.timeout), nil) }
+
+// interrupt ends an ask whose asker has been told to stop.
+func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
+
+// await returns when the call is settled, with its error. A later answer is dropped.
+func (a *call[R]) await(sys *System, asked bool) error {
+	_, timed := a.ctx.Deadline()
+	if !timed {
+		sys.clock.at(&a.alarm, a.deadline, a)
 	}
-	var err error
-	select {
-	case <-a.done:
-		return nil
-	case <-a.ctx.Done():
-		err = context.Cause(a.ctx)
-	case <-alarm:
-		err = timeoutError(timeout)
+	switch {
+	case !a.pause.onHold():
+		if !a.pause.await(a.ctx.Done()) {
+			a.expire(context.Cause(a.ctx), nil)
+			a.pause.await(nil)
+		}
+	case asked: // its own asker may give up
+		stop := context.AfterFunc(a.ctx, func() { a.expire(context.Cause(a.ctx), nil) })
+		a.pause.await(nil)
+		stop()
+	default:
+		a.pause.await(nil)
 	}
-	if a.settled.Swap(true) { // it was answered at the last moment
-		<-a.done
-		return nil
+	if !timed {
+		sys.clock.cancel(&a.alarm)
 	}
-	return err
+	a.pause.free(sys)
+	return a.err
+}
+
+// forget ends a call that was not sent.
+func (a *call[R]) forget(sys *System) {
+	if !a.expire(ErrStopped, nil) {
+		a.pause.await(nil)
+	}
+	a.pause.free(sys)
 }

@@ -16,7 +16,7 @@ const stashMax = 100_000
 // Receive or of what an earlier Become set. A restart goes back to Receive. For use
 // in the actor's own callbacks.
 func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
-	m := ctx.c.needMore()
+	m := ctx.cell().needMore()
 	if n := len(m.behaviors); n > 0 {
 		m.behaviors[n-1] = receive
 		return
@@ -26,14 +26,14 @@ func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
 
 // BecomeStacked is Become that [Context.Unbecome] takes back.
 func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
-	m := ctx.c.needMore()
+	m := ctx.cell().needMore()
 	m.behaviors = append(m.behaviors, receive)
 }
 
 // Unbecome goes back to what handled messages before the last Become or
 // BecomeStacked. Without one it does nothing.
 func (ctx *Context[M]) Unbecome() {
-	if m := ctx.c.more; m != nil && len(m.behaviors) > 0 {
+	if m := ctx.cell().rare(); m != nil && len(m.behaviors) > 0 {
 		m.behaviors = m.behaviors[:len(m.behaviors)-1]
 	}
 }
@@ -46,19 +46,19 @@ func (ctx *Context[M]) Unbecome() {
 // Stashed messages survive a restart, at the head of the mailbox; those of an actor
 // that stops become dead letters. For use in the handler of that message.
 func (ctx *Context[M]) Stash() error {
-	c := ctx.c
+	c := ctx.cell()
 	m := c.needMore()
 	if len(m.stash) >= stashMax {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
 	}
-	if _, ok := c.cur.extra.(pendingAsk); ok {
+	e := *c.message()
+	if _, ok := e.extra.(pendingAsk); ok {
 		ctx.taken = true
 	}
-	e := c.cur
 	if _, ok := e.extra.(note[M]); ok {
 		e.extra = nil // it has become a plain message
 	}
-	e.extra = withHeader(ctx.header, e.extra)
+	e.extra = withHeader(c.scene.header, e.extra)
 	m.stash = append(m.stash, e)
 	return nil
 }
@@ -66,10 +66,13 @@ func (ctx *Context[M]) Stash() error {
 // Unstash puts all stashed messages back, before everything else that waits and in
 // the order in which they came. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unstash() {
-	c := ctx.c
-	if c.more == nil || len(c.more.stash) == 0 {
+	c := ctx.cell()
+	m := c.rare()
+	if m == nil || len(m.stash) == 0 {
 		return
 	}
-	c.box.putFirst(c.more.stash)
-	c.more.stash = nil
+	c.mu.Lock()
+	c.scene.putFirst(m.stash)
+	c.mu.Unlock()
+	m.stash = nil
 }

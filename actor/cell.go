@@ -5,52 +5,63 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
 
-// cell is an actor: the core, the mailbox and the user's code and state.
+// cell is an actor: the core, the scene while it has one, and the user's code and state.
 //
 // A turn is what a worker gives it: signals first, then at most what lay in the
-// mailbox when the turn began, at most turnMessages of it and at most turnTime.
+// mailbox when the turn began, at most turnMessages of it and about turnTime.
 // The deferred recover that turns a panic into a failure is set up once for a run
-// of messages, not for each: that is 6 ns a message less. After a panic the turn
+// of messages, not for each: that is 5 ns a message less. After a panic the turn
 // goes on outside of the unwound frame.
+//
+// An idle actor is this and nothing else: 160 bytes. docs/limits.md counts them.
 type cell[M any] struct {
 	core
-	box      mailbox[M]
-	special  *special[M] // holds the mail that box has not taken yet, nil for a plain mailbox
-	ctx      Context[M]
-	newActor func() Actor[M]
+	scene    *scene[M] // nil in the green room; changes under mu, and not during a turn
+	kind     *kind[M]
 	actor    Actor[M] // nil between incarnations; written under mu, owned by the turn
-	super    *supervision
-	around   []ReceiveMiddleware
-	held     int // what the turn had before it when it began, guarded by mu
-
-	cur     envelope[M] // the message being handled, owned by the turn
-	halting bool        // the handler asked to stop, owned by the turn
-	more    *more[M]    // what most actors never need, owned by the turn
+	newActor maker[M] // nil for an actor that is a function
 }
+
+// maker makes the state of an incarnation.
+type maker[M any] interface{ make() Actor[M] }
 
 // tell puts an envelope into the mailbox, and the actor into the run queue if it was
 // idle. When the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
 	c.mu.Lock()
-	if c.deaf {
+	if c.phase >= stopping {
 		c.mu.Unlock()
 		return verdictGone
 	}
-	if c.special != nil {
+	s := c.scene
+	if s == nil {
+		s = c.set()
+	}
+	if s.special != nil {
 		return c.tellSpecial(e, w)
 	}
-	c.box.put(e)
+	n := s.put(e, c.sys.sched.monitor.coarse.Load())
 	wake := !c.scheduled && c.phase == running
 	if wake {
 		c.scheduled = true
 	}
+	full := n+len(s.batch) >= s.alarm
 	c.mu.Unlock()
 	if wake {
 		c.dispatch(w, e.extra)
+	}
+	if full {
+		c.overloaded()
+	}
+	if n%yieldEvery == 0 && w == nil {
+		// A sender that runs ahead of the crew on one processor would go on for the 10 ms
+		// that Go gives a goroutine, and leave megabytes of mail that is in no cache.
+		runtime.Gosched()
 	}
 	return verdictTaken
 }
@@ -59,8 +70,11 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
 func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
 	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
 		defer c.mu.Unlock() // the user's key or rank may panic
-		out, v = c.special.put(e)
+		out, v = c.scene.special.put(e)
 		if v == verdictTaken || v >= verdictReplaced {
+			if c.scene.inSince == 0 || c.scene.special.queue.len() == 1 {
+				c.scene.inSince = c.sys.sched.monitor.coarse.Load()
+			}
 			wake = !c.scheduled && c.phase == running
 			c.scheduled = c.scheduled || wake
 		}
@@ -85,111 +99,204 @@ func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
 func (c *cell[M]) room() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.special == nil {
+	if c.scene == nil || c.scene.special == nil {
 		return nil
 	}
-	if c.deaf || c.special.queue.len()-c.special.notes < c.special.bound {
+	mail := c.scene.special
+	if c.phase >= stopping || mail.queue.len()-mail.notes < mail.bound {
 		now := make(chan struct{})
 		close(now)
 		return now
 	}
-	return c.special.waitRoom()
+	return mail.waitRoom()
 }
 
 // turn runs the actor for a while. It reports whether there is more to do, and
-// then the actor still belongs to the caller, who queues it again.
+// then the actor still belongs to the caller, who queues it again. The turn may end on
+// another worker than w: its handlers may wait.
 func (c *cell[M]) turn(w *worker) (again bool) {
-	c.ctx.worker.Store(w)
-	budget, deadline := turnMessages*int(c.weight), time.Now().Add(turnTime*time.Duration(c.weight))
-	fresh := true
-	for {
+	if c.worker.Load() != w {
+		c.worker.Store(w)
+	}
+	t := turnBudget{messages: turnMessages * int(c.weight)}
+	for fresh := true; ; fresh = false {
 		if c.signaled.Load() {
 			c.obey()
 		}
-		if c.phase != running || budget <= 0 {
+		if c.phase != running || t.messages <= 0 {
 			break
 		}
-		if !c.box.taken() {
-			if !fresh && c.special == nil || !c.fetch() {
-				break
-			}
+		if !c.fetch(fresh) && !(t.used > 0 && c.linger()) {
+			break
 		}
-		fresh = false
-		budget = c.serve(budget, deadline)
+		c.serve(&t)
 	}
-	return c.endTurn()
+	return c.endTurn(c.worker.Load())
 }
 
-// fetch moves mail to where the turn finds it: all that has arrived, or one message of
-// a mailbox that decides at each one.
-func (c *cell[M]) fetch() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	got := false
-	if c.special == nil {
-		got = c.box.take()
-	} else if e, ok := c.special.take(); ok {
-		c.box.batch, c.box.head, got = append(c.box.batch[:0], e), 0, true
-	}
-	c.held = len(c.box.batch) - c.box.head
-	return got
+// turnBudget is what is left of a turn.
+type turnBudget struct {
+	messages int
+	used     int
+	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
 }
 
-// endTurn gives the actor back: to the green room, or to the caller if there is
-// more to do.
-func (c *cell[M]) endTurn() (again bool) {
-	c.ctx.worker.Store(nil)
+// spend takes one message off, and ends the turn when its time is up.
+func (t *turnBudget) spend(w *worker, weight uint8) {
+	t.messages--
+	t.used++
+	if w != nil && w.due.Load() { // it began before the monitor's last tick
+		w.due.Store(false)
+		t.messages = 0
+		return
+	}
+	if t.used%turnLook != 0 {
+		return
+	}
+	if t.began.IsZero() {
+		t.began = time.Now()
+	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
+		t.messages = 0
+	}
+}
+
+// fetch sees to it that the batch holds mail. What has come during the turn waits for the
+// next one, unless the mailbox decides at each message.
+func (c *cell[M]) fetch(fresh bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held = len(c.box.batch) - c.box.head
-	if c.signaled.Load() {
-		return true
+	s := c.scene
+	if s == nil {
+		return false
 	}
-	if c.phase == running {
-		if c.box.taken() || c.waiting() > 0 {
+	return s.left() || (fresh || s.special != nil) && s.take()
+}
+
+// linger stays on stage for a moment after the last message when nobody else waits for the
+// worker: a sender that is at it finds the actor awake, and its messages gather to a batch
+// instead of waking the actor one by one.
+func (c *cell[M]) linger() bool {
+	w := c.worker.Load()
+	if w == nil || !w.alone() {
+		return false
+	}
+	for i := range lingerTimes {
+		for range i + 1 {
+			runtime.Gosched()
+		}
+		if c.signaled.Load() || c.fetch(true) {
 			return true
 		}
-		c.box.shrink()
+		if !w.alone() {
+			return false
+		}
 	}
-	c.scheduled = false
 	return false
 }
 
+const (
+	lingerTimes = 3
+	yieldEvery  = 512 // messages that wait, told from outside, after which the sender yields
+)
+
+// endTurn gives the actor back: to the green room, or to the caller if there is
+// more to do.
+func (c *cell[M]) endTurn(w *worker) (again bool) {
+	c.mu.Lock()
+	if c.signaled.Load() {
+		c.mu.Unlock()
+		return true
+	}
+	s := c.scene
+	if s != nil {
+		s.sweep()
+	}
+	if c.phase == running && s != nil {
+		if s.waiting() > 0 {
+			c.mu.Unlock()
+			return true
+		}
+		s.shrink(keepBurst)
+	}
+	recovered := s != nil && s.alarm > overloadStart && c.phase == running
+	if recovered {
+		s.alarm = overloadStart
+	}
+	c.scheduled = false
+	remember := false
+	switch {
+	case s == nil || c.warm:
+	case w == nil:
+		c.strike()
+	default:
+		c.warm, remember = true, true
+	}
+	c.mu.Unlock()
+	if remember {
+		w.remember(&c.core)
+	}
+	if recovered {
+		c.sys.publish(Overload{PID: c.pid()})
+	}
+	return false
+}
+
+// chill takes the scene of an actor back that does not need it.
+func (c *cell[M]) chill() {
+	c.mu.Lock()
+	c.warm = false
+	if !c.scheduled {
+		c.strike()
+	}
+	c.mu.Unlock()
+}
+
+// strike gives the scene back if another actor could use it.
+// REQUIRES: c.mu held, the actor idle or gone.
+func (c *cell[M]) strike() {
+	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 {
+		c.scene = nil
+		s.sweep()
+		c.kind.scenes.put(s)
+	}
+}
+
 // serve handles messages of the batch until it is through, the budget or the time
-// is used up, a signal has come, or the actor has failed or wants to stop. It
-// returns what is left of the budget.
-func (c *cell[M]) serve(budget int, deadline time.Time) int {
+// is used up, a signal has come, or the actor has failed or wants to stop.
+func (c *cell[M]) serve(t *turnBudget) {
+	s := c.scene
 	handled := uint64(0)
 	var failure error
 	returned := false
 	defer func() {
-		c.handled.Add(handled)
-		c.sys.handled.Add(handled)
 		if !returned {
 			failure = recovered(recover())
 			c.settle(failure)
-			c.cur.extra = nil
+			s.cur.extra = nil
 		}
+		c.mu.Lock()
+		c.handled += handled
+		c.mu.Unlock()
+		c.sys.handled.Add(handled)
 		if failure != nil {
 			c.fail(failure)
 		}
-		c.cur = envelope[M]{}
+		s.cur = envelope[M]{}
 		if c.halting {
 			c.quit()
 		}
 	}()
-	for budget > 0 && !c.signaled.Load() {
-		e, ok := c.box.next()
-		if !ok {
-			break
-		}
-		budget--
-		if _, order := e.extra.(lastOrder); !order {
+	for t.messages > 0 && !c.signaled.Load() && s.left() {
+		i := s.head.Load()
+		s.head.Store(i + 1)
+		s.cur = s.batch[i]
+		if _, order := s.cur.extra.(lastOrder); !order {
 			handled++
 		}
-		c.cur = e
-		err := c.handle()
-		if e.extra != nil || err != nil {
+		plain := s.cur.extra == nil
+		err := c.handle(s)
+		t.spend(c.worker.Load(), c.weight)
+		if !plain || err != nil {
 			if err = c.after(err); err != nil {
 				failure = err
 				break
@@ -198,17 +305,13 @@ func (c *cell[M]) serve(budget int, deadline time.Time) int {
 		if c.halting {
 			break
 		}
-		if budget%turnLook == 0 && time.Now().After(deadline) {
-			budget = 0
-		}
 	}
 	returned = true
-	return budget
 }
 
 // quit stops the actor at its own wish, or at the order that lay in its mailbox.
 func (c *cell[M]) quit() {
-	if c.lifetime == Permanent && c.extension().end != stopDrain {
+	if c.nature.lifetime() == Permanent && c.extension().end != stopDrain {
 		c.halting = false
 		c.setPhase(suspended)
 		c.parent.signal(signal{kind: sigFailed, child: &c.core})
@@ -219,45 +322,48 @@ func (c *cell[M]) quit() {
 
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
-func (c *cell[M]) handle() error {
-	if c.cur.extra != nil {
-		if h, ok := c.cur.extra.(*headed); ok {
-			c.ctx.header, c.cur.extra = h.header, h.inner
+func (c *cell[M]) handle(s *scene[M]) error {
+	if s.cur.extra != nil {
+		if h, ok := s.cur.extra.(*headed); ok {
+			s.header, s.cur.extra = h.header, h.inner
 		}
-		switch x := c.cur.extra.(type) {
+		switch x := s.cur.extra.(type) {
 		case pendingAsk:
-			c.ctx.beginAsk(x)
+			c.context().beginAsk(x)
 		case note[M]:
 			msg, ok := x.message(c)
 			if !ok {
 				return nil
 			}
-			c.cur.msg = msg
+			s.cur.msg = msg
 		case lastOrder:
 			c.halting = true
 			c.extension().end = stopDrain
 			return nil
 		}
 	}
-	if len(c.around) > 0 {
-		r := Reception{To: c.pid(), From: c.cur.from.pid(), Message: c.cur.msg, Header: c.ctx.header}
+	if len(c.kind.around) > 0 {
+		r := Reception{To: c.pid(), From: s.cur.from.pid(), Message: s.cur.msg, Header: s.header}
 		return c.receiveAround(r, 0)
 	}
-	return c.receive()
+	return c.receive(s)
 }
 
 // receive passes the current message to whatever handles messages now.
-func (c *cell[M]) receive() (err error) {
-	if m := c.more; m != nil && len(m.behaviors) > 0 {
-		err = m.behaviors[len(m.behaviors)-1](&c.ctx, c.cur.msg)
+func (c *cell[M]) receive(s *scene[M]) (err error) {
+	if m := s.more; m != nil && len(m.behaviors) > 0 {
+		err = m.behaviors[len(m.behaviors)-1](c.context(), s.cur.msg)
 	} else {
-		err = c.actor.Receive(&c.ctx, c.cur.msg)
+		err = c.actor.Receive(c.context(), s.cur.msg)
 	}
-	if m := c.more; m != nil && m.idle != nil { // the silence begins when the handler has returned
-		m.idle.noticed(&c.cur)
+	if m := s.more; m != nil && m.idle != nil { // the silence begins when the handler has returned
+		m.idle.noticed(&s.cur)
 	}
 	return err
 }
+
+// context returns the actor as its handlers see it.
+func (c *cell[M]) context() *Context[M] { return (*Context[M])(c) }
 
 // after settles an ask and sorts the handler's error: ErrStop is none.
 func (c *cell[M]) after(err error) error {
@@ -277,20 +383,20 @@ func (c *cell[M]) after(err error) error {
 // settle ends the current message's ask if the handler has neither answered it nor
 // taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
-	c.ctx.header = nil
-	ask, ok := c.cur.extra.(pendingAsk)
+	c.scene.header = nil
+	ask, ok := c.scene.cur.extra.(pendingAsk)
 	if !ok {
 		return
 	}
-	c.ctx.endAsk()
-	if c.ctx.taken {
-		c.ctx.taken = false
+	c.context().endAsk()
+	if c.taken {
+		c.taken = false
 		return
 	}
 	if err == nil {
 		err = ErrUnhandled
 	}
-	ask.reject(err)
+	ask.reject(err, c.worker.Load())
 }
 
 // obey carries out the pending signals. REQUIRES: the turn owns c.
@@ -450,21 +556,35 @@ func (c *cell[M]) tryStart() (err error) {
 			err = recovered(recover())
 		}
 		if err != nil { // an incarnation that never was has nothing to terminate
-			c.mu.Lock()
-			c.actor = nil
-			c.mu.Unlock()
+			c.dismiss()
 			c.release()
 		}
 	}()
-	a := c.newActor()
-	c.mu.Lock()
-	c.actor = a
-	c.mu.Unlock()
+	a := c.actor
+	if c.newActor != nil {
+		a = c.newActor.make()
+		c.mu.Lock()
+		c.actor = a
+		c.mu.Unlock()
+	}
 	if in, ok := any(a).(Initializer[M]); ok {
-		err = in.Init(&c.ctx)
+		c.mu.Lock()
+		c.set()
+		c.mu.Unlock()
+		err = in.Init(c.context())
 	}
 	returned = true
 	return err
+}
+
+// dismiss forgets the incarnation's state. A function has none.
+func (c *cell[M]) dismiss() {
+	if c.newActor == nil {
+		return
+	}
+	c.mu.Lock()
+	c.actor = nil
+	c.mu.Unlock()
 }
 
 // fail suspends the actor and leaves the decision to its supervisor.
@@ -509,17 +629,15 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	if why != nil {
 		ext.failure = why
 	}
-	if m := c.more; m != nil && len(m.stash) > 0 {
-		c.box.putFirst(m.stash)
-		m.stash = nil
-	}
 	c.mu.Lock()
 	c.phase = stopping
-	c.deaf = true
-	c.held = 0
-	rest := c.box.rest()
-	if c.special != nil {
-		rest = append(rest, c.special.rest()...)
+	var rest []envelope[M]
+	if s := c.scene; s != nil {
+		if m := s.more; m != nil && len(m.stash) > 0 {
+			s.putFirst(m.stash)
+			m.stash = nil
+		}
+		rest = s.rest()
 	}
 	c.mu.Unlock()
 	c.dropBackoff()
@@ -541,7 +659,7 @@ func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
 	case pendingAsk:
 		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
-		x.reject(err)
+		x.reject(err, nil)
 	}
 	// Notes and a last order are from the actor to itself or from the runtime: nobody
 	// else sent them, nobody misses them.
@@ -602,8 +720,8 @@ func (c *cell[M]) childless() {
 func (c *cell[M]) renew() {
 	ext := c.ext
 	ext.failure = nil
+	c.dismiss()
 	c.mu.Lock()
-	c.actor = nil
 	ext.restarts++
 	c.mu.Unlock()
 	c.sys.restarts.Add(1)
@@ -630,7 +748,7 @@ func (c *cell[M]) terminate(why error) {
 					c.logFailure(fmt.Errorf("terminate: %w", recovered(recover())))
 				}
 			}()
-			t.Terminate(&c.ctx, why)
+			t.Terminate(c.context(), why)
 			returned = true
 		}()
 	}
@@ -638,8 +756,8 @@ func (c *cell[M]) terminate(why error) {
 
 // release gives back what the incarnation held.
 func (c *cell[M]) release() {
-	if m := c.more; m != nil {
-		c.more = nil
+	if m := c.rare(); m != nil {
+		c.scene.more = nil
 		m.release(c)
 	}
 	c.mu.Lock()
@@ -654,14 +772,14 @@ func (c *cell[M]) release() {
 func (c *cell[M]) close() {
 	c.release() // a killed actor has not terminated
 	sys, ext := c.sys, c.ext
-	if c.path != "" {
-		sys.names.remove(c.path)
+	if c.path != nil {
+		sys.names.remove(*c.path)
 	}
 	pid := c.pid()
 	sys.actors.remove(&c.core)
 	c.mu.Lock()
 	c.phase = stopped
-	c.actor = nil
+	c.actor, c.newActor = nil, nil
 	c.signaled.Store(false)
 	ext.signals = nil
 	watchers := ext.watchers
@@ -680,7 +798,7 @@ func (c *cell[M]) close() {
 		w.down(down)
 	}
 	c.cutLinks(links, down)
-	c.home.leave()
+	ext.home.leave()
 	sys.living.Add(-1)
 	if c.parent == nil {
 		close(sys.gone)
@@ -702,15 +820,10 @@ func (c *cell[M]) drain() {
 func (c *cell[M]) mailboxLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waiting() + c.held
-}
-
-// waiting returns how much mail the turn has not fetched. REQUIRES: c.mu held.
-func (c *cell[M]) waiting() int {
-	if c.special != nil {
-		return c.special.queue.len()
+	if c.scene == nil {
+		return 0
 	}
-	return len(c.box.in)
+	return c.scene.waiting()
 }
 
 func (c *cell[M]) typeName() string {
@@ -746,15 +859,18 @@ func (c *core) restarts() uint64 {
 // logFailure writes the one line about a failure, and tells who listens.
 func (c *cell[M]) logFailure(err error) {
 	if c.sys.audience.listened() {
-		c.sys.publish(ActorFailed{PID: c.pid(), Err: err, MessageType: fmt.Sprintf("%T", c.cur.msg)})
+		c.sys.publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.messageType()})
 	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
 		slog.String("error", err.Error()),
-		slog.String("message_type", fmt.Sprintf("%T", c.cur.msg)),
+		slog.String("message_type", c.messageType()),
 	}
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
 	c.sys.log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
 }
+
+// messageType returns the printed type of the message being handled.
+func (c *cell[M]) messageType() string { return fmt.Sprintf("%T", c.message().msg) }

@@ -1,13 +1,16 @@
 package actor
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 )
 
 // clock fires the system's timers, all from one goroutine that sleeps until the
 // earliest is due. It starts with the first timer.
+//
+// The timers are a heap and not a wheel: nearly all of them are ends of asks, each later
+// than those before and canceled long before it is due, and such a one costs a heap two
+// comparisons. docs/limits.md has the figures for a million timers.
 type clock struct {
 	mu      sync.Mutex
 	nodes   timerHeap
@@ -18,44 +21,57 @@ type clock struct {
 	wg      sync.WaitGroup
 }
 
-// timerNode is a timer of the clock. fire runs on the clock's goroutine and must
-// not block.
+// timerNode is a timer of the clock.
 type timerNode struct {
 	when   time.Time
 	order  uint64 // timers of the same instant fire in the order in which they were set
 	period time.Duration
-	index  int // in the heap, -1 when it is not in it
-	fire   func()
+	index  int // in the heap, counted from 1; 0 when it is not in it
+	what   ringer
 }
+
+// ringer is what a timer does. ring runs on the clock's goroutine and must not block.
+type ringer interface{ ring() }
+
+// ringFunc is a ringer that is a function.
+type ringFunc func()
+
+func (f ringFunc) ring() { f() }
 
 func newClock() *clock { return &clock{wake: make(chan struct{}, 1)} }
 
 // after fires once, not before d has passed.
-func (k *clock) after(d time.Duration, fire func()) *timerNode { return k.add(d, 0, fire) }
+func (k *clock) after(d time.Duration, fire func()) *timerNode {
+	n := new(timerNode)
+	k.at(n, time.Now().Add(d), ringFunc(fire))
+	return n
+}
 
 // every fires each period, the first time when one has passed. When the clock was
 // late, what was missed is left out.
 func (k *clock) every(period time.Duration, fire func()) *timerNode {
-	return k.add(period, period, fire)
+	n := &timerNode{period: period}
+	k.at(n, time.Now().Add(period), ringFunc(fire))
+	return n
 }
 
-func (k *clock) add(d, period time.Duration, fire func()) *timerNode {
-	n := &timerNode{when: time.Now().Add(d), period: period, index: -1, fire: fire}
+// at sets the timer n, which must not be set.
+func (k *clock) at(n *timerNode, when time.Time, what ringer) {
+	n.when, n.what = when, what
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return n
+		return
 	}
 	k.order++
 	n.order = k.order
-	heap.Push(&k.nodes, n)
+	k.nodes.push(n)
 	if !k.running {
 		k.running = true
 		k.wg.Go(k.run)
-	} else if n.index == 0 {
+	} else if n.index == 1 {
 		k.poke()
 	}
-	return n
 }
 
 // cancel stops a timer. One that is firing right now may still fire.
@@ -63,8 +79,8 @@ func (k *clock) cancel(n *timerNode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n.period = 0
-	if n.index >= 0 {
-		heap.Remove(&k.nodes, n.index)
+	if n.index > 0 && !k.closed {
+		k.nodes.remove(n)
 	}
 }
 
@@ -109,14 +125,14 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 			k.mu.Unlock()
 			return wait, true
 		}
-		heap.Pop(&k.nodes)
+		k.nodes.remove(n)
 		if n.period > 0 {
 			missed := now.Sub(n.when) / n.period
 			n.when = n.when.Add((missed + 1) * n.period)
-			heap.Push(&k.nodes, n)
+			k.nodes.push(n)
 		}
 		k.mu.Unlock()
-		n.fire()
+		n.what.ring()
 	}
 }
 
@@ -135,36 +151,65 @@ func (k *clock) len() int {
 	return len(k.nodes)
 }
 
-// timerHeap is a heap by time.
+// timerHeap is a heap by time. It is written out because container/heap costs two calls
+// through an interface for each comparison, and asks set and cancel a timer each.
 type timerHeap []*timerNode
 
-func (h timerHeap) Len() int { return len(h) }
-
-func (h timerHeap) Less(i, j int) bool {
-	if h[i].when.Equal(h[j].when) {
-		return h[i].order < h[j].order
+func (n *timerNode) before(o *timerNode) bool {
+	if n.when.Equal(o.when) {
+		return n.order < o.order
 	}
-	return h[i].when.Before(h[j].when)
+	return n.when.Before(o.when)
 }
 
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push is called by package heap.
-func (h *timerHeap) Push(x any) {
-	n := x.(*timerNode)
-	n.index = len(*h)
+func (h *timerHeap) push(n *timerNode) {
 	*h = append(*h, n)
+	h.up(len(*h)-1, n)
 }
 
-// Pop is called by package heap.
-func (h *timerHeap) Pop() any {
-	old := *h
-	n := old[len(old)-1]
-	old[len(old)-1] = nil
-	n.index = -1
-	*h = old[:len(old)-1]
-	return n
+func (h *timerHeap) remove(n *timerNode) {
+	i, last := n.index-1, len(*h)-1
+	n.index = 0
+	m := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	if i == last {
+		return
+	}
+	h.up(i, m)
+	h.down(m.index-1, m)
+}
+
+// up puts n at i, or above if it is earlier than what is there.
+func (h timerHeap) up(i int, n *timerNode) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !n.before(h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		h[i].index = i + 1
+		i = parent
+	}
+	h[i], n.index = n, i+1
+}
+
+// down puts n at i, or below if it is later than what is there.
+func (h timerHeap) down(i int, n *timerNode) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].before(h[child]) {
+			child++
+		}
+		if !h[child].before(n) {
+			break
+		}
+		h[i] = h[child]
+		h[i].index = i + 1
+		i = child
+	}
+	h[i], n.index = n, i+1
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,41 +15,31 @@ import (
 // another message when the callback returns, and the Context with it. What is derived of
 // it in the callback ([context.WithTimeout] and so on) ends with the callback's message and
 // may go anywhere.
-type Context[M any] struct {
-	c      *cell[M]
-	worker atomic.Pointer[worker] // whose turn it is, nil outside of a turn of the pool
-	taken  bool                   // the current ask was promised, forwarded or stashed; owned by the turn
-
-	header Header // of the current message; owned by the turn
-
-	asker    pendingAsk         // the request being handled, guarded by c.mu
-	merged   context.Context    // its context joined with the actor's life, guarded by c.mu
-	mergedOf context.CancelFunc // guarded by c.mu
-}
+type Context[M any] cell[M]
 
 var _ context.Context = (*Context[int])(nil)
 
-func (ctx *Context[M]) cell() *cell[M] { return ctx.c }
+func (ctx *Context[M]) cell() *cell[M] { return (*cell[M])(ctx) }
 
 // Self returns the actor's own reference.
-func (ctx *Context[M]) Self() Ref[M] { return Ref[M]{ctx.c} }
+func (ctx *Context[M]) Self() Ref[M] { return Ref[M]{ctx.cell()} }
 
 // System returns the system in which the actor lives.
-func (ctx *Context[M]) System() *System { return ctx.c.sys }
+func (ctx *Context[M]) System() *System { return ctx.sys }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
-func (ctx *Context[M]) Sender() PID { return ctx.c.cur.from.pid() }
+func (ctx *Context[M]) Sender() PID { return ctx.cell().message().from.pid() }
 
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.
-func (ctx *Context[M]) Parent() PID { return ctx.c.parent.pid() }
+func (ctx *Context[M]) Parent() PID { return ctx.parent.pid() }
 
 // Children returns the addresses of the living children in the order in which they
 // were started.
 func (ctx *Context[M]) Children() []PID {
 	var pids []PID
-	for _, child := range ctx.c.childList(0) {
+	for _, child := range ctx.cell().childList(0) {
 		pids = append(pids, child.pid())
 	}
 	return pids
@@ -58,37 +47,37 @@ func (ctx *Context[M]) Children() []PID {
 
 // Stop stops the actor after the current message. What is left in the mailbox
 // becomes dead letters.
-func (ctx *Context[M]) Stop() { ctx.c.halting = true }
+func (ctx *Context[M]) Stop() { ctx.halting = true }
 
 // Log returns the system's logger with the actor's address.
 func (ctx *Context[M]) Log() *slog.Logger {
-	return ctx.c.sys.log.With(slog.String("actor", ctx.c.pid().String()))
+	return ctx.sys.log.With(slog.String("actor", ctx.cell().pid().String()))
 }
 
 // Deadline returns the time at which the asker of the current request gives up.
 func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
-	ctx.c.mu.Lock()
-	defer ctx.c.mu.Unlock()
-	if ctx.asker == nil {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
+	if ctx.scene == nil || ctx.scene.asker == nil {
 		return time.Time{}, false
 	}
-	_, deadline = ctx.asker.asker()
+	_, deadline = ctx.scene.asker.asker()
 	return deadline, true
 }
 
 // Done is closed when the actor is told to stop and, while a request is handled,
 // when its asker gives up.
 func (ctx *Context[M]) Done() <-chan struct{} {
-	ctx.c.mu.Lock()
-	defer ctx.c.mu.Unlock()
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	return ctx.current().Done()
 }
 
 // Err says whether Done is closed, and why.
 func (ctx *Context[M]) Err() error {
-	ctx.c.mu.Lock()
-	defer ctx.c.mu.Unlock()
-	if ext := ctx.c.ext; ctx.asker == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.c.phase != stopped {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
+	if ext := ctx.ext; (ctx.scene == nil || ctx.scene.asker == nil) && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
 		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
@@ -109,22 +98,22 @@ func (ctx *Context[M]) Value(key any) any {
 // moment returns the context of the current message, which stays what it is when the
 // actor goes on.
 func (ctx *Context[M]) moment() context.Context {
-	ctx.c.mu.Lock()
-	defer ctx.c.mu.Unlock()
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	return ctx.current()
 }
 
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life := ctx.c.lifeContext()
-	if ctx.asker == nil {
+	life, sc := ctx.cell().lifeContext(), ctx.scene
+	if sc == nil || sc.asker == nil {
 		return life
 	}
-	if ctx.merged == nil {
+	if sc.merged == nil {
 		// No *Context is among these: newCall has put the moment's context in place of
 		// one, and so no other actor's mutex is taken here.
-		parent, deadline := ctx.asker.asker()
+		parent, deadline := sc.asker.asker()
 		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
 		merged, cancel := context.WithDeadline(causal, deadline)
 		stopParent := context.AfterFunc(parent, func() {
@@ -133,10 +122,10 @@ func (ctx *Context[M]) current() context.Context {
 			}
 		})
 		stopLife := context.AfterFunc(life, func() { cancelCause(context.Cause(life)) })
-		ctx.merged = merged
-		ctx.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
+		sc.merged = merged
+		sc.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
 	}
-	return ctx.merged
+	return sc.merged
 }
 
 // life is lifeContext for who does not hold c.mu.
@@ -161,16 +150,16 @@ func (c *core) lifeContext() context.Context {
 
 // beginAsk and endAsk bracket the handling of a request.
 func (ctx *Context[M]) beginAsk(ask pendingAsk) {
-	ctx.c.mu.Lock()
-	ctx.asker = ask
-	ctx.c.mu.Unlock()
+	ctx.mu.Lock()
+	ctx.scene.asker = ask
+	ctx.mu.Unlock()
 }
 
 func (ctx *Context[M]) endAsk() {
-	ctx.c.mu.Lock()
-	done := ctx.mergedOf
-	ctx.asker, ctx.merged, ctx.mergedOf = nil, nil, nil
-	ctx.c.mu.Unlock()
+	ctx.mu.Lock()
+	done := ctx.scene.mergedOf
+	ctx.scene.asker, ctx.scene.merged, ctx.scene.mergedOf = nil, nil, nil
+	ctx.mu.Unlock()
 	if done != nil {
 		done()
 	}
@@ -179,20 +168,34 @@ func (ctx *Context[M]) endAsk() {
 // turn is how the runtime finds the actor and the worker behind the context.Context
 // of a handler: Go has no thread-local storage.
 type turn interface {
-	onStage() (*core, *worker)
+	onStage() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
+	asked() bool // a request is being handled
 }
 
 type turnKey struct{}
 
-func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.c.core, ctx.worker.Load() }
+func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
+
+func (ctx *Context[M]) asked() bool { return ctx.scene != nil && ctx.scene.asker != nil }
+
+// isAsked reports whether ctx is that of a handler which handles a request.
+func isAsked(ctx context.Context) bool {
+	t, ok := ctx.(turn)
+	return ok && t.asked()
+}
 
 // stage returns the actor whose handler runs with ctx and its worker, nil and nil
-// for a context from outside.
+// for a context from outside. A context that was derived of a handler's may be on any
+// goroutine: for that the worker is nil.
 func stage(ctx context.Context) (*core, *worker) {
-	if t := turnOf(ctx); t != nil {
+	if t, ok := ctx.(turn); ok {
 		return t.onStage()
+	}
+	if t, ok := ctx.Value(turnKey{}).(turn); ok {
+		c, _ := t.onStage()
+		return c, nil
 	}
 	return nil, nil
 }

@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,36 +23,50 @@ import (
 //     no other mutex is taken while it is held, except the scheduler's after it has
 //     been released again.
 type core struct {
+	mu       spin
+	signaled atomic.Bool // orders wait in ext.signals
+
+	scheduled bool  // guarded by mu
+	phase     phase // written by the turn under mu, read by the turn or under mu
+	warm      bool  // guarded by mu: a worker will look whether the scene can be had back
+	weight    uint8 // set before the actor has its first turn, as is nature
+	nature    nature
+	halting   bool // the handler asked to stop, owned by the turn
+	taken     bool // the current ask was promised, forwarded or stashed, owned by the turn
+	onHold    bool // the handler waits, its stack is in ext.parked; owned by the turn
+
+	handled uint64 // messages handled by all incarnations, guarded by mu
+
 	sys    *System
 	impl   impl
 	parent *core
-	path   string // "" for an actor without a name
+	path   *string // nil for an actor without a name
 	id     uint64
 
-	lifetime Lifetime // set before the actor has its first turn, as are weight and home
-	weight   uint8
-	home     *home // nil for an actor of the pool
+	worker atomic.Pointer[worker] // who gave it its last turn
 
-	mu        sync.Mutex
-	scheduled bool  // guarded by mu
-	phase     phase // written by the turn under mu, read by the turn or under mu
-	deaf      bool  // guarded by mu: the mailbox takes nothing any more
-	signaled  atomic.Bool
-	ext       *extension // guarded by mu; made on first need
+	ext *extension // guarded by mu; made on first need
 
-	runNext *core // guarded by the scheduler's mutex
+	runNext *core // the next in a run queue, guarded by the queue's lock
 
 	elder   *core // the sibling started before, guarded by parent.mu
 	younger *core // the sibling started after, guarded by parent.mu
-
-	waitsFor atomic.Pointer[core] // whom an ask in the handler waits for
-	handled  atomic.Uint64        // messages handled by all incarnations
 }
+
+// nature is what is settled when an actor is spawned: its lifetime and its home.
+type nature uint8
+
+func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<4 }
+
+func (n nature) lifetime() Lifetime { return Lifetime(n & 0xf) }
+func (n nature) home() homeKind     { return homeKind(n >> 4) }
 
 // impl is what the runtime asks of a cell without knowing its message type.
 type impl interface {
 	turn(w *worker) (again bool)
-	endTurn() (again bool)
+	endTurn(w *worker) (again bool)
+	chill()
+	onStage() stageInfo
 	drain()
 	mailboxLen() int
 	typeName() string
@@ -85,6 +98,12 @@ type extension struct {
 	watchers []watcher // who watches this actor, guarded by mu
 
 	links map[*core]struct{} // guarded by mu
+
+	home *home // where it runs if not in the pool; set before the first turn
+
+	waitsFor *core       // whom an ask in the handler waits for, guarded by mu
+	parked   *coroutine  // the handler's stack while it waits, owned by the turn
+	inquiry  interrupter // what the handler waits for, guarded by mu
 
 	life     context.Context // canceled when the incarnation ends, guarded by mu
 	lifeDone context.CancelFunc
@@ -189,13 +208,17 @@ func (c *core) signal(s signal) {
 	wake := !c.scheduled
 	c.scheduled = true
 	var cancel context.CancelFunc
+	var inquiry interrupter
 	if s.kind == sigStop && s.mode != stopDrain {
 		ext.told = true
-		cancel = ext.lifeDone // a handler that watches its context need not finish
+		cancel, inquiry = ext.lifeDone, ext.inquiry // a handler that waits, or watches its context, need not finish
 	}
 	c.mu.Unlock()
 	if cancel != nil {
 		cancel()
+	}
+	if inquiry != nil {
+		inquiry.interrupt()
 	}
 	if wake {
 		c.sys.sched.ready(c, nil)
@@ -275,8 +298,8 @@ func (c *core) youngestChild() *core {
 // fullPath returns the printed path, which for an actor without a name is made of
 // its number.
 func (c *core) fullPath() string {
-	if c.path != "" {
-		return c.path
+	if c.path != nil {
+		return *c.path
 	}
 	return join(c.parent.fullPath(), "$"+strconv.FormatUint(c.id, 36))
 }

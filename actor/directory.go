@@ -12,45 +12,41 @@ type directory struct {
 	chunks atomic.Pointer[[]*slotChunk] // replaced as a whole; a chunk never moves
 
 	mu   sync.Mutex
-	used uint32   // slots handed out at least once
-	free []uint32 // slots given back
+	used uint32     // slots handed out at least once
+	free []freeSlot // slots given back
 }
 
 const slotsPerChunk = 1024
 
 type slotChunk [slotsPerChunk]slot
 
-type slot struct {
-	actor      atomic.Pointer[core]
-	generation uint32 // guarded by directory.mu; constant while the slot is taken
-}
+type slot struct{ actor atomic.Pointer[core] }
+
+// freeSlot is a slot that was given back, and the generation of whom it will hold next.
+type freeSlot struct{ index, generation uint32 }
 
 // add gives c its number. first is the generation that a fresh slot starts with:
 // it differs from run to run, so that a PID of an earlier process finds nobody.
 func (d *directory) add(c *core, first uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var index uint32
+	at := freeSlot{generation: first}
 	if n := len(d.free); n > 0 {
-		index, d.free = d.free[n-1], d.free[:n-1]
+		at, d.free = d.free[n-1], d.free[:n-1]
 	} else {
-		index = d.used
+		at.index = d.used
 		d.used++
-		if index%slotsPerChunk == 0 {
-			d.grow(first)
+		if at.index%slotsPerChunk == 0 {
+			d.grow()
 		}
 	}
-	s := d.at(index)
-	c.id = uint64(s.generation)<<32 | uint64(index)
-	s.actor.Store(c)
+	c.id = uint64(at.generation)<<32 | uint64(at.index)
+	d.at(at.index).actor.Store(c)
 }
 
 // grow appends a chunk. REQUIRES: d.mu held.
-func (d *directory) grow(first uint32) {
+func (d *directory) grow() {
 	chunk := new(slotChunk)
-	for i := range chunk {
-		chunk[i].generation = first
-	}
 	var next []*slotChunk
 	if old := d.chunks.Load(); old != nil {
 		next = append(next, *old...)
@@ -71,10 +67,8 @@ func (d *directory) remove(c *core) {
 	index := uint32(c.id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.at(index)
-	s.actor.Store(nil)
-	s.generation++
-	d.free = append(d.free, index)
+	d.at(index).actor.Store(nil)
+	d.free = append(d.free, freeSlot{index, uint32(c.id>>32) + 1})
 }
 
 // find returns the living actor with the number, or nil.

@@ -2,89 +2,118 @@ package actor
 
 import (
 	"runtime"
-	"runtime/metrics"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// The scheduler: a crew of workers and a queue of actors that have something to
-// do. A worker takes an actor, gives it one turn, and puts it back at the tail if
-// more is left. An actor is in the queue, in a worker's place, running, or idle;
-// never in two of them: `core.scheduled` is set by whoever queues it and cleared
-// by the turn that finds nothing left.
+// The scheduler: a crew of workers and the actors that have something to do. A worker
+// takes an actor, gives it one turn, and puts it back at the end of its queue if more is
+// left. `core.scheduled` is set by whoever finds the actor idle and has something for it,
+// and cleared by the turn that finds nothing left, both under the actor's lock: so an
+// actor is idle, or in exactly one queue or place, or on stage, or on hold (its handler
+// waits, off stage), or gone. word_test.go walks through all interleavings of that.
 //
-// Each worker has a place for the actor that its own turn has just woken: the
-// message is still in its cache, and two actors that talk to each other stay on
-// one core without waking anybody. At most lifoRun such picks follow each other,
-// so that a pair cannot starve the queue.
+// Where the next actor comes from (worker.pick):
 //
-// A handler may block. Where the runtime knows it (Ask in a handler), the worker
-// leaves the crew for that time and another takes its place. Where it does not (a
-// mutex, a driver, time.Sleep), the monitor sees that actors wait and nobody picks
-// them while processors are idle, and adds workers, doubling, until they do; the
-// surplus goes home when the queue is empty. On a load that keeps all processors
-// busy it adds none, since more workers would not help.
+//   - Each worker has a place for the actor that its own turn has just woken: the message
+//     is still in its cache, and two actors that talk to each other stay on one core
+//     without waking anybody. At most lifoRun such picks follow each other, so that a pair
+//     cannot starve the queue.
+//   - Its own queue, first in first out: what its turns have woken before, and what has
+//     used up its turn.
+//   - The lobby: what was woken from outside of any worker. It comes first at each
+//     lobbyEvery-th pick, so that busy workers cannot starve it.
+//   - The queues of others, half of what is in one; and last their places.
+//
+// Who has made work that a sleeping worker could do wakes one, unless one is looking for
+// work already (`searching`); a worker that found some wakes the next. So a burst brings
+// the crew up one by one, and a lone message in a place nobody. A worker that finds
+// nothing looks a few times more, yielding its processor in between, and then sleeps.
+//
+// A handler may block. Where the runtime knows it, either its stack is set aside (Ask and
+// whatever else waits for a message, see coroutine.go), or its worker steps out of the
+// crew for that time (Blocking, and asks with a derived context, which may be on any
+// goroutine). Where it does not (a mutex, a driver, time.Sleep), the monitor lets more
+// workers in while actors wait and processors are idle.
 type scheduler struct {
-	n int // workers wanted: GOMAXPROCS when the system was made
+	n     int32 // workers wanted: GOMAXPROCS when the system was made
+	lobby runQueue
+
+	active    atomic.Int32 // workers that are neither asleep nor away
+	allowed   atomic.Int32 // how many may be: n, or more while handlers block
+	searching atomic.Int32 // workers that look for work
+	crew      atomic.Pointer[[]*worker]
+	stacks    stackPool
+	onHold    atomic.Int64 // handlers that wait off stage
 
 	mu      sync.Mutex
-	head    *core // the queue, linked by core.runNext
-	tail    *core
-	queued  int
-	parked  []*worker // waiting for work, the one that parked last is woken first
-	live    int       // workers in the crew, parked ones included, blocked ones not
-	crew    map[*worker]struct{}
+	asleep  []*worker // waiting for work, the one that came last is woken first
 	closed  bool
-	asleep  bool // the monitor waits for kick
-	kick    chan struct{}
-	stopped chan struct{}
+	monitor monitor
 	wg      sync.WaitGroup
-
-	picks   atomic.Uint64 // how many turns have begun; the monitor compares
-	running atomic.Int64  // turns under way
 }
 
 const (
-	lifoRun       = 3                      // picks from a worker's own place in a row
-	turnMessages  = 128                    // messages in a turn
-	turnTime      = 200 * time.Microsecond // and how long it may last, looked at every turnLook messages
-	turnLook      = 16
-	monitorTick   = 2 * time.Millisecond
-	monitorLinger = 25   // quiet ticks before the monitor goes to sleep
-	workersMax    = 4096 // a limit for handlers that all block
-	overdueTicks  = 10   // add a worker even on busy processors after this long without a pick
+	lifoRun     = 3  // picks from a worker's own place in a row
+	lobbyEvery  = 61 // a pick at which the lobby comes first
+	grabMost    = 128
+	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
+
+	turnMessages = 128                    // messages in a turn
+	turnTime     = 200 * time.Microsecond // and how long it may last, looked at every turnLook messages
+	turnLook     = 16
+	workersMax   = 10_000 // a limit for handlers that all block
+	keepWarm     = 256    // idle actors whose scenes a worker remembers to take back
 )
 
-// worker is one goroutine of the crew.
+// worker is one goroutine of the crew. What is not atomic belongs to it, whichever
+// coroutine it is on.
 type worker struct {
 	s       *scheduler
-	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
-	streak  int
-	away    atomic.Bool // parked, stepped out or gone home: nobody looks at place
+	co      *coroutine
+	order   order
 	wake    chan struct{}
-	current *core // the actor on stage, for the goroutine's deferred clean-up
+	streak  int
+	picks   uint32
+	seeking bool // it counts in s.searching
+	victim  uint32
+
+	warm     [keepWarm]*core
+	warmNext int
+
+	_       [64]byte             // others look at what follows
+	current atomic.Pointer[core] // the actor on stage
+	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
+	away    atomic.Bool          // asleep, stepped out or gone home: nobody looks at place
+	stage   atomic.Uint64        // the number of the coroutine it is on
+	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
+	queue   runQueue
+	_       [64]byte
+	watched watched // owned by the monitor
 }
 
 func newScheduler() *scheduler {
-	s := &scheduler{
-		n: runtime.GOMAXPROCS(0), crew: make(map[*worker]struct{}), asleep: true,
-		kick: make(chan struct{}, 1), stopped: make(chan struct{}),
-	}
-	s.wg.Go(s.monitor)
+	s := &scheduler{n: int32(runtime.GOMAXPROCS(0))}
+	s.allowed.Store(s.n)
+	s.crew.Store(new([]*worker))
+	s.monitor = monitor{dozing: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s.wg.Go(s.watch)
 	return s
 }
 
 // ready puts an actor that has just become runnable where it will be picked.
 // w is the worker whose turn woke it, nil from outside.
 func (s *scheduler) ready(c *core, w *worker) {
-	if h := c.home; h != nil && h.kind == homePinned {
-		h.wake <- struct{}{}
+	if c.nature.home() == homePinned && !c.onHold {
+		c.ext.home.wake <- struct{}{}
 		return
 	}
 	if w != nil && !w.away.Load() {
 		if c = w.place.Swap(c); c != nil {
-			s.push(c)
+			w.queue.push(c)
+			s.callIfNeeded()
 		}
 		// A lone actor in the waker's place wakes nobody. But the waker may have gone
 		// away since, if a handler's context is used outside of its turn: away and place
@@ -96,267 +125,278 @@ func (s *scheduler) ready(c *core, w *worker) {
 			return
 		}
 	}
-	s.push(c)
+	s.lobby.push(c)
+	s.callIfNeeded()
 }
 
-// push appends to the queue and sees to it that somebody will look.
-func (s *scheduler) push(c *core) {
+// callIfNeeded sees to it that somebody looks for the work that has just been queued.
+func (s *scheduler) callIfNeeded() {
+	for s.searching.Load() == 0 && s.active.Load() < s.allowed.Load() {
+		if s.searching.CompareAndSwap(0, 1) && s.call() {
+			return
+		}
+	}
+}
+
+// call wakes a worker, or hires one, that takes over the caller's count of searching. It
+// reports false, and the count is taken back, when there are enough; whoever relied on the
+// count meanwhile is why the caller looks again.
+func (s *scheduler) call() bool {
 	s.mu.Lock()
-	s.enqueue(c)
-	s.callWorker()
-	s.mu.Unlock()
-}
-
-// enqueue appends to the queue. REQUIRES: s.mu held.
-func (s *scheduler) enqueue(c *core) {
-	c.runNext = nil
-	if s.tail == nil {
-		s.head = c
-	} else {
-		s.tail.runNext = c
-	}
-	s.tail = c
-	s.queued++
-}
-
-// callWorker wakes a parked worker or starts one. REQUIRES: s.mu held.
-func (s *scheduler) callWorker() {
-	if !s.unpark() && s.live < s.n {
-		s.hire()
-	}
-	if s.asleep && !s.closed {
-		s.asleep = false
-		s.kick <- struct{}{}
-	}
-}
-
-// unpark wakes the worker that parked last, if there is one. REQUIRES: s.mu held.
-func (s *scheduler) unpark() bool {
-	n := len(s.parked)
-	if n == 0 {
+	defer s.mu.Unlock()
+	if s.active.Load() >= s.allowed.Load() {
+		s.searching.Add(-1)
 		return false
 	}
-	w := s.parked[n-1]
-	s.parked = s.parked[:n-1]
-	w.wake <- struct{}{}
+	s.engage()
 	return true
 }
 
-// hire starts a worker. REQUIRES: s.mu held.
+// engage brings one more worker in, which counts as searching already.
+// REQUIRES: s.mu held.
+func (s *scheduler) engage() {
+	s.active.Add(1)
+	if n := len(s.asleep); n > 0 {
+		w := s.asleep[n-1]
+		s.asleep = s.asleep[:n-1]
+		w.wake <- struct{}{}
+	} else {
+		s.hire()
+	}
+	s.monitor.rouse()
+}
+
+// hire starts a worker that looks for work. REQUIRES: s.mu held.
 func (s *scheduler) hire() {
-	w := &worker{s: s, wake: make(chan struct{}, 1)}
-	s.live++
-	s.crew[w] = struct{}{}
+	w := &worker{s: s, wake: make(chan struct{}, 1), seeking: true}
+	crew := append(slices.Clone(*s.crew.Load()), w)
+	s.crew.Store(&crew)
 	s.wg.Go(w.work)
 }
 
-func (w *worker) work() {
-	defer w.leave()
-	for {
-		c := w.pick()
-		if c == nil {
-			return
-		}
-		w.turn(c)
-	}
-}
+// enter puts c on stage.
+func (w *worker) enter(c *core) { w.current.Store(c) }
 
-func (w *worker) turn(c *core) {
-	s := w.s
-	w.current = c
-	s.picks.Add(1)
-	s.running.Add(1)
-	again := c.impl.turn(w)
-	s.running.Add(-1)
-	w.current = nil
-	if again {
-		s.push(c)
-	}
-}
-
-// leave runs when the worker's goroutine ends: because the crew is too large or
-// the system has shut down, or because a handler called runtime.Goexit. In the
-// latter case the turn is finished here and another worker takes over.
-func (w *worker) leave() {
-	s := w.s
-	if c := w.current; c != nil {
-		s.running.Add(-1)
-		if c.impl.endTurn() {
-			s.push(c)
-		}
-	}
-	w.away.Store(true)
-	if c := w.place.Swap(nil); c != nil {
-		s.push(c)
-	}
-	s.mu.Lock()
-	delete(s.crew, w)
-	if w.current != nil {
-		s.live--
-		if s.queued > 0 {
-			s.callWorker()
-		}
-	}
-	s.mu.Unlock()
-}
-
-// pick returns the next actor, and nil when the worker is to go home. It waits
+// pick returns the next actor, and nil when the worker is to go home. It sleeps
 // while there is none.
 func (w *worker) pick() *core {
-	s := w.s
-	if c := w.place.Swap(nil); c != nil {
-		if w.streak++; w.streak <= lifoRun {
-			return c
-		}
-		s.push(c)
-	}
-	w.streak = 0
-	s.mu.Lock()
 	for {
-		if c := s.head; c != nil {
-			if s.head = c.runNext; s.head == nil {
-				s.tail = nil
-			}
-			c.runNext = nil
-			s.queued--
-			s.mu.Unlock()
-			return c
-		}
-		if s.closed || s.live > s.n {
-			s.live--
-			s.mu.Unlock()
+		if s := w.s; s.active.Load() > s.allowed.Load() && !w.retire() {
 			return nil
 		}
-		w.away.Store(true)
-		if c := w.place.Swap(nil); c != nil {
-			w.away.Store(false)
-			s.mu.Unlock()
+		c := w.next()
+		if c == nil {
+			if c = w.search(); c == nil {
+				if w.sleep() {
+					continue
+				}
+				return nil
+			}
+		}
+		if w.seeking {
+			w.seeking = false
+			if w.s.searching.Add(-1) == 0 && w.s.waiting() {
+				w.s.callIfNeeded()
+			}
+		}
+		return c
+	}
+}
+
+// retire sends a worker to sleep that is one too many. It reports false when the worker is
+// to go home.
+func (w *worker) retire() bool {
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		w.s.lobby.push(c)
+	}
+	return w.sleep()
+}
+
+// next looks where a busy worker looks.
+func (w *worker) next() *core {
+	s := w.s
+	if w.picks++; w.picks%lobbyEvery == 0 {
+		if c := s.lobby.pop(); c != nil {
 			return c
 		}
-		s.parked = append(s.parked, w)
-		s.mu.Unlock()
-		<-w.wake
-		s.mu.Lock()
-		w.away.Store(false)
 	}
+	if w.place.Load() != nil {
+		if c := w.place.Swap(nil); c != nil {
+			if w.streak++; w.streak <= lifoRun {
+				return c
+			}
+			w.queue.push(c)
+		}
+	}
+	w.streak = 0
+	if c := w.queue.pop(); c != nil {
+		return c
+	}
+	return s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost))
 }
 
-// stepOut: the handler on w is about to wait for something that other actors do.
-func (w *worker) stepOut() {
+// search looks everywhere, more than once.
+func (w *worker) search() *core {
 	s := w.s
-	s.running.Add(-1)
+	if !w.seeking {
+		if s.searching.Add(1) > max(1, s.n/2) {
+			s.searching.Add(-1)
+			return w.steal(true)
+		}
+		w.seeking = true
+	}
+	for i := range searchTimes {
+		for range i * i {
+			runtime.Gosched()
+		}
+		if c := w.next(); c != nil {
+			return c
+		}
+		if c := w.steal(i == searchTimes-1); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// steal takes from another worker: half of what waits in its queue, or, as a last resort,
+// the actor in its place.
+func (w *worker) steal(places bool) *core {
+	crew := *w.s.crew.Load()
+	w.victim++
+	for i := range crew {
+		v := crew[(int(w.victim)+i)%len(crew)]
+		if v == w {
+			continue
+		}
+		if c := v.queue.grab(&w.queue, min(int(v.queue.n.Load())/2, grabMost)); c != nil {
+			return c
+		}
+		if places && v.place.Load() != nil && v.due.Load() {
+			if c := v.place.Swap(nil); c != nil {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// waiting reports whether an actor waits in a queue.
+func (s *scheduler) waiting() bool {
+	if s.lobby.n.Load() > 0 {
+		return true
+	}
+	for _, w := range *s.crew.Load() {
+		if w.queue.n.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep parks the worker until there is work. It reports false when the worker is to go
+// home instead.
+func (w *worker) sleep() bool {
+	s := w.s
 	w.away.Store(true)
 	if c := w.place.Swap(nil); c != nil {
-		s.push(c)
+		w.away.Store(false)
+		w.queue.push(c)
+		return true
 	}
 	s.mu.Lock()
-	s.live--
-	if s.queued > 0 {
-		s.callWorker()
-	}
-	s.mu.Unlock()
-}
-
-// stepIn: the wait is over. The crew may be one too large until somebody finds
-// nothing to do.
-func (w *worker) stepIn() {
-	s := w.s
-	w.away.Store(false)
-	s.running.Add(1)
-	s.mu.Lock()
-	s.live++
-	s.mu.Unlock()
-}
-
-// monitor looks after actors that wait although nobody seems to be busy. It sleeps
-// while the system is idle.
-func (s *scheduler) monitor() {
-	samples := []metrics.Sample{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
-	ticker := time.NewTicker(monitorTick)
-	defer ticker.Stop()
-	for {
-		ticker.Stop() // nothing ticks while the system is idle
-		select {
-		case <-s.kick:
-		case <-s.stopped:
-			return
-		}
-		ticker.Reset(monitorTick)
-		last, stuck, quiet, more := s.picks.Load(), 0, 0, 1
-		for quiet < monitorLinger {
-			select {
-			case <-ticker.C:
-			case <-s.stopped:
-				return
-			}
-			picks := s.picks.Load()
-			switch {
-			case picks != last:
-				last, stuck, quiet, more = picks, 0, 0, 1
-			case s.running.Load() == 0:
-				quiet++
-			default:
-				quiet = 0
-				if stuck++; s.help(stuck, more, samples) {
-					more *= 2
-				}
-			}
-		}
-		s.mu.Lock()
-		s.asleep = true
-		if s.queued > 0 || len(s.parked) < s.live { // it became busy just now
-			s.asleep = false
-			s.kick <- struct{}{}
-		}
+	if s.closed || len(s.asleep) >= int(s.n) {
 		s.mu.Unlock()
+		return false
 	}
-}
-
-// help adds up to more workers when actors wait, nobody has picked one for a tick,
-// and processors are free. It reports whether it did.
-func (s *scheduler) help(stuck, more int, samples []metrics.Sample) bool {
-	s.mu.Lock()
-	for w := range s.crew { // an actor in the place of a stuck worker waits as well
-		if c := w.place.Swap(nil); c != nil {
-			s.enqueue(c)
-		}
+	s.asleep = append(s.asleep, w)
+	s.active.Add(-1)
+	if w.seeking {
+		w.seeking = false
+		s.searching.Add(-1)
 	}
-	waiting := s.queued
 	s.mu.Unlock()
-	if waiting == 0 {
-		return false
+	// Whoever queued something just now may have found this worker searching and relied
+	// on it: having said that it sleeps, it looks once more.
+	if s.waiting() {
+		s.callIfNeeded()
 	}
-	if stuck < overdueTicks && processorsBusy(samples) {
-		return false
+	<-w.wake
+	w.away.Store(false)
+	w.seeking = true
+	return true
+}
+
+// leave runs when the worker's goroutine ends: because nobody needs it, or because a
+// handler called runtime.Goexit. In the latter case the turn is finished here and another
+// worker takes over.
+func (w *worker) leave() {
+	s := w.s
+	w.away.Store(true)
+	if c := w.current.Swap(nil); c != nil && c.impl.endTurn(w) {
+		s.lobby.push(c)
 	}
+	if c := w.place.Swap(nil); c != nil {
+		s.lobby.push(c)
+	}
+	w.chillAll()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	added := false
-	for range min(more, s.queued) {
-		if s.live >= workersMax || s.closed {
-			break
-		}
-		if !s.unpark() {
-			s.hire()
-		}
-		added = true
+	crew := slices.DeleteFunc(slices.Clone(*s.crew.Load()), func(o *worker) bool { return o == w })
+	s.crew.Store(&crew)
+	s.active.Add(-1)
+	s.mu.Unlock()
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		s.lobby.push(c)
 	}
-	return added
+	if w.seeking {
+		s.searching.Add(-1)
+	}
+	if s.waiting() {
+		s.callIfNeeded()
+	}
 }
 
-// processorsBusy reports whether the Go scheduler has as much to run as it can.
-func processorsBusy(samples []metrics.Sample) bool {
-	metrics.Read(samples)
-	busy := uint64(0)
-	for _, m := range samples {
-		if m.Value.Kind() == metrics.KindUint64 {
-			busy += m.Value.Uint64()
-		}
+// stepOut: the handler on w is about to block for something that the runtime knows of,
+// and nobody may miss the worker.
+func (w *worker) stepOut() {
+	s := w.s
+	w.away.Store(true)
+	w.current.Store(nil)
+	if c := w.place.Swap(nil); c != nil {
+		w.queue.push(c)
 	}
-	return busy > uint64(runtime.GOMAXPROCS(0)) // the monitor itself is one of them
+	s.active.Add(-1)
+	if s.waiting() {
+		s.callIfNeeded()
+	}
 }
 
-// close sends the crew home once the queue is empty. wg tells when they all left.
+// stepIn: the wait is over, and c is on stage again. The crew may be one too large until
+// somebody finds nothing to do.
+func (w *worker) stepIn(c *core) {
+	w.current.Store(c)
+	w.away.Store(false)
+	w.s.active.Add(1)
+}
+
+// standIn is stepOut for a wait that may be on any goroutine: at worst one worker too many
+// is let in.
+func (s *scheduler) standIn(c *core) {
+	if w := c.worker.Load(); w != nil {
+		if next := w.place.Swap(nil); next != nil {
+			s.lobby.push(next)
+		}
+	}
+	s.active.Add(-1)
+	if s.waiting() {
+		s.callIfNeeded()
+	}
+}
+
+// standDown ends what standIn began.
+func (s *scheduler) standDown() { s.active.Add(1) }
+
+// close sends the crew home once the queues are empty. wg tells when they all left.
 func (s *scheduler) close() {
 	s.mu.Lock()
 	if s.closed {
@@ -364,21 +404,54 @@ func (s *scheduler) close() {
 		return
 	}
 	s.closed = true
-	for _, w := range s.parked {
+	for _, w := range s.asleep {
+		s.active.Add(1)
+		s.searching.Add(1)
 		w.wake <- struct{}{}
 	}
-	s.parked = nil
+	s.asleep = nil
 	s.mu.Unlock()
-	close(s.stopped)
+	close(s.monitor.stopped)
+	s.stacks.close()
 }
 
+// counts returns how many actors wait for a worker, and how many workers are not away.
 func (s *scheduler) counts() (runnable, workers int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.crew {
+	crew := *s.crew.Load()
+	for _, w := range crew {
+		runnable += int(w.queue.n.Load())
 		if w.place.Load() != nil {
 			runnable++
 		}
 	}
-	return runnable + s.queued, s.live
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return runnable + int(s.lobby.n.Load()), int(s.active.Load()) + len(s.asleep)
+}
+
+// remember notes an actor that has gone idle with its scene: unless it has become busy
+// again when keepWarm others have done the same, the scene is taken back.
+func (w *worker) remember(c *core) {
+	i := w.warmNext
+	w.warmNext = (i + 1) % keepWarm
+	cold := w.warm[i]
+	w.warm[i] = c
+	if cold != nil {
+		cold.impl.chill()
+	}
+}
+
+// alone reports whether nobody else waits for the worker.
+func (w *worker) alone() bool {
+	return w.place.Load() == nil && w.queue.n.Load() == 0 && w.s.lobby.n.Load() == 0
+}
+
+// chillAll takes all remembered scenes back.
+func (w *worker) chillAll() {
+	for i, c := range w.warm {
+		if c != nil {
+			w.warm[i] = nil
+			c.impl.chill()
+		}
+	}
 }

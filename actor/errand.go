@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"time"
 )
 
@@ -37,7 +36,7 @@ func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	e.active = false
-	delete(c.more.errands, e)
+	delete(c.scene.more.errands, e)
 	return e.outcome(), true
 }
 
@@ -47,7 +46,7 @@ func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 // dropped. A panic in work is its error, a [*PanicError]. For use in the actor's own
 // callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
-	c := ctx.c
+	c := ctx.cell()
 	e := c.sendOut()
 	life := c.life()
 	c.sys.sched.wg.Go(func() {
@@ -68,20 +67,17 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 // actor's own turn. The ask ends with the system's ask timeout, or earlier with the
 // asker's incarnation; then nothing comes. For use in the actor's own callbacks.
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
-	c := ctx.c
+	c := ctx.cell()
 	e := c.sendOut()
-	life := c.life()
-	ask := newCall[R](life, time.Now().Add(c.sys.askTimeout))
-	var alarm atomic.Pointer[timerNode]
+	ask := newCall[R](c.life(), time.Now().Add(c.sys.askTimeout))
+	ask.timeout = c.sys.askTimeout
 	ask.notify = func() {
-		if n := alarm.Load(); n != nil {
-			c.sys.clock.cancel(n)
-		}
+		c.sys.clock.cancel(&ask.alarm)
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
-	alarm.Store(c.sys.clock.after(c.sys.askTimeout, func() { ask.expire(timeoutError(c.sys.askTimeout)) }))
+	c.sys.clock.at(&ask.alarm, ask.deadline, ask)
 	if err := sendAsk(ctx, to, req, ask, false); err != nil {
-		ask.reject(err)
+		ask.reject(err, nil)
 	}
 }
 
@@ -100,25 +96,26 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		if len(refs) == 0 {
 			return
 		}
-		ctx, cancel := withAskTimeout(ctx, refs[0].recipient().base().sys.askTimeout)
+		sys := refs[0].recipient().base().sys
+		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
 		defer cancel()
-		deadline, _ := ctx.Deadline()
+		deadline, _ := inner.Deadline()
 		type outcome struct {
 			from Ref[M]
 			ask  *call[R]
 		}
-		come := make(chan outcome, len(refs))
+		come := newInbox[outcome](ctx, sys)
 		open := make(map[*call[R]]Ref[M], len(refs))
 		for _, to := range refs {
-			ask := newCall[R](ctx, deadline)
-			ask.notify = func() { come <- outcome{to, ask} }
+			ask := newCall[R](inner, deadline)
+			ask.notify = func() { come.put(outcome{to, ask}) }
 			open[ask] = to
 			if err := sendAsk(ctx, to, req, ask, false); err != nil {
-				ask.reject(err)
+				ask.reject(err, nil)
 			}
 		}
 		for len(open) > 0 {
-			next, ok := await(ctx, come)
+			next, ok := come.take(inner)
 			if !ok {
 				break
 			}
@@ -128,8 +125,8 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 			}
 		}
 		for ask, to := range open { // the time is up
-			ask.expire(context.Cause(ctx))
-			if !yield(to, Answer[R]{Err: describe(context.Cause(ctx), to, req)}) {
+			ask.expire(context.Cause(inner), nil)
+			if !yield(to, Answer[R]{Err: describe(context.Cause(inner), to, req)}) {
 				return
 			}
 		}
@@ -144,32 +141,13 @@ func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context
 	return context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 }
 
-// await receives from ch, off stage in a handler, until ctx ends.
-func await[T any](ctx context.Context, ch <-chan T) (v T, ok bool) {
-	select { // what has come counts, also when the time is up
-	case v = <-ch:
-		return v, true
-	default:
-	}
-	if _, w := stage(ctx); w != nil {
-		w.stepOut()
-		defer w.stepIn()
-	}
-	select {
-	case v = <-ch:
-		return v, true
-	case <-ctx.Done():
-		return v, false
-	}
-}
-
 // Blocking runs f, which may block for long: a driver, a file, a lock. The actor
 // handles nothing else meanwhile, but its worker's place is taken by another. It
 // returns f's error. For use in the actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
-	if w := ctx.worker.Load(); w != nil {
+	if w := ctx.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
 		w.stepOut()
-		defer w.stepIn()
+		defer w.stepIn(&ctx.cell().core)
 	}
 	return f()
 }
@@ -177,9 +155,11 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 // Sleep pauses the handler for d, or until the context ends, whose cause it then
 // returns. It holds up nobody else.
 func (ctx *Context[M]) Sleep(d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	if _, ok := await(ctx, t.C); !ok {
+	c := ctx.cell()
+	over := newInbox[struct{}](ctx, c.sys)
+	alarm := c.sys.clock.after(d, func() { over.put(struct{}{}) })
+	defer c.sys.clock.cancel(alarm)
+	if _, ok := over.take(ctx.moment()); !ok {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -190,23 +170,24 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 // [ErrNotAccepted] when the message is not one that the other accepts; then it is
 // still the handler's. For use in the handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
-	c := ctx.c
+	c := ctx.cell()
 	dst := to.recipient()
-	msg, ok := any(c.cur.msg).(N)
+	cur := c.message()
+	msg, ok := any(cur.msg).(N)
 	if !ok {
-		return fmt.Errorf("forward %T to %s: %w: it accepts %s", c.cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
+		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
-	e := envelope[N]{msg: msg, from: c.cur.from}
-	ask, asked := c.cur.extra.(pendingAsk)
+	e := envelope[N]{msg: msg, from: cur.from}
+	ask, asked := cur.extra.(pendingAsk)
 	if asked {
 		ctx.taken = true
 		e.extra = ask
 	}
-	e.extra = withHeader(ctx.header, e.extra)
+	e.extra = withHeader(c.scene.header, e.extra)
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
 		c.sys.deadLetter(dst.base(), e.from, e.msg, v.reason())
 		if asked {
-			ask.reject(v.err())
+			ask.reject(v.err(), nil)
 		}
 	}
 	return nil

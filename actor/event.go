@@ -7,7 +7,7 @@ import (
 )
 
 // Event is something that happened in the system: [ActorStarted], [ActorStopped],
-// [ActorFailed], [ActorRestarted] or [DeadLetter].
+// [ActorFailed], [ActorRestarted], [Overload], [Stuck] or [DeadLetter].
 type Event interface{ event() }
 
 // ActorStarted says that an actor was spawned and its Init has returned.

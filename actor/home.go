@@ -34,23 +34,22 @@ func Weight(n int) SpawnOption {
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })
 }
 
-// home is where an actor runs that is not one of the pool's.
+// home is where a pinned actor runs.
 type home struct {
-	kind homeKind
 	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
 
-// newHome returns nil for an actor of the pool.
+// newHome returns nil for an actor that has no goroutine of its own.
 func newHome(kind homeKind) *home {
-	if kind == homePool {
+	if kind != homePinned {
 		return nil
 	}
-	return &home{kind: kind, wake: make(chan struct{}, 1)}
+	return &home{wake: make(chan struct{}, 1)}
 }
 
 // open starts the goroutine of a pinned actor. h may be nil.
 func (h *home) open(c *core) {
-	if h != nil && h.kind == homePinned {
+	if h != nil {
 		c.sys.sched.wg.Go(func() { h.live(c) })
 	}
 }
@@ -64,7 +63,7 @@ func (h *home) live(c *core) {
 			return
 		}
 		// A handler has ended the goroutine with runtime.Goexit: another one takes over.
-		if c.impl.endTurn() {
+		if c.impl.endTurn(nil) {
 			h.wake <- struct{}{}
 		}
 		if !c.hasStopped() {
@@ -85,7 +84,7 @@ func (h *home) live(c *core) {
 
 // leave ends the goroutine of a pinned actor that has stopped. h may be nil.
 func (h *home) leave() {
-	if h == nil || h.kind != homePinned {
+	if h == nil {
 		return
 	}
 	select {
@@ -103,7 +102,7 @@ func (c *core) hasStopped() bool {
 // dispatch gives an actor that has just become runnable its turn, or a place in the
 // queue for it.
 func (c *cell[M]) dispatch(w *worker, extra any) {
-	if c.home == nil || c.home.kind != homeInline {
+	if c.nature.home() != homeInline {
 		c.sys.sched.ready(&c.core, w)
 		return
 	}
@@ -113,11 +112,11 @@ func (c *cell[M]) dispatch(w *worker, extra any) {
 	}
 	through := false
 	defer func() {
-		if !through && c.endTurn() { // a handler has ended this goroutine with runtime.Goexit
-			c.sys.sched.push(&c.core)
+		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
+			c.sys.sched.ready(&c.core, nil)
 		}
 	}()
-	for c.turn(w) {
+	for c.turn(nil) {
 	}
 	through = true
 }

@@ -25,7 +25,7 @@ type idle[M any] struct {
 // embeds [Unobtrusive] do not break the silence. A d of 0 ends it, a second call
 // replaces it, a restart forgets it. For use in the actor's own callbacks.
 func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
-	c := ctx.c
+	c := ctx.cell()
 	m := c.needMore()
 	if m.idle != nil {
 		m.idle.cancel(c.sys)

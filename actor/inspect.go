@@ -88,10 +88,10 @@ func (s *System) Inspect(path string, limit int) (Tree, error) {
 
 func (c *core) info() Info {
 	pid := c.pid()
-	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl.typeName(), Mailbox: c.impl.mailboxLen(), Handled: c.handled.Load()}
+	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl.typeName(), Mailbox: c.impl.mailboxLen()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i.State = c.phase.String()
+	i.State, i.Handled = c.phase.String(), c.handled
 	if c.ext != nil {
 		i.Restarts, i.Children = c.ext.restarts, c.ext.children
 	}

@@ -76,7 +76,12 @@ func HeaderOf(ctx context.Context) Header {
 	return nil
 }
 
-func (ctx *Context[M]) currentHeader() Header { return ctx.header }
+func (ctx *Context[M]) currentHeader() Header {
+	if ctx.scene == nil {
+		return nil
+	}
+	return ctx.scene.header
+}
 
 // headed is an envelope's extra that comes with a header.
 type headed struct {
@@ -113,10 +118,10 @@ func (s *System) address(ctx context.Context, to *core, msg, extra any) any {
 
 // receiveAround runs the handler inside of the middleware from the i-th on.
 func (c *cell[M]) receiveAround(r Reception, i int) error {
-	if i == len(c.around) {
-		return c.receive()
+	if i == len(c.kind.around) {
+		return c.receive(c.scene)
 	}
-	return c.around[i](&c.ctx, r, func() error { return c.receiveAround(r, i+1) })
+	return c.kind.around[i](c.context(), r, func() error { return c.receiveAround(r, i+1) })
 }
 
 // mayStart asks the spawning middleware.

@@ -76,11 +76,15 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		timeout := fmt.Errorf("%w: no room until the ask's time was up: %w", ErrMailboxFull, context.DeadlineExceeded)
 		limited, cancel := context.WithDeadlineCause(parent, deadline, timeout)
 		defer cancel()
-		if w != nil {
-			w.stepOut()
-			defer w.stepIn()
+		if from := e.from; from != nil {
+			from.sys.sched.standIn(from)
+			defer from.sys.sched.standDown()
 		}
 		ctx = limited
+	}
+	if ask == nil && e.from != nil {
+		e.from.sys.sched.standIn(e.from)
+		defer e.from.sys.sched.standDown()
 	}
 	for {
 		v := to.tell(e, w)
@@ -91,7 +95,9 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		if room == nil {
 			return verdictFull, nil
 		}
-		if _, ok := await(ctx, room); !ok && ctx.Err() != nil {
+		select {
+		case <-room:
+		case <-ctx.Done():
 			return v, context.Cause(ctx)
 		}
 	}

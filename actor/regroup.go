@@ -26,7 +26,7 @@ func (c *cell[M]) regroup(failed *core, after time.Duration) {
 		c.setRegrouping(c.ext.group != nil)
 		return
 	}
-	if c.super.strategy == RestForOne {
+	if c.kind.super.strategy == RestForOne {
 		members = members[i:]
 	}
 	next := &group{halting: members, after: after}
@@ -77,7 +77,7 @@ func (c *cell[M]) regroupStep() {
 	if n := len(g.halting); n > 0 {
 		child := g.halting[n-1]
 		kind := sigHalt
-		if child.lifetime == Temporary {
+		if child.nature.lifetime() == Temporary {
 			kind = sigGiveUp // it is stopped with the others and does not come back
 		}
 		child.signal(signal{kind: kind})

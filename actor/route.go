@@ -57,7 +57,7 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 		if v := to.to.tell(e, w); v != verdictTaken {
 			r.owner.sys.deadLetter(to.to.base(), e.from, e.msg, v.reason())
 			if asked {
-				ask.reject(v.err())
+				ask.reject(v.err(), w)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -65,7 +66,11 @@ type spawnConfig struct {
 // Spawn is safe for concurrent use with a *System, and for the callback that was
 // given it with a *Context.
 func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) Ref[M] {
-	c, err := spawn(parent, name, func() Actor[M] { return newActor() }, opts)
+	return mustStart(spawn(parent, name, nil, stateMaker[M, A](newActor), opts))
+}
+
+// mustStart starts what spawn has made.
+func mustStart[M any](c *cell[M], err error) Ref[M] {
 	if err != nil {
 		panic("actor: " + err.Error() + "; use TrySpawn where that can happen")
 	}
@@ -73,76 +78,107 @@ func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, op
 	return Ref[M]{c}
 }
 
-// TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] when
-// the parent stops, or what Init returned. After an error nothing is left, except for
-// children that a failing Init has spawned: they are stopped, and the name is free when
-// they have.
-func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) (Ref[M], error) {
-	c, err := spawn(parent, name, func() Actor[M] { return newActor() }, opts)
+// tryStart starts what spawn has made.
+func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 	if err != nil {
 		return Ref[M]{}, err
 	}
-	err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) })
-	if err != nil {
+	if err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) }); err != nil {
 		return Ref[M]{}, fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
 	}
 	return Ref[M]{c}, nil
 }
 
+// stateMaker is newActor as the cell keeps it: without a closure that would be allocated.
+type stateMaker[M any, A Actor[M]] func() A
+
+func (f stateMaker[M, A]) make() Actor[M] { return f() }
+
+// TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] when
+// the parent stops, or what Init returned. After an error nothing is left, except for
+// children that a failing Init has spawned: they are stopped, and the name is free when
+// they have.
+func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) (Ref[M], error) {
+	return tryStart(spawn(parent, name, nil, stateMaker[M, A](newActor), opts))
+}
+
 // SpawnFunc starts an actor that is a function. See [Spawn]. State that receive
 // closes over survives a restart; where that is not wanted, use Spawn.
 func SpawnFunc[M any](parent Spawner, name string, receive func(*Context[M], M) error, opts ...SpawnOption) Ref[M] {
-	return Spawn(parent, name, func() funcActor[M] { return receive }, opts...)
+	return mustStart(spawn(parent, name, funcActor[M](receive), nil, opts))
 }
 
 // TrySpawnFunc is SpawnFunc with an error. See [TrySpawn].
 func TrySpawnFunc[M any](parent Spawner, name string, receive func(*Context[M], M) error, opts ...SpawnOption) (Ref[M], error) {
-	return TrySpawn(parent, name, func() funcActor[M] { return receive }, opts...)
+	return tryStart(spawn(parent, name, funcActor[M](receive), nil, opts))
 }
 
 type funcActor[M any] func(*Context[M], M) error
 
 func (f funcActor[M]) Receive(ctx *Context[M], msg M) error { return f(ctx, msg) }
 
-// spawn makes the cell and makes it known. The caller owns its first turn, in which
-// Init runs; messages that come meanwhile wait.
-func spawn[M any](parent Spawner, name string, newActor func() Actor[M], opts []SpawnOption) (*cell[M], error) {
+// spawn makes the cell and makes it known: with state, or with what makes it. The caller
+// owns its first turn, in which Init runs; messages that come meanwhile wait.
+func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M], opts []SpawnOption) (*cell[M], error) {
 	p, w := parent.spawner()
-	cfg := spawnConfig{super: &p.sys.super, weight: 1}
-	for _, opt := range opts {
-		opt.applySpawn(&cfg)
+	sys := p.sys
+	if len(sys.beforeSpawn) > 0 {
+		if err := sys.mayStart(p, name, nameOf[M]()); err != nil {
+			return nil, err
+		}
 	}
-	if err := p.sys.mayStart(p, name, nameOf[M]()); err != nil {
-		return nil, err
+	c := &cell[M]{actor: state, newActor: newActor, kind: kindOf[M](sys)}
+	c.core.sys, c.core.parent, c.core.impl, c.core.scheduled, c.core.weight = sys, p, c, true, 1
+	c.worker.Store(w)
+	if len(opts) > 0 {
+		if err := c.refine(name, opts); err != nil {
+			return nil, err
+		}
 	}
-	mail, err := newSpecial[M](&cfg)
-	if err != nil {
-		return nil, fmt.Errorf("spawn %q: %w", name, err)
-	}
-	c := &cell[M]{newActor: newActor, super: cfg.super, special: mail, around: slices.Concat(p.sys.around, cfg.around)}
-	c.core = core{sys: p.sys, parent: p, impl: c, scheduled: true, lifetime: cfg.lifetime, weight: cfg.weight}
-	c.ctx.c = c
-	c.ctx.worker.Store(w)
 	if err := c.baptize(p, name); err != nil {
 		return nil, err
 	}
-	c.sys.actors.add(&c.core, c.sys.firstGeneration)
-	c.home = newHome(cfg.home)
+	sys.actors.add(&c.core, sys.firstGeneration)
 	// From here on others may see the actor: it is complete.
-	c.sys.living.Add(1)
+	sys.living.Add(1)
 	if !p.adopt(&c.core) {
-		if c.path != "" {
-			c.sys.names.remove(c.path)
+		if c.path != nil {
+			sys.names.remove(*c.path)
 		}
-		c.sys.actors.remove(&c.core)
-		c.sys.living.Add(-1)
+		sys.actors.remove(&c.core)
+		sys.living.Add(-1)
 		return nil, fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
 	}
-	if c.path != "" {
-		c.sys.names.publish(c.path, &c.core)
+	if c.path != nil {
+		sys.names.publish(*c.path, &c.core)
 	}
-	c.home.open(&c.core)
+	if c.nature.home() == homePinned {
+		c.ext.home.open(&c.core)
+	}
 	return c, nil
+}
+
+// refine applies the options of spawning.
+func (c *cell[M]) refine(name string, opts []SpawnOption) error {
+	cfg := spawnConfig{super: c.kind.super, weight: 1}
+	for _, opt := range opts {
+		opt.applySpawn(&cfg)
+	}
+	mail, err := newSpecial[M](&cfg)
+	if err != nil {
+		return fmt.Errorf("spawn %q: %w", name, err)
+	}
+	if mail != nil {
+		c.scene = &scene[M]{special: mail, alarm: math.MaxInt}
+	}
+	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
+	if h := newHome(cfg.home); h != nil {
+		c.extended().home = h
+	}
+	if cfg.super != c.kind.super || len(cfg.around) > 0 {
+		c.kind = &kind[M]{super: cfg.super, around: slices.Concat(c.kind.around, cfg.around), scenes: c.kind.scenes}
+	}
+	return nil
 }
 
 // baptize reserves the name, if there is one.
@@ -156,15 +192,16 @@ func (c *core) baptize(parent *core, name string) error {
 	under := parent.fullPath()
 	before, after, numbered := strings.Cut(name, "*")
 	for {
-		c.path = join(under, name)
+		path := join(under, name)
 		if numbered {
-			c.path = join(under, before+strconv.FormatUint(c.sys.suffix.Add(1), 10)+after)
+			path = join(under, before+strconv.FormatUint(c.sys.suffix.Add(1), 10)+after)
 		}
-		if c.sys.names.reserve(c.path) {
+		if c.sys.names.reserve(path) {
+			c.path = &path
 			return nil
 		}
 		if !numbered {
-			return fmt.Errorf("spawn %s: %w", c.path, ErrNameTaken)
+			return fmt.Errorf("spawn %s: %w", path, ErrNameTaken)
 		}
 	}
 }
@@ -194,7 +231,7 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 				c.quit()
 			}
 		}
-		if c.endTurn() {
+		if c.endTurn(nil) {
 			c.sys.sched.ready(&c.core, nil)
 		}
 	}()

@@ -185,12 +185,12 @@ func (c *cell[M]) supervise(s signal) {
 	}
 	d := Restart
 	if err != nil {
-		d = c.super.decision(err)
+		d = c.kind.super.decision(err)
 	}
 	if d == Resume && s.bare {
 		d = Restart // there is no state to go on with
 	}
-	if child.lifetime == Temporary && d == Restart {
+	if child.nature.lifetime() == Temporary && d == Restart {
 		d = Stop
 	}
 	switch d {
@@ -208,21 +208,21 @@ func (c *cell[M]) supervise(s signal) {
 // restartChild restarts what the strategy says, if the budget allows it.
 func (c *cell[M]) restartChild(child *core, err error) {
 	failures := &c.ext.failures
-	if c.super.strategy == OneForOne {
+	if c.kind.super.strategy == OneForOne {
 		failures = &child.extension().budget
 	}
-	n := c.super.count(failures)
-	if n > c.super.maxRestarts {
-		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, c.super.within, orStopped(err))
-		if c.super.exhausted == Stop {
+	n := c.kind.super.count(failures)
+	if n > c.kind.super.maxRestarts {
+		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, c.kind.super.within, orStopped(err))
+		if c.kind.super.exhausted == Stop {
 			c.giveUp(child, err)
 			return
 		}
 		c.escalate(child, err)
 		return
 	}
-	after := c.super.delay(n)
-	if c.super.strategy == OneForOne {
+	after := c.kind.super.delay(n)
+	if c.kind.super.strategy == OneForOne {
 		child.signal(signal{kind: sigRestart, after: after})
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -32,6 +33,8 @@ type System struct {
 	actors          directory
 	firstGeneration uint32
 	names           registry
+	kinds           sync.Map   // of *kind[M] by the type M
+	waiters         waiterPool // of goroutines outside that ask
 	suffix          atomic.Uint64
 	dead            deadLetterBox
 	audience        audience
@@ -86,9 +89,9 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
 		sched: newScheduler(), clock: newClock(), gone: make(chan struct{}), firstGeneration: rand.Uint32() | 1,
 	}
-	s.root = &cell[struct{}]{super: &cfg.super, newActor: func() Actor[struct{}] { return rootActor{} }, actor: rootActor{}}
-	s.root.core = core{sys: s, impl: s.root, path: "/", phase: running, weight: 1}
-	s.root.ctx.c = s.root
+	s.root = &cell[struct{}]{kind: &kind[struct{}]{super: &cfg.super, scenes: new(scenePool[struct{}])}, actor: rootActor{}}
+	r, path := &s.root.core, "/"
+	r.sys, r.impl, r.path, r.phase, r.weight = s, s.root, &path, running, 1
 	s.actors.add(&s.root.core, s.firstGeneration)
 	s.names.reserve("/")
 	s.names.publish("/", &s.root.core)

@@ -48,7 +48,7 @@ type Schedule interface {
 // see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	ctx.Cancel(key)
-	ctx.c.plan(key, plan, msg)
+	ctx.cell().plan(key, plan, msg)
 }
 
 // plan sets the timer for the schedule's next time.
@@ -58,8 +58,8 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 	if next.IsZero() {
 		return
 	}
-	c.ctx.set(key, next.Sub(now), msg, true)
-	c.more.timers[key].plan = plan
+	c.context().set(key, next.Sub(now), msg, true)
+	c.scene.more.timers[key].plan = plan
 }
 
 // Cancel cancels the timer of that key and reports whether there was one. Its
@@ -67,13 +67,14 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 // use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
-	if c.more == nil {
+	m := c.rare()
+	if m == nil {
 		return false
 	}
-	t, ok := c.more.timers[key]
+	t, ok := m.timers[key]
 	if ok {
 		t.cancel(c.sys)
-		delete(c.more.timers, key)
+		delete(m.timers, key)
 	}
 	return ok
 }
@@ -102,7 +103,7 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {
-		delete(c.more.timers, t.key)
+		delete(c.scene.more.timers, t.key)
 		if t.plan != nil {
 			c.plan(t.key, t.plan, t.msg)
 		}

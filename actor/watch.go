@@ -51,13 +51,14 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 // already is not delivered any more. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
-	if c.more == nil {
+	m := c.rare()
+	if m == nil {
 		return
 	}
-	for w := range c.more.watches {
+	for w := range m.watches {
 		if w.pid == pid {
 			w.active = false
-			delete(c.more.watches, w)
+			delete(c.scene.more.watches, w)
 			w.target.forget(w)
 		}
 	}
@@ -69,7 +70,7 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	w.active = false
-	delete(c.more.watches, w)
+	delete(c.scene.more.watches, w)
 	return w.wrap(n.down), true
 }
 

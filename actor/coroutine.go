@@ -1,0 +1,164 @@
+package actor
+
+import (
+	"iter"
+	"sync/atomic"
+)
+
+// coroutine is a stack on which a worker runs: it picks actors and gives them their
+// turns. When a handler waits for something that the runtime knows of, the whole stack is
+// set aside with the handler on it, and the worker goes on with another one; when the wait
+// is over some worker takes the stack up again. The switch is a fifth of what two
+// goroutines and a channel cost, and iter.Pull is the only way in Go to have it.
+//
+// Nobody may take up a stack that is not off yet: so the handler only leaves word what it
+// waits for, and the worker's own goroutine, back on its feet, makes the wait known
+// (worker.work). The race detector found that in the prototype.
+type coroutine struct {
+	id     uint64
+	w      *worker // who runs it; set before it is resumed
+	resume func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+}
+
+// newCoroutine returns one that, resumed, runs the loop of the worker that resumes it.
+func newCoroutine() *coroutine {
+	co := &coroutine{id: stackIDs.Add(1)}
+	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
+		label(co.id)
+		co.yield = yield
+		co.loop()
+	})
+	return co
+}
+
+// stackIDs numbers the coroutines of the process: the goroutine profile knows no systems.
+var stackIDs atomic.Uint64
+
+// loop gives turns until it is stopped. It leaves the stack with an order for the worker.
+func (co *coroutine) loop() {
+	for {
+		w := co.w
+		c := w.pick()
+		switch {
+		case c == nil:
+			w.order = order{kind: orderLeave}
+		case c.onHold:
+			w.order = order{kind: orderSwitch, to: c.ext.parked, who: c}
+		default:
+			co.run(c)
+			continue
+		}
+		if !co.yield(struct{}{}) {
+			return
+		}
+	}
+}
+
+// run gives c a turn. The turn may end on another worker than it began on.
+func (co *coroutine) run(c *core) {
+	co.w.enter(c)
+	again := c.impl.turn(co.w)
+	w := co.w
+	w.current.Store(nil)
+	if again {
+		w.queue.push(c)
+		w.s.callIfNeeded()
+	}
+}
+
+// order is what a coroutine leaves for the worker when it gives the stack back.
+type order struct {
+	kind orderKind
+	to   *coroutine // orderSwitch: which stack to go on with
+	who  *core      // orderSwitch: whose it is
+	wait *hold      // orderPark: what the handler waits for
+}
+
+type orderKind uint8
+
+const (
+	orderLeave  orderKind = iota // there is nothing to do any more
+	orderSwitch                  // an actor's wait is over: go on with its stack
+	orderPark                    // the handler on this stack waits
+)
+
+// work is the worker's own goroutine: it runs one coroutine after the other.
+func (w *worker) work() {
+	defer w.leave()
+	co := w.s.stacks.get()
+	for {
+		co.w, w.co = w, co
+		w.stage.Store(co.id)
+		if _, ok := co.resume(); !ok {
+			return
+		}
+		o := w.order
+		w.order = order{}
+		switch o.kind {
+		case orderLeave:
+			w.s.stacks.put(co)
+			return
+		case orderSwitch:
+			w.s.stacks.put(co)
+			co = o.to
+			w.enter(o.who)
+		case orderPark:
+			if o.wait.commit() {
+				co = w.s.stacks.get()
+				continue
+			}
+			w.enter(o.wait.who) // what it waits for has come meanwhile
+		}
+	}
+}
+
+// stackPool keeps coroutines that nobody needs at the moment.
+type stackPool struct {
+	mu     spin
+	idle   []*coroutine
+	closed bool
+}
+
+// keepStacks is how many idle coroutines a system keeps.
+const keepStacks = 256
+
+func (p *stackPool) get() *coroutine {
+	p.mu.Lock()
+	n := len(p.idle)
+	if n == 0 {
+		p.mu.Unlock()
+		return newCoroutine()
+	}
+	co := p.idle[n-1]
+	p.idle = p.idle[:n-1]
+	p.mu.Unlock()
+	return co
+}
+
+// put takes back a coroutine whose loop is between two turns.
+func (p *stackPool) put(co *coroutine) {
+	co.w = nil
+	p.mu.Lock()
+	keep := !p.closed && len(p.idle) < keepStacks
+	if keep {
+		p.idle = append(p.idle, co)
+	}
+	p.mu.Unlock()
+	if !keep {
+		co.stop()
+	}
+}
+
+// close ends the idle coroutines and those that come back.
+func (p *stackPool) close() {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, co := range idle {
+		co.stop()
+	}
+}

@@ -1,0 +1,222 @@
+package actor
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// The monitor is a goroutine that looks at the crew while somebody works, and sleeps
+// while nobody does. It does three things:
+//
+//   - It marks each worker as due. A worker clears the mark with its next message. One
+//     that has not by the next tick has a handler that computes or blocks; its turn ends
+//     with that message, and after some time it is reported as stuck.
+//   - While actors wait although processors are idle, handlers must be blocking: it lets
+//     more workers in, half as many again at each tick. It asks the Go scheduler for that
+//     (runtime/metrics, some 100 ns). To look for handlers that take longer than a tick
+//     would not do: with handlers that block for a millisecond each, every worker has
+//     always just begun one. On a load that keeps the processors busy it lets nobody in.
+//   - It keeps the coarse clock: time.Now for each message would cost more than the
+//     message.
+type monitor struct {
+	coarse  atomic.Int64 // nanoseconds since the epoch at the last tick, 0 while it sleeps
+	dozing  bool         // it waits for kick; guarded by the scheduler's mu
+	kick    chan struct{}
+	stopped chan struct{}
+	samples [2]metrics.Sample
+	hungry  int // ticks in a row in which actors waited and all workers were slow
+}
+
+const (
+	tickBusy    = time.Millisecond       // between two looks at a busy crew
+	tickGrowing = 200 * time.Microsecond // while workers are let in
+	tickSlow    = 100 * time.Millisecond // while nothing changes
+	quietTicks  = 25                     // looks at an idle crew before the monitor sleeps
+	hungryTicks = 5                      // let one more in even on busy processors
+)
+
+// watched is what the monitor remembers about a worker.
+type watched struct {
+	actor *core     // on stage at the last tick
+	since time.Time // the first tick that has seen the handler
+	told  int       // how many of stuckAfter have been reported
+}
+
+// rouse wakes the monitor. REQUIRES: the scheduler's mu held.
+func (m *monitor) rouse() {
+	if m.dozing {
+		m.dozing = false
+		m.kick <- struct{}{}
+	}
+}
+
+// watch is the monitor's goroutine.
+func (s *scheduler) watch() {
+	m := &s.monitor
+	m.samples = [2]metrics.Sample{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
+	alarm := time.NewTimer(time.Hour)
+	alarm.Stop()
+	for {
+		select {
+		case <-m.kick:
+		case <-m.stopped:
+			return
+		}
+		for period, quiet := tickBusy, 0; quiet < quietTicks; {
+			alarm.Reset(period)
+			select {
+			case <-m.kick: // it became busy again
+				continue
+			case <-alarm.C:
+			case <-m.stopped:
+				alarm.Stop()
+				return
+			}
+			switch s.look(time.Now()) {
+			case crewIdle:
+				quiet++
+				period = tickBusy
+			case crewGrows:
+				quiet, period = 0, tickGrowing
+			case crewBusy:
+				quiet, period = 0, tickBusy
+			case crewSame:
+				quiet, period = 0, min(period*2, tickSlow)
+			case crewStuck:
+				quiet = quietTicks
+			}
+		}
+		m.coarse.Store(0)
+		s.mu.Lock()
+		m.dozing = true
+		if s.waiting() { // it became busy just now
+			m.rouse()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// crewState is what the monitor sees in one look.
+type crewState uint8
+
+const (
+	crewIdle  crewState = iota // everybody sleeps
+	crewBusy                   // messages are handled
+	crewGrows                  // actors wait, processors are idle: more workers were let in
+	crewSame                   // all who are awake are in the same handlers as before
+	crewStuck                  // the same, nobody waits, all has been reported, and there is room for more
+)
+
+// look is one tick.
+func (s *scheduler) look(now time.Time) crewState {
+	m := &s.monitor
+	m.coarse.Store(now.UnixNano())
+	slow, moving, reported := s.mark(now)
+	if s.active.Load() == 0 && !s.waiting() {
+		s.allowed.Store(s.n)
+		return crewIdle
+	}
+	waits := s.backlog()
+	busy := s.processorsBusy()
+	if waits > 0 && moving == 0 {
+		m.hungry++
+	} else {
+		m.hungry = 0
+	}
+	allowed := s.allowed.Load()
+	switch {
+	case waits > 0 && (!busy || m.hungry >= hungryTicks):
+		more := max(1, allowed/2)
+		if busy {
+			more, m.hungry = 1, 0
+		}
+		s.letIn(min(int(more), waits))
+		return crewGrows
+	case busy:
+		s.allowed.Store(max(s.n, allowed-max(1, allowed/4)))
+		return crewBusy
+	default:
+		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
+	}
+	switch {
+	case moving > 0:
+		return crewBusy
+	case reported && waits == 0:
+		return crewStuck
+	default:
+		return crewSame
+	}
+}
+
+// mark marks all workers as due. It returns how many have not handled a message since the
+// last tick, how many have, and whether all the slow ones have been reported for good.
+func (s *scheduler) mark(now time.Time) (slow, moving int, reported bool) {
+	reported = true
+	for _, w := range *s.crew.Load() {
+		c := w.current.Load()
+		if c == nil || !w.due.Load() || w.watched.actor != c {
+			w.watched = watched{actor: c, since: now}
+			if c != nil {
+				w.due.Store(true)
+				moving++
+			}
+			continue
+		}
+		slow++
+		if n := w.watched.told; n < len(stuckAfter) {
+			reported = false
+			if lasted := now.Sub(w.watched.since); lasted >= stuckAfter[n] {
+				w.watched.told++
+				s.reportStuck(w, c, lasted)
+			}
+		}
+	}
+	return slow, moving, reported
+}
+
+// backlog returns how many actors wait. Those in the places of slow workers are put where
+// everybody looks.
+func (s *scheduler) backlog() int {
+	n := int(s.lobby.n.Load())
+	for _, w := range *s.crew.Load() {
+		if w.due.Load() && w.place.Load() != nil {
+			if c := w.place.Swap(nil); c != nil {
+				s.lobby.push(c)
+				n++
+			}
+		}
+		n += int(w.queue.n.Load())
+	}
+	return n
+}
+
+// letIn brings n more workers in, over the usual number.
+func (s *scheduler) letIn(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		active := s.active.Load()
+		if s.closed || active >= workersMax {
+			return
+		}
+		s.allowed.Store(max(s.allowed.Load(), active+1))
+		s.searching.Add(1)
+		s.engage()
+	}
+}
+
+// processorsBusy reports whether the Go scheduler has as much to run as it can, besides
+// the monitor itself and workers that only look for something to do.
+func (s *scheduler) processorsBusy() bool {
+	samples := s.monitor.samples[:]
+	metrics.Read(samples)
+	busy := -1 - int(s.searching.Load())
+	for _, m := range samples {
+		if m.Value.Kind() == metrics.KindUint64 {
+			busy += int(m.Value.Uint64())
+		}
+	}
+	return busy >= runtime.GOMAXPROCS(0)
+}

@@ -1,0 +1,107 @@
+package actor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Overload says that an actor has more mail than it gets through: at 1024 messages, and
+// again at each doubling; and once with a Length of 0 when the mailbox is empty again. Only
+// plain mailboxes report it: a bounded one has its policy.
+type Overload struct {
+	PID    PID
+	Length int           // messages that wait
+	Oldest time.Duration // how long the oldest has waited, to a few milliseconds
+	Top    []Sender      // who sent most of it, by a sample; at most 3, most first
+}
+
+// Sender is who sent some of the mail in a mailbox.
+type Sender struct {
+	PID      PID // zero for senders outside of any actor
+	Messages int // in the sample
+}
+
+func (Overload) event() {}
+
+const (
+	overloadSample = 256 // messages looked at for the top senders
+	topSenders     = 3
+)
+
+// overloaded publishes an Overload if it is due.
+func (c *cell[M]) overloaded() {
+	o, due := c.takeOverload()
+	if due && c.sys.audience.listened() {
+		o.PID = c.pid()
+		c.sys.publish(o)
+	}
+}
+
+func (c *cell[M]) takeOverload() (o Overload, due bool) {
+	var senders map[*core]int
+	func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s := c.scene
+		if s == nil || s.waiting() < s.alarm {
+			return
+		}
+		due, o.Length = true, s.waiting()
+		for s.alarm <= o.Length {
+			s.alarm *= 2
+		}
+		o.Oldest = s.age(c.sys.sched.monitor.coarse.Load())
+		senders = s.senders()
+	}()
+	for from, n := range senders {
+		o.Top = append(o.Top, Sender{from.pid(), n})
+	}
+	slices.SortFunc(o.Top, func(a, b Sender) int { return b.Messages - a.Messages })
+	o.Top = o.Top[:min(len(o.Top), topSenders)]
+	return o, due
+}
+
+// age returns how long the oldest message has waited at the time now of the coarse clock.
+// REQUIRES: the actor's lock held.
+func (s *scene[M]) age(now int64) time.Duration {
+	since := s.inSince
+	if s.left() {
+		since = s.since
+	}
+	if s.waiting() == 0 || since == 0 {
+		return 0
+	}
+	return time.Duration(max(0, now-since))
+}
+
+// senders counts who sent what waits, by a sample. REQUIRES: the actor's lock held.
+func (s *scene[M]) senders() map[*core]int {
+	m := make(map[*core]int)
+	step := max(1, len(s.in)/overloadSample)
+	for i := 0; i < len(s.in); i += step {
+		m[s.in[i].from]++
+	}
+	return m
+}
+
+// stageInfo is what the tools want to know about the message that is being handled.
+type stageInfo struct {
+	messageType string
+	sender      PID
+}
+
+// onStage describes the message that is being handled, or was the last of its batch.
+func (c *cell[M]) onStage() (info stageInfo) {
+	var from *core
+	func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if s := c.scene; s != nil && s.head.Load() > 0 {
+			e := &s.batch[s.head.Load()-1]
+			from, info.messageType = e.from, fmt.Sprintf("%T", e.msg)
+		}
+	}()
+	info.sender = from.pid()
+	return info
+}

@@ -1,0 +1,122 @@
+package actor
+
+import "sync/atomic"
+
+// pause is one wait for something that others will say: of a handler, whose stack is set
+// aside so that its worker can go on, or of a goroutine.
+//
+// A handler's own context says that the caller is that handler: its stack is set aside. A
+// derived context may be on any goroutine, and so may a handler's own one after Blocking;
+// then the goroutine waits, and another worker may take the worker's place meanwhile.
+type pause struct {
+	off     hold    // off.who is set for a handler whose stack is set aside
+	waiter  *waiter // for a goroutine
+	instead *core   // the goroutine may be a worker's, with this actor on stage
+}
+
+// begin says who is going to wait: the caller, in a turn of the actor from on w if they are
+// not nil.
+func (p *pause) begin(sys *System, from *core, w *worker) {
+	if w != nil && w.current.Load() == from {
+		p.off.who = from
+		return
+	}
+	p.waiter, p.instead = sys.waiters.get(), from
+}
+
+// onHold reports whether the wait is that of a handler whose stack is set aside.
+func (p *pause) onHold() bool { return p.off.who != nil }
+
+// await waits for end, or for done, which may be nil. It reports false for done. A handler
+// whose stack is set aside waits for end only.
+func (p *pause) await(done <-chan struct{}) bool {
+	if p.onHold() {
+		p.off.await()
+		return true
+	}
+	if c := p.instead; c != nil {
+		c.sys.sched.standIn(c)
+		defer c.sys.sched.standDown()
+	}
+	select {
+	case <-p.waiter.told:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// end ends the wait. w is the worker of the turn that does, or nil.
+func (p *pause) end(w *worker) {
+	if p.onHold() {
+		p.off.end(w)
+		return
+	}
+	select {
+	case p.waiter.told <- struct{}{}:
+	default: // it knows already
+	}
+}
+
+// again makes p ready for another wait.
+func (p *pause) again() {
+	if p.onHold() {
+		p.off.state.Store(holdLeaving)
+	}
+}
+
+// free gives back what the wait has used. Nobody may call end any more.
+func (p *pause) free(sys *System) {
+	if p.waiter != nil {
+		sys.waiters.put(p.waiter)
+		p.waiter = nil
+	}
+}
+
+// waiter is what a goroutine waits at.
+type waiter struct{ told chan struct{} }
+
+// hold is the wait of a handler whose stack is set aside.
+type hold struct {
+	who   *core
+	state atomic.Uint32
+}
+
+const (
+	holdLeaving uint32 = iota // the stack is not off yet
+	holdParked                // it is
+	holdOver                  // what the handler waits for has come
+)
+
+// await sets the stack aside until end is called. REQUIRES: the caller is the handler of
+// h.who, on a coroutine.
+func (h *hold) await() {
+	if h.state.Load() == holdOver {
+		return
+	}
+	c := h.who
+	w := c.worker.Load()
+	co := w.co
+	c.mu.Lock()
+	c.extended().parked = co
+	c.mu.Unlock()
+	c.onHold = true
+	w.s.onHold.Add(1)
+	w.current.Store(nil)
+	w.order = order{kind: orderPark, wait: h}
+	co.yield(struct{}{})
+	c.onHold = false
+	w.s.onHold.Add(-1)
+	c.worker.Store(co.w)
+}
+
+// commit is the word of the worker that the stack is off. It reports false when the wait
+// is over already.
+func (h *hold) commit() bool { return h.state.CompareAndSwap(holdLeaving, holdParked) }
+
+// end lets the handler go on.
+func (h *hold) end(w *worker) {
+	if h.state.Swap(holdOver) == holdParked {
+		h.who.sys.sched.ready(h.who, w)
+	}
+}

@@ -1,0 +1,226 @@
+package actor
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+)
+
+// A scene is what an actor needs on stage and not in the green room: its mail and the
+// message that is being handled. The first message brings one from a pool; an actor that
+// has been idle for a while gives it back, so that an idle actor is its cell alone.
+//
+// The mailbox in it has two buffers and takes turns with them. Senders append to `in`
+// under the actor's lock; the actor takes the whole of it and works through it without
+// the lock. Two slices that swap roles allocate nothing once they have grown to the usual
+// burst, lie in one piece, and know their length, which every tool asks for.
+//
+// The alternative is a lock-free list of nodes: one word for an idle actor, one
+// compare-and-swap for a message. It lost (ARCHITECTURE.md has the figures): a sender from
+// outside of any worker has no free list of its own to take the node from, and a burst
+// touches a cache line for each message where the buffers touch one for two.
+//
+// The envelopes of a batch are not changed until the turn clears them under the lock, and
+// head is atomic: so who holds the lock can look at the message that is being handled and
+// at all that waits, while the handler runs, and handling a message costs one atomic store
+// for that.
+type scene[M any] struct {
+	in    []envelope[M] // guarded by the actor's lock
+	batch []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
+	head  atomic.Int32  // batch[head:] is still to be handled; written by the turn
+	clear int           // batch[:clear] is empty already; owned by the turn
+
+	alarm   int   // the length at which the next Overload is due, guarded by the lock
+	inSince int64 // when the oldest of in came, by the coarse clock, guarded by the lock
+	since   int64 // the same for batch, guarded by the lock
+
+	cur    envelope[M] // the message being handled, owned by the turn
+	header Header      // its header, owned by the turn
+	more   *more[M]    // what most actors never need, owned by the turn
+
+	asker    pendingAsk         // the request being handled, guarded by the lock
+	merged   context.Context    // its context joined with the actor's life, guarded by the lock
+	mergedOf context.CancelFunc // guarded by the lock
+
+	special *special[M] // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
+}
+
+// envelope is a message on its way. For a tell, extra is nil and the envelope is
+// plain memory: nothing is allocated.
+type envelope[M any] struct {
+	msg   M
+	from  *core
+	extra any // nil, pendingAsk, note[M], *headed or lastOrder
+}
+
+// note stands in a mailbox for a message that is made when its turn comes: by a timer,
+// a watch, a pipe. message reports false when it is not wanted any more.
+type note[M any] interface {
+	message(c *cell[M]) (msg M, ok bool)
+}
+
+// lastOrder in a mailbox stops the actor when its turn comes: what lies before it
+// is handled first.
+type lastOrder struct{}
+
+const (
+	keepEnvelopes = 16   // buffer that a pooled scene may keep
+	keepBurst     = 1024 // buffer that a scene may keep between two bursts
+	overloadStart = 1024 // mail at which the first Overload is due
+)
+
+// put appends. REQUIRES: the actor's lock held.
+func (s *scene[M]) put(e envelope[M], now int64) int {
+	if len(s.in) == 0 {
+		s.inSince = now
+	}
+	s.in = append(s.in, e)
+	return len(s.in)
+}
+
+// take moves what has arrived to where the turn finds it.
+// REQUIRES: the actor's lock held by the turn, and all of the former batch handled.
+func (s *scene[M]) take() bool {
+	s.sweep()
+	if s.special != nil {
+		e, ok := s.special.take()
+		if !ok {
+			return false
+		}
+		s.batch = append(s.batch[:0], e)
+	} else {
+		if len(s.in) == 0 {
+			return false
+		}
+		s.in, s.batch = s.batch[:0], s.in
+	}
+	s.head.Store(0)
+	s.clear, s.since = 0, s.inSince
+	return true
+}
+
+// sweep lets go of the messages that have been handled.
+// REQUIRES: the actor's lock held by the turn.
+func (s *scene[M]) sweep() {
+	head := int(s.head.Load())
+	clear(s.batch[s.clear:head])
+	s.clear = head
+}
+
+// left reports whether the batch holds mail. REQUIRES: the turn owns the actor.
+func (s *scene[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
+
+// putFirst puts envelopes before all others, in their order.
+// REQUIRES: the actor's lock held by the turn.
+func (s *scene[M]) putFirst(first []envelope[M]) {
+	s.batch = append(first, s.batch[s.head.Load():]...)
+	s.head.Store(0)
+	s.clear = 0
+}
+
+// waiting returns how much mail there is. REQUIRES: the actor's lock held.
+func (s *scene[M]) waiting() int {
+	n := len(s.batch) - int(s.head.Load()) + len(s.in)
+	if s.special != nil {
+		n += s.special.queue.len()
+	}
+	return n
+}
+
+// rest empties the mailbox and returns all that was in it, oldest first.
+// REQUIRES: the actor's lock held by the turn that owns the actor.
+func (s *scene[M]) rest() []envelope[M] {
+	all := slices.Concat(s.batch[s.head.Load():], s.in)
+	s.in, s.batch, s.clear = nil, nil, 0
+	s.head.Store(0)
+	if s.special != nil {
+		all = append(all, s.special.rest()...)
+	}
+	return all
+}
+
+// shrink gives back what an exceptional burst has taken.
+// REQUIRES: the actor's lock held by the turn, the mailbox empty.
+func (s *scene[M]) shrink(keep int) {
+	if cap(s.in) > keep {
+		s.in = nil
+	}
+	if cap(s.batch) > keep {
+		s.batch, s.clear = nil, 0
+		s.head.Store(0)
+	}
+}
+
+// portable reports whether the scene can serve another actor.
+// REQUIRES: the actor's lock held, the actor idle.
+func (s *scene[M]) portable() bool { return s.more == nil && s.special == nil && s.asker == nil }
+
+// more holds what belongs to an incarnation and what most actors never need. All of
+// it is owned by the turn.
+type more[M any] struct {
+	timers    map[string]*timer[M]
+	watches   map[*watch[M]]struct{}
+	errands   map[*errand[M]]struct{}
+	behaviors []func(*Context[M], M) error
+	stash     []envelope[M]
+	idle      *idle[M]
+}
+
+// set returns the actor's scene, made on first need. REQUIRES: c.mu held.
+func (c *cell[M]) set() *scene[M] {
+	if c.scene == nil {
+		c.scene = c.kind.scenes.get()
+	}
+	return c.scene
+}
+
+// needMore returns the scene's more, made on first need. REQUIRES: the turn owns c.
+func (c *cell[M]) needMore() *more[M] {
+	c.mu.Lock()
+	s := c.set()
+	c.mu.Unlock()
+	if s.more == nil {
+		s.more = new(more[M])
+	}
+	return s.more
+}
+
+// rare returns the scene's more, nil when there is none. REQUIRES: the turn owns c.
+func (c *cell[M]) rare() *more[M] {
+	if c.scene == nil {
+		return nil
+	}
+	return c.scene.more
+}
+
+// message returns the envelope that is being handled, the zero one outside of a message.
+// REQUIRES: the turn owns c.
+func (c *cell[M]) message() *envelope[M] {
+	if c.scene == nil {
+		return &envelope[M]{}
+	}
+	return &c.scene.cur
+}
+
+// release ends what the incarnation had under way. What it had stashed goes back to
+// the head of the mailbox: the next incarnation, or the dead letters, get it in order.
+func (m *more[M]) release(c *cell[M]) {
+	for _, t := range m.timers {
+		t.cancel(c.sys)
+	}
+	for w := range m.watches {
+		w.active = false
+		w.target.forget(w)
+	}
+	for e := range m.errands {
+		e.active = false
+	}
+	if m.idle != nil {
+		m.idle.cancel(c.sys)
+	}
+	if len(m.stash) > 0 {
+		c.mu.Lock()
+		c.scene.putFirst(m.stash)
+		c.mu.Unlock()
+	}
+}
