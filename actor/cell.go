@@ -30,9 +30,12 @@ type cell[M any] struct {
 // maker makes the state of an incarnation.
 type maker[M any] interface{ make() Actor[M] }
 
-// tell puts an envelope into the mailbox, and the actor into the run queue if it was
+// tell implements target.
+func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
+
+// post puts an envelope into the mailbox, and the actor into the run queue if it was
 // idle. When the verdict is not verdictTaken the envelope is still the caller's.
-func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
+func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	c.mu.Lock()
 	if c.phase >= stopping {
 		c.mu.Unlock()
@@ -45,16 +48,16 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
 	if s.special != nil {
 		return c.tellSpecial(e, w)
 	}
-	n := s.put(e, c.sys.sched.monitor.coarse.Load())
-	wake := !c.scheduled && c.phase == running
-	if wake {
+	if !c.scheduled && c.phase == running { // nobody is at the batch: the turn need not fetch
 		c.scheduled = true
+		s.open(e, c.sys.sched.monitor.coarse.Load())
+		c.mu.Unlock()
+		c.dispatch(w, e)
+		return verdictTaken
 	}
+	n := s.put(e, c.sys.sched.monitor.coarse.Load())
 	full := n+len(s.batch) >= s.alarm
 	c.mu.Unlock()
-	if wake {
-		c.dispatch(w, e.extra)
-	}
 	if full {
 		c.overloaded()
 	}
@@ -67,16 +70,18 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict {
 }
 
 // tellSpecial is tell for a mailbox with an order or a bound. It unlocks c.mu.
-func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
+func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
 	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
 		defer c.mu.Unlock() // the user's key or rank may panic
-		out, v = c.scene.special.put(e)
+		out, v = c.scene.special.put(*e)
 		if v == verdictTaken || v >= verdictReplaced {
 			if c.scene.inSince == 0 || c.scene.special.queue.len() == 1 {
 				c.scene.inSince = c.sys.sched.monitor.coarse.Load()
 			}
-			wake = !c.scheduled && c.phase == running
-			c.scheduled = c.scheduled || wake
+			if wake = !c.scheduled && c.phase == running; wake {
+				c.scheduled = true
+				c.scene.take()
+			}
 		}
 		return out, v, wake
 	}()
@@ -89,7 +94,7 @@ func (c *cell[M]) tellSpecial(e envelope[M], w *worker) verdict {
 		v = verdictTaken
 	}
 	if wake {
-		c.dispatch(w, e.extra)
+		c.dispatch(w, e)
 	}
 	return v
 }
@@ -113,25 +118,38 @@ func (c *cell[M]) room() <-chan struct{} {
 
 // turn runs the actor for a while. It reports whether there is more to do, and
 // then the actor still belongs to the caller, who queues it again. The turn may end on
-// another worker than w: its handlers may wait.
+// another worker than w: its handlers may wait. It may also end by a panic, or by the end
+// of the goroutine: the caller has to see to it that crashed and endTurn follow.
 func (c *cell[M]) turn(w *worker) (again bool) {
 	if c.worker.Load() != w {
 		c.worker.Store(w)
 	}
 	t := turnBudget{messages: turnMessages * int(c.weight)}
-	for fresh := true; ; fresh = false {
+	mail := true // that is what has woken the actor: there is a scene, with the mail in the batch
+	if c.signaled.Load() {
+		c.obey()
+		mail = c.phase == running && c.fetch()
+	}
+	for mail && c.phase == running && t.messages > 0 {
+		if !c.serve(&t) {
+			break
+		}
 		if c.signaled.Load() {
 			c.obey()
-		}
-		if c.phase != running || t.messages <= 0 {
+		} else if !c.scene.left() && !c.more() {
 			break
 		}
-		if !c.fetch(fresh) && !(t.used > 0 && c.linger()) {
-			break
-		}
-		c.serve(&t)
 	}
 	return c.endTurn(c.worker.Load())
+}
+
+// more sees to it that the batch holds mail again. What has come during the turn waits for
+// the next one, unless the mailbox decides at each message or nobody else waits.
+func (c *cell[M]) more() bool {
+	if c.scene.special != nil {
+		return c.fetch()
+	}
+	return c.linger()
 }
 
 // turnBudget is what is left of a turn.
@@ -141,11 +159,10 @@ type turnBudget struct {
 	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
 }
 
-// spend takes one message off, and ends the turn when its time is up.
-func (t *turnBudget) spend(w *worker, weight uint8) {
-	t.messages--
-	t.used++
-	if w != nil && w.due.Load() { // it began before the monitor's last tick
+// look ends the turn when its time is up: when it began before the monitor's last tick, or
+// by the clock, which is not read for each message.
+func (t *turnBudget) look(w *worker, weight uint8) {
+	if w != nil && w.due.Load() {
 		w.due.Store(false)
 		t.messages = 0
 		return
@@ -160,16 +177,13 @@ func (t *turnBudget) spend(w *worker, weight uint8) {
 	}
 }
 
-// fetch sees to it that the batch holds mail. What has come during the turn waits for the
-// next one, unless the mailbox decides at each message.
-func (c *cell[M]) fetch(fresh bool) bool {
+// fetch moves mail to where the turn finds it.
+func (c *cell[M]) fetch() bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	s := c.scene
-	if s == nil {
-		return false
-	}
-	return s.left() || (fresh || s.special != nil) && s.take()
+	got := s != nil && (s.left() || s.take())
+	c.mu.Unlock()
+	return got
 }
 
 // linger stays on stage for a moment after the last message when nobody else waits for the
@@ -184,7 +198,7 @@ func (c *cell[M]) linger() bool {
 		for range i + 1 {
 			runtime.Gosched()
 		}
-		if c.signaled.Load() || c.fetch(true) {
+		if c.signaled.Load() || c.fetch() {
 			return true
 		}
 		if !w.alone() {
@@ -203,16 +217,17 @@ const (
 // more to do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.mu.Lock()
+	s := c.scene
+	if s != nil {
+		s.sweep()
+		c.account(s, w)
+	}
 	if c.signaled.Load() {
 		c.mu.Unlock()
 		return true
 	}
-	s := c.scene
-	if s != nil {
-		s.sweep()
-	}
 	if c.phase == running && s != nil {
-		if s.waiting() > 0 {
+		if s.left() || s.take() {
 			c.mu.Unlock()
 			return true
 		}
@@ -241,6 +256,20 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	return false
 }
 
+// account books the messages of the turn. REQUIRES: c.mu held by the turn.
+func (c *cell[M]) account(s *scene[M], w *worker) {
+	if s.handled == 0 {
+		return
+	}
+	c.handled += s.handled
+	if w != nil {
+		w.handled.Add(s.handled)
+	} else {
+		c.sys.handled.Add(s.handled)
+	}
+	s.handled = 0
+}
+
 // chill takes the scene of an actor back that does not need it.
 func (c *cell[M]) chill() {
 	c.mu.Lock()
@@ -262,51 +291,48 @@ func (c *cell[M]) strike() {
 }
 
 // serve handles messages of the batch until it is through, the budget or the time
-// is used up, a signal has come, or the actor has failed or wants to stop.
-func (c *cell[M]) serve(t *turnBudget) {
-	s := c.scene
-	handled := uint64(0)
-	var failure error
-	returned := false
-	defer func() {
-		if !returned {
-			failure = recovered(recover())
-			c.settle(failure)
-			s.cur.extra = nil
+// is used up, a signal has come, or the actor has failed or wants to stop. For the last two
+// it reports false.
+func (c *cell[M]) serve(t *turnBudget) bool {
+	s, w := c.scene, c.worker.Load()
+	for t.messages > 0 && s.left() && !c.signaled.Load() {
+		e := s.next()
+		err := c.handle(s, e)
+		if w != nil && w.due.Load() || t.used >= turnLook {
+			w = c.worker.Load()
+			t.look(w, c.weight)
 		}
-		c.mu.Lock()
-		c.handled += handled
-		c.mu.Unlock()
-		c.sys.handled.Add(handled)
-		if failure != nil {
-			c.fail(failure)
-		}
-		s.cur = envelope[M]{}
-		if c.halting {
-			c.quit()
-		}
-	}()
-	for t.messages > 0 && !c.signaled.Load() && s.left() {
-		i := s.head.Load()
-		s.head.Store(i + 1)
-		s.cur = s.batch[i]
-		if _, order := s.cur.extra.(lastOrder); !order {
-			handled++
-		}
-		plain := s.cur.extra == nil
-		err := c.handle(s)
-		t.spend(c.worker.Load(), c.weight)
-		if !plain || err != nil {
+		t.messages--
+		t.used++
+		if e.extra != nil || err != nil {
 			if err = c.after(err); err != nil {
-				failure = err
-				break
+				s.cur = nil
+				c.fail(err)
+				return false
 			}
 		}
 		if c.halting {
-			break
+			s.cur = nil
+			c.quit()
+			return false
 		}
 	}
-	returned = true
+	s.cur = nil
+	return true
+}
+
+// crashed deals with a handler that has panicked, or ended its goroutine. Init and
+// Terminate look after themselves.
+func (c *cell[M]) crashed(failure error) {
+	if c.scene == nil || c.scene.cur == nil {
+		return
+	}
+	c.settle(failure)
+	c.fail(failure)
+	c.scene.cur = nil
+	if c.halting {
+		c.quit()
+	}
 }
 
 // quit stops the actor at its own wish, or at the order that lay in its mailbox.
@@ -322,31 +348,44 @@ func (c *cell[M]) quit() {
 
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
-func (c *cell[M]) handle(s *scene[M]) error {
-	if s.cur.extra != nil {
-		if h, ok := s.cur.extra.(*headed); ok {
-			s.header, s.cur.extra = h.header, h.inner
-		}
-		switch x := s.cur.extra.(type) {
-		case pendingAsk:
-			c.context().beginAsk(x)
-		case note[M]:
-			msg, ok := x.message(c)
-			if !ok {
-				return nil
-			}
-			s.cur.msg = msg
-		case lastOrder:
-			c.halting = true
-			c.extension().end = stopDrain
-			return nil
-		}
+func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
+	if e.extra == nil {
+		s.handled++
+	} else if ready := c.unwrap(s); !ready {
+		return nil
 	}
 	if len(c.kind.around) > 0 {
 		r := Reception{To: c.pid(), From: s.cur.from.pid(), Message: s.cur.msg, Header: s.header}
 		return c.receiveAround(r, 0)
 	}
 	return c.receive(s)
+}
+
+// unwrap makes of an envelope with an extra what the handler gets. It reports false when
+// the handler gets nothing.
+func (c *cell[M]) unwrap(s *scene[M]) bool {
+	s.own = *s.cur // the batch is not changed: others may look at it
+	s.cur = &s.own
+	if h, ok := s.own.extra.(*headed); ok {
+		s.header, s.own.extra = h.header, h.inner
+	}
+	if _, order := s.own.extra.(lastOrder); order {
+		c.halting = true
+		c.extension().end = stopDrain
+		return false
+	}
+	s.handled++
+	switch x := s.own.extra.(type) {
+	case pendingAsk:
+		c.context().beginAsk(x)
+	case note[M]:
+		msg, ok := x.message(c)
+		if !ok {
+			return false
+		}
+		s.own.msg = msg
+	}
+	return true
 }
 
 // receive passes the current message to whatever handles messages now.
@@ -357,7 +396,7 @@ func (c *cell[M]) receive(s *scene[M]) (err error) {
 		err = c.actor.Receive(c.context(), s.cur.msg)
 	}
 	if m := s.more; m != nil && m.idle != nil { // the silence begins when the handler has returned
-		m.idle.noticed(&s.cur)
+		m.idle.noticed(s.cur)
 	}
 	return err
 }
@@ -384,7 +423,7 @@ func (c *cell[M]) after(err error) error {
 // taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
 	c.scene.header = nil
-	ask, ok := c.scene.cur.extra.(pendingAsk)
+	ask, ok := c.message().extra.(pendingAsk)
 	if !ok {
 		return
 	}
@@ -811,7 +850,7 @@ func (c *cell[M]) close() {
 
 // drain queues the order to stop behind all that is in the mailbox now.
 func (c *cell[M]) drain() {
-	if c.tell(envelope[M]{extra: lastOrder{}}, nil) == verdictTaken {
+	if c.post(&envelope[M]{extra: lastOrder{}}, nil) == verdictTaken {
 		return
 	}
 	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone

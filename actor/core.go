@@ -64,6 +64,7 @@ func (n nature) home() homeKind     { return homeKind(n >> 4) }
 // impl is what the runtime asks of a cell without knowing its message type.
 type impl interface {
 	turn(w *worker) (again bool)
+	crashed(failure error)
 	endTurn(w *worker) (again bool)
 	chill()
 	onStage() stageInfo

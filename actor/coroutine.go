@@ -38,6 +38,20 @@ var stackIDs atomic.Uint64
 
 // loop gives turns until it is stopped. It leaves the stack with an order for the worker.
 func (co *coroutine) loop() {
+	for co.shift() {
+	}
+}
+
+// shift is loop until a handler panics; then there is another shift. The one deferred
+// function for many turns, and not one for each, saves 9 ns a turn.
+func (co *coroutine) shift() (more bool) {
+	ended := false
+	defer func() {
+		if !ended {
+			co.crashed(recovered(recover()))
+			more = true
+		}
+	}()
 	for {
 		w := co.w
 		c := w.pick()
@@ -51,7 +65,8 @@ func (co *coroutine) loop() {
 			continue
 		}
 		if !co.yield(struct{}{}) {
-			return
+			ended = true
+			return false
 		}
 	}
 }
@@ -60,11 +75,26 @@ func (co *coroutine) loop() {
 func (co *coroutine) run(c *core) {
 	co.w.enter(c)
 	again := c.impl.turn(co.w)
+	co.ran(c, again)
+}
+
+// ran goes on after a turn.
+func (co *coroutine) ran(c *core, again bool) {
 	w := co.w
 	w.current.Store(nil)
 	if again {
 		w.queue.push(c)
 		w.s.callIfNeeded()
+	}
+}
+
+// crashed goes on after a turn that ended with a panic. If it has ended its goroutine, the
+// worker is going down with it, and does the rest when it leaves.
+func (co *coroutine) crashed(failure error) {
+	c := co.w.current.Load()
+	c.impl.crashed(failure)
+	if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
+		co.ran(c, c.impl.endTurn(co.w))
 	}
 }
 

@@ -49,6 +49,7 @@ type scheduler struct {
 	onHold    atomic.Int64 // handlers that wait off stage
 
 	mu      sync.Mutex
+	handled uint64    // messages that workers have handled who went home
 	asleep  []*worker // waiting for work, the one that came last is woken first
 	closed  bool
 	monitor monitor
@@ -87,6 +88,7 @@ type worker struct {
 	current atomic.Pointer[core] // the actor on stage
 	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
 	away    atomic.Bool          // asleep, stepped out or gone home: nobody looks at place
+	handled atomic.Uint64        // messages
 	stage   atomic.Uint64        // the number of the coroutine it is on
 	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
 	queue   runQueue
@@ -344,6 +346,7 @@ func (w *worker) leave() {
 	crew := slices.DeleteFunc(slices.Clone(*s.crew.Load()), func(o *worker) bool { return o == w })
 	s.crew.Store(&crew)
 	s.active.Add(-1)
+	s.handled += w.handled.Load()
 	s.mu.Unlock()
 	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
 		s.lobby.push(c)
@@ -427,6 +430,17 @@ func (s *scheduler) counts() (runnable, workers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return runnable + int(s.lobby.n.Load()), int(s.active.Load()) + len(s.asleep)
+}
+
+// handledMessages returns how many messages the crew has handled.
+func (s *scheduler) handledMessages() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.handled
+	for _, w := range *s.crew.Load() {
+		n += w.handled.Load()
+	}
+	return n
 }
 
 // remember notes an actor that has gone idle with its scene: unless it has become busy

@@ -28,7 +28,7 @@ func (c *cell[M]) sendOut() *errand[M] {
 // back queues the outcome. It may be called from any goroutine, once.
 func (e *errand[M]) back(c *cell[M], outcome func() M) {
 	e.outcome = outcome
-	c.tell(envelope[M]{extra: e}, nil)
+	c.post(&envelope[M]{extra: e}, nil)
 }
 
 func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {

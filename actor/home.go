@@ -76,7 +76,7 @@ func (h *home) live(c *core) {
 			return // it was woken to leave, and the turn is not its own
 		}
 		onStage = true
-		for c.impl.turn(nil) {
+		for c.play() {
 		}
 		onStage = false
 	}
@@ -101,12 +101,12 @@ func (c *core) hasStopped() bool {
 
 // dispatch gives an actor that has just become runnable its turn, or a place in the
 // queue for it.
-func (c *cell[M]) dispatch(w *worker, extra any) {
+func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	if c.nature.home() != homeInline {
 		c.sys.sched.ready(&c.core, w)
 		return
 	}
-	if _, internal := extra.(note[M]); internal {
+	if _, internal := e.extra.(note[M]); internal {
 		c.sys.sched.ready(&c.core, nil)
 		return
 	}
@@ -116,7 +116,25 @@ func (c *cell[M]) dispatch(w *worker, extra any) {
 			c.sys.sched.ready(&c.core, nil)
 		}
 	}()
-	for c.turn(nil) {
+	for c.play() {
 	}
 	through = true
+}
+
+// play gives an actor a turn that is not one of the pool's.
+func (c *core) play() (again bool) {
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		failure := recovered(recover())
+		c.impl.crashed(failure)
+		if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
+			again = c.impl.endTurn(nil)
+		}
+	}()
+	again = c.impl.turn(nil)
+	ended = true
+	return again
 }

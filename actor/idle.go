@@ -40,7 +40,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 
 // arm sets the timer. REQUIRES: the turn owns c.
 func (i *idle[M]) arm(c *cell[M], d time.Duration) {
-	i.node = c.sys.clock.after(d, func() { c.tell(envelope[M]{extra: i}, nil) })
+	i.node = c.sys.clock.after(d, func() { c.post(&envelope[M]{extra: i}, nil) })
 }
 
 func (i *idle[M]) message(c *cell[M]) (msg M, ok bool) {

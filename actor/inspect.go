@@ -25,7 +25,7 @@ type Stats struct {
 func (s *System) Stats() Stats {
 	queued, workers := s.sched.counts()
 	st := Stats{
-		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load(), Failures: s.failures.Load(),
+		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load() + s.sched.handledMessages(), Failures: s.failures.Load(),
 		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
 	}
 	for r := range reasons {

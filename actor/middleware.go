@@ -109,6 +109,9 @@ func askIn(extra any) (pendingAsk, bool) {
 // address runs the sending middleware and returns the extra with the header that the
 // message shall carry.
 func (s *System) address(ctx context.Context, to *core, msg, extra any) any {
+	if len(s.beforeSend) == 0 {
+		return extra
+	}
 	sending := Sending{To: to.pid(), Message: msg, Header: HeaderOf(ctx)}
 	for _, m := range s.beforeSend {
 		m(ctx, &sending)

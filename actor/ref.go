@@ -32,12 +32,17 @@ func (c *cell[M]) waitedOn() *core { return &c.core }
 func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	from, w := stage(ctx)
 	e := envelope[M]{msg: msg, from: from}
-	c := r.recipient().base()
-	if len(c.sys.beforeSend) > 0 {
-		e.extra = c.sys.address(ctx, c, msg, nil)
+	c, plain := r.to.(*cell[M])
+	if plain && len(c.sys.beforeSend) == 0 { // the short way, without calls through interfaces
+		if v := c.post(&e, w); v != verdictTaken {
+			c.sys.deadLetter(&c.core, from, msg, v.reason())
+		}
+		return
 	}
+	dst := r.recipient().base()
+	e.extra = dst.sys.address(ctx, dst, msg, nil)
 	if v := r.to.tell(e, w); v != verdictTaken {
-		c.sys.deadLetter(c, from, msg, v.reason())
+		dst.sys.deadLetter(dst, from, msg, v.reason())
 	}
 }
 

@@ -34,9 +34,11 @@ type scene[M any] struct {
 	inSince int64 // when the oldest of in came, by the coarse clock, guarded by the lock
 	since   int64 // the same for batch, guarded by the lock
 
-	cur    envelope[M] // the message being handled, owned by the turn
-	header Header      // its header, owned by the turn
-	more   *more[M]    // what most actors never need, owned by the turn
+	cur     *envelope[M] // the message being handled, in batch or in own; owned by the turn
+	own     envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
+	header  Header       // of the message being handled, owned by the turn
+	handled uint64       // messages handled that have not been counted yet, owned by the turn
+	more    *more[M]     // what most actors never need, owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by the lock
 	merged   context.Context    // its context joined with the actor's life, guarded by the lock
@@ -70,12 +72,26 @@ const (
 )
 
 // put appends. REQUIRES: the actor's lock held.
-func (s *scene[M]) put(e envelope[M], now int64) int {
+func (s *scene[M]) put(e *envelope[M], now int64) int {
 	if len(s.in) == 0 {
 		s.inSince = now
 	}
-	s.in = append(s.in, e)
+	s.in = append(s.in, *e)
 	return len(s.in)
+}
+
+// open puts the message that wakes an idle actor where its turn finds it without the
+// lock. REQUIRES: the actor's lock held, the actor idle, the mailbox empty or what was in
+// it has come before the actor could take any.
+func (s *scene[M]) open(e *envelope[M], now int64) {
+	if len(s.in) > 0 {
+		s.put(e, now)
+		s.take()
+		return
+	}
+	s.batch = append(s.batch[:0], *e)
+	s.head.Store(0)
+	s.clear, s.since = 0, now
 }
 
 // take moves what has arrived to where the turn finds it.
@@ -97,6 +113,15 @@ func (s *scene[M]) take() bool {
 	s.head.Store(0)
 	s.clear, s.since = 0, s.inSince
 	return true
+}
+
+// next returns the next envelope of the batch, which must hold one.
+// REQUIRES: the turn owns the actor.
+func (s *scene[M]) next() *envelope[M] {
+	i := s.head.Load()
+	s.head.Store(i + 1)
+	s.cur = &s.batch[i]
+	return s.cur
 }
 
 // sweep lets go of the messages that have been handled.
@@ -196,10 +221,10 @@ func (c *cell[M]) rare() *more[M] {
 // message returns the envelope that is being handled, the zero one outside of a message.
 // REQUIRES: the turn owns c.
 func (c *cell[M]) message() *envelope[M] {
-	if c.scene == nil {
+	if c.scene == nil || c.scene.cur == nil {
 		return &envelope[M]{}
 	}
-	return &c.scene.cur
+	return c.scene.cur
 }
 
 // release ends what the incarnation had under way. What it had stashed goes back to

@@ -85,7 +85,7 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	t := &timer[M]{key: key, msg: msg, once: once, active: true}
 	fire := func() {
 		if !t.queued.Swap(true) {
-			c.tell(envelope[M]{extra: t}, nil)
+			c.post(&envelope[M]{extra: t}, nil)
 		}
 	}
 	if once {
