@@ -164,6 +164,7 @@ type turnBudget struct {
 func (t *turnBudget) look(w *worker, weight uint8) {
 	if w != nil && w.due.Load() {
 		w.due.Store(false)
+		w.publish()
 		t.messages = 0
 		return
 	}
@@ -194,6 +195,7 @@ func (c *cell[M]) linger() bool {
 	if w == nil || !w.alone() {
 		return false
 	}
+	w.publish()
 	for i := range lingerTimes {
 		for range i + 1 {
 			runtime.Gosched()
@@ -263,7 +265,7 @@ func (c *cell[M]) account(s *scene[M], w *worker) {
 	}
 	c.handled += s.handled
 	if w != nil {
-		w.handled.Add(s.handled)
+		w.done += s.handled
 	} else {
 		c.sys.handled.Add(s.handled)
 	}
@@ -297,7 +299,16 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 	s, w := c.scene, c.worker.Load()
 	for t.messages > 0 && s.left() && !c.signaled.Load() {
 		e := s.next()
-		err := c.handle(s, e)
+		var err error
+		if e.extra == nil && s.more == nil && c.kind.around == nil {
+			s.handled++ // what handle comes to for most messages
+			err = c.actor.Receive(c.context(), e.msg)
+			if s.more != nil {
+				s.more.noticed(e)
+			}
+		} else {
+			err = c.handle(s, e)
+		}
 		if w != nil && w.due.Load() || t.used >= turnLook {
 			w = c.worker.Load()
 			t.look(w, c.weight)
@@ -395,8 +406,8 @@ func (c *cell[M]) receive(s *scene[M]) (err error) {
 	} else {
 		err = c.actor.Receive(c.context(), s.cur.msg)
 	}
-	if m := s.more; m != nil && m.idle != nil { // the silence begins when the handler has returned
-		m.idle.noticed(s.cur)
+	if s.more != nil {
+		s.more.noticed(s.cur)
 	}
 	return err
 }

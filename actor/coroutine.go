@@ -81,7 +81,7 @@ func (co *coroutine) run(c *core) {
 // ran goes on after a turn.
 func (co *coroutine) ran(c *core, again bool) {
 	w := co.w
-	w.current.Store(nil)
+	w.playing = false
 	if again {
 		w.queue.push(c)
 		w.s.callIfNeeded()

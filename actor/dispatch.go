@@ -76,6 +76,8 @@ type worker struct {
 	co      *coroutine
 	order   order
 	wake    chan struct{}
+	playing bool   // current has its turn
+	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
 	seeking bool // it counts in s.searching
@@ -85,7 +87,7 @@ type worker struct {
 	warmNext int
 
 	_       [64]byte             // others look at what follows
-	current atomic.Pointer[core] // the actor on stage
+	current atomic.Pointer[core] // the actor on stage, or the last one that was
 	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
 	away    atomic.Bool          // asleep, stepped out or gone home: nobody looks at place
 	handled atomic.Uint64        // messages
@@ -177,7 +179,18 @@ func (s *scheduler) hire() {
 }
 
 // enter puts c on stage.
-func (w *worker) enter(c *core) { w.current.Store(c) }
+func (w *worker) enter(c *core) {
+	w.current.Store(c)
+	w.playing = true
+}
+
+// publish makes what was counted known.
+func (w *worker) publish() {
+	if w.done > 0 {
+		w.handled.Add(w.done)
+		w.done = 0
+	}
+}
 
 // pick returns the next actor, and nil when the worker is to go home. It sleeps
 // while there is none.
@@ -188,6 +201,8 @@ func (w *worker) pick() *core {
 		}
 		c := w.next()
 		if c == nil {
+			w.publish()
+			w.current.Store(nil)
 			if c = w.search(); c == nil {
 				if w.sleep() {
 					continue
@@ -224,8 +239,8 @@ func (w *worker) next() *core {
 	}
 	if w.place.Load() != nil {
 		if c := w.place.Swap(nil); c != nil {
-			if w.streak++; w.streak <= lifoRun {
-				return c
+			if w.streak++; w.streak <= lifoRun || w.queue.n.Load() == 0 && s.lobby.n.Load() == 0 {
+				return c // nobody else waits, or not for long
 			}
 			w.queue.push(c)
 		}
@@ -335,9 +350,10 @@ func (w *worker) sleep() bool {
 func (w *worker) leave() {
 	s := w.s
 	w.away.Store(true)
-	if c := w.current.Swap(nil); c != nil && c.impl.endTurn(w) {
+	if c := w.current.Swap(nil); w.playing && c.impl.endTurn(w) {
 		s.lobby.push(c)
 	}
+	w.publish()
 	if c := w.place.Swap(nil); c != nil {
 		s.lobby.push(c)
 	}

@@ -103,6 +103,7 @@ func (h *hold) await() {
 	c.onHold = true
 	w.s.onHold.Add(1)
 	w.current.Store(nil)
+	w.playing = false
 	w.order = order{kind: orderPark, wait: h}
 	co.yield(struct{}{})
 	c.onHold = false

@@ -30,7 +30,13 @@ func (c *cell[M]) waitedOn() *core { return &c.core }
 //
 // msg is not copied: what it points to belongs to the receiver from now on.
 func (r Ref[M]) Tell(ctx context.Context, msg M) {
-	from, w := stage(ctx)
+	var from *core
+	var w *worker
+	if own, ok := ctx.(*Context[M]); ok { // a sender of the receiver's kind, without a call
+		from, w = &own.core, own.worker.Load()
+	} else {
+		from, w = stage(ctx)
+	}
 	e := envelope[M]{msg: msg, from: from}
 	c, plain := r.to.(*cell[M])
 	if plain && len(c.sys.beforeSend) == 0 { // the short way, without calls through interfaces

@@ -128,7 +128,11 @@ func (s *scene[M]) next() *envelope[M] {
 // REQUIRES: the actor's lock held by the turn.
 func (s *scene[M]) sweep() {
 	head := int(s.head.Load())
-	clear(s.batch[s.clear:head])
+	if head == s.clear+1 { // the usual case, without a call
+		s.batch[s.clear] = envelope[M]{}
+	} else {
+		clear(s.batch[s.clear:head])
+	}
 	s.clear = head
 }
 
@@ -225,6 +229,14 @@ func (c *cell[M]) message() *envelope[M] {
 		return &envelope[M]{}
 	}
 	return c.scene.cur
+}
+
+// noticed notes that a message was handled: the silence begins when the handler has
+// returned.
+func (m *more[M]) noticed(e *envelope[M]) {
+	if m.idle != nil {
+		m.idle.noticed(e)
+	}
 }
 
 // release ends what the incarnation had under way. What it had stashed goes back to
