@@ -90,7 +90,9 @@ func BenchmarkAsk(b *testing.B) {
 		ref := actor.Spawn(newSystem(b), "", newCounter)
 		b.ReportAllocs()
 		for b.Loop() {
-			mustAsk(b, ref, get{})
+			if _, err := actor.Ask(bg, ref, get{}); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	b.Run("runtime=channel", func(b *testing.B) {

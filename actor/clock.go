@@ -17,6 +17,7 @@ type clock struct {
 	order   uint64
 	running bool
 	closed  bool
+	planned time.Time // when the goroutine wakes by itself
 	wake    chan struct{}
 	wg      sync.WaitGroup
 }
@@ -69,7 +70,8 @@ func (k *clock) at(n *timerNode, when time.Time, what ringer) {
 	if !k.running {
 		k.running = true
 		k.wg.Go(k.run)
-	} else if n.index == 1 {
+	} else if when.Before(k.planned) {
+		k.planned = when
 		k.poke()
 	}
 }
@@ -117,11 +119,13 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 		}
 		now := time.Now()
 		if len(k.nodes) == 0 {
+			k.planned = now.Add(time.Hour)
 			k.mu.Unlock()
 			return time.Hour, true
 		}
 		n := k.nodes[0]
 		if wait := n.when.Sub(now); wait > 0 {
+			k.planned = n.when
 			k.mu.Unlock()
 			return wait, true
 		}
