@@ -49,8 +49,7 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	dst := to.recipient()
 	sys := dst.base().sys
-	a := newCall[R](ctx, sys.askDeadline(ctx))
-	a.timeout = sys.askTimeout
+	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	from, w := stage(ctx)
 	if from != nil {
 		if !from.inquire(dst.waitedOn(), a) {
@@ -61,20 +60,20 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	}
 	a.pause.begin(sys, from, w)
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
-		a.forget(sys)
+		a.forget()
 		var none R
 		return none, describe(err, to, req)
 	}
-	err := a.await(sys, isAsked(ctx))
+	err := a.await(isAsked(ctx))
 	return a.answer, describe(err, to, req)
 }
 
 // askDeadline returns when an ask with that context ends at the latest.
-func (s *System) askDeadline(ctx context.Context) time.Time {
+func (s *System) askDeadline(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return deadline
+		return deadline.Sub(s.clock.base)
 	}
-	return time.Now().Add(s.askTimeout)
+	return s.clock.now() + s.askTimeout
 }
 
 // interrupter is a wait that an order to stop cuts short.
@@ -223,9 +222,9 @@ type call[R any] struct {
 	others   atomic.Int32 // rejections that do not count yet
 	answer   R
 	err      error
+	sys      *System
 	ctx      context.Context
-	deadline time.Time
-	timeout  time.Duration // the system's
+	deadline time.Duration // by the system's clock
 	alarm    timerNode
 	notify   func() // called when settled, if not nil; otherwise somebody waits in pause
 	pause    pause
@@ -233,14 +232,16 @@ type call[R any] struct {
 
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
 // own it takes the one of the handler's message.
-func newCall[R any](ctx context.Context, deadline time.Time) *call[R] {
+func newCall[R any](ctx context.Context, sys *System, deadline time.Duration) *call[R] {
 	if t, ok := ctx.(turn); ok {
 		ctx = t.moment()
 	}
-	return &call[R]{ctx: ctx, deadline: deadline}
+	return &call[R]{sys: sys, ctx: ctx, deadline: deadline}
 }
 
-func (a *call[R]) asker() (ctx context.Context, deadline time.Time) { return a.ctx, a.deadline }
+func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
+	return a.ctx, a.sys.clock.base.Add(a.deadline)
+}
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 
@@ -271,16 +272,16 @@ func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 }
 
 // ring ends an ask whose time is up.
-func (a *call[R]) ring() { a.expire(timeoutError(a.timeout), nil) }
+func (a *call[R]) ring() { a.expire(timeoutError(a.sys.askTimeout), nil) }
 
 // interrupt ends an ask whose asker has been told to stop.
 func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
 
 // await returns when the call is settled, with its error. A later answer is dropped.
-func (a *call[R]) await(sys *System, asked bool) error {
+func (a *call[R]) await(asked bool) error {
 	_, timed := a.ctx.Deadline()
 	if !timed {
-		sys.clock.at(&a.alarm, a.deadline, a)
+		a.sys.clock.at(&a.alarm, a.deadline, a)
 	}
 	switch {
 	case !a.pause.onHold():
@@ -296,16 +297,16 @@ func (a *call[R]) await(sys *System, asked bool) error {
 		a.pause.await(nil)
 	}
 	if !timed {
-		sys.clock.cancel(&a.alarm)
+		a.sys.clock.cancel(&a.alarm)
 	}
-	a.pause.free(sys)
+	a.pause.free(a.sys)
 	return a.err
 }
 
 // forget ends a call that was not sent.
-func (a *call[R]) forget(sys *System) {
+func (a *call[R]) forget() {
 	if !a.expire(ErrStopped, nil) {
 		a.pause.await(nil)
 	}
-	a.pause.free(sys)
+	a.pause.free(a.sys)
 }

@@ -69,8 +69,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
 	c := ctx.cell()
 	e := c.sendOut()
-	ask := newCall[R](c.life(), time.Now().Add(c.sys.askTimeout))
-	ask.timeout = c.sys.askTimeout
+	ask := newCall[R](c.life(), c.sys, c.sys.clock.now()+c.sys.askTimeout)
 	ask.notify = func() {
 		c.sys.clock.cancel(&ask.alarm)
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
@@ -107,7 +106,7 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		come := newInbox[outcome](ctx, sys)
 		open := make(map[*call[R]]Ref[M], len(refs))
 		for _, to := range refs {
-			ask := newCall[R](inner, deadline)
+			ask := newCall[R](inner, sys, deadline.Sub(sys.clock.base))
 			ask.notify = func() { come.put(outcome{to, ask}) }
 			open[ask] = to
 			if err := sendAsk(ctx, to, req, ask, false); err != nil {
