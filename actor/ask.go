@@ -285,16 +285,16 @@ func (a *call[R]) await(asked bool) error {
 	}
 	switch {
 	case !a.pause.onHold():
-		if !a.pause.await(a.ctx.Done()) {
+		if !a.pause.await(a.sys, a.ctx.Done()) {
 			a.expire(context.Cause(a.ctx), nil)
-			a.pause.await(nil)
+			a.pause.await(a.sys, nil)
 		}
 	case asked: // its own asker may give up
 		stop := context.AfterFunc(a.ctx, func() { a.expire(context.Cause(a.ctx), nil) })
-		a.pause.await(nil)
+		a.pause.await(a.sys, nil)
 		stop()
 	default:
-		a.pause.await(nil)
+		a.pause.await(a.sys, nil)
 	}
 	if !timed {
 		a.sys.clock.cancel(&a.alarm)
@@ -306,7 +306,7 @@ func (a *call[R]) await(asked bool) error {
 // forget ends a call that was not sent.
 func (a *call[R]) forget() {
 	if !a.expire(ErrStopped, nil) {
-		a.pause.await(nil)
+		a.pause.await(a.sys, nil)
 	}
 	a.pause.free(a.sys)
 }

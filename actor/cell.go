@@ -125,6 +125,9 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.worker.Store(w)
 	}
 	t := turnBudget{messages: turnMessages * int(c.weight)}
+	if c.sys.sched.driver != nil {
+		t.messages = 1
+	}
 	mail := true // that is what has woken the actor: there is a scene, with the mail in the batch
 	if c.signaled.Load() {
 		c.obey()

@@ -21,6 +21,7 @@ type clock struct {
 	order   uint64
 	running bool
 	closed  bool
+	driven  bool          // somebody else fires what is due
 	planned time.Duration // when the goroutine wakes by itself
 	wake    chan struct{}
 	wg      sync.WaitGroup
@@ -29,7 +30,7 @@ type clock struct {
 // timerNode is a timer of the clock.
 type timerNode struct {
 	when   time.Duration // since the clock's base
-	order  uint64 // timers of the same instant fire in the order in which they were set
+	order  uint64        // timers of the same instant fire in the order in which they were set
 	period time.Duration
 	index  int // in the heap, counted from 1; 0 when it is not in it
 	what   ringer
@@ -43,7 +44,9 @@ type ringFunc func()
 
 func (f ringFunc) ring() { f() }
 
-func newClock() *clock { return &clock{base: time.Now(), wake: make(chan struct{}, 1)} }
+func newClock(driver Driver) *clock {
+	return &clock{base: time.Now(), driven: driver != nil, wake: make(chan struct{}, 1)}
+}
 
 // now returns the time since the base.
 func (k *clock) now() time.Duration { return time.Since(k.base) }
@@ -74,6 +77,9 @@ func (k *clock) at(n *timerNode, when time.Duration, what ringer) {
 	k.order++
 	n.order = k.order
 	k.nodes.push(n)
+	if k.driven {
+		return
+	}
 	if !k.running {
 		k.running = true
 		k.wg.Go(k.run)

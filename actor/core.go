@@ -68,6 +68,7 @@ type impl interface {
 	endTurn(w *worker) (again bool)
 	chill()
 	onStage() stageInfo
+	upcoming() stageInfo
 	drain()
 	mailboxLen() int
 	typeName() string

@@ -23,9 +23,11 @@ type coroutine struct {
 }
 
 // newCoroutine returns one that, resumed, runs the loop of the worker that resumes it.
-func newCoroutine() *coroutine {
+func newCoroutine(alive *atomic.Int64) *coroutine {
+	alive.Add(1)
 	co := &coroutine{id: stackIDs.Add(1)}
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer alive.Add(-1)
 		label(co.id)
 		co.yield = yield
 		co.loop()
@@ -82,7 +84,9 @@ func (co *coroutine) run(c *core) {
 func (co *coroutine) ran(c *core, again bool) {
 	w := co.w
 	w.playing = false
-	if again {
+	if again && w.s.driver != nil {
+		w.s.ready(c, nil)
+	} else if again {
 		w.queue.push(c)
 		w.s.callIfNeeded()
 	}
@@ -114,10 +118,14 @@ const (
 	orderPark                    // the handler on this stack waits
 )
 
-// work is the worker's own goroutine: it runs one coroutine after the other.
+// work is the worker's own goroutine.
 func (w *worker) work() {
 	defer w.leave()
-	co := w.s.stacks.get()
+	w.drive(w.s.stacks.get())
+}
+
+// drive runs one coroutine after the other until there is nothing to do.
+func (w *worker) drive(co *coroutine) {
 	for {
 		co.w, w.co = w, co
 		w.stage.Store(co.id)
@@ -149,6 +157,7 @@ type stackPool struct {
 	mu     spin
 	idle   []*coroutine
 	closed bool
+	made   atomic.Int64 // coroutines that are alive, idle or not
 }
 
 // keepStacks is how many idle coroutines a system keeps.
@@ -159,7 +168,7 @@ func (p *stackPool) get() *coroutine {
 	n := len(p.idle)
 	if n == 0 {
 		p.mu.Unlock()
-		return newCoroutine()
+		return newCoroutine(&p.made)
 	}
 	co := p.idle[n-1]
 	p.idle = p.idle[:n-1]
@@ -180,6 +189,9 @@ func (p *stackPool) put(co *coroutine) {
 		co.stop()
 	}
 }
+
+// count returns how many coroutines there are.
+func (p *stackPool) count() int { return int(p.made.Load()) }
 
 // close ends the idle coroutines and those that come back.
 func (p *stackPool) close() {

@@ -38,6 +38,9 @@ import (
 // goroutine). Where it does not (a mutex, a driver, time.Sleep), the monitor lets more
 // workers in while actors wait and processors are idle.
 type scheduler struct {
+	driver Driver  // nil unless somebody else runs the system
+	solo   *worker // the one worker of a driven system
+
 	n     int32 // workers wanted: GOMAXPROCS when the system was made
 	lobby runQueue
 
@@ -72,16 +75,17 @@ const (
 // worker is one goroutine of the crew. What is not atomic belongs to it, whichever
 // coroutine it is on.
 type worker struct {
-	s       *scheduler
-	co      *coroutine
-	order   order
-	wake    chan struct{}
-	playing bool   // current has its turn
-	done    uint64 // messages handled that are not in handled yet
-	streak  int
-	picks   uint32
-	seeking bool // it counts in s.searching
-	victim  uint32
+	s        *scheduler
+	co       *coroutine
+	order    order
+	wake     chan struct{}
+	assigned *core  // the next actor in a driven system
+	playing  bool   // current has its turn
+	done     uint64 // messages handled that are not in handled yet
+	streak   int
+	picks    uint32
+	seeking  bool // it counts in s.searching
+	victim   uint32
 
 	warm     [keepWarm]*core
 	warmNext int
@@ -98,10 +102,16 @@ type worker struct {
 	watched watched // owned by the monitor
 }
 
-func newScheduler() *scheduler {
-	s := &scheduler{n: int32(runtime.GOMAXPROCS(0))}
+func newScheduler(driver Driver) *scheduler {
+	s := &scheduler{n: int32(runtime.GOMAXPROCS(0)), driver: driver}
 	s.allowed.Store(s.n)
 	s.crew.Store(new([]*worker))
+	if driver != nil {
+		s.solo = &worker{s: s}
+		s.crew.Store(&[]*worker{s.solo})
+		s.closed = true // there is nobody to send home
+		return s
+	}
 	s.monitor = monitor{dozing: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	s.wg.Go(s.watch)
 	return s
@@ -110,6 +120,10 @@ func newScheduler() *scheduler {
 // ready puts an actor that has just become runnable where it will be picked.
 // w is the worker whose turn woke it, nil from outside.
 func (s *scheduler) ready(c *core, w *worker) {
+	if s.driver != nil {
+		s.driver.Ready(Step{who: c})
+		return
+	}
 	if c.nature.home() == homePinned && !c.onHold {
 		c.ext.home.wake <- struct{}{}
 		return
@@ -195,6 +209,12 @@ func (w *worker) publish() {
 // pick returns the next actor, and nil when the worker is to go home. It sleeps
 // while there is none.
 func (w *worker) pick() *core {
+	if w.s.driver != nil {
+		c := w.assigned
+		w.assigned = nil
+		w.publish()
+		return c
+	}
 	for {
 		if s := w.s; s.active.Load() > s.allowed.Load() && !w.retire() {
 			return nil
@@ -379,6 +399,9 @@ func (w *worker) leave() {
 // and nobody may miss the worker.
 func (w *worker) stepOut() {
 	s := w.s
+	if s.driver != nil {
+		return
+	}
 	w.away.Store(true)
 	w.current.Store(nil)
 	if c := w.place.Swap(nil); c != nil {
@@ -393,6 +416,9 @@ func (w *worker) stepOut() {
 // stepIn: the wait is over, and c is on stage again. The crew may be one too large until
 // somebody finds nothing to do.
 func (w *worker) stepIn(c *core) {
+	if w.s.driver != nil {
+		return
+	}
 	w.current.Store(c)
 	w.away.Store(false)
 	w.s.active.Add(1)
@@ -414,6 +440,15 @@ func (s *scheduler) standIn(c *core) {
 
 // standDown ends what standIn began.
 func (s *scheduler) standDown() { s.active.Add(1) }
+
+// background runs work of an actor that is not in its turn.
+func (s *scheduler) background(c *core, work func()) {
+	if s.driver != nil {
+		s.driver.Ready(Step{who: c, run: work})
+		return
+	}
+	s.wg.Go(work)
+}
 
 // close sends the crew home once the queues are empty. wg tells when they all left.
 func (s *scheduler) close() {
@@ -473,7 +508,7 @@ func (w *worker) remember(c *core) {
 
 // alone reports whether nobody else waits for the worker.
 func (w *worker) alone() bool {
-	return w.place.Load() == nil && w.queue.n.Load() == 0 && w.s.lobby.n.Load() == 0
+	return w.s.driver == nil && w.place.Load() == nil && w.queue.n.Load() == 0 && w.s.lobby.n.Load() == 0
 }
 
 // chillAll takes all remembered scenes back.

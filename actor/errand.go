@@ -49,7 +49,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	c := ctx.cell()
 	e := c.sendOut()
 	life := c.life()
-	c.sys.sched.wg.Go(func() {
+	c.sys.sched.background(&c.core, func() {
 		var value T
 		err := errGoexit
 		defer func() {

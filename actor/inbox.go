@@ -5,6 +5,7 @@ import "context"
 // inbox is where a handler, or a goroutine, waits for several things that come by
 // themselves.
 type inbox[T any] struct {
+	sys   *System
 	mu    spin
 	list  []T // guarded by mu
 	pause pause
@@ -13,7 +14,7 @@ type inbox[T any] struct {
 // newInbox makes one for whoever has ctx, who alone may call take.
 func newInbox[T any](ctx context.Context, sys *System) *inbox[T] {
 	from, w := stage(ctx)
-	b := new(inbox[T])
+	b := &inbox[T]{sys: sys}
 	b.pause.begin(sys, from, w)
 	if b.pause.waiter != nil {
 		b.pause.waiter = newWaiter() // whoever puts something in too late must not wake a stranger
@@ -48,6 +49,6 @@ func (b *inbox[T]) take(ctx context.Context) (v T, ok bool) {
 		if ctx.Err() != nil {
 			return v, false
 		}
-		b.pause.await(ctx.Done())
+		b.pause.await(b.sys, ctx.Done())
 	}
 }

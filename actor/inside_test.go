@@ -1,13 +1,22 @@
 package actor_test
-import ("testing";"github.com/greenroom-go/greenroom/actor")
+
+import (
+	"github.com/greenroom-go/greenroom/actor"
+	"testing"
+)
+
 type goMsg struct{ n int }
+
 func BenchmarkAskInside(b *testing.B) {
 	sys := newSystem(b)
 	server := actor.Spawn(sys, "", newCounter)
 	done := make(chan error)
 	client := actor.SpawnFunc(sys, "", func(ctx *actor.Context[goMsg], m goMsg) error {
 		for range m.n {
-			if _, err := actor.Ask(ctx, server, get{}); err != nil { done <- err; return nil }
+			if _, err := actor.Ask(ctx, server, get{}); err != nil {
+				done <- err
+				return nil
+			}
 		}
 		close(done)
 		return nil
@@ -15,5 +24,7 @@ func BenchmarkAskInside(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	client.Tell(bg, goMsg{b.N})
-	if err := <-done; err != nil { b.Fatal(err) }
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
 }

@@ -92,14 +92,20 @@ type stageInfo struct {
 }
 
 // onStage describes the message that is being handled, or was the last of its batch.
-func (c *cell[M]) onStage() (info stageInfo) {
+func (c *cell[M]) onStage() stageInfo { return c.describe(-1) }
+
+// upcoming describes the message that will be handled next.
+func (c *cell[M]) upcoming() stageInfo { return c.describe(0) }
+
+func (c *cell[M]) describe(offset int) (info stageInfo) {
 	var from *core
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if s := c.scene; s != nil && s.head.Load() > 0 {
-			e := &s.batch[s.head.Load()-1]
-			from, info.messageType = e.from, fmt.Sprintf("%T", e.msg)
+		if s := c.scene; s != nil {
+			if i := int(s.head.Load()) + offset; i >= 0 && i < len(s.batch) {
+				from, info.messageType = s.batch[i].from, fmt.Sprintf("%T", s.batch[i].msg)
+			}
 		}
 	}()
 	info.sender = from.pid()

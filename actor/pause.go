@@ -29,10 +29,13 @@ func (p *pause) onHold() bool { return p.off.who != nil }
 
 // await waits for end, or for done, which may be nil. It reports false for done. A handler
 // whose stack is set aside waits for end only.
-func (p *pause) await(done <-chan struct{}) bool {
+func (p *pause) await(sys *System, done <-chan struct{}) bool {
 	if p.onHold() {
 		p.off.await()
 		return true
+	}
+	if sys.sched.driver != nil {
+		return p.driven(sys, done)
 	}
 	if c := p.instead; c != nil {
 		c.sys.sched.standIn(c)
@@ -48,6 +51,21 @@ func (p *pause) await(done <-chan struct{}) bool {
 	case <-done:
 		return false
 	}
+}
+
+// driven is await outside of a handler in a driven system.
+func (p *pause) driven(sys *System, done <-chan struct{}) (told bool) {
+	sys.sched.driver.Until(func() bool {
+		select {
+		case <-p.waiter.told:
+			told = true
+		case <-done:
+		default:
+			return false
+		}
+		return true
+	})
+	return told
 }
 
 // end ends the wait. w is the worker of the turn that does, or nil.

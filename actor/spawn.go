@@ -171,6 +171,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if mail != nil {
 		c.scene = &scene[M]{special: mail, alarm: math.MaxInt}
 	}
+	if cfg.home == homePinned && c.sys.sched.driver != nil {
+		cfg.home = homePool
+	}
 	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
 	if h := newHome(cfg.home); h != nil {
 		c.extended().home = h

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 )
 
@@ -135,7 +134,7 @@ func Backoff(shortest, longest time.Duration) SupervisionOption {
 }
 
 // delay returns the backoff before restart number n, counted from 1.
-func (s *supervision) delay(n int) time.Duration {
+func (s *supervision) delay(n int, random uint64) time.Duration {
 	if s.backoffMin <= 0 {
 		return 0
 	}
@@ -144,7 +143,7 @@ func (s *supervision) delay(n int) time.Duration {
 		d *= 2
 	}
 	d = min(d, s.backoffMax)
-	return d - d/8 + rand.N(d/4+1)
+	return d - d/8 + time.Duration(random%uint64(d/4+1))
 }
 
 // decision asks the decider. One that panics has decided nothing: that is for the
@@ -221,7 +220,7 @@ func (c *cell[M]) restartChild(child *core, err error) {
 		c.escalate(child, err)
 		return
 	}
-	after := c.kind.super.delay(n)
+	after := c.kind.super.delay(n, c.sys.random())
 	if c.kind.super.strategy == OneForOne {
 		child.signal(signal{kind: sigRestart, after: after})
 		return

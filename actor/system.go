@@ -52,6 +52,7 @@ type systemConfig struct {
 	log        *slog.Logger
 	super      supervision
 	askTimeout time.Duration
+	driver     Driver
 
 	around      []ReceiveMiddleware
 	beforeSend  []SendMiddleware
@@ -87,8 +88,12 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	s := &System{
 		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, began: time.Now(),
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
-		sched: newScheduler(), clock: newClock(), gone: make(chan struct{}), firstGeneration: rand.Uint32() | 1,
+		sched: newScheduler(cfg.driver), clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}
+	if cfg.driver != nil {
+		cfg.driver.Attach(&Driven{s})
+	}
+	s.firstGeneration = uint32(s.random()) | 1
 	s.root = &cell[struct{}]{kind: &kind[struct{}]{super: &cfg.super, scenes: new(scenePool[struct{}])}, actor: rootActor{}}
 	r, path := &s.root.core, "/"
 	r.sys, r.impl, r.path, r.phase, r.weight = s, s.root, &path, running, 1
@@ -97,6 +102,14 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	s.names.publish("/", &s.root.core)
 	s.living.Add(1)
 	return s
+}
+
+// random returns a random number.
+func (s *System) random() uint64 {
+	if d := s.sched.driver; d != nil {
+		return d.Uint64()
+	}
+	return rand.Uint64()
 }
 
 // rootActor stands at the root and supervises what the system spawns.
@@ -132,9 +145,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	began, before := time.Now(), s.deadLetterCount()
 	s.root.drain()
 	var err error
-	select {
-	case <-s.gone:
-	case <-ctx.Done():
+	if !s.await(ctx.Done()) {
 		err = context.Cause(ctx)
 		s.killAll()
 	}
@@ -142,7 +153,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if err != nil {
 		report.Unfinished = s.unfinished()
 		if len(report.Unfinished) == 0 {
-			<-s.gone
+			s.await(nil)
 		}
 	}
 	s.sched.close()
@@ -156,6 +167,29 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
 	}
 	return report, nil
+}
+
+// await waits until the root has ended, or for done. It reports false for done.
+func (s *System) await(done <-chan struct{}) (gone bool) {
+	if d := s.sched.driver; d != nil {
+		d.Until(func() bool {
+			select {
+			case <-s.gone:
+				gone = true
+			case <-done:
+			default:
+				return false
+			}
+			return true
+		})
+		return gone
+	}
+	select {
+	case <-s.gone:
+		return true
+	case <-done:
+		return false
+	}
 }
 
 // workersLeft waits for the system's goroutines until ctx ends, and then for as long as
@@ -193,12 +227,9 @@ func (s *System) killAll() {
 		c.signal(signal{kind: sigStop, mode: stopKill})
 	}
 	kill(&s.root.core)
-	grace := time.NewTimer(killGrace)
-	defer grace.Stop()
-	select {
-	case <-s.gone:
-	case <-grace.C:
-	}
+	grace, cancel := context.WithTimeout(context.Background(), killGrace)
+	defer cancel()
+	s.await(grace.Done())
 }
 
 // unfinished lists who is still there below the root, the deepest first.
