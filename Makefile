@@ -19,6 +19,10 @@ TEST_TIMEOUT ?= 20m
 # This many take between ten and twenty seconds a target on two cores.
 FUZZ_EXECS ?= 100000x
 
+# What `make bench` is narrowed by, for example
+# make bench BENCHFLAGS='-run "flood|ask" -runtimes greenroom,channels -count 3'.
+BENCHFLAGS ?=
+
 .PHONY: help
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +40,7 @@ setup: ## Install what the tests need (Debian and Ubuntu as root), or say what i
 	@RACE='$(RACE)' scripts/setup-tests.sh
 
 .PHONY: check
-check: lint tidy generated invariants fuzz ## Everything else that must hold before a change is merged.
+check: lint tidy generated invariants fuzz bench-test ## Everything else that must hold before a change is merged.
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint: gofumpt, goimports, vet, staticcheck and the rest of .golangci.yml.
@@ -74,6 +78,20 @@ invariants: ## Run the engine's tests with its assertions compiled in.
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for some ten seconds.
 	scripts/fuzz.sh $(FUZZ_EXECS)
+
+# The benchmark is a module of its own: who uses Greenroom does not get the
+# runtimes that it is compared with.
+.PHONY: bench
+bench: bench-setup ## Measure Greenroom beside other runtimes, some 15 minutes; writes bench/RESULTS.md.
+	cd bench && $(GO) build -buildvcs=auto -o ../bin/greenroom-bench . && ../bin/greenroom-bench $(BENCHFLAGS)
+
+.PHONY: bench-setup
+bench-setup: ## Install Erlang/OTP for the benchmark (Debian and Ubuntu as root), or say that it is missing.
+	@scripts/setup-bench.sh
+
+.PHONY: bench-test
+bench-test: $(GOLANGCI) ## Lint and test the benchmark's own code, with tiny sizes.
+	cd bench && ../$(GOLANGCI) run --allow-parallel-runners ./... && $(GO) mod tidy -e -diff && $(GO) test -count=1 ./...
 
 .PHONY: clean
 clean: ## Remove what the commands above built.
