@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -119,8 +120,13 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	from, w := stage(ctx)
 	// An asker that waits is seen here by the other side of a crossing ask: its
 	// waitsFor is set before either of the two looks.
-	if from != nil && from.waitingFor() != nil && from.waitedForBy(dst.waitedOn()) {
-		return ErrDeadlock
+	if from.ghost() {
+		return fmt.Errorf("the asker was killed: %w", ErrStopped)
+	}
+	if from != nil && from.waitingFor() != nil {
+		if err := from.deadlock(dst.waitedOn()); err != nil {
+			return err
+		}
 	}
 	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
 	if len(c.sys.beforeSend) > 0 {
@@ -153,15 +159,34 @@ func timeoutError(timeout time.Duration) error {
 	return fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
 }
 
-// waitedForBy reports whether target is c or waits, directly or through others, for c.
-func (c *core) waitedForBy(target *core) bool {
-	for range waitChainMax {
-		if target == nil || target == c {
-			return target == c
+// deadlock returns an error that names the cycle if target is c or waits, directly or
+// through others, for c.
+func (c *core) deadlock(target *core) error {
+	at := target
+	for n := 1; at != nil && n <= waitChainMax; n++ {
+		if at == c {
+			return c.cycle(target, n)
 		}
-		target = target.waitingFor()
+		at = at.waitingFor()
 	}
-	return false // others wait for each other in a circle and are about to be told so
+	return nil // or others wait for each other in a circle, and are about to be told so
+}
+
+// cycleNames is how many actors of a cycle its error names.
+const cycleNames = 10
+
+// cycle names the n actors that wait for each other, from c by way of target to c.
+func (c *core) cycle(target *core, n int) error {
+	var path strings.Builder
+	path.WriteString(c.fullPath())
+	for i, at := 0, target; i < n && at != nil; i, at = i+1, at.waitingFor() {
+		if i == cycleNames && i < n-1 {
+			fmt.Fprintf(&path, " -> (%d more)", n-1-i)
+			break
+		}
+		path.WriteString(" -> " + at.fullPath())
+	}
+	return fmt.Errorf("%w: %s", ErrDeadlock, path.String())
 }
 
 // Reply answers the request that is being handled; the compiler checks the answer's
@@ -305,8 +330,7 @@ func (a *call[R]) await(asked bool) error {
 
 // forget ends a call that was not sent.
 func (a *call[R]) forget() {
-	if !a.expire(ErrStopped, nil) {
-		a.pause.await(a.sys, nil)
-	}
+	a.expire(ErrStopped, nil)
+	a.pause.await(a.sys, nil) // takes what expire has left: the waiter is used again
 	a.pause.free(a.sys)
 }

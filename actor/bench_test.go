@@ -120,3 +120,26 @@ func BenchmarkSpawn(b *testing.B) {
 		actor.SpawnFunc(sys, "", func(*actor.Context[beat], beat) error { return nil }).Tell(bg, beat{})
 	}
 }
+
+// BenchmarkAskInside is sequential asks in a handler, whose stack is set aside for each.
+func BenchmarkAskInside(b *testing.B) {
+	sys := newSystem(b)
+	server := actor.Spawn(sys, "", newCounter)
+	done := make(chan error)
+	client := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
+		for range n {
+			if _, err := actor.Ask(ctx, server, get{}); err != nil {
+				done <- err
+				return nil
+			}
+		}
+		close(done)
+		return nil
+	})
+	b.ReportAllocs()
+	b.ResetTimer()
+	client.Tell(bg, b.N)
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+}

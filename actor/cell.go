@@ -227,7 +227,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 		s.sweep()
 		c.account(s, w)
 	}
-	if c.signaled.Load() {
+	if c.signaled.Load() && c.phase != stopped {
 		c.mu.Unlock()
 		return true
 	}
@@ -304,13 +304,16 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 		e := s.next()
 		var err error
 		if e.extra == nil && s.more == nil && c.kind.around == nil {
-			s.handled++ // what handle comes to for most messages
+			// What handle comes to for most messages.
 			err = c.actor.Receive(c.context(), e.msg)
 			if s.more != nil {
 				s.more.noticed(e)
 			}
 		} else {
 			err = c.handle(s, e)
+		}
+		if c.signaled.Load() && c.ghost() {
+			runtime.Goexit() // the actor was taken away meanwhile, and is no longer this turn's
 		}
 		if w != nil && w.due.Load() || t.used >= turnLook {
 			w = c.worker.Load()
@@ -320,8 +323,8 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 		t.used++
 		if e.extra != nil || err != nil {
 			if err = c.after(err); err != nil {
-				s.cur = nil
 				c.fail(err)
+				s.cur = nil
 				return false
 			}
 		}
@@ -363,9 +366,7 @@ func (c *cell[M]) quit() {
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
 func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
-	if e.extra == nil {
-		s.handled++
-	} else if ready := c.unwrap(s); !ready {
+	if e.extra != nil && !c.unwrap(s) {
 		return nil
 	}
 	if len(c.kind.around) > 0 {
@@ -386,9 +387,11 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 	if _, order := s.own.extra.(lastOrder); order {
 		c.halting = true
 		c.extension().end = stopDrain
+		c.mu.Lock()
+		s.handled-- // it is no message, and will be counted as one
+		c.mu.Unlock()
 		return false
 	}
-	s.handled++
 	switch x := s.own.extra.(type) {
 	case pendingAsk:
 		c.context().beginAsk(x)
@@ -473,6 +476,8 @@ func (c *cell[M]) obey() {
 			c.beginStop(s.mode, reason, nil)
 		case sigFailed:
 			c.supervise(s)
+		case sigLook:
+			s.look()
 		case sigRelease:
 			c.releaseMember()
 		case sigEnded:
@@ -646,6 +651,7 @@ func (c *cell[M]) fail(err error) {
 		return
 	}
 	c.sys.failures.Add(1)
+	c.noteFailure(err, c.messageType())
 	c.extension().failure = err
 	c.halting = false
 	c.setPhase(suspended)
@@ -833,7 +839,7 @@ func (c *cell[M]) close() {
 	c.mu.Lock()
 	c.phase = stopped
 	c.actor, c.newActor = nil, nil
-	c.signaled.Store(false)
+	c.signaled.Store(ext.fenced) // see ghost
 	ext.signals = nil
 	watchers := ext.watchers
 	links := ext.links

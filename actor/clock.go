@@ -99,6 +99,13 @@ func (k *clock) cancel(n *timerNode) {
 	}
 }
 
+// pending returns how long it is until the timer is due, and its period.
+func (k *clock) pending(n *timerNode) (in, every time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return max(0, n.when-k.now()), n.period
+}
+
 func (k *clock) poke() {
 	select {
 	case k.wake <- struct{}{}:

@@ -65,10 +65,13 @@ func (n nature) home() homeKind     { return homeKind(n >> 4) }
 type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
+	usurp()
 	endTurn(w *worker) (again bool)
 	chill()
 	onStage() stageInfo
 	upcoming() stageInfo
+	detail(d *Detail)
+	detailOwn(d *Detail)
 	drain()
 	mailboxLen() int
 	typeName() string
@@ -122,6 +125,10 @@ type extension struct {
 	escalated []*core // children whose failure became this actor's own, owned by the turn
 	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
 	told      bool    // told to stop: the handler's context has ended, guarded by mu
+	killed    bool    // told to end without delay, guarded by mu
+	fenced    bool    // taken away from a handler that did not return, guarded by mu
+
+	recent []Failure // the last failures, oldest first, guarded by mu
 
 	failure    error      // the failure that led here, owned by the turn
 	end        stopMode   // how to stop, owned by the turn
@@ -146,6 +153,7 @@ type signal struct {
 	err   error         // the failure
 	bare  bool          // the failure has left no state: it was that of Init
 	after time.Duration // backoff before a restart
+	look  func()        // what to do in the actor's turn
 }
 
 type signalKind uint8
@@ -163,6 +171,7 @@ const (
 	sigStarted                   // a child that had been halted runs again
 	sigRegroup                   // the group's backoff has passed
 	sigExit                      // a linked actor has ended
+	sigLook                      // a tool wants to look at what belongs to the turn
 	sigRelease                   // the group restart that halted it is given up
 )
 
@@ -213,6 +222,7 @@ func (c *core) signal(s signal) {
 	var inquiry interrupter
 	if s.kind == sigStop && s.mode != stopDrain {
 		ext.told = true
+		ext.killed = ext.killed || s.mode == stopKill
 		cancel, inquiry = ext.lifeDone, ext.inquiry // a handler that waits, or watches its context, need not finish
 	}
 	c.mu.Unlock()

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"iter"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -95,6 +96,9 @@ func (co *coroutine) ran(c *core, again bool) {
 // crashed goes on after a turn that ended with a panic. If it has ended its goroutine, the
 // worker is going down with it, and does the rest when it leaves.
 func (co *coroutine) crashed(failure error) {
+	if co.w.fenced.Load() {
+		runtime.Goexit()
+	}
 	c := co.w.current.Load()
 	c.impl.crashed(failure)
 	if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
@@ -116,6 +120,7 @@ const (
 	orderLeave  orderKind = iota // there is nothing to do any more
 	orderSwitch                  // an actor's wait is over: go on with its stack
 	orderPark                    // the handler on this stack waits
+	orderAside                   // the driver has set this stack aside
 )
 
 // work is the worker's own goroutine.
@@ -135,6 +140,8 @@ func (w *worker) drive(co *coroutine) {
 		o := w.order
 		w.order = order{}
 		switch o.kind {
+		case orderAside:
+			return
 		case orderLeave:
 			w.s.stacks.put(co)
 			return
@@ -143,6 +150,12 @@ func (w *worker) drive(co *coroutine) {
 			co = o.to
 			w.enter(o.who)
 		case orderPark:
+			if w.s.driver != nil {
+				if !o.wait.commit() {
+					w.s.ready(o.wait.who, nil)
+				}
+				return
+			}
 			if o.wait.commit() {
 				co = w.s.stacks.get()
 				continue

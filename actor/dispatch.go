@@ -75,17 +75,17 @@ const (
 // worker is one goroutine of the crew. What is not atomic belongs to it, whichever
 // coroutine it is on.
 type worker struct {
-	s        *scheduler
-	co       *coroutine
-	order    order
-	wake     chan struct{}
-	assigned *core  // the next actor in a driven system
-	playing  bool   // current has its turn
-	done     uint64 // messages handled that are not in handled yet
-	streak   int
-	picks    uint32
-	seeking  bool // it counts in s.searching
-	victim   uint32
+	s       *scheduler
+	co      *coroutine
+	order   order
+	wake    chan struct{}
+	solo    Step   // what to do in a driven system
+	playing bool   // current has its turn
+	done    uint64 // messages handled that are not in handled yet
+	streak  int
+	picks   uint32
+	seeking bool // it counts in s.searching
+	victim  uint32
 
 	warm     [keepWarm]*core
 	warmNext int
@@ -97,6 +97,7 @@ type worker struct {
 	handled atomic.Uint64        // messages
 	stage   atomic.Uint64        // the number of the coroutine it is on
 	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
+	fenced  atomic.Bool          // the actor on stage was taken away: the worker must not touch it again
 	queue   runQueue
 	_       [64]byte
 	watched watched // owned by the monitor
@@ -210,10 +211,8 @@ func (w *worker) publish() {
 // while there is none.
 func (w *worker) pick() *core {
 	if w.s.driver != nil {
-		c := w.assigned
-		w.assigned = nil
 		w.publish()
-		return c
+		return w.solo.next()
 	}
 	for {
 		if s := w.s; s.active.Load() > s.allowed.Load() && !w.retire() {
@@ -369,6 +368,9 @@ func (w *worker) sleep() bool {
 // worker takes over.
 func (w *worker) leave() {
 	s := w.s
+	if w.fenced.Load() {
+		return // the monitor has seen to all of it
+	}
 	w.away.Store(true)
 	if c := w.current.Swap(nil); w.playing && c.impl.endTurn(w) {
 		s.lobby.push(c)

@@ -15,9 +15,10 @@ type Driver interface {
 	// Ready says that the step must be run, once. It may be called during a step.
 	Ready(Step)
 	// Until runs steps until done reports true, which it asks between two steps: somebody
-	// outside of any actor waits for something. It may give up, with a panic, when nothing
-	// is left that could bring that about.
-	Until(done func() bool)
+	// waits for something, outside of any actor, or in a step whose stack the driver then
+	// sets aside, [Driven.SetAside]. also is closed when time alone has brought it about;
+	// it may be nil. Until may give up, with a panic, when nothing is left that could.
+	Until(done func() bool, also <-chan struct{})
 	// Uint64 is where the system takes its random numbers from.
 	Uint64() uint64
 }
@@ -30,7 +31,8 @@ func DrivenBy(d Driver) SystemOption { return systemOption(func(c *systemConfig)
 // handler that waited, or the work of a Pipe.
 type Step struct {
 	who *core
-	run func()
+	run func()     // the work of a Pipe
+	co  *coroutine // a stack that was set aside
 }
 
 // Actor returns the number of the actor whose step it is. Actors are numbered in the order
@@ -47,20 +49,58 @@ func (s Step) System() *System { return s.who.sys }
 // Next describes what the actor will do: what it will handle and who sent that. Both are
 // empty when it is not a message.
 func (s Step) Next() (messageType string, from PID) {
-	if s.run != nil || s.who.onHold {
+	if s.run != nil || s.co != nil || s.who.onHold {
 		return "", PID{}
 	}
 	next := s.who.impl.upcoming()
 	return next.messageType, next.sender
 }
 
-// Run takes the step. A step is run once, and by one goroutine at a time in a system.
+// Kind says what it is that the actor has to do.
+func (s Step) Kind() StepKind {
+	switch {
+	case s.run != nil:
+		return StepPipe
+	case s.co != nil || s.who.onHold:
+		return StepResume
+	default:
+		return StepTurn
+	}
+}
+
+// StepKind says what a [Step] is.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	StepTurn   StepKind = iota // signals, and at most one message
+	StepResume                 // a handler goes on that has waited
+	StepPipe                   // the work of a Pipe begins
+)
+
+// Run takes the step. A step is run once. Steps are run by one goroutine, also those of
+// several systems whose actors know each other, and none during another.
 func (s Step) Run() {
-	if s.run != nil {
-		s.run()
+	w := s.who.sys.sched.solo
+	if s.co != nil {
+		w.drive(s.co)
 		return
 	}
-	s.who.sys.sched.solo.step(s.who)
+	w.solo = s
+	w.drive(w.s.stacks.get())
+}
+
+// next returns the actor whose turn the step is, and nil when there is nothing more to
+// do. The work of a Pipe it does itself. It is called on the step's stack.
+func (s *Step) next() (c *core) {
+	run := s.run
+	if run == nil {
+		c, s.who = s.who, nil
+		return c
+	}
+	s.run, s.who = nil, nil
+	run()
+	return nil
 }
 
 // Driven is a system as its driver sees it.
@@ -88,11 +128,36 @@ func (d *Driven) FireTimers() { d.sys.clock.fireDue() }
 // who count goroutines.
 func (d *Driven) Stacks() int { return d.sys.sched.stacks.count() }
 
+// Waiting returns how many handlers wait for something, with their stacks set aside.
+func (d *Driven) Waiting() int { return int(d.sys.sched.onHold.Load()) }
+
+// Stop stops or kills the actor with that address, as [Ref.Stop] and [Ref.Kill] do. It
+// reports false when there is none.
+func (d *Driven) Stop(pid PID, kill bool) bool {
+	c, err := d.sys.resolve(pid)
+	if err != nil || c.parent == nil {
+		return false
+	}
+	mode := stopNow
+	if kill {
+		mode = stopKill
+	}
+	c.signal(signal{kind: sigStop, mode: mode})
+	return true
+}
+
 // Close gives back what the system still has after its Shutdown.
 func (d *Driven) Close() { d.sys.sched.stacks.close() }
 
-// step gives c one step on the one worker of a driven system.
-func (w *worker) step(c *core) {
-	w.assigned = c
-	w.drive(w.s.stacks.get())
+// SetAside puts the stack of the step that is being run aside, hands later the step that
+// will go on with it, and returns when that one is run. It must be called on that stack:
+// by Until, in a step of this system.
+func (d *Driven) SetAside(step Step, later func(Step)) {
+	w := d.sys.sched.solo
+	co, c, playing := w.co, w.current.Swap(nil), w.playing
+	w.playing, w.order = false, order{kind: orderAside}
+	later(Step{who: step.who, co: co})
+	co.yield(struct{}{})
+	w.current.Store(c)
+	w.playing = playing
 }

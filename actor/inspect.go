@@ -13,7 +13,8 @@ type Stats struct {
 	Failures    uint64
 	Restarts    uint64
 	Queued      int // actors that have mail and wait for a worker
-	Workers     int // goroutines of the pool that are not blocked in an ask
+	Workers     int // goroutines of the pool that have not stepped out of it for a Blocking
+	Waiting     int // handlers that wait off stage, for an answer for example
 	Timers      int // pending timers
 	DeadLetters uint64
 	// DeadLettersByReason has an entry for each reason that occurred.
@@ -26,7 +27,7 @@ func (s *System) Stats() Stats {
 	queued, workers := s.sched.counts()
 	st := Stats{
 		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load() + s.sched.handledMessages(), Failures: s.failures.Load(),
-		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
+		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.sched.onHold.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
 	}
 	for r := range reasons {
 		if n := s.dead.counts[r].Load(); n > 0 {

@@ -48,6 +48,7 @@ type watched struct {
 func (m *monitor) rouse() {
 	if m.dozing {
 		m.dozing = false
+		m.coarse.Store(time.Now().UnixNano())
 		m.kick <- struct{}{}
 	}
 }
@@ -84,8 +85,6 @@ func (s *scheduler) watch() {
 				quiet, period = 0, tickBusy
 			case crewSame:
 				quiet, period = 0, min(period*2, tickSlow)
-			case crewStuck:
-				quiet = quietTicks
 			}
 		}
 		m.coarse.Store(0)
@@ -106,14 +105,13 @@ const (
 	crewBusy                   // messages are handled
 	crewGrows                  // actors wait, processors are idle: more workers were let in
 	crewSame                   // all who are awake are in the same handlers as before
-	crewStuck                  // the same, nobody waits, all has been reported, and there is room for more
 )
 
 // look is one tick.
 func (s *scheduler) look(now time.Time) crewState {
 	m := &s.monitor
 	m.coarse.Store(now.UnixNano())
-	slow, moving, reported := s.mark(now)
+	slow, moving := s.mark(now)
 	if s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
 		return crewIdle
@@ -140,20 +138,15 @@ func (s *scheduler) look(now time.Time) crewState {
 	default:
 		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
 	}
-	switch {
-	case moving > 0:
+	if moving > 0 {
 		return crewBusy
-	case reported && waits == 0:
-		return crewStuck
-	default:
-		return crewSame
 	}
+	return crewSame
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
-// last tick, how many have, and whether all the slow ones have been reported for good.
-func (s *scheduler) mark(now time.Time) (slow, moving int, reported bool) {
-	reported = true
+// last tick, and how many have.
+func (s *scheduler) mark(now time.Time) (slow, moving int) {
 	for _, w := range *s.crew.Load() {
 		c := w.current.Load()
 		if c == nil || !w.due.Load() || w.watched.actor != c {
@@ -165,15 +158,17 @@ func (s *scheduler) mark(now time.Time) (slow, moving int, reported bool) {
 			continue
 		}
 		slow++
+		if now.Sub(w.watched.since) >= fenceAfter && c.toBeKilled() && s.fence(w, c) {
+			continue
+		}
 		if n := w.watched.told; n < len(stuckAfter) {
-			reported = false
 			if lasted := now.Sub(w.watched.since); lasted >= stuckAfter[n] {
 				w.watched.told++
 				s.reportStuck(w, c, lasted)
 			}
 		}
 	}
-	return slow, moving, reported
+	return slow, moving
 }
 
 // backlog returns how many actors wait. Those in the places of slow workers are put where

@@ -56,16 +56,22 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 // driven is await outside of a handler in a driven system.
 func (p *pause) driven(sys *System, done <-chan struct{}) (told bool) {
 	sys.sched.driver.Until(func() bool {
-		select {
-		case <-p.waiter.told:
-			told = true
-		case <-done:
-		default:
-			return false
+		if told = isClosed(p.waiter.told); told { // first: the order must not be a matter of luck
+			return true
 		}
-		return true
-	})
+		return isClosed(done)
+	}, done)
 	return told
+}
+
+// isClosed reports whether something can be received, and receives it.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // end ends the wait. w is the worker of the turn that does, or nil.
@@ -113,11 +119,11 @@ const (
 // await sets the stack aside until end is called. REQUIRES: the caller is the handler of
 // h.who, on a coroutine.
 func (h *hold) await() {
-	if h.state.Load() == holdOver {
-		return
-	}
 	c := h.who
 	w := c.worker.Load()
+	if w.s.driver == nil && h.state.Load() == holdOver { // a driven stack is always set aside: what ends a wait early is a race
+		return
+	}
 	co := w.co
 	c.mu.Lock()
 	c.extended().parked = co

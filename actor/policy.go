@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"iter"
 )
 
 // ErrMailboxFull says that a bounded mailbox did not take the message.
@@ -68,7 +69,8 @@ type queue[M any] interface {
 	take() (e envelope[M], ok bool)
 	dropOldest() (e envelope[M], ok bool)
 	len() int
-	rest() []envelope[M] // empties the queue, oldest first
+	all() iter.Seq[*envelope[M]] // in no particular order
+	rest() []envelope[M]         // empties the queue, oldest first
 }
 
 // special is the part of a mailbox that is bounded or not in plain order. It hands out
@@ -245,6 +247,19 @@ func (q *fifoQueue[M]) dropOldest() (e envelope[M], ok bool) {
 
 func (q *fifoQueue[M]) len() int { return len(q.list) - q.head }
 
+func (q *fifoQueue[M]) all() iter.Seq[*envelope[M]] { return each(q.list[q.head:]) }
+
+// each iterates over envelopes where they lie.
+func each[M any](list []envelope[M]) iter.Seq[*envelope[M]] {
+	return func(yield func(*envelope[M]) bool) {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
+		}
+	}
+}
+
 func (q *fifoQueue[M]) rest() []envelope[M] {
 	all := q.list[q.head:]
 	q.list, q.head = nil, 0
@@ -320,6 +335,16 @@ func (q *rankQueue[M]) dropOldest() (e envelope[M], ok bool) {
 }
 
 func (q *rankQueue[M]) len() int { return len(q.items) }
+
+func (q *rankQueue[M]) all() iter.Seq[*envelope[M]] {
+	return func(yield func(*envelope[M]) bool) {
+		for i := range q.items {
+			if !yield(&q.items[i].e) {
+				return
+			}
+		}
+	}
+}
 
 func (q *rankQueue[M]) rest() []envelope[M] {
 	var all []envelope[M]
@@ -426,6 +451,8 @@ func (q *conflateQueue[M, K]) dropOldest() (e envelope[M], ok bool) {
 }
 
 func (q *conflateQueue[M, K]) len() int { return q.fifo.len() }
+
+func (q *conflateQueue[M, K]) all() iter.Seq[*envelope[M]] { return q.fifo.all() }
 
 func (q *conflateQueue[M, K]) rest() []envelope[M] {
 	clear(q.at)

@@ -37,6 +37,11 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	} else {
 		from, w = stage(ctx)
 	}
+	if from.ghost() {
+		dst := r.recipient().base()
+		dst.sys.deadLetter(dst, from, msg, Killed)
+		return
+	}
 	e := envelope[M]{msg: msg, from: from}
 	c, plain := r.to.(*cell[M])
 	if plain && len(c.sys.beforeSend) == 0 { // the short way, without calls through interfaces
@@ -60,6 +65,9 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := stage(ctx)
 	e := envelope[M]{msg: msg, from: from}
 	c := r.recipient().base()
+	if from.ghost() {
+		return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
+	}
 	if len(c.sys.beforeSend) > 0 {
 		e.extra = c.sys.address(ctx, c, msg, nil)
 	}
@@ -82,21 +90,22 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if v := to.tell(e, w); v != verdictWait {
 		return v, nil
 	}
-	if ask != nil {
-		parent, deadline := ask.asker()
-		timeout := fmt.Errorf("%w: no room until the ask's time was up: %w", ErrMailboxFull, context.DeadlineExceeded)
-		limited, cancel := context.WithDeadlineCause(parent, deadline, timeout)
-		defer cancel()
-		if from := e.from; from != nil {
-			from.sys.sched.standIn(from)
-			defer from.sys.sched.standDown()
-		}
-		ctx = limited
+	if from := e.from; from != nil {
+		from.sys.sched.standIn(from)
+		defer from.sys.sched.standDown()
 	}
-	if ask == nil && e.from != nil {
-		e.from.sys.sched.standIn(e.from)
-		defer e.from.sys.sched.standDown()
+	if ask == nil {
+		return tellPatiently(ctx, to, e, w)
 	}
+	parent, deadline := ask.asker()
+	timeout := fmt.Errorf("%w: no room until the ask's time was up: %w", ErrMailboxFull, context.DeadlineExceeded)
+	limited, cancel := context.WithDeadlineCause(parent, deadline, timeout)
+	defer cancel()
+	return tellPatiently(limited, to, e, w)
+}
+
+// tellPatiently tries whenever there is room, until ctx ends.
+func tellPatiently[M any](ctx context.Context, to target[M], e envelope[M], w *worker) (verdict, error) {
 	for {
 		v := to.tell(e, w)
 		if v != verdictWait {
@@ -105,6 +114,13 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		room := to.room()
 		if room == nil {
 			return verdictFull, nil
+		}
+		if driver := to.base().sys.sched.driver; driver != nil {
+			driver.Until(func() bool { return isClosed(room) || isClosed(ctx.Done()) }, ctx.Done())
+			if !isClosed(room) {
+				return v, context.Cause(ctx)
+			}
+			continue
 		}
 		select {
 		case <-room:

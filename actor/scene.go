@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync/atomic"
 )
@@ -30,15 +31,15 @@ type scene[M any] struct {
 	head  atomic.Int32  // batch[head:] is still to be handled; written by the turn
 	clear int           // batch[:clear] is empty already; owned by the turn
 
-	alarm   int   // the length at which the next Overload is due, guarded by the lock
-	inSince int64 // when the oldest of in came, by the coarse clock, guarded by the lock
-	since   int64 // the same for batch, guarded by the lock
+	handled uint64 // messages handled that the actor has not booked yet, guarded by the lock
+	alarm   int    // the length at which the next Overload is due, guarded by the lock
+	inSince int64  // when the oldest of in came, by the coarse clock, guarded by the lock
+	since   int64  // the same for batch, guarded by the lock
 
-	cur     *envelope[M] // the message being handled, in batch or in own; owned by the turn
-	own     envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
-	header  Header       // of the message being handled, owned by the turn
-	handled uint64       // messages handled that have not been counted yet, owned by the turn
-	more    *more[M]     // what most actors never need, owned by the turn
+	cur    *envelope[M] // the message being handled, in batch or in own; owned by the turn
+	own    envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
+	header Header       // of the message being handled, owned by the turn
+	more   *more[M]     // what most actors never need, owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by the lock
 	merged   context.Context    // its context joined with the actor's life, guarded by the lock
@@ -124,10 +125,11 @@ func (s *scene[M]) next() *envelope[M] {
 	return s.cur
 }
 
-// sweep lets go of the messages that have been handled.
+// sweep counts the messages that have been handled, and lets go of them.
 // REQUIRES: the actor's lock held by the turn.
 func (s *scene[M]) sweep() {
 	head := int(s.head.Load())
+	s.handled += uint64(head - s.clear)
 	if head == s.clear+1 { // the usual case, without a call
 		s.batch[s.clear] = envelope[M]{}
 	} else {
@@ -142,6 +144,7 @@ func (s *scene[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
 // putFirst puts envelopes before all others, in their order.
 // REQUIRES: the actor's lock held by the turn.
 func (s *scene[M]) putFirst(first []envelope[M]) {
+	s.sweep()
 	s.batch = append(first, s.batch[s.head.Load():]...)
 	s.head.Store(0)
 	s.clear = 0
@@ -156,9 +159,27 @@ func (s *scene[M]) waiting() int {
 	return n
 }
 
+// all iterates over what waits. REQUIRES: the actor's lock held meanwhile.
+func (s *scene[M]) all() iter.Seq[*envelope[M]] {
+	return func(yield func(*envelope[M]) bool) {
+		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.head.Load():]), each(s.in)}
+		if s.special != nil {
+			parts = append(parts, s.special.queue.all())
+		}
+		for _, part := range parts {
+			for e := range part {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // rest empties the mailbox and returns all that was in it, oldest first.
 // REQUIRES: the actor's lock held by the turn that owns the actor.
 func (s *scene[M]) rest() []envelope[M] {
+	s.sweep()
 	all := slices.Concat(s.batch[s.head.Load():], s.in)
 	s.in, s.batch, s.clear = nil, nil, 0
 	s.head.Store(0)

@@ -173,15 +173,9 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 func (s *System) await(done <-chan struct{}) (gone bool) {
 	if d := s.sched.driver; d != nil {
 		d.Until(func() bool {
-			select {
-			case <-s.gone:
-				gone = true
-			case <-done:
-			default:
-				return false
-			}
-			return true
-		})
+			gone = isClosed(s.gone)
+			return gone || isClosed(done)
+		}, done)
 		return gone
 	}
 	select {

@@ -1,5 +1,7 @@
 package actor
 
+import "slices"
+
 // Down says that a watched actor has ended. Each [Context.Watch] leads to exactly
 // one.
 type Down struct {
@@ -99,9 +101,7 @@ func (c *core) forget(note any) {
 	list := c.ext.watchers
 	for i := range list {
 		if list[i].note == note {
-			list[i] = list[len(list)-1]
-			list[len(list)-1] = watcher{}
-			c.ext.watchers = list[:len(list)-1]
+			c.ext.watchers = slices.Delete(list, i, i+1) // in their order: a seed replays it
 			return
 		}
 	}

@@ -1,0 +1,221 @@
+package actor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+func ExamplePID() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	pid := actor.Spawn(sys, "account", newAccount).PID()
+	fmt.Println(pid.Node(), pid.Path(), pid.IsZero())
+
+	text := pid.String() // "bank/account#" and a number that no other actor gets
+	again, err := actor.ParsePID(text)
+	fmt.Println(again == pid, err)
+	_, err = actor.ParsePID("account")
+	fmt.Println(err)
+	// Output:
+	// bank /account false
+	// true <nil>
+	// parse "account": not a PID: want system/path#number
+}
+
+// A PID is text in JSON and wherever else encoding.TextMarshaler is known.
+func ExamplePID_MarshalText() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	type transfer struct{ From, To actor.PID }
+	sent := transfer{To: actor.Spawn(sys, "account", newAccount).PID()}
+	wire, err := json.Marshal(sent)
+	if err != nil {
+		fmt.Println(err)
+	}
+	var got transfer
+	if err := json.Unmarshal(wire, &got); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(got == sent, got.From)
+
+	text, err := sent.To.MarshalText()
+	fmt.Println(string(text) == sent.To.String(), err)
+	fmt.Println(got.From.UnmarshalText(text), got.From == sent.To)
+	// Output:
+	// true -
+	// true <nil>
+	// <nil> true
+}
+
+func ExampleLookup() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.Spawn(sys, "account", newAccount)
+	again, err := actor.Lookup[accountMsg](sys, ref.PID())
+	fmt.Println(again == ref, err)
+	_, err = actor.Lookup[string](sys, ref.PID())
+	fmt.Println(errors.Is(err, actor.ErrNotAccepted))
+	// Output:
+	// true <nil>
+	// true
+}
+
+func ExampleRef() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	var nobody actor.Ref[accountMsg]
+	fmt.Println(nobody.IsZero(), nobody)
+
+	ref := actor.Spawn(sys, "account", newAccount)
+	fmt.Println(ref.IsZero(), ref.String() == ref.PID().String())
+	// Output:
+	// true -
+	// false true
+}
+
+// With BeforeSend and HeaderOf something goes along with a message that is none of its
+// business: a trace, a tenant.
+func ExampleBeforeSend() {
+	trace := func(_ context.Context, s *actor.Sending) {
+		if s.Header == nil { // from outside: the beginning of a trace
+			s.Header = actor.Header{"trace": "t-1"}
+		}
+	}
+	sys := actor.NewSystem("traced", quiet, actor.BeforeSend(trace))
+	defer sys.Shutdown(context.Background())
+
+	back := actor.SpawnFunc(sys, "back", func(ctx *actor.Context[balance], m balance) error {
+		fmt.Println(ctx.Self().PID().Path(), actor.HeaderOf(ctx)["trace"])
+		actor.Reply(ctx, m, 1)
+		return nil
+	})
+	front := actor.SpawnFunc(sys, "front", func(ctx *actor.Context[balance], m balance) error {
+		fmt.Println(ctx.Self().PID().Path(), actor.HeaderOf(ctx)["trace"])
+		n, err := actor.Ask(ctx, back, m)
+		actor.Reply(ctx, m, n)
+		return err
+	})
+	fmt.Println(actor.Ask(context.Background(), front, balance{}))
+	// Output:
+	// /front t-1
+	// /back t-1
+	// 1 <nil>
+}
+
+func ExampleBeforeSpawn() {
+	atMost := func(n int) actor.SystemOption {
+		return actor.BeforeSpawn(func(s actor.Spawning) error {
+			if n--; n < 0 {
+				return fmt.Errorf("no room for %s", s.Name)
+			}
+			return nil
+		})
+	}
+	sys := actor.NewSystem("small", quiet, atMost(1))
+	defer sys.Shutdown(context.Background())
+
+	_, err := actor.TrySpawn(sys, "first", newAccount)
+	fmt.Println(err)
+	_, err = actor.TrySpawn(sys, "second", newAccount)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// spawn "second" under /: no room for second
+}
+
+func ExampleUnsubscribe() {
+	sys := actor.NewSystem("events", quiet)
+	started := make(chan string)
+	ref := actor.SpawnFunc(sys, "listener", func(_ *actor.Context[actor.ActorStarted], e actor.ActorStarted) error {
+		started <- e.PID.Path()
+		return nil
+	})
+	actor.Subscribe(sys, ref)
+	actor.Spawn(sys, "first", newAccount)
+	fmt.Println(<-started)
+	actor.Unsubscribe(sys, ref)
+	actor.Spawn(sys, "second", newAccount) // of which the listener hears nothing
+	_, _ = sys.Shutdown(context.Background())
+	// Output: /first
+}
+
+// AskFor is for requests that cannot embed Returns, such as generated code.
+func ExampleAskFor() {
+	sys := actor.NewSystem("generated", quiet)
+	defer sys.Shutdown(context.Background())
+
+	type sizeRequest struct{ Name string }
+	ref := actor.SpawnFunc(sys, "disk", func(ctx *actor.Context[sizeRequest], m sizeRequest) error {
+		actor.ReplyFor(ctx, len(m.Name))
+		return nil
+	})
+	fmt.Println(actor.AskFor[int](context.Background(), ref, sizeRequest{"readme"}))
+	_, err := actor.AskFor[string](context.Background(), ref, sizeRequest{"readme"})
+	fmt.Println(err)
+	// Output:
+	// 6 <nil>
+	// ask /disk with actor_test.sizeRequest: message type not accepted by the target: the answer is a int and the asker wants another type
+}
+
+func ExamplePromised_Reject() {
+	sys := actor.NewSystem("later", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.SpawnFunc(sys, "oracle", func(ctx *actor.Context[balance], m balance) error {
+		p := actor.Promise(ctx, m)
+		go p.Reject(errors.New("ask again later"))
+		return nil
+	})
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+	// Output: 0 ask /oracle with actor_test.balance: ask again later
+}
+
+func ExampleWithAskTimeout() {
+	sys := actor.NewSystem("impatient", quiet, actor.WithAskTimeout(1))
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[balance], m balance) error {
+		_ = actor.Promise(ctx, m) // and never keeps it
+		return nil
+	})
+	_, err := actor.Ask(context.Background(), ref, balance{})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// ask /slow with actor_test.balance: no answer within the system's ask timeout of 1ns: context deadline exceeded
+	// true
+}
+
+// Package router is built on Routed.
+func ExampleRouted() {
+	sys := actor.NewSystem("routed", quiet)
+	defer sys.Shutdown(context.Background())
+
+	euros, cents := actor.Spawn(sys, "euros", newAccount), actor.Spawn(sys, "cents", newAccount)
+	bySize := func(m accountMsg, to func(actor.Ref[accountMsg])) {
+		if d, ok := m.(deposit); ok && d.cents >= 100 {
+			to(euros)
+			return
+		}
+		to(cents)
+	}
+	ref, err := actor.Routed(sys, cents.PID(), bySize)
+	if err != nil {
+		fmt.Println(err)
+	}
+	ref.Tell(context.Background(), deposit{500})
+	ref.Tell(context.Background(), deposit{5})
+	fmt.Println(actor.Ask(context.Background(), euros, balance{}))
+	fmt.Println(actor.Ask(context.Background(), cents, balance{}))
+	// Output:
+	// 500 <nil>
+	// 5 <nil>
+}

@@ -1,0 +1,187 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// reader prints the numbers that it is told, once it has been let go: the first message,
+// 0, keeps it busy until then.
+type reader struct{ entered, release chan struct{} }
+
+func (r *reader) Receive(ctx *actor.Context[int], n int) error {
+	if n == 0 {
+		close(r.entered)
+		return actor.Blocking(ctx, func() error { <-r.release; return nil })
+	}
+	fmt.Println("handles", n)
+	return nil
+}
+
+// busyReader starts a reader with such a mailbox, busy.
+func busyReader(sys *actor.System, mailbox ...actor.SpawnOption) (ref actor.Ref[int], letGo func()) {
+	r := &reader{make(chan struct{}), make(chan struct{})}
+	ref = actor.Spawn(sys, "reader", func() *reader { return r }, mailbox...)
+	ref.Tell(context.Background(), 0)
+	<-r.entered
+	return ref, func() { close(r.release) }
+}
+
+func ExampleBounded_dropOldest() {
+	sys := actor.NewSystem("bounded", quiet)
+	ref, letGo := busyReader(sys, actor.Bounded(2, actor.DropOldest))
+	for n := range 4 {
+		ref.Tell(context.Background(), n+1)
+	}
+	letGo()
+	_, _ = sys.Shutdown(context.Background())
+	for _, d := range slices.Backward(sys.DeadLetters()) {
+		fmt.Println("dropped", d.Message, d.Reason == actor.Overflowed)
+	}
+	// Output:
+	// handles 3
+	// handles 4
+	// dropped 1 true
+	// dropped 2 true
+}
+
+func ExampleBounded_dropNewest() {
+	sys := actor.NewSystem("bounded", quiet)
+	ref, letGo := busyReader(sys, actor.Bounded(2, actor.DropNewest))
+	for n := range 4 {
+		ref.Tell(context.Background(), n+1)
+	}
+	letGo()
+	_, _ = sys.Shutdown(context.Background())
+	fmt.Println("dropped:", sys.Stats().DeadLettersByReason["overflowed"])
+	// Output:
+	// handles 1
+	// handles 2
+	// dropped: 2
+}
+
+// TryTell waits for room as long as its context allows. Tell never waits.
+func ExampleBounded_block() {
+	sys := actor.NewSystem("bounded", quiet)
+	ref, letGo := busyReader(sys, actor.Bounded(1, actor.Block))
+	fmt.Println(ref.TryTell(context.Background(), 1))
+	soon, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	fmt.Println(ref.TryTell(soon, 2))
+	letGo()
+	fmt.Println(ref.TryTell(context.Background(), 3))
+	_, _ = sys.Shutdown(context.Background())
+	// Unordered output:
+	// <nil>
+	// tell /reader: context deadline exceeded
+	// handles 1
+	// <nil>
+	// handles 3
+}
+
+func ExamplePriority() {
+	sys := actor.NewSystem("priority", quiet)
+	urgency := func(n int) int {
+		if n >= 100 {
+			return 1
+		}
+		return 0
+	}
+	ref, letGo := busyReader(sys, actor.Priority(urgency))
+	for _, n := range []int{1, 100, 2, 101} {
+		ref.Tell(context.Background(), n)
+	}
+	letGo()
+	_, _ = sys.Shutdown(context.Background())
+	// Output:
+	// handles 100
+	// handles 101
+	// handles 1
+	// handles 2
+}
+
+func ExampleInline() {
+	sys := actor.NewSystem("inline", quiet)
+	defer sys.Shutdown(context.Background())
+
+	n := 0 // no lock and no waiting: it is this goroutine that handles the message
+	ref := actor.SpawnFunc(sys, "", func(_ *actor.Context[int], m int) error {
+		n += m
+		return nil
+	}, actor.Inline())
+	ref.Tell(context.Background(), 3)
+	fmt.Println(n)
+	// Output: 3
+}
+
+// A pinned actor has a thread of the operating system to itself, for libraries that want
+// to be called from one.
+func ExamplePinned() {
+	sys := actor.NewSystem("pinned", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.SpawnFunc(sys, "display", func(ctx *actor.Context[balance], m balance) error {
+		runtime.Gosched() // it stays on its thread all the same
+		actor.Reply(ctx, m, 60)
+		return nil
+	}, actor.Pinned())
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+	// Output: 60 <nil>
+}
+
+// An actor with a weight has longer turns when others wait too.
+func ExampleWeight() {
+	sys := actor.NewSystem("shares", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ledger := actor.Spawn(sys, "ledger", newAccount, actor.Weight(4))
+	for range 1000 {
+		ledger.Tell(context.Background(), deposit{1})
+	}
+	fmt.Println(actor.Ask(context.Background(), ledger, balance{}))
+	// Output: 1000 <nil>
+}
+
+// What is replaced is counted as a dead letter, and not kept.
+func ExampleConflate_counted() {
+	sys := actor.NewSystem("conflate", quiet)
+	ref, letGo := busyReader(sys, actor.Conflate(func(n int) int { return n % 10 }))
+	for _, n := range []int{1, 2, 11, 21} {
+		ref.Tell(context.Background(), n)
+	}
+	letGo()
+	_, _ = sys.Shutdown(context.Background())
+	fmt.Println(len(sys.DeadLetters()), sys.Stats().DeadLettersByReason[actor.Conflated.String()])
+	// Output:
+	// handles 21
+	// handles 2
+	// 0 2
+}
+
+func ExampleBlocking() {
+	sys := actor.NewSystem("files", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.SpawnFunc(sys, "disk", func(ctx *actor.Context[balance], m balance) error {
+		size := 0
+		err := actor.Blocking(ctx, func() error { // the worker's place is taken by another meanwhile
+			size = 4096
+			return nil
+		})
+		actor.Reply(ctx, m, size)
+		return err
+	})
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+
+	_, err := actor.TrySpawnFunc(sys, "disk", func(*actor.Context[int], int) error { return nil })
+	fmt.Println(errors.Is(err, actor.ErrNameTaken))
+	// Output:
+	// 4096 <nil>
+	// true
+}

@@ -1,0 +1,173 @@
+package actor_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// The protocol of an actor's state (idle, queued, on stage, on hold, gone) is walked
+// through exhaustively: two senders, one who stops or kills, and an actor that waits for an
+// answer in its handler, whose steps are taken in every possible order. What senders do may
+// also fall into the middle of a handler. The driver below is the judge of the protocol: an
+// actor that is made ready twice, or not at all though it has mail, is an error.
+
+// odometer enumerates all sequences of choices.
+type odometer struct {
+	digits, sizes []int
+	at            int
+}
+
+func (o *odometer) choose(n int) int {
+	if o.at == len(o.digits) {
+		o.digits, o.sizes = append(o.digits, 0), append(o.sizes, n)
+	}
+	o.sizes[o.at] = n
+	o.at++
+	return o.digits[o.at-1]
+}
+
+// next goes on to the next sequence. It reports false after the last one.
+func (o *odometer) next() bool {
+	o.digits, o.sizes = o.digits[:o.at], o.sizes[:o.at]
+	o.at = 0
+	for i := len(o.digits) - 1; i >= 0; i-- {
+		if o.digits[i]++; o.digits[i] < o.sizes[i] {
+			o.digits, o.sizes = o.digits[:i+1], o.sizes[:i+1]
+			return true
+		}
+	}
+	return false
+}
+
+// judge drives a system by an odometer's choices.
+type judge struct {
+	odo    *odometer
+	driven *actor.Driven
+	ready  []actor.Step
+	extra  []func() // what outsiders still have to do, in any order
+	twice  int      // actors that were made ready while they were
+}
+
+func (j *judge) Attach(d *actor.Driven) { j.driven = d }
+func (j *judge) Uint64() uint64         { return 1 }
+
+func (j *judge) Ready(s actor.Step) {
+	for _, r := range j.ready {
+		if r.Actor() == s.Actor() {
+			j.twice++
+		}
+	}
+	j.ready = append(j.ready, s)
+}
+
+// act does one thing that is possible: a step, or what an outsider has to do.
+func (j *judge) act() bool {
+	n := len(j.ready) + len(j.extra)
+	if n == 0 {
+		return false
+	}
+	if i := j.odo.choose(n); i < len(j.ready) {
+		s := j.ready[i]
+		j.ready = append(j.ready[:i:i], j.ready[i+1:]...)
+		s.Run()
+	} else {
+		j.outsider(i - len(j.ready))
+	}
+	return true
+}
+
+func (j *judge) outsider(i int) {
+	f := j.extra[i]
+	j.extra = append(j.extra[:i:i], j.extra[i+1:]...)
+	f()
+}
+
+// meanwhile lets outsiders do something in the middle of a handler, or not.
+func (j *judge) meanwhile() {
+	if i := j.odo.choose(len(j.extra) + 1); i < len(j.extra) {
+		j.outsider(i)
+	}
+}
+
+func (j *judge) Until(done func() bool, _ <-chan struct{}) {
+	for !done() {
+		if !j.act() {
+			panic("nothing is left to do, and what is waited for has not come")
+		}
+	}
+}
+
+func TestEveryInterleavingOfTellStopAndAwaitKeepsTheProtocol(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		stop func(actor.Ref[int])
+	}{
+		{"stop", actor.Ref[int].Stop}, {"kill", actor.Ref[int].Kill}, {"drain", actor.Ref[int].Drain}, {"live", nil},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			runs := 0
+			odo := new(odometer)
+			for ok := true; ok; ok = odo.next() {
+				runs++
+				synctest.Test(t, func(t *testing.T) { walk(t, odo, end.stop) })
+				if t.Failed() {
+					t.Fatalf("by the choices %v", odo.digits)
+				}
+			}
+			t.Logf("%d interleavings", runs)
+			if runs < 500 {
+				t.Errorf("only %d interleavings: nothing was tested", runs)
+			}
+		})
+	}
+}
+
+func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int])) {
+	j := &judge{odo: odo}
+	sys := actor.NewSystem("walk", actor.DrivenBy(j), actor.WithLogger(slog.New(slog.DiscardHandler)))
+	type question struct{ actor.Returns[int] }
+	handled, onStage := 0, 0
+	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[question], q question) error {
+		actor.Reply(ctx, q, 1)
+		return nil
+	})
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
+		if onStage++; onStage != 1 {
+			t.Errorf("%d handlers at once", onStage)
+		}
+		if n == 0 {
+			_, _ = actor.Ask(ctx, server, question{})
+		} else {
+			j.meanwhile()
+		}
+		onStage--
+		handled++
+		return nil
+	})
+	sent := 0
+	tell := func(n int) func() { return func() { sent++; ref.Tell(bg, n) } }
+	j.extra = []func(){tell(0), tell(1), tell(0)}
+	if stop != nil {
+		j.extra = append(j.extra, func() { stop(ref) })
+	} else {
+		j.extra = append(j.extra, tell(2))
+	}
+	for j.act() {
+		synctest.Wait()
+	}
+	dead := int(sys.Stats().DeadLetters)
+	if sent != handled+dead || j.twice > 0 {
+		t.Errorf("sent %d, handled %d, dead letters %d; made ready twice %d times", sent, handled, dead, j.twice)
+	}
+	if _, err := actor.Lookup[int](sys, ref.PID()); (err != nil) != (stop != nil) {
+		t.Error(fmt.Errorf("at the end: %w", err))
+	}
+	if _, err := sys.Shutdown(bg); err != nil {
+		t.Error(err)
+	}
+	j.driven.Close()
+}
