@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -55,7 +56,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	if from != nil {
 		if !from.inquire(dst.waitedOn(), a) {
 			var none R
-			return none, describe(context.Cause(a.ctx), to, req)
+			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
 		defer from.inquired()
 	}

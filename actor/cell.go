@@ -820,11 +820,16 @@ func (c *cell[M]) release() {
 		m.release(c)
 	}
 	c.mu.Lock()
+	ended := false
 	if ext := c.ext; ext != nil && ext.lifeDone != nil {
 		ext.lifeDone()
 		ext.life, ext.lifeDone = nil, nil
+		ended = true
 	}
 	c.mu.Unlock()
+	if ended {
+		c.sys.sched.settle()
+	}
 }
 
 // close is the end: the name is free, the watchers and the parent are told.

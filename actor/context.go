@@ -116,12 +116,18 @@ func (ctx *Context[M]) current() context.Context {
 		parent, deadline := sc.asker.asker()
 		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
 		merged, cancel := context.WithDeadline(causal, deadline)
-		stopParent := context.AfterFunc(parent, func() {
+		parentEnds := func() {
 			if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {
 				cancelCause(cause) // its deadline is that of merged, too
 			}
-		})
-		stopLife := context.AfterFunc(life, func() { cancelCause(context.Cause(life)) })
+		}
+		lifeEnds := func() { cancelCause(context.Cause(life)) }
+		stopParent, stopLife := context.AfterFunc(parent, parentEnds), context.AfterFunc(life, lifeEnds)
+		if parent.Err() != nil { // what has ended already ends this one now, and not on some goroutine soon
+			parentEnds()
+		} else if life.Err() != nil {
+			lifeEnds()
+		}
 		sc.merged = merged
 		sc.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
 	}

@@ -228,6 +228,7 @@ func (c *core) signal(s signal) {
 	c.mu.Unlock()
 	if cancel != nil {
 		cancel()
+		c.sys.sched.settle()
 	}
 	if inquiry != nil {
 		inquiry.interrupt()

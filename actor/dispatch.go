@@ -51,12 +51,13 @@ type scheduler struct {
 	stacks    stackPool
 	onHold    atomic.Int64 // handlers that wait off stage
 
-	mu      sync.Mutex
-	handled uint64    // messages that workers have handled who went home
-	asleep  []*worker // waiting for work, the one that came last is woken first
-	closed  bool
-	monitor monitor
-	wg      sync.WaitGroup
+	mu         sync.Mutex
+	handled    uint64           // messages that workers have handled who went home
+	leftBehind map[*worker]Info // handlers that their actors were taken away from, and that still run
+	asleep     []*worker        // waiting for work, the one that came last is woken first
+	closed     bool
+	monitor    monitor
+	wg         sync.WaitGroup
 }
 
 const (
@@ -368,8 +369,11 @@ func (w *worker) sleep() bool {
 // worker takes over.
 func (w *worker) leave() {
 	s := w.s
-	if w.fenced.Load() {
-		return // the monitor has seen to all of it
+	if w.fenced.Load() { // the monitor has seen to nearly all of it
+		s.mu.Lock()
+		delete(s.leftBehind, w)
+		s.mu.Unlock()
+		return
 	}
 	w.away.Store(true)
 	if c := w.current.Swap(nil); w.playing && c.impl.endTurn(w) {

@@ -19,6 +19,9 @@ type Driver interface {
 	// sets aside, [Driven.SetAside]. also is closed when time alone has brought it about;
 	// it may be nil. Until may give up, with a panic, when nothing is left that could.
 	Until(done func() bool, also <-chan struct{})
+	// Settle returns when the goroutines have ended that the end of a context has started:
+	// what they do must not depend on when they run. It is called in a step, or outside.
+	Settle()
 	// Uint64 is where the system takes its random numbers from.
 	Uint64() uint64
 }
@@ -26,6 +29,13 @@ type Driver interface {
 // DrivenBy makes a system that has no goroutines of its own: d runs it. In such a system a
 // turn is one message, Pinned actors run like the others, and the work of a Pipe is a step.
 func DrivenBy(d Driver) SystemOption { return systemOption(func(c *systemConfig) { c.driver = d }) }
+
+// settle lets a driver wait for what the end of a context has set off.
+func (s *scheduler) settle() {
+	if s.driver != nil {
+		s.driver.Settle()
+	}
+}
 
 // Step is something that a driven system has to do: a turn of an actor, the rest of a
 // handler that waited, or the work of a Pipe.

@@ -44,7 +44,12 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	}
 	w.fenced.Store(true)
 	w.away.Store(true)
+	info := c.info()
 	s.mu.Lock()
+	if s.leftBehind == nil {
+		s.leftBehind = make(map[*worker]Info)
+	}
+	s.leftBehind[w] = info
 	crew := slices.DeleteFunc(slices.Clone(*s.crew.Load()), func(o *worker) bool { return o == w })
 	s.crew.Store(&crew)
 	s.active.Add(-1)

@@ -405,3 +405,49 @@ func TestSubscribersThatStoppedAreForgotten(t *testing.T) {
 		t.Errorf("%d of 10 ends were published", stopped)
 	}
 }
+
+// Found by package sim, seed 0x8a4605e870407ca1 of its engine test.
+func TestAHandlerThatUnstashesStillHasItsMessage(t *testing.T) {
+	sys := newSystem(t)
+	got := make(chan int, 4)
+	to := actor.SpawnFunc(sys, "to", func(_ *actor.Context[int], n int) error {
+		got <- n
+		return nil
+	})
+	ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[int], n int) error {
+		if n == 1 {
+			return ctx.Stash()
+		}
+		ctx.Unstash()
+		if n == 2 {
+			ctx.Become(func(ctx *actor.Context[int], _ int) error { return actor.Forward(ctx, to) })
+			return actor.Forward(ctx, to)
+		}
+		return nil
+	})
+	ref.Tell(bg, 1)
+	ref.Tell(bg, 2)
+	for _, want := range []int{2, 1} {
+		if n := <-got; n != want {
+			t.Errorf("forwarded %d, want %d", n, want)
+		}
+	}
+}
+
+// Found by package sim, seed 0xf91622cec2c0d50a of its engine test.
+func TestAnAskOfAnActorThatIsToldToStopWhileItAnswersFails(t *testing.T) {
+	sys := newSystem(t)
+	server := actor.Spawn(sys, "", newCounter)
+	got := make(chan error, 1)
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], _ get) error {
+		_ = ctx.Done() // the context of the request is there before the order to stop is
+		ctx.Self().Stop()
+		_, err := actor.Ask(ctx, server, get{})
+		got <- err
+		return nil
+	})
+	_, _ = actor.Ask(bg, ref, get{})
+	if err := <-got; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}

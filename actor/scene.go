@@ -144,8 +144,9 @@ func (s *scene[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
 // putFirst puts envelopes before all others, in their order.
 // REQUIRES: the actor's lock held by the turn.
 func (s *scene[M]) putFirst(first []envelope[M]) {
-	s.sweep()
-	s.batch = append(first, s.batch[s.head.Load():]...)
+	head := s.head.Load()
+	s.handled += uint64(int(head) - s.clear) // and not swept: the handler is still at the last one
+	s.batch = append(first, s.batch[head:]...)
 	s.head.Store(0)
 	s.clear = 0
 }

@@ -126,7 +126,8 @@ func (s *System) Log() *slog.Logger { return s.log }
 // Report says how a shutdown went.
 type Report struct {
 	// Unfinished are the actors that had not stopped when the time was up, the
-	// deepest first. Their handlers may still run; their messages go nowhere.
+	// deepest first, and those that were killed then while their handler still runs. What
+	// such a handler does goes nowhere.
 	Unfinished []Info
 	// DeadLetters counts the messages that were not handled because of the
 	// shutdown.
@@ -226,7 +227,8 @@ func (s *System) killAll() {
 	s.await(grace.Done())
 }
 
-// unfinished lists who is still there below the root, the deepest first.
+// unfinished lists who is still there below the root, the deepest first, and who was killed
+// in a handler that still runs.
 func (s *System) unfinished() []Info {
 	var list []Info
 	var walk func(c *core)
@@ -239,5 +241,10 @@ func (s *System) unfinished() []Info {
 		}
 	}
 	walk(&s.root.core)
+	s.sched.mu.Lock()
+	defer s.sched.mu.Unlock()
+	for _, info := range s.sched.leftBehind {
+		list = append(list, info)
+	}
 	return list
 }

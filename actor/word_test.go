@@ -54,6 +54,7 @@ type judge struct {
 
 func (j *judge) Attach(d *actor.Driven) { j.driven = d }
 func (j *judge) Uint64() uint64         { return 1 }
+func (j *judge) Settle()                { synctest.Wait() }
 
 func (j *judge) Ready(s actor.Step) {
 	for _, r := range j.ready {
