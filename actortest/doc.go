@@ -23,6 +23,10 @@
 // [Probe.ExpectNone] says that there is none. A request stays unanswered until the
 // test calls [Reply] or [Reject]; [Probe.Handle] answers at once.
 //
+// [Probe.ExpectAll] says what came, no more and no less, and [Probe.At] when. With [Do] a
+// probe does what only an actor can: it watches, subscribes, sets a timer. A [Gate] makes an
+// actor busy, so that its mailbox fills.
+//
 // [Ask] asks without holding up the test, so that the test can answer what the asked
 // actor asks in its turn. [ExpectDown], [ExpectDeadLetter] and [Kit.ExpectFailures] are
 // for the ends of actors, for messages that nobody handled, and for failures.

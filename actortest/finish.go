@@ -20,8 +20,8 @@ const patience = time.Minute
 // finish shuts the system down and reports what should not be.
 func (k *Kit) finish() {
 	k.t.Helper()
-	for _, p := range k.probes {
-		p.release()
+	for _, h := range k.held {
+		h.release()
 	}
 	k.cancel()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errPatience)

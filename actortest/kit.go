@@ -20,7 +20,8 @@ type Kit struct {
 	cancel context.CancelFunc
 	bubble string // the bubble as goroutine dumps print it
 
-	probes  []releaser
+	began   time.Time
+	held    []releaser
 	watcher actor.Ref[any]
 	downs   *downs
 
@@ -29,7 +30,7 @@ type Kit struct {
 	lettersSeen      uint64
 }
 
-// releaser is a probe without its message type.
+// releaser is what holds something up that has to go on when the test is over.
 type releaser interface{ release() }
 
 // Run calls f with a system of its own in a bubble of [testing/synctest], waits for f,
@@ -62,7 +63,7 @@ func Run(t *testing.T, f func(k *Kit), opts ...actor.SystemOption) {
 
 // newKit starts a system. REQUIRES: called in a bubble.
 func newKit(t testing.TB, opts ...actor.SystemOption) *Kit {
-	k := &Kit{t: t, log: newLogbook(), bubble: ownBubble()}
+	k := &Kit{t: t, log: newLogbook(), bubble: ownBubble(), began: time.Now()}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	opts = append([]actor.SystemOption{actor.WithLogger(k.log.logger())}, opts...)
 	k.sys = actor.NewSystem("test", opts...)
@@ -79,6 +80,10 @@ func (k *Kit) T() testing.TB { return k.t }
 // Context returns a context that is canceled when the test is over: the one to tell and
 // ask with. It may be used from any goroutine.
 func (k *Kit) Context() context.Context { return k.ctx }
+
+// Elapsed returns how much virtual time has passed since the start of the test. It may be
+// used from any goroutine.
+func (k *Kit) Elapsed() time.Duration { return time.Since(k.began) }
 
 // Log returns what the system has logged so far, a line each, with the virtual time
 // since the start. It may be used from any goroutine.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -19,22 +20,24 @@ type Probe[M any] struct {
 	mu     sync.Mutex
 	queue  []letter[M] // what came and was not taken
 	taken  int         // how many were
-	sender actor.PID   // of the message taken last
+	last   letter[M]   // the message taken last
 	held   []*heldAsk[M]
 	handle func(ctx *actor.Context[M], msg M) error
 }
 
-// letter is a message and who sent it.
+// letter is a message, who sent it, and when it was handled.
 type letter[M any] struct {
 	msg  M
 	from actor.PID
+	at   time.Duration
 }
 
-// NewProbe starts a probe named "probe-*" under the root.
-func NewProbe[M any](k *Kit) *Probe[M] {
+// NewProbe starts a probe named "probe-*" under the root. opts are options of spawning:
+// a mailbox, a [Gate].
+func NewProbe[M any](k *Kit, opts ...actor.SpawnOption) *Probe[M] {
 	p := &Probe[M]{k: k}
-	k.probes = append(k.probes, p)
-	p.ref = actor.SpawnFunc(k.sys, "probe-*", p.receive)
+	k.held = append(k.held, p)
+	p.ref = actor.SpawnFunc(k.sys, "probe-*", p.receive, opts...)
 	return p
 }
 
@@ -50,9 +53,24 @@ func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
 	p.handle = f
 }
 
+// script is what [Do] tells a probe. It is not written down.
+type script func(ctx *actor.Context[any]) error
+
+// Do runs f in the turn of a probe, as a handler of its messages, and settles: for what
+// only an actor can do, to watch, to subscribe, to set a timer. An error or a panic of f is a
+// failure of the probe, which is restarted and goes on. f does not run when the probe
+// has stopped.
+func Do(p *Probe[any], f func(ctx *actor.Context[any]) error) {
+	p.ref.Tell(p.k.ctx, script(f))
+	p.k.Settle()
+}
+
 func (p *Probe[M]) receive(ctx *actor.Context[M], msg M) error {
+	if f, ok := any(msg).(script); ok {
+		return f(any(ctx).(*actor.Context[any])) // only a Probe[any] can be told a script
+	}
 	p.mu.Lock()
-	p.queue = append(p.queue, letter[M]{msg, ctx.Sender()})
+	p.queue = append(p.queue, letter[M]{msg, ctx.Sender(), p.k.Elapsed()})
 	handle := p.handle
 	p.mu.Unlock()
 	if handle != nil {
@@ -118,6 +136,17 @@ func (p *Probe[M]) All() []M {
 	}
 }
 
+// ExpectAll takes all messages and fails the test unless they are those, in that order:
+// no more and no less. What is equal is as for [Probe.Expect].
+func (p *Probe[M]) ExpectAll(want ...M) {
+	p.k.t.Helper()
+	got := p.All()
+	if d := diff(want, got); len(d) > 0 {
+		p.k.t.Fatalf("%s: ExpectAll: other messages came\n  want: %s\n  got:  %s\n  differs: %s%s",
+			p.ref.PID().Path(), show(want), show(got), strings.Join(d, "\n           "), p.circumstances())
+	}
+}
+
 // ExpectNone fails the test when a message has come that was not taken. That none
 // comes is certain until virtual time goes on.
 func (p *Probe[M]) ExpectNone() {
@@ -139,7 +168,15 @@ func (p *Probe[M]) ExpectNone() {
 func (p *Probe[M]) Sender() actor.PID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sender
+	return p.last.from
+}
+
+// At returns when the message that was taken last was handled by the probe, in virtual
+// time since the start of the test as [Kit.Elapsed], 0 if none was taken.
+func (p *Probe[M]) At() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last.at
 }
 
 func (p *Probe[M]) take() (msg M, ok bool) {
@@ -152,7 +189,7 @@ func (p *Probe[M]) take() (msg M, ok bool) {
 	l := p.queue[0]
 	p.queue = p.queue[1:]
 	p.taken++
-	p.sender = l.from
+	p.last = l
 	return l.msg, true
 }
 

@@ -800,9 +800,9 @@ func TestPanicOfAWrapIsNotThePublishersFault(t *testing.T) {
 		return err
 	})
 	_, log := listen[int](t, sys, bus, "other", []string{"a"})
-	publish(t, bus, "a", 1)
-	log.expect(t, "a=1")
-	if st := bus.Stats(); st.Dropped != 1 || st.Delivered != 1 {
+	publish(t, bus, "a", 1, 2)
+	log.expect(t, "a=1", "a=2")
+	if st := bus.Stats(); st.Dropped != 2 || st.Delivered != 2 {
 		t.Errorf("stats %+v", st)
 	}
 }

@@ -16,6 +16,9 @@
 //		fmt.Println(t)
 //	}
 //
+// Where the compiler shall check that publisher and subscriber mean the same type of
+// event, a [Topic] says it once for both.
+//
 // A topic is made of tokens with dots between them. In the pattern of a subscription
 // '*' stands for exactly one token and '>', as the last, for one or more. See
 // [CheckTopic] and [CheckPattern].

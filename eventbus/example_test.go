@@ -2,8 +2,11 @@ package eventbus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/eventbus"
@@ -192,4 +195,176 @@ func ExampleMatch() {
 	// sensors.kitchen.temp true true
 	// sensors.temp false true
 	// sensors false false
+}
+
+func ExampleTopic() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	const kitchen eventbus.Topic[Temperature] = "sensors.kitchen.temp"
+	const everywhere eventbus.Topic[Temperature] = "sensors.*.temp"
+	bus := eventbus.New(sys, eventbus.Retain("sensors.>"))
+	heard := everywhere.Listen(ctx, bus)
+	if err := kitchen.Publish(ctx, bus, 21.5); err != nil { // what is no Temperature does not compile
+		fmt.Println(err)
+	}
+	for t := range heard {
+		fmt.Println(t)
+		break
+	}
+	fmt.Println(kitchen.Last(bus))
+	// Output:
+	// 21.5
+	// 21.5 true
+}
+
+// Barometer subscribes to a typed topic.
+type Barometer struct {
+	bus  *eventbus.Bus
+	seen chan string
+}
+
+type Pressure int
+
+const pressures eventbus.Topic[Pressure] = "sensors.*.pressure"
+
+func (b *Barometer) Init(ctx *actor.Context[string]) error {
+	_, err := eventbus.SubscribeTo(ctx, b.bus, pressures, func(topic string, p Pressure) string {
+		return fmt.Sprintf("%s is %d", topic, p)
+	})
+	return err
+}
+
+func (b *Barometer) Receive(_ *actor.Context[string], m string) error {
+	b.seen <- m
+	return nil
+}
+
+func ExampleSubscribeTo() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	bus, seen := eventbus.New(sys), make(chan string, 10)
+	actor.Spawn(sys, "barometer", func() *Barometer { return &Barometer{bus, seen} })
+	if err := eventbus.Publish(context.Background(), bus, "sensors.roof.pressure", Pressure(1013)); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(<-seen)
+	// Output: sensors.roof.pressure is 1013
+}
+
+func ExampleBuffer_dropNewest() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys)
+	first := eventbus.Listen[int](ctx, bus, "bids", eventbus.Buffer(2, eventbus.DropNewest))
+	for bid := range 5 {
+		_ = eventbus.Publish(ctx, bus, "bids", bid)
+	}
+	for _, s := range bus.Subscriptions() {
+		fmt.Printf("%s: %d wait, %d were dropped, policy %q\n", s.Pattern, s.Waiting, s.Dropped, s.Policy.String())
+	}
+	for bid := range first {
+		fmt.Println(bid)
+		if bid == 1 {
+			break
+		}
+	}
+	// Output:
+	// bids: 2 wait, 3 were dropped, policy "drop newest"
+	// 0
+	// 1
+}
+
+// With Block the publisher waits for a slow subscriber, and not for ever.
+func ExampleWithPatience() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys, eventbus.WithPatience(time.Millisecond))
+	_ = eventbus.Listen[int](ctx, bus, "orders", eventbus.Buffer(1, eventbus.Block)) // nobody takes any
+	fmt.Println(eventbus.Publish(ctx, bus, "orders", 1))
+	err := eventbus.Publish(ctx, bus, "orders", 2)
+	fmt.Println(errors.Is(err, eventbus.ErrFull), err)
+	// Output:
+	// <nil>
+	// true publish orders: subscription orders of a goroutine: subscriber's buffer full: no room within 1ms: context deadline exceeded
+}
+
+func ExampleCheckPattern() {
+	for _, text := range []string{"sensors.kitchen.temp", "sensors.*.temp", "sensors.>", "sensors.>.temp"} {
+		fmt.Println(text, eventbus.CheckTopic(text) == nil, eventbus.CheckPattern(text) == nil)
+	}
+	fmt.Println(eventbus.CheckPattern("sensors.>.temp"))
+	fmt.Println(eventbus.CheckTopic(strings.Repeat("a", eventbus.MaxTopic+1)))
+	// Output:
+	// sensors.kitchen.temp true true
+	// sensors.*.temp false true
+	// sensors.> false true
+	// sensors.>.temp false false
+	// bad topic "sensors.>.temp": token 2 is '>', which only the last can be
+	// bad topic: 1025 bytes are more than 1024
+}
+
+func ExampleForget() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	bus := eventbus.New(sys, eventbus.Retain("orders.*"))
+	_ = eventbus.Publish(context.Background(), bus, "orders.17", "shipped")
+	fmt.Println(bus.Stats().Retained, eventbus.Forget(bus, "orders.17"), bus.Stats().Retained)
+	// Output: 1 true 0
+}
+
+func ExampleBus_Close() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys)
+	events := eventbus.Listen[int](ctx, bus, "a")
+	bus.Close()
+	for range events { // it ends at once
+		fmt.Println("never")
+	}
+	fmt.Println(eventbus.Publish(ctx, bus, "a", 1))
+	// Output: publish a: event bus closed
+}
+
+// An actor may end a subscription before it ends itself.
+func ExampleSubscription_Unsubscribe() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys)
+	type subscribe struct{}
+	var s *eventbus.Subscription
+	ref := actor.SpawnFunc(sys, "ear", func(ctx *actor.Context[any], m any) error {
+		if _, ok := m.(subscribe); ok {
+			var err error
+			s, err = eventbus.Subscribe(ctx, bus, "news.>", func(_ string, ev string) any { return ev })
+			actor.ReplyFor(ctx, "subscribed")
+			return err
+		}
+		fmt.Println("heard:", m)
+		s.Unsubscribe()
+		actor.ReplyFor(ctx, "")
+		return nil
+	})
+	fmt.Println(actor.AskFor[string](ctx, ref, subscribe{}))
+	_ = eventbus.Publish(ctx, bus, "news.local", "rain")
+	_, _ = actor.AskFor[string](ctx, ref, "sun") // what lies in the mailbox already still comes
+	_ = eventbus.Publish(ctx, bus, "news.local", "wind")
+	i := s.Info()
+	fmt.Println(i.Pattern, i.Type, i.Delivered, len(bus.Subscriptions()))
+	// Output:
+	// subscribed <nil>
+	// heard: rain
+	// heard: sun
+	// news.> string 1 0
 }

@@ -41,6 +41,8 @@ type Subscription struct {
 	room   chan struct{} // closed when there is room, nil if nobody waits; guarded by box.mu
 
 	delivered, dropped, mismatched atomic.Uint64
+
+	blamed atomic.Bool // a panic of wrap has been logged
 }
 
 // SubscribeOption refines [Subscribe] and [Listen].

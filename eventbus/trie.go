@@ -151,24 +151,27 @@ func (t *trie) remove(s *Subscription) {
 	}
 }
 
-// match appends the subscriptions whose pattern stands for the topic.
+// match appends the subscriptions whose pattern stands for the topic. It is one function,
+// because of two that call each other the compiler does not see that found stays with
+// the caller.
 func (n *node) match(topic string, found []*Subscription) []*Subscription {
 	token, rest, more := cut(topic)
 	found = append(found, n.rest.all()...)
 	if c, ok := n.tokens.Load(token); ok {
-		found = c.(*node).matchRest(rest, more, found)
+		if more {
+			found = c.(*node).match(rest, found)
+		} else {
+			found = append(found, c.(*node).here.all()...)
+		}
 	}
 	if c := n.star.Load(); c != nil {
-		found = c.matchRest(rest, more, found)
+		if more {
+			found = c.match(rest, found)
+		} else {
+			found = append(found, c.here.all()...)
+		}
 	}
 	return found
-}
-
-func (n *node) matchRest(rest string, more bool, found []*Subscription) []*Subscription {
-	if more {
-		return n.match(rest, found)
-	}
-	return append(found, n.here.all()...)
 }
 
 // overlap appends the subscriptions whose pattern stands for a topic that the given

@@ -12,6 +12,9 @@ var (
 	// Nothing was changed.
 	ErrZeroRef = errors.New("member is the zero Ref")
 
+	// ErrSelf says that a group was to be its own member. Nothing was changed.
+	ErrSelf = errors.New("member is the group itself")
+
 	// ErrNoStrategy says that the strategy is nil. Nothing was started.
 	ErrNoStrategy = errors.New("no strategy")
 )

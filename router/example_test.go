@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -261,6 +262,113 @@ func ExamplePool_Broadcast() {
 	slices.Sort(answers)
 	fmt.Println(answers)
 	// Output: [/workers/1 did count /workers/2 did count /workers/3 did count]
+}
+
+// A popular key spills over to others when its routee has too much to do.
+func ExampleBoundedLoad() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	release := make(chan struct{})
+	byTopic := router.ConsistentHash(func(time) string { return "the talk of the town" }, router.BoundedLoad(1.5))
+	var handled [3]int
+	pool := router.SpawnPoolFunc(sys, "reporters", byTopic, 3, func(ctx *actor.Context[time], _ time) error {
+		handled[ctx.Self().PID().Path()[len("/reporters/")]-'1']++
+		return actor.Blocking(ctx, func() error { <-release; return nil })
+	})
+	for range 12 {
+		pool.Tell(ctx, time{})
+	}
+	close(release)
+	shutdown() // handles what is in the mailboxes first
+	slices.Sort(handled[:])
+	fmt.Println("the busiest of three has", handled[2], "of 12")
+	// Output: the busiest of three has 6 of 12
+}
+
+// Without RemoveEnded a routee that ends is replaced.
+func ExampleRemoveEnded() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPoolFunc(sys, "temps", router.RoundRobin, 2, func(ctx *actor.Context[Job], job Job) error {
+		ctx.Stop() // one job each
+		actor.Reply(ctx, job, ctx.Self().PID().Path())
+		return nil
+	}, router.RemoveEnded())
+	for n := range 2 {
+		fmt.Println(actor.Ask(ctx, pool.Ref, Job{}))
+		for len(pool.Routees()) > 1-n {
+			runtime.Gosched() // until the pool has noticed
+		}
+	}
+	_, err := actor.Ask(ctx, pool.Ref, Job{})
+	fmt.Println(errors.Is(err, actor.ErrStopped))
+	// Output:
+	// /temps/1 <nil>
+	// /temps/2 <nil>
+	// true
+}
+
+// Options of the routees, and how the pool supervises them.
+func ExampleSupervision() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	decide := actor.Decide(func(error) actor.Directive { return actor.Resume }) // keep the count
+	n := 0
+	pool, err := router.TrySpawnPoolFunc(sys, "tellers", router.RoundRobin, 1, func(ctx *actor.Context[Job], job Job) error {
+		if n++; job.ID == "forged" {
+			return errors.New("forged")
+		}
+		actor.Reply(ctx, job, fmt.Sprint(n, " so far"))
+		return nil
+	}, router.Supervision(actor.Supervise(actor.OneForOne, decide)), router.RouteeOptions(actor.Bounded(1000, actor.Reject)))
+	fmt.Println(err)
+	pool.Tell(ctx, Job{ID: "forged"})
+	fmt.Println(actor.Ask(ctx, pool.Ref, Job{}))
+	// Output:
+	// <nil>
+	// 2 so far <nil>
+}
+
+func ExampleTrySpawnPool() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	_, err := router.TrySpawnPool(sys, "workers", router.RoundRobin, -1, NewWorker)
+	fmt.Println(err)
+	_, err = router.TrySpawnPool[Job](sys, "workers", nil, 4, NewWorker)
+	fmt.Println(err)
+	pool, err := router.TrySpawnPool(sys, "workers", router.RoundRobin, 4, NewWorker)
+	fmt.Println(len(pool.Routees()), err)
+	_, err = router.TrySpawnPool(sys, "workers", router.RoundRobin, 4, NewWorker)
+	fmt.Println(err)
+	// Output:
+	// spawn pool "workers": bad pool size -1: want 0 or more
+	// spawn pool "workers": no strategy: RoundRobin is one
+	// 4 <nil>
+	// spawn /workers: name taken
+}
+
+func ExampleTrySpawnGroup() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+
+	alice := actor.Spawn(sys, "alice", NewWorker)
+	var nobody actor.Ref[Job]
+	_, err := router.TrySpawnGroup(sys, "team", router.RoundRobin, alice, nobody)
+	fmt.Println(err)
+	group, err := router.TrySpawnGroup(sys, "team", router.RoundRobin, alice)
+	fmt.Println(err)
+	fmt.Println(group.Add(context.Background(), group.Ref))
+	// Output:
+	// spawn group "team": member is the zero Ref: number 2 of 2
+	// <nil>
+	// add to /team: member is the group itself: give it actors, or other routers
 }
 
 // time is how long something takes: until the channel is closed.

@@ -61,11 +61,19 @@ func checkMembers[M any](members []actor.Ref[M]) error {
 // the senders see it. Who is a member already stays one, once. An actor that has ended
 // is dropped again at once.
 //
-// It fails with [ErrZeroRef], with [actor.ErrStopped] when the group has ended, and
-// when ctx ends, or without a deadline the system's ask timeout: then it will still be
-// done. In a handler pass the handler's ctx.
+// A member may be a router itself, but not this one, and no router whose messages come
+// back to this one: what is sent to such a circle overflows its sender's stack.
+//
+// It fails with [ErrZeroRef] and [ErrSelf], with [actor.ErrStopped] when the group has
+// ended, and when ctx ends, or without a deadline the system's ask timeout: then it will
+// still be done. In a handler pass the handler's ctx.
 func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 	err := checkMembers(members)
+	for _, ref := range members {
+		if err == nil && ref.PID() == g.PID() {
+			err = fmt.Errorf("%w: give it actors, or other routers", ErrSelf)
+		}
+	}
 	if err == nil {
 		err = g.give(ctx, change[M]{add: slices.Clone(members)})
 	}
@@ -77,7 +85,8 @@ func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 
 // Remove ends the membership of the given actors and returns when the senders see it;
 // who is no member is none afterwards either. A message whose sender had chosen a
-// removed member before that may still reach it. The errors are those of Add.
+// removed member before that may still reach it. The errors are those of Add without
+// ErrSelf.
 func (g *Group[M]) Remove(ctx context.Context, members ...actor.Ref[M]) error {
 	err := checkMembers(members)
 	if err == nil {
@@ -135,7 +144,7 @@ func (m *groupManager[M]) Init(ctx *actor.Context[any]) error {
 	for _, ref := range m.members {
 		m.watch(ctx, ref)
 	}
-	m.publish()
+	m.publish(ctx)
 	return nil
 }
 
@@ -152,11 +161,11 @@ func (m *groupManager[M]) Receive(ctx *actor.Context[any], msg any) error {
 				m.unwatch(ctx, ref)
 			}
 		}
-		m.publish()
+		m.publish(ctx)
 		actor.Reply(ctx, o, outcome{})
 	case memberDown[M]:
 		m.remove(o.ref)
-		m.publish()
+		m.publish(ctx)
 	}
 	return nil
 }
@@ -176,6 +185,6 @@ func (m *groupManager[M]) unwatch(ctx *actor.Context[any], ref actor.Ref[M]) {
 	}
 }
 
-func (m *groupManager[M]) publish() {
-	m.desk.publish(m.sys, m, slices.Clone(m.members))
+func (m *groupManager[M]) publish(ctx *actor.Context[any]) {
+	m.desk.publish(ctx, m, slices.Clone(m.members))
 }

@@ -223,7 +223,7 @@ func (m *poolManager[M]) Init(ctx *actor.Context[any]) error {
 		}
 	}
 	m.started = true
-	m.publish()
+	m.publish(ctx)
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (m *poolManager[M]) resize(ctx *actor.Context[any], size int) error {
 	for n := m.staying(); n > size; n-- {
 		m.retire(ctx)
 	}
-	m.publish()
+	m.publish(ctx)
 	return err
 }
 
@@ -303,14 +303,14 @@ func (m *poolManager[M]) down(ctx *actor.Context[any], number int, d actor.Down)
 			m.want--
 		}
 		m.drop(s)
-		m.publish()
+		m.publish(ctx)
 		return
 	}
 	if time.Since(s.since) >= settled {
 		s.quick = 0
 	}
 	s.phase, s.ref = vacant, actor.Ref[M]{}
-	m.publish()
+	m.publish(ctx)
 	if s.quick == 0 {
 		s.quick = 1
 		m.replace(ctx, s)
@@ -325,7 +325,7 @@ func (m *poolManager[M]) replace(ctx *actor.Context[any], s *slot[M]) {
 		m.retryLater(ctx, s, err)
 		return
 	}
-	m.publish()
+	m.publish(ctx)
 }
 
 func (m *poolManager[M]) retryLater(ctx *actor.Context[any], s *slot[M], why error) {
@@ -340,14 +340,14 @@ func (m *poolManager[M]) retryLater(ctx *actor.Context[any], s *slot[M], why err
 func respawnKey(number int) string { return "respawn " + strconv.Itoa(number) }
 
 // publish shows the senders who serves.
-func (m *poolManager[M]) publish() {
+func (m *poolManager[M]) publish(ctx *actor.Context[any]) {
 	var refs []actor.Ref[M]
 	for _, s := range m.slots {
 		if s.phase == serving {
 			refs = append(refs, s.ref)
 		}
 	}
-	m.desk.publish(m.sys, m, refs)
+	m.desk.publish(ctx, m, refs)
 }
 
 // staying counts the slots that are the pool's size.

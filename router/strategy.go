@@ -12,8 +12,9 @@ import (
 // calls to for each routee that shall have the message.
 //
 // The function it returns runs on the goroutines of the senders, at the same time:
-// it must be safe for concurrent use, quick, and must not block. The slice is the
-// strategy's to keep and must not be changed.
+// it must be safe for concurrent use, quick, and must not block. A message for which it
+// panics goes to those it had chosen before, to nobody as a rule, and the first panic is
+// logged. The slice is the strategy's to keep and must not be changed.
 type Strategy[M any] func(sys *actor.System, routees []actor.Ref[M]) actor.Route[M]
 
 // RoundRobin is the [Strategy] that takes the routees in turn, beginning with the

@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -14,6 +16,9 @@ type table[M any] struct {
 	owner   any // the incarnation of the router's actor that made it
 	routees []actor.Ref[M]
 	route   actor.Route[M]
+	sys     *actor.System
+	path    string      // of the router's actor
+	blamed  atomic.Bool // a panic of route has been logged
 }
 
 // desk is where the senders find the table. The router's actor alone puts one there.
@@ -23,18 +28,38 @@ type desk[M any] struct {
 }
 
 // route is the [actor.Route] of every router. Without routees it chooses nobody, and
-// the message becomes a dead letter.
+// the message becomes a dead letter. So does a message for which the strategy panics: it
+// is not the sender, on whose goroutine this is, who is to blame.
 func (d *desk[M]) route(msg M, to func(actor.Ref[M])) {
-	if t := d.current.Load(); t != nil && len(t.routees) > 0 {
-		t.route(msg, to)
+	t := d.current.Load()
+	if t == nil || len(t.routees) == 0 {
+		return
 	}
+	chosen := false
+	defer func() {
+		if !chosen {
+			t.panicked(recover(), msg)
+		}
+	}()
+	t.route(msg, to)
+	chosen = true
+}
+
+// panicked logs the first panic of a strategy, or of its key function: there may be one a
+// message.
+func (t *table[M]) panicked(value any, msg M) {
+	if t.blamed.Swap(true) {
+		return
+	}
+	t.sys.Log().LogAttrs(context.Background(), slog.LevelError, "message not routed: the router's strategy panicked",
+		slog.String("router", t.path), slog.String("message_type", fmt.Sprintf("%T", msg)), slog.Any("panic", value))
 }
 
 // publish puts out a new table.
-func (d *desk[M]) publish(sys *actor.System, owner any, routees []actor.Ref[M]) {
-	t := &table[M]{owner: owner, routees: routees}
+func (d *desk[M]) publish(ctx *actor.Context[any], owner any, routees []actor.Ref[M]) {
+	t := &table[M]{owner: owner, routees: routees, sys: ctx.System(), path: ctx.Self().PID().Path()}
 	if len(routees) > 0 {
-		t.route = d.strategy(sys, slices.Clone(routees))
+		t.route = d.strategy(t.sys, slices.Clone(routees))
 	}
 	d.current.Store(t)
 }

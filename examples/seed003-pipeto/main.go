@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/router"
 )
 
 type pong struct{ count uint }
@@ -22,10 +23,6 @@ type ping struct {
 	actor.Returns[*pong]
 	count uint
 }
-
-// pongs are ten actors of which each gets every tenth ping: the walk-through has a
-// router there.
-const pongs = 10
 
 func receivePing(ctx *actor.Context[ping], msg ping) error {
 	sleep := 2900 * time.Millisecond
@@ -53,7 +50,7 @@ type (
 type pingActor struct {
 	w     io.Writer
 	count uint
-	pongs []actor.Ref[ping]
+	pongs actor.Ref[ping]
 }
 
 // Receive asks and does not wait; the outcome is a message too.
@@ -61,8 +58,7 @@ func (p *pingActor) Receive(ctx *actor.Context[pingMsg], msg pingMsg) error {
 	switch m := msg.(type) {
 	case tick:
 		p.count++
-		to := p.pongs[p.count%pongs]
-		actor.AskThen(ctx, to, ping{count: p.count}, func(answer *pong, err error) pingMsg { return outcome{answer, err} })
+		actor.AskThen(ctx, p.pongs, ping{count: p.count}, func(answer *pong, err error) pingMsg { return outcome{answer, err} })
 	case outcome:
 		if m.err == nil {
 			fmt.Fprintf(p.w, "Received pong message %#v\n", m.pong)
@@ -78,11 +74,8 @@ func run(w io.Writer) {
 	system := actor.NewSystem("seed003", actor.WithAskTimeout(2500*time.Millisecond))
 	defer system.Shutdown(ctx)
 
-	var refs []actor.Ref[ping]
-	for range pongs {
-		refs = append(refs, actor.SpawnFunc(system, "pong-*", receivePing))
-	}
-	pingRef := actor.Spawn(system, "ping", func() *pingActor { return &pingActor{w: w, pongs: refs} })
+	pongs := router.SpawnPoolFunc(system, "pongs", router.RoundRobin, 10, receivePing)
+	pingRef := actor.Spawn(system, "ping", func() *pingActor { return &pingActor{w: w, pongs: pongs.Ref} })
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for range 20 {

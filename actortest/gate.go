@@ -1,0 +1,98 @@
+package actortest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Gate holds actors up: while it is closed, an actor that was spawned with [Gate.Around]
+// waits with its next message in hand, before its handler runs, and its mailbox fills up
+// behind it. That is how a test makes an actor busy: to see what a bounded mailbox does,
+// what Stop leaves unhandled, in what order the messages are handled. A gate is open at
+// first and when the test ends.
+type Gate struct {
+	k      *Kit
+	keeper actor.Ref[pass]
+
+	mu     sync.Mutex
+	closed bool
+	held   []*actor.Promised[struct{}]
+}
+
+// pass is what an actor before the gate asks the keeper: to be let through.
+type pass struct{ actor.Returns[struct{}] }
+
+// NewGate returns an open gate.
+func NewGate(k *Kit) *Gate {
+	g := &Gate{k: k}
+	g.keeper = actor.SpawnFunc(k.sys, "actortest-gate-*", g.keep)
+	k.held = append(k.held, g)
+	return g
+}
+
+// Around returns the option that puts the gate before the handler of an actor, a probe's
+// included. It may be given to several. An actor that is Inline holds up its sender.
+func (g *Gate) Around() actor.ReceiveOption { return actor.AroundReceive(g.around) }
+
+// Close makes the actors behind the gate wait from their next message on.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// Open lets all go on, and settles.
+func (g *Gate) Open() {
+	g.release()
+	g.k.Settle()
+}
+
+// Waiting settles and returns how many actors wait.
+func (g *Gate) Waiting() int {
+	g.k.Settle()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.held)
+}
+
+// endless is longer than the virtual time of any test.
+const endless = 100 * 365 * 24 * time.Hour
+
+// around waits by asking the keeper, so that the runtime knows of it and gives the
+// worker's place to another: what is held up shall hold up nobody else. An order to stop
+// does not end the wait, as it would not end a handler.
+func (g *Gate) around(ctx context.Context, _ actor.Reception, next func() error) error {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endless)
+		_, _ = actor.Ask(ctx, g.keeper, pass{}) // an error says that the keeper is gone, and the test over
+		cancel()
+	}
+	return next()
+}
+
+func (g *Gate) keep(ctx *actor.Context[pass], m pass) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		g.held = append(g.held, actor.Promise(ctx, m))
+		return nil
+	}
+	actor.Reply(ctx, m, struct{}{})
+	return nil
+}
+
+func (g *Gate) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
+	for _, p := range g.held {
+		p.Resolve(struct{}{})
+	}
+	g.held = nil
+}

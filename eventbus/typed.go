@@ -1,0 +1,44 @@
+package eventbus
+
+import (
+	"context"
+	"iter"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Topic is a topic or a pattern for events of one type, for programs in which publisher
+// and subscriber shall not differ about it: the compiler checks both.
+//
+//	const (
+//		Kitchen      eventbus.Topic[Temperature] = "sensors.kitchen.temp"
+//		Temperatures eventbus.Topic[Temperature] = "sensors.*.temp"
+//	)
+//
+//	err := Kitchen.Publish(ctx, bus, 21.5)
+//	_, err = eventbus.SubscribeTo(ctx, bus, Temperatures, func(topic string, t Temperature) Warm { … })
+//
+// It is a plain string otherwise. Whoever uses the functions that take one is on the same
+// bus, and free to publish something else to it; that is not delivered to a subscription
+// of this type, and counted, as ever.
+type Topic[Ev any] string
+
+// Publish is the function [Publish] for events of the topic's type.
+func (t Topic[Ev]) Publish(ctx context.Context, b *Bus, event Ev) error {
+	return Publish(ctx, b, string(t), event)
+}
+
+// Listen is the function [Listen] for the topic.
+func (t Topic[Ev]) Listen(ctx context.Context, b *Bus, opts ...SubscribeOption) iter.Seq[Ev] {
+	return Listen[Ev](ctx, b, string(t), opts...)
+}
+
+// Last is the function [Last] for the topic.
+func (t Topic[Ev]) Last(b *Bus) (Ev, bool) { return Last[Ev](b, string(t)) }
+
+// SubscribeTo is [Subscribe] for a [Topic]: wrap takes the events that it is for. It is a
+// function and no method, because a method cannot have the type of the actor's messages
+// as a parameter.
+func SubscribeTo[Ev, M any](ctx *actor.Context[M], b *Bus, topic Topic[Ev], wrap func(topic string, event Ev) M, opts ...SubscribeOption) (*Subscription, error) {
+	return Subscribe(ctx, b, string(topic), wrap, opts...)
+}

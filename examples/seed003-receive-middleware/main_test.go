@@ -1,0 +1,15 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/greenroom-go/greenroom/examples/internal/exampletest"
+)
+
+func TestOutput(t *testing.T) {
+	exampletest.Check(t, run, `
+		middleware 1
+		middleware 2
+		Hello Roger
+	`)
+}
