@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// message is what the actor of an entity accepts: a *delivery or a
-// snapshotRequest.
+// message is what the actor of an entity accepts: a *delivery, a
+// snapshotRequest, a viewRequest or retire.
 type message interface{ message() }
 
 func (*delivery) message() {}
@@ -53,6 +53,17 @@ func (e *entityActor) Receive(ctx *actor.Context[message], msg message) error {
 		}
 	case snapshotRequest:
 		actor.Reply(ctx, m, e.answer())
+	case viewRequest:
+		actor.Reply(ctx, m, e.view(m.f))
+	case retire:
+		if e.retire(m) {
+			ctx.Stop()
+		}
+		return nil
+	}
+	e.used()
+	if e.state.created == 0 && e.retire(retire{e.h.used.Load()}) { // there is no such entity
+		ctx.Stop()
 	}
 	return nil
 }
@@ -60,6 +71,7 @@ func (e *entityActor) Receive(ctx *actor.Context[message], msg message) error {
 // Terminate settles what nobody will take any more. A restart keeps the mailbox
 // and what is listed for it.
 func (e *entityActor) Terminate(_ *actor.Context[message], why error) {
+	e.rt.count.hotBytes.Add(-e.h.bytes.Swap(0))
 	if why == nil || errors.Is(why, actor.ErrRestartBudget) {
 		e.rt.abandon(e.h, ErrStopped)
 	}
@@ -82,17 +94,38 @@ func (e *entityActor) deliver(d *delivery) {
 	if err = e.load(); err != nil {
 		return
 	}
-	var late []bool
-	if late, err = e.state.apply(d.readings, e.rt.keys); err != nil {
+	if d.change != nil {
+		err = e.edit(d)
+	} else {
+		err = e.take(d)
+	}
+	if err != nil {
 		return
+	}
+	kept = true // from here on it is the committer's
+	e.h.ticket.Store(e.rt.committer.accept(d))
+}
+
+// take takes readings in. A repetition of what a source has computed before has
+// no effect, and waits in the committer for what it repeats.
+func (e *entityActor) take(d *delivery) error {
+	if e.state.repeated(d.origin) {
+		d.readings = nil
+		return nil
+	}
+	if err := e.checkTelemetry(d.readings); err != nil {
+		return err
+	}
+	late, err := e.state.apply(d.readings, d.origin, e.rt.keys)
+	if err != nil {
+		return err
 	}
 	if e.state.created == 0 {
 		e.state.created = time.Now().UnixMilli()
 	}
 	d.late, d.firstSeq = late, e.state.seq-uint64(len(d.readings))+1
 	d.created, d.num = e.state.created, e.num
-	kept = true // from here on it is the committer's
-	e.h.ticket.Store(e.rt.committer.accept(d))
+	return nil
 }
 
 // load brings the state from the store, once for an incarnation. What an earlier
@@ -121,12 +154,20 @@ func (e *entityActor) load() error {
 	return nil
 }
 
-func (e *entityActor) answer() snapshotAnswer {
+// mustExist loads the entity and returns ErrNotFound when there is none.
+func (e *entityActor) mustExist() error {
 	if err := e.load(); err != nil {
-		return snapshotAnswer{err: err}
+		return err
 	}
 	if e.state.created == 0 {
-		return snapshotAnswer{err: fmt.Errorf("entity %q: %w", e.h.id, ErrNotFound)}
+		return ErrNotFound
+	}
+	return nil
+}
+
+func (e *entityActor) answer() snapshotAnswer {
+	if err := e.mustExist(); err != nil {
+		return snapshotAnswer{err: err}
 	}
 	return snapshotAnswer{snapshot: e.state.snapshot(e.h.id, e.rt.keys)}
 }

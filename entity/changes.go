@@ -72,12 +72,23 @@ func (h *hub) publish(done committed) {
 	quiet := len(h.all) == 0 && len(h.byEntity) == 0
 	for _, d := range done.deliveries {
 		if quiet {
-			seq += uint64(len(d.readings))
+			seq += uint64(d.records())
 			continue
 		}
 		some := h.byEntity[d.h.id]
+		if d.edit != nil {
+			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Edit: d.edit, Committed: done.ms}
+			for s := range h.all {
+				s.push(c)
+			}
+			for _, s := range some {
+				s.push(c)
+			}
+			seq++
+			continue
+		}
 		for i := range d.readings {
-			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.readings[i].TS, Values: d.readings[i].Values, Committed: done.ms}
+			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.readings[i].TS, Values: d.readings[i].Values, Origin: d.origin, Committed: done.ms}
 			for s := range h.all {
 				s.push(c)
 			}
@@ -148,6 +159,7 @@ func (h *hub) close() {
 type Subscription struct {
 	rt     *Runtime
 	filter map[string]struct{} // nil for all entities
+	edits  bool                // wanted as well
 
 	// Owned by the reader.
 	seq  uint64         // the last change that was returned or passed over
@@ -173,7 +185,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	if len(q.Entities) > MaxStreamEntities {
 		return nil, fmt.Errorf("subscribe: %w: %d entities; at most %d are allowed", ErrInvalid, len(q.Entities), MaxStreamEntities)
 	}
-	s := &Subscription{rt: r, ready: make(chan struct{}, 1)}
+	s := &Subscription{rt: r, edits: q.Edits, ready: make(chan struct{}, 1)}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
 			return nil, fmt.Errorf("subscribe: %w", err)
@@ -219,7 +231,7 @@ func (h *hub) add(s *Subscription, fromNow bool) error {
 func (s *Subscription) push(c LoggedChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
+	if s.err != nil || c.Edit != nil && !s.edits {
 		return
 	}
 	if len(s.buffer)-s.head >= s.rt.hub.buffer {
@@ -302,11 +314,20 @@ func (s *Subscription) fromPage() (Change, bool) {
 		c := s.page[0]
 		s.page = s.page[1:]
 		s.seq = c.Seq
-		if _, ok := s.filter[c.Entity]; ok || s.filter == nil {
+		if s.wants(&c) {
 			return s.change(c), true
 		}
 	}
 	return Change{}, false
+}
+
+// wants tells whether a change from the log concerns the subscription.
+func (s *Subscription) wants(c *LoggedChange) bool {
+	if c.Edit != nil && !s.edits {
+		return false
+	}
+	_, ok := s.filter[c.Entity]
+	return ok || s.filter == nil
 }
 
 // catchUp reads the next page of the log, and goes live near its end.
@@ -357,5 +378,8 @@ func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
 }
 
 func (s *Subscription) change(c LoggedChange) Change {
-	return Change{Cursor: s.rt.hub.cursor(c.Seq), Entity: c.Entity, TS: c.TS, Values: c.Values, Committed: c.Committed}
+	return Change{
+		Cursor: s.rt.hub.cursor(c.Seq), Seq: c.Seq, Entity: c.Entity, TS: c.TS,
+		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Committed: c.Committed,
+	}
 }

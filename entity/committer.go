@@ -12,10 +12,12 @@ import (
 //
 // Entities append what they accepted to the batch that gathers. One goroutine
 // takes it and commits it; meanwhile the next one gathers, so that a batch is as
-// large as the time of a commit makes it (natural group commit). Only a batch
-// that begins while nothing is being committed waits a moment for company. A
-// fixed timer alone would make everybody wait; a commit for each reading alone
-// is bound by the disk's fsyncs.
+// large as the time of a commit makes it (natural group commit). Before each
+// commit the batch may grow for a moment, but only while readings keep coming: to
+// write the pages of a small batch costs nearly as much as those of a large one,
+// and without the moment a moderate load would keep a core busy with small ones. A
+// fixed timer alone would make everybody wait; a commit for each reading alone is
+// bound by the disk's fsyncs.
 //
 // A second goroutine, the acker, takes each batch after its COMMIT, in order:
 // changes to the subscriptions, then the sources' done, then the window. So the
@@ -42,7 +44,8 @@ type committer struct {
 	batch    Batch
 	number   uint64
 	latestAt map[latestKey]int
-	failing  string // the error that was logged last, "" when the store works
+	took     time.Duration // of the last commit
+	failing  string        // the error that was logged last, "" when the store works
 }
 
 // latestKey finds the row of an entity and key in the change buffer.
@@ -114,45 +117,84 @@ func (c *committer) wait(ctx context.Context, ticket uint64) error {
 	}
 }
 
+// committed reports whether the delivery of that number and all before it are
+// committed.
+func (c *committer) committed(ticket uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done >= ticket
+}
+
 // run commits until stop is closed and nothing is left.
 func (c *committer) run() {
 	defer close(c.acks)
-	for c.gather() {
-		for batch := c.take(); batch != nil; batch = c.take() {
+	for c.begun() {
+		for c.grow(); ; c.grow() {
+			batch := c.take()
+			if batch == nil {
+				break
+			}
+			began := c.rt.nanos()
 			c.commit(batch)
+			c.took = time.Duration(c.rt.nanos() - began)
 		}
 	}
 }
 
-// gather returns when a batch has begun and has had its time to grow, and
-// reports false when none will come.
-func (c *committer) gather() bool {
+// begun returns when a batch has begun, and reports false when none will.
+func (c *committer) begun() bool {
 	select {
 	case <-c.wake:
+		return true
 	case <-c.stop:
 		return false
 	}
-	if c.rt.cfg.BatchDelay < 0 {
-		return true
+}
+
+// grow lets what has gathered grow while more keeps coming: for BatchDelay or, where
+// commits take longer than that, for as long as they take, up to growthMost times
+// BatchDelay. What comes to a halt is committed at once: everybody is waiting.
+func (c *committer) grow() {
+	if c.rt.cfg.BatchDelay <= 0 {
+		return
+	}
+	n, full := c.gathered()
+	if n == 0 || full {
+		return
 	}
 	select { // left from a batch that is gone
 	case <-c.full:
 	default:
 	}
-	c.mu.Lock()
-	full := c.bytes >= c.rt.cfg.BatchBytes
-	c.mu.Unlock()
-	if full {
-		return true
-	}
-	timer := time.NewTimer(c.rt.cfg.BatchDelay)
+	delay := min(max(c.took, c.rt.cfg.BatchDelay), growthMost*c.rt.cfg.BatchDelay)
+	step := c.rt.cfg.BatchDelay / growthSteps
+	timer := time.NewTimer(step)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.full:
-	case <-c.rt.ctx.Done():
+	for began := c.rt.nanos(); c.rt.nanos()-began < int64(delay); timer.Reset(step) {
+		select {
+		case <-timer.C:
+		case <-c.full:
+			return
+		case <-c.rt.ctx.Done():
+			return
+		}
+		before := n
+		if n, full = c.gathered(); n == before || full {
+			return
+		}
 	}
-	return true
+}
+
+const (
+	growthMost  = 4 // how many times BatchDelay a batch may grow
+	growthSteps = 4 // how often in BatchDelay it is looked at
+)
+
+// gathered returns how many deliveries there are, and whether they fill a batch.
+func (c *committer) gathered() (n int, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.gathering), c.bytes >= c.rt.cfg.BatchBytes
 }
 
 // take returns what has gathered, up to BatchBytes and at least one delivery,
@@ -176,9 +218,17 @@ func (c *committer) take() []*delivery {
 	return batch
 }
 
-// commit makes a batch durable, however long it takes, and passes it on.
+// commit makes deliveries durable, however long it takes, and passes them on:
+// as one batch, or as more where an entity goes on after its end.
 func (c *committer) commit(deliveries []*delivery) {
-	c.build(deliveries)
+	for len(deliveries) > 0 {
+		n := c.build(deliveries)
+		c.commitBatch(deliveries[:n:n])
+		deliveries = deliveries[n:]
+	}
+}
+
+func (c *committer) commitBatch(deliveries []*delivery) {
 	if err := c.persist(); err != nil {
 		for _, d := range deliveries {
 			c.rt.reject(d, err)
@@ -186,7 +236,14 @@ func (c *committer) commit(deliveries []*delivery) {
 		return
 	}
 	for _, d := range deliveries {
-		d.h.num = c.batch.Entities[d.h.place].Num
+		if d.records() == 0 {
+			continue
+		}
+		if e := &c.batch.Entities[d.h.place]; e.Deleted {
+			d.h.num = 0
+		} else {
+			d.h.num = e.Num
+		}
 	}
 	done := committed{deliveries, c.batch.First, c.batch.Committed, c.rt.nanos()}
 	c.batch.First += uint64(len(c.batch.Records))
@@ -202,33 +259,46 @@ func (c *committer) commit(deliveries []*delivery) {
 	c.acks <- done
 }
 
-// build makes the store's batch: the telemetry in order, and the change buffer
-// with the newest value of each entity and key, whatever came between.
-func (c *committer) build(deliveries []*delivery) {
+// build makes the store's batch: the changes in order, and the change buffer
+// with the newest value of each entity and key, whatever came between. It returns
+// how many deliveries are in it.
+func (c *committer) build(deliveries []*delivery) int {
 	b := &c.batch
 	clear(b.Records)
 	clear(b.Latest)
 	clear(c.latestAt)
 	b.Entities, b.Records, b.Latest = b.Entities[:0], b.Records[:0], b.Latest[:0]
 	c.number++
-	for _, d := range deliveries {
+	for n, d := range deliveries {
 		h := d.h
+		if d.records() == 0 {
+			continue
+		}
 		if h.batch != c.number {
 			h.batch, h.place = c.number, len(b.Entities)
 			b.Entities = append(b.Entities, BatchEntity{Num: max(h.num, d.num), ID: h.id, Created: d.created})
+		} else if b.Entities[h.place].Deleted {
+			return n
+		}
+		if d.edit != nil {
+			e := &b.Entities[h.place]
+			e.Edited, e.Type, e.Revision, e.Deleted = true, d.typ, d.edit.Revision, d.edit.Deleted
+			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Edit: d.edit})
+			continue
 		}
 		sample := 0
 		for i := range d.readings {
 			r, seq := &d.readings[i], d.firstSeq+uint64(i)
-			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r})
+			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r, Origin: d.origin})
 			for j := range r.Values {
 				if d.late == nil || !d.late[sample] {
-					c.offer(h.place, Latest{Key: r.Values[j].Key, TS: r.TS, Seq: seq, Value: r.Values[j].Value})
+					c.offer(h.place, Latest{Key: r.Values[j].Key, TS: r.TS, Seq: seq, Value: r.Values[j].Value, Origin: d.origin})
 				}
 				sample++
 			}
 		}
 	}
+	return len(deliveries)
 }
 
 func (c *committer) offer(place int, l Latest) {
@@ -244,6 +314,9 @@ func (c *committer) offer(place int, l Latest) {
 // persist commits the batch. It returns an error only when the runtime is closed
 // by force.
 func (c *committer) persist() error {
+	if len(c.batch.Records) == 0 {
+		return nil // repetitions only
+	}
 	for delay := c.rt.cfg.RetryMin; ; delay = min(2*delay, c.rt.cfg.RetryMax) {
 		if c.rt.ctx.Err() != nil {
 			return fmt.Errorf("commit: %w", ErrClosed)
@@ -290,6 +363,7 @@ func (c *committer) recovered() {
 // acknowledge is the acker: it tells the world about batches, in order.
 func (c *committer) acknowledge() {
 	for done := range c.acks {
+		c.rt.graph.follow(done.deliveries)
 		c.rt.hub.publish(done)
 		var cost int64
 		var readings, values uint64

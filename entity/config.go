@@ -11,6 +11,8 @@ const (
 	DefaultBatchBytes   = 4 << 20
 	DefaultBatchDelay   = time.Millisecond
 	DefaultStreamBuffer = 4096
+	DefaultHotBytes     = 512 << 20
+	DefaultIdleAfter    = 10 * time.Minute
 )
 
 // Config sets up a Runtime. The zero value is a sane one.
@@ -23,8 +25,10 @@ type Config struct {
 	// waiting for BatchDelay. Defaults to DefaultBatchBytes.
 	BatchBytes int64
 
-	// BatchDelay is how long the first reading of a batch waits for others when
-	// no commit is running. While one is running the next batch gathers anyway.
+	// BatchDelay is how long a batch waits for more before it is committed, while
+	// more keeps coming; where commits take longer it is as long as they take, up
+	// to four times BatchDelay. When a quarter of it brings nothing the batch is
+	// committed at once, and while a commit is running the next one gathers anyway.
 	// Defaults to DefaultBatchDelay; a negative delay means none.
 	BatchDelay time.Duration
 
@@ -35,6 +39,16 @@ type Config struct {
 	// StreamBuffer is how many changes a subscription holds for its reader
 	// before it gives up with ErrLagged. Defaults to DefaultStreamBuffer.
 	StreamBuffer int
+
+	// HotBytes bounds the memory of the entities that have an actor. When they
+	// have more, those that were not used for longest go cold: they stay in the
+	// store, and come back when they are needed. It is no strict bound: an entity
+	// that is working stays. Defaults to DefaultHotBytes.
+	HotBytes int64
+
+	// IdleAfter is how long an entity may be idle before it goes cold. Defaults
+	// to DefaultIdleAfter; a negative time means for ever.
+	IdleAfter time.Duration
 
 	// Logger takes what an operator should know. Defaults to the system's.
 	Logger *slog.Logger
@@ -47,6 +61,10 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.RetryMin, 20*time.Millisecond)
 	orDefault(&c.RetryMax, 5*time.Second)
 	orDefault(&c.StreamBuffer, DefaultStreamBuffer)
+	orDefault(&c.HotBytes, DefaultHotBytes)
+	if c.IdleAfter == 0 {
+		c.IdleAfter = DefaultIdleAfter
+	}
 	if c.BatchDelay == 0 {
 		c.BatchDelay = DefaultBatchDelay
 	}

@@ -10,22 +10,46 @@
 //	err = r.Write(ctx, "room-12", readings, 0) // nil: it is on the disk
 //	room, err := r.Entity(ctx, "room-12")
 //
+// # What an entity is
+//
+// An entity has an id and, if it is given one, a type (package model). It has
+// telemetry: keys whose latest values it knows, with their histories. It has
+// attributes in three sections, what the server holds, what the device should be
+// and what it says it is, each a JSON document that is kept leaf by leaf, with the
+// time of each leaf. And it has relations to others. All but the telemetry is
+// changed by Edit, atomically and, with an ETag, on the condition that nobody else
+// has changed it. Beside the entities there are documents: types, and whatever
+// others store once for all.
+//
 // # The way of a reading
 //
 // An entity is an actor. Ingest, the dispatcher, waits for room in the window,
 // finds the entity's actor (the Entity Manager brings it to life if need be) and
-// tells it. The actor decides what is latest and gives the reading its sequence.
-// The committer gathers what the actors accepted: for the history every value,
-// for the latest values a change buffer with the newest of each key. It writes
-// both in one transaction with one fsync, and only then are the changes
-// published to subscriptions, the sources' done functions called, and the bytes
-// given back to the window, in this order.
+// tells it. The actor checks the reading against the type, decides what is latest
+// and gives the reading its sequence. The committer gathers what the actors
+// accepted: for the history every value, for the latest values a change buffer with
+// the newest of each key, and the edits in their order. It writes all of it in one
+// transaction with one fsync, and only then are the changes published to
+// subscriptions, the sources' done functions called, and the bytes given back to
+// the window, in this order. An edit takes the same way.
+//
+// # Hot, detached, cold
+//
+// An entity that was idle for long, or for longer than others when there is no
+// room, loses its actor and is in the store only, until it is needed again. What is
+// registered costs no memory; what is related costs its place in the graph, which
+// is in memory as a whole.
 //
 // # What it promises
 //
 //   - Nothing is acknowledged before it is durable. A crash loses no reading
 //     that was acknowledged, and one that is sent again replaces itself.
 //   - All or nothing: of the readings of one Ingest all are kept or none.
+//   - An edit whose condition does not hold changes nothing, and of two edits with
+//     the same ETag one is refused.
+//   - A reading that a source has computed is kept once for its sequence, however
+//     often it is ingested.
+//   - What goes cold has all been committed, and comes back as it was.
 //   - Each accepted Ingest is settled exactly once, whatever happens to its
 //     actor. A commit that fails is tried again; nothing is dropped.
 //   - Latest is the newest by (TS, sequence). Late readings go to the history
@@ -37,8 +61,8 @@
 //
 // The state of an actor may be ahead of the store, but only by readings that
 // have not been acknowledged: Entity may show a reading a few milliseconds
-// before it is durable. History, Aggregate, Entities and Changes show what is
-// committed. An actor that fails is restarted from the store, after what it had
+// before it is durable. History, Aggregate, Entities, Scan, Relations, Traverse
+// and Changes show what is committed, and what is acknowledged is. An actor that fails is restarted from the store, after what it had
 // handed to the committer is in there.
 //
 // The sequence of an entity goes up by one for each reading. The one of a late

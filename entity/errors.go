@@ -1,11 +1,20 @@
 package entity
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/greenroom-go/greenroom/entity/model"
+)
 
 var (
-	// ErrNotFound says that there is no entity of this id: no reading of it has
-	// ever been accepted.
-	ErrNotFound = errors.New("entity not found")
+	// ErrNotFound says that there is no entity of this id, because none was
+	// created and no reading of it was ever accepted, or no document.
+	ErrNotFound = errors.New("not found")
+
+	// ErrConflict says that the condition of a write does not hold: what is there
+	// has another version, or exists where nothing should. Read it again, and
+	// decide again.
+	ErrConflict = errors.New("conflict")
 
 	// ErrClosed says that the runtime has been closed or that its actor system
 	// was shut down. A reading refused with it has not been kept.
@@ -22,6 +31,15 @@ var (
 	// ErrInvalid is the root of every complaint about what the caller passed: an
 	// id, a reading, a limit, a range. The text says what would be right.
 	ErrInvalid = errors.New("invalid")
+
+	// ErrMismatch says that a reading, an attribute or a relation is not as the
+	// type of the entity wants it. The text says what would be right. It is that of
+	// package model.
+	ErrMismatch = model.ErrMismatch
+
+	// ErrTypeInUse says that a type cannot be deleted: there are entities of it, or
+	// types that need it.
+	ErrTypeInUse = errors.New("type in use")
 
 	// ErrTooManyKeys says that a reading would give its entity more than
 	// MaxEntityKeys keys, or the whole system more than MaxKeys.

@@ -1,6 +1,13 @@
 package entity
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity/model"
+)
 
 // What the tests do to a runtime from the inside.
 
@@ -29,3 +36,60 @@ func (r *Runtime) FailManager() { r.manager.Tell(context.Background(), activate{
 
 // MaxEntityKeysForTest saves the tests from writing limits twice.
 const MaxEntityKeysForTest = MaxEntityKeys
+
+// NewApplier returns what an entity does with a reading of so many keys in its
+// turn: check it against the type, decide what is latest.
+func NewApplier(b *testing.B, keys int, typed bool) func(ts int64) {
+	b.Helper()
+	rt := &Runtime{keys: newKeyTable()}
+	typ := &model.Type{ID: "T", Telemetry: map[string]*model.Schema{}}
+	low, high := -1e9, 1e9
+	r := Reading{Values: make([]Sample, keys)}
+	for i := range r.Values {
+		r.Values[i] = Sample{Key: fmt.Sprintf("line%03d", i), Value: Float(21.5 + float64(i))}
+		typ.Telemetry[r.Values[i].Key] = &model.Schema{Type: model.Number, Min: &low, Max: &high}
+	}
+	set := &typeSet{declared: map[string]*model.Type{"T": typ}}
+	var err error
+	if set.resolved, err = model.ResolveAll(set.declared); err != nil {
+		b.Fatal(err)
+	}
+	rt.types.current.Store(set)
+	e := &entityActor{rt: rt, h: &handle{id: "e"}, loaded: true}
+	if typed {
+		e.state.typ = "T"
+	}
+	return func(ts int64) {
+		r.TS = ts
+		if err := e.take(&delivery{readings: []Reading{r}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Sweep makes the manager look for entities that may go cold.
+func (r *Runtime) Sweep() { r.manager.Tell(context.Background(), sweep{}) }
+
+// SweepAll makes it look at all of them, and returns when it has.
+func (r *Runtime) SweepAll(ctx context.Context) error {
+	for range sweepParts {
+		r.Sweep()
+	}
+	_, err := actor.Ask(ctx, r.manager, reach{h: &handle{id: "nobody", phase: closed}})
+	return err
+}
+
+// Retire asks an entity to go cold, however short it was idle.
+func (r *Runtime) Retire(id string) {
+	if h := r.handles.find(id); h != nil {
+		if ref := h.actor(); !ref.IsZero() {
+			_ = ref.TryTell(context.Background(), retire{r.nanos()})
+		}
+	}
+}
+
+// Handles is how many entities the dispatcher knows.
+func (r *Runtime) Handles() (n int) {
+	r.handles.each(func(*handle) { n++ })
+	return n
+}

@@ -21,6 +21,8 @@ import (
 type handle struct {
 	id     string
 	ticket atomic.Uint64 // the committer's number of the last delivery that the actor handed over
+	used   atomic.Int64  // when the actor was last needed, by the runtime's clock
+	bytes  atomic.Int64  // what the entity occupies, as counted in counters.hotBytes
 
 	mu         sync.Mutex
 	phase      handlePhase        // guarded by mu
@@ -41,7 +43,8 @@ const (
 	closed                        // the actor has ended; the next Ingest makes a new handle
 )
 
-// delivery is the way of one Ingest: the readings and who wants to know. Its
+// delivery is the way of one Ingest or one edit: what is to be taken in and who
+// wants to know. Its
 // fields pass from owner to owner with it: Ingest, the actor, the committer.
 type delivery struct {
 	h          *handle
@@ -49,15 +52,28 @@ type delivery struct {
 	listed     bool      // guarded by h.mu
 
 	readings []Reading
-	cost     int64 // bytes of the window
+	origin   Origin
+	change   func(*entityActor) (*Edit, error) // an edit in place of readings
+	cost     int64                             // bytes of the window
 	done     func(error)
 
 	// Set by the actor.
 	firstSeq uint64
 	late     []bool // see state.apply
+	edit     *Edit  // what change did, nil for nothing
 	created  int64
 	num      int64
-	accepted int64 // when, in nanoseconds of the runtime's clock
+	typ      string // of an edit
+	ts       int64  // of an edit
+	accepted int64  // when, in nanoseconds of the runtime's clock
+}
+
+// records is how many changes the delivery makes in the log.
+func (d *delivery) records() int {
+	if d.edit != nil {
+		return 1
+	}
+	return len(d.readings)
 }
 
 // add lists a delivery and, when the actor is there, returns its reference: the
@@ -138,6 +154,14 @@ func (h *handle) close() (left *delivery, wasLive bool) {
 	return left, wasLive
 }
 
+// standing returns the reference of the actor while it is live, and whether the
+// handle is closed.
+func (h *handle) standing() (ref actor.Ref[message], over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ref, h.phase == closed
+}
+
 // actor returns the reference of the actor, the zero Ref while there is none.
 func (h *handle) actor() actor.Ref[message] {
 	h.mu.Lock()
@@ -192,7 +216,7 @@ func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	s := hs.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h = s.m[id]; h != old {
+	if h = s.m[id]; h != nil && h != old {
 		return h, false
 	}
 	h = &handle{id: strings.Clone(id)} // it may be part of a packet
@@ -203,10 +227,35 @@ func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	return h, true
 }
 
+// retire closes the handle if nothing is listed with it. From then on its entity
+// is cold: the next one who comes makes a new handle.
+func (h *handle) retire() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase != live || h.head != nil {
+		return false
+	}
+	h.phase, h.ref = closed, actor.Ref[message]{}
+	return true
+}
+
+// remove forgets a handle that is closed, if it is still the one of its entity.
+func (hs *handles) remove(h *handle) {
+	s := hs.shard(h.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[h.id] == h {
+		delete(s.m, h.id)
+	}
+}
+
 // each calls f for every handle, without a lock.
-func (hs *handles) each(f func(*handle)) {
+func (hs *handles) each(f func(*handle)) { hs.some(0, len(hs.shards), f) }
+
+// some does the same for n shards from the first on.
+func (hs *handles) some(first, n int, f func(*handle)) {
 	var list []*handle
-	for i := range hs.shards {
+	for i := first; i < first+n; i++ {
 		s := &hs.shards[i]
 		list = list[:0]
 		s.mu.RLock()

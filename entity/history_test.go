@@ -1,6 +1,7 @@
 package entity_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,5 +70,31 @@ func TestPagesOfAHistoryAreTheWholeHistory(t *testing.T) {
 		if c.key == "text" && pages < 3 {
 			t.Errorf("%+v: %d pages, want the bytes to end them", c, pages)
 		}
+	}
+}
+
+func TestTrimRemovesWhatIsOlderAndKeepsTheLatest(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	const n = 12_000 // more than one page
+	var readings []entity.Reading
+	for i := range int64(n) {
+		readings = append(readings, at(i, "t", entity.Int(i)))
+	}
+	s.write("a", readings[:n/2]...)
+	s.write("a", readings[n/2:]...)
+	if got, err := s.Trim(t.Context(), "a", "t", n-3); err != nil || got != n-3 {
+		t.Errorf("trimmed %d, %v", got, err)
+	}
+	if got := s.history("a", "t"); len(got) != 3 || got[0].TS != n-3 {
+		t.Errorf("left are %v", got)
+	}
+	if got, err := s.Trim(t.Context(), "a", "t", entity.MaxTS+1); err != nil || got != 3 {
+		t.Errorf("trimmed %d, %v", got, err)
+	}
+	if l := s.latest("a", "t"); l.TS != n-1 {
+		t.Errorf("latest %+v", l)
+	}
+	if _, err := s.Trim(t.Context(), "a/b", "t", 1); !errors.Is(err, entity.ErrInvalid) {
+		t.Errorf("a bad id: %v", err)
 	}
 }

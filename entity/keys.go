@@ -37,6 +37,16 @@ func (t *keyTable) id(name string) (uint32, bool) {
 	return id, true
 }
 
+// intern returns the table's own copy of a name. It reports false when the table
+// is full.
+func (t *keyTable) intern(name string) (string, bool) {
+	id, ok := t.id(name)
+	if !ok {
+		return "", false
+	}
+	return t.name(id), true
+}
+
 func (t *keyTable) find(name string) (uint32, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -32,11 +32,17 @@ type stage struct {
 // open starts a runtime on the store in dir. It is closed at the end of the test.
 func open(t testing.TB, dir string, cfg entity.Config) *stage {
 	t.Helper()
+	return openOn(t, dir, cfg, func(disk *sqlite.Store) entity.Store { return disk })
+}
+
+// openOn is open with a store made of the one on the disk.
+func openOn(t testing.TB, dir string, cfg entity.Config, store func(*sqlite.Store) entity.Store) *stage {
+	t.Helper()
 	disk, err := sqlite.Open(t.Context(), dir, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, dir: dir, store: &faultyStore{Store: disk}, logs: &logCounter{lines: map[string]int{}}}
+	s := &stage{t: t, dir: dir, store: &faultyStore{Store: store(disk)}, logs: &logCounter{lines: map[string]int{}}}
 	s.sys = actor.NewSystem("test", actor.WithLogger(slog.New(s.logs)))
 	s.Runtime, err = entity.Open(t.Context(), s.sys, s.store, cfg)
 	if err != nil {

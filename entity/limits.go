@@ -21,6 +21,23 @@ const (
 	MaxKeys = 1 << 20
 	// MaxTextBytes bounds a string value and a JSON value.
 	MaxTextBytes = 64 << 10
+	// MaxSourceBytes bounds Origin.Source, and MaxEntitySources how many sources an
+	// entity remembers.
+	MaxSourceBytes   = 256
+	MaxEntitySources = 4096
+	// MaxPathBytes bounds the path of an attribute, MaxAttributes the leaves of all
+	// sections of an entity together, and MaxPatchBytes a patch.
+	MaxPathBytes  = 1024
+	MaxAttributes = 4096
+	MaxPatchBytes = 1 << 20
+	// MaxTypeBytes bounds the name of a type of entity or of relation.
+	MaxTypeBytes = 256
+	// MaxRelations bounds the edges from one entity. Those to it are not bounded.
+	MaxRelations = 100_000
+	// MaxDocIDBytes bounds the kind and the id of a document, and MaxDocBytes its
+	// body.
+	MaxDocIDBytes = 256
+	MaxDocBytes   = 4 << 20
 	// MaxDepth bounds the nesting of a JSON value: [[1]] has the depth 2.
 	MaxDepth = 32
 	// MinTS and MaxTS bound the time of a reading, in milliseconds since the

@@ -15,6 +15,11 @@ const (
 	// are gone. It matters for an actor that was killed, which says no goodbye.
 	auditEvery = 10 * time.Second
 
+	// sweepEvery is how often the manager looks for entities that may go cold. For
+	// those that were idle for long it looks at a part of them each time.
+	sweepEvery = time.Second
+	sweepParts = 16
+
 	// An actor that is stopping still has its name; it takes milliseconds.
 	nameTakenMin = 5 * time.Millisecond
 	nameTakenMax = time.Second
@@ -38,7 +43,11 @@ type reach struct {
 // audit is the manager's own reminder.
 type audit struct{}
 
+// sweep is another one.
+type sweep struct{}
+
 func (activate) managerMessage() {}
+func (sweep) managerMessage()    {}
 func (reach) managerMessage()    {}
 func (audit) managerMessage()    {}
 
@@ -48,11 +57,13 @@ type manager struct {
 	rt *Runtime
 	// seen is the oldest delivery of each handle at the last audit.
 	seen map[*handle]*delivery
+	part int // of the entities, to be swept next
 }
 
 // Init sets the reminder.
 func (m *manager) Init(ctx *actor.Context[managerMessage]) error {
 	ctx.Every("audit", auditEvery, audit{})
+	ctx.Every("sweep", sweepEvery, sweep{})
 	return nil
 }
 
@@ -66,6 +77,8 @@ func (m *manager) Receive(ctx *actor.Context[managerMessage], msg managerMessage
 		actor.Reply(ctx, q, q.h.actor())
 	case audit:
 		m.audit(ctx)
+	case sweep:
+		m.sweep(ctx)
 	}
 	return nil
 }

@@ -11,18 +11,26 @@ type Latest struct {
 	TS    int64  // when it was measured, in milliseconds since the epoch
 	Seq   uint64 // the entity's sequence of the reading that brought it
 	Value Value
+	// Origin is who computed the value, the zero Origin for a device.
+	Origin Origin
 }
 
 // Snapshot is what an entity is at one moment.
 type Snapshot struct {
 	ID string
-	// Created is when the first reading was accepted, by the runtime's clock,
-	// in milliseconds since the epoch.
+	// Type is the id of the entity's type, "" for none.
+	Type string
+	// ETag is the version of all but the telemetry: it changes with each edit.
+	ETag string
+	// Created is when the entity came to be, with its first reading or by
+	// Runtime.Create, by the runtime's clock, in milliseconds since the epoch.
 	Created int64
 	// Updated is the newest TS of all its readings.
 	Updated int64
 	// Latest has one entry for each key, ordered by key.
 	Latest []Latest
+	// Attributes has all leaves, ordered by section and path.
+	Attributes []StoredAttribute
 	// Actor is the address of the entity's actor, "" where it has none.
 	Actor string
 }
@@ -37,6 +45,8 @@ type Page struct {
 	Limit int
 	// Search keeps only the entities whose id contains it, in any case.
 	Search string
+	// Type keeps only the entities of this type or one that extends it.
+	Type string
 }
 
 // Point is one value in the history of a key.
@@ -114,18 +124,28 @@ type ChangesQuery struct {
 	Cursor string
 	// Entities keeps only the changes of these; empty means of all.
 	Entities []string
+	// Edits asks for the changes of types, attributes and relations as well, and
+	// for the ends of entities. Without it a stream has readings only.
+	Edits bool
 }
 
-// Change is one committed reading. Readings that came late are changes as well:
+// Change is one committed reading or edit. Readings that came late are changes as well:
 // a reader that keeps the latest values compares TS, and takes the later change
 // where they are equal.
 type Change struct {
 	// Cursor continues after this change.
 	Cursor string
+	// Seq is the number of the change in the order of all commits.
+	Seq    uint64
 	Entity string
 	TS     int64 // when it was measured, in milliseconds since the epoch
-	// Values belongs to all readers; it must not be changed.
+	// Values belongs to all readers; it must not be changed. An edit has none.
 	Values []Sample
+	// Origin is who computed the reading, the zero Origin for a device.
+	Origin Origin
+	// Edit is what was edited, nil for a reading. It belongs to all readers; it
+	// must not be changed.
+	Edit *Edit
 	// Committed is when it was made durable, in milliseconds since the epoch.
 	Committed int64
 }

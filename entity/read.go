@@ -25,30 +25,46 @@ func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 	if err := CheckID(id); err != nil {
 		return Snapshot{}, err
 	}
+	var snap Snapshot
+	err := askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
+		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
+		if err != nil {
+			return err
+		}
+		snap = answer.snapshot
+		snap.Actor = ref.PID().String()
+		return answer.err
+	})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return snap, nil
+}
+
+// askEntity calls ask with the entity's actor, again with the next one when it
+// has ended meanwhile.
+func askEntity(ctx context.Context, r *Runtime, id string, ask func(actor.Ref[message]) error) error {
 	for {
 		ref, err := r.reach(ctx, id)
 		if err != nil {
-			return Snapshot{}, err
+			return err
 		}
-		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
+		err = ask(ref)
 		if errors.Is(err, actor.ErrStopped) && ctx.Err() == nil && r.ctx.Err() == nil {
 			if h := r.handles.find(id); h != nil && h.actor() == ref {
 				r.abandon(h, ErrStopped)
 			}
-			continue // it has ended since; the next one answers
+			continue
 		}
 		if err != nil {
-			return Snapshot{}, fmt.Errorf("entity %q: %w", id, err)
+			return fmt.Errorf("entity %q: %w", id, err)
 		}
-		if answer.err != nil {
-			return Snapshot{}, answer.err
-		}
-		answer.snapshot.Actor = ref.PID().String()
-		return answer.snapshot, nil
+		return nil
 	}
 }
 
-// reach returns the actor of an entity that exists.
+// reach returns the actor of an entity. One that does not exist has an actor for
+// as long as it takes to say so.
 func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message], err error) {
 	h := r.handles.find(id)
 	for {
@@ -58,9 +74,6 @@ func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message],
 			}
 		}
 		if h == nil || !h.waits() {
-			if err := r.exists(ctx, id); err != nil {
-				return ref, err
-			}
 			h, _ = r.handles.replace(id, h)
 		}
 		ref, err = actor.Ask(ctx, r.manager, reach{h: h})
@@ -117,7 +130,7 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	}
 	var list []Stored
 	err = r.read(ctx, func(ctx context.Context) (err error) {
-		list, err = r.store.Entities(ctx, string(after), limit+1, p.Search)
+		list, err = r.store.Entities(ctx, ListQuery{After: string(after), Limit: limit + 1, Search: p.Search, Types: r.typesOf(p.Type)})
 		return err
 	})
 	if err != nil {
@@ -130,7 +143,10 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	entities = make([]Snapshot, len(list))
 	for i := range list {
 		e := &list[i]
-		entities[i] = Snapshot{ID: e.ID, Created: e.Created, Updated: e.Updated, Latest: e.Latest}
+		entities[i] = Snapshot{
+			ID: e.ID, Type: e.Type, ETag: etag(e.Created, e.Revision), Created: e.Created, Updated: e.Updated,
+			Latest: e.Latest, Attributes: e.Attributes,
+		}
 		if h := r.handles.find(e.ID); h != nil {
 			if ref := h.actor(); !ref.IsZero() {
 				entities[i].Actor = ref.PID().String()
@@ -239,6 +255,56 @@ func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to int6
 		}
 	}
 }
+
+// Origins tells who computed the values of a key over a range of time, in the
+// order of time: a page of them, from q.From on and at most q.Limit. The fields
+// Descending and Cursor have no meaning here: a next page begins after the last TS.
+// Values of devices are not in it; a value that a device has written over a
+// computed one of the same time is still said to be computed.
+func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, error) {
+	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := checkLimit(q.Limit, defaultHistoryLimit, MaxHistoryLimit)
+	if err != nil {
+		return nil, err
+	}
+	var list []PointOrigin
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		list, err = r.store.Origins(ctx, q.ID, q.Key, from, to, limit)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = r.exists(ctx, q.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Trim removes the values of a key that are older than before from the history,
+// in bits that do not hold up commits, and returns how many. The latest value stays.
+func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int, err error) {
+	if _, _, err := checkSeries(id, key, 0, 0); err != nil {
+		return 0, err
+	}
+	for {
+		var some int
+		err := r.read(ctx, func(ctx context.Context) (err error) {
+			some, err = r.store.Trim(ctx, id, key, min(before, MaxTS+1), trimPage)
+			return err
+		})
+		n += some
+		if err != nil || some < trimPage {
+			return n, err
+		}
+	}
+}
+
+// trimPage is how many values Trim removes at once.
+const trimPage = 5000
 
 // Aggregate sums up a key over a range of time in buckets, in the order of time.
 // A key without numbers has none; an entity that never had a reading is

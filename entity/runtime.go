@@ -27,6 +27,8 @@ type Runtime struct {
 	manager   actor.Ref[managerMessage]
 	committer *committer
 	hub       *hub
+	graph     *graph
+	types     types
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
 	cancel context.CancelFunc
@@ -46,11 +48,11 @@ type Runtime struct {
 // runtime before sys is shut down: then everything accepted is committed and
 // acknowledged. The other way round, what has not reached the committer is
 // refused with ErrStopped.
-func Open(_ context.Context, sys *actor.System, store Store, cfg Config) (*Runtime, error) {
+func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()
@@ -58,7 +60,11 @@ func Open(_ context.Context, sys *actor.System, store Store, cfg Config) (*Runti
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
 	r.committer = newCommitter(r)
-	var err error
+	err := r.loadTypes(ctx)
+	if err != nil {
+		r.cancel()
+		return nil, fmt.Errorf("open the entity runtime: %w", err)
+	}
 	r.manager, err = actor.TrySpawn(sys, managerName, func() *manager { return &manager{rt: r} },
 		actor.Supervise(actor.OneForOne, actor.MaxRestarts(10, time.Minute), actor.Backoff(10*time.Millisecond, 250*time.Millisecond)))
 	if err != nil {
@@ -67,6 +73,7 @@ func Open(_ context.Context, sys *actor.System, store Store, cfg Config) (*Runti
 	}
 	r.wg.Go(r.committer.run)
 	r.wg.Go(r.committer.acknowledge)
+	r.wg.Go(func() { r.graph.load(r) })
 	return r, nil
 }
 
@@ -86,7 +93,20 @@ func Open(_ context.Context, sys *actor.System, store Store, cfg Config) (*Runti
 // occupy in memory is counted if it is more. The readings belong to the runtime
 // from now on.
 func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, size int, done func(error)) error {
+	return r.IngestFrom(ctx, id, Origin{}, readings, size, done)
+}
+
+// IngestFrom is Ingest for readings that from has computed. If the entity has
+// taken in readings of that Source with the same Seq or a greater one before,
+// these are a repetition: nothing is kept, and done is called with nil when what
+// they repeat is durable. So who computes from a stream of changes may begin
+// again at an earlier one after a crash, with the number of the change as Seq,
+// and have each result once.
+func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readings []Reading, size int, done func(error)) error {
 	err := CheckID(id)
+	if err == nil {
+		err = from.check()
+	}
 	if err == nil {
 		err = checkReadings(readings)
 	}
@@ -94,15 +114,24 @@ func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, siz
 		r.count.rejected.Add(uint64(len(readings)))
 		return err
 	}
-	d := &delivery{readings: readings, cost: max(int64(size), footprint(readings)), done: done}
-	if err := r.window.acquire(ctx, d.cost); err != nil {
-		r.count.rejected.Add(uint64(len(readings)))
+	d := &delivery{readings: readings, origin: from, cost: max(int64(size), footprint(readings)), done: done}
+	if err := r.send(ctx, id, d); err != nil {
 		return fmt.Errorf("ingest for %q: %w", id, err)
 	}
+	return nil
+}
+
+// send waits for room in the window and brings a delivery on its way.
+func (r *Runtime) send(ctx context.Context, id string, d *delivery) error {
+	n := uint64(len(d.readings))
+	if err := r.window.acquire(ctx, d.cost); err != nil {
+		r.count.rejected.Add(n)
+		return err
+	}
 	if err := r.dispatch(ctx, id, d); err != nil {
-		r.count.rejected.Add(uint64(len(readings)))
+		r.count.rejected.Add(n)
 		r.window.release(d.cost)
-		return fmt.Errorf("ingest for %q: %w", id, err)
+		return err
 	}
 	return nil
 }

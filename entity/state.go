@@ -4,15 +4,49 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // state is what an entity is, in slots: one for each key, ordered by the key's
 // number, found by binary search. It is owned by the entity's actor.
 type state struct {
-	slots   []slot
-	seq     uint64 // of the last reading
-	created int64  // milliseconds since the epoch, 0 before the first reading
+	slots    []slot
+	seq      uint64 // of the last reading
+	created  int64  // milliseconds since the epoch, 0 for an entity that does not exist
+	revision uint64 // of the last edit
+	typ      string // "" for none
+	texts    int    // bytes of all texts of slots
+	more     *extras
+}
+
+// extras is what many entities do not have.
+type extras struct {
+	bytes    int64                  // of the sections
+	sections [len(sections)]section // by Section - 1
+	applied  map[string]uint64      // the last sequence of each source of computed readings
+	origins  map[uint32]Origin      // of the latest values that were computed, by key
+}
+
+// section returns the leaves of a section.
+func (s *state) section(sec Section) section {
+	if s.more == nil {
+		return nil
+	}
+	return s.more.sections[sec-1]
+}
+
+func (s *state) extras() *extras {
+	if s.more == nil {
+		s.more = new(extras)
+	}
+	return s.more
+}
+
+// repeated reports whether the source's reading has been taken in before.
+func (s *state) repeated(o Origin) bool {
+	return !o.IsZero() && s.more != nil && s.more.applied[o.Source] >= o.Seq
 }
 
 // slot is the latest value of a key: 48 bytes beside a text.
@@ -49,6 +83,7 @@ func (s *state) set(key uint32, ts int64, seq uint64, v Value) bool {
 	sl := &s.slots[i]
 	sl.ts, sl.seq, sl.bits, sl.kind = ts, seq, v.bits, v.kind
 	if v.text != sl.text {
+		s.texts += len(v.text) - len(sl.text)
 		sl.text = strings.Clone(v.text) // it may be part of a payload
 	}
 	return true
@@ -57,7 +92,10 @@ func (s *state) set(key uint32, ts int64, seq uint64, v Value) bool {
 // apply takes readings in, one sequence for each, and returns which of their
 // samples came late: nil for none, otherwise one claim for each sample of all
 // readings. It takes all of them or, with ErrTooManyKeys, none.
-func (s *state) apply(readings []Reading, keys *keyTable) (late []bool, err error) {
+func (s *state) apply(readings []Reading, from Origin, keys *keyTable) (late []bool, err error) {
+	if err := s.checkSource(from); err != nil {
+		return nil, err
+	}
 	samples := 0
 	for i := range readings {
 		samples += len(readings[i].Values)
@@ -84,11 +122,44 @@ func (s *state) apply(readings []Reading, keys *keyTable) (late []bool, err erro
 					late = make([]bool, samples)
 				}
 				late[n] = true
+			} else if !from.IsZero() || s.more != nil && s.more.origins != nil {
+				s.setOrigin(key, from)
 			}
 			n++
 		}
 	}
+	if !from.IsZero() {
+		m := s.extras()
+		if m.applied == nil {
+			m.applied = make(map[string]uint64)
+		}
+		m.applied[from.Source] = from.Seq
+	}
 	return late, nil
+}
+
+// checkSource bounds how many sources the entity remembers.
+func (s *state) checkSource(from Origin) error {
+	if from.IsZero() || s.more == nil || len(s.more.applied) < MaxEntitySources {
+		return nil
+	}
+	if _, ok := s.more.applied[from.Source]; ok {
+		return nil
+	}
+	return fmt.Errorf("source %q: %w: %d others compute readings of the entity already; no more are allowed", from.Source, ErrInvalid, MaxEntitySources)
+}
+
+// setOrigin remembers who computed the latest value of a key.
+func (s *state) setOrigin(key uint32, from Origin) {
+	m := s.extras()
+	if from.IsZero() {
+		delete(m.origins, key)
+		return
+	}
+	if m.origins == nil {
+		m.origins = make(map[uint32]Origin)
+	}
+	m.origins[key] = from
 }
 
 // checkRoom counts exactly which keys the readings would add. It is the slow
@@ -123,7 +194,7 @@ func (s *state) checkRoom(readings []Reading, keys *keyTable) error {
 
 // load fills the state with what the store has.
 func (s *state) load(e *Stored, keys *keyTable) error {
-	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created}
+	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created, revision: e.Revision, typ: e.Type}
 	for i := range e.Latest {
 		l := &e.Latest[i]
 		key, ok := keys.id(l.Key)
@@ -131,18 +202,91 @@ func (s *state) load(e *Stored, keys *keyTable) error {
 			return ErrTooManyKeys
 		}
 		s.set(key, l.TS, l.Seq, l.Value)
+		if !l.Origin.IsZero() {
+			s.setOrigin(key, l.Origin)
+		}
+	}
+	if len(e.Attributes)+len(e.Applied) == 0 {
+		return nil
+	}
+	m := s.extras()
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		path, ok := keys.intern(a.Path)
+		if !ok {
+			return ErrTooManyKeys
+		}
+		list := &m.sections[a.Section-1]
+		*list = append(*list, Attribute{Path: path, TS: a.TS, Value: a.Value})
+	}
+	m.replace(m.sections)
+	for _, o := range e.Applied {
+		if m.applied == nil {
+			m.applied = make(map[string]uint64)
+		}
+		m.applied[o.Source] = o.Seq
 	}
 	return nil
 }
 
+// latest returns the value of a slot.
+func (s *state) latest(i int, keys *keyTable) Latest {
+	sl := &s.slots[i]
+	l := Latest{Key: keys.name(sl.key), TS: sl.ts, Seq: sl.seq, Value: Value{kind: sl.kind, bits: sl.bits, text: sl.text}}
+	if s.more != nil {
+		l.Origin = s.more.origins[sl.key]
+	}
+	return l
+}
+
+// size is about how many bytes the state occupies.
+func (s *state) size() int64 {
+	n := int64(cap(s.slots))*int64(unsafe.Sizeof(slot{})) + int64(s.texts)
+	if s.more == nil {
+		return n
+	}
+	const pair = 64 // an entry of a map, with its share of the empty ones
+	return n + int64(unsafe.Sizeof(extras{})) + pair*int64(len(s.more.applied)+len(s.more.origins)) + s.more.bytes
+}
+
+// replace puts edited sections in place.
+func (m *extras) replace(next [len(sections)]section) {
+	m.sections, m.bytes = next, 0
+	for _, list := range next {
+		m.bytes += int64(cap(list)) * int64(unsafe.Sizeof(Attribute{}))
+		for i := range list {
+			m.bytes += int64(len(list[i].Value.text))
+		}
+	}
+}
+
+func (s *state) updated() (ts int64) {
+	for i := range s.slots {
+		ts = max(ts, s.slots[i].ts)
+	}
+	return ts
+}
+
+// etag is the version of all but the telemetry. The time of creation is in it
+// because the revisions of an entity that is made anew begin anew.
+func etag(created int64, revision uint64) string {
+	return strconv.FormatInt(created, 36) + "-" + strconv.FormatUint(revision, 36)
+}
+
 // snapshot returns the state for a reader, latest values ordered by key.
 func (s *state) snapshot(id string, keys *keyTable) Snapshot {
-	snap := Snapshot{ID: id, Created: s.created, Latest: make([]Latest, len(s.slots))}
+	snap := Snapshot{ID: id, Type: s.typ, Created: s.created, Updated: s.updated(), ETag: etag(s.created, s.revision), Latest: make([]Latest, len(s.slots))}
 	for i := range s.slots {
-		sl := &s.slots[i]
-		snap.Updated = max(snap.Updated, sl.ts)
-		snap.Latest[i] = Latest{Key: keys.name(sl.key), TS: sl.ts, Seq: sl.seq, Value: Value{kind: sl.kind, bits: sl.bits, text: sl.text}}
+		snap.Latest[i] = s.latest(i, keys)
 	}
 	slices.SortFunc(snap.Latest, func(a, b Latest) int { return strings.Compare(a.Key, b.Key) })
+	if s.more == nil {
+		return snap
+	}
+	for _, sec := range sections {
+		for _, a := range s.section(sec) {
+			snap.Attributes = append(snap.Attributes, StoredAttribute{sec, a})
+		}
+	}
 	return snap
 }

@@ -12,7 +12,10 @@ type Stats struct {
 	Batches               uint64    // commits
 	WindowUsed, WindowMax int64     // bytes
 	CommitLatency         Histogram // of each Ingest: from the entity's acceptance to the commit
-	Live                  int       // entities that have an actor
+	Live                  int       // entities that have an actor: hot or detached, the others are cold
+	HotBytes, HotMax      int64     // about what they occupy, and may
+	Evicted               uint64    // entities that went cold
+	Relations             int       // edges between entities
 	Registered            int64     // entities in the store
 	Subscriptions         int
 	Lagged                uint64 // subscriptions that fell behind
@@ -86,7 +89,8 @@ func (l *latencies) histogram() Histogram {
 // counters are what Stats is made of.
 type counters struct {
 	readings, values, rejected, batches, storeErrors, lagged atomic.Uint64
-	live                                                     atomic.Int64
+	live, hotBytes                                           atomic.Int64
+	evicted                                                  atomic.Uint64
 	storeError                                               atomic.Pointer[string]
 	latency                                                  latencies
 }
@@ -98,6 +102,7 @@ func (r *Runtime) Stats() Stats {
 		Readings: r.count.readings.Load(), Values: r.count.values.Load(), Rejected: r.count.rejected.Load(),
 		Batches: r.count.batches.Load(), WindowUsed: r.window.inUse(), WindowMax: r.window.size,
 		CommitLatency: r.count.latency.histogram(), Live: int(r.count.live.Load()), Registered: r.store.Info().Entities,
+		HotBytes: r.count.hotBytes.Load(), HotMax: r.cfg.HotBytes, Evicted: r.count.evicted.Load(), Relations: r.graph.len(),
 		Subscriptions: r.hub.len(), Lagged: r.count.lagged.Load(), StoreErrors: r.count.storeErrors.Load(),
 	}
 	if text := r.count.storeError.Load(); text != nil {

@@ -11,8 +11,8 @@ type Store interface {
 	// Info tells what the store holds. It does no input or output.
 	Info() StoreInfo
 
-	// Load returns an entity with its latest values, ordered by key, or
-	// ErrNotFound.
+	// Load returns an entity with its latest values, ordered by key, and its
+	// attributes, ordered by section and path, or ErrNotFound.
 	Load(ctx context.Context, id string) (Stored, error)
 
 	// Commit makes a batch durable: all of it or, with an error, as if nothing
@@ -22,12 +22,22 @@ type Store interface {
 	//
 	// It fills in BatchEntity.Num of entities that are new to the caller; it
 	// keeps nothing of the batch.
+	//
+	// A relation to an entity that does not exist is passed over: it has been
+	// deleted since. An entity that is deleted loses its latest values,
+	// attributes, relations in both directions and its history at once for every
+	// reader, whenever the store gets to giving the space free; one of the same
+	// id that comes later has nothing of it.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Entities returns up to limit entities with their latest values, in the
-	// order of their ids (by bytes), after the id given, and only those whose
-	// id contains search in any case.
-	Entities(ctx context.Context, after string, limit int, search string) ([]Stored, error)
+	// Entities returns entities as Load does, in the order of their ids (by
+	// bytes).
+	Entities(ctx context.Context, q ListQuery) ([]Stored, error)
+
+	// Relations returns up to limit edges of the whole store, ordered by the
+	// bytes of From, Type and To, after the one given (the zero Relation for the
+	// first).
+	Relations(ctx context.Context, after Relation, limit int) ([]Relation, error)
 
 	// History returns up to limit points of a key of an entity with
 	// from <= TS < to, in the order of TS. An unknown entity or key has none.
@@ -41,6 +51,27 @@ type Store interface {
 	// in order, at least one if there is one. It returns ErrCursorExpired when
 	// the change after+1 is no longer kept, or after has not been reached yet.
 	Changes(ctx context.Context, after uint64, limit int) ([]LoggedChange, error)
+
+	// Origins returns up to limit of the computed points of a key of an entity with
+	// from <= TS < to, in the order of TS: who computed the value that is there.
+	Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]PointOrigin, error)
+
+	// Trim removes the points of a key of an entity with TS < before from the
+	// history, some limit of them at most, and returns how many: fewer than limit
+	// when nothing is left. The latest value stays.
+	Trim(ctx context.Context, id, key string, before int64, limit int) (int, error)
+
+	// Doc returns a document, or ErrNotFound. Docs returns all of a kind, ordered
+	// by the bytes of their ids.
+	Doc(ctx context.Context, kind, id string) (Doc, error)
+	Docs(ctx context.Context, kind string) ([]Doc, error)
+
+	// PutDoc makes a document durable if the condition holds (see
+	// CheckCondition) and returns it with its new Version, which is greater than
+	// any that the id has had, and Updated. DeleteDoc removes one, and returns
+	// ErrNotFound when there is none. Both may be called while Commit runs.
+	PutDoc(ctx context.Context, doc Doc, condition string) (Doc, error)
+	DeleteDoc(ctx context.Context, kind, id, condition string) error
 
 	// Close releases the store. No other method is called afterwards.
 	Close() error
@@ -60,14 +91,44 @@ type StoreInfo struct {
 	Entities int64
 }
 
+// ListQuery asks a store for a page of entities.
+type ListQuery struct {
+	After string // only ids greater than this
+	Limit int
+	// Search keeps those whose id contains it in any case, Types those of one of
+	// these types, IDs these. Empty keeps all.
+	Search string
+	Types  []string
+	IDs    []string
+}
+
 // Stored is an entity as the store has it.
 type Stored struct {
 	Num     int64  // the store's own number of it, never 0
 	ID      string // its id
+	Type    string // "" for none
 	Created int64  // milliseconds since the epoch
 	Updated int64  // the newest TS of its readings
 	Seq     uint64 // the sequence of its last reading
-	Latest  []Latest
+	// Revision is that of its last edit, 0 when there was none.
+	Revision   uint64
+	Latest     []Latest
+	Attributes []StoredAttribute
+	// Applied has the last Origin of each source that has computed readings of
+	// it, ordered by source.
+	Applied []Origin
+}
+
+// StoredAttribute is a leaf as the store has it.
+type StoredAttribute struct {
+	Section Section
+	Attribute
+}
+
+// PointOrigin tells who computed the value at one time.
+type PointOrigin struct {
+	TS int64
+	Origin
 }
 
 // Batch is what one commit makes durable.
@@ -80,9 +141,10 @@ type Batch struct {
 	Committed int64
 	// Entities has each entity of the batch once.
 	Entities []BatchEntity
-	// Records are the readings in the order in which they were accepted: the
-	// history and the change log. For the same entity, key and TS the later
-	// replaces the earlier, in the batch and in the store.
+	// Records are the changes in the order in which they were accepted: the
+	// change log, and of the readings the history. For the same entity, key and
+	// TS the later replaces the earlier, in the batch and in the store. Edits of
+	// the same leaf or edge are made in their order.
 	Records []Record
 	// Latest is the change buffer: the newest value of each entity and key that
 	// changed, once each. The store keeps its own where that is newer by
@@ -95,13 +157,26 @@ type BatchEntity struct {
 	Num     int64 // what the store called it, 0 when the caller does not know
 	ID      string
 	Created int64 // kept from the first time
+	// Edited says that Type and Revision are as they are to be now; otherwise the
+	// store keeps what it has, and gives neither to a new entity.
+	Edited   bool
+	Type     string
+	Revision uint64
+	// Deleted says that the last record of it in the batch is its end. What comes
+	// before is of no account, except for the change log.
+	Deleted bool
 }
 
-// Record is one reading in a batch.
+// Record is one change in a batch: a reading, or an edit.
 type Record struct {
 	Entity int // the index in Batch.Entities
 	Seq    uint64
 	Reading
+	// Origin is who computed the reading. The store remembers the greatest Seq of
+	// each Source for the entity, and the origin of each value at its time.
+	Origin Origin
+	// Edit is nil for a reading; otherwise Reading has only the time.
+	Edit *Edit
 }
 
 // LatestRow is one latest value in a batch.
@@ -116,5 +191,7 @@ type LoggedChange struct {
 	Entity    string
 	TS        int64
 	Values    []Sample
+	Origin    Origin
+	Edit      *Edit // nil for a reading
 	Committed int64
 }

@@ -11,54 +11,136 @@ import (
 
 // A row of the change log holds the changes of one commit:
 //
-//	version   byte, 1
+//	version   byte, 2
 //	ids       uvarint count, each: uvarint length, bytes
-//	keys      the same
-//	changes   each: uvarint index of the id, varint ts minus the ts before,
-//	          uvarint count of values, each: uvarint index of the key, byte kind,
-//	          8 bytes (float), varint (int), byte (bool) or uvarint length and
-//	          bytes (string, JSON)
+//	names     the same: of keys, paths, types and sources
+//	changes   each: byte what, uvarint index of the id, varint ts minus the ts
+//	          before, and
+//	  reading   (0) uvarint count of values, each: uvarint index of the key, value
+//	  computed  (1) uvarint index of the source, uvarint its sequence, as 0
+//	  edit      (2) uvarint revision, byte of flags, uvarint index of the type if
+//	            set, uvarint count of attributes, each: byte section, uvarint index
+//	            of the path, varint ts, value; uvarint count of relations, each:
+//	            byte 1 for removed, uvarint index of the type, uvarint length and
+//	            bytes of the target, value
 //
-// It names ids and keys itself, once each, so that reading it needs no other
+// A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
+// uvarint length and bytes (string, JSON), or nothing (none). In version 1 all
+// changes were readings, and the byte what was missing.
+//
+// A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const changeFormat = 1
+const changeFormat = 2
+
+// What a change is.
+const (
+	aReading byte = iota
+	aComputed
+	anEdit
+)
+
+// Flags of an edit.
+const (
+	flagCreated = 1 << iota
+	flagDeleted
+	flagTyped
+)
 
 var errDamaged = errors.New("change log row is damaged")
 
+// logWriter writes a row.
+type logWriter struct {
+	names map[string]uint64
+	list  []string
+	body  []byte
+}
+
 func appendChanges(dst []byte, b *entity.Batch) []byte {
+	w := logWriter{names: make(map[string]uint64)}
+	var before int64
+	for i := range b.Records {
+		r := &b.Records[i]
+		what := aReading
+		switch {
+		case r.Edit != nil:
+			what = anEdit
+		case !r.Origin.IsZero():
+			what = aComputed
+		}
+		w.body = append(w.body, what)
+		w.uvarint(uint64(r.Entity))
+		w.body = binary.AppendVarint(w.body, r.TS-before)
+		before = r.TS
+		if what == anEdit {
+			w.edit(r.Edit)
+			continue
+		}
+		if what == aComputed {
+			w.name(r.Origin.Source)
+			w.uvarint(r.Origin.Seq)
+		}
+		w.uvarint(uint64(len(r.Values)))
+		for j := range r.Values {
+			w.name(r.Values[j].Key)
+			w.body = appendValue(w.body, r.Values[j].Value)
+		}
+	}
 	dst = append(dst, changeFormat)
 	dst = binary.AppendUvarint(dst, uint64(len(b.Entities)))
 	for i := range b.Entities {
 		dst = appendText(dst, b.Entities[i].ID)
 	}
-	index := make(map[string]uint64)
-	var keys []string
-	for i := range b.Records {
-		for j := range b.Records[i].Values {
-			key := b.Records[i].Values[j].Key
-			if _, ok := index[key]; !ok {
-				index[key] = uint64(len(keys))
-				keys = append(keys, key)
-			}
+	dst = binary.AppendUvarint(dst, uint64(len(w.list)))
+	for _, name := range w.list {
+		dst = appendText(dst, name)
+	}
+	return append(dst, w.body...)
+}
+
+func (w *logWriter) uvarint(n uint64) { w.body = binary.AppendUvarint(w.body, n) }
+
+func (w *logWriter) name(s string) {
+	n, ok := w.names[s]
+	if !ok {
+		n = uint64(len(w.list))
+		w.names[s] = n
+		w.list = append(w.list, s)
+	}
+	w.uvarint(n)
+}
+
+func (w *logWriter) edit(e *entity.Edit) {
+	var flags byte
+	for flag, set := range map[byte]bool{flagCreated: e.Created, flagDeleted: e.Deleted, flagTyped: e.Typed} {
+		if set {
+			flags |= flag
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(keys)))
-	for _, key := range keys {
-		dst = appendText(dst, key)
+	w.uvarint(e.Revision)
+	w.body = append(w.body, flags)
+	if e.Typed {
+		w.name(e.Type)
 	}
-	var before int64
-	for i := range b.Records {
-		r := &b.Records[i]
-		dst = binary.AppendUvarint(dst, uint64(r.Entity))
-		dst = binary.AppendVarint(dst, r.TS-before)
-		before = r.TS
-		dst = binary.AppendUvarint(dst, uint64(len(r.Values)))
-		for j := range r.Values {
-			dst = binary.AppendUvarint(dst, index[r.Values[j].Key])
-			dst = appendValue(dst, r.Values[j].Value)
+	w.uvarint(uint64(len(e.Attributes)))
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		w.body = append(w.body, byte(a.Section))
+		w.name(a.Path)
+		w.body = binary.AppendVarint(w.body, a.TS)
+		w.body = appendValue(w.body, a.Value)
+	}
+	w.uvarint(uint64(len(e.Relations)))
+	for i := range e.Relations {
+		r := &e.Relations[i]
+		removed := byte(0)
+		if r.Removed {
+			removed = 1
 		}
+		w.body = append(w.body, removed)
+		w.name(r.Type)
+		w.body = appendText(w.body, r.To)
+		w.body = appendValue(w.body, r.Properties)
 	}
-	return dst
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -77,6 +159,8 @@ func appendValue(dst []byte, v entity.Value) []byte {
 			return append(dst, 1)
 		}
 		return append(dst, 0)
+	case 0:
+		return dst
 	default:
 		return appendText(dst, v.Text())
 	}
@@ -85,18 +169,30 @@ func appendValue(dst []byte, v entity.Value) []byte {
 // decodeChanges calls yield for each change of a row until it returns false.
 func decodeChanges(data []byte, first uint64, n, committed int64, yield func(entity.LoggedChange) bool) error {
 	d := decoder{data: data}
-	if format := d.byte(); format != changeFormat {
+	format := d.byte()
+	if format < 1 || format > changeFormat {
 		return fmt.Errorf("%w: format %d", errDamaged, format)
 	}
-	ids, keys := d.texts(), d.texts()
+	ids, names := d.texts(), d.texts()
 	var before int64
 	for i := range uint64(n) {
+		what := aReading
+		if format > 1 {
+			what = d.byte()
+		}
 		c := entity.LoggedChange{Seq: first + i, Entity: d.pick(ids), Committed: committed}
 		c.TS = before + d.varint()
 		before = c.TS
-		c.Values = make([]entity.Sample, d.count())
-		for j := range c.Values {
-			c.Values[j] = entity.Sample{Key: d.pick(keys), Value: d.value()}
+		switch what {
+		case anEdit:
+			c.Edit = d.edit(c.Entity, names)
+		case aComputed:
+			c.Origin = entity.Origin{Source: d.pick(names), Seq: d.uvarint()}
+			c.Values = d.samples(names)
+		case aReading:
+			c.Values = d.samples(names)
+		default:
+			d.fail()
 		}
 		if d.failed {
 			return errDamaged
@@ -109,6 +205,42 @@ func decodeChanges(data []byte, first uint64, n, committed int64, yield func(ent
 		return errDamaged
 	}
 	return nil
+}
+
+func (d *decoder) samples(names []string) []entity.Sample {
+	values := make([]entity.Sample, d.count())
+	for j := range values {
+		values[j] = entity.Sample{Key: d.pick(names), Value: d.value()}
+		if values[j].Value.Kind() == 0 {
+			d.fail()
+		}
+	}
+	return values
+}
+
+func (d *decoder) edit(id string, names []string) *entity.Edit {
+	e := &entity.Edit{Revision: d.uvarint()}
+	flags := d.byte()
+	e.Created, e.Deleted, e.Typed = flags&flagCreated != 0, flags&flagDeleted != 0, flags&flagTyped != 0
+	if e.Typed {
+		e.Type = d.pick(names)
+	}
+	if n := d.count(); n > 0 {
+		e.Attributes = make([]entity.AttributeEdit, n)
+	}
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		a.Section, a.Path, a.TS, a.Value = entity.Section(d.byte()), d.pick(names), d.varint(), d.value()
+	}
+	if n := d.count(); n > 0 {
+		e.Relations = make([]entity.RelationEdit, n)
+	}
+	for i := range e.Relations {
+		r := &e.Relations[i]
+		r.Removed = d.byte() != 0
+		r.Relation = entity.Relation{From: id, Type: d.pick(names), To: d.text(), Properties: d.value()}
+	}
+	return e
 }
 
 // decoder reads a row; after a mistake it has failed and returns zeros.
@@ -185,6 +317,8 @@ func (d *decoder) pick(list []string) string {
 
 func (d *decoder) value() entity.Value {
 	switch entity.Kind(d.byte()) {
+	case 0:
+		return entity.Value{}
 	case entity.KindFloat:
 		if len(d.data) < 8 {
 			d.fail()

@@ -26,11 +26,13 @@ type writer struct {
 	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
+	doomed   bool               // there may be history of deleted entities
 
-	latest, telemetry, hour bulk
-	single                  map[string]driver.Stmt
+	latest, telemetry, hour, computed bulk
+	single                            map[string]driver.Stmt
 
 	rows    []telemetryRow
+	origins []computedRow
 	nums    []int64
 	blob    []byte
 	newKeys []string
@@ -43,10 +45,16 @@ type telemetryRow struct {
 	value                 entity.Value
 }
 
+// computedRow is a row of the table computed.
+type computedRow struct {
+	entity, key, ts, seq, source, n int64
+}
+
 const maxHours = 1 << 16
 
 func (w *writer) loadKeys(ctx context.Context) error {
 	w.params = newParameters()
+	w.doomed = true // until the first commit finds that there is nobody
 	w.single = make(map[string]driver.Stmt)
 	w.latest = bulk{
 		head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", width: 6,
@@ -56,6 +64,10 @@ func (w *writer) loadKeys(ctx context.Context) error {
 	w.telemetry = bulk{
 		head: "INSERT INTO telemetry (hour, entity, key, ts, kind, value)", width: 6,
 		tail: "ON CONFLICT (hour, entity, key, ts) DO UPDATE SET kind = excluded.kind, value = excluded.value",
+	}
+	w.computed = bulk{
+		head: "INSERT INTO computed (entity, key, ts, seq, source, n)", width: 6,
+		tail: "ON CONFLICT (entity, key, ts) DO UPDATE SET seq = excluded.seq, source = excluded.source, n = excluded.n WHERE excluded.seq >= seq",
 	}
 	w.hour = bulk{head: "INSERT INTO hour (hour)", width: 1, tail: "ON CONFLICT (hour) DO NOTHING"}
 
@@ -77,7 +89,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 
 func (w *writer) close() error {
 	err := w.conn.Raw(func(any) error {
-		errs := []error{w.latest.close(), w.telemetry.close(), w.hour.close()}
+		errs := []error{w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close()}
 		for _, stmt := range w.single {
 			errs = append(errs, stmt.Close())
 		}
@@ -92,6 +104,8 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	last := s.Info().LastChange
 	if b.First != last+1 {
 		return fmt.Errorf("commit: batch begins with change %d where %d is next", b.First, last+1)
@@ -109,8 +123,9 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	})
 	if err != nil {
 		s.w.unsure = true
-		return fmt.Errorf("commit %d readings: %w", len(b.Records), err)
+		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
 	}
+	s.commits.Add(1)
 	for i, num := range s.w.nums {
 		b.Entities[i].Num = num
 	}
@@ -164,7 +179,7 @@ func (t *transaction) run(logLimit int64) (dropped uint64, err error) {
 		}
 		w.logBytes = logBytes
 	}()
-	for _, step := range []func() error{t.entities, t.history, t.latest, t.log} {
+	for _, step := range []func() error{t.entities, t.history, t.latest, t.edits, t.deletions, t.log, t.purge} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -209,7 +224,9 @@ func (t *transaction) number(e *entity.BatchEntity) (int64, error) {
 	if lower := strings.ToLower(e.ID); lower != e.ID {
 		fold = lower
 	}
-	row, err = t.query("INSERT INTO entity (id, fold, created) VALUES (?, ?, ?) RETURNING num", 1, e.ID, fold, e.Created)
+	row, err = t.query(`INSERT INTO entity (num, id, fold, created) VALUES (
+		1 + max(coalesce((SELECT max(num) FROM entity), 0), coalesce((SELECT max(num) FROM doomed), 0)), ?, ?, ?) RETURNING num`,
+		1, e.ID, fold, e.Created)
 	t.added++
 	return first[int64](row), err
 }
@@ -275,9 +292,16 @@ func (t *transaction) key(name string) (int64, error) {
 // records: the later replaces the earlier.
 func (t *transaction) history() error {
 	w := t.w
-	w.rows = w.rows[:0]
+	w.rows, w.origins = w.rows[:0], w.origins[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
+		if r.Edit != nil {
+			continue
+		}
+		source, err := t.applied(r)
+		if err != nil {
+			return err
+		}
 		hour := r.TS / hourMS
 		if err := t.hour(hour); err != nil {
 			return err
@@ -288,6 +312,9 @@ func (t *transaction) history() error {
 				return err
 			}
 			w.rows = append(w.rows, telemetryRow{hour, w.nums[r.Entity], key, r.TS, r.Values[j].Value})
+			if source != 0 {
+				w.origins = append(w.origins, computedRow{w.nums[r.Entity], key, r.TS, int64(r.Seq), source, int64(r.Origin.Seq)})
+			}
 		}
 	}
 	slices.SortStableFunc(w.rows, func(a, b telemetryRow) int {
@@ -299,7 +326,28 @@ func (t *transaction) history() error {
 		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
 	})
 	clear(w.rows) // texts belong to payloads
-	return err
+	if err != nil {
+		return err
+	}
+	return w.computed.exec(t.ctx, t.conn, w.params, len(w.origins), func(i int, row []driver.NamedValue) {
+		r := &w.origins[i]
+		row[0].Value, row[1].Value, row[2].Value = r.entity, r.key, r.ts
+		row[3].Value, row[4].Value, row[5].Value = r.seq, r.source, r.n
+	})
+}
+
+// applied notes the source of a computed reading and returns its number, 0 for a
+// reading of a device.
+func (t *transaction) applied(r *entity.Record) (source int64, err error) {
+	if r.Origin.IsZero() {
+		return 0, nil
+	}
+	if source, err = t.key(r.Origin.Source); err != nil {
+		return 0, err
+	}
+	_, err = t.query(`INSERT INTO applied (entity, source, n) VALUES (?, ?, ?)
+		ON CONFLICT (entity, source) DO UPDATE SET n = max(n, excluded.n)`, 1, t.w.nums[r.Entity], source, int64(r.Origin.Seq))
+	return source, err
 }
 
 // hour sees to it that the hour is in the table of hours.
@@ -338,9 +386,6 @@ func (t *transaction) latest() error {
 // the outcome of the first time was unknown.
 func (t *transaction) log() error {
 	w := t.w
-	if len(t.b.Records) == 0 {
-		return nil
-	}
 	w.blob = appendChanges(w.blob[:0], t.b)
 	_, err := t.query(`INSERT INTO change (first, n, committed, data) VALUES (?, ?, ?, ?)
 		ON CONFLICT (first) DO UPDATE SET n = excluded.n, committed = excluded.committed, data = excluded.data`,

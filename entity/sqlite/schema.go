@@ -12,7 +12,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -35,6 +35,8 @@ CREATE TABLE entity (
 	created INTEGER NOT NULL
 ) STRICT;
 
+-- key has the keys of telemetry and whatever other names come again and again:
+-- paths of attributes, types of relations, sources.
 CREATE TABLE key (
 	num  INTEGER PRIMARY KEY,
 	name TEXT NOT NULL UNIQUE
@@ -75,8 +77,70 @@ CREATE TABLE change (
 ) STRICT;
 `
 
-// migrate brings the database to this version's schema, in one transaction.
-func migrate(ctx context.Context, conn *sql.Conn) (err error) {
+// schema2 is what version 2 adds.
+const schema2 = `
+ALTER TABLE entity ADD COLUMN type TEXT;
+ALTER TABLE entity ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX entity_type ON entity (type, id) WHERE type IS NOT NULL;
+
+CREATE TABLE attribute (
+	entity  INTEGER NOT NULL,
+	section INTEGER NOT NULL,
+	path    INTEGER NOT NULL, -- of key
+	ts      INTEGER NOT NULL,
+	kind    INTEGER NOT NULL,
+	value   ANY NOT NULL,
+	PRIMARY KEY (entity, section, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE relation (
+	source     INTEGER NOT NULL,
+	type       INTEGER NOT NULL, -- of key
+	target     INTEGER NOT NULL,
+	properties TEXT,
+	PRIMARY KEY (source, type, target)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX relation_target ON relation (target);
+
+-- applied has the last sequence of each source that computes readings of an
+-- entity, and computed who computed the value that is in telemetry: seq is the
+-- entity's own of that reading, n the source's.
+CREATE TABLE applied (
+	entity INTEGER NOT NULL,
+	source INTEGER NOT NULL, -- of key
+	n      INTEGER NOT NULL,
+	PRIMARY KEY (entity, source)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE computed (
+	entity INTEGER NOT NULL,
+	key    INTEGER NOT NULL,
+	ts     INTEGER NOT NULL,
+	seq    INTEGER NOT NULL,
+	source INTEGER NOT NULL, -- of key
+	n      INTEGER NOT NULL,
+	PRIMARY KEY (entity, key, ts)
+) STRICT, WITHOUT ROWID;
+
+-- doomed has the numbers of deleted entities whose history is still to be
+-- removed, from the hour on. They are not given again before that.
+CREATE TABLE doomed (
+	num  INTEGER PRIMARY KEY,
+	hour INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE doc (
+	kind    TEXT NOT NULL,
+	id      TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	updated INTEGER NOT NULL,
+	body    BLOB NOT NULL,
+	PRIMARY KEY (kind, id)
+) STRICT, WITHOUT ROWID;
+`
+
+// migrate brings the database to this version's schema.
+func migrate(ctx context.Context, conn *sql.Conn) error {
 	var app, version, tables int64
 	for query, dst := range map[string]*int64{
 		"PRAGMA application_id":              &app,
@@ -92,9 +156,16 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 		return nil
 	case app == applicationID && version > schemaVersion:
 		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer greenroom", ErrSchema, version, schemaVersion)
+	case app == applicationID && version > 0:
+		return upgrade(ctx, conn, int(version))
 	case app != 0 || version != 0 || tables != 0:
 		return fmt.Errorf("%w: it is not a database of greenroom", ErrSchema)
 	}
+	return upgrade(ctx, conn, 0)
+}
+
+// upgrade takes the steps from a version, 0 for an empty database, to this one's.
+func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("create the schema: %w", err)
@@ -102,20 +173,22 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 	defer func() {
 		if err != nil {
 			_ = tx.Rollback() // the error that led here says more
+			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
-		return fmt.Errorf("create the schema: %w", err)
+	for _, step := range []string{schema, schema2}[version:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
-		return fmt.Errorf("create the schema: %w", err)
+	if version == 0 {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
+			return err
+		}
 	}
 	pragmas := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion)
 	if _, err := tx.ExecContext(ctx, pragmas); err != nil {
-		return fmt.Errorf("create the schema: %w", err)
+		return err
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("create the schema: %w", err)
-	}
-	return nil
+	return tx.Commit()
 }

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/storetest"
@@ -111,6 +113,58 @@ func TestNewerSchemaIsRefusedAndLeftAlone(t *testing.T) {
 	exec(foreign, "CREATE TABLE recipes (name TEXT)")
 	if _, err := Open(t.Context(), foreign, Options{}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "not a database of greenroom") {
 		t.Errorf("open a database of another program: %v", err)
+	}
+}
+
+// A database of the first version, with a row of its change log as that version
+// wrote it.
+func TestDatabaseOfTheFirstVersionIsBroughtUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Format 1: the id "a", the key "t", one change: entity 0, ts 7, one value, key 0, the integer 3.
+	row := []byte{1, 1, 1, 'a', 1, 1, 't', 0, 14, 1, 0, byte(entity.KindInt), 6}
+	for _, step := range []struct {
+		sql  string
+		args []any
+	}{
+		{sql: schema},
+		{sql: fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; PRAGMA journal_mode = WAL", applicationID)},
+		{sql: "INSERT INTO meta VALUES ('identity', 'OLD')"},
+		{sql: "INSERT INTO entity VALUES (1, 'a', NULL, 5)"},
+		{sql: "INSERT INTO key VALUES (1, 't')"},
+		{sql: "INSERT INTO latest VALUES (1, 1, 7, 1, 2, 3)"},
+		{sql: "INSERT INTO hour VALUES (0)"},
+		{sql: "INSERT INTO telemetry VALUES (0, 1, 1, 7, 2, 3)"},
+		{sql: "INSERT INTO change VALUES (1, 1, 9, ?)", args: []any{row}},
+	} {
+		if _, err := db.ExecContext(t.Context(), step.sql, step.args...); err != nil {
+			t.Fatalf("%s: %v", step.sql, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := open(t, dir, Options{})
+		if info := s.Info(); info != (entity.StoreInfo{Identity: "OLD", LastChange: 1, FirstChange: 1, Entities: 1}) {
+			t.Errorf("info %+v", info)
+		}
+		if e, err := s.Load(t.Context(), "a"); err != nil || e.Created != 5 || len(e.Latest) != 1 || e.Latest[0].Value.Int() != 3 || e.Revision != 0 {
+			t.Errorf("loaded %+v, %v", e, err)
+		}
+		changes, err := s.Changes(t.Context(), 0, 10)
+		if err != nil || len(changes) != 1 || changes[0].Entity != "a" || changes[0].TS != 7 || changes[0].Values[0].Value.Int() != 3 || changes[0].Edit != nil {
+			t.Errorf("changes %+v, %v", changes, err)
+		}
+		closeStore(t, s)
+	}
+	s := open(t, dir, Options{})
+	defer closeStore(t, s)
+	if err := s.Commit(t.Context(), batch(2, 8, 1)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -250,6 +304,119 @@ func TestCommitWhoseOutcomeIsUnknownCanBeRepeated(t *testing.T) {
 	}
 }
 
+// Without a checkpoint in the commits the WAL must begin anew all the same, also
+// when commits come without a pause.
+func TestWALBeginsAnewBetweenCommits(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{ChangeLogBytes: 1})
+	defer closeStore(t, s)
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, databaseName+"-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	s.longWAL = 300
+	text := strings.Repeat("x", 50_000)
+	next, largest := uint64(1), int64(0)
+	for range 4 {
+		for range 3 { // some 400 pages together
+			b := batch(next, int64(next), 1)
+			b.Records = b.Records[:0]
+			for range 10 {
+				r := entity.Record{Seq: next, Reading: entity.Reading{TS: int64(next), Values: []entity.Sample{{Key: "key 0", Value: entity.String(text)}}}}
+				b.Records = append(b.Records, r)
+				next++
+			}
+			if err := s.Commit(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		if largest == 0 {
+			largest = size()
+		}
+	}
+	if now := size(); largest == 0 || now > 2*largest {
+		t.Errorf("the WAL has %d bytes, and had %d after the first checkpoint", now, largest)
+	}
+	if points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS+1, 10_000, false); err != nil || len(points) != int(next-1) {
+		t.Errorf("%d points, %v, want %d", len(points), err, next-1)
+	}
+}
+
+// BenchmarkCommitLatency is the time of each of many commits of 80 messages of
+// three keys, of so many entities: what a source waits for at least. The control is
+// one fsync of as many bytes.
+func BenchmarkCommitLatency(b *testing.B) {
+	quantiles := func(b *testing.B, took []time.Duration) {
+		slices.Sort(took)
+		for name, q := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "max-ms": 1} {
+			b.ReportMetric(float64(took[int(q*float64(len(took)-1))].Microseconds())/1000, name)
+		}
+	}
+	b.Run("control=fsync", func(b *testing.B) {
+		f, err := os.Create(filepath.Join(b.TempDir(), "f"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		var took []time.Duration
+		for b.Loop() {
+			began := time.Now()
+			if _, err := f.Write(make([]byte, 8000)); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		quantiles(b, took)
+	})
+	for _, entities := range []int{50, 500} {
+		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
+			s := open(b, b.TempDir(), Options{})
+			defer closeStore(b, s)
+			next, ts := uint64(1), int64(1_451_649_600_000)
+			nums := make([]int64, entities)
+			var took []time.Duration
+			for b.Loop() {
+				batch := &entity.Batch{First: next, Committed: ts}
+				for i := range 80 {
+					if i < entities {
+						e := (int(next) + i) % entities
+						batch.Entities = append(batch.Entities, entity.BatchEntity{Num: nums[e], ID: fmt.Sprintf("sensor-%d", e), Created: 1})
+					}
+					ts++
+					r := entity.Record{Entity: i % min(80, entities), Seq: next, Reading: entity.Reading{TS: ts}}
+					for _, key := range []string{"temperature", "humidity", "battery"} {
+						v := entity.Float(float64(ts % 100))
+						r.Values = append(r.Values, entity.Sample{Key: key, Value: v})
+						if i < entities {
+							batch.Latest = append(batch.Latest, entity.LatestRow{Entity: r.Entity, Latest: entity.Latest{Key: key, TS: ts, Seq: next, Value: v}})
+						}
+					}
+					batch.Records = append(batch.Records, r)
+					next++
+				}
+				began := time.Now()
+				if err := s.Commit(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+				for i := range batch.Entities {
+					nums[(int(batch.First)+i)%entities] = batch.Entities[i].Num
+				}
+			}
+			quantiles(b, took)
+		})
+	}
+}
+
 func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer closeStore(t, s)
@@ -280,6 +447,13 @@ func FuzzDecodeChanges(f *testing.F) {
 	b.Records[0].Values = append(b.Records[0].Values, entity.Sample{Key: "s", Value: entity.String("x")}, entity.Sample{Key: "f", Value: entity.Float(1.5)},
 		entity.Sample{Key: "b", Value: entity.Bool(true)}, entity.Sample{Key: "j", Value: entity.JSON([]byte("[1]"))})
 	f.Add(appendChanges(nil, b), int64(1))
+	b.Records[0].Origin = entity.Origin{Source: "m", Seq: 7}
+	b.Records = append(b.Records, entity.Record{Edit: &entity.Edit{
+		Revision: 1, Typed: true, Type: "T", Created: true,
+		Attributes: []entity.AttributeEdit{{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a", TS: 3, Value: entity.Int(1)}}},
+		Relations:  []entity.RelationEdit{{Relation: entity.Relation{Type: "in", To: "b"}, Removed: true}},
+	}})
+	f.Add(appendChanges(nil, b), int64(2))
 	f.Add([]byte{1, 0, 0}, int64(0))
 	f.Add([]byte{2}, int64(1))
 	f.Fuzz(func(t *testing.T, data []byte, n int64) {

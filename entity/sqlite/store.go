@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -50,7 +51,15 @@ type Store struct {
 	readDB, writeDB *sql.DB
 	queries         queries
 	long            chan struct{} // a place for each query of a history
-	w               *writer       // owned by the caller of Commit
+
+	checkDB  *sql.DB        // makes checkpoints
+	stop     chan struct{}  // closed to end them
+	checking sync.WaitGroup // who makes them
+	commits  atomic.Uint64
+	longWAL  int // longWAL, but for tests
+
+	writing sync.Mutex
+	w       *writer // guarded by writing
 
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
@@ -71,7 +80,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts}
+	s := &Store{opts: opts, longWAL: longWAL}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -98,7 +107,17 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := s.queries.prepare(ctx, s.readDB); err != nil {
 		return nil, err
 	}
-	return s, s.readInfo(ctx)
+	s.checkDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
+	if err != nil {
+		return nil, err
+	}
+	s.checkDB.SetMaxOpenConns(1)
+	if err := s.readInfo(ctx); err != nil {
+		return nil, err
+	}
+	s.stop = make(chan struct{})
+	s.checking.Go(func() { s.checkpoints(s.stop) })
+	return s, nil
 }
 
 // lockDir makes sure that no other process has the directory open.
@@ -120,10 +139,8 @@ func lockDir(dir string) (*os.File, error) {
 
 // openWriter opens the one connection that writes.
 func (s *Store) openWriter(ctx context.Context, path string) (err error) {
-	// A larger WAL than SQLite's 1000 pages: a checkpoint runs inside a commit,
-	// and hot pages are copied once for many commits.
 	s.writeDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-64000)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
+		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
 	if err != nil {
 		return err
 	}
@@ -152,7 +169,8 @@ func dsn(path string, pragmas ...string) string {
 	return u.String()
 }
 
-// readInfo finds out what the store holds. REQUIRES: no Commit runs.
+// readInfo finds out what the store holds. REQUIRES: s.writing held, or nobody
+// else has the store yet.
 func (s *Store) readInfo(ctx context.Context) error {
 	row := s.readDB.QueryRowContext(ctx, `
 		SELECT (SELECT value FROM meta WHERE name = 'identity'),
@@ -191,6 +209,13 @@ func (s *Store) Info() entity.StoreInfo {
 // gives the directory free. A second Close does nothing.
 func (s *Store) Close() error {
 	var errs []error
+	if s.stop != nil {
+		close(s.stop)
+		s.checking.Wait()
+	}
+	if s.checkDB != nil {
+		errs = append(errs, s.checkDB.Close())
+	}
 	if s.readDB != nil {
 		s.queries.close()
 		errs = append(errs, s.readDB.Close())
@@ -204,6 +229,6 @@ func (s *Store) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // which ends the lock
 	}
-	s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil
+	s.stop, s.checkDB, s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -36,6 +36,14 @@ func Run(t *testing.T, open Open) {
 		"ChangesAreInOrderAndResume":            changesResume,
 		"ManyRowsInOneBatch":                    manyRows,
 		"EndedContextCommitsNothing":            endedContext,
+		"AttributesAreKeptLeafByLeaf":           attributesAreKept,
+		"EntitiesAreFoundByType":                entitiesAreFoundByType,
+		"RelationsAreKeptAndPaged":              relationsAreKept,
+		"DeletedEntityIsGone":                   deletedEntityIsGone,
+		"ComputedReadingsKeepTheirOrigin":       computedReadingsKeepTheirOrigin,
+		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
+		"DocumentsAreKeptWithVersions":          documentsAreKept,
+		"HistoryIsTrimmedInBits":                historyIsTrimmed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -147,7 +155,7 @@ func newStoreIsEmpty(t *testing.T, k *kit) {
 	if _, err := k.store.Load(t.Context(), "a"); !errors.Is(err, entity.ErrNotFound) {
 		t.Errorf("load: %v, want ErrNotFound", err)
 	}
-	if list, err := k.store.Entities(t.Context(), "", 10, ""); err != nil || len(list) != 0 {
+	if list, err := k.store.Entities(t.Context(), entity.ListQuery{Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("entities: %v, %v", list, err)
 	}
 	if points := k.history("a", "t", 0, forever, 10, false); len(points) != 0 {
@@ -345,7 +353,7 @@ func entitiesArePaged(t *testing.T, k *kit) {
 	slices.Sort(ids) // by bytes
 	var got []string
 	for after := ""; ; {
-		page, err := k.store.Entities(t.Context(), after, 3, "")
+		page, err := k.store.Entities(t.Context(), entity.ListQuery{After: after, Limit: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +374,7 @@ func entitiesArePaged(t *testing.T, k *kit) {
 	for search, want := range map[string][]string{
 		"room": {"Room 1", "room 2"}, "OOM": {"Room 1", "room 2"}, "%": {"x%y"}, "_": {"x_y"}, "ÄR": {"ÄRGER", "ärger"}, "zähl": {"Zähler"}, "nothing": nil,
 	} {
-		page, err := k.store.Entities(t.Context(), "", 10, search)
+		page, err := k.store.Entities(t.Context(), entity.ListQuery{Limit: 10, Search: search})
 		var found []string
 		for _, e := range page {
 			found = append(found, e.ID)

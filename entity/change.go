@@ -1,0 +1,233 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Edits is what Runtime.Edit is to do to one entity: all of it or nothing.
+type Edits struct {
+	// If is the ETag that the entity must have, IfAny, IfNone, or "" to edit it
+	// whatever it is, and to make it where there is none.
+	If string
+	// Type, where it is not nil, is the entity's type from now on, "" for none.
+	// What the entity is must agree with it.
+	Type *string
+	// Patches change the attributes, one after the other.
+	Patches []Patch
+	// Relate puts edges from the entity, or replaces their properties. To must
+	// exist. Unrelate removes edges. From is not looked at.
+	Relate   []Relation
+	Unrelate []Relation
+}
+
+// Edited is what an edit did.
+type Edited struct {
+	ETag    string // of the entity, now
+	Created bool   // it has come to be by the edit
+	// Attributes are the leaves that were set or removed.
+	Attributes []AttributeEdit
+}
+
+// Edit changes what an entity is beside its telemetry and returns when that is
+// durable. An entity that does not exist comes to be, with or without anything
+// in it. An edit that says nothing leaves an entity and its ETag as they are; one
+// that sets a leaf to the value it has gives it a new time, and is a change.
+//
+// It returns ErrConflict or ErrNotFound when the condition does not hold,
+// ErrNotFound for the other end of a relation, ErrInvalid for whatever cannot be,
+// and ErrMismatch for what does not agree with the entity's type; then nothing
+// has been changed.
+// When ctx ends while it waits for the commit the outcome is unknown.
+func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, error) {
+	size := 0
+	for i := range edits.Patches {
+		size += len(edits.Patches[i].Body)
+	}
+	for i := range edits.Relate {
+		size += len(edits.Relate[i].To) + len(edits.Relate[i].Properties.text)
+	}
+	targets, err := r.checkRelations(ctx, id, &edits)
+	if err != nil {
+		return Edited{}, err
+	}
+	var done Edited
+	err = r.change(ctx, id, size, func(e *entityActor) (*Edit, error) {
+		edit, err := e.apply(&edits, targets)
+		if err != nil {
+			return nil, err
+		}
+		if edit == nil {
+			done.ETag = etag(e.state.created, e.state.revision)
+		}
+		return edit, nil
+	}, func(d *delivery) {
+		if d.edit != nil {
+			done = Edited{ETag: etag(d.created, d.edit.Revision), Created: d.edit.Created, Attributes: d.edit.Attributes}
+		}
+	})
+	if err != nil {
+		return Edited{}, err
+	}
+	return done, nil
+}
+
+// Delete ends an entity: its state, its relations in both directions and its
+// history are gone when Delete returns, under the conditions of Edit. A reading
+// that comes later makes a new one. It returns ErrNotFound when there is none.
+func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
+	if condition == "" {
+		condition = IfAny
+	}
+	return r.change(ctx, id, 0, func(e *entityActor) (*Edit, error) {
+		if err := CheckCondition(condition, e.etag()); err != nil {
+			return nil, err
+		}
+		return &Edit{Deleted: true}, nil
+	}, func(*delivery) {})
+}
+
+// etag is "" for an entity that does not exist.
+func (e *entityActor) etag() string {
+	if e.state.created == 0 {
+		return ""
+	}
+	return etag(e.state.created, e.state.revision)
+}
+
+// editCost is about what an edit occupies beside its text, in bytes.
+const editCost = 512
+
+// change brings an edit to an entity and waits for its commit. f runs in the
+// entity's turn, with its state loaded; it changes the state and returns what it
+// did, nil for nothing, or an error and changes nothing. after runs once it is
+// durable. size is about how many bytes the edit has.
+func (r *Runtime) change(ctx context.Context, id string, size int, f func(*entityActor) (*Edit, error), after func(*delivery)) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	settled := make(chan error, 1)
+	d := &delivery{change: f, cost: int64(size) + editCost}
+	d.done = func(err error) {
+		if err == nil {
+			after(d)
+		}
+		settled <- err
+	}
+	if err := r.send(ctx, id, d); err != nil {
+		return fmt.Errorf("entity %q: %w", id, err)
+	}
+	select {
+	case err := <-settled:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("entity %q: outcome unknown: %w", id, context.Cause(ctx))
+	}
+}
+
+// edit makes the change of a delivery.
+func (e *entityActor) edit(d *delivery) error {
+	edit, err := d.change(e)
+	if err != nil || edit == nil {
+		return err
+	}
+	d.ts = time.Now().UnixMilli()
+	if e.state.created == 0 {
+		edit.Created = true
+		e.state.created = d.ts
+	}
+	e.state.revision++
+	edit.Revision = e.state.revision
+	d.edit, d.typ = edit, e.state.typ
+	d.created, d.num = e.state.created, e.num
+	if edit.Deleted {
+		e.state = state{seq: e.state.seq, revision: e.state.revision}
+		e.num = 0
+	}
+	return nil
+}
+
+// apply makes the edits to the state, or returns an error and changes nothing.
+// It returns nil for edits that say nothing.
+func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, error) {
+	if err := CheckCondition(edits.If, e.etag()); err != nil {
+		return nil, err
+	}
+	now := time.Now().UnixMilli()
+	edit := &Edit{}
+	next, err := e.patched(edits.Patches, now, edit)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.relate(edits, edit); err != nil {
+		return nil, err
+	}
+	if edits.Type != nil && *edits.Type != e.state.typ {
+		edit.Typed, edit.Type = true, *edits.Type
+	}
+	if e.state.created != 0 && !edit.Typed && len(edit.Attributes) == 0 && len(edit.Relations) == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err := e.conforms(edit, next, targets); err != nil {
+		return nil, err
+	}
+	if err := e.intern(next, edit); err != nil {
+		return nil, err
+	}
+	if edit.Typed {
+		e.state.typ = edit.Type
+	}
+	if len(edit.Attributes) > 0 {
+		e.state.extras().replace(next)
+	}
+	return edit, nil
+}
+
+// patched returns the sections as they are after the patches, and notes what
+// changed.
+func (e *entityActor) patched(patches []Patch, now int64, edit *Edit) (next [len(sections)]section, err error) {
+	for _, s := range sections {
+		next[s-1] = e.state.section(s)
+	}
+	total := 0
+	for i := range patches {
+		p := &patches[i]
+		if p.Section < Attributes || p.Section > Reported {
+			return next, fmt.Errorf("section %d: %w: there are attributes, desired and reported", p.Section, ErrInvalid)
+		}
+		l, err := p.apply(next[p.Section-1], now)
+		if err != nil {
+			return next, fmt.Errorf("patch of %v: %w", p.Section, err)
+		}
+		next[p.Section-1] = l.section
+	}
+	for _, s := range sections {
+		l := leaves{next[s-1], now}
+		edit.Attributes = append(edit.Attributes, l.compare(e.state.section(s), s)...)
+		total += len(next[s-1])
+	}
+	if total > MaxAttributes {
+		return next, fmt.Errorf("attributes: %w: the entity would have %d; at most %d are allowed", ErrInvalid, total, MaxAttributes)
+	}
+	return next, nil
+}
+
+// intern makes the new leaves use the shared strings of their paths.
+func (e *entityActor) intern(next [len(sections)]section, edit *Edit) error {
+	for i := range edit.Attributes {
+		a := &edit.Attributes[i]
+		if a.Removed() {
+			continue
+		}
+		path, ok := e.rt.keys.intern(a.Path)
+		if !ok {
+			return fmt.Errorf("attribute %q: %w: all entities together have %d different names; no more are allowed", brief(a.Path), ErrTooManyKeys, MaxKeys)
+		}
+		list := next[a.Section-1]
+		if at, ok := list.find(path); ok {
+			list[at].Path = path
+		}
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package entity
+
+// entityView is what the tools are shown of an entity's actor.
+type entityView struct {
+	ID     string `json:"id"`
+	Type   string `json:"type,omitempty"`
+	Loaded bool   `json:"loaded"` // whether the state has been read from the store
+	Keys   int    `json:"keys"`
+	Seq    uint64 `json:"seq"`      // of the last reading
+	Edits  uint64 `json:"revision"` // of the last edit
+}
+
+// Inspect shows what the entity is at this moment; it reads nothing from the store.
+func (e *entityActor) Inspect() any {
+	return entityView{
+		ID: e.h.id, Type: e.state.typ, Loaded: e.loaded,
+		Keys: len(e.state.slots), Seq: e.state.seq, Edits: e.state.revision,
+	}
+}

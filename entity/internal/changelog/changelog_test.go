@@ -1,0 +1,111 @@
+package changelog
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// batch has one change of each form.
+func batch() *entity.Batch {
+	return &entity.Batch{
+		First: 7, Committed: 99,
+		Entities: []entity.BatchEntity{{ID: "a"}, {ID: "b"}},
+		Records: []entity.Record{
+			{Entity: 1, Seq: 1, Reading: entity.Reading{TS: 5000, Values: []entity.Sample{
+				{Key: "f", Value: entity.Float(1.5)},
+				{Key: "i", Value: entity.Int(-3)},
+				{Key: "b", Value: entity.Bool(true)},
+				{Key: "s", Value: entity.String("nul\x00é")},
+				{Key: "j", Value: entity.JSON([]byte(`[1,{"a":null}]`))},
+			}}},
+			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: entity.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}},
+			{Entity: 0, Reading: entity.Reading{TS: 20}, Edit: &entity.Edit{
+				Revision: 3, Created: true, Typed: true, Type: "room",
+				Attributes: []entity.AttributeEdit{
+					{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a/b", TS: 20, Value: entity.String("on")}},
+					{Section: entity.Reported, Attribute: entity.Attribute{Path: "/gone", TS: 20}},
+				},
+				Relations: []entity.RelationEdit{
+					{Relation: entity.Relation{From: "a", Type: "in", To: "b", Properties: entity.JSON([]byte(`{"since":1}`))}},
+					{Relation: entity.Relation{From: "a", Type: "near", To: "c"}, Removed: true},
+				},
+			}},
+			{Entity: 1, Reading: entity.Reading{TS: 30}, Edit: &entity.Edit{Revision: 4, Deleted: true}},
+		},
+	}
+}
+
+func decode(data []byte, n int64) (list []entity.LoggedChange, err error) {
+	err = Decode(data, 7, n, 99, func(c entity.LoggedChange) bool {
+		list = append(list, c)
+		return true
+	})
+	return list, err
+}
+
+func TestEachFormOfChangeComesBack(t *testing.T) {
+	b := batch()
+	got, err := decode(Append([]byte("before")[:0], b), int64(len(b.Records)))
+	if err != nil || len(got) != len(b.Records) {
+		t.Fatalf("%d changes, %v", len(got), err)
+	}
+	for i := range b.Records {
+		r := &b.Records[i]
+		want := entity.LoggedChange{
+			Seq: b.First + uint64(i), Entity: b.Entities[r.Entity].ID, TS: r.TS, Values: r.Values, Origin: r.Origin, Edit: r.Edit, Committed: 99,
+		}
+		if !reflect.DeepEqual(got[i], want) {
+			t.Errorf("change %d:\n got %+v\nwant %+v", i, got[i], want)
+		}
+	}
+}
+
+func TestDecodingStopsWhenItIsToldTo(t *testing.T) {
+	b, n := batch(), 0
+	err := Decode(Append(nil, b), 7, int64(len(b.Records)), 99, func(entity.LoggedChange) bool { n++; return n < 2 })
+	if err != nil || n != 2 {
+		t.Errorf("%d changes, %v", n, err)
+	}
+}
+
+func TestRowOfTheFirstFormatIsReadable(t *testing.T) {
+	old := []byte{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1}
+	got, err := decode(old, 1)
+	if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || !got[0].Values[0].Value.Equal(entity.Bool(true)) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestDamagedRowsAreFound(t *testing.T) {
+	b := batch()
+	row, n := Append(nil, b), int64(len(b.Records))
+	for cut := range row {
+		if _, err := decode(row[:cut], n); !errors.Is(err, ErrDamaged) {
+			t.Errorf("cut at %d: %v", cut, err)
+		}
+	}
+	if _, err := decode(append(slices.Clip(row), 0), n); !errors.Is(err, ErrDamaged) {
+		t.Errorf("one byte more: %v", err)
+	}
+	row[0] = format + 1
+	if _, err := decode(row, n); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a format to come: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b := batch()
+	f.Add(Append(nil, b), int64(len(b.Records)))
+	f.Add([]byte{1, 0, 0}, int64(0))
+	f.Add([]byte{3}, int64(1))
+	f.Fuzz(func(t *testing.T, data []byte, n int64) {
+		list, err := decode(data, min(n, 1000))
+		if err == nil && int64(len(list)) != max(0, min(n, 1000)) {
+			t.Fatalf("%d changes without an error, want %d", len(list), n)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package entity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// emptyObject is the leaf that stands for an object without members.
+var emptyObject = jsonText("{}")
+
+// leaves is a section being edited: a copy of the slots, which takes the place of
+// the section when the whole edit has succeeded. Leaves that it sets have the
+// time now.
+type leaves struct {
+	section
+	now int64
+}
+
+// isObject reports whether there is an object at path.
+func (l *leaves) isObject(path string) bool {
+	if path == "" {
+		return true
+	}
+	if i, ok := l.find(path); ok {
+		return l.section[i].Value == emptyObject
+	}
+	from, to := l.below(path)
+	return from < to
+}
+
+// clear removes the leaf at path and those below it.
+func (l *leaves) clear(path string) {
+	if path == "" {
+		l.section = l.section[:0]
+		return
+	}
+	if i, ok := l.find(path); ok {
+		l.section = slices.Delete(l.section, i, i+1)
+		return // a leaf has nothing below it
+	}
+	from, to := l.below(path)
+	l.section = slices.Delete(l.section, from, to)
+}
+
+// set puts a leaf at path in place of whatever is there.
+func (l *leaves) set(path string, v Value) {
+	l.clear(path)
+	if parent := parentOf(path); parent != "" {
+		if i, ok := l.find(parent); ok {
+			l.section = slices.Delete(l.section, i, i+1) // it was an object without members
+		}
+	}
+	i, _ := l.find(path)
+	l.section = slices.Insert(l.section, i, Attribute{Path: path, TS: l.now, Value: v})
+}
+
+// remove clears path and keeps the object that it was a member of.
+func (l *leaves) remove(path string) {
+	l.clear(path)
+	if parent := parentOf(path); parent != "" {
+		if from, to := l.below(parent); from == to {
+			l.set(parent, emptyObject)
+		}
+	}
+}
+
+func parentOf(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
+
+// child is the path of a member.
+func child(path, name string) (string, error) {
+	path += "/" + escapeMember(name)
+	return path, checkPointer(path)
+}
+
+// write puts the JSON value that p reads at path; objects become leaves of their
+// own.
+func (l *leaves) write(p *parser, path string) error {
+	if p.peek() != '{' {
+		if path == "" {
+			return fmt.Errorf("%w: a section is a JSON object, not %s", ErrInvalid, p.found())
+		}
+		v, err := p.readValue()
+		if err != nil {
+			return err
+		}
+		l.set(path, v)
+		return nil
+	}
+	l.clear(path)
+	if path != "" {
+		l.set(path, emptyObject)
+	}
+	return p.members(func(name string) error {
+		path, err := child(path, name)
+		if err != nil {
+			return err
+		}
+		return l.write(p, path)
+	})
+}
+
+// merge applies the merge patch that p reads to what is at path (RFC 7396).
+// REQUIRES: the next byte is '{'.
+func (l *leaves) merge(p *parser, path string) error {
+	if !l.isObject(path) {
+		l.set(path, emptyObject)
+	} else if i, ok := l.find(path); ok {
+		l.section[i].TS = l.now
+	}
+	return p.members(func(name string) error {
+		path, err := child(path, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case p.peek() == '{':
+			return l.merge(p, path)
+		case p.literal("null"):
+			if l.has(path) {
+				l.remove(path)
+			}
+			return nil
+		}
+		v, perr := p.readValue()
+		if perr != nil {
+			return perr
+		}
+		l.set(path, v)
+		return nil
+	})
+}
+
+// members reads an object and calls value for each member, which reads its
+// value. A member that occurs twice is refused: which one counts is not defined.
+// REQUIRES: the next byte is '{'.
+func (p *parser) members(value func(name string) error) error {
+	p.i++
+	if p.peek() == '}' {
+		p.i++
+		return nil
+	}
+	seen := make(map[string]struct{})
+	for {
+		if p.peek() != '"' {
+			return p.fail(CauseSyntax, "%s where a key is expected; keys are in double quotes", p.found())
+		}
+		name, err := p.readString()
+		if err != nil {
+			return err
+		}
+		if _, ok := seen[name]; ok {
+			return p.fail(CauseDuplicate, "the key %q occurs twice in an object", brief(name))
+		}
+		seen[name] = struct{}{}
+		p.peek()
+		if err := p.expect(':', "':' after a key"); err != nil {
+			return err
+		}
+		if err := value(name); err != nil {
+			return err
+		}
+		if p.peek() == '}' {
+			p.i++
+			return nil
+		}
+		if err := p.expect(',', "',' or '}' after a value"); err != nil {
+			return err
+		}
+	}
+}
+
+// compare returns what became of the leaves before: those that were set or
+// removed, ordered by path.
+func (l *leaves) compare(before section, s Section) []AttributeEdit {
+	var edits []AttributeEdit
+	i, j := 0, 0
+	for i < len(before) || j < len(l.section) {
+		order := 0
+		switch {
+		case i == len(before):
+			order = 1
+		case j == len(l.section):
+			order = -1
+		default:
+			order = strings.Compare(before[i].Path, l.section[j].Path)
+		}
+		if order < 0 {
+			edits = append(edits, AttributeEdit{s, Attribute{Path: before[i].Path, TS: l.now}})
+			i++
+			continue
+		}
+		if order > 0 || before[i] != l.section[j] {
+			edits = append(edits, AttributeEdit{s, l.section[j]})
+		}
+		if order == 0 {
+			i++
+		}
+		j++
+	}
+	return edits
+}

@@ -1,0 +1,27 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrInvalid says that a type or a DTDL document is not a right one. The text
+	// says where and what would be right.
+	ErrInvalid = errors.New("invalid type")
+
+	// ErrUnknown says that a type extends or uses one that does not exist.
+	ErrUnknown = errors.New("unknown type")
+
+	// ErrCycle says that a type extends or contains itself by way of others,
+	// which the text names.
+	ErrCycle = errors.New("types in a cycle")
+
+	// ErrMismatch says that a value, an attribute or a relation is not as the
+	// type wants it.
+	ErrMismatch = errors.New("does not agree with the type")
+)
+
+func invalid(path, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", path, ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,199 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Resolved is a type with all that it has from those it extends and contains. It
+// is immutable.
+type Resolved struct {
+	Type   *Type // as declared
+	Strict bool
+	// IsA has the ids of the type itself and of all that it extends.
+	IsA map[string]bool
+	// The members, also the inherited ones. Telemetry has the keys, with those of
+	// components as "component.key".
+	Properties map[string]*Property
+	Telemetry  map[string]*Schema
+	Relations  map[string]*Relation
+	Commands   map[string]*Command
+}
+
+// ResolveAll resolves types that may extend and contain each other. The error
+// wraps ErrUnknown, ErrCycle or ErrInvalid and names the type.
+func ResolveAll(types map[string]*Type) (map[string]*Resolved, error) {
+	r := resolver{types: types, done: make(map[string]*Resolved, len(types))}
+	for _, id := range slices.Sorted(maps.Keys(types)) {
+		if _, err := r.resolve(id, nil); err != nil {
+			return nil, err
+		}
+	}
+	return r.done, nil
+}
+
+type resolver struct {
+	types map[string]*Type
+	done  map[string]*Resolved
+}
+
+// resolve resolves a type; way are those that wait for it.
+func (r *resolver) resolve(id string, way []string) (*Resolved, error) {
+	if done := r.done[id]; done != nil {
+		return done, nil
+	}
+	if at := slices.Index(way, id); at >= 0 {
+		return nil, fmt.Errorf("%w: %s", ErrCycle, strings.Join(append(slices.Clone(way[at:]), id), " → "))
+	}
+	if len(way) >= MaxDepth {
+		return nil, fmt.Errorf("type %q: %w: types that extend each other deeper than %d", way[0], ErrInvalid, MaxDepth)
+	}
+	t := r.types[id]
+	if t == nil {
+		if len(way) == 0 {
+			return nil, fmt.Errorf("type %q: %w", id, ErrUnknown)
+		}
+		return nil, fmt.Errorf("type %q, which %q needs: %w", id, way[len(way)-1], ErrUnknown)
+	}
+	way = append(slices.Clone(way), id)
+	out := &Resolved{
+		Type: t, Strict: t.Strict, IsA: map[string]bool{id: true},
+		Properties: maps.Clone(t.Properties), Telemetry: maps.Clone(t.Telemetry), Relations: maps.Clone(t.Relations), Commands: maps.Clone(t.Commands),
+	}
+	for _, base := range t.Extends {
+		b, err := r.resolve(base, way)
+		if err != nil {
+			return nil, err
+		}
+		if err := out.extend(b); err != nil {
+			return nil, fmt.Errorf("type %q, which extends %q: %w", id, base, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Components)) {
+		c, err := r.resolve(t.Components[name], way)
+		if err != nil {
+			return nil, err
+		}
+		if err := out.contain(name, c); err != nil {
+			return nil, fmt.Errorf("type %q, component %q: %w", id, name, err)
+		}
+	}
+	r.done[id] = out
+	return out, nil
+}
+
+func (t *Resolved) extend(base *Resolved) error {
+	t.Strict = t.Strict || base.Strict
+	maps.Copy(t.IsA, base.IsA)
+	if err := inherit("property", &t.Properties, base.Properties); err != nil {
+		return err
+	}
+	if err := inherit("telemetry", &t.Telemetry, base.Telemetry); err != nil {
+		return err
+	}
+	if err := inherit("relation", &t.Relations, base.Relations); err != nil {
+		return err
+	}
+	return inherit("command", &t.Commands, base.Commands)
+}
+
+// inherit adds the members of a base. What both declare must be the same: then it
+// does not matter which one is meant.
+func inherit[M any](what string, own *map[string]*M, base map[string]*M) error {
+	for _, name := range slices.Sorted(maps.Keys(base)) {
+		if have := (*own)[name]; have != nil && have != base[name] && !reflect.DeepEqual(have, base[name]) {
+			return fmt.Errorf("%w: the %s %q is declared twice, and not alike", ErrInvalid, what, name)
+		}
+		if *own == nil {
+			*own = make(map[string]*M)
+		}
+		(*own)[name] = base[name]
+	}
+	return nil
+}
+
+// contain adds the members of a component.
+func (t *Resolved) contain(name string, c *Resolved) error {
+	fields := make(map[string]*Schema, len(c.Properties))
+	for p, property := range c.Properties {
+		fields[p] = &property.Schema
+	}
+	property := map[string]*Property{name: {Schema: Schema{Type: Object, Fields: fields}}}
+	if err := inherit("property", &t.Properties, property); err != nil {
+		return err
+	}
+	keys := make(map[string]*Schema, len(c.Telemetry))
+	for key, s := range c.Telemetry {
+		keys[name+"."+key] = s
+	}
+	if err := inherit("telemetry", &t.Telemetry, keys); err != nil {
+		return err
+	}
+	commands := make(map[string]*Command, len(c.Commands))
+	for command, d := range c.Commands {
+		commands[name+"."+command] = d
+	}
+	return inherit("command", &t.Commands, commands)
+}
+
+// CheckTelemetry tells whether a value may stand under a key.
+func (t *Resolved) CheckTelemetry(key string, d Datum) error {
+	s := t.Telemetry[key]
+	if s == nil {
+		if t.Strict {
+			return fmt.Errorf("%w: %q has no telemetry of this key", ErrMismatch, t.Type.ID)
+		}
+		return nil
+	}
+	return s.CheckDatum(d)
+}
+
+// CheckAttribute tells whether a leaf may stand at a path: the names of the
+// members on the way to it.
+func (t *Resolved) CheckAttribute(path []string, d Datum) error {
+	if len(path) == 0 {
+		return fmt.Errorf("%w: a section is no value", ErrMismatch)
+	}
+	p := t.Properties[path[0]]
+	if p == nil {
+		if t.Strict {
+			return fmt.Errorf("%w: %q has no property %q", ErrMismatch, t.Type.ID, path[0])
+		}
+		return nil
+	}
+	s := &p.Schema
+	for _, name := range path[1:] {
+		inner, ok := s.member(name)
+		if !ok {
+			return s.mismatch("an object with %q", name)
+		}
+		s = inner
+	}
+	return s.CheckDatum(d)
+}
+
+// CheckRelation tells whether an entity may have an edge of a sort: to an
+// entity of the type to ("" for none), which isA tells more of, with properties
+// ("" for none, otherwise a JSON object), as the n-th one of its sort.
+func (t *Resolved) CheckRelation(name string, isA func(string) bool, properties string, n int) error {
+	r := t.Relations[name]
+	if r == nil {
+		if t.Strict {
+			return fmt.Errorf("%w: %q has no such relation", ErrMismatch, t.Type.ID)
+		}
+		return nil
+	}
+	if len(r.Target) > 0 && !slices.ContainsFunc(r.Target, isA) {
+		return fmt.Errorf("%w: the other end must be one of %v", ErrMismatch, r.Target)
+	}
+	if r.Max > 0 && n > r.Max {
+		return fmt.Errorf("%w: at most %d are allowed", ErrMismatch, r.Max)
+	}
+	if properties == "" || r.Properties == nil {
+		return nil
+	}
+	return (&Schema{Type: Object, Fields: r.Properties}).checkJSON(properties)
+}

@@ -1,0 +1,194 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a type. What goes beyond one is refused with an error that names it.
+const (
+	MaxNameBytes = 256  // of an id and of a member
+	MaxMembers   = 1000 // of one type, of each sort
+	MaxDepth     = 32   // of schemas in each other, and of types that extend each other
+	MaxEnum      = 1000 // values of an enumeration
+)
+
+// Type is what is declared of a sort of entities. It is a plain value: whoever has
+// given it to ResolveAll must not change it any more.
+type Type struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"` // for people
+	Description string `json:"description,omitempty"`
+	// Extends are the types whose members this one has as well. A name that two
+	// of them declare must be declared alike.
+	Extends []string `json:"extends,omitempty"`
+	// Strict refuses readings, attributes and relations that are not declared. A
+	// type is strict as well when one that it extends is.
+	Strict bool `json:"strict,omitempty"`
+
+	// Properties are the attributes of an entity, by the first name of their path.
+	Properties map[string]*Property `json:"properties,omitempty"`
+	// Telemetry are the keys of its readings.
+	Telemetry map[string]*Schema `json:"telemetry,omitempty"`
+	// Relations are the types of the edges from it.
+	Relations map[string]*Relation `json:"relations,omitempty"`
+	// Commands are what it can be told.
+	Commands map[string]*Command `json:"commands,omitempty"`
+	// Components are types whose members this one has under a name: the property
+	// p of the component c is the attribute /c/p, its telemetry t the key "c.t".
+	Components map[string]string `json:"components,omitempty"`
+}
+
+// Property is something about an entity that stays until it is changed.
+type Property struct {
+	Schema
+	// Writable says that people may want it otherwise than it is: it makes sense
+	// in the section desired.
+	Writable bool `json:"writable,omitempty"`
+}
+
+// Relation is a sort of edges from an entity.
+type Relation struct {
+	Description string `json:"description,omitempty"`
+	// Target are the types of entities that an edge may lead to, or that theirs
+	// extend; empty for all.
+	Target []string `json:"target,omitempty"`
+	// Max is how many edges of the sort an entity may have, 0 for any number.
+	Max int `json:"max,omitempty"`
+	// Properties are those of an edge.
+	Properties map[string]*Schema `json:"properties,omitempty"`
+}
+
+// Command is something an entity can be told to do. It is a declaration only.
+type Command struct {
+	Description string  `json:"description,omitempty"`
+	Request     *Schema `json:"request,omitempty"`
+	Response    *Schema `json:"response,omitempty"`
+}
+
+// Parse reads a type from JSON. A member that does not exist is refused: it is a
+// misspelled one.
+func Parse(data []byte) (*Type, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	t := new(Type)
+	if err := d.Decode(t); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: something follows the type", ErrInvalid)
+	}
+	return t, t.Check()
+}
+
+// Check tells whether the type is right as far as it stands alone.
+func (t *Type) Check() error {
+	if err := checkName("id", t.ID); err != nil {
+		return err
+	}
+	where := fmt.Sprintf("type %q", t.ID)
+	for _, base := range t.Extends {
+		if err := checkName(where+".extends", base); err != nil {
+			return err
+		}
+	}
+	if err := t.checkCounts(where); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Properties)) {
+		if err := checkMember(where+".properties", name, t.Properties[name] != nil, func(at string) error { return t.Properties[name].check(at, 1) }); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Telemetry)) {
+		if err := checkMember(where+".telemetry", name, t.Telemetry[name] != nil, func(at string) error { return t.Telemetry[name].check(at, 1) }); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Relations)) {
+		if err := checkMember(where+".relations", name, t.Relations[name] != nil, t.Relations[name].check); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Commands)) {
+		if err := checkMember(where+".commands", name, t.Commands[name] != nil, t.Commands[name].check); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Components)) {
+		if err := checkMember(where+".components", name, true, func(at string) error { return checkName(at, t.Components[name]) }); err != nil {
+			return err
+		}
+		if t.Properties[name] != nil {
+			return invalid(where+".components."+name, "a property has this name")
+		}
+	}
+	return nil
+}
+
+func (t *Type) checkCounts(where string) error {
+	for sort, n := range map[string]int{
+		"properties": len(t.Properties), "telemetry": len(t.Telemetry), "relations": len(t.Relations),
+		"commands": len(t.Commands), "components": len(t.Components), "extends": len(t.Extends),
+	} {
+		if n > MaxMembers {
+			return invalid(where+"."+sort, "%d; at most %d are allowed", n, MaxMembers)
+		}
+	}
+	return nil
+}
+
+func checkMember(where, name string, there bool, check func(at string) error) error {
+	at := where + "." + name
+	if err := checkName(at, name); err != nil {
+		return err
+	}
+	if !there {
+		return invalid(at, "null; an object is right")
+	}
+	return check(at)
+}
+
+func (r *Relation) check(at string) error {
+	if r.Max < 0 {
+		return invalid(at+".max", "%d; 0 or more is right", r.Max)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
+		err := checkMember(at+".properties", name, r.Properties[name] != nil, func(at string) error { return r.Properties[name].check(at, 1) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Command) check(at string) error {
+	for name, s := range map[string]*Schema{"request": c.Request, "response": c.Response} {
+		if s == nil {
+			continue
+		}
+		if err := s.check(at+"."+name, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkName(at, name string) error {
+	switch {
+	case name == "" || len(name) > MaxNameBytes:
+		return invalid(at, "a name of %d bytes; 1 to %d are right", len(name), MaxNameBytes)
+	case !utf8.ValidString(name):
+		return invalid(at, "a name that is not UTF-8")
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return invalid(at, "a name with a control character")
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package entity
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Origin says who computed a reading and from what: a mapping and the number of
+// the change that made it compute. The zero Origin is that of a reading that
+// came from a device.
+type Origin struct {
+	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or ""
+	// for a device.
+	Source string
+	// Seq is the source's own number of it. For one entity it must go up: a
+	// reading with a Seq that is not greater than the last one of its Source is
+	// taken for a repetition, and acknowledged without being kept again.
+	Seq uint64
+}
+
+// IsZero reports whether the reading came from a device.
+func (o Origin) IsZero() bool { return o.Source == "" }
+
+func (o Origin) check() error {
+	switch {
+	case len(o.Source) > MaxSourceBytes:
+		return fmt.Errorf("source %.32q…: %w: %d bytes; at most %d are allowed", o.Source, ErrInvalid, len(o.Source), MaxSourceBytes)
+	case !utf8.ValidString(o.Source):
+		return fmt.Errorf("source %q: %w: not UTF-8", o.Source, ErrInvalid)
+	case o.Source != "" && (o.Seq == 0 || o.Seq > math.MaxInt64):
+		return fmt.Errorf("source %q: %w: its sequence is %d; 1 to 2^63-1 is right", o.Source, ErrInvalid, o.Seq)
+	case o.Source == "" && o.Seq != 0:
+		return fmt.Errorf("sequence %d: %w: it has no source", o.Seq, ErrInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+)
+
+// checkRelations tells whether the edges of an edit can be put. That the other
+// end exists is asked of its actor if it is live, and of the store if not.
+//
+// It returns the types of the entities at the other ends.
+func (r *Runtime) checkRelations(ctx context.Context, id string, edits *Edits) (targets map[string]string, err error) {
+	for _, list := range [][]Relation{edits.Relate, edits.Unrelate} {
+		for i := range list {
+			if err := list[i].check(); err != nil {
+				return nil, fmt.Errorf("entity %q: relation %q to %q: %w", id, brief(list[i].Type), brief(list[i].To), err)
+			}
+		}
+	}
+	for i := range edits.Relate {
+		to := edits.Relate[i].To
+		if to == id {
+			continue
+		}
+		typ, err := r.typeOf(ctx, to)
+		if err != nil {
+			return nil, fmt.Errorf("entity %q: relation %q to %q: %w", id, edits.Relate[i].Type, to, err)
+		}
+		if targets == nil {
+			targets = make(map[string]string, len(edits.Relate))
+		}
+		targets[to] = typ
+	}
+	return targets, nil
+}
+
+// typeOf returns the type of an entity that exists: of its actor if it is live,
+// which knows what is not in the store yet, and of the store if not.
+func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error) {
+	if h := r.handles.find(id); h != nil && !h.actor().IsZero() {
+		err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
+		return typ, err
+	}
+	err = r.read(ctx, func(ctx context.Context) error {
+		e, err := r.store.Load(ctx, id)
+		typ = e.Type
+		return err
+	})
+	return typ, err
+}
+
+func (rel *Relation) check() error {
+	if err := CheckID(rel.To); err != nil {
+		return err
+	}
+	if err := checkTypeName(rel.Type); err != nil {
+		return err
+	}
+	if p := rel.Properties; p.kind != 0 && (p.kind != KindJSON || p.text[0] != '{' || len(p.text) > MaxTextBytes) {
+		return fmt.Errorf("properties: %w: a JSON object of at most %d bytes is right", ErrInvalid, MaxTextBytes)
+	}
+	return nil
+}
+
+// checkTypeName tells whether name can be that of a type of relations or
+// entities.
+func checkTypeName(name string) error {
+	switch {
+	case name == "" || len(name) > MaxTypeBytes:
+		return fmt.Errorf("type %.32q: %w: a name of 1 to %d bytes is right", name, ErrInvalid, MaxTypeBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("type %q: %w: not UTF-8", name, ErrInvalid)
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return fmt.Errorf("type %q: %w: control character %U", name, ErrInvalid, c)
+		}
+	}
+	return nil
+}
+
+// relate notes the edges that the edits put and remove. The graph has them, as
+// committed: what an edit on its way has not told it yet does not count.
+func (e *entityActor) relate(edits *Edits, edit *Edit) error {
+	if len(edits.Relate)+len(edits.Unrelate) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(e.rt.ctx, graphPatience)
+	defer cancel()
+	if err := e.rt.graph.wait(ctx); err != nil {
+		return fmt.Errorf("wait for the relations: %w", err)
+	}
+	for _, rel := range edits.Unrelate {
+		if !e.rt.graph.has(e.h.id, rel.Type, rel.To) {
+			return fmt.Errorf("relation %q to %q: %w", rel.Type, rel.To, ErrNotFound)
+		}
+		edit.Relations = append(edit.Relations, RelationEdit{Relation{From: e.h.id, Type: rel.Type, To: rel.To}, true})
+	}
+	for _, rel := range edits.Relate {
+		rel.From = e.h.id
+		edit.Relations = append(edit.Relations, RelationEdit{Relation: rel})
+	}
+	if n := e.rt.graph.degree(e.h.id) + len(edits.Relate); n > MaxRelations {
+		return fmt.Errorf("relations: %w: the entity would have %d; at most %d are allowed", ErrInvalid, n, MaxRelations)
+	}
+	return nil
+}

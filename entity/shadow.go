@@ -1,0 +1,97 @@
+package entity
+
+import (
+	"strconv"
+	"strings"
+)
+
+// AppendAttributes appends the JSON document that leaves stand for, which are
+// those of one section, ordered by path.
+func AppendAttributes(dst []byte, leaves []Attribute) []byte {
+	return appendLeaves(dst, leaves, 0, appendAttribute)
+}
+
+// AppendTimes appends a document of the same shape that has, in the place of
+// each leaf, when it was set: {"timestamp":1451649600}, in seconds since the epoch,
+// as the metadata of an AWS shadow document has it.
+//
+// https://docs.aws.amazon.com/iot/latest/developerguide/device-shadow-document.html
+func AppendTimes(dst []byte, leaves []Attribute) []byte {
+	return appendLeaves(dst, leaves, 0, func(dst []byte, a *Attribute) []byte {
+		dst = append(dst, `{"timestamp":`...)
+		return append(strconv.AppendInt(dst, a.TS/1000, 10), '}')
+	})
+}
+
+func appendAttribute(dst []byte, a *Attribute) []byte { return a.Value.AppendJSON(dst) }
+
+// appendLeaves appends an object of leaves whose paths have the first cut bytes
+// in common.
+func appendLeaves(dst []byte, leaves []Attribute, cut int, value func([]byte, *Attribute) []byte) []byte {
+	dst = append(dst, '{')
+	for i := 0; i < len(leaves); {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		path := leaves[i].Path[cut+1:]
+		name, _, deeper := strings.Cut(path, "/")
+		dst = append(appendQuoted(dst, unescapeMember(name)), ':')
+		if !deeper {
+			dst = value(dst, &leaves[i])
+			i++
+			continue
+		}
+		prefix := leaves[i].Path[:cut+1+len(name)+1]
+		n := i
+		for n < len(leaves) && strings.HasPrefix(leaves[n].Path, prefix) {
+			n++
+		}
+		dst = appendLeaves(dst, leaves[i:n], len(prefix)-1, value)
+		i = n
+	}
+	return append(dst, '}')
+}
+
+// Delta returns the leaves of desired that reported does not have, or has with
+// another value: what a device has yet to bring about. Both are ordered by path.
+// Numbers are compared as numbers, arrays as a whole, and what only reported has
+// is no difference, as for the shadow documents of AWS.
+func Delta(desired, reported []Attribute) []Attribute {
+	var delta []Attribute
+	have := section(reported)
+	for _, d := range desired {
+		if i, ok := have.find(d.Path); ok && sameValue(d.Value, have[i].Value) {
+			continue
+		}
+		if d.Value == emptyObject && have.has(d.Path) {
+			if _, leaf := have.find(d.Path); !leaf {
+				continue // an object with members satisfies one that asks for none
+			}
+		}
+		delta = append(delta, d)
+	}
+	return delta
+}
+
+func sameValue(a, b Value) bool {
+	if a.Equal(b) {
+		return true
+	}
+	x, ok1 := a.Number()
+	y, ok2 := b.Number()
+	if ok1 && ok2 {
+		return x == y && (a.kind != KindInt || b.kind != KindInt)
+	}
+	return a.kind == KindJSON && b.kind == KindJSON && sameJSON([]byte(a.text), []byte(b.text))
+}
+
+// Section returns the leaves of a section, ordered by path.
+func (s *Snapshot) Section(sec Section) []Attribute {
+	var list []Attribute
+	for i := range s.Attributes {
+		if s.Attributes[i].Section == sec {
+			list = append(list, s.Attributes[i].Attribute)
+		}
+	}
+	return list
+}

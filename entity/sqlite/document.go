@@ -1,0 +1,153 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// update runs f in a transaction of its own on the connection that writes,
+// between two commits.
+func (s *Store) update(ctx context.Context, f func(tx *sql.Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // see Commit
+	tx, err := s.w.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+const docColumns = "SELECT version, updated, body FROM doc WHERE kind = ? AND id = ?"
+
+// Doc returns a document. See [entity.Store].
+func (s *Store) Doc(ctx context.Context, kind, id string) (entity.Doc, error) {
+	return scanDoc(s.readDB.QueryRowContext(ctx, docColumns, kind, id), kind, id)
+}
+
+func scanDoc(row *sql.Row, kind, id string) (entity.Doc, error) {
+	d := entity.Doc{Kind: kind, ID: id}
+	err := row.Scan(&d.Version, &d.Updated, &d.Body)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = entity.ErrNotFound
+	}
+	if err != nil {
+		return entity.Doc{}, fmt.Errorf("%s %q: %w", kind, id, err)
+	}
+	return d, nil
+}
+
+// Docs returns all documents of a kind. See [entity.Store].
+func (s *Store) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
+	rows, err := s.readDB.QueryContext(ctx, "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id", kind)
+	if err != nil {
+		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
+	}
+	var list []entity.Doc
+	err = scan(rows, func() error {
+		d := entity.Doc{Kind: kind}
+		err := rows.Scan(&d.ID, &d.Version, &d.Updated, &d.Body)
+		list = append(list, d)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
+	}
+	return list, nil
+}
+
+// condition reads the version of a document in a transaction and checks it.
+func condition(ctx context.Context, tx *sql.Tx, kind, id, condition string) error {
+	old, err := scanDoc(tx.QueryRowContext(ctx, docColumns, kind, id), kind, id)
+	etag := ""
+	if err == nil {
+		etag = old.ETag()
+	} else if !errors.Is(err, entity.ErrNotFound) {
+		return err
+	}
+	if err := entity.CheckCondition(condition, etag); err != nil {
+		return fmt.Errorf("%s %q: %w", kind, id, err)
+	}
+	return nil
+}
+
+// nextVersion returns a version that no document has had: the time, or one more
+// than the last one where the clock has not gone on.
+func nextVersion(ctx context.Context, tx *sql.Tx, now int64) (version int64, err error) {
+	err = tx.QueryRowContext(ctx, `INSERT INTO meta (name, value) VALUES ('doc_version', CAST(?1 AS TEXT))
+		ON CONFLICT (name) DO UPDATE SET value = CAST(max(?1, CAST(value AS INTEGER) + 1) AS TEXT)
+		RETURNING CAST(value AS INTEGER)`, now).Scan(&version)
+	return version, err
+}
+
+// PutDoc stores a document. See [entity.Store].
+func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, cond string) (entity.Doc, error) {
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		if err := condition(ctx, tx, doc.Kind, doc.ID, cond); err != nil {
+			return err
+		}
+		var err error
+		doc.Updated = time.Now().UnixMilli()
+		if doc.Version, err = nextVersion(ctx, tx, doc.Updated); err != nil {
+			return err
+		}
+		if doc.Body == nil {
+			doc.Body = []byte{}
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO doc (kind, id, version, updated, body) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, updated = excluded.updated, body = excluded.body`,
+			doc.Kind, doc.ID, doc.Version, doc.Updated, doc.Body)
+		return err
+	})
+	if err != nil {
+		return entity.Doc{}, fmt.Errorf("put document: %w", err)
+	}
+	return doc, nil
+}
+
+// DeleteDoc removes a document. See [entity.Store].
+func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) error {
+	if cond == "" {
+		cond = entity.IfAny
+	}
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		if err := condition(ctx, tx, kind, id, cond); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM doc WHERE kind = ? AND id = ?", kind, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete document: %w", err)
+	}
+	return nil
+}
+
+// Trim removes the oldest points of one series. See [entity.Store].
+func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
+	err = s.update(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `DELETE FROM telemetry WHERE (hour, entity, key, ts) IN
+			(SELECT t.hour, t.entity, t.key, t.ts `+series+`ORDER BY h.hour, t.ts LIMIT ?5)`, id, key, entity.MinTS, before, limit)
+		if err != nil {
+			return err
+		}
+		gone, err := res.RowsAffected()
+		n = int(gone)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,248 @@
+package entity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Traversal asks for the entities that can be reached from one over relations.
+type Traversal struct {
+	From string
+	// Direction is which way the edges are followed. Defaults to Out.
+	Direction Direction
+	// Types keeps to edges of these types; empty means all.
+	Types []string
+	// Depth is the most edges on the way to an entity, up to MaxTraversalDepth.
+	// Defaults to that.
+	Depth int
+	// Limit is the most entities to answer with, up to MaxTraversal. Defaults to
+	// that.
+	Limit int
+	// Edge, where it is not nil, tells whether an edge is followed, and Match
+	// whether an entity is in the answer. Only by Through the way goes on beyond
+	// an entity: nil is beyond all. They are called on the goroutine of the caller
+	// and may take their time. Match and Through see entities as committed, and
+	// none is brought to life for it.
+	Edge    func(Relation) bool
+	Match   func(View) bool
+	Through func(View) bool
+}
+
+// Reached is an entity that a traversal came to.
+type Reached struct {
+	ID string
+	// Depth is how many edges there are on the shortest way, 0 for the entity from
+	// which the traversal began.
+	Depth int
+	// By is the edge by which it was reached first, the zero Relation for the
+	// beginning.
+	By Relation
+}
+
+// Limits of a traversal.
+const (
+	MaxTraversal      = 100_000
+	MaxTraversalDepth = 64
+)
+
+// Traverse follows relations from an entity, nearest entities first, and those
+// of one step in the order of their ids. Each entity is reached once, so that a
+// cycle has an end; the first one is in the answer too, if it matches. More says
+// that there would be more than Limit. Relations are as committed when their step
+// is made. It returns ErrNotFound when there is nowhere to begin.
+func (r *Runtime) Traverse(ctx context.Context, t Traversal) (reached []Reached, more bool, err error) {
+	if err := t.check(); err != nil {
+		return nil, false, fmt.Errorf("traverse: %w", err)
+	}
+	if err := r.graph.wait(ctx); err != nil {
+		return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+	}
+	if _, err := r.typeOf(ctx, t.From); err != nil {
+		return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+	}
+	w := walker{rt: r, t: &t, frontier: []Reached{{ID: t.From}}, seen: make(map[uint32]struct{})}
+	for depth := 0; len(w.frontier) > 0 && !w.more; depth++ {
+		if err := w.judge(ctx); err != nil {
+			return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+		}
+		if depth == t.Depth {
+			break
+		}
+		w.step(depth + 1)
+	}
+	return w.reached, w.more, nil
+}
+
+func (t *Traversal) check() error {
+	if err := CheckID(t.From); err != nil {
+		return err
+	}
+	if t.Direction == 0 {
+		t.Direction = Out
+	}
+	if t.Depth == 0 {
+		t.Depth = MaxTraversalDepth
+	}
+	if t.Limit == 0 {
+		t.Limit = MaxTraversal
+	}
+	switch {
+	case t.Direction > Both:
+		return fmt.Errorf("direction %d: %w: out, in or both is right", t.Direction, ErrInvalid)
+	case t.Depth < 0 || t.Depth > MaxTraversalDepth:
+		return fmt.Errorf("depth %d: %w: 1 to %d is right", t.Depth, ErrInvalid, MaxTraversalDepth)
+	case t.Limit < 0 || t.Limit > MaxTraversal:
+		return fmt.Errorf("limit %d: %w: 1 to %d is right", t.Limit, ErrInvalid, MaxTraversal)
+	}
+	return nil
+}
+
+// walker goes step by step.
+type walker struct {
+	rt       *Runtime
+	t        *Traversal
+	seen     map[uint32]struct{} // by the numbers of the graph
+	frontier []Reached           // reached by the last step
+	through  []string            // those of them beyond which the way goes on
+	reached  []Reached
+	more     bool
+}
+
+// judge takes the frontier into the answer, and finds out where it goes on.
+func (w *walker) judge(ctx context.Context) error {
+	w.through = w.through[:0]
+	match, through := w.t.Match, w.t.Through
+	if match == nil && through == nil {
+		for i := range w.frontier {
+			w.take(w.frontier[i])
+			w.through = append(w.through, w.frontier[i].ID)
+		}
+		return nil
+	}
+	for page := range slices.Chunk(w.frontier, scanPage) {
+		ids := make([]string, len(page))
+		for i := range page {
+			ids[i] = page[i].ID
+		}
+		views, err := w.rt.views(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			v, ok := views[page[i].ID]
+			if !ok {
+				continue // deleted since
+			}
+			if match == nil || match(v) {
+				w.take(page[i])
+			}
+			if through == nil || through(v) {
+				w.through = append(w.through, page[i].ID)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *walker) take(r Reached) {
+	if len(w.reached) == w.t.Limit {
+		w.more = true
+		return
+	}
+	w.reached = append(w.reached, r)
+}
+
+// views returns entities as committed.
+func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, error) {
+	var list []Stored
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		list, err = r.store.Entities(ctx, ListQuery{IDs: ids, Limit: len(ids)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	views := make(map[string]View, len(list))
+	for i := range list {
+		views[list[i].ID] = storedView{r, &list[i]}
+	}
+	return views, nil
+}
+
+// step follows the edges of all of through. The functions of the caller do not
+// run under the lock of the graph: they may ask for relations themselves.
+func (w *walker) step(depth int) {
+	g := w.rt.graph
+	g.mu.RLock()
+	hops := g.hops(w.through, w.t.Direction, w.t.Types, w.seen)
+	next := make([]Reached, 0, len(hops))
+	for i := range hops {
+		next = append(next, Reached{ID: hops[i].name, Depth: depth, By: g.relation(hops[i].by)})
+	}
+	g.mu.RUnlock()
+	w.frontier = next[:0]
+	for i := range next {
+		if w.t.Edge != nil && !w.t.Edge(next[i].By) {
+			continue
+		}
+		if _, ok := w.seen[hops[i].to]; !ok {
+			w.seen[hops[i].to] = struct{}{}
+			w.frontier = append(w.frontier, next[i])
+		}
+	}
+}
+
+// hop is an edge to an entity that is to be reached.
+type hop struct {
+	name string
+	to   uint32
+	by   arc
+}
+
+// hops returns the edges of entities, of some types or of all, to entities that
+// were not seen before, ordered by their ids. It notes the entities themselves as
+// seen. REQUIRES: g.mu held for reading.
+func (g *graph) hops(ids []string, d Direction, types []string, seen map[uint32]struct{}) []hop {
+	kinds := make(map[uint32]bool, len(types))
+	for _, name := range types {
+		if k, ok := g.kinds[name]; ok {
+			kinds[k] = true
+		}
+	}
+	from := make([]uint32, 0, len(ids))
+	for _, id := range ids {
+		if n, ok := g.numbers[id]; ok {
+			from = append(from, n)
+			seen[n] = struct{}{}
+		}
+	}
+	var list []hop
+	follow := func(e edge, by arc) {
+		if _, ok := seen[e.to]; !ok && (len(types) == 0 || kinds[e.kind]) {
+			list = append(list, hop{g.names[e.to], e.to, by})
+		}
+	}
+	for _, n := range from {
+		if d&Out != 0 {
+			for _, e := range g.out[n] {
+				follow(e, arc{n, e.kind, e.to})
+			}
+		}
+		if d&In != 0 {
+			for _, e := range g.in[n] {
+				follow(e, arc{e.to, e.kind, n})
+			}
+		}
+	}
+	// In an order that does not depend on how the graph came to be.
+	slices.SortFunc(list, func(a, b hop) int {
+		if a.to != b.to {
+			return strings.Compare(a.name, b.name)
+		}
+		return cmp.Or(strings.Compare(g.kindsOf[a.by.kind], g.kindsOf[b.by.kind]), strings.Compare(g.names[a.by.from], g.names[b.by.from]))
+	})
+	return list
+}

@@ -1,0 +1,228 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// View is read access to one entity as it is at one moment, for filters and
+// mappings: no document is built. It is valid only while the function that was
+// given it runs, and on its goroutine; the values that it hands out may be kept.
+type View interface {
+	ID() string
+	// Type is the id of the entity's type, "" for none; IsA tells whether it is
+	// that type or one that extends it.
+	Type() string
+	IsA(id string) bool
+	// Created is when the entity came to be and Updated the newest TS of its
+	// readings, in milliseconds since the epoch.
+	Created() int64
+	Updated() int64
+	// ETag is the version of all but the telemetry.
+	ETag() string
+	// Latest returns the newest value of a key.
+	Latest(key string) (Latest, bool)
+	// EachLatest has all of them, in no certain order.
+	EachLatest() iter.Seq[Latest]
+	// Attribute returns the leaf at a JSON pointer of a section (see Pointer). An
+	// object with members is no leaf; Has tells whether there is one or a leaf.
+	Attribute(s Section, path string) (Attribute, bool)
+	Has(s Section, path string) bool
+	// EachAttribute has all leaves of a section, ordered by path.
+	EachAttribute(s Section) iter.Seq[Attribute]
+	// Relations has the edges of the entity, as committed.
+	Relations(d Direction) iter.Seq[Relation]
+}
+
+// View calls f with the entity, in its own turn: nothing changes while f runs,
+// which must be quick, and must not wait for this entity. The entity is brought
+// to life if need be. It returns ErrNotFound for one that does not exist, and
+// the error of f.
+func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	return askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
+		err, aerr := actor.Ask(ctx, ref, viewRequest{f: f})
+		if aerr != nil {
+			return aerr
+		}
+		return err.err
+	})
+}
+
+// Scan calls f with all entities that q asks for, in the order of their ids, as
+// committed, until it returns false. q.Limit has no meaning here. None of them is brought to life. The
+// acknowledged writes of the caller are seen.
+func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) error {
+	q.Limit = scanPage
+	for {
+		var page []Stored
+		err := r.read(ctx, func(ctx context.Context) (err error) {
+			page, err = r.store.Entities(ctx, q)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if !f(storedView{r, &page[i]}) {
+				return nil
+			}
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+		q.After = page[len(page)-1].ID
+	}
+}
+
+// scanPage is how many entities Scan reads at once.
+const scanPage = 1000
+
+// stateView is the View of an entity that is live. REQUIRES: its actor's turn.
+type stateView struct {
+	e *entityActor
+}
+
+func (v stateView) ID() string         { return v.e.h.id }
+func (v stateView) Type() string       { return v.e.state.typ }
+func (v stateView) IsA(id string) bool { return v.e.rt.isA(v.e.state.typ, id) }
+func (v stateView) Created() int64     { return v.e.state.created }
+func (v stateView) Updated() int64     { return v.e.state.updated() }
+func (v stateView) ETag() string       { return etag(v.e.state.created, v.e.state.revision) }
+
+func (v stateView) Latest(key string) (Latest, bool) {
+	id, ok := v.e.rt.keys.find(key)
+	if !ok {
+		return Latest{}, false
+	}
+	i, ok := v.e.state.find(id)
+	if !ok {
+		return Latest{}, false
+	}
+	return v.e.state.latest(i, v.e.rt.keys), true
+}
+
+func (v stateView) EachLatest() iter.Seq[Latest] {
+	return func(yield func(Latest) bool) {
+		for i := range v.e.state.slots {
+			if !yield(v.e.state.latest(i, v.e.rt.keys)) {
+				return
+			}
+		}
+	}
+}
+
+func (v stateView) Attribute(s Section, path string) (Attribute, bool) {
+	list := v.e.state.section(s)
+	if i, ok := list.find(path); ok {
+		return list[i], true
+	}
+	return Attribute{}, false
+}
+
+func (v stateView) Has(s Section, path string) bool { return v.e.state.section(s).has(path) }
+
+func (v stateView) EachAttribute(s Section) iter.Seq[Attribute] {
+	return slices.Values(v.e.state.section(s))
+}
+
+func (v stateView) Relations(d Direction) iter.Seq[Relation] {
+	return v.e.rt.eachRelation(v.e.h.id, d)
+}
+
+// storedView is the View of an entity as the store has it.
+type storedView struct {
+	rt *Runtime
+	e  *Stored
+}
+
+func (v storedView) ID() string         { return v.e.ID }
+func (v storedView) Type() string       { return v.e.Type }
+func (v storedView) IsA(id string) bool { return v.rt.isA(v.e.Type, id) }
+func (v storedView) Created() int64     { return v.e.Created }
+func (v storedView) Updated() int64     { return v.e.Updated }
+func (v storedView) ETag() string       { return etag(v.e.Created, v.e.Revision) }
+
+func (v storedView) Latest(key string) (Latest, bool) {
+	i, ok := slices.BinarySearchFunc(v.e.Latest, key, func(l Latest, key string) int { return strings.Compare(l.Key, key) })
+	if !ok {
+		return Latest{}, false
+	}
+	return v.e.Latest[i], true
+}
+
+func (v storedView) EachLatest() iter.Seq[Latest] { return slices.Values(v.e.Latest) }
+
+// section returns the range of a section in the leaves.
+func (v storedView) section(s Section) []StoredAttribute {
+	bySection := func(a StoredAttribute, s Section) int { return int(a.Section) - int(s) }
+	from, _ := slices.BinarySearchFunc(v.e.Attributes, s, bySection)
+	to, _ := slices.BinarySearchFunc(v.e.Attributes, s+1, bySection)
+	return v.e.Attributes[from:to]
+}
+
+func (v storedView) find(s Section, path string) (list []StoredAttribute, i int, ok bool) {
+	list = v.section(s)
+	i, ok = slices.BinarySearchFunc(list, path, func(a StoredAttribute, path string) int { return strings.Compare(a.Path, path) })
+	return list, i, ok
+}
+
+func (v storedView) Attribute(s Section, path string) (Attribute, bool) {
+	list, i, ok := v.find(s, path)
+	if !ok {
+		return Attribute{}, false
+	}
+	return list[i].Attribute, true
+}
+
+func (v storedView) Has(s Section, path string) bool {
+	if _, _, ok := v.find(s, path); ok {
+		return true
+	}
+	list, i, _ := v.find(s, path+"/")
+	return i < len(list) && strings.HasPrefix(list[i].Path, path+"/")
+}
+
+func (v storedView) EachAttribute(s Section) iter.Seq[Attribute] {
+	return func(yield func(Attribute) bool) {
+		for _, a := range v.section(s) {
+			if !yield(a.Attribute) {
+				return
+			}
+		}
+	}
+}
+
+func (v storedView) Relations(d Direction) iter.Seq[Relation] {
+	return v.rt.eachRelation(v.e.ID, d)
+}
+
+// viewRequest runs a function in the entity's turn.
+type viewRequest struct {
+	actor.Returns[viewAnswer]
+	f func(View) error
+}
+
+func (viewRequest) message() {}
+
+type viewAnswer struct{ err error }
+
+// view answers a viewRequest. A panic in there is the asker's, not the entity's.
+func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer.err = fmt.Errorf("view of entity %q panicked: %v", e.h.id, p)
+		}
+	}()
+	if err := e.mustExist(); err != nil {
+		return viewAnswer{err}
+	}
+	return viewAnswer{f(stateView{e})}
+}
