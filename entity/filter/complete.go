@@ -1,0 +1,254 @@
+package filter
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// SuggestionKind says what a suggestion is, for its icon.
+type SuggestionKind string
+
+// The kinds of suggestions.
+const (
+	SuggestWord     SuggestionKind = "word"     // a word of the language
+	SuggestOperator SuggestionKind = "operator" // a sign such as <= or a parenthesis
+	SuggestPath     SuggestionKind = "path"     // a key, a leaf of a document, id, type …
+	SuggestRelation SuggestionKind = "relation" // a type of relations
+	SuggestID       SuggestionKind = "id"       // the id of an entity
+	SuggestValue    SuggestionKind = "value"    // a literal
+)
+
+// MaxSuggestions bounds the items of a Completion.
+const MaxSuggestions = 50
+
+// Vocabulary is what [Complete] knows beside the language. All of it may be
+// empty.
+type Vocabulary struct {
+	// Paths are keys and leaves of documents; their slots mean nothing.
+	Paths []Path
+	// Types and Relations are the ids of types and the types of relations.
+	Types, Relations []string
+	// IDs returns some ids of entities that begin with a text. It may be nil.
+	IDs func(prefix string) []string
+	// Values returns some strings that are known at a path and begin with a
+	// text. It may be nil.
+	Values func(p Path, prefix string) []string
+}
+
+// Suggestion is something that may stand at the cursor.
+type Suggestion struct {
+	Text string // what is put there
+	Kind SuggestionKind
+}
+
+// Completion is what may be at a place of a filter: one of the items in place of
+// what is between From and To, in bytes.
+type Completion struct {
+	From, To int
+	Items    []Suggestion
+}
+
+// offer is something that the grammar allows at the end of a text.
+type offer struct {
+	kind SuggestionKind
+	text string  // itself
+	left operand // SuggestValue: what it would be compared with
+}
+
+func (p *parser) offer(o offer) {
+	if p.offers != nil && p.tok.kind == tokenEnd {
+		*p.offers = append(*p.offers, o)
+	}
+}
+
+// offerOperators offers what can be said of an operand.
+func (p *parser) offerOperators(left operand) {
+	if p.offers == nil {
+		return
+	}
+	for _, sign := range []string{"=", "!=", "<", "<=", ">", ">="} {
+		if left.valueKind() != KindBool || !comparisons[sign].inOrder() {
+			p.offer(offer{kind: SuggestOperator, text: sign})
+		}
+	}
+	p.offerWords(left)
+	p.offer(offer{kind: SuggestWord, text: "not"})
+	if left.kind == ofPath && left.path.Root == RootType {
+		p.offer(offer{kind: SuggestWord, text: "is"})
+	}
+}
+
+// offerWords offers the operators that may have a not before them.
+func (p *parser) offerWords(left operand) {
+	p.offer(offer{kind: SuggestWord, text: "in"})
+	p.offer(offer{kind: SuggestWord, text: "between"})
+	if k := left.valueKind(); k != 0 && k != KindString || left.kind == ofLiteral {
+		return
+	}
+	for _, w := range words {
+		if _, ok := textOps[w]; ok {
+			p.offer(offer{kind: SuggestWord, text: w})
+		}
+	}
+}
+
+// offerValue offers what an operand can be compared with.
+func (p *parser) offerValue(left operand) {
+	p.offerLiteral(left)
+	if k := left.valueKind(); k == KindTime {
+		p.offer(offer{kind: SuggestWord, text: "now"})
+		p.offer(offer{kind: SuggestValue, text: "now - 1h"})
+	} else if k == 0 {
+		p.offer(offer{kind: SuggestPath})
+	}
+}
+
+// offerLiteral offers what may be in a list of values.
+func (p *parser) offerLiteral(left operand) {
+	p.offerString(left)
+	if k := left.valueKind(); k == KindDuration {
+		for _, text := range []string{"1m", "5m", "1h", "1d"} {
+			p.offer(offer{kind: SuggestValue, text: text})
+		}
+	} else if k == 0 {
+		p.offer(offer{kind: SuggestWord, text: "true"})
+		p.offer(offer{kind: SuggestWord, text: "false"})
+	}
+}
+
+// offerString offers the strings that are known at an operand.
+func (p *parser) offerString(left operand) { p.offer(offer{kind: SuggestValue, left: left}) }
+
+// Complete returns what may stand at a cursor in a text that need not be a whole
+// filter: words and operators that the grammar allows there, and names and values
+// of the vocabulary. offset is the cursor's place in bytes. What the cursor
+// touches is taken for the beginning of what is wanted. Where the text before
+// that is wrong already there are no items.
+func Complete(text string, offset int, v Vocabulary) Completion {
+	offset = min(max(offset, 0), len(text))
+	for offset > 0 && offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset--
+	}
+	c := Completion{From: partial(text[:offset]), To: offset}
+	c.To += tail(text, c.From, offset)
+	var offers []offer
+	p := parser{lexer: lexer{text: text[:c.From]}, known: make(map[Path]*Path), offers: &offers}
+	p.filter() //nolint:errcheck // the text breaks off, so an error is the rule
+	s := suggester{Vocabulary: v, typed: text[c.From:offset]}
+	for _, o := range offers {
+		s.add(o)
+	}
+	c.Items = s.items[:min(len(s.items), MaxSuggestions)]
+	return c
+}
+
+// partial returns where the word, path or literal begins that ends with the
+// text, the length of the text if there is none.
+func partial(text string) int {
+	l := lexer{text: text}
+	for {
+		t, err := l.next()
+		if err != nil {
+			return t.from // an open string, a path with a dot at its end
+		}
+		if t.kind == tokenEnd {
+			return len(text)
+		}
+		if t.to == len(text) && t.kind != tokenSymbol {
+			return t.from
+		}
+	}
+}
+
+// tail returns how many bytes of a word or string that begins at from are after
+// the cursor.
+func tail(text string, from, offset int) int {
+	if from == offset {
+		return 0
+	}
+	l := lexer{text: text, at: from}
+	if t, err := l.next(); err == nil && t.to > offset {
+		return t.to - offset
+	}
+	return 0
+}
+
+// suggester turns offers into suggestions that begin with what was typed, each
+// once.
+type suggester struct {
+	Vocabulary
+	typed string
+	items []Suggestion
+}
+
+func (s *suggester) add(o offer) {
+	switch {
+	case o.text != "":
+		s.suggest(o.kind, o.text)
+	case o.kind == SuggestPath:
+		s.paths()
+	case o.kind == SuggestRelation:
+		for _, r := range s.Relations {
+			s.suggest(o.kind, string(appendRelationType(nil, r)))
+		}
+	case o.kind == SuggestID && s.IDs != nil:
+		for _, id := range s.IDs(s.open()) {
+			s.suggest(o.kind, string(appendString(nil, id)))
+		}
+	case o.kind == SuggestValue && o.left.kind == ofPath:
+		s.values(*o.left.path)
+	}
+}
+
+// open is what was typed without the quote it begins with.
+func (s *suggester) open() string {
+	if s.typed != "" && (s.typed[0] == '"' || s.typed[0] == '\'' || s.typed[0] == '`') {
+		return s.typed[1:]
+	}
+	return s.typed
+}
+
+func (s *suggester) paths() {
+	for _, p := range s.Paths {
+		s.suggest(SuggestPath, p.String())
+	}
+	for _, w := range []string{"id", "type", "created", "updated"} {
+		s.suggest(SuggestPath, w)
+	}
+}
+
+func (s *suggester) values(p Path) {
+	var known []string
+	switch {
+	case p.Root == RootType:
+		known = s.Types
+	case p.Root == RootID && s.IDs != nil:
+		known = s.IDs(s.open())
+	case s.Values != nil:
+		p.Slot = 0
+		known = s.Values(p, s.open())
+	}
+	for _, text := range known {
+		s.suggest(SuggestValue, string(appendString(nil, text)))
+	}
+}
+
+// suggest adds an item if it goes on from what was typed. Case does not count,
+// and quotes need not have been typed: what is put in place is right anyway.
+func (s *suggester) suggest(kind SuggestionKind, text string) {
+	item := Suggestion{Text: text, Kind: kind}
+	typed, plain := s.open(), strings.TrimLeft(text, "\"`")
+	switch {
+	case typed == s.typed: // no quote
+	case s.typed[0] == '`' && kind != SuggestPath && kind != SuggestRelation, s.typed[0] != '`' && plain == text:
+		return
+	}
+	if (hasPrefixFold(plain, typed) || hasPrefixFold(text, s.typed)) && !slices.Contains(s.items, item) {
+		s.items = append(s.items, item)
+	}
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}

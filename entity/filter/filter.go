@@ -1,0 +1,109 @@
+package filter
+
+import "slices"
+
+// Filter is a condition about entities. It does not change, and any number of
+// goroutines may use it. The zero Filter is not valid: [Parse] makes them.
+type Filter struct {
+	text  string // the canonical form
+	root  node   // folded
+	match condition
+	paths []*Path
+}
+
+// Parse reads a filter. The empty text is the one that every entity matches. An
+// error is an [*Error] that says where and what is wrong.
+func Parse(text string) (*Filter, error) {
+	written, paths, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	canonical := string(written.append(nil))
+	if len(canonical) > MaxBytes {
+		return nil, errorAt(text, len(text), "the canonical form of the filter has %d bytes; at most %d are allowed", len(canonical), MaxBytes)
+	}
+	root := fold(written)
+	return &Filter{text: canonical, root: root, match: compile(root), paths: paths}, nil
+}
+
+// String returns the filter in its canonical form: words in lower case, one
+// space between them, no parentheses that are not needed, literals in their
+// shortest form. Parsing it gives an equal filter.
+func (f *Filter) String() string { return f.text }
+
+// Match reports whether an entity is one that the filter is about. It allocates
+// nothing of its own. After a false, and with related in the filter also after a
+// true, [Env.Err] tells whether the budget of e was used up.
+func (f *Filter) Match(v View, e *Env) bool { return f.match(v, e) }
+
+// Paths returns what the filter looks at, also of related entities, each path
+// once. The caller must not change them.
+func (f *Filter) Paths() []*Path { return slices.Clone(f.paths) }
+
+// Bind returns the filter with the Slot of each of its paths set to what resolve
+// returns for it, so that a [View] finds a value without looking for its name.
+func (f *Filter) Bind(resolve func(p Path) int) *Filter {
+	bound, err := Parse(f.text) // paths of its own; f may be in use
+	if err != nil {
+		return f // which cannot be: the canonical form is a filter
+	}
+	for _, p := range bound.paths {
+		p.Slot = resolve(*p)
+	}
+	return bound
+}
+
+// Depends tells what can change the answer of a filter beside the entity's own
+// values.
+type Depends struct {
+	// Clock says that the time can: the filter has now or an age in it.
+	Clock bool
+	// Relations says that the entity's relations can, and Related that the
+	// values of related entities can.
+	Relations, Related bool
+}
+
+// Depends returns what can change the filter's answer for an entity of which
+// nothing has changed. A stream that evaluates a filter only when its entity
+// changes is complete if this is the zero Depends.
+func (f *Filter) Depends() Depends {
+	var d Depends
+	walk(f.root, func(n node) {
+		switch n := n.(type) {
+		case *compare:
+			d.Clock = d.Clock || n.left.moves() || n.right.moves()
+		case *between:
+			d.Clock = d.Clock || n.operand.moves() || n.low.moves() || n.high.moves()
+		case *in:
+			d.Clock = d.Clock || n.operand.moves()
+		case *related:
+			d.Relations = true
+			d.Related = d.Related || n.other != nil
+		}
+	})
+	return d
+}
+
+// moves reports whether the operand changes with the time.
+func (o operand) moves() bool { return o.kind == ofNow || o.kind == ofAge }
+
+// walk visits a node and all below it.
+func walk(n node, visit func(node)) {
+	visit(n)
+	switch n := n.(type) {
+	case *allOf:
+		for _, x := range n.list {
+			walk(x, visit)
+		}
+	case *anyOf:
+		for _, x := range n.list {
+			walk(x, visit)
+		}
+	case *not:
+		walk(n.node, visit)
+	case *related:
+		if n.other != nil {
+			walk(n.other, visit)
+		}
+	}
+}

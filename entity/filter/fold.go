@@ -1,0 +1,152 @@
+package filter
+
+import "slices"
+
+// fold works out what is the same for all entities, and brings the rest into
+// the form that is matched: no constants but at the top, no list of one value,
+// no not of a not.
+func fold(n node) node {
+	switch n := n.(type) {
+	case *allOf:
+		return foldList(n.list, false)
+	case *anyOf:
+		return foldList(n.list, true)
+	case *not:
+		return foldNot(n)
+	case *compare:
+		return foldCompare(n)
+	case *between:
+		return foldBetween(n)
+	case *in:
+		return foldIn(n)
+	case *related:
+		return foldRelated(n)
+	default:
+		return n
+	}
+}
+
+// foldList folds the nodes of allOf and anyOf; decides is the constant that
+// settles it: false for allOf, true for anyOf.
+func foldList(list []node, decides constant) node {
+	var left []node
+	for _, x := range list {
+		switch x := fold(x).(type) {
+		case constant:
+			if x == decides {
+				return x
+			}
+		case *allOf:
+			if decides {
+				left = append(left, x)
+			} else {
+				left = append(left, x.list...)
+			}
+		case *anyOf:
+			if decides {
+				left = append(left, x.list...)
+			} else {
+				left = append(left, x)
+			}
+		default:
+			left = append(left, x)
+		}
+	}
+	switch {
+	case len(left) == 0:
+		return !decides
+	case len(left) == 1:
+		return left[0]
+	case bool(decides):
+		return &anyOf{left}
+	default:
+		return &allOf{left}
+	}
+}
+
+func foldNot(n *not) node {
+	switch x := fold(n.node).(type) {
+	case constant:
+		return !x
+	case *not:
+		return x.node
+	default:
+		return &not{x}
+	}
+}
+
+func foldCompare(n *compare) node {
+	if n.left.kind == ofNow && n.right.kind == ofNow {
+		return constant(n.op.holds(relate(Time(n.left.shift), Time(n.right.shift))))
+	}
+	if n.left.kind == ofLiteral && n.right.kind == ofLiteral {
+		return constant(n.op.holds(relate(n.left.value, n.right.value)))
+	}
+	if n.left.kind == ofPath && n.right.kind == ofPath && n.left.path == n.right.path && n.op == isEqual && n.left.path.Root.kind() != 0 {
+		return &exists{n.left.path} // not where a NaN may be
+	}
+	return n
+}
+
+func foldBetween(n *between) node {
+	low, high := n.low, n.high
+	if low.kind != ofLiteral || high.kind != ofLiteral {
+		return n
+	}
+	if n.operand.kind == ofLiteral {
+		inside := isAtLeast.holds(relate(n.operand.value, low.value)) && isAtMost.holds(relate(n.operand.value, high.value))
+		return constant(inside != n.negated)
+	}
+	if !n.negated && relate(low.value, high.value)&relation(isAtMost) == 0 && n.operand.valueKind() != 0 {
+		return constant(false)
+	}
+	return n
+}
+
+func foldIn(n *in) node {
+	if n.operand.kind == ofLiteral {
+		found := slices.ContainsFunc(n.list, func(v Value) bool { return relate(n.operand.value, v) == equal })
+		return constant(found != n.negated)
+	}
+	var list []Value
+	for _, v := range n.list {
+		if !slices.ContainsFunc(list, func(w Value) bool { return w.kind == v.kind && relate(w, v) == equal }) {
+			list = append(list, v)
+		}
+	}
+	if len(list) > 1 {
+		return &in{operand: n.operand, list: list, negated: n.negated}
+	}
+	op := isEqual
+	if n.negated {
+		op = isDifferent
+	}
+	return &compare{left: n.operand, op: op, right: operand{kind: ofLiteral, value: list[0]}}
+}
+
+func foldRelated(n *related) node {
+	if n.other == nil {
+		return n
+	}
+	switch other := fold(n.other).(type) {
+	case constant:
+		if !other {
+			return other
+		}
+		return &related{typ: n.typ, direction: n.direction}
+	default:
+		if id, ok := idOf(other); ok {
+			return &related{typ: n.typ, direction: n.direction, id: id}
+		}
+		return &related{typ: n.typ, direction: n.direction, other: other}
+	}
+}
+
+// idOf returns the id that a condition is all about.
+func idOf(n node) (id string, ok bool) {
+	c, ok := n.(*compare)
+	if !ok || c.op != isEqual || c.left.kind != ofPath || c.left.path.Root != RootID || c.right.kind != ofLiteral {
+		return "", false
+	}
+	return c.right.value.text, c.right.value.text != ""
+}

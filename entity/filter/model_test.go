@@ -1,0 +1,205 @@
+package filter
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// model answers a filter the slow and obvious way, from the tree as it was
+// written: what the documentation says, without folding, ordering, compiling.
+type model struct{ now int64 }
+
+func (m model) is(n node, t *thing) bool {
+	switch n := n.(type) {
+	case constant:
+		return bool(n)
+	case *allOf:
+		ok := true
+		for _, x := range n.list {
+			ok = m.is(x, t) && ok
+		}
+		return ok
+	case *anyOf:
+		ok := false
+		for _, x := range n.list {
+			ok = m.is(x, t) || ok
+		}
+		return ok
+	case *not:
+		return !m.is(n.node, t)
+	case *compare:
+		a, b := m.value(n.left, t), m.value(n.right, t)
+		return a != nil && b != nil && m.compare(*a, n.op, *b)
+	case *between:
+		a, low, high := m.value(n.operand, t), m.value(n.low, t), m.value(n.high, t)
+		if a == nil || low == nil || high == nil {
+			return false
+		}
+		return (m.compare(*a, isAtLeast, *low) && m.compare(*a, isAtMost, *high)) != n.negated
+	case *in:
+		a := m.value(n.operand, t)
+		return a != nil && slices.ContainsFunc(n.list, func(v Value) bool { return m.compare(*a, isEqual, v) }) != n.negated
+	case *textual:
+		a := m.value(n.operand, t)
+		return a != nil && m.textual(*a, n) != n.negated
+	case *exists:
+		_, ok := t.Lookup(n.path)
+		return ok
+	case *is:
+		return t.typ != "" && slices.Contains(t.types, n.typeID) != n.negated
+	case *related:
+		return slices.ContainsFunc(t.edges, func(x edge) bool {
+			other := *x.to
+			other.property = x.property
+			return (n.typ == "" || n.typ == x.typ) && (n.direction == From) == x.from &&
+				(n.id == "" || n.id == other.id) && (n.other == nil || m.is(n.other, &other))
+		})
+	}
+	panic("an unknown node")
+}
+
+func (m model) value(o operand, t *thing) *Value {
+	v, ok := o.value, true
+	switch o.kind {
+	case ofPath:
+		v, ok = t.Lookup(o.path)
+	case ofTime, ofAge:
+		var ms int64
+		if o.path.Root == RootCreated || o.path.Root == RootUpdated {
+			v, ok = t.Lookup(o.path)
+			ms = v.Int()
+		} else {
+			ms, ok = t.Time(o.path)
+		}
+		v = Time(ms)
+		if o.kind == ofAge {
+			v = Duration(m.now - ms)
+		}
+	case ofNow:
+		v = Time(m.now + o.shift)
+	case ofLiteral:
+	}
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+// number is the exact worth of a number, an instant or a duration.
+func number(v Value) *big.Rat {
+	switch v.kind {
+	case KindInt, KindTime, KindDuration:
+		return new(big.Rat).SetInt64(v.Int())
+	case KindFloat:
+		return new(big.Rat).SetFloat64(v.Float()) // nil for an infinity or a NaN
+	default:
+		return nil
+	}
+}
+
+func (m model) compare(a Value, op comparison, b Value) bool {
+	if a.kind == KindString && b.kind == KindTime {
+		a = readTime(a)
+	}
+	if b.kind == KindString && a.kind == KindTime {
+		b = readTime(b)
+	}
+	x, y := number(a), number(b)
+	inOrder, c := false, 0
+	switch {
+	case x != nil && y != nil:
+		inOrder, c = true, x.Cmp(y)
+	case a.kind == KindString && b.kind == KindString:
+		inOrder, c = true, strings.Compare(a.text, b.text)
+	case a == b && a.kind != 0:
+		return op == isEqual || op == isAtLeast || op == isAtMost
+	}
+	switch op {
+	case isEqual:
+		return inOrder && c == 0
+	case isDifferent:
+		return !inOrder || c != 0
+	case isLess:
+		return inOrder && c < 0
+	case isAtMost:
+		return inOrder && c <= 0
+	case isGreater:
+		return inOrder && c > 0
+	default:
+		return inOrder && c >= 0
+	}
+}
+
+// readTime turns a string that is a time into one, by the standard library.
+func readTime(v Value) Value {
+	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04Z07:00"} {
+		if t, err := time.Parse(layout, v.text); err == nil {
+			return Time(t.UnixMilli())
+		}
+	}
+	return Value{}
+}
+
+func (m model) textual(v Value, n *textual) bool {
+	if v.kind == KindJSON && n.op.word == "contains" && !n.op.fold {
+		return arrayContains(v.text, n.pattern)
+	}
+	if v.kind != KindString || n.pattern.kind != KindString {
+		return false
+	}
+	s, p := []rune(v.text), []rune(n.pattern.text)
+	if n.op.fold {
+		s, p = lowest(s), lowest(p)
+	}
+	switch n.op.word {
+	case "prefix":
+		return strings.HasPrefix(string(s), string(p))
+	case "suffix":
+		return strings.HasSuffix(string(s), string(p))
+	case "contains":
+		return strings.Contains(string(s), string(p))
+	default:
+		return like(s, p)
+	}
+}
+
+// lowest is a text in which the cases of a letter are one.
+func lowest(s []rune) []rune {
+	out := slices.Clone(s)
+	for i, r := range out {
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			out[i] = min(out[i], f)
+		}
+	}
+	return out
+}
+
+// like is the definition of like, each character of the pattern against each of
+// the text: after what part of the text may the pattern so far end?
+func like(s, p []rune) bool {
+	ends := make([]bool, len(s)+1)
+	ends[0] = true
+	for i := 0; i < len(p); i++ {
+		next := make([]bool, len(s)+1)
+		if p[i] == '%' {
+			for j, reached := 0, false; j <= len(s); j++ {
+				reached = reached || ends[j]
+				next[j] = reached
+			}
+			ends = next
+			continue
+		}
+		one := p[i] == '_'
+		if p[i] == '\\' && i+1 < len(p) {
+			i++
+		}
+		for j, r := range s {
+			next[j+1] = ends[j] && (one || r == p[i])
+		}
+		ends = next
+	}
+	return ends[len(s)]
+}

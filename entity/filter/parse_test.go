@@ -1,0 +1,205 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestCanonicalForm(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                  `true`,
+		`  AND1=1`:                          `AND1 = 1`,
+		`A = 1 AND B = 2 Or NOT c = 3`:      `A = 1 and B = 2 or not c = 3`,
+		`((a=1)) and ((b=2) and c=3)`:       `a = 1 and b = 2 and c = 3`,
+		`(a=1 or b=2) and c=3`:              `(a = 1 or b = 2) and c = 3`,
+		`a=1 or (b=2 and c=3)`:              `a = 1 or b = 2 and c = 3`,
+		`not (a=1)`:                         `not a = 1`,
+		`not(a=1 or b=2)`:                   `not (a = 1 or b = 2)`,
+		`a in(1,2.0,-3,1e3,"x",'y')`:        `a in (1, 2.0, -3, 1000.0, "x", "y")`,
+		`a = 1e300`:                         `a = 1e+300`,
+		`5 >= a`:                            `a <= 5`,
+		`'a\'b"' = a`:                       `a = "a'b\""`,
+		`a = "\u00e9\n"`:                    `a = "é\n"`,
+		`age(a) < 90m`:                      `age(a) < 1h30m`,
+		`age(a) < 0s or age(a) < -36h`:      `age(a) < 0s or age(a) < -1d12h`,
+		`TS(a) > 2026-01-01T01:00+01:00`:    `ts(a) > 2026-01-01`,
+		`created > 2026-01-01T00:00:00.25z`: `created > 2026-01-01T00:00:00.25Z`,
+		`created > 86400000`:                `created > 1970-01-02`,
+		`created > NOW-5m`:                  `created > now - 5m`,
+		`created > now - 0s`:                `created > now`,
+		`2026-01-01 < now`:                  `now > 2026-01-01`,
+		"`a.b` = 1 and a.b = 1":             `a.b = 1 and a.b = 1`,
+		"`type` = 1 and Type = 'x'":         "`type` = 1 and type = \"x\"",
+		"`a``b c` = 1":                      "`a``b c` = 1",
+		"attributes.`a/b`.`c~d`.type = 1":   "attributes.`a/b`.`c~d`.type = 1",
+		"battery-level > 5":                 "battery-level > 5",
+		`exists ( Attributes )`:             `exists attributes`,
+		`type IS NOT 'x'`:                   `type is not "x"`,
+		`related ANY to ANY`:                `related any to any`,
+		"related `any` to (id='x')":         "related `any` to (id = \"x\")",
+		`related contains from 'x'`:         `related contains from "x"`,
+		"related `is a` from any":           "related `is a` from any",
+		`a not between 1 and 2 and b = 1`:   `a not between 1 and 2 and b = 1`,
+		`Ünal = "ß"`:                        `Ünal = "ß"`,
+	} {
+		f, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := f.String(); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// refused are texts that are no filters, and what is said about them.
+var refused = []struct {
+	text   string
+	column int
+	say    string
+}{
+	{`(temperature > )`, 16, `expected a value after '>', found ')'`},
+	{`a`, 2, `expected an operator such as =, <, in or like after 'a', found the end`},
+	{`a = 1 b = 2`, 7, `expected 'and', 'or' or the end after '1', found 'b'`},
+	{`(a = 1`, 7, `expected ')' after '1', found the end`},
+	{`a = 1)`, 6, `found ')'`},
+	{`a == 1`, 3, `'==' is written '='`},
+	{`a = 1 && b = 2`, 7, `'&&' is written 'and'`},
+	{`!a = 1`, 1, `'!' is written 'not'`},
+	{`a in [1]`, 6, `'[' is written '('`},
+	{`a = "x`, 5, `no closing "`},
+	{"a = `x", 5, `no closing backquote`},
+	{`a = "\x"`, 6, `backslash`},
+	{"a = \"\x01\"", 6, `\u0001`},
+	{"a = \"\xff\"", 6, `not UTF-8`},
+	{"\xff", 1, `not UTF-8`},
+	{`a = 1.`, 5, `no number`},
+	{`a = 1.2.3`, 5, `no number`},
+	{`a = 12ab`, 5, `no duration`},
+	{`age(a) < 5m1h`, 10, `no duration`},
+	{`a = 99999999999999999999`, 5, `64 bits`},
+	{`a = 1e999`, 5, `floats of 64 bits`},
+	{`created > 2026-13-01`, 11, `no time`},
+	{`created > 2026-01-01T25:00Z`, 11, `no time`},
+	{`created > 2026-02-30`, 11, `no time`},
+	{`created > "2026-01-01"`, 11, `without quotes`},
+	{`created = 99999999999999999`, 11, `milliseconds`},
+	{`ä = "ö" und`, 9, `found 'und'`},
+	{`prefix = 1`, 1, "a name like this is written `prefix` in backquotes"},
+	{`type = 5`, 8, `type is a string and 5 an integer`},
+	{`id < now`, 6, `a string and now a time`},
+	{`a > 5m`, 5, `has no unit`},
+	{`age(a) > 5`, 10, `90s, 5m or 1h30m`},
+	{`age(a) > b`, 10, `has no unit`},
+	{`a < true`, 5, `in no order`},
+	{`a between 1 or 2`, 13, `expected 'and'`},
+	{`a in ()`, 7, `expected a value`},
+	{`a in (b)`, 7, `values only`},
+	{`a in 1`, 6, `expected '('`},
+	{`a is "x"`, 3, `about the type`},
+	{`type is 5`, 9, `the id of a type as a string`},
+	{`a not = 1`, 7, `another operator that is a word`},
+	{`a not 1`, 7, `another operator that is a word`},
+	{`a like 5`, 8, `needs a string`},
+	{`a like b`, 8, `needs a string, not b`},
+	{`a like "x\\"`, 8, `backslash in a pattern`},
+	{`id contains 5`, 13, `needs a string`},
+	{`created like "2%"`, 9, `about strings`},
+	{`"a" like "b"`, 5, `on its left`},
+	{`desired = 1`, 1, `whole document`},
+	{`type.x = 1`, 1, `nothing below`},
+	{`attributes. = 1`, 12, `expected a name after '.'`},
+	{"attributes.`` = 1", 13, `empty`},
+	{`ts(id) > now`, 4, `not known`},
+	{`ts(created) > now`, 4, `not known`},
+	{`age(reported) > 5m`, 5, `not known`},
+	{`age a > 5m`, 5, `expected '('`},
+	{`exists`, 7, `expected a path`},
+	{`exists 5`, 8, `expected a path`},
+	{`relation.a = 1`, 1, `only inside of related`},
+	{`related contains to (exists relation)`, 29, `name a property`},
+	{`related "contains" to any`, 9, `without quotes`},
+	{`related a.b to any`, 9, `expected a type of relation`},
+	{`related contains any`, 18, `expected 'to' or 'from'`},
+	{`related contains to b`, 21, `the id of an entity as a string`},
+	{`related contains to ""`, 21, `the id of an entity as a string`},
+	{`now + -5m > created`, 7, `a duration such as 5m`},
+	{`a = $b`, 5, `backquotes`},
+	{`a = 5b`, 5, `no duration`},
+	{`a = 5_x`, 5, `no number`},
+}
+
+func TestErrorsNameThePlaceAndTheRemedy(t *testing.T) {
+	for _, e := range refused {
+		_, err := Parse(e.text)
+		var at *Error
+		if !errors.As(err, &at) || !errors.Is(err, ErrSyntax) {
+			t.Errorf("%s: error %v", e.text, err)
+			continue
+		}
+		if at.Column != e.column || !strings.Contains(at.Text, e.say) {
+			t.Errorf("%s:\n got column %d: %s\nwant column %d: … %s …", e.text, at.Column, at.Text, e.column, e.say)
+		}
+		if at.Offset < 0 || at.Offset > len(e.text) {
+			t.Errorf("%s: offset %d", e.text, at.Offset)
+		}
+	}
+}
+
+func TestWhatIsTooLargeIsRefused(t *testing.T) {
+	within := map[string]string{
+		"parentheses": strings.Repeat("(", MaxDepth-1) + "a = 1" + strings.Repeat(")", MaxDepth-1),
+		"not":         strings.Repeat("not ", MaxDepth-1) + "a = 1",
+		"conditions":  strings.Repeat("a=1 or ", MaxConditions-1) + "a=1",
+		"items":       "a in (" + strings.Repeat("1,", MaxItems-1) + "1)",
+		"related":     "related a to (related a to (related a to (b = 1)))",
+		"bytes":       `a = "` + strings.Repeat("x", MaxBytes-6) + `"`,
+	}
+	for name, text := range within {
+		if _, err := Parse(text); err != nil {
+			t.Errorf("%s, just within the limit: %v", name, err)
+		}
+	}
+	beyond := map[string]string{
+		"nested deeper":    strings.Repeat("(", 100_000),
+		"nested":           "not " + within["not"],
+		"conditions":       within["conditions"] + " or a=1",
+		"values":           "a in (" + strings.Repeat("1,", MaxItems) + "1)",
+		"related inside":   "related a to (related a to (related a to (related a to (b = 1))))",
+		"bytes":            within["bytes"] + " ",
+		"canonical form":   "a=" + strings.Repeat("1 or a=", MaxConditions-1) + `"` + strings.Repeat("x", MaxBytes-7*MaxConditions-1) + `"`,
+		"integers of 64":   "a = " + strings.Repeat("9", 10_000),
+		"is no duration":   "age(a) < 9223372036854775807ms",
+		"control characte": "a = \"\t\"",
+	}
+	beyond["nested deeper"] = beyond["nested deeper"][:MaxBytes]
+	for say, text := range beyond {
+		if _, err := Parse(text); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: error %v", say, err)
+		}
+	}
+}
+
+func TestMessagesStayShort(t *testing.T) {
+	for _, text := range []string{"a = " + strings.Repeat("é", 5000) + " 1", "a = " + strings.Repeat("9", 5000), strings.Repeat("x", 5000)} {
+		if _, err := Parse(text); err == nil || len(err.Error()) > 300 {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestWordsAreThoseOfTheGrammar(t *testing.T) {
+	for _, w := range words {
+		if _, err := Parse("`" + w + "` = 1"); err != nil {
+			t.Errorf("%s in backquotes is no key: %v", w, err)
+		}
+		key := Path{Name: w}
+		if got := key.String(); got != "`"+w+"`" {
+			t.Errorf("the key %s is written %s", w, got)
+		}
+		if got := fmt.Sprint(Path{Root: RootAttributes, Name: "/" + w}); got != "attributes."+w {
+			t.Errorf("the leaf %s is written %s", w, got)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package filter
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Root says what a [Path] begins with.
+type Root uint8
+
+// The roots. ID and Type are strings, Created and Updated instants; what is at
+// the others is known when an entity is looked at.
+const (
+	RootLatest     Root = iota // the latest value of a key of telemetry
+	RootID                     // the entity's id
+	RootType                   // the id of its type
+	RootCreated                // when it came to be
+	RootUpdated                // the newest time of its readings
+	RootAttributes             // what the server holds about it
+	RootDesired                // what it should be
+	RootReported               // what it says it is
+	RootDelta                  // a leaf of desired that differs from the one of reported
+	RootRelation               // a property of the relation that led to it
+)
+
+var rootNames = [...]string{
+	RootLatest: "", RootID: "id", RootType: "type", RootCreated: "created", RootUpdated: "updated",
+	RootAttributes: "attributes", RootDesired: "desired", RootReported: "reported",
+	RootDelta: "delta", RootRelation: "relation",
+}
+
+// String returns the word that a filter has for the root, "" for RootLatest.
+func (r Root) String() string {
+	if int(r) < len(rootNames) {
+		return rootNames[r]
+	}
+	return ""
+}
+
+// document reports whether names below the root are member names.
+func (r Root) document() bool { return r >= RootAttributes && r <= RootRelation }
+
+// kind is what everything at the root is, 0 for what is only known later.
+func (r Root) kind() Kind {
+	switch r {
+	case RootID, RootType:
+		return KindString
+	case RootCreated, RootUpdated:
+		return KindTime
+	default:
+		return 0
+	}
+}
+
+// Path names something of an entity that a filter looks at.
+type Path struct {
+	Root Root
+	// Name is the key for RootLatest. For the roots that are documents it is a
+	// JSON pointer (RFC 6901), "/location/floor", or "" for the whole document.
+	// The other roots have none.
+	Name string
+	// Slot is what the resolve of [Filter.Bind] returned for the path: whatever
+	// helps a View to find the value without looking for a name. 0 before.
+	Slot int
+}
+
+// String returns the path as a filter has it: temperature, `a key`,
+// attributes.location.floor.
+func (p Path) String() string { return string(p.append(nil)) }
+
+func (p Path) append(dst []byte) []byte {
+	if p.Root == RootLatest {
+		return appendKey(dst, p.Name)
+	}
+	dst = append(dst, p.Root.String()...)
+	if !p.Root.document() || p.Name == "" {
+		return dst
+	}
+	for token := range strings.SplitSeq(p.Name[1:], "/") {
+		dst = append(dst, '.')
+		dst = appendName(dst, memberUnescaper.Replace(token))
+	}
+	return dst
+}
+
+// appendKey writes a key, bare if it reads back as a key.
+func appendKey(dst []byte, key string) []byte {
+	bare := true
+	for i, name := 0, key; bare && name != ""; i++ {
+		n := scanName(name)
+		bare = n > 0 && (i > 0 || !isReserved(name[:n]))
+		name = name[n:]
+		if bare && name != "" {
+			bare = name[0] == '.' && len(name) > 1
+			name = name[1:]
+		}
+	}
+	if bare && key != "" {
+		return append(dst, key...)
+	}
+	return appendQuoted(dst, key)
+}
+
+// appendName writes the name of a member or of a type of relation.
+func appendName(dst []byte, name string) []byte {
+	if n := scanName(name); n > 0 && n == len(name) {
+		return append(dst, name...)
+	}
+	return appendQuoted(dst, name)
+}
+
+// appendQuoted writes a name in backquotes; one in the name is doubled.
+func appendQuoted(dst []byte, name string) []byte {
+	dst = append(dst, '`')
+	dst = append(dst, strings.ReplaceAll(name, "`", "``")...)
+	return append(dst, '`')
+}
+
+// scanName returns the length of the name at the beginning of s: a letter or _,
+// then letters, digits and _, and hyphens in between. "now" ends at a hyphen, so
+// that now-5m is what it looks like.
+func scanName(s string) int {
+	n := 0
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		switch {
+		case r == '_' || unicode.IsLetter(r):
+		case n > 0 && unicode.IsDigit(r):
+		case n > 0 && r == '-' && !strings.EqualFold(s[:n], "now") && goesOn(s[n+1:]):
+		default:
+			return n
+		}
+		n += size
+	}
+	return n
+}
+
+// goesOn reports whether a name may have s after a hyphen.
+func goesOn(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// The escapes of RFC 6901.
+var (
+	memberEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	memberUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)

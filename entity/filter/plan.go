@@ -1,0 +1,275 @@
+package filter
+
+import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+)
+
+// Plan is what is true of every entity that a filter matches, in a form that an
+// index understands. Whoever looks only at entities that satisfy all of it
+// misses none. It does not take the place of [Filter.Match]: what satisfies it
+// may still not match.
+type Plan struct {
+	// Never says that no entity matches.
+	Never bool
+	// Bounds has one bound for each path and its time, ordered by root, name and
+	// TS.
+	Bounds []Bound
+	// Is has the ids of types that the entity's type is or extends, all of them.
+	Is []string
+	// Edges has relations that the entity has, all of them.
+	Edges []Edge
+}
+
+// Edge is a relation of the entity with one that has the ID.
+type Edge struct {
+	Type      string // "" for any
+	Direction Direction
+	ID        string
+}
+
+// Plan returns what is true of every entity that the filter matches at the time
+// now, in milliseconds since the epoch.
+func (f *Filter) Plan(now int64) Plan {
+	p := planner{now: now}.node(f.root)
+	if p.Never {
+		return Plan{Never: true}
+	}
+	slices.SortFunc(p.Bounds, func(a, b Bound) int {
+		return cmp.Or(cmp.Compare(a.Path.Root, b.Path.Root), cmp.Compare(a.Path.Name, b.Path.Name), boolCompare(a.TS, b.TS))
+	})
+	return p
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+type planner struct{ now int64 }
+
+func (p planner) node(n node) Plan {
+	switch n := n.(type) {
+	case constant:
+		return Plan{Never: !bool(n)}
+	case *allOf:
+		return p.allOf(n.list)
+	case *anyOf:
+		return p.anyOf(n.list)
+	case *compare:
+		return p.compare(n)
+	case *between:
+		return p.between(n)
+	case *in:
+		return p.in(n)
+	case *textual:
+		return plan(p.textual(n))
+	case *exists:
+		return plan(Bound{Path: *n.path})
+	case *is:
+		if n.negated {
+			return plan(Bound{Path: Path{Root: RootType}})
+		}
+		return Plan{Is: []string{n.typeID}}
+	case *related:
+		if n.id != "" {
+			return Plan{Edges: []Edge{{n.typ, n.direction, n.id}}}
+		}
+	}
+	return Plan{}
+}
+
+func plan(bounds ...Bound) Plan { return Plan{Bounds: bounds} }
+
+// subject returns the bound that an operand is about, with no limits yet, and
+// whether there is one.
+func (o operand) subject() (Bound, bool) {
+	if o.fixed() {
+		return Bound{}, false
+	}
+	b := Bound{Path: *o.path, TS: o.kind != ofPath && o.path.Root.kind() != KindTime}
+	b.Path.Slot = 0
+	return b, true
+}
+
+// sound reports whether the values that compare with v as an index orders them
+// are all that do. An instant compares also with numbers and strings, and only
+// where the path is always an instant is that no matter.
+func (o operand) sound(v Value) bool { return v.kind != KindTime || o.valueKind() != 0 }
+
+// limit is an operator with its right side, for an operand that may be an age:
+// age(x) < 5m is ts(x) > now - 5m.
+func (p planner) limit(o operand, op comparison, v Value) (comparison, Value) {
+	if o.kind == ofAge {
+		return op.turned(), Time(p.now - v.Int())
+	}
+	return op, v
+}
+
+func (p planner) compare(n *compare) Plan {
+	b, ok := n.left.subject()
+	if !ok {
+		return Plan{}
+	}
+	if !n.right.fixed() {
+		other, _ := n.right.subject()
+		return p.both(plan(b), plan(other))
+	}
+	v := n.right.resolve(p.now)
+	if n.op == isDifferent || !n.left.sound(v) {
+		return plan(b)
+	}
+	op, v := p.limit(n.left, n.op, v)
+	b.restrict(op, v)
+	return plan(b)
+}
+
+func (p planner) between(n *between) Plan {
+	if n.negated {
+		b, ok := n.operand.subject()
+		if !ok {
+			return Plan{}
+		}
+		return plan(b)
+	}
+	low := p.compare(&compare{left: n.operand, op: isAtLeast, right: n.low})
+	high := p.compare(&compare{left: n.operand, op: isAtMost, right: n.high})
+	return p.both(low, high)
+}
+
+func (p planner) in(n *in) Plan {
+	b, ok := n.operand.subject()
+	if !ok {
+		return Plan{}
+	}
+	for _, v := range n.list {
+		if n.negated || !n.operand.sound(v) {
+			b.Values = nil
+			break
+		}
+		_, v = p.limit(n.operand, isEqual, v)
+		b.Values = append(b.Values, v)
+	}
+	return plan(b)
+}
+
+// textual bounds by what the text begins with.
+func (p planner) textual(n *textual) Bound {
+	b, _ := n.operand.subject()
+	if n.negated || n.op.fold || n.op.word != "prefix" && n.op.word != "like" {
+		return b
+	}
+	x := newPattern(n.op, n.pattern.text)
+	if !x.fromStart {
+		return b
+	}
+	first := x.pieces[0].runes
+	if i := slices.Index(first, anyRune); i >= 0 {
+		first = first[:i]
+	} else if x.exact {
+		b.Values = []Value{String(string(first))}
+		return b
+	}
+	b.Low = String(string(first))
+	if after, ok := successor(first); ok {
+		b.High, b.HighOpen = String(after), true
+	}
+	return b
+}
+
+// successor returns the least string that is greater than all that begin with
+// the prefix, and whether there is one.
+func successor(prefix []rune) (after string, ok bool) {
+	for i, last := range slices.Backward(prefix) {
+		next := last + 1
+		if !utf8.ValidRune(next) && next < utf8.MaxRune {
+			next = 0xE000 // the first after the surrogates
+		}
+		if next <= utf8.MaxRune {
+			return string(append(slices.Clone(prefix[:i]), next)), true
+		}
+	}
+	return "", false
+}
+
+func (p planner) allOf(list []node) (sum Plan) {
+	for _, n := range list {
+		sum = p.both(sum, p.node(n))
+	}
+	return sum
+}
+
+func (p planner) anyOf(list []node) Plan {
+	var sum *Plan
+	for _, n := range list {
+		x := p.node(n)
+		switch {
+		case x.Never:
+		case sum == nil:
+			sum = &x
+		default:
+			*sum = either(*sum, x)
+		}
+	}
+	if sum == nil {
+		return Plan{Never: true}
+	}
+	return *sum
+}
+
+// both returns what is true where a and b are.
+func (p planner) both(a, b Plan) Plan {
+	if a.Never || b.Never {
+		return Plan{Never: true}
+	}
+	sum := Plan{Bounds: slices.Clone(a.Bounds), Is: slices.Clone(a.Is), Edges: slices.Clone(a.Edges)}
+	for _, x := range b.Bounds {
+		i := slices.IndexFunc(sum.Bounds, x.sameSubject)
+		if i < 0 {
+			sum.Bounds = append(sum.Bounds, x)
+			continue
+		}
+		var ok bool
+		if sum.Bounds[i], ok = meet(sum.Bounds[i], x); !ok {
+			return Plan{Never: true}
+		}
+	}
+	for _, id := range b.Is {
+		if !slices.Contains(sum.Is, id) {
+			sum.Is = append(sum.Is, id)
+		}
+	}
+	for _, e := range b.Edges {
+		if !slices.Contains(sum.Edges, e) {
+			sum.Edges = append(sum.Edges, e)
+		}
+	}
+	return sum
+}
+
+// either returns what is true where a is and where b is.
+func either(a, b Plan) (sum Plan) {
+	for _, x := range a.Bounds {
+		if i := slices.IndexFunc(b.Bounds, x.sameSubject); i >= 0 {
+			sum.Bounds = append(sum.Bounds, join(x, b.Bounds[i]))
+		}
+	}
+	for _, id := range a.Is {
+		if slices.Contains(b.Is, id) {
+			sum.Is = append(sum.Is, id)
+		}
+	}
+	for _, e := range a.Edges {
+		if slices.Contains(b.Edges, e) {
+			sum.Edges = append(sum.Edges, e)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,198 @@
+package filter
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pattern is what like, prefix, suffix and contains look for: pieces of text in
+// their order, the first at the beginning if fromStart, the last at the end if
+// toEnd.
+type pattern struct {
+	pieces           []piece
+	fromStart, toEnd bool
+	exact            bool // the only piece is the whole text
+	fold             bool // case is passed over
+	wildcards        bool // a piece has an anyRune
+}
+
+// piece is a run of characters without %. It has them as text where it can be
+// compared as such.
+type piece struct {
+	text  string
+	runes []rune // anyRune for _
+}
+
+const anyRune rune = -1
+
+// newPattern compiles the right side of a text operator.
+func newPattern(op textOp, s string) *pattern {
+	p := &pattern{fold: op.fold, fromStart: op.word == "prefix", toEnd: op.word == "suffix"}
+	runs := [][]rune{[]rune(s)}
+	if op.word == "like" {
+		runs, _ = likePattern(s)
+		p.fromStart, p.toEnd = true, true
+	}
+	for i, run := range runs {
+		p.add(run, i == 0, i == len(runs)-1)
+	}
+	p.exact = p.fromStart && p.toEnd && len(runs) == 1
+	return p
+}
+
+// add appends a run. An empty one at an end says that the end is open.
+func (p *pattern) add(run []rune, first, last bool) {
+	if len(run) == 0 {
+		if first && !last {
+			p.fromStart = false
+		}
+		if last && !first {
+			p.toEnd = false
+		}
+		if !first || !last {
+			return
+		}
+	}
+	x := piece{runes: run}
+	for i, r := range run {
+		switch {
+		case r == anyRune:
+			p.wildcards = true
+		case p.fold:
+			run[i] = foldRune(r)
+		}
+	}
+	if !p.wildcards && !p.fold {
+		x.text = string(run)
+	}
+	p.pieces = append(p.pieces, x)
+}
+
+// likePattern cuts the pattern of like at each % and reports whether its
+// backslashes are right.
+func likePattern(s string) (runs [][]rune, ok bool) {
+	runs = [][]rune{nil}
+	add := func(r rune) { runs[len(runs)-1] = append(runs[len(runs)-1], r) }
+	escaped := false
+	for _, r := range s {
+		switch {
+		case escaped:
+			if r != '%' && r != '_' && r != '\\' {
+				return nil, false
+			}
+			add(r)
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '_':
+			add(anyRune)
+		case r != '%':
+			add(r)
+		case len(runs) == 1 || len(runs[len(runs)-1]) > 0: // %% is %
+			runs = append(runs, nil)
+		}
+	}
+	return runs, !escaped
+}
+
+// match reports whether the whole of s is as the pattern says.
+func (p *pattern) match(s string) bool {
+	if p.exact {
+		rest, ok := p.pieces[0].after(s, p)
+		return ok && rest == ""
+	}
+	pieces := p.pieces
+	if p.fromStart {
+		rest, ok := pieces[0].after(s, p)
+		if !ok {
+			return false
+		}
+		s, pieces = rest, pieces[1:]
+	}
+	if p.toEnd {
+		last := pieces[len(pieces)-1]
+		rest, ok := last.before(s, p)
+		if !ok {
+			return false
+		}
+		s, pieces = rest, pieces[:len(pieces)-1]
+	}
+	for _, x := range pieces { // the first place for each is the best one
+		rest, ok := x.find(s, p)
+		if !ok {
+			return false
+		}
+		s = rest
+	}
+	return true
+}
+
+// after returns what follows the piece at the beginning of s.
+func (x piece) after(s string, p *pattern) (rest string, ok bool) {
+	if !p.wildcards && !p.fold {
+		return strings.CutPrefix(s, x.text)
+	}
+	for _, want := range x.runes {
+		r, size := utf8.DecodeRuneInString(s)
+		if size == 0 || !p.same(r, want) {
+			return s, false
+		}
+		s = s[size:]
+	}
+	return s, true
+}
+
+// before returns what precedes the piece at the end of s.
+func (x piece) before(s string, p *pattern) (rest string, ok bool) {
+	if !p.wildcards && !p.fold {
+		return strings.CutSuffix(s, x.text)
+	}
+	for _, want := range slices.Backward(x.runes) {
+		r, size := utf8.DecodeLastRuneInString(s)
+		if size == 0 || !p.same(r, want) {
+			return s, false
+		}
+		s = s[:len(s)-size]
+	}
+	return s, true
+}
+
+// find returns what follows the first place of the piece in s.
+func (x piece) find(s string, p *pattern) (rest string, ok bool) {
+	if !p.wildcards && !p.fold {
+		_, rest, ok = strings.Cut(s, x.text)
+		return rest, ok
+	}
+	for {
+		if rest, ok := x.after(s, p); ok {
+			return rest, true
+		}
+		_, size := utf8.DecodeRuneInString(s)
+		if size == 0 {
+			return s, false
+		}
+		s = s[size:]
+	}
+}
+
+func (p *pattern) same(r, want rune) bool {
+	return want == anyRune || r == want || p.fold && foldRune(r) == want
+}
+
+// foldRune returns the same rune for all cases of a letter, by Unicode's simple
+// folding: K, k and the Kelvin sign are one, ß and SS are not.
+func foldRune(r rune) rune {
+	if r < utf8.RuneSelf && r != 'k' && r != 'K' && r != 's' && r != 'S' {
+		if 'a' <= r && r <= 'z' {
+			r -= 'a' - 'A'
+		}
+		return r
+	}
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	return least
+}

@@ -1,0 +1,298 @@
+package series
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/DataDog/sketches-go/ddsketch/store"
+)
+
+// A Summary is encoded as a version, its parts as bits, and then, in the order of
+// the fields: integers as varints, numbers as their kind and a varint or eight
+// bytes, totals and quantiles as below. The encoding is a stored format: a version
+// that is written once is read for ever.
+const encodingVersion = 1
+
+// The kinds of quantiles in an encoding.
+const (
+	encodedValues = 1 // their number, then each number
+	encodedSketch = 2 // how many are zero, then the bins of the positive and of the negative ones
+)
+
+// maxPartials is how many partials a total of float64s can have: none overlaps
+// another, and the exponents of float64s span 2098 bits in pieces of 53.
+const maxPartials = 2098/53 + 2
+
+// AppendBinary appends the encoded summary to dst, for a store. It implements
+// [encoding.BinaryAppender]; the error is always nil. Of percentiles it keeps up
+// to 64 numbers exactly and makes a sketch of more.
+func (s *Summary) AppendBinary(dst []byte) ([]byte, error) {
+	dst = append(dst, encodingVersion, byte(s.kept))
+	dst = binary.AppendVarint(dst, s.Count)
+	if s.Count == 0 {
+		return dst, nil
+	}
+	dst = appendPoint(appendPoint(dst, s.First), s.Last)
+	dst = appendNumber(appendNumber(dst, s.Min), s.Max)
+	if s.kept&keepSum != 0 {
+		dst = s.sum.append(dst)
+	}
+	if s.kept&keepIncrease != 0 {
+		dst = s.increase.append(dst)
+	}
+	if s.kept&keepPercentiles != 0 {
+		dst = s.quantiles.append(dst)
+	}
+	return dst, nil
+}
+
+// MarshalBinary implements [encoding.BinaryMarshaler] with AppendBinary.
+func (s *Summary) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+
+// UnmarshalBinary makes the summary the encoded one, keeping nothing of data. If
+// it returns an error, which wraps ErrEncoding, the summary is an empty one.
+func (s *Summary) UnmarshalBinary(data []byte) error {
+	d := decoder{data: data}
+	*s = Summary{}
+	decoded := d.summary()
+	if d.failed || len(d.data) > 0 {
+		return fmt.Errorf("%w: %d bytes", ErrEncoding, len(data))
+	}
+	*s = decoded
+	return nil
+}
+
+func appendPoint(dst []byte, p Point) []byte {
+	return appendNumber(binary.AppendVarint(dst, p.TS), p.Value)
+}
+
+func appendNumber(dst []byte, n Number) []byte {
+	dst = append(dst, n.kind)
+	if n.kind == kindInt {
+		return binary.AppendVarint(dst, int64(n.bits))
+	}
+	return binary.LittleEndian.AppendUint64(dst, n.bits)
+}
+
+func (t *total) append(dst []byte) []byte {
+	var flags byte
+	if t.floats {
+		flags |= 1
+	}
+	if t.beyond {
+		flags |= 2
+	}
+	dst = append(dst, flags)
+	dst = binary.AppendUvarint(binary.AppendVarint(dst, t.high), t.low)
+	dst = binary.AppendUvarint(dst, uint64(len(t.partials)))
+	for _, p := range t.partials {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p))
+	}
+	return dst
+}
+
+func (q *quantiles) append(dst []byte) []byte {
+	if q.sketch == nil && len(q.values) <= rowPercentiles {
+		dst = binary.AppendUvarint(append(dst, encodedValues), uint64(len(q.values)))
+		for _, n := range q.values {
+			dst = appendNumber(dst, n)
+		}
+		return dst
+	}
+	sketch := q.sketch
+	if sketch == nil {
+		c := quantiles{values: q.values}
+		c.condense()
+		sketch = c.sketch
+	}
+	dst = binary.AppendUvarint(append(dst, encodedSketch), uint64(sketch.GetZeroCount()))
+	dst = appendBins(dst, sketch.GetPositiveValueStore())
+	return appendBins(dst, sketch.GetNegativeValueStore())
+}
+
+// appendBins writes the bins of a store: how many, then of each in ascending
+// order how far its index is from the one before, and its count. The library's
+// own decoder cannot be used: it panics on bytes that are not its own.
+func appendBins(dst []byte, bins store.Store) []byte {
+	counts := make(map[int]float64)
+	bins.ForEach(func(index int, count float64) bool {
+		counts[index] += count
+		return false
+	})
+	dst = binary.AppendUvarint(dst, uint64(len(counts)))
+	before := 0
+	for _, index := range slices.Sorted(maps.Keys(counts)) {
+		dst = binary.AppendVarint(dst, int64(index-before))
+		dst = binary.AppendUvarint(dst, uint64(counts[index]))
+		before = index
+	}
+	return dst
+}
+
+// decoder reads an encoding. After the first thing that is wrong it has failed,
+// and what it returns means nothing.
+type decoder struct {
+	data   []byte
+	failed bool
+}
+
+func (d *decoder) fail() {
+	d.failed = true
+	d.data = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.data) == 0 {
+		d.fail()
+		return 0
+	}
+	b := d.data[0]
+	d.data = d.data[1:]
+	return b
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.data)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.data = d.data[n:]
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.data)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.data = d.data[n:]
+	return v
+}
+
+func (d *decoder) uint64() uint64 {
+	if len(d.data) < 8 {
+		d.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(d.data)
+	d.data = d.data[8:]
+	return v
+}
+
+// float reads a float64 that is finite.
+func (d *decoder) float() float64 {
+	f := math.Float64frombits(d.uint64())
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail()
+		return 0
+	}
+	return f
+}
+
+func (d *decoder) number() Number {
+	switch d.byte() {
+	case kindInt:
+		return Int(d.varint())
+	case kindFloat:
+		return Float(d.float())
+	default:
+		d.fail()
+		return Number{}
+	}
+}
+
+func (d *decoder) point() Point { return Point{TS: d.varint(), Value: d.number()} }
+
+func (d *decoder) summary() Summary {
+	version, kept := d.byte(), parts(d.byte())
+	s := Summary{kept: kept, Count: d.varint()}
+	if version != encodingVersion || kept&^(keepSum|keepIncrease|keepPercentiles) != 0 || s.Count < 0 || s.Count > maxCount {
+		d.fail()
+	}
+	if s.Count == 0 || d.failed {
+		return s
+	}
+	s.First, s.Last = d.point(), d.point()
+	s.Min, s.Max = d.number(), d.number()
+	if kept&keepSum != 0 {
+		s.sum = d.total()
+	}
+	if kept&keepIncrease != 0 {
+		s.increase = d.total()
+	}
+	if kept&keepPercentiles != 0 {
+		s.quantiles = d.quantiles(s.Count)
+	}
+	if s.First.TS > s.Last.TS || s.Min.Compare(s.Max) > 0 {
+		d.fail()
+	}
+	return s
+}
+
+// maxCount is up to where the counts of a sketch, which are floats, are exact.
+const maxCount = 1 << 53
+
+func (d *decoder) total() total {
+	flags := d.byte()
+	t := total{high: d.varint(), low: d.uvarint(), floats: flags&1 != 0, beyond: flags&2 != 0}
+	n := d.uvarint()
+	if flags > 3 || n > maxPartials || n > 0 && (!t.floats || t.beyond) {
+		d.fail()
+		return t
+	}
+	for range n {
+		t.partials = append(t.partials, d.float())
+	}
+	return t
+}
+
+func (d *decoder) quantiles(count int64) *quantiles {
+	q := &quantiles{}
+	switch d.byte() {
+	case encodedValues:
+		if n := d.uvarint(); n != uint64(count) || n > rowPercentiles {
+			d.fail()
+			return q
+		}
+		for range count {
+			q.values = append(q.values, d.number())
+		}
+	case encodedSketch:
+		q.sketch = newSketch()
+		zeros := d.uvarint()
+		left := d.bins(q.sketch.GetPositiveValueStore(), uint64(count)-zeros)
+		left = d.bins(q.sketch.GetNegativeValueStore(), left)
+		if zeros > uint64(count) || left != 0 || q.sketch.AddWithCount(0, float64(zeros)) != nil {
+			d.fail()
+		}
+	default:
+		d.fail()
+	}
+	return q
+}
+
+// bins reads the bins of a store, whose counts are most together, and returns
+// what is left of most.
+func (d *decoder) bins(bins store.Store, most uint64) (left uint64) {
+	index := int64(0)
+	for range d.uvarint() {
+		step, count := d.varint(), d.uvarint()
+		index += step
+		if d.failed || count == 0 || count > most || step < -maxBin || step > maxBin || index < -maxBin || index > maxBin {
+			d.fail()
+			return 0
+		}
+		bins.AddWithCount(int(index), float64(count))
+		most -= count
+	}
+	return most
+}
+
+// maxBin is the index of the bin of the greatest float64; the least has about
+// the same with a minus.
+var maxBin = int64(sketchMapping.Index(sketchMapping.MaxIndexableValue()))

@@ -1,0 +1,136 @@
+package series
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Group makes one series of several: their points are pooled, bucket by bucket,
+// as if one entity had reported them all. So an average counts each point the
+// same; see [Across] for one that counts each series the same. The rate of a
+// group is the sum of the rates of its members, First and Last are the earliest
+// and the latest point of any of them (of equal times the member that was added
+// first), and percentiles are those of all points together.
+//
+// It keeps one Summary for each bucket that has points. It is used by one
+// goroutine at a time, and members are added one after the other.
+type Group struct {
+	query   Query
+	buckets map[int64]*pooled
+}
+
+type pooled struct {
+	start, end int64
+	summary    Summary
+	rate       total
+	rated      bool
+}
+
+// NewGroup returns an empty group, or an error that wraps ErrInvalid.
+func NewGroup(q Query) (*Group, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	return &Group{query: q, buckets: make(map[int64]*pooled)}, nil
+}
+
+// Member returns an aggregator for the points and rows of one member. They are in
+// the group when it is closed. It complains with ErrTooManyBuckets when the
+// members together have too many.
+func (g *Group) Member() *Aggregator {
+	a := &Aggregator{filler: filler{query: g.query}, need: needs(g.query.Funcs)}
+	a.query.Fill = Fill{}
+	a.summary.kept = a.need
+	a.sink = g.pool
+	return a
+}
+
+// Add adds the points of one member, in the order of their time.
+func (g *Group) Add(points iter.Seq2[Point, error]) error { return g.Member().addAll(points) }
+
+func (g *Group) pool(start, end int64, s *Summary, before Point) error {
+	p := g.buckets[start]
+	if p == nil {
+		most := g.query.MaxBuckets
+		if most == 0 {
+			most = DefaultMaxBuckets
+		}
+		if len(g.buckets) >= most {
+			return fmt.Errorf("%w: more than %d; a longer step or a shorter range is right", ErrTooManyBuckets, most)
+		}
+		p = &pooled{start: start, end: end, summary: Summary{kept: s.kept}}
+		g.buckets[start] = p
+	}
+	if rate := s.value(Rate, before); !rate.IsZero() {
+		p.rate.add(rate)
+		p.rated = true
+	}
+	p.summary.pool(s)
+	return nil
+}
+
+// Buckets returns the buckets of the group, with the query's fill.
+func (g *Group) Buckets() iter.Seq2[Bucket, error] {
+	return stream(func(emit func(Bucket) error) error {
+		f := filler{query: g.query, emit: emit}
+		for _, start := range slices.Sorted(maps.Keys(g.buckets)) {
+			if err := f.bucket(g.buckets[start].bucket(g.query.Funcs)); err != nil {
+				return err
+			}
+		}
+		return f.close()
+	})
+}
+
+func (p *pooled) bucket(funcs []Func) Bucket {
+	b := Bucket{Start: p.start, End: p.end, Count: p.summary.Count, Values: make([]Number, len(funcs))}
+	for i, f := range funcs {
+		switch {
+		case f != Rate:
+			b.Values[i] = p.summary.Value(f)
+		case p.rated:
+			b.Values[i] = Float(p.rate.float())
+		}
+	}
+	return b
+}
+
+// Groups has a group for each value of something that series are grouped by: the
+// building that a meter is in, the type of an entity. It is used by one goroutine
+// at a time.
+type Groups[K cmp.Ordered] struct {
+	query  Query
+	groups map[K]*Group
+}
+
+// NewGroups returns no groups yet, or an error that wraps ErrInvalid.
+func NewGroups[K cmp.Ordered](q Query) (*Groups[K], error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	return &Groups[K]{query: q, groups: make(map[K]*Group)}, nil
+}
+
+// Of returns the group of a key, making it if need be.
+func (g *Groups[K]) Of(key K) *Group {
+	group := g.groups[key]
+	if group == nil {
+		group = &Group{query: g.query, buckets: make(map[int64]*pooled)}
+		g.groups[key] = group
+	}
+	return group
+}
+
+// All returns the groups in the order of their keys.
+func (g *Groups[K]) All() iter.Seq2[K, *Group] {
+	return func(yield func(K, *Group) bool) {
+		for _, key := range slices.Sorted(maps.Keys(g.groups)) {
+			if !yield(key, g.groups[key]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package series
+
+import "fmt"
+
+// Summary is what points that follow each other come to. Two summaries of times
+// that follow each other can be made one, with the same answers as if the points
+// had been added one by one: a row of a rollup is a Summary.
+//
+// A Summary is used by one goroutine at a time, and must not be copied once it has
+// points. The zero Summary is empty and
+// keeps no sum, no increase and no percentiles: NewSummary makes one that does.
+type Summary struct {
+	// Count is how many points there are; the others mean nothing while it is 0.
+	Count int64
+	// First and Last are the points with the least and the greatest TS.
+	First, Last Point
+	// Min and Max are the least and the greatest number.
+	Min, Max Number
+
+	kept      parts
+	sum       total
+	increase  total // from point to point; see Rate
+	quantiles *quantiles
+}
+
+// NewSummary returns an empty summary for a row of a rollup. With percentiles it
+// keeps what they need, some hundred bytes.
+func NewSummary(percentiles bool) *Summary {
+	kept := keepSum | keepIncrease
+	if percentiles {
+		kept |= keepPercentiles
+	}
+	return &Summary{kept: kept}
+}
+
+// HasPercentiles reports whether the summary can tell percentiles.
+func (s *Summary) HasPercentiles() bool { return s.kept&keepPercentiles != 0 }
+
+// reset makes the summary an empty one that keeps these parts, with the memory it
+// has.
+func (s *Summary) reset(kept parts) {
+	*s = Summary{
+		kept: kept, quantiles: s.quantiles,
+		sum: total{partials: s.sum.partials[:0]}, increase: total{partials: s.increase.partials[:0]},
+	}
+	if s.quantiles != nil {
+		s.quantiles.clear()
+	}
+}
+
+// Add adds a point, which must not be before the last one; if it is, nothing is
+// changed and the error wraps ErrOrder. One without a number is passed over.
+func (s *Summary) Add(p Point) error {
+	if p.Value.IsZero() {
+		return nil
+	}
+	if s.Count == 0 {
+		s.First, s.Min, s.Max = p, p.Value, p.Value
+	} else if err := checkOrder(s.Last.TS, p.TS); err != nil {
+		return err
+	} else if s.kept&keepIncrease != 0 {
+		addIncrease(&s.increase, s.Last.Value, p.Value)
+	}
+	s.Count++
+	s.Last = p
+	s.span(p.Value, p.Value)
+	if s.kept&keepSum != 0 {
+		s.sum.add(p.Value)
+	}
+	if s.kept&keepPercentiles != 0 {
+		s.numbers().add(p.Value)
+	}
+	return nil
+}
+
+func checkOrder(before, after int64) error {
+	if after < before {
+		return fmt.Errorf("%w: %d after %d", ErrOrder, after, before)
+	}
+	return nil
+}
+
+func (s *Summary) numbers() *quantiles {
+	if s.quantiles == nil {
+		s.quantiles = &quantiles{}
+	}
+	return s.quantiles
+}
+
+// span widens the range of the numbers. Of equal ones the first stays.
+func (s *Summary) span(low, high Number) {
+	if low.Compare(s.Min) < 0 {
+		s.Min = low
+	}
+	if high.Compare(s.Max) > 0 {
+		s.Max = high
+	}
+}
+
+// addIncrease adds what a counter went up from one point to the next.
+func addIncrease(sum *total, before, after Number) {
+	switch {
+	case after.Compare(before) >= 0:
+		if before.IsInt() && after.IsInt() {
+			sum.addUint(after.bits - before.bits)
+			return
+		}
+		sum.addFloat(after.Float() - before.Float())
+	case after.Compare(Int(0)) > 0: // it began again
+		sum.add(after)
+	}
+}
+
+// Append adds a summary of a later time, which it leaves as it is. The error
+// wraps ErrOrder if it is not later. What next does not keep, the sum of both
+// does not keep either.
+func (s *Summary) Append(next *Summary) error {
+	switch {
+	case next.Count == 0:
+		return nil
+	case s.Count == 0:
+		s.First, s.Min, s.Max = next.First, next.Min, next.Max
+	default:
+		if err := checkOrder(s.Last.TS, next.First.TS); err != nil {
+			return err
+		}
+		if s.kept&next.kept&keepIncrease != 0 {
+			addIncrease(&s.increase, s.Last.Value, next.First.Value)
+		}
+	}
+	s.Last = next.Last
+	s.join(next)
+	return nil
+}
+
+// pool adds a summary of another series at the same time. The increases of both
+// together are the sum of the two.
+func (s *Summary) pool(other *Summary) {
+	switch {
+	case other.Count == 0:
+		return
+	case s.Count == 0:
+		s.First, s.Last, s.Min, s.Max = other.First, other.Last, other.Min, other.Max
+	default:
+		if other.First.TS < s.First.TS {
+			s.First = other.First
+		}
+		if other.Last.TS > s.Last.TS {
+			s.Last = other.Last
+		}
+	}
+	s.join(other)
+}
+
+// join adds what does not depend on the order.
+func (s *Summary) join(other *Summary) {
+	s.Count += other.Count
+	s.span(other.Min, other.Max)
+	s.kept &= other.kept
+	if s.kept&keepSum != 0 {
+		s.sum.merge(&other.sum)
+	}
+	if s.kept&keepIncrease != 0 {
+		s.increase.merge(&other.increase)
+	}
+	if s.kept&keepPercentiles != 0 {
+		s.numbers().merge(other.quantiles)
+	}
+}
+
+// Value returns what a function makes of the summary, none where it is empty,
+// does not keep what the function needs, or has no finite answer. The rate is
+// that between the points of the summary.
+func (s *Summary) Value(f Func) Number { return s.value(f, Point{}) }
+
+// value is Value with the point before the first one, if that is known.
+func (s *Summary) value(f Func, before Point) Number {
+	if s.Count == 0 && f != Count {
+		return Number{}
+	}
+	switch f {
+	case Count:
+		return Int(s.Count)
+	case Min:
+		return s.Min
+	case Max:
+		return s.Max
+	case First:
+		return s.First.Value
+	case Last:
+		return s.Last.Value
+	case Rate:
+		return s.rate(before)
+	case Sum, Avg:
+		return s.sumOrAvg(f)
+	}
+	if p, ok := f.percentile(); ok && s.quantiles != nil && s.kept&keepPercentiles != 0 {
+		return s.quantiles.at(p, s.Count, s.Min, s.Max)
+	}
+	return Number{}
+}
+
+func (s *Summary) sumOrAvg(f Func) Number {
+	switch {
+	case s.kept&keepSum == 0:
+		return Number{}
+	case f == Sum:
+		return s.sum.number()
+	default:
+		return Float(s.sum.float() / float64(s.Count))
+	}
+}
+
+func (s *Summary) rate(before Point) Number {
+	if s.kept&keepIncrease == 0 {
+		return Number{}
+	}
+	var sum total
+	sum.merge(&s.increase)
+	start := s.First.TS
+	if !before.Value.IsZero() {
+		addIncrease(&sum, before.Value, s.First.Value)
+		start = before.TS
+	}
+	if s.Last.TS <= start {
+		return Number{}
+	}
+	return Float(sum.float() / (float64(s.Last.TS-start) / 1000))
+}
