@@ -1,0 +1,216 @@
+package mapping
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// derivePage is how many readings of a source are read at once.
+const derivePage = 1024
+
+// Value is one computed value of a key at a time.
+type Value struct {
+	Key   string
+	TS    int64
+	Value entity.Value
+}
+
+// Recompute computes a mapping over the history of its sources, and calls f with
+// the values from <= TS < to, of one field after the other, in the order of
+// time. It is the same computation as of the changes as they come. Fields over
+// a group have no history that could be computed again: of them f gets the
+// value of now. It returns ErrNotFound for a mapping that is not installed, and
+// the error of f.
+func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to int64, f func(Value) error) error {
+	m := e.mappings[name]
+	if m == nil {
+		return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+	}
+	for i := range m.fields {
+		if err := e.recompute(ctx, r, m.fields[i], from, to, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recompute is Recompute of one field.
+func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int64, put func(Value) error) error {
+	emit := func(ts int64, v entity.Value) error { return put(Value{f.spec.As, ts, v}) }
+	if f.suspended {
+		return nil
+	}
+	if !f.fanIn {
+		return e.derive(ctx, r, f, from, to, emit)
+	}
+	ts, ok := f.frame.newest()
+	if ts = max(ts, f.lastTS); !ok || ts < from || ts >= to {
+		return nil
+	}
+	if v, ok := e.evaluate(f, f.frame, ts); ok {
+		return emit(ts, v)
+	}
+	return nil
+}
+
+// derive computes a field over single entities from the history.
+func (e *Engine) derive(ctx context.Context, r Reader, f *field, from, to int64, emit func(ts int64, v entity.Value) error) error {
+	fr := f.next()
+	var streams []*stream
+	for i := range f.spec.Sources {
+		src := &f.spec.Sources[i]
+		if src.timeless() {
+			continue
+		}
+		before, err := warm(ctx, r, src, src.Entity, from)
+		if err != nil {
+			return err
+		}
+		for _, p := range before {
+			fr.put(i, p.ts, p.value)
+		}
+		streams = append(streams, &stream{source: i, src: src, next: from, to: to})
+	}
+	for {
+		ts := to
+		for _, s := range streams {
+			at, err := s.peek(ctx, r)
+			if err != nil {
+				return err
+			}
+			ts = min(ts, at)
+		}
+		if ts >= to {
+			return nil
+		}
+		for _, s := range streams {
+			if len(s.page) > 0 && s.page[0].ts == ts {
+				fr.put(s.source, ts, s.page[0].value)
+				s.page = s.page[1:]
+			}
+		}
+		if v, ok := e.evaluate(f, fr, ts); ok {
+			if err := emit(ts, v); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// stream reads the history of a source forward, page by page.
+type stream struct {
+	source   int
+	src      *Source
+	page     []point
+	next, to int64
+}
+
+// peek returns the time of the next reading, or the end.
+func (s *stream) peek(ctx context.Context, r Reader) (int64, error) {
+	if len(s.page) > 0 {
+		return s.page[0].ts, nil
+	}
+	if s.next >= s.to {
+		return s.to, nil
+	}
+	points, err := r.Points(ctx, s.src.Entity, s.src.Key, s.next, s.to, derivePage, false)
+	if err != nil {
+		return 0, err
+	}
+	s.page = toPoints(points, s.src)
+	if len(points) < derivePage {
+		s.next = s.to
+	} else {
+		s.next = points[len(points)-1].TS + 1
+	}
+	if len(s.page) == 0 {
+		return s.to, nil
+	}
+	return s.page[0].ts, nil
+}
+
+// merge puts the spans of one field together. A field that was loaded anew
+// meanwhile takes those of the one before over.
+func (e *Engine) merge(spans []Span) []fieldSpans {
+	var list []fieldSpans
+	at := make(map[*field]int)
+	for _, s := range spans {
+		m := e.mappings[s.f.m.Name]
+		if m == nil || m.Version != s.f.m.Version {
+			continue
+		}
+		f := m.fields[s.f.index]
+		i, ok := at[f]
+		if !ok {
+			i = len(list)
+			at[f] = i
+			list = append(list, fieldSpans{f: f})
+		}
+		list[i].spans = append(list[i].spans, s)
+	}
+	slices.SortFunc(list, func(a, b fieldSpans) int { return cmp.Compare(a.f.rank, b.f.rank) })
+	return list
+}
+
+type fieldSpans struct {
+	f     *field
+	spans []Span
+}
+
+// deriveSpan computes again what late readings have changed of a field.
+func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uint64, put func([]Output) error) error {
+	if s.f.suspended {
+		return nil
+	}
+	type interval struct{ from, to int64 }
+	var intervals []interval
+	for _, span := range s.spans {
+		i := interval{span.ts, span.ts + 1}
+		for _, src := range span.sources {
+			to, err := effectEnd(ctx, r, &s.f.spec.Sources[src], span.ts)
+			if err != nil {
+				return err
+			}
+			i.to = max(i.to, to)
+		}
+		intervals = append(intervals, i)
+	}
+	slices.SortFunc(intervals, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	for len(intervals) > 0 {
+		i := intervals[0]
+		for intervals = intervals[1:]; len(intervals) > 0 && intervals[0].from <= i.to; intervals = intervals[1:] {
+			i.to = max(i.to, intervals[0].to)
+		}
+		err := e.derive(ctx, r, s.f, i.from, i.to, func(ts int64, v entity.Value) error {
+			if e.readings >= outputPage {
+				if err := put(e.end().Outputs); err != nil {
+					return err
+				}
+			}
+			e.put(s.f, ts, v, seq, true)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// effectEnd returns the time from which on a reading of a source at ts has no
+// effect any more.
+func effectEnd(ctx context.Context, r Reader, src *Source, ts int64) (int64, error) {
+	if src.Over > 0 {
+		return ts + src.Over.Milliseconds(), nil
+	}
+	n := max(src.LastN, 1)
+	points, err := r.Points(ctx, src.Entity, src.Key, ts+1, end, n, false)
+	if err != nil || len(points) < n {
+		return end, err
+	}
+	return points[n-1].TS, nil
+}

@@ -1,0 +1,449 @@
+package mapping
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Engine computes what the mappings say, change by change. It is a state machine
+// without goroutines, clock or randomness: the same calls give the same results.
+// It reads what was before through a [Reader], and only where that is said. It
+// is not safe for concurrent use.
+//
+// There are two kinds of fields, by what their value at a time means.
+//
+// A field over single entities is a function of time: at each reading of one of
+// its sources it has a value, computed from what each source was at that moment,
+// and so it has a history as its sources have. A late reading changes the past:
+// what was computed from the moment of the reading up to when it has no effect
+// any more is computed again. The history that comes of it depends on what was
+// measured and not on the order in which it came.
+//
+// A field over a group is about now: from the latest values of thousands of
+// members it is computed once for many changes, and late readings that are not
+// in its window have no part in it.
+type Engine struct {
+	mappings map[string]*mapping
+	targets  map[valueKey]*field
+	byKey    map[string][]*field // by the key that they write, ordered by the id of the target
+	entities map[string]*watched
+	patterns patterns
+	related  map[relationKey][]*group
+
+	eval *evaluator
+	// since they were published
+	evaluations, failures uint64
+
+	touched  []*field          // by the change at hand
+	dirty    []*field          // over a group, to be computed at the end of Apply
+	stale    bool              // the order of evaluation is to be found again
+	pending  Effects           // what is being made
+	made     map[outputKey]int // where in pending.Outputs
+	readings int               // in pending.Outputs, about
+}
+
+// valueKey names a value of an entity.
+type valueKey struct{ entity, key string }
+
+// String is how errors name it.
+func (k valueKey) String() string { return quoteName(k.entity) + "." + quoteName(k.key) }
+
+// relationKey names the relations of one type at one end.
+type relationKey struct {
+	entity, typ string
+	incoming    bool
+}
+
+// Mapping is a statement that is in force under a name.
+type Mapping struct {
+	Name string
+	// Version tells apart what was in force under the name one after the other;
+	// it goes up.
+	Version   int64
+	Statement *Statement
+}
+
+// mapping is an installed one.
+type mapping struct {
+	Mapping
+	fields []*field
+	groups map[string]*group
+	// replaying says that what it was loaded with is ahead of the changes that
+	// are applied: they say at which times something happened, and no more.
+	replaying bool
+	// unborn says that it was not in force when what is replayed happened, and
+	// that nothing is to come of it.
+	unborn bool
+
+	refusals uint64 // readings that the target has not taken
+	refusal  string // the last reason
+}
+
+// field is one value that an installed mapping computes.
+type field struct {
+	*frame
+	m      *mapping
+	index  int
+	fanIn  bool
+	lines  []*line // by source, nil where it is over many values
+	newest int64   // the time of the newest reading of its sources
+	any    bool    // there was one
+	// lastTS is the time of the last value over a group. The next one is not
+	// older: a member that leaves may take the newest reading with it.
+	lastTS int64
+
+	touchedBy []int // the sources that the change at hand has a reading of
+	isDirty   bool
+	suspended bool // part of a cycle that relations have closed
+	rank      int  // the place in the order of evaluation
+
+	evaluations, failures uint64
+	failure               string // the last one
+	failureTS             int64
+	value                 entity.Value // the one of the newest time that was computed
+	valueTS               int64
+}
+
+// target is the value that the field writes.
+func (f *field) target() valueKey { return valueKey{f.m.Statement.Into, f.spec.As} }
+
+// group is a set of entities that fields of one mapping are over.
+type group struct {
+	roster
+	m    *mapping
+	spec *Group
+	uses []fieldSource
+}
+
+// fieldSource is one source of a field.
+type fieldSource struct {
+	f *field
+	i int
+}
+
+func (u fieldSource) source() *Source { return &u.f.spec.Sources[u.i] }
+
+// watched is what concerns the mappings of one entity.
+type watched struct {
+	keys map[string][]watch
+	// matched says that it exists, and that the groups whose pattern it fits have
+	// it as a member.
+	matched bool
+}
+
+// watch is a use of one key.
+type watch struct {
+	fieldSource
+	member int32 // of the group, or -1 for an entity that the source names
+}
+
+// Output is what a mapping has computed after one change, or once for many.
+type Output struct {
+	Mapping string
+	Version int64
+	// Into is the entity that the readings are for.
+	Into     string
+	Readings []entity.Reading
+	// Seq is the number of the newest change that they were computed from. There
+	// is one Output of a mapping with this number that is not Again.
+	Seq uint64
+	// Again says that they replace values that a late reading has changed, or are
+	// the first ones after a mapping was installed or loaded. There may be several
+	// such Outputs with one number.
+	Again bool
+}
+
+// Effects are what changes lead to.
+type Effects struct {
+	Outputs []Output
+	// Late are the fields to derive from the history: the engine does not
+	// remember enough to compute what a late reading changes.
+	Late []Span
+	// joined are members that relations have brought, whose values are to be
+	// loaded, and reload are mappings that have lost members of a window.
+	joined []joining
+	reload []*mapping
+}
+
+// Settled reports whether nothing but Outputs is to be done.
+func (e *Effects) Settled() bool { return len(e.Late)+len(e.joined)+len(e.reload) == 0 }
+
+// Span is a field and late readings of some of its sources, from which on it is
+// to be computed again.
+type Span struct {
+	f       *field
+	sources []int
+	ts      int64
+}
+
+type joining struct {
+	g  *group
+	id string
+}
+
+// NewEngine returns an engine without mappings.
+func NewEngine() *Engine {
+	return &Engine{
+		mappings: make(map[string]*mapping), targets: make(map[valueKey]*field), byKey: make(map[string][]*field),
+		entities: make(map[string]*watched), related: make(map[relationKey][]*group), eval: newEvaluator(),
+		made: make(map[outputKey]int),
+	}
+}
+
+// Apply takes committed changes in, in the order of their commits, and returns
+// what comes of them. A change that was taken in before may come again. Effects
+// that are not settled are for [Engine.Complete].
+func (e *Engine) Apply(changes []entity.Change) Effects {
+	e.begin()
+	e.order()
+	for i := range changes {
+		c := &changes[i]
+		if c.Edit != nil {
+			e.edit(c)
+			continue
+		}
+		e.reading(c)
+	}
+	var seq uint64
+	if n := len(changes); n > 0 {
+		seq = changes[n-1].Seq
+	}
+	e.order()
+	e.flush(seq, false)
+	return e.end()
+}
+
+// reading takes one reading in.
+func (e *Engine) reading(c *entity.Change) {
+	w := e.find(c.Entity)
+	if w == nil {
+		return
+	}
+	e.touched = e.touched[:0]
+	for i := range c.Values {
+		for _, use := range w.keys[c.Values[i].Key] {
+			e.use(use, c.TS, c.Values[i].Value)
+		}
+	}
+	if len(e.touched) > 1 {
+		slices.SortFunc(e.touched, func(a, b *field) int { return cmp.Compare(a.rank, b.rank) })
+	}
+	for _, f := range e.touched {
+		e.react(f, c)
+		f.touchedBy = f.touchedBy[:0]
+	}
+}
+
+// find returns what concerns the mappings of an entity that exists, nil for
+// nothing. With its first change it joins the groups whose pattern its id fits.
+func (e *Engine) find(id string) *watched {
+	w := e.entities[id]
+	if w != nil && w.matched {
+		return w
+	}
+	matched := true
+	e.patterns.each(id, func(g *group) {
+		if matched = matched && !g.m.replaying; !g.m.replaying {
+			e.join(g, id)
+		}
+	})
+	if w = e.entities[id]; w != nil {
+		w.matched = matched
+	}
+	return w
+}
+
+// use gives a value to a source.
+func (e *Engine) use(u watch, ts int64, v entity.Value) {
+	f, src := u.f, u.source()
+	if !f.m.replaying {
+		f.take(u, ts, src.extract(v))
+	}
+	if f.fanIn {
+		if !f.m.replaying {
+			e.soil(f)
+		}
+		return
+	}
+	if len(f.touchedBy) == 0 {
+		e.touched = append(e.touched, f)
+	}
+	f.touchedBy = append(f.touchedBy, u.i)
+}
+
+// take gives a value to one of the field's sources.
+func (f *field) take(u watch, ts int64, v entity.Value) {
+	if u.member >= 0 {
+		f.many[u.i].put(u.member, ts, v)
+		return
+	}
+	f.put(u.i, ts, v)
+	if l := f.lines[u.i]; l != nil {
+		l.put(ts, v)
+	}
+}
+
+// soil makes sure that a field over a group is computed at the end.
+func (e *Engine) soil(f *field) {
+	if !f.isDirty {
+		f.isDirty = true
+		e.dirty = append(e.dirty, f)
+	}
+}
+
+// react computes a field over single entities after a reading of some of its
+// sources.
+func (e *Engine) react(f *field, c *entity.Change) {
+	if f.m.replaying && f.m.unborn {
+		return
+	}
+	if f.m.replaying || f.any && c.TS < f.newest {
+		e.late(f, c)
+		return
+	}
+	f.newest, f.any = c.TS, true
+	e.emit(f, f.frame, c.TS, c.Seq, false)
+}
+
+// emit evaluates a frame of a field and puts out what it gives.
+func (e *Engine) emit(f *field, fr *frame, ts int64, seq uint64, again bool) {
+	if f.suspended {
+		return
+	}
+	if v, ok := e.evaluate(f, fr, ts); ok {
+		if f.value.Kind() == 0 || ts >= f.valueTS {
+			f.value, f.valueTS = v, ts
+		}
+		e.put(f, ts, v, seq, again)
+	}
+}
+
+// evaluate returns the value of a field, false where it has none.
+func (e *Engine) evaluate(f *field, fr *frame, ts int64) (entity.Value, bool) {
+	f.evaluations++
+	e.evaluations++
+	v, err := e.eval.field(fr)
+	if err != nil {
+		f.failures++
+		e.failures++
+		f.failure, f.failureTS = err.Error(), ts
+		return v, false
+	}
+	return v, v.Kind() != 0
+}
+
+// put adds a value to the outputs. Those of one mapping and change are one
+// output, and those of one time in it one reading.
+func (e *Engine) put(f *field, ts int64, v entity.Value, seq uint64, again bool) {
+	sample := entity.Sample{Key: f.spec.As, Value: v}
+	key := outputKey{f.m, seq, again}
+	i, ok := e.made[key]
+	if !ok {
+		i = len(e.pending.Outputs)
+		e.made[key] = i
+		e.pending.Outputs = append(e.pending.Outputs, Output{
+			Mapping: f.m.Name, Version: f.m.Version, Into: f.m.Statement.Into, Seq: seq, Again: again,
+		})
+	}
+	o := &e.pending.Outputs[i]
+	e.readings++
+	at, found := slices.BinarySearchFunc(o.Readings, ts, func(r entity.Reading, ts int64) int { return cmp.Compare(r.TS, ts) })
+	if found {
+		o.Readings[at].Values = append(o.Readings[at].Values, sample)
+		return
+	}
+	o.Readings = slices.Insert(o.Readings, at, entity.Reading{TS: ts, Values: []entity.Sample{sample}})
+}
+
+// outputKey says which values are of one output.
+type outputKey struct {
+	m     *mapping
+	seq   uint64
+	again bool
+}
+
+// begin starts to gather effects, and end returns them.
+func (e *Engine) begin() {
+	e.pending, e.readings = Effects{}, 0
+	clear(e.made)
+}
+
+func (e *Engine) end() Effects {
+	effects := e.pending
+	e.begin()
+	return effects
+}
+
+// flush computes the fields over groups that have changed.
+func (e *Engine) flush(seq uint64, again bool) {
+	slices.SortFunc(e.dirty, func(a, b *field) int { return cmp.Compare(a.rank, b.rank) })
+	for _, f := range e.dirty {
+		f.isDirty = false
+		ts, ok := f.frame.newest()
+		if !ok && f.lastTS == 0 {
+			continue
+		}
+		f.lastTS = max(f.lastTS, ts)
+		e.emit(f, f.frame, f.lastTS, seq, again)
+	}
+	clear(e.dirty)
+	e.dirty = e.dirty[:0]
+}
+
+// late computes again what a late reading changes, or leaves it to Complete.
+func (e *Engine) late(f *field, c *entity.Change) {
+	ts := c.TS
+	if len(f.lines) == 1 && f.lines[0] != nil && !f.m.replaying { // nothing but the reading itself
+		fr := f.next()
+		fr.put(0, ts, valueOf(c, &f.spec.Sources[0]))
+		e.emit(f, fr, ts, c.Seq, false)
+		return
+	}
+	for i, l := range f.lines {
+		if f.spec.Sources[i].timeless() {
+			continue
+		}
+		if l == nil || !l.covers(ts) {
+			e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts})
+			return
+		}
+	}
+	end, open := ts, false
+	for _, i := range f.touchedBy {
+		next, ok := f.lines[i].after(ts)
+		end, open = max(end, next), open || !ok
+	}
+	times := []int64{ts}
+	for _, l := range f.lines {
+		if l == nil {
+			continue
+		}
+		for _, p := range l.points {
+			if p.ts > ts && (open || p.ts < end) {
+				times = append(times, p.ts)
+			}
+		}
+	}
+	slices.Sort(times)
+	for _, at := range slices.Compact(times) {
+		fr := f.next()
+		for i, l := range f.lines {
+			if l != nil {
+				fr.put(i, at, l.at(at))
+			}
+		}
+		e.emit(f, fr, at, c.Seq, at != ts)
+	}
+}
+
+// valueOf returns what a reading says about a source.
+func valueOf(c *entity.Change, src *Source) entity.Value {
+	for _, s := range slices.Backward(c.Values) {
+		if s.Key == src.Key {
+			return src.extract(s.Value)
+		}
+	}
+	return entity.Value{}
+}

@@ -1,0 +1,75 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// feed reads the changes for a follower, ahead of it by a bounded number.
+type feed struct {
+	changes chan entity.Change // closed at the end, when err is set
+	err     error
+	cancel  context.CancelFunc
+}
+
+// startFeed reads from a subscription, which it closes.
+func startFeed(s *Service, sub *entity.Subscription, cursor string) *feed {
+	ctx, cancel := context.WithCancel(s.ctx)
+	f := &feed{changes: make(chan entity.Change, feedBuffer), cancel: cancel}
+	s.wg.Go(func() {
+		defer close(f.changes)
+		f.err = f.read(ctx, s, sub, cursor)
+	})
+	return f
+}
+
+// read passes changes on until the subscription fails for good. One that fell
+// behind goes on from the log.
+func (f *feed) read(ctx context.Context, s *Service, sub *entity.Subscription, cursor string) error {
+	defer func() { sub.Close() }()
+	for {
+		c, err := sub.Next(ctx)
+		switch {
+		case errors.Is(err, entity.ErrLagged):
+			s.count.lagged.Add(1)
+			sub.Close()
+			next, err := s.rt.Changes(ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
+			if err != nil {
+				return err
+			}
+			sub = next
+			continue
+		case err != nil:
+			return err
+		}
+		cursor = c.Cursor
+		select {
+		case f.changes <- c:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// drain returns the change and those that wait behind it.
+func (f *feed) drain(first entity.Change) []entity.Change {
+	list := make([]entity.Change, 1, 1+len(f.changes))
+	list[0] = first
+	for len(list) < feedBuffer {
+		select {
+		case c, ok := <-f.changes:
+			if !ok {
+				return list // the end is found the next time
+			}
+			list = append(list, c)
+		default:
+			return list
+		}
+	}
+	return list
+}
+
+// stop ends it without waiting.
+func (f *feed) stop() { f.cancel() }

@@ -1,0 +1,241 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// flight is a batch of computed readings on its way to the disk.
+type flight struct {
+	cursor  string // reached when it has landed
+	landed  chan<- struct{}
+	waiting []chan error // owned by the follower
+
+	mu      sync.Mutex
+	left    int       // readings that are not settled, and one while more are added; guarded by mu
+	failed  error     // for which the service has to begin anew, guarded by mu
+	refused []refusal // guarded by mu
+}
+
+// refusal is an output that the target does not take.
+type refusal struct {
+	mapping string
+	err     error
+}
+
+// flight calls f to write what belongs together with the place that was reached.
+func (f *follower) flight(write func(*flight) error) error {
+	fl := &flight{cursor: f.position, landed: f.landed, left: 1}
+	f.flights = append(f.flights, fl)
+	err := write(fl)
+	if err != nil {
+		fl.settle("", err)
+		return err
+	}
+	fl.settle("", nil)
+	return f.land()
+}
+
+// settle takes note of one result.
+func (fl *flight) settle(mapping string, err error) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	switch {
+	case err == nil:
+	case mapping != "" && permanent(err):
+		fl.refused = append(fl.refused, refusal{mapping, err})
+	case fl.failed == nil:
+		fl.failed = err
+	}
+	fl.left--
+	select {
+	case fl.landed <- struct{}{}:
+	default:
+	}
+}
+
+// permanent reports whether a target refuses a reading for good: it does not
+// agree with its type, or with a limit.
+func permanent(err error) bool {
+	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, transient) {
+			return false
+		}
+	}
+	return errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrTooManyKeys) || errors.Is(err, entity.ErrMismatch)
+}
+
+// result returns what became of it, and whether that is known.
+func (fl *flight) result() (refused []refusal, known bool, err error) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	return fl.refused, fl.left == 0, fl.failed
+}
+
+// wake tells those who wait for it.
+func (fl *flight) wake(err error) {
+	for _, done := range fl.waiting {
+		done <- err
+	}
+	fl.waiting = nil
+}
+
+// whenLanded sends a value when all that is on its way has landed.
+func (f *follower) whenLanded(waiting ...chan error) {
+	if n := len(f.flights); n > 0 {
+		f.flights[n-1].waiting = append(f.flights[n-1].waiting, waiting...)
+		return
+	}
+	for _, done := range waiting {
+		done <- nil
+	}
+}
+
+// land takes note of the flights that have landed, in order.
+func (f *follower) land() error {
+	for len(f.flights) > 0 {
+		fl := f.flights[0]
+		refused, known, failed := fl.result()
+		if !known {
+			return nil
+		}
+		for _, r := range refused {
+			f.s.count.refused.Add(1)
+			f.engine.refused(r.mapping, r.err)
+		}
+		if failed != nil {
+			return fmt.Errorf("write what mappings have computed: %w", failed)
+		}
+		f.durable = fl.cursor
+		fl.wake(nil)
+		f.flights = f.flights[1:]
+	}
+	return nil
+}
+
+// source names a mapping as the source of readings. Those that replace earlier
+// ones have a source of their own, whose numbers count them and not the changes.
+func (o *Output) source() string {
+	name := fmt.Sprintf("mapping:%s@%d", o.Mapping, o.Version)
+	if o.Again {
+		name += ":again"
+	}
+	return name
+}
+
+// againBits is how many readings one run of the service may write again.
+const againBits = 40
+
+// write gives outputs to the runtime. compare leaves out what is there already;
+// only outputs that are Again may have been written without the runtime knowing.
+func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) error {
+	for i := range outputs {
+		o := &outputs[i]
+		pending := f.pendingOf(o.Into)
+		from := entity.Origin{Source: o.source(), Seq: o.Seq}
+		if o.Again {
+			if compare {
+				if err := f.leaveOut(ctx, o, pending); err != nil {
+					return err
+				}
+			}
+			if len(o.Readings) == 0 {
+				continue
+			}
+			f.s.again++
+			from.Seq = uint64(f.epoch)<<againBits | f.s.again
+		}
+		values := 0
+		for j := range o.Readings {
+			values += len(o.Readings[j].Values)
+		}
+		fl.mu.Lock()
+		fl.left++
+		fl.mu.Unlock()
+		pending.Add(1)
+		settle := func(err error) {
+			pending.Add(-1)
+			fl.settle(o.Mapping, err)
+		}
+		if err := f.s.rt.IngestFrom(ctx, o.Into, from, o.Readings, 64*values, settle); err != nil {
+			settle(err)
+			if !permanent(err) {
+				return err
+			}
+			continue
+		}
+		f.s.count.outputs.Add(uint64(len(o.Readings)))
+		f.s.count.values.Add(uint64(values))
+		if o.Again {
+			f.s.count.again.Add(uint64(values))
+		}
+	}
+	return nil
+}
+
+// pendingOf counts the readings of a target that are on their way.
+func (f *follower) pendingOf(id string) *atomic.Int64 {
+	n := f.pending[id]
+	if n == nil {
+		n = new(atomic.Int64)
+		f.pending[id] = n
+	}
+	return n
+}
+
+// leaveOut removes from an output what the target has already. It waits for what
+// is on its way there, or the history would not tell.
+func (f *follower) leaveOut(ctx context.Context, o *Output, pending *atomic.Int64) error {
+	for pending.Load() > 0 {
+		select {
+		case <-f.landed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return f.compare(ctx, o)
+}
+
+// compare removes from an output what the history of the target has.
+func (f *follower) compare(ctx context.Context, o *Output) error {
+	type place struct {
+		key string
+		ts  int64
+	}
+	keys := make(map[string]int)
+	for i := range o.Readings {
+		for _, s := range o.Readings[i].Values {
+			keys[s.Key]++
+		}
+	}
+	n := len(o.Readings)
+	there := make(map[place]entity.Value)
+	for key := range keys {
+		points, err := f.s.reader.Points(ctx, o.Into, key, o.Readings[0].TS, o.Readings[n-1].TS+1, 4*outputPage, false)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			there[place{key, p.TS}] = p.Value
+		}
+	}
+	left := o.Readings[:0]
+	for _, r := range o.Readings {
+		var values []entity.Sample
+		for _, s := range r.Values {
+			if !there[place{s.Key, r.TS}].Equal(s.Value) {
+				values = append(values, s)
+			}
+		}
+		if len(values) > 0 {
+			left = append(left, entity.Reading{TS: r.TS, Values: values})
+		}
+	}
+	o.Readings = left
+	return nil
+}

@@ -1,0 +1,425 @@
+package mapping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	// feedBuffer is how many changes wait for the engine, and the most that are
+	// applied at once.
+	feedBuffer = 4096
+	// maxFlights is how many batches of computed readings may be on their way to
+	// the disk at once.
+	maxFlights = 16
+	// landPatience is how long Close waits for what is on its way.
+	landPatience = 5 * time.Second
+)
+
+// follower is one run of a service, from a place on: until the service is closed
+// or the runtime fails it. It is owned by the engine's goroutine.
+type follower struct {
+	s         *Service
+	engine    *Engine
+	epoch     int64
+	installed map[string]*Installed
+
+	feed     *feed
+	position string              // the cursor of the last change that was applied
+	seq      uint64              // its number
+	loading  map[string][]string // by cursor: the mappings that are live from there on
+	waiting  map[string][]chan error
+
+	flights []*flight     // in order
+	landed  chan struct{} // something has been settled
+	pending map[string]*atomic.Int64
+	durable string // the cursor up to which all is written
+	saved   place
+	backlog []piece // to be recomputed, because changes were missed
+}
+
+// place is the body of the document that says where the service stands.
+type place struct {
+	Cursor string `json:"cursor"`
+	// Missed says that changes before the cursor were not seen, and that the
+	// mappings have to be recomputed over the history.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// piece is the rest of a field's history.
+type piece struct {
+	name  string
+	field int
+	next  int64
+}
+
+// begin loads the mappings and the place, and starts to follow.
+func (s *Service) begin(ctx context.Context, epoch int64) (*follower, error) {
+	f := &follower{
+		s: s, engine: NewEngine(), epoch: epoch, installed: make(map[string]*Installed),
+		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
+		pending: make(map[string]*atomic.Int64),
+	}
+	if err := f.loadPlace(ctx); err != nil {
+		return nil, err
+	}
+	head, err := f.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.saved.Cursor == "" { // the very first run: from here on nothing is missed
+		f.durable = head
+		if err := f.save(ctx); err != nil {
+			return nil, err
+		}
+	}
+	sub, err := s.rt.Changes(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true})
+	if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
+		s.count.missed.Add(1)
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mappings have missed changes that are not kept any more; they are recomputed over the history",
+			slog.String("cursor", f.saved.Cursor))
+		f.saved, f.durable = place{Cursor: head, Missed: true}, head
+		sub, err = s.rt.Changes(ctx, entity.ChangesQuery{Cursor: head, Edits: true})
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.position, f.durable = f.saved.Cursor, f.saved.Cursor
+	if err := f.load(ctx, head); err != nil {
+		sub.Close()
+		return nil, err
+	}
+	f.feed = startFeed(s, sub, f.position)
+	return f, nil
+}
+
+// loadPlace reads where the last run has stopped.
+func (f *follower) loadPlace(ctx context.Context) error {
+	doc, err := f.s.rt.Doc(ctx, stateKind, placeID)
+	if errors.Is(err, entity.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(doc.Body, &f.saved); err != nil {
+		return fmt.Errorf("the place of the mappings: %w", err)
+	}
+	return nil
+}
+
+// head returns the cursor of the newest change.
+func (f *follower) head(ctx context.Context) (string, error) {
+	sub, err := f.s.rt.Changes(ctx, entity.ChangesQuery{Edits: true})
+	if err != nil {
+		return "", err
+	}
+	defer sub.Close()
+	return sub.Cursor(), nil
+}
+
+// load puts the mappings of the store in force. head is a cursor that the store
+// had reached before.
+func (f *follower) load(ctx context.Context, head string) error {
+	docs, err := f.s.rt.Docs(ctx, docKind)
+	if err != nil {
+		return err
+	}
+	var list []Mapping
+	for i := range docs {
+		in := &Installed{Mapping: Mapping{Name: docs[i].ID, Version: docs[i].Version}, ETag: docs[i].ETag(), Updated: docs[i].Updated}
+		f.installed[in.Name] = in
+		var body stored
+		if err = json.Unmarshal(docs[i].Body, &body); err == nil {
+			in.Statement, err = Parse(body.Statement)
+		}
+		if err != nil {
+			in.Problem = err.Error()
+			continue
+		}
+		list = append(list, in.Mapping)
+	}
+	outputs, failed, err := f.engine.Restore(ctx, f.s.reader, 0, list...)
+	if err != nil {
+		return err
+	}
+	for name, err := range failed {
+		f.installed[name].Problem = err.Error()
+		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "mapping cannot be put in force", slog.String("mapping", name), slog.Any("error", err))
+	}
+	names := make([]string, 0, len(list))
+	for i := range list {
+		names = append(names, list[i].Name)
+		for j := range list[i].Statement.Select {
+			if f.saved.Missed {
+				f.backlog = append(f.backlog, piece{list[i].Name, j, 0})
+			}
+		}
+	}
+	f.liveFrom(head, names...)
+	f.s.count.mappings.Store(int64(len(f.installed)))
+	return f.flight(func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+}
+
+// liveFrom makes mappings live once the change of a cursor has been applied.
+func (f *follower) liveFrom(cursor string, names ...string) {
+	if f.position == cursor {
+		f.engine.Live(names...)
+		return
+	}
+	f.loading[cursor] = append(f.loading[cursor], names...)
+}
+
+// check tells whether a mapping could be put in force.
+func (f *follower) check(ctx context.Context, name string, statement *Statement) error {
+	if f.installed[name] == nil && len(f.installed) >= MaxMappings {
+		return fmt.Errorf("mapping %q: %w: at most %d are allowed", name, ErrLimit, MaxMappings)
+	}
+	return f.engine.Check(ctx, f.s.reader, Mapping{Name: name, Statement: statement})
+}
+
+// install puts a mapping in force that is durable already.
+func (f *follower) install(ctx context.Context, in Installed) error {
+	f.installed[in.Name] = &in
+	f.s.count.mappings.Store(int64(len(f.installed)))
+	head, err := f.head(ctx)
+	if err != nil {
+		return err
+	}
+	outputs, err := f.engine.Install(ctx, f.s.reader, f.seq, in.Mapping)
+	if err != nil {
+		f.installed[in.Name].Problem = err.Error()
+		return fmt.Errorf("it is kept, and put in force at the next start: %w", err)
+	}
+	f.liveFrom(head, in.Name)
+	return f.flight(func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+}
+
+func (f *follower) list() []Installed {
+	list := make([]Installed, 0, len(f.installed))
+	for _, in := range f.installed {
+		list = append(list, *in)
+	}
+	slices.SortFunc(list, func(a, b Installed) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// follow applies changes and does what it is called for, until an error.
+func (f *follower) follow() error {
+	save := time.NewTicker(f.s.cfg.SaveEvery)
+	defer save.Stop()
+	ready := make(chan struct{})
+	close(ready)
+	for {
+		changes, more := f.feed.changes, (<-chan struct{})(nil)
+		if len(f.flights) >= maxFlights {
+			changes = nil
+		} else if len(f.backlog) > 0 {
+			more = ready
+		}
+		var err error
+		select {
+		case <-f.s.ctx.Done():
+			return ErrClosed
+		case c := <-f.s.calls:
+			f.answer(c)
+		case c, ok := <-changes:
+			if !ok {
+				return f.feed.err
+			}
+			err = f.apply(f.feed.drain(c))
+		case <-f.landed:
+			err = f.land()
+		case <-more:
+			err = f.catchUp()
+		case <-save.C:
+			err = f.save(f.s.ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// answer does what somebody waits for.
+func (f *follower) answer(c call) {
+	if err := context.Cause(c.ctx); err != nil {
+		c.done <- err
+		return
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.s.ctx, func() { cancel(ErrClosed) })()
+	c.done <- c.f(ctx, f)
+}
+
+// apply takes changes in and writes what comes of them.
+func (f *follower) apply(changes []entity.Change) error {
+	f.s.count.changes.Add(uint64(len(changes)))
+	f.s.count.committed.Store(changes[len(changes)-1].Committed)
+	for len(changes) > 0 {
+		n := len(changes)
+		if len(f.loading)+len(f.waiting) > 0 {
+			for i := range changes {
+				if c := changes[i].Cursor; f.loading[c] != nil || f.waiting[c] != nil {
+					n = i + 1
+					break
+				}
+			}
+		}
+		if err := f.applyAll(changes[:n]); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	f.s.count.waiting.Store(int64(len(f.feed.changes)))
+	f.engine.publish(&f.s.count)
+	return nil
+}
+
+// applyAll applies changes up to a point where something happens.
+func (f *follower) applyAll(changes []entity.Change) error {
+	last := &changes[len(changes)-1]
+	replaying := len(f.loading) > 0
+	effects := f.engine.Apply(changes)
+	f.position, f.seq = last.Cursor, last.Seq
+	err := f.flight(func(fl *flight) error {
+		if err := f.write(f.s.ctx, fl, effects.Outputs, replaying); err != nil || effects.Settled() {
+			return err
+		}
+		return f.engine.Complete(f.s.ctx, f.s.reader, effects, f.seq, func(outputs []Output) error {
+			return f.write(f.s.ctx, fl, outputs, true)
+		})
+	})
+	if names := f.loading[f.position]; names != nil {
+		f.engine.Live(names...)
+		delete(f.loading, f.position)
+	}
+	if waiting := f.waiting[f.position]; waiting != nil {
+		f.whenLanded(waiting...)
+		delete(f.waiting, f.position)
+	}
+	return err
+}
+
+// sync returns a channel that gets a value when all that is committed now has
+// been applied and what came of it is durable.
+func (f *follower) sync(ctx context.Context) (<-chan error, error) {
+	head, err := f.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	if f.position == head {
+		f.whenLanded(done)
+	} else {
+		f.waiting[head] = append(f.waiting[head], done)
+	}
+	return done, nil
+}
+
+// recompute computes the next part of a field's history, and returns where the
+// rest begins and how many values differed from what was there.
+func (f *follower) recompute(ctx context.Context, name string, index int, from, to int64) (next int64, written int, err error) {
+	m := f.engine.mappings[name]
+	if m == nil || index >= len(m.fields) {
+		return to, 0, fmt.Errorf("mapping %q: %w any more", name, ErrNotFound)
+	}
+	out := Output{Mapping: name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Again: true}
+	next = to
+	err = f.engine.recompute(ctx, f.s.reader, m.fields[index], from, to, func(v Value) error {
+		if len(out.Readings) == outputPage {
+			next = v.TS
+			return errPage
+		}
+		out.Readings = append(out.Readings, entity.Reading{TS: v.TS, Values: []entity.Sample{{Key: v.Key, Value: v.Value}}})
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPage) {
+		return to, 0, err
+	}
+	err = f.flight(func(fl *flight) error {
+		before := f.s.count.values.Load()
+		err := f.write(ctx, fl, []Output{out}, true)
+		written = int(f.s.count.values.Load() - before)
+		return err
+	})
+	return next, written, err
+}
+
+// errPage ends a computation that has enough for once.
+var errPage = errors.New("page")
+
+// catchUp recomputes a part of what was missed.
+func (f *follower) catchUp() error {
+	p := &f.backlog[0]
+	next, _, err := f.recompute(f.s.ctx, p.name, p.field, p.next, end)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return err
+	case err != nil || next >= end:
+		f.backlog = f.backlog[1:]
+	default:
+		p.next = next
+	}
+	return nil
+}
+
+// save makes the place durable.
+func (f *follower) save(ctx context.Context) error {
+	now := place{Cursor: f.durable, Missed: len(f.backlog) > 0}
+	if f.saved.Missed && len(f.flights) > 0 {
+		now.Missed = true // what was recomputed is on its way
+	}
+	if now == f.saved {
+		return nil
+	}
+	body, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	if _, err := f.s.rt.PutDoc(ctx, stateKind, placeID, body, ""); err != nil {
+		return fmt.Errorf("save the place of the mappings: %w", err)
+	}
+	f.saved = now
+	return nil
+}
+
+// end waits a moment for what is on its way and saves the place.
+func (f *follower) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), landPatience)
+	defer cancel()
+	f.feed.stop()
+	var err error
+	for len(f.flights) > 0 && err == nil {
+		select {
+		case <-f.landed:
+			err = f.land()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if serr := f.save(ctx); serr != nil && !errors.Is(serr, entity.ErrClosed) {
+		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the place of the mappings is not saved; what came since is gone through again", slog.Any("error", serr))
+	}
+	for _, fl := range f.flights {
+		fl.wake(errAnew)
+	}
+	for _, waiting := range f.waiting {
+		for _, done := range waiting {
+			done <- errAnew
+		}
+	}
+}
+
+// errAnew tells those who wait for a place that it will be reached another time.
+var errAnew = errors.New("the mappings begin anew")

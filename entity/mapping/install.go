@@ -1,0 +1,263 @@
+package mapping
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Reader is what there was before the changes. Its answers may be ahead of the
+// changes that an [Engine] has seen; they may not be behind.
+type Reader interface {
+	// Match calls f with the entities whose id fits a pattern.
+	Match(ctx context.Context, pattern string, f func(id string, v View)) error
+	// Entities does so with those of the ids that exist.
+	Entities(ctx context.Context, ids []string, f func(id string, v View)) error
+	// Points returns up to limit readings of a key with from <= TS < to in the
+	// order of time, or in the opposite one. An unknown entity has none.
+	Points(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error)
+	// Related returns the entities at the other end of an entity's relations.
+	Related(ctx context.Context, r Relation) ([]string, error)
+}
+
+// View is what an entity is now, as an [entity.View] tells. It is used only while
+// the function runs that was given it.
+type View interface {
+	Latest(key string) (entity.Latest, bool)
+	Attribute(s entity.Section, path string) (entity.Attribute, bool)
+}
+
+// Check tells whether a mapping could be installed: it returns what
+// [Engine.Install] would, and changes nothing.
+func (e *Engine) Check(ctx context.Context, r Reader, mapped Mapping) error {
+	m, err := e.build(ctx, r, mapped)
+	if err != nil {
+		return err
+	}
+	return e.admit(m, true)
+}
+
+// Install puts mappings in force, or in the place of those of the same names,
+// loads what they need, and returns their values as of now, with seq. It returns
+// ErrTaken, a CycleError or what the reader failed with, and then nothing has
+// changed.
+//
+// The reader may be ahead of what was applied. Changes that it had when Install
+// was called may be applied afterwards, in order: of them a mapping that replaces
+// another computes what follows, and one that is new nothing. Then [Engine.Live]
+// has to be called.
+func (e *Engine) Install(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, error) {
+	outputs, _, err := e.install(ctx, r, seq, false, mapped)
+	return outputs, err
+}
+
+// Restore is Install of mappings that were in force before. Of those that cannot
+// be again it returns why, by name, and goes on with the others; and relations
+// that have closed a cycle meanwhile suspend the mappings on it.
+func (e *Engine) Restore(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, map[string]error, error) {
+	return e.install(ctx, r, seq, true, mapped)
+}
+
+func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool, mapped []Mapping) ([]Output, map[string]error, error) {
+	e.begin()
+	var fresh, old []*mapping
+	failed := make(map[string]error)
+	err := func() error {
+		for _, one := range mapped {
+			m, err := e.build(ctx, r, one)
+			if err != nil {
+				return err
+			}
+			if err := e.admit(m, !restore); err != nil {
+				if !restore {
+					return err
+				}
+				failed[m.Name] = err
+				continue
+			}
+			before := e.mappings[m.Name]
+			if slices.Contains(fresh, before) {
+				return fmt.Errorf("mapping %q: %w: it is to be installed twice", m.Name, entity.ErrInvalid)
+			}
+			if before != nil {
+				e.unlink(before)
+				old = append(old, before)
+			}
+			m.unborn = before == nil && !restore
+			e.link(m)
+			fresh = append(fresh, m)
+		}
+		return e.load(ctx, r, fresh)
+	}()
+	if err != nil {
+		for _, m := range fresh {
+			e.unlink(m)
+		}
+		for _, m := range old {
+			e.link(m)
+		}
+		return nil, nil, err
+	}
+	e.order()
+	for _, m := range fresh {
+		e.first(m, seq)
+	}
+	e.flush(seq, true)
+	return e.end().Outputs, failed, nil
+}
+
+// Live says that the changes that mappings were loaded with have been applied:
+// from now on the changes bring news.
+func (e *Engine) Live(names ...string) {
+	for _, name := range names {
+		if m := e.mappings[name]; m != nil {
+			m.replaying = false
+		}
+	}
+}
+
+// build makes a mapping without letting it into the engine.
+func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping, error) {
+	m := &mapping{Mapping: mapped, groups: make(map[string]*group), replaying: true}
+	for i := range mapped.Statement.From {
+		spec := &mapped.Statement.From[i]
+		if spec.plain() {
+			continue
+		}
+		g := &group{m: m, spec: spec}
+		m.groups[spec.Alias] = g
+		ids := spec.List
+		if spec.Relation != nil {
+			var err error
+			if ids, err = r.Related(ctx, *spec.Relation); err != nil {
+				return nil, fmt.Errorf("mapping %q: %w", mapped.Name, err)
+			}
+		}
+		for _, id := range ids {
+			g.add(id)
+		}
+	}
+	for i := range mapped.Statement.Select {
+		f := &field{m: m, index: i}
+		f.frame = newFrame(&mapped.Statement.Select[i], f.roster)
+		f.lines = make([]*line, len(f.spec.Sources))
+		f.fanIn = f.spec.fanIn()
+		m.fields = append(m.fields, f)
+		for j := range f.spec.Sources {
+			if g := m.groups[f.spec.Sources[j].Group]; g != nil {
+				g.uses = append(g.uses, fieldSource{f, j})
+			} else if f.many[j] == nil && !f.fanIn && !f.spec.Sources[j].timeless() {
+				f.lines[j] = &line{}
+			}
+		}
+	}
+	return m, nil
+}
+
+func (f *field) roster(alias string) *roster { return &f.m.groups[alias].roster }
+
+// admit tells whether the mapping closes no cycle and writes what nobody else
+// does.
+func (e *Engine) admit(m *mapping, relations bool) error {
+	if err := e.checkTargets(m); err != nil {
+		return err
+	}
+	old := e.mappings[m.Name]
+	if old != nil {
+		e.release(old)
+	}
+	e.claim(m)
+	err := e.checkCycles(m, relations)
+	e.release(m)
+	if old != nil {
+		e.claim(old)
+	}
+	if err != nil {
+		return fmt.Errorf("mapping %q: %w", m.Name, err)
+	}
+	return nil
+}
+
+// link lets a mapping in.
+func (e *Engine) link(m *mapping) {
+	e.mappings[m.Name] = m
+	e.claim(m)
+	for _, f := range m.fields {
+		for i := range f.spec.Sources {
+			if src := &f.spec.Sources[i]; src.Group == "" {
+				e.watch(src.Entity, fieldSource{f, i}, -1)
+			}
+		}
+	}
+	for _, g := range m.groups {
+		for id, n := range g.index {
+			for _, u := range g.uses {
+				e.watch(id, u, n)
+			}
+		}
+		switch r := g.spec.Relation; {
+		case g.spec.Like != "":
+			e.patterns.add(g)
+		case r != nil:
+			k := relationKey{r.Entity, r.Type, r.Incoming}
+			e.related[k] = append(e.related[k], g)
+		}
+	}
+}
+
+// unlink is the opposite of link.
+func (e *Engine) unlink(m *mapping) {
+	delete(e.mappings, m.Name)
+	e.release(m)
+	for _, f := range m.fields {
+		e.dirty = slices.DeleteFunc(e.dirty, func(o *field) bool { return o == f })
+		for i := range f.spec.Sources {
+			if src := &f.spec.Sources[i]; src.Group == "" {
+				e.unwatch(src.Entity, fieldSource{f, i})
+			}
+		}
+	}
+	for _, g := range m.groups {
+		for id := range g.index {
+			for _, u := range g.uses {
+				e.unwatch(id, u)
+			}
+		}
+		switch r := g.spec.Relation; {
+		case g.spec.Like != "":
+			e.patterns.remove(g)
+		case r != nil:
+			k := relationKey{r.Entity, r.Type, r.Incoming}
+			e.related[k] = slices.DeleteFunc(e.related[k], func(o *group) bool { return o == g })
+			if len(e.related[k]) == 0 {
+				delete(e.related, k)
+			}
+		}
+	}
+}
+
+// Remove takes a mapping out of force. What it has written stays. It reports
+// whether there was one.
+func (e *Engine) Remove(name string) bool {
+	m := e.mappings[name]
+	if m == nil {
+		return false
+	}
+	e.unlink(m)
+	return true
+}
+
+// first computes the value of each field of a mapping as of now.
+func (e *Engine) first(m *mapping, seq uint64) {
+	for _, f := range m.fields {
+		if f.fanIn {
+			e.soil(f)
+			continue
+		}
+		if f.newest, f.any = f.frame.newest(); f.any {
+			e.emit(f, f.frame, f.newest, seq, true)
+		}
+	}
+}

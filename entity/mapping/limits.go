@@ -1,0 +1,33 @@
+package mapping
+
+import "time"
+
+// Everything has a limit. What goes beyond one is refused with an error that
+// names it.
+const (
+	// MaxNameBytes bounds the name of a mapping.
+	MaxNameBytes = 128
+	// MaxStatementBytes bounds the text of a statement and its JSON.
+	MaxStatementBytes = 64 << 10
+	// MaxFields bounds what one statement selects.
+	MaxFields = 64
+	// MaxGroups bounds the from part of a statement.
+	MaxGroups = 64
+	// MaxList bounds the entities of one list.
+	MaxList = 1000
+	// MaxSources bounds the different sources of one field.
+	MaxSources = 64
+	// MaxNodes bounds the values, operators and calls of one expression, and
+	// MaxNesting its parentheses within parentheses.
+	MaxNodes   = 200
+	MaxNesting = 32
+	// MaxPath bounds the members that a path into a JSON value has.
+	MaxPath = 8
+	// MaxWindowReadings bounds a window, last n or by time. One by time that
+	// holds more has no value until it holds less.
+	MaxWindowReadings = 10_000
+	// MaxWindow bounds a window by time.
+	MaxWindow = 366 * 24 * time.Hour
+	// MaxMappings bounds the mappings of a service.
+	MaxMappings = 10_000
+)

@@ -1,0 +1,88 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// recent is how many readings of a source are kept in memory to compute what a
+// late one changes. What came later than that is looked up in the history.
+const recent = 16
+
+// point is one reading of a source.
+type point struct {
+	ts    int64
+	value entity.Value
+}
+
+// line is the newest readings of one source, in the order of time.
+type line struct {
+	points []point
+	// complete says that there was nothing before the first point.
+	complete bool
+}
+
+// put takes a reading in; one of the same time is replaced.
+func (l *line) put(ts int64, v entity.Value) {
+	i, found := l.find(ts)
+	switch {
+	case found:
+		l.points[i].value = v
+		return
+	case i == 0 && len(l.points) == recent:
+		l.complete = false
+		return
+	}
+	l.points = slices.Insert(l.points, i, point{ts, v})
+	if len(l.points) > recent {
+		l.points = slices.Delete(l.points, 0, 1)
+		l.complete = false
+	}
+}
+
+// find returns where a reading of this time is or belongs.
+func (l *line) find(ts int64) (int, bool) {
+	n := len(l.points)
+	if n == 0 || l.points[n-1].ts < ts {
+		return n, false
+	}
+	return slices.BinarySearchFunc(l.points, ts, func(p point, ts int64) int {
+		switch {
+		case p.ts < ts:
+			return -1
+		case p.ts > ts:
+			return 1
+		}
+		return 0
+	})
+}
+
+// covers reports whether the line knows what the source was at a time.
+func (l *line) covers(ts int64) bool {
+	return l.complete || len(l.points) > 0 && l.points[0].ts <= ts
+}
+
+// at returns what the source was at a time, the zero Value for nothing.
+func (l *line) at(ts int64) entity.Value {
+	i, found := l.find(ts)
+	switch {
+	case found:
+		return l.points[i].value
+	case i == 0:
+		return entity.Value{}
+	}
+	return l.points[i-1].value
+}
+
+// after returns the time of the next reading after one; false when there is none.
+func (l *line) after(ts int64) (int64, bool) {
+	i, found := l.find(ts)
+	if found {
+		i++
+	}
+	if i == len(l.points) {
+		return 0, false
+	}
+	return l.points[i].ts, true
+}

@@ -1,0 +1,182 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// edit takes a change of relations, or the end of an entity, in.
+func (e *Engine) edit(c *entity.Change) {
+	if c.Edit.Deleted {
+		e.gone(c.Entity)
+		return
+	}
+	if w := e.find(c.Entity); w != nil {
+		for i := range c.Edit.Attributes {
+			a := &c.Edit.Attributes[i]
+			for _, u := range w.keys[attributeKey(a.Section, a.Path)] {
+				e.parameter(u, a.TS, a.Value)
+			}
+		}
+	}
+	for i := range c.Edit.Relations {
+		r := &c.Edit.Relations[i]
+		e.relate(relationKey{r.From, r.Type, false}, r.To, !r.Removed)
+		e.relate(relationKey{r.To, r.Type, true}, r.From, !r.Removed)
+	}
+}
+
+// attributeKey is under what an attribute is watched. Keys of telemetry have no
+// control characters.
+func attributeKey(s entity.Section, path string) string { return string(rune(s)) + path }
+
+// watchKey is under what a source is watched.
+func (s *Source) watchKey() string {
+	if s.Section != 0 {
+		return attributeKey(s.Section, s.Key)
+	}
+	return s.Key
+}
+
+// parameter gives an attribute to a field, which is computed anew at the time of
+// its newest value. The zero Value is an attribute that is gone.
+func (e *Engine) parameter(u watch, ts int64, v entity.Value) {
+	if u.f.m.replaying {
+		return
+	}
+	u.f.take(u, ts, v)
+	if u.f.any || u.f.fanIn {
+		e.soil(u.f)
+	}
+}
+
+// relate brings a member to the groups of a relation, or takes it from them.
+func (e *Engine) relate(k relationKey, id string, put bool) {
+	for _, g := range e.related[k] {
+		_, in := g.index[id]
+		switch {
+		case g.m.replaying:
+		case put && !in:
+			e.join(g, id)
+			e.pending.joined = append(e.pending.joined, joining{g, id})
+		case !put && in:
+			e.leave(g, id)
+		}
+	}
+}
+
+// join makes an entity a member.
+func (e *Engine) join(g *group, id string) {
+	if _, in := g.index[id]; in {
+		return
+	}
+	n := g.add(id)
+	for _, u := range g.uses {
+		e.watch(id, u, n)
+	}
+	e.affects(g, id)
+}
+
+// affects notes that the graph has changed, when a value of the entity is
+// computed.
+func (e *Engine) affects(g *group, id string) {
+	for _, u := range g.uses {
+		if e.targets[valueKey{id, u.source().Key}] != nil {
+			e.stale = true
+		}
+	}
+}
+
+// leave takes an entity out of a group. A window has to be loaded anew: what the
+// readings of the member had pushed out may be in it again.
+func (e *Engine) leave(g *group, id string) {
+	n := g.index[id]
+	for _, u := range g.uses {
+		u.f.many[u.i].leave(n)
+		e.unwatch(id, u)
+		e.soil(u.f)
+		if u.source().windowed() && !slices.Contains(e.pending.reload, g.m) {
+			e.pending.reload = append(e.pending.reload, g.m)
+		}
+	}
+	g.remove(id)
+	e.affects(g, id)
+}
+
+// gone takes a deleted entity out of everything: the groups it is in, and those
+// of its relations. What names it by its id starts anew.
+func (e *Engine) gone(id string) {
+	w := e.entities[id]
+	if w != nil {
+		var groups []*group
+		var fields []fieldSource
+		for _, uses := range w.keys {
+			for _, u := range uses {
+				if u.f.m.replaying {
+					continue
+				}
+				if g := u.f.m.groups[u.source().Group]; g == nil {
+					fields = append(fields, u.fieldSource)
+				} else if !slices.Contains(groups, g) {
+					groups = append(groups, g)
+				}
+			}
+		}
+		for _, g := range groups {
+			e.leave(g, id)
+			if len(g.spec.List) > 0 { // it may come back under its id
+				e.join(g, id)
+			}
+		}
+		for _, u := range fields {
+			if !slices.Contains(e.pending.reload, u.f.m) {
+				e.pending.reload = append(e.pending.reload, u.f.m)
+			}
+		}
+	}
+	if w := e.entities[id]; w != nil {
+		w.matched = false
+	}
+	for _, incoming := range [...]bool{false, true} {
+		for k, groups := range e.related {
+			if k.entity != id || k.incoming != incoming {
+				continue
+			}
+			for _, g := range groups {
+				for member := range g.index {
+					if !g.m.replaying {
+						e.leave(g, member)
+					}
+				}
+			}
+		}
+	}
+}
+
+// watch makes the engine look at a key of an entity. member is -1 for an entity
+// that the source names.
+func (e *Engine) watch(id string, u fieldSource, member int32) {
+	w := e.entities[id]
+	if w == nil {
+		w = &watched{keys: make(map[string][]watch, 1)}
+		e.entities[id] = w
+	}
+	key := u.source().watchKey()
+	w.keys[key] = append(w.keys[key], watch{u, member})
+}
+
+func (e *Engine) unwatch(id string, u fieldSource) {
+	w := e.entities[id]
+	if w == nil {
+		return
+	}
+	key := u.source().watchKey()
+	w.keys[key] = slices.DeleteFunc(w.keys[key], func(o watch) bool { return o.fieldSource == u })
+	if len(w.keys[key]) == 0 {
+		delete(w.keys, key)
+	}
+	if len(w.keys) == 0 {
+		delete(e.entities, id)
+	}
+}

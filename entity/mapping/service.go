@@ -1,0 +1,345 @@
+package mapping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Kinds of the documents that a service keeps.
+const (
+	docKind   = "mapping"       // a mapping, under its name
+	stateKind = "mapping-state" // where it stands
+	placeID   = "place"         // the cursor up to which all is written
+	epochID   = "epoch"         // counts the runs, by its version
+)
+
+// Config sets up a Service. The zero value is a sane one.
+type Config struct {
+	// SaveEvery is how often the place that was reached is made durable. What
+	// came after it is gone through again at the next start. Defaults to a
+	// second.
+	SaveEvery time.Duration
+	// RetryMin and RetryMax bound the wait before the service begins anew after
+	// the runtime has failed it, which doubles from the one to the other. Default
+	// to 100 ms and 5 s.
+	RetryMin, RetryMax time.Duration
+	// Logger takes what an operator should know. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.SaveEvery <= 0 {
+		c.SaveEvery = time.Second
+	}
+	if c.RetryMin <= 0 {
+		c.RetryMin = 100 * time.Millisecond
+	}
+	if c.RetryMax <= 0 {
+		c.RetryMax = 5 * time.Second
+	}
+	c.RetryMax = max(c.RetryMin, c.RetryMax)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Service runs mappings on an entity runtime: it keeps them, follows the
+// committed changes, and writes what they compute as readings of the targets,
+// each with the mapping, its version and the number of the change that it comes
+// from. Make it with Open. Its methods are safe for concurrent use.
+//
+// One goroutine follows the changes and another owns the engine, so that the
+// order of everything is that of the commits. The place that is reached is made
+// durable behind what was written; after a crash the changes since are gone
+// through again, and the runtime tells by source and sequence what it has
+// already. So nothing is missing, and nothing is applied twice.
+//
+// A value that a mapping writes is a reading like any other, with its own commit:
+// others see it a few milliseconds after its sources.
+type Service struct {
+	rt     *entity.Runtime
+	cfg    Config
+	reader *runtimeReader
+
+	calls  chan call
+	ctx    context.Context //nolint:containedctx // the service's own life
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	count  counters
+	again  uint64 // outputs that were Again; owned by the engine's goroutine
+}
+
+// call is something to be done on the engine's goroutine.
+type call struct {
+	ctx  context.Context //nolint:containedctx // of the one who waits for it
+	f    func(context.Context, *follower) error
+	done chan error
+}
+
+// Installed is a mapping as the service keeps it.
+type Installed struct {
+	Mapping
+	// ETag is the version for conditions.
+	ETag string
+	// Updated is when it was installed, in milliseconds since the epoch.
+	Updated int64
+	// Problem says why it is not in force, and is "" when it is.
+	Problem string
+}
+
+// stored is the body of a mapping's document.
+type stored struct {
+	Statement string `json:"statement"`
+}
+
+// Open starts the mappings that the runtime's store has. It returns when they
+// are loaded; what was committed since they last ran is then gone through. Close
+// the service before the runtime.
+func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(chan call)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	epoch, err := rt.PutDoc(ctx, stateKind, epochID, []byte(`{}`), "")
+	if err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("open the mappings: %w", err)
+	}
+	f, err := s.begin(ctx, epoch.Version)
+	if err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("open the mappings: %w", err)
+	}
+	s.wg.Go(func() { s.run(f) })
+	return s, nil
+}
+
+// Close ends the service: it makes the place durable that it has reached and
+// returns. What was committed since is gone through at the next start.
+func (s *Service) Close(ctx context.Context) error {
+	s.cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.wg.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close the mappings: %w", context.Cause(ctx))
+	}
+}
+
+// do runs f on the engine's goroutine and waits for it.
+func (s *Service) do(ctx context.Context, f func(context.Context, *follower) error) error {
+	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
+	select {
+	case s.calls <- c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return ErrClosed
+	}
+	return <-c.done // it has been taken, and ends with its context
+}
+
+// Check tells whether a mapping could be put in force under a name: it returns
+// the error that Put would, and changes nothing.
+func (s *Service) Check(ctx context.Context, name string, statement *Statement) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return s.do(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, statement) })
+}
+
+// Put puts a mapping in force, in the place of the one of the same name, and
+// keeps it. It returns once that is durable and the values of now are on their
+// way. condition is as for [entity.Runtime.PutDoc].
+//
+// It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] where the
+// condition does not hold, or [entity.ErrInvalid] for a name that cannot be.
+func (s *Service) Put(ctx context.Context, name string, statement *Statement, condition string) (Installed, error) {
+	if err := CheckName(name); err != nil {
+		return Installed{}, err
+	}
+	body, err := json.Marshal(stored{Statement: statement.String()})
+	if err != nil {
+		return Installed{}, fmt.Errorf("mapping %q: %w", name, err)
+	}
+	var put Installed
+	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		if err := f.check(ctx, name, statement); err != nil {
+			return err
+		}
+		doc, err := s.rt.PutDoc(ctx, docKind, name, body, condition)
+		if err != nil {
+			return fmt.Errorf("mapping %q: %w", name, err)
+		}
+		put = Installed{Mapping: Mapping{name, doc.Version, statement}, ETag: doc.ETag(), Updated: doc.Updated}
+		return f.install(ctx, put)
+	})
+	return put, err
+}
+
+// Delete takes a mapping out of force and forgets it. What it has written stays.
+// It returns ErrNotFound, or [entity.ErrConflict] where the condition does not
+// hold.
+func (s *Service) Delete(ctx context.Context, name, condition string) error {
+	return s.do(ctx, func(ctx context.Context, f *follower) error {
+		if f.installed[name] == nil {
+			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+		}
+		if err := s.rt.DeleteDoc(ctx, docKind, name, condition); err != nil {
+			return fmt.Errorf("mapping %q: %w", name, err)
+		}
+		f.engine.Remove(name)
+		delete(f.installed, name)
+		s.count.mappings.Store(int64(len(f.installed)))
+		return nil
+	})
+}
+
+// Get returns a mapping, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, name string) (Installed, error) {
+	var got Installed
+	err := s.do(ctx, func(ctx context.Context, f *follower) error {
+		in := f.installed[name]
+		if in == nil {
+			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+		}
+		got = *in
+		return nil
+	})
+	return got, err
+}
+
+// List returns all mappings, by name.
+func (s *Service) List(ctx context.Context) ([]Installed, error) {
+	var list []Installed
+	err := s.do(ctx, func(ctx context.Context, f *follower) error {
+		list = f.list()
+		return nil
+	})
+	return list, err
+}
+
+// Explain tells what a mapping is doing. It returns ErrNotFound for none of the
+// name.
+func (s *Service) Explain(ctx context.Context, name string) (Explanation, error) {
+	var ex Explanation
+	err := s.do(ctx, func(ctx context.Context, f *follower) error {
+		in := f.installed[name]
+		if in == nil {
+			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+		}
+		ex = f.engine.explain(*in)
+		return nil
+	})
+	return ex, err
+}
+
+// Recompute computes what a mapping makes of the history of its sources, with
+// from <= TS < to in milliseconds since the epoch, writes what differs from what
+// is there, and returns how many values that were. It is how a new mapping gets
+// a past. Other mappings go on meanwhile. Fields over a group have no past: of
+// them only the value of now is looked at.
+func (s *Service) Recompute(ctx context.Context, name string, from, to int64) (written int, err error) {
+	var fields int
+	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		m := f.engine.mappings[name]
+		if m == nil {
+			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+		}
+		fields = len(m.fields)
+		return nil
+	})
+	for i := 0; i < fields && err == nil; i++ {
+		for next := from; next < to && err == nil; {
+			err = s.do(ctx, func(ctx context.Context, f *follower) (err error) {
+				var n int
+				next, n, err = f.recompute(ctx, name, i, next, to)
+				written += n
+				return err
+			})
+		}
+	}
+	return written, err
+}
+
+// Sync returns when everything that was committed before the call has been gone
+// through, and what came of it is durable. Of mappings of mappings, call it once
+// for each step.
+func (s *Service) Sync(ctx context.Context) error {
+	for {
+		var reached <-chan error
+		err := s.do(ctx, func(ctx context.Context, f *follower) (err error) {
+			reached, err = f.sync(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case err = <-reached:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.ctx.Done():
+			return ErrClosed
+		}
+		if !errors.Is(err, errAnew) {
+			return err
+		}
+	}
+}
+
+// run follows the changes until the service is closed, and begins anew when the
+// runtime fails it.
+func (s *Service) run(f *follower) {
+	delay := s.cfg.RetryMin
+	for {
+		began := time.Now()
+		err := f.follow()
+		f.end()
+		if s.ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
+			s.cancel()
+			return
+		}
+		if time.Since(began) > s.cfg.RetryMax {
+			delay = s.cfg.RetryMin
+		}
+		for epoch := f.epoch; ; {
+			s.count.restarts.Add(1)
+			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
+			if !s.pause(delay) {
+				return
+			}
+			delay = min(2*delay, s.cfg.RetryMax)
+			if f, err = s.begin(s.ctx, epoch); err == nil {
+				break
+			}
+			if errors.Is(err, entity.ErrClosed) {
+				s.cancel()
+				return
+			}
+		}
+	}
+}
+
+// pause waits, and reports false when the service is closed.
+func (s *Service) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}

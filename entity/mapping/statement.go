@@ -1,0 +1,226 @@
+package mapping
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Statement says what is computed from what: the meaning of
+//
+//	insert into room select sensor.t * 9 / 5 + 32 as fahrenheit
+//
+// It comes from [Parse] or [ParseJSON] and is not changed afterwards; then it
+// may be read by any number of goroutines. The zero Statement means nothing.
+type Statement struct {
+	// Into is the id of the entity that gets the values.
+	Into string
+	// Select is what it gets, at least one field.
+	Select []Field
+	// From has the groups and the shorter names that Select uses.
+	From []Group
+}
+
+// Field is one value that a mapping computes.
+type Field struct {
+	// As is the key that the value is written to.
+	As string
+	// Sources are what it is computed from, each once, in the order of their
+	// first occurrence.
+	Sources []Source
+
+	items   []item // the expression
+	formula *formula
+}
+
+// Func makes one value of many.
+type Func string
+
+// The functions over many values. All but Count, Last and First are over
+// numbers and pass other values over.
+const (
+	Avg   Func = "avg"   // the mean
+	Min   Func = "min"   // the least
+	Max   Func = "max"   // the greatest
+	Sum   Func = "sum"   // the sum, an integer where all numbers are
+	Count Func = "count" // how many values there are, of any kind
+	Last  Func = "last"  // the newest value, of any kind
+	First Func = "first" // the oldest value of a window, of any kind
+)
+
+var funcs = [...]Func{Avg, Min, Max, Sum, Count, Last, First}
+
+// Source is one thing that a field is computed from: the latest value of a key
+// of an entity; or, with a Func, what it makes of the latest values of a group,
+// or of the values in a window.
+type Source struct {
+	Func Func // "" for one value
+	// Group is the alias of the group it is over, or "" where Entity is set.
+	Group  string
+	Entity string
+	// Section is that of an attribute, and 0 for telemetry. An attribute is a
+	// parameter: it is what it is now, and has no history.
+	Section entity.Section
+	// Key is the key of telemetry, or the JSON pointer of an attribute within its
+	// section.
+	Key string
+	// Path names a member of a JSON value, from the outside in, and is empty for
+	// the value itself. Of an attribute it is what Key is made of.
+	Path []string
+	// LastN is the length of a window in readings, and Over in time, whole
+	// milliseconds. At most one is set.
+	LastN int
+	Over  time.Duration
+
+	name string // as the statement calls the entity
+}
+
+// windowed reports whether the source is over a window.
+func (s *Source) windowed() bool { return s.LastN > 0 || s.Over > 0 }
+
+// timeless reports whether the source is an attribute of one entity, which has no
+// part in when a value is computed.
+func (s *Source) timeless() bool { return s.Section != 0 && s.Func == "" }
+
+// extract takes what the source is about out of a value of its key.
+func (s *Source) extract(v entity.Value) entity.Value {
+	if s.Section != 0 {
+		return v
+	}
+	return member(v, s.Path)
+}
+
+// ownKey is the key that a value copied from the source has.
+func (s *Source) ownKey() string {
+	if n := len(s.Path); n > 0 {
+		return s.Path[n-1]
+	}
+	return s.Key
+}
+
+func (s *Source) equal(o *Source) bool {
+	return s.Section == o.Section && s.Func == o.Func && s.Group == o.Group && s.Entity == o.Entity && s.Key == o.Key &&
+		s.LastN == o.LastN && s.Over == o.Over && s.name == o.name && slices.Equal(s.Path, o.Path)
+}
+
+// Group is a set of entities under an alias. Exactly one of Entity, List, Like
+// and Relation is set.
+type Group struct {
+	Alias string
+	// Entity makes the alias a shorter name of one entity, which is no group.
+	Entity string
+	// List has the ids of the entities.
+	List []string
+	// Like is a pattern of ids: * stands for any characters, none included, and
+	// ? for one.
+	Like string
+	// Relation selects what an entity is related to.
+	Relation *Relation
+}
+
+// Relation selects the entities at the other end of the relations that one
+// entity has.
+type Relation struct {
+	Entity string
+	Type   string
+	// Incoming takes the relations to the entity, not those from it.
+	Incoming bool
+}
+
+// plain reports whether the group is an alias of one entity.
+func (g *Group) plain() bool { return g.Entity != "" }
+
+// Expression returns the expression of the field in its canonical form.
+func (f *Field) Expression() string {
+	var b strings.Builder
+	f.write(&b)
+	return b.String()
+}
+
+// fanIn reports whether the field is over the latest values of a group.
+func (f *Field) fanIn() bool {
+	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Group != "" })
+}
+
+// find returns the group of this alias.
+func find(groups []Group, alias string) *Group {
+	for i := range groups {
+		if groups[i].Alias == alias {
+			return &groups[i]
+		}
+	}
+	return nil
+}
+
+// check tells whether names and sizes are right, of what no place in a text is
+// needed for.
+func (s *Statement) check() error {
+	if err := entity.CheckID(s.Into); err != nil {
+		return fmt.Errorf("insert into: %w", err)
+	}
+	switch n := len(s.Select); {
+	case n == 0:
+		return fmt.Errorf("select: %w: it has no field", entity.ErrInvalid)
+	case n > MaxFields:
+		return fmt.Errorf("select: %w: %d fields; at most %d are allowed", entity.ErrInvalid, n, MaxFields)
+	}
+	if n := len(s.From); n > MaxGroups {
+		return fmt.Errorf("from: %w: %d groups; at most %d are allowed", entity.ErrInvalid, n, MaxGroups)
+	}
+	for i := range s.Select {
+		f := &s.Select[i]
+		if err := checkKey(f.As); err != nil {
+			return fmt.Errorf("as: %w", err)
+		}
+		for j := range i {
+			if s.Select[j].As == f.As {
+				return fmt.Errorf("as %s: %w: two fields have this key", quoteName(f.As), entity.ErrInvalid)
+			}
+		}
+	}
+	return s.checkUse()
+}
+
+// checkUse refuses groups that nothing uses: most often a misspelled alias.
+func (s *Statement) checkUse() error {
+	for i := range s.From {
+		alias := s.From[i].Alias
+		used := slices.ContainsFunc(s.Select, func(f Field) bool {
+			return slices.ContainsFunc(f.Sources, func(src Source) bool { return src.Group == alias || src.name == alias })
+		})
+		if !used {
+			return fmt.Errorf("from: %w: nothing is selected from %s", entity.ErrInvalid, alias)
+		}
+	}
+	return nil
+}
+
+// checkKey is the rule of the entity runtime for keys.
+func checkKey(key string) error {
+	if key == "" || len(key) > entity.MaxKeyBytes {
+		return fmt.Errorf("key %.32q: %w: %d bytes; 1 to %d are right", key, entity.ErrInvalid, len(key), entity.MaxKeyBytes)
+	}
+	for _, r := range key {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return fmt.Errorf("key %q: %w: control character %U", key, entity.ErrInvalid, r)
+		}
+	}
+	return nil
+}
+
+// CheckName tells whether name can name a mapping: 1 to MaxNameBytes letters,
+// digits and . _ - signs. The error wraps [entity.ErrInvalid].
+func CheckName(name string) error {
+	if name == "" || len(name) > MaxNameBytes {
+		return fmt.Errorf("mapping name %.32q: %w: %d bytes; 1 to %d are right", name, entity.ErrInvalid, len(name), MaxNameBytes)
+	}
+	for _, r := range name {
+		if !isNameRune(r) {
+			return fmt.Errorf("mapping name %q: %w: %q; letters, digits and . _ - are allowed", name, entity.ErrInvalid, r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package mapping
+
+import (
+	"cmp"
+	"errors"
+	"math"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+var errSumRange = errors.New("the sum is beyond what a float64 holds")
+
+// tally keeps what one Func makes of the values in numbered slots, while values
+// come, change and go: O(1) for sums, means and counts, O(log n) for the least
+// and the greatest. The result does not depend on the order in which they came.
+type tally struct {
+	fn      Func
+	values  []entity.Value // by slot; the zero Value for none
+	count   int            // values of any kind
+	numbers int
+	sum     exactSum
+	best    *indexHeap // numbers, the result of Min or Max first
+}
+
+// put sets the value of a slot; the zero Value empties it.
+func (t *tally) put(slot int32, v entity.Value) {
+	for int(slot) >= len(t.values) {
+		t.values = append(t.values, entity.Value{})
+	}
+	t.drop(slot)
+	if v.Kind() == 0 {
+		return
+	}
+	t.values[slot] = v
+	t.count++
+	if !isNumber(v) {
+		return
+	}
+	t.numbers++
+	switch t.fn {
+	case Sum, Avg:
+		t.sum.add(v)
+	case Min, Max:
+		if t.best == nil {
+			t.best = newIndexHeap(t.before)
+		}
+		t.best.push(slot)
+	default: // the count is all, or the time of the readings
+	}
+}
+
+// drop empties a slot.
+func (t *tally) drop(slot int32) {
+	v := t.values[slot]
+	if v.Kind() == 0 {
+		return
+	}
+	if t.count--; isNumber(v) {
+		t.numbers--
+		switch t.fn {
+		case Sum, Avg:
+			t.sum.remove(v)
+		case Min, Max:
+			t.best.remove(slot)
+		default: // see put
+		}
+	}
+	t.values[slot] = entity.Value{}
+}
+
+// before is the order of the heap.
+func (t *tally) before(a, b int32) bool {
+	c := compareNumbers(t.values[a], t.values[b])
+	return c < 0 && t.fn == Min || c > 0 && t.fn == Max
+}
+
+// value returns the result, the zero Value when there is none. It is not for
+// Last and First.
+func (t *tally) value() (entity.Value, error) {
+	switch {
+	case t.fn == Count:
+		return entity.Int(int64(t.count)), nil
+	case t.numbers == 0:
+		return entity.Value{}, nil
+	case t.fn == Sum:
+		if v, ok := t.sum.value(); ok {
+			return v, nil
+		}
+		return entity.Value{}, errSumRange
+	case t.fn == Avg:
+		if f := t.sum.float(); !math.IsInf(f, 0) {
+			return entity.Float(f / float64(t.numbers)), nil
+		}
+		return entity.Value{}, errSumRange
+	default:
+		return t.values[t.best.first()], nil
+	}
+}
+
+func isNumber(v entity.Value) bool { return v.Kind() == entity.KindFloat || v.Kind() == entity.KindInt }
+
+// compareNumbers is a total order, so that of equal extremes always the same one
+// is the result: by value as a float, then integers before floats, then by what
+// a float of them loses.
+func compareNumbers(a, b entity.Value) int {
+	x, _ := a.Number()
+	y, _ := b.Number()
+	if c := cmp.Compare(x, y); c != 0 {
+		return c
+	}
+	if a.Kind() != b.Kind() {
+		return int(b.Kind()) - int(a.Kind())
+	}
+	if a.Kind() == entity.KindInt {
+		return cmp.Compare(a.Int(), b.Int())
+	}
+	return cmp.Compare(b2i(math.Signbit(y)), b2i(math.Signbit(x)))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
