@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make test` needs beside Go: a C compiler for the race
-# detector, Chromium with a font for the browser tests, and the Mosquitto
-# clients for the tests that publish with somebody else's MQTT client.
+# detector, Chromium with a font for the browser tests, the Mosquitto clients
+# for the tests that publish with somebody else's MQTT client, and PostgreSQL,
+# which the tests start by themselves.
 #
 # On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
 # what is missing, how to get it, and what will be skipped for want of it. Only
@@ -28,6 +29,16 @@ have_font() {
   have fc-list && [ -n "$(fc-list 2>/dev/null | head -n 1)" ]
 }
 have_mosquitto() { have mosquitto_pub; }
+# The places that internal/pgtest looks at, and the variable that overrides them.
+have_postgres() {
+  local dir
+  have initdb && have pg_ctl && have pg_dump && return 0
+  for dir in "${GREENROOM_POSTGRES_BIN:-}" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin \
+    /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin; do
+    [ -x "$dir/initdb" ] && [ -x "$dir/pg_ctl" ] && [ -x "$dir/pg_dump" ] && return 0
+  done
+  return 1
+}
 
 # One part a line: its check, its Debian packages, what it is for.
 parts() {
@@ -38,6 +49,7 @@ parts() {
   echo "have_browser|chromium|Chromium: the browser tests of the dashboard"
   echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
+  echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }
 
 missing_packages() {
@@ -72,9 +84,27 @@ install() {
   rm -f "$log"
 }
 
+# Debian's package makes a cluster and starts it at once, on the port that
+# somebody else may want. This file, while it is there, keeps it from that; the
+# tests make a cluster of their own, in a temporary directory.
+no_cluster=/etc/postgresql-common/createcluster.d/greenroom-tests.conf
+
+install_without_cluster() {
+  mkdir -p "$(dirname "$no_cluster")"
+  echo 'create_main_cluster = false' >"$no_cluster"
+  trap 'rm -f "$no_cluster"' EXIT
+  install "$@"
+  rm -f "$no_cluster"
+  trap - EXIT
+}
+
 read -ra wanted < <(missing_packages; echo)
 if [ "${#wanted[@]}" -gt 0 ] && can_install; then
-  install "${wanted[@]}"
+  if have_postgres; then
+    install "${wanted[@]}"
+  else
+    install_without_cluster "${wanted[@]}"
+  fi
 fi
 
 total=0

@@ -13,6 +13,7 @@ import (
 // earlier rows and of its own folder, and no sibling of its row. What is listed
 // and does not exist yet has its place kept.
 var importOrder = [][]string{
+	{"internal"}, // pgtest, for the tests of all the others
 	{"actor"},
 	{"router", "eventbus", "schedule", "actortest", "sim", "persist", "remote"},
 	{"cluster"},

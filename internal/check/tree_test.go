@@ -31,6 +31,8 @@ type goPackage struct {
 	Imports    []string
 	Deps       []string
 	Standard   bool
+	Export     string            // with -export: the file of its compiled interface
+	ImportMap  map[string]string // where another build of a package is meant than the plain one
 }
 
 // path is the import path without the module's: "actor", "entity/sqlite".

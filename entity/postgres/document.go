@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const docColumns = "SELECT version, updated, body FROM doc WHERE kind = $1 AND id = $2"
+
+// scanDoc reads one document, or returns ErrNotFound.
+func scanDoc(row pgx.Row, kind, id string) (entity.Doc, error) {
+	d := entity.Doc{Kind: kind, ID: id}
+	err := row.Scan(&d.Version, &d.Updated, &d.Body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = entity.ErrNotFound
+	}
+	if err != nil {
+		return entity.Doc{}, fmt.Errorf("%s %q: %w", kind, id, err)
+	}
+	return d, nil
+}
+
+// Doc returns a document. See [entity.Store].
+func (s *Store) Doc(ctx context.Context, kind, id string) (doc entity.Doc, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		doc, err = scanDoc(conn.QueryRow(ctx, docColumns, kind, id), kind, id)
+		return err
+	})
+	return doc, err
+}
+
+// Docs returns all documents of a kind. See [entity.Store].
+func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT id, version, updated, body FROM doc WHERE kind = $1 ORDER BY id", kind)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (entity.Doc, error) {
+			d := entity.Doc{Kind: kind}
+			err := row.Scan(&d.ID, &d.Version, &d.Updated, &d.Body)
+			return d, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
+	}
+	return list, nil
+}
+
+// check checks the condition of a write in its transaction.
+func check(ctx context.Context, tx pgx.Tx, kind, id, condition string) error {
+	old, err := scanDoc(tx.QueryRow(ctx, docColumns, kind, id), kind, id)
+	etag := ""
+	if err == nil {
+		etag = old.ETag()
+	} else if !errors.Is(err, entity.ErrNotFound) {
+		return err
+	}
+	if err := entity.CheckCondition(condition, etag); err != nil {
+		return fmt.Errorf("%s %q: %w", kind, id, err)
+	}
+	return nil
+}
+
+// PutDoc stores a document. See [entity.Store].
+func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, condition string) (entity.Doc, error) {
+	err := s.update(ctx, func(ctx context.Context, w *writer) error {
+		return w.transact(ctx, func(tx pgx.Tx) error { return w.putDoc(ctx, tx, &doc, condition) })
+	})
+	if err != nil {
+		return entity.Doc{}, fmt.Errorf("put document: %w", err)
+	}
+	return doc, nil
+}
+
+func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, condition string) error {
+	if err := check(ctx, tx, doc.Kind, doc.ID, condition); err != nil {
+		return err
+	}
+	// One count for all documents: a version is never given twice, not even to
+	// one that was deleted.
+	err := tx.QueryRow(ctx, "UPDATE greenroom SET last_doc = last_doc + 1 WHERE epoch = $1 RETURNING last_doc", w.epoch).Scan(&doc.Version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: restart this one", ErrTakenOver)
+	}
+	if err != nil {
+		return err
+	}
+	doc.Updated = time.Now().UnixMilli()
+	if doc.Body == nil {
+		doc.Body = []byte{}
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO doc (kind, id, version, updated, body) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, updated = excluded.updated, body = excluded.body`,
+		doc.Kind, doc.ID, doc.Version, doc.Updated, doc.Body)
+	return err
+}
+
+// DeleteDoc removes a document. See [entity.Store].
+func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) error {
+	if condition == "" {
+		condition = entity.IfAny
+	}
+	err := s.update(ctx, func(ctx context.Context, w *writer) error {
+		return w.transact(ctx, func(tx pgx.Tx) error {
+			if err := check(ctx, tx, kind, id, condition); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "DELETE FROM doc WHERE kind = $1 AND id = $2", kind, id)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("delete document: %w", err)
+	}
+	return nil
+}

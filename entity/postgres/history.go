@@ -1,0 +1,194 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// series is the part of one series in a range of times.
+const series = `FROM telemetry WHERE entity = (SELECT num FROM entity WHERE id = $1) AND key = (SELECT num FROM key WHERE name = $2)
+	AND ts >= $3 AND ts < $4 `
+
+// planned makes the server plan a query for its arguments: a plan for any
+// arguments opens and locks all partitions.
+const planned = pgx.QueryExecModeCacheDescribe
+
+// points reads a range of one series, stretch by stretch. The SQL begins with
+// "SELECT …" and ends after series.
+func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to int64, limit int, descending bool, scan pgx.RowToFunc[T]) (list []T, err error) {
+	end, err := s.beginLong(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	err = s.stretches(from, to, descending, func(from, to int64) (bool, error) {
+		var some []T
+		err := s.read(ctx, func(conn *pgxpool.Conn) error {
+			rows, err := conn.Query(ctx, sql, planned, id, key, from, to, limit-len(list))
+			if err != nil {
+				return err
+			}
+			some, err = pgx.CollectRows(rows, scan)
+			return err
+		})
+		list = append(list, some...)
+		return len(list) < limit, err
+	})
+	return list, err
+}
+
+// History returns a range of one series. See [entity.Store].
+func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+	sql := "SELECT ts, number, whole, text, json " + series + "ORDER BY ts LIMIT $5"
+	if descending {
+		sql = "SELECT ts, number, whole, text, json " + series + "ORDER BY ts DESC LIMIT $5"
+	}
+	list, err := points(ctx, s, sql, id, key, from, to, limit, descending, scanPoint)
+	if err != nil {
+		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+	}
+	return list, nil
+}
+
+func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
+	var c columns
+	if err := row.Scan(&p.TS, &c.number, &c.whole, &c.text, &c.json); err != nil {
+		return p, err
+	}
+	p.Value, err = c.value()
+	return p, err
+}
+
+// Origins tells who computed a range of one series. See [entity.Store].
+func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]entity.PointOrigin, error) {
+	list, err := points(ctx, s, "SELECT ts, origin "+series+"AND origin IS NOT NULL ORDER BY ts LIMIT $5", id, key, from, to, limit, false,
+		func(row pgx.CollectableRow) (p entity.PointOrigin, err error) {
+			var origin []byte
+			if err := row.Scan(&p.TS, &origin); err != nil {
+				return p, err
+			}
+			p.Origin, err = unpackOrigin(origin)
+			return p, err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("origins of %q key %q: %w", id, key, err)
+	}
+	return list, nil
+}
+
+// numbers are the numbers of a series, whichever their kind.
+const numbers = "coalesce(number, whole::double precision)"
+
+// Aggregate sums up a range of one series. See [entity.Store].
+func (s *Store) Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]entity.Bucket, error) {
+	buckets, err := s.aggregate(ctx, id, key, from, to, step, limit)
+	if code(err) == codeOutOfRange {
+		// A sum beyond the largest float is an error to PostgreSQL.
+		buckets, err = s.addUp(ctx, id, key, from, to, step, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
+	}
+	return buckets, nil
+}
+
+func (s *Store) aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) (buckets []entity.Bucket, err error) {
+	const sql = "SELECT ts / $5 * $5 AS start, count(*), min(" + numbers + "), max(" + numbers + "), sum(" + numbers + ") " + series +
+		"AND (number IS NOT NULL OR whole IS NOT NULL) GROUP BY start ORDER BY start LIMIT $6"
+	end, err := s.beginLong(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
+		var some []entity.Bucket
+		err := s.read(ctx, func(conn *pgxpool.Conn) error {
+			// One more than is wanted: the first may be the rest of the last.
+			rows, err := conn.Query(ctx, sql, planned, id, key, from, to, step, limit-len(buckets)+1)
+			if err != nil {
+				return err
+			}
+			some, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b entity.Bucket, err error) {
+				err = row.Scan(&b.TS, &b.Count, &b.Min, &b.Max, &b.Sum)
+				return b, err
+			})
+			return err
+		})
+		for _, b := range some {
+			buckets = join(buckets, b)
+		}
+		return len(buckets) <= limit, err
+	})
+	return finish(buckets, limit), err
+}
+
+// addUp is aggregate by hand.
+func (s *Store) addUp(ctx context.Context, id, key string, from, to, step int64, limit int) (buckets []entity.Bucket, err error) {
+	const page = 10_000
+	for len(buckets) <= limit {
+		list, err := points(ctx, s, "SELECT ts, "+numbers+" "+series+"AND (number IS NOT NULL OR whole IS NOT NULL) ORDER BY ts LIMIT $5", id, key, from, to, page, false,
+			func(row pgx.CollectableRow) (b entity.Bucket, err error) {
+				err = row.Scan(&b.TS, &b.Sum)
+				return b, err
+			})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			buckets = join(buckets, entity.Bucket{TS: p.TS / step * step, Count: 1, Min: p.Sum, Max: p.Sum, Sum: p.Sum})
+		}
+		if len(list) < page {
+			break
+		}
+		from = list[page-1].TS + 1
+	}
+	return finish(buckets, limit), nil
+}
+
+// join appends a bucket, or adds it to the last one where that is of the same
+// step.
+func join(buckets []entity.Bucket, b entity.Bucket) []entity.Bucket {
+	if n := len(buckets); n > 0 && buckets[n-1].TS == b.TS {
+		last := &buckets[n-1]
+		last.Count, last.Sum = last.Count+b.Count, last.Sum+b.Sum
+		last.Min, last.Max = min(last.Min, b.Min), max(last.Max, b.Max)
+		return buckets
+	}
+	return append(buckets, b)
+}
+
+// finish cuts the buckets to the limit and sets their averages.
+func finish(buckets []entity.Bucket, limit int) []entity.Bucket {
+	buckets = buckets[:min(len(buckets), limit)]
+	for i := range buckets {
+		buckets[i].Avg = buckets[i].Sum / float64(buckets[i].Count)
+	}
+	return buckets
+}
+
+// Trim removes the oldest points of one series. See [entity.Store].
+func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
+	const sql = "WITH gone AS (DELETE " + series + "AND ts <= (SELECT max(ts) FROM (SELECT ts " + series + "ORDER BY ts LIMIT $5) oldest) RETURNING 1) SELECT count(*) FROM gone"
+	end, err := s.beginLong(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+	}
+	defer end()
+	err = s.stretches(entity.MinTS, before, false, func(from, to int64) (bool, error) {
+		var some int
+		err := s.try(ctx, func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, sql, planned, id, key, from, to, limit-n).Scan(&some)
+		})
+		n += some
+		return n < limit, err
+	})
+	if err != nil {
+		return n, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+	}
+	return n, nil
+}

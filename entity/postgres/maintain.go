@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// The store looks after its partitions a moment after it was opened, when those
+// who wait for it have come, and from then on every so often.
+const (
+	maintainFirst = time.Minute
+	maintainEvery = 30 * time.Minute
+)
+
+// maintain starts the goroutine that makes partitions ahead of time, drops those
+// that have expired and, as soon as there are any, removes the telemetry of deleted
+// entities. It returns what ends it.
+func (s *Store) maintain() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer := time.NewTimer(maintainFirst)
+		defer timer.Stop()
+		for {
+			work := s.tidy
+			select {
+			case <-timer.C:
+				timer.Reset(maintainEvery)
+			case <-s.work:
+				work = func(ctx context.Context, _ time.Time) error { return s.purge(ctx) }
+			case <-ctx.Done():
+				return
+			}
+			if err := work(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "maintenance of the store failed, it is tried again later", slog.String("error", err.Error()))
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// tidy does what there is to do.
+func (s *Store) tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(s.ahead(ctx, now), s.expire(ctx, now), s.purge(ctx))
+}
+
+// ahead makes the partitions of now and of the time to come, so that no commit has
+// to wait for them.
+func (s *Store) ahead(ctx context.Context, now time.Time) error {
+	return s.update(ctx, func(ctx context.Context, _ *writer) error {
+		return s.cover(ctx, now.UnixMilli(), now.Add(s.opts.PartitionWidth).UnixMilli())
+	})
+}
+
+// expire drops the partitions of which all has expired, and those of the past that
+// Trim has emptied.
+func (s *Store) expire(ctx context.Context, now time.Time) error {
+	var errs []error
+	for _, p := range s.spans.all() {
+		old := s.opts.Retention > 0 && p.hi <= now.Add(-s.opts.Retention).UnixMilli()
+		if !old && p.hi > now.Add(-s.opts.PartitionWidth).UnixMilli() {
+			continue
+		}
+		if err := s.drop(ctx, p, old); err != nil {
+			errs = append(errs, fmt.Errorf("drop the partition %s: %w", p.table(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drop drops a partition. Unless it is old, it must be empty.
+func (s *Store) drop(ctx context.Context, p span, old bool) error {
+	if !old {
+		if empty, err := s.empty(ctx, p); err != nil || !empty {
+			return err
+		}
+	}
+	dropped := false
+	err := s.update(ctx, func(ctx context.Context, w *writer) (err error) {
+		if err = w.transact(ctx, func(tx pgx.Tx) (err error) {
+			dropped, err = dropPartition(ctx, tx, p, old)
+			return err
+		}); err == nil && dropped {
+			s.spans.set(slices.DeleteFunc(slices.Clone(s.spans.all()), func(o span) bool { return o == p }))
+		}
+		return err
+	})
+	if err != nil || !dropped {
+		return err
+	}
+	s.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "dropped a partition of the telemetry", slog.String("table", p.table()), slog.Bool("expired", old))
+	return nil
+}
+
+// dropPartition drops a partition, and does not when it is neither old nor empty.
+func dropPartition(ctx context.Context, tx pgx.Tx, p span, old bool) (dropped bool, err error) {
+	// The table cannot be dropped while somebody reads, and who comes after us
+	// waits for us: rather later than for long.
+	for _, sql := range []string{
+		"SET LOCAL lock_timeout = '1s'",
+		"LOCK TABLE telemetry IN ACCESS EXCLUSIVE MODE",
+	} {
+		if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return false, err
+		}
+	}
+	if !old { // it may have got readings since it was looked at
+		if empty, err := isEmpty(ctx, tx, p); err != nil || !empty {
+			return false, err
+		}
+	}
+	if _, err := tx.Exec(ctx, "DROP TABLE "+p.table(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, "DELETE FROM span WHERE lo = $1", p.lo)
+	return err == nil, err
+}
+
+func (s *Store) empty(ctx context.Context, p span) (empty bool, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		empty, err = isEmpty(ctx, conn, p)
+		return err
+	})
+	return empty, err
+}
+
+func isEmpty(ctx context.Context, conn querier, p span) (empty bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM telemetry WHERE ts >= $1 AND ts < $2)", planned, p.lo, p.hi).Scan(&empty)
+	return empty, err
+}
+
+// purgeRows is how many rows of deleted entities are removed at once.
+const purgeRows = 10_000
+
+// purge removes the telemetry of deleted entities.
+func (s *Store) purge(ctx context.Context) error {
+	for {
+		var num int32
+		err := s.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, "SELECT num FROM doomed LIMIT 1").Scan(&num) })
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for deleted entities: %w", err)
+		}
+		if err := s.purgeOne(ctx, num); err != nil {
+			return fmt.Errorf("remove the telemetry of a deleted entity: %w", err)
+		}
+	}
+}
+
+func (s *Store) purgeOne(ctx context.Context, num int32) error {
+	list := s.spans.all()
+	if len(list) > 0 {
+		err := s.stretches(list[0].lo, list[len(list)-1].hi, false, func(from, to int64) (bool, error) {
+			for more := true; more; {
+				var err error
+				if more, err = s.purgeSome(ctx, num, from, to); err != nil {
+					return false, err
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.try(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, "DELETE FROM doomed WHERE num = $1", num)
+		return err
+	})
+}
+
+// purgeSome removes the oldest rows of one series of an entity, and reports whether
+// there were any.
+func (s *Store) purgeSome(ctx context.Context, num int32, from, to int64) (some bool, err error) {
+	const series = "FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts < $4 "
+	err = s.try(ctx, func(conn *pgxpool.Conn) error {
+		var key int32
+		err := conn.QueryRow(ctx, "SELECT key FROM telemetry WHERE entity = $1 AND ts >= $2 AND ts < $3 ORDER BY key LIMIT 1", planned, num, from, to).Scan(&key)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		tag, err := conn.Exec(ctx, "DELETE "+series+"AND ts <= (SELECT max(ts) FROM (SELECT ts "+series+"ORDER BY ts LIMIT $5) oldest)", planned, num, key, from, to, purgeRows)
+		some = tag.RowsAffected() > 0
+		return err
+	})
+	return some, err
+}

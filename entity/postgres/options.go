@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultSchema         = "greenroom"
+	DefaultChangeLogBytes = 64 << 20
+	DefaultPartitionWidth = 7 * day
+	DefaultReaders        = 8
+	DefaultLockWait       = 10 * time.Second
+	DefaultCommitTimeout  = 30 * time.Second
+	DefaultQueryTimeout   = 60 * time.Second
+)
+
+const day = 24 * time.Hour
+
+// Options sets up a store. The zero value is a sane one.
+type Options struct {
+	// Schema is the schema that the store is, made when it does not exist.
+	// Defaults to the search_path of the address, and to DefaultSchema.
+	Schema string
+
+	// ChangeLogBytes bounds the change log, from which streams resume. When it
+	// is larger the oldest changes are dropped. Defaults to
+	// DefaultChangeLogBytes.
+	ChangeLogBytes int64
+
+	// PartitionWidth is how much time one partition of the telemetry covers, in
+	// whole days. It may be changed: partitions that exist stay as they are. One
+	// partition's indexes should fit into memory. Defaults to
+	// DefaultPartitionWidth.
+	PartitionWidth time.Duration
+
+	// Retention is the age at which telemetry expires, whatever it is. A partition
+	// is dropped when all of it is older. 0 keeps everything. What is the latest
+	// value stays.
+	Retention time.Duration
+
+	// Readers is how many queries run at the same time; others wait. Each has a
+	// connection of its own, beside the one that writes. Defaults to the
+	// pool_max_conns of the address, and to DefaultReaders.
+	Readers int
+
+	// LockWait is how long the lock of the schema is waited for: the server may
+	// need a moment to notice that a writer is gone. Defaults to DefaultLockWait.
+	LockWait time.Duration
+
+	// CommitTimeout bounds one try of a commit, QueryTimeout a query. Default to
+	// DefaultCommitTimeout and DefaultQueryTimeout.
+	CommitTimeout, QueryTimeout time.Duration
+
+	// Logger takes what an operator should know. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.ChangeLogBytes <= 0 {
+		o.ChangeLogBytes = DefaultChangeLogBytes
+	}
+	if o.PartitionWidth = o.PartitionWidth.Truncate(day); o.PartitionWidth <= 0 {
+		o.PartitionWidth = DefaultPartitionWidth
+	}
+	if o.LockWait <= 0 {
+		o.LockWait = DefaultLockWait
+	}
+	if o.CommitTimeout <= 0 {
+		o.CommitTimeout = DefaultCommitTimeout
+	}
+	if o.QueryTimeout <= 0 {
+		o.QueryTimeout = DefaultQueryTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}

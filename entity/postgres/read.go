@@ -1,0 +1,248 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+)
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// readPatience is how long a read is tried again while the server is gone.
+const readPatience = 5 * time.Second
+
+// read runs f with a connection, and again with another one when that one turns
+// out to be broken: after the server has restarted all that are in the pool are. f
+// begins from the beginning each time.
+func (s *Store) read(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	began := time.Now()
+	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 500*time.Millisecond) {
+		err := s.try(ctx, f)
+		if err == nil || !disconnected(err) || ctx.Err() != nil || time.Since(began) > readPatience {
+			return err
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (s *Store) try(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return f(conn)
+}
+
+// snapshot is read in a transaction that sees one state of the database
+// throughout.
+func (s *Store) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return s.read(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+		if err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			return errors.Join(err, abort(ctx, tx))
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// What an entity has beside its own row, of all those in an array of numbers.
+const (
+	selectLatest = `SELECT l.entity, k.name, l.ts, l.seq, l.number, l.whole, l.text, l.json, l.origin
+		FROM latest l JOIN key k ON k.num = l.key WHERE l.entity = ANY($1) ORDER BY l.entity, k.name`
+	selectAttributes = `SELECT entity, section, path, ts, number, whole, text, json
+		FROM attribute WHERE entity = ANY($1) ORDER BY entity, section, path`
+	selectApplied = "SELECT entity, source, n FROM applied WHERE entity = ANY($1) ORDER BY entity, source"
+)
+
+// Load returns an entity with what it has. See [entity.Store].
+func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		e = entity.Stored{ID: id}
+		var typ pgtype.Text
+		err := conn.QueryRow(ctx, "SELECT num, type, created, revision FROM entity WHERE id = $1", id).Scan(&e.Num, &typ, &e.Created, &e.Revision)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return entity.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		e.Type = typ.String
+		list := []entity.Stored{e}
+		err = fill(ctx, conn, list)
+		e = list[0]
+		return err
+	})
+	if err != nil {
+		return entity.Stored{}, fmt.Errorf("load %q: %w", id, err)
+	}
+	return e, nil
+}
+
+// fill adds to entities what is in the other tables.
+func fill(ctx context.Context, conn querier, list []entity.Stored) error {
+	f := filler{list: list, at: make(map[int32]int, len(list))}
+	nums := make([]int32, len(list))
+	for i := range list {
+		nums[i] = int32(list[i].Num)
+		f.at[nums[i]] = i
+	}
+	var rows pgx.Batch
+	rows.Queue(selectLatest, nums).Query(f.latest)
+	rows.Queue(selectAttributes, nums).Query(f.attributes)
+	rows.Queue(selectApplied, nums).Query(f.applied)
+	return conn.SendBatch(ctx, &rows).Close()
+}
+
+// filler adds rows of other tables to entities.
+type filler struct {
+	list []entity.Stored
+	at   map[int32]int
+}
+
+// latest adds the latest values. What an entity is beyond its latest values
+// follows of them: a reading that is the newest, by time or by sequence of what
+// can still be seen, is the latest of its keys.
+func (f *filler) latest(rows pgx.Rows) error {
+	var num int32
+	var l entity.Latest
+	var c columns
+	var origin []byte
+	_, err := pgx.ForEachRow(rows, []any{&num, &l.Key, &l.TS, &l.Seq, &c.number, &c.whole, &c.text, &c.json, &origin}, func() (err error) {
+		if l.Value, err = c.value(); err != nil {
+			return err
+		}
+		if l.Origin, err = unpackOrigin(origin); err != nil {
+			return err
+		}
+		e := &f.list[f.at[num]]
+		e.Latest = append(e.Latest, l)
+		e.Updated, e.Seq = max(e.Updated, l.TS), max(e.Seq, l.Seq)
+		return nil
+	})
+	return err
+}
+
+func (f *filler) attributes(rows pgx.Rows) error {
+	var num int32
+	var section int16
+	var a entity.StoredAttribute
+	var c columns
+	_, err := pgx.ForEachRow(rows, []any{&num, &section, &a.Path, &a.TS, &c.number, &c.whole, &c.text, &c.json}, func() (err error) {
+		a.Section = entity.Section(section)
+		a.Value, err = c.value()
+		e := &f.list[f.at[num]]
+		e.Attributes = append(e.Attributes, a)
+		return err
+	})
+	return err
+}
+
+func (f *filler) applied(rows pgx.Rows) error {
+	var num int32
+	var source []byte
+	var seq uint64
+	_, err := pgx.ForEachRow(rows, []any{&num, &source, &seq}, func() error {
+		e := &f.list[f.at[num]]
+		e.Applied = append(e.Applied, entity.Origin{Source: string(source), Seq: seq})
+		return nil
+	})
+	return err
+}
+
+// Entities returns a page of entities. See [entity.Store].
+func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		// Planned for its arguments, so that those that keep all cost nothing.
+		rows, err := tx.Query(ctx, `SELECT num, id, type, created, revision FROM entity
+			WHERE id > $1 AND ($2 = '' OR strpos(coalesce(fold, id), $2) > 0)
+				AND (cardinality($3::text[]) = 0 OR type = ANY($3)) AND (cardinality($4::text[]) = 0 OR id = ANY($4))
+			ORDER BY id LIMIT $5`, planned, q.After, strings.ToLower(q.Search), append([]string{}, q.Types...), append([]string{}, q.IDs...), q.Limit)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (entity.Stored, error) {
+			var e entity.Stored
+			var typ pgtype.Text
+			err := row.Scan(&e.Num, &e.ID, &typ, &e.Created, &e.Revision)
+			e.Type = typ.String
+			return e, err
+		})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		return fill(ctx, tx, list)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list entities: %w", err)
+	}
+	return list, nil
+}
+
+// fold is the id in lower case where that differs, nil where not.
+func fold(id string) *string {
+	lower := strings.ToLower(id)
+	if lower == id {
+		return nil
+	}
+	return &lower
+}
+
+// Changes returns changes from the log. See [entity.Store].
+func (s *Store) Changes(ctx context.Context, after uint64, limit int) (list []entity.LoggedChange, err error) {
+	info := s.Info()
+	if after > info.LastChange || after+1 < info.FirstChange {
+		return nil, fmt.Errorf("changes after %d, with %d to %d in the log: %w", after, info.FirstChange, info.LastChange, entity.ErrCursorExpired)
+	}
+	if after == info.LastChange {
+		return nil, nil
+	}
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		list = nil
+		// No change of the sequence is left out, so this is no row too many.
+		rows, err := conn.Query(ctx, `SELECT first, n, committed, data FROM change
+			WHERE first >= (SELECT max(first) FROM change WHERE first <= $1) AND first < $1 + $2::bigint ORDER BY first`, int64(after)+1, limit)
+		if err != nil {
+			return err
+		}
+		var first uint64
+		var n, committed int64
+		var data pgtype.DriverBytes
+		_, err = pgx.ForEachRow(rows, []any{&first, &n, &committed, &data}, func() error {
+			return changelog.Decode(data, first, n, committed, func(c entity.LoggedChange) bool {
+				if c.Seq > after {
+					list = append(list, c)
+				}
+				return len(list) < limit
+			})
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changes after %d: %w", after, err)
+	}
+	if len(list) == 0 || list[0].Seq != after+1 { // the log was shortened meanwhile
+		return nil, fmt.Errorf("changes after %d: %w", after, entity.ErrCursorExpired)
+	}
+	return list, nil
+}

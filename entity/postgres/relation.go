@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Relations returns a page of all edges. See [entity.Store].
+//
+// It goes from entity to entity, some at a time: for one query that joins the
+// tables the server would sort all edges for each page.
+func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int) (list []entity.Relation, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		// A planner that has no statistics yet, after an import say, would rather
+		// read whole tables.
+		if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+			return err
+		}
+		list = nil
+		at := "id >= $1" // there may be more of the entity of the last edge
+		for from, some := after.From, 64; len(list) < limit; some = min(2*some, 4096) {
+			ids, nums, err := sources(ctx, tx, at, from, some)
+			if err != nil || len(nums) == 0 {
+				return err
+			}
+			edges, err := edgesOf(ctx, tx, ids, nums)
+			if err != nil {
+				return err
+			}
+			list = append(list, slices.DeleteFunc(edges, func(r entity.Relation) bool { return compareRelations(r, after) <= 0 })...)
+			at, from = "id > $1", ids[nums[len(nums)-1]]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list relations: %w", err)
+	}
+	return list[:min(len(list), limit)], nil
+}
+
+// sources returns the numbers of some entities in the order of their ids, and the
+// ids by the numbers.
+func sources(ctx context.Context, tx pgx.Tx, at, from string, limit int) (ids map[int32]string, nums []int32, err error) {
+	rows, err := tx.Query(ctx, "SELECT num, id FROM entity WHERE "+at+" ORDER BY id LIMIT $2", from, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids = make(map[int32]string, limit)
+	var num int32
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&num, &id}, func() error {
+		ids[num] = id
+		nums = append(nums, num)
+		return nil
+	})
+	return ids, nums, err
+}
+
+// edgesOf returns the edges from some entities, in order. OFFSET 0 keeps the
+// planner from joining the tables in another way than one after the other.
+func edgesOf(ctx context.Context, tx pgx.Tx, ids map[int32]string, nums []int32) ([]entity.Relation, error) {
+	rows, err := tx.Query(ctx, `SELECT r.source, r.type, t.id, r.properties
+		FROM unnest($1::integer[]) AS f (num)
+		CROSS JOIN LATERAL (SELECT * FROM relation WHERE source = f.num OFFSET 0) r
+		CROSS JOIN LATERAL (SELECT id FROM entity WHERE num = r.target OFFSET 0) t`, nums)
+	if err != nil {
+		return nil, err
+	}
+	edges, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (entity.Relation, error) {
+		var r entity.Relation
+		var source int32
+		var properties pgtype.Text
+		err := row.Scan(&source, &r.Type, &r.To, &properties)
+		if r.From = ids[source]; properties.Valid {
+			r.Properties = entity.JSON([]byte(properties.String))
+		}
+		return r, err
+	})
+	slices.SortFunc(edges, compareRelations)
+	return edges, err
+}
+
+func compareRelations(a, b entity.Relation) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Type, b.Type), cmp.Compare(a.To, b.To))
+}

@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// minServer is the oldest PostgreSQL that will do, as server_version_num.
+const minServer = 140000
+
+// steps are what brings a schema from one version to the next; their number is
+// the version of the schema that this code reads and writes.
+//
+// A value is in one of four columns, the others are null: number, whole, text, or
+// json for what is neither (true, false, objects, arrays, and strings with a zero
+// character, which text cannot hold). Names are compared by bytes. origin is the
+// sequence of the source in eight bytes, then its name.
+var steps = []string{`
+CREATE TABLE greenroom (
+	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+	version     integer NOT NULL,
+	identity    text NOT NULL,
+	epoch       bigint NOT NULL DEFAULT 0, -- one more with each server that opens the store
+	commits     bigint NOT NULL DEFAULT 0, -- one more with each commit
+	last_change bigint NOT NULL DEFAULT 0,
+	log_bytes   bigint NOT NULL DEFAULT 0,
+	entities    bigint NOT NULL DEFAULT 0,
+	last_entity bigint NOT NULL DEFAULT 0, -- the last number given
+	last_key    bigint NOT NULL DEFAULT 0,
+	last_doc    bigint NOT NULL DEFAULT 0  -- the last version given
+);
+
+-- fold is the id in lower case where that differs, for searching.
+CREATE TABLE entity (
+	num      integer PRIMARY KEY,
+	id       text COLLATE "C" NOT NULL UNIQUE,
+	fold     text COLLATE "C",
+	type     text COLLATE "C",
+	created  bigint NOT NULL,
+	revision bigint NOT NULL DEFAULT 0
+);
+CREATE INDEX entity_type ON entity (type, id) WHERE type IS NOT NULL;
+
+CREATE TABLE key (
+	num  integer PRIMARY KEY,
+	name text COLLATE "C" NOT NULL UNIQUE
+);
+
+-- Rows are updated all the time: room in their page keeps the index out of it.
+CREATE TABLE latest (
+	ts     bigint NOT NULL,
+	seq    bigint NOT NULL,
+	entity integer NOT NULL,
+	key    integer NOT NULL,
+	number double precision,
+	whole  bigint,
+	text   text COLLATE "C",
+	json   text COLLATE "C",
+	origin bytea,
+	PRIMARY KEY (entity, key)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+
+-- The order of the columns saves padding.
+CREATE TABLE telemetry (
+	ts     bigint NOT NULL, -- milliseconds since the epoch
+	entity integer NOT NULL,
+	key    integer NOT NULL,
+	number double precision,
+	whole  bigint,
+	text   text COLLATE "C",
+	json   text COLLATE "C",
+	origin bytea,
+	PRIMARY KEY (entity, key, ts)
+) PARTITION BY RANGE (ts);
+
+-- span has the partitions of telemetry: lo <= ts < hi, each named by lo.
+CREATE TABLE span (
+	lo bigint PRIMARY KEY,
+	hi bigint NOT NULL CHECK (lo < hi)
+);
+
+-- doomed has the numbers of deleted entities whose telemetry is still to be
+-- removed. Numbers are never given again.
+CREATE TABLE doomed (
+	num integer PRIMARY KEY
+);
+
+CREATE TABLE attribute (
+	ts      bigint NOT NULL,
+	entity  integer NOT NULL,
+	section smallint NOT NULL,
+	path    text COLLATE "C" NOT NULL,
+	number  double precision,
+	whole   bigint,
+	text    text COLLATE "C",
+	json    text COLLATE "C",
+	PRIMARY KEY (entity, section, path)
+);
+
+CREATE TABLE relation (
+	source     integer NOT NULL,
+	target     integer NOT NULL,
+	type       text COLLATE "C" NOT NULL,
+	properties text COLLATE "C",
+	PRIMARY KEY (source, type, target)
+);
+CREATE INDEX relation_target ON relation (target);
+
+-- applied has the last sequence of each source that computes readings of an
+-- entity.
+CREATE TABLE applied (
+	n      bigint NOT NULL,
+	entity integer NOT NULL,
+	source bytea NOT NULL,
+	PRIMARY KEY (entity, source)
+) WITH (fillfactor = 80);
+
+-- change has one row for each commit, with its changes from the sequence first
+-- to first + n - 1 in data. It is not compressed: it lives for a short time.
+CREATE TABLE change (
+	first     bigint PRIMARY KEY,
+	n         bigint NOT NULL,
+	committed bigint NOT NULL,
+	data      bytea NOT NULL
+);
+ALTER TABLE change ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE doc (
+	kind    text COLLATE "C" NOT NULL,
+	id      text COLLATE "C" NOT NULL,
+	version bigint NOT NULL,
+	updated bigint NOT NULL,
+	body    bytea NOT NULL,
+	PRIMARY KEY (kind, id)
+);
+
+-- For people with SQL; nothing here uses it.
+CREATE VIEW reading AS
+	SELECT e.id AS entity, k.name AS key, t.ts, to_timestamp(t.ts / 1000.0) AS time,
+		coalesce(t.number, t.whole) AS number, t.text, t.json
+	FROM telemetry t JOIN entity e ON e.num = t.entity JOIN key k ON k.num = t.key;
+`}
+
+// migrate brings the schema to this version, in one transaction. REQUIRES: the
+// lock of the schema.
+func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
+	var exists, ours bool
+	var relations int
+	err := conn.QueryRow(ctx, `SELECT count(n) > 0, coalesce(bool_or(c.relname = 'greenroom'), false), count(c)
+		FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspname = $1`, schema).Scan(&exists, &ours, &relations)
+	if err != nil {
+		return fmt.Errorf("look at the schema: %w", err)
+	}
+	version := 0
+	if ours {
+		if err := conn.QueryRow(ctx, "SELECT version FROM greenroom").Scan(&version); err != nil {
+			return fmt.Errorf("read the schema's version: %w", err)
+		}
+	}
+	switch {
+	case version == len(steps):
+		return nil
+	case version > len(steps):
+		return fmt.Errorf("%w: %q has the version %d and this program knows %d; use a newer greenroom", ErrSchema, schema, version, len(steps))
+	case !ours && relations > 0:
+		return fmt.Errorf("%w: %q has tables of another program; name another schema with search_path", ErrSchema, schema)
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := upgrade(ctx, tx, schema, exists, version); err != nil {
+		return errors.Join(fmt.Errorf("bring the schema %q from version %d to %d: %w", schema, version, len(steps), err), tx.Rollback(ctx))
+	}
+	return tx.Commit(ctx)
+}
+
+func upgrade(ctx context.Context, tx pgx.Tx, schema string, exists bool, version int) error {
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+identifier(schema)); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps[version:] {
+		if _, err := tx.Exec(ctx, step); err != nil {
+			return err
+		}
+	}
+	if version > 0 {
+		_, err := tx.Exec(ctx, "UPDATE greenroom SET version = $1", len(steps))
+		return err
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO greenroom (version, identity) VALUES ($1, $2)", len(steps), rand.Text())
+	return err
+}
+
+// identifier quotes a name for SQL.
+func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// checkServer tells whether the server will do.
+func (s *Store) checkServer(ctx context.Context, conn *pgx.Conn) error {
+	var version int
+	var encoding, fsync, commit string
+	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
+		current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&version, &encoding, &fsync, &commit)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the server's version: %w", err)
+	case version < minServer:
+		return fmt.Errorf("%w: it is version %d; %d or newer is needed", ErrServer, version/10000, minServer/10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("%w: the database's encoding is %s; make one with UTF8", ErrServer, encoding)
+	case fsync != "on":
+		s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the PostgreSQL server has fsync off: what is acknowledged does not survive the loss of power")
+	}
+	if commit == "off" { // any other waits for the disk at least
+		_, err = conn.Exec(ctx, "SET synchronous_commit = on")
+	}
+	return err
+}

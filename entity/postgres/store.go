@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Store is an [entity.Store] in a schema of a PostgreSQL database. Make it with
+// Open. Its methods are safe for concurrent use.
+type Store struct {
+	opts Options
+	name string // the address without the password
+	cfg  *pgxpool.Config
+
+	pool *pgxpool.Pool
+	long chan struct{} // a place for each query of a history
+
+	// writing is held, as a channel so that a context can end the wait, by who
+	// uses w.
+	writing chan struct{}
+	w       *writer
+
+	spans spans
+
+	mu   sync.Mutex
+	info entity.StoreInfo // guarded by mu
+
+	stop func() // ends the goroutine that maintains the store and waits for it
+	work chan struct{}
+}
+
+var _ entity.Store = (*Store)(nil)
+
+// Open opens the store at the address, a URL of the form
+// postgres://user:password@host:port/database?sslmode=verify-full, or what else
+// libpq understands; the environment (PGPASSWORD, PGPASSFILE, PGSERVICE and the
+// others) fills in what it does not say. The schema is made where it does not
+// exist.
+//
+// It waits for the lock of the schema up to Options.LockWait. It fails with
+// ErrInUse when another server holds it, with ErrSchema, ErrServer or ErrAddress,
+// or with what the connection says.
+//
+// Close the store when done; an entity runtime that was given the store does.
+func Open(ctx context.Context, address string, opts Options) (_ *Store, err error) {
+	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1)}
+	s.opts = opts.withDefaults()
+	if s.cfg, err = parse(address, &s.opts); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	c := s.cfg.ConnConfig
+	s.name = fmt.Sprintf("postgres://%s@%s:%d/%s schema %s", c.User, c.Host, c.Port, c.Database, s.opts.Schema)
+	defer func() {
+		if err != nil {
+			_ = s.Close() // the error that led here says more
+			err = fmt.Errorf("open store %s: %w", s.name, err)
+		}
+	}()
+	if s.pool, err = pgxpool.NewWithConfig(ctx, s.cfg); err != nil {
+		return nil, err
+	}
+	s.long = make(chan struct{}, max(1, s.cfg.MaxConns/2))
+	s.w = newWriter(s)
+	if err := s.w.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.ahead(ctx, time.Now()); err != nil {
+		return nil, err
+	}
+	s.stop = s.maintain()
+	return s, nil
+}
+
+// String returns where the store is, without the password, for logs.
+func (s *Store) String() string { return s.name }
+
+// Info tells what the store holds. It is safe for concurrent use.
+func (s *Store) Info() entity.StoreInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info
+}
+
+func (s *Store) setInfo(info entity.StoreInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+}
+
+// beginWrite waits for the connection that writes, and sees to it that there is
+// one. end gives it back.
+func (s *Store) beginWrite(ctx context.Context) (w *writer, end func(), err error) {
+	select {
+	case s.writing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	if err := context.Cause(ctx); err != nil {
+		<-s.writing
+		return nil, nil, err
+	}
+	if err := s.w.ready(ctx); err != nil {
+		<-s.writing
+		return nil, nil, err
+	}
+	return s.w, func() { <-s.writing }, nil
+}
+
+// beginLong waits for a place for a query of a history. end gives it back.
+func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
+	select {
+	case s.long <- struct{}{}:
+		return func() { <-s.long }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close closes the connections, which gives the schema free. A second Close does
+// nothing.
+func (s *Store) Close() error {
+	var errs []error
+	if s.stop != nil {
+		s.stop()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	if s.w != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		errs = append(errs, s.w.close(ctx))
+	}
+	s.stop, s.pool, s.w = nil, nil, nil
+	return errors.Join(errs...)
+}

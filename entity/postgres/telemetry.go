@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// telemetryRow is a row of the table telemetry.
+type telemetryRow struct {
+	ts          int64
+	entity, key int32
+	order       int // in the batch
+	value       entity.Value
+	origin      *entity.Origin // of the batch
+}
+
+// telemetryColumns are the columns of the table, in the order of Values.
+var telemetryColumns = []string{"ts", "entity", "key", "number", "whole", "text", "json", "origin"}
+
+// history makes the rows of the telemetry, one for each entity, key and time: the
+// last of them. They are in the order of the index, so that inserting them walks
+// along it.
+func (t *transaction) history() {
+	n := 0
+	for i := range t.b.Records {
+		n += len(t.b.Records[i].Values)
+	}
+	t.rows = slices.Grow(t.w.rows[:0], n)
+	for i := range t.b.Records {
+		r := &t.b.Records[i]
+		if r.Edit != nil || t.b.Entities[r.Entity].Deleted {
+			continue
+		}
+		for j := range r.Values {
+			t.rows = append(t.rows, telemetryRow{r.TS, t.nums[r.Entity], t.key(r.Values[j].Key), len(t.rows), r.Values[j].Value, &r.Origin})
+		}
+	}
+	slices.SortFunc(t.rows, func(a, b telemetryRow) int {
+		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.key, b.key), cmp.Compare(a.ts, b.ts), cmp.Compare(a.order, b.order))
+	})
+	kept := t.rows[:0]
+	for i := range t.rows {
+		if n := len(kept); n > 0 && kept[n-1].same(&t.rows[i]) {
+			kept = kept[:n-1]
+		}
+		kept = append(kept, t.rows[i])
+	}
+	clear(t.rows[len(kept):])
+	t.rows = kept
+}
+
+func (r *telemetryRow) same(o *telemetryRow) bool {
+	return r.entity == o.entity && r.key == o.key && r.ts == o.ts
+}
+
+// copySource gives the rows to COPY.
+type copySource struct {
+	rows   []telemetryRow // that are left, the first is the present one once Next was called
+	began  bool
+	values [8]any
+}
+
+// Next goes to the next row.
+func (c *copySource) Next() bool {
+	if c.began {
+		c.rows = c.rows[1:]
+	}
+	c.began = true
+	return len(c.rows) > 0
+}
+
+// Values returns the present row, in the order of telemetryColumns. A nil is NULL:
+// of the columns of a value all but one are.
+func (c *copySource) Values() ([]any, error) {
+	r := &c.rows[0]
+	c.values = [8]any{r.ts, r.entity, r.key}
+	switch v := columnsOf(r.value); {
+	case v.number.Valid:
+		c.values[3] = v.number.Float64
+	case v.whole.Valid:
+		c.values[4] = v.whole.Int64
+	case v.text.Valid:
+		c.values[5] = v.text.String
+	default:
+		c.values[6] = v.json.String
+	}
+	if !r.origin.IsZero() {
+		c.values[7] = packOrigin(*r.origin)
+	}
+	return c.values[:], nil
+}
+
+// Err returns nil: nothing can go wrong.
+func (c *copySource) Err() error { return nil }
+
+// merge writes the rows, over those that are there already.
+func (t *transaction) merge(rows *pgx.Batch) {
+	n := len(t.rows)
+	if n == 0 {
+		return
+	}
+	ts, entities, keys, origins := make([]int64, n), make([]int32, n), make([]int32, n), make([][]byte, n)
+	values := newColumnArrays(n)
+	for i := range t.rows {
+		r := &t.rows[i]
+		ts[i], entities[i], keys[i], origins[i] = r.ts, r.entity, r.key, packOrigin(*r.origin)
+		values.add(columnsOf(r.value))
+	}
+	rows.Queue(`INSERT INTO telemetry (ts, entity, key, number, whole, text, json, origin)
+		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::double precision[], $5::bigint[], $6::text[], $7::text[], $8::bytea[])
+		ON CONFLICT (entity, key, ts) DO UPDATE SET number = excluded.number, whole = excluded.whole, text = excluded.text,
+			json = excluded.json, origin = excluded.origin`,
+		ts, entities, keys, values.number, values.whole, values.text, values.json, origins)
+}

@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// writer is the one connection that writes, with what it knows of the database.
+// It holds the lock of the schema: what is written on it is written by the only
+// one who may. When the connection breaks another one is made, and the lock taken
+// again; if somebody else has had it in between, nothing is written any more.
+type writer struct {
+	s        *Store
+	conn     *pgx.Conn // nil or closed when there is none
+	used     time.Time // when it was used last
+	identity string    // of the store, "" before the first connection
+	epoch    int64     // of the store since we have opened it
+	state    state
+	keys     map[string]int32
+
+	// unsure is the commit under way when the connection broke, nil for none.
+	unsure *attempt
+	// merging is how many commits will merge their telemetry instead of copying it.
+	merging int
+	rows    []telemetryRow // empty; for the next commit
+}
+
+// state is what the row of the table greenroom says, as it was last committed.
+type state struct {
+	commits, lastChange, logBytes, entities, lastEntity, lastKey int64
+}
+
+// attempt is a commit that may have happened: if so, it has the number commits.
+type attempt struct {
+	commits int64
+	first   uint64
+	records int
+}
+
+func newWriter(s *Store) *writer { return &writer{s: s} }
+
+// idle is how long a connection may be left alone before it is asked whether it
+// is still there.
+const idle = time.Second
+
+// ready sees to it that there is a connection. REQUIRES: s.writing held.
+func (w *writer) ready(ctx context.Context) error {
+	if w.conn != nil && !w.conn.IsClosed() {
+		if time.Since(w.used) < idle || w.conn.Ping(ctx) == nil {
+			w.used = time.Now()
+			return nil
+		}
+	}
+	if err := w.close(ctx); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return w.connect(ctx)
+}
+
+func (w *writer) close(ctx context.Context) error {
+	if w.conn == nil || w.conn.IsClosed() {
+		return nil
+	}
+	return w.conn.Close(ctx)
+}
+
+// connect makes the connection, takes the lock and finds out what there is.
+// REQUIRES: s.writing held, or nobody else has the store yet.
+func (w *writer) connect(ctx context.Context) error {
+	cfg := w.s.cfg.ConnConfig.Copy()
+	cfg.RuntimeParams["statement_timeout"] = milliseconds(w.s.opts.CommitTimeout)
+	conn, err := dial(ctx, cfg, w.s.opts.LockWait)
+	if err != nil {
+		return err
+	}
+	w.conn, w.used = conn, time.Now()
+	if err := w.begin(ctx); err != nil {
+		// What this connection was about to find out is not known.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // the error that led here says more
+		return err
+	}
+	return nil
+}
+
+// dial connects. A server that is just starting up is waited for.
+func dial(ctx context.Context, cfg *pgx.ConnConfig, patience time.Duration) (*pgx.Conn, error) {
+	for began := time.Now(); ; {
+		conn, err := pgx.ConnectConfig(ctx, cfg)
+		if err == nil {
+			return conn, nil
+		}
+		if code(err) != codeStarting || time.Since(began) > patience {
+			return nil, connectError{err}
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, connectError{err}
+		}
+	}
+}
+
+// connectError is an error of several lines, one for each try to connect, as one
+// line without those that say the same.
+type connectError struct{ error }
+
+func (e connectError) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
+}
+
+func (e connectError) Unwrap() error { return e.error }
+
+// begin makes a new connection the writer's.
+func (w *writer) begin(ctx context.Context) error {
+	if err := w.s.checkServer(ctx, w.conn); err != nil {
+		return err
+	}
+	if err := w.lock(ctx); err != nil {
+		return err
+	}
+	if w.identity == "" {
+		if err := migrate(ctx, w.conn, w.s.opts.Schema); err != nil {
+			return err
+		}
+		// From here on, what others have read is out of date.
+		if err := w.conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1 RETURNING epoch").Scan(&w.epoch); err != nil {
+			return fmt.Errorf("begin an epoch: %w", err)
+		}
+	}
+	return w.load(ctx)
+}
+
+// lockClass marks the advisory locks of ours ("grnr"), beside the one that the
+// name of the schema gives.
+const lockClass = 0x67726e72
+
+// lock takes the lock of the schema.
+func (w *writer) lock(ctx context.Context) error {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(w.s.opts.Schema)) // it cannot fail
+	key := int32(h.Sum32() & 0x7fffffff)
+	if _, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", milliseconds(w.s.opts.LockWait)); err != nil {
+		return fmt.Errorf("lock the schema: %w", err)
+	}
+	_, err := w.conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), key)
+	if code(err) == codeNoLock {
+		return fmt.Errorf("%w: %s; stop that one, or name another schema with search_path", ErrInUse, w.holder(ctx, key))
+	}
+	if err != nil {
+		return fmt.Errorf("lock the schema: %w", err)
+	}
+	return nil
+}
+
+// holder describes who has the lock.
+func (w *writer) holder(ctx context.Context, key int32) string {
+	var app, from, pid string
+	err := w.conn.QueryRow(ctx, `SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'this machine'), l.pid::text
+		FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, int64(lockClass), int64(key)).Scan(&app, &from, &pid)
+	if err != nil {
+		return "who it is cannot be seen"
+	}
+	return fmt.Sprintf("%q on %s, by the server's process %s", app, from, pid)
+}
+
+// load reads what the writer has to know, and decides what became of the commit
+// that was under way.
+func (w *writer) load(ctx context.Context) error {
+	var identity string
+	var epoch, first int64
+	var now state
+	err := w.conn.QueryRow(ctx, `SELECT identity, epoch, commits, last_change, log_bytes, entities, last_entity, last_key,
+			coalesce((SELECT min(first) FROM change), last_change + 1) FROM greenroom`).
+		Scan(&identity, &epoch, &now.commits, &now.lastChange, &now.logBytes, &now.entities, &now.lastEntity, &now.lastKey, &first)
+	if err != nil {
+		return fmt.Errorf("read the state: %w", err)
+	}
+	known := w.identity == "" || now.commits == w.state.commits || w.unsure != nil && now.commits == w.unsure.commits
+	if epoch != w.epoch || w.identity != "" && identity != w.identity || !known {
+		return fmt.Errorf("%w: restart this one", ErrTakenOver)
+	}
+	if err := w.loadKeys(ctx); err != nil {
+		return fmt.Errorf("read the keys: %w", err)
+	}
+	if err := w.s.spans.load(ctx, w.conn); err != nil {
+		return fmt.Errorf("read the partitions: %w", err)
+	}
+	w.identity, w.state = identity, now
+	w.s.setInfo(entity.StoreInfo{
+		Identity: identity, LastChange: uint64(now.lastChange), FirstChange: uint64(first), Entities: now.entities,
+	})
+	return nil
+}
+
+func (w *writer) loadKeys(ctx context.Context) error {
+	rows, err := w.conn.Query(ctx, "SELECT name, num FROM key")
+	if err != nil {
+		return err
+	}
+	w.keys = make(map[string]int32)
+	var name string
+	var num int32
+	_, err = pgx.ForEachRow(rows, []any{&name, &num}, func() error {
+		w.keys[name] = num
+		return nil
+	})
+	return err
+}
+
+// update calls f with the connection that writes, between two commits.
+func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *writer) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.CommitTimeout)
+	defer cancel()
+	w, end, err := s.beginWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return f(ctx, w)
+}
+
+// transact runs f in a transaction. REQUIRES: s.writing held.
+func (w *writer) transact(ctx context.Context, f func(tx pgx.Tx) error) error {
+	tx, err := w.conn.BeginTx(ctx, readCommitted)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, abort(ctx, tx))
+	}
+	return tx.Commit(ctx)
+}
+
+// readCommitted is what the statements here are written for, whatever the server's
+// default is.
+var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+
+// abort ends a transaction that has failed.
+func abort(ctx context.Context, tx pgx.Tx) error {
+	if tx.Conn().IsClosed() {
+		return nil
+	}
+	return rollback(ctx, tx.Conn())
+}

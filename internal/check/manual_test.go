@@ -1,0 +1,346 @@
+package check
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// manual are the packages whose Example tests are their manual: each verb that they
+// export is seen at work there, with its output.
+var manual = []string{"actor", "router", "eventbus", "schedule", "actortest"}
+
+// noVerbs are exported functions, methods and constants that need no example of their
+// own, each with the reason. A name may end in '*'.
+var noVerbs = map[string]string{
+	"actor.PanicError.Error": "package fmt calls it: ExamplePanicError prints one",
+	"actor.Driven*":          "for a Driver, of which package sim has the one there is",
+	"actor.Step*":            "for a Driver, too",
+}
+
+// verbs lists what a package exports to be called or passed: its functions, the methods
+// of its types, the constants among which a caller chooses. Methods of its interfaces
+// are not among them: they are written, not called, and the types that have them show it.
+func verbs(pkg *types.Package) []string {
+	var list []string
+	for _, name := range pkg.Scope().Names() {
+		if !ast.IsExported(name) {
+			continue
+		}
+		switch obj := pkg.Scope().Lookup(name).(type) {
+		case *types.Func, *types.Const:
+			list = append(list, verbName(obj))
+		case *types.TypeName:
+			if types.IsInterface(obj.Type()) {
+				continue
+			}
+			for method := range types.NewMethodSet(types.NewPointer(obj.Type())).Methods() {
+				if m := method.Obj(); m.Exported() && m.Pkg() == pkg {
+					list = append(list, verbName(m))
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list) // two types may embed the same one
+}
+
+// verbName is "actor.Ask" for a function and "actor.Ref.Tell" for a method, by the type
+// that declares it.
+func verbName(obj types.Object) string {
+	name := obj.Pkg().Name() + "."
+	if f, ok := obj.(*types.Func); ok {
+		if recv := f.Signature().Recv(); recv != nil {
+			name += receiverName(recv.Type()) + "."
+		}
+	}
+	return name + obj.Name()
+}
+
+func receiverName(t types.Type) string {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if n, ok := t.(*types.Named); ok {
+		return n.Obj().Name()
+	}
+	return t.String()
+}
+
+// exampleUses returns the verbs that the Example functions of a test package use,
+// themselves or in what they use of their package: an example is its functions and the
+// types of its actors. Only examples with an output count, since only those are run.
+func exampleUses(files []*ast.File, info *types.Info) map[string]bool {
+	u := &uses{info: info, decls: declarations(files, info), methods: make(map[types.Object][]ast.Node), found: make(map[string]bool), seen: make(map[ast.Node]bool)}
+	for obj, node := range u.decls {
+		if f, ok := obj.(*types.Func); ok {
+			if recv := f.Signature().Recv(); recv != nil {
+				if t := receiverType(recv.Type()); t != nil {
+					u.methods[t] = append(u.methods[t], node)
+				}
+			}
+		}
+	}
+	for _, e := range doc.Examples(files...) {
+		if e.Output != "" || e.EmptyOutput {
+			u.visit(e.Code)
+		}
+	}
+	return u.found
+}
+
+type uses struct {
+	info    *types.Info
+	decls   map[types.Object]ast.Node   // what the test package declares
+	methods map[types.Object][]ast.Node // by type
+	found   map[string]bool
+	seen    map[ast.Node]bool
+}
+
+func (u *uses) visit(node ast.Node) {
+	if node == nil || u.seen[node] {
+		return
+	}
+	u.seen[node] = true
+	ast.Inspect(node, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		obj := u.info.Uses[id]
+		if obj == nil || obj.Pkg() == nil {
+			return true
+		}
+		if f, ok := obj.(*types.Func); ok {
+			obj = f.Origin()
+		}
+		u.found[verbName(obj)] = true
+		u.visit(u.decls[obj])
+		for _, method := range u.methods[obj] {
+			u.visit(method)
+		}
+		return true
+	})
+}
+
+// declarations maps what is declared at the level of the package to its syntax.
+func declarations(files []*ast.File, info *types.Info) map[types.Object]ast.Node {
+	decls := make(map[types.Object]ast.Node)
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				decls[info.Defs[d.Name]] = d
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						decls[info.Defs[s.Name]] = s
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							decls[info.Defs[name]] = s
+						}
+					}
+				}
+			}
+		}
+	}
+	return decls
+}
+
+func receiverType(t types.Type) types.Object {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if n, ok := t.(*types.Named); ok {
+		return n.Origin().Obj()
+	}
+	return nil
+}
+
+// unshown lists the verbs that no example uses and no reason excuses, and the reasons
+// that nobody needs.
+func unshown(all []string, shown map[string]bool, excused map[string]string) []string {
+	var findings []string
+	needed := make(map[string]bool)
+	for _, verb := range all {
+		if shown[verb] {
+			continue
+		}
+		excuse := excuseFor(verb, excused)
+		needed[excuse] = true
+		if excuse == "" {
+			findings = append(findings, verb+" is in no Example with an output: write one, or say in noVerbs why it needs none")
+		}
+	}
+	for name := range excused {
+		if !needed[name] {
+			findings = append(findings, name+" is not exported, or is in an example: take it out of noVerbs")
+		}
+	}
+	slices.Sort(findings)
+	return findings
+}
+
+// excuseFor returns the entry of excused that the verb has, "" if none.
+func excuseFor(verb string, excused map[string]string) string {
+	for name := range excused {
+		prefix, all := strings.CutSuffix(name, "*")
+		if verb == name || all && strings.HasPrefix(verb, prefix) {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestEachVerbHasAnExampleWithItsOutput(t *testing.T) {
+	var args []string
+	for _, name := range manual {
+		args = append(args, "./"+name)
+	}
+	built := make(map[string]goPackage)
+	for _, p := range goList(t, append([]string{"-export", "-deps", "-test"}, args...)...) {
+		built[p.ImportPath] = p
+	}
+	var all []string
+	shown := make(map[string]bool)
+	for _, name := range manual {
+		pkg := module + "/" + name
+		plain, err := exportImporter(token.NewFileSet(), built, nil).Import(pkg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, verbs(plain)...)
+		tests, ok := built[pkg+"_test ["+pkg+".test]"]
+		if !ok {
+			t.Fatalf("%s has no package %s_test: its examples belong there", name, name)
+		}
+		for verb := range exampleUses(typeCheck(t, tests, built)) {
+			shown[verb] = shown[verb] || strings.HasPrefix(verb, name+".")
+		}
+	}
+	report(t, unshown(all, shown, noVerbs))
+}
+
+// typeCheck checks a package of tests against the export data of what it imports.
+func typeCheck(t *testing.T, p goPackage, built map[string]goPackage) ([]*ast.File, *types.Info) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object), Defs: make(map[*ast.Ident]types.Object)}
+	config := types.Config{Importer: exportImporter(fset, built, p.ImportMap)}
+	if _, err := config.Check(p.ImportPath, fset, files, info); err != nil {
+		t.Fatal(err)
+	}
+	return files, info
+}
+
+// exportImporter reads packages as `go list -export` has built them. variants says which
+// build of a path is meant: a test imports its package with the files that test it.
+func exportImporter(fset *token.FileSet, built map[string]goPackage, variants map[string]string) types.Importer {
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		if variant, ok := variants[path]; ok {
+			path = variant
+		}
+		p, ok := built[path]
+		if !ok || p.Export == "" {
+			return nil, fmt.Errorf("go list has not built %s", path)
+		}
+		return os.Open(p.Export)
+	})
+}
+
+func TestUnshownFindsWhatHasNoExample(t *testing.T) {
+	const library = `package kit
+
+type Dial struct{ base }
+
+type base struct{}
+
+func (base) Turn() {}
+func (d *Dial) Press() {}
+func (d *Dial) Hold() {}
+func (d *Dial) hidden() {}
+
+type Reader interface{ Read() }
+
+const (
+	Loud = 1
+	Quiet = 2
+)
+
+func New() *Dial { return nil }
+func Melt() {}
+func Break() {}
+`
+	const examples = `package kit_test
+
+type player struct{ d *kit.Dial }
+
+func (p player) play() { p.d.Press() }
+
+func start() player { return player{kit.New()} }
+
+func ExampleNew() {
+	start().d.Turn()
+	print(kit.Loud)
+	// Output: 1
+}
+
+func ExampleMelt() { // not run: it has no output
+	kit.Melt()
+}
+
+func TestBreak() { kit.Break() }
+`
+	fset := token.NewFileSet()
+	parse := func(name, text string) *ast.File {
+		file, err := parser.ParseFile(fset, name, strings.Replace(text, "package kit_test\n", "package kit_test\n\nimport \"kit\"\n", 1), parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	kit, err := (&types.Config{}).Check("kit", fset, []*ast.File{parse("kit.go", library)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []*ast.File{parse("example_test.go", examples)}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object), Defs: make(map[*ast.Ident]types.Object)}
+	if _, err := (&types.Config{Importer: only{kit}}).Check("kit_test", fset, files, info); err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, unshown(verbs(kit), exampleUses(files, info), map[string]string{
+		"kit.Qui*": "nobody hears it", "kit.New": "obvious", "kit.Gone*": "was here",
+	}),
+		"kit.Break is in no Example", "kit.Dial.Hold is in no Example", "kit.Gone* is not exported",
+		"kit.Melt is in no Example", "kit.New is not exported, or is in an example",
+	)
+}
+
+// only is an importer that knows one package.
+type only struct{ pkg *types.Package }
+
+func (o only) Import(path string) (*types.Package, error) {
+	if path != o.pkg.Path() {
+		return nil, fmt.Errorf("no package %s", path)
+	}
+	return o.pkg, nil
+}

@@ -1,0 +1,66 @@
+package pgtest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// againVariable is set in a process that Again has started.
+const againVariable = "GREENROOM_TEST_ON_POSTGRES"
+
+// Again runs tests of this test binary once more, in a process of its own in which
+// Address returns databases: tests that were written for any store run on
+// PostgreSQL. Each of the names must be a test that passes or skips.
+func Again(t *testing.T, names ...string) {
+	t.Helper()
+	if OnPostgres() {
+		t.Skip("runs others, and is not to be run by itself")
+	}
+	if _, err := findBinaries(); err != nil {
+		fail(t, skip{err})
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(names, "|")+")$")
+	cmd.Env = append(os.Environ(), againVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("on PostgreSQL: %v\n%s", err, out)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(out), "--- PASS: "+name+" (") && !strings.Contains(string(out), "--- SKIP: "+name+" (") {
+			t.Errorf("%s did not run on PostgreSQL, or failed", name)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+// OnPostgres reports whether this process was started by Again.
+func OnPostgres() bool { return os.Getenv(againVariable) != "" }
+
+var addresses struct {
+	sync.Mutex
+	of map[string]string
+}
+
+// Address returns the URL of the database that takes the place of a directory: the
+// same one for the same directory. It returns "" in a process that Again has not
+// started. It is safe for concurrent use.
+func Address(tb testing.TB, dir string) string {
+	tb.Helper()
+	if !OnPostgres() {
+		return ""
+	}
+	addresses.Lock()
+	defer addresses.Unlock()
+	if addresses.of == nil {
+		addresses.of = make(map[string]string)
+	}
+	if addresses.of[dir] == "" {
+		addresses.of[dir] = Database(tb)
+	}
+	return addresses.of[dir]
+}
