@@ -778,7 +778,7 @@ func (c *cell[M]) childless() {
 // renew goes on after the end of an incarnation that is to be replaced.
 func (c *cell[M]) renew() {
 	ext := c.ext
-	ext.failure = nil
+	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
 	c.dismiss()
 	c.mu.Lock()
 	ext.restarts++

@@ -17,9 +17,9 @@ import (
 // burst, lie in one piece, and know their length, which every tool asks for.
 //
 // The alternative is a lock-free list of nodes: one word for an idle actor, one
-// compare-and-swap for a message. It lost (ARCHITECTURE.md has the figures): a sender from
-// outside of any worker has no free list of its own to take the node from, and a burst
-// touches a cache line for each message where the buffers touch one for two.
+// compare-and-swap for a message. But a sender from outside of any worker has no free list of
+// its own to take the node from, and a burst touches a cache line for each message where the
+// buffers touch one for two. ARCHITECTURE.md has the prototypes' figures.
 //
 // The envelopes of a batch are not changed until the turn clears them under the lock, and
 // head is atomic: so who holds the lock can look at the message that is being handled and

@@ -372,3 +372,50 @@ func TestTemporaryBystandersAreNotTouched(t *testing.T) {
 		expectLines(t, log.all(), "end c: <nil>", "end b: broken", "init b", "init c")
 	})
 }
+
+// Found by package sim, seed 0xe91ec3fbae0517bf of its supervision test.
+func TestARestartedSupervisorBeginsWithAFreshBudget(t *testing.T) {
+	sys := newSystem(t)
+	begun := make(chan int, 64)
+	children := make(chan actor.Ref[int], 8)
+	incarnation := 0
+	actor.Spawn[int](sys, "sup", func() *freshSupervisor { incarnation++; return &freshSupervisor{incarnation, begun, children} },
+		actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Hour)))
+	child := <-children
+	<-begun
+	child.Tell(bg, 1) // restarted
+	if n := <-begun; n != 1 {
+		t.Fatalf("incarnation %d", n)
+	}
+	child.Tell(bg, 1) // too often: the supervisor is restarted
+	child = <-children
+	if n := <-begun; n != 2 {
+		t.Fatalf("incarnation %d", n)
+	}
+	child.Tell(bg, 1) // restarted again
+	if n := <-begun; n != 2 {
+		t.Errorf("the first failure under the new supervisor led to incarnation %d", n)
+	}
+}
+
+type freshSupervisor struct {
+	incarnation int
+	begun       chan int
+	children    chan actor.Ref[int]
+}
+
+func (s *freshSupervisor) Init(ctx *actor.Context[int]) error {
+	s.children <- actor.Spawn[int](ctx, "", func() *freshChild { return &freshChild{s} })
+	return nil
+}
+
+func (*freshSupervisor) Receive(*actor.Context[int], int) error { return nil }
+
+type freshChild struct{ of *freshSupervisor }
+
+func (c *freshChild) Init(*actor.Context[int]) error {
+	c.of.begun <- c.of.incarnation
+	return nil
+}
+
+func (*freshChild) Receive(*actor.Context[int], int) error { return errors.New("planned") }
