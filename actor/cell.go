@@ -121,6 +121,7 @@ func (c *cell[M]) room() <-chan struct{} {
 // another worker than w: its handlers may wait. It may also end by a panic, or by the end
 // of the goroutine: the caller has to see to it that crashed and endTurn follow.
 func (c *cell[M]) turn(w *worker) (again bool) {
+	c.beginTurn()
 	if c.worker.Load() != w {
 		c.worker.Store(w)
 	}
@@ -221,6 +222,7 @@ const (
 // endTurn gives the actor back: to the green room, or to the caller if there is
 // more to do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
+	c.endedTurn() // before anybody else can have the actor
 	c.mu.Lock()
 	s := c.scene
 	if s != nil {

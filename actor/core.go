@@ -23,6 +23,7 @@ import (
 //     no other mutex is taken while it is held, except the scheduler's after it has
 //     been released again.
 type core struct {
+	invariant
 	mu       spin
 	signaled atomic.Bool // orders wait in ext.signals
 

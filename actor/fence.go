@@ -84,6 +84,7 @@ func inHandler(stack string) bool {
 // usurp settles what the handler left behind that the actor was taken away from.
 func (c *cell[M]) usurp() {
 	var under *envelope[M]
+	c.endedTurn() // the one that was under way will not do it
 	c.mu.Lock()
 	c.ext.fenced = true
 	if s := c.scene; s != nil {

@@ -221,6 +221,7 @@ func checkName(name string) error {
 // firstTurn starts the first incarnation on the spawner's goroutine, which owns the
 // actor until the end of it, and returns Init's error after failed has dealt with it.
 func (c *cell[M]) firstTurn(failed func(error)) (err error) {
+	c.beginTurn()
 	err = errGoexit // what remains if Init ends the goroutine
 	defer func() {
 		if err != nil {
