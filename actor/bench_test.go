@@ -130,7 +130,7 @@ func BenchmarkAskInside(b *testing.B) {
 		for range n {
 			if _, err := actor.Ask(ctx, server, get{}); err != nil {
 				done <- err
-				return nil
+				return err
 			}
 		}
 		close(done)

@@ -14,9 +14,11 @@ type shelf struct{ items []string }
 
 type shelfMsg interface{ shelfMsg() }
 
-type putItem struct{ name string }
-type waitFor struct{ until chan struct{} }
-type spoil struct{}
+type (
+	putItem struct{ name string }
+	waitFor struct{ until chan struct{} }
+	spoil   struct{}
+)
 
 func (putItem) shelfMsg() {}
 func (waitFor) shelfMsg() {}

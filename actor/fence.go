@@ -92,7 +92,8 @@ func (c *cell[M]) usurp() {
 			e := s.batch[i-1]
 			under = &e
 		}
-		s.sweep()
+		s.handled += uint64(int(s.head.Load()) - s.clear)
+		s.clear = int(s.head.Load()) // without clearing what the handler may still look at
 		c.account(s, nil)
 	}
 	c.mu.Unlock()

@@ -43,5 +43,5 @@
 // Virtual time stands still while anything in the bubble runs or waits for something
 // outside of it: a socket, a file, a mutex or a channel made before Run. Do not use
 // these in an actor under test. A kit is for the goroutine of its test: only that one
-// calls the methods of Kit and Probe, except Context, System and Ref.
+// calls the methods of Kit and Probe, except Context, Elapsed, Log, System and Ref.
 package actortest

@@ -88,7 +88,7 @@ func ExampleLeastLoaded() {
 	for range 3 {
 		pool.Tell(ctx, time{})
 		fmt.Println(<-done)
-		idle(sys, "/workers/2")
+		idle(pool.Routees()[1])
 	}
 	close(long)
 	fmt.Println(<-done, "at last")
@@ -374,10 +374,10 @@ func ExampleTrySpawnGroup() {
 // time is how long something takes: until the channel is closed.
 type time struct{ long chan struct{} }
 
-// idle returns when nothing is left in the mailbox of an actor.
-func idle(sys *actor.System, path string) {
+// idle returns when an actor has nothing to do.
+func idle(ref actor.Ref[time]) {
 	for {
-		if tree, err := sys.Inspect(path, 0); err != nil || tree.Mailbox == 0 {
+		if n, ok := ref.Backlog(); !ok || n == 0 {
 			return
 		}
 		runtime.Gosched()

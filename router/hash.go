@@ -53,8 +53,7 @@ type hashConfig struct{ bound float64 } // 0: no bound
 //
 // It gives up what ConsistentHash is often used for: under load messages of one key
 // are handled by several routees, at the same time and out of order. The mailboxes are
-// looked at as [LeastLoaded] does it, with the same limits: a routee without a name is
-// never passed over. While the key's routee is idle that is one look.
+// looked at as [LeastLoaded] does it. While the key's routee is idle that is one look.
 func BoundedLoad(factor float64) HashOption {
 	if !(factor > 1) || math.IsInf(factor, 1) {
 		panic(fmt.Sprintf("router: BoundedLoad(%v): the factor must be greater than 1, 1.25 for example", factor))
@@ -63,10 +62,10 @@ func BoundedLoad(factor float64) HashOption {
 }
 
 // ranking is what a consistent hash knows of a set of routees.
-type ranking struct {
+type ranking[M any] struct {
 	names []uint64 // a hash of each routee's path
-	loads *loads   // nil without a bound
-	bound float64
+	loads loads[M]
+	bound float64 // 0 for none
 }
 
 func rendezvous[M any](hash func(M) uint64, opts []HashOption) Strategy[M] {
@@ -74,13 +73,10 @@ func rendezvous[M any](hash func(M) uint64, opts []HashOption) Strategy[M] {
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	return func(sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
-		r := &ranking{names: make([]uint64, len(routees)), bound: cfg.bound}
+	return func(_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+		r := &ranking[M]{names: make([]uint64, len(routees)), loads: routees, bound: cfg.bound}
 		for i, routee := range routees {
 			r.names[i] = hashString(routee.PID().Path())
-		}
-		if cfg.bound > 0 {
-			r.loads = newLoads(sys, routees)
 		}
 		return func(msg M, to func(actor.Ref[M])) {
 			to(routees[r.pick(hash(msg))])
@@ -89,15 +85,15 @@ func rendezvous[M any](hash func(M) uint64, opts []HashOption) Strategy[M] {
 }
 
 // pick returns the routee for a key.
-func (r *ranking) pick(key uint64) int {
+func (r *ranking[M]) pick(key uint64) int {
 	i, score := r.next(key, -1, 0)
-	if r.loads == nil {
+	if r.bound == 0 {
 		return i
 	}
 	capacity, best, least := 0, i, gone
 	for i >= 0 {
-		load, known := r.loads.of(i)
-		if !known || load == 0 {
+		load := r.loads.of(i)
+		if load == 0 {
 			return i
 		}
 		if capacity == 0 {
@@ -117,7 +113,7 @@ func (r *ranking) pick(key uint64) int {
 
 // next returns the routee that follows the given one in the key's order of
 // preference, the first for -1, and its score; -1 when there is none left.
-func (r *ranking) next(key uint64, after int, below uint64) (routee int, score uint64) {
+func (r *ranking[M]) next(key uint64, after int, below uint64) (routee int, score uint64) {
 	routee = -1
 	for i, name := range r.names {
 		s := mix(key ^ name)

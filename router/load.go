@@ -3,7 +3,6 @@ package router
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -13,21 +12,17 @@ import (
 // random is hardly worse than the least of all.
 const mostLooks = 16
 
-// LeastLoaded is the [Strategy] that takes the routee with the fewest messages in its
-// mailbox, what it is handling included: of all routees up to 16 of them, of 16
+// LeastLoaded is the [Strategy] that takes the routee with the fewest messages to handle,
+// the one in hand included ([actor.Ref.Backlog]): of all routees up to 16 of them, of 16
 // neighbors beginning at a random one when there are more. The search ends at the
-// first empty mailbox, so that it is short while there is little to do.
+// first that has none, so that it is short while there is little to do.
 //
-// The length is that of the mailbox at that moment and not an estimate, and it costs
-// a look at each: up to a microsecond (see BenchmarkTell), much more than the other
-// strategies need. It pays where messages take long, and differently long. Senders do
-// not wait for each other: two of them may find the same routee empty.
-//
-// Only the mailbox of an actor with a name can be looked at. A routee without one, as
-// a group may have, is taken as often as [Random] would, whatever its load; a routee
-// that is itself a router appears empty. The routees of a pool all have names.
-func LeastLoaded[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
-	look := newLoads(sys, routees)
+// The number is that of the moment and not an estimate, and it costs a look under each
+// routee's lock (see BenchmarkTell). It pays where messages take long, and differently
+// long. Senders do not wait for each other: two of them may find the same routee empty. A
+// routee that is itself a router appears empty.
+func LeastLoaded[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+	look := loads[M](routees)
 	return func(_ M, to func(actor.Ref[M])) {
 		to(routees[look.least()])
 	}
@@ -37,61 +32,40 @@ func LeastLoaded[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M
 const gone = math.MaxInt
 
 // loads looks at the mailboxes of routees.
-type loads struct {
-	sys   *actor.System
-	paths []string // "" for a routee that has no name
-}
+type loads[M any] []actor.Ref[M]
 
-func newLoads[M any](sys *actor.System, routees []actor.Ref[M]) *loads {
-	l := &loads{sys: sys, paths: make([]string, len(routees))}
-	for i, r := range routees {
-		path := r.PID().Path()
-		if !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], "$") {
-			l.paths[i] = path
-		}
+// of returns how many messages a routee has to handle.
+func (l loads[M]) of(i int) int {
+	if load, ok := l[i].Backlog(); ok {
+		return load
 	}
-	return l
-}
-
-// of returns how many messages wait for a routee, and whether that can be known.
-func (l *loads) of(i int) (load int, known bool) {
-	if l.paths[i] == "" {
-		return 0, false
-	}
-	tree, err := l.sys.Inspect(l.paths[i], 0)
-	if err != nil {
-		return gone, true
-	}
-	return tree.Mailbox, true
+	return gone
 }
 
 // least returns the routee with the least load.
-func (l *loads) least() int {
-	n := len(l.paths)
-	start := rand.IntN(n)
+func (l loads[M]) least() int {
+	start := rand.IntN(len(l))
 	best, least := start, gone
-	for k := range min(n, mostLooks) {
-		i := (start + k) % n
-		load, known := l.of(i)
-		switch {
-		case !known && k == 0, load == 0 && known:
-			return i
-		case known && load < least:
+	for k := range min(len(l), mostLooks) {
+		i := (start + k) % len(l)
+		if load := l.of(i); load < least {
 			best, least = i, load
+		}
+		if least == 0 {
+			break
 		}
 	}
 	return best
 }
 
-// total returns how many messages wait for all routees: counted up to 16 of them,
-// extrapolated from 16 neighbors when there are more. Whose load is not known and
-// who has ended counts as an average one.
-func (l *loads) total() float64 {
-	n := len(l.paths)
-	start := rand.IntN(n)
+// total returns how many messages all routees have to handle: counted up to 16 of them,
+// extrapolated from 16 neighbors when there are more. Who has ended counts as an average
+// one.
+func (l loads[M]) total() float64 {
+	start := rand.IntN(len(l))
 	sum, looks := 0, 0
-	for k := range min(n, mostLooks) {
-		if load, known := l.of((start + k) % n); known && load != gone {
+	for k := range min(len(l), mostLooks) {
+		if load := l.of((start + k) % len(l)); load != gone {
 			sum += load
 			looks++
 		}
@@ -99,5 +73,5 @@ func (l *loads) total() float64 {
 	if looks == 0 {
 		return 0
 	}
-	return float64(sum) * float64(n) / float64(looks)
+	return float64(sum) * float64(len(l)) / float64(looks)
 }

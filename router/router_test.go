@@ -195,8 +195,8 @@ func TestLeastLoadedPassesOverBusyRoutees(t *testing.T) {
 			t.Fatalf("%s was asked and is busy", who)
 		}
 		until(t, "idle", func() bool {
-			tree, err := sys.Inspect("/pool/5", 0)
-			return err == nil && tree.Mailbox == 0
+			n, ok := pool.Routees()[4].Backlog()
+			return ok && n == 0
 		})
 	}
 }
@@ -213,10 +213,8 @@ func TestLeastLoadedFillsMailboxesEvenly(t *testing.T) {
 		pool.Tell(bg, task{})
 	}
 	for i := range 4 {
-		path := fmt.Sprintf("/pool/%d", i+1)
-		tree, err := sys.Inspect(path, 0)
-		if err != nil || tree.Mailbox != 6 { // five and the one being handled
-			t.Errorf("%s has %d, %v", path, tree.Mailbox, err)
+		if n, ok := pool.Routees()[i].Backlog(); !ok || n != 6 { // five and the one being handled
+			t.Errorf("/pool/%d has %d, %v", i+1, n, ok)
 		}
 	}
 }
@@ -360,14 +358,14 @@ func TestBoundedLoadSpillsAPopularKeyAndNoMoreThanNeeded(t *testing.T) {
 	limit := int(math.Ceil(factor * (messages + n) / n))
 	least := messages
 	for _, r := range pool.Routees() {
-		tree, err := sys.Inspect(r.PID().Path(), 0)
-		if err != nil || tree.Mailbox > limit {
-			t.Errorf("%s has %d messages, the limit is %d (%v)", r, tree.Mailbox, limit, err)
+		load, ok := r.Backlog()
+		if !ok || load > limit {
+			t.Errorf("%s has %d messages, the limit is %d (%v)", r, load, limit, ok)
 		}
-		if r.PID().Path() == home && tree.Mailbox < limit-2 {
-			t.Errorf("the key's own %s has only %d messages of %d allowed", r, tree.Mailbox, limit)
+		if r.PID().Path() == home && load < limit-2 {
+			t.Errorf("the key's own %s has only %d messages of %d allowed", r, load, limit)
 		}
-		least = min(least, tree.Mailbox)
+		least = min(least, load)
 	}
 	if want := messages - (n-1)*limit; least < want {
 		t.Errorf("the last routee has %d messages, want at least %d", least, want)
@@ -382,8 +380,9 @@ func TestBoundedLoadStaysWithTheKeyWhileItsRouteeIsIdle(t *testing.T) {
 	want := assign(t, plain.Ref, 50)
 	for i := range want {
 		until(t, "idle", func() bool {
-			tree, err := sys.Inspect(want[i], 0)
-			return err == nil && tree.Mailbox == 0
+			ref, err := actor.LookupPath[task](sys, want[i])
+			n, ok := ref.Backlog()
+			return err == nil && ok && n == 0
 		})
 		if who := ask(t, bounded.Ref, task{key: fmt.Sprintf("key-%d", i)}); who != want[i] {
 			t.Errorf("key %d went to %s, want %s", i, who, want[i])

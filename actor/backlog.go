@@ -1,0 +1,25 @@
+package actor
+
+// Backlog returns how many messages the actor has to handle: those that wait, and the one
+// that it is handling. It reports false when the actor is gone. A reference that routes
+// has no mailbox: 0. It is a look under the actor's lock, from any goroutine.
+func (r Ref[M]) Backlog() (messages int, ok bool) {
+	c, cell := r.recipient().(*cell[M])
+	if !cell {
+		return 0, !r.to.base().hasStopped()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == stopped {
+		return 0, false
+	}
+	s := c.scene
+	if s == nil {
+		return 0, true
+	}
+	n := s.waiting()
+	if c.scheduled && s.head.Load() > 0 {
+		n++ // the one in hand
+	}
+	return n, true
+}
