@@ -219,3 +219,27 @@ func ExampleRouted() {
 	// 500 <nil>
 	// 5 <nil>
 }
+
+func ExampleRef_Backlog() {
+	sys := actor.NewSystem("example")
+	gate := make(chan struct{})
+	inHand := make(chan struct{})
+	ref := actor.SpawnFunc(sys, "slow", func(*actor.Context[int], int) error {
+		inHand <- struct{}{}
+		<-gate
+		return nil
+	})
+	for i := range 3 {
+		ref.Tell(context.Background(), i)
+	}
+	<-inHand // the first message is being handled, two wait
+	n, ok := ref.Backlog()
+	fmt.Println(n, ok)
+	go func() {
+		for range inHand {
+		}
+	}()
+	close(gate)
+	_, _ = sys.Shutdown(context.Background())
+	// Output: 3 true
+}

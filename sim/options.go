@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Options say how a system is explored. The zero value is 100 runs of a random walk
+// without faults.
+type Options struct {
+	// Runs is how many schedules are tried, 100 by default. The flag -sim.runs overrides it.
+	Runs int
+	// Seeds are seeds of runs that come first: those that have failed once. With Runs less
+	// than 0 there are no others.
+	Seeds []uint64
+	// Steps bounds one run; a run that is not at rest by then fails. 100 000 by default.
+	Steps int
+	// Seed is what the seeds of the runs are made of; by default the name of the test is.
+	// The flag -sim.explore draws another one each time.
+	Seed uint64
+	// Strategy chooses among what could happen next. [RandomWalk] by default.
+	Strategy Strategy
+	// Faults are what may go wrong. Nothing by default.
+	Faults Faults
+	// System are options of each system in the world.
+	System []actor.SystemOption
+	// TwiceEvery says that one run of so many is made twice, and that the two must be the
+	// same: 100 by default, less than 0 for never. The first run is always made twice.
+	TwiceEvery int
+}
+
+const (
+	defaultRuns  = 100
+	defaultSteps = 100_000
+	defaultTwice = 100
+)
+
+var (
+	flagSeed     = flag.String("sim.seed", "", "make the one run with this `seed`, as a failure has printed it")
+	flagSchedule = flag.String("sim.schedule", "", "with -sim.seed: follow this shrunk `schedule`, as a failure has printed it")
+	flagRuns     = flag.Int("sim.runs", 0, "make so many runs in each simulation, in place of its own `number`")
+	flagExplore  = flag.Bool("sim.explore", false, "draw new seeds in place of those that are made of the test's name")
+	flagTrace    = flag.String("sim.trace", "", "write the trace of a failure to this `file`, as text")
+	flagDiagram  = flag.String("sim.diagram", "", "write the trace of a failure to this `file`, as a Mermaid sequence diagram")
+)
+
+// withDefaults fills in what was left out. name is that of the test.
+func (o Options) withDefaults(name string) Options {
+	if o.Runs == 0 {
+		o.Runs = defaultRuns
+	}
+	if *flagRuns > 0 {
+		o.Runs = *flagRuns
+	}
+	o.Runs = max(o.Runs, 0) + len(o.Seeds)
+	if o.Steps <= 0 {
+		o.Steps = defaultSteps
+	}
+	if o.TwiceEvery == 0 {
+		o.TwiceEvery = defaultTwice
+	}
+	if o.Strategy == nil {
+		o.Strategy = RandomWalk()
+	}
+	switch {
+	case *flagExplore:
+		o.Seed = rand.Uint64()
+	case o.Seed == 0:
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		o.Seed = h.Sum64()
+	}
+	return o
+}
+
+// seed returns the seed of the n-th run.
+func (o *Options) seed(n int) uint64 {
+	if n < len(o.Seeds) {
+		return o.Seeds[n]
+	}
+	return rand.NewPCG(o.Seed, uint64(n)).Uint64()
+}
+
+// The streams of random numbers of a run. They are separate so that another fault does not
+// make another schedule.
+const (
+	streamSchedule = iota + 1
+	streamFaults
+	streamLinks
+	streamUser
+	streamSystem
+)
+
+func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }
+
+// Faults are what may go wrong, each with the probability that it does at one step of a
+// run. The zero value is nothing.
+type Faults struct {
+	// Panic makes a handler panic, before it has done anything or when it is through.
+	Panic float64
+	// Stop and Kill end an actor, as if somebody from outside had.
+	Stop float64
+	Kill float64
+	// Lag lets time pass until the next timer although there is something to do: actors
+	// are slow, and what waits for them loses its patience.
+	Lag float64
+	// Of says whom Panic, Stop and Kill concern: everybody when it is nil.
+	Of func(actor.PID) bool
+	// Link is what happens on the links between nodes.
+	Link LinkFaults
+	// Swarm lets each run draw which of these faults it has, and how often, up to what is
+	// given here. One run of ten has none.
+	Swarm bool
+}
+
+// LinkFaults are what may go wrong on a [Link], with the probability for one frame.
+type LinkFaults struct {
+	Drop      float64
+	Duplicate float64
+	Delay     time.Duration // the longest, added to each frame; drawn evenly
+}
+
+// Swarm returns a mixture of panics, slow actors and bad links, of which each run draws
+// its own. It ends nobody: set Stop and Kill where that has to be survived.
+func Swarm() Faults {
+	return Faults{Panic: 0.02, Lag: 0.05, Link: LinkFaults{Drop: 0.1, Duplicate: 0.1, Delay: time.Second}, Swarm: true}
+}
+
+// drawn returns the faults of one run.
+func (f Faults) drawn(r *rand.Rand) Faults {
+	if !f.Swarm {
+		return f
+	}
+	calm := r.IntN(10) == 0
+	for _, p := range []*float64{&f.Panic, &f.Stop, &f.Kill, &f.Lag, &f.Link.Drop, &f.Link.Duplicate} {
+		share := r.Float64()
+		if calm || r.IntN(2) == 0 {
+			share = 0
+		}
+		*p *= share
+	}
+	if calm || r.IntN(2) == 0 {
+		f.Link.Delay = 0
+	}
+	return f
+}
+
+// has reports whether anything is drawn at each step.
+func (f *Faults) has() bool { return f.Panic > 0 || f.Stop > 0 || f.Kill > 0 || f.Lag > 0 }
+
+// parseSeed reads what a failure has printed.
+func parseSeed(text string) (seed uint64, err error) {
+	if _, err = fmt.Sscanf(text, "0x%x", &seed); err != nil {
+		return 0, fmt.Errorf("-sim.seed=%s: want what a failure has printed, 0x1f for example", text)
+	}
+	return seed, nil
+}

@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Event is one line of a trace.
+type Event struct {
+	Step    int
+	At      time.Duration // virtual time since the beginning of the run
+	Kind    string        // turn, resume, pipe, frame, script, log, a fault, or FAIL
+	Actor   actor.PID     // whose step it is; zero when it is nobody's
+	From    actor.PID     // who sent what the turn handles; zero from outside
+	Message string        // the type of what the turn handles, or what there is to say
+}
+
+// String returns the event as one line.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%5d %12v %-7s", e.Step, e.At, e.Kind)
+	if !e.Actor.IsZero() {
+		fmt.Fprintf(&b, " %s", e.Actor)
+	}
+	if !e.From.IsZero() {
+		fmt.Fprintf(&b, " <- %s", e.From)
+	}
+	if e.Message != "" {
+		fmt.Fprintf(&b, " %s", e.Message)
+	}
+	return b.String()
+}
+
+// trace is what happened: always as a number, in detail when somebody wants to know.
+type trace struct {
+	detailed bool
+	hash     uint64
+	events   []Event
+}
+
+const hashPrime = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+
+func (t *trace) mix(x uint64) { t.hash = bits.RotateLeft64((t.hash^x)*hashPrime, 29) }
+
+func (t *trace) mixText(s string) {
+	for i := range len(s) {
+		t.mix(uint64(s[i]))
+	}
+}
+
+// add notes an event that is not a step.
+func (t *trace) add(e Event) {
+	t.mixText(e.Kind)
+	if t.detailed {
+		t.events = append(t.events, e)
+	}
+}
+
+// step notes a step about to be run.
+func (t *trace) step(w *World, c *Choice) {
+	at := w.Elapsed()
+	t.mix(c.key)
+	t.mix(uint64(at))
+	if !t.detailed {
+		if c.kind == chooseStep {
+			t.mix(uint64(c.step.Kind()))
+		}
+		return
+	}
+	e := Event{Step: w.steps, At: at}
+	switch c.kind {
+	case chooseFrame:
+		e.Kind, e.Message = "frame", fmt.Sprintf("%s %T", c.frame.link, c.frame.content)
+	case chooseEvent:
+		e.Kind = "script"
+	default:
+		t.mix(uint64(c.step.Kind()))
+		e.Actor = c.step.PID()
+		switch c.step.Kind() {
+		case actor.StepResume:
+			e.Kind = "resume"
+		case actor.StepPipe:
+			e.Kind = "pipe"
+		default:
+			e.Kind = "turn"
+			e.Message, e.From = c.step.Next()
+		}
+	}
+	t.events = append(t.events, e)
+}
+
+// note adds what the world does to the trace.
+func (w *World) note(kind, text string) {
+	w.trace.add(Event{Step: w.steps, At: w.Elapsed(), Kind: kind, Message: text})
+}
+
+// writeText writes a trace, an event a line.
+func writeText(out io.Writer, f *Failure) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", f)
+	for _, e := range f.Trace {
+		fmt.Fprintln(&b, e)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// diagramMost is how many events of a trace a diagram has: more cannot be read.
+const diagramMost = 200
+
+// writeDiagram writes the end of a trace as a sequence diagram in Mermaid's language.
+func writeDiagram(out io.Writer, f *Failure) error {
+	events := f.Trace[max(0, len(f.Trace)-diagramMost):]
+	names := make(map[actor.PID]string)
+	var head, body strings.Builder
+	name := func(p actor.PID) string {
+		n, ok := names[p]
+		if !ok {
+			n = fmt.Sprintf("p%d", len(names))
+			names[p] = n
+			label := "outside"
+			if !p.IsZero() {
+				label = p.Node() + p.Path()
+			}
+			fmt.Fprintf(&head, "    participant %s as %s\n", n, plain(label))
+		}
+		return n
+	}
+	name(actor.PID{})
+	for _, e := range events {
+		switch {
+		case e.Kind == "turn" && e.Message != "":
+			fmt.Fprintf(&body, "    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message))
+		case !e.Actor.IsZero():
+			what := map[string]string{"turn": "signals", "resume": "goes on", "pipe": "work of a Pipe"}[e.Kind]
+			fmt.Fprintf(&body, "    note over %s: %s\n", name(e.Actor), what)
+		default:
+			fmt.Fprintf(&body, "    note over p0: %s\n", plain(e.Kind+" "+e.Message))
+		}
+	}
+	_, err := fmt.Fprintf(out, "sequenceDiagram\n    autonumber\n%s%s", head.String(), body.String())
+	return err
+}
+
+// plain makes a text that Mermaid takes as it is.
+func plain(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.NewReplacer(";", ",", "#", " ", ":", " ", "%", " ").Replace(s)
+}
