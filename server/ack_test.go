@@ -43,6 +43,10 @@ func (h *heldRuntime) Write(ctx context.Context, id string, readings []entity.Re
 	return <-settled
 }
 
+func (h *heldRuntime) Edit(ctx context.Context, id string, _ entity.Edits) (entity.Edited, error) {
+	return entity.Edited{}, h.Write(ctx, id, nil, 0)
+}
+
 func (h *heldRuntime) held() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

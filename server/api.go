@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,18 +23,14 @@ type route struct {
 // routes lists the whole API. openapi.json describes the same, which a test
 // compares.
 func (s *Server) routes() []route {
-	return []route{
-		{"GET", "/v1/entities", []string{"limit", "cursor", "search"}, s.listEntities},
-		{"GET", "/v1/entities/{id}", nil, s.getEntity},
-		{"POST", "/v1/entities/{id}/telemetry", nil, s.postTelemetry},
-		{"GET", "/v1/entities/{id}/telemetry/{key}", []string{"from", "to", "limit", "order", "cursor", "agg", "step"}, s.getTelemetry},
-		{"GET", streamPattern, []string{"entity", "cursor"}, s.stream},
+	return slices.Concat(s.entityRoutes(), s.telemetryRoutes(), s.typeRoutes(), s.queryRoutes(), s.mappingRoutes(), s.streamRoutes(), s.bulkRoutes(), s.transferRoutes(), []route{
 		{"GET", "/v1/system", nil, s.getSystem},
 		{"GET", "/v1/actors", []string{"path", "limit"}, s.getActors},
+		{"GET", "/v1/actor", []string{"path", "pid"}, s.getActor},
 		{"GET", "/healthz", nil, s.getHealth},
 		{"GET", "/metrics", []string{"name[]"}, s.getMetrics},
 		{"GET", "/openapi.json", nil, s.getOpenAPI},
-	}
+	})
 }
 
 // handler builds the HTTP side.
@@ -89,15 +84,12 @@ func (s *Server) serve(rt route) http.Handler {
 	})
 }
 
-// streamPattern is the path of the event stream.
-const streamPattern = "/v1/stream"
-
 // answerTimeout bounds a question. A stream has no end, and what is written is waited for
 // as long as the client waits.
 const answerTimeout = 30 * time.Second
 
 func (s *Server) handle(rt route, w http.ResponseWriter, r *http.Request) error {
-	if rt.method != http.MethodGet || rt.pattern == streamPattern {
+	if rt.method != http.MethodGet || isStream(rt.pattern) || rt.pattern == exportPattern {
 		return rt.handle(w, r)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
@@ -125,7 +117,7 @@ type recorder struct {
 }
 
 func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK {
+	if r.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -142,17 +134,13 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // writeBody sends a complete body of JSON.
-func writeBody(w http.ResponseWriter, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
+func writeBody(w http.ResponseWriter, body []byte) { writeBodyStatus(w, http.StatusOK, body) }
+
+func writeBodyStatus(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", mediaJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that has left is not our error
 }
 
-func writeJSON(w http.ResponseWriter, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	writeBody(w, append(body, '\n'))
-	return nil
-}
+func writeJSON(w http.ResponseWriter, v any) error { return writeStatus(w, http.StatusOK, v) }

@@ -29,7 +29,7 @@ func TestMistakesGetAProblemThatSaysWhatIsRight(t *testing.T) {
 		{"GET", "/v1/entities/a%2Fb", "", nil, 400, "'/' is not allowed"},
 		{"GET", "/v1/entities/nobody/telemetry/t", "", nil, 404, "nobody"},
 		{"GET", "/v1/actors?path=/nobody", "", nil, 404, "begins with /"},
-		{"DELETE", "/v1/entities/room", "", nil, 405, "GET, HEAD is"},
+		{"DELETE", "/v1/entities", "", nil, 405, "GET, HEAD, POST is"},
 		{"PUT", "/v1/entities/room/telemetry", "", nil, 405, "POST is"},
 		{"POST", "/", "", nil, 405, "GET, HEAD is"},
 		{"GET", "/v1/entities?limit=0", "", nil, 400, "from 1 to 1000"},
@@ -47,9 +47,15 @@ func TestMistakesGetAProblemThatSaysWhatIsRight(t *testing.T) {
 		{"GET", "/v1/entities/room/telemetry/t?order=up", "", nil, 400, "asc"},
 		{"GET", "/v1/entities/room/telemetry/t?limit=100001", "", nil, 400, "100000"},
 		{"GET", "/v1/entities/room/telemetry/t?cursor=!", "", nil, 400, "next"},
-		{"GET", "/v1/entities/room/telemetry/t?agg=avg", "", nil, 400, "go together"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=avg&tz=Europe/Berlin", "", nil, 400, "step=day"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=avg&tz=Nowhere&step=day", "", nil, 400, "Europe/Berlin"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=avg&tz=Europe/Berlin&step=1h", "", nil, 400, "unit of the calendar"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=avg&step=1h&fill=some", "", nil, 400, "linear"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=avg&points=5", "", nil, 400, "does not go with agg"},
+		{"GET", "/v1/entities/room/telemetry/t?points=1", "", nil, 400, "from 2 to 10000"},
+		{"GET", "/v1/entities/room/telemetry/t?points=5&limit=1", "", nil, 400, "does not go with points"},
 		{"GET", "/v1/entities/room/telemetry/t?step=1h", "", nil, 400, "go together"},
-		{"GET", "/v1/entities/room/telemetry/t?agg=median&step=1h", "", nil, 400, "avg, min, max, sum and count"},
+		{"GET", "/v1/entities/room/telemetry/t?agg=median&step=1h", "", nil, 400, "avg, min, max, sum, count"},
 		{"GET", "/v1/entities/room/telemetry/t?agg=avg&step=soon", "", nil, 400, "15m"},
 		{"GET", "/v1/entities/room/telemetry/t?agg=avg&step=1us", "", nil, 400, "whole milliseconds"},
 		{"GET", "/v1/entities/room/telemetry/t?agg=avg&step=99999999999999w", "", nil, 400, "15m"},
@@ -299,17 +305,24 @@ func TestMetricsHaveNoUnboundedLabels(t *testing.T) {
 	}
 }
 
+// parameter is one of the description, or what leads to one.
+type parameter struct {
+	Name, In string
+	Ref      string `json:"$ref"`
+}
+
 func TestOpenAPIDescribesTheRoutesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	type operation struct {
 		OperationID string `json:"operationId"`
-		Parameters  []struct{ Name, In string }
+		Parameters  []parameter
 		Responses   map[string]any
 	}
 	var doc struct {
-		OpenAPI string
-		Paths   map[string]map[string]operation
+		OpenAPI    string
+		Paths      map[string]map[string]operation
+		Components struct{ Parameters map[string]parameter }
 	}
 	s.get("/openapi.json", &doc)
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
@@ -320,6 +333,9 @@ func TestOpenAPIDescribesTheRoutesAndNothingElse(t *testing.T) {
 		for method, op := range operations {
 			query := []string{}
 			for _, p := range op.Parameters {
+				if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
+					p = doc.Components.Parameters[name]
+				}
 				switch p.In {
 				case "query":
 					query = append(query, p.Name)
@@ -361,15 +377,18 @@ func TestOpenAPIReferencesResolve(t *testing.T) {
 	if err := json.Unmarshal(openapi, &doc); err != nil {
 		t.Fatal(err)
 	}
-	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
-	used := map[string]bool{}
+	there, used := map[string]bool{}, map[string]bool{}
+	for kind, components := range doc["components"].(map[string]any) {
+		for name := range components.(map[string]any) {
+			there["#/components/"+kind+"/"+name] = true
+		}
+	}
 	var walk func(any)
 	walk = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
-				name := strings.TrimPrefix(ref, "#/components/schemas/")
-				if used[name] = true; schemas[name] == nil {
+				if used[ref] = true; !there[ref] {
 					t.Errorf("%s leads nowhere", ref)
 				}
 			}
@@ -383,9 +402,10 @@ func TestOpenAPIReferencesResolve(t *testing.T) {
 		}
 	}
 	walk(doc)
-	for name := range schemas {
-		if !used[name] && name != "Change" { // the data of an event, which OpenAPI cannot say
-			t.Errorf("the schema %s is not used", name)
+	for ref := range there {
+		event := strings.HasSuffix(ref, "/Change") || strings.HasSuffix(ref, "/Edit") // the data of events, which OpenAPI cannot say
+		if !used[ref] && !event {
+			t.Errorf("%s is not used", ref)
 		}
 	}
 }

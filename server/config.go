@@ -17,9 +17,14 @@ const (
 
 // Config sets up a Server. The zero value serves on the default ports.
 type Config struct {
-	// DataDir is the directory of the store, made when it does not exist.
-	// Defaults to DefaultDataDir in the working directory.
+	// DataDir is the directory of the store where Store names none, made when it
+	// does not exist. Defaults to DefaultDataDir in the working directory.
 	DataDir string
+
+	// Store is where everything is kept: a directory, as it is or after sqlite:,
+	// or the URL of a PostgreSQL database, postgres://user:password@host/database
+	// (see package postgres). Defaults to DataDir.
+	Store string
 
 	// HTTP and MQTT are the addresses to listen on, host:port. The host must be
 	// a loopback address; the port 0 takes a free one. Default to DefaultHTTP
@@ -42,6 +47,9 @@ type Config struct {
 func (c *Config) setDefaults() {
 	if c.DataDir == "" {
 		c.DataDir = DefaultDataDir
+	}
+	if c.Store == "" {
+		c.Store = "sqlite:" + c.DataDir
 	}
 	if c.HTTP == "" {
 		c.HTTP = DefaultHTTP

@@ -3,7 +3,8 @@
 //
 //	device ──MQTT e/{id}/telemetry──▶ broker ─┐
 //	device ──POST …/telemetry───────▶ API ────┼─▶ entity.Runtime ─▶ store
-//	person ──GET, event stream──────▶ API ────┘
+//	person ──GET, PATCH, streams────▶ API ────┘     ▲
+//	                                 mappings, retention
 //
 // Devices speak MQTT 3.1.1 or 5 over TCP. A publish to e/{id}/telemetry is
 // acknowledged after the commit of its readings, and one connection may have
@@ -25,12 +26,27 @@
 // actor failed) is not acknowledged, so that the device keeps it and sends it
 // again; a repeated reading replaces itself.
 //
-// Topics other than e/{id}/telemetry are refused: an acknowledgement means
-// durable here, and nothing would keep those. A will may have any topic; one at
-// e/{id}/telemetry is ingested when it is sent. Accepted messages are forwarded
-// to the subscribers of their topic after the commit, retained ones are kept in
-// memory for new subscribers (up to limits, see mqtt.go), and $SYS is published.
-// Sessions live in memory and end with the process.
+// What a device reports of itself it publishes to e/{id}/attributes: a JSON object
+// that is merged into the entity's reported attributes (RFC 7396), acknowledged after
+// the commit like a reading. What it should be it gets from e/{id}/desired, the whole
+// document, and e/{id}/delta, what of that it does not report. A subscription to
+// exactly one of these topics is answered with the document of now, with the retain
+// flag and QoS 0; from then on each edit that changes it is published with QoS 1.
+// Nothing is retained for it: the document is read from the entity, so that it is
+// right after a restart as well. MQTT 5's retain handling is heeded; a subscription
+// with wildcards gets what changes only.
+//
+// Other topics are refused: an acknowledgement means durable here, and nothing would
+// keep those. A will may have any topic; one at e/{id}/telemetry or e/{id}/attributes
+// is taken in when it is sent. Accepted messages are forwarded to the subscribers of
+// their topic after the commit, retained ones are kept in memory for new subscribers
+// (up to limits, see mqtt.go), and $SYS is published. Sessions live in memory and end
+// with the process.
+//
+// The HTTP API is described by openapi.json, which the server serves. Its entities,
+// types, mappings, saved queries and rules of retention have versions: If-Match and
+// If-None-Match make a write conditional (412), and a PUT that would replace something
+// must have a condition (428).
 //
 // In this version there are no credentials; therefore only loopback addresses
 // are served, and requests that a web page of another origin makes a browser

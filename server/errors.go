@@ -10,6 +10,13 @@ var (
 	// machines, which needs credentials that this version does not have.
 	ErrNotLoopback = errors.New("not a loopback address")
 
+	// ErrStoreAddress says that Config.Store is no address of a store.
+	ErrStoreAddress = errors.New("store not known")
+
+	// ErrBackup says that a backup cannot be made or restored as asked. The text
+	// says what would be right.
+	ErrBackup = errors.New("backup")
+
 	// ErrClosed says that a server was closed before it was run.
 	ErrClosed = errors.New("server closed")
 )

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -34,7 +36,7 @@ func start(t *testing.T, dir string) *running {
 		dir = t.TempDir()
 	}
 	log := &logBuffer{}
-	s, err := New(t.Context(), Config{DataDir: dir, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Version: "v0.0.0-test", Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := New(t.Context(), Config{DataDir: dir, Store: pgtest.Address(t, dir), HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Version: "v0.0.0-test", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

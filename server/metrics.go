@@ -27,7 +27,7 @@ func newMetrics(s *Server) *metrics {
 			Name: "greenroom_http_requests_total", Help: "HTTP requests answered, by operation and status.",
 		}, []string{"method", "route", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "greenroom_http_request_seconds", Help: "How long HTTP requests took, by operation; streams are left out.",
+			Name: "greenroom_http_request_seconds", Help: "How long HTTP requests took, by operation; streams, exports and imports are left out.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"method", "route"}),
 	}
@@ -42,7 +42,7 @@ func (m *metrics) observeRequest(rt route, status int, took time.Duration) {
 		status = 499
 	}
 	m.requests.WithLabelValues(rt.method, rt.pattern, strconv.Itoa(status)).Inc()
-	if rt.pattern != "/v1/stream" {
+	if !isStream(rt.pattern) && rt.pattern != exportPattern && rt.pattern != importPattern {
 		m.duration.WithLabelValues(rt.method, rt.pattern).Observe(took.Seconds())
 	}
 }
@@ -58,7 +58,7 @@ type collector struct {
 	server *Server
 	values []valueMetric
 
-	commit, refused, messages, deadLetters, info *prometheus.Desc
+	commit, refused, messages, deadLetters, events, info *prometheus.Desc
 }
 
 // valueMetric is a metric without labels.
@@ -76,6 +76,7 @@ func newCollector(s *Server) *collector {
 		refused:     prometheus.NewDesc("greenroom_refused_total", "Messages and requests refused, by source and cause.", []string{"source", "cause"}, nil),
 		messages:    prometheus.NewDesc("greenroom_mqtt_messages_total", "Publishes received, by quality of service.", []string{"qos"}, nil),
 		deadLetters: prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil),
+		events:      prometheus.NewDesc("greenroom_stream_events_total", "Events sent to the readers of streams, by name.", []string{"event"}, nil),
 		info:        prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
 	}
 	return c
@@ -86,7 +87,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, v := range c.values {
 		out <- v.desc
 	}
-	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.info} {
+	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.events, c.info} {
 		out <- d
 	}
 }
@@ -113,6 +114,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for reason, n := range s.actors.DeadLettersByReason {
 		out <- prometheus.MustNewConstMetric(c.deadLetters, prometheus.CounterValue, float64(n), reason)
+	}
+	for i, name := range eventNames {
+		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.events[i].Load()), name)
 	}
 	goVersion := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
 // snapshot is what one scrape reads.
@@ -14,10 +15,18 @@ type snapshot struct {
 	runtime entity.Stats
 	mqtt    *system.Info
 	streams int
+
+	mappings  mapping.Stats
+	retention retentionStatus
+	bulk      int
+	columns   int
 }
 
 func newSnapshot(s *Server) *snapshot {
-	return &snapshot{actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams)}
+	return &snapshot{
+		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams),
+		mappings: s.mappings.Stats(), retention: s.retention.state(), bulk: s.bulk.active(), columns: s.finder.width(),
+	}
 }
 
 func valueMetrics() []valueMetric {
@@ -38,7 +47,22 @@ func valueMetrics() []valueMetric {
 		gauge("greenroom_window_bytes_max", "The bound of greenroom_window_bytes; beyond it sources are slowed down.", func(s *snapshot) float64 { return float64(s.runtime.WindowMax) }),
 		gauge("greenroom_entities_live", "Entities that have an actor.", func(s *snapshot) float64 { return float64(s.runtime.Live) }),
 		gauge("greenroom_entities_registered", "Entities in the store.", func(s *snapshot) float64 { return float64(s.runtime.Registered) }),
+		gauge("greenroom_entities_hot_bytes", "About what the entities that have an actor occupy.", func(s *snapshot) float64 { return float64(s.runtime.HotBytes) }),
+		counter("greenroom_entities_evicted_total", "Entities that went cold.", func(s *snapshot) float64 { return float64(s.runtime.Evicted) }),
+		gauge("greenroom_relations", "Edges between entities.", func(s *snapshot) float64 { return float64(s.runtime.Relations) }),
 		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
+
+		gauge("greenroom_mappings", "Mappings that are installed.", func(s *snapshot) float64 { return float64(s.mappings.Mappings) }),
+		gauge("greenroom_mapping_waiting", "Changes that the mappings have read and not gone through.", func(s *snapshot) float64 { return float64(s.mappings.Waiting) }),
+		gauge("greenroom_mapping_lag_seconds", "How long ago the change had been committed that the mappings go through now; 0 when none waits.", func(s *snapshot) float64 { return s.mappings.Lag.Seconds() }),
+		counter("greenroom_mapping_changes_total", "Changes that the mappings went through.", func(s *snapshot) float64 { return float64(s.mappings.Changes) }),
+		counter("greenroom_mapping_evaluations_total", "Evaluations of mapped fields.", func(s *snapshot) float64 { return float64(s.mappings.Evaluations) }),
+		counter("greenroom_mapping_failures_total", "Evaluations that failed, and values that a target refused.", func(s *snapshot) float64 { return float64(s.mappings.Failures) }),
+		counter("greenroom_mapping_outputs_total", "Readings that mappings have written.", func(s *snapshot) float64 { return float64(s.mappings.Outputs) }),
+		counter("greenroom_retention_rows_total", "Rows of rollups that were made.", func(s *snapshot) float64 { return float64(s.retention.Rows) }),
+		counter("greenroom_retention_removed_total", "Values that retention has deleted from the history.", func(s *snapshot) float64 { return float64(s.retention.Removed) }),
+		gauge("greenroom_index_columns", "Paths that the search index has a column for.", func(s *snapshot) float64 { return float64(s.columns) }),
+		gauge("greenroom_bulk_running", "Bulk updates that are running.", func(s *snapshot) float64 { return float64(s.bulk) }),
 
 		gauge("greenroom_mqtt_connections", "MQTT clients that are connected.", func(s *snapshot) float64 { return float64(s.mqtt.ClientsConnected) }),
 		gauge("greenroom_mqtt_subscriptions", "MQTT subscriptions.", func(s *snapshot) float64 { return float64(s.mqtt.Subscriptions) }),

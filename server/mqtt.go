@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -52,6 +50,7 @@ const (
 type ingester interface {
 	Ingest(ctx context.Context, id string, readings []entity.Reading, size int, done func(error)) error
 	Write(ctx context.Context, id string, readings []entity.Reading, size int) error
+	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
 }
 
 // broker is the MQTT side: mochi's broker with our listener below and our hook
@@ -62,6 +61,7 @@ type broker struct {
 	refusals *refusals
 	server   *mqtt.Server
 	listener *listener
+	shadow   *shadow // nil where nobody is told what it should be
 
 	// running ends when the broker no longer takes messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
@@ -106,6 +106,9 @@ func newBroker(runtime ingester, ln net.Listener, log *slog.Logger, refusals *re
 
 // serve starts to accept connections. It does not block.
 func (b *broker) serve() error {
+	if b.shadow != nil {
+		b.shadow.start()
+	}
 	b.listener.accepting.Add(1)
 	if err := b.server.Serve(); err != nil {
 		return fmt.Errorf("start MQTT broker: %w", err)
@@ -127,6 +130,9 @@ func (b *broker) close(ctx context.Context) { b.closing.Do(func() { b.end(ctx) }
 
 func (b *broker) end(ctx context.Context) {
 	b.stop()
+	if b.shadow != nil {
+		b.shadow.wait()
+	}
 	b.flight.wait(ctx)
 	closed := make(chan struct{})
 	go func() {
@@ -175,31 +181,6 @@ func (b *broker) mayRetain(topic string, payload []byte) bool {
 	}
 	_, replaces := b.server.Topics.Retained.Get(topic)
 	return replaces
-}
-
-const (
-	topicPrefix = "e/"
-	topicSuffix = "/telemetry"
-)
-
-// telemetryID returns the id in a topic e/{id}/telemetry, or why there is none.
-func telemetryID(topic string) (string, error) {
-	rest, prefixed := strings.CutPrefix(topic, topicPrefix)
-	id, suffixed := strings.CutSuffix(rest, topicSuffix)
-	if !prefixed || !suffixed {
-		return "", errTopic
-	}
-	return id, entity.CheckID(id)
-}
-
-var errTopic = errors.New("nothing takes this topic; telemetry is published to e/{id}/telemetry, where {id} names the entity, as in e/room-1/telemetry")
-
-// judgeTopic is judge for an error of telemetryID.
-func judgeTopic(err error) verdict {
-	if errors.Is(err, errTopic) {
-		return verdict{cause: causeTopic, detail: err.Error(), code: packets.ErrTopicNameInvalid}
-	}
-	return verdict{cause: causeID, detail: err.Error(), code: packets.ErrTopicNameInvalid}
 }
 
 // atLeast passes on the records of a level and above.

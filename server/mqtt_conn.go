@@ -29,6 +29,7 @@ type conn struct {
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
 
+	present []string    // topics whose present documents are wanted; of the goroutine that reads
 	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 

@@ -26,7 +26,7 @@ func (h *hook) ID() string { return "greenroom" }
 func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnConnect, mqtt.OnSessionEstablished, mqtt.OnDisconnect,
-		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPublish, mqtt.OnWill, mqtt.OnWillSent:
+		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPublish, mqtt.OnSubscribed, mqtt.OnWill, mqtt.OnWillSent:
 		return true
 	default:
 		return false
@@ -60,12 +60,21 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	}
 }
 
-// OnPacketSent ends the wait for a QoS 2 message whose PUBREC is on its way.
+// OnPacketSent ends the wait for a QoS 2 message whose PUBREC is on its way, and
+// answers a subscription that was acknowledged with the documents of now.
 func (h *hook) OnPacketSent(cl *mqtt.Client, pk packets.Packet, _ []byte) {
-	if pk.FixedHeader.Type == packets.Pubrec {
-		if c, ok := cl.Net.Conn.(*conn); ok {
-			c.endExactly()
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return
+	}
+	switch pk.FixedHeader.Type {
+	case packets.Pubrec:
+		c.endExactly()
+	case packets.Suback:
+		if len(c.present) > 0 {
+			h.broker.shadow.sendPresent(c)
 		}
+	default:
 	}
 }
 
@@ -140,7 +149,7 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 	}
 	b.received[pk.FixedHeader.Qos].Add(1)
 	pk.TopicName = strings.TrimPrefix(pk.TopicName, reserved)
-	id, err := telemetryID(pk.TopicName)
+	id, kind, err := parseTopic(pk.TopicName)
 	if err != nil {
 		b.answer(c, &pk, judgeTopic(err))
 		return pk, packets.ErrRejectPacket
@@ -151,8 +160,11 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 		}
 		if !b.mayRetain(pk.TopicName, pk.Payload) {
 			pk.FixedHeader.Retain = false
-			b.refusals.add(sourceMQTT, causeRetain, pk.TopicName, "too many or too large retained messages; the readings are kept, new subscribers do not get them")
+			b.refusals.add(sourceMQTT, causeRetain, pk.TopicName, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
 		}
+	}
+	if kind == topicAttributes {
+		return b.takeAttributes(c, pk, id)
 	}
 	readings, err := entity.ParseReadings(pk.Payload, time.Now())
 	if err != nil {
@@ -166,15 +178,45 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 	return pk, packets.ErrRejectPacket
 }
 
-// take gives the readings of a QoS 0 or QoS 1 message to the runtime and returns
-// when they are in its window.
-func (b *broker) take(c *conn, pk *packets.Packet, id string, readings []entity.Reading) {
+// takeAttributes merges what a device reports about itself into the entity. It
+// waits for the commit, so that patches of one device keep their order.
+func (b *broker) takeAttributes(c *conn, pk packets.Packet, id string) (packets.Packet, error) {
+	if pk.FixedHeader.Qos == 2 {
+		c.beginExactly()
+		if err := b.report(id, pk.Payload); err != nil {
+			b.answer(c, &pk, judge(err))
+			c.endExactly()
+			return pk, packets.ErrRejectPacket
+		}
+		return pk, nil
+	}
+	d := b.newDelivery(c, &pk)
+	c.acks.push(d)
+	d.settle(b.report(id, pk.Payload))
+	return pk, packets.ErrRejectPacket
+}
+
+// report merges into what an entity reports.
+func (b *broker) report(id string, patch []byte) error {
+	_, err := b.runtime.Edit(b.running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: patch}}})
+	return err
+}
+
+// newDelivery makes a delivery of a QoS 0 or QoS 1 message.
+func (b *broker) newDelivery(c *conn, pk *packets.Packet) *delivery {
 	d := &delivery{conn: c, topic: pk.TopicName, packetID: pk.PacketID, qos: pk.FixedHeader.Qos}
 	if b.wanted(pk) {
 		forwarded := *pk
 		forwarded.Properties.TopicAlias, forwarded.Properties.TopicAliasFlag = 0, false
 		d.forward = &forwarded
 	}
+	return d
+}
+
+// take gives the readings of a QoS 0 or QoS 1 message to the runtime and returns
+// when they are in its window.
+func (b *broker) take(c *conn, pk *packets.Packet, id string, readings []entity.Reading) {
+	d := b.newDelivery(c, pk)
 	c.acks.push(d)
 	if err := b.runtime.Ingest(b.running, id, readings, len(pk.Payload), d.settle); err != nil {
 		d.settle(err)
@@ -240,24 +282,30 @@ func (h *hook) OnWill(_ *mqtt.Client, will mqtt.Will) (mqtt.Will, error) {
 	return will, nil
 }
 
-// OnWillSent ingests a will that is telemetry. Nobody waits for an answer, and
-// the caller may be the loop that sends all delayed wills.
+// OnWillSent takes in a will that is telemetry or a patch. Nobody waits for an
+// answer, and the caller may be the loop that sends all delayed wills.
 func (h *hook) OnWillSent(_ *mqtt.Client, pk packets.Packet) {
-	id, err := telemetryID(pk.TopicName)
+	id, kind, err := parseTopic(pk.TopicName)
 	if err != nil {
 		return // a will may have any topic
 	}
 	b := h.broker
-	readings, err := entity.ParseReadings(pk.Payload, time.Now())
-	if err != nil {
-		v := judge(err)
-		b.refusals.add(sourceMQTT, v.cause, pk.TopicName, v.detail)
-		return
-	}
 	go func() {
-		if err := b.runtime.Write(b.running, id, readings, len(pk.Payload)); err != nil {
+		err := b.takeWill(id, kind, pk.Payload)
+		if err != nil {
 			v := judge(err)
 			b.refusals.add(sourceMQTT, v.cause, pk.TopicName, v.detail)
 		}
 	}()
+}
+
+func (b *broker) takeWill(id, kind string, payload []byte) error {
+	if kind == topicAttributes {
+		return b.report(id, payload)
+	}
+	readings, err := entity.ParseReadings(payload, time.Now())
+	if err != nil {
+		return err
+	}
+	return b.runtime.Write(b.running, id, readings, len(payload))
 }

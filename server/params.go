@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 )
 
 // repeated are the query parameters that may be given several times.
-var repeated = []string{"entity", "name[]"}
+var repeated = []string{"entity", "key", "name[]"}
 
 // checkQuery refuses parameters that the operation does not know: a typo in one
 // would otherwise give an answer to another question.
@@ -56,7 +57,10 @@ func timeParam(q url.Values, name string, fallback int64) (int64, error) {
 	if !q.Has(name) {
 		return fallback, nil
 	}
-	text := q.Get(name)
+	return parseTime(name, q.Get(name))
+}
+
+func parseTime(name, text string) (int64, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return min(max(ms, entity.MinTS), entity.MaxTS+1), nil
 	}
@@ -78,10 +82,39 @@ func rangeParam(q url.Values) (from, to int64, err error) {
 	if to, err = timeParam(q, "to", entity.MaxTS+1); err != nil {
 		return 0, 0, err
 	}
+	return from, to, checkRange(from, to)
+}
+
+func checkRange(from, to int64) error {
 	if from >= to {
-		return 0, 0, problemf(http.StatusBadRequest, "from=%d is not before to=%d; the range has from and not to: [from, to)", from, to)
+		return problemf(http.StatusBadRequest, "from=%d is not before to=%d; the range has from and not to: [from, to)", from, to)
 	}
-	return from, to, nil
+	return nil
+}
+
+// rangeMembers is rangeParam for the members of a body, which are numbers or
+// strings.
+func rangeMembers(rawFrom, rawTo json.RawMessage) (from, to int64, err error) {
+	from, to = entity.MinTS, entity.MaxTS+1
+	for _, m := range []struct {
+		name string
+		raw  json.RawMessage
+		into *int64
+	}{{"from", rawFrom, &from}, {"to", rawTo, &to}} {
+		if m.raw == nil || isNull(m.raw) {
+			continue
+		}
+		text := string(m.raw)
+		if text[0] == '"' {
+			if err := json.Unmarshal(m.raw, &text); err != nil {
+				return 0, 0, problemf(http.StatusBadRequest, "%s: %v", m.name, jsonError(err))
+			}
+		}
+		if *m.into, err = parseTime(m.name, text); err != nil {
+			return 0, 0, err
+		}
+	}
+	return from, to, checkRange(from, to)
 }
 
 // parseStep reads the length of a bucket: a duration of Go's syntax, which may
@@ -115,19 +148,4 @@ func scale(n int64, unit time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("duration of %d times %v: %w", n, unit, strconv.ErrRange)
 	}
 	return time.Duration(n) * unit, nil
-}
-
-// parseFuncs reads the list of aggregates.
-func parseFuncs(text string) ([]entity.AggregateFunc, error) {
-	var funcs []entity.AggregateFunc
-	for name := range strings.SplitSeq(text, ",") {
-		f, err := entity.ParseAggregateFunc(strings.TrimSpace(name))
-		if err != nil {
-			return nil, problemf(http.StatusBadRequest, "agg=%s is not possible; a list of avg, min, max, sum and count is right, as in agg=avg,max", shorten(text, 64))
-		}
-		if !slices.Contains(funcs, f) {
-			funcs = append(funcs, f)
-		}
-	}
-	return funcs, nil
 }

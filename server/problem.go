@@ -20,6 +20,8 @@ type problem struct {
 	Status   int    `json:"status"`
 	Detail   string `json:"detail"`
 	Instance string `json:"instance"`
+
+	extra map[string]any // further members
 }
 
 // Error is for logs and tests.
@@ -35,18 +37,32 @@ func problemf(status int, format string, args ...any) *problem {
 func problemOf(err error) *problem {
 	var p *problem
 	var tooLarge *http.MaxBytesError
+	if errors.Is(err, entity.ErrTypeInUse) {
+		return problemf(http.StatusConflict, "%v", err)
+	}
+	if p := modelProblem(err); p != nil {
+		return p
+	}
+	if p := seriesProblem(err); p != nil {
+		return p
+	}
+	if p := mappingProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &tooLarge):
-		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes; send the readings in several requests", tooLarge.Limit)
+		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes; send it in parts", tooLarge.Limit)
 	case errors.Is(err, entity.ErrNotFound), errors.Is(err, actor.ErrStopped) && !errors.Is(err, entity.ErrStopped):
 		return problemf(http.StatusNotFound, "%v", err)
 	case errors.Is(err, entity.ErrCursorExpired):
 		return problemf(http.StatusGone, "%v; start over without a cursor", err)
 	case errors.Is(err, entity.ErrCursorInvalid):
 		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next", err)
-	case errors.Is(err, entity.ErrTooManyKeys):
+	case errors.Is(err, entity.ErrConflict):
+		return problemf(http.StatusConflict, "%v", err)
+	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch):
 		return problemf(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, entity.ErrInvalid), errors.Is(err, entity.ErrTooManyBuckets):
 		return problemf(http.StatusBadRequest, "%v", err)
@@ -61,11 +77,25 @@ func problemOf(err error) *problem {
 	}
 }
 
+// marshal returns the document, with its further members at the end.
+func (p *problem) marshal() ([]byte, error) {
+	body, err := json.Marshal(p)
+	if err != nil || len(p.extra) == 0 {
+		return body, err
+	}
+	extra, err := json.Marshal(p.extra)
+	if err != nil {
+		return nil, err
+	}
+	body[len(body)-1] = ','
+	return append(body, extra[1:]...), nil
+}
+
 // writeProblem sends a problem. Nothing of the answer may have been sent.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	sent := *p
 	sent.Instance = shorten(r.URL.EscapedPath(), 1024)
-	body, err := json.Marshal(&sent)
+	body, err := sent.marshal()
 	if err != nil { // strings and numbers: it cannot be
 		panic(err)
 	}

@@ -9,11 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
 // Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
@@ -31,17 +32,23 @@ const (
 // Server is the whole product in one process: store, entity runtime, MQTT broker,
 // HTTP API and dashboard. Make it with New and run it with Run.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	system   *actor.System
-	runtime  *entity.Runtime
-	refusals *refusals
-	broker   *broker
-	metrics  *metrics
-	http     *http.Server
-	httpLn   net.Listener
-	mqttLn   net.Listener
-	streams  chan struct{} // a place for each open stream
+	cfg       Config
+	log       *slog.Logger
+	system    *actor.System
+	runtime   *entity.Runtime
+	mappings  *mapping.Service
+	words     vocabularies
+	bulk      bulkJobs
+	retention *retainer
+	finder    *finder
+	refusals  *refusals
+	broker    *broker
+	metrics   *metrics
+	http      *http.Server
+	httpLn    net.Listener
+	mqttLn    net.Listener
+	streams   chan struct{}                  // a place for each open stream
+	events    [len(eventNames)]atomic.Uint64 // sent to their readers, by name
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -53,12 +60,13 @@ type Server struct {
 
 // New opens the listeners and the store and starts the entity runtime. Clients
 // can connect from now on and are served when Run is called. It fails with
-// ErrAddressInUse, ErrNotLoopback, sqlite.ErrInUse or what the store says.
+// ErrAddressInUse, ErrNotLoopback, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
+// or what else the store says.
 //
 // Call Run, or Close when that is not going to happen.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
-	return open(ctx, cfg, func() (entity.Store, error) { return sqlite.Open(ctx, cfg.DataDir, sqlite.Options{}) })
+	return open(ctx, cfg, func() (entity.Store, error) { return openStore(ctx, cfg.Store, cfg.Logger) })
 }
 
 // open is New with a store of the caller's.
@@ -93,9 +101,16 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.runtime.Close(ctx) })
+	if s.mappings, err = mapping.Open(ctx, s.runtime, mapping.Config{Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
+	s.finder = newFinder(s)
+	s.retention = newRetainer(s.runtime, cfg.Logger)
 	if s.broker, err = newBroker(s.runtime, s.mqttLn, cfg.Logger, s.refusals); err != nil {
 		return nil, err
 	}
+	s.broker.shadow = newShadow(s.broker, s.runtime)
 	s.metrics = newMetrics(s)
 	handler, err := s.handler()
 	if err != nil {
@@ -125,12 +140,13 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.broker.serve(); err != nil {
 		return errors.Join(err, s.shutdown())
 	}
+	s.retention.start()
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(&limitListener{Listener: s.httpLn, free: make(chan struct{}, MaxHTTPConnections)})
 	}()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
-		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("data", s.cfg.DataDir))
+		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("store", StoreName(s.cfg.Store)))
 	select {
 	case <-ctx.Done():
 		s.log.LogAttrs(context.Background(), slog.LevelInfo, "shutting down")
@@ -164,6 +180,12 @@ func (s *Server) drain(ctx context.Context) error {
 		_ = s.http.Close() // the error before says it
 	}
 	_ = s.httpLn.Close() // again, where it was never served
+	s.bulk.wg.Wait()     // they end with s.serving
+	s.retention.close()
+	s.finder.close()
+	if err := s.mappings.Close(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if err := s.runtime.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}

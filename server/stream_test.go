@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -174,16 +175,16 @@ func TestStreamsAreBounded(t *testing.T) {
 		s.streams <- struct{}{}
 	}
 	resp, body := s.do("GET", "/v1/stream", "")
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "256 streams") {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, strconv.Itoa(MaxStreams)+" streams") {
 		t.Errorf("one stream too many: %s %s", resp.Status, body)
 	}
 }
 
 func TestHeartbeatMovesTheCursor(t *testing.T) {
 	t.Parallel()
-	e := &eventWriter{cursor: "a"}
-	e.heartbeat("a")
-	e.heartbeat("b")
-	e.heartbeat("b")
+	e := &eventWriter{id: "a"}
+	e.alive("a")
+	e.alive("b")
+	e.alive("b")
 	same(t, "what is sent", string(e.buf), ": alive\n\n: alive\nid: b\n\n: alive\n\n")
 }

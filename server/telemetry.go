@@ -1,16 +1,26 @@
 package server
 
 import (
-	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
+
+func (s *Server) telemetryRoutes() []route {
+	return []route{
+		{"POST", "/v1/entities/{id}/telemetry", nil, s.postTelemetry},
+		{"GET", "/v1/entities/{id}/telemetry/{key}", []string{"from", "to", "limit", "order", "cursor", "points", "agg", "step", "tz", "fill"}, s.getTelemetry},
+		{"POST", "/v1/history", nil, s.postHistory},
+		{"GET", "/v1/retention", nil, s.listRetention},
+		{"POST", "/v1/retention", nil, s.runRetention},
+		{"GET", "/v1/retention/{rule}", nil, s.getRetention},
+		{"PUT", "/v1/retention/{rule}", nil, s.putRetention},
+		{"DELETE", "/v1/retention/{rule}", nil, s.deleteRetention},
+		{"GET", "/v1/entities/{id}/telemetry/{key}/explain", []string{"ts"}, s.explainValue},
+	}
+}
 
 // postTelemetry takes the payloads of MQTT and answers after the commit.
 func (s *Server) postTelemetry(w http.ResponseWriter, r *http.Request) error {
@@ -27,10 +37,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) error {
 	if err := entity.CheckID(id); err != nil {
 		return err
 	}
-	if err := checkContent(r.Header); err != nil {
-		return err
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, entity.MaxPayloadBytes))
+	body, _, err := readBody(w, r, entity.MaxPayloadBytes, mediaJSON)
 	if err != nil {
 		return err
 	}
@@ -45,23 +52,6 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkContent refuses a body that says it is not plain JSON.
-func checkContent(h http.Header) error {
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problemf(http.StatusUnsupportedMediaType, "the body is encoded with %s; send it without Content-Encoding", shorten(encoding, 64))
-	}
-	contentType := h.Get("Content-Type")
-	if contentType == "" {
-		return nil
-	}
-	media, params, err := mime.ParseMediaType(contentType)
-	charset := params["charset"]
-	if err != nil || media != "application/json" || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return problemf(http.StatusUnsupportedMediaType, "the body is %s; application/json in UTF-8 is right: with curl, -H 'Content-Type: application/json'", shorten(contentType, 128))
-	}
-	return nil
-}
-
 // getTelemetry answers with the history of a key, or its aggregates.
 func (s *Server) getTelemetry(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -69,8 +59,11 @@ func (s *Server) getTelemetry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if q.Has("agg") || q.Has("step") {
+	switch {
+	case q.Has("agg"), q.Has("step"), q.Has("tz"), q.Has("fill"):
 		return s.aggregate(w, r, q, from, to)
+	case q.Has("points"):
+		return s.downsample(w, r, q, from, to)
 	}
 	query := entity.HistoryQuery{ID: r.PathValue("id"), Key: r.PathValue("key"), From: from, To: to, Cursor: q.Get("cursor")}
 	if query.Limit, err = limitParam(q, entity.MaxHistoryLimit); err != nil {
@@ -105,62 +98,6 @@ func (s *Server) getTelemetry(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) aggregate(w http.ResponseWriter, r *http.Request, q url.Values, from, to int64) error {
-	for _, name := range []string{"limit", "order", "cursor"} {
-		if q.Has(name) {
-			return problemf(http.StatusBadRequest, "%s does not go with agg; aggregates are ordered by time and come all at once", name)
-		}
-	}
-	if !q.Has("agg") || !q.Has("step") {
-		return problemf(http.StatusBadRequest, "agg and step go together, as in agg=avg,max&step=1h")
-	}
-	step, err := parseStep(q.Get("step"))
-	if err != nil {
-		return err
-	}
-	funcs, err := parseFuncs(q.Get("agg"))
-	if err != nil {
-		return err
-	}
-	query := entity.AggregateQuery{ID: r.PathValue("id"), Key: r.PathValue("key"), From: from, To: to, Step: step, Funcs: funcs}
-	buckets, err := s.runtime.Aggregate(r.Context(), query)
-	if err != nil {
-		return err
-	}
-	body := appendSeries(nil, query.ID, query.Key)
-	body = append(body, `,"step_ms":`...)
-	body = strconv.AppendInt(body, step.Milliseconds(), 10)
-	body = append(body, `,"buckets":[`...)
-	for i := range buckets {
-		body = appendBucket(appendComma(body, i), &buckets[i], funcs)
-	}
-	writeBody(w, append(body, "]}\n"...))
-	return nil
-}
-
-func appendBucket(dst []byte, b *entity.Bucket, funcs []entity.AggregateFunc) []byte {
-	dst = append(dst, `{"ts":`...)
-	dst = strconv.AppendInt(dst, b.TS, 10)
-	for _, f := range funcs {
-		dst = append(dst, ',', '"')
-		dst = append(dst, f...)
-		dst = append(dst, '"', ':')
-		switch f {
-		case entity.Avg:
-			dst = entity.Float(b.Avg).AppendJSON(dst)
-		case entity.Min:
-			dst = entity.Float(b.Min).AppendJSON(dst)
-		case entity.Max:
-			dst = entity.Float(b.Max).AppendJSON(dst)
-		case entity.Sum:
-			dst = entity.Float(b.Sum).AppendJSON(dst)
-		case entity.Count:
-			dst = strconv.AppendInt(dst, b.Count, 10)
-		}
-	}
-	return append(dst, '}')
-}
-
 func appendSeries(dst []byte, id, key string) []byte {
 	dst = append(dst, `{"entity":`...)
 	dst = entity.String(id).AppendJSON(dst)
@@ -190,5 +127,5 @@ func appendChange(dst []byte, c *entity.Change) []byte {
 	}
 	dst = append(dst, `},"committed_ms":`...)
 	dst = strconv.AppendInt(dst, c.Committed, 10)
-	return append(dst, '}')
+	return append(appendOrigin(dst, c.Origin), '}')
 }

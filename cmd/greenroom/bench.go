@@ -31,6 +31,9 @@ type benchOptions struct {
 	messages                        int64
 	rate                            float64
 	duration                        time.Duration
+
+	shape, data string
+	entitiesSet bool // --entities was given
 }
 
 func newBench() *cobra.Command {
@@ -42,12 +45,24 @@ func newBench() *cobra.Command {
 on this machine, and measure when they are acknowledged, that is, durable.
 
 The entities are named bench-0, bench-1 and so on: use a data directory that can
-be thrown away. It ends after --duration or --messages, whichever comes first.`,
+be thrown away. It ends after --duration or --messages, whichever comes first.
+
+With --shape it starts servers of its own, each on a new directory below --data
+that is removed at the end, and puts loads on them whose figures others have
+published: ` + shapeNames() + `. Each line has what was done in a second, how long
+it took to be acknowledged or answered, the processor time of the server for a
+million messages, its memory, and the bytes on disk for a value.`,
 		Example: `  greenroom serve --data /tmp/bench &
-  greenroom bench --connections 50 --duration 10s`,
+  greenroom bench --connections 50 --duration 10s
+  greenroom bench --shape meters,modify
+  greenroom bench --shape million --entities 200000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.entitiesSet = cmd.Flags().Changed("entities")
 			if err := o.check(); err != nil {
 				return err
+			}
+			if o.shape != "" {
+				return runShapes(cmd.Context(), o, cmd.OutOrStdout())
 			}
 			return bench(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -58,6 +73,8 @@ be thrown away. It ends after --duration or --messages, whichever comes first.`,
 	f.IntVar(&o.entities, "entities", 0, "entities to publish for, in turn (default one for each connection)")
 	f.IntVar(&o.inFlight, "in-flight", 100, "messages of a connection that may wait for their acknowledgement")
 	f.Int64Var(&o.messages, "messages", benchMaxMessages, "end after so many messages")
+	f.StringVar(&o.shape, "shape", "", "start a server and put this load on it: all, or some of the names above with commas")
+	f.StringVar(&o.data, "data", ".", "directory on the disk to measure, for --shape")
 	f.Float64Var(&o.rate, "rate", 0, "messages a second in all; 0 is as many as possible")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after this time")
 	return cmd
@@ -98,39 +115,55 @@ func (o *benchOptions) check() error {
 // benchRun is what the connections of a run share.
 type benchRun struct {
 	benchOptions
+	name    string                                // tells the connections of two runs at the same time apart
+	message func(*loader) (topic, payload []byte) // makes the next message of a connection
+	observe func(l *loader, n int64, took time.Duration)
+	each    int64        // messages of each connection at most; 0 for any number
 	left    atomic.Int64 // messages to send
 	acked   atomic.Int64
 	latency latencies
 	began   time.Time
+	took    time.Duration
+	loaders []*loader
 }
 
 func bench(ctx context.Context, o benchOptions, stdout io.Writer) error {
-	r := &benchRun{benchOptions: o}
-	r.left.Store(o.messages)
-	loaders := make([]*loader, o.connections)
-	for i := range loaders {
-		var err error
-		if loaders[i], err = newLoader(ctx, r, i); err != nil {
-			return err
-		}
-		defer loaders[i].close()
+	r := &benchRun{benchOptions: o, message: meterMessage}
+	err := r.run(ctx)
+	if r.took == 0 {
+		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, o.duration)
-	defer cancel()
-	r.began = time.Now()
-	errs := make([]error, len(loaders))
-	var wg sync.WaitGroup
-	for i, l := range loaders {
-		wg.Go(func() { errs[i] = l.run(limited) })
-	}
-	wg.Wait()
-	took := time.Since(r.began)
 	n := r.acked.Load()
 	fmt.Fprintf(stdout, "%d connections, %d entities, %d in flight: %d messages of 3 values acknowledged in %v: %.0f messages/s, %.0f values/s, acknowledged after p50 %v, p99 %v, at most %v\n",
-		o.connections, o.entities, o.inFlight, n, took.Round(time.Millisecond), float64(n)/took.Seconds(), 3*float64(n)/took.Seconds(),
+		o.connections, o.entities, o.inFlight, n, r.took.Round(time.Millisecond), float64(n)/r.took.Seconds(), 3*float64(n)/r.took.Seconds(),
 		short(r.latency.quantile(0.5)), short(r.latency.quantile(0.99)), short(r.latency.max()))
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// run connects, publishes until the time or the messages are used up, and waits
+// for the acknowledgements.
+func (r *benchRun) run(ctx context.Context) error {
+	r.left.Store(r.messages)
+	r.loaders = make([]*loader, r.connections)
+	for i := range r.loaders {
+		var err error
+		if r.loaders[i], err = newLoader(ctx, r, i); err != nil {
+			return err
+		}
+		defer r.loaders[i].close()
+	}
+	limited, cancel := context.WithTimeout(ctx, r.duration)
+	defer cancel()
+	r.began = time.Now()
+	errs := make([]error, len(r.loaders))
+	var wg sync.WaitGroup
+	for i, l := range r.loaders {
+		wg.Go(func() { errs[i] = l.run(limited) })
+	}
+	wg.Wait()
+	r.took = time.Since(r.began)
+	return errors.Join(errs...)
 }

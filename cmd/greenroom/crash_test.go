@@ -18,10 +18,13 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
 const (
-	crashRounds = 20
+	crashRounds           = 20
+	crashRoundsOnPostgres = 5
 	// crashConnections publish for half as many entities: two connections share
 	// one, with readings of their own.
 	crashConnections = 4
@@ -57,8 +60,11 @@ func TestNoAcknowledgedReadingIsLostOrDoubledByKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startProcess(t, binary, dir)
 	var sent []*crashClient
-	total := 0
-	for round := range crashRounds {
+	total, rounds := 0, crashRounds
+	if pgtest.OnPostgres() {
+		rounds = crashRoundsOnPostgres
+	}
+	for round := range rounds {
 		clients := make([]*crashClient, crashConnections)
 		firstAck := make(chan struct{}, crashConnections)
 		var publishing sync.WaitGroup
@@ -95,8 +101,8 @@ func TestNoAcknowledgedReadingIsLostOrDoubledByKill(t *testing.T) {
 	for i := 0; i < len(sent); i += 2 {
 		compare(t, p.http, sent[i:i+2], true)
 	}
-	t.Logf("%d rounds, %d readings acknowledged before the kills", crashRounds, total)
-	if total < 100*crashRounds {
+	t.Logf("%d rounds, %d readings acknowledged before the kills", rounds, total)
+	if total < 100*rounds {
 		t.Errorf("only %d acknowledged readings: this tests nothing", total)
 	}
 }
@@ -247,7 +253,11 @@ type process struct {
 func startProcess(t *testing.T, binary, dir string) *process {
 	t.Helper()
 	p := &process{errors: &strings.Builder{}}
-	p.cmd = exec.CommandContext(context.Background(), binary, "serve", "--data", dir, "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0")
+	args := []string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", dir}
+	if address := pgtest.Address(t, dir); address != "" {
+		args = append(args[:len(args)-2], "--store", address)
+	}
+	p.cmd = exec.CommandContext(context.Background(), binary, args...)
 	p.cmd.Stderr = p.errors
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-go/greenroom/internal/pgtest"
 	"github.com/greenroom-go/greenroom/server"
 )
 
@@ -28,7 +29,7 @@ const patience = time.Minute
 // startServer runs a server in the test's process until stop is called.
 func startServer(t *testing.T, dir string) (s *server.Server, stop func()) {
 	t.Helper()
-	s, err := server.New(t.Context(), server.Config{DataDir: dir, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(t.Context(), server.Config{DataDir: dir, Store: pgtest.Address(t, dir), HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +28,8 @@ type loader struct {
 	tokens chan struct{} // a place for each message in flight
 	sent   []time.Time   // of packet id n at n modulo its length; a token separates writer and reader
 	buf    []byte
-	count  int64
+	count  int64        // of the messages sent
+	acked  atomic.Int64 // of those that are acknowledged, which are the first ones
 }
 
 const (
@@ -63,7 +65,7 @@ func (l *loader) connect() error {
 	if err := l.nc.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 		return err
 	}
-	id := "greenroom-bench-" + strconv.Itoa(l.index)
+	id := "greenroom-bench-" + l.shared.name + strconv.Itoa(l.index)
 	body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0}, 0, byte(len(id)))
 	body = append(body, id...)
 	if _, err := l.nc.Write(append([]byte{mqttConnect, byte(len(body))}, body...)); err != nil {
@@ -113,7 +115,7 @@ func (l *loader) drain(read chan error) error {
 }
 
 func (l *loader) publishAll(ctx context.Context, read chan error) error {
-	for ctx.Err() == nil && l.shared.left.Add(-1) >= 0 {
+	for ctx.Err() == nil && (l.shared.each == 0 || l.count < l.shared.each) && l.shared.left.Add(-1) >= 0 {
 		if err := l.pace(ctx); err != nil {
 			break // its time is up
 		}
@@ -165,21 +167,9 @@ func (l *loader) pace(ctx context.Context) error {
 	}
 }
 
-// encode puts the next PUBLISH into buf. The entities of a connection take turns;
-// each reading has a time of its own.
+// encode puts the next PUBLISH into buf.
 func (l *loader) encode() {
-	r := l.shared
-	mine := (r.entities - l.index + r.connections - 1) / r.connections
-	which := l.index + int(l.count%int64(mine))*r.connections
-	topic := strconv.AppendInt([]byte("e/bench-"), int64(which), 10)
-	topic = append(topic, "/telemetry"...)
-	phase := float64(l.count%3600) / 3600 * 2 * math.Pi
-	payload := strconv.AppendInt([]byte(`{"ts":`), r.began.UnixMilli()+l.count, 10)
-	payload = strconv.AppendFloat(append(payload, `,"values":{"temperature":`...), 20+3*math.Sin(phase), 'f', 2, 64)
-	payload = strconv.AppendFloat(append(payload, `,"humidity":`...), 45+10*math.Cos(phase), 'f', 1, 64)
-	payload = strconv.AppendInt(append(payload, `,"battery":`...), 100-l.count%50, 10)
-	payload = append(payload, "}}"...)
-
+	topic, payload := l.shared.message(l)
 	b := l.buf[:0]
 	b = append(b, mqttPublish)
 	b = binary.AppendUvarint(b, uint64(2+len(topic)+2+len(payload))) // MQTT's varint is the same
@@ -188,6 +178,30 @@ func (l *loader) encode() {
 	b = binary.BigEndian.AppendUint16(b, packetID(l.count))
 	b = append(b, payload...)
 	l.buf = b
+}
+
+// entityOf is the number of the entity that the nth message of a connection is for:
+// the entities of a connection take turns.
+func (r *benchRun) entityOf(index int, n int64) int {
+	mine := (r.entities - index + r.connections - 1) / r.connections
+	return index + int(n%int64(mine))*r.connections
+}
+
+// topicOf is the topic of an entity by its number.
+func topicOf(entity int) []byte {
+	topic := strconv.AppendInt([]byte("e/bench-"), int64(entity), 10)
+	return append(topic, "/telemetry"...)
+}
+
+// meterMessage is a message of three keys. Each has a time of its own.
+func meterMessage(l *loader) (topic, payload []byte) {
+	r := l.shared
+	phase := float64(l.count%3600) / 3600 * 2 * math.Pi
+	payload = strconv.AppendInt([]byte(`{"ts":`), r.began.UnixMilli()+l.count, 10)
+	payload = strconv.AppendFloat(append(payload, `,"values":{"temperature":`...), 20+3*math.Sin(phase), 'f', 2, 64)
+	payload = strconv.AppendFloat(append(payload, `,"humidity":`...), 45+10*math.Cos(phase), 'f', 1, 64)
+	payload = strconv.AppendInt(append(payload, `,"battery":`...), 100-l.count%50, 10)
+	return topicOf(r.entityOf(l.index, l.count)), append(payload, "}}"...)
 }
 
 // packetID is the id of the nth message: 1 to 65535, again and again.
@@ -204,7 +218,12 @@ func (l *loader) readAcks() error {
 		if ack[0] != mqttPuback || ack[1] != 2 || binary.BigEndian.Uint16(ack[2:]) != packetID(n) {
 			return errors.New("an answer that is not the next acknowledgement")
 		}
-		l.shared.latency.add(time.Since(l.sent[n%int64(len(l.sent))]))
+		took := time.Since(l.sent[n%int64(len(l.sent))])
+		l.shared.latency.add(took)
+		if l.shared.observe != nil {
+			l.shared.observe(l, n, took)
+		}
+		l.acked.Add(1)
 		l.shared.acked.Add(1)
 		<-l.tokens
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/server"
 )
 
 type serveOptions struct {
-	data, http, mqtt string
-	demo             bool
+	data, store, http, mqtt string
+	demo                    bool
 }
 
 func newServe() *cobra.Command {
@@ -30,18 +32,31 @@ the entity, as JSON: {"temperature":21.5}, or with the time of the measurement
 in milliseconds {"ts":1451649600512,"values":{"temperature":21.5}}, or an array
 of either. With QoS 1 the acknowledgement comes when the readings are on disk.
 
-Without --data the readings are kept in ./` + server.DefaultDataDir + `; with --demo in a
-temporary directory that is removed at the end. Only addresses of this machine
-can be served on, because this version has no credentials.
+Without --data or --store the readings are kept in ./` + server.DefaultDataDir + `; with --demo
+in a temporary directory that is removed at the end. Only addresses of this
+machine can be served on, because this version has no credentials.
+
+--store postgres://user@host/database keeps them in PostgreSQL 14 or newer, in
+the schema ` + postgres.DefaultSchema + ` or the one that ?search_path= names. A password on
+the command line can be seen by everybody on this machine; the environment
+variable PGPASSWORD, or a file that PGPASSFILE names, keeps it from them.
 
 SIGTERM and Ctrl-C finish what was accepted; a second one does not wait.`,
 		Example: `  greenroom serve --demo
-  greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090`,
+  greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090
+  greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.store != "" && o.data != "" {
+				return usagef("--data and --store: one of them says where the readings are")
+			}
+			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
+				return usagef("--store: %w", err)
+			}
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&o.data, "data", "", "directory of the readings (default ./"+server.DefaultDataDir+"; with --demo a temporary one)")
+	cmd.Flags().StringVar(&o.store, "store", "", "where the readings are kept: a directory, or postgres://user@host/database")
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 takes a free one")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 takes a free one")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish readings of two rooms that the program makes up")
@@ -51,17 +66,20 @@ SIGTERM and Ctrl-C finish what was accepted; a second one does not wait.`,
 func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	where := o.data
-	if o.data == "" && o.demo {
+	switch {
+	case o.store != "":
+		where = server.StoreName(o.store)
+	case o.data == "" && o.demo:
 		if o.data, err = os.MkdirTemp("", "greenroom-demo-"); err != nil {
 			return fmt.Errorf("make a directory for the demo: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.data)) }()
 		where = o.data + " (removed at the end; keep the readings with --data DIR)"
-	} else if o.data == "" {
+	case o.data == "":
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, HTTP: o.http, MQTT: o.mqtt, Version: version(), Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, Version: version(), Logger: log})
 	if err != nil {
 		return err
 	}

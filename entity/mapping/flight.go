@@ -128,8 +128,13 @@ func (o *Output) source() string {
 	return name
 }
 
-// againBits is how many readings one run of the service may write again.
-const againBits = 40
+// The sequence of an output that is Again has the run of the service above, and below it
+// a count in that run, of againBits bits. A run is known by the version of its document,
+// which is a time in milliseconds: counted from runBase, 41 bits last until 2095.
+const (
+	againBits = 22
+	runBase   = 1_767_225_600_000 // the beginning of 2026
+)
 
 // write gives outputs to the runtime. compare leaves out what is there already;
 // only outputs that are Again may have been written without the runtime knowing.
@@ -148,7 +153,7 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 				continue
 			}
 			f.s.again++
-			from.Seq = uint64(f.epoch)<<againBits | f.s.again
+			from.Seq = uint64(max(0, f.epoch-runBase))<<againBits + f.s.again
 		}
 		values := 0
 		for j := range o.Readings {

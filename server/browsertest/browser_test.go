@@ -41,7 +41,11 @@ func TestDashboard(t *testing.T) {
 	t.Run("a first reading makes an entity appear", func(t *testing.T) { testFirstReading(&visit{t, chromium, url}) })
 	t.Run("an entity has values and history", func(t *testing.T) { testEntity(&visit{t, chromium, url}) })
 	t.Run("actors are shown live", func(t *testing.T) { testActors(&visit{t, chromium, url}) })
+	t.Run("one actor is shown closely", func(t *testing.T) { testActor(&visit{t, chromium, url}) })
+	t.Run("a phone in the dark fits an actor", func(t *testing.T) { testPhoneActor(&visit{t, chromium, url}) })
 	t.Run("a phone in the dark fits every page", func(t *testing.T) { testPhone(&visit{t, chromium, url}) })
+	t.Run("types, mappings and the state of an entity are shown", func(t *testing.T) { testModel(&visit{t, chromium, url}) })
+	t.Run("a filter is completed, applied and saved", func(t *testing.T) { testQueries(&visit{t, chromium, url}) })
 	t.Run("a lost server is told and found again", func(t *testing.T) {
 		if server == nil {
 			t.Skip("GREENROOM_URL names a server that is not ours to stop")
@@ -200,6 +204,12 @@ func testEntity(v *visit) {
 		p.wait("the range "+name, fmt.Sprintf(`document.querySelector('.segments [aria-pressed=true]').textContent === %q && location.hash.includes('range=') && document.querySelector('.lanes[aria-busy=false]')`, name))
 		p.wait("a line for "+name, drawnPixels+" > 5")
 	}
+	const choose = `((value) => { const select = document.querySelector('.agg-choice select'); select.value = value; select.dispatchEvent(new Event('change')); return true; })`
+	evaluate[bool](p, choose+`('p95')`)
+	p.wait("the aggregate that was chosen", `location.hash.includes('agg=p95') && /^p95 per /.test(document.querySelector('.lane-mode').textContent) && document.querySelector('.lanes[aria-busy=false]')`)
+	p.wait("its line", drawnPixels+" > 5")
+	evaluate[bool](p, choose+`('')`)
+	p.wait("the readings again", `/^(raw|avg)/.test(document.querySelector('.lane-mode').textContent)`)
 	drawn := evaluate[int](p, `document.querySelectorAll('.lane').length`)
 	evaluate[bool](p, `(document.querySelector('.keys input:checked').click(), true)`)
 	p.wait("one chart less", fmt.Sprintf(`document.querySelectorAll('.lane').length === %d`, drawn-1))

@@ -12,6 +12,6 @@ func typeInto(selector, text string) chromedp.Action[chromedp.Void] {
 
 // key presses one key where the focus is.
 func key(name string) chromedp.Action[chromedp.Void] {
-	keys := map[string]string{"ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight}
+	keys := map[string]string{"ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight, "ArrowDown": kb.ArrowDown, "Enter": kb.Enter, "Tab": kb.Tab}
 	return chromedp.KeyEvent(keys[name])
 }

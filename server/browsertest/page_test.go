@@ -204,9 +204,20 @@ func (p *page) waitFor(limit time.Duration, what, expression string) {
 // screenshot keeps what the tab shows as NAME.png.
 func (p *page) screenshot(name string) {
 	p.t.Helper()
+	p.picture(name, chromedp.CaptureScreenshot())
+}
+
+// screenshotWhole keeps the whole page, also what is below the edge of the window.
+func (p *page) screenshotWhole(name string) {
+	p.t.Helper()
+	p.picture(name, chromedp.FullScreenshot(100))
+}
+
+func (p *page) picture(name string, shoot chromedp.Action[[]byte]) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
-	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	png, err := chromedp.Run(ctx, shoot)
 	if err != nil {
 		p.t.Errorf("screenshot %s: %v", name, err)
 		return

@@ -58,6 +58,9 @@ function allIDs() {
   return [...new Set([...made.map((entity) => entity.id), ...posted.keys()])].sort();
 }
 
+const empty = { attributes: {}, desired: {}, reported: {}, delta: {} };
+const declaredNothing = { ...empty, metadata: empty, relations: { out: {}, in: {} } };
+
 function view(id) {
   const entity = made.find((other) => other.id === id);
   const latest = {};
@@ -71,7 +74,7 @@ function view(id) {
     }
   }
   const updated = Math.max(...Object.values(latest).map(({ ts }) => ts));
-  return { id, created_ms: entity ? begin : posted.get(id)[0].ts, updated_ms: updated, latest, actor: `/entities/${encodeURIComponent(id)}#1` };
+  return { ...declaredNothing, id, created_ms: entity ? begin : posted.get(id)[0].ts, updated_ms: updated, latest, actor: `/entities/${encodeURIComponent(id)}#1` };
 }
 
 function entities(query) {
@@ -267,9 +270,26 @@ async function route(request, response) {
   response.writeHead(200, { "content-type": "application/json" }).end(body);
 }
 
+/** One actor closely: its numbers are those of the tree, it has a timer and shows nothing. */
+function actor(query) {
+  const path = query.get("path") ?? (query.get("pid") ?? "").replace(/#.*$/, "");
+  const page = actors(new URLSearchParams({ path }));
+  const mail = page.actor.mailbox > 0 ? [{ type: "entity.apply", count: page.actor.mailbox }] : [];
+  const parent = path === "/" ? undefined : actors(new URLSearchParams({ path: path.replace(/\/[^/]*$/, "") || "/" })).actor.pid;
+  return {
+    ...page, parent, mail, oldest_ms: mail.length > 0 ? 12 : 0, watchers: 1, links: [], failures: [], busy: false,
+    timers: [{ key: "sweep", in_ms: 1000 - (Date.now() % 1000), every_ms: 1000 }], watches: [], stash: 0,
+  };
+}
+
 function answer(parts, query) {
   if (parts[1] === "system") return system();
   if (parts[1] === "actors") return actors(query);
+  if (parts[1] === "actor") return actor(query);
+  if (parts[1] === "types") return { types: [] };
+  if (parts[1] === "mappings") return { mappings: [], stats: { mappings: 0, evaluations: 0, failures: 0, values: 0, waiting: 0, lag_ms: 0 } };
+  if (parts[1] === "queries") return { queries: [] };
+  if (parts[1] === "query") return { from: 0, to: 0, items: [] };
   if (parts[1] === "entities" && parts.length === 2) return entities(query);
   if (parts[1] === "entities" && parts.length === 3) {
     known(parts[2]);

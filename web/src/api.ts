@@ -1,5 +1,22 @@
 import { parseJSON } from "./json";
-import type { ActorPage, BucketPage, Entity, EntityPage, PointPage, SystemInfo } from "./types";
+import type {
+  ActorDetail,
+  ActorPage,
+  BucketPage,
+  ChosenBucket,
+  Completion,
+  Entity,
+  EntityPage,
+  EntityState,
+  EntityType,
+  Mapping,
+  MappingList,
+  PointPage,
+  RelationPage,
+  ResolvedType,
+  SavedQuery,
+  SystemInfo,
+} from "./types";
 
 export type Query = Record<string, string | number | readonly string[] | undefined>;
 
@@ -40,18 +57,52 @@ export function problemMessage(status: number, body: string): string {
   return `The server answered ${status}.`;
 }
 
-async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const response = await fetch(path, { headers: { accept: "application/json" }, ...(signal ? { signal } : {}) });
-  const body = await response.text();
-  if (!response.ok) throw new ApiError(response.status, problemMessage(response.status, body));
-  return parseJSON(body) as T;
+function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return send<T>(path, { headers: { accept: "application/json" }, ...(signal ? { signal } : {}) });
 }
 
+async function send<T>(path: string, init: RequestInit): Promise<T> {
+  const response = await fetch(path, init);
+  const body = await response.text();
+  if (!response.ok) throw new ApiError(response.status, problemMessage(response.status, body));
+  return (body === "" ? undefined : parseJSON(body)) as T;
+}
+
+const stateFields = "attributes,desired,reported,delta,metadata,relations";
+
 export const api = {
-  entities: (query: { search?: string; cursor?: string; limit?: number }, signal?: AbortSignal) =>
+  entities: (query: { search?: string; q?: string; cursor?: string; limit?: number }, signal?: AbortSignal) =>
     get<EntityPage>(apiPath(["entities"], query), signal),
 
   entity: (id: string, signal?: AbortSignal) => get<Entity>(apiPath(["entities", id]), signal),
+
+  state: (id: string, signal?: AbortSignal) => get<EntityState>(apiPath(["entities", id], { fields: stateFields }), signal),
+
+  relations: (id: string, direction: "in" | "out", limit: number, signal?: AbortSignal) =>
+    get<RelationPage>(apiPath(["entities", id, "relations"], { direction, limit }), signal),
+
+  types: (signal?: AbortSignal) => get<{ types: EntityType[] }>(apiPath(["types"]), signal),
+
+  type: (id: string, signal?: AbortSignal) => get<ResolvedType>(apiPath(["types", id], { resolved: "true" }), signal),
+
+  mappings: (signal?: AbortSignal) => get<MappingList>(apiPath(["mappings"]), signal),
+
+  mapping: (name: string, signal?: AbortSignal) => get<Mapping>(apiPath(["mappings", name]), signal),
+
+  complete: (q: string, offset: number, signal?: AbortSignal) => get<Completion>(apiPath(["query", "complete"], { q, offset }), signal),
+
+  queries: (signal?: AbortSignal) => get<{ queries: SavedQuery[] }>(apiPath(["queries"]), signal),
+
+  /** Keeps a query under an id that is free. */
+  saveQuery: (id: string, title: string, filter: string) =>
+    send<SavedQuery>(apiPath(["queries", id]), {
+      method: "PUT",
+      headers: { "content-type": "application/json", "if-none-match": "*" },
+      body: JSON.stringify({ title, filter }),
+    }),
+
+  deleteQuery: (query: SavedQuery) =>
+    send<void>(apiPath(["queries", query.id]), { method: "DELETE", headers: { "if-match": `"${query.etag}"` } }),
 
   points: (id: string, key: string, query: { from?: number; to?: number; limit?: number; order?: "asc" | "desc" }, signal?: AbortSignal) =>
     get<PointPage>(apiPath(["entities", id, "telemetry", key], query), signal),
@@ -59,9 +110,15 @@ export const api = {
   buckets: (id: string, key: string, query: { from: number; to: number; step: string }, signal?: AbortSignal) =>
     get<BucketPage>(apiPath(["entities", id, "telemetry", key], { ...query, agg: "avg,min,max,count" }), signal),
 
+  aggregate: (id: string, key: string, agg: string, query: { from: number; to: number; step: string }, signal?: AbortSignal) =>
+    get<{ step_ms: number; buckets: ChosenBucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg }), signal),
+
   system: (signal?: AbortSignal) => get<SystemInfo>(apiPath(["system"]), signal),
 
   actors: (path: string, signal?: AbortSignal) => get<ActorPage>(apiPath(["actors"], { path, limit: 200 }), signal),
+
+  actor: (path: string, pid: string, signal?: AbortSignal) =>
+    get<ActorDetail>(apiPath(["actor"], pid !== "" ? { pid } : { path }), signal),
 };
 
 /** Whether an error is only the echo of our own abort. */

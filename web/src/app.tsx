@@ -4,9 +4,13 @@ import { now } from "./clock";
 import { formatClock, formatDuration } from "./format";
 import { connection, stream } from "./live";
 import { route } from "./location";
+import { ActorPage } from "./page-actor";
 import { ActorsPage } from "./page-actors";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
+import { MappingsPage } from "./page-mappings";
+import { TypesPage } from "./page-types";
+import type { Route } from "./route";
 import { system, watchSystem } from "./system";
 import { dark, toggleTheme } from "./theme";
 
@@ -22,10 +26,24 @@ function Logo() {
 
 const connectionWords = { live: "Live", connecting: "Connecting", lost: "Disconnected" } as const;
 
+interface Section {
+  name: string;
+  href: string;
+  main: Route["page"];
+  /** The page of one of the things that the main page lists. */
+  part?: Route["page"];
+}
+
+const sections: readonly Section[] = [
+  { name: "Entities", href: "#/", main: "entities", part: "entity" },
+  { name: "Types", href: "#/types", main: "types" },
+  { name: "Mappings", href: "#/mappings", main: "mappings" },
+  { name: "Actors", href: "#/actors", main: "actors", part: "actor" },
+];
+
 function Header() {
   const page = route.value.page;
   const state = connection.value;
-  const inEntities = page !== "actors";
   return (
     <header class="top">
       <a class="skip" href="#main" onClick={skipToMain}>
@@ -36,12 +54,11 @@ function Header() {
         <span>Greenroom</span>
       </a>
       <nav aria-label="Pages">
-        <a href="#/" {...(inEntities ? { "aria-current": page === "entities" ? "page" : "true" } : {})}>
-          Entities
-        </a>
-        <a href="#/actors" {...(inEntities ? {} : { "aria-current": "page" })}>
-          Actors
-        </a>
+        {sections.map(({ name, href, main, part }) => (
+          <a key={href} href={href} {...(page === main ? { "aria-current": "page" } : page === part ? { "aria-current": "true" } : {})}>
+            {name}
+          </a>
+        ))}
       </nav>
       <span class={`connection ${state}`}>
         <i aria-hidden="true" />
@@ -109,10 +126,16 @@ function Footer() {
   );
 }
 
+function titleOf(current: Route): string {
+  if (current.page === "entity") return current.id;
+  if (current.page === "actor") return current.path;
+  return sections.find(({ main }) => main === current.page)?.name ?? "";
+}
+
 /** The words of the tab, which is also what a screen reader says of a new page. */
 function usePageTitle(): void {
   const current = route.value;
-  const title = current.page === "entity" ? current.id : current.page === "actors" ? "Actors" : "Entities";
+  const title = titleOf(current);
   const shown = useRef("");
   useEffect(() => {
     document.title = `${title} · Greenroom`;
@@ -134,6 +157,9 @@ export function App() {
       {current.page === "entities" && <EntitiesPage route={current} />}
       {current.page === "entity" && <EntityPage key={current.id} route={current} />}
       {current.page === "actors" && <ActorsPage route={current} />}
+      {current.page === "actor" && <ActorPage key={`${current.path} ${current.pid}`} route={current} />}
+      {current.page === "types" && <TypesPage route={current} />}
+      {current.page === "mappings" && <MappingsPage route={current} />}
       <Footer />
       <Banner />
     </>

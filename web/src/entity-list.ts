@@ -28,6 +28,8 @@ export class EntityList {
   readonly loading = signal(true);
   readonly error = signal("");
   readonly search = signal("");
+  /** The filter that narrows the list; which entities match it is only asked, never decided here. */
+  readonly filter = signal("");
 
   #rows = new Map<string, Row>();
   #pages = 1;
@@ -43,14 +45,15 @@ export class EntityList {
   }
 
   /** Fetches anew what is shown; a different search begins at the first page. */
-  async load(search: string): Promise<void> {
-    if (search !== this.search.value) this.#pages = 1;
+  async load(search = this.search.value, filter = this.filter.value): Promise<void> {
+    if (search !== this.search.value || filter !== this.filter.value) this.#pages = 1;
     this.search.value = search;
+    this.filter.value = filter;
     await this.#fetch(async (abort) => {
       const entities: Entity[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < this.#pages; page++) {
-        const answer = await api.entities({ search, limit: pageSize, ...(cursor ? { cursor } : {}) }, abort);
+        const answer = await api.entities({ search, q: filter, limit: pageSize, ...(cursor ? { cursor } : {}) }, abort);
         entities.push(...answer.entities);
         cursor = answer.next;
         if (!cursor) break;
@@ -63,7 +66,7 @@ export class EntityList {
     const cursor = this.next.value;
     if (!cursor || this.loading.value) return;
     await this.#fetch(async (abort) => {
-      const answer = await api.entities({ search: this.search.value, limit: pageSize, cursor }, abort);
+      const answer = await api.entities({ search: this.search.value, q: this.filter.value, limit: pageSize, cursor }, abort);
       this.#pages++;
       const known = this.ids.value.flatMap((id) => this.#rows.get(id)?.entity.value ?? []);
       this.#show([...known, ...answer.entities], answer.next);
@@ -141,6 +144,7 @@ export class EntityList {
   /** A first reading: the new entity takes its place, if that place is on the pages shown. */
   #insert(change: Change): void {
     const ids = this.ids.value;
+    if (this.filter.value !== "") return;
     if (!change.entity.toLowerCase().includes(this.search.value.toLowerCase())) return;
     const last = ids[ids.length - 1];
     if (this.next.value && last !== undefined && change.entity > last) return;

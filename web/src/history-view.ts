@@ -4,7 +4,7 @@ import { serverNow } from "./clock";
 import { numeric } from "./format";
 import { loadSeries, oldest, outgrown } from "./history";
 import { type Range, resolveRange, type TimeWindow } from "./range";
-import { add, type Column, columns, type Series, trim } from "./series";
+import { add, type Column, columns, grows, type Series, trim } from "./series";
 import type { Change } from "./types";
 
 /** One chart of the view. */
@@ -25,6 +25,8 @@ export interface ViewRequest {
   id: string;
   keys: readonly { key: string; isSwitch: boolean }[];
   range: Range;
+  /** The aggregate that was chosen, empty for what shows most. */
+  agg: string;
   /** A live range without readings follows the newest reading instead of the clock. */
   follow: boolean;
   /** Event time of the newest reading that is known, in milliseconds. */
@@ -33,6 +35,9 @@ export interface ViewRequest {
 
 /** Aggregates that grow by the stream are fetched anew this often: corrections and late readings come in, too. */
 const refreshEvery = 60_000;
+
+/** Those that cannot grow by it, so often. */
+const aggregateEvery = 5_000;
 
 /** The histories of some keys of one entity in one window of time, live while the window is. */
 export class HistoryView {
@@ -95,7 +100,7 @@ export class HistoryView {
     this.#move(serverNow());
     const window = this.window.value;
     const lanes = this.lanes.value;
-    const loaded = await Promise.all(lanes.map((lane) => loadSeries(request.id, lane.key, window, lane.isSwitch, abort)));
+    const loaded = await Promise.all(lanes.map((lane) => loadSeries(request.id, lane.key, window, lane.isSwitch, request.agg, abort)));
     batch(() => {
       lanes.forEach((lane, i) => {
         const series = loaded[i] as Series;
@@ -136,7 +141,7 @@ export class HistoryView {
 
   #add(lane: Lane, series: Series, change: Change): boolean {
     const value = numeric(change.values[lane.key] ?? null);
-    if (value === undefined || change.ts < this.window.value.from) return false;
+    if (value === undefined || change.ts < this.window.value.from || !grows(series)) return false;
     add(series, change.ts, value);
     return true;
   }
@@ -151,7 +156,8 @@ export class HistoryView {
       if (!series) continue;
       trim(series, this.window.value.from);
       if (outgrown(series)) reload = true;
-      if (series.mode === "aggregate" && Date.now() - this.#loadedAt > refreshEvery) reload = true;
+      const every = grows(series) ? refreshEvery : aggregateEvery;
+      if (series.mode === "aggregate" && Date.now() - this.#loadedAt > every) reload = true;
     }
     if (reload && !this.loading.value) void this.reload();
   }

@@ -21,7 +21,9 @@ export interface LanesProps {
 /** What a series is: its readings one by one, or what they were summed up to. */
 function modeLabel(drawn: Drawn): string {
   const { series } = drawn;
-  if (series.mode === "aggregate") return `avg per ${formatStep(series.step)}, band min to max`;
+  if (series.mode === "aggregate") {
+    return series.of === "avg" ? `avg per ${formatStep(series.step)}, band min to max` : `${series.of} per ${formatStep(series.step)}`;
+  }
   const n = series.ts.length;
   return series.truncated ? `raw, the newest ${n.toLocaleString("en-US")}` : `raw, ${n.toLocaleString("en-US")} ${n === 1 ? "reading" : "readings"}`;
 }
@@ -100,7 +102,7 @@ export function Lanes({ request, rangeTitle, onSelect }: LanesProps) {
   holder.current ??= new HistoryView();
   const view = holder.current;
   // Live changes must not fetch anew: only what the person chose does, and that is this text.
-  const identity = JSON.stringify([request.id, request.keys, request.range, request.follow]);
+  const identity = JSON.stringify([request.id, request.keys, request.range, request.agg, request.follow]);
 
   useEffect(() => view.show(request), [identity]);
   useEffect(

@@ -5,7 +5,7 @@ import { now } from "./clock";
 import { formatAge, formatBytes, formatCount, formatTime, formatUptime } from "./format";
 import { navigate } from "./location";
 import { poll } from "./poll";
-import type { Route } from "./route";
+import { actorRoute, type Route } from "./route";
 import { Search } from "./search";
 import { system } from "./system";
 import { Tile } from "./tile";
@@ -60,6 +60,10 @@ function RateChart() {
 /** Moves the focus as a tree wants it: up and down between lines, right opens, left closes or goes to the parent. */
 function onTreeKey(event: KeyboardEvent, rows: readonly TreeRow[], index: number, view: ActorTreeView): void {
   if (event.target !== event.currentTarget) return;
+  if (event.key === "Enter") {
+    (event.currentTarget as HTMLElement).querySelector<HTMLElement>("a.actor-name")?.click();
+    return;
+  }
   const body = (event.currentTarget as HTMLElement).parentElement;
   const focus = (to: number): void => (body?.children[to] as HTMLElement | undefined)?.focus();
   const row = rows[index] as TreeRow;
@@ -108,7 +112,9 @@ function ActorRow({ row, onToggle, onKey, first }: { row: TreeRow; onToggle: () 
     >
       <th role="rowheader" scope="row" class={`cell-actor level-${Math.min(row.level, 8)}`} title={`${info.path}\n${info.pid}`}>
         <span class={branch ? (row.expanded ? "twist open" : "twist") : "twist leaf"} aria-hidden="true" />
-        <span class="actor-name">{row.name === "/" ? (system.info.value?.name ?? "/") : row.name}</span>
+        <a class="actor-name" href={actorRoute(info.pid)} tabIndex={first ? 0 : -1} onClick={(event) => event.stopPropagation()}>
+          {row.name === "/" ? (system.info.value?.name ?? "/") : row.name}
+        </a>
         {branch && (
           <span class="actor-children">
             {formatCount(info.children)}

@@ -10,17 +10,22 @@ import { freshness } from "./freshness";
 import { Lanes } from "./lanes";
 import { onBack, stream } from "./live";
 import { navigate } from "./location";
+import { QueryBox } from "./query-box";
 import { entityRoute, type Route } from "./route";
 import { Search } from "./search";
 import { Sparkline } from "./sparkline";
 import { system } from "./system";
 import { Tile } from "./tile";
 import type { Entity } from "./types";
+import { visible } from "./visibility";
 
 type EntitiesRoute = Extract<Route, { page: "entities" }>;
 
 /** Values a row has room for, the "and so many more" counted as one of them. */
 const shownValues = 4;
+
+/** A filtered list is asked for anew after so many milliseconds. */
+const refilterEvery = 5_000;
 
 /** Charts the panel shows. */
 const shownCharts = 4;
@@ -113,12 +118,12 @@ function Panel({ row }: { row: Row }) {
           <a href={entityRoute(entity.id)}>{entity.id}</a>
         </h2>
         <Age ts={entity.updated_ms} />
-        <span class="panel-range">{old ? `until ${formatTime(entity.updated_ms)}` : "last 15 min"}</span>
+        <span class="panel-range">{entity.updated_ms <= 0 ? "" : old ? `until ${formatTime(entity.updated_ms)}` : "last 15 min"}</span>
       </header>
       {drawn.length > 0 ? (
         <Lanes
           key={entity.id}
-          request={{ id: entity.id, keys: drawn, range: { kind: "15m" }, follow: true, newest: entity.updated_ms }}
+          request={{ id: entity.id, keys: drawn, range: { kind: "15m" }, agg: "", follow: true, newest: entity.updated_ms }}
           rangeTitle="the last 15 minutes"
         />
       ) : (
@@ -153,6 +158,11 @@ function Empty() {
   );
 }
 
+function noMatch(list: EntityList): string {
+  if (list.filter.value === "") return `No entity has “${list.search.value}” in its id.`;
+  return list.search.value === "" ? "No entity matches the filter." : `No entity with “${list.search.value}” in its id matches the filter.`;
+}
+
 /** The entity whose charts are shown first: the one with the most to draw. */
 function richest(list: EntityList): string {
   let best = "";
@@ -175,31 +185,39 @@ export function EntitiesPage({ route }: { route: EntitiesRoute }) {
   const registered = useComputed(() => system.info.value?.ingest.entities_registered ?? 0).value;
   const known = useRef(registered);
 
-  useEffect(() => void list.load(route.search), [route.search]);
+  useEffect(() => void list.load(route.search, route.filter), [route.search, route.filter]);
+  useEffect(() => {
+    if (route.filter === "") return undefined;
+    // Readings make entities match and no longer match.
+    const timer = setInterval(() => {
+      if (visible.peek() && !list.loading.peek()) void list.load();
+    }, refilterEvery);
+    return () => clearInterval(timer);
+  }, [route.filter]);
   useEffect(() => () => list.close(), []);
   useEffect(
     () =>
       onBack(() => {
-        if (list.error.peek() !== "") void list.load(list.search.peek());
+        if (list.error.peek() !== "") void list.load();
       }),
     [],
   );
   useEffect(
-    () => stream.watch({ entities: wanted, onChange: (change) => list.apply(change), onGap: () => void list.load(list.search.peek()) }),
+    () => stream.watch({ entities: wanted, onChange: (change) => list.apply(change), onGap: () => void list.load() }),
     [wanted?.join("\n")],
   );
   useEffect(() => {
     const changed = known.current !== 0 && registered !== known.current;
     known.current = registered;
-    if (changed && more) void list.load(list.search.peek());
+    if (changed && more) void list.load();
   }, [registered]);
 
   if (list.row(chosen.current) === undefined) chosen.current = richest(list);
   const selected = list.row(route.selected) ? route.selected : chosen.current;
   const row = list.row(selected);
   const onSelect = (id: string): void => navigate({ ...route, selected: id }, true);
-  const searching = list.search.value !== "";
-  const nothing = ids.length === 0 && !list.loading.value && list.error.value === "";
+  const searching = list.search.value !== "" || list.filter.value !== "";
+  const nothing = ids.length === 0 && !more && !list.loading.value && list.error.value === "";
 
   return (
     <main id="main" tabIndex={-1}>
@@ -213,6 +231,7 @@ export function EntitiesPage({ route }: { route: EntitiesRoute }) {
         />
         <Numbers />
       </div>
+      {(!nothing || searching) && <QueryBox filter={route.filter} onFilter={(filter) => navigate({ ...route, filter }, true)} />}
       {list.error.value !== "" && <p class="problem">{list.error.value}</p>}
       {nothing && !searching ? (
         <Empty />
@@ -242,7 +261,7 @@ export function EntitiesPage({ route }: { route: EntitiesRoute }) {
                 })}
               </tbody>
             </table>
-            {nothing && <p class="nothing">No entity has “{list.search.value}” in its id.</p>}
+            {nothing && <p class="nothing">{noMatch(list)}</p>}
             <footer>
               <span role="status">
                 {ids.length.toLocaleString("en-US")} {ids.length === 1 ? "entity" : "entities"} shown

@@ -1,42 +1,26 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { ActorLink } from "./actor-link";
 import { Age } from "./age";
 import { ApiError, api, describe, isAbort } from "./api";
 import { now, serverNow } from "./clock";
 import { applyChange, chartableKeys } from "./entity";
-import { formatAge, formatTime, formatValue, kindOf } from "./format";
+import { formatAge, formatTime } from "./format";
 import { freshness } from "./freshness";
-import { type Json, stringifyJSON } from "./json";
 import { Lanes } from "./lanes";
 import { onBack, stream } from "./live";
 import { navigate } from "./location";
 import { presetFor, presets, type Range, resolveRange } from "./range";
 import { RangePicker } from "./range-picker";
-import type { Route } from "./route";
+import { aggregates, formatRoute, type Route } from "./route";
+import { StateView } from "./state-view";
 import type { Change, Entity, Latest } from "./types";
+import { ValueView } from "./value-view";
 
 type EntityRoute = Extract<Route, { page: "entity" }>;
 
 /** So many charts are drawn unless the person chooses. */
 const shownCharts = 6;
-
-function ValueView({ value }: { value: Json }) {
-  const kind = kindOf(value);
-  if (kind === "json") {
-    return (
-      <details class="json">
-        <summary title={stringifyJSON(value)}>{stringifyJSON(value)}</summary>
-        <pre>{stringifyJSON(value, 2)}</pre>
-      </details>
-    );
-  }
-  if (kind === "bool") return <span class={value === true ? "switch on" : "switch"}>{formatValue(value)}</span>;
-  return (
-    <span class={`value ${kind}`} title={kind === "number" ? String(value) : formatValue(value)}>
-      {formatValue(value)}
-    </span>
-  );
-}
 
 interface ValueRowProps {
   name: string;
@@ -121,7 +105,7 @@ function useEntity(id: string) {
 /** Where the readings are, when the chosen range may have none of them. */
 function OutOfRange({ entity, range, onAll }: { entity: Entity; range: Range; onAll: () => void }) {
   const window = resolveRange(range, { now: now.value, newest: entity.updated_ms });
-  if (range.kind === "all" || (entity.updated_ms >= window.from && entity.updated_ms < window.to)) return null;
+  if (entity.updated_ms <= 0 || range.kind === "all" || (entity.updated_ms >= window.from && entity.updated_ms < window.to)) return null;
   return (
     <p class="hint out-of-range">
       The newest reading is from {formatTime(entity.updated_ms, now.value)}.{" "}
@@ -182,6 +166,7 @@ function Content({ entity, route }: { entity: Entity; route: EntityRoute }) {
             ))}
           </tbody>
         </table>
+        {keys.length === 0 && <p class="nothing">No reading yet.</p>}
       </section>
       <section class="panel history" aria-label="History">
         <RangePicker
@@ -189,16 +174,27 @@ function Content({ entity, route }: { entity: Entity; route: EntityRoute }) {
           window={() => resolveRange(range.kind === "all" ? { kind: "24h" } : range, { now: serverNow(), newest: entity.updated_ms }, true)}
           onChange={setRange}
         />
+        <label class="agg-choice">
+          Show{" "}
+          <select value={route.agg} onChange={(event) => navigate({ ...route, agg: event.currentTarget.value }, true)}>
+            <option value="">readings or averages</option>
+            {aggregates.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
         <OutOfRange entity={entity} range={range} onAll={() => setRange({ kind: "all" })} />
         {drawn.length > 0 ? (
           <Lanes
-            request={{ id: entity.id, keys: requested, range, follow: false, newest: entity.updated_ms }}
+            request={{ id: entity.id, keys: requested, range, agg: route.agg, follow: false, newest: entity.updated_ms }}
             rangeTitle={rangeTitle(range)}
             onSelect={(from, to) => setRange({ kind: "custom", from: Math.floor(from * 1000), to: Math.ceil(to * 1000) })}
           />
         ) : (
           <p class="lane-empty">
-            {chartable.length > 0 ? "Choose a value to draw." : "This entity has no numbers or switches to draw; its values are in the list."}
+            {keys.length === 0 ? "The history begins with the first reading." : chartable.length > 0 ? "Choose a value to draw." : "This entity has no numbers or switches to draw; its values are in the list."}
           </p>
         )}
         {drawn.length > 0 && <p class="hint pointer-only">Drag across a chart to look closer.</p>}
@@ -229,11 +225,19 @@ export function EntityPage({ route }: { route: EntityRoute }) {
               <dt>Known since</dt>
               <dd title={formatTime(entity.created_ms, now.value)}>{formatAge(now.value - entity.created_ms)}</dd>
             </div>
+            {entity.type && (
+              <div>
+                <dt>Type</dt>
+                <dd>
+                  <a href={formatRoute({ page: "types", id: entity.type })}>{entity.type}</a>
+                </dd>
+              </div>
+            )}
             {entity.actor && (
               <div>
                 <dt>Actor</dt>
                 <dd>
-                  <code>{entity.actor}</code>
+                  <ActorLink pid={entity.actor} />
                 </dd>
               </div>
             )}
@@ -246,6 +250,7 @@ export function EntityPage({ route }: { route: EntityRoute }) {
         </div>
       )}
       {entity ? <Content key={entity.id} entity={entity} route={route} /> : !problem && <div class="panel placeholder" />}
+      {entity && <StateView key={entity.id} id={entity.id} />}
     </main>
   );
 }

@@ -2,9 +2,17 @@ import type { Preset, Range } from "./range";
 
 /** The page and all of its state: the hash of the address, so that a link shows what its sender saw. */
 export type Route =
-  | { page: "entities"; search: string; selected: string }
-  | { page: "entity"; id: string; range: Range | null; keys: string[] | null }
-  | { page: "actors"; search: string };
+  | { page: "entities"; search: string; filter: string; selected: string }
+  | { page: "entity"; id: string; range: Range | null; keys: string[] | null; agg: string }
+  | { page: "actors"; search: string }
+  /** One actor: by its path whoever has it now, with a pid only that one life. */
+  | { page: "actor"; path: string; pid: string }
+  /** The types, or the mappings, and which of them is shown closely; empty for the first. */
+  | { page: "types"; id: string }
+  | { page: "mappings"; id: string };
+
+/** What can be made of the readings of a step. */
+export const aggregates: readonly string[] = ["min", "max", "sum", "count", "rate", "first", "last", "p50", "p95", "p99"];
 
 const presetNames: readonly string[] = ["15m", "1h", "24h", "7d", "all"];
 
@@ -36,11 +44,17 @@ export function parseRoute(hash: string): Route {
       page: "entity",
       id: decode(path.slice(3)),
       range: parseRange(query),
+      agg: aggregates.includes(query.get("agg") ?? "") ? (query.get("agg") as string) : "",
       keys: query.has("key") ? keys.filter((key) => key !== "") : null,
     };
   }
+  if (path.startsWith("/actors/")) {
+    return { page: "actor", path: path.slice("/actors".length).split("/").map(decode).join("/"), pid: query.get("pid") ?? "" };
+  }
   if (path === "/actors") return { page: "actors", search: query.get("search") ?? "" };
-  return { page: "entities", search: query.get("search") ?? "", selected: query.get("selected") ?? "" };
+  const listed = /^\/(types|mappings)(?:\/(.*))?$/.exec(path);
+  if (listed) return { page: listed[1] as "types" | "mappings", id: decode(listed[2] ?? "") };
+  return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
 }
 
 /** The inverse of parseRoute. No keys chosen is written as one empty key, none given as nothing. */
@@ -50,6 +64,7 @@ export function formatRoute(route: Route): string {
   switch (route.page) {
     case "entities":
       if (route.search !== "") query.set("search", route.search);
+      if (route.filter !== "") query.set("filter", route.filter);
       if (route.selected !== "") query.set("selected", route.selected);
       break;
     case "entity":
@@ -60,11 +75,20 @@ export function formatRoute(route: Route): string {
       } else if (route.range) {
         query.set("range", route.range.kind);
       }
+      if (route.agg !== "") query.set("agg", route.agg);
       if (route.keys) for (const key of route.keys.length > 0 ? route.keys : [""]) query.append("key", key);
       break;
     case "actors":
       path = "/actors";
       if (route.search !== "") query.set("search", route.search);
+      break;
+    case "types":
+    case "mappings":
+      path = `/${route.page}${route.id === "" ? "" : `/${encodeURIComponent(route.id)}`}`;
+      break;
+    case "actor":
+      path = `/actors${route.path.split("/").map(encodeURIComponent).join("/")}`;
+      if (route.pid !== "") query.set("pid", route.pid);
       break;
   }
   const text = query.toString();
@@ -72,5 +96,17 @@ export function formatRoute(route: Route): string {
 }
 
 export function entityRoute(id: string): string {
-  return formatRoute({ page: "entity", id, range: null, keys: null });
+  return formatRoute({ page: "entity", id, range: null, keys: null, agg: "" });
+}
+
+/** The path in a printed PID, "/entities/room-1" of "greenroom/entities/room-1#2c". */
+export function pathOfPID(pid: string): string {
+  const end = pid.lastIndexOf("#");
+  return pid.slice(Math.max(0, pid.indexOf("/")), end < 0 ? undefined : end);
+}
+
+/** The page of an actor. One without a name cannot be found by its path, and a link keeps its PID. */
+export function actorRoute(pid: string): string {
+  const path = pathOfPID(pid);
+  return formatRoute({ page: "actor", path, pid: path.includes("/$") ? pid : "" });
 }

@@ -1,5 +1,5 @@
 import { numeric } from "./format";
-import type { Bucket, Point } from "./types";
+import type { Bucket, ChosenBucket, Point } from "./types";
 
 /** Readings as they were sent, oldest first. truncated: older ones of the window were left out. */
 export interface RawSeries {
@@ -12,6 +12,8 @@ export interface RawSeries {
 /** Readings summed up in steps; each array has one element per step that has readings. */
 export interface AggregateSeries {
   mode: "aggregate";
+  /** What avg holds: averages, with min and max as their band, or another aggregate alone. */
+  of: string;
   step: number;
   ts: number[];
   avg: number[];
@@ -35,7 +37,7 @@ export function fromPoints(points: readonly Point[], truncated = false): RawSeri
 }
 
 export function fromBuckets(buckets: readonly Bucket[], step: number): AggregateSeries {
-  const series: AggregateSeries = { mode: "aggregate", step, ts: [], avg: [], min: [], max: [], count: [] };
+  const series: AggregateSeries = { mode: "aggregate", of: "avg", step, ts: [], avg: [], min: [], max: [], count: [] };
   for (const bucket of buckets) {
     if (!(bucket.count > 0)) continue;
     series.ts.push(bucket.ts);
@@ -45,6 +47,24 @@ export function fromBuckets(buckets: readonly Bucket[], step: number): Aggregate
     series.count.push(bucket.count);
   }
   return series;
+}
+
+/** An aggregate that a person chose; steps without a value are left out. */
+export function fromAggregate(buckets: readonly ChosenBucket[], of: string, step: number): AggregateSeries {
+  const series: AggregateSeries = { mode: "aggregate", of, step, ts: [], avg: [], min: [], max: [], count: [] };
+  for (const bucket of buckets) {
+    const value = bucket[of];
+    if (typeof value !== "number" || !((bucket["count"] ?? 0) > 0)) continue;
+    series.ts.push(bucket.ts);
+    for (const column of [series.avg, series.min, series.max]) column.push(value);
+    series.count.push(bucket["count"] ?? 0);
+  }
+  return series;
+}
+
+/** Whether single readings can be added: only averages are known well enough for that. */
+export function grows(series: Series): boolean {
+  return series.mode === "raw" || series.of === "avg";
 }
 
 /** The first index whose time is not below ts. */
@@ -107,7 +127,7 @@ export type Column = (number | null)[];
  */
 export function columns(series: Series): Column[] {
   const half = series.mode === "aggregate" ? series.step / 2 : 0; // a bucket is drawn in its middle
-  const sources = series.mode === "raw" ? [series.values] : [series.avg, series.min, series.max];
+  const sources = series.mode === "raw" ? [series.values] : series.of === "avg" ? [series.avg, series.min, series.max] : [series.avg];
   const gap = series.mode === "raw" ? silence(series.ts) : series.step * 2.5;
   const out: Column[] = [[], ...sources.map((): Column => [])];
   let previous = Number.NaN;

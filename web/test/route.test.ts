@@ -1,27 +1,33 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { apiPath, problemMessage } from "../src/api";
-import { entityRoute, formatRoute, parseRoute, type Route } from "../src/route";
+import { actorRoute, entityRoute, formatRoute, parseRoute, type Route } from "../src/route";
 
 test("every state survives the way through the address", () => {
   const routes: Route[] = [
-    { page: "entities", search: "", selected: "" },
-    { page: "entities", search: "room & hall", selected: "büro #1?" },
-    { page: "entity", id: "a b%c?d", range: null, keys: null },
-    { page: "entity", id: "boiler", range: { kind: "24h" }, keys: ["temperature", "a,b&c"] },
-    { page: "entity", id: "boiler", range: { kind: "custom", from: 1, to: 2 }, keys: [] },
+    { page: "entities", search: "", filter: "", selected: "" },
+    { page: "entities", search: "room & hall", filter: "power > 5 and id like \"a%\"", selected: "büro #1?" },
+    { page: "types", id: "" },
+    { page: "types", id: "dtmi:com:example:Room;1" },
+    { page: "mappings", id: "heat / rooms" },
+    { page: "entity", id: "a b%c?d", range: null, keys: null, agg: "" },
+    { page: "entity", id: "boiler", range: { kind: "24h" }, keys: ["temperature", "a,b&c"], agg: "p95" },
+    { page: "entity", id: "boiler", range: { kind: "custom", from: 1, to: 2 }, keys: [], agg: "" },
     { page: "actors", search: "type:x" },
+    { page: "actor", path: "/", pid: "" },
+    { page: "actor", path: "/entities/a b%c?d", pid: "" },
+    { page: "actor", path: "/pool/$1z", pid: "greenroom/pool/$1z#1z" },
   ];
   for (const route of routes) assert.deepEqual(parseRoute(formatRoute(route)), route);
 });
 
 test("an address nobody wrote shows the entities", () => {
-  for (const hash of ["", "#", "#/", "#/nowhere", "#/e/"]) assert.deepEqual(parseRoute(hash), { page: "entities", search: "", selected: "" });
+  for (const hash of ["", "#", "#/", "#/nowhere", "#/e/"]) assert.deepEqual(parseRoute(hash), { page: "entities", search: "", filter: "", selected: "" });
 });
 
 test("a lone percent sign and a nonsensical range do not break the page", () => {
   const route = parseRoute("#/e/100%?from=9&to=2&range=forever");
-  assert.deepEqual(route, { page: "entity", id: "100%", range: null, keys: null });
+  assert.deepEqual(route, { page: "entity", id: "100%", range: null, keys: null, agg: "" });
   assert.equal(entityRoute("100%"), "#/e/100%25");
 });
 
@@ -36,4 +42,10 @@ test("a refusal is told in the words of its problem document", () => {
   assert.equal(problemMessage(404, '{"title":"Not Found","detail":"there is no entity \\"x\\""}'), 'there is no entity "x"');
   assert.equal(problemMessage(503, '{"title":"Service Unavailable"}'), "Service Unavailable");
   assert.equal(problemMessage(502, "<html>Bad Gateway</html>"), "The server answered 502.");
+});
+
+test("a link to an actor keeps the PID only of one without a name", () => {
+  assert.equal(actorRoute("greenroom/entities/room-1#2c"), "#/actors/entities/room-1");
+  assert.equal(actorRoute("greenroom/#1"), "#/actors/");
+  assert.equal(actorRoute("greenroom/pool/$1z#1z"), "#/actors/pool/%241z?pid=greenroom%2Fpool%2F%241z%231z");
 });

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/server"
+)
+
+type backupOptions struct{ data, store, file string }
+
+func (o *backupOptions) flags(cmd *cobra.Command, file string) {
+	cmd.Flags().StringVar(&o.data, "data", "", "directory of the readings (default ./"+server.DefaultDataDir+")")
+	cmd.Flags().StringVar(&o.store, "store", "", "where the readings are kept, in the place of --data")
+	cmd.Flags().StringVar(&o.file, "file", "", file)
+}
+
+// address is the store that is meant.
+func (o *backupOptions) address() (string, error) {
+	switch {
+	case o.file == "":
+		return "", usagef("--file names the backup; it is missing")
+	case o.data != "" && o.store != "":
+		return "", usagef("--data and --store: one of them says where the readings are")
+	}
+	address := cmp.Or(o.store, o.data, server.DefaultDataDir)
+	if err := server.CheckStore(address); err != nil {
+		return "", usagef("--store: %w", err)
+	}
+	return address, nil
+}
+
+func newBackup() *cobra.Command {
+	var o backupOptions
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Copy a store to a file, also while a server runs on it.",
+		Long: `Copy a store to one file, also while a server runs on it: everything that it had
+acknowledged is in the copy. The copy is checked before the command ends.`,
+		Example: "  greenroom backup --data /var/lib/greenroom --file greenroom-monday.db",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			address, err := o.address()
+			if err == nil {
+				err = server.Backup(cmd.Context(), address, o.file)
+			}
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is copied to %s and checked\n", server.StoreName(address), o.file)
+			}
+			return err
+		},
+	}
+	o.flags(cmd, "the new file to write")
+	return cmd
+}
+
+func newRestore() *cobra.Command {
+	var o backupOptions
+	cmd := &cobra.Command{
+		Use:     "restore",
+		Short:   "Make a store of a backup.",
+		Long:    "Make a store of a backup, in a directory that has none. Start a server on it then.",
+		Example: "  greenroom restore --file greenroom-monday.db --data /var/lib/greenroom-again",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			address, err := o.address()
+			if err == nil {
+				err = server.Restore(cmd.Context(), o.file, address)
+			}
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is restored to %s\n", o.file, server.StoreName(address))
+			}
+			return err
+		},
+	}
+	o.flags(cmd, "the backup to read")
+	return cmd
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// child is a server in a process of its own, that can be killed without a word.
+type child struct {
+	dir        string
+	http, mqtt string
+	client     *client
+	cmd        *exec.Cmd
+	stderr     *tail
+	ended      chan struct{} // closed when the process is gone
+}
+
+// startChild starts this program as a server on a directory and waits until it
+// serves.
+func startChild(ctx context.Context, dir string) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{dir: dir, stderr: &tail{}, ended: make(chan struct{})}
+	c.cmd = exec.CommandContext(ctx, program, "serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", dir)
+	c.cmd.Stderr = c.stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	lines := bufio.NewScanner(out)
+	for c.mqtt == "" && lines.Scan() {
+		switch fields := strings.Fields(lines.Text()); fields[0] {
+		case "dashboard":
+			c.http = strings.Trim(strings.TrimPrefix(fields[1], "http://"), "/")
+		case "mqtt":
+			c.mqtt = strings.TrimPrefix(fields[1], "mqtt://")
+		}
+	}
+	go func() {
+		defer close(c.ended)
+		_, _ = io.Copy(io.Discard, out) // ends with the process
+		_ = c.cmd.Wait()                // it was killed, or its log says why
+	}()
+	if c.mqtt == "" {
+		<-c.ended
+		return nil, fmt.Errorf("the server did not start: %s", c.stderr)
+	}
+	c.client, err = newClient(c.http)
+	return c, err
+}
+
+// kill ends the process as a loss of power would end it, but for what the kernel
+// has of its files.
+func (c *child) kill() error {
+	c.client.close()
+	err := c.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("the server has ended by itself: %s", c.stderr)
+	}
+	<-c.ended
+	return err
+}
+
+// figures are what a server uses.
+type figures struct {
+	cpu      float64 // seconds
+	rss      float64 // bytes
+	values   float64 // committed
+	disk     int64   // bytes
+	mapped   float64 // outputs of mappings
+	lag      float64 // of the mappings, seconds
+	streamed float64 // events sent to streams
+}
+
+// figures reads what the server uses now.
+func (c *child) figures(ctx context.Context) (f figures, err error) {
+	resp, err := c.client.send(ctx, http.MethodGet, "/metrics", "", nil)
+	if err != nil {
+		return f, err
+	}
+	defer resp.Body.Close()
+	names := map[string]*float64{
+		"process_cpu_seconds_total": &f.cpu, "process_resident_memory_bytes": &f.rss, "greenroom_values_total": &f.values,
+		"greenroom_mapping_outputs_total": &f.mapped, "greenroom_mapping_lag_seconds": &f.lag,
+		`greenroom_stream_events_total{event="change"}`: &f.streamed,
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		if into := names[name]; into != nil {
+			if *into, err = strconv.ParseFloat(text, 64); err != nil {
+				return f, fmt.Errorf("metric %s: %w", name, err)
+			}
+		}
+	}
+	f.disk, err = diskUsed(c.dir)
+	return f, errors.Join(lines.Err(), err)
+}
+
+// diskUsed is how many bytes the files of a directory have.
+func diskUsed(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone since
+		}
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// maxTail is how much a tail keeps.
+const maxTail = 8 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write takes all.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if n := len(t.buf); n > maxTail {
+		t.buf = append(t.buf[:0], t.buf[n-maxTail:]...)
+	}
+	return len(p), nil
+}
+
+// String returns the end of what was written.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf))
+}

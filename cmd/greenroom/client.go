@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// maxProblem bounds what is read of a refusal.
+const maxProblem = 64 << 10
+
+// client talks to the HTTP API of a server on this machine.
+type client struct {
+	addr string
+	http *http.Client
+}
+
+// newClient returns a client of the server at --http host:port, which must be this
+// machine: there are no credentials.
+func newClient(addr string) (*client, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, usagef("--http: %w", err)
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return nil, usagef("--http %s: a server on this machine is right, such as 127.0.0.1:8080", addr)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
+	return &client{addr: addr, http: &http.Client{Transport: transport}}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// send makes a request and returns the answer, whose body is the caller's to
+// close. Anything but a success is an error with the server's own text.
+func (c *client) send(ctx context.Context, method, path, media string, body io.Reader, header ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if media != "" {
+		req.Header.Set("Content-Type", media)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no answer from %s: %w; start a server with greenroom serve, or name another with --http", c.addr, err)
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what is there says most
+	var problem struct{ Detail string }
+	if json.Unmarshal(text, &problem) == nil && problem.Detail != "" {
+		return nil, &answerError{resp.StatusCode, problem.Detail}
+	}
+	return nil, &answerError{resp.StatusCode, string(bytes.TrimSpace(text))}
+}
+
+// answerError is a refusal of the server.
+type answerError struct {
+	status int
+	detail string
+}
+
+// Error has the server's own text.
+func (e *answerError) Error() string {
+	return fmt.Sprintf("the server answered %d: %s", e.status, e.detail)
+}
+
+// do is send for an answer of JSON, which is decoded into v unless that is nil.
+func (c *client) do(ctx context.Context, method, path, media, body string, v any, header ...string) error {
+	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)), header...)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if v == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	return decode(resp.Body, v)
+}
+
+// decode reads an answer of JSON to its end, so that its connection is used again.
+func decode(body io.Reader, v any) error {
+	text, err := io.ReadAll(body)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+func (c *client) get(ctx context.Context, path string, v any) error {
+	return c.do(ctx, http.MethodGet, path, "", "", v)
+}
+
+// entityPath is the path of an entity.
+func entityPath(id string) string { return "/v1/entities/" + url.PathEscape(id) }

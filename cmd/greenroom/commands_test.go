@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/pgtest"
+)
+
+// mustSend makes a request that must succeed.
+func mustSend(t *testing.T, addr, method, path, media, body string) {
+	t.Helper()
+	c, err := newClient(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.do(t.Context(), method, path, media, body, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExportedDataIsImported(t *testing.T) {
+	t.Parallel()
+	from, _ := startServer(t, t.TempDir())
+	to, _ := startServer(t, t.TempDir())
+	dir := t.TempDir()
+	types := filepath.Join(dir, "types.json")
+	if err := os.WriteFile(types, []byte(`[{"id":"Meter","extends":["Device"]},{"id":"Device"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := command(t, 0, "types", "--http", from.HTTPAddr(), "--file", types, "--format", "native")
+	if out != "Meter\nDevice\n" {
+		t.Errorf("types: %s", out)
+	}
+	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities", "application/json", `{"id":"m","type":"Meter","attributes":{"floor":3}}`)
+	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities", "application/json", `{"id":"b","relations":[{"type":"has","to":"m"}]}`)
+	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities/m/telemetry", "application/json", `[{"ts":1,"values":{"p":1.5}},{"ts":2,"values":{"p":2.5}}]`)
+	for _, what := range []string{"types", "entities", "relations", "history"} {
+		file := filepath.Join(dir, what)
+		command(t, 0, "export", "--http", from.HTTPAddr(), "--what", what, "--file", file)
+		command(t, 1, "export", "--http", from.HTTPAddr(), "--what", what, "--file", file) // exists
+		if out, _ := command(t, 0, "import", "--http", to.HTTPAddr(), "--what", what, "--file", file); !strings.Contains(out, "2 accepted, 0 failed") && what != "relations" {
+			t.Errorf("import of %s: %s", what, out)
+		}
+		a, _ := command(t, 0, "export", "--http", from.HTTPAddr(), "--what", what)
+		if b, _ := command(t, 0, "export", "--http", to.HTTPAddr(), "--what", what); a != b || a == "" {
+			t.Errorf("%s: exported %s, then %s", what, a, b)
+		}
+	}
+	if out, _ := command(t, 0, "types", "--http", to.HTTPAddr()); !strings.Contains(out, "Meter") {
+		t.Errorf("types: %s", out)
+	}
+	wrong := filepath.Join(dir, "wrong")
+	if err := os.WriteFile(wrong, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, 1, "import", "--http", to.HTTPAddr(), "--what", "history", "--file", wrong); !strings.Contains(out, "line 1: ") {
+		t.Errorf("a wrong line: %s", out)
+	}
+	command(t, 2, "import", "--what", "latest")
+	command(t, 2, "export", "--what", "history", "--format", "xml")
+	command(t, 2, "export", "--what", "history", "--http", "192.0.2.1:80")
+}
+
+func TestBackupIsRestored(t *testing.T) {
+	t.Parallel()
+	if pgtest.OnPostgres() {
+		t.Skip("PostgreSQL has its own tools for this")
+	}
+	dir := t.TempDir()
+	s, _ := startServer(t, dir)
+	mustSend(t, s.HTTPAddr(), "POST", "/v1/entities/m/telemetry", "application/json", `{"ts":1,"values":{"p":1.5}}`)
+	file, restored := filepath.Join(t.TempDir(), "copy.db"), filepath.Join(t.TempDir(), "data")
+	command(t, 0, "backup", "--data", dir, "--file", file)
+	command(t, 0, "restore", "--data", restored, "--file", file)
+	command(t, 1, "restore", "--data", restored, "--file", file)
+	command(t, 2, "backup", "--data", dir)
+	command(t, 2, "backup", "--data", dir, "--store", dir, "--file", file)
+	again, _ := startServer(t, restored)
+	if points := history(t, again.HTTPAddr(), "m", "p"); len(points) != 1 || points[0].Value != 1.5 {
+		t.Errorf("restored: %v", points)
+	}
+}
+
+func TestVerifyAndBenchRunOnServersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	binary, dir := build(t), t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	for _, shape := range []string{"hot", "modify", "search"} {
+		out := run("bench", "--shape", shape, "--duration", "200ms", "--entities", "300", "--data", dir)
+		if !strings.Contains(out, "messages/s") || !strings.Contains(out, "CPU") {
+			t.Errorf("bench of %s: %s", shape, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	command(t, 2, "bench", "--shape", "round")
+	command(t, 2, "verify", "--rounds", "0")
+}
+
+func TestVerifyFindsWhatIsLostDoubledOrInvented(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		there       []int64
+		sent, acked int64
+		want        outcome
+	}{
+		{[]int64{0, 1, 2}, 4, 3, outcome{3, 0, 0, 0}},
+		{[]int64{0, 1, 2, 3}, 4, 3, outcome{3, 0, 0, 0}}, // not acknowledged, and there
+		{[]int64{0, 2}, 4, 3, outcome{3, 1, 0, 0}},
+		{[]int64{0, 1, 1, 2}, 4, 3, outcome{3, 0, 1, 0}},
+		{[]int64{0, 1, 2, 9, -1}, 4, 3, outcome{3, 0, 0, 2}},
+	} {
+		if got := judge(tt.there, tt.sent, tt.acked); got != tt.want {
+			t.Errorf("%v of %d, %d acknowledged: %+v, want %+v", tt.there, tt.sent, tt.acked, got, tt.want)
+		}
+	}
+	if o := (outcome{acknowledged: 1}); o.wrong() {
+		t.Error("nothing is wrong")
+	}
+	if o := (outcome{lost: 1}); !o.wrong() {
+		t.Error("a loss is nothing wrong")
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/server"
+)
+
+// sorts are what can be exported; latest cannot be imported, because the history
+// brings it about.
+var sorts = []string{"types", "entities", "relations", "history", "latest"}
+
+type transferOptions struct {
+	http, what, format, file, filter, typ, from, to string
+	entities, keys                                  []string
+}
+
+func newExport() *cobra.Command {
+	var o transferOptions
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write what a running server has as NDJSON or CSV.",
+		Long: `Write types, entities, relations, the history or the latest values of a running
+server, one a line. greenroom import takes them in again, on this or another
+server: types first, then entities, relations, and the history.`,
+		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
+  greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(sorts); err != nil {
+				return err
+			}
+			return export(cmd.Context(), o, cmd.OutOrStdout())
+		},
+	}
+	o.flags(cmd, sorts)
+	f := cmd.Flags()
+	f.StringVar(&o.file, "file", "", "write to this new file (default standard output)")
+	f.StringVar(&o.filter, "query", "", "only entities that match this filter")
+	f.StringVar(&o.typ, "type", "", "only entities of this type or one that extends it")
+	f.StringArrayVar(&o.entities, "entity", nil, "only this entity; may be given several times")
+	f.StringArrayVar(&o.keys, "key", nil, "only this key; may be given several times")
+	f.StringVar(&o.from, "from", "", "history: the first time, milliseconds or RFC 3339")
+	f.StringVar(&o.to, "to", "", "history: the time after the last")
+	return cmd
+}
+
+func newImport() *cobra.Command {
+	var o transferOptions
+	known := slices.DeleteFunc(slices.Clone(sorts), func(s string) bool { return s == "latest" })
+	cmd := &cobra.Command{
+		Use:     "import",
+		Short:   "Give a running server what greenroom export has written.",
+		Long:    "Give a running server what greenroom export has written. It ends when everything\nis durable. Lines that are wrong are told and passed over; then the exit code is 1.",
+		Example: "  greenroom import --what history --file temperature.ndjson",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(known); err != nil {
+				return err
+			}
+			return importData(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	o.flags(cmd, known)
+	cmd.Flags().StringVar(&o.file, "file", "", "read this file (default standard input)")
+	return cmd
+}
+
+func (o *transferOptions) flags(cmd *cobra.Command, what []string) {
+	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API, on this machine")
+	cmd.Flags().StringVar(&o.what, "what", "", strings.Join(what, ", "))
+	cmd.Flags().StringVar(&o.format, "format", "ndjson", "ndjson or csv")
+}
+
+func (o *transferOptions) check(what []string) error {
+	if !slices.Contains(what, o.what) {
+		return usagef("--what %q: %s is right", o.what, strings.Join(what, ", "))
+	}
+	if o.format != "ndjson" && o.format != "csv" {
+		return usagef("--format %s: ndjson or csv is right", o.format)
+	}
+	return nil
+}
+
+func export(ctx context.Context, o transferOptions, stdout io.Writer) (err error) {
+	c, err := newClient(o.http)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	q := url.Values{"what": {o.what}, "format": {o.format}, "entity": o.entities, "key": o.keys}
+	for name, value := range map[string]string{"q": o.filter, "type": o.typ, "from": o.from, "to": o.to} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	resp, err := c.send(ctx, "GET", "/v1/export?"+q.Encode(), "", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if o.file == "" {
+		_, err = io.Copy(stdout, resp.Body)
+		return err
+	}
+	f, err := os.OpenFile(o.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	if _, err = io.Copy(f, resp.Body); err != nil {
+		return errors.Join(fmt.Errorf("export, which is not whole: %w", err), f.Close(), os.Remove(o.file))
+	}
+	return f.Close()
+}
+
+// imported is the server's answer to an import.
+type imported struct {
+	Lines, Accepted, Failed int64
+	Errors                  []struct {
+		Line   int64
+		Detail string
+	}
+}
+
+func importData(ctx context.Context, o transferOptions, stdin io.Reader, stdout io.Writer) error {
+	c, err := newClient(o.http)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	body := stdin
+	if o.file != "" {
+		f, err := os.Open(o.file)
+		if err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+		defer f.Close()
+		body = f
+	}
+	media := map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv"}[o.format]
+	resp, err := c.send(ctx, "POST", "/v1/import?"+url.Values{"what": {o.what}, "format": {o.format}}.Encode(), media, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var done imported
+	if err := decode(resp.Body, &done); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%d lines, %d accepted, %d failed\n", done.Lines, done.Accepted, done.Failed)
+	for _, e := range done.Errors {
+		fmt.Fprintf(stdout, "line %d: %s\n", e.Line, e.Detail)
+	}
+	if done.Failed > 0 {
+		return fmt.Errorf("import: %d of %d lines failed", done.Failed, done.Lines)
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// verifyLatest is the latest moment of a kill, after the first acknowledgement.
+	verifyLatest = 1500 * time.Millisecond
+	// verifyPatience is how long what must happen may take.
+	verifyPatience = time.Minute
+	verifyEditors  = 4
+)
+
+// verifier loads, kills and compares.
+type verifier struct {
+	options verifyOptions
+	dir     string
+	child   *child
+}
+
+// load is what was written in a round.
+type load struct {
+	readings  []*loader
+	patches   []tally
+	relations tally
+}
+
+// tally is how many writes were begun and acknowledged, one after the other.
+type tally struct{ sent, acked int64 }
+
+// round loads the server, kills it after a while, starts it again and compares.
+func (v *verifier) round(ctx context.Context, round int, after time.Duration) (map[string]outcome, error) {
+	if err := v.prepare(ctx, round); err != nil {
+		return nil, err
+	}
+	l, err := v.loadAndKill(ctx, round, after)
+	if err != nil {
+		return nil, err
+	}
+	if v.child, err = startChild(ctx, v.dir); err != nil {
+		return nil, err
+	}
+	results := make(map[string]outcome)
+	if results["readings"], err = v.compareReadings(ctx, round, l); err != nil {
+		return nil, err
+	}
+	if results["patches"], err = v.comparePatches(ctx, round, l); err != nil {
+		return nil, err
+	}
+	if results["relations"], err = v.compareRelations(ctx, round, l); err != nil {
+		return nil, err
+	}
+	results["mapped values"], err = v.compareMapped(ctx, round)
+	return results, err
+}
+
+// prepare makes the entities that are edited, and the mapping.
+func (v *verifier) prepare(ctx context.Context, round int) error {
+	for i := range verifyEditors {
+		body := fmt.Sprintf(`{"id":%q,"attributes":{"log":[]}}`, verifyID(round, "edit-"+strconv.Itoa(i)))
+		if err := v.child.client.do(ctx, "POST", "/v1/entities", "application/json", body, nil); err != nil {
+			return err
+		}
+	}
+	statement := fmt.Sprintf("insert into %s select %s.n * 2 as twice", verifyID(round, "mapped"), verifyID(round, "0"))
+	return v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, "mapping"), "text/plain", statement, nil)
+}
+
+// loadAndKill writes until the server is killed.
+func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Duration) (*load, error) {
+	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
+	defer cancel()
+	l := &load{patches: make([]tally, verifyEditors)}
+	first := make(chan struct{})
+	var once sync.Once
+	run := &benchRun{
+		benchOptions: benchOptions{mqtt: v.child.mqtt, connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyPatience},
+		observe:      func(*loader, int64, time.Duration) { once.Do(func() { close(first) }) },
+		message: func(c *loader) (topic, payload []byte) {
+			n := strconv.FormatInt(c.count, 10)
+			return []byte("e/" + verifyID(round, strconv.Itoa(c.index)) + "/telemetry"), []byte(`{"ts":` + n + `,"values":{"n":` + n + `}}`)
+		},
+	}
+	var writers sync.WaitGroup
+	writers.Go(func() { _ = run.run(ctx) }) // it ends with the connections
+	for i := range verifyEditors {
+		writers.Go(func() { l.patches[i] = v.patch(ctx, verifyID(round, "edit-"+strconv.Itoa(i))) })
+	}
+	writers.Go(func() { l.relations = v.relate(ctx, round) })
+	select {
+	case <-first:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no reading was acknowledged in %v", verifyPatience)
+	}
+	timer := time.NewTimer(after) // the random moment is what is tested
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := v.child.kill(); err != nil {
+		return nil, err
+	}
+	cancel()
+	writers.Wait()
+	l.readings = run.loaders
+	return l, nil
+}
+
+// patch appends 0, 1, 2 … to a list until the server is gone.
+func (v *verifier) patch(ctx context.Context, id string) (t tally) {
+	for ; ; t.acked++ {
+		t.sent = t.acked + 1
+		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d}]`, t.acked)
+		if v.child.client.do(ctx, "PATCH", entityPath(id)+"/attributes/attributes", "application/json-patch+json", body, nil) != nil {
+			return t
+		}
+	}
+}
+
+// relate puts edges of the types 0, 1, 2 … until the server is gone.
+func (v *verifier) relate(ctx context.Context, round int) (t tally) {
+	from, to := verifyID(round, "edit-0"), verifyID(round, "edit-1")
+	for ; ; t.acked++ {
+		t.sent = t.acked + 1
+		path := entityPath(from) + "/relations/" + strconv.FormatInt(t.acked, 10) + "/" + url.PathEscape(to)
+		if v.child.client.do(ctx, "PUT", path, "application/json", `{"n":`+strconv.FormatInt(t.acked, 10)+`}`, nil) != nil {
+			return t
+		}
+	}
+}
+
+// judge compares what is there with what was written: numbers from 0.
+func judge(there []int64, sent, acked int64) (o outcome) {
+	o.acknowledged = acked
+	seen := make(map[int64]bool, len(there))
+	for _, n := range there {
+		switch {
+		case n < 0 || n >= sent:
+			o.invented++
+		case seen[n]:
+			o.doubled++
+		}
+		seen[n] = true
+	}
+	for n := range acked {
+		if !seen[n] {
+			o.lost++
+		}
+	}
+	return o
+}
+
+// storedPoint is a number of a history.
+type storedPoint struct{ TS, Value int64 }
+
+// points reads the whole history of a key.
+func (v *verifier) points(ctx context.Context, id, key string) (list []storedPoint, err error) {
+	for cursor := ""; ; {
+		var page struct {
+			Points []storedPoint
+			Next   string
+		}
+		err := v.child.client.get(ctx, entityPath(id)+"/telemetry/"+key+"?limit=100000&cursor="+url.QueryEscape(cursor), &page)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, page.Points...)
+		if cursor = page.Next; cursor == "" {
+			return list, nil
+		}
+	}
+}
+
+func (v *verifier) compareReadings(ctx context.Context, round int, l *load) (all outcome, err error) {
+	for _, c := range l.readings {
+		acked := c.acked.Load()
+		points, err := v.points(ctx, verifyID(round, strconv.Itoa(c.index)), "n")
+		if isMissing(err) && acked == 0 {
+			continue // nothing of it came so far
+		}
+		if err != nil && !isMissing(err) {
+			return all, err
+		}
+		there := make([]int64, len(points))
+		for i, p := range points {
+			if there[i] = p.TS; p.TS != p.Value {
+				all.invented++
+			}
+		}
+		all.add(judge(there, c.count+1, acked))
+	}
+	return all, nil
+}
+
+func (v *verifier) comparePatches(ctx context.Context, round int, l *load) (all outcome, err error) {
+	for i, t := range l.patches {
+		var doc struct{ Log []int64 }
+		if err := v.child.client.get(ctx, entityPath(verifyID(round, "edit-"+strconv.Itoa(i)))+"/attributes/attributes", &doc); err != nil {
+			return all, err
+		}
+		all.add(judge(doc.Log, t.sent, t.acked))
+	}
+	return all, nil
+}
+
+func (v *verifier) compareRelations(ctx context.Context, round int, l *load) (outcome, error) {
+	var there []int64
+	for cursor := ""; ; {
+		var page struct {
+			Relations []struct {
+				Type       string
+				Properties struct{ N json.Number }
+			}
+			Next string
+		}
+		path := entityPath(verifyID(round, "edit-0")) + "/relations?direction=out&limit=10000&cursor=" + url.QueryEscape(cursor)
+		if err := v.child.client.get(ctx, path, &page); err != nil {
+			return outcome{}, err
+		}
+		for _, r := range page.Relations {
+			n, err := strconv.ParseInt(r.Type, 10, 64)
+			if err != nil || r.Properties.N.String() != r.Type {
+				n = -1 // was never put
+			}
+			there = append(there, n)
+		}
+		if cursor = page.Next; cursor == "" {
+			return judge(there, l.relations.sent, l.relations.acked), nil
+		}
+	}
+}
+
+// compareMapped waits until the mapping has caught up, and compares what it has
+// written with its source: each value twice as large, once each.
+func (v *verifier) compareMapped(ctx context.Context, round int) (outcome, error) {
+	source, err := v.points(ctx, verifyID(round, "0"), "n")
+	if isMissing(err) {
+		return outcome{}, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
+	defer cancel()
+	for {
+		mapped, err := v.points(ctx, verifyID(round, "mapped"), "twice")
+		if err != nil && !isMissing(err) {
+			return outcome{}, err
+		}
+		there, wrong := make([]int64, len(mapped)), int64(0)
+		for i, p := range mapped {
+			if there[i] = p.TS; p.Value != 2*p.TS {
+				wrong++
+			}
+		}
+		n := int64(len(source))
+		o := judge(there, n, n)
+		o.invented += wrong
+		if !o.wrong() || !v.more(ctx) {
+			return o, nil
+		}
+	}
+}
+
+// more waits a moment for what is on its way, and reports false when the patience
+// is over.
+func (v *verifier) more(ctx context.Context) bool {
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isMissing tells whether the server has no such thing.
+func isMissing(err error) bool {
+	refused, ok := err.(*answerError) //nolint:errorlint // of our own client, not wrapped
+	return ok && refused.status == 404
+}

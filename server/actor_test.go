@@ -1,0 +1,186 @@
+package server
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// clerk is an actor that does what its messages say, with a timer and a view.
+type clerk struct {
+	desk *desk
+	view any
+}
+
+// desk is what a clerk and its test share.
+type desk struct{ entered, leave chan struct{} }
+
+func (c *clerk) Init(ctx *actor.Context[string]) error {
+	ctx.Every("round", time.Hour, "nothing")
+	return nil
+}
+
+func (c *clerk) Receive(_ *actor.Context[string], msg string) error {
+	switch msg {
+	case "fail":
+		return errors.New("the stamp is lost")
+	case "panic":
+		panic("the desk burns")
+	case "wait":
+		close(c.desk.entered)
+		<-c.desk.leave
+	}
+	return nil
+}
+
+func (c *clerk) Inspect() any { return c.view }
+
+func spawnClerk(t *testing.T, s *running, name string, view any) (actor.Ref[string], *desk) {
+	t.Helper()
+	d := &desk{make(chan struct{}), make(chan struct{})}
+	return actor.Spawn(s.system, name, func() *clerk { return &clerk{d, view} }), d
+}
+
+func TestAnActorIsShownInDetail(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	ref, _ := spawnClerk(t, s, "clerk", map[string]int{"stamps": 3})
+	ref.Tell(t.Context(), "fail")
+	ref.Tell(t.Context(), "panic")
+
+	for _, query := range []string{"path=/clerk", "pid=" + url.QueryEscape(ref.PID().String())} {
+		var d actorDetailJSON
+		s.get("/v1/actor?"+query, &d) // it is answered after what was told before
+		same(t, "the actor", []any{d.Actor.Path, d.Actor.PID, d.Actor.Type, d.Actor.Restarts, d.Busy}, []any{"/clerk", ref.PID(), "*server.clerk", 2, false})
+		same(t, "its view", string(d.View)+d.Unshown, `{"stamps":3}`)
+		if len(d.Timers) != 1 || d.Timers[0].Key != "round" || d.Timers[0].Every != 3_600_000 || d.Timers[0].In <= 0 {
+			t.Errorf("timers %+v", d.Timers)
+		}
+		if !strings.HasSuffix(d.Parent[:strings.LastIndex(d.Parent, "#")], "/") {
+			t.Errorf("the parent is %q, not the root", d.Parent)
+		}
+		if len(d.Failures) != 2 {
+			t.Fatalf("failures %+v", d.Failures)
+		}
+		same(t, "the last failure", []any{d.Failures[0].Error, d.Failures[0].Message}, []any{"panic: the desk burns", "string"})
+		same(t, "the first failure", []any{d.Failures[1].Error, d.Failures[1].Stack}, []any{"the stamp is lost", ""})
+		if f := d.Failures[0]; !strings.Contains(f.Stack, "Receive") || f.Time <= 0 || f.Time > d.Now {
+			t.Errorf("the panic was at %d and its stack is %q", f.Time, f.Stack)
+		}
+	}
+}
+
+func TestABusyActorShowsItsMailbox(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	ref, desk := spawnClerk(t, s, "clerk", "idle")
+	ref.Tell(t.Context(), "wait")
+	receive(t, desk.entered, "the handler")
+	defer close(desk.leave)
+	ref.Tell(t.Context(), "one")
+	ref.Tell(t.Context(), "two")
+
+	var d actorDetailJSON
+	s.get("/v1/actor?path=/clerk", &d)
+	if !d.Busy || d.Current != "string" || d.View != nil || len(d.Timers) != 0 {
+		t.Errorf("busy %v with %q, view %s, timers %v", d.Busy, d.Current, d.View, d.Timers)
+	}
+	same(t, "the mailbox", d.Mail, []mailJSON{{"string", 2}})
+}
+
+func TestAViewThatJSONCannotSayIsExplained(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for name, tt := range map[string]struct {
+		view any
+		says string
+	}{
+		"nan":   {math.NaN(), "NaN"},
+		"large": {strings.Repeat("x", maxView), "bytes of JSON"},
+		"panic": {grenade{}, "pulled"},
+	} {
+		spawnClerk(t, s, name, tt.view)
+		var d actorDetailJSON
+		s.get("/v1/actor?path=/"+name, &d)
+		if d.View != nil || !strings.Contains(d.Unshown, tt.says) {
+			t.Errorf("%s: the view %.40s and %q, want no view and %q", name, d.View, d.Unshown, tt.says)
+		}
+	}
+}
+
+type grenade struct{}
+
+func (grenade) MarshalText() ([]byte, error) { panic("pulled") }
+
+func TestAnEntityShowsItselfToTheTools(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("room-1", `{"temperature":21.5,"open":true}`)
+	var d actorDetailJSON
+	s.get("/v1/actor?path=/entities/room-1", &d)
+	same(t, "its view", string(d.View), `{"id":"room-1","loaded":true,"keys":2,"seq":1,"revision":0}`)
+}
+
+func TestTheRootIsAnActor(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	var d actorDetailJSON
+	s.get("/v1/actor?path=/", &d)
+	if d.Actor.Path != "/" || d.Actor.Children == 0 || d.Parent != "" {
+		t.Errorf("the root is %+v with the parent %q", d.Actor, d.Parent)
+	}
+}
+
+// awaitEnd stops an actor and returns when it is gone.
+func awaitEnd(t *testing.T, s *running, ref actor.Ref[string]) {
+	t.Helper()
+	gone := make(chan struct{})
+	watcher := actor.SpawnFunc(s.system, "", func(ctx *actor.Context[actor.PID], pid actor.PID) error {
+		if pid.IsZero() {
+			close(gone)
+			return nil
+		}
+		ctx.Watch(pid, func(actor.Down) actor.PID { return actor.PID{} })
+		return nil
+	})
+	watcher.Tell(t.Context(), ref.PID())
+	ref.Stop()
+	receive(t, gone, "the end of the actor")
+}
+
+func TestAnActorThatIsNotThereAndBadAddresses(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	ref, _ := spawnClerk(t, s, "gone", nil)
+	awaitEnd(t, s, ref)
+	for _, tt := range []struct {
+		query, says string
+		status      int
+	}{
+		{"path=/no-such", "/no-such", 404},
+		{"pid=" + url.QueryEscape(ref.PID().String()), "gone", 404},
+		{"pid=elsewhere/entities%235", "elsewhere", 404},
+		{"", "path=/entities", 400},
+		{"path=/&pid=x/y%231", "one of path and pid", 400},
+		{"path=entities", "begins with /", 400},
+		{"path=", "begins with /", 400},
+		{"pid=entities", "is not a PID", 400},
+		{"pid=", "is not a PID", 400},
+		{"pid=-", "is not a PID", 400},
+		{"id=5", "path, pid", 400},
+	} {
+		resp, body := s.do("GET", "/v1/actor?"+tt.query, "")
+		if resp.StatusCode != tt.status || !strings.Contains(body, tt.says) || resp.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("?%s: %s %s, want %d with %q", tt.query, resp.Status, body, tt.status, tt.says)
+		}
+	}
+	if resp, _ := s.do("POST", "/v1/actor", ""); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %s", resp.Status)
+	}
+}

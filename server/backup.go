@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/greenroom-go/greenroom/entity/sqlite"
+)
+
+// databaseFile is the file of a SQLite store in its directory.
+const databaseFile = "greenroom.db"
+
+// Backup writes a consistent copy of the store at an address (see Config.Store) to
+// a file that does not exist yet. A server may be running on it and go on: what it
+// had acknowledged when Backup was called is in the copy, and of what came later
+// all up to some moment. The copy is one file, synced, and checked after it was
+// written.
+//
+// Only stores of SQLite are copied so; for PostgreSQL the error says how its own
+// tools do it.
+func Backup(ctx context.Context, store, to string) (err error) {
+	a, err := parseStore(store)
+	switch {
+	case err != nil:
+		return err
+	case a.dir == "":
+		return fmt.Errorf("%w: PostgreSQL makes consistent copies of running databases itself: pg_dump --format=custom --file=%s, with the address of the database", ErrBackup, to)
+	}
+	from := filepath.Join(a.dir, databaseFile)
+	if _, err := os.Stat(from); err != nil {
+		return fmt.Errorf("%w: %s has no store: %w", ErrBackup, a.dir, err)
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%w: %s exists; the name of a new file is right", ErrBackup, to)
+	}
+	part := to + ".part"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("backup: %w", err)
+	}
+	defer func() { _ = os.Remove(part) }() // it has been renamed where all went well
+	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
+		return fmt.Errorf("copy %s to %s: %w", from, part, err)
+	}
+	if err := checkSQLite(ctx, part); err != nil {
+		return err
+	}
+	return settleFile(part, to)
+}
+
+// Restore puts a copy that Backup has made into the directory of a store that does
+// not exist yet, and opens it once to see that it is one. No server may use the
+// directory.
+func Restore(ctx context.Context, from, store string) error {
+	a, err := parseStore(store)
+	switch {
+	case err != nil:
+		return err
+	case a.dir == "":
+		return fmt.Errorf("%w: PostgreSQL restores its own copies: pg_restore --dbname=DATABASE %s", ErrBackup, from)
+	}
+	to := filepath.Join(a.dir, databaseFile)
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%w: %s has a store; a new or empty directory is right", ErrBackup, a.dir)
+	}
+	if err := checkSQLite(ctx, from); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(a.dir, 0o750); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	part := to + ".part"
+	if err := copyFile(from, part); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := settleFile(part, to); err != nil {
+		return err
+	}
+	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{})
+	if err != nil {
+		return fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(to)))
+	}
+	return s.Close()
+}
+
+// openSQLite opens a database file for one statement.
+func openSQLite(path string) (*sql.DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if path = filepath.ToSlash(path); path[0] != '/' {
+		path = "/" + path
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}}.Encode()}
+	return sql.Open("sqlite", u.String())
+}
+
+func execSQLite(ctx context.Context, path, statement string, args ...any) error {
+	db, err := openSQLite(path)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, statement, args...)
+	return errors.Join(err, db.Close())
+}
+
+// checkSQLite tells whether a file is a sound database.
+func checkSQLite(ctx context.Context, path string) error {
+	db, err := openSQLite(path)
+	if err != nil {
+		return err
+	}
+	var found string
+	err = db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+	if err = errors.Join(err, db.Close()); err == nil && found != "ok" {
+		err = errors.New(found)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s is not sound: %w", ErrBackup, path, err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// settleFile makes a file durable under its name.
+func settleFile(part, to string) error {
+	sync := func(path string) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	}
+	if err := sync(part); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if err := os.Rename(part, to); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if err := sync(filepath.Dir(to)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("backup: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/pgtest"
+)
+
+func TestBackupOfARunningServerIsRestored(t *testing.T) {
+	t.Parallel()
+	if pgtest.OnPostgres() {
+		t.Skip("PostgreSQL has its own tools for this")
+	}
+	dir := t.TempDir()
+	s := start(t, dir)
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"room","attributes":{"floor":3}}`)
+	s.send(201, "PUT", "/v1/mappings/m", "text/plain", "insert into b select room.n * 2 as twice")
+	for i := range 50 {
+		s.post("room", fmt.Sprintf(`{"ts":%d,"values":{"n":%d}}`, i, i))
+	}
+	// It goes on meanwhile.
+	stop, writing := make(chan struct{}), sync.WaitGroup{}
+	writing.Go(func() {
+		for i := 50; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				s.post("room", fmt.Sprintf(`{"ts":%d,"values":{"n":%d}}`, i, i))
+			}
+		}
+	})
+	file := filepath.Join(t.TempDir(), "copy.db")
+	if err := Backup(t.Context(), dir, file); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	writing.Wait()
+	if err := Backup(t.Context(), dir, file); !errors.Is(err, ErrBackup) {
+		t.Errorf("over a file that exists: %v", err)
+	}
+	if err := Restore(t.Context(), file, dir); !errors.Is(err, ErrBackup) {
+		t.Errorf("over a store that exists: %v", err)
+	}
+	restored := filepath.Join(t.TempDir(), "new")
+	if err := Restore(t.Context(), file, restored); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, restored)
+	same(t, "attributes", r.document("/v1/entities/room/attributes/attributes"), `{"floor":3}`)
+	var page struct{ Points []struct{ TS, Value int } }
+	r.get("/v1/entities/room/telemetry/n?limit=100000", &page)
+	if len(page.Points) < 50 {
+		t.Errorf("%d readings", len(page.Points))
+	}
+	for i, p := range page.Points {
+		if p.TS != i || p.Value != i {
+			t.Errorf("reading %d is %+v", i, p)
+		}
+	}
+	r.post("room", `{"ts":1000000,"values":{"n":4}}`)
+	if err := r.mappings.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the mapping goes on", r.latest("b"), "map[twice:8]")
+}
+
+func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nonsense")
+	if err := os.WriteFile(file, []byte("this is no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		Restore(t.Context(), file, filepath.Join(dir, "a")),
+		Restore(t.Context(), filepath.Join(dir, "missing"), filepath.Join(dir, "b")),
+		Restore(t.Context(), file, "postgres://localhost/x"),
+		Backup(t.Context(), filepath.Join(dir, "c"), filepath.Join(dir, "copy")),
+		Backup(t.Context(), "postgres://localhost/x", filepath.Join(dir, "copy")),
+	} {
+		if !errors.Is(err, ErrBackup) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}

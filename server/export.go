@@ -1,0 +1,277 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+func (s *Server) transferRoutes() []route {
+	return []route{
+		{"GET", exportPattern, []string{"what", "format", "q", "type", "entity", "key", "from", "to"}, s.export},
+		{"POST", importPattern, []string{"what", "format"}, s.importData},
+	}
+}
+
+// Paths of what may take as long as there is data.
+const (
+	exportPattern = "/v1/export"
+	importPattern = "/v1/import"
+)
+
+// What can be exported and imported.
+const (
+	whatHistory   = "history"
+	whatLatest    = "latest"
+	whatEntities  = "entities"
+	whatRelations = "relations"
+	whatTypes     = "types"
+)
+
+// exportFlush is how much of an export is gathered before it is sent.
+const exportFlush = 64 << 10
+
+// exporter writes one export as it reads.
+type exporter struct {
+	server   *Server
+	ctx      context.Context //nolint:containedctx // of the export that it lives for
+	q        url.Values
+	from, to int64
+	out      *bufio.Writer
+	csv      *csv.Writer // nil for NDJSON
+	line     []byte
+}
+
+// export streams what is asked for. What goes wrong after the first byte ends the
+// connection: half an export must not look like a whole one.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	x := &exporter{server: s, ctx: r.Context(), q: q}
+	write, head, err := x.plan()
+	if err != nil {
+		return err
+	}
+	sel, err := x.selection()
+	if err != nil {
+		return err
+	}
+	rc := http.NewResponseController(w)
+	x.out = bufio.NewWriterSize(&patientWriter{w, rc}, exportFlush)
+	h := w.Header()
+	h.Set("Content-Type", mediaNDJSON)
+	if head != nil {
+		h.Set("Content-Type", mediaCSV+"; charset=utf-8")
+		x.csv = csv.NewWriter(x.out)
+		if err := x.csv.Write(head); err != nil {
+			return err
+		}
+	}
+	err = x.each(sel, write)
+	if x.csv != nil {
+		x.csv.Flush()
+		if err == nil {
+			err = x.csv.Error()
+		}
+	}
+	if err == nil {
+		err = x.out.Flush()
+	}
+	if err == nil {
+		return nil
+	}
+	if x.ctx.Err() == nil {
+		s.log.LogAttrs(x.ctx, slog.LevelWarn, "export broken off", slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// patientWriter waits for a reader as long as that goes on reading.
+type patientWriter struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+// Write writes within streamWriteTimeout.
+func (p *patientWriter) Write(b []byte) (int, error) {
+	if err := p.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil {
+		return 0, err
+	}
+	return p.w.Write(b)
+}
+
+// plan finds out what is to be written for each entity, and the head of a CSV.
+func (x *exporter) plan() (write func(entity.View) error, head []string, err error) {
+	what, format := x.q.Get("what"), x.q.Get("format")
+	asCSV := format == "csv"
+	if !asCSV && format != "" && format != "ndjson" {
+		return nil, nil, problemf(http.StatusBadRequest, "format=%s is not possible; ndjson or csv is right", shorten(format, 32))
+	}
+	if what != whatHistory {
+		for _, name := range []string{"key", "from", "to"} {
+			if x.q.Has(name) && (name != "key" || what != whatLatest) {
+				return nil, nil, problemf(http.StatusBadRequest, "%s does not go with what=%s", name, shorten(what, 32))
+			}
+		}
+	}
+	if x.from, x.to, err = rangeParam(x.q); err != nil {
+		return nil, nil, err
+	}
+	switch what {
+	case whatHistory:
+		write, head = x.history, []string{"entity", "ts", "key", "value"}
+	case whatLatest:
+		write, head = x.latest, []string{"entity", "ts", "key", "value"}
+	case whatEntities:
+		write, head = x.entity, []string{"id", "type", "attributes", "desired", "reported"}
+	case whatRelations:
+		write = x.relations
+	case whatTypes:
+	default:
+		return nil, nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, latest, entities, relations or types is right", shorten(what, 32))
+	}
+	if !asCSV {
+		return write, nil, nil
+	}
+	if head == nil {
+		return nil, nil, problemf(http.StatusBadRequest, "%s have no form in CSV; format=ndjson is right", what)
+	}
+	return write, head, nil
+}
+
+func (x *exporter) selection() (selection, error) {
+	f, err := parseFilter(x.q.Get("q"))
+	return selection{filter: f, typ: x.q.Get("type")}, err
+}
+
+// each writes what is asked for of all entities that are meant.
+func (x *exporter) each(sel selection, write func(entity.View) error) error {
+	if write == nil {
+		return x.types()
+	}
+	named := make(map[string]bool)
+	for _, id := range x.q["entity"] {
+		named[id] = true
+	}
+	var failed error
+	err := x.server.each(x.ctx, sel, func(v entity.View, matched bool) bool {
+		if matched && (len(named) == 0 || named[v.ID()]) {
+			failed = write(v)
+		}
+		return failed == nil
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (x *exporter) types() error {
+	for _, t := range x.server.runtime.Types() {
+		text, err := encodeJSON(t.Type)
+		if err == nil {
+			_, err = x.out.Write(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys are the keys of an entity that are meant.
+func (x *exporter) keys(v entity.View) []string {
+	snapshot := snapshotOf(v, fieldLatest)
+	var list []string
+	for i := range snapshot.Latest {
+		key := snapshot.Latest[i].Key
+		if !x.q.Has("key") || slices.Contains(x.q["key"], key) {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+func (x *exporter) history(v entity.View) error {
+	for _, key := range x.keys(v) {
+		q := entity.HistoryQuery{ID: v.ID(), Key: key, From: x.from, To: x.to, Limit: historyPage}
+		for {
+			points, next, err := x.server.runtime.History(x.ctx, q)
+			if err != nil {
+				return err
+			}
+			for i := range points {
+				if err := x.value(v.ID(), key, points[i].TS, points[i].Value); err != nil {
+					return err
+				}
+			}
+			if q.Cursor = next; next == "" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// value writes one value: as a reading that can be imported again.
+func (x *exporter) value(id, key string, ts int64, v entity.Value) error {
+	if x.csv != nil {
+		return x.csv.Write([]string{id, strconv.FormatInt(ts, 10), key, v.String()})
+	}
+	x.line = entity.String(id).AppendJSON(append(x.line[:0], `{"entity":`...))
+	x.line = strconv.AppendInt(append(x.line, `,"ts":`...), ts, 10)
+	x.line = entity.String(key).AppendJSON(append(x.line, `,"values":{`...))
+	x.line = append(v.AppendJSON(append(x.line, ':')), "}}\n"...)
+	_, err := x.out.Write(x.line)
+	return err
+}
+
+func (x *exporter) latest(v entity.View) error {
+	for _, key := range x.keys(v) {
+		l, ok := v.Latest(key)
+		if !ok {
+			continue
+		}
+		if err := x.value(v.ID(), key, l.TS, l.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entity writes an entity without its telemetry and relations.
+func (x *exporter) entity(v entity.View) error {
+	snapshot := snapshotOf(v, sectionFields)
+	if x.csv != nil {
+		record := []string{v.ID(), v.Type()}
+		for section := entity.Attributes; section <= entity.Reported; section++ {
+			record = append(record, string(entity.AppendAttributes(nil, snapshot.Section(section))))
+		}
+		return x.csv.Write(record)
+	}
+	x.line = entity.String(v.ID()).AppendJSON(append(x.line[:0], `{"id":`...))
+	if v.Type() != "" {
+		x.line = entity.String(v.Type()).AppendJSON(append(x.line, `,"type":`...))
+	}
+	x.line = appendSections(x.line, &snapshot, fieldAttributes|fieldDesired|fieldReported)
+	_, err := x.out.Write(append(x.line, "}\n"...))
+	return err
+}
+
+func (x *exporter) relations(v entity.View) error {
+	for r := range v.Relations(entity.Out) {
+		x.line = append(appendRelation(x.line[:0], &r), '\n')
+		if _, err := x.out.Write(x.line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

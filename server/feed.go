@@ -1,0 +1,574 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+)
+
+const (
+	// maxFeedState bounds what a stream remembers: the values sent last by
+	// entity and key, the entities that wait for the next period, and those of
+	// which it is known whether the filter is about them.
+	maxFeedState = 100_000
+	// Bounds of the parameter every.
+	minFeedPeriod     = 100 * time.Millisecond
+	maxFeedPeriod     = time.Hour
+	defaultFeedPeriod = time.Second
+)
+
+// feedMode says which readings a stream sends.
+type feedMode uint8
+
+const (
+	feedRealtime feedMode = iota // all
+	feedOnChange                 // those that differ enough from the ones before
+	feedPeriodic                 // the newest ones, now and then
+)
+
+// feedParams are the parameters of both kinds of streams.
+var feedParams = []string{"entity", "type", "key", "q", "kinds", "mode", "deadband", "every", "cursor"}
+
+// feedQuery is what a stream is to send.
+type feedQuery struct {
+	cursor          string
+	entities, keys  []string
+	typ             string
+	filter          *filter.Filter // nil for all
+	readings, edits bool
+	mode            feedMode
+	deadband        float64 // absolute or, with relative, a part of the value before
+	relative        bool
+	every           time.Duration
+}
+
+// feedParam reads the parameters of a stream.
+func feedParam(q url.Values) (f feedQuery, err error) {
+	f = feedQuery{cursor: q.Get("cursor"), entities: q["entity"], keys: q["key"], typ: q.Get("type"), readings: true}
+	if q.Has("kinds") {
+		if err := f.parseKinds(q.Get("kinds")); err != nil {
+			return f, err
+		}
+	}
+	if q.Get("q") != "" {
+		if f.filter, err = parseFilter(q.Get("q")); err != nil {
+			return f, err
+		}
+	}
+	switch mode := q.Get("mode"); mode {
+	case "", "realtime":
+	case "onchange":
+		f.mode = feedOnChange
+	case "periodic":
+		f.mode = feedPeriodic
+	default:
+		return f, problemf(http.StatusBadRequest, "mode=%s is not possible; realtime, onchange or periodic is right", shorten(mode, 32))
+	}
+	if err := f.parseDeadband(q); err != nil {
+		return f, err
+	}
+	return f, f.parseEvery(q)
+}
+
+func (f *feedQuery) parseKinds(text string) error {
+	f.readings = false
+	for kind := range strings.SplitSeq(text, ",") {
+		switch kind {
+		case "readings":
+			f.readings = true
+		case "edits":
+			f.edits = true
+		default:
+			return problemf(http.StatusBadRequest, "kinds=%s is not possible; readings, edits or readings,edits is right", shorten(text, 64))
+		}
+	}
+	return nil
+}
+
+func (f *feedQuery) parseDeadband(q url.Values) (err error) {
+	if !q.Has("deadband") {
+		return nil
+	}
+	if f.mode != feedOnChange {
+		return problemf(http.StatusBadRequest, "deadband goes with mode=onchange")
+	}
+	text, relative := strings.CutSuffix(q.Get("deadband"), "%")
+	f.deadband, err = strconv.ParseFloat(text, 64)
+	if err != nil || !(f.deadband >= 0) || math.IsInf(f.deadband, 0) {
+		return problemf(http.StatusBadRequest, "deadband=%s is not possible; a number that is not negative, such as 0.5, or a part of the value before, such as 2%%, is right", shorten(q.Get("deadband"), 32))
+	}
+	if f.relative = relative; relative {
+		f.deadband /= 100
+	}
+	return nil
+}
+
+func (f *feedQuery) parseEvery(q url.Values) (err error) {
+	f.every = defaultFeedPeriod
+	if !q.Has("every") {
+		return nil
+	}
+	if f.mode != feedPeriodic {
+		return problemf(http.StatusBadRequest, "every goes with mode=periodic")
+	}
+	f.every, err = parseDuration(q.Get("every"))
+	if err != nil || f.every < minFeedPeriod || f.every > maxFeedPeriod {
+		return problemf(http.StatusBadRequest, "every=%s is not possible; a duration from %v to %v such as 5s is right", shorten(q.Get("every"), 32), minFeedPeriod, maxFeedPeriod)
+	}
+	return nil
+}
+
+// outlet writes events to a reader. An event without a cursor does not move the
+// place from which the reader resumes.
+type outlet interface {
+	event(name, cursor string, data []byte)
+	alive(cursor string)
+	buffered() int
+	flush() error
+}
+
+// feed follows the committed changes for one stream.
+type feed struct {
+	server *Server
+	query  feedQuery
+	out    outlet
+	match  *matcher        // nil without a filter
+	needs  map[string]bool // the keys that the filter looks at
+
+	cursor  string // the last one that the reader was told
+	data    []byte // of the event at hand
+	known   map[string]bool
+	sent    map[feedKey]sentValue
+	pending map[string]*conflated
+	order   []string // of pending
+	due     time.Time
+}
+
+type feedKey struct{ entity, key string }
+
+// sentValue is the last value of a key that the reader was sent.
+type sentValue struct {
+	ts    int64
+	value entity.Value
+}
+
+// conflated is what an entity waits to send in the next period.
+type conflated struct {
+	values    map[string]sentValue
+	keys      []string
+	committed int64
+}
+
+func (s *Server) newFeed(q feedQuery, out outlet) *feed {
+	f := &feed{server: s, query: q, out: out, known: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
+	if q.filter != nil {
+		f.match = s.newMatcher(q.filter)
+		f.needs = make(map[string]bool)
+		for _, p := range q.filter.Paths() {
+			if p.Root == filter.RootLatest {
+				f.needs[p.Name] = true
+			}
+		}
+	}
+	return f
+}
+
+// subscribe subscribes from a cursor or, with true, from now when the changes
+// after it are gone.
+func (f *feed) subscribe(ctx context.Context, cursor string) (sub *entity.Subscription, reset bool, err error) {
+	query := entity.ChangesQuery{Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters()}
+	sub, err = f.server.runtime.Changes(ctx, query)
+	if errors.Is(err, entity.ErrCursorExpired) {
+		reset, query.Cursor = true, ""
+		sub, err = f.server.runtime.Changes(ctx, query)
+	}
+	return sub, reset, err
+}
+
+// filters tells whether entities are judged, which edits may change.
+func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
+
+// run sends what sub brings until the reader leaves or the server shuts down. A
+// reader that is too slow for the runtime's buffer is told so, and carried on from
+// the change log.
+func (f *feed) run(ctx context.Context, sub *entity.Subscription, reset bool) {
+	defer func() { sub.Close() }()
+	f.cursor = sub.Cursor()
+	if reset {
+		f.reset()
+	} else {
+		f.out.alive(f.cursor)
+	}
+	for {
+		if f.out.flush() != nil {
+			return // the reader has left, or was too slow
+		}
+		err := f.follow(ctx, sub)
+		if !errors.Is(err, entity.ErrLagged) && !errors.Is(err, entity.ErrCursorExpired) {
+			return // likewise, or the server shuts down
+		}
+		f.count(eventLagged)
+		f.out.event(eventLagged, "", []byte(`{"reason":"the reader is slower than the changes; nothing is lost, it is carried on from the log"}`))
+		next, reset, err := f.subscribe(ctx, f.cursor)
+		if err != nil {
+			return // likewise
+		}
+		sub.Close()
+		sub = next
+		f.pending, f.order = make(map[string]*conflated), nil // they come again
+		if reset {
+			f.cursor = sub.Cursor()
+			f.reset()
+		}
+	}
+}
+
+// Names of events.
+const (
+	eventChange = "change"
+	eventEdit   = "edit"
+	eventLagged = "lagged"
+	eventReset  = "reset"
+)
+
+var eventNames = [...]string{eventChange, eventEdit, eventLagged, eventReset}
+
+func (f *feed) count(name string) { f.server.events[slices.Index(eventNames[:], name)].Add(1) }
+
+// reset says that changes were missed.
+func (f *feed) reset() {
+	f.count(eventReset)
+	f.out.event(eventReset, f.cursor, []byte(`{"reason":"the changes after the cursor are no longer kept; read the present state"}`))
+	clear(f.known)
+	clear(f.sent)
+}
+
+// follow sends changes until something ends them.
+func (f *feed) follow(ctx context.Context, sub *entity.Subscription) error {
+	beat := time.Now().Add(heartbeatEvery)
+	f.due = time.Now().Add(f.query.every)
+	for {
+		until := beat
+		if f.query.mode == feedPeriodic && f.due.Before(until) {
+			until = f.due
+		}
+		waiting, stop := context.WithDeadline(ctx, until)
+		c, err := sub.Next(waiting)
+		stop()
+		switch {
+		case err == nil:
+			if err = f.take(ctx, &c); err == nil {
+				err = f.gather(ctx, sub)
+			}
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			err = nil
+		}
+		if f.query.mode == feedPeriodic && !time.Now().Before(f.due) {
+			f.sendPending(sub.Cursor())
+			f.due = time.Now().Add(f.query.every)
+		}
+		if !time.Now().Before(beat) {
+			if len(f.pending) == 0 {
+				f.cursor = sub.Cursor()
+			}
+			f.out.alive(f.cursor)
+			beat = time.Now().Add(heartbeatEvery)
+		}
+		if ferr := f.out.flush(); ferr != nil {
+			return ferr
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// now is a context that has ended: Next with it returns what is there.
+var now = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// gather takes the changes that are ready, so that a burst is one write.
+func (f *feed) gather(ctx context.Context, sub *entity.Subscription) error {
+	for f.out.buffered() < streamFlushBytes {
+		if f.query.mode == feedPeriodic && !time.Now().Before(f.due) {
+			return nil
+		}
+		c, err := sub.Next(now)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		if err == nil {
+			err = f.take(ctx, &c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take sends a change, or what is wanted of it, or keeps it for the next period.
+func (f *feed) take(ctx context.Context, c *entity.Change) error {
+	wanted, err := f.wants(ctx, c)
+	if err != nil || !wanted {
+		return err
+	}
+	if c.Edit != nil {
+		if !f.query.edits {
+			return nil
+		}
+		f.sendPending("") // what was before comes before
+		f.data = appendEdit(f.data[:0], c)
+		f.send(eventEdit, c.Cursor)
+		return nil
+	}
+	if !f.query.readings {
+		return nil
+	}
+	some := *c
+	if len(f.query.keys) > 0 {
+		some.Values = keepSamples(c.Values, func(s *entity.Sample) bool { return slices.Contains(f.query.keys, s.Key) })
+	}
+	switch f.query.mode {
+	case feedOnChange:
+		some.Values = keepSamples(some.Values, func(s *entity.Sample) bool { return f.moved(&some, s) })
+	case feedPeriodic:
+		f.conflate(&some)
+		return nil
+	default:
+	}
+	if len(some.Values) > 0 {
+		f.data = appendChange(f.data[:0], &some)
+		f.send(eventChange, c.Cursor)
+	}
+	return nil
+}
+
+// send sends data as an event. With a cursor the reader resumes after it.
+func (f *feed) send(name, cursor string) {
+	f.count(name)
+	if cursor != "" {
+		f.cursor = cursor
+	}
+	f.out.event(name, cursor, f.data)
+}
+
+// keepSamples returns those of the samples that are wanted: a change belongs to
+// all its readers.
+func keepSamples(list []entity.Sample, wanted func(*entity.Sample) bool) []entity.Sample {
+	var kept []entity.Sample
+	for i := range list {
+		if wanted(&list[i]) {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// moved tells whether a value differs from the last one that was sent by more than
+// the deadband, and notes that it is sent then.
+func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
+	k := feedKey{c.Entity, s.Key}
+	last, ok := f.sent[k]
+	if ok && (c.TS < last.ts || f.near(last.value, s.Value)) {
+		return false
+	}
+	if !ok && len(f.sent) >= maxFeedState {
+		clear(f.sent)
+	}
+	f.sent[k] = sentValue{c.TS, s.Value}
+	return true
+}
+
+// near tells whether two values are the same but for the deadband.
+func (f *feed) near(a, b entity.Value) bool {
+	x, ok1 := a.Number()
+	y, ok2 := b.Number()
+	if !ok1 || !ok2 || f.query.deadband == 0 {
+		return a.Equal(b) || ok1 && ok2 && x == y && (a.Kind() != entity.KindInt || b.Kind() != entity.KindInt)
+	}
+	if f.query.relative {
+		return math.Abs(x-y) <= f.query.deadband*math.Abs(x)
+	}
+	return math.Abs(x-y) <= f.query.deadband
+}
+
+// conflate keeps the newest value of each key for the next period.
+func (f *feed) conflate(c *entity.Change) {
+	if len(c.Values) == 0 {
+		return
+	}
+	p := f.pending[c.Entity]
+	if p == nil {
+		if len(f.pending) >= maxFeedState {
+			f.sendPending("")
+		}
+		p = &conflated{values: make(map[string]sentValue)}
+		f.pending[c.Entity] = p
+		f.order = append(f.order, c.Entity)
+	}
+	p.committed = c.Committed
+	for i := range c.Values {
+		s := &c.Values[i]
+		old, ok := p.values[s.Key]
+		if !ok {
+			p.keys = append(p.keys, s.Key)
+		}
+		if !ok || c.TS >= old.ts {
+			p.values[s.Key] = sentValue{c.TS, s.Value}
+		}
+	}
+}
+
+// sendPending sends what waits for the period, in the order in which the entities
+// changed first. Only the last event moves the reader's place: one that is cut off
+// in between gets all of them again.
+func (f *feed) sendPending(cursor string) {
+	for i, id := range f.order {
+		at := ""
+		if i == len(f.order)-1 {
+			at = cursor
+		}
+		f.sendConflated(id, f.pending[id], at)
+	}
+	clear(f.pending)
+	f.order = f.order[:0]
+}
+
+// sendConflated sends an event for each time that the values of an entity have.
+func (f *feed) sendConflated(id string, p *conflated, cursor string) {
+	byTime := make(map[int64][]entity.Sample)
+	var times []int64
+	for _, key := range p.keys {
+		v := p.values[key]
+		if byTime[v.ts] == nil {
+			times = append(times, v.ts)
+		}
+		byTime[v.ts] = append(byTime[v.ts], entity.Sample{Key: key, Value: v.value})
+	}
+	slices.Sort(times)
+	for i, ts := range times {
+		f.data = appendChange(f.data[:0], &entity.Change{Entity: id, TS: ts, Values: byTime[ts], Committed: p.committed})
+		at := ""
+		if i == len(times)-1 {
+			at = cursor
+		}
+		f.send(eventChange, at)
+	}
+}
+
+// wants tells whether a change is of an entity that the stream is about. The end
+// of an entity is told unless the entity was known not to be one.
+func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
+	if !f.filters() {
+		return true, nil
+	}
+	answer, known := f.known[c.Entity]
+	if c.Edit != nil && c.Edit.Deleted {
+		delete(f.known, c.Entity)
+		return answer || !known, nil
+	}
+	if known && !f.touches(c) {
+		return answer, nil
+	}
+	matched := false
+	err := f.server.runtime.View(ctx, c.Entity, func(v entity.View) error {
+		matched = f.judge(ctx, v)
+		return nil
+	})
+	if errors.Is(err, entity.ErrNotFound) {
+		return answer, nil // deleted since; the edit that says so comes
+	}
+	if err != nil {
+		return false, err
+	}
+	if !known && len(f.known) >= maxFeedState {
+		clear(f.known)
+	}
+	f.known[c.Entity] = matched
+	return matched, nil
+}
+
+func (f *feed) judge(ctx context.Context, v entity.View) bool {
+	if f.query.typ != "" && !v.IsA(f.query.typ) {
+		return false
+	}
+	if f.match == nil {
+		return true
+	}
+	f.match.env = filter.Env{Now: time.Now().UnixMilli()}
+	return f.match.match(ctx, v)
+}
+
+// touches tells whether a change may change the filter's answer.
+func (f *feed) touches(c *entity.Change) bool {
+	if c.Edit != nil || f.match == nil {
+		return c.Edit != nil
+	}
+	if f.query.filter.Depends() != (filter.Depends{}) {
+		return true
+	}
+	for _, p := range f.query.filter.Paths() {
+		if p.Root == filter.RootUpdated {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Values, func(s entity.Sample) bool { return f.needs[s.Key] })
+}
+
+// appendEdit writes the data of an edit event.
+func appendEdit(dst []byte, c *entity.Change) []byte {
+	e := c.Edit
+	dst = append(dst, `{"entity":`...)
+	dst = entity.String(c.Entity).AppendJSON(dst)
+	dst = strconv.AppendInt(append(dst, `,"ts":`...), c.TS, 10)
+	dst = strconv.AppendUint(append(dst, `,"revision":`...), e.Revision, 10)
+	if e.Created {
+		dst = append(dst, `,"created":true`...)
+	}
+	if e.Deleted {
+		dst = append(dst, `,"deleted":true`...)
+	}
+	if e.Typed {
+		dst = entity.String(e.Type).AppendJSON(append(dst, `,"type":`...))
+	}
+	if len(e.Attributes) > 0 {
+		dst = append(dst, `,"attributes":[`...)
+		for i := range e.Attributes {
+			dst = appendAttributeEdit(appendComma(dst, i), &e.Attributes[i])
+		}
+		dst = append(dst, ']')
+	}
+	if len(e.Relations) > 0 {
+		dst = append(dst, `,"relations":[`...)
+		for i := range e.Relations {
+			dst = appendRelation(appendComma(dst, i), &e.Relations[i].Relation)
+			if e.Relations[i].Removed {
+				dst = append(dst[:len(dst)-1], `,"removed":true}`...)
+			}
+		}
+		dst = append(dst, ']')
+	}
+	return append(strconv.AppendInt(append(dst, `,"committed_ms":`...), c.Committed, 10), '}')
+}
+
+func appendAttributeEdit(dst []byte, a *entity.AttributeEdit) []byte {
+	dst = append(append(dst, `{"section":"`...), a.Section.String()...)
+	dst = entity.String(a.Path).AppendJSON(append(dst, `","path":`...))
+	if a.Removed() {
+		return append(dst, `,"removed":true}`...)
+	}
+	return append(a.Value.AppendJSON(append(dst, `,"value":`...)), '}')
+}

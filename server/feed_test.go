@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+)
+
+func TestStreamHasOnlyWhatItsFilterIsAbout(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for i := range 4 {
+		s.send(201, "POST", "/v1/entities", typeJSONHeader, fmt.Sprintf(`{"id":"m%d","attributes":{"floor":%d}}`, i, i%2))
+	}
+	floor := s.open("/v1/stream?q=" + url.QueryEscape(`attributes.floor = 1`))
+	hot := s.open("/v1/stream?q=" + url.QueryEscape(`t > 30`) + "&key=t&key=u")
+	for i := range 4 {
+		s.post(fmt.Sprintf("m%d", i), fmt.Sprintf(`{"ts":1000,"values":{"t":%d,"v":1}}`, 10*i))
+	}
+	s.post("m0", `{"ts":2000,"values":{"t":31,"u":2,"v":3}}`)
+	s.post("m0", `{"ts":3000,"values":{"v":4}}`)
+	s.post("m0", `{"ts":4000,"values":{"t":30}}`)
+	s.post("m0", `{"ts":5000,"values":{"t":32}}`)
+	floor.mustBe("change", `{"entity":"m1","ts":1000,"values":{"t":10,"v":1}`)
+	floor.mustBe("change", `{"entity":"m3","ts":1000`)
+	hot.mustBe("change", `{"entity":"m0","ts":2000,"values":{"t":31,"u":2}`)
+	hot.mustBe("change", `{"entity":"m0","ts":5000,"values":{"t":32}`)
+	s.send(200, "PATCH", "/v1/entities/m0/attributes/attributes", typeMergeHeader, `{"floor":1}`)
+	s.post("m0", `{"ts":6000,"values":{"t":1}}`)
+	floor.mustBe("change", `{"entity":"m0","ts":6000`)
+}
+
+func TestStreamHasEditsAsEventsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"b"}`)
+	both, edits := s.open("/v1/stream?kinds=readings,edits"), s.open("/v1/stream?kinds=edits&entity=a")
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"a","attributes":{"x":{"y":1}},"relations":[{"type":"has","to":"b","properties":{"n":1}}]}`)
+	s.post("a", `{"ts":1,"values":{"t":1}}`)
+	s.send(200, "PATCH", "/v1/entities/a/attributes/attributes", typeMergeHeader, `{"x":null,"z":[1]}`)
+	s.send(204, "DELETE", "/v1/entities/a/relations/has/b", typeJSONHeader, "")
+	s.send(204, "DELETE", "/v1/entities/a", typeJSONHeader, "")
+	for _, stream := range []*events{both, edits} {
+		stream.mustBe("edit", `"created":true,"attributes":[{"section":"attributes","path":"/x/y","value":1}],"relations":[{"from":"a","type":"has","to":"b","properties":{"n":1}}],"committed_ms":`)
+		if stream == both {
+			stream.mustBe("change", `"values":{"t":1}`)
+		}
+		stream.mustBe("edit", `[{"section":"attributes","path":"/x/y","removed":true},{"section":"attributes","path":"/z","value":[1]}]`)
+		stream.mustBe("edit", `"relations":[{"from":"a","type":"has","to":"b","removed":true}]`)
+		stream.mustBe("edit", `"deleted":true`)
+	}
+}
+
+func TestStreamOnChangeHasADeadband(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	absolute, relative, every := s.open("/v1/stream?mode=onchange&deadband=1"), s.open("/v1/stream?mode=onchange&deadband=10%25"), s.open("/v1/stream?mode=onchange")
+	for i, v := range []string{"100", "100", "100.5", "101.5", `"off"`, `"off"`, "101.5", "112"} {
+		s.post("a", fmt.Sprintf(`{"ts":%d,"values":{"t":%s}}`, 1000+i, v))
+	}
+	s.post("a", `{"ts":500,"values":{"t":900}}`) // late
+	s.post("end", `{"t":1}`)
+	for stream, want := range map[*events]string{absolute: `100 101.5 "off" 101.5 112`, relative: `100 "off" 101.5 112`, every: `100 100.5 101.5 "off" 101.5 112`} {
+		for v := range strings.FieldsSeq(want) {
+			stream.mustBe("change", `"values":{"t":`+v+`}`)
+		}
+		stream.mustBe("change", `"entity":"end"`)
+	}
+}
+
+func TestPeriodicStreamHasTheNewestOfEachKey(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	stream := s.open("/v1/stream?mode=periodic&every=300ms")
+	for i := range 200 {
+		s.post("a", fmt.Sprintf(`{"ts":%d,"values":{"t":%d}}`, 1000+i, i))
+	}
+	s.post("a", `{"ts":900,"values":{"t":-1}}`) // late
+	events, last := 0, ""
+	for !strings.Contains(last, `"ts":1199,"values":{"t":199}`) {
+		ev, ok := stream.next()
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		last = ev.data
+		events++
+	}
+	if events > 100 {
+		t.Errorf("%d events for 201 readings", events)
+	}
+	s.post("a", `{"ts":2000,"values":{"t":5}}`)
+	stream.mustBe("change", `"values":{"t":5}`)
+	resumed := s.open("/v1/stream?cursor=" + stream.id)
+	s.post("a", `{"ts":3000,"values":{"t":6}}`)
+	resumed.mustBe("change", `"values":{"t":6}`)
+}
+
+func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	query, err := feedParam(url.Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &slowOutlet{first: make(chan struct{}), release: make(chan struct{})}
+	f := s.newFeed(query, out)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sub, reset, err := f.subscribe(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go f.run(ctx, sub, reset)
+	receive(t, out.first, "the beginning of the stream")
+	const n = 20_000 // more than the buffer has room for
+	for i := 0; i < n; i += 1000 {
+		var b strings.Builder
+		for j := range 1000 {
+			fmt.Fprintf(&b, `,{"ts":%d,"values":{"n":%d}}`, i+j, i+j)
+		}
+		s.post("a", "["+b.String()[1:]+"]")
+	}
+	out.done = make(chan struct{})
+	out.want = n
+	close(out.release)
+	receive(t, out.done, "all changes")
+	if out.lagged == 0 {
+		t.Error("the reader was not told that it is slow")
+	}
+	if len(out.wrong) > 0 {
+		t.Errorf("out of order: %v", out.wrong)
+	}
+}
+
+// slowOutlet takes nothing until it is released, and compares what it gets with 0,
+// 1, 2 and so on.
+type slowOutlet struct {
+	first, release, done chan struct{}
+	want, got, lagged    int
+	wrong                []string
+	opened               bool
+}
+
+func (o *slowOutlet) event(name, _ string, data []byte) {
+	if name != eventChange {
+		o.lagged++
+		return
+	}
+	if !strings.Contains(string(data), fmt.Sprintf(`"values":{"n":%d}`, o.got)) && len(o.wrong) < 3 {
+		o.wrong = append(o.wrong, string(data))
+	}
+	if o.got++; o.got == o.want {
+		close(o.done)
+	}
+}
+
+func (o *slowOutlet) alive(string)  {}
+func (o *slowOutlet) buffered() int { return 0 }
+func (o *slowOutlet) flush() error {
+	if !o.opened {
+		o.opened = true
+		close(o.first)
+		<-o.release
+	}
+	return nil
+}
+
+// socketMessage is a message of the WebSocket.
+type socketMessage struct {
+	Event, Cursor string
+	Data          json.RawMessage
+}
+
+// dialSocket opens a WebSocket and returns what reads its next message.
+func (r *running) dialSocket(query string) (next func() socketMessage, conn *websocket.Conn) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.t.Cleanup(cancel)
+	conn, resp, err := websocket.Dial(ctx, "ws://"+r.HTTPAddr()+"/v1/ws"+query, nil)
+	if err != nil {
+		r.t.Fatalf("dial %s: %v", query, err)
+	}
+	if resp.Body != nil {
+		_ = resp.Body.Close() // a switch of protocols has no body
+	}
+	r.t.Cleanup(func() { _ = conn.CloseNow() }) // it may be closed already
+	return func() (m socketMessage) {
+		r.t.Helper()
+		_, text, err := conn.Read(ctx)
+		if err == nil {
+			err = json.Unmarshal(text, &m)
+		}
+		if err != nil {
+			r.t.Fatalf("read: %v in %s", err, text)
+		}
+		return m
+	}, conn
+}
+
+func TestSocketHasTheEventsOfTheStream(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	next, conn := s.dialSocket("?kinds=readings,edits&entity=a")
+	hello := next()
+	if hello.Event != "hello" || hello.Cursor == "" {
+		t.Errorf("the first message is %+v", hello)
+	}
+	s.post("b", `{"n":0}`)
+	s.post("a", `{"ts":1,"values":{"n":1}}`)
+	first := next()
+	if first.Event != eventChange || !strings.Contains(string(first.Data), `"values":{"n":1}`) || first.Cursor == "" {
+		t.Errorf("the change is %+v", first)
+	}
+	s.send(200, "PATCH", "/v1/entities/a/attributes/desired", typeMergeHeader, `{"x":1}`)
+	if m := next(); m.Event != eventEdit || !strings.Contains(string(m.Data), `"path":"/x"`) {
+		t.Errorf("the edit is %+v", m)
+	}
+	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	s.post("a", `{"ts":2,"values":{"n":2}}`)
+	next, _ = s.dialSocket("?entity=a&cursor=" + first.Cursor)
+	next() // hello
+	if m := next(); !strings.Contains(string(m.Data), `"values":{"n":2}`) {
+		t.Errorf("after the resumption: %+v", m)
+	}
+	next, conn = s.dialSocket("?cursor=other-1")
+	if m := next(); m.Event != eventReset {
+		t.Errorf("with the cursor of another store: %+v", m)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("at the shutdown: %v", err)
+	}
+}
+
+func TestSocketIsForPagesOfTheServerOnly(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	conn, resp, err := websocket.Dial(t.Context(), "ws://"+s.HTTPAddr()+"/v1/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
+	if err == nil {
+		_ = conn.CloseNow() // the test has failed
+		t.Fatal("a page of another origin was let in")
+	}
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("another origin: %s", resp.Status)
+	}
+	s.send(426, "GET", "/v1/ws", typeJSONHeader, "")
+}
+
+func TestWrongStreamsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for query, mentions := range map[string]string{
+		"mode=fast": "periodic", "deadband=1": "onchange", "every=1s": "periodic", "mode=onchange&deadband=-1": "not negative", "mode=onchange&deadband=NaN": "not negative",
+		"mode=periodic&every=1ms": "100ms", "mode=periodic&every=2h": "1h", "kinds=all": "edits", "q=t+%3E": "column", "cursor=nonsense": "cursor", "entity=a%2Fb": "not allowed",
+	} {
+		for _, path := range []string{"/v1/stream?", "/v1/ws?"} {
+			resp, body := s.do("GET", path+query, "", "Upgrade", "websocket", "Connection", "Upgrade")
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, mentions) {
+				t.Errorf("GET %s%s: %s %s, want %q", path, query, resp.Status, body, mentions)
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity/series"
+)
+
+// grouper makes one series of each group of series.
+type grouper struct {
+	reader *seriesReader
+	across series.Func // "" or "pool": the values are pooled
+	names  []string    // of the groups, ordered
+	groups map[string][]seriesPlan
+	made   int // buckets of members
+}
+
+// plan plans all members before the first is read: a range that one of them needs
+// to be wider is wider for all.
+func (g *grouper) plan(members []member) error {
+	g.groups = make(map[string][]seriesPlan)
+	for i := range members {
+		p, err := g.reader.plan(members[i].id, members[i].key)
+		if err != nil {
+			return err
+		}
+		name := string(members[i].group)
+		if g.groups[name] == nil {
+			g.names = append(g.names, name)
+		}
+		g.groups[name] = append(g.groups[name], p)
+	}
+	slices.Sort(g.names)
+	return nil
+}
+
+// entities is how many entities a group has.
+func (g *grouper) entities(name string) int {
+	ids := make(map[string]struct{})
+	for i := range g.groups[name] {
+		ids[g.groups[name][i].id] = struct{}{}
+	}
+	return len(ids)
+}
+
+// buckets reads the members of a group and returns what they are together.
+func (g *grouper) buckets(name string) iter.Seq2[series.Bucket, error] {
+	return func(yield func(series.Bucket, error) bool) {
+		together := g.pooled
+		if g.across != "" && g.across != "pool" {
+			together = g.combined
+		}
+		list, err := together(name)
+		if err != nil {
+			yield(series.Bucket{}, err)
+			return
+		}
+		for b, err := range list {
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// pooled makes one series of all values.
+func (g *grouper) pooled(name string) (iter.Seq2[series.Bucket, error], error) {
+	group, err := series.NewGroup(g.reader.query)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range g.groups[name] {
+		if err := g.reader.feed(p, group.Member()); err != nil {
+			return nil, err
+		}
+	}
+	return group.Buckets(), nil
+}
+
+// combined makes buckets of each member, and of those of one time one.
+func (g *grouper) combined(name string) (iter.Seq2[series.Bucket, error], error) {
+	var lines []iter.Seq2[series.Bucket, error]
+	for _, p := range g.groups[name] {
+		var list []series.Bucket
+		a, err := series.NewAggregator(g.reader.query, func(b series.Bucket) error {
+			b.Values = slices.Clone(b.Values)
+			list = append(list, b)
+			if g.made++; g.made > maxAllBuckets {
+				return tooManyBuckets(len(g.groups[name]))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := g.reader.feed(p, a); err != nil {
+			return nil, err
+		}
+		lines = append(lines, func(yield func(series.Bucket, error) bool) {
+			for i := range list {
+				if !yield(list[i], nil) {
+					return
+				}
+			}
+		})
+	}
+	return series.Across(g.across, series.Align(lines...)), nil
+}

@@ -1,0 +1,343 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/model"
+)
+
+const (
+	// maxImportLine bounds a line of an import.
+	maxImportLine = 1 << 20
+	// importAtOnce is how many lines are under way together: they share commits.
+	importAtOnce = 512
+	// importErrors bounds the errors that an import shows.
+	importErrors = 20
+	// importReadTimeout is how long a client may send nothing.
+	importReadTimeout = 30 * time.Second
+)
+
+// importedJSON is what an import has done.
+type importedJSON struct {
+	Lines    int64             `json:"lines"`
+	Accepted int64             `json:"accepted"`
+	Failed   int64             `json:"failed"`
+	Errors   []importErrorJSON `json:"errors"`
+}
+
+type importErrorJSON struct {
+	Line   int64  `json:"line"`
+	Detail string `json:"detail"`
+}
+
+// importer takes in one import, line by line. A line that is wrong is counted and
+// passed over; what was taken in stays.
+type importer struct {
+	server *Server
+	ctx    context.Context //nolint:containedctx // of the import that it lives for
+	places chan struct{}
+	wg     sync.WaitGroup
+	types  []*model.Type
+
+	mu     sync.Mutex
+	answer importedJSON
+}
+
+// importData takes in what export has written. It answers when all of it is
+// durable.
+func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
+	what, format := r.URL.Query().Get("what"), r.URL.Query().Get("format")
+	media, err := mediaOf(r.Header, mediaNDJSON, "application/ndjson", mediaCSV, mediaJSON, mediaText)
+	if err != nil {
+		return err
+	}
+	if format == "" && media == mediaCSV {
+		format = "csv"
+	}
+	m := &importer{server: s, ctx: r.Context(), places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
+	take, err := m.taker(what, format)
+	if err != nil {
+		return err
+	}
+	rc := http.NewResponseController(w)
+	if err := rc.SetWriteDeadline(time.Time{}); err != nil { // until the answer
+		return err
+	}
+	body := &patientReader{r.Body, rc}
+	if format == "csv" {
+		err = m.csv(body)
+	} else {
+		err = m.lines(body, take)
+	}
+	m.wg.Wait()
+	if err != nil {
+		return err
+	}
+	if what == whatTypes {
+		m.putTypes()
+	}
+	return writeJSON(w, m.answer)
+}
+
+// patientReader waits for a writer as long as that goes on writing.
+type patientReader struct {
+	r  io.Reader
+	rc *http.ResponseController
+}
+
+// Read reads within importReadTimeout.
+func (p *patientReader) Read(b []byte) (int, error) {
+	if err := p.rc.SetReadDeadline(time.Now().Add(importReadTimeout)); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}
+
+// taker returns what takes in a line.
+func (m *importer) taker(what, format string) (func(line int64, text []byte), error) {
+	if format != "" && format != "ndjson" && format != "csv" {
+		return nil, problemf(http.StatusBadRequest, "format=%s is not possible; ndjson or csv is right", shorten(format, 32))
+	}
+	if format == "csv" && what != whatHistory && what != whatEntities {
+		return nil, problemf(http.StatusBadRequest, "format=csv is possible for history and entities")
+	}
+	switch what {
+	case whatHistory:
+		return m.reading, nil
+	case whatEntities:
+		return m.entity, nil
+	case whatRelations:
+		return m.relation, nil
+	case whatTypes:
+		return m.typ, nil
+	default:
+		return nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, entities, relations or types is right", shorten(what, 32))
+	}
+}
+
+// lines reads NDJSON. Empty lines are passed over.
+func (m *importer) lines(body io.Reader, take func(int64, []byte)) error {
+	in := bufio.NewScanner(body)
+	in.Buffer(make([]byte, 0, 64<<10), maxImportLine)
+	for n := int64(1); in.Scan(); n++ {
+		if text := bytes.TrimSpace(in.Bytes()); len(text) > 0 && m.begin() {
+			take(n, bytes.Clone(text))
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return problemf(http.StatusRequestEntityTooLarge, "line %d has more than %d bytes; the %d lines before it were taken in", m.answer.Lines+1, maxImportLine, m.answer.Lines)
+	}
+	return in.Err()
+}
+
+// begin counts a line, and reports false when the client has left.
+func (m *importer) begin() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer.Lines++
+	return m.ctx.Err() == nil
+}
+
+// done notes what became of a line.
+func (m *importer) done(line int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.answer.Accepted++
+		return
+	}
+	m.answer.Failed++
+	if len(m.answer.Errors) < importErrors {
+		m.answer.Errors = append(m.answer.Errors, importErrorJSON{line, problemOf(err).Detail})
+	}
+}
+
+// apart does the work of a line beside that of others.
+func (m *importer) apart(line int64, f func() error) {
+	m.places <- struct{}{}
+	m.wg.Go(func() {
+		defer func() { <-m.places }()
+		m.done(line, f())
+	})
+}
+
+// readingLine is a reading with its entity.
+type readingLine struct {
+	Entity string          `json:"entity"`
+	TS     *int64          `json:"ts"`
+	Values json.RawMessage `json:"values"`
+}
+
+// reading ingests a line. Those of an entity keep their order, since they are
+// given to the runtime one after the other.
+func (m *importer) reading(line int64, text []byte) {
+	var l readingLine
+	err := decodeJSON(text, &l)
+	if err == nil && (l.Entity == "" || l.TS == nil || l.Values == nil) {
+		err = problemf(http.StatusBadRequest, `a reading is {"entity":"room-1","ts":1451649600512,"values":{"temperature":21.5}}`)
+	}
+	if err != nil {
+		m.done(line, err)
+		return
+	}
+	m.ingest(line, l.Entity, *l.TS, l.Values)
+}
+
+// ingest gives values of one time to an entity.
+func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
+	payload := append(strconv.AppendInt([]byte(`{"ts":`), ts, 10), `,"values":`...)
+	readings, err := entity.ParseReadings(append(append(payload, values...), '}'), time.Now())
+	if err == nil {
+		m.wg.Add(1)
+		err = m.server.runtime.Ingest(m.ctx, id, readings, len(payload), func(err error) {
+			m.done(line, err)
+			m.wg.Done()
+		})
+		if err == nil {
+			return
+		}
+		m.wg.Done()
+	}
+	m.done(line, err)
+}
+
+// entity puts an entity as the line says. Its relations are imported apart, when
+// all entities exist.
+func (m *importer) entity(line int64, text []byte) {
+	var b entityBody
+	if err := decodeJSON(text, &b); err != nil {
+		m.done(line, err)
+		return
+	}
+	m.apart(line, func() error { return m.put(&b) })
+}
+
+func (m *importer) put(b *entityBody) error {
+	edits, err := b.edits(entity.Replace)
+	if err == nil && b.ID == "" {
+		err = problemf(http.StatusBadRequest, "the entity has no id")
+	}
+	if err == nil {
+		_, err = m.server.runtime.Edit(m.ctx, b.ID, edits)
+	}
+	return err
+}
+
+func (m *importer) relation(line int64, text []byte) {
+	var r relationJSON
+	if err := decodeJSON(text, &r); err != nil {
+		m.done(line, err)
+		return
+	}
+	m.apart(line, func() error {
+		rel, err := r.relation()
+		if err == nil {
+			_, err = m.server.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
+		}
+		return err
+	})
+}
+
+// typ gathers the types, which may need each other.
+func (m *importer) typ(line int64, text []byte) {
+	t, err := model.Parse(text)
+	if err != nil {
+		m.done(line, err)
+		return
+	}
+	m.types = append(m.types, t)
+}
+
+// putTypes puts the types that were gathered: all or none.
+func (m *importer) putTypes() {
+	if len(m.types) == 0 {
+		return
+	}
+	_, err := m.server.runtime.PutTypes(m.ctx, m.types)
+	for range m.types {
+		m.done(0, err)
+	}
+}
+
+// csv reads what export has written as CSV: columns are found by their names.
+func (m *importer) csv(body io.Reader) error {
+	in := csv.NewReader(body)
+	in.ReuseRecord = true
+	head, err := in.Read()
+	if err != nil {
+		return problemf(http.StatusBadRequest, "the CSV has no head: %v", err)
+	}
+	columns := make(map[string]int)
+	for i, name := range head {
+		columns[name] = i
+	}
+	take, err := m.csvTaker(columns)
+	if err != nil {
+		return err
+	}
+	for n := int64(2); ; n++ {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var wrong *csv.ParseError
+		if err != nil && !errors.As(err, &wrong) {
+			return err
+		}
+		if !m.begin() {
+			return m.ctx.Err()
+		}
+		if err != nil {
+			m.done(n, problemf(http.StatusBadRequest, "%v", err))
+			continue
+		}
+		take(n, record)
+	}
+}
+
+// csvTaker finds out from the head what the lines are.
+func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []string), error) {
+	has := func(names ...string) bool {
+		for _, name := range names {
+			if _, ok := columns[name]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case has("entity", "ts", "key", "value"):
+		return func(line int64, record []string) {
+			ts, err := strconv.ParseInt(record[columns["ts"]], 10, 64)
+			if err != nil {
+				m.done(line, problemf(http.StatusBadRequest, "ts %q is no time in milliseconds", shorten(record[columns["ts"]], 32)))
+				return
+			}
+			values := entity.String(record[columns["key"]]).AppendJSON([]byte{'{'})
+			values = append(append(values, ':'), record[columns["value"]]...)
+			m.ingest(line, record[columns["entity"]], ts, append(values, '}'))
+		}, nil
+	case has("id", "type", "attributes", "desired", "reported"):
+		return func(line int64, record []string) {
+			raw := func(name string) json.RawMessage { return json.RawMessage(record[columns[name]]) }
+			b := entityBody{ID: record[columns["id"]], Attributes: raw("attributes"), Desired: raw("desired"), Reported: raw("reported")}
+			if typ := record[columns["type"]]; typ != "" {
+				b.Type = entity.String(typ).AppendJSON(nil)
+			}
+			m.apart(line, func() error { return m.put(&b) })
+		}, nil
+	default:
+		return nil, problemf(http.StatusBadRequest, "the head of the CSV has no columns that are known: entity,ts,key,value or id,type,attributes,desired,reported is right")
+	}
+}

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/series"
+)
+
+// maxLate bounds the series of which late values are noted one by one. Beyond, all
+// series are taken for late.
+const maxLate = 100_000
+
+// lateness notes which series got values of times whose rows may have been made
+// already, and which entities were deleted. It follows the changes from a cursor
+// that is stored after each round of the retainer; so what comes while the server
+// is down, or crashes, is noted as well.
+type lateness struct {
+	rt     *entity.Runtime
+	rules  chan struct{} // with room for one: there are rules
+	active sync.Once
+
+	mu     sync.Mutex
+	grace  int64 // a value that is committed no later than this after its time is not late
+	noted  lateNotes
+	cursor string // up to which noted has all
+}
+
+// lateNotes is what was noted up to a cursor.
+type lateNotes struct {
+	all     bool // every series may be late
+	series  map[lateKey]series.Range
+	deleted map[string]struct{}
+	cursor  string
+}
+
+type lateKey struct{ id, key string }
+
+func newLateness(rt *entity.Runtime) *lateness {
+	return &lateness{rt: rt, rules: make(chan struct{})}
+}
+
+// of returns the times of the late values of a series.
+func (n *lateNotes) of(id, key string) []series.Range {
+	if n.all {
+		return []series.Range{{From: entity.MinTS, To: entity.MaxTS + 1}}
+	}
+	if r, ok := n.series[lateKey{id, key}]; ok {
+		return []series.Range{r}
+	}
+	return nil
+}
+
+// begin hands out what was noted, and notes from now on anew.
+func (l *lateness) begin(_ context.Context, policy series.Policy) lateNotes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grace = int64(series.MaxSpan)
+	for i := range policy {
+		l.grace = min(l.grace, int64(policy[i].Grace))
+	}
+	l.active.Do(func() { close(l.rules) })
+	taken := l.noted
+	taken.cursor = l.cursor
+	l.noted = lateNotes{}
+	return taken
+}
+
+// again takes back what was handed out: the round has failed.
+func (l *lateness) again(taken lateNotes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noted.all = l.noted.all || taken.all
+	for k, r := range taken.series {
+		l.note(k, r)
+	}
+	if l.noted.deleted == nil {
+		l.noted.deleted = make(map[string]struct{})
+	}
+	maps.Copy(l.noted.deleted, taken.deleted)
+}
+
+// done stores that what was handed out has been worked off.
+func (l *lateness) done(ctx context.Context, taken lateNotes) error {
+	if taken.cursor == "" {
+		return nil
+	}
+	_, err := l.rt.PutDoc(ctx, kindRetentionState, retentionPlace, []byte(taken.cursor), "")
+	return err
+}
+
+// note widens the range of a series. REQUIRES: l.mu held.
+func (l *lateness) note(k lateKey, r series.Range) {
+	if old, ok := l.noted.series[k]; ok {
+		r = series.Range{From: min(r.From, old.From), To: max(r.To, old.To)}
+	} else if len(l.noted.series) >= maxLate {
+		l.noted.all = true
+		return
+	}
+	if l.noted.series == nil {
+		l.noted.series = make(map[lateKey]series.Range)
+	}
+	l.noted.series[k] = r
+}
+
+// take notes a change.
+func (l *lateness) take(c *entity.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cursor = c.Cursor
+	if c.Edit != nil {
+		if c.Edit.Deleted {
+			if l.noted.deleted == nil {
+				l.noted.deleted = make(map[string]struct{})
+			}
+			l.noted.deleted[c.Entity] = struct{}{}
+		}
+		return
+	}
+	if c.TS >= c.Committed-l.grace {
+		return
+	}
+	for i := range c.Values {
+		l.note(lateKey{c.Entity, c.Values[i].Key}, series.Range{From: c.TS, To: c.TS + 1})
+	}
+}
+
+// followPause is how long follow waits after an error.
+const followPause = time.Second
+
+// follow notes changes until ctx ends, from the time on that there are rules.
+func (l *lateness) follow(ctx context.Context, log *slog.Logger) {
+	select {
+	case <-l.rules:
+	case <-ctx.Done():
+		return
+	}
+	for ctx.Err() == nil {
+		err := l.read(ctx)
+		if ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
+			return
+		}
+		if !errors.Is(err, entity.ErrLagged) {
+			log.LogAttrs(ctx, slog.LevelWarn, "retention: the changes are read again", slog.Any("error", err))
+		}
+		timer := time.NewTimer(followPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// read notes changes until something ends them.
+func (l *lateness) read(ctx context.Context) error {
+	l.mu.Lock()
+	cursor := l.cursor
+	l.mu.Unlock()
+	if cursor == "" {
+		doc, err := l.rt.Doc(ctx, kindRetentionState, retentionPlace)
+		if err != nil && !errors.Is(err, entity.ErrNotFound) {
+			return err
+		}
+		cursor = string(doc.Body)
+	}
+	sub, err := l.rt.Changes(ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
+	if errors.Is(err, entity.ErrCursorExpired) {
+		l.mu.Lock()
+		l.noted.all = true
+		l.mu.Unlock()
+		sub, err = l.rt.Changes(ctx, entity.ChangesQuery{Edits: true})
+	}
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	if cursor == "" { // the place to go on from when nothing comes before the next start
+		l.mu.Lock()
+		l.cursor = sub.Cursor()
+		l.mu.Unlock()
+	}
+	for {
+		c, err := sub.Next(ctx)
+		if err != nil {
+			return err
+		}
+		l.take(&c)
+	}
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// socket sends committed changes over a WebSocket: the events of the stream, each
+// as one text message.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("Upgrade") == "" {
+		w.Header().Set("Upgrade", "websocket")
+		return problemf(http.StatusUpgradeRequired, "this path speaks WebSocket; %s has the same as server-sent events", streamPattern)
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	query, err := feedParam(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	out := &socketWriter{}
+	f := s.newFeed(query, out)
+	sub, reset, err := f.subscribe(r.Context(), query.cursor)
+	if err != nil {
+		return err
+	}
+	c, err := websocket.Accept(w, r, nil) // which compares the origin with the host
+	if err != nil {
+		sub.Close()
+		return nil // it has answered
+	}
+	defer func() { _ = c.CloseNow() }() // it may be closed already
+	ctx, cancel := context.WithCancel(c.CloseRead(context.WithoutCancel(r.Context())))
+	defer cancel()
+	defer context.AfterFunc(s.serving, cancel)()
+	out.conn, out.ctx = c, ctx
+	f.run(ctx, sub, reset)
+	if s.serving.Err() != nil {
+		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
+	}
+	return nil
+}
+
+// socketWriter writes events as messages.
+type socketWriter struct {
+	conn     *websocket.Conn
+	ctx      context.Context //nolint:containedctx // of the connection
+	messages [][]byte
+	bytes    int
+	greeted  bool
+}
+
+// head begins a message.
+func (o *socketWriter) head(name, cursor string) []byte {
+	m := append(append([]byte(`{"event":"`), name...), '"')
+	if cursor != "" {
+		m = entity.String(cursor).AppendJSON(append(m, `,"cursor":`...))
+	}
+	return m
+}
+
+func (o *socketWriter) add(m []byte) {
+	o.messages = append(o.messages, m)
+	o.bytes += len(m)
+}
+
+func (o *socketWriter) event(name, cursor string, data []byte) {
+	m := append(append(o.head(name, cursor), `,"data":`...), data...)
+	o.add(append(m, '}'))
+}
+
+// alive shows that the stream lives; the first one is called hello.
+func (o *socketWriter) alive(cursor string) {
+	name := "alive"
+	if !o.greeted {
+		name, o.greeted = "hello", true
+	}
+	o.add(append(o.head(name, cursor), '}'))
+}
+
+func (o *socketWriter) buffered() int { return o.bytes }
+
+func (o *socketWriter) flush() error {
+	for i, m := range o.messages {
+		ctx, cancel := context.WithTimeout(o.ctx, streamWriteTimeout)
+		err := o.conn.Write(ctx, websocket.MessageText, m)
+		cancel()
+		if err != nil {
+			return err
+		}
+		o.messages[i] = nil
+	}
+	o.messages, o.bytes = o.messages[:0], 0
+	return nil
+}

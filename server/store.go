@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/postgres"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
+)
+
+// storeAddress is where a server keeps what it has: in a directory, or in a
+// PostgreSQL database.
+type storeAddress struct {
+	dir string // of SQLite, "" for PostgreSQL
+	url string // of PostgreSQL, with the password
+}
+
+// CheckStore tells whether address can be a Config.Store, without opening it. The
+// error wraps ErrStoreAddress, says which forms there are, and has no password in
+// it.
+func CheckStore(address string) error {
+	_, err := parseStore(address)
+	return err
+}
+
+// StoreName returns the address of a store as it may be shown and logged: without
+// a password.
+func StoreName(address string) string {
+	a, err := parseStore(address)
+	if err != nil || a.dir == "" {
+		return postgres.Redact(address)
+	}
+	return a.dir
+}
+
+func parseStore(address string) (storeAddress, error) {
+	if postgres.IsURL(address) {
+		return storeAddress{url: address}, nil
+	}
+	dir, isURL := strings.CutPrefix(address, "sqlite:")
+	if isURL {
+		dir = strings.TrimPrefix(dir, "//")
+	}
+	if scheme, _, ok := strings.Cut(dir, "://"); ok {
+		return storeAddress{}, fmt.Errorf("%w: it begins with %.20q; a directory, sqlite:DIR and postgres://user@host/database are right", ErrStoreAddress, path.Base(scheme)+"://")
+	}
+	if dir == "" {
+		return storeAddress{}, fmt.Errorf("%w: it names no directory; a directory, sqlite:DIR and postgres://user@host/database are right", ErrStoreAddress)
+	}
+	return storeAddress{dir: dir}, nil
+}
+
+// openStore opens the store at an address.
+func openStore(ctx context.Context, address string, log *slog.Logger) (entity.Store, error) {
+	a, err := parseStore(address)
+	if err != nil {
+		return nil, err
+	}
+	if a.dir == "" {
+		s, err := postgres.Open(ctx, a.url, postgres.Options{Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

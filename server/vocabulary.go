@@ -1,0 +1,180 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+)
+
+const (
+	// vocabularySample is how many entities are looked at for the names that a
+	// query box offers, besides those that types declare.
+	vocabularySample = 1000
+	// vocabularyKept is how long what was seen is used again.
+	vocabularyKept = 5 * time.Second
+	// maxVocabulary bounds the names of each sort, and the values of each path.
+	maxVocabulary = 2000
+)
+
+// vocabularies keeps the vocabulary of the query box for a moment: each keystroke
+// asks for it.
+type vocabularies struct {
+	mu   sync.Mutex
+	made time.Time
+	kept *vocabulary
+}
+
+// vocabulary is what was seen in entities and types.
+type vocabulary struct {
+	paths     map[filter.Path]map[string]struct{} // with some of their texts
+	relations map[string]struct{}
+	types     []string
+}
+
+// offsetParam reads the place of the cursor in a text.
+func offsetParam(q url.Values, length int) (int, error) {
+	if !q.Has("offset") {
+		return length, nil
+	}
+	offset, err := strconv.Atoi(q.Get("offset"))
+	if err != nil || offset < 0 || offset > length {
+		return 0, problemf(http.StatusBadRequest, "offset=%s is not possible; a place in q from 0 to its length in bytes, %d, is right", shorten(q.Get("offset"), 32), length)
+	}
+	return offset, nil
+}
+
+// vocabulary returns what the query box can offer.
+func (s *Server) vocabulary(ctx context.Context) (filter.Vocabulary, error) {
+	v, err := s.words.get(ctx, s)
+	if err != nil {
+		return filter.Vocabulary{}, err
+	}
+	out := filter.Vocabulary{Types: v.types, Relations: slices.Sorted(maps.Keys(v.relations))}
+	for p := range v.paths {
+		out.Paths = append(out.Paths, p)
+	}
+	slices.SortFunc(out.Paths, func(a, b filter.Path) int {
+		return cmp.Or(cmp.Compare(a.Root, b.Root), strings.Compare(a.Name, b.Name))
+	})
+	out.IDs = func(prefix string) []string { return s.idsWith(ctx, prefix) }
+	out.Values = func(p filter.Path, prefix string) []string {
+		p.Slot = 0
+		var texts []string
+		for text := range v.paths[p] {
+			if strings.HasPrefix(text, prefix) {
+				texts = append(texts, text)
+			}
+		}
+		slices.Sort(texts)
+		return texts[:min(len(texts), filter.MaxSuggestions)]
+	}
+	return out, nil
+}
+
+// idsWith returns some ids that begin with a text.
+func (s *Server) idsWith(ctx context.Context, prefix string) []string {
+	var ids []string
+	q := entity.ListQuery{}
+	if n := len(prefix); n > 0 { // ids are greater than this, and those with the prefix come first
+		q.After = prefix[:n-1] + string([]byte{prefix[n-1] - 1, 0xff})
+	}
+	_ = s.runtime.Scan(ctx, q, func(v entity.View) bool { // a suggestion is no answer
+		if strings.HasPrefix(v.ID(), prefix) {
+			ids = append(ids, v.ID())
+		}
+		return v.ID() <= prefix+"\xff" && len(ids) < filter.MaxSuggestions
+	})
+	return ids
+}
+
+func (k *vocabularies) get(ctx context.Context, s *Server) (*vocabulary, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept != nil && time.Since(k.made) < vocabularyKept {
+		return k.kept, nil
+	}
+	v := &vocabulary{paths: make(map[filter.Path]map[string]struct{}), relations: make(map[string]struct{})}
+	v.declared(s)
+	seen := 0
+	err := s.runtime.Scan(ctx, entity.ListQuery{}, func(e entity.View) bool {
+		v.look(e)
+		seen++
+		return seen < vocabularySample
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.kept, k.made = v, time.Now()
+	return v, nil
+}
+
+// declared takes in the names that types declare.
+func (v *vocabulary) declared(s *Server) {
+	for _, t := range s.runtime.Types() {
+		v.types = append(v.types, t.ID)
+		resolved, err := s.runtime.ResolvedType(t.ID)
+		if err != nil {
+			continue // deleted since
+		}
+		for key := range resolved.Telemetry {
+			v.add(filter.Path{Root: filter.RootLatest, Name: key}, "")
+		}
+		for name := range resolved.Properties {
+			for root := filter.RootAttributes; root <= filter.RootReported; root++ {
+				v.add(filter.Path{Root: root, Name: entity.Pointer(strings.Split(name, "/")...)}, "")
+			}
+		}
+		for name := range resolved.Relations {
+			v.relations[name] = struct{}{}
+		}
+	}
+}
+
+// look takes in the names that an entity has.
+func (v *vocabulary) look(e entity.View) {
+	for l := range e.EachLatest() {
+		v.add(filter.Path{Root: filter.RootLatest, Name: l.Key}, textOf(l.Value))
+	}
+	for root, section := range filterSections {
+		for a := range e.EachAttribute(section) {
+			v.add(filter.Path{Root: root, Name: a.Path}, textOf(a.Value))
+		}
+	}
+	for r := range e.Relations(entity.Out) {
+		if len(v.relations) < maxVocabulary {
+			v.relations[r.Type] = struct{}{}
+		}
+	}
+}
+
+func textOf(v entity.Value) string {
+	if v.Kind() != entity.KindString {
+		return ""
+	}
+	return v.Text()
+}
+
+// add notes a path and, where it is not "", a text that is there.
+func (v *vocabulary) add(p filter.Path, text string) {
+	texts, ok := v.paths[p]
+	if !ok {
+		if len(v.paths) >= maxVocabulary {
+			return
+		}
+		texts = make(map[string]struct{})
+		v.paths[p] = texts
+	}
+	if text != "" && len(texts) < maxVocabulary && len(text) <= entity.MaxKeyBytes {
+		texts[text] = struct{}{}
+	}
+}

@@ -1,0 +1,61 @@
+import { batch, signal } from "@preact/signals";
+import { ApiError, api, describe, isAbort } from "./api";
+import { type Observation, observe, perSecond } from "./rate";
+import type { ActorDetail, ActorInfo } from "./types";
+
+/** How an actor was at one look. */
+export interface ActorLook {
+  at: number;
+  messages: number;
+}
+
+/** The chart shows so much time. */
+export const chartSeconds = 120;
+
+/** A rate is over so many milliseconds, as in the tree. */
+const rateWindow = 5_000;
+
+/** One actor and its first children, looked at again each second. */
+export class ActorView {
+  readonly detail = signal<ActorDetail | null>(null);
+  readonly children = signal<readonly ActorInfo[]>([]);
+  readonly more = signal(false);
+  readonly problem = signal<{ text: string; gone: boolean } | null>(null);
+  readonly rates = signal<readonly ActorLook[]>([]);
+
+  #seen: readonly Observation[] = [];
+
+  constructor(
+    private readonly path: string,
+    private readonly pid: string,
+  ) {}
+
+  async refresh(abort: AbortSignal): Promise<void> {
+    try {
+      const detail = await api.actor(this.path, this.pid, abort);
+      // Children are asked for by the path, which an actor without a name does not have.
+      const page = detail.actor.children > 0 && this.pid === "" ? await api.actors(this.path, abort) : undefined;
+      batch(() => {
+        this.#take(detail);
+        this.children.value = page?.children ?? [];
+        this.more.value = page?.more ?? detail.actor.children > 0;
+        this.problem.value = null;
+      });
+    } catch (error) {
+      if (isAbort(error)) return;
+      this.problem.value = { text: describe(error), gone: error instanceof ApiError && error.status === 404 };
+    }
+  }
+
+  /** A new life under the same path counts from zero: its rates begin anew. */
+  #take(detail: ActorDetail): void {
+    if (this.detail.value?.actor.pid !== detail.actor.pid) {
+      this.#seen = [];
+      this.rates.value = [];
+    }
+    this.detail.value = detail;
+    this.#seen = observe(this.#seen, { at: detail.now_ms, count: detail.actor.handled }, rateWindow);
+    const messages = perSecond(this.#seen[0], this.#seen[this.#seen.length - 1] as Observation);
+    if (messages !== undefined) this.rates.value = [...this.rates.value.slice(1 - chartSeconds), { at: detail.now_ms, messages }];
+  }
+}
