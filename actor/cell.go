@@ -845,7 +845,9 @@ func (c *cell[M]) close() {
 	sys.actors.remove(&c.core)
 	c.mu.Lock()
 	c.phase = stopped
-	c.actor, c.newActor = nil, nil
+	if !ext.fenced { // a handler that was left behind may still look at them
+		c.actor, c.newActor = nil, nil
+	}
 	c.signaled.Store(ext.fenced) // see ghost
 	ext.signals = nil
 	watchers := ext.watchers

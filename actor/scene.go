@@ -120,9 +120,10 @@ func (s *scene[M]) take() bool {
 // REQUIRES: the turn owns the actor.
 func (s *scene[M]) next() *envelope[M] {
 	i := s.head.Load()
-	s.head.Store(i + 1)
-	s.cur = &s.batch[i]
-	return s.cur
+	e := &s.batch[i]
+	s.cur = e
+	s.head.Store(i + 1) // last: who takes the actor away from its handler begins with head
+	return e
 }
 
 // sweep counts the messages that have been handled, and lets go of them.

@@ -177,7 +177,8 @@ func (t *finderTable) sort() {
 			merged = append(merged, row)
 		}
 	}
-	t.order, t.fresh, t.gone = append(merged, fresh...), nil, false
+	merged = append(merged, fresh...)
+	t.order, t.fresh, t.gone = merged, nil, false
 }
 
 // put takes in an entity as it is: the given columns, or all. With newer it is the

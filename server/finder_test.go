@@ -81,7 +81,7 @@ func TestIndexFindsWhatTheStoreHas(t *testing.T) {
 	for range 60 {
 		change()
 	}
-	go s.ids(filters[0], "") // the columns are filled while things change
+	s.ids(filters[0], "") // from here on columns are filled, while things change
 	for round := range 12 {
 		for range 15 {
 			change()

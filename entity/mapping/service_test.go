@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds waits that only a bug makes long.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // house is a runtime with mappings on a real store in a directory of its own.
 type house struct {
