@@ -102,8 +102,9 @@ func (h *hub) publish(done committed) {
 }
 
 // join makes a subscription live if it is near enough to the end, and returns
-// the sequence up to which it has to read the log. It may be ahead of what is
-// published: the log has a batch a moment earlier.
+// the sequence up to which it has to read the log. The log has a batch a moment
+// before it is published; what is read of it must not be ahead of what is, or a
+// cursor of now (ChangesQuery without one) would lie behind that of a reader.
 func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +112,7 @@ func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
 		return 0, true // it has been closed, and finds the reason in place of changes
 	}
 	if h.published > s.seq+uint64(h.buffer)/2 {
-		return 0, false
+		return h.published, false
 	}
 	if s.filter == nil {
 		h.all[s] = struct{}{}
@@ -159,13 +160,14 @@ func (h *hub) close() {
 type Subscription struct {
 	rt     *Runtime
 	filter map[string]struct{} // nil for all entities
-	edits  bool                // wanted as well
+	edits  bool                // wanted
+	values bool                // readings are wanted
 
 	// Owned by the reader.
 	seq  uint64         // the last change that was returned or passed over
 	page []LoggedChange // from the log
 	live bool
-	upTo uint64 // live: the log is read up to here, then the buffer
+	upTo uint64 // the log is read up to here; live, the buffer has the rest
 
 	mu     sync.Mutex
 	buffer []LoggedChange // guarded by mu
@@ -185,7 +187,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	if len(q.Entities) > MaxStreamEntities {
 		return nil, fmt.Errorf("subscribe: %w: %d entities; at most %d are allowed", ErrInvalid, len(q.Entities), MaxStreamEntities)
 	}
-	s := &Subscription{rt: r, edits: q.Edits, ready: make(chan struct{}, 1)}
+	s := &Subscription{rt: r, edits: q.Edits || q.EditsOnly, values: !q.EditsOnly, ready: make(chan struct{}, 1)}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
 			return nil, fmt.Errorf("subscribe: %w", err)
@@ -231,7 +233,7 @@ func (h *hub) add(s *Subscription, fromNow bool) error {
 func (s *Subscription) push(c LoggedChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || c.Edit != nil && !s.edits {
+	if s.err != nil || !s.listed(&c) {
 		return
 	}
 	if len(s.buffer)-s.head >= s.rt.hub.buffer {
@@ -321,9 +323,17 @@ func (s *Subscription) fromPage() (Change, bool) {
 	return Change{}, false
 }
 
+// listed tells whether changes of this sort are wanted.
+func (s *Subscription) listed(c *LoggedChange) bool {
+	if c.Edit != nil {
+		return s.edits
+	}
+	return s.values
+}
+
 // wants tells whether a change from the log concerns the subscription.
 func (s *Subscription) wants(c *LoggedChange) bool {
-	if c.Edit != nil && !s.edits {
+	if !s.listed(c) {
 		return false
 	}
 	_, ok := s.filter[c.Entity]
@@ -351,10 +361,8 @@ func (s *Subscription) catchUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stream: %w", err)
 	}
-	if s.live { // beyond upTo the buffer has them
-		for n := len(s.page); n > 0 && s.page[n-1].Seq > s.upTo; n-- {
-			s.page = s.page[:n-1]
-		}
+	for n := len(s.page); n > 0 && s.page[n-1].Seq > s.upTo; n-- {
+		s.page = s.page[:n-1] // the buffer will have them, or the next page
 	}
 	return nil
 }

@@ -260,3 +260,34 @@ func TestCloseOfTheRuntimeEndsSubscriptionsAfterTheirChanges(t *testing.T) {
 		t.Errorf("subscribe after Close: %v", err)
 	}
 }
+
+// Who follows edits is not disturbed by readings, however many: they take no room in
+// its buffer.
+func TestSubscriptionToEditsOnlyHasNoReadings(t *testing.T) {
+	const buffer = 4
+	s := open(t, t.TempDir(), entity.Config{StreamBuffer: buffer})
+	from := s.subscribe(entity.ChangesQuery{}).Cursor()
+	live := s.subscribe(entity.ChangesQuery{EditsOnly: true})
+	one := s.subscribe(entity.ChangesQuery{EditsOnly: true, Entities: []string{"b"}})
+	for i := range int64(5 * buffer) {
+		s.write("a", at(i, "t", entity.Int(i)))
+	}
+	s.patch("a", entity.Reported, `{"x":1}`)
+	s.patch("b", entity.Reported, `{"y":1}`)
+	check := func(name string, sub *entity.Subscription, want ...string) {
+		t.Helper()
+		for _, id := range want {
+			if c := next(t, sub); c.Entity != id || c.Edit == nil || len(c.Values) > 0 {
+				t.Errorf("%s: %+v, want the edit of %s", name, c, id)
+			}
+		}
+		nothing(t, sub)
+	}
+	check("live", live, "a", "b")
+	check("of one", one, "b")
+	check("resumed", s.subscribe(entity.ChangesQuery{Cursor: from, EditsOnly: true}), "a", "b")
+	s.write("b", at(1, "t", entity.Int(1)))
+	if c := live.Cursor(); c == from || c != s.subscribe(entity.ChangesQuery{}).Cursor() {
+		t.Errorf("the cursor of a follower of edits stays at %s", c)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/model"
 )
 
 func merge(s entity.Section, doc string) entity.Patch {
@@ -488,5 +489,25 @@ func TestDocumentsAreKeptByTheRuntime(t *testing.T) {
 	}
 	if docs, err := s.Docs(t.Context(), "query"); err != nil || len(docs) != 0 {
 		t.Errorf("%v, %v", docs, err)
+	}
+}
+
+func TestNamesOfTypesHaveNoControlCharacters(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	for _, name := range []string{"a\x07b", "line\nbreak", "del\x7f", "next\u0085"} {
+		_, typeErr := s.PutType(t.Context(), &model.Type{ID: name}, "")
+		_, editErr := s.Edit(t.Context(), "a", entity.Edits{Type: &name})
+		_, relateErr := s.Edit(t.Context(), "a", entity.Edits{Relate: []entity.Relation{{Type: name, To: "b"}}})
+		if !errors.Is(editErr, entity.ErrInvalid) {
+			t.Errorf("an entity of the type %q: %v, want ErrInvalid", name, editErr)
+		}
+		for what, err := range map[string]error{"type": typeErr, "relation": relateErr} {
+			if err == nil || !strings.Contains(err.Error(), "control character U+00") {
+				t.Errorf("%s %q: %v, want it to name the control character", what, name, err)
+			}
+		}
+	}
+	if n := s.Stats().Registered; n != 0 {
+		t.Errorf("%d entities have come to be", n)
 	}
 }

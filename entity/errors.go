@@ -2,6 +2,7 @@ package entity
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/greenroom-go/greenroom/entity/model"
 )
@@ -15,6 +16,11 @@ var (
 	// has another version, or exists where nothing should. Read it again, and
 	// decide again.
 	ErrConflict = errors.New("conflict")
+
+	// ErrTestFailed says that a test operation of a JSON patch does not hold: the
+	// patch has changed nothing. It is an ErrConflict as well, but not one of the
+	// condition (Edits.If), for which that stands alone.
+	ErrTestFailed = fmt.Errorf("test of the patch failed: %w", ErrConflict)
 
 	// ErrClosed says that the runtime has been closed or that its actor system
 	// was shut down. A reading refused with it has not been kept.

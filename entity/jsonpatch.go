@@ -163,10 +163,10 @@ func (l *leaves) move(from, to string) error {
 func (l *leaves) test(path string, raw []byte) error {
 	have, err := l.textAt(path)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConflict, err)
+		return fmt.Errorf("%w: %w", ErrTestFailed, err)
 	}
 	if !sameJSON(have, raw) {
-		return fmt.Errorf("%w: there is %s", ErrConflict, brief(string(have)))
+		return fmt.Errorf("%w: there is %s", ErrTestFailed, brief(string(have)))
 	}
 	return nil
 }

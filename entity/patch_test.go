@@ -125,9 +125,12 @@ func TestJSONPatchDoesWhatItsRFCSays(t *testing.T) {
 
 func TestFailedTestOperationIsAConflict(t *testing.T) {
 	for _, patch := range []string{`[{"op":"test","path":"/a","value":2}]`, `[{"op":"test","path":"/b","value":2}]`} {
-		if _, err := patched(t, `{"a":1}`, JSONPatch, patch); !errors.Is(err, ErrConflict) {
-			t.Errorf("%s: %v, want ErrConflict", patch, err)
+		if _, err := patched(t, `{"a":1}`, JSONPatch, patch); !errors.Is(err, ErrConflict) || !errors.Is(err, ErrTestFailed) {
+			t.Errorf("%s: %v, want ErrConflict by ErrTestFailed", patch, err)
 		}
+	}
+	if err := CheckCondition("one", "other"); !errors.Is(err, ErrConflict) || errors.Is(err, ErrTestFailed) {
+		t.Errorf("a condition that does not hold: %v, want ErrConflict alone", err)
 	}
 }
 

@@ -127,6 +127,9 @@ type ChangesQuery struct {
 	// Edits asks for the changes of types, attributes and relations as well, and
 	// for the ends of entities. Without it a stream has readings only.
 	Edits bool
+	// EditsOnly asks for those alone: readings are passed over, and occupy nothing of
+	// the subscription's buffer. Edits has no meaning then.
+	EditsOnly bool
 }
 
 // Change is one committed reading or edit. Readings that came late are changes as well:

@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"fmt"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -73,8 +74,8 @@ func checkTypeName(name string) error {
 		return fmt.Errorf("type %q: %w: not UTF-8", name, ErrInvalid)
 	}
 	for _, c := range name {
-		if c < ' ' || c == 0x7f {
-			return fmt.Errorf("type %q: %w: control character %U", name, ErrInvalid, c)
+		if unicode.IsControl(c) {
+			return fmt.Errorf("type %q: %w: control character %U; a name without one is right", name, ErrInvalid, c)
 		}
 	}
 	return nil

@@ -12,12 +12,38 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// untilCold returns when no more than n entities have an actor.
-func (s *stage) untilCold(n int) {
+// untilCold returns when no entity has an actor, and all of them have ended: one who
+// goes is no longer live, then evicted, and gives back its bytes at its end.
+func (s *stage) untilCold() {
 	s.t.Helper()
-	for began := time.Now(); s.Stats().Live > n; runtime.Gosched() {
+	for began := time.Now(); ; runtime.Gosched() {
+		st := s.Stats()
+		if st.Live == 0 && st.HotBytes == 0 {
+			return
+		}
 		if time.Since(began) > patience {
-			s.t.Fatalf("%d entities are live, want %d", s.Stats().Live, n)
+			s.t.Fatalf("some are not cold: %+v", st)
+		}
+		if err := s.SweepAll(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// untilRetired returns the counters when n entities that were live once have at most
+// that many bytes, and those before the oldest that may stay have gone. One who goes
+// is counted as live no longer and as evicted a moment later, and those who were asked
+// together do not go together.
+func (s *stage) untilRetired(n int, bytes int64, oldest int) entity.Stats {
+	s.t.Helper()
+	for began := time.Now(); ; runtime.Gosched() {
+		st := s.Stats()
+		settled := st.HotBytes <= bytes && st.Live+int(st.Evicted) == n
+		for i := range oldest {
+			settled = settled && !s.IsLive(fmt.Sprint("e", i))
+		}
+		if settled || time.Since(began) > patience {
+			return st
 		}
 		if err := s.SweepAll(s.t.Context()); err != nil {
 			s.t.Fatal(err)
@@ -35,7 +61,7 @@ func TestIdleEntitiesGoColdAndComeBackAsTheyWere(t *testing.T) {
 		s.patch(id, entity.Desired, fmt.Sprintf(`{"x":{"y":%d}}`, i))
 		before[id] = s.entity(id)
 	}
-	s.untilCold(0)
+	s.untilCold()
 	if st := s.Stats(); st.Evicted < n || st.HotBytes != 0 || st.Registered != n {
 		t.Errorf("stats %+v", st)
 	}
@@ -50,7 +76,7 @@ func TestIdleEntitiesGoColdAndComeBackAsTheyWere(t *testing.T) {
 		}
 	}
 	s.write("e7", at(1, "t", entity.Int(99))) // late, also after it was cold
-	s.untilCold(0)
+	s.untilCold()
 	if l := s.latest("e7", "t"); l.TS != 17 || l.Value.Int() != 7 {
 		t.Errorf("latest %+v", l)
 	}
@@ -92,7 +118,7 @@ func TestEntityWithReadingsOnTheirWayStaysUntilTheyAreCommitted(t *testing.T) {
 	}
 	g.open()
 	settled.wait()
-	s.untilCold(0)
+	s.untilCold()
 	if l := s.latest("a", "t"); l.Value.Int() != 1 {
 		t.Errorf("latest %+v", l)
 	}
@@ -110,16 +136,8 @@ func TestWhenThereIsNoRoomThoseNotUsedForLongestGoCold(t *testing.T) {
 			}
 		}
 	}
-	for began := time.Now(); s.Stats().HotBytes > budget; runtime.Gosched() {
-		if time.Since(began) > patience {
-			t.Fatalf("stats %+v", s.Stats())
-		}
-		if err := s.SweepAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	st := s.Stats()
-	if st.Live >= n || st.Evicted < n/2 || st.Live+int(st.Evicted) != n {
+	st := s.untilRetired(n, budget, n/3)
+	if st.HotBytes > budget || st.Live >= n || st.Evicted < n/2 || st.Live+int(st.Evicted) != n {
 		t.Errorf("stats %+v", st)
 	}
 	for i := range n {

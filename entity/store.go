@@ -148,7 +148,8 @@ type Batch struct {
 	Records []Record
 	// Latest is the change buffer: the newest value of each entity and key that
 	// changed, once each. The store keeps its own where that is newer by
-	// (TS, Seq).
+	// (TS, Seq). It says nothing that Records do not, from which a store may find out
+	// the latest values later as well.
 	Latest []LatestRow
 }
 

@@ -3,6 +3,7 @@ package entity
 import (
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -124,6 +125,13 @@ func (v Value) Bool() bool { return v.kind == KindBool && v.bits == 1 }
 // Text returns the text of a KindString value, the JSON of a KindJSON value,
 // and "" for any other.
 func (v Value) Text() string { return v.text }
+
+// Clone returns the value with a text of its own: that of a value which was parsed is
+// part of the payload, and keeps all of it in memory.
+func (v Value) Clone() Value {
+	v.text = strings.Clone(v.text)
+	return v
+}
 
 // Equal reports whether two values have the same kind and content. Floats are
 // compared by their bits, so that -0 differs from 0.

@@ -71,10 +71,13 @@ type latestOf struct {
 	ts    []int64 // by member
 	known []bool  // by member: it has had a reading
 	last  int32   // the member with the newest reading, -1 for none
+	// arrival says that what comes later is newer, whatever its time: so it is with
+	// attributes, whose time is that of the machine's clock, which may go back.
+	arrival bool
 }
 
-func newLatestOf(fn Func, group *roster) *latestOf {
-	return &latestOf{tally: tally{fn: fn}, group: group, last: -1}
+func newLatestOf(src *Source, group *roster) *latestOf {
+	return &latestOf{tally: tally{fn: src.Func}, group: group, last: -1, arrival: src.Section != 0}
 }
 
 func (c *latestOf) put(member int32, ts int64, v entity.Value) {
@@ -82,7 +85,10 @@ func (c *latestOf) put(member int32, ts int64, v entity.Value) {
 		c.ts, c.known = append(c.ts, 0), append(c.known, false)
 	}
 	if c.known[member] && ts < c.ts[member] {
-		return // late: it is in the history only
+		if !c.arrival {
+			return // late: it is in the history only
+		}
+		ts = c.ts[member]
 	}
 	c.known[member], c.ts[member] = true, ts
 	c.tally.put(member, v)

@@ -74,7 +74,7 @@ func TestTheLatestOfAGroupAgreesWithThePlainComputation(t *testing.T) {
 		t.Run(string(fn), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var group roster
-			c := newLatestOf(fn, &group)
+			c := newLatestOf(&Source{Func: fn}, &group)
 			state := map[string]reading{}
 			for step := range 5000 {
 				id := fmt.Sprint("m", r.IntN(30))

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -165,4 +166,136 @@ func TestAStoreThatFailsForATimeLosesNothing(t *testing.T) {
 	all.Wait()
 	h.sync(2)
 	checkHouse(t, h, list)
+}
+
+// twice is a mapping whose every source reading has one value.
+const twice = "insert into b select a.n * 2 as twice"
+
+// sendTwice sends n readings with rising times to the source of twice.
+func (h *house) sendTwice(from, n int) {
+	h.t.Helper()
+	for i := from; i < from+n; i++ {
+		h.send("a", int64(i), sample("n", i))
+	}
+}
+
+// checkTwice wants a value of twice for each reading of its source.
+func (h *house) checkTwice(when string) {
+	h.t.Helper()
+	source := h.points("a", "n")
+	there := map[int64]entity.Value{}
+	for _, p := range h.points("b", "twice") {
+		there[p.TS] = p.Value
+	}
+	missing := 0
+	for _, p := range source {
+		if !there[p.TS].Equal(entity.Int(2 * p.TS)) {
+			missing++
+		}
+	}
+	if missing > 0 || len(there) != len(source) {
+		h.t.Fatalf("%s: of %d readings %d have no value or another one, there are %d", when, len(source), missing, len(there))
+	}
+	if st := h.Stats(); st.Refused != 0 {
+		h.t.Errorf("%s: %d values were refused", when, st.Refused)
+	}
+}
+
+// The mappings stop and the runtime goes on, as far as the store can tell the
+// difference from a kill: what was read last has no values yet. What is written
+// again then must be kept, in whatever year the clock believes to be, and when it
+// goes back between the runs.
+func TestTheLastBatchBeforeAKillHasItsValuesAfterIt(t *testing.T) {
+	const day = 86_400_000
+	for name, clock := range map[string]func(run int64) int64{
+		"1970":             func(run int64) int64 { return 1 + run },
+		"2026":             func(run int64) int64 { return 1<<23 | 1_795_000_000_000 + run*day },
+		"2026, an odd one": func(run int64) int64 { return 1_795_000_000_000&^(1<<23) + run*day },
+		"2100":             func(run int64) int64 { return 4_102_444_800_000 + run*day },
+		"it goes back":     func(run int64) int64 { return 1_795_000_000_000 - run*day },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			h := build(t, dir, houseOptions{clock: clock(0)})
+			h.put("m", twice)
+			h.sendTwice(0, 600)
+			h.sync(1)
+			for run := range int64(3) {
+				h.Service.cancel()
+				h.Service.wg.Wait()
+				h.sendTwice(600+200*int(run), 200)
+				h.sent.Wait()
+				h.close()
+				h = build(t, dir, houseOptions{clock: clock(run + 1)})
+				h.sync(1)
+				h.checkTwice(fmt.Sprint("start ", run+1))
+			}
+		})
+	}
+}
+
+func TestAKillAtFullSpeedLeavesNoReadingWithoutItsValue(t *testing.T) {
+	r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	dir := t.TempDir()
+	h := build(t, dir, houseOptions{mappings: Config{SaveEvery: 20 * time.Millisecond}})
+	h.put("m", twice)
+	cursor := startOf(t, h)
+	n := 0
+	for round := range 6 {
+		for range 2 + r.IntN(12) {
+			h.sendTwice(n, 200)
+			n += 200
+		}
+		h.crash()
+		h = build(t, dir, houseOptions{mappings: Config{SaveEvery: 20 * time.Millisecond}})
+		h.sync(1)
+		h.checkTwice(fmt.Sprint("after kill ", round+1))
+	}
+	checkOnce(t, h, cursor)
+}
+
+func TestATargetThatFailsForAMomentGetsWhatItHasMissed(t *testing.T) {
+	h := build(t, t.TempDir(), houseOptions{mappings: Config{RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond}})
+	h.put("m", twice)
+	h.write("a", 0, sample("other", 0))
+	h.store.loads.Store(1) // of the target: what comes with it is refused, what comes after it is not
+	var readings []entity.Reading
+	for i := range int64(12) {
+		readings = append(readings, entity.Reading{TS: i, Values: []entity.Sample{sample("n", int(i))}})
+	}
+	if err := h.rt.Write(t.Context(), "a", readings, 100); err != nil {
+		t.Fatal(err)
+	}
+	h.sync(1)
+	h.checkTwice("after a load that failed")
+	if h.Stats().Restarts == 0 {
+		t.Error("nothing has failed: the test shows nothing")
+	}
+}
+
+func TestNumbersGoUpOverBlocksAndRuns(t *testing.T) {
+	dir := t.TempDir()
+	last := uint64(0)
+	for run := range 3 {
+		h := build(t, dir, houseOptions{})
+		err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
+			for range numberBlock + 10 {
+				n, err := f.s.number(ctx)
+				if err != nil || n <= last {
+					return fmt.Errorf("run %d: %d after %d: %w", run, n, last, err)
+				}
+				last = n
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.send("a", 1, sample("x", 0)) // something to commit
+		h.crash()
+	}
+	if last > 20*numberBlock {
+		t.Errorf("%d numbers are used up", last)
+	}
 }

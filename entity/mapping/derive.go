@@ -161,34 +161,29 @@ type fieldSpans struct {
 	spans []Span
 }
 
+// interval is a range of time, to excluded.
+type interval struct{ from, to int64 }
+
 // deriveSpan computes again what late readings have changed of a field.
 func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uint64, put func([]Output) error) error {
 	if s.f.suspended {
 		return nil
 	}
-	type interval struct{ from, to int64 }
-	var intervals []interval
-	for _, span := range s.spans {
-		i := interval{span.ts, span.ts + 1}
-		for _, src := range span.sources {
-			to, err := effectEnd(ctx, r, &s.f.spec.Sources[src], span.ts)
-			if err != nil {
-				return err
-			}
-			i.to = max(i.to, to)
-		}
-		intervals = append(intervals, i)
+	intervals, err := s.intervals(ctx, r)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(intervals, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
-	for len(intervals) > 0 {
-		i := intervals[0]
-		for intervals = intervals[1:]; len(intervals) > 0 && intervals[0].from <= i.to; intervals = intervals[1:] {
-			i.to = max(i.to, intervals[0].to)
-		}
+	there := &walk{r: r, id: s.f.m.Statement.Into, key: s.f.spec.As}
+	for _, i := range intervals {
 		err := e.derive(ctx, r, s.f, i.from, i.to, func(ts int64, v entity.Value) error {
 			if e.readings >= outputPage {
 				if err := put(e.end().Outputs); err != nil {
 					return err
+				}
+			}
+			if s.f.m.replaying && s.f.parametric() && ts < s.f.newest {
+				if old, err := there.at(ctx, ts); err != nil || old.Kind() != 0 {
+					return err // a parameter that has changed since does not change the past
 				}
 			}
 			e.put(s.f, ts, v, seq, true)
@@ -201,14 +196,39 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 	return nil
 }
 
+// intervals returns when the late readings of the spans have an effect, in order
+// and apart from each other.
+func (s *fieldSpans) intervals(ctx context.Context, r Reader) (list []interval, err error) {
+	slices.SortFunc(s.spans, func(a, b Span) int { return cmp.Compare(a.ts, b.ts) })
+	walks := make([]walk, len(s.f.spec.Sources))
+	for _, span := range s.spans {
+		i := interval{span.ts, span.ts + 1}
+		for _, n := range span.sources {
+			src := &s.f.spec.Sources[n]
+			walks[n].r, walks[n].id, walks[n].key = r, src.Entity, src.Key
+			to, err := walks[n].effectEnd(ctx, src, span.ts)
+			if err != nil {
+				return nil, err
+			}
+			i.to = max(i.to, to)
+		}
+		if last := len(list) - 1; last >= 0 && i.from <= list[last].to {
+			list[last].to = max(list[last].to, i.to)
+			continue
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
 // effectEnd returns the time from which on a reading of a source at ts has no
-// effect any more.
-func effectEnd(ctx context.Context, r Reader, src *Source, ts int64) (int64, error) {
+// effect any more. w walks over the history of the source.
+func (w *walk) effectEnd(ctx context.Context, src *Source, ts int64) (int64, error) {
 	if src.Over > 0 {
 		return ts + src.Over.Milliseconds(), nil
 	}
 	n := max(src.LastN, 1)
-	points, err := r.Points(ctx, src.Entity, src.Key, ts+1, end, n, false)
+	points, err := w.seek(ctx, ts+1, n)
 	if err != nil || len(points) < n {
 		return end, err
 	}

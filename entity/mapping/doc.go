@@ -26,7 +26,8 @@
 //     larger than a value may be.
 //   - Over a crash nothing is lost, and no reading that a change has led to is
 //     applied twice: it carries the mapping, its version and the number of the
-//     change, by which the runtime knows it.
+//     change, by which the runtime knows it; and what is computed again after a
+//     crash is compared with what is there.
 //
 // # What it does not promise
 //

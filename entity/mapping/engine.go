@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -30,7 +31,7 @@ type Engine struct {
 	byKey    map[string][]*field // by the key that they write, ordered by the id of the target
 	entities map[string]*watched
 	patterns patterns
-	related  map[relationKey][]*group
+	related  map[string][]*group // by the entity whose relations they follow
 
 	eval *evaluator
 	// since they were published
@@ -49,12 +50,6 @@ type valueKey struct{ entity, key string }
 
 // String is how errors name it.
 func (k valueKey) String() string { return quoteName(k.entity) + "." + quoteName(k.key) }
-
-// relationKey names the relations of one type at one end.
-type relationKey struct {
-	entity, typ string
-	incoming    bool
-}
 
 // Mapping is a statement that is in force under a name.
 type Mapping struct {
@@ -187,7 +182,7 @@ type joining struct {
 func NewEngine() *Engine {
 	return &Engine{
 		mappings: make(map[string]*mapping), targets: make(map[valueKey]*field), byKey: make(map[string][]*field),
-		entities: make(map[string]*watched), related: make(map[relationKey][]*group), eval: newEvaluator(),
+		entities: make(map[string]*watched), related: make(map[string][]*group), eval: newEvaluator(),
 		made: make(map[outputKey]int),
 	}
 }
@@ -196,10 +191,19 @@ func NewEngine() *Engine {
 // what comes of them. A change that was taken in before may come again. Effects
 // that are not settled are for [Engine.Complete].
 func (e *Engine) Apply(changes []entity.Change) Effects {
+	_, effects := e.applySome(changes, math.MaxInt)
+	return effects
+}
+
+// applySome is Apply of the first n changes: all, or those up to the one that
+// gives as many readings and spans as there are to be at most. One change may
+// concern thousands of mappings.
+func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Effects) {
 	e.begin()
 	e.order()
-	for i := range changes {
-		c := &changes[i]
+	for n < len(changes) && e.readings+len(e.pending.Late) < most {
+		c := &changes[n]
+		n++
 		if c.Edit != nil {
 			e.edit(c)
 			continue
@@ -207,12 +211,12 @@ func (e *Engine) Apply(changes []entity.Change) Effects {
 		e.reading(c)
 	}
 	var seq uint64
-	if n := len(changes); n > 0 {
+	if n > 0 {
 		seq = changes[n-1].Seq
 	}
 	e.order()
 	e.flush(seq, false)
-	return e.end()
+	return n, e.end()
 }
 
 // reading takes one reading in.
@@ -392,10 +396,19 @@ func (e *Engine) flush(seq uint64, again bool) {
 	e.dirty = e.dirty[:0]
 }
 
+// parametric reports whether the field has attributes beside its sources.
+func (f *field) parametric() bool {
+	return slices.ContainsFunc(f.spec.Sources, func(s Source) bool { return s.timeless() })
+}
+
 // late computes again what a late reading changes, or leaves it to Complete.
 func (e *Engine) late(f *field, c *entity.Change) {
 	ts := c.TS
-	if len(f.lines) == 1 && f.lines[0] != nil && !f.m.replaying { // nothing but the reading itself
+	if f.m.replaying { // what of it is written already only the history tells
+		e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts})
+		return
+	}
+	if len(f.lines) == 1 && f.lines[0] != nil { // nothing but the reading itself
 		fr := f.next()
 		fr.put(0, ts, valueOf(c, &f.spec.Sources[0]))
 		e.emit(f, fr, ts, c.Seq, false)

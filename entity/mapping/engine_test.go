@@ -625,3 +625,118 @@ func TestTheOrderOfEvaluationFollowsTheData(t *testing.T) {
 		}
 	}
 }
+
+// counting counts what is read of histories.
+type counting struct {
+	*model
+	reads, points int
+}
+
+func (c *counting) Points(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+	points, err := c.model.Points(ctx, id, key, from, to, limit, descending)
+	c.reads++
+	c.points += len(points)
+	return points, err
+}
+
+func TestAWalkReadsWhatLiesCloseTogetherAtOnceAndSkipsTheRest(t *testing.T) {
+	m := newModel(t)
+	for ts := range 5000 {
+		m.write("a", int64(2*ts), sample("x", ts))
+	}
+	for _, step := range []int{1, 2, 3, 2000} {
+		c := &counting{model: m}
+		w := &walk{r: c, id: "a", key: "x"}
+		for ts := 0; ts < 11_000; ts += step {
+			v, err := w.at(t.Context(), int64(ts))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if there := ts%2 == 0 && ts < 10_000; (v.Kind() != 0) != there || there && v.Int() != int64(ts/2) {
+				t.Fatalf("in steps of %d, at %d there is %v", step, ts, v)
+			}
+		}
+		if c.reads > 20 || step > 1000 && c.points > 7*walkLeast {
+			t.Errorf("in steps of %d: %d reads of %d readings", step, c.reads, c.points)
+		}
+	}
+	c := &counting{model: m}
+	w := &walk{r: c, id: "a", key: "x"}
+	if points, err := w.seek(t.Context(), 9_900, 3000); err != nil || len(points) != 50 || points[0].TS != 9_900 {
+		t.Errorf("%d readings from 9900 on, %v", len(points), err)
+	}
+}
+
+func TestAnAttributeIsNewerByItsCommitWhenTheClockGoesBack(t *testing.T) {
+	m := newModel(t)
+	l := follow(m, "m: insert into e select sum(m@attributes.n) as sum from (a, b) as m")
+	m.set("a", 1000, entity.Attributes, "/n", entity.Int(1))
+	m.set("b", 1100, entity.Attributes, "/n", entity.Int(10))
+	l.settle()
+	m.set("a", 500, entity.Attributes, "/n", entity.Int(2))
+	l.settle()
+	l.is("e", "sum", 1100, 12)
+	m.set("b", 600, entity.Attributes, "/n", entity.Value{})
+	l.settle()
+	l.is("e", "sum", 1100, 2)
+}
+
+func TestOneStepOfAWideFanOutIsBounded(t *testing.T) {
+	m := newModel(t)
+	const width, n = 500, 300
+	var list []string
+	for i := range width {
+		list = append(list, fmt.Sprintf("m%d: insert into e%d select a.x as x, count(m.x) as n from like 'a*' as m", i, i))
+	}
+	l := follow(m, list...)
+	for i := range n {
+		m.write("a", int64(i), sample("x", i))
+	}
+	changes, steps := slices.Clone(m.log), 0
+	for len(changes) > 0 {
+		done, effects := l.engine.applySome(changes, 1000)
+		readings := 0
+		for i := range effects.Outputs {
+			readings += len(effects.Outputs[i].Readings)
+		}
+		if done == 0 || readings > 1000+2*width {
+			t.Fatalf("a step of %d changes has %d readings", done, readings)
+		}
+		m.put(1, effects.Outputs)
+		changes = changes[done:]
+		steps++
+	}
+	if steps < n/4 {
+		t.Errorf("%d steps: nothing was bounded", steps)
+	}
+	for i := range width {
+		if got := len(m.points[fmt.Sprint("e", i)]["x"]); got != n {
+			t.Fatalf("%d values of %d", got, n)
+		}
+	}
+}
+
+func TestMembersThatJoinAWindowAreReadByThemselves(t *testing.T) {
+	m := newModel(t)
+	const n = 200
+	for i := range n {
+		m.write(fmt.Sprint("m", i), int64(i), sample("x", 1))
+	}
+	l := follow(m, "m: insert into e select sum(m.x) over 1s as sum from hub -> has as m")
+	for i := range n {
+		m.relate("hub", "has", fmt.Sprint("m", i), false)
+	}
+	effects := l.engine.Apply(m.log[l.cursor:])
+	c := &counting{model: m}
+	err := l.engine.Complete(t.Context(), c, effects, uint64(len(m.log)), func(outputs []Output) error {
+		m.put(1, outputs)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.is("e", "sum", n-1, n)
+	if c.reads != n {
+		t.Errorf("%d reads for %d new members", c.reads, n)
+	}
+}

@@ -37,7 +37,7 @@ func newFrame(spec *Field, groups func(alias string) *roster) *frame {
 		case src.windowed():
 			fr.many[i] = newWindowOf(src, groups(src.Group))
 		case src.Group != "":
-			fr.many[i] = newLatestOf(src.Func, groups(src.Group))
+			fr.many[i] = newLatestOf(src, groups(src.Group))
 		}
 	}
 	return fr

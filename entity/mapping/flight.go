@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -106,7 +107,10 @@ func (f *follower) land() error {
 		}
 		for _, r := range refused {
 			f.s.count.refused.Add(1)
-			f.engine.refused(r.mapping, r.err)
+			if f.engine.refused(r.mapping, r.err) == 1 {
+				f.s.cfg.Logger.LogAttrs(f.s.ctx, slog.LevelWarn, "a target does not take what a mapping has computed; more of it is counted and not logged",
+					slog.String("mapping", r.mapping), slog.Any("error", r.err))
+			}
 		}
 		if failed != nil {
 			return fmt.Errorf("write what mappings have computed: %w", failed)
@@ -128,17 +132,9 @@ func (o *Output) source() string {
 	return name
 }
 
-// The sequence of an output that is Again has the run of the service above, and below it
-// a count in that run, of againBits bits. A run is known by the version of its document,
-// which is a time in milliseconds: counted from runBase, 41 bits last until 2095.
-const (
-	againBits = 22
-	runBase   = 1_767_225_600_000 // the beginning of 2026
-)
-
 // write gives outputs to the runtime. compare leaves out what is there already;
 // only outputs that are Again may have been written without the runtime knowing.
-func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) error {
+func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) (err error) {
 	for i := range outputs {
 		o := &outputs[i]
 		pending := f.pendingOf(o.Into)
@@ -152,8 +148,9 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 			if len(o.Readings) == 0 {
 				continue
 			}
-			f.s.again++
-			from.Seq = uint64(max(0, f.epoch-runBase))<<againBits + f.s.again
+			if from.Seq, err = f.s.number(ctx); err != nil {
+				return err
+			}
 		}
 		values := 0
 		for j := range o.Readings {
@@ -208,32 +205,21 @@ func (f *follower) leaveOut(ctx context.Context, o *Output, pending *atomic.Int6
 
 // compare removes from an output what the history of the target has.
 func (f *follower) compare(ctx context.Context, o *Output) error {
-	type place struct {
-		key string
-		ts  int64
-	}
-	keys := make(map[string]int)
-	for i := range o.Readings {
-		for _, s := range o.Readings[i].Values {
-			keys[s.Key]++
-		}
-	}
-	n := len(o.Readings)
-	there := make(map[place]entity.Value)
-	for key := range keys {
-		points, err := f.s.reader.Points(ctx, o.Into, key, o.Readings[0].TS, o.Readings[n-1].TS+1, 4*outputPage, false)
-		if err != nil {
-			return err
-		}
-		for _, p := range points {
-			there[place{key, p.TS}] = p.Value
-		}
-	}
+	there := make(map[string]*walk)
 	left := o.Readings[:0]
 	for _, r := range o.Readings {
 		var values []entity.Sample
 		for _, s := range r.Values {
-			if !there[place{s.Key, r.TS}].Equal(s.Value) {
+			w := there[s.Key]
+			if w == nil {
+				w = &walk{r: f.s.reader, id: o.Into, key: s.Key}
+				there[s.Key] = w
+			}
+			old, err := w.at(ctx, r.TS)
+			if err != nil {
+				return err
+			}
+			if !old.Equal(s.Value) {
 				values = append(values, s)
 			}
 		}

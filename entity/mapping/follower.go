@@ -30,7 +30,6 @@ const (
 type follower struct {
 	s         *Service
 	engine    *Engine
-	epoch     int64
 	installed map[string]*Installed
 
 	feed     *feed
@@ -63,9 +62,9 @@ type piece struct {
 }
 
 // begin loads the mappings and the place, and starts to follow.
-func (s *Service) begin(ctx context.Context, epoch int64) (*follower, error) {
+func (s *Service) begin(ctx context.Context) (*follower, error) {
 	f := &follower{
-		s: s, engine: NewEngine(), epoch: epoch, installed: make(map[string]*Installed),
+		s: s, engine: NewEngine(), installed: make(map[string]*Installed),
 		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
 		pending: make(map[string]*atomic.Int64),
 	}
@@ -286,11 +285,25 @@ func (f *follower) apply(changes []entity.Change) error {
 	return nil
 }
 
+// applyMost is how many readings come of one step at most, but for those of the
+// last change in it.
+const applyMost = 4 * outputPage
+
 // applyAll applies changes up to a point where something happens.
 func (f *follower) applyAll(changes []entity.Change) error {
-	last := &changes[len(changes)-1]
+	for len(changes) > 0 {
+		n, effects := f.engine.applySome(changes, applyMost)
+		if err := f.applied(&changes[n-1], effects); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// applied writes what came of the changes up to one.
+func (f *follower) applied(last *entity.Change, effects Effects) error {
 	replaying := len(f.loading) > 0
-	effects := f.engine.Apply(changes)
 	f.position, f.seq = last.Cursor, last.Seq
 	err := f.flight(func(fl *flight) error {
 		if err := f.write(f.s.ctx, fl, effects.Outputs, replaying); err != nil || effects.Settled() {
@@ -394,20 +407,27 @@ func (f *follower) save(ctx context.Context) error {
 	return nil
 }
 
+// airborne reports whether anything is on its way. What begins anew compares with
+// what is there, and should find it.
+func (f *follower) airborne() bool {
+	return slices.ContainsFunc(f.flights, func(fl *flight) bool {
+		_, known, _ := fl.result()
+		return !known
+	})
+}
+
 // end waits a moment for what is on its way and saves the place.
 func (f *follower) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), landPatience)
 	defer cancel()
 	f.feed.stop()
-	var err error
-	for len(f.flights) > 0 && err == nil {
+	for f.airborne() && ctx.Err() == nil {
 		select {
 		case <-f.landed:
-			err = f.land()
 		case <-ctx.Done():
-			err = context.Cause(ctx)
 		}
 	}
+	_ = f.land() // the error of a flight is why it ends, or does not matter any more
 	if serr := f.save(ctx); serr != nil && !errors.Is(serr, entity.ErrClosed) {
 		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the place of the mappings is not saved; what came since is gone through again", slog.Any("error", serr))
 	}

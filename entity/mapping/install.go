@@ -201,8 +201,7 @@ func (e *Engine) link(m *mapping) {
 		case g.spec.Like != "":
 			e.patterns.add(g)
 		case r != nil:
-			k := relationKey{r.Entity, r.Type, r.Incoming}
-			e.related[k] = append(e.related[k], g)
+			e.related[r.Entity] = append(e.related[r.Entity], g)
 		}
 	}
 }
@@ -229,10 +228,9 @@ func (e *Engine) unlink(m *mapping) {
 		case g.spec.Like != "":
 			e.patterns.remove(g)
 		case r != nil:
-			k := relationKey{r.Entity, r.Type, r.Incoming}
-			e.related[k] = slices.DeleteFunc(e.related[k], func(o *group) bool { return o == g })
-			if len(e.related[k]) == 0 {
-				delete(e.related, k)
+			e.related[r.Entity] = slices.DeleteFunc(e.related[r.Entity], func(o *group) bool { return o == g })
+			if len(e.related[r.Entity]) == 0 {
+				delete(e.related, r.Entity)
 			}
 		}
 	}

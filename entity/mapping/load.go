@@ -115,7 +115,9 @@ func (u fieldSource) load(v View) {
 // are looked for in one pass over all entities.
 func (e *Engine) loadPatterns(ctx context.Context, r Reader, fresh []*mapping) error {
 	var found []*group
+	loading := make(map[*mapping]bool, len(fresh))
 	for _, m := range fresh {
+		loading[m] = true
 		for _, g := range m.groups {
 			if g.spec.Like != "" {
 				found = append(found, g)
@@ -131,7 +133,7 @@ func (e *Engine) loadPatterns(ctx context.Context, r Reader, fresh []*mapping) e
 	}
 	return r.Match(ctx, pattern, func(id string, v View) {
 		e.patterns.each(id, func(g *group) {
-			if slices.Contains(fresh, g.m) {
+			if loading[g.m] {
 				e.join(g, id)
 				membership{g, id}.load(v)
 			}
@@ -197,17 +199,23 @@ func (f *field) loadGroupWindow(ctx context.Context, r Reader, i int) error {
 	if !ok {
 		return nil
 	}
-	from := newest - f.spec.Sources[i].Over.Milliseconds() + 1
 	for id, n := range g.index {
-		points, err := readPoints(ctx, r, &f.spec.Sources[i], id, from, end)
-		if err != nil {
+		if err := f.loadMemberWindow(ctx, r, i, n, id, newest); err != nil {
 			return err
-		}
-		for _, p := range points {
-			f.many[i].put(n, p.ts, p.value)
 		}
 	}
 	return nil
+}
+
+// loadMemberWindow fills the window of a group, whose newest reading is known, with
+// the history of one member.
+func (f *field) loadMemberWindow(ctx context.Context, r Reader, i int, member int32, id string, newest int64) error {
+	src := &f.spec.Sources[i]
+	points, err := readPoints(ctx, r, src, id, newest-src.Over.Milliseconds()+1, end)
+	for _, p := range points {
+		f.many[i].put(member, p.ts, p.value)
+	}
+	return err
 }
 
 // warm returns what is in the window of a source when everything before the time
@@ -307,8 +315,9 @@ func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []joining) err
 	for _, id := range ids {
 		for _, j := range members[id] {
 			for _, u := range j.g.uses {
-				if u.source().windowed() {
-					if err := u.f.loadGroupWindow(ctx, r, u.i); err != nil {
+				newest, known := u.f.many[u.i].newest()
+				if known && u.source().windowed() {
+					if err := u.f.loadMemberWindow(ctx, r, u.i, j.g.index[j.id], j.id, newest); err != nil {
 						return err
 					}
 				}

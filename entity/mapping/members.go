@@ -22,8 +22,8 @@ func (e *Engine) edit(c *entity.Change) {
 	}
 	for i := range c.Edit.Relations {
 		r := &c.Edit.Relations[i]
-		e.relate(relationKey{r.From, r.Type, false}, r.To, !r.Removed)
-		e.relate(relationKey{r.To, r.Type, true}, r.From, !r.Removed)
+		e.relate(Relation{r.From, r.Type, false}, r.To, !r.Removed)
+		e.relate(Relation{r.To, r.Type, true}, r.From, !r.Removed)
 	}
 }
 
@@ -52,11 +52,11 @@ func (e *Engine) parameter(u watch, ts int64, v entity.Value) {
 }
 
 // relate brings a member to the groups of a relation, or takes it from them.
-func (e *Engine) relate(k relationKey, id string, put bool) {
-	for _, g := range e.related[k] {
+func (e *Engine) relate(r Relation, id string, put bool) {
+	for _, g := range e.related[r.Entity] {
 		_, in := g.index[id]
 		switch {
-		case g.m.replaying:
+		case g.m.replaying || *g.spec.Relation != r:
 		case put && !in:
 			e.join(g, id)
 			e.pending.joined = append(e.pending.joined, joining{g, id})
@@ -138,18 +138,12 @@ func (e *Engine) gone(id string) {
 	if w := e.entities[id]; w != nil {
 		w.matched = false
 	}
-	for _, incoming := range [...]bool{false, true} {
-		for k, groups := range e.related {
-			if k.entity != id || k.incoming != incoming {
-				continue
-			}
-			for _, g := range groups {
-				for member := range g.index {
-					if !g.m.replaying {
-						e.leave(g, member)
-					}
-				}
-			}
+	for _, g := range e.related[id] {
+		if g.m.replaying {
+			continue
+		}
+		for member := range g.index {
+			e.leave(g, member)
 		}
 	}
 }

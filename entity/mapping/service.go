@@ -17,7 +17,7 @@ const (
 	docKind   = "mapping"       // a mapping, under its name
 	stateKind = "mapping-state" // where it stands
 	placeID   = "place"         // the cursor up to which all is written
-	epochID   = "epoch"         // counts the runs, by its version
+	numbersID = "numbers"       // which sequences of outputs that are Again are used up
 )
 
 // Config sets up a Service. The zero value is a sane one.
@@ -59,8 +59,8 @@ func (c Config) withDefaults() Config {
 // One goroutine follows the changes and another owns the engine, so that the
 // order of everything is that of the commits. The place that is reached is made
 // durable behind what was written; after a crash the changes since are gone
-// through again, and the runtime tells by source and sequence what it has
-// already. So nothing is missing, and nothing is applied twice.
+// through again, and what the targets' histories do not have of it is written. So
+// nothing is missing, and nothing is applied twice.
 //
 // A value that a mapping writes is a reading like any other, with its own commit:
 // others see it a few milliseconds after its sources.
@@ -74,7 +74,8 @@ type Service struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	count  counters
-	again  uint64 // outputs that were Again; owned by the engine's goroutine
+
+	numbers numbers // owned by the engine's goroutine
 }
 
 // call is something to be done on the engine's goroutine.
@@ -106,12 +107,7 @@ type stored struct {
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
 	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(chan call)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	epoch, err := rt.PutDoc(ctx, stateKind, epochID, []byte(`{}`), "")
-	if err != nil {
-		s.cancel()
-		return nil, fmt.Errorf("open the mappings: %w", err)
-	}
-	f, err := s.begin(ctx, epoch.Version)
+	f, err := s.begin(ctx)
 	if err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("open the mappings: %w", err)
@@ -161,7 +157,8 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 
 // Put puts a mapping in force, in the place of the one of the same name, and
 // keeps it. It returns once that is durable and the values of now are on their
-// way. condition is as for [entity.Runtime.PutDoc].
+// way. condition is as for [entity.Runtime.PutDoc]. A statement that is in force
+// under the name already stays as it is, with its version.
 //
 // It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] where the
 // condition does not hold, or [entity.ErrInvalid] for a name that cannot be.
@@ -175,6 +172,10 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 	}
 	var put Installed
 	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		if in := f.installed[name]; in != nil && in.Problem == "" && in.Statement.String() == statement.String() {
+			put = *in
+			return entity.CheckCondition(condition, in.ETag)
+		}
 		if err := f.check(ctx, name, statement); err != nil {
 			return err
 		}
@@ -314,14 +315,14 @@ func (s *Service) run(f *follower) {
 		if time.Since(began) > s.cfg.RetryMax {
 			delay = s.cfg.RetryMin
 		}
-		for epoch := f.epoch; ; {
+		for {
 			s.count.restarts.Add(1)
 			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
 			if !s.pause(delay) {
 				return
 			}
 			delay = min(2*delay, s.cfg.RetryMax)
-			if f, err = s.begin(s.ctx, epoch); err == nil {
+			if f, err = s.begin(s.ctx); err == nil {
 				break
 			}
 			if errors.Is(err, entity.ErrClosed) {

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -45,6 +46,16 @@ type mortalStore struct {
 	stuck  atomic.Bool // only readings do not become durable
 	mute   atomic.Bool // only documents do not
 	failed chan struct{}
+
+	loads atomic.Int64 // how many loads of an entity fail from now on
+	clock atomic.Int64 // what the documents of the service have as their version, 0 for what the store says
+}
+
+func (s *mortalStore) Load(ctx context.Context, id string) (entity.Stored, error) {
+	if s.loads.Add(-1) >= 0 {
+		return entity.Stored{}, errDead
+	}
+	return s.Store.Load(ctx, id)
 }
 
 var errDead = errors.New("the disk is gone")
@@ -64,13 +75,18 @@ func (s *mortalStore) PutDoc(ctx context.Context, doc entity.Doc, condition stri
 	if s.dead.Load() || s.mute.Load() {
 		return entity.Doc{}, errDead
 	}
-	return s.Store.PutDoc(ctx, doc, condition)
+	doc, err := s.Store.PutDoc(ctx, doc, condition)
+	if clock := s.clock.Load(); clock != 0 && doc.Kind == stateKind {
+		doc.Version = clock
+	}
+	return doc, err
 }
 
 type houseOptions struct {
 	runtime  entity.Config
 	mappings Config
 	store    sqlite.Options
+	clock    int64 // see mortalStore
 }
 
 // build opens a house in dir, which is closed at the end of the test.
@@ -82,6 +98,7 @@ func build(t testing.TB, dir string, o houseOptions) *house {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	h := &house{t: t, dir: dir, store: &mortalStore{Store: disk, failed: make(chan struct{}, 1)}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
+	h.store.clock.Store(o.clock)
 	if h.rt, err = entity.Open(t.Context(), h.sys, h.store, o.runtime); err != nil {
 		t.Fatal(err)
 	}
@@ -541,8 +558,9 @@ func TestChangesThatAreGoneAreRecomputed(t *testing.T) {
 	}
 }
 
-func TestATargetThatRefusesIsCountedAndTheOthersGoOn(t *testing.T) {
-	h := build(t, t.TempDir(), houseOptions{})
+func TestATargetThatRefusesIsCountedAndToldOnceAndTheOthersGoOn(t *testing.T) {
+	var log bytes.Buffer
+	h := build(t, t.TempDir(), houseOptions{mappings: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	keys := make([]entity.Sample, 0, 1000)
 	for i := range entity.MaxEntityKeys {
 		keys = append(keys, sample(fmt.Sprint("k", i), i))
@@ -560,8 +578,14 @@ func TestATargetThatRefusesIsCountedAndTheOthersGoOn(t *testing.T) {
 	if err != nil || ex.Refusals != 1 || !strings.Contains(ex.Refusal, "too many keys") {
 		t.Errorf("%+v, %v", ex, err)
 	}
-	if st := h.Stats(); st.Refused != 1 || st.Restarts != 0 {
+	h.write("a", 6, sample("x", 1))
+	h.sync(1)
+	if st := h.Stats(); st.Refused != 2 || st.Restarts != 0 {
 		t.Errorf("%+v", st)
+	}
+	h.close()
+	if n := strings.Count(log.String(), "does not take"); n != 1 || !strings.Contains(log.String(), "mapping=m") {
+		t.Errorf("it is told %d times:\n%s", n, &log)
 	}
 }
 
@@ -750,4 +774,21 @@ func TestTheHumidityRatioOfTheDataIsComputed(t *testing.T) {
 	if st := h.Stats(); st.Failures != 0 {
 		t.Errorf("%+v", st)
 	}
+}
+
+func TestPuttingTheSameStatementAgainChangesNothing(t *testing.T) {
+	h := build(t, t.TempDir(), houseOptions{})
+	h.write("a", 1, sample("x", 1))
+	first := h.put("m", "insert into e select a.x + 1 as y")
+	if again := h.put("m", "insert  into e select a.x + 1 as y"); again.Version != first.Version || again.ETag != first.ETag {
+		t.Errorf("version %d after %d", again.Version, first.Version)
+	}
+	if _, err := h.Put(t.Context(), "m", first.Statement, "other"); !errors.Is(err, entity.ErrConflict) {
+		t.Errorf("with another ETag: %v", err)
+	}
+	if other := h.put("m", "insert into e select a.x + 2 as y"); other.Version <= first.Version {
+		t.Errorf("another statement has the version %d after %d", other.Version, first.Version)
+	}
+	h.sync(1)
+	h.is("e", "y", 1, 3)
 }

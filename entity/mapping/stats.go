@@ -94,11 +94,15 @@ func (m *mapping) failed() (n uint64, last string) {
 	return n, last
 }
 
-// refused takes note of a reading that the target of a mapping does not take.
-func (e *Engine) refused(name string, err error) {
-	if m := e.mappings[name]; m != nil {
-		e.failures++
-		m.refusals++
-		m.refusal = err.Error()
+// refused takes note of a reading that the target of a mapping does not take, and
+// returns how many that were since the mapping was loaded, 0 when it is gone.
+func (e *Engine) refused(name string, err error) uint64 {
+	m := e.mappings[name]
+	if m == nil {
+		return 0
 	}
+	e.failures++
+	m.refusals++
+	m.refusal = err.Error()
+	return m.refusals
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -187,8 +188,10 @@ func checkName(at, name string) error {
 		return invalid(at, "a name of %d bytes; 1 to %d are right", len(name), MaxNameBytes)
 	case !utf8.ValidString(name):
 		return invalid(at, "a name that is not UTF-8")
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return invalid(at, "a name with a control character")
+	}
+	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
+		c, _ := utf8.DecodeRuneInString(name[i:])
+		return invalid(at, "the name %q with the control character %U; a name without one is right", name, c)
 	}
 	return nil
 }

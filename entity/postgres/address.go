@@ -79,7 +79,8 @@ func parse(address string, o *Options) (*pgxpool.Config, error) {
 	for name, value := range map[string]string{
 		"application_name":                    whoWeAre(),
 		"client_encoding":                     "UTF8",
-		"jit":                                 "off", // compiling takes longer than these queries
+		"default_transaction_isolation":       "read committed", // what a statement by itself is written for
+		"jit":                                 "off",            // compiling takes longer than these queries
 		"statement_timeout":                   milliseconds(o.QueryTimeout),
 		"lock_timeout":                        milliseconds(o.QueryTimeout),
 		"idle_in_transaction_session_timeout": milliseconds(o.QueryTimeout),

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/document"
 )
 
 const docColumns = "SELECT version, updated, body FROM doc WHERE kind = $1 AND id = $2"
@@ -29,6 +30,9 @@ func scanDoc(row pgx.Row, kind, id string) (entity.Doc, error) {
 
 // Doc returns a document. See [entity.Store].
 func (s *Store) Doc(ctx context.Context, kind, id string) (doc entity.Doc, err error) {
+	if impossible(id) {
+		return entity.Doc{}, fmt.Errorf("%s %q: %w", kind, id, entity.ErrNotFound)
+	}
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		doc, err = scanDoc(conn.QueryRow(ctx, docColumns, kind, id), kind, id)
 		return err
@@ -59,16 +63,7 @@ func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err e
 // check checks the condition of a write in its transaction.
 func check(ctx context.Context, tx pgx.Tx, kind, id, condition string) error {
 	old, err := scanDoc(tx.QueryRow(ctx, docColumns, kind, id), kind, id)
-	etag := ""
-	if err == nil {
-		etag = old.ETag()
-	} else if !errors.Is(err, entity.ErrNotFound) {
-		return err
-	}
-	if err := entity.CheckCondition(condition, etag); err != nil {
-		return fmt.Errorf("%s %q: %w", kind, id, err)
-	}
-	return nil
+	return document.Check(kind, id, condition, old, err)
 }
 
 // PutDoc stores a document. See [entity.Store].
@@ -109,6 +104,9 @@ func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, conditi
 func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) error {
 	if condition == "" {
 		condition = entity.IfAny
+	}
+	if impossible(id) {
+		return fmt.Errorf("delete document: %s %q: %w", kind, id, entity.ErrNotFound)
 	}
 	err := s.update(ctx, func(ctx context.Context, w *writer) error {
 		return w.transact(ctx, func(tx pgx.Tx) error {

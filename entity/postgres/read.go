@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -77,6 +79,9 @@ const (
 
 // Load returns an entity with what it has. See [entity.Store].
 func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error) {
+	if impossible(id) {
+		return entity.Stored{}, fmt.Errorf("load %q: %w", id, entity.ErrNotFound)
+	}
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		e = entity.Stored{ID: id}
 		var typ pgtype.Text
@@ -172,12 +177,16 @@ func (f *filler) applied(rows pgx.Rows) error {
 
 // Entities returns a page of entities. See [entity.Store].
 func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
+	types, ids := slices.DeleteFunc(slices.Clone(q.Types), impossible), slices.DeleteFunc(slices.Clone(q.IDs), impossible)
+	if impossible(q.Search) || len(types) == 0 && len(q.Types) > 0 || len(ids) == 0 && len(q.IDs) > 0 {
+		return nil, nil // nothing has such a name
+	}
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		// Planned for its arguments, so that those that keep all cost nothing.
 		rows, err := tx.Query(ctx, `SELECT num, id, type, created, revision FROM entity
 			WHERE id > $1 AND ($2 = '' OR strpos(coalesce(fold, id), $2) > 0)
 				AND (cardinality($3::text[]) = 0 OR type = ANY($3)) AND (cardinality($4::text[]) = 0 OR id = ANY($4))
-			ORDER BY id LIMIT $5`, planned, q.After, strings.ToLower(q.Search), append([]string{}, q.Types...), append([]string{}, q.IDs...), q.Limit)
+			ORDER BY id LIMIT $5`, planned, possiblePart(q.After), strings.ToLower(q.Search), append([]string{}, types...), append([]string{}, ids...), q.Limit)
 		if err != nil {
 			return err
 		}
@@ -197,6 +206,20 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 		return nil, fmt.Errorf("list entities: %w", err)
 	}
 	return list, nil
+}
+
+// impossible reports whether a name is one that nothing in the database can have: it is
+// no text to PostgreSQL, which would refuse the whole statement.
+func impossible(name string) bool { return !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 }
+
+// possiblePart is a name up to where it becomes impossible.
+func possiblePart(name string) string {
+	for i, r := range name {
+		if _, size := utf8.DecodeRuneInString(name[i:]); r == 0 || r == utf8.RuneError && size == 1 {
+			return name[:i]
+		}
+	}
+	return name
 }
 
 // fold is the id in lower case where that differs, nil where not.
@@ -229,7 +252,7 @@ func (s *Store) Changes(ctx context.Context, after uint64, limit int) (list []en
 		var n, committed int64
 		var data pgtype.DriverBytes
 		_, err = pgx.ForEachRow(rows, []any{&first, &n, &committed, &data}, func() error {
-			return changelog.Decode(data, first, n, committed, func(c entity.LoggedChange) bool {
+			return changelog.Decode(data, first, n, committed, func(c entity.LoggedChange, _ uint64) bool {
 				if c.Seq > after {
 					list = append(list, c)
 				}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -74,17 +73,7 @@ func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
 		t.Errorf("the log has %d bytes, and is thought to have %d", n, s.w.state.logBytes)
 	}
 	for range 2 {
-		info := s.Info()
-		if info.LastChange != commits || info.FirstChange < 2 {
-			t.Fatalf("info %+v", info)
-		}
-		if _, err := s.Changes(t.Context(), info.FirstChange-2, 10); !errors.Is(err, entity.ErrCursorExpired) {
-			t.Errorf("changes that are gone: %v, want ErrCursorExpired", err)
-		}
-		all, err := s.Changes(t.Context(), info.FirstChange-1, commits)
-		if err != nil || uint64(len(all)) != info.LastChange-info.FirstChange+1 {
-			t.Errorf("%d changes are kept, %v; info %+v", len(all), err, info)
-		}
+		info := storetest.CheckShortened(t, s, commits)
 		closeStore(t, s)
 		s = open(t, url, Options{ChangeLogBytes: limit})
 		if again := s.Info(); again != info {

@@ -54,7 +54,8 @@ const idle = time.Second
 
 // ready sees to it that there is a connection. REQUIRES: s.writing held.
 func (w *writer) ready(ctx context.Context) error {
-	if w.conn != nil && !w.conn.IsClosed() {
+	// One that is in a transaction still could not end it, not even by ROLLBACK.
+	if w.conn != nil && !w.conn.IsClosed() && w.conn.PgConn().TxStatus() == 'I' {
 		if time.Since(w.used) < idle || w.conn.Ping(ctx) == nil {
 			w.used = time.Now()
 			return nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/DataDog/sketches-go/ddsketch/store"
+
+	"github.com/greenroom-go/greenroom/entity/internal/wire"
 )
 
 // A Summary is encoded as a version, its parts as bits, and then, in the order of
@@ -55,10 +57,10 @@ func (s *Summary) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 // UnmarshalBinary makes the summary the encoded one, keeping nothing of data. If
 // it returns an error, which wraps ErrEncoding, the summary is an empty one.
 func (s *Summary) UnmarshalBinary(data []byte) error {
-	d := decoder{data: data}
+	d := decoder{wire.Reader{Data: data}}
 	*s = Summary{}
 	decoded := d.summary()
-	if d.failed || len(d.data) > 0 {
+	if d.Failed || len(d.Data) > 0 {
 		return fmt.Errorf("%w: %d bytes", ErrEncoding, len(data))
 	}
 	*s = decoded
@@ -134,87 +136,39 @@ func appendBins(dst []byte, bins store.Store) []byte {
 
 // decoder reads an encoding. After the first thing that is wrong it has failed,
 // and what it returns means nothing.
-type decoder struct {
-	data   []byte
-	failed bool
-}
-
-func (d *decoder) fail() {
-	d.failed = true
-	d.data = nil
-}
-
-func (d *decoder) byte() byte {
-	if len(d.data) == 0 {
-		d.fail()
-		return 0
-	}
-	b := d.data[0]
-	d.data = d.data[1:]
-	return b
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.data)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.data = d.data[n:]
-	return v
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.data)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.data = d.data[n:]
-	return v
-}
-
-func (d *decoder) uint64() uint64 {
-	if len(d.data) < 8 {
-		d.fail()
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(d.data)
-	d.data = d.data[8:]
-	return v
-}
+type decoder struct{ wire.Reader }
 
 // float reads a float64 that is finite.
 func (d *decoder) float() float64 {
-	f := math.Float64frombits(d.uint64())
+	f := math.Float64frombits(d.Uint64())
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return f
 }
 
 func (d *decoder) number() Number {
-	switch d.byte() {
+	switch d.Byte() {
 	case kindInt:
-		return Int(d.varint())
+		return Int(d.Varint())
 	case kindFloat:
 		return Float(d.float())
 	default:
-		d.fail()
+		d.Fail()
 		return Number{}
 	}
 }
 
-func (d *decoder) point() Point { return Point{TS: d.varint(), Value: d.number()} }
+func (d *decoder) point() Point { return Point{TS: d.Varint(), Value: d.number()} }
 
 func (d *decoder) summary() Summary {
-	version, kept := d.byte(), parts(d.byte())
-	s := Summary{kept: kept, Count: d.varint()}
+	version, kept := d.Byte(), parts(d.Byte())
+	s := Summary{kept: kept, Count: d.Varint()}
 	if version != encodingVersion || kept&^(keepSum|keepIncrease|keepPercentiles) != 0 || s.Count < 0 || s.Count > maxCount {
-		d.fail()
+		d.Fail()
 	}
-	if s.Count == 0 || d.failed {
+	if s.Count == 0 || d.Failed {
 		return s
 	}
 	s.First, s.Last = d.point(), d.point()
@@ -229,7 +183,7 @@ func (d *decoder) summary() Summary {
 		s.quantiles = d.quantiles(s.Count)
 	}
 	if s.First.TS > s.Last.TS || s.Min.Compare(s.Max) > 0 {
-		d.fail()
+		d.Fail()
 	}
 	return s
 }
@@ -238,11 +192,11 @@ func (d *decoder) summary() Summary {
 const maxCount = 1 << 53
 
 func (d *decoder) total() total {
-	flags := d.byte()
-	t := total{high: d.varint(), low: d.uvarint(), floats: flags&1 != 0, beyond: flags&2 != 0}
-	n := d.uvarint()
+	flags := d.Byte()
+	t := total{high: d.Varint(), low: d.Uvarint(), floats: flags&1 != 0, beyond: flags&2 != 0}
+	n := d.Uvarint()
 	if flags > 3 || n > maxPartials || n > 0 && (!t.floats || t.beyond) {
-		d.fail()
+		d.Fail()
 		return t
 	}
 	for range n {
@@ -253,10 +207,10 @@ func (d *decoder) total() total {
 
 func (d *decoder) quantiles(count int64) *quantiles {
 	q := &quantiles{}
-	switch d.byte() {
+	switch d.Byte() {
 	case encodedValues:
-		if n := d.uvarint(); n != uint64(count) || n > rowPercentiles {
-			d.fail()
+		if n := d.Uvarint(); n != uint64(count) || n > rowPercentiles {
+			d.Fail()
 			return q
 		}
 		for range count {
@@ -264,14 +218,14 @@ func (d *decoder) quantiles(count int64) *quantiles {
 		}
 	case encodedSketch:
 		q.sketch = newSketch()
-		zeros := d.uvarint()
+		zeros := d.Uvarint()
 		left := d.bins(q.sketch.GetPositiveValueStore(), uint64(count)-zeros)
 		left = d.bins(q.sketch.GetNegativeValueStore(), left)
 		if zeros > uint64(count) || left != 0 || q.sketch.AddWithCount(0, float64(zeros)) != nil {
-			d.fail()
+			d.Fail()
 		}
 	default:
-		d.fail()
+		d.Fail()
 	}
 	return q
 }
@@ -280,11 +234,11 @@ func (d *decoder) quantiles(count int64) *quantiles {
 // what is left of most.
 func (d *decoder) bins(bins store.Store, most uint64) (left uint64) {
 	index := int64(0)
-	for range d.uvarint() {
-		step, count := d.varint(), d.uvarint()
+	for range d.Uvarint() {
+		step, count := d.Varint(), d.Uvarint()
 		index += step
-		if d.failed || count == 0 || count > most || step < -maxBin || step > maxBin || index < -maxBin || index > maxBin {
-			d.fail()
+		if d.Failed || count == 0 || count > most || step < -maxBin || step > maxBin || index < -maxBin || index > maxBin {
+			d.Fail()
 			return 0
 		}
 		bins.AddWithCount(int(index), float64(count))

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -10,8 +9,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 // writer is the one connection that writes, with what it knows of the database.
@@ -22,32 +23,30 @@ import (
 type writer struct {
 	conn     *sql.Conn
 	params   *parameters
-	keys     map[string]int64   // numbers of keys
+	keys     map[string]*name
 	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
 	doomed   bool               // there may be history of deleted entities
+	lazy     bool               // the connection does not sync its commits
 
-	latest, telemetry, hour, computed bulk
-	single                            map[string]driver.Stmt
+	entity, latest, telemetry, hour, computed bulk
+	single                                    map[string]driver.Stmt
 
-	rows    []telemetryRow
-	origins []computedRow
+	fresh   []freshRow
+	rows    []movedRow
+	newest  []movedRow
 	nums    []int64
+	unknown []int // places of entities without a number
 	blob    []byte
 	newKeys []string
 	newHour []int64
 }
 
-// telemetryRow is a row of the table telemetry.
-type telemetryRow struct {
-	hour, entity, key, ts int64
-	value                 entity.Value
-}
-
-// computedRow is a row of the table computed.
-type computedRow struct {
-	entity, key, ts, seq, source, n int64
+// freshRow is a value of a batch on its way to the tail.
+type freshRow struct {
+	place int // of its entity in the batch
+	tailRow
 }
 
 const maxHours = 1 << 16
@@ -56,6 +55,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 	w.params = newParameters()
 	w.doomed = true // until the first commit finds that there is nobody
 	w.single = make(map[string]driver.Stmt)
+	w.entity = bulk{head: "INSERT INTO entity (num, id, fold, created)", width: 4}
 	w.latest = bulk{
 		head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", width: 6,
 		tail: `ON CONFLICT (entity, key) DO UPDATE SET ts = excluded.ts, seq = excluded.seq, kind = excluded.kind, value = excluded.value
@@ -77,19 +77,19 @@ func (w *writer) loadKeys(ctx context.Context) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name string
+		var text string
 		var num int64
-		if err := rows.Scan(&name, &num); err != nil {
+		if err := rows.Scan(&text, &num); err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
-		w.keys[name] = num
+		w.keys[text] = &name{num, text}
 	}
 	return rows.Err()
 }
 
 func (w *writer) close() error {
 	err := w.conn.Raw(func(any) error {
-		errs := []error{w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close()}
+		errs := []error{w.entity.close(), w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close()}
 		for _, stmt := range w.single {
 			errs = append(errs, stmt.Close())
 		}
@@ -113,14 +113,30 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	// An interrupted connection is lost, and the outcome of an interrupted
 	// COMMIT unknown: better to finish what takes milliseconds.
 	ctx = context.WithoutCancel(ctx)
+	if err := s.makeRoom(ctx); err != nil {
+		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
+	}
 	var dropped uint64
 	var added int64
-	err := s.w.conn.Raw(func(raw any) (err error) {
-		tx := transaction{w: s.w, ctx: ctx, conn: raw.(rawConn), b: b}
-		dropped, err = tx.run(s.opts.ChangeLogBytes)
-		added = tx.added
-		return err
+	held := false // the tail
+	err := s.w.transact(ctx, true, func(t *transaction) (err error) {
+		t.b = b
+		if dropped, err = t.run(s.opts.ChangeLogBytes, s.tail.flushed); err != nil {
+			return err
+		}
+		added = t.added
+		if held = len(s.w.unknown) > 0; held { // nobody is to find new entities without their readings
+			s.tail.mu.Lock()
+		}
+		return nil
 	})
+	if err == nil && !held {
+		s.tail.mu.Lock()
+		held = true
+	}
+	if held {
+		defer s.tail.mu.Unlock()
+	}
 	if err != nil {
 		s.w.unsure = true
 		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
@@ -129,6 +145,7 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	for i, num := range s.w.nums {
 		b.Entities[i].Num = num
 	}
+	s.tail.take(b, s.w)
 	if s.w.unsure && s.readInfo(ctx) == nil { // the one that failed may have been committed after all
 		s.w.unsure = false
 		return nil
@@ -141,28 +158,89 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	return nil
 }
 
+// take adds what a batch has committed, and forgets the entities that it deletes.
+// REQUIRES: mu and Store.writing held.
+func (t *tail) take(b *entity.Batch, w *writer) {
+	if t.flushed+1 == b.First {
+		t.since = time.Now()
+	}
+	for i := range b.Entities {
+		if e := t.entities[b.Entities[i].ID]; e != nil && b.Entities[i].Deleted {
+			t.drop(e, len(e.rows))
+		}
+	}
+	for i := range w.fresh {
+		r := &w.fresh[i]
+		if e := &b.Entities[r.place]; !e.Deleted {
+			t.add(e.ID, e.Num, r.tailRow)
+		}
+	}
+	clear(w.fresh)
+	t.logged, t.loggedNew = t.logged+int64(len(w.blob)), t.loggedNew+int64(len(w.blob))
+}
+
 // rawConn is what the driver's connection can do.
 type rawConn interface {
 	driver.ConnPrepareContext
 	driver.ExecerContext
 }
 
-// transaction is one commit.
+// transaction is one transaction of the writer.
 type transaction struct {
 	w     *writer
-	ctx   context.Context //nolint:containedctx // lives as long as one call of Commit
+	ctx   context.Context //nolint:containedctx // lives as long as one call of transact
 	conn  rawConn
-	b     *entity.Batch
-	added int64 // new entities
+	b     *entity.Batch // of a commit
+	added int64         // new entities
 }
 
-// run does it all; dropped is the last change that the log lost to its limit.
-func (t *transaction) run(logLimit int64) (dropped uint64, err error) {
+// transact runs f in a transaction. Unless it is to be durable it may be undone by a
+// loss of power, as long as no durable one comes after it.
+func (w *writer) transact(ctx context.Context, durable bool, f func(t *transaction) error) error {
+	return w.conn.Raw(func(raw any) error {
+		t := &transaction{w: w, ctx: ctx, conn: raw.(rawConn)}
+		if err := t.sync(durable); err != nil {
+			return err
+		}
+		err := t.try(f)
+		if !durable {
+			err = errors.Join(err, t.sync(true)) // as everybody else expects it
+		}
+		return err
+	})
+}
+
+// durable sees to it that the connection syncs its commits.
+func (w *writer) durable(ctx context.Context) error {
+	if !w.lazy {
+		return nil
+	}
+	return w.conn.Raw(func(raw any) error { return (&transaction{w: w, ctx: ctx, conn: raw.(rawConn)}).sync(true) })
+}
+
+// sync tells the connection whether it is to sync its commits.
+func (t *transaction) sync(durable bool) error {
+	if durable == !t.w.lazy {
+		return nil
+	}
+	level := "NORMAL"
+	if durable {
+		level = "FULL"
+	}
+	err := t.exec("PRAGMA synchronous = " + level)
+	if err == nil {
+		t.w.lazy = !durable
+	}
+	return err
+}
+
+// try runs f between BEGIN and COMMIT, and takes everything back when that fails.
+func (t *transaction) try(f func(t *transaction) error) (err error) {
 	w := t.w
 	w.newKeys, w.newHour = w.newKeys[:0], w.newHour[:0]
 	logBytes := w.logBytes
 	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if err == nil {
@@ -179,17 +257,20 @@ func (t *transaction) run(logLimit int64) (dropped uint64, err error) {
 		}
 		w.logBytes = logBytes
 	}()
-	for _, step := range []func() error{t.entities, t.history, t.latest, t.edits, t.deletions, t.log, t.purge} {
+	if err := f(t); err != nil {
+		return err
+	}
+	return t.exec("COMMIT")
+}
+
+// run commits a batch; dropped is the last change that the log lost to its limit.
+func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err error) {
+	for _, step := range []func() error{t.entities, t.readings, t.edits, t.deletions, t.log, t.purge} {
 		if err := step(); err != nil {
 			return 0, err
 		}
 	}
-	if w.logBytes > logLimit {
-		if dropped, err = t.prune(logLimit); err != nil {
-			return 0, err
-		}
-	}
-	return dropped, t.exec("COMMIT")
+	return t.prune(logLimit, flushed)
 }
 
 func (t *transaction) exec(sql string) error {
@@ -200,35 +281,65 @@ func (t *transaction) exec(sql string) error {
 // entities finds the numbers of the entities, and gives one to those without.
 func (t *transaction) entities() error {
 	w := t.w
-	w.nums = slices.Grow(w.nums[:0], len(t.b.Entities))
+	w.nums, w.unknown = slices.Grow(w.nums[:0], len(t.b.Entities)), w.unknown[:0]
 	for i := range t.b.Entities {
-		e := &t.b.Entities[i]
-		num := e.Num
-		if num == 0 {
-			var err error
-			if num, err = t.number(e); err != nil {
-				return fmt.Errorf("entity %q: %w", e.ID, err)
-			}
+		w.nums = append(w.nums, t.b.Entities[i].Num)
+		if t.b.Entities[i].Num == 0 {
+			w.unknown = append(w.unknown, i)
 		}
-		w.nums = append(w.nums, num)
+	}
+	if len(w.unknown) == 0 {
+		return nil
+	}
+	if err := t.find(); err != nil {
+		return fmt.Errorf("find entities: %w", err)
+	}
+	w.unknown = slices.DeleteFunc(w.unknown, func(place int) bool { return w.nums[place] != 0 })
+	if len(w.unknown) == 0 {
+		return nil
+	}
+	if err := t.create(); err != nil {
+		return fmt.Errorf("create entities: %w", err)
 	}
 	return nil
 }
 
-func (t *transaction) number(e *entity.BatchEntity) (int64, error) {
-	row, err := t.query("SELECT num FROM entity WHERE id = ?", 1, e.ID)
-	if err != nil || row != nil {
-		return first[int64](row), err
+// find finds the numbers of the unknown entities that exist.
+func (t *transaction) find() error {
+	w := t.w
+	ids := make([]string, len(w.unknown))
+	for i, place := range w.unknown {
+		ids[i] = t.b.Entities[place].ID
 	}
-	var fold any
-	if lower := strings.ToLower(e.ID); lower != e.ID {
-		fold = lower
+	list, err := jsonArray(ids)
+	if err != nil {
+		return err
 	}
-	row, err = t.query(`INSERT INTO entity (num, id, fold, created) VALUES (
-		1 + max(coalesce((SELECT max(num) FROM entity), 0), coalesce((SELECT max(num) FROM doomed), 0)), ?, ?, ?) RETURNING num`,
-		1, e.ID, fold, e.Created)
-	t.added++
-	return first[int64](row), err
+	return t.each("SELECT j.key, e.num FROM json_each(?) j CROSS JOIN entity e ON e.id = j.value", 2, func(row []driver.Value) {
+		w.nums[w.unknown[first[int64](row)]] = first[int64](row[1:])
+	}, list)
+}
+
+// create gives numbers to the unknown entities: none that there ever was while
+// something of its last owner is left.
+func (t *transaction) create() error {
+	w := t.w
+	row, err := t.query("SELECT max(coalesce((SELECT max(num) FROM entity), 0), coalesce((SELECT max(num) FROM doomed), 0))", 1)
+	if err != nil {
+		return err
+	}
+	last := first[int64](row)
+	for i, place := range w.unknown {
+		w.nums[place] = last + 1 + int64(i)
+	}
+	t.added += int64(len(w.unknown))
+	return w.entity.exec(t.ctx, t.conn, w.params, len(w.unknown), func(i int, row []driver.NamedValue) {
+		e := &t.b.Entities[w.unknown[i]]
+		row[0].Value, row[1].Value, row[2].Value, row[3].Value = w.nums[w.unknown[i]], e.ID, nil, e.Created
+		if lower := strings.ToLower(e.ID); lower != e.ID {
+			row[2].Value = lower
+		}
+	})
 }
 
 // first returns the first column of a row, if there is one of this type.
@@ -240,12 +351,23 @@ func first[T any](row []driver.Value) (v T) {
 }
 
 // query runs a statement, prepared once, and returns the first row, nil for none.
-func (t *transaction) query(sql string, columns int, args ...any) ([]driver.Value, error) {
+func (t *transaction) query(sql string, columns int, args ...any) (first []driver.Value, err error) {
+	err = t.each(sql, columns, func(row []driver.Value) {
+		if first == nil {
+			first = slices.Clone(row)
+		}
+	}, args...)
+	return first, err
+}
+
+// each runs a statement, prepared once, to its end, and calls f for each row, which is
+// valid until f returns.
+func (t *transaction) each(sql string, columns int, f func(row []driver.Value), args ...any) error {
 	stmt := t.w.single[sql]
 	if stmt == nil {
 		var err error
 		if stmt, err = t.conn.PrepareContext(t.ctx, sql); err != nil {
-			return nil, err
+			return err
 		}
 		t.w.single[sql] = stmt
 	}
@@ -255,44 +377,38 @@ func (t *transaction) query(sql string, columns int, args ...any) ([]driver.Valu
 	}
 	rows, err := stmt.(driver.StmtQueryContext).QueryContext(t.ctx, params)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	row := make([]driver.Value, columns)
-	err = rows.Next(row)
-	if errors.Is(err, io.EOF) {
-		row, err = nil, nil
+	for err = rows.Next(row); err == nil; err = rows.Next(row) {
+		f(row)
 	}
-	for more := err; more == nil && row != nil; { // to its end, or the statement is not done
-		more = rows.Next(make([]driver.Value, columns))
-	}
-	if cerr := rows.Close(); err == nil {
+	if cerr := rows.Close(); errors.Is(err, io.EOF) {
 		err = cerr
 	}
-	return row, err
+	return err
 }
 
-// key returns the number of a key, giving it one if it has none.
-func (t *transaction) key(name string) (int64, error) {
-	if num, ok := t.w.keys[name]; ok {
-		return num, nil
+// key returns a key, giving it a number if it has none.
+func (t *transaction) key(text string) (*name, error) {
+	if k := t.w.keys[text]; k != nil {
+		return k, nil
 	}
 	row, err := t.query(
-		"INSERT INTO key (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING num", 1, name)
+		"INSERT INTO key (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING num", 1, text)
 	if err != nil {
-		return 0, fmt.Errorf("key %q: %w", name, err)
+		return nil, fmt.Errorf("key %q: %w", text, err)
 	}
-	name = strings.Clone(name) // it may be part of a payload
-	t.w.keys[name] = first[int64](row)
-	t.w.newKeys = append(t.w.newKeys, name)
-	return first[int64](row), nil
+	k := &name{first[int64](row), strings.Clone(text)} // text may be part of a payload
+	t.w.keys[k.text] = k
+	t.w.newKeys = append(t.w.newKeys, k.text)
+	return k, nil
 }
 
-// history writes the telemetry, in the order of the table so that the inserts
-// walk along the tree. Rows of the same key and time stay in the order of the
-// records: the later replaces the earlier.
-func (t *transaction) history() error {
+// readings makes the rows of the readings, for the tail.
+func (t *transaction) readings() error {
 	w := t.w
-	w.rows, w.origins = w.rows[:0], w.origins[:0]
+	w.fresh = w.fresh[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
 		if r.Edit != nil {
@@ -302,51 +418,30 @@ func (t *transaction) history() error {
 		if err != nil {
 			return err
 		}
-		hour := r.TS / hourMS
-		if err := t.hour(hour); err != nil {
-			return err
-		}
 		for j := range r.Values {
 			key, err := t.key(r.Values[j].Key)
 			if err != nil {
 				return err
 			}
-			w.rows = append(w.rows, telemetryRow{hour, w.nums[r.Entity], key, r.TS, r.Values[j].Value})
-			if source != 0 {
-				w.origins = append(w.origins, computedRow{w.nums[r.Entity], key, r.TS, int64(r.Seq), source, int64(r.Origin.Seq)})
-			}
+			w.fresh = append(w.fresh, freshRow{r.Entity, tailRow{
+				key: key, source: source, ts: r.TS, seq: r.Seq, n: r.Origin.Seq, change: t.b.First + uint64(i), value: r.Values[j].Value.Clone(),
+			}})
 		}
 	}
-	slices.SortStableFunc(w.rows, func(a, b telemetryRow) int {
-		return cmp.Or(cmp.Compare(a.hour, b.hour), cmp.Compare(a.entity, b.entity), cmp.Compare(a.key, b.key), cmp.Compare(a.ts, b.ts))
-	})
-	err := w.telemetry.exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
-		r := &w.rows[i]
-		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.hour, r.entity, r.key, r.ts
-		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
-	})
-	clear(w.rows) // texts belong to payloads
-	if err != nil {
-		return err
-	}
-	return w.computed.exec(t.ctx, t.conn, w.params, len(w.origins), func(i int, row []driver.NamedValue) {
-		r := &w.origins[i]
-		row[0].Value, row[1].Value, row[2].Value = r.entity, r.key, r.ts
-		row[3].Value, row[4].Value, row[5].Value = r.seq, r.source, r.n
-	})
+	return nil
 }
 
-// applied notes the source of a computed reading and returns its number, 0 for a
-// reading of a device.
-func (t *transaction) applied(r *entity.Record) (source int64, err error) {
+// applied notes the source of a computed reading and returns it, nil for a reading of
+// a device.
+func (t *transaction) applied(r *entity.Record) (source *name, err error) {
 	if r.Origin.IsZero() {
-		return 0, nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	if source, err = t.key(r.Origin.Source); err != nil {
-		return 0, err
+		return nil, err
 	}
 	_, err = t.query(`INSERT INTO applied (entity, source, n) VALUES (?, ?, ?)
-		ON CONFLICT (entity, source) DO UPDATE SET n = max(n, excluded.n)`, 1, t.w.nums[r.Entity], source, int64(r.Origin.Seq))
+		ON CONFLICT (entity, source) DO UPDATE SET n = max(n, excluded.n)`, 1, t.w.nums[r.Entity], source.num, int64(r.Origin.Seq))
 	return source, err
 }
 
@@ -364,29 +459,11 @@ func (t *transaction) hour(hour int64) error {
 	return w.hour.exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
 }
 
-// latest writes the change buffer.
-func (t *transaction) latest() error {
-	w := t.w
-	keys := make([]int64, len(t.b.Latest))
-	for i := range t.b.Latest {
-		key, err := t.key(t.b.Latest[i].Key)
-		if err != nil {
-			return err
-		}
-		keys[i] = key
-	}
-	return w.latest.exec(t.ctx, t.conn, w.params, len(t.b.Latest), func(i int, row []driver.NamedValue) {
-		l := &t.b.Latest[i]
-		row[0].Value, row[1].Value, row[2].Value, row[3].Value = w.nums[l.Entity], keys[i], l.TS, int64(l.Seq)
-		row[4].Value, row[5].Value = int64(l.Value.Kind()), column(l.Value)
-	})
-}
-
 // log writes the changes. Writing the same batch again replaces its row, where
 // the outcome of the first time was unknown.
 func (t *transaction) log() error {
 	w := t.w
-	w.blob = appendChanges(w.blob[:0], t.b)
+	w.blob = changelog.Append(w.blob[:0], t.b)
 	_, err := t.query(`INSERT INTO change (first, n, committed, data) VALUES (?, ?, ?, ?)
 		ON CONFLICT (first) DO UPDATE SET n = excluded.n, committed = excluded.committed, data = excluded.data`,
 		1, int64(t.b.First), int64(len(t.b.Records)), t.b.Committed, w.blob)
@@ -397,14 +474,18 @@ func (t *transaction) log() error {
 	return nil
 }
 
-// prune drops the oldest commits from the log until an eighth of the limit is
-// free again, but never the newest: its number must survive. It returns the last
-// change that was dropped.
-func (t *transaction) prune(limit int64) (dropped uint64, err error) {
-	goal := limit - limit/8
-	for t.w.logBytes > goal {
+// pruneStep is how many commits the log is shortened by at once: more than one comes
+// with each commit, and few enough not to be felt.
+const pruneStep = 8
+
+// prune drops the oldest commits from the log while it is larger than its limit, but
+// none whose readings are not in the tables, and never the newest: its number must
+// survive. It returns the last change that was dropped.
+func (t *transaction) prune(limit int64, flushed uint64) (dropped uint64, err error) {
+	for t.w.logBytes > limit {
 		row, err := t.query(`SELECT max(first), sum(bytes), max(first + n - 1) FROM
-			(SELECT first, n, length(data) AS bytes FROM change WHERE first < ? ORDER BY first LIMIT 64)`, 3, int64(t.b.First))
+			(SELECT first, n, length(data) AS bytes FROM change WHERE first < ? ORDER BY first LIMIT ?)
+			WHERE first + n - 1 <= ?`, 3, int64(t.b.First), int64(pruneStep), int64(flushed))
 		if err != nil {
 			return 0, fmt.Errorf("shorten the change log: %w", err)
 		}

@@ -11,4 +11,12 @@
 // down; keyed by entity first, the rate falls to a third at five million rows.
 // The price is that a query of one series looks into each hour that has any
 // data, about 4 µs each; the table hour lists those hours.
+//
+// A commit writes the change log, and with it all that was acknowledged; entities,
+// attributes, relations and documents besides. Readings move from the log into the
+// tables telemetry, latest and computed some seconds later, many of a page at once,
+// and with Close. The store adds them to whatever it is asked; who reads the file by
+// other means, or a copy of it, finds them in the tables only then, and in the log
+// before. Open finds those that a crash has left in the log, up to some ten megabytes
+// of it.
 package sqlite

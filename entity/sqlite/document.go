@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/document"
 )
 
 // update runs f in a transaction of its own on the connection that writes,
@@ -15,10 +16,18 @@ import (
 func (s *Store) update(ctx context.Context, f func(tx *sql.Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	return s.updateLocked(ctx, f)
+}
+
+// updateLocked is update. REQUIRES: s.writing held.
+func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // see Commit
+	if err := s.w.durable(ctx); err != nil {
+		return err
+	}
 	tx, err := s.w.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -67,19 +76,10 @@ func (s *Store) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
 	return list, nil
 }
 
-// condition reads the version of a document in a transaction and checks it.
-func condition(ctx context.Context, tx *sql.Tx, kind, id, condition string) error {
+// check checks the condition of a write in its transaction.
+func check(ctx context.Context, tx *sql.Tx, kind, id, condition string) error {
 	old, err := scanDoc(tx.QueryRowContext(ctx, docColumns, kind, id), kind, id)
-	etag := ""
-	if err == nil {
-		etag = old.ETag()
-	} else if !errors.Is(err, entity.ErrNotFound) {
-		return err
-	}
-	if err := entity.CheckCondition(condition, etag); err != nil {
-		return fmt.Errorf("%s %q: %w", kind, id, err)
-	}
-	return nil
+	return document.Check(kind, id, condition, old, err)
 }
 
 // nextVersion returns a version that no document has had: the time, or one more
@@ -94,7 +94,7 @@ func nextVersion(ctx context.Context, tx *sql.Tx, now int64) (version int64, err
 // PutDoc stores a document. See [entity.Store].
 func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, cond string) (entity.Doc, error) {
 	err := s.update(ctx, func(tx *sql.Tx) error {
-		if err := condition(ctx, tx, doc.Kind, doc.ID, cond); err != nil {
+		if err := check(ctx, tx, doc.Kind, doc.ID, cond); err != nil {
 			return err
 		}
 		var err error
@@ -122,7 +122,7 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) error {
 		cond = entity.IfAny
 	}
 	err := s.update(ctx, func(tx *sql.Tx) error {
-		if err := condition(ctx, tx, kind, id, cond); err != nil {
+		if err := check(ctx, tx, kind, id, cond); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM doc WHERE kind = ? AND id = ?", kind, id)
@@ -135,8 +135,22 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) error {
 }
 
 // Trim removes the oldest points of one series. See [entity.Store].
+//
+// What is to be removed may still be in the log only; or in the tables as well, and come
+// back from the log after a crash. Then all that is committed is moved first: the most of
+// it beside the commits.
 func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	if err := s.settle(before); err != nil {
+		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if before > s.tail.oldest {
+		if err := s.flushTo(ctx, s.Info().LastChange); err != nil {
+			return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+		}
+	}
+	err = s.updateLocked(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `DELETE FROM telemetry WHERE (hour, entity, key, ts) IN
 			(SELECT t.hour, t.entity, t.key, t.ts `+series+`ORDER BY h.hour, t.ts LIMIT ?5)`, id, key, entity.MinTS, before, limit)
 		if err != nil {

@@ -53,12 +53,12 @@ func (t *transaction) attribute(num int64, a *entity.AttributeEdit) error {
 		return err
 	}
 	if a.Removed() {
-		_, err = t.query("DELETE FROM attribute WHERE entity = ? AND section = ? AND path = ?", 1, num, int64(a.Section), path)
+		_, err = t.query("DELETE FROM attribute WHERE entity = ? AND section = ? AND path = ?", 1, num, int64(a.Section), path.num)
 		return err
 	}
 	_, err = t.query(`INSERT INTO attribute (entity, section, path, ts, kind, value) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (entity, section, path) DO UPDATE SET ts = excluded.ts, kind = excluded.kind, value = excluded.value`,
-		1, num, int64(a.Section), path, a.TS, int64(a.Value.Kind()), column(a.Value))
+		1, num, int64(a.Section), path.num, a.TS, int64(a.Value.Kind()), column(a.Value))
 	return err
 }
 
@@ -68,7 +68,7 @@ func (t *transaction) relation(num int64, r *entity.RelationEdit) error {
 		return err
 	}
 	if r.Removed {
-		_, err = t.query("DELETE FROM relation WHERE source = ? AND type = ? AND target = (SELECT num FROM entity WHERE id = ?)", 1, num, typ, r.To)
+		_, err = t.query("DELETE FROM relation WHERE source = ? AND type = ? AND target = (SELECT num FROM entity WHERE id = ?)", 1, num, typ.num, r.To)
 		return err
 	}
 	var properties any
@@ -76,7 +76,7 @@ func (t *transaction) relation(num int64, r *entity.RelationEdit) error {
 		properties = r.Properties.Text()
 	}
 	_, err = t.query(`INSERT INTO relation (source, type, target, properties) SELECT ?, ?, num, ? FROM entity WHERE id = ?
-		ON CONFLICT (source, type, target) DO UPDATE SET properties = excluded.properties`, 1, num, typ, properties, r.To)
+		ON CONFLICT (source, type, target) DO UPDATE SET properties = excluded.properties`, 1, num, typ.num, properties, r.To)
 	return err
 }
 

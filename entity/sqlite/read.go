@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 // queries are the prepared statements of the readers.
@@ -118,6 +119,21 @@ func (s *Store) fill(ctx context.Context, list []entity.Stored) error {
 		edited = edited || list[i].Revision > 0
 	}
 	f.nums = append(f.nums, ']')
+	tail := make([][]tailRow, len(list)) // before the tables are read
+	for i := range list {
+		tail[i] = s.tail.newest(list[i].ID, list[i].Num)
+	}
+	if err := s.fillStored(&f, edited); err != nil {
+		return err
+	}
+	for i := range list {
+		overlay(&list[i], tail[i])
+	}
+	return nil
+}
+
+// fillStored adds what the tables have.
+func (s *Store) fillStored(f *filler, edited bool) error {
 	q := &s.queries
 	if err := f.each(q.latest, f.latest); err != nil {
 		return err
@@ -303,6 +319,12 @@ func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int)
 
 // Origins tells who computed a range of one series. See [entity.Store].
 func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]entity.PointOrigin, error) {
+	var tail []entity.PointOrigin
+	for _, r := range s.tail.series(id, key, from, to) {
+		if r.source != nil {
+			tail = append(tail, entity.PointOrigin{TS: r.ts, Origin: r.origin()})
+		}
+	}
 	rows, err := s.readDB.QueryContext(ctx, `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
 		WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
 		AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`, id, key, from, to, limit)
@@ -321,23 +343,34 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 	if err != nil {
 		return nil, fmt.Errorf("origins of %q key %q: %w", id, key, err)
 	}
-	return list, nil
+	return merge(list, tail, limit, false, func(p *entity.PointOrigin) int64 { return p.TS }), nil
 }
 
 // History returns a range of one series. See [entity.Store].
 func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+	end, err := s.beginLong(ctx)
+	if err == nil {
+		defer end()
+		var points []entity.Point
+		if points, err = s.history(ctx, id, key, from, to, limit, descending); err == nil {
+			return points, nil
+		}
+	}
+	return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+}
+
+func (s *Store) history(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
 	stmt := s.queries.ascending
 	if descending {
 		stmt = s.queries.descending
 	}
-	end, err := s.beginLong(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+	var tail []entity.Point
+	for _, r := range s.tail.series(id, key, from, to) {
+		tail = append(tail, entity.Point{TS: r.ts, Value: r.value})
 	}
-	defer end()
 	rows, err := stmt.QueryContext(ctx, id, key, from, to, limit)
 	if err != nil {
-		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+		return nil, err
 	}
 	var points []entity.Point
 	err = scan(rows, func() error {
@@ -352,34 +385,20 @@ func (s *Store) History(ctx context.Context, id, key string, from, to int64, lim
 		points = append(points, p)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
-	}
-	return points, nil
+	return merge(points, tail, limit, descending, func(p *entity.Point) int64 { return p.TS }), err
 }
 
 // Aggregate sums up a range of one series. See [entity.Store].
 func (s *Store) Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]entity.Bucket, error) {
 	end, err := s.beginLong(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
+	if err == nil {
+		defer end()
+		a := aggregation{s: s, ctx: ctx, id: id, key: key, step: step, limit: limit}
+		if err = a.run(from, to); err == nil {
+			return a.buckets, nil
+		}
 	}
-	defer end()
-	rows, err := s.queries.aggregate.QueryContext(ctx, id, key, from, to, step, limit)
-	if err != nil {
-		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
-	}
-	var buckets []entity.Bucket
-	err = scan(rows, func() error {
-		var b entity.Bucket
-		err := rows.Scan(&b.TS, &b.Count, &b.Avg, &b.Min, &b.Max, &b.Sum)
-		buckets = append(buckets, b)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
-	}
-	return buckets, nil
+	return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
 }
 
 // Changes returns changes from the log. See [entity.Store].
@@ -414,7 +433,7 @@ func collectChanges(rows *sql.Rows, after uint64, limit int) ([]entity.LoggedCha
 		if err := rows.Scan(&first, &n, &committed, &data); err != nil {
 			return nil, err
 		}
-		err := decodeChanges(data, uint64(first), n, committed, func(c entity.LoggedChange) bool {
+		err := changelog.Decode(data, uint64(first), n, committed, func(c entity.LoggedChange, _ uint64) bool {
 			if c.Seq > after {
 				list = append(list, c)
 			}

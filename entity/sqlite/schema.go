@@ -12,7 +12,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -68,7 +68,7 @@ CREATE TABLE telemetry (
 ) STRICT, WITHOUT ROWID;
 
 -- change has one row for each commit, with its changes from the sequence first
--- to first + n - 1 in data (changelog.go).
+-- to first + n - 1 in data (package changelog).
 CREATE TABLE change (
 	first     INTEGER PRIMARY KEY,
 	n         INTEGER NOT NULL,
@@ -139,6 +139,13 @@ CREATE TABLE doc (
 ) STRICT, WITHOUT ROWID;
 `
 
+// schema3 is what version 3 adds: up to which change the tables are complete. Before,
+// they were with each commit. Later changes are in the change log only (tail.go), in
+// its third format.
+const schema3 = `
+INSERT INTO meta (name, value) SELECT 'flushed', CAST(coalesce(max(first + n - 1), 0) AS TEXT) FROM change;
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	var app, version, tables int64
@@ -176,7 +183,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for _, step := range []string{schema, schema2}[version:] {
+	for _, step := range []string{schema, schema2, schema3}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

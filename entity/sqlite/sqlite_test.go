@@ -214,17 +214,7 @@ func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
 		t.Errorf("the log has %d bytes, and is thought to have %d", n, s.w.logBytes)
 	}
 	for range 2 {
-		info := s.Info()
-		if info.LastChange != commits || info.FirstChange < 2 {
-			t.Fatalf("info %+v", info)
-		}
-		if _, err := s.Changes(t.Context(), info.FirstChange-2, 10); !errors.Is(err, entity.ErrCursorExpired) {
-			t.Errorf("changes that are gone: %v, want ErrCursorExpired", err)
-		}
-		all, err := s.Changes(t.Context(), info.FirstChange-1, commits)
-		if err != nil || uint64(len(all)) != info.LastChange-info.FirstChange+1 {
-			t.Errorf("%d changes are kept, %v; info %+v", len(all), err, info)
-		}
+		info := storetest.CheckShortened(t, s, commits)
 		closeStore(t, s)
 		s = open(t, dir, Options{ChangeLogBytes: limit})
 		if again := s.Info(); again != info {
@@ -440,29 +430,6 @@ func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
 			t.Errorf("%s:\n%s", order, text)
 		}
 	}
-}
-
-func FuzzDecodeChanges(f *testing.F) {
-	b := batch(1, 5, 3)
-	b.Records[0].Values = append(b.Records[0].Values, entity.Sample{Key: "s", Value: entity.String("x")}, entity.Sample{Key: "f", Value: entity.Float(1.5)},
-		entity.Sample{Key: "b", Value: entity.Bool(true)}, entity.Sample{Key: "j", Value: entity.JSON([]byte("[1]"))})
-	f.Add(appendChanges(nil, b), int64(1))
-	b.Records[0].Origin = entity.Origin{Source: "m", Seq: 7}
-	b.Records = append(b.Records, entity.Record{Edit: &entity.Edit{
-		Revision: 1, Typed: true, Type: "T", Created: true,
-		Attributes: []entity.AttributeEdit{{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a", TS: 3, Value: entity.Int(1)}}},
-		Relations:  []entity.RelationEdit{{Relation: entity.Relation{Type: "in", To: "b"}, Removed: true}},
-	}})
-	f.Add(appendChanges(nil, b), int64(2))
-	f.Add([]byte{1, 0, 0}, int64(0))
-	f.Add([]byte{2}, int64(1))
-	f.Fuzz(func(t *testing.T, data []byte, n int64) {
-		var count int64
-		err := decodeChanges(data, 1, min(n, 1000), 1, func(entity.LoggedChange) bool { count++; return true })
-		if err == nil && count != max(0, min(n, 1000)) {
-			t.Fatalf("%d changes without an error, want %d", count, n)
-		}
-	})
 }
 
 func BenchmarkCommit(b *testing.B) {

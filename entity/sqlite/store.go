@@ -52,14 +52,17 @@ type Store struct {
 	queries         queries
 	long            chan struct{} // a place for each query of a history
 
-	checkDB  *sql.DB        // makes checkpoints
-	stop     chan struct{}  // closed to end them
-	checking sync.WaitGroup // who makes them
-	commits  atomic.Uint64
-	longWAL  int // longWAL, but for tests
+	checkDB *sql.DB        // makes checkpoints
+	stop    chan struct{}  // closed to end these and the flushes
+	working sync.WaitGroup // who makes them
+	commits atomic.Uint64
+	longWAL int   // longWAL, but for tests
+	maxTail int64 // maxTail, but for tests
+	slice   int64 // sliceBytes, but for tests
 
 	writing sync.Mutex
 	w       *writer // guarded by writing
+	tail    *tail
 
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
@@ -80,7 +83,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts, longWAL: longWAL}
+	s := &Store{opts: opts, longWAL: longWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail()}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -115,8 +118,12 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := s.readInfo(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.replay(ctx); err != nil {
+		return nil, err
+	}
 	s.stop = make(chan struct{})
-	s.checking.Go(func() { s.checkpoints(s.stop) })
+	s.working.Go(func() { s.checkpoints(s.stop) })
+	s.working.Go(func() { s.flushes(s.stop) })
 	return s, nil
 }
 
@@ -149,7 +156,7 @@ func (s *Store) openWriter(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.w = &writer{conn: conn, keys: make(map[string]int64), hours: make(map[int64]struct{})}
+	s.w = &writer{conn: conn, keys: make(map[string]*name), hours: make(map[int64]struct{})}
 	if err := migrate(ctx, conn); err != nil {
 		return err
 	}
@@ -205,14 +212,30 @@ func (s *Store) Info() entity.StoreInfo {
 	return s.info
 }
 
-// Close closes the database, which copies what is left in the WAL into it, and
-// gives the directory free. A second Close does nothing.
+// Close completes the tables and closes the database, which copies what is left in the
+// WAL into it, and gives the directory free. A second Close does nothing.
 func (s *Store) Close() error {
-	var errs []error
-	if s.stop != nil {
-		close(s.stop)
-		s.checking.Wait()
+	if s.halt() {
+		// If there is no room for it on the disk the next Open finds it in the log.
+		_ = s.flushAll(context.Background())
 	}
+	return s.release()
+}
+
+// halt ends the goroutines and reports whether there were any.
+func (s *Store) halt() bool {
+	if s.stop == nil {
+		return false
+	}
+	close(s.stop)
+	s.working.Wait()
+	s.stop = nil
+	return true
+}
+
+// release closes whatever is open.
+func (s *Store) release() error {
+	var errs []error
 	if s.checkDB != nil {
 		errs = append(errs, s.checkDB.Close())
 	}
@@ -229,6 +252,6 @@ func (s *Store) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // which ends the lock
 	}
-	s.stop, s.checkDB, s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil, nil, nil
+	s.checkDB, s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -168,6 +168,9 @@ func (s *Server) Crash() error {
 	return errors.Join(os.Remove(filepath.Join(s.data(), "postmaster.pid")), os.Remove(s.Socket()+".lock"))
 }
 
+// Programs returns the directory of createdb, psql and the like.
+func (s *Server) Programs() string { return s.bin }
+
 // Socket returns the path of the unix socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 

@@ -9,16 +9,18 @@ import (
 	"math"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/wire"
 )
 
 // A row holds the changes of one commit:
 //
-//	version   byte, 2
+//	version   byte, 3
 //	ids       uvarint count, each: uvarint length, bytes
 //	names     the same: of keys, paths, types and sources
 //	changes   each: byte what, uvarint index of the id, varint ts minus the ts
 //	          before, and
-//	  reading   (0) uvarint count of values, each: uvarint index of the key, value
+//	  reading   (0) uvarint sequence of the reading, uvarint count of values, each:
+//	            uvarint index of the key, value
 //	  computed  (1) uvarint index of the source, uvarint its sequence, as 0
 //	  edit      (2) uvarint revision, byte of flags, uvarint index of the type if
 //	            set, uvarint count of attributes, each: byte section, uvarint index
@@ -27,12 +29,13 @@ import (
 //	            bytes of the target, value
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). In version 1 all
-// changes were readings, and the byte what was missing.
+// uvarint length and bytes (string, JSON), or nothing (none). In version 2 the
+// sequence of the reading was missing; in version 1 all changes were readings, and the
+// byte what was missing as well.
 //
 // A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const format = 2
+const format = 3
 
 // What a change is.
 const (
@@ -83,6 +86,7 @@ func Append(dst []byte, b *entity.Batch) []byte {
 			w.name(r.Origin.Source)
 			w.uvarint(r.Origin.Seq)
 		}
+		w.uvarint(r.Seq)
 		w.uvarint(uint64(len(r.Values)))
 		for j := range r.Values {
 			w.name(r.Values[j].Key)
@@ -171,178 +175,134 @@ func appendValue(dst []byte, v entity.Value) []byte {
 }
 
 // Decode calls yield for each of the n changes of a row, the first of which has
-// the sequence first, until it returns false. It returns ErrDamaged for anything
+// the sequence first, until it returns false. seq is the entity's own sequence of a
+// reading, 0 where the row is of an older version. It returns ErrDamaged for anything
 // else than what Append has written, and keeps nothing of data.
-func Decode(data []byte, first uint64, n, committed int64, yield func(entity.LoggedChange) bool) error {
-	d := decoder{data: data}
-	version := d.byte()
-	if version < 1 || version > format {
-		return fmt.Errorf("%w: format %d", ErrDamaged, version)
+func Decode(data []byte, first uint64, n, committed int64, yield func(c entity.LoggedChange, seq uint64) bool) error {
+	d := decoder{Reader: wire.Reader{Data: data}}
+	if d.version = d.Byte(); d.version < 1 || d.version > format {
+		return fmt.Errorf("%w: format %d", ErrDamaged, d.version)
 	}
-	ids, names := d.texts(), d.texts()
-	var before int64
+	d.ids, d.names = d.texts(), d.texts()
 	for i := range uint64(max(0, n)) {
-		what := aReading
-		if version > 1 {
-			what = d.byte()
-		}
-		c := entity.LoggedChange{Seq: first + i, Entity: d.pick(ids), Committed: committed}
-		c.TS = before + d.varint()
-		before = c.TS
-		switch what {
-		case anEdit:
-			c.Edit = d.edit(c.Entity, names)
-		case aComputed:
-			c.Origin = entity.Origin{Source: d.pick(names), Seq: d.uvarint()}
-			c.Values = d.samples(names)
-		case aReading:
-			c.Values = d.samples(names)
-		default:
-			d.fail()
-		}
-		if d.failed {
+		c := entity.LoggedChange{Seq: first + i, Committed: committed}
+		seq := d.change(&c)
+		if d.Failed {
 			return ErrDamaged
 		}
-		if !yield(c) {
+		if !yield(c, seq) {
 			return nil
 		}
 	}
-	if len(d.data) > 0 {
+	if len(d.Data) > 0 {
 		return ErrDamaged
 	}
 	return nil
 }
 
+// change reads the next change and returns the sequence of a reading.
+func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
+	what := aReading
+	if d.version > 1 {
+		what = d.Byte()
+	}
+	c.Entity = d.pick(d.ids)
+	d.ts += d.Varint()
+	c.TS = d.ts
+	switch what {
+	case anEdit:
+		c.Edit = d.edit(c.Entity, d.names)
+		return 0
+	case aComputed:
+		c.Origin = entity.Origin{Source: d.pick(d.names), Seq: d.Uvarint()}
+	case aReading:
+	default:
+		d.Fail()
+	}
+	if d.version > 2 {
+		seq = d.Uvarint()
+	}
+	c.Values = d.samples(d.names)
+	return seq
+}
+
 func (d *decoder) samples(names []string) []entity.Sample {
-	values := make([]entity.Sample, d.count())
+	values := make([]entity.Sample, d.Count())
 	for j := range values {
 		values[j] = entity.Sample{Key: d.pick(names), Value: d.value()}
 		if values[j].Value.Kind() == 0 {
-			d.fail()
+			d.Fail()
 		}
 	}
 	return values
 }
 
 func (d *decoder) edit(id string, names []string) *entity.Edit {
-	e := &entity.Edit{Revision: d.uvarint()}
-	flags := d.byte()
+	e := &entity.Edit{Revision: d.Uvarint()}
+	flags := d.Byte()
 	e.Created, e.Deleted, e.Typed = flags&flagCreated != 0, flags&flagDeleted != 0, flags&flagTyped != 0
 	if e.Typed {
 		e.Type = d.pick(names)
 	}
-	if n := d.count(); n > 0 {
+	if n := d.Count(); n > 0 {
 		e.Attributes = make([]entity.AttributeEdit, n)
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
-		a.Section, a.Path, a.TS, a.Value = entity.Section(d.byte()), d.pick(names), d.varint(), d.value()
+		a.Section, a.Path, a.TS, a.Value = entity.Section(d.Byte()), d.pick(names), d.Varint(), d.value()
 	}
-	if n := d.count(); n > 0 {
+	if n := d.Count(); n > 0 {
 		e.Relations = make([]entity.RelationEdit, n)
 	}
 	for i := range e.Relations {
 		r := &e.Relations[i]
-		r.Removed = d.byte() != 0
-		r.Relation = entity.Relation{From: id, Type: d.pick(names), To: d.text(), Properties: d.value()}
+		r.Removed = d.Byte() != 0
+		r.Relation = entity.Relation{From: id, Type: d.pick(names), To: d.Text(), Properties: d.value()}
 	}
 	return e
 }
 
 // decoder reads a row; after a mistake it has failed and returns zeros.
 type decoder struct {
-	data   []byte
-	failed bool
-}
-
-func (d *decoder) fail() { d.data, d.failed = nil, true }
-
-func (d *decoder) byte() byte {
-	if len(d.data) == 0 {
-		d.fail()
-		return 0
-	}
-	b := d.data[0]
-	d.data = d.data[1:]
-	return b
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.data)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.data = d.data[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.data)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.data = d.data[n:]
-	return v
-}
-
-// count reads how many things follow, of at least a byte each.
-func (d *decoder) count() int {
-	n := d.uvarint()
-	if n > uint64(len(d.data)) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) text() string {
-	n := d.count()
-	s := string(d.data[:n])
-	d.data = d.data[n:]
-	return s
+	wire.Reader
+	version    byte
+	ids, names []string
+	ts         int64 // of the change before
 }
 
 func (d *decoder) texts() []string {
-	list := make([]string, d.count())
+	list := make([]string, d.Count())
 	for i := range list {
-		list[i] = d.text()
+		list[i] = d.Text()
 	}
 	return list
 }
 
 func (d *decoder) pick(list []string) string {
-	i := d.uvarint()
+	i := d.Uvarint()
 	if i >= uint64(len(list)) {
-		d.fail()
+		d.Fail()
 		return ""
 	}
 	return list[i]
 }
 
 func (d *decoder) value() entity.Value {
-	switch entity.Kind(d.byte()) {
+	switch entity.Kind(d.Byte()) {
 	case 0:
 		return entity.Value{}
 	case entity.KindFloat:
-		if len(d.data) < 8 {
-			d.fail()
-			return entity.Value{}
-		}
-		bits := binary.LittleEndian.Uint64(d.data)
-		d.data = d.data[8:]
-		return entity.Float(math.Float64frombits(bits))
+		return entity.Float(math.Float64frombits(d.Uint64()))
 	case entity.KindInt:
-		return entity.Int(d.varint())
+		return entity.Int(d.Varint())
 	case entity.KindBool:
-		return entity.Bool(d.byte() != 0)
+		return entity.Bool(d.Byte() != 0)
 	case entity.KindString:
-		return entity.String(d.text())
+		return entity.String(d.Text())
 	case entity.KindJSON:
-		return entity.JSON([]byte(d.text()))
+		return entity.JSON([]byte(d.Text()))
 	default:
-		d.fail()
+		d.Fail()
 		return entity.Value{}
 	}
 }

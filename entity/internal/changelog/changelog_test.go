@@ -40,16 +40,22 @@ func batch() *entity.Batch {
 }
 
 func decode(data []byte, n int64) (list []entity.LoggedChange, err error) {
-	err = Decode(data, 7, n, 99, func(c entity.LoggedChange) bool {
-		list = append(list, c)
+	list, _, err = decodeAll(data, n)
+	return list, err
+}
+
+// decodeAll returns the sequences of the readings as well.
+func decodeAll(data []byte, n int64) (list []entity.LoggedChange, seqs []uint64, err error) {
+	err = Decode(data, 7, n, 99, func(c entity.LoggedChange, seq uint64) bool {
+		list, seqs = append(list, c), append(seqs, seq)
 		return true
 	})
-	return list, err
+	return list, seqs, err
 }
 
 func TestEachFormOfChangeComesBack(t *testing.T) {
 	b := batch()
-	got, err := decode(Append([]byte("before")[:0], b), int64(len(b.Records)))
+	got, seqs, err := decodeAll(Append([]byte("before")[:0], b), int64(len(b.Records)))
 	if err != nil || len(got) != len(b.Records) {
 		t.Fatalf("%d changes, %v", len(got), err)
 	}
@@ -61,22 +67,29 @@ func TestEachFormOfChangeComesBack(t *testing.T) {
 		if !reflect.DeepEqual(got[i], want) {
 			t.Errorf("change %d:\n got %+v\nwant %+v", i, got[i], want)
 		}
+		if seqs[i] != r.Seq {
+			t.Errorf("change %d has the sequence %d, want %d", i, seqs[i], r.Seq)
+		}
 	}
 }
 
 func TestDecodingStopsWhenItIsToldTo(t *testing.T) {
 	b, n := batch(), 0
-	err := Decode(Append(nil, b), 7, int64(len(b.Records)), 99, func(entity.LoggedChange) bool { n++; return n < 2 })
+	err := Decode(Append(nil, b), 7, int64(len(b.Records)), 99, func(entity.LoggedChange, uint64) bool { n++; return n < 2 })
 	if err != nil || n != 2 {
 		t.Errorf("%d changes, %v", n, err)
 	}
 }
 
-func TestRowOfTheFirstFormatIsReadable(t *testing.T) {
-	old := []byte{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1}
-	got, err := decode(old, 1)
-	if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || !got[0].Values[0].Value.Equal(entity.Bool(true)) {
-		t.Errorf("%+v, %v", got, err)
+func TestRowsOfOlderFormatsAreReadable(t *testing.T) {
+	for _, old := range [][]byte{
+		{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1},
+		{2, 1, 1, 'a', 1, 1, 't', aReading, 0, 20, 1, 0, byte(entity.KindBool), 1},
+	} {
+		got, seqs, err := decodeAll(old, 1)
+		if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || !got[0].Values[0].Value.Equal(entity.Bool(true)) || seqs[0] != 0 {
+			t.Errorf("format %d: %+v, %v, %v", old[0], got, seqs, err)
+		}
 	}
 }
 
@@ -101,6 +114,8 @@ func FuzzDecode(f *testing.F) {
 	b := batch()
 	f.Add(Append(nil, b), int64(len(b.Records)))
 	f.Add([]byte{1, 0, 0}, int64(0))
+	f.Add([]byte{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1}, int64(1))
+	f.Add([]byte{2, 1, 1, 'a', 1, 1, 't', aComputed, 0, 20, 0, 5, 1, 0, byte(entity.KindInt), 1}, int64(1))
 	f.Add([]byte{3}, int64(1))
 	f.Fuzz(func(t *testing.T, data []byte, n int64) {
 		list, err := decode(data, min(n, 1000))

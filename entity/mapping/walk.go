@@ -1,0 +1,62 @@
+package mapping
+
+import (
+	"context"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// walk reads the history of a key at times that go up. It reads by pages where
+// they lie close together, and skips what is between them where they do not.
+type walk struct {
+	r       Reader
+	id, key string
+
+	page  []entity.Point
+	ended bool // there is nothing behind the page
+	size  int  // of the next page
+	used  int  // how often the page had what was asked for
+}
+
+// Sizes of the pages of a walk, which double as long as most of a page is used.
+const (
+	walkLeast = 16
+	walkMost  = 1024
+)
+
+// seek returns the readings from a time on, n of them or more, or all there are.
+func (w *walk) seek(ctx context.Context, ts int64, n int) ([]entity.Point, error) {
+	i, _ := slices.BinarySearchFunc(w.page, ts, func(p entity.Point, ts int64) int {
+		if p.TS < ts {
+			return -1
+		}
+		return 1
+	})
+	w.page = w.page[i:]
+	if len(w.page) >= n || w.ended {
+		w.used++
+		return w.page, nil
+	}
+	if w.size = max(w.size, walkLeast); 2*w.used >= w.size {
+		w.size = min(2*w.size, walkMost)
+	} else {
+		w.size = walkLeast
+	}
+	limit := max(n, w.size)
+	page, err := w.r.Points(ctx, w.id, w.key, ts, end, limit, false)
+	if err != nil {
+		return nil, err
+	}
+	w.page, w.ended, w.used = page, len(page) < limit, 0
+	return page, nil
+}
+
+// at returns the value at exactly a time, the zero Value for none.
+func (w *walk) at(ctx context.Context, ts int64) (entity.Value, error) {
+	points, err := w.seek(ctx, ts, 1)
+	if err != nil || len(points) == 0 || points[0].TS != ts {
+		return entity.Value{}, err
+	}
+	return points[0].Value, nil
+}

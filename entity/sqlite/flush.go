@@ -1,0 +1,387 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+)
+
+// The tail is moved into the tables in rounds, entity by entity in the order of the
+// tables, and a round in slices: a transaction each, so short that a commit can wait
+// for it. A slice is not synced. If it is lost with the power, or the process ends
+// between two slices, the change log has all that came after the last round, and
+// moving it again ends in the same state.
+const (
+	// flushBytes is the size at which the tail is moved, flushAfter the age, and
+	// flushEvery how often that is looked at. The longer it waits the more rows
+	// of a page are together, and the more is to be moved again after a crash.
+	flushBytes = 16 << 20
+	flushAfter = 5 * time.Second
+	flushEvery = 100 * time.Millisecond
+
+	// maxTail is where commits move rows themselves before they add more.
+	maxTail = 2 * flushBytes
+
+	// sliceBytes is about how much of the tail is one slice: some 600 rows.
+	sliceBytes = 60_000
+)
+
+// flushes moves the tail until stop is closed.
+func (s *Store) flushes(stop <-chan struct{}) {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		if s.due() {
+			// An error shows in the next commit, if it matters: the tail grows, and
+			// that is all.
+			_ = s.flush(stop)
+		}
+	}
+}
+
+// due reports whether the tail is to be moved.
+func (s *Store) due() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	t := s.tail
+	return t.bytes >= flushBytes || 4*t.logged > s.opts.ChangeLogBytes || t.flushed < s.Info().LastChange && time.Since(t.since) >= flushAfter
+}
+
+// flush moves what the tail has now, slice by slice, with commits in between, until
+// stop is closed.
+func (s *Store) flush(stop <-chan struct{}) error {
+	target := s.Info().LastChange
+	for {
+		done, took, err := s.flushNext(target)
+		if done || err != nil {
+			return err
+		}
+		// The slices leave half of the time to the commits, which have to wait for them,
+		// while there is room for what these bring.
+		pause := time.NewTimer(took)
+		select {
+		case <-stop:
+			pause.Stop()
+			return nil
+		case <-pause.C:
+		}
+		runtime.Gosched()
+	}
+}
+
+// settle is flush if the log has values from before a time that may not be in the
+// tables.
+func (s *Store) settle(before int64) error {
+	s.writing.Lock()
+	settled := before <= s.tail.oldest
+	s.writing.Unlock()
+	if settled {
+		return nil
+	}
+	return s.flush(nil)
+}
+
+// flushNext moves a slice unless the changes up to target are in the tables, and tells
+// how long it took.
+func (s *Store) flushNext(target uint64) (done bool, took time.Duration, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.tail.flushed >= target {
+		return true, 0, nil
+	}
+	began := time.Now()
+	err = s.flushSlice(context.Background())
+	return false, time.Since(began), err
+}
+
+// flushTo moves rows until the changes up to target are in the tables. REQUIRES:
+// s.writing held.
+func (s *Store) flushTo(ctx context.Context, target uint64) error {
+	for s.tail.flushed < target {
+		if err := s.flushSlice(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushAll moves all that is committed.
+func (s *Store) flushAll(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.flushTo(ctx, s.Info().LastChange)
+}
+
+// makeRoom moves rows while the tail is too large, in memory or in the log, which
+// cannot be shortened before they are moved. REQUIRES: s.writing held.
+func (s *Store) makeRoom(ctx context.Context) error {
+	if 2*s.tail.logged > s.opts.ChangeLogBytes {
+		return s.flushTo(ctx, s.Info().LastChange)
+	}
+	for s.tail.bytes > s.maxTail {
+		if err := s.flushSlice(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushSlice moves one slice, of a new round if none is under way. REQUIRES:
+// s.writing held.
+func (s *Store) flushSlice(ctx context.Context) error {
+	t := s.tail
+	if t.round == nil {
+		byNum := func(a, b *tailEntity) int { return cmp.Compare(a.num, b.num) }
+		t.round = &round{left: slices.SortedFunc(maps.Values(t.entities), byNum), upTo: s.Info().LastChange}
+		t.oldestNew, t.loggedNew = math.MaxInt64, 0
+	}
+	parts, left := t.slice(s.slice)
+	err := s.w.transact(ctx, false, func(tx *transaction) error { return tx.move(parts, len(left) == 0, t.round.upTo) })
+	if err != nil {
+		return fmt.Errorf("move readings into their tables: %w", err)
+	}
+	s.commits.Add(1)
+	t.moved(parts, left)
+	return nil
+}
+
+// part is a number of rows at the beginning of an entity's.
+type part struct {
+	e *tailEntity
+	n int
+}
+
+// slice takes parts of so many bytes together, and returns who is left of the round.
+func (t *tail) slice(bytes int64) (parts []part, left []*tailEntity) {
+	left = t.round.left
+	for bytes > 0 && len(left) > 0 {
+		e, n := left[0], 0
+		for ; n < len(e.rows) && bytes > 0; n++ {
+			bytes -= e.rows[n].bytes()
+		}
+		parts = append(parts, part{e, n})
+		if n < len(e.rows) && e.rows[n].change <= t.round.upTo {
+			break // the rest is for the next slice
+		}
+		left = left[1:]
+	}
+	return parts, left
+}
+
+// moved notes what is in the tables now.
+func (t *tail) moved(parts []part, left []*tailEntity) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range parts {
+		t.drop(p.e, p.n)
+	}
+	t.round.left = left
+	if len(left) == 0 {
+		t.flushed, t.oldest, t.logged, t.since = t.round.upTo, t.oldestNew, t.loggedNew, time.Now()
+		t.round = nil
+	}
+}
+
+// move writes rows of the tail, and with the last of a round up to where it went.
+func (t *transaction) move(parts []part, last bool, upTo uint64) error {
+	w := t.w
+	w.rows = w.rows[:0]
+	for _, p := range parts {
+		for i := range p.e.rows[:p.n] {
+			w.rows = append(w.rows, movedRow{p.e.num, &p.e.rows[i]})
+		}
+	}
+	defer clear(w.rows)
+	// By series, and those of the same time as they came: the later replaces the earlier.
+	slices.SortStableFunc(w.rows, func(a, b movedRow) int {
+		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.key.num, b.key.num), cmp.Compare(a.ts, b.ts))
+	})
+	if err := t.latest(); err != nil {
+		return err
+	}
+	slices.SortStableFunc(w.rows, func(a, b movedRow) int { return cmp.Compare(a.hour(), b.hour()) }) // as the table is
+	if err := t.history(); err != nil {
+		return err
+	}
+	if err := t.computed(); err != nil {
+		return err
+	}
+	if !last {
+		return nil
+	}
+	_, err := t.query("UPDATE meta SET value = ? WHERE name = 'flushed'", 1, strconv.FormatUint(upTo, 10))
+	return err
+}
+
+// movedRow is a row of the tail on its way into the tables.
+type movedRow struct {
+	entity int64
+	*tailRow
+}
+
+func (r *movedRow) hour() int64 { return r.ts / hourMS }
+
+// latest writes the newest of each series. REQUIRES: w.rows in the order of series.
+func (t *transaction) latest() error {
+	w := t.w
+	w.newest = w.newest[:0]
+	for _, r := range w.rows {
+		n := len(w.newest)
+		if n == 0 || w.newest[n-1].entity != r.entity || w.newest[n-1].key != r.key {
+			w.newest = append(w.newest, r)
+		} else if r.newer(w.newest[n-1].ts, w.newest[n-1].seq) {
+			w.newest[n-1] = r
+		}
+	}
+	defer clear(w.newest)
+	return w.latest.exec(t.ctx, t.conn, w.params, len(w.newest), func(i int, row []driver.NamedValue) {
+		r := w.newest[i]
+		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.entity, r.key.num, r.ts, int64(r.seq)
+		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
+	})
+}
+
+// history writes the telemetry and its hours. The inserts walk along the tree.
+func (t *transaction) history() error {
+	w := t.w
+	for i := range w.rows {
+		if err := t.hour(w.rows[i].hour()); err != nil {
+			return err
+		}
+	}
+	return w.telemetry.exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
+		r := &w.rows[i]
+		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.hour(), r.entity, r.key.num, r.ts
+		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
+	})
+}
+
+// computed writes who computed the values that a source has computed.
+func (t *transaction) computed() error {
+	w := t.w
+	w.rows = slices.DeleteFunc(w.rows, func(r movedRow) bool { return r.source == nil })
+	return w.computed.exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
+		r := &w.rows[i]
+		row[0].Value, row[1].Value, row[2].Value = r.entity, r.key.num, r.ts
+		row[3].Value, row[4].Value, row[5].Value = int64(r.seq), r.source.num, int64(r.n)
+	})
+}
+
+// replay makes the tail what it was: of the changes that are not in the tables.
+func (s *Store) replay(ctx context.Context) error {
+	var flushed string
+	if err := s.readDB.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'flushed'").Scan(&flushed); err != nil {
+		return fmt.Errorf("read up to where the tables are complete: %w", err)
+	}
+	var err error
+	if s.tail.flushed, err = strconv.ParseUint(flushed, 10, 64); err != nil {
+		return fmt.Errorf("read up to where the tables are complete: %w", err)
+	}
+	s.tail.since = time.Now()
+	rows, err := s.queries.changes.QueryContext(ctx, int64(s.tail.flushed)+1)
+	if err != nil {
+		return fmt.Errorf("read the change log: %w", err)
+	}
+	s.tail.mu.Lock()
+	defer s.tail.mu.Unlock()
+	err = scan(rows, func() error {
+		var first, n, committed int64
+		var data []byte
+		if err := rows.Scan(&first, &n, &committed, &data); err != nil {
+			return err
+		}
+		s.tail.logged += int64(len(data))
+		var unknown error
+		err := changelog.Decode(data, uint64(first), n, committed, func(c entity.LoggedChange, seq uint64) bool {
+			unknown = s.tail.replay(&c, seq, s.w.keys)
+			return unknown == nil
+		})
+		return errors.Join(unknown, err)
+	})
+	if err == nil {
+		err = s.number(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("read the change log: %w", err)
+	}
+	return nil
+}
+
+// replay adds the rows of a change, of an entity whose number is not known yet.
+// REQUIRES: mu held.
+func (t *tail) replay(c *entity.LoggedChange, seq uint64, keys map[string]*name) error {
+	switch {
+	case c.Seq <= t.flushed:
+		return nil
+	case c.Edit != nil:
+		if e := t.entities[c.Entity]; e != nil && c.Edit.Deleted {
+			t.drop(e, len(e.rows))
+		}
+		return nil
+	}
+	source := keys[c.Origin.Source]
+	if source == nil && !c.Origin.IsZero() {
+		return fmt.Errorf("%w: the source %q of change %d is unknown", changelog.ErrDamaged, c.Origin.Source, c.Seq)
+	}
+	for i := range c.Values {
+		v := &c.Values[i]
+		key := keys[v.Key]
+		if key == nil {
+			return fmt.Errorf("%w: the key %q of change %d is unknown", changelog.ErrDamaged, v.Key, c.Seq)
+		}
+		t.add(c.Entity, 0, tailRow{key: key, source: source, ts: c.TS, seq: seq, n: c.Origin.Seq, change: c.Seq, value: v.Value})
+	}
+	return nil
+}
+
+// numberPage is how many entities are looked up at once.
+const numberPage = 1000
+
+// number finds the numbers of the entities in the tail, and drops those that have been
+// deleted since. REQUIRES: s.tail.mu held.
+func (s *Store) number(ctx context.Context) error {
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(s.tail.entities)), numberPage) {
+		list, err := jsonArray(ids)
+		if err != nil {
+			return err
+		}
+		rows, err := s.readDB.QueryContext(ctx, "SELECT id, num FROM entity WHERE id IN (SELECT value FROM json_each(?))", list)
+		if err != nil {
+			return err
+		}
+		err = scan(rows, func() error {
+			var id string
+			var num int64
+			err := rows.Scan(&id, &num)
+			if e := s.tail.entities[id]; e != nil {
+				e.num = num
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if e := s.tail.entities[id]; e.num == 0 {
+				s.tail.drop(e, len(e.rows))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package sqlite
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// The tail: what is durable in the change log and not yet in its tables.
+//
+// The rows of a reading belong to as many places of the tables as it has keys, and
+// each place is a page. A commit that wrote them there would write, and sync, a page
+// for nearly each value. So a commit writes the change log alone, which has the whole
+// reading in a few bytes at its end, and keeps the rows in memory. They are moved into
+// the tables later, many of a place at once, and without a sync of their own: after a
+// loss of power the change log has them still (flush.go).
+//
+// Everything that reads the tables must add what the tail has. It takes that first,
+// and reads the tables then: a row that is moved in between is found twice, and not
+// missed.
+type tail struct {
+	mu       sync.RWMutex
+	entities map[string]*tailEntity // by id; changed by the holder of Store.writing only, guarded by mu
+
+	// What follows belongs to the holder of Store.writing.
+	bytes int64
+	since time.Time // of the oldest commit that is in the log only
+
+	// flushed is a change that is in the tables with all before it. Of later ones oldest
+	// is the least ts of a value and logged their size in the log; the others are the
+	// same of those that came after the round began.
+	flushed           uint64
+	oldest, oldestNew int64
+	logged, loggedNew int64
+	round             *round // nil when none is under way
+}
+
+// tailEntity has the rows of an entity in the order of their changes.
+type tailEntity struct {
+	id   string
+	num  int64
+	rows []tailRow
+}
+
+// tailRow is one value of a reading.
+type tailRow struct {
+	key    *name
+	source *name // nil for a reading of a device
+	ts     int64
+	seq    uint64 // of the reading
+	n      uint64 // the source's own sequence
+	change uint64
+	value  entity.Value
+}
+
+// name is a row of the table key.
+type name struct {
+	num  int64
+	text string
+}
+
+// round is one pass over what the tail had when it began.
+type round struct {
+	left []*tailEntity // by num
+	upTo uint64        // the last change at the beginning
+}
+
+// tailRowBytes is about what a row occupies, without its text.
+const tailRowBytes = 100
+
+func (r *tailRow) bytes() int64 { return int64(tailRowBytes + len(r.value.Text())) }
+
+// newer reports whether a row is to be the latest rather than another one.
+func (r *tailRow) newer(ts int64, seq uint64) bool { return r.ts > ts || r.ts == ts && r.seq >= seq }
+
+func newTail() *tail {
+	return &tail{entities: make(map[string]*tailEntity), oldest: math.MaxInt64, oldestNew: math.MaxInt64}
+}
+
+// add appends rows of an entity. The rows are the tail's from now on. REQUIRES: mu
+// and Store.writing held.
+func (t *tail) add(id string, num int64, rows ...tailRow) {
+	e := t.entities[id]
+	if e == nil {
+		e = &tailEntity{id: strings.Clone(id), num: num}
+		t.entities[e.id] = e
+	}
+	e.rows = append(e.rows, rows...)
+	for i := range rows {
+		t.bytes += rows[i].bytes()
+		t.oldest, t.oldestNew = min(t.oldest, rows[i].ts), min(t.oldestNew, rows[i].ts)
+	}
+}
+
+// drop forgets the first n rows of an entity, which are in the tables, or all of an
+// entity that is deleted. REQUIRES: mu and Store.writing held.
+func (t *tail) drop(e *tailEntity, n int) {
+	for i := range e.rows[:n] {
+		t.bytes -= e.rows[i].bytes()
+	}
+	e.rows = e.rows[n:]
+	if len(e.rows) == 0 && t.entities[e.id] == e {
+		delete(t.entities, e.id)
+	}
+}
+
+// newest returns what is latest in the tail of an entity, once for each key.
+func (t *tail) newest(id string, num int64) []tailRow {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e := t.entities[id]
+	if e == nil || e.num != num {
+		return nil
+	}
+	at := make(map[*name]int)
+	var list []tailRow
+	for i := range e.rows {
+		r := &e.rows[i]
+		if j, ok := at[r.key]; !ok {
+			at[r.key] = len(list)
+			list = append(list, *r)
+		} else if r.newer(list[j].ts, list[j].seq) {
+			list[j] = *r
+		}
+	}
+	return list
+}
+
+// series returns the rows of a key of an entity with from <= ts < to, ordered by ts,
+// the last one of each.
+func (t *tail) series(id, key string, from, to int64) []tailRow {
+	var list []tailRow
+	t.mu.RLock()
+	if e := t.entities[id]; e != nil {
+		for i := range e.rows {
+			if r := &e.rows[i]; r.ts >= from && r.ts < to && r.key.text == key {
+				list = append(list, *r)
+			}
+		}
+	}
+	t.mu.RUnlock()
+	slices.SortStableFunc(list, func(a, b tailRow) int { return cmp.Compare(a.ts, b.ts) })
+	kept := list[:0]
+	for i := range list {
+		if i+1 == len(list) || list[i+1].ts != list[i].ts {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// overlay makes latest, ordered by key, what it is with the rows of the tail.
+func overlay(e *entity.Stored, rows []tailRow) {
+	for i := range rows {
+		r := &rows[i]
+		at, ok := slices.BinarySearchFunc(e.Latest, r.key.text, func(l entity.Latest, key string) int { return strings.Compare(l.Key, key) })
+		if ok && !r.newer(e.Latest[at].TS, e.Latest[at].Seq) {
+			continue
+		}
+		l := entity.Latest{Key: r.key.text, TS: r.ts, Seq: r.seq, Value: r.value, Origin: r.origin()}
+		if ok {
+			e.Latest[at] = l
+		} else {
+			e.Latest = slices.Insert(e.Latest, at, l)
+		}
+		e.Updated, e.Seq = max(e.Updated, r.ts), max(e.Seq, r.seq)
+	}
+}
+
+func (r *tailRow) origin() entity.Origin {
+	if r.source == nil {
+		return entity.Origin{}
+	}
+	return entity.Origin{Source: r.source.text, Seq: r.n}
+}
+
+// merge merges what the tables and the tail have, both in order, up to limit: of two
+// with the same time the tail's counts.
+func merge[T any](tables, tail []T, limit int, descending bool, ts func(*T) int64) []T {
+	if len(tail) == 0 {
+		return tables
+	}
+	if descending {
+		slices.Reverse(tail)
+	}
+	list := make([]T, 0, min(limit, len(tables)+len(tail)))
+	for len(list) < limit && len(tables)+len(tail) > 0 {
+		order := 0
+		switch {
+		case len(tail) == 0:
+			order = -1
+		case len(tables) == 0:
+			order = 1
+		default:
+			if order = cmp.Compare(ts(&tables[0]), ts(&tail[0])); descending {
+				order = -order
+			}
+		}
+		if order < 0 {
+			list = append(list, tables[0])
+		} else {
+			list = append(list, tail[0])
+			tail = tail[1:]
+		}
+		if order <= 0 {
+			tables = tables[1:]
+		}
+	}
+	return list
+}

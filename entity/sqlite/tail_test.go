@@ -1,0 +1,343 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/storetest"
+)
+
+// troubled is a store that does something after each commit, and ends as by a crash
+// if it is to.
+type troubled struct {
+	*Store
+	after   func(*Store) error
+	crashes bool
+}
+
+func (s troubled) Commit(ctx context.Context, b *entity.Batch) error {
+	err := s.Store.Commit(ctx, b)
+	if err == nil && s.after != nil {
+		err = s.after(s.Store)
+	}
+	return err
+}
+
+func (s troubled) Close() error {
+	if !s.crashes {
+		return s.Store.Close()
+	}
+	s.halt()
+	return s.release()
+}
+
+// moveSlice moves one slice of the tail.
+func moveSlice(s *Store) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.flushSlice(context.Background())
+}
+
+func moveAll(s *Store) error { return s.flushAll(context.Background()) }
+
+func TestConformanceWhereverTheTailIs(t *testing.T) {
+	for name, tt := range map[string]troubled{
+		"all moved":              {after: moveAll},
+		"moved in bits":          {after: moveSlice},
+		"crashed":                {crashes: true},
+		"moved in bits, crashed": {after: moveSlice, crashes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T, dir string) entity.Store {
+				tt.Store = open(t, dir, Options{})
+				tt.slice = 3 * tailRowBytes
+				return tt
+			})
+		})
+	}
+}
+
+// model is one store whose tables are always complete, and another one with a tail
+// of whatever size, whose process ends at any moment.
+type model struct {
+	t              *testing.T
+	rnd            *rand.Rand
+	dir            string
+	plain, subject *Store
+	next, seq      uint64
+	revision       map[string]uint64
+}
+
+func (m *model) each(f func(s *Store) error) {
+	m.t.Helper()
+	for _, s := range []*Store{m.plain, m.subject} {
+		if err := f(s); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	if err := moveAll(m.plain); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+var modelIDs, modelKeys = []string{"a", "b", "c", "d"}, []string{"t", "u", "v"}
+
+const modelSpan = 5 * hourMS
+
+func pick[T any](rnd *rand.Rand, list []T) T { return list[rnd.IntN(len(list))] }
+
+// commit commits some readings, each with a time that may have been before, of devices
+// or computed, and sometimes the end of an entity.
+func (m *model) commit() {
+	m.t.Helper()
+	b := entity.Batch{First: m.next, Committed: int64(m.next)}
+	for _, id := range modelIDs {
+		if m.rnd.IntN(2) == 0 {
+			continue
+		}
+		place := len(b.Entities)
+		b.Entities = append(b.Entities, entity.BatchEntity{ID: id, Created: int64(m.next)})
+		for range m.rnd.IntN(5) {
+			m.seq++
+			r := entity.Record{Entity: place, Seq: m.seq, Reading: entity.Reading{TS: m.rnd.Int64N(modelSpan/1000) * 1000}}
+			for _, key := range modelKeys[m.rnd.IntN(len(modelKeys)):] {
+				v := pick(m.rnd, []entity.Value{entity.Int(m.rnd.Int64N(1000)), entity.Float(float64(m.rnd.IntN(100)) / 4), entity.String(fmt.Sprint("text ", m.seq)), entity.Bool(true)})
+				r.Values = append(r.Values, entity.Sample{Key: key, Value: v})
+			}
+			if m.rnd.IntN(4) == 0 {
+				r.Origin = entity.Origin{Source: pick(m.rnd, []string{"sum", "mean"}), Seq: m.seq}
+			}
+			b.Records = append(b.Records, r)
+		}
+		if m.rnd.IntN(12) == 0 {
+			m.revision[id]++
+			b.Entities[place].Deleted, b.Entities[place].Edited, b.Entities[place].Revision = true, true, m.revision[id]
+			b.Records = append(b.Records, entity.Record{Entity: place, Edit: &entity.Edit{Revision: m.revision[id], Deleted: true}})
+		}
+	}
+	m.each(func(s *Store) error {
+		mine := b
+		mine.Entities = append([]entity.BatchEntity(nil), b.Entities...)
+		return s.Commit(m.t.Context(), &mine)
+	})
+	m.next += uint64(len(b.Records))
+}
+
+func (m *model) crash() {
+	m.t.Helper()
+	s := troubled{Store: m.subject, crashes: true}
+	closeTroubled(m.t, s)
+	m.subject = open(m.t, m.dir, Options{})
+	m.subject.slice = 4 * tailRowBytes
+}
+
+func closeTroubled(t *testing.T, s troubled) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) trim() {
+	id, key, before := pick(m.rnd, modelIDs), pick(m.rnd, modelKeys), m.rnd.Int64N(modelSpan)
+	var gone []int
+	m.each(func(s *Store) error {
+		n, err := s.Trim(m.t.Context(), id, key, before, 7)
+		gone = append(gone, n)
+		return err
+	})
+	if gone[0] != gone[1] {
+		m.t.Fatalf("trimmed %d, and %d with a tail", gone[0], gone[1])
+	}
+}
+
+// answers is everything that the stores can be asked.
+func (m *model) answers(s *Store) (all []any) {
+	m.t.Helper()
+	ctx := m.t.Context()
+	got := func(v any, err error) {
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	list, err := s.Entities(ctx, entity.ListQuery{Limit: 10})
+	for i := range list {
+		list[i].Num = 0 // the numbers of deleted ones are given again at other times
+	}
+	got(list, err)
+	from := m.rnd.Int64N(modelSpan)
+	to := from + m.rnd.Int64N(modelSpan)
+	limit := 1 + m.rnd.IntN(20)
+	for _, id := range modelIDs {
+		for _, key := range modelKeys {
+			for _, descending := range []bool{false, true} {
+				points, err := s.History(ctx, id, key, from, to, limit, descending)
+				got(append([]entity.Point{}, points...), err)
+			}
+			for _, step := range []int64{77_777, hourMS} {
+				buckets, err := s.Aggregate(ctx, id, key, from, to, step, limit)
+				for i := range buckets { // a sum in another order differs in its last digits
+					buckets[i].Avg, buckets[i].Sum = math.Round(1e6*buckets[i].Avg), math.Round(1e6*buckets[i].Sum)
+				}
+				got(append([]entity.Bucket{}, buckets...), err)
+			}
+			origins, err := s.Origins(ctx, id, key, from, to, limit)
+			got(append([]entity.PointOrigin{}, origins...), err)
+		}
+	}
+	return all
+}
+
+func (m *model) compare(step int) {
+	m.t.Helper()
+	seed := m.rnd.Uint64()
+	m.rnd = rand.New(rand.NewPCG(seed, 1))
+	want := m.answers(m.plain)
+	m.rnd = rand.New(rand.NewPCG(seed, 1))
+	got := m.answers(m.subject)
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			m.t.Fatalf("step %d, answer %d:\n got %+v\nwant %+v", step, i, got[i], want[i])
+		}
+	}
+}
+
+func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
+	for seed := range uint64(3) {
+		dir := t.TempDir()
+		m := &model{
+			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{}), subject: open(t, dir, Options{}),
+			next: 1, revision: map[string]uint64{},
+		}
+		m.subject.slice = 4 * tailRowBytes
+		for step := range 60 {
+			switch m.rnd.IntN(8) {
+			case 0, 1, 2:
+				m.commit()
+			case 3, 4:
+				if err := moveSlice(m.subject); err != nil {
+					t.Fatal(err)
+				}
+			case 5:
+				m.trim()
+			case 6:
+				m.crash()
+			default:
+			}
+			m.compare(step)
+		}
+		closeStore(t, m.plain)
+		closeStore(t, m.subject)
+	}
+}
+
+// What was moved and trimmed is in the log still; a crash must not bring it back.
+func TestTrimmedReadingsDoNotComeBackAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	s.slice = 1
+	for i := range int64(3) {
+		if err := s.Commit(t.Context(), batch(uint64(i+1), 100+i, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := moveSlice(s); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Trim(t.Context(), "a", "key 0", 102, 10); n != 2 || err != nil {
+		t.Fatalf("trimmed %d, %v", n, err)
+	}
+	closeTroubled(t, troubled{Store: s, crashes: true})
+	s = open(t, dir, Options{})
+	defer closeStore(t, s)
+	points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS, 10, false)
+	if err != nil || len(points) != 1 || points[0].TS != 102 {
+		t.Errorf("history %v, %v", points, err)
+	}
+}
+
+// Texts are the largest things, and none must keep a payload or too many of them in
+// memory.
+func TestTailIsBounded(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves it
+	s.maxTail = 300_000
+	text := strings.Repeat("x", 50_000)
+	for i := range uint64(30) {
+		b := batch(i+1, int64(i), 1)
+		b.Records[0].Values[0].Value = entity.String(text)
+		if err := s.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if s.tail.bytes > s.maxTail+60_000 {
+			t.Fatalf("after %d commits the tail has %d bytes", i+1, s.tail.bytes)
+		}
+	}
+	if points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS, 100, true); err != nil || len(points) != 30 || points[29].Value.Text() != text {
+		t.Errorf("%d points, %v", len(points), err)
+	}
+	if err := s.flushAll(t.Context()); err != nil || s.tail.bytes != 0 || len(s.tail.entities) != 0 {
+		t.Errorf("with all moved: %d bytes, %d entities, %v", s.tail.bytes, len(s.tail.entities), err)
+	}
+}
+
+// The readings that are in the log only must stay there.
+func TestChangeLogIsNotShortenedBeforeTheTablesAreComplete(t *testing.T) {
+	const limit = 400
+	dir := t.TempDir()
+	s := open(t, dir, Options{ChangeLogBytes: limit})
+	s.halt()
+	const commits = 200
+	for i := range uint64(commits) {
+		if err := s.Commit(t.Context(), batch(i+1, int64(i), 3)); err != nil {
+			t.Fatal(err)
+		}
+		if first := s.Info().FirstChange; first > s.tail.flushed+1 {
+			t.Fatalf("the log begins with %d, and the tables end with %d", first, s.tail.flushed)
+		}
+	}
+	if err := s.release(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{ChangeLogBytes: limit})
+	defer closeStore(t, s)
+	if points, err := s.History(t.Context(), "a", "key 2", 0, entity.MaxTS, 2*commits, false); err != nil || len(points) != commits {
+		t.Errorf("%d points, %v, want %d", len(points), err, commits)
+	}
+}
+
+// A slice does not sync; whatever comes after it must.
+func TestCommitsAfterAFlushAreDurable(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	level := func() (got string) {
+		if err := s.w.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	within := ""
+	err := s.w.transact(t.Context(), false, func(tx *transaction) error {
+		row, err := tx.query("SELECT synchronous FROM pragma_synchronous", 1)
+		within = fmt.Sprint(first[int64](row))
+		return err
+	})
+	if err != nil || within != "1" || level() != "2" {
+		t.Errorf("within %q, after %q, %v", within, level(), err)
+	}
+	s.w.lazy = true // as if it could not be set back
+	if _, err := s.w.conn.ExecContext(t.Context(), "PRAGMA synchronous = NORMAL"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutDoc(t.Context(), entity.Doc{Kind: "k", ID: "i"}, ""); err != nil || level() != "2" {
+		t.Errorf("after a document %q, %v", level(), err)
+	}
+}
