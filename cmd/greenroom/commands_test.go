@@ -86,7 +86,7 @@ func TestBackupIsRestored(t *testing.T) {
 	}
 }
 
-func TestVerifyAndBenchRunOnServersOfTheirOwn(t *testing.T) {
+func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	binary, dir := build(t), t.TempDir()
 	run := func(args ...string) string {
@@ -108,6 +108,8 @@ func TestVerifyAndBenchRunOnServersOfTheirOwn(t *testing.T) {
 	}
 	command(t, 2, "bench", "--shape", "round")
 	command(t, 2, "verify", "--rounds", "0")
+	command(t, 2, "verify", "--store", dir)
+	command(t, 2, "verify", "--store", "postgres://h/d", "--data", dir)
 }
 
 func TestVerifyFindsWhatIsLostDoubledOrInvented(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 	// one, with readings of their own.
 	crashConnections = 4
 	crashInFlight    = 200
+	verifyRounds     = 6
 	// crashLatest is how long after the first acknowledgement the process may
 	// live.
 	crashLatest = 800 * time.Millisecond
@@ -47,14 +48,7 @@ func TestNoAcknowledgedReadingIsLostOrDoubledByKill(t *testing.T) {
 		t.Skip("NOT TESTED: there is no SIGKILL on Windows")
 	}
 	t.Parallel()
-	seed := rand.Uint64()
-	if text := os.Getenv("GREENROOM_CRASH_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("GREENROOM_CRASH_SEED=%d", seed)
+	seed := crashSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	binary := build(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -104,6 +98,52 @@ func TestNoAcknowledgedReadingIsLostOrDoubledByKill(t *testing.T) {
 	t.Logf("%d rounds, %d readings acknowledged before the kills", rounds, total)
 	if total < 100*rounds {
 		t.Errorf("only %d acknowledged readings: this tests nothing", total)
+	}
+}
+
+// crashSeed is what the moments of the kills come from.
+func crashSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("GREENROOM_CRASH_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("GREENROOM_CRASH_SEED=%d", seed)
+	return seed
+}
+
+// TestNothingOfAllKindsIsLostOrDoubledByKill does the same with the program's own
+// verify, which loads attributes, relations and mappings as well: all that was
+// acknowledged is there once, and all that mappings make of it.
+func TestNothingOfAllKindsIsLostOrDoubledByKill(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("NOT TESTED: there is no SIGKILL on Windows")
+	}
+	t.Parallel()
+	seed, dir := crashSeed(t), t.TempDir()
+	args := []string{"verify", "--rounds", strconv.Itoa(verifyRounds), "--connections", "4", "--seed", strconv.FormatUint(seed, 10)}
+	if address := pgtest.Address(t, dir); address != "" {
+		args = append(args, "--store", address)
+	} else {
+		args = append(args, "--data", dir)
+	}
+	out, err := exec.CommandContext(t.Context(), build(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, kind := range append(kinds, "in all") {
+		var acked, lost, doubled int
+		_, line, _ := strings.Cut(string(out), "\n"+kind+" ")
+		n, err := fmt.Sscanf(strings.TrimSpace(line), "acknowledged %d, lost %d, doubled %d", &acked, &lost, &doubled)
+		if n != 3 || acked < verifyRounds || lost+doubled != 0 {
+			t.Errorf("%s: %d read, %v: this tests nothing, or it is wrong:\n%s", kind, n, err, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 func TestProgramOnPostgres(t *testing.T) {
 	pgtest.Again(t,
 		"TestNoAcknowledgedReadingIsLostOrDoubledByKill",
+		"TestNothingOfAllKindsIsLostOrDoubledByKill",
 		"TestReplayOfASmallFileIsWhatTheServerHas",
 		"TestTheRealDataThroughMosquittoPub",
 		"TestTheDemoGoesOnWhereItWas",

@@ -21,7 +21,7 @@ const (
 // verifier loads, kills and compares.
 type verifier struct {
 	options verifyOptions
-	dir     string
+	place   scratch
 	child   *child
 }
 
@@ -44,7 +44,7 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 	if err != nil {
 		return nil, err
 	}
-	if v.child, err = startChild(ctx, v.dir); err != nil {
+	if v.child, err = startChildOn(ctx, v.place); err != nil {
 		return nil, err
 	}
 	results := make(map[string]outcome)
@@ -57,11 +57,16 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 	if results["relations"], err = v.compareRelations(ctx, round, l); err != nil {
 		return nil, err
 	}
-	results["mapped values"], err = v.compareMapped(ctx, round)
+	if results["mapped values"], err = v.compareMapped(ctx, round); err != nil {
+		return nil, err
+	}
+	results["mapped sums"], err = v.compareSums(ctx, round, l)
 	return results, err
 }
 
-// prepare makes the entities that are edited, and the mapping.
+// prepare makes the entities that are edited, and the mappings: one of each
+// reading of a source, and one of the latest values of groups by a pattern, a list
+// and a relation, of telemetry and attributes.
 func (v *verifier) prepare(ctx context.Context, round int) error {
 	for i := range verifyEditors {
 		body := fmt.Sprintf(`{"id":%q,"attributes":{"log":[]}}`, verifyID(round, "edit-"+strconv.Itoa(i)))
@@ -69,8 +74,17 @@ func (v *verifier) prepare(ctx context.Context, round int) error {
 			return err
 		}
 	}
-	statement := fmt.Sprintf("insert into %s select %s.n * 2 as twice", verifyID(round, "mapped"), verifyID(round, "0"))
-	return v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, "mapping"), "text/plain", statement, nil)
+	first, second := verifyID(round, "edit-0"), verifyID(round, "edit-1")
+	for name, statement := range map[string]string{
+		"mapped": fmt.Sprintf("insert into %s select %s.n * 2 as twice", verifyID(round, "mapped"), verifyID(round, "0")),
+		"sums": fmt.Sprintf(`insert into %s select sum(m.n) as readings, sum(e@attributes.last) as patches, sum(r@attributes.last) as related
+			from like '%s' as m, (%s, %s) as e, %s -> "0" as r`, verifyID(round, "sums"), verifyID(round, "*"), first, second, first),
+	} {
+		if err := v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, name), "text/plain", statement, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loadAndKill writes until the server is killed.
@@ -115,11 +129,12 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	return l, nil
 }
 
-// patch appends 0, 1, 2 … to a list until the server is gone.
+// patch appends 0, 1, 2 … to a list, and notes the last one beside it, until the
+// server is gone.
 func (v *verifier) patch(ctx context.Context, id string) (t tally) {
 	for ; ; t.acked++ {
 		t.sent = t.acked + 1
-		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d}]`, t.acked)
+		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d},{"op":"add","path":"/last","value":%d}]`, t.acked, t.acked)
 		if v.child.client.do(ctx, "PATCH", entityPath(id)+"/attributes/attributes", "application/json-patch+json", body, nil) != nil {
 			return t
 		}
@@ -269,6 +284,59 @@ func (v *verifier) compareMapped(ctx context.Context, round int) (outcome, error
 			return o, nil
 		}
 	}
+}
+
+// compareSums waits until the mapping over groups has caught up, and compares its
+// values with what the members have.
+func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outcome, err error) {
+	want := make(map[string]int64)
+	for _, c := range l.readings {
+		if n, ok, err := v.latest(ctx, verifyID(round, strconv.Itoa(c.index)), "n"); err != nil {
+			return o, err
+		} else if ok {
+			want["readings"] += n
+		}
+	}
+	for i, edited := range []string{"edit-0", "edit-1"} {
+		var doc struct{ Last *int64 }
+		if err := v.child.client.get(ctx, entityPath(verifyID(round, edited))+"/attributes/attributes", &doc); err != nil {
+			return o, err
+		}
+		if doc.Last == nil {
+			continue // its first patch did not come through
+		}
+		want["patches"] += *doc.Last
+		if i == 1 && l.relations.acked > 0 {
+			want["related"] += *doc.Last
+		}
+	}
+	o.acknowledged = int64(len(want))
+	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
+	defer cancel()
+	for {
+		o.lost = 0
+		for key, sum := range want {
+			if got, ok, err := v.latest(ctx, verifyID(round, "sums"), key); err != nil {
+				return o, err
+			} else if !ok || got != sum {
+				o.lost++
+			}
+		}
+		if o.lost == 0 || !v.more(ctx) {
+			return o, nil
+		}
+	}
+}
+
+// latest reads the newest value of a key; false when there is none.
+func (v *verifier) latest(ctx context.Context, id, key string) (n int64, ok bool, err error) {
+	var e struct{ Latest map[string]storedPoint }
+	err = v.child.client.get(ctx, entityPath(id), &e)
+	if isMissing(err) {
+		return 0, false, nil
+	}
+	p, ok := e.Latest[key]
+	return p.Value, ok, err
 }
 
 // more waits a moment for what is on its way, and reports false when the patience

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/entity/postgres"
 )
 
 const verifyMaxRounds = 10_000
 
 type verifyOptions struct {
-	data        string
+	data, store string
 	rounds      int
 	connections int
 	seed        uint64
@@ -27,22 +28,31 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Test on this machine's disk that nothing acknowledged is lost by a crash.",
-		Long: `Start a server, load it with readings, patches of attributes, relations and a
-mapping, and kill it (SIGKILL) at a random moment. Start it again, and compare what
+		Long: `Start a server, load it with readings, patches of attributes, relations and
+mappings, and kill it (SIGKILL) at a random moment. Start it again, and compare what
 it has with what it had acknowledged. Again and again, with the same data.
 
 It works in a new directory below --data, which is removed at the end: put it on
 the disk that is to be tested. A kill leaves what the kernel has of the files as it
-is; only pulling the plug tests the disk's own promise to have written.
+is; only pulling the plug tests the disk's own promise to have written. With --store
+postgres://user@host/database it works in a new schema of that database, which is
+removed at the end as well, and kills its own server, not PostgreSQL.
 
 The exit code is 1 when anything was lost or doubled.`,
-		Example: "  greenroom verify --data /var/lib --rounds 20",
+		Example: `  greenroom verify --data /var/lib --rounds 20
+  greenroom verify --store 'postgres://greenroom@db.example.org/plant'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.rounds < 1 || o.rounds > verifyMaxRounds {
 				return usagef("--rounds %d: 1 to %d is right", o.rounds, verifyMaxRounds)
 			}
 			if o.connections < 1 || o.connections > benchMaxConnections {
 				return usagef("--connections %d: 1 to %d is right", o.connections, benchMaxConnections)
+			}
+			if o.store != "" && !postgres.IsURL(o.store) {
+				return usagef("--store: postgres://user@host/database is right; for a directory there is --data")
+			}
+			if o.store != "" && cmd.Flags().Changed("data") {
+				return usagef("--data and --store: one of them says where to work")
 			}
 			if o.seed == 0 {
 				o.seed = rand.Uint64()
@@ -51,6 +61,7 @@ The exit code is 1 when anything was lost or doubled.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.data, "data", ".", "directory on the disk that is to be tested")
+	cmd.Flags().StringVar(&o.store, "store", "", "database that is to be tested, postgres://user@host/database, in place of a directory")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 10, "how often the server is killed")
 	cmd.Flags().IntVar(&o.connections, "connections", 8, "MQTT connections that publish")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "for the moments of the kills (default a random one)")
@@ -80,18 +91,18 @@ func (o *outcome) String() string {
 }
 
 // kinds are what is written and compared.
-var kinds = []string{"readings", "patches", "relations", "mapped values"}
+var kinds = []string{"readings", "patches", "relations", "mapped values", "mapped sums"}
 
 func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) {
-	dir, err := os.MkdirTemp(o.data, "greenroom-verify-")
+	place, err := newScratch(o.data, o.store, "verify")
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	fmt.Fprintf(stdout, "verifying in %s with --seed %d\n", dir, o.seed)
+	defer func() { err = errors.Join(err, place.remove()) }()
+	fmt.Fprintf(stdout, "verifying in %s with --seed %d\n", place.name, o.seed)
 	rng := rand.New(rand.NewPCG(o.seed, 0))
-	v := &verifier{options: o, dir: dir}
-	if v.child, err = startChild(ctx, dir); err != nil {
+	v := &verifier{options: o, place: place}
+	if v.child, err = startChildOn(ctx, place); err != nil {
 		return err
 	}
 	defer func() { _ = v.child.kill() }() // it may be gone already

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-go/greenroom/entity/postgres"
+)
+
+// scratch is where servers of a command's own keep their data: a new directory, or
+// a new schema of a database.
+type scratch struct {
+	name   string   // for people
+	args   []string // of serve
+	env    []string // for what the command line should not show
+	remove func() error
+}
+
+// newScratch makes one: in the database at store, or below the directory data.
+func newScratch(data, store, what string) (scratch, error) {
+	if store != "" {
+		return schemaScratch(store, fmt.Sprintf("greenroom_%s_%016x", what, rand.Uint64()))
+	}
+	dir, err := os.MkdirTemp(data, "greenroom-"+what+"-")
+	if err != nil {
+		return scratch{}, err
+	}
+	return scratch{name: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
+}
+
+// dropPatience is how long the end of a schema may take: the server may need a
+// moment to notice that a client was killed.
+const dropPatience = time.Minute
+
+// schemaScratch is a schema, which the first server makes.
+func schemaScratch(store, schema string) (scratch, error) {
+	u, err := url.Parse(store)
+	if err != nil {
+		return scratch{}, errors.New("--store: an address of the form postgres://user@host/database is right") // without it: it may have a password
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	s := scratch{remove: func() error { return dropSchema(u.String(), schema) }}
+	shown := *u
+	if password, ok := u.User.Password(); ok {
+		shown.User = url.User(u.User.Username())
+		s.env = []string{"PGPASSWORD=" + password}
+	}
+	s.name, s.args = postgres.Redact(shown.String()), []string{"--store", shown.String()}
+	return s, nil
+}
+
+func dropSchema(address, schema string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), dropPatience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return fmt.Errorf("remove the schema %s: %w", schema, err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{schema}.Sanitize()+" CASCADE"); err != nil {
+		return fmt.Errorf("remove the schema %s: %w", schema, err)
+	}
+	return nil
+}
