@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -169,7 +168,7 @@ func splitPatch(body []byte) ([]entity.Patch, error) {
 		return nil, problemf(http.StatusBadRequest, `the body is no JSON patch such as [{"op":"replace","path":"/desired/setpoint","value":21}]: %v`, jsonError(err))
 	}
 	var patches []entity.Patch
-	var run []map[string]json.RawMessage
+	var runs [][]map[string]json.RawMessage // the operations of each
 	for i, op := range ops {
 		section, err := localize(op, "path")
 		if err != nil {
@@ -185,16 +184,18 @@ func splitPatch(body []byte) ([]entity.Patch, error) {
 			}
 		}
 		if n := len(patches); n == 0 || patches[n-1].Section != section {
-			patches, run = append(patches, entity.Patch{Section: section, Form: entity.JSONPatch}), nil
+			patches, runs = append(patches, entity.Patch{Section: section, Form: entity.JSONPatch}), append(runs, nil)
 		}
-		run = append(run, op)
-		text, err := json.Marshal(run)
+		runs[len(runs)-1] = append(runs[len(runs)-1], op)
+	}
+	for i := range patches {
+		text, err := json.Marshal(runs[i])
 		if err != nil {
 			return nil, err
 		}
-		patches[len(patches)-1].Body = text
+		patches[i].Body = text
 	}
-	return slices.Clip(patches), nil
+	return patches, nil
 }
 
 // localize takes the section off a pointer of an operation, and returns it.

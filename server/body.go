@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ const (
 	mediaNDJSON     = "application/x-ndjson"
 	mediaCSV        = "text/csv"
 	mediaText       = "text/plain"
+	mediaEvents     = "text/event-stream"
 )
 
 // readBody reads a body of at most limit bytes and returns it with its media
@@ -33,7 +35,21 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, medias ...str
 		return nil, "", err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	return body, media, err
+	return body, media, bodyProblem(err)
+}
+
+// bodyProblem is the problem of an error of reading a body: what comes, and how, is
+// the client's affair.
+func bodyProblem(err error) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, errors.As(err, &tooLarge):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problemf(http.StatusRequestTimeout, "the body did not come within the time for it; send it faster, or in parts")
+	default:
+		return problemf(http.StatusBadRequest, "the body could not be read to its end: %v", err)
+	}
 }
 
 // mediaOf returns the media type of a body, or refuses one that is not among
@@ -66,8 +82,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 func decodeJSON(body []byte, v any) error {
-	if len(bytes.TrimSpace(body)) == 0 {
+	switch text := bytes.TrimSpace(body); {
+	case len(text) == 0:
 		return problemf(http.StatusBadRequest, "the body is empty; a JSON object is right")
+	case isNull(text): // to Go an object without members
+		return problemf(http.StatusBadRequest, "the body is null; a JSON object is right")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

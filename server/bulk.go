@@ -304,8 +304,16 @@ func (j *bulkJob) scan(ctx context.Context, f func(id, etag string)) error {
 	})
 }
 
-// run makes the edits, some at a time.
+// bulkGrace is how long the edits that are under way when a job is canceled may take to
+// be answered.
+const bulkGrace = 2 * time.Second
+
+// run makes the edits, some at a time. When ctx ends no more are begun, and those under
+// way are waited for: it is known then what became of them.
 func (j *bulkJob) run(ctx context.Context) {
+	work, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakOff()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(bulkGrace, breakOff) })()
 	places := make(chan struct{}, bulkAtOnce)
 	var wg sync.WaitGroup
 	err := j.scan(ctx, func(id, etag string) {
@@ -316,7 +324,7 @@ func (j *bulkJob) run(ctx context.Context) {
 		}
 		wg.Go(func() {
 			defer func() { <-places }()
-			j.change(ctx, id, etag)
+			j.change(work, id, etag)
 		})
 	})
 	wg.Wait()
@@ -358,8 +366,12 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 			s.Skipped++
 		default:
 			s.Failed++
+			detail := problemOf(err).Detail
+			if ctx.Err() != nil {
+				detail = "the update was broken off before this was answered; it may have been changed"
+			}
 			if len(s.Errors) < bulkSample {
-				s.Errors = append(s.Errors, bulkErrorJSON{id, problemOf(err).Detail})
+				s.Errors = append(s.Errors, bulkErrorJSON{id, detail})
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -257,7 +258,7 @@ func pageCursor(last string) string { return base64.RawURLEncoding.EncodeToStrin
 
 func pageAfter(cursor string) (string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
+	if err != nil || !utf8.Valid(after) {
 		return "", problemf(http.StatusBadRequest, "cursor=%s is not one that was handed out; pass on what an answer before had as next", shorten(cursor, 64))
 	}
 	return string(after), nil

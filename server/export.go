@@ -54,8 +54,10 @@ type exporter struct {
 // export streams what is asked for. What goes wrong after the first byte ends the
 // connection: half an export must not look like a whole one.
 func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	x := &exporter{server: s, ctx: r.Context(), q: q}
+	rc := http.NewResponseController(w)
+	ctx, end := s.serveLong(r.Context(), rc.SetWriteDeadline)
+	defer end()
+	x := &exporter{server: s, ctx: ctx, q: r.URL.Query()}
 	write, head, err := x.plan()
 	if err != nil {
 		return err
@@ -64,8 +66,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rc := http.NewResponseController(w)
-	x.out = bufio.NewWriterSize(&patientWriter{w, rc}, exportFlush)
+	x.out = bufio.NewWriterSize(&patientWriter{ctx, w, rc}, exportFlush)
 	h := w.Header()
 	h.Set("Content-Type", mediaNDJSON)
 	if head != nil {
@@ -74,6 +75,9 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 		if err := x.csv.Write(head); err != nil {
 			return err
 		}
+	}
+	if r.Method == http.MethodHead {
+		return nil
 	}
 	err = x.each(sel, write)
 	if x.csv != nil {
@@ -94,15 +98,19 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 	panic(http.ErrAbortHandler)
 }
 
-// patientWriter waits for a reader as long as that goes on reading.
+// patientWriter waits for a reader as long as that goes on reading, and ctx lasts.
 type patientWriter struct {
-	w  io.Writer
-	rc *http.ResponseController
+	ctx context.Context //nolint:containedctx // of the request that it lives for
+	w   io.Writer
+	rc  *http.ResponseController
 }
 
 // Write writes within streamWriteTimeout.
 func (p *patientWriter) Write(b []byte) (int, error) {
 	if err := p.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil {
+		return 0, err
+	}
+	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return p.w.Write(b)
@@ -164,7 +172,7 @@ func (x *exporter) each(sel selection, write func(entity.View) error) error {
 	var failed error
 	err := x.server.each(x.ctx, sel, func(v entity.View, matched bool) bool {
 		if matched && (len(named) == 0 || named[v.ID()]) {
-			failed = write(v)
+			failed = ignoreMissing(write(v)) // deleted since
 		}
 		return failed == nil
 	})

@@ -81,7 +81,7 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, q search) error {
 	began := time.Now()
 	last := after
 	err = s.each(r.Context(), sel, func(v entity.View, matched bool) bool {
-		if matched && found == limit || time.Since(began) > findPatience {
+		if matched && found == limit || last != after && time.Since(began) > s.findPatience {
 			next = last
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
 
 const (
@@ -35,7 +36,7 @@ const (
 // differences are not indexed.
 type finder struct {
 	rt    *entity.Runtime
-	view  func(ctx context.Context, v entity.View) *filterView
+	view  func(ctx context.Context, v entity.View) *entityview.View
 	log   *slog.Logger
 	least int64
 
@@ -56,7 +57,7 @@ type finder struct {
 func newFinder(s *Server) *finder {
 	x := &finder{
 		rt: s.runtime, log: s.log, least: finderLeast, wanted: make(chan filter.Path, finderColumns), moved: make(chan struct{}),
-		view:  func(ctx context.Context, v entity.View) *filterView { return &filterView{View: v, ctx: ctx, server: s} },
+		view:  s.viewOf,
 		table: newFinderTable(),
 	}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -318,7 +319,7 @@ func (x *finder) fillColumns(p filter.Path) error {
 	if complete && len(columns) == 0 {
 		return nil // they are there by now
 	}
-	var page []*filterView
+	var page []*entityview.View
 	put := func() bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()

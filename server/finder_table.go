@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
 
 // noTime is the time of a value that there is not.
@@ -183,7 +184,7 @@ func (t *finderTable) sort() {
 
 // put takes in an entity as it is: the given columns, or all. With newer it is the
 // newest there is; otherwise what was touched since stays as it is.
-func (t *finderTable) put(v *filterView, columns []*finderColumn, newer bool) {
+func (t *finderTable) put(v *entityview.View, columns []*finderColumn, newer bool) {
 	id := v.ID()
 	row, known := t.byID[id]
 	if !known {
@@ -244,7 +245,7 @@ func (t *finderTable) apply(c *entity.Change) (again bool) {
 	for i := range c.Values {
 		s := &c.Values[i]
 		if column := t.columns[filter.Path{Root: filter.RootLatest, Name: s.Key}]; column != nil && c.TS >= column.times[row] {
-			column.set(row, filterValue(s.Value), c.TS)
+			column.set(row, entityview.Value(s.Value), c.TS)
 		}
 	}
 	return false
@@ -257,7 +258,7 @@ func (t *finderTable) edit(row int32, e *entity.Edit) (again bool) {
 		t.types[row] = e.Type
 	}
 	for path, column := range t.columns {
-		section, ok := filterSections[path.Root]
+		section, ok := entityview.Section(path.Root)
 		if !ok {
 			continue
 		}
@@ -266,7 +267,7 @@ func (t *finderTable) edit(row int32, e *entity.Edit) (again bool) {
 			switch {
 			case a.Section != section || a.Path != path.Name && !under(a.Path, path.Name):
 			case a.Path == path.Name && !a.Removed():
-				column.set(row, filterValue(a.Value), a.TS)
+				column.set(row, entityview.Value(a.Value), a.TS)
 				column.touch(row)
 			default:
 				again = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -208,7 +209,8 @@ func appendGroup(dst []byte, by []groupPath, v entity.View, key string) []byte {
 		case g.path.Root == filter.RootType && v.Type() != "":
 			dst = entity.String(v.Type()).AppendJSON(dst)
 		default:
-			a, _ := v.Attribute(filterSections[g.path.Root], g.path.Name)
+			section, _ := entityview.Section(g.path.Root)
+			a, _ := v.Attribute(section, g.path.Name)
 			dst = a.Value.AppendJSON(dst)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,22 +66,27 @@ func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
 	if format == "" && media == mediaCSV {
 		format = "csv"
 	}
-	m := &importer{server: s, ctx: r.Context(), places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
-	take, err := m.taker(what, format)
-	if err != nil {
-		return err
-	}
 	rc := http.NewResponseController(w)
 	if err := rc.SetWriteDeadline(time.Time{}); err != nil { // until the answer
 		return err
 	}
-	body := &patientReader{r.Body, rc}
+	ctx, end := s.serveLong(r.Context(), rc.SetReadDeadline)
+	defer end()
+	m := &importer{server: s, ctx: ctx, places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
+	take, err := m.taker(what, format)
+	if err != nil {
+		return err
+	}
+	body := &patientReader{ctx, r.Body, rc}
 	if format == "csv" {
 		err = m.csv(body)
 	} else {
 		err = m.lines(body, take)
 	}
 	m.wg.Wait()
+	if s.serving.Err() != nil {
+		return entity.ErrClosed
+	}
 	if err != nil {
 		return err
 	}
@@ -90,15 +96,30 @@ func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, m.answer)
 }
 
-// patientReader waits for a writer as long as that goes on writing.
+// serveLong returns the context of a request that may have hours to go: it ends with the
+// server too, and then also who waits for the client, by setting its deadline.
+func (s *Server) serveLong(parent context.Context, deadline func(time.Time) error) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(parent)
+	stop := context.AfterFunc(s.serving, func() {
+		cancel()
+		_ = deadline(time.Unix(1, 0)) // a connection that has gone waits for nobody
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
+// patientReader waits for a writer as long as that goes on writing, and ctx lasts.
 type patientReader struct {
-	r  io.Reader
-	rc *http.ResponseController
+	ctx context.Context //nolint:containedctx // of the request that it lives for
+	r   io.Reader
+	rc  *http.ResponseController
 }
 
 // Read reads within importReadTimeout.
 func (p *patientReader) Read(b []byte) (int, error) {
 	if err := p.rc.SetReadDeadline(time.Now().Add(importReadTimeout)); err != nil {
+		return 0, err
+	}
+	if err := p.ctx.Err(); err != nil { // after the deadline was set, so that serveLong's comes last
 		return 0, err
 	}
 	return p.r.Read(b)
@@ -131,14 +152,45 @@ func (m *importer) lines(body io.Reader, take func(int64, []byte)) error {
 	in := bufio.NewScanner(body)
 	in.Buffer(make([]byte, 0, 64<<10), maxImportLine)
 	for n := int64(1); in.Scan(); n++ {
-		if text := bytes.TrimSpace(in.Bytes()); len(text) > 0 && m.begin() {
-			take(n, bytes.Clone(text))
+		text := bytes.TrimSpace(in.Bytes())
+		if n == 1 {
+			text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 		}
+		if len(text) == 0 {
+			continue
+		}
+		if !m.begin() {
+			return m.ctx.Err()
+		}
+		take(n, bytes.Clone(text))
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {
 		return problemf(http.StatusRequestEntityTooLarge, "line %d has more than %d bytes; the %d lines before it were taken in", m.answer.Lines+1, maxImportLine, m.answer.Lines)
 	}
-	return in.Err()
+	return bodyProblem(in.Err())
+}
+
+// byteOrderMark is what some programs begin a file in UTF-8 with.
+const byteOrderMark = "\ufeff"
+
+// recordReader ends the reading of one record of a CSV that goes on for too long: a
+// quote that nobody closes would otherwise gather all that follows in memory.
+type recordReader struct {
+	r    io.Reader
+	left int
+}
+
+// errRecord says that a record is too long.
+var errRecord = errors.New("the record is too long")
+
+// Read reads as much as may still belong to the record.
+func (r *recordReader) Read(b []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errRecord
+	}
+	n, err := r.r.Read(b[:min(len(b), r.left)])
+	r.left -= n
+	return n, err
 }
 
 // begin counts a line, and reports false when the client has left.
@@ -272,7 +324,8 @@ func (m *importer) putTypes() {
 
 // csv reads what export has written as CSV: columns are found by their names.
 func (m *importer) csv(body io.Reader) error {
-	in := csv.NewReader(body)
+	limited := &recordReader{body, maxImportLine}
+	in := csv.NewReader(limited)
 	in.ReuseRecord = true
 	head, err := in.Read()
 	if err != nil {
@@ -280,20 +333,24 @@ func (m *importer) csv(body io.Reader) error {
 	}
 	columns := make(map[string]int)
 	for i, name := range head {
-		columns[name] = i
+		columns[strings.TrimPrefix(name, byteOrderMark)] = i
 	}
 	take, err := m.csvTaker(columns)
 	if err != nil {
 		return err
 	}
 	for n := int64(2); ; n++ {
+		limited.left = maxImportLine
 		record, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if errors.Is(err, errRecord) {
+			return problemf(http.StatusRequestEntityTooLarge, "record %d has more than %d bytes, or a quote that is not closed; the %d records before it were taken in", n-1, maxImportLine, n-2)
+		}
 		var wrong *csv.ParseError
 		if err != nil && !errors.As(err, &wrong) {
-			return err
+			return bodyProblem(err)
 		}
 		if !m.begin() {
 			return m.ctx.Err()
@@ -324,8 +381,13 @@ func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []s
 				m.done(line, problemf(http.StatusBadRequest, "ts %q is no time in milliseconds", shorten(record[columns["ts"]], 32)))
 				return
 			}
+			value := record[columns["value"]]
+			if !json.Valid([]byte(value)) { // something that closes the object could add keys
+				m.done(line, problemf(http.StatusBadRequest, `value %q is no JSON; a number, true, false, an object, an array, or a text in double quotes is right`, shorten(value, 64)))
+				return
+			}
 			values := entity.String(record[columns["key"]]).AppendJSON([]byte{'{'})
-			values = append(append(values, ':'), record[columns["value"]]...)
+			values = append(append(values, ':'), value...)
 			m.ingest(line, record[columns["entity"]], ts, append(values, '}'))
 		}, nil
 	case has("id", "type", "attributes", "desired", "reported"):

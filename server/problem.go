@@ -1,8 +1,8 @@
 package server
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,18 +77,17 @@ func problemOf(err error) *problem {
 	}
 }
 
-// marshal returns the document, with its further members at the end.
+// marshal returns the document, with its further members at the end, as a line.
 func (p *problem) marshal() ([]byte, error) {
-	body, err := json.Marshal(p)
+	body, err := encodeJSON(p)
 	if err != nil || len(p.extra) == 0 {
 		return body, err
 	}
-	extra, err := json.Marshal(p.extra)
+	extra, err := encodeJSON(p.extra)
 	if err != nil {
 		return nil, err
 	}
-	body[len(body)-1] = ','
-	return append(body, extra[1:]...), nil
+	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), extra[1:]...), nil
 }
 
 // writeProblem sends a problem. Nothing of the answer may have been sent.
@@ -108,12 +107,13 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(sent.Status)
-	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error
+	_, _ = w.Write(body) // a client that has left is not our error
 }
 
 // fail answers a request with the problem of an error, and logs what is ours.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && !errors.Is(err, entity.ErrClosed) {
+	var known *problem // also that of a body that did not come whole, which ends the context
+	if r.Context().Err() != nil && !errors.Is(err, entity.ErrClosed) && !errors.As(err, &known) {
 		// The client has left, or has half closed the connection and still reads. To
 		// return would make net/http answer 200, and a reading is not committed.
 		panic(http.ErrAbortHandler)

@@ -93,6 +93,8 @@ func (s *Server) putQuery(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseFilter(b.Filter); err != nil {
 		return err
 	}
+	s.editing.Lock()
+	defer s.editing.Unlock()
 	docs, err := s.runtime.Docs(r.Context(), kindQuery)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,9 @@ const (
 	// retentionEvery is how often the rules are applied, from the end of one round
 	// to the beginning of the next.
 	retentionEvery = time.Minute
+	// maxBadSeries is how many series may fail in a round before it is taken for a
+	// failure of the store.
+	maxBadSeries = 20
 	// maxRetentionRules bounds the rules, and maxKeptCache the series whose state
 	// is kept in memory between two rounds.
 	maxRetentionRules = 1000
@@ -162,7 +166,7 @@ func (r *retainer) apply(ctx context.Context) error {
 	}
 	late := r.late.begin(ctx, policy)
 	lines := lineages{rt: r.rt}
-	n := int64(0)
+	n, bad := int64(0), 0
 	var failed error
 	err = r.rt.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
 		types := lines.of(v.Type())
@@ -172,12 +176,19 @@ func (r *retainer) apply(ctx context.Context) error {
 				continue
 			}
 			n++
-			if failed = r.keep(ctx, v.ID(), l.Key, v.Created(), &rule, late.of(v.ID(), l.Key)); failed != nil {
-				return false
+			if err := r.keep(ctx, v.ID(), l.Key, v.Created(), &rule, late.of(v.ID(), l.Key)); err != nil {
+				// One series that cannot be worked on does not keep the others from it.
+				failed, bad = cmp.Or(failed, err), bad+1
+				if bad == maxBadSeries || ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
+					return false
+				}
 			}
 		}
 		return true
 	})
+	if bad > 1 {
+		failed = fmt.Errorf("%w; %d series failed", failed, bad)
+	}
 	if err = errors.Join(err, failed); err != nil {
 		r.late.again(late)
 		return err

@@ -75,6 +75,8 @@ func (s *Server) putRetention(w http.ResponseWriter, r *http.Request) error {
 	if err := body.Check(); err != nil {
 		return err
 	}
+	s.editing.Lock()
+	defer s.editing.Unlock()
 	docs, err := s.runtime.Docs(r.Context(), kindRetention)
 	if err != nil {
 		return err

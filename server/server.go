@@ -47,8 +47,13 @@ type Server struct {
 	http      *http.Server
 	httpLn    net.Listener
 	mqttLn    net.Listener
-	streams   chan struct{}                  // a place for each open stream
-	events    [len(eventNames)]atomic.Uint64 // sent to their readers, by name
+	streams   chan struct{} // a place for each open stream
+	editing   sync.Mutex    // of rules and saved queries, which must agree with each other
+
+	unused unusedConns
+
+	findPatience time.Duration
+	events       [len(eventNames)]atomic.Uint64 // sent to their readers, by name
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -71,7 +76,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is New with a store of the caller's.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), streams: make(chan struct{}, MaxStreams)}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), streams: make(chan struct{}, MaxStreams), findPatience: findPatience}
 	s.serving, s.end = context.WithCancel(context.Background())
 	var undo []func()
 	defer func() {
@@ -119,7 +124,8 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.http = &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+		ConnState: s.unused.note,
+		ErrorLog:  slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
 	return s, nil
 }
@@ -175,9 +181,8 @@ func (s *Server) drain(ctx context.Context) error {
 	s.end()
 	s.broker.stop()
 	var errs []error
-	if err := s.http.Shutdown(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("finish HTTP requests: %w", err))
-		_ = s.http.Close() // the error before says it
+	if err := s.finishRequests(ctx); err != nil {
+		errs = append(errs, err)
 	}
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
@@ -194,6 +199,19 @@ func (s *Server) drain(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// finishRequests waits for the answers to HTTP requests, in half of the time that there
+// is: who sends or reads slowly must not take the rest of it from the store.
+func (s *Server) finishRequests(ctx context.Context) error {
+	half, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout/2)
+	defer cancel()
+	s.unused.close()
+	if err := s.http.Shutdown(half); err != nil {
+		_ = s.http.Close() // the error before says it
+		return fmt.Errorf("finish HTTP requests: %w", err)
+	}
+	return nil
 }
 
 // limitListener accepts a limited number of connections at the same time.

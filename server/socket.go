@@ -37,10 +37,11 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 		return nil // it has answered
 	}
 	defer func() { _ = c.CloseNow() }() // it may be closed already
-	ctx, cancel := context.WithCancel(c.CloseRead(context.WithoutCancel(r.Context())))
+	connected := c.CloseRead(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancel(connected)
 	defer cancel()
 	defer context.AfterFunc(s.serving, cancel)()
-	out.conn, out.ctx = c, ctx
+	out.conn, out.ctx = c, connected // a write that is broken off would take the connection with it, and the reason
 	f.run(ctx, sub, reset)
 	if s.serving.Err() != nil {
 		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself

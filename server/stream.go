@@ -54,6 +54,13 @@ func (s *Server) enter() (leave func(), err error) {
 // is no longer kept it gets the event reset, should read the present state, and
 // goes on from now.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodHead { // whose answer has an end
+		_, err := feedParam(r.URL.Query())
+		if err == nil {
+			w.Header().Set("Content-Type", mediaEvents)
+		}
+		return err
+	}
 	leave, err := s.enter()
 	if err != nil {
 		return err
@@ -91,7 +98,7 @@ type eventWriter struct {
 // open writes the head.
 func (e *eventWriter) open() {
 	h := e.w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", mediaEvents)
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	e.w.WriteHeader(http.StatusOK)
 	e.buf = append(e.buf, ": greenroom\nretry: 2000\n\n"...)

@@ -104,6 +104,9 @@ func (s *Server) putType(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(body, &head); err != nil {
 		return problemf(http.StatusBadRequest, "the body is no type: %v", jsonError(err))
 	}
+	if head == nil {
+		return problemf(http.StatusBadRequest, "the body is null; a JSON object is right")
+	}
 	delete(head, "etag")
 	if head["id"] == nil {
 		if head["id"], err = json.Marshal(id); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
 
 const (
@@ -84,16 +85,18 @@ func (s *Server) vocabulary(ctx context.Context) (filter.Vocabulary, error) {
 // idsWith returns some ids that begin with a text.
 func (s *Server) idsWith(ctx context.Context, prefix string) []string {
 	var ids []string
-	q := entity.ListQuery{}
-	if n := len(prefix); n > 0 { // ids are greater than this, and those with the prefix come first
-		q.After = prefix[:n-1] + string([]byte{prefix[n-1] - 1, 0xff})
-	}
-	_ = s.runtime.Scan(ctx, q, func(v entity.View) bool { // a suggestion is no answer
-		if strings.HasPrefix(v.ID(), prefix) {
-			ids = append(ids, v.ID())
+	take := func(v entity.View) bool {
+		if !strings.HasPrefix(v.ID(), prefix) {
+			return false
 		}
-		return v.ID() <= prefix+"\xff" && len(ids) < filter.MaxSuggestions
-	})
+		ids = append(ids, v.ID())
+		return len(ids) < filter.MaxSuggestions
+	}
+	// What cannot be read is no suggestion. The text itself is not after itself.
+	if prefix != "" {
+		_ = s.runtime.Scan(ctx, entity.ListQuery{IDs: []string{prefix}}, take)
+	}
+	_ = s.runtime.Scan(ctx, entity.ListQuery{After: prefix}, take)
 	return ids
 }
 
@@ -145,7 +148,8 @@ func (v *vocabulary) look(e entity.View) {
 	for l := range e.EachLatest() {
 		v.add(filter.Path{Root: filter.RootLatest, Name: l.Key}, textOf(l.Value))
 	}
-	for root, section := range filterSections {
+	for _, root := range []filter.Root{filter.RootAttributes, filter.RootDesired, filter.RootReported} {
+		section, _ := entityview.Section(root)
 		for a := range e.EachAttribute(section) {
 			v.add(filter.Path{Root: root, Name: a.Path}, textOf(a.Value))
 		}

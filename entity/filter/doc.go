@@ -6,8 +6,9 @@
 //
 // [Parse] checks a text and compiles it. [Filter.Match] then looks at an entity
 // through a [View], which anything can implement: this package knows nothing of
-// how entities are stored. [Filter.Plan] says which entities an index must look
-// at, [Complete] what may be typed next.
+// how entities are stored. Package entityview has the View of an entity.
+// [Filter.Plan] says which entities an index must look at, [Complete] what may be
+// typed next.
 //
 // # Grammar
 //

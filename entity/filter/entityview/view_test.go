@@ -1,6 +1,7 @@
-package filter_test
+package entityview_test
 
 import (
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -8,124 +9,8 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
-
-// view shows an entity.View to a filter: this is all that is needed between the
-// two packages, neither of which has to know the other.
-type view struct {
-	entity.View
-	edge    entity.Value // the properties of the relation that led here
-	related func(id string) (entity.View, bool)
-}
-
-var sections = map[filter.Root]entity.Section{
-	filter.RootAttributes: entity.Attributes, filter.RootDesired: entity.Desired, filter.RootReported: entity.Reported,
-}
-
-func (v view) Lookup(p *filter.Path) (filter.Value, bool) {
-	switch p.Root {
-	case filter.RootID:
-		return filter.String(v.ID()), true
-	case filter.RootType:
-		return filter.String(v.Type()), v.Type() != ""
-	case filter.RootCreated:
-		return filter.Time(v.Created()), true
-	case filter.RootUpdated:
-		return filter.Time(v.Updated()), true
-	case filter.RootLatest:
-		l, ok := v.Latest(p.Name)
-		return value(l.Value), ok
-	case filter.RootRelation:
-		return filter.JSONAt(v.edge.Text(), p.Name)
-	case filter.RootDelta:
-		return v.delta(p)
-	default:
-		return v.leaf(p)
-	}
-}
-
-func (v view) leaf(p *filter.Path) (filter.Value, bool) {
-	if a, ok := v.Attribute(sections[p.Root], p.Name); ok {
-		return value(a.Value), true
-	}
-	return filter.JSON("{}"), v.Has(sections[p.Root], p.Name)
-}
-
-func (v view) delta(p *filter.Path) (filter.Value, bool) {
-	for a := range v.EachAttribute(entity.Desired) {
-		if a.Path != p.Name && !strings.HasPrefix(a.Path, p.Name+"/") {
-			continue
-		}
-		if r, ok := v.Attribute(entity.Reported, a.Path); ok && r.Value.Equal(a.Value) {
-			continue
-		}
-		if a.Path == p.Name {
-			return value(a.Value), true
-		}
-		return filter.JSON("{}"), true
-	}
-	return filter.Value{}, false
-}
-
-func (v view) Time(p *filter.Path) (int64, bool) {
-	switch p.Root {
-	case filter.RootLatest:
-		l, ok := v.Latest(p.Name)
-		return l.TS, ok
-	case filter.RootDelta:
-		if _, ok := v.delta(p); !ok {
-			return 0, false
-		}
-		a, ok := v.Attribute(entity.Desired, p.Name)
-		return a.TS, ok
-	default:
-		a, ok := v.Attribute(sections[p.Root], p.Name)
-		return a.TS, ok
-	}
-}
-
-func (v view) Is(typeID string) bool { return v.IsA(typeID) }
-
-func (v view) Related(r *filter.Relation, e *filter.Env) bool {
-	direction := entity.Out
-	if r.Direction == filter.From {
-		direction = entity.In
-	}
-	for x := range v.Relations(direction) {
-		other := x.To
-		if r.Direction == filter.From {
-			other = x.From
-		}
-		if r.Type != "" && x.Type != r.Type || r.ID != "" && other != r.ID {
-			continue
-		}
-		if r.Decided() {
-			return r.Match(nil, e)
-		}
-		if w, ok := v.related(other); ok && r.Match(view{w, x.Properties, v.related}, e) {
-			return true
-		}
-		if e.Err() != nil {
-			return false
-		}
-	}
-	return false
-}
-
-func value(v entity.Value) filter.Value {
-	switch v.Kind() {
-	case entity.KindFloat:
-		return filter.Float(v.Float())
-	case entity.KindInt:
-		return filter.Int(v.Int())
-	case entity.KindBool:
-		return filter.Bool(v.Bool())
-	case entity.KindString:
-		return filter.String(v.Text())
-	default:
-		return filter.JSON(v.Text())
-	}
-}
 
 // record is an entity.View of what is written down in it.
 type record struct {
@@ -185,7 +70,12 @@ func TestAnEntityViewCanBeMatched(t *testing.T) {
 			entity.In: {{From: "floor-3", To: "m-1", Type: "contains", Properties: entity.JSON([]byte(`{"weight":2}`))}},
 		},
 	}
-	v := view{View: meter, related: func(id string) (entity.View, bool) { return floor, id == floor.id }}
+	v := entityview.New(meter, func(id string, look func(entity.View)) error {
+		if id == floor.id {
+			look(floor)
+		}
+		return nil
+	})
 	for text, want := range map[string]bool{
 		`id = "m-1" and type is "base" and power = 7.5 and age(power) = 1s`:                  true,
 		"attributes.`a/b`.c = \"x\" and exists attributes.`a/b` and not exists attributes.d": true,
@@ -208,5 +98,37 @@ func TestAnEntityViewCanBeMatched(t *testing.T) {
 		if got := f.Match(v, &e); got != want {
 			t.Errorf("%s is %v, want %v", text, got, want)
 		}
+	}
+}
+
+func TestRelatedEntitiesThatCannotBeHadDoNotMatch(t *testing.T) {
+	gone := errors.New("gone")
+	meter := &record{id: "m-1", relations: map[entity.Direction][]entity.Relation{
+		entity.Out: {{From: "m-1", To: "a", Type: "feeds"}, {From: "m-1", To: "b", Type: "feeds"}},
+	}}
+	asked := 0
+	for name, find := range map[string]entityview.Finder{
+		"no finder": nil,
+		"an error":  func(string, func(entity.View)) error { asked++; return gone },
+		"nobody":    func(string, func(entity.View)) error { return nil },
+	} {
+		v := entityview.New(meter, find)
+		for text, want := range map[string]bool{
+			`related feeds to "b"`:             true,
+			`related feeds to (id = "b")`:      true, // decided by the id
+			`related feeds to (power != 1)`:    false,
+			`not related feeds to (power = 1)`: true,
+		} {
+			f, err := filter.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Match(v, &filter.Env{}); got != want {
+				t.Errorf("%s, %s is %v, want %v", name, text, got, want)
+			}
+		}
+	}
+	if asked != 2 {
+		t.Errorf("a finder that failed was asked %d times by 2 filters", asked)
 	}
 }

@@ -1,0 +1,170 @@
+// Package entityview shows entities to filters: it is what stands between package
+// entity, which knows no filters, and package filter, which knows no entities.
+package entityview
+
+import (
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+)
+
+// Finder calls look with the entity that has an id, and does not call it where there
+// is none. It does so before it returns, on the same goroutine. An error ends the
+// search for related entities, which then has found none; what a caller wants to
+// know of it a Finder has to note.
+type Finder func(id string, look func(entity.View)) error
+
+// View is a [filter.View] of an entity. [New] makes them. It is valid as long as the
+// entity.View in it, and used by one goroutine at a time.
+type View struct {
+	entity.View
+
+	find Finder
+	edge entity.Value // the properties of the relation that led here
+}
+
+// New returns the view of an entity. find gets hold of related entities; with nil
+// there are none to be looked at, and only relations that are decided by type and id
+// match.
+func New(v entity.View, find Finder) *View { return &View{View: v, find: find} }
+
+// Section returns the section that a root stands for, and whether it does.
+func Section(r filter.Root) (s entity.Section, ok bool) {
+	switch r {
+	case filter.RootAttributes:
+		return entity.Attributes, true
+	case filter.RootDesired:
+		return entity.Desired, true
+	case filter.RootReported:
+		return entity.Reported, true
+	default:
+		return 0, false
+	}
+}
+
+// Value returns the value as filters have it. Arrays and objects are JSON.
+func Value(v entity.Value) filter.Value {
+	switch v.Kind() {
+	case entity.KindFloat:
+		return filter.Float(v.Float())
+	case entity.KindInt:
+		return filter.Int(v.Int())
+	case entity.KindBool:
+		return filter.Bool(v.Bool())
+	case entity.KindString:
+		return filter.String(v.Text())
+	default:
+		return filter.JSON(v.Text())
+	}
+}
+
+// Lookup returns the value at a path, as [filter.View] wants it.
+func (v *View) Lookup(p *filter.Path) (filter.Value, bool) {
+	switch p.Root {
+	case filter.RootID:
+		return filter.String(v.ID()), true
+	case filter.RootType:
+		return filter.String(v.Type()), v.Type() != ""
+	case filter.RootCreated:
+		return filter.Time(v.Created()), true
+	case filter.RootUpdated:
+		return filter.Time(v.Updated()), v.Updated() != 0
+	case filter.RootLatest:
+		l, ok := v.Latest(p.Name)
+		return Value(l.Value), ok
+	case filter.RootRelation:
+		return filter.JSONAt(v.edge.Text(), p.Name)
+	case filter.RootDelta:
+		return v.delta(p)
+	default:
+		return v.leaf(p)
+	}
+}
+
+func (v *View) leaf(p *filter.Path) (filter.Value, bool) {
+	section, _ := Section(p.Root)
+	if a, ok := v.Attribute(section, p.Name); ok {
+		return Value(a.Value), true
+	}
+	return filter.JSON("{}"), v.Has(section, p.Name)
+}
+
+// delta returns what desired has at a path and reported has not.
+func (v *View) delta(p *filter.Path) (filter.Value, bool) {
+	var desired, reported []entity.Attribute
+	for a := range v.EachAttribute(entity.Desired) {
+		desired = append(desired, a)
+	}
+	for a := range v.EachAttribute(entity.Reported) {
+		reported = append(reported, a)
+	}
+	for _, a := range entity.Delta(desired, reported) {
+		switch {
+		case a.Path == p.Name:
+			return Value(a.Value), true
+		case strings.HasPrefix(a.Path, p.Name+"/"):
+			return filter.JSON("{}"), true
+		}
+	}
+	return filter.Value{}, false
+}
+
+// Time returns when the value at a path was measured or set. A difference is as old
+// as what is desired.
+func (v *View) Time(p *filter.Path) (int64, bool) {
+	switch p.Root {
+	case filter.RootLatest:
+		l, ok := v.Latest(p.Name)
+		return l.TS, ok
+	case filter.RootDelta:
+		if _, ok := v.delta(p); !ok {
+			return 0, false
+		}
+		a, ok := v.Attribute(entity.Desired, p.Name)
+		return a.TS, ok
+	default:
+		section, _ := Section(p.Root)
+		a, ok := v.Attribute(section, p.Name)
+		return a.TS, ok
+	}
+}
+
+// Is reports whether the entity's type is another or extends it.
+func (v *View) Is(typeID string) bool { return v.IsA(typeID) }
+
+// Related reports whether the entity has a relation that the filter is about.
+func (v *View) Related(r *filter.Relation, e *filter.Env) bool {
+	direction := entity.Out
+	if r.Direction == filter.From {
+		direction = entity.In
+	}
+	for edge := range v.Relations(direction) {
+		other := edge.To
+		if r.Direction == filter.From {
+			other = edge.From
+		}
+		if r.Type != "" && edge.Type != r.Type || r.ID != "" && other != r.ID {
+			continue
+		}
+		if r.Decided() {
+			return r.Match(nil, e)
+		}
+		matched, err := v.relatedTo(other, edge.Properties, r, e)
+		if matched || err != nil || e.Err() != nil {
+			return matched
+		}
+	}
+	return false
+}
+
+// relatedTo matches the entity at the other end of an edge.
+func (v *View) relatedTo(id string, properties entity.Value, r *filter.Relation, e *filter.Env) (matched bool, err error) {
+	if v.find == nil {
+		return false, nil
+	}
+	err = v.find(id, func(other entity.View) {
+		matched = r.Match(&View{View: other, find: v.find, edge: properties}, e)
+	})
+	return matched, err
+}
