@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // The gates of what a message may allocate. They fail here, and not in a benchmark.
@@ -19,13 +20,13 @@ func gate(t *testing.T, what string, most float64, f func()) {
 }
 
 func TestATellAllocatesNothing(t *testing.T) {
-	sys := newSystem(t)
+	sys := actortest.NewSystem(t)
 	ref := actor.SpawnFunc(sys, "", func(*actor.Context[beat], beat) error { return nil })
 	gate(t, "a tell from outside", 0, func() { ref.Tell(bg, beat{1}) })
 }
 
 func TestATurnAllocatesNothing(t *testing.T) {
-	sys := newSystem(t)
+	sys := actortest.NewSystem(t)
 	back := make(chan struct{})
 	var ping, pong actor.Ref[beat]
 	pong = actor.SpawnFunc(sys, "", func(ctx *actor.Context[beat], m beat) error { ping.Tell(ctx, m); return nil })
@@ -41,7 +42,7 @@ func TestATurnAllocatesNothing(t *testing.T) {
 }
 
 func TestAnAskAllocatesOnce(t *testing.T) {
-	sys := newSystem(t)
+	sys := actortest.NewSystem(t)
 	type question struct{ actor.Returns[int] }
 	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[question], q question) error {
 		actor.Reply(ctx, q, 1)
@@ -58,7 +59,7 @@ func TestAnAskAllocatesOnce(t *testing.T) {
 }
 
 func TestASpawnAllocatesTheCellAndTheState(t *testing.T) {
-	sys := newSystem(t)
+	sys := actortest.NewSystem(t)
 	gate(t, "a spawn without a name", 3, func() { actor.Spawn(sys, "", func() *idler { return new(idler) }) })
 }
 
@@ -66,3 +67,20 @@ func TestASpawnAllocatesTheCellAndTheState(t *testing.T) {
 type idler struct{ n int64 }
 
 func (a *idler) Receive(*actor.Context[beat], beat) error { a.n++; return nil }
+
+func TestTellOfAStructAllocatesNothing(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	type point struct{ x, y int }
+	handled := 0
+	ref := actor.SpawnFunc(sys, "", func(*actor.Context[point], point) error { handled++; return nil })
+	stop, done := make(chan struct{}), make(chan float64, 1)
+	actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+		done <- testing.AllocsPerRun(1000, func() { ref.Tell(ctx, point{1, 2}) })
+		close(stop)
+		return nil
+	}).Tell(bg, 1)
+	<-stop
+	if n := <-done; n > 0.5 { // the buffer grows a few times on its way to a thousand
+		t.Errorf("a tell allocates %.2f times", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 type beat struct{ n int64 }
@@ -12,7 +13,7 @@ type beat struct{ n int64 }
 // are handled. The control is a goroutine with a buffered channel.
 func BenchmarkTell(b *testing.B) {
 	b.Run("runtime=greenroom", func(b *testing.B) {
-		sys := newSystem(b)
+		sys := actortest.NewSystem(b)
 		done := make(chan struct{})
 		n, left := b.N, b.N
 		ref := actor.SpawnFunc(sys, "", func(*actor.Context[beat], beat) error {
@@ -49,7 +50,7 @@ func BenchmarkTell(b *testing.B) {
 // goroutines with channels.
 func BenchmarkPingPong(b *testing.B) {
 	b.Run("runtime=greenroom", func(b *testing.B) {
-		sys := newSystem(b)
+		sys := actortest.NewSystem(b)
 		done := make(chan struct{})
 		var ping, pong actor.Ref[beat]
 		pong = actor.SpawnFunc(sys, "", func(ctx *actor.Context[beat], m beat) error { ping.Tell(ctx, m); return nil })
@@ -87,7 +88,7 @@ func BenchmarkPingPong(b *testing.B) {
 // each request.
 func BenchmarkAsk(b *testing.B) {
 	b.Run("runtime=greenroom", func(b *testing.B) {
-		ref := actor.Spawn(newSystem(b), "", newCounter)
+		ref := actor.Spawn(actortest.NewSystem(b), "", newCounter)
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := actor.Ask(bg, ref, get{}); err != nil {
@@ -114,7 +115,7 @@ func BenchmarkAsk(b *testing.B) {
 
 // BenchmarkSpawn spawns b.N actors without a name that handle one message each.
 func BenchmarkSpawn(b *testing.B) {
-	sys := newSystem(b)
+	sys := actortest.NewSystem(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		actor.SpawnFunc(sys, "", func(*actor.Context[beat], beat) error { return nil }).Tell(bg, beat{})
@@ -123,7 +124,7 @@ func BenchmarkSpawn(b *testing.B) {
 
 // BenchmarkAskInside is sequential asks in a handler, whose stack is set aside for each.
 func BenchmarkAskInside(b *testing.B) {
-	sys := newSystem(b)
+	sys := actortest.NewSystem(b)
 	server := actor.Spawn(sys, "", newCounter)
 	done := make(chan error)
 	client := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {

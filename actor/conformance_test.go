@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // Each test here is a defect that was verified in another actor runtime for Go, turned
@@ -19,94 +19,98 @@ import (
 // in docs/guarantees.md.
 
 func TestConformanceStopLosesNoQueuedMail(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.Spawn(sys, "", newCounter)
-	h := newHold()
-	ref.Tell(bg, h)
-	<-h.entered
-	for i := range 100 {
-		ref.Tell(bg, add{i})
-	}
-	down := ended(t, sys, ref)
-	ref.Stop()
-	close(h.release)
-	down()
-	letters := sys.DeadLetters()
-	if len(letters) != 100 {
-		t.Fatalf("%d dead letters, want all 100", len(letters))
-	}
-	for i, d := range letters { // newest first
-		if d.Message != counterMsg(add{99 - i}) || d.Reason != actor.Stopped {
-			t.Fatalf("dead letter %d is %+v", i, d)
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "", newCounter)
+		h := newHold()
+		ref.Tell(k.Context(), h)
+		k.Settle()
+		for i := range 100 {
+			ref.Tell(k.Context(), add{i})
 		}
-	}
+		k.Watch(ref)
+		ref.Stop()
+		close(h.release)
+		actortest.ExpectDown(k, ref)
+		letters := k.System().DeadLetters()
+		if len(letters) != 100 {
+			k.T().Fatalf("%d dead letters, want all 100", len(letters))
+		}
+		for i, d := range letters { // newest first
+			if d.Message != counterMsg(add{99 - i}) || d.Reason != actor.Stopped {
+				k.T().Fatalf("dead letter %d is %+v", i, d)
+			}
+		}
+	})
 }
 
 func TestConformanceDrainHandlesMoreThanABatchAndSurvivesAPanic(t *testing.T) {
-	sys := newSystem(t)
-	var handled sync.Map
-	count := 0
-	ref := actor.SpawnFunc(sys, "", func(_ *actor.Context[int], n int) error {
-		if _, again := handled.LoadOrStore(n, true); again {
-			t.Errorf("message %d was delivered twice", n)
+	actortest.Run(t, func(k *actortest.Kit) {
+		var handled sync.Map
+		count := 0
+		ref := actor.SpawnFunc(k.System(), "", func(_ *actor.Context[int], n int) error {
+			if _, again := handled.LoadOrStore(n, true); again {
+				k.T().Errorf("message %d was delivered twice", n)
+			}
+			if count++; n == 2000 {
+				panic("in the middle of it")
+			}
+			return nil
+		})
+		k.Watch(ref)
+		for i := range 5090 {
+			ref.Tell(k.Context(), i)
 		}
-		if count++; n == 2000 {
-			panic("in the middle of it")
+		ref.Drain()
+		if d := actortest.ExpectDown(k, ref); d.Reason != actor.Stopped || count != 5090 {
+			k.T().Errorf("%v after %d of 5090 messages", d.Reason, count)
 		}
-		return nil
+		k.ExpectFailures(1)
 	})
-	down := ended(t, sys, ref)
-	for i := range 5090 {
-		ref.Tell(bg, i)
-	}
-	ref.Drain()
-	if d := down(); d.Reason != actor.Stopped || count != 5090 {
-		t.Errorf("%v after %d of 5090 messages", d.Reason, count)
-	}
 }
 
 func TestConformanceStopOvertakesQueuedMail(t *testing.T) {
-	sys := newSystem(t)
-	handled := 0
-	entered, release := make(chan struct{}), make(chan struct{})
-	ref := actor.SpawnFunc(sys, "", func(_ *actor.Context[int], n int) error {
-		if handled++; n == 0 {
-			close(entered)
-			<-release
+	actortest.Run(t, func(k *actortest.Kit) {
+		handled := 0
+		release := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "", func(_ *actor.Context[int], n int) error {
+			if handled++; n == 0 {
+				<-release
+			}
+			return nil
+		})
+		k.Watch(ref)
+		for i := range 1000 {
+			ref.Tell(k.Context(), i)
 		}
-		return nil
+		k.Settle()
+		ref.Stop()
+		close(release)
+		actortest.ExpectDown(k, ref)
+		if handled != 1 {
+			k.T().Errorf("%d messages were handled, want the current one only", handled)
+		}
 	})
-	down := ended(t, sys, ref)
-	for i := range 1000 {
-		ref.Tell(bg, i)
-	}
-	<-entered
-	ref.Stop()
-	close(release)
-	down()
-	if handled != 1 {
-		t.Errorf("%d messages were handled, want the current one only", handled)
-	}
 }
 
 func TestConformanceTerminateNeverRunsBesideReceive(t *testing.T) {
 	for range 100 {
-		sys := newSystem(t)
-		a := &exclusive{t: t, entered: make(chan struct{})}
-		ref := actor.Spawn(sys, "", func() *exclusive { return a })
-		down := ended(t, sys, ref)
-		ref.Tell(bg, 1)
-		<-a.entered
-		ref.Stop()
-		ref.Kill()
-		ref.Stop()
-		down()
+		actortest.Run(t, func(k *actortest.Kit) {
+			a := &exclusive{k: k, entered: make(chan struct{})}
+			ref := actor.Spawn(k.System(), "", func() *exclusive { return a })
+			k.Watch(ref)
+			ref.Tell(k.Context(), 1)
+			<-a.entered // it is in its handler, and does not wait there
+			ref.Stop()
+			ref.Kill()
+			ref.Stop()
+			actortest.ExpectDown(k, ref)
+		})
 	}
 }
 
 // exclusive notices when two callbacks run at the same time; so does the race detector.
 type exclusive struct {
-	t       *testing.T
+	k       *actortest.Kit
 	inside  atomic.Bool
 	n       int
 	entered chan struct{}
@@ -125,38 +129,40 @@ func (e *exclusive) Receive(*actor.Context[int], int) error {
 
 func (e *exclusive) Terminate(*actor.Context[int], error) {
 	if e.n++; e.inside.Load() {
-		e.t.Error("Terminate ran beside Receive")
+		e.k.T().Error("Terminate ran beside Receive")
 	}
 }
 
 func TestConformanceNoMessageReachesAFailedIncarnation(t *testing.T) {
-	sys := newSystem(t)
-	failures := 0
-	ref := actor.Spawn(sys, "", func() *brittle { return &brittle{t: t, failures: &failures} })
-	for i := range 10 {
-		for range 500 {
-			ref.Tell(bg, false)
+	actortest.Run(t, func(k *actortest.Kit) {
+		failures := 0
+		ref := actor.Spawn(k.System(), "", func() *brittle { return &brittle{k: k, failures: &failures} })
+		for i := range 10 {
+			for range 500 {
+				ref.Tell(k.Context(), false)
+			}
+			ref.Tell(k.Context(), true)
+			_ = i
 		}
-		ref.Tell(bg, true)
-		_ = i
-	}
-	down := ended(t, sys, ref)
-	ref.Drain()
-	down()
-	if failures != 10 {
-		t.Errorf("%d failures, want 10", failures)
-	}
+		k.Watch(ref)
+		ref.Drain()
+		actortest.ExpectDown(k, ref)
+		if failures != 10 {
+			k.T().Errorf("%d failures, want 10", failures)
+		}
+		k.ExpectFailures(10)
+	})
 }
 
 type brittle struct {
-	t        *testing.T
+	k        *actortest.Kit
 	failures *int
 	broken   bool
 }
 
 func (b *brittle) Receive(_ *actor.Context[bool], fail bool) error {
 	if b.broken {
-		b.t.Error("a failed incarnation was handed a message")
+		b.k.T().Error("a failed incarnation was handed a message")
 	}
 	if fail {
 		b.broken = true
@@ -167,31 +173,36 @@ func (b *brittle) Receive(_ *actor.Context[bool], fail bool) error {
 }
 
 func TestConformanceExhaustedRestartsDoNotEndTheProcess(t *testing.T) {
-	for _, opt := range []actor.SystemOption{
-		actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)),
-		actor.Supervise(actor.AllForOne, actor.MaxRestarts(0, time.Minute)),
-		actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })),
+	for name, opt := range map[string]actor.SystemOption{
+		"one for one": actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)),
+		"all for one": actor.Supervise(actor.AllForOne, actor.MaxRestarts(0, time.Minute)),
+		"escalation":  actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })),
 	} {
-		sys := newSystem(t, opt)
-		ref := actor.Spawn(sys, "", newCounter)
-		other := actor.Spawn(sys, "", newCounter)
-		down := ended(t, sys, ref)
-		ref.Tell(bg, boom{"ouch"})
-		if d := down(); d.Reason != actor.Failed {
-			t.Errorf("got %v", d.Reason)
-		}
-		mustAsk(t, other, get{})
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				ref := actor.Spawn(k.System(), "", newCounter)
+				other := actor.Spawn(k.System(), "", newCounter)
+				k.Watch(ref)
+				ref.Tell(k.Context(), boom{"ouch"})
+				if d := actortest.ExpectDown(k, ref); d.Reason != actor.Failed {
+					k.T().Errorf("got %v", d.Reason)
+				}
+				actortest.Ask(k, other, get{}).Answer()
+				k.ExpectFailures(1)
+			}, opt)
+		})
 	}
 }
 
 func TestConformancePanicInTerminateHidesNoEnd(t *testing.T) {
-	sys := newSystem(t)
-	parent := actor.Spawn(sys, "", func() *parentOfSore { return &parentOfSore{} })
-	down := ended(t, sys, parent)
-	parent.Stop()
-	if d := down(); d.Reason != actor.Stopped {
-		t.Errorf("got %v", d.Reason)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		parent := actor.Spawn(k.System(), "", func() *parentOfSore { return &parentOfSore{} })
+		k.Watch(parent)
+		parent.Stop()
+		if d := actortest.ExpectDown(k, parent); d.Reason != actor.Stopped {
+			k.T().Errorf("got %v", d.Reason)
+		}
+	})
 }
 
 type parentOfSore struct{}
@@ -209,70 +220,70 @@ func (*sore) Terminate(*actor.Context[int], error)   { panic("sore loser") }
 func (*sore) String() string                         { return "sore" }
 
 func TestConformanceNoMessageIsHandledWhileChildrenStop(t *testing.T) {
-	sys := newSystem(t)
-	entered, release := make(chan struct{}), make(chan struct{})
-	handled := 0
-	parent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
-		handled++
-		actor.SpawnFunc(ctx, "slow", func(*actor.Context[int], int) error {
-			close(entered)
-			<-release
+	actortest.Run(t, func(k *actortest.Kit) {
+		release := make(chan struct{})
+		handled := 0
+		parent := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+			handled++
+			actor.SpawnFunc(ctx, "slow", func(*actor.Context[int], int) error {
+				<-release
+				return nil
+			}).Tell(ctx, 1)
 			return nil
-		}).Tell(ctx, 1)
-		return nil
+		})
+		k.Watch(parent)
+		parent.Tell(k.Context(), 1)
+		k.Settle()
+		parent.Stop()
+		for i := range 10 {
+			parent.Tell(k.Context(), i)
+		}
+		close(release)
+		actortest.ExpectDown(k, parent)
+		if handled != 1 {
+			k.T().Errorf("%d messages handled, want the one before the stop", handled)
+		}
+		if n := k.System().Stats().DeadLetters; n != 10 {
+			k.T().Errorf("%d dead letters, want 10", n)
+		}
 	})
-	down := ended(t, sys, parent)
-	parent.Tell(bg, 1)
-	<-entered
-	parent.Stop()
-	for i := range 10 {
-		parent.Tell(bg, i)
-	}
-	close(release)
-	down()
-	if handled != 1 {
-		t.Errorf("%d messages handled, want the one before the stop", handled)
-	}
-	if n := sys.Stats().DeadLetters; n != 10 {
-		t.Errorf("%d dead letters, want 10", n)
-	}
 }
 
 func TestConformanceDroppingMailboxGoesIdleAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		g := spawnGated(sys, actor.Bounded(1, actor.DropOldest))
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.DropOldest))
 		for range 10 {
-			g.ref.Tell(bg, "x")
+			p.Ref().Tell(k.Context(), "x")
 		}
-		close(g.release)
-		synctest.Wait() // returns only when no goroutine spins
-		g.log.expect(t, "x")
+		gate.Open() // settles, and so returns only when no goroutine spins
+		p.ExpectAll("held", "x")
 	})
 }
 
 func TestConformanceSecondAnswerBlocksNobodyAndReachesNobody(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
-		for i := range 10 {
-			actor.Reply(ctx, m, i)
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[get], m get) error {
+			for i := range 10 {
+				actor.Reply(ctx, m, i)
+			}
+			return nil
+		})
+		for range 100 {
+			if n := actortest.Ask(k, ref, get{}).Answer(); n != 0 {
+				k.T().Fatalf("got %d, want the first answer", n)
+			}
 		}
-		return nil
 	})
-	for range 100 {
-		if n := mustAsk(t, ref, get{}); n != 0 {
-			t.Fatalf("got %d, want the first answer", n)
-		}
-	}
 }
 
 func TestConformanceNilIsAnAnswer(t *testing.T) {
-	sys := newSystem(t)
-	type ask struct{ actor.Returns[error] }
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[ask], m ask) error { actor.Reply(ctx, m, error(nil)); return nil })
-	if v, err := actor.Ask(bg, ref, ask{}); v != nil || err != nil {
-		t.Errorf("got %v, %v", v, err)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		type ask struct{ actor.Returns[error] }
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[ask], m ask) error { actor.Reply(ctx, m, error(nil)); return nil })
+		if v, err := actor.Ask(k.Context(), ref, ask{}); v != nil || err != nil {
+			k.T().Errorf("got %v, %v", v, err)
+		}
+	})
 }
 
 type echo struct {
@@ -280,165 +291,85 @@ type echo struct {
 	n int
 }
 
-// Answers arrive late, early and never, askers give up: each answer that an ask returns
-// is to its own request.
-func TestConformanceAnswersBelongToTheirRequests(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[echo], m echo) error {
-		switch m.n % 3 {
-		case 0:
-			actor.Reply(ctx, m, m.n)
-		case 1:
-			p := actor.Promise(ctx, m)
-			go p.Resolve(m.n)
-		case 2:
-			p := actor.Promise(ctx, m)
-			go func() { runtime.Gosched(); p.Resolve(m.n) }()
-		}
-		return nil
-	})
-	var wg sync.WaitGroup
-	for w := range 8 {
-		wg.Go(func() {
-			for i := range 2000 {
-				n := w*1_000_000 + i
-				ctx, cancel := context.WithCancel(bg)
-				if i%4 == 0 {
-					go cancel()
-				}
-				got, err := actor.Ask(ctx, ref, echo{n: n})
-				cancel()
-				if err == nil && got != n {
-					t.Errorf("asked %d, got the answer to %d", n, got)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 func TestConformanceAnAnsweredAskDoesNotTimeOut(t *testing.T) {
-	sys := newSystem(t, actor.WithAskTimeout(time.Hour))
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[echo], m echo) error { actor.Reply(ctx, m, m.n); return nil })
-	ctx, cancel := context.WithTimeout(bg, time.Hour)
-	defer cancel()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for i := range 5000 {
-				if got, err := actor.Ask(ctx, ref, echo{n: i}); err != nil || got != i {
-					t.Errorf("got %d, %v", got, err)
-					return
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[echo], m echo) error { actor.Reply(ctx, m, m.n); return nil })
+		ctx, cancel := context.WithTimeout(k.Context(), time.Hour)
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for i := range 5000 {
+					if got, err := actor.Ask(ctx, ref, echo{n: i}); err != nil || got != i {
+						k.T().Errorf("got %d, %v", got, err)
+						return
+					}
 				}
-			}
-		})
-	}
-	wg.Wait()
+			})
+		}
+		wg.Wait()
+	}, actor.WithAskTimeout(time.Hour))
 }
 
 func TestConformanceAskThatTimesOutInAHandlerIsNoFailureOfTheAsker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
 		silent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error { actor.Promise(ctx, m); return nil })
 		asker := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], m any) error {
 			switch m := m.(type) {
 			case string:
 				_, err := actor.Ask(ctx, silent, get{})
 				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
+					k.T().Errorf("got %v", err)
 				}
 			case get:
 				actor.Reply(ctx, m, 1)
 			}
 			return nil
 		})
-		asker.Tell(bg, "ask")
-		time.Sleep(time.Minute)
-		if n := mustAsk(t, asker, get{}); n != 1 || sys.Stats().Failures != 0 {
-			t.Errorf("answer %d, %d failures", n, sys.Stats().Failures)
+		asker.Tell(k.Context(), "ask")
+		k.Advance(time.Minute)
+		if n := actortest.Ask(k, asker, get{}).Answer(); n != 1 || sys.Stats().Failures != 0 {
+			k.T().Errorf("answer %d, %d failures", n, sys.Stats().Failures)
 		}
 	})
 }
 
 func TestConformanceSpawnRunsNoRestartDelaysOnTheSpawner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.Backoff(time.Hour, time.Hour), actor.MaxRestarts(3, 24*time.Hour)))
-		began := time.Now()
+	actortest.Run(t, func(k *actortest.Kit) {
 		tries := 0
-		ref := actor.Spawn(sys, "", func() *initFails { tries++; return &initFails{err: errBroken, fail: tries < 3} })
-		if d := time.Since(began); d > 0 {
-			t.Errorf("Spawn took %v", d)
+		ref := actor.Spawn(k.System(), "", func() *initFails { tries++; return &initFails{err: errBroken, fail: tries < 3} })
+		if d := k.Elapsed(); d > 0 {
+			k.T().Errorf("Spawn took %v", d)
 		}
-		ctx, cancel := context.WithTimeout(bg, 24*time.Hour)
+		ctx, cancel := context.WithTimeout(k.Context(), 24*time.Hour)
 		defer cancel()
 		if n, err := actor.Ask(ctx, ref, get{}); n != 3 || err != nil {
-			t.Errorf("got %d, %v", n, err)
+			k.T().Errorf("got %d, %v", n, err)
 		}
-	})
+		k.ExpectFailures(2)
+	}, actor.Supervise(actor.OneForOne, actor.Backoff(time.Hour, time.Hour), actor.MaxRestarts(3, 24*time.Hour)))
 }
 
 func TestConformanceShutdownIsBoundedWhenAHandlerIsStuck(t *testing.T) {
-	sys := actor.NewSystem("test", actor.WithLogger(newSystem(t).Log()))
-	parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[hold], h hold) error {
-		actor.Spawn(ctx, "child", newCounter).Tell(ctx, h)
-		return nil
-	})
-	h := newHold()
-	defer close(h.release)
-	parent.Tell(bg, h)
-	<-h.entered
-	ctx, cancel := context.WithCancel(bg)
-	cancel()
-	report, err := sys.Shutdown(ctx)
-	var paths []string
-	for _, i := range report.Unfinished {
-		paths = append(paths, i.Path)
-	}
-	if err == nil || fmt.Sprint(paths) != "[/parent/child /parent]" {
-		t.Errorf("got %v, %v", paths, err)
-	}
-}
-
-// A shutdown with a deadline that is over at once, while others go on sending: each
-// message is handled or a dead letter.
-func TestConformanceShutdownAccountsForEveryMessage(t *testing.T) {
-	for round := range 30 {
-		sys := actor.NewSystem("test", quiet)
-		var handled atomic.Uint64
-		var refs []actor.Ref[int]
-		for range 20 {
-			refs = append(refs, actor.SpawnFunc(sys, "", func(_ *actor.Context[int], n int) error {
-				handled.Add(1)
-				if n%50 == 49 {
-					return errBroken
-				}
-				return nil
-			}))
-		}
-		const senders, each = 4, 500
-		var wg sync.WaitGroup
-		started := make(chan struct{}, senders)
-		for s := range senders {
-			wg.Go(func() {
-				started <- struct{}{}
-				for i := range each {
-					refs[(s+i)%len(refs)].Tell(bg, i)
-				}
-			})
-		}
-		<-started
-		ctx, cancel := context.WithCancel(bg)
-		if round%2 == 0 {
-			cancel() // no time to drain: what is left is killed
-		}
-		_, err := sys.Shutdown(ctx)
+	actortest.Run(t, func(k *actortest.Kit) {
+		parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[hold], h hold) error {
+			actor.Spawn(ctx, "child", newCounter).Tell(ctx, h)
+			return nil
+		})
+		h := newHold()
+		defer close(h.release)
+		parent.Tell(k.Context(), h)
+		k.Settle()
+		ctx, cancel := context.WithCancel(k.Context())
 		cancel()
-		if err != nil {
-			t.Fatal(err)
+		report, err := k.System().Shutdown(ctx)
+		var paths []string
+		for _, i := range report.Unfinished {
+			paths = append(paths, i.Path)
 		}
-		wg.Wait()
-		if dead := sys.Stats().DeadLetters; handled.Load()+dead != senders*each {
-			t.Fatalf("round %d: %d handled + %d dead, want %d", round, handled.Load(), dead, senders*each)
+		if err == nil || fmt.Sprint(paths) != "[/parent/child /parent]" {
+			k.T().Errorf("got %v, %v", paths, err)
 		}
-	}
+	})
 }

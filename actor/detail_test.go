@@ -3,11 +3,13 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 type shelf struct{ items []string }
@@ -45,82 +47,113 @@ func (s *shelf) Receive(_ *actor.Context[shelfMsg], msg shelfMsg) error {
 func (s *shelf) Inspect() any { return map[string]int{"items": len(s.items)} }
 
 func TestDetailShowsWhatAnActorHasAndWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
 		ref := actor.Spawn(sys, "shelf", func() *shelf { return &shelf{} })
 		watcher := actor.SpawnFunc(sys, "watcher", func(ctx *actor.Context[actor.PID], pid actor.PID) error {
 			ctx.Watch(pid, func(d actor.Down) actor.PID { return d.PID })
 			return nil
 		})
-		watcher.Tell(bg, ref.PID())
-		ref.Tell(bg, spoil{})
-		ref.Tell(bg, putItem{"a"})
-		synctest.Wait()
+		watcher.Tell(k.Context(), ref.PID())
+		ref.Tell(k.Context(), spoil{})
+		ref.Tell(k.Context(), putItem{"a"})
+		k.Settle()
 
-		d, err := sys.Detail(bg, ref.PID())
+		d, err := sys.Detail(k.Context(), ref.PID())
 		if err != nil || d.Busy {
-			t.Fatalf("Detail: busy %v, %v", d.Busy, err)
+			k.T().Fatalf("Detail: busy %v, %v", d.Busy, err)
 		}
 		if len(d.Timers) != 2 || d.Timers[0].Key != "audit" || d.Timers[0].In != time.Minute || d.Timers[1].Every != time.Hour {
-			t.Errorf("timers %+v", d.Timers)
+			k.T().Errorf("timers %+v", d.Timers)
 		}
 		if d.Watchers != 1 || d.Parent.Path() != "/" || d.Restarts != 1 || d.State != "running" {
-			t.Errorf("watchers %d, parent %s, restarts %d, %s", d.Watchers, d.Parent, d.Restarts, d.State)
+			k.T().Errorf("watchers %d, parent %s, restarts %d, %s", d.Watchers, d.Parent, d.Restarts, d.State)
 		}
 		if len(d.Failures) != 1 || d.Failures[0].Err.Error() != "spoiled" || d.Failures[0].MessageType != "actor_test.spoil" {
-			t.Errorf("failures %+v", d.Failures)
+			k.T().Errorf("failures %+v", d.Failures)
 		}
 		if view, ok := d.View.(map[string]int); !ok || view["items"] != 1 {
-			t.Errorf("view %v", d.View)
+			k.T().Errorf("view %v", d.View)
 		}
-		w, err := sys.Detail(bg, watcher.PID())
+		w, err := sys.Detail(k.Context(), watcher.PID())
 		if err != nil || len(w.Watches) != 1 || w.Watches[0] != ref.PID() {
-			t.Errorf("watches %v, %v", w.Watches, err)
+			k.T().Errorf("watches %v, %v", w.Watches, err)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestDetailOfABusyActorShowsItsMailboxByType(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		ref := actor.Spawn(sys, "shelf", func() *shelf { return &shelf{} })
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "shelf", func() *shelf { return &shelf{} })
 		until := make(chan struct{})
-		ref.Tell(bg, waitFor{until})
-		synctest.Wait()
+		ref.Tell(k.Context(), waitFor{until})
+		k.Settle()
 		for range 3 {
-			ref.Tell(bg, putItem{"x"})
+			ref.Tell(k.Context(), putItem{"x"})
 		}
-		ref.Tell(bg, spoil{})
-		time.Sleep(time.Second)
+		ref.Tell(k.Context(), spoil{})
+		k.Advance(time.Second)
 
-		d, err := sys.Detail(bg, ref.PID())
+		d, err := k.System().Detail(k.Context(), ref.PID())
 		if err != nil || !d.Busy || d.View != nil {
-			t.Fatalf("busy %v, view %v, %v", d.Busy, d.View, err)
+			k.T().Fatalf("busy %v, view %v, %v", d.Busy, d.View, err)
 		}
 		if d.Current != "actor_test.waitFor" || d.Mailbox != 4 {
-			t.Errorf("current %q, mailbox %d", d.Current, d.Mailbox)
+			k.T().Errorf("current %q, mailbox %d", d.Current, d.Mailbox)
 		}
 		if len(d.Mail) != 2 || d.Mail[0] != (actor.Mail{Type: "actor_test.putItem", Count: 3}) || d.Mail[1].Type != "actor_test.spoil" {
-			t.Errorf("mail %+v", d.Mail)
+			k.T().Errorf("mail %+v", d.Mail)
 		}
 		if d.Oldest < 900*time.Millisecond || d.Oldest > 2*time.Second {
-			t.Errorf("oldest %v", d.Oldest)
+			k.T().Errorf("oldest %v", d.Oldest)
 		}
 		close(until)
-		synctest.Wait()
+		k.Settle()
+		k.ExpectFailures(1)
 	})
 }
 
 func TestDetailOfNobodyIsAnError(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.Spawn(sys, "shelf", func() *shelf { return &shelf{} })
-	ref.Stop()
-	for {
-		if _, err := sys.Detail(context.Background(), ref.PID()); err != nil {
-			if !errors.Is(err, actor.ErrStopped) {
-				t.Error(err)
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "shelf", func() *shelf { return &shelf{} })
+		ref.Stop()
+		for {
+			if _, err := k.System().Detail(context.Background(), ref.PID()); err != nil {
+				if !errors.Is(err, actor.ErrStopped) {
+					k.T().Error(err)
+				}
+				return
 			}
-			return
 		}
-	}
+	})
+}
+
+// sulky panics when it is looked at.
+type sulky struct{}
+
+func (sulky) Receive(*actor.Context[int], int) error { return nil }
+func (sulky) Inspect() any                           { panic("do not look") }
+
+func TestAnActorThatCannotBeLookedAtIsShownAllTheSame(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "sulky", func() sulky { return sulky{} })
+		d, err := k.System().Detail(k.Context(), ref.PID())
+		if view := fmt.Sprint(d.View); err != nil || d.Path != "/sulky" || !strings.Contains(view, "Inspect failed: panic: do not look") {
+			k.T().Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+func TestInspectWithoutChildrenSaysThatThereAreSome(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		actor.Spawn(k.System(), "f", func() *family { return &family{nil, 1} })
+		tree, err := k.System().Inspect("/f", 0)
+		if err != nil || !tree.More || len(tree.Children) != 0 || tree.Info.Children != 2 {
+			k.T().Errorf("got %+v, %v", tree, err)
+		}
+		if leaf, err := k.System().Inspect("/f/a", 0); err != nil || leaf.More {
+			k.T().Errorf("got %+v, %v", leaf, err)
+		}
+	})
 }

@@ -174,9 +174,7 @@ func ExampleContext_Become() {
 		return nil
 	}
 	light := actor.SpawnFunc(sys, "light", off)
-	for range 3 {
-		light.Tell(context.Background(), "press")
-	}
+	tellAll(light, "press", "press", "press")
 	_, _ = sys.Shutdown(context.Background())
 	// Output:
 	// off, and then press
@@ -202,9 +200,7 @@ func ExampleContext_BecomeStacked() {
 		fmt.Println("idle:", m)
 		return nil
 	})
-	for _, m := range []string{"ring", "answer", "hello", "hang up", "ring"} {
-		phone.Tell(context.Background(), m)
-	}
+	tellAll(phone, "ring", "answer", "hello", "hang up", "ring")
 	_, _ = sys.Shutdown(context.Background())
 	// Output:
 	// idle: ring

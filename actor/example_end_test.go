@@ -37,26 +37,15 @@ func endOf(sys *actor.System, pid actor.PID) <-chan actor.Reason {
 }
 
 // clerk is busy with the message 0 until it is released.
-type clerk struct{ entered, release chan struct{} }
+type clerk struct{ *busy }
 
-func (c *clerk) Receive(ctx *actor.Context[int], n int) error {
-	fmt.Println("handles", n)
-	if n == 0 {
-		close(c.entered)
-		return actor.Blocking(ctx, func() error { <-c.release; return nil })
-	}
-	return nil
-}
-
-func (c *clerk) Terminate(*actor.Context[int], error) { fmt.Println("goes home") }
+func (clerk) Terminate(*actor.Context[int], error) { fmt.Println("goes home") }
 
 // busyClerk starts a clerk that is busy with the first of three messages.
 func busyClerk(sys *actor.System) (ref actor.Ref[int], release func(), ended <-chan actor.Reason) {
-	c := &clerk{make(chan struct{}), make(chan struct{})}
-	ref = actor.Spawn(sys, "clerk", func() *clerk { return c })
-	for n := range 3 {
-		ref.Tell(context.Background(), n)
-	}
+	c := clerk{newBusy()}
+	ref = actor.Spawn(sys, "clerk", func() clerk { return c })
+	tellAll(ref, 0, 1, 2)
 	<-c.entered
 	ended = endOf(sys, ref.PID())
 	return ref, func() { close(c.release) }, ended

@@ -11,40 +11,17 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// reader prints the numbers that it is told, once it has been let go: the first message,
-// 0, keeps it busy until then.
-type reader struct{ entered, release chan struct{} }
-
-func (r *reader) Receive(ctx *actor.Context[int], n int) error {
-	if n == 0 {
-		close(r.entered)
-		return actor.Blocking(ctx, func() error { <-r.release; return nil })
-	}
-	fmt.Println("handles", n)
-	return nil
-}
-
-// busyReader starts a reader with such a mailbox, busy.
-func busyReader(sys *actor.System, mailbox ...actor.SpawnOption) (ref actor.Ref[int], letGo func()) {
-	r := &reader{make(chan struct{}), make(chan struct{})}
-	ref = actor.Spawn(sys, "reader", func() *reader { return r }, mailbox...)
-	ref.Tell(context.Background(), 0)
-	<-r.entered
-	return ref, func() { close(r.release) }
-}
-
 func ExampleBounded_dropOldest() {
 	sys := actor.NewSystem("bounded", quiet)
-	ref, letGo := busyReader(sys, actor.Bounded(2, actor.DropOldest))
-	for n := range 4 {
-		ref.Tell(context.Background(), n+1)
-	}
-	letGo()
+	ref, release := busyReader(sys, actor.Bounded(2, actor.DropOldest))
+	tellAll(ref, 1, 2, 3, 4)
+	release()
 	_, _ = sys.Shutdown(context.Background())
 	for _, d := range slices.Backward(sys.DeadLetters()) {
 		fmt.Println("dropped", d.Message, d.Reason == actor.Overflowed)
 	}
 	// Output:
+	// handles 0
 	// handles 3
 	// handles 4
 	// dropped 1 true
@@ -53,14 +30,13 @@ func ExampleBounded_dropOldest() {
 
 func ExampleBounded_dropNewest() {
 	sys := actor.NewSystem("bounded", quiet)
-	ref, letGo := busyReader(sys, actor.Bounded(2, actor.DropNewest))
-	for n := range 4 {
-		ref.Tell(context.Background(), n+1)
-	}
-	letGo()
+	ref, release := busyReader(sys, actor.Bounded(2, actor.DropNewest))
+	tellAll(ref, 1, 2, 3, 4)
+	release()
 	_, _ = sys.Shutdown(context.Background())
 	fmt.Println("dropped:", sys.Stats().DeadLettersByReason["overflowed"])
 	// Output:
+	// handles 0
 	// handles 1
 	// handles 2
 	// dropped: 2
@@ -69,15 +45,16 @@ func ExampleBounded_dropNewest() {
 // TryTell waits for room as long as its context allows. Tell never waits.
 func ExampleBounded_block() {
 	sys := actor.NewSystem("bounded", quiet)
-	ref, letGo := busyReader(sys, actor.Bounded(1, actor.Block))
+	ref, release := busyReader(sys, actor.Bounded(1, actor.Block))
 	fmt.Println(ref.TryTell(context.Background(), 1))
 	soon, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	fmt.Println(ref.TryTell(soon, 2))
-	letGo()
+	release()
 	fmt.Println(ref.TryTell(context.Background(), 3))
 	_, _ = sys.Shutdown(context.Background())
 	// Unordered output:
+	// handles 0
 	// <nil>
 	// tell /reader: context deadline exceeded
 	// handles 1
@@ -93,13 +70,12 @@ func ExamplePriority() {
 		}
 		return 0
 	}
-	ref, letGo := busyReader(sys, actor.Priority(urgency))
-	for _, n := range []int{1, 100, 2, 101} {
-		ref.Tell(context.Background(), n)
-	}
-	letGo()
+	ref, release := busyReader(sys, actor.Priority(urgency))
+	tellAll(ref, 1, 100, 2, 101)
+	release()
 	_, _ = sys.Shutdown(context.Background())
 	// Output:
+	// handles 0
 	// handles 100
 	// handles 101
 	// handles 1
@@ -151,14 +127,13 @@ func ExampleWeight() {
 // What is replaced is counted as a dead letter, and not kept.
 func ExampleConflate_counted() {
 	sys := actor.NewSystem("conflate", quiet)
-	ref, letGo := busyReader(sys, actor.Conflate(func(n int) int { return n % 10 }))
-	for _, n := range []int{1, 2, 11, 21} {
-		ref.Tell(context.Background(), n)
-	}
-	letGo()
+	ref, release := busyReader(sys, actor.Conflate(func(n int) int { return n % 10 }))
+	tellAll(ref, 1, 2, 11, 21)
+	release()
 	_, _ = sys.Shutdown(context.Background())
 	fmt.Println(len(sys.DeadLetters()), sys.Stats().DeadLettersByReason[actor.Conflated.String()])
 	// Output:
+	// handles 0
 	// handles 21
 	// handles 2
 	// 0 2

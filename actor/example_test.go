@@ -160,9 +160,7 @@ func ExampleContext_Stash() {
 		ctx.Unstash()
 		return nil
 	})
-	for _, m := range []string{"Ann", "Bob", "open", "Cid"} {
-		door.Tell(context.Background(), m)
-	}
+	tellAll(door, "Ann", "Bob", "open", "Cid")
 	_, _ = sys.Shutdown(context.Background())
 	// Output:
 	// Ann goes in
@@ -296,9 +294,7 @@ func ExampleConflate() {
 	}, actor.Conflate(func(p price) string { return p.symbol }))
 	ref.Tell(context.Background(), price{})
 	<-entered
-	for _, p := range []price{{"A", 1}, {"B", 1}, {"A", 2}, {"A", 3}} {
-		ref.Tell(context.Background(), p)
-	}
+	tellAll(ref, price{"A", 1}, price{"B", 1}, price{"A", 2}, price{"A", 3})
 	close(release)
 	_, _ = sys.Shutdown(context.Background())
 	// Output:

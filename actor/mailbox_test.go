@@ -7,48 +7,22 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
-// gated is an actor whose first message, "hold", waits in the handler until it is
-// released, so that the mailbox fills up behind it.
-type gated struct {
-	ref     actor.Ref[string]
-	entered chan struct{}
-	release chan struct{}
-	log     *journal
-}
-
-func spawnGated(sys *actor.System, opts ...actor.SpawnOption) gated {
-	g := gated{entered: make(chan struct{}), release: make(chan struct{}), log: new(journal)}
-	g.ref = actor.SpawnFunc(sys, "", func(_ *actor.Context[string], m string) error {
-		if m == "hold" {
-			close(g.entered)
-			<-g.release
-			return nil
-		}
-		g.log.add("%s", m)
-		return nil
-	}, opts...)
-	g.ref.Tell(bg, "hold")
-	<-g.entered
-	return g
-}
-
-// finish releases the actor and returns what it handled.
-func (g gated) finish(t *testing.T, sys *actor.System) []string {
-	t.Helper()
-	down := ended(t, sys, g.ref)
-	g.ref.Drain()
-	close(g.release)
-	down()
-	return g.log.all()
+// gated starts a probe that has the message "held" in its hand, and a gate before it, so
+// that its mailbox fills up behind that.
+func gated(k *actortest.Kit, opts ...actor.SpawnOption) (*actortest.Gate, *actortest.Probe[string]) {
+	gate := actortest.NewGate(k)
+	gate.Close()
+	p := actortest.NewProbe[string](k, append(opts, gate.Around())...)
+	p.Ref().Tell(k.Context(), "held")
+	k.Settle()
+	return gate, p
 }
 
 func TestBoundedMailboxes(t *testing.T) {
@@ -63,78 +37,78 @@ func TestBoundedMailboxes(t *testing.T) {
 		{actor.DropOldest, []string{"3", "4", "5"}, []any{"2", "1"}, nil},
 	} {
 		t.Run(fmt.Sprint(c.overflow), func(t *testing.T) {
-			sys := newSystem(t)
-			g := spawnGated(sys, actor.Bounded(3, c.overflow))
-			for _, m := range []string{"1", "2", "3", "4"} {
-				g.ref.Tell(bg, m)
-			}
-			if err := g.ref.TryTell(bg, "5"); !errors.Is(err, c.err) {
-				t.Errorf("TryTell returned %v, want %v", err, c.err)
-			}
-			expectLines(t, g.finish(t, sys), c.handled...)
-			var dead []any
-			for _, d := range sys.DeadLetters() {
-				dead = append(dead, d.Message)
-				if d.Reason != actor.Overflowed {
-					t.Errorf("reason %v", d.Reason)
+			actortest.Run(t, func(k *actortest.Kit) {
+				sys := k.System()
+				gate, p := gated(k, actor.Bounded(3, c.overflow))
+				for _, m := range []string{"1", "2", "3", "4"} {
+					p.Ref().Tell(k.Context(), m)
 				}
-			}
-			if !slices.Equal(dead, c.dead) {
-				t.Errorf("dead letters %v, want %v", dead, c.dead)
-			}
+				if err := p.Ref().TryTell(k.Context(), "5"); !errors.Is(err, c.err) {
+					k.T().Errorf("TryTell returned %v, want %v", err, c.err)
+				}
+				gate.Open()
+				p.ExpectAll(append([]string{"held"}, c.handled...)...)
+				var dead []any
+				for _, d := range sys.DeadLetters() {
+					dead = append(dead, d.Message)
+					if d.Reason != actor.Overflowed {
+						k.T().Errorf("reason %v", d.Reason)
+					}
+				}
+				if !slices.Equal(dead, c.dead) {
+					k.T().Errorf("dead letters %v, want %v", dead, c.dead)
+				}
+			})
 		})
 	}
 }
 
 func TestBlockingMailboxLetsTryTellAndAskWaitForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		g := spawnGated(sys, actor.Bounded(1, actor.Block))
-		g.ref.Tell(bg, "1")
-		g.ref.Tell(bg, "lost")
-		ctx, cancel := context.WithTimeout(bg, time.Second)
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "1")
+		p.Ref().Tell(k.Context(), "lost")
+		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
 		defer cancel()
-		if err := g.ref.TryTell(ctx, "never"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+		if err := p.Ref().TryTell(ctx, "never"); !errors.Is(err, context.DeadlineExceeded) {
+			k.T().Errorf("got %v", err)
 		}
 		told := make(chan error)
-		go func() { told <- g.ref.TryTell(bg, "2") }()
-		synctest.Wait() // it waits
-		close(g.release)
+		go func() { told <- p.Ref().TryTell(k.Context(), "2") }()
+		k.Settle() // it waits
+		gate.Open()
 		if err := <-told; err != nil {
-			t.Errorf("got %v", err)
+			k.T().Errorf("got %v", err)
 		}
-		synctest.Wait()
-		g.log.expect(t, "1", "2")
-		if s := sys.Stats().DeadLettersByReason; s["overflowed"] != 1 || len(s) != 1 {
-			t.Errorf("dead letters %v", s)
+		k.Settle()
+		p.ExpectAll("held", "1", "2")
+		if s := k.System().Stats().DeadLettersByReason; s["overflowed"] != 1 || len(s) != 1 {
+			k.T().Errorf("dead letters %v", s)
 		}
 	})
 }
 
 func TestSenderThatWaitsForRoomLearnsThatTheActorHasStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		g := spawnGated(sys, actor.Bounded(1, actor.Block))
-		g.ref.Tell(bg, "1")
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "1")
 		told := make(chan error)
-		go func() { told <- g.ref.TryTell(bg, "2") }()
-		synctest.Wait()
-		g.ref.Stop()
-		close(g.release)
+		go func() { told <- p.Ref().TryTell(k.Context(), "2") }()
+		k.Settle()
+		p.Ref().Stop()
+		gate.Open()
 		if err := <-told; !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("got %v", err)
+			k.T().Errorf("got %v", err)
 		}
 	})
 }
 
 func TestTimersAndDownsFindRoomInAFullMailbox(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		log := new(journal)
-		other := actor.Spawn(sys, "other", newCounter)
-		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], m string) error {
-			log.add("%s", m)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log := actortest.NewJournal(k)
+		other := actor.Spawn(k.System(), "other", newCounter)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[string], m string) error {
+			log.Addf("%s", m)
 			if m == "go" {
 				ctx.Watch(other.PID(), func(d actor.Down) string { return "down " + d.Reason.String() })
 				ctx.After("t", time.Second, "timer")
@@ -142,168 +116,154 @@ func TestTimersAndDownsFindRoomInAFullMailbox(t *testing.T) {
 			}
 			return nil
 		}, actor.Bounded(1, actor.Reject))
-		ref.Tell(bg, "go")
-		synctest.Wait()
-		ref.Tell(bg, "fills it")
+		ref.Tell(k.Context(), "go")
+		k.Settle()
+		ref.Tell(k.Context(), "fills it")
 		other.Stop()
-		time.Sleep(time.Minute)
-		log.expect(t, "go", "fills it", "down stopped", "timer")
+		k.Advance(time.Minute)
+		log.Expect("go", "fills it", "down stopped", "timer")
 	})
 }
 
 func TestPriorityMailboxHandlesTheMostUrgentFirstAndEqualsInOrder(t *testing.T) {
-	sys := newSystem(t)
-	g := spawnGated(sys, actor.Priority(func(m string) int { return int(m[0] - '0') }))
-	for _, m := range []string{"1a", "5a", "3a", "5b", "1b", "3b"} {
-		g.ref.Tell(bg, m)
-	}
-	expectLines(t, g.finish(t, sys), "5a", "5b", "3a", "3b", "1a", "1b")
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Priority(func(m string) int { return int(m[0] - '0') }))
+		for _, m := range []string{"1a", "5a", "3a", "5b", "1b", "3b"} {
+			p.Ref().Tell(k.Context(), m)
+		}
+		gate.Open()
+		p.ExpectAll("held", "5a", "5b", "3a", "3b", "1a", "1b")
+	})
 }
 
 func TestBoundedPriorityMailboxDropsTheLeastUrgent(t *testing.T) {
-	sys := newSystem(t)
-	g := spawnGated(sys, actor.Priority(func(m string) int { return int(m[0] - '0') }), actor.Bounded(2, actor.DropOldest))
-	for _, m := range []string{"1a", "5a", "1b", "3a"} {
-		g.ref.Tell(bg, m)
-	}
-	expectLines(t, g.finish(t, sys), "5a", "3a")
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Priority(func(m string) int { return int(m[0] - '0') }), actor.Bounded(2, actor.DropOldest))
+		for _, m := range []string{"1a", "5a", "1b", "3a"} {
+			p.Ref().Tell(k.Context(), m)
+		}
+		gate.Open()
+		p.ExpectAll("held", "5a", "3a")
+	})
 }
 
 func TestConflatingMailboxKeepsTheNewestOfEachKeyInTheOldestsPlace(t *testing.T) {
-	sys := newSystem(t)
-	g := spawnGated(sys, actor.Conflate(func(m string) byte { return m[0] }))
-	for _, m := range []string{"a1", "b1", "a2", "c1", "a3", "b2"} {
-		g.ref.Tell(bg, m)
-	}
-	expectLines(t, g.finish(t, sys), "a3", "b2", "c1")
-	if s := sys.Stats().DeadLettersByReason; s["conflated"] != 3 {
-		t.Errorf("dead letters %v", s)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		gate, p := gated(k, actor.Conflate(func(m string) byte { return m[0] }))
+		for _, m := range []string{"a1", "b1", "a2", "c1", "a3", "b2"} {
+			p.Ref().Tell(k.Context(), m)
+		}
+		gate.Open()
+		p.ExpectAll("held", "a3", "b2", "c1")
+		if s := sys.Stats().DeadLettersByReason; s["conflated"] != 3 {
+			k.T().Errorf("dead letters %v", s)
+		}
+	})
 }
 
 // A model of the bounded conflating mailbox: whatever is told, what is handled and what
 // is dead add up, and no key is handled out of order.
 func TestConflatingBoundedMailboxAddsUp(t *testing.T) {
-	sys := newSystem(t)
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
-		before := sys.Stats().DeadLetters
-		g := spawnGated(sys, actor.Conflate(func(m string) byte { return m[0] }), actor.Bounded(3, actor.DropOldest))
-		const n = 40
-		for i := range n {
-			g.ref.Tell(bg, fmt.Sprintf("%c%02d", 'a'+r.IntN(6), i))
-		}
-		handled := g.finish(t, sys)
-		if dead := sys.Stats().DeadLetters - before; int(dead)+len(handled) != n {
-			t.Fatalf("%d dead + %d handled, want %d", dead, len(handled), n)
-		}
-		seen := map[byte]bool{}
-		for _, m := range handled {
-			if seen[m[0]] {
-				t.Fatalf("key %c twice in %v", m[0], handled)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 50 {
+			before := sys.Stats().DeadLetters
+			gate, p := gated(k, actor.Conflate(func(m string) byte { return m[0] }), actor.Bounded(3, actor.DropOldest))
+			const n = 40
+			for i := range n {
+				p.Ref().Tell(k.Context(), fmt.Sprintf("%c%02d", 'a'+r.IntN(6), i))
 			}
-			seen[m[0]] = true
+			gate.Open()
+			p.Expect("held")
+			handled := p.All()
+			if dead := sys.Stats().DeadLetters - before; int(dead)+len(handled) != n {
+				k.T().Fatalf("%d dead + %d handled, want %d", dead, len(handled), n)
+			}
+			seen := map[byte]bool{}
+			for _, m := range handled {
+				if seen[m[0]] {
+					k.T().Fatalf("key %c twice in %v", m[0], handled)
+				}
+				seen[m[0]] = true
+			}
 		}
-	}
+	})
 }
 
 func TestMailboxOptionForAnotherMessageTypeIsRefused(t *testing.T) {
-	sys := newSystem(t)
-	_, err := actor.TrySpawn(sys, "", newCounter, actor.Priority(func(int) int { return 0 }))
-	if !errors.Is(err, actor.ErrNotAccepted) {
-		t.Errorf("got %v", err)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, err := actor.TrySpawn(k.System(), "", newCounter, actor.Priority(func(int) int { return 0 }))
+		if !errors.Is(err, actor.ErrNotAccepted) {
+			k.T().Errorf("got %v", err)
+		}
+	})
 }
 
 func TestPinnedActorKeepsItsThreadAndSurvivesPanicAndGoexit(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.SpawnFunc(sys, "pin", func(ctx *actor.Context[any], m any) error {
-		switch m := m.(type) {
-		case string:
-			if m == "exit" {
-				runtime.Goexit()
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		ref := actor.SpawnFunc(sys, "pin", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case string:
+				if m == "exit" {
+					runtime.Goexit()
+				}
+				panic(m)
+			case get:
+				actor.Reply(ctx, m, 1)
 			}
-			panic(m)
-		case get:
-			actor.Reply(ctx, m, 1)
+			return nil
+		}, actor.Pinned())
+		actortest.Ask(k, ref, get{}).Answer()
+		ref.Tell(k.Context(), "panic")
+		ref.Tell(k.Context(), "exit")
+		actortest.Ask(k, ref, get{}).Answer()
+		if n := sys.Stats().Restarts; n != 2 {
+			k.T().Errorf("%d restarts, want 2", n)
 		}
-		return nil
-	}, actor.Pinned())
-	mustAsk(t, ref, get{})
-	ref.Tell(bg, "panic")
-	ref.Tell(bg, "exit")
-	mustAsk(t, ref, get{})
-	if n := sys.Stats().Restarts; n != 2 {
-		t.Errorf("%d restarts, want 2", n)
-	}
-	_, err := actor.TrySpawn(sys, "", func() *initFails { return &initFails{err: errBroken, fail: true} }, actor.Pinned())
-	if !errors.Is(err, errBroken) {
-		t.Errorf("got %v", err)
-	}
+		_, err := actor.TrySpawn(sys, "", func() *initFails { return &initFails{err: errBroken, fail: true} }, actor.Pinned())
+		if !errors.Is(err, errBroken) {
+			k.T().Errorf("got %v", err)
+		}
+		k.ExpectFailures(2)
+	})
 }
 
 func TestInlineActorHandlesOnTheSendersGoroutine(t *testing.T) {
-	sys := newSystem(t)
-	n := 0
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], m int) error {
-		n += m
-		if m == 1 {
-			ctx.Self().Tell(ctx, 10) // handled after this message, not within it
-			if n != 1 {
-				t.Error("reentered")
+	actortest.Run(t, func(k *actortest.Kit) {
+		n := 0
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], m int) error {
+			n += m
+			if m == 1 {
+				ctx.Self().Tell(ctx, 10) // handled after this message, not within it
+				if n != 1 {
+					k.T().Error("reentered")
+				}
 			}
+			return nil
+		}, actor.Inline())
+		ref.Tell(k.Context(), 1)
+		if n != 11 {
+			k.T().Errorf("after Tell n is %d, want 11", n)
 		}
-		return nil
-	}, actor.Inline())
-	ref.Tell(bg, 1)
-	if n != 11 {
-		t.Errorf("after Tell n is %d, want 11", n)
-	}
-}
-
-func TestInlineActorHasOneHandlerAtATime(t *testing.T) {
-	sys := newSystem(t)
-	var inside, wrong atomic.Int64
-	handled := 0
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], m any) error {
-		if inside.Add(1) > 1 {
-			wrong.Add(1)
-		}
-		handled++
-		inside.Add(-1)
-		if r, ok := m.(get); ok {
-			actor.Reply(ctx, r, handled)
-		}
-		return nil
-	}, actor.Inline())
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 1000 {
-				ref.Tell(bg, 1)
-			}
-		})
-	}
-	wg.Wait()
-	if n := mustAsk(t, ref, get{}); n != 4001 || wrong.Load() > 0 {
-		t.Errorf("handled %d, overlaps %d", n, wrong.Load())
-	}
+	})
 }
 
 func TestLinkedActorFailsWithTheOther(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		end  func(actor.Ref[counterMsg])
-		want bool
+		name     string
+		end      func(actor.Ref[counterMsg])
+		failures int
 	}{
-		{"killed", actor.Ref[counterMsg].Kill, true},
-		{"stopped", actor.Ref[counterMsg].Stop, false},
+		{"killed", actor.Ref[counterMsg].Kill, 1},
+		{"stopped", actor.Ref[counterMsg].Stop, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sys := newSystem(t)
-				events := actor.Spawn(sys, "events", newRecorder)
-				actor.Subscribe(sys, events)
+			actortest.Run(t, func(k *actortest.Kit) {
+				sys := k.System()
+				failures := actortest.Events[actor.ActorFailed](k)
 				target := actor.Spawn(sys, "target", newCounter)
 				linked := actor.SpawnFunc(sys, "linked", func(ctx *actor.Context[string], m string) error {
 					if m == "link" {
@@ -313,18 +273,16 @@ func TestLinkedActorFailsWithTheOther(t *testing.T) {
 					}
 					return nil
 				})
-				linked.Tell(bg, "link")
-				linked.Tell(bg, "unlink")
-				linked.Tell(bg, "link")
-				synctest.Wait()
+				linked.Tell(k.Context(), "link")
+				linked.Tell(k.Context(), "unlink")
+				linked.Tell(k.Context(), "link")
+				k.Settle()
 				c.end(target)
-				synctest.Wait()
-				failed := slices.ContainsFunc(mustAsk(t, events, seen{}), func(e actor.Event) bool {
-					f, ok := e.(actor.ActorFailed)
-					return ok && f.PID == linked.PID() && errors.Is(f.Err, actor.ErrLinked)
-				})
-				if failed != c.want {
-					t.Errorf("failed: %v, want %v", failed, c.want)
+				k.ExpectFailures(c.failures)
+				for range c.failures {
+					if f := failures.Next(); f.PID != linked.PID() || !errors.Is(f.Err, actor.ErrLinked) {
+						k.T().Errorf("got %+v", f)
+					}
 				}
 			})
 		})
@@ -332,90 +290,184 @@ func TestLinkedActorFailsWithTheOther(t *testing.T) {
 }
 
 func TestLinkWithNobodyIsAFailureAtOnce(t *testing.T) {
-	sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)))
-	target := actor.Spawn(sys, "", newCounter)
-	down := ended(t, sys, target)
-	target.Stop()
-	down()
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error { ctx.Link(target.PID()); return nil })
-	down = ended(t, sys, ref)
-	ref.Tell(bg, 1)
-	if d := down(); !errors.Is(d.Err, actor.ErrLinked) {
-		t.Errorf("got %+v", d)
-	}
-}
-
-// recorder remembers events.
-type recorder struct{ events []actor.Event }
-
-func newRecorder() *recorder { return &recorder{} }
-
-type seen struct{ actor.Returns[[]actor.Event] }
-
-func (r *recorder) Receive(ctx *actor.Context[any], m any) error {
-	switch m := m.(type) {
-	case actor.Event:
-		r.events = append(r.events, m)
-	case seen:
-		actor.Reply(ctx, m, slices.Clone(r.events))
-	}
-	return nil
+	actortest.Run(t, func(k *actortest.Kit) {
+		target := actor.Spawn(k.System(), "", newCounter)
+		k.Watch(target)
+		target.Stop()
+		actortest.ExpectDown(k, target)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error { ctx.Link(target.PID()); return nil })
+		k.Watch(ref)
+		ref.Tell(k.Context(), 1)
+		if d := actortest.ExpectDown(k, ref); !errors.Is(d.Err, actor.ErrLinked) {
+			k.T().Errorf("got %+v", d)
+		}
+		k.ExpectFailures(1)
+	}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)))
 }
 
 func TestSubscriberSeesWhatHappens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		events := actor.Spawn(sys, "events", newRecorder)
-		actor.Subscribe(sys, events)
-		actor.Subscribe(sys, events) // once is enough
-		letters := 0
-		actor.Subscribe(sys, actor.SpawnFunc(sys, "letters", func(*actor.Context[actor.DeadLetter], actor.DeadLetter) error { letters++; return nil }))
-		c := actor.Spawn(sys, "c", newCounter)
-		c.Tell(bg, boom{"ouch"})
-		synctest.Wait()
+	actortest.Run(t, func(k *actortest.Kit) {
+		events := actortest.Events[actor.Event](k)
+		actor.Subscribe(k.System(), events.Ref()) // once is enough
+		letters := actortest.Events[actor.DeadLetter](k)
+		c := actor.Spawn(k.System(), "c", newCounter)
+		c.Tell(k.Context(), boom{"ouch"})
+		k.ExpectFailures(1)
 		c.Stop()
-		synctest.Wait()
-		c.Tell(bg, add{1})
-		synctest.Wait()
-		var got []string
-		for _, e := range mustAsk(t, events, seen{}) {
-			switch e := e.(type) {
-			case actor.ActorStarted:
-				got = append(got, "started "+e.PID.Path())
-			case actor.ActorFailed:
-				got = append(got, fmt.Sprintf("failed %s: %v at %s", e.PID.Path(), e.Err, e.MessageType))
-			case actor.ActorRestarted:
-				got = append(got, fmt.Sprintf("restarted %s %d", e.PID.Path(), e.Restarts))
-			case actor.ActorStopped:
-				got = append(got, fmt.Sprintf("stopped %s %v", e.PID.Path(), e.Reason))
-			case actor.DeadLetter:
-				got = append(got, fmt.Sprintf("dead letter %v", e.Message))
-			}
+		k.Settle()
+		c.Tell(k.Context(), add{1})
+
+		events.Expect(actor.ActorStarted{PID: letters.Ref().PID()})
+		events.Expect(actor.ActorStarted{PID: c.PID()})
+		if e := actortest.ExpectMsg[actor.ActorFailed](events); e.PID != c.PID() || e.Err.Error() != "panic: ouch" || e.MessageType != "actor_test.boom" {
+			k.T().Errorf("got %+v", e)
 		}
-		expectLines(t, got, "started /letters", "started /c", "failed /c: panic: ouch at actor_test.boom", "restarted /c 1", "stopped /c stopped", "dead letter {1}")
-		if letters != 1 {
-			t.Errorf("%d dead letters", letters)
+		if e := actortest.ExpectMsg[actor.ActorRestarted](events); e.PID != c.PID() || e.Restarts != 1 {
+			k.T().Errorf("got %+v", e)
 		}
+		if e := actortest.ExpectMsg[actor.ActorStopped](events); e.PID != c.PID() || e.Reason != actor.Stopped {
+			k.T().Errorf("got %+v", e)
+		}
+		if e := actortest.ExpectMsg[actor.DeadLetter](events); e.Message != (add{1}) {
+			k.T().Errorf("got %+v", e)
+		}
+		events.ExpectNone()
+		if d := letters.Next(); d.Message != (add{1}) {
+			k.T().Errorf("got %+v", d)
+		}
+		letters.ExpectNone()
 	})
 }
 
 func TestSubscriberThatHasStoppedCausesNoDeadLetters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[actor.DeadLetter], _ actor.DeadLetter) error { return ctx.Sleep(time.Hour) })
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[actor.DeadLetter], _ actor.DeadLetter) error {
+			_ = ctx.Sleep(time.Hour)
+			return nil
+		})
 		actor.Subscribe(sys, ref)
 		c := actor.Spawn(sys, "c", newCounter)
 		c.Stop()
-		synctest.Wait()
+		k.Settle()
 		for range 10 {
-			c.Tell(bg, add{1})
+			c.Tell(k.Context(), add{1})
 		}
+		k.Settle()
 		ref.Stop()
-		synctest.Wait()
-		c.Tell(bg, add{1})
-		synctest.Wait()
+		k.Settle()
+		c.Tell(k.Context(), add{1})
+		k.Settle()
 		if n := sys.Stats().DeadLetters; n != 11 {
-			t.Errorf("%d dead letters, want the 11 that were sent", n)
+			k.T().Errorf("%d dead letters, want the 11 that were sent", n)
 		}
 	})
+}
+
+// A handler may wait for room as well, and holds up nobody meanwhile.
+func TestAHandlerWaitsForRoomAndOthersGoOn(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "fills it")
+		log := actortest.NewJournal(k)
+		for i := range 2 * runtime.GOMAXPROCS(0) {
+			actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
+				log.Addf("%v", p.Ref().TryTell(ctx, fmt.Sprint("late ", i)))
+				return nil
+			}).Tell(k.Context(), 1)
+		}
+		if n := actortest.Ask(k, actor.Spawn(k.System(), "", newCounter), get{}).Answer(); n != 0 {
+			k.T().Errorf("got %d", n)
+		}
+		log.Expect()
+		gate.Open()
+		if lines := log.All(); len(lines) != 2*runtime.GOMAXPROCS(0) || slices.ContainsFunc(lines, func(l string) bool { return l != "<nil>" }) {
+			k.T().Errorf("got %q", lines)
+		}
+		if n := len(p.All()); n != 2+2*runtime.GOMAXPROCS(0) {
+			k.T().Errorf("%d messages came", n)
+		}
+	})
+}
+
+// A long queue that is never empty gives back the room of those that were handled, and
+// keeps the order.
+func TestAQueueThatIsNeverEmptyKeepsItsOrder(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{
+		"bounded":    {actor.Bounded(1000, actor.DropOldest)},
+		"priority":   {actor.Priority(func(int) int { return 0 })},
+		"conflating": {actor.Conflate(func(n int) int { return n })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				gate, log := actortest.NewGate(k), actortest.NewJournal(k)
+				ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+					if n%200 == 0 {
+						gate.Close()
+					}
+					gate.Pass(ctx)
+					log.Addf("%d", n)
+					return nil
+				}, opts...)
+				var want []string
+				for n := range 1000 {
+					ref.Tell(k.Context(), n)
+					want = append(want, fmt.Sprint(n))
+					if n%300 == 299 {
+						gate.Open()
+					}
+				}
+				for gate.Waiting() > 0 {
+					gate.Open()
+				}
+				log.Expect(want...)
+				k.ExpectNoDeadLetter()
+			})
+		})
+	}
+}
+
+func TestDetailListsTheMailOfEachKindOfMailbox(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{
+		"plain":      nil,
+		"bounded":    {actor.Bounded(10, actor.Reject)},
+		"priority":   {actor.Priority(func(any) int { return 0 })},
+		"conflating": {actor.Conflate(func(m any) string { return fmt.Sprintf("%T %v", m, m) })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				gate := actortest.NewGate(k)
+				p := actortest.NewProbe[any](k, append(opts, gate.Around())...)
+				other := actortest.NewProbe[any](k)
+				actortest.Do(p, func(ctx *actor.Context[any]) error {
+					ctx.After("tea", time.Second, "tea")
+					ctx.Link(other.Ref().PID())
+					return nil
+				})
+				gate.Close()
+				p.Ref().Tell(k.Context(), "held")
+				k.Settle()
+				p.Ref().Tell(k.Context(), 1)
+				p.Ref().Tell(k.Context(), 2)
+				k.Advance(time.Second)
+				p.Ref().Drain()
+				d, err := k.System().Detail(k.Context(), p.Ref().PID())
+				if err != nil || !d.Busy || d.Current != "string" {
+					k.T().Fatalf("got %+v, %v", d, err)
+				}
+				counts := map[string]int{}
+				for _, m := range d.Mail {
+					counts[m.Type] = m.Count
+				}
+				if counts["int"] != 2 || counts["(timer, watch or errand)"] != 1 || counts["(drain)"] != 1 {
+					k.T().Errorf("mail %+v", d.Mail)
+				}
+				if len(d.Links) != 1 || d.Links[0] != other.Ref().PID() {
+					k.T().Errorf("links %v", d.Links)
+				}
+				gate.Open()
+				p.ExpectAll("held", 1, 2, "tea")
+			}, actor.BeforeSend(func(_ context.Context, s *actor.Sending) { s.Header = actor.Header{"trace": "abc"} }))
+		})
+	}
 }

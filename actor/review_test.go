@@ -5,112 +5,108 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // Regressions: each of these was found by a review or by a neighbor package's tests, and
 // failed before its fix.
 
-// script is an actor that does what it is told, for tests that need odd handlers.
-type script = func(ctx *actor.Context[any]) error
-
-func playScript(ctx *actor.Context[any], m any) error {
-	if f, ok := m.(script); ok {
-		return f(ctx)
-	}
-	return nil
-}
-
 func TestStopAndKillTogetherEndAnActorOnce(t *testing.T) {
-	for _, opt := range []actor.SpawnOption{actor.Weight(1), actor.Pinned()} {
-		sys := newSystem(t)
-		log := new(journal)
-		ref := actor.Spawn(sys, "c", func() *counter { return &counter{log: log} }, opt)
-		down := ended(t, sys, ref)
-		h := newHold()
-		ref.Tell(bg, h)
-		<-h.entered
-		ref.Stop()
-		ref.Kill()
-		ref.Stop()
-		close(h.release)
-		down()
-		if _, err := sys.Shutdown(bg); err != nil {
-			t.Error(err)
-		}
-		log.expect(t, "init /c", "terminate /c: <nil>")
+	for name, opt := range map[string]actor.SpawnOption{"pool": actor.Weight(1), "pinned": actor.Pinned()} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				log := actortest.NewJournal(k)
+				ref := actor.Spawn(k.System(), "c", func() *counter { return &counter{log: log} }, opt)
+				h := newHold()
+				ref.Tell(k.Context(), h)
+				k.Settle()
+				ref.Stop()
+				ref.Kill()
+				ref.Stop()
+				close(h.release)
+				actortest.ExpectDown(k, ref)
+				if _, err := k.System().Shutdown(k.Context()); err != nil {
+					k.T().Error(err)
+				}
+				log.Expect("init /c", "terminate /c: <nil>")
+			})
+		})
 	}
 }
 
 func TestHandlerSeesThatItWasToldToStop(t *testing.T) {
-	sys := newSystem(t)
-	entered := make(chan struct{})
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
-		close(entered)
-		for ctx.Err() == nil { // it has asked for no Done channel before
-			runtime.Gosched()
-		}
-		<-ctx.Done()
-		return nil
+	actortest.Run(t, func(k *actortest.Kit) {
+		entered := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
+			close(entered)
+			for ctx.Err() == nil { // it has asked for no Done channel before
+				runtime.Gosched()
+			}
+			<-ctx.Done()
+			return nil
+		})
+		k.Watch(ref)
+		ref.Tell(k.Context(), 1)
+		<-entered
+		ref.Stop()
+		actortest.ExpectDown(k, ref)
 	})
-	down := ended(t, sys, ref)
-	ref.Tell(bg, 1)
-	<-entered
-	ref.Stop()
-	down()
 }
 
 func TestShutdownDuringAGroupRestartHandlesWhatIsQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Hour, time.Hour))}, abc(actor.Transient)...)
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Hour, time.Hour))}, abc(actor.Transient)...)
 		b := find("b")
-		find("a").Tell(bg, errBroken)
-		settled(log)
+		find("a").Tell(k.Context(), errBroken)
+		k.Settle()
 		answer := make(chan int, 1)
 		go func() {
-			n, err := actor.Ask(bg, b, play{})
+			n, err := actor.Ask(k.Context(), b, play{})
 			if err != nil {
-				t.Error(err)
+				k.T().Error(err)
 			}
 			answer <- n
 		}()
-		synctest.Wait()
-		if _, err := sys.Shutdown(bg); err != nil {
-			t.Error(err)
+		k.Settle()
+		if _, err := k.System().Shutdown(k.Context()); err != nil {
+			k.T().Error(err)
 		}
 		if n := <-answer; n != 1 {
-			t.Errorf("got %d", n)
+			k.T().Errorf("got %d", n)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestChildThatEndsAsAGroupRestartBeginsDoesNotHoldItUp(t *testing.T) {
 	for range 50 {
-		var children []member
-		for i := range 20 {
-			children = append(children, member{name: fmt.Sprint("c", i)})
-		}
-		_, _, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1000, time.Minute))}, children...)
-		first := find("c0")
-		var rest []actor.Ref[any]
-		for i := 1; i < 20; i++ {
-			rest = append(rest, find(fmt.Sprint("c", i)))
-		}
-		first.Tell(bg, errBroken)
-		for _, r := range rest {
-			r.Stop()
-		}
-		mustAsk(t, first, play{})
+		actortest.Run(t, func(k *actortest.Kit) {
+			var children []member
+			for i := range 20 {
+				children = append(children, member{name: fmt.Sprint("c", i)})
+			}
+			_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1000, time.Minute))}, children...)
+			first := find("c0")
+			var rest []actor.Ref[any]
+			for i := 1; i < 20; i++ {
+				rest = append(rest, find(fmt.Sprint("c", i)))
+			}
+			first.Tell(k.Context(), errBroken)
+			for _, r := range rest {
+				r.Stop()
+			}
+			actortest.Ask(k, first, play{}).Answer()
+			k.ExpectFailures(1)
+		})
 	}
 }
 
 func TestFailureBesideAGroupRestartIsNotForgottenWhenItBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		inInit, goOn := make(chan struct{}), make(chan struct{})
 		children[1].failInit = func(n int) bool {
@@ -121,53 +117,55 @@ func TestFailureBesideAGroupRestartIsNotForgottenWhenItBeginsAnew(t *testing.T) 
 			<-goOn
 			return true
 		}
-		_, _, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
 		a, b := find("a"), find("b")
-		b.Tell(bg, errBroken)
+		b.Tell(k.Context(), errBroken)
 		<-inInit
-		a.Tell(bg, errBroken) // not of b's group
-		synctest.Wait()
+		a.Tell(k.Context(), errBroken) // not of b's group
+		k.Settle()
 		close(goOn)
 		for _, ref := range []actor.Ref[any]{a, b, find("c")} {
-			mustAsk(t, ref, play{})
+			actortest.Ask(k, ref, play{}).Answer()
 		}
+		k.ExpectFailures(3)
 	})
 }
 
 func TestResumeAfterAnEscalationResumesTheChildToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
-		log := new(journal)
-		actor.Spawn(sys, "troupe", func() *troupe { return &troupe{log, abc(actor.Transient)} },
+	actortest.Run(t, func(k *actortest.Kit) {
+		log := actortest.NewJournal(k)
+		actor.Spawn(k.System(), "troupe", func() *troupe { return &troupe{log, abc(actor.Transient)} },
 			actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })))
-		a, err := actor.LookupPath[any](sys, "/troupe/a")
+		a, err := actor.LookupPath[any](k.System(), "/troupe/a")
 		if err != nil {
-			t.Fatal(err)
+			k.T().Fatal(err)
 		}
-		mustAsk(t, a, play{})
-		a.Tell(bg, errBroken)
-		if n := mustAsk(t, a, play{}); n != 2 {
-			t.Errorf("got %d, want the state as it was", n)
+		actortest.Ask(k, a, play{}).Answer()
+		a.Tell(k.Context(), errBroken)
+		if n := actortest.Ask(k, a, play{}).Answer(); n != 2 {
+			k.T().Errorf("got %d, want the state as it was", n)
 		}
-	})
+		k.ExpectFailures(2)
+	}, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
 }
 
 func TestResumeOfAFailingInitCountsAsARestart(t *testing.T) {
-	sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Decide(func(error) actor.Directive { return actor.Resume })))
-	tries := 0
-	ref := actor.Spawn(sys, "", func() *initFails { tries++; return &initFails{err: errBroken, fail: true} })
-	ended(t, sys, ref)()
-	if tries != 4 {
-		t.Errorf("%d tries, want 4", tries)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		tries := 0
+		ref := actor.Spawn(k.System(), "", func() *initFails { tries++; return &initFails{err: errBroken, fail: true} })
+		actortest.ExpectDown(k, ref)
+		if tries != 4 {
+			k.T().Errorf("%d tries, want 4", tries)
+		}
+		k.ExpectFailures(4)
+	}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Decide(func(error) actor.Directive { return actor.Resume })))
 }
 
 func TestContextOfAnAskThatComesBackToItsAskerDoesNotLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
 		var a, b actor.Ref[any]
 		seen := make(chan error, 1)
-		a = actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+		a = actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
 			if _, ok := m.(get); ok {
 				<-ctx.Done() // its asker, this very actor, has given up
 				seen <- ctx.Err()
@@ -175,62 +173,65 @@ func TestContextOfAnAskThatComesBackToItsAskerDoesNotLock(t *testing.T) {
 			}
 			_, err := actor.Ask(ctx, b, get{})
 			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the ask ended with %v", err)
+				k.T().Errorf("the ask ended with %v", err)
 			}
 			return nil
 		})
-		b = actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, a) })
-		a.Tell(bg, "go")
+		b = actor.SpawnFunc(k.System(), "b", func(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, a) })
+		a.Tell(k.Context(), "go")
 		if err := <-seen; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the handler's context ended with %v", err)
+			k.T().Errorf("the handler's context ended with %v", err)
 		}
 	})
 }
 
 func TestAskNeverEndsWithoutAnswerAndWithoutError(t *testing.T) {
-	sys := newSystem(t)
-	release := make(chan struct{})
-	slow := actor.SpawnFunc(sys, "", func(ctx *actor.Context[echo], m echo) error {
-		<-release
-		actor.Reply(ctx, m, 42)
-		return nil
+	actortest.Run(t, func(k *actortest.Kit) {
+		release := make(chan struct{})
+		slow := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[echo], m echo) error {
+			<-release
+			actor.Reply(ctx, m, 42)
+			return nil
+		})
+		type out struct {
+			n   int
+			err error
+		}
+		got := make(chan out, 1)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[get], m get) error {
+			p := actor.Promise(ctx, m)
+			derived, cancel := context.WithCancel(ctx)
+			began := make(chan struct{})
+			go func() {
+				defer cancel()
+				close(began)
+				n, err := actor.Ask(derived, slow, echo{})
+				got <- out{n, err}
+				p.Resolve(n)
+			}()
+			<-began
+			return nil // and the derived context ends
+		})
+		go func() { _, _ = actor.Ask(k.Context(), ref, get{}) }()
+		o := <-got
+		close(release)
+		if o.err == nil && o.n != 42 {
+			k.T().Errorf("got %d and no error", o.n)
+		}
 	})
-	type out struct {
-		n   int
-		err error
-	}
-	got := make(chan out, 1)
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
-		p := actor.Promise(ctx, m)
-		derived, cancel := context.WithCancel(ctx)
-		began := make(chan struct{})
-		go func() {
-			defer cancel()
-			close(began)
-			n, err := actor.Ask(derived, slow, echo{})
-			got <- out{n, err}
-			p.Resolve(n)
-		}()
-		<-began
-		return nil // and the derived context ends
-	})
-	go func() { _, _ = actor.Ask(bg, ref, get{}) }()
-	o := <-got
-	close(release)
-	if o.err == nil && o.n != 42 {
-		t.Errorf("got %d and no error", o.n)
-	}
 }
 
 func TestLinkWithTheRootAndAPanickingDeciderAreNoDisaster(t *testing.T) {
-	sys := newSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { panic("undecided") })))
-	ref := actor.SpawnFunc(sys, "", playScript)
-	down := ended(t, sys, ref)
-	ref.Tell(bg, func(ctx *actor.Context[any]) error { ctx.Link(ctx.Parent()); return nil })
-	if d := down(); !errors.Is(d.Err, actor.ErrLinked) {
-		t.Errorf("got %+v", d)
-	}
-	mustAsk(t, actor.Spawn(sys, "", newCounter), get{})
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := actortest.NewProbe[any](k)
+		k.Watch(p.Ref())
+		actortest.Do(p, func(ctx *actor.Context[any]) error { ctx.Link(ctx.Parent()); return nil })
+		if d := actortest.ExpectDown(k, p.Ref()); !errors.Is(d.Err, actor.ErrLinked) {
+			k.T().Errorf("got %+v", d)
+		}
+		actortest.Ask(k, actor.Spawn(k.System(), "", newCounter), get{}).Answer()
+		k.ExpectFailures(1)
+	}, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { panic("undecided") })))
 }
 
 // exits ends its goroutine in the callbacks that are set.
@@ -254,73 +255,76 @@ func (e *exits) Terminate(*actor.Context[get], error) {
 }
 
 func TestGoexitInInitAndTerminateLosesNoActor(t *testing.T) {
-	sys := newSystem(t)
-	yes, no := true, false
-	refs := make(chan struct{})
-	go func() { // Init ends the spawner's goroutine
-		defer close(refs)
-		actor.Spawn(sys, "a", func() *exits { return &exits{&yes, &no} })
-	}()
-	<-refs
-	a, err := actor.LookupPath[get](sys, "/a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustAsk(t, a, get{}) // the supervisor has restarted it
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		yes, no := true, false
+		refs := make(chan struct{})
+		go func() { // Init ends the spawner's goroutine
+			defer close(refs)
+			actor.Spawn(sys, "a", func() *exits { return &exits{&yes, &no} })
+		}()
+		<-refs
+		a, err := actor.LookupPath[get](sys, "/a")
+		if err != nil {
+			k.T().Fatal(err)
+		}
+		actortest.Ask(k, a, get{}).Answer() // the supervisor has restarted it
 
-	yes2 := true
-	b := actor.Spawn(sys, "b", func() *exits { return &exits{&no, &yes2} })
-	down := ended(t, sys, b)
-	b.Stop()
-	if d := down(); d.Reason != actor.Stopped {
-		t.Errorf("got %v", d.Reason)
-	}
+		yes2 := true
+		b := actor.Spawn(sys, "b", func() *exits { return &exits{&no, &yes2} })
+		k.Watch(b)
+		b.Stop()
+		if d := actortest.ExpectDown(k, b); d.Reason != actor.Stopped {
+			k.T().Errorf("got %v", d.Reason)
+		}
+		k.ExpectFailures(1)
+	})
 }
 
 func TestAskAtAFullBlockingMailboxEndsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
 		entered, release := make(chan struct{}), make(chan struct{})
-		ref := actor.SpawnFunc(sys, "", func(*actor.Context[any], any) error {
+		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[any], any) error {
 			close(entered)
 			<-release
 			return actor.ErrStop
 		}, actor.Bounded(1, actor.Block))
-		ref.Tell(bg, 1)
+		ref.Tell(k.Context(), 1)
 		<-entered
-		ref.Tell(bg, 2)
-		began := time.Now()
-		_, err := actor.Ask(bg, ref, get{})
-		if !errors.Is(err, actor.ErrMailboxFull) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second {
-			t.Errorf("got %v after %v", err, time.Since(began))
+		ref.Tell(k.Context(), 2)
+		_, err := actor.Ask(k.Context(), ref, get{})
+		if !errors.Is(err, actor.ErrMailboxFull) || !errors.Is(err, context.DeadlineExceeded) || k.Elapsed() != 5*time.Second {
+			k.T().Errorf("got %v after %v", err, k.Elapsed())
 		}
 		close(release)
 	})
 }
 
 func TestDrainOfARankedMailboxEndsUnderLoad(t *testing.T) {
-	sys := newSystem(t)
-	var ref actor.Ref[int]
-	handled := 0
-	ref = actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
-		handled++
-		ref.Tell(ctx, n+1) // there is always something more urgent than to stop
-		return nil
-	}, actor.Priority(func(n int) int { return n }))
-	down := ended(t, sys, ref)
-	ref.Tell(bg, 1)
-	ref.Drain()
-	if d := down(); d.Reason != actor.Stopped || handled == 0 {
-		t.Errorf("%v after %d", d.Reason, handled)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		var ref actor.Ref[int]
+		handled := 0
+		ref = actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+			handled++
+			ref.Tell(ctx, n+1) // there is always something more urgent than to stop
+			return nil
+		}, actor.Priority(func(n int) int { return n }))
+		k.Watch(ref)
+		ref.Tell(k.Context(), 1)
+		ref.Drain()
+		if d := actortest.ExpectDown(k, ref); d.Reason != actor.Stopped || handled == 0 {
+			k.T().Errorf("%v after %d", d.Reason, handled)
+		}
+	})
 }
 
 func TestStopInInitNeedsNoMessage(t *testing.T) {
-	sys := newSystem(t)
-	ref := actor.Spawn(sys, "", func() *shortLived { return &shortLived{} })
-	if d := ended(t, sys, ref)(); d.Reason != actor.Stopped && d.Reason != actor.NoActor {
-		t.Errorf("got %v", d.Reason)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "", func() *shortLived { return &shortLived{} })
+		if d := actortest.ExpectDown(k, ref); d.Reason != actor.Stopped && d.Reason != actor.NoActor {
+			k.T().Errorf("got %v", d.Reason)
+		}
+	})
 }
 
 type shortLived struct{}
@@ -329,12 +333,10 @@ func (*shortLived) Init(ctx *actor.Context[int]) error     { ctx.Stop(); return 
 func (*shortLived) Receive(*actor.Context[int], int) error { return nil }
 
 func TestSilenceBeginsWhenTheHandlerReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		log := new(journal)
-		began := time.Now()
-		actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], m string) error {
-			log.add("%s at %v", m, time.Since(began))
+	actortest.Run(t, func(k *actortest.Kit) {
+		log := actortest.NewJournal(k)
+		actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[string], m string) error {
+			log.Addf("%s at %v", m, k.Elapsed())
 			switch m {
 			case "on":
 				ctx.SetReceiveTimeout(10*time.Second, "idle")
@@ -343,111 +345,87 @@ func TestSilenceBeginsWhenTheHandlerReturns(t *testing.T) {
 				ctx.SetReceiveTimeout(0, "")
 			}
 			return nil
-		}).Tell(bg, "on")
-		time.Sleep(time.Hour)
-		log.expect(t, "on at 0s", "idle at 40s")
+		}).Tell(k.Context(), "on")
+		k.Advance(time.Hour)
+		log.Expect("on at 0s", "idle at 40s")
 	})
 }
 
 func TestShutdownWaitsForPipedWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the bubble fails if a goroutine is left
-		sys := newSystem(t)
-		actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+	actortest.Run(t, func(k *actortest.Kit) { // the bubble fails if a goroutine is left
+		actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
 			actor.Pipe(ctx, func(ctx context.Context) (int, error) {
 				<-ctx.Done()
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // it takes its time to end
 				return 0, nil
 			}, func(n int, _ error) int { return n })
 			return nil
-		}).Tell(bg, 1)
-		synctest.Wait()
-		began := time.Now()
-		if _, err := sys.Shutdown(bg); err != nil || time.Since(began) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
+		}).Tell(k.Context(), 1)
+		k.Settle()
+		if _, err := k.System().Shutdown(k.Context()); err != nil || k.Elapsed() != time.Second {
+			k.T().Errorf("%v after %v", err, k.Elapsed())
 		}
 	})
 }
 
-// A handler's context on another goroutine is a mistake, but no message may hang on it.
-func TestTellWithAHandlersContextFromElsewhereStrandsNobody(t *testing.T) {
-	sys := newSystem(t)
-	for range 2000 {
-		got := make(chan struct{})
-		target := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { close(got); return actor.ErrStop })
-		actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
-			go target.Tell(ctx, 1)
-			return actor.ErrStop
-		}).Tell(bg, 1)
-		<-got
-	}
-}
-
 func TestSubscribersThatStoppedAreForgotten(t *testing.T) {
-	sys := newSystem(t)
-	events := actor.Spawn(sys, "events", newRecorder)
-	actor.Subscribe(sys, events)
-	var paths []string
-	for i := range 10 {
-		ref := actor.SpawnFunc(sys, fmt.Sprint("s", i), func(*actor.Context[actor.DeadLetter], actor.DeadLetter) error { return nil })
-		actor.Subscribe(sys, ref)
-		down := ended(t, sys, ref)
-		ref.Stop()
-		down()
-		paths = append(paths, ref.PID().Path())
-	}
-	stopped := 0
-	for _, e := range mustAsk(t, events, seen{}) {
-		if s, ok := e.(actor.ActorStopped); ok && slices.Contains(paths, s.PID.Path()) {
-			stopped++
+	actortest.Run(t, func(k *actortest.Kit) {
+		ends := actortest.Events[actor.ActorStopped](k)
+		for range 10 {
+			p := actortest.Events[actor.DeadLetter](k)
+			p.Ref().Stop()
+			if end := ends.Next(); end.PID != p.Ref().PID() {
+				k.T().Errorf("the end of %s was published, want that of %s", end.PID, p.Ref())
+			}
 		}
-	}
-	if stopped != 10 {
-		t.Errorf("%d of 10 ends were published", stopped)
-	}
+		ends.ExpectNone()
+	})
 }
 
 // Found by package sim, seed 0x8a4605e870407ca1 of its engine test.
 func TestAHandlerThatUnstashesStillHasItsMessage(t *testing.T) {
-	sys := newSystem(t)
-	got := make(chan int, 4)
-	to := actor.SpawnFunc(sys, "to", func(_ *actor.Context[int], n int) error {
-		got <- n
-		return nil
+	actortest.Run(t, func(k *actortest.Kit) {
+		got := make(chan int, 4)
+		to := actor.SpawnFunc(k.System(), "to", func(_ *actor.Context[int], n int) error {
+			got <- n
+			return nil
+		})
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[int], n int) error {
+			if n == 1 {
+				return ctx.Stash()
+			}
+			ctx.Unstash()
+			if n == 2 {
+				ctx.Become(func(ctx *actor.Context[int], _ int) error { return actor.Forward(ctx, to) })
+				return actor.Forward(ctx, to)
+			}
+			return nil
+		})
+		ref.Tell(k.Context(), 1)
+		ref.Tell(k.Context(), 2)
+		for _, want := range []int{2, 1} {
+			if n := <-got; n != want {
+				k.T().Errorf("forwarded %d, want %d", n, want)
+			}
+		}
 	})
-	ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[int], n int) error {
-		if n == 1 {
-			return ctx.Stash()
-		}
-		ctx.Unstash()
-		if n == 2 {
-			ctx.Become(func(ctx *actor.Context[int], _ int) error { return actor.Forward(ctx, to) })
-			return actor.Forward(ctx, to)
-		}
-		return nil
-	})
-	ref.Tell(bg, 1)
-	ref.Tell(bg, 2)
-	for _, want := range []int{2, 1} {
-		if n := <-got; n != want {
-			t.Errorf("forwarded %d, want %d", n, want)
-		}
-	}
 }
 
 // Found by package sim, seed 0xf91622cec2c0d50a of its engine test.
 func TestAnAskOfAnActorThatIsToldToStopWhileItAnswersFails(t *testing.T) {
-	sys := newSystem(t)
-	server := actor.Spawn(sys, "", newCounter)
-	got := make(chan error, 1)
-	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], _ get) error {
-		_ = ctx.Done() // the context of the request is there before the order to stop is
-		ctx.Self().Stop()
-		_, err := actor.Ask(ctx, server, get{})
-		got <- err
-		return nil
+	actortest.Run(t, func(k *actortest.Kit) {
+		server := actor.Spawn(k.System(), "", newCounter)
+		got := make(chan error, 1)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[get], _ get) error {
+			_ = ctx.Done() // the context of the request is there before the order to stop is
+			ctx.Self().Stop()
+			_, err := actor.Ask(ctx, server, get{})
+			got <- err
+			return nil
+		})
+		_, _ = actor.Ask(k.Context(), ref, get{})
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			k.T().Errorf("got %v, want context.Canceled", err)
+		}
 	})
-	_, _ = actor.Ask(bg, ref, get{})
-	if err := <-got; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
-	}
 }

@@ -5,37 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
-
-// collect subscribes to the events of one kind and returns what has come so far.
-func collect[E actor.Event](sys *actor.System) func() []E {
-	var mu sync.Mutex
-	var events []E
-	actor.Subscribe(sys, actor.SpawnFunc(sys, "", func(_ *actor.Context[E], e E) error {
-		mu.Lock()
-		defer mu.Unlock()
-		events = append(events, e)
-		return nil
-	}))
-	return func() []E {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]E(nil), events...)
-	}
-}
 
 func blockHere(until chan struct{}) { <-until }
 
 func TestAHandlerThatDoesNotReturnIsReportedWithItsStack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		stuck := collect[actor.Stuck](sys)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		stuck := actortest.Events[actor.Stuck](k)
 		until := make(chan struct{})
 		ref := actor.SpawnFunc(sys, "slow", func(*actor.Context[putItem], putItem) error {
 			blockHere(until)
@@ -45,53 +27,50 @@ func TestAHandlerThatDoesNotReturnIsReportedWithItsStack(t *testing.T) {
 			ref.Tell(ctx, m)
 			return nil
 		})
-		sender.Tell(bg, putItem{"x"})
-		time.Sleep(10 * time.Second)
+		sender.Tell(k.Context(), putItem{"x"})
+		k.Advance(10 * time.Second)
 
-		events := stuck()
+		events := stuck.All()
 		if len(events) != 3 {
-			t.Fatalf("%d events, want one at 100 ms, 1 s and 5 s: %+v", len(events), events)
+			k.T().Fatalf("%d events, want one at 100 ms, 1 s and 5 s: %+v", len(events), events)
 		}
 		for i, after := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {
 			e := events[i]
 			if e.PID != ref.PID() || e.MessageType != "actor_test.putItem" || e.Sender != sender.PID() {
-				t.Errorf("event %d: %s handles %s from %s", i, e.PID, e.MessageType, e.Sender)
+				k.T().Errorf("event %d: %s handles %s from %s", i, e.PID, e.MessageType, e.Sender)
 			}
 			if e.For < after || e.For > after+after/2 {
-				t.Errorf("event %d: for %v, want about %v", i, e.For, after)
+				k.T().Errorf("event %d: for %v, want about %v", i, e.For, after)
 			}
 			if !strings.Contains(e.Stack, "blockHere") {
-				t.Errorf("event %d: not the handler's stack:\n%s", i, e.Stack)
+				k.T().Errorf("event %d: not the handler's stack:\n%s", i, e.Stack)
 			}
 		}
 		close(until)
-		synctest.Wait()
+		k.Settle()
 	})
 }
 
 func TestWaitingThroughTheRuntimeIsNotStuck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		stuck := collect[actor.Stuck](sys)
-		ref := actor.SpawnFunc(sys, "sleeper", func(ctx *actor.Context[putItem], m putItem) error {
+	actortest.Run(t, func(k *actortest.Kit) {
+		stuck := actortest.Events[actor.Stuck](k)
+		ref := actor.SpawnFunc(k.System(), "sleeper", func(ctx *actor.Context[putItem], m putItem) error {
 			if m.name == "sleep" {
 				return ctx.Sleep(time.Minute)
 			}
 			return actor.Blocking(ctx, func() error { time.Sleep(time.Minute); return nil })
 		})
-		ref.Tell(bg, putItem{"sleep"})
-		ref.Tell(bg, putItem{"block"})
-		time.Sleep(time.Hour)
-		if events := stuck(); len(events) != 0 {
-			t.Errorf("%+v", events)
-		}
+		ref.Tell(k.Context(), putItem{"sleep"})
+		ref.Tell(k.Context(), putItem{"block"})
+		k.Advance(time.Hour)
+		stuck.ExpectNone()
 	})
 }
 
 func TestOverloadIsReportedAtEachDoublingAndWhenItIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		overload := collect[actor.Overload](sys)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
+		overload := actortest.Events[actor.Overload](k)
 		until := make(chan struct{})
 		ref := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error {
 			<-until
@@ -103,128 +82,91 @@ func TestOverloadIsReportedAtEachDoublingAndWhenItIsOver(t *testing.T) {
 			}
 			return nil
 		})
-		flood.Tell(bg, 4500)
-		synctest.Wait()
-		events := overload()
+		flood.Tell(k.Context(), 4500)
+		k.Settle()
+		events := overload.All()
 		if len(events) != 3 {
-			t.Fatalf("%d events, want those of 1024, 2048 and 4096: %+v", len(events), events)
+			k.T().Fatalf("%d events, want those of 1024, 2048 and 4096: %+v", len(events), events)
 		}
 		for i, e := range events {
 			if want := 1024 << i; e.Length < want || e.Length > want+2 || e.PID != ref.PID() {
-				t.Errorf("event %d: %s has %d, want %d", i, e.PID, e.Length, want)
+				k.T().Errorf("event %d: %s has %d, want %d", i, e.PID, e.Length, want)
 			}
 			if len(e.Top) == 0 || e.Top[0].PID != flood.PID() {
-				t.Errorf("event %d: top senders %+v", i, e.Top)
+				k.T().Errorf("event %d: top senders %+v", i, e.Top)
 			}
 		}
 		close(until)
-		synctest.Wait()
-		if events = overload(); len(events) != 4 || events[3].Length != 0 {
-			t.Errorf("recovery: %+v", events[3:])
+		if over := overload.All(); len(over) != 1 || over[0].Length != 0 {
+			k.T().Errorf("recovery: %+v", over)
 		}
 	})
 }
 
 func TestKillFencesAHandlerThatNeverReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
-		until, gone := make(chan struct{}), make(chan actor.Down, 1)
-		effects := make(chan string, 10)
-		other := actor.SpawnFunc(sys, "other", func(_ *actor.Context[string], s string) error { effects <- s; return nil })
+	actortest.Run(t, func(k *actortest.Kit) {
+		until, log := make(chan struct{}), actortest.NewJournal(k)
+		other := actortest.NewProbe[string](k)
 		receive := func(ctx *actor.Context[string], s string) error {
 			if s == "hang" {
 				blockHere(until)
-				other.Tell(ctx, "from the dead")
+				other.Ref().Tell(ctx, "from the dead")
 			}
-			effects <- s
+			log.Addf("%s", s)
 			return nil
 		}
-		ref := actor.SpawnFunc(sys, "stuck", receive)
-		watcher := actor.SpawnFunc(sys, "watcher", func(ctx *actor.Context[actor.Down], d actor.Down) error {
-			if d.PID == (actor.PID{}) {
-				ctx.Watch(ref.PID(), func(d actor.Down) actor.Down { return d })
-				return nil
-			}
-			gone <- d
-			return nil
-		})
-		watcher.Tell(bg, actor.Down{})
-		synctest.Wait()
-		ref.Tell(bg, "hang")
-		synctest.Wait()
-		ref.Tell(bg, "queued")
+		ref := actor.SpawnFunc(k.System(), "stuck", receive)
+		k.Watch(ref)
+		ref.Tell(k.Context(), "hang")
+		k.Settle()
+		ref.Tell(k.Context(), "queued")
 		ref.Kill()
-		d := <-gone
-		if d.Reason != actor.Killed {
-			t.Errorf("reason %v", d.Reason)
+		k.Advance(time.Second) // the runtime gives it a moment to return
+		if d := actortest.ExpectDown(k, ref); d.Reason != actor.Killed {
+			k.T().Errorf("reason %v", d.Reason)
 		}
-		again := actor.SpawnFunc(sys, "stuck", receive) // the name is free
-		again.Tell(bg, "alive")
-		if got := <-effects; got != "alive" {
-			t.Errorf("got %q", got)
-		}
-		if n := sys.Stats().DeadLettersByReason[actor.Killed.String()]; n != 1 {
-			t.Errorf("%d dead letters of the killed actor, want the queued one", n)
+		again := actor.SpawnFunc(k.System(), "stuck", receive) // the name is free
+		again.Tell(k.Context(), "alive")
+		log.Expect("alive")
+		if n := k.System().Stats().DeadLettersByReason[actor.Killed.String()]; n != 1 {
+			k.T().Errorf("%d dead letters of the killed actor, want the queued one", n)
 		}
 		close(until) // what the old handler does now has no effect on anybody's turn
-		synctest.Wait()
-		again.Tell(bg, "still alive")
-		for got := range effects {
-			if got == "still alive" {
-				break
-			}
-			if got == "from the dead" {
-				t.Error("a fenced handler has sent a message")
-			}
-		}
+		other.ExpectNone()
+		again.Tell(k.Context(), "still alive")
+		log.Expect("hang", "still alive")
 	})
 }
 
 func TestAnAskThatClosesACycleNamesIt(t *testing.T) {
-	type hop struct {
-		actor.Returns[string]
-		left int
-	}
-	sys := newSystem(t)
-	refs := make([]actor.Ref[hop], 3)
-	for i := range refs {
-		refs[i] = actor.SpawnFunc(sys, fmt.Sprintf("n%d", i), func(ctx *actor.Context[hop], m hop) error {
-			answer, err := actor.Ask(ctx, refs[(i+1)%len(refs)], hop{left: m.left - 1})
-			if err != nil {
-				answer = err.Error()
-			}
-			actor.Reply(ctx, m, answer)
-			return nil
-		})
-	}
-	ctx, cancel := context.WithTimeout(bg, time.Minute)
-	defer cancel()
-	got, err := actor.Ask(ctx, refs[0], hop{left: 5})
-	if err != nil || !strings.Contains(got, "/n2 -> /n0 -> /n1 -> /n2") {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestManyHandlersThatBlockDoNotStallTheOthers(t *testing.T) {
-	sys := newSystem(t)
-	until := make(chan struct{})
-	var refs []actor.Ref[int]
-	for range 200 {
-		refs = append(refs, actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { <-until; return nil }))
-	}
-	for _, r := range refs {
-		r.Tell(bg, 1)
-	}
-	echo := actor.Spawn(sys, "", newCounter)
-	if _, err := actor.Ask(bg, echo, get{}); err != nil { // within the ask timeout
-		t.Error(err)
-	}
-	close(until)
+	actortest.Run(t, func(k *actortest.Kit) {
+		type hop struct {
+			actor.Returns[string]
+			left int
+		}
+		refs := make([]actor.Ref[hop], 3)
+		for i := range refs {
+			refs[i] = actor.SpawnFunc(k.System(), fmt.Sprintf("n%d", i), func(ctx *actor.Context[hop], m hop) error {
+				answer, err := actor.Ask(ctx, refs[(i+1)%len(refs)], hop{left: m.left - 1})
+				if err != nil {
+					answer = err.Error()
+				}
+				actor.Reply(ctx, m, answer)
+				return nil
+			})
+		}
+		ctx, cancel := context.WithTimeout(k.Context(), time.Minute)
+		defer cancel()
+		got, err := actor.Ask(ctx, refs[0], hop{left: 5})
+		if err != nil || !strings.Contains(got, "/n2 -> /n0 -> /n1 -> /n2") {
+			k.T().Errorf("got %q, %v", got, err)
+		}
+	})
 }
 
 func TestAsksInHandlersBlockNoWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := k.System()
 		type question struct{ actor.Returns[int] }
 		var promises []*actor.Promised[int]
 		slow := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[question], q question) error {
@@ -239,45 +181,148 @@ func TestAsksInHandlersBlockNoWorker(t *testing.T) {
 				n, err := actor.Ask(ctx, slow, question{})
 				sum.Tell(ctx, n)
 				return err
-			}).Tell(bg, 0)
+			}).Tell(k.Context(), 0)
 		}
-		synctest.Wait()
+		k.Settle()
 		st := sys.Stats()
 		if st.Waiting != askers {
-			t.Errorf("%d handlers wait off stage, want %d", st.Waiting, askers)
+			k.T().Errorf("%d handlers wait off stage, want %d", st.Waiting, askers)
 		}
 		if st.Workers > 8 {
-			t.Errorf("%d workers for handlers that all wait", st.Workers)
+			k.T().Errorf("%d workers for handlers that all wait", st.Workers)
 		}
 		for _, p := range promises {
 			p.Resolve(1)
 		}
-		synctest.Wait()
+		k.Settle()
 		if answers != askers {
-			t.Errorf("%d answers", answers)
+			k.T().Errorf("%d answers", answers)
 		}
 	})
 }
 
 func TestStopEndsAnAskInAHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+	actortest.Run(t, func(k *actortest.Kit) {
 		type question struct{ actor.Returns[int] }
-		silent := actor.SpawnFunc(sys, "silent", func(ctx *actor.Context[question], q question) error {
+		silent := actor.SpawnFunc(k.System(), "silent", func(ctx *actor.Context[question], q question) error {
 			actor.Promise(ctx, q)
 			return nil
 		})
 		var got error
-		asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[int], _ int) error {
+		asker := actor.SpawnFunc(k.System(), "asker", func(ctx *actor.Context[int], _ int) error {
 			_, got = actor.Ask(ctx, silent, question{})
 			return nil
 		})
-		asker.Tell(bg, 1)
-		synctest.Wait()
+		asker.Tell(k.Context(), 1)
+		k.Settle()
 		asker.Stop()
-		synctest.Wait()
+		k.Settle()
 		if !errors.Is(got, context.Canceled) {
-			t.Errorf("got %v", got)
+			k.T().Errorf("got %v", got)
 		}
+	})
+}
+
+func TestSleepEndsWhenTheActorIsToldToStop(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		var slept error
+		ref := actor.SpawnFunc(k.System(), "sleeper", func(ctx *actor.Context[int], _ int) error {
+			slept = ctx.Sleep(time.Hour)
+			return nil
+		})
+		ref.Tell(k.Context(), 1)
+		k.Settle()
+		ref.Stop()
+		if d := actortest.ExpectDown(k, ref); d.Reason != actor.NoActor && d.Reason != actor.Stopped {
+			k.T().Errorf("got %v", d.Reason)
+		}
+		if !errors.Is(slept, context.Canceled) || k.Elapsed() != 0 {
+			k.T().Errorf("slept %v, %v", k.Elapsed(), slept)
+		}
+	})
+}
+
+// What a killed handler does when it goes on reaches nobody, and it is told so; the ask
+// that it was answering has an end.
+func TestAHandlerThatWasLeftBehindReachesNobody(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		other := actortest.NewProbe[any](k)
+		var told, asked error
+		ref := actor.SpawnFunc(k.System(), "stuck", func(ctx *actor.Context[get], m get) error {
+			blockHere(until)
+			told = other.Ref().TryTell(ctx, "from the dead")
+			_, asked = actor.Ask(ctx, other.Ref(), get{})
+			actor.Reply(ctx, m, 1)
+			return nil
+		})
+		call := actortest.Ask(k, ref, get{})
+		k.Settle()
+		ref.Kill()
+		if err := call.Await().Err(); !errors.Is(err, actor.ErrStopped) || k.Elapsed() >= 5*time.Second {
+			k.T().Errorf("the ask ended with %v after %v", err, k.Elapsed())
+		}
+		close(until)
+		k.Settle()
+		if !errors.Is(told, actor.ErrStopped) || !errors.Is(asked, context.Canceled) {
+			k.T().Errorf("TryTell said %v, Ask said %v", told, asked)
+		}
+		other.ExpectNone()
+	})
+}
+
+func TestShutdownNamesAHandlerThatWasLeftBehind(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "stuck", func(*actor.Context[int], int) error { blockHere(until); return nil })
+		k.Watch(ref)
+		ref.Tell(k.Context(), 1)
+		k.Settle()
+		ref.Kill()
+		k.Advance(time.Second)
+		actortest.ExpectDown(k, ref)
+		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
+		defer cancel()
+		report, err := k.System().Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			k.T().Errorf("got %+v, %v", report, err)
+		}
+		close(until)
+		if _, err := k.System().Shutdown(k.Context()); err != nil {
+			k.T().Errorf("once the handler has returned: %v", err)
+		}
+	})
+}
+
+func TestShutdownSaysThatWorkOfAPipeStillRuns(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		actortest.Do(actortest.NewProbe[any](k), func(ctx *actor.Context[any]) error {
+			actor.Pipe(ctx, func(context.Context) (int, error) { blockHere(until); return 0, nil }, func(int, error) any { return nil })
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
+		defer cancel()
+		if _, err := k.System().Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "work of a Pipe") {
+			k.T().Errorf("got %v", err)
+		}
+		close(until)
+	})
+}
+
+func TestTheErrorOfALongCycleNamesItsBeginningAndItsLength(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		refs := make([]actor.Ref[get], 20)
+		for i := range refs {
+			refs[i] = actor.SpawnFunc(k.System(), fmt.Sprintf("n%d", i), func(ctx *actor.Context[get], m get) error {
+				_, err := actor.Ask(ctx, refs[(i+1)%len(refs)], m)
+				return err
+			})
+		}
+		err := actortest.Ask(k, refs[0], get{}).Err()
+		if !errors.Is(err, actor.ErrDeadlock) || !strings.HasSuffix(err.Error(), ": /n19 -> /n0 -> /n1 -> /n2 -> /n3 -> /n4 -> /n5 -> /n6 -> /n7 -> /n8 -> /n9 -> (9 more)") {
+			k.T().Errorf("got %v", err)
+		}
+		k.AllowFailures() // each handler returns what its ask returned
 	})
 }

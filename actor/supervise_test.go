@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // The cases are those of OTP's supervisor_SUITE, as far as they make sense where a
@@ -20,7 +21,7 @@ var errBroken = errors.New("broken")
 
 // troupe is a supervisor with named children that log what happens to them.
 type troupe struct {
-	log      *journal
+	log      *actortest.Journal
 	children []member
 }
 
@@ -31,7 +32,7 @@ type member struct {
 }
 
 func (s *troupe) Init(ctx *actor.Context[any]) error {
-	s.log.add("init troupe")
+	s.log.Addf("init troupe")
 	for _, m := range s.children {
 		n := 0
 		actor.Spawn(ctx, m.name, func() *player { n++; return &player{log: s.log, member: m, incarnation: n} }, m.lifetime)
@@ -50,12 +51,12 @@ func (s *troupe) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-func (s *troupe) Terminate(*actor.Context[any], error) { s.log.add("end troupe") }
+func (s *troupe) Terminate(*actor.Context[any], error) { s.log.Addf("end troupe") }
 
 type kids struct{ actor.Returns[[]string] }
 
 type player struct {
-	log *journal
+	log *actortest.Journal
 	member
 	incarnation int
 	played      int
@@ -68,10 +69,10 @@ type (
 
 func (p *player) Init(*actor.Context[any]) error {
 	if p.failInit != nil && p.failInit(p.incarnation) {
-		p.log.add("no init %s", p.name)
+		p.log.Addf("no init %s", p.name)
 		return errBroken
 	}
-	p.log.add("init %s", p.name)
+	p.log.Addf("init %s", p.name)
 	return nil
 }
 
@@ -88,47 +89,30 @@ func (p *player) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-func (p *player) Terminate(_ *actor.Context[any], why error) { p.log.add("end %s: %v", p.name, why) }
+func (p *player) Terminate(_ *actor.Context[any], why error) { p.log.Addf("end %s: %v", p.name, why) }
 
-// stageTroupe starts a troupe and forgets what its start logged.
-func stageTroupe(t *testing.T, opts []actor.SpawnOption, children ...member) (*actor.System, *journal, func(name string) actor.Ref[any]) {
-	t.Helper()
-	sys := newSystem(t)
-	log := new(journal)
-	actor.Spawn(sys, "troupe", func() *troupe { return &troupe{log, children} }, opts...)
-	log.mu.Lock()
-	log.lines = nil
-	log.mu.Unlock()
-	find := func(name string) actor.Ref[any] {
-		t.Helper()
+// stageTroupe starts a troupe and forgets what its start wrote.
+func stageTroupe(k *actortest.Kit, opts []actor.SpawnOption, children ...member) (log *actortest.Journal, find func(name string) actor.Ref[any]) {
+	k.T().Helper()
+	log = actortest.NewJournal(k)
+	actor.Spawn(k.System(), "troupe", func() *troupe { return &troupe{log, children} }, opts...)
+	log.All()
+	return log, func(name string) actor.Ref[any] {
+		k.T().Helper()
 		path := "/troupe"
 		if name != "" {
 			path += "/" + name
 		}
-		ref, err := actor.LookupPath[any](sys, path)
+		ref, err := actor.LookupPath[any](k.System(), path)
 		if err != nil {
-			t.Fatal(err)
+			k.T().Fatal(err)
 		}
 		return ref
 	}
-	return sys, log, find
 }
 
 func abc(l actor.Lifetime) []member {
 	return []member{{name: "a", lifetime: l}, {name: "b", lifetime: l}, {name: "c", lifetime: l}}
-}
-
-// settled waits until the bubble has nothing more to do.
-func settled(log *journal) []string {
-	synctest.Wait()
-	return log.all()
-}
-
-func expectLines(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
 }
 
 func TestLifetimes(t *testing.T) {
@@ -147,14 +131,17 @@ func TestLifetimes(t *testing.T) {
 		{"temporary abnormal", actor.Temporary, errBroken, []string{"end b: broken"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, log, find := stageTroupe(t, nil, abc(c.lifetime)...)
+			actortest.Run(t, func(k *actortest.Kit) {
+				log, find := stageTroupe(k, nil, abc(c.lifetime)...)
 				b := find("b")
-				b.Tell(bg, c.how)
-				expectLines(t, settled(log), c.want...)
-				_, err := actor.Ask(bg, b, play{})
+				b.Tell(k.Context(), c.how)
+				log.Expect(c.want...)
+				if c.how == any(errBroken) {
+					k.ExpectFailures(1)
+				}
+				_, err := actor.Ask(k.Context(), b, play{})
 				if alive := err == nil; alive != c.alive {
-					t.Errorf("alive %v, want %v (%v)", alive, c.alive, err)
+					k.T().Errorf("alive %v, want %v (%v)", alive, c.alive, err)
 				}
 			})
 		})
@@ -162,137 +149,146 @@ func TestLifetimes(t *testing.T) {
 }
 
 func TestPermanentActorEndsByStopAndDrainFromOutside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, nil, abc(actor.Permanent)...)
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, find := stageTroupe(k, nil, abc(actor.Permanent)...)
 		find("a").Stop()
 		find("b").Drain()
-		settled(log)
-		if names := mustAsk(t, find(""), kids{}); !slices.Equal(names, []string{"/troupe/c"}) {
-			t.Errorf("left: %v", names)
+		k.Settle()
+		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/troupe/c"}) {
+			k.T().Errorf("left: %v", names)
 		}
 	})
 }
 
 func TestAllForOneRestartsAllInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, abc(actor.Transient)...)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, abc(actor.Transient)...)
 		a, b := find("a"), find("b")
-		mustAsk(t, a, play{})
-		b.Tell(bg, errBroken)
-		expectLines(t, settled(log), "end c: <nil>", "end b: broken", "end a: <nil>", "init a", "init b", "init c")
-		if n := mustAsk(t, a, play{}); n != 1 {
-			t.Errorf("the sibling kept its state: %d", n)
+		actortest.Ask(k, a, play{}).Answer()
+		b.Tell(k.Context(), errBroken)
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "init a", "init b", "init c")
+		if n := actortest.Ask(k, a, play{}).Answer(); n != 1 {
+			k.T().Errorf("the sibling kept its state: %d", n)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestRestForOneRestartsThoseStartedAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, abc(actor.Transient)...)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, abc(actor.Transient)...)
 		a := find("a")
-		mustAsk(t, a, play{})
-		find("b").Tell(bg, errBroken)
-		expectLines(t, settled(log), "end c: <nil>", "end b: broken", "init b", "init c")
-		if n := mustAsk(t, a, play{}); n != 2 {
-			t.Errorf("the elder sibling lost its state: %d", n)
+		actortest.Ask(k, a, play{}).Answer()
+		find("b").Tell(k.Context(), errBroken)
+		log.Expect("end c: <nil>", "end b: broken", "init b", "init c")
+		if n := actortest.Ask(k, a, play{}).Answer(); n != 2 {
+			k.T().Errorf("the elder sibling lost its state: %d", n)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestTemporarySiblingIsStoppedWithTheGroupAndStaysAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[2].lifetime = actor.Temporary
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
-		find("a").Tell(bg, errBroken)
-		expectLines(t, settled(log), "end c: <nil>", "end b: <nil>", "end a: broken", "init a", "init b")
-		if names := mustAsk(t, find(""), kids{}); len(names) != 2 {
-			t.Errorf("children %v", names)
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
+		find("a").Tell(k.Context(), errBroken)
+		log.Expect("end c: <nil>", "end b: <nil>", "end a: broken", "init a", "init b")
+		if names := actortest.Ask(k, find(""), kids{}).Answer(); len(names) != 2 {
+			k.T().Errorf("children %v", names)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestGroupRestartBeginsAnewWhenAMembersInitFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[1].failInit = func(n int) bool { return n == 2 }
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
-		find("a").Tell(bg, errBroken)
-		expectLines(t, settled(log),
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
+		find("a").Tell(k.Context(), errBroken)
+		log.Expect(
 			"end c: <nil>", "end b: <nil>", "end a: broken", "init a", "no init b",
 			"end a: <nil>", "init a", "init b", "init c")
 		for _, name := range []string{"a", "b", "c"} {
-			mustAsk(t, find(name), play{})
+			actortest.Ask(k, find(name), play{}).Answer()
 		}
+		k.ExpectFailures(2)
 	})
 }
 
 func TestGroupRestartWaitsForItsBackoffAndKeepsMail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
-		began := time.Now()
-		find("c").Tell(bg, errBroken)
-		expectLines(t, settled(log), "end c: broken", "end b: <nil>", "end a: <nil>")
-		if n := mustAsk(t, find("b"), play{}); n != 1 {
-			t.Errorf("got %d", n)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		find("c").Tell(k.Context(), errBroken)
+		log.Expect("end c: broken", "end b: <nil>", "end a: <nil>")
+		if n := actortest.Ask(k, find("b"), play{}).Await().Answer(); n != 1 {
+			k.T().Errorf("got %d", n)
 		}
-		if d := time.Since(began); d < 800*time.Millisecond || d > 1200*time.Millisecond {
-			t.Errorf("started again after %v", d)
+		if d := k.Elapsed(); d < 800*time.Millisecond || d > 1200*time.Millisecond {
+			k.T().Errorf("started again after %v", d)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 func TestMemberThatStopsDuringAGroupRestartDoesNotHoldItUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
-		find("b").Tell(bg, errBroken)
-		settled(log)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		find("b").Tell(k.Context(), errBroken)
+		k.Settle()
 		find("a").Stop() // it is halted and waits for its start
-		time.Sleep(2 * time.Second)
-		expectLines(t, settled(log), "end c: <nil>", "end b: broken", "end a: <nil>", "init b", "init c")
-		mustAsk(t, find("c"), play{})
+		k.Advance(2 * time.Second)
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "init b", "init c")
+		actortest.Ask(k, find("c"), play{}).Answer()
+		k.ExpectFailures(1)
 	})
 }
 
 func TestSupervisorStopsInTheMiddleOfAGroupRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.RestForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
-		down := ended(t, sys, find(""))
-		find("b").Tell(bg, errBroken)
-		settled(log)
-		find("").Stop()
-		down()
-		expectLines(t, settled(log), "end c: <nil>", "end b: broken", "end a: <nil>", "end troupe")
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		top := find("")
+		k.Watch(top)
+		find("b").Tell(k.Context(), errBroken)
+		k.Settle()
+		top.Stop()
+		actortest.ExpectDown(k, top)
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end troupe")
+		k.ExpectFailures(1)
 	})
 }
 
 func TestBudgetOfAGroupIsSharedAndItsExhaustionEscalates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Minute))}, abc(actor.Transient)...)
-		find("a").Tell(bg, errBroken)
-		settled(log)
-		log.lines = nil
-		find("b").Tell(bg, errBroken)
-		expectLines(t, settled(log), "end c: <nil>", "end b: broken", "end a: <nil>", "end troupe",
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Minute))}, abc(actor.Transient)...)
+		find("a").Tell(k.Context(), errBroken)
+		log.All()
+		find("b").Tell(k.Context(), errBroken)
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end troupe",
 			"init troupe", "init a", "init b", "init c")
+		k.ExpectFailures(3)
 	})
 }
 
 func TestEscalationReachesTheRootAndStopsTheTopmostActorOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))}, abc(actor.Transient)...)
-		bystander := actor.Spawn(sys, "bystander", newCounter)
-		down := ended(t, sys, find(""))
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))}, abc(actor.Transient)...)
+		bystander := actor.Spawn(k.System(), "bystander", newCounter)
+		top := find("")
+		k.Watch(top)
 		for range 11 { // the root restarts ten times in a minute
-			if ref, err := actor.LookupPath[any](sys, "/troupe/a"); err == nil {
-				ref.Tell(bg, errBroken)
+			if ref, err := actor.LookupPath[any](k.System(), "/troupe/a"); err == nil {
+				ref.Tell(k.Context(), errBroken)
 			}
-			settled(log)
+			k.Settle()
 		}
-		if d := down(); d.Reason != actor.Failed || !errors.Is(d.Err, errBroken) || !errors.Is(d.Err, actor.ErrRestartBudget) {
-			t.Errorf("got %+v", d)
+		if d := actortest.ExpectDown(k, top); d.Reason != actor.Failed || !errors.Is(d.Err, errBroken) || !errors.Is(d.Err, actor.ErrRestartBudget) {
+			k.T().Errorf("got %+v", d)
 		}
-		mustAsk(t, bystander, get{})
+		actortest.Ask(k, bystander, get{}).Answer()
+		k.ExpectFailures(22)
 	})
 }
 
@@ -310,92 +306,99 @@ func TestDirectives(t *testing.T) {
 		}
 		return actor.Restart
 	})
-	synctest.Test(t, func(t *testing.T) {
-		sys, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.OneForOne, decide)}, abc(actor.Transient)...)
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, decide)}, abc(actor.Transient)...)
 		a := find("a")
-		mustAsk(t, a, play{})
-		a.Tell(bg, errResume)
-		if n := mustAsk(t, a, play{}); n != 2 {
-			t.Errorf("after Resume the state is gone: %d", n)
+		actortest.Ask(k, a, play{}).Answer()
+		a.Tell(k.Context(), errResume)
+		if n := actortest.Ask(k, a, play{}).Answer(); n != 2 {
+			k.T().Errorf("after Resume the state is gone: %d", n)
 		}
-		a.Tell(bg, errBroken)
-		if n := mustAsk(t, a, play{}); n != 1 {
-			t.Errorf("after Restart the state is still there: %d", n)
+		a.Tell(k.Context(), errBroken)
+		if n := actortest.Ask(k, a, play{}).Answer(); n != 1 {
+			k.T().Errorf("after Restart the state is still there: %d", n)
 		}
-		down := ended(t, sys, a)
-		a.Tell(bg, fmt.Errorf("wrapped: %w", errStop))
-		if d := down(); d.Reason != actor.Failed || !errors.Is(d.Err, errStop) {
-			t.Errorf("got %+v", d)
+		k.Watch(a)
+		a.Tell(k.Context(), fmt.Errorf("wrapped: %w", errStop))
+		if d := actortest.ExpectDown(k, a); d.Reason != actor.Failed || !errors.Is(d.Err, errStop) {
+			k.T().Errorf("got %+v", d)
 		}
-		expectLines(t, settled(log), "end a: broken", "init a", "end a: wrapped: stop")
+		log.Expect("end a: broken", "init a", "end a: wrapped: stop")
+		k.ExpectFailures(3)
 	})
 }
 
 func TestExhaustedStopSparesTheSupervisor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute), actor.Exhausted(actor.Stop))}, abc(actor.Transient)...)
-		find("b").Tell(bg, errBroken)
-		settled(log)
-		if names := mustAsk(t, find(""), kids{}); !slices.Equal(names, []string{"/troupe/a", "/troupe/c"}) {
-			t.Errorf("left: %v", names)
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute), actor.Exhausted(actor.Stop))}, abc(actor.Transient)...)
+		find("b").Tell(k.Context(), errBroken)
+		k.Settle()
+		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/troupe/a", "/troupe/c"}) {
+			k.T().Errorf("left: %v", names)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
 // OTP's hanging_restart_loop and multiple_restarts: an Init that goes on failing ends
 // with the budget, and never holds up the supervisor.
 func TestInitThatGoesOnFailingExhaustsTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[0].failInit = func(n int) bool { return n > 1 }
-		sys, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Exhausted(actor.Stop))}, children...)
-		down := ended(t, sys, find("a"))
-		find("a").Tell(bg, errBroken)
-		if d := down(); !errors.Is(d.Err, actor.ErrRestartBudget) {
-			t.Errorf("got %+v", d)
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Exhausted(actor.Stop))}, children...)
+		a := find("a")
+		k.Watch(a)
+		a.Tell(k.Context(), errBroken)
+		if d := actortest.ExpectDown(k, a); !errors.Is(d.Err, actor.ErrRestartBudget) {
+			k.T().Errorf("got %+v", d)
 		}
-		expectLines(t, settled(log), "end a: broken", "no init a", "no init a", "no init a")
-		mustAsk(t, find("b"), play{})
+		log.Expect("end a: broken", "no init a", "no init a", "no init a")
+		actortest.Ask(k, find("b"), play{}).Answer()
+		k.ExpectFailures(4)
 	})
 }
 
 func TestTemporaryBystandersAreNotTouched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[0].lifetime = actor.Temporary
-		_, log, find := stageTroupe(t, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
-		find("b").Tell(bg, errBroken)
-		settled(log)
-		if n := mustAsk(t, find("a"), play{}); n != 1 {
-			t.Errorf("got %d", n)
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		find("b").Tell(k.Context(), errBroken)
+		k.Settle()
+		if n := actortest.Ask(k, find("a"), play{}).Answer(); n != 1 {
+			k.T().Errorf("got %d", n)
 		}
-		expectLines(t, log.all(), "end c: <nil>", "end b: broken", "init b", "init c")
+		log.Expect("end c: <nil>", "end b: broken", "init b", "init c")
+		k.ExpectFailures(1)
 	})
 }
 
 // Found by package sim, seed 0xe91ec3fbae0517bf of its supervision test.
 func TestARestartedSupervisorBeginsWithAFreshBudget(t *testing.T) {
-	sys := newSystem(t)
-	begun := make(chan int, 64)
-	children := make(chan actor.Ref[int], 8)
-	incarnation := 0
-	actor.Spawn[int](sys, "sup", func() *freshSupervisor { incarnation++; return &freshSupervisor{incarnation, begun, children} },
-		actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Hour)))
-	child := <-children
-	<-begun
-	child.Tell(bg, 1) // restarted
-	if n := <-begun; n != 1 {
-		t.Fatalf("incarnation %d", n)
-	}
-	child.Tell(bg, 1) // too often: the supervisor is restarted
-	child = <-children
-	if n := <-begun; n != 2 {
-		t.Fatalf("incarnation %d", n)
-	}
-	child.Tell(bg, 1) // restarted again
-	if n := <-begun; n != 2 {
-		t.Errorf("the first failure under the new supervisor led to incarnation %d", n)
-	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		begun := make(chan int, 64)
+		children := make(chan actor.Ref[int], 8)
+		incarnation := 0
+		actor.Spawn[int](k.System(), "sup", func() *freshSupervisor { incarnation++; return &freshSupervisor{incarnation, begun, children} },
+			actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Hour)))
+		child := <-children
+		<-begun
+		child.Tell(k.Context(), 1) // restarted
+		if n := <-begun; n != 1 {
+			k.T().Fatalf("incarnation %d", n)
+		}
+		child.Tell(k.Context(), 1) // too often: the supervisor is restarted
+		child = <-children
+		if n := <-begun; n != 2 {
+			k.T().Fatalf("incarnation %d", n)
+		}
+		child.Tell(k.Context(), 1) // restarted again
+		if n := <-begun; n != 2 {
+			k.T().Errorf("the first failure under the new supervisor led to incarnation %d", n)
+		}
+		k.ExpectFailures(4)
+	})
 }
 
 type freshSupervisor struct {
@@ -419,3 +422,71 @@ func (c *freshChild) Init(*actor.Context[int]) error {
 }
 
 func (*freshChild) Receive(*actor.Context[int], int) error { return errors.New("planned") }
+
+// An actor whose linked one ends while its own failure is being decided fails once more
+// when it is resumed.
+func TestALinkThatBreaksBeforeADecisionIsNotForgotten(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, child := actortest.NewGate(k), actor.Ref[any]{}
+		var failures []string
+		decide := actor.Decide(func(err error) actor.Directive {
+			failures = append(failures, err.Error())
+			return actor.Resume
+		})
+		parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[string], m string) error {
+			if m == "spawn" {
+				child = actor.SpawnFunc(ctx, "child", func(ctx *actor.Context[any], m any) error {
+					switch m := m.(type) {
+					case actor.PID:
+						ctx.Link(m)
+					case error:
+						return m
+					case get:
+						actor.Reply(ctx, m, 7)
+					}
+					return nil
+				})
+			}
+			gate.Pass(ctx)
+			return nil
+		}, actor.Supervise(actor.OneForOne, decide))
+		parent.Tell(k.Context(), "spawn")
+		k.Settle()
+		other := actor.Spawn(k.System(), "other", newCounter)
+		child.Tell(k.Context(), other.PID())
+		k.Settle()
+		gate.Close()
+		parent.Tell(k.Context(), "be busy")
+		k.Settle()
+		child.Tell(k.Context(), errBroken) // nobody decides for now
+		k.Settle()
+		other.Kill()
+		k.Settle()
+		gate.Open()
+		if n := actortest.Ask(k, child, get{}).Answer(); n != 7 {
+			k.T().Errorf("got %d", n)
+		}
+		if len(failures) != 2 || failures[0] != "broken" || !strings.Contains(failures[1], actor.ErrLinked.Error()) {
+			k.T().Errorf("decided about %q", failures)
+		}
+		k.ExpectFailures(2)
+	})
+}
+
+// A permanent actor that goes on stopping by itself uses up the budget, too.
+func TestAPermanentActorThatGoesOnStoppingExhaustsTheBudget(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, find := stageTroupe(k, []actor.SpawnOption{
+			actor.Supervise(actor.OneForOne, actor.MaxRestarts(1, time.Minute), actor.Exhausted(actor.Stop)),
+		}, abc(actor.Permanent)...)
+		a := find("a")
+		k.Watch(a)
+		a.Tell(k.Context(), stop{})
+		a.Tell(k.Context(), stop{})
+		if d := actortest.ExpectDown(k, a); !errors.Is(d.Err, actor.ErrRestartBudget) {
+			k.T().Errorf("got %+v", d)
+		}
+		log.Expect("end a: <nil>", "init a", "end a: restart budget exhausted: 2 failures within 1m0s, the last: stop requested by the handler")
+		actortest.Ask(k, find("b"), play{}).Answer()
+	})
+}

@@ -48,6 +48,13 @@ func (c *Call[R]) Pending() bool {
 	}
 }
 
+// Await lets virtual time pass until the ask has ended, and returns the call: for an
+// answer that takes its time, and for the end of the ask timeout.
+func (c *Call[R]) Await() *Call[R] {
+	<-c.done
+	return c
+}
+
 // Answer settles and returns the answer. The test fails when there is none.
 func (c *Call[R]) Answer() R {
 	c.k.t.Helper()

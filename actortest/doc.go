@@ -24,8 +24,9 @@
 // test calls [Reply] or [Reject]; [Probe.Handle] answers at once.
 //
 // [Probe.ExpectAll] says what came, no more and no less, and [Probe.At] when. With [Do] a
-// probe does what only an actor can: it watches, subscribes, sets a timer. A [Gate] makes an
-// actor busy, so that its mailbox fills.
+// probe does what only an actor can: it watches, subscribes, sets a timer. [Events] makes
+// a probe of what happens in the system. A [Gate] makes an actor busy, so that its mailbox
+// fills. A [Journal] is for what is not a message.
 //
 // [Ask] asks without holding up the test, so that the test can answer what the asked
 // actor asks in its turn. [ExpectDown], [ExpectDeadLetter] and [Kit.ExpectFailures] are
@@ -42,6 +43,7 @@
 //
 // Virtual time stands still while anything in the bubble runs or waits for something
 // outside of it: a socket, a file, a mutex or a channel made before Run. Do not use
-// these in an actor under test. A kit is for the goroutine of its test: only that one
-// calls the methods of Kit and Probe, except Context, Elapsed, Log, System and Ref.
+// these in an actor under test. For benchmarks, and for what needs the machine's own
+// clock, there is [NewSystem]. A kit is for the goroutine of its test: only that one
+// calls its functions and methods, except Context, Elapsed, Log, System, Ref, Addf and Pass.
 package actortest

@@ -267,3 +267,82 @@ func ExampleDo() {
 	})
 	// Output: the probe was told
 }
+
+// The order in which things happen that are no messages.
+func ExampleJournal() {
+	run(func(k *actortest.Kit) {
+		log := actortest.NewJournal(k)
+		ref := actor.SpawnFunc(k.System(), "", func(_ *actor.Context[string], m string) error {
+			log.Addf("%s at %v", m, k.Elapsed())
+			return nil
+		}, actor.AroundReceive(func(_ context.Context, _ actor.Reception, next func() error) error {
+			log.Addf("before")
+			return next()
+		}))
+		ref.Tell(k.Context(), "tea")
+		log.Expect("before", "tea at 0s") // no more and no less
+		k.Advance(time.Hour)
+		ref.Tell(k.Context(), "coffee")
+		fmt.Println(log.All())
+	})
+	// Output: [before coffee at 1h0m0s]
+}
+
+func ExampleEvents() {
+	run(func(k *actortest.Kit) {
+		failures := actortest.Events[actor.ActorFailed](k)
+		ref := actor.SpawnFunc(k.System(), "clerk", falls)
+		ref.Tell(k.Context(), "jump")
+		k.ExpectFailures(1)
+		e := failures.Next()
+		fmt.Println(e.PID.Path(), e.Err)
+		failures.ExpectNone()
+	})
+	// Output: /clerk fell
+}
+
+// An answer that takes its time.
+func ExampleCall_Await() {
+	run(func(k *actortest.Kit) {
+		slow := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[price], m price) error {
+			if err := ctx.Sleep(time.Second); err != nil {
+				return err
+			}
+			actor.Reply(ctx, m, 7)
+			return nil
+		})
+		fmt.Println(actortest.Ask(k, slow, price{Item: "tea"}).Await().Answer(), "after", k.Elapsed())
+	})
+	// Output: 7 after 1s
+}
+
+// An actor is held up in the middle of a message.
+func ExampleGate_Pass() {
+	run(func(k *actortest.Kit) {
+		gate, log := actortest.NewGate(k), actortest.NewJournal(k)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[string], m string) error {
+			log.Addf("begins %s", m)
+			gate.Pass(ctx)
+			log.Addf("ends %s", m)
+			return nil
+		})
+		gate.Close()
+		ref.Tell(k.Context(), "tea")
+		log.Expect("begins tea")
+		gate.Open()
+		log.Expect("ends tea")
+		fmt.Println(gate.Waiting(), "waits")
+	})
+	// Output: 0 waits
+}
+
+// Without a bubble: for benchmarks and counts of allocations.
+func ExampleNewSystem() {
+	inTest(func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return nil })
+		ref.Tell(t.Context(), 1)
+		fmt.Println(testing.AllocsPerRun(100, func() { ref.Tell(t.Context(), 1) }) < 1)
+	})
+	// Output: true
+}

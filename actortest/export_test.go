@@ -34,7 +34,8 @@ func (r *Recorder) Errorf(f string, args ...any) { r.write(true, fmt.Sprintf(f, 
 func (r *Recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); runtime.Goexit() }
 func (r *Recorder) Failed() bool                 { r.mu.Lock(); defer r.mu.Unlock(); return r.failed }
 
-func (r *Recorder) output() (string, bool) {
+// Said returns what it was told, and whether that was a failure.
+func (r *Recorder) Said() (text string, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String(), r.failed
@@ -54,7 +55,7 @@ func Recorded(t *testing.T, f func(k *Kit), after func(), opts ...actor.SystemOp
 		}()
 		<-done
 		k.finish()
-		output, failed = r.output()
+		output, failed = r.Said()
 		if after != nil {
 			after()
 		}

@@ -2,9 +2,11 @@ package actortest_test
 
 import (
 	"errors"
+	"iter"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -65,6 +67,16 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 		}, []string{
 			"ExpectAll: other messages came", `want: []string[one two three]`, `got:  []string[one three]`,
 			`differs: want 3 elements, got 2 elements`, `[1]: want "two", got "three"`,
+		}},
+		{"other lines than these", func(k *actortest.Kit) {
+			log := actortest.NewJournal(k)
+			log.Addf("begins")
+			log.Addf("ends %d times", 2)
+			log.Expect("begins", "ends once")
+			log.Expect() // they are taken
+		}, []string{
+			"journal: other lines were written", `want: ["begins" "ends once"]`, `got:  ["begins" "ends 2 times"]`,
+			`differs: [1]: want "ends once", got "ends 2 times"`,
 		}},
 		{"a dead probe", func(k *actortest.Kit) {
 			_, _, log := open(k)
@@ -210,6 +222,36 @@ func TestAGoroutineThatIsLeftIsNamed(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, output)
 		}
 	}
+}
+
+func TestACoroutineThatIsLeftIsNamed(t *testing.T) {
+	var stop func()
+	output, failed := actortest.Recorded(t, func(*actortest.Kit) {
+		var next func() (int, bool)
+		next, stop = iter.Pull(func(yield func(int) bool) { yield(1) })
+		next()
+	}, func() { stop() })
+	if !failed || !strings.Contains(output, "1 goroutine left") || !strings.Contains(output, "TestACoroutineThatIsLeftIsNamed.func1.1") {
+		t.Errorf("failed %v: %s", failed, output)
+	}
+}
+
+func TestASystemOutsideOfABubbleMustStopToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // only so that the minute of its patience passes at once
+		r, release := &actortest.Recorder{TB: t}, make(chan struct{})
+		t.Cleanup(func() { // after that of NewSystem
+			close(release)
+			output, failed := r.Said()
+			if !failed || !strings.Contains(output, "the system did not shut down") || !strings.Contains(output, "/stubborn") {
+				t.Errorf("failed %v: %s", failed, output)
+			}
+		})
+		sys := actortest.NewSystem(r)
+		actor.SpawnFunc(sys, "stubborn", func(*actor.Context[int], int) error {
+			<-release
+			return nil
+		}).Tell(t.Context(), 1)
+	})
 }
 
 func TestNothingCanBeSaidWhileWorkersAreMissing(t *testing.T) {

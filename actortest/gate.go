@@ -9,8 +9,8 @@ import (
 )
 
 // Gate holds actors up: while it is closed, an actor that was spawned with [Gate.Around]
-// waits with its next message in hand, before its handler runs, and its mailbox fills up
-// behind it. That is how a test makes an actor busy: to see what a bounded mailbox does,
+// waits with its next message in hand, before its handler runs, or where its handler calls
+// [Gate.Pass], and its mailbox fills up behind it. That is how a test makes an actor busy: to see what a bounded mailbox does,
 // what Stop leaves unhandled, in what order the messages are handled. A gate is open at
 // first and when the test ends.
 type Gate struct {
@@ -61,19 +61,25 @@ func (g *Gate) Waiting() int {
 // endless is longer than the virtual time of any test.
 const endless = 100 * 365 * 24 * time.Hour
 
-// around waits by asking the keeper, so that the runtime knows of it and gives the
-// worker's place to another: what is held up shall hold up nobody else. An order to stop
-// does not end the wait, as it would not end a handler.
 func (g *Gate) around(ctx context.Context, _ actor.Reception, next func() error) error {
+	g.Pass(ctx)
+	return next()
+}
+
+// Pass returns at once when the gate is open, and otherwise when it opens: to hold an
+// actor up in the middle of a message. ctx is the handler's own. The runtime knows that
+// the handler waits, and an order to stop does not end the wait.
+func (g *Gate) Pass(ctx context.Context) {
 	g.mu.Lock()
 	closed := g.closed
 	g.mu.Unlock()
 	if closed {
+		// By asking, so that the runtime gives the worker's place to another: what is held
+		// up shall hold up nobody else.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endless)
 		_, _ = actor.Ask(ctx, g.keeper, pass{}) // an error says that the keeper is gone, and the test over
 		cancel()
 	}
-	return next()
 }
 
 func (g *Gate) keep(ctx *actor.Context[pass], m pass) error {

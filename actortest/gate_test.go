@@ -95,6 +95,30 @@ func TestAnAskEndsWhileItsRequestWaitsBeforeAGate(t *testing.T) {
 	}) // and Run opens the gate
 }
 
+func TestAnActorIsHeldUpInTheMiddleOfItsMessage(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, log := actortest.NewGate(k), actortest.NewJournal(k)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+			log.Addf("begins %d", n)
+			gate.Pass(ctx)
+			log.Addf("ends %d", n)
+			return nil
+		})
+		ref.Tell(k.Context(), 1)
+		log.Expect("begins 1", "ends 1") // it is open
+		gate.Close()
+		ref.Tell(k.Context(), 2)
+		ref.Tell(k.Context(), 3)
+		log.Expect("begins 2")
+		k.Advance(24 * time.Hour)
+		if n := gate.Waiting(); n != 1 {
+			k.T().Errorf("%d wait", n)
+		}
+		gate.Open()
+		log.Expect("ends 2", "begins 3", "ends 3")
+	})
+}
+
 func TestDoRunsInTheTurnOfAProbe(t *testing.T) {
 	errOdd := errors.New("odd")
 	actortest.Run(t, func(k *actortest.Kit) {

@@ -222,6 +222,47 @@ func TestAnAskEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestTimePassesWhileAnAnswerIsAwaited(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		store := actortest.NewProbe[price](k)
+		store.Handle(func(ctx *actor.Context[price], m price) error {
+			err := ctx.Sleep(time.Hour)
+			actor.Reply(ctx, m, 3)
+			return err
+		})
+		call := actortest.Ask(k, store.Ref(), price{Item: "tea"})
+		if !call.Pending() || k.Elapsed() != 0 {
+			k.T().Errorf("pending %v after %v", call.Pending(), k.Elapsed())
+		}
+		if n := call.Await().Answer(); n != 3 || k.Elapsed() != time.Hour {
+			k.T().Errorf("got %d after %v", n, k.Elapsed())
+		}
+		late := actortest.Ask(k, store.Ref(), price{Item: "milk"}).Await()
+		if n := late.Answer(); n != 3 || k.Elapsed() != 2*time.Hour {
+			k.T().Errorf("got %d after %v", n, k.Elapsed())
+		}
+	}, actor.WithAskTimeout(2*time.Hour))
+}
+
+func TestEventsAreThoseOfTheTypeFromNowOn(t *testing.T) {
+	errBroken := errors.New("broken")
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref, _, _ := open(k)
+		ref.Tell(k.Context(), fail{errBroken})
+		k.ExpectFailures(1)
+		failures, all := actortest.Events[actor.ActorFailed](k), actortest.Events[actor.Event](k)
+		ref.Tell(k.Context(), fail{errBroken})
+		k.ExpectFailures(1)
+		if e := failures.Next(); e.PID != ref.PID() || !errors.Is(e.Err, errBroken) {
+			k.T().Errorf("got %+v", e)
+		}
+		failures.ExpectNone()
+		actortest.ExpectMsg[actor.ActorFailed](all)
+		actortest.ExpectMsg[actor.ActorRestarted](all)
+		all.ExpectNone()
+	})
+}
+
 func TestAnAskThatNobodyAnswersTimesOutInVirtualTime(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		store := actortest.NewProbe[price](k)

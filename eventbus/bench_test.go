@@ -1,13 +1,17 @@
 package eventbus_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/eventbus"
 )
+
+var bg = context.Background()
 
 // BenchmarkPublish publishes to a topic that three of many subscriptions are for. The
 // events are small integers, so that making an interface of them allocates nothing.
@@ -19,7 +23,7 @@ func BenchmarkPublish(b *testing.B) {
 				if way == "Buffer" {
 					opts = append(opts, eventbus.Buffer(64, eventbus.DropOldest))
 				}
-				sys := newSystem(b)
+				sys := actortest.NewSystem(b)
 				bus := eventbus.New(sys)
 				var handled atomic.Int64
 				ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], m int) error {
@@ -36,17 +40,21 @@ func BenchmarkPublish(b *testing.B) {
 							return err
 						}
 					}
+					actor.ReplyFor(ctx, true)
 					return nil
 				})
-				ref.Tell(bg, -1)
-				until(b, "subscribed", func() bool { return bus.Stats().Subscriptions == n+2 })
+				if _, err := actor.AskFor[bool](bg, ref, -1); err != nil {
+					b.Fatal(err)
+				}
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := eventbus.Publish(bg, bus, "sensors.room-7.temp", 7); err != nil {
 						b.Fatal(err)
 					}
 				}
-				until(b, "all handled", func() bool { return handled.Load() == int64(bus.Stats().Delivered) })
+				if _, err := sys.Shutdown(bg); err != nil || opts == nil && handled.Load() != int64(bus.Stats().Delivered) {
+					b.Errorf("handled %d of %d, %v", handled.Load(), bus.Stats().Delivered, err)
+				}
 			})
 		}
 	}
@@ -54,7 +62,7 @@ func BenchmarkPublish(b *testing.B) {
 
 // BenchmarkPublishUnheard publishes to a topic that nobody has subscribed to.
 func BenchmarkPublishUnheard(b *testing.B) {
-	bus := eventbus.New(newSystem(b))
+	bus := eventbus.New(actortest.NewSystem(b))
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := eventbus.Publish(bg, bus, "sensors.room-7.temp", 7); err != nil {

@@ -26,7 +26,7 @@ func TestTypedTopicIsTheTopicOfThatName(t *testing.T) {
 		if err := kitchen.Publish(k.Context(), bus, 21); err != nil {
 			k.T().Error(err)
 		}
-		publish(t, bus, "sensors.hall.temp", Temperature(15), "not a temperature")
+		publish(k, bus, "sensors.hall.temp", Temperature(15), "not a temperature")
 		p.ExpectAll("sensors.kitchen.temp 21", "sensors.hall.temp 15")
 		if got, ok := kitchen.Last(bus); !ok || got != 21 {
 			k.T().Errorf("the last is %v, %v", got, ok)
@@ -44,8 +44,7 @@ func TestTypedTopicIsTheTopicOfThatName(t *testing.T) {
 }
 
 func TestPublishingToNobodyAllocatesNothing(t *testing.T) {
-	sys := newSystem(t)
-	bus := eventbus.New(sys)
+	bus := eventbus.New(actortest.NewSystem(t))
 	var event any = Temperature(1)
 	n := testing.AllocsPerRun(1000, func() {
 		if err := eventbus.Publish(bg, bus, "sensors.kitchen.temp", event); err != nil {

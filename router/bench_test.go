@@ -1,13 +1,17 @@
 package router_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/router"
 )
+
+var bg = context.Background()
 
 // BenchmarkTell is what the choice of each strategy adds to a tell from one sender,
 // with routees that do nothing but count.
@@ -23,24 +27,24 @@ func BenchmarkTell(b *testing.B) {
 		{"LeastLoaded", router.LeastLoaded[int]},
 	}
 	b.Run("NoRouter", func(b *testing.B) {
-		sys := newSystem(b)
+		sys := actortest.NewSystem(b)
 		var handled atomic.Int64
 		ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { handled.Add(1); return nil })
-		tellAll(b, ref, &handled)
+		tellAll(b, sys, ref, &handled)
 	})
 	for _, s := range strategies {
 		for _, n := range []int{4, 64} {
 			b.Run(fmt.Sprintf("%s/%d", s.name, n), func(b *testing.B) {
-				sys := newSystem(b)
+				sys := actortest.NewSystem(b)
 				var handled atomic.Int64
 				pool := router.SpawnPoolFunc(sys, "", s.strategy, n, func(*actor.Context[int], int) error { handled.Add(1); return nil })
-				tellAll(b, pool.Ref, &handled)
+				tellAll(b, sys, pool.Ref, &handled)
 			})
 		}
 	}
 }
 
-func tellAll(b *testing.B, to actor.Ref[int], handled *atomic.Int64) {
+func tellAll(b *testing.B, sys *actor.System, to actor.Ref[int], handled *atomic.Int64) {
 	b.Helper()
 	b.ReportAllocs()
 	n := 0
@@ -48,5 +52,7 @@ func tellAll(b *testing.B, to actor.Ref[int], handled *atomic.Int64) {
 		to.Tell(bg, n)
 		n++
 	}
-	until(b, "all handled", func() bool { return handled.Load() == int64(n) })
+	if _, err := sys.Shutdown(bg); err != nil || handled.Load() != int64(n) {
+		b.Errorf("handled %d of %d, %v", handled.Load(), n, err)
+	}
 }

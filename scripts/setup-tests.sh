@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what `make test` needs beside Go: a C compiler for the race
-# detector, Chromium with a font for the browser tests, the Mosquitto clients
+# detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
 # for the tests that publish with somebody else's MQTT client, and PostgreSQL,
 # which the tests start by themselves.
 #
@@ -28,6 +28,7 @@ have_font() {
   [ "$(uname -s)" = Darwin ] && return 0
   have fc-list && [ -n "$(fc-list 2>/dev/null | head -n 1)" ]
 }
+have_curl() { have curl; }
 have_mosquitto() { have mosquitto_pub; }
 # The places that internal/pgtest looks at, and the variable that overrides them.
 have_postgres() {
@@ -48,6 +49,7 @@ parts() {
   fi
   echo "have_browser|chromium|Chromium: the browser tests of the dashboard"
   echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
+  echo "have_curl|curl ca-certificates|curl: the commands of docs/guides/entities.md, which a test runs"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func Check(t *testing.T, opts Options, f func(w *World)) {
 // of the shrunk schedule.
 func Find(t *testing.T, opts Options, f func(w *World)) (failure Failure, found bool) {
 	t.Helper()
-	e := &explorer{t: t, opts: opts.withDefaults(t.Name()), f: f}
+	e := newExplorer(t, opts, f)
 	fail := e.explore()
 	if fail == nil {
 		return Failure{}, false
@@ -82,9 +83,15 @@ func (f *Failure) report() string {
 
 // explorer makes the runs of one test.
 type explorer struct {
-	t    *testing.T
-	opts Options
-	f    func(w *World)
+	t       *testing.T
+	opts    Options
+	f       func(w *World)
+	lookout lookout
+}
+
+func newExplorer(t *testing.T, opts Options, f func(w *World)) *explorer {
+	t.Helper()
+	return &explorer{t: t, opts: opts.withDefaults(t.Name()), f: f, lookout: lookout{out: os.Stderr, long: longStep}}
 }
 
 // outcome is what a run has come to.
@@ -96,8 +103,13 @@ type outcome struct {
 }
 
 func (e *explorer) explore() *Failure {
-	if *flagSeed != "" {
+	switch {
+	case *flagSeed != "":
 		return e.replay()
+	case *flagSchedule != "":
+		e.t.Fatal("-sim.schedule is part of a run: it needs the -sim.seed that was printed with it")
+	case e.opts.Runs <= 0:
+		e.t.Fatal("Options.Runs is below 0 and there are no Options.Seeds: not one run would be made")
 	}
 	for n := range e.opts.Runs {
 		seed := e.opts.seed(n)
@@ -166,7 +178,7 @@ func (e *explorer) again(seed uint64, first outcome) *Failure {
 // examine shrinks a failure and says how to replay it.
 func (e *explorer) examine(f *Failure, out outcome) *Failure {
 	f.Replay = e.command(f.Seed)
-	if f.about == "twice" || f.about == "goroutine" {
+	if f.about == "twice" || f.about == "goroutine" || f.about == "outside" { // another schedule says nothing
 		return f
 	}
 	short := &shrinker{e: e, failure: f}
@@ -187,10 +199,13 @@ func (e *explorer) command(seed uint64) string {
 	}
 	parts := strings.Split(e.t.Name(), "/")
 	for i, p := range parts {
-		parts[i] = "^" + p + "$"
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
-	return fmt.Sprintf("go test %s -run '%s' -sim.seed=0x%x", pkg, strings.Join(parts, "/"), seed)
+	return fmt.Sprintf("go test %s -run %s -sim.seed=0x%x", pkg, quoted(strings.Join(parts, "/")), seed)
 }
+
+// quoted makes a text one word of a shell's command.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // writeFiles writes what the flags ask for.
 func (e *explorer) writeFiles(f *Failure) {
@@ -231,15 +246,18 @@ func (e *explorer) once(seed uint64, follow *schedule, detailed bool) (out outco
 		if out.failure == nil {
 			out.failure = &Failure{
 				Seed: seed, Strategy: w.strategy, Step: w.steps, about: "deadlock",
-				Text: "a handler waits for something that nobody in the world will do (a channel, a lock): " + fmt.Sprint(v),
+				Text: w.whoRuns() + " waits for something that nobody in the world will do (a channel, a lock): " + fmt.Sprint(v),
 			}
 		}
 	}()
+	e.lookout.watch(detailed)
+	defer e.lookout.leave()
 	synctest.Test(e.t, func(*testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
 			w = newWorld(e.opts, seed, follow, detailed)
+			e.lookout.world.Store(w)
 			inBubble(w, e.f)
 		}()
 		<-over

@@ -3,9 +3,14 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +67,7 @@ func chatter(w *World) {
 
 func runsOf(t *testing.T, opts Options, seeds int, f func(*World)) (hashes []uint64, steps int) {
 	t.Helper()
-	e := &explorer{t: t, opts: opts.withDefaults(t.Name()), f: f}
+	e := newExplorer(t, opts, f)
 	for n := range seeds {
 		out := e.once(e.opts.seed(n), nil, n%2 == 0)
 		if out.failure != nil {
@@ -75,20 +80,33 @@ func runsOf(t *testing.T, opts Options, seeds int, f func(*World)) (hashes []uin
 }
 
 func TestTheSameSeedMakesTheSameRunOnAnyNumberOfProcessors(t *testing.T) {
-	for _, strategy := range []Strategy{RandomWalk(), PCT(3), RoundRobin(), Portfolio()} {
-		opts := Options{Strategy: strategy, Faults: Faults{Lag: 0.1}, Seed: 1}
-		var want []uint64
-		for _, procs := range []int{1, 2, 8} {
-			before := runtime.GOMAXPROCS(procs)
-			got, _ := runsOf(t, opts, 20, chatter)
-			runtime.GOMAXPROCS(before)
-			if want == nil {
-				want = got
+	game := func(w *World) { simulated(w) }
+	for _, c := range []struct {
+		name string
+		opts Options
+		runs int
+		f    func(*World)
+	}{
+		{"random", Options{}, 20, chatter},
+		{"pct", Options{Strategy: PCT(3)}, 20, chatter},
+		{"round robin", Options{Strategy: RoundRobin()}, 20, chatter},
+		{"every move", Options{Strategy: Portfolio(), Faults: Faults{Stop: 0.01, Panic: 0.01}}, 40, game},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.opts.Seed, c.opts.Faults.Lag = 1, 0.1
+			var want []uint64
+			for _, procs := range []int{1, 2, 8} {
+				before := runtime.GOMAXPROCS(procs)
+				got, _ := runsOf(t, c.opts, c.runs, c.f)
+				runtime.GOMAXPROCS(before)
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("with %d processors: %x, with one %x", procs, got, want)
+				}
 			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("%s with %d processors: %x, with one %x", strategy, procs, got, want)
-			}
-		}
+		})
 	}
 }
 
@@ -137,6 +155,118 @@ func TestAGoroutineOfAHandlerIsRefused(t *testing.T) {
 	}
 }
 
+// echo is a server, outside of any simulation, that says what it hears.
+func echo(t *testing.T) (addr string) {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() {
+				defer func() { _ = c.Close() }()
+				_, _ = io.Copy(c, c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		served.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestASocketInAHandlerIsRefused(t *testing.T) {
+	addr := echo(t)
+	call := func(string) error {
+		var d net.Dialer
+		c, err := d.DialContext(context.Background(), "tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		word := make([]byte, 1)
+		for range 200 { // it takes a while: what is over at once is not seen
+			if _, err = c.Write(word); err == nil {
+				_, err = io.ReadFull(c, word)
+			}
+		}
+		return err
+	}
+	f := mustFind(t, Options{Runs: 20, TwiceEvery: 1}, func(w *World) {
+		actor.SpawnFunc(w.System(), "caller", func(_ *actor.Context[string], m string) error { return call(m) }).Tell(w.Context(), "call")
+	})
+	wantText(t, f, "a handler waits for the world outside")
+	wantText(t, f, "net.(*conn).Read")
+}
+
+func TestAConnectionOfAnHTTPClientInAHandlerIsRefused(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	f := mustFind(t, Options{}, func(w *World) {
+		actor.SpawnFunc(w.System(), "caller", func(ctx *actor.Context[string], m string) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, m, http.NoBody)
+			if err != nil {
+				return err
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return err
+			}
+			return answer.Body.Close()
+		}).Tell(w.Context(), s.URL)
+	})
+	wantText(t, f, "net/http.")
+}
+
+// notices is a writer that says when something has been written.
+type notices struct {
+	text strings.Builder
+	come chan struct{}
+}
+
+// Write implements io.Writer.
+func (n *notices) Write(p []byte) (int, error) {
+	if n.text.Len() == 0 {
+		defer close(n.come)
+	}
+	return n.text.Write(p)
+}
+
+func TestAStepThatDoesNotEndIsToldOf(t *testing.T) {
+	var lock sync.Mutex
+	lock.Lock()
+	e := newExplorer(t, Options{}, func(w *World) {
+		actor.SpawnFunc(w.System(), "waiter", func(*actor.Context[int], int) error {
+			lock.Lock()
+			defer lock.Unlock()
+			return nil
+		}).Tell(w.Context(), 1)
+	})
+	told := &notices{come: make(chan struct{})}
+	e.lookout.out, e.lookout.long = told, time.Millisecond
+	var free sync.WaitGroup
+	free.Go(func() {
+		<-told.come
+		lock.Unlock()
+	})
+	if out := e.once(1, nil, false); out.failure != nil {
+		t.Errorf("failed with %v", out.failure)
+	}
+	free.Wait()
+	if text := told.text.String(); !strings.Contains(text, "seed 0x1: step 0 is not over") || !strings.Contains(text, "sync.Mutex.Lock") {
+		t.Errorf("it was told %q", text)
+	}
+}
+
 func TestWhatTheSeedDoesNotDecideIsFound(t *testing.T) {
 	calls := 0
 	f := mustFind(t, Options{Runs: 1}, func(w *World) {
@@ -177,6 +307,17 @@ func TestAHandlerThatWaitsForAChannelIsReported(t *testing.T) {
 		}).Tell(w.Context(), 1)
 	})
 	wantText(t, f, "waits for something that nobody in the world will do")
+	wantText(t, f, "sim/a#")
+	f = mustFind(t, Options{}, func(w *World) {
+		actor.SpawnFunc(w.System(), "b", func(ctx *actor.Context[int], n int) error {
+			actor.Pipe(ctx, func(life context.Context) (int, error) {
+				<-life.Done()
+				return 0, nil
+			}, func(int, error) int { return n })
+			return nil
+		}).Tell(w.Context(), 1)
+	})
+	wantText(t, f, "the work of a Pipe of sim/b#")
 }
 
 func TestGoexitInAHandlerIsReported(t *testing.T) {

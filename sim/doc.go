@@ -27,9 +27,10 @@
 //
 // Whatever actors do by way of package actor: messages, asks, timers, Sleep, Pipe, watches,
 // supervision, and contexts. A handler must not start a goroutine, wait for a channel or a
-// lock that another step has to free, or talk to the world outside: a goroutine is refused
-// where it is seen, and whatever else differs from one run to the next with the same seed
-// (a global random number, the order of a map) is found by running some of the seeds twice.
+// lock that another step has to free, or talk to the world outside: a goroutine and a socket
+// are refused where they are seen, and whatever else differs from one run to the next with
+// the same seed (a global random number, the order of a map) is found by running some of the
+// seeds twice. The guide has the list of what is seen and how.
 // time.Sleep in a handler or a Pipe lets all of the world's time pass at once: use
 // [actor.Context.Sleep].
 //

@@ -23,6 +23,54 @@ func (w *World) Sometimes(p float64) bool {
 	return true
 }
 
+// Moment is when, in the handling of a message, a [World.Panic] strikes.
+type Moment uint8
+
+const (
+	// Before the handler: the message has had no effect.
+	Before Moment = iota
+	// After the handler has returned: what it has done and sent stays, and so does the answer
+	// that it has given.
+	After
+)
+
+// Panic lets the nth message that an actor handles from now on, counted from 1, end in a
+// panic. It is a point that the test chooses, and part of the script: it strikes in each run,
+// whatever [Options.Faults] say. A point that is drawn takes its n from [World.Rand]; a point
+// inside of a handler is a [World.Sometimes] there. A panic of an actor that handles fewer
+// messages does not come. Panic reports a PID of another world by failing the run, and an n
+// of less than 1 as well.
+func (w *World) Panic(pid actor.PID, n int, when Moment) {
+	if n < 1 || !slices.ContainsFunc(w.nodes, func(o *Node) bool { return o.name == pid.Node() }) {
+		w.fail("test", fmt.Sprintf("Panic(%s, %d): want an actor of this world, and a message counted from 1", pid, n))
+	}
+	w.chosen = append(w.chosen, &point{pid, n, when})
+}
+
+// point is a panic that the test has chosen.
+type point struct {
+	pid  actor.PID
+	left int // messages until it strikes
+	when Moment
+}
+
+// strikesNow counts a message of an actor, and takes out the panic whose turn it is.
+func (w *World) strikesNow(pid actor.PID) (kind faultKind) {
+	w.chosen = slices.DeleteFunc(w.chosen, func(p *point) bool {
+		if p.pid != pid {
+			return false
+		}
+		if p.left--; p.left > 0 || kind != 0 {
+			return false
+		}
+		if kind = faultPanic; p.when == After {
+			kind = faultPanicLate
+		}
+		return true
+	})
+	return kind
+}
+
 // planned takes a fault out of the schedule that is followed.
 func (w *World) planned(at int, kind faultKind) bool {
 	for i, f := range w.struck {
@@ -118,21 +166,26 @@ func (w *World) end1(f fault) {
 	w.gather()
 }
 
-// panicAround panics in a handler when the run says so.
+// panicAround panics in a handler when the test or the run says so.
 func (w *World) panicAround(_ context.Context, r actor.Reception, next func() error) error {
-	kind := w.armed
-	if kind == 0 || w.over || w.actors.spared[r.To] || w.faults.Of != nil && !w.faults.Of(r.To) {
+	if w.over {
 		return next()
 	}
-	w.armed = 0
-	w.strikes(fault{at: w.steps - 1, kind: kind})
+	kind, who := w.strikesNow(r.To), "test"
+	if kind == 0 {
+		if kind = w.armed; kind == 0 || w.actors.spared[r.To] || w.faults.Of != nil && !w.faults.Of(r.To) {
+			return next()
+		}
+		who, w.armed = "schedule", 0
+		w.strikes(fault{at: w.steps - 1, kind: kind})
+	}
 	w.note("panic", r.To.String())
 	if kind == faultPanicLate {
 		if err := next(); err != nil {
 			return err
 		}
 	}
-	panic(fmt.Sprintf("sim: the panic that the schedule has for %s", r.To))
+	panic(fmt.Sprintf("sim: the panic that the %s has for %s", who, r.To))
 }
 
 // actorList is the actors that have shown up, for faults.

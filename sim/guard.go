@@ -55,6 +55,9 @@ func (g *guard) look(w *World) {
 			w.fail("goroutine", refusal+caught)
 		}
 	}
+	if stack := w.outside.Load(); stack != nil && !w.over {
+		w.fail("outside", refusedOutside+*stack)
+	}
 	if g.excess(w) == 0 {
 		return
 	}
@@ -89,7 +92,7 @@ const refusal = "a goroutine that the simulation does not know: what it does is 
 // world's nor package context's.
 func (g *guard) stranger(stack string) bool {
 	header, frames, _ := strings.Cut(stack, "\n")
-	if !strings.Contains(header, g.bubble+"]") && !strings.Contains(header, g.bubble+",") {
+	if !g.inBubble(header) {
 		return false
 	}
 	if strings.Contains(frames, "created by time.goFunc") && !ownFrame.MatchString(frames) {
@@ -104,6 +107,11 @@ func (g *guard) stranger(stack string) bool {
 		}
 	}
 	return true
+}
+
+// inBubble reports whether a goroutine, by the first line of its stack, is one of this bubble.
+func (g *guard) inBubble(header string) bool {
+	return strings.Contains(header, g.bubble+"]") || strings.Contains(header, g.bubble+",")
 }
 
 // ready refuses a goroutine that makes an actor ready, with a message for example.

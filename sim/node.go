@@ -25,9 +25,10 @@ type Node struct {
 // System returns the system of the node "sim", which is there from the first call on.
 func (w *World) System() *actor.System { return w.Node("sim").System() }
 
-// Node returns the node with that name, with a new system of that name if there was none,
-// or if it has crashed.
-func (w *World) Node(name string) *Node {
+// Node returns the node with that name. If there was none, or if it has crashed, it is made,
+// with a new system of that name; opts are options of that system besides those of
+// [Options].
+func (w *World) Node(name string, opts ...actor.SystemOption) *Node {
 	for _, n := range w.nodes {
 		if n.name == name && !n.crashed {
 			return n
@@ -37,11 +38,11 @@ func (w *World) Node(name string) *Node {
 		w.fail("test", "a world has room for 256 nodes, those that have crashed included")
 	}
 	n := &Node{w: w, number: len(w.nodes), name: name}
-	opts := append([]actor.SystemOption{actor.WithLogger(w.logger())}, w.opts.System...)
-	if w.faults.Panic > 0 || w.follow != nil {
-		opts = append(opts, actor.AroundReceive(w.panicAround))
+	all := slices.Concat([]actor.SystemOption{actor.WithLogger(w.logger())}, w.opts.System, opts)
+	if !w.opts.bare {
+		all = append(all, actor.AroundReceive(w.panicAround))
 	}
-	n.sys = actor.NewSystem(name, append(opts, actor.DrivenBy(n))...)
+	n.sys = actor.NewSystem(name, append(all, actor.DrivenBy(driver{n}))...)
 	return n
 }
 
@@ -69,26 +70,29 @@ func (n *Node) Crash() {
 	w.freeze(0)
 }
 
+// driver is the node as its system sees it.
+type driver struct{ *Node }
+
 // Attach implements actor.Driver.
-func (n *Node) Attach(d *actor.Driven) {
+func (n driver) Attach(d *actor.Driven) {
 	n.driven = d
-	n.w.nodes = append(n.w.nodes, n)
+	n.w.nodes = append(n.w.nodes, n.Node)
 }
 
 // Ready implements actor.Driver.
-func (n *Node) Ready(s actor.Step) {
+func (n driver) Ready(s actor.Step) {
 	n.w.guard.ready(n.w)
-	n.w.arrive(choiceOf(n, s))
+	n.w.arrive(choiceOf(n.Node, s))
 }
 
 // Until implements actor.Driver.
-func (n *Node) Until(done func() bool, also <-chan struct{}) { n.w.until(done, also) }
+func (n driver) Until(done func() bool, also <-chan struct{}) { n.w.until(done, also) }
 
 // Settle implements actor.Driver.
-func (n *Node) Settle() { synctest.Wait() }
+func (n driver) Settle() { synctest.Wait() }
 
 // Uint64 implements actor.Driver.
-func (n *Node) Uint64() uint64 { return n.w.systemRand.Uint64() }
+func (n driver) Uint64() uint64 { return n.w.systemRand.Uint64() }
 
 // choiceOf makes a choice of an actor's step. The key begins with the actor's number, so
 // that an order by key is the order in which the actors were spawned.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -32,6 +33,10 @@ type Options struct {
 	// TwiceEvery says that one run of so many is made twice, and that the two must be the
 	// same: 100 by default, less than 0 for never. The first run is always made twice.
 	TwiceEvery int
+
+	// bare leaves out what Panic needs around the handlers: the engine's own test runs the
+	// actors as they are.
+	bare bool
 }
 
 const (
@@ -155,8 +160,8 @@ func (f *Faults) has() bool { return f.Panic > 0 || f.Stop > 0 || f.Kill > 0 || 
 
 // parseSeed reads what a failure has printed.
 func parseSeed(text string) (seed uint64, err error) {
-	if _, err = fmt.Sscanf(text, "0x%x", &seed); err != nil {
-		return 0, fmt.Errorf("-sim.seed=%s: want what a failure has printed, 0x1f for example", text)
+	if seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+		return 0, fmt.Errorf("-sim.seed=%s: want what a failure has printed, 0x1f for example: %w", text, err)
 	}
 	return seed, nil
 }

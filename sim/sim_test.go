@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,6 +87,52 @@ func TestAFailureIsShrunkReplayedAndWritten(t *testing.T) {
 	}
 	if third := mustFind(t, Options{Runs: 1, Strategy: strategy}, race); third.Text != f.Text {
 		t.Errorf("the strategy found %q", third.Text)
+	}
+}
+
+func TestTheCommandOfASubtestIsOneForTheShell(t *testing.T) {
+	t.Run("it's (one) of $HOME", func(t *testing.T) {
+		f := mustFind(t, Options{Runs: 1}, func(w *World) { w.Fatalf("no") })
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(f.Replay, "go test", "printf '%s\n'", 1)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `^TestTheCommandOfASubtestIsOneForTheShell$/^it's_\(one\)_of_\$HOME$`
+		if words := strings.Split(strings.TrimSpace(string(out)), "\n"); len(words) != 4 || words[2] != want {
+			t.Errorf("the shell sees %q, want %q in it", words, want)
+		}
+	})
+}
+
+func TestWhatCannotBeRunIsSaid(t *testing.T) {
+	if seed, err := parseSeed("0x1f"); seed != 0x1f || err != nil {
+		t.Errorf("0x1f is %d, %v", seed, err)
+	}
+	for _, text := range []string{"", "x", "0x", "0x1f and more", "-1", "0x11111111111111111"} {
+		if _, err := parseSeed(text); err == nil {
+			t.Errorf("%q was taken for a seed", text)
+		}
+	}
+}
+
+func TestShrinkingKeepsToTheFailureThatWasFound(t *testing.T) {
+	f := mustFind(t, Options{}, func(w *World) {
+		var got []string
+		for _, name := range []string{"a", "b", "c", "d"} {
+			actor.SpawnFunc(w.System(), name, func(*actor.Context[int], int) error {
+				got = append(got, name)
+				return nil
+			}).Tell(w.Context(), 1)
+		}
+		w.Settle()
+		if text := strings.Join(got, ""); text[0] == 'd' {
+			w.Fatalf("d is first: %s", text)
+		} else if text == "abcd" {
+			w.Fatalf("nothing has changed")
+		}
+	})
+	if last := f.Trace[len(f.Trace)-1]; !strings.HasPrefix(f.Text, "d is first") || !strings.HasPrefix(last.Message, "d is first") {
+		t.Errorf("found %q, shrunk to %q", f.Text, last.Message)
 	}
 }
 
@@ -231,6 +278,73 @@ func TestFaultsStrikeAndSpareWhomTheyShould(t *testing.T) {
 			t.Errorf("there was %s", what)
 		}
 	}
+}
+
+func TestAChosenPanicStrikesAtItsMessageBeforeOrAfterTheHandler(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		when Moment
+		want string // a restart forgets what was counted
+	}{
+		{1, Before, "1 2 3"}, {2, Before, "1 1 2"}, {2, After, "1 2 1 2"}, {4, After, "1 2 3 4"}, {9, Before, "1 2 3 4"},
+	} {
+		Check(t, Options{Runs: 3}, func(w *World) {
+			var got []string
+			a := actor.Spawn[int](w.System(), "a", func() *counter { return &counter{got: &got} })
+			b := actor.Spawn[int](w.System(), "b", func() *counter { return &counter{got: new([]string)} })
+			w.Panic(a.PID(), c.n, c.when)
+			for i := range 4 {
+				a.Tell(w.Context(), i)
+				b.Tell(w.Context(), i)
+			}
+			w.Settle()
+			if text := strings.Join(got, " "); text != c.want {
+				w.Fatalf("a panic at message %d, moment %d: got %s, want %s", c.n, c.when, text, c.want)
+			}
+			if failures := w.System().Stats().Failures; (failures == 1) != (c.n <= 4) {
+				w.Fatalf("there were %d failures", failures)
+			}
+		})
+	}
+}
+
+// counter counts its messages.
+type counter struct {
+	n   int
+	got *[]string
+}
+
+// Receive implements actor.Actor.
+func (c *counter) Receive(*actor.Context[int], int) error {
+	c.n++
+	*c.got = append(*c.got, fmt.Sprint(c.n))
+	return nil
+}
+
+func TestTwoChosenPanicsOfOneActorAreTwo(t *testing.T) {
+	Check(t, Options{Runs: 3}, func(w *World) {
+		a := actor.Spawn[int](w.System(), "a", func() *counter { return &counter{got: new([]string)} })
+		w.Panic(a.PID(), 1, Before)
+		w.Panic(a.PID(), 1, After)
+		w.Panic(a.PID(), 2, After)
+		for i := range 4 {
+			a.Tell(w.Context(), i)
+		}
+		w.Settle()
+		if n := w.System().Stats().Failures; n != 3 {
+			w.Fatalf("there were %d failures", n)
+		}
+	})
+}
+
+func TestAChosenPanicOfNobodyIsRefused(t *testing.T) {
+	f := mustFind(t, Options{Runs: 1}, func(w *World) { w.Panic(actor.PID{}, 1, Before) })
+	wantText(t, f, "want an actor of this world")
+	f = mustFind(t, Options{Runs: 1}, func(w *World) {
+		a := actor.SpawnFunc(w.System(), "a", func(*actor.Context[int], int) error { return nil })
+		w.Panic(a.PID(), 0, Before)
+	})
+	wantText(t, f, "counted from 1")
 }
 
 func TestAnEventuallyThatDoesNotComeTrueFails(t *testing.T) {

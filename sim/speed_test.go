@@ -10,7 +10,7 @@ import (
 // TestRunsAndStepsAreCheap logs what they cost.
 func TestRunsAndStepsAreCheap(t *testing.T) {
 	measure := func(name string, runs int, f func(*World)) {
-		e := &explorer{t: t, opts: Options{}.withDefaults(name), f: f}
+		e := newExplorer(t, Options{}, f)
 		began, steps := time.Now(), 0
 		for n := range runs {
 			out := e.once(e.opts.seed(n), nil, false)

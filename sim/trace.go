@@ -20,21 +20,24 @@ type Event struct {
 	Message string        // the type of what the turn handles, or what there is to say
 }
 
-// String returns the event as one line.
+// String returns the event as one line. Actors are named by system and path.
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%5d %12v %-7s", e.Step, e.At, e.Kind)
 	if !e.Actor.IsZero() {
-		fmt.Fprintf(&b, " %s", e.Actor)
+		fmt.Fprintf(&b, " %s", place(e.Actor))
 	}
 	if !e.From.IsZero() {
-		fmt.Fprintf(&b, " <- %s", e.From)
+		fmt.Fprintf(&b, " <- %s", place(e.From))
 	}
 	if e.Message != "" {
 		fmt.Fprintf(&b, " %s", e.Message)
 	}
 	return b.String()
 }
+
+// place returns where an actor is, which is easier to read than its address.
+func place(p actor.PID) string { return p.Node() + p.Path() }
 
 // trace is what happened: always as a number, in detail when somebody wants to know.
 type trace struct {
@@ -125,7 +128,7 @@ func writeDiagram(out io.Writer, f *Failure) error {
 			names[p] = n
 			label := "outside"
 			if !p.IsZero() {
-				label = p.Node() + p.Path()
+				label = place(p)
 			}
 			fmt.Fprintf(&head, "    participant %s as %s\n", n, plain(label))
 		}

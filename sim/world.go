@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -51,8 +52,12 @@ type World struct {
 	monitors  []monitor
 	observing bool
 
+	underway atomic.Int64           // the number of the step that is being run, counted from 1; 0 between two
+	outside  atomic.Pointer[string] // the stack of a handler that was seen to wait for a socket
+
 	actors actorList
 	armed  faultKind // the fault that the handler of this step has
+	chosen []*point  // the panics of the script that have not come yet
 
 	steps     int
 	limit     int
@@ -126,7 +131,7 @@ func (w *World) Logf(format string, args ...any) {
 
 // Fatalf ends the run as a failure. In a handler it ends the handler as well.
 func (w *World) Fatalf(format string, args ...any) {
-	w.fail("test", fmt.Sprintf(format, args...))
+	w.fail("test "+format, fmt.Sprintf(format, args...))
 }
 
 // aborted is what a run that has failed panics with, to end the test's function.
@@ -211,7 +216,9 @@ func (w *World) run(c *Choice) {
 		c.event.do()
 	default:
 		w.current = c
+		w.underway.Store(int64(w.steps))
 		c.step.Run()
+		w.underway.Store(0)
 		w.current = nil
 	}
 }
@@ -379,6 +386,14 @@ func (w *World) wait(also <-chan struct{}) {
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(a.also)})
 	}
 	reflect.Select(cases)
+}
+
+// whoRuns says whose step it is.
+func (w *World) whoRuns() string {
+	if c := w.current; c != nil {
+		return map[actor.StepKind]string{actor.StepPipe: "the work of a Pipe of "}[c.step.Kind()] + c.step.PID().String()
+	}
+	return "the test's function"
 }
 
 // whoWaits names the handlers that wait, as lines to append.

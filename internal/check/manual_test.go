@@ -18,7 +18,7 @@ import (
 
 // manual are the packages whose Example tests are their manual: each verb that they
 // export is seen at work there, with its output.
-var manual = []string{"actor", "router", "eventbus", "schedule", "actortest"}
+var manual = []string{"actor", "router", "eventbus", "schedule", "actortest", "sim"}
 
 // noVerbs are exported functions, methods and constants that need no example of their
 // own, each with the reason. A name may end in '*'.
@@ -81,6 +81,28 @@ func receiverName(t types.Type) string {
 // themselves or in what they use of their package: an example is its functions and the
 // types of its actors. Only examples with an output count, since only those are run.
 func exampleUses(files []*ast.File, info *types.Info) map[string]bool {
+	u := newUses(files, info)
+	for _, e := range doc.Examples(files...) {
+		if e.Output != "" || e.EmptyOutput {
+			u.visit(e.Code)
+		}
+	}
+	return u.found
+}
+
+// testUses returns the verbs that the tests with that prefix use, themselves or in what they
+// use of their package.
+func testUses(files []*ast.File, info *types.Info, prefix string) map[string]bool {
+	u := newUses(files, info)
+	for obj, node := range u.decls {
+		if f, ok := obj.(*types.Func); ok && f.Signature().Recv() == nil && strings.HasPrefix(f.Name(), prefix) {
+			u.visit(node)
+		}
+	}
+	return u.found
+}
+
+func newUses(files []*ast.File, info *types.Info) *uses {
 	u := &uses{info: info, decls: declarations(files, info), methods: make(map[types.Object][]ast.Node), found: make(map[string]bool), seen: make(map[ast.Node]bool)}
 	for obj, node := range u.decls {
 		if f, ok := obj.(*types.Func); ok {
@@ -91,12 +113,7 @@ func exampleUses(files []*ast.File, info *types.Info) map[string]bool {
 			}
 		}
 	}
-	for _, e := range doc.Examples(files...) {
-		if e.Output != "" || e.EmptyOutput {
-			u.visit(e.Code)
-		}
-	}
-	return u.found
+	return u
 }
 
 type uses struct {
@@ -230,6 +247,35 @@ func TestEachVerbHasAnExampleWithItsOutput(t *testing.T) {
 		}
 	}
 	report(t, unshown(all, shown, noVerbs))
+}
+
+// noWorkload are verbs of package actor that the generated workload of package sim need not
+// use, each with the reason. A name may end in '*'.
+var noWorkload = map[string]string{
+	"actor.PanicError*": "packages fmt and errors call them, for what the workload panics with",
+	"actor.Driven*":     "for a Driver: package sim is one, and uses what it needs",
+	"actor.Step*":       "for a Driver, too",
+}
+
+// workload is how the tests begin that play the generated workload: on the simulator, and on
+// the ordinary scheduler.
+const workload = "TestTheEngineKeepsItsPromises"
+
+func TestTheGeneratedWorkloadUsesEachVerb(t *testing.T) {
+	built := make(map[string]goPackage)
+	for _, p := range goList(t, "-export", "-deps", "-test", "./sim") {
+		built[p.ImportPath] = p
+	}
+	plain, err := exportImporter(token.NewFileSet(), built, nil).Import(module + "/actor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg := module + "/sim"
+	files, info := typeCheck(t, built[pkg+" ["+pkg+".test]"], built)
+	for _, finding := range unshown(verbs(plain), testUses(files, info, workload), noWorkload) {
+		verb, _, _ := strings.Cut(finding, " ")
+		t.Errorf("%s: give the players of sim/workload_test.go a move that uses it, or say in noWorkload why not, or why not any more", verb)
+	}
 }
 
 // typeCheck checks a package of tests against the export data of what it imports.

@@ -1,0 +1,53 @@
+package actortest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Journal is a list of what happened, in lines. Handlers, middleware and goroutines write
+// it, and the test reads it: for what is not a message, such as the order in which actors
+// begin and end. Writing to it sends nothing, so that it changes nothing in the system.
+type Journal struct {
+	k *Kit
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// NewJournal returns an empty journal.
+func NewJournal(k *Kit) *Journal { return &Journal{k: k} }
+
+// Addf writes a line, formatted as by [fmt.Sprintf]. It may be called from any goroutine.
+// A nil journal takes no notice.
+func (j *Journal) Addf(format string, args ...any) {
+	if j == nil {
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// All settles and takes all lines. It may return none.
+func (j *Journal) All() []string {
+	j.k.Settle()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+// Expect settles, takes all lines and fails the test, which goes on, unless they are
+// those, in that order: no more and no less.
+func (j *Journal) Expect(want ...string) {
+	j.k.t.Helper()
+	got := j.All()
+	if !slices.Equal(got, want) {
+		j.k.t.Errorf("journal: other lines were written\n  want: %q\n  got:  %q\n  differs: %s", want, got, strings.Join(diff(want, got), "\n           "))
+	}
+}

@@ -1,0 +1,29 @@
+package actortest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// NewSystem returns a system named "test" on the machine's own clock, for what a bubble
+// is no place for: benchmarks, counts of allocations, tests that want every thread and
+// the runtime's own timers. It logs nothing unless opts say otherwise. It is shut down
+// when the test ends, which fails when that fails; a test may do it earlier. Everything
+// else is for [Run].
+func NewSystem(t testing.TB, opts ...actor.SystemOption) *actor.System {
+	t.Helper()
+	opts = append([]actor.SystemOption{actor.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
+	sys := actor.NewSystem("test", opts...)
+	t.Cleanup(func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errPatience)
+		defer cancel()
+		if _, err := sys.Shutdown(ctx); err != nil {
+			t.Errorf("the system did not shut down: %v", err)
+		}
+	})
+	return sys
+}

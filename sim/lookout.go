@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// lookout watches a run from outside of its bubble, where the time is the real one. A step
+// takes microseconds. In one that takes longer the handler may wait for a socket, which is no
+// matter of the seed: the run is refused when the step is over. And it may wait for something
+// that is not coming, for a lock that another handler holds for example, which no bubble
+// notices: somebody has to say where the test hangs.
+type lookout struct {
+	world atomic.Pointer[World]
+	out   io.Writer     // for what cannot wait until the step is over
+	long  time.Duration // after which it is told that a step is not over
+	stop  chan struct{}
+	ended chan struct{}
+}
+
+const (
+	glance       = 20 * time.Millisecond
+	strictGlance = 200 * time.Microsecond // in runs that are looked at closely
+	longStep     = 10 * time.Second
+)
+
+// watch begins to watch a run. REQUIRES: called outside of a bubble.
+func (l *lookout) watch(strict bool) {
+	l.stop, l.ended = make(chan struct{}), make(chan struct{})
+	pace := glance
+	if strict {
+		pace = strictGlance
+	}
+	go func() {
+		defer close(l.ended)
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		var s stint
+		for {
+			select {
+			case <-l.stop:
+				return
+			case <-tick.C:
+				l.glance(&s)
+			}
+		}
+	}()
+}
+
+// leave ends the watch.
+func (l *lookout) leave() {
+	l.world.Store(nil)
+	close(l.stop)
+	<-l.ended
+}
+
+// stint is a step as the lookout sees it.
+type stint struct {
+	step  int64 // counted from 1
+	since time.Time
+	seen  uint // glances at it
+	told  bool
+}
+
+// glance looks whether the step is the one of the last glance.
+func (l *lookout) glance(s *stint) {
+	w := l.world.Load()
+	if w == nil {
+		return
+	}
+	step := w.underway.Load()
+	if step == 0 || step != s.step {
+		*s = stint{step: step, since: time.Now()}
+		return
+	}
+	lasted := time.Since(s.since)
+	tell := lasted > l.long && !s.told
+	s.seen++
+	if !tell && (w.outside.Load() != nil || bits.OnesCount(s.seen) > 1) { // stacks stop the world: seldom, and more seldom
+		return
+	}
+	for _, stack := range allStacks() {
+		header, _, _ := strings.Cut(stack, "\n")
+		if !w.guard.inBubble(header) {
+			continue
+		}
+		if strings.Contains(header, "[IO wait") && w.underway.Load() == step {
+			w.outside.CompareAndSwap(nil, &stack)
+		}
+		if tell && !strings.Contains(header, "[coroutine") && !strings.Contains(header, "(durable)") {
+			s.told = true
+			_, _ = fmt.Fprintf(l.out, "sim: seed 0x%x: step %d is not over after %v: a handler computes, or waits for something "+
+				"that the simulation does not know (a lock, a socket)\n%s\n", w.seed, step-1, lasted.Round(time.Millisecond), stack)
+		}
+	}
+}
+
+const refusedOutside = "a handler waits for the world outside, a socket or a pipe: what comes from there is no matter of the seed. " +
+	"Put an actor in its place, or w.At\n"
