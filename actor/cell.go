@@ -169,6 +169,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 	if w != nil && w.due.Load() {
 		w.due.Store(false)
 		w.publish()
+		w.hasty = true
 		t.messages = 0
 		return
 	}
@@ -179,6 +180,9 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 		t.began = time.Now()
 	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
 		t.messages = 0
+		if w != nil {
+			w.hasty = true
+		}
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 //   - Its own queue, first in first out: what its turns have woken before, and what has
 //     used up its turn.
 //   - The lobby: what was woken from outside of any worker. It comes first at each
-//     lobbyEvery-th pick, so that busy workers cannot starve it.
+//     lobbyEvery-th pick, and after a turn that has used up its time, so that busy workers
+//     cannot starve it.
 //   - The queues of others, half of what is in one; and last their places.
 //
 // Who has made work that a sleeping worker could do wakes one, unless one is looking for
@@ -61,8 +62,10 @@ type scheduler struct {
 }
 
 const (
-	lifoRun     = 3  // picks from a worker's own place in a row
-	lobbyEvery  = 61 // a pick at which the lobby comes first
+	lifoRun     = 3                      // picks from a worker's own place in a row
+	lobbyEvery  = 4                      // a pick at which the lobby comes first
+	lookEvery   = 16                     // a pick at which the clock is read
+	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
 	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
 
@@ -85,7 +88,9 @@ type worker struct {
 	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
-	seeking bool // it counts in s.searching
+	hasty   bool      // the last turn has used up its time: look around before the next
+	yielded time.Time // when the worker last let other goroutines have its processor
+	seeking bool      // it counts in s.searching
 	victim  uint32
 
 	warm     [keepWarm]*core
@@ -252,7 +257,10 @@ func (w *worker) retire() bool {
 // next looks where a busy worker looks.
 func (w *worker) next() *core {
 	s := w.s
-	if w.picks++; w.picks%lobbyEvery == 0 {
+	if w.picks++; w.hasty || w.picks%lobbyEvery == 0 {
+		if w.hasty || w.picks%lookEvery == 0 {
+			w.lookAround()
+		}
 		if c := s.lobby.pop(); c != nil {
 			return c
 		}
@@ -263,6 +271,12 @@ func (w *worker) next() *core {
 				return c // nobody else waits, or not for long
 			}
 			w.queue.push(c)
+			if w.queue.n.Load() == 1 { // it would come first again
+				w.streak = 0
+				if c := s.lobby.pop(); c != nil {
+					return c
+				}
+			}
 		}
 	}
 	w.streak = 0
@@ -270,6 +284,20 @@ func (w *worker) next() *core {
 		return c
 	}
 	return s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost))
+}
+
+// lookAround lets other goroutines run from time to time. Go would take the processor
+// away from a busy worker only after 10 ms, and sees to timers and sockets when a
+// goroutine yields: without that, whoever tells, and the monitor, would be that late.
+func (w *worker) lookAround() {
+	w.hasty = false
+	if w.s.driver != nil {
+		return
+	}
+	if now := time.Now(); now.Sub(w.yielded) >= yieldAfter {
+		w.yielded = now
+		runtime.Gosched()
+	}
 }
 
 // search looks everywhere, more than once.
