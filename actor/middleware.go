@@ -68,19 +68,35 @@ func BeforeSpawn(m SpawnMiddleware) SystemOption {
 }
 
 // HeaderOf returns the header of the message whose handler runs with ctx, nil if there
-// is none.
+// is none. With a context that was derived of the handler's it is that of the message which
+// the actor handles at the moment, and nil when the context has ended.
 func HeaderOf(ctx context.Context) Header {
-	if t := turnOf(ctx); t != nil {
-		return t.currentHeader()
+	t := turnOf(ctx)
+	if t == nil {
+		return nil
 	}
-	return nil
+	if _, own := ctx.(turn); !own && ctx.Err() != nil {
+		return nil
+	}
+	return t.currentHeader()
 }
 
 func (ctx *Context[M]) currentHeader() Header {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	if ctx.scene == nil {
 		return nil
 	}
 	return ctx.scene.header
+}
+
+// setHeader sets the header of the message that is being handled.
+func (c *cell[M]) setHeader(h Header) {
+	if s := c.scene; h != nil || s.header != nil {
+		c.mu.Lock()
+		s.header = h
+		c.mu.Unlock()
+	}
 }
 
 // headed is an envelope's extra that comes with a header.

@@ -17,7 +17,7 @@ type pause struct {
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
 // not nil.
 func (p *pause) begin(sys *System, from *core, w *worker) {
-	if w != nil && w.current.Load() == from {
+	if w != nil && w.current.Load() == from && !w.out.Load() {
 		p.off.who = from
 		return
 	}
@@ -38,8 +38,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return p.driven(sys, done)
 	}
 	if c := p.instead; c != nil {
-		c.sys.sched.standIn(c)
-		defer c.sys.sched.standDown()
+		defer c.sys.sched.standDown(c.sys.sched.standIn(c))
 	}
 	if done == nil { // a select costs 100 ns more
 		<-p.waiter.told

@@ -90,9 +90,11 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if v := to.tell(e, w); v != verdictWait {
 		return v, nil
 	}
+	if _, own := ctx.(turn); own && e.from == to.base() {
+		return verdictFull, nil // nobody else makes room
+	}
 	if from := e.from; from != nil {
-		from.sys.sched.standIn(from)
-		defer from.sys.sched.standDown()
+		defer from.sys.sched.standDown(from.sys.sched.standIn(from))
 	}
 	if ask == nil {
 		return tellPatiently(ctx, to, e, w)

@@ -43,7 +43,7 @@ func TestStopAndKillTogetherEndAnActorOnce(t *testing.T) {
 		if _, err := sys.Shutdown(bg); err != nil {
 			t.Error(err)
 		}
-		log.expect(t, "init /c", "terminate /c: <nil>")
+		log.expect(t, "init /c") // the order to kill was there when it began to end
 	}
 }
 

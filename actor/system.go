@@ -209,7 +209,7 @@ func (s *System) workersLeft(ctx context.Context) bool {
 
 // killGrace is how long actors that are not inside a handler get to die once the
 // time is up.
-const killGrace = 100 * time.Millisecond
+const killGrace = 3 * fenceAfter
 
 // killAll kills what is left and waits until only those remain that are inside of a
 // handler, or whose children are.
