@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,10 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 		}
 		defer from.inquired()
 	}
-	a.pause.begin(sys, from, w)
+	if err := a.pause.begin(sys, from, w); err != nil {
+		var none R
+		return none, describe(err, to, req)
+	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
 		var none R
@@ -157,7 +161,7 @@ func describe[M any](err error, to Ref[M], req any) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("ask %s with %T: %w", to.to.base().fullPath(), req, err)
+	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
 }
 
 func timeoutError(timeout time.Duration) error {

@@ -99,7 +99,15 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
 		defer cancel()
 		deadline, _ := inner.Deadline()
-		come := newInbox[int](ctx, sys) // the numbers of those that have ended
+		come, err := newInbox[int](ctx, sys) // the numbers of those that have ended
+		if err != nil {
+			for _, to := range refs {
+				if !yield(to, Answer[R]{Err: describe(err, to, req)}) {
+					return
+				}
+			}
+			return
+		}
 		open := make([]*call[R], len(refs))
 		for i, to := range refs {
 			ask := newCall[R](inner, sys, deadline.Sub(sys.clock.base))
@@ -153,10 +161,13 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 }
 
 // Sleep pauses the handler for d, or until the context ends, whose cause it then
-// returns. It holds up nobody else.
+// returns. It holds up nobody else. It fails at once with [ErrTooManyWaiting].
 func (ctx *Context[M]) Sleep(d time.Duration) error {
 	c := ctx.cell()
-	over := newInbox[struct{}](ctx, c.sys)
+	over, err := newInbox[struct{}](ctx, c.sys)
+	if err != nil {
+		return fmt.Errorf("sleep: %w", err)
+	}
 	alarm := c.sys.clock.after(d, func() { over.put(struct{}{}) })
 	defer c.sys.clock.cancel(alarm)
 	if _, ok := over.take(ctx.moment()); !ok {
