@@ -255,7 +255,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	remember := false
 	switch {
 	case s == nil || c.warm:
-	case w == nil:
+	case w == nil, c.phase == stopped:
 		c.strike()
 	default:
 		c.warm, remember = true, true
@@ -468,7 +468,10 @@ func (c *cell[M]) settle(err error) {
 
 // obey carries out the pending signals. REQUIRES: the turn owns c.
 func (c *cell[M]) obey() {
+	c.mu.Lock()
+	c.set() // now, or a tell would bring one in the middle of what follows
 	signals := c.takeSignals()
+	c.mu.Unlock()
 	next := 0
 	defer func() { // a callback may end the goroutine: the rest is for the turn after
 		if next < len(signals) && !c.lost() && c.phase != stopped {

@@ -75,6 +75,7 @@ type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
 	usurp()
+	forget()
 	endTurn(w *worker) (again bool)
 	chill()
 	onStage() stageInfo
@@ -251,10 +252,8 @@ func (c *core) signal(s signal) {
 // hasOrders reports whether orders wait.
 func (c *core) hasOrders() bool { return c.orders.Load()&ordered != 0 }
 
-// takeSignals returns the pending orders. REQUIRES: the turn owns c.
+// takeSignals returns the pending orders. REQUIRES: the turn owns c, c.mu held.
 func (c *core) takeSignals() []signal {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.orders.And(^ordered)
 	if c.ext == nil {
 		return nil

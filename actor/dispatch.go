@@ -403,6 +403,7 @@ func (w *worker) leave() {
 		s.mu.Lock()
 		delete(s.leftBehind, w)
 		s.mu.Unlock()
+		w.current.Swap(nil).impl.forget()
 		return
 	}
 	w.away.Store(true)

@@ -137,6 +137,15 @@ func mayWait(line string) bool {
 	return false
 }
 
+// forget lets go of what the handler that was left behind could still look at: it has ended.
+func (c *cell[M]) forget() {
+	c.mu.Lock()
+	if c.phase == stopped {
+		c.actor, c.newActor, c.scene = nil, nil, nil
+	}
+	c.mu.Unlock()
+}
+
 // usurp settles what the handler left behind that the actor was taken away from.
 func (c *cell[M]) usurp() {
 	var under *envelope[M]

@@ -243,6 +243,8 @@ func (c *cell[M]) needMore() *more[M] {
 
 // rare returns the scene's more, nil when there is none. REQUIRES: the turn owns c.
 func (c *cell[M]) rare() *more[M] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.scene == nil {
 		return nil
 	}
