@@ -469,8 +469,10 @@ func (c *cell[M]) settle(err error) {
 // obey carries out the pending signals. REQUIRES: the turn owns c.
 func (c *cell[M]) obey() {
 	c.mu.Lock()
-	c.set() // now, or a tell would bring one in the middle of what follows
 	signals := c.takeSignals()
+	if len(signals) > 0 && signals[0].kind != sigStop { // which closes the mailbox first
+		c.set() // now, or a tell would bring one in the middle of what follows
+	}
 	c.mu.Unlock()
 	next := 0
 	defer func() { // a callback may end the goroutine: the rest is for the turn after
@@ -790,14 +792,14 @@ func (c *cell[M]) childless() {
 		return
 	}
 	if c.phase == stopping {
-		c.terminate(c.close)
+		c.terminate()
 		return
 	}
 	if ext.ended {
 		return // the old incarnation has ended already
 	}
 	ext.ended = true
-	c.terminate(c.renew)
+	c.terminate()
 }
 
 // renew goes on after the end of an incarnation that is to be replaced.
@@ -821,13 +823,12 @@ func (c *cell[M]) renew() {
 }
 
 // terminate ends the incarnation: the user's Terminate if it has one, its timers, its
-// watches, its context; and goes on with next. A panic in Terminate is logged and changes
+// watches, its context; and then ends the actor or renews it. A panic in Terminate is logged and changes
 // nothing, and neither does the end of the goroutine.
-func (c *cell[M]) terminate(next func()) {
+func (c *cell[M]) terminate() {
 	t, ok := any(c.actor).(Terminator[M])
 	if !ok {
-		c.release()
-		next()
+		c.terminated()
 		return
 	}
 	returned := false
@@ -837,11 +838,20 @@ func (c *cell[M]) terminate(next func()) {
 		if !returned {
 			c.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
 		}
-		c.release()
-		next()
+		c.terminated()
 	}()
 	t.Terminate(c.context(), c.ext.failure)
 	returned = true
+}
+
+// terminated goes on when the incarnation has ended.
+func (c *cell[M]) terminated() {
+	c.release()
+	if c.phase == stopping {
+		c.close()
+	} else {
+		c.renew()
+	}
 }
 
 // release gives back what the incarnation held.

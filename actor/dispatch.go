@@ -89,7 +89,7 @@ type worker struct {
 	streak  int
 	picks   uint32
 	hasty   bool      // the last turn has used up its time: look around before the next
-	yielded time.Time // when the worker last let other goroutines have its processor
+	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
 	victim  uint32
 
@@ -290,16 +290,20 @@ func (w *worker) next() *core {
 
 // lookAround lets other goroutines run from time to time. Go would take the processor
 // away from a busy worker only after 10 ms, and sees to timers and sockets when a
-// goroutine yields: without that, whoever tells, and the monitor, would be that late.
+// goroutine yields: without that, whoever tells, and the monitor, would be that late. Where
+// one has then computed for long, up to those 10 ms, the worker takes as long for itself.
 func (w *worker) lookAround() {
 	w.hasty = false
 	if w.s.driver != nil {
 		return
 	}
-	if now := time.Now(); now.Sub(w.yielded) >= yieldAfter {
-		w.yielded = now
-		runtime.Gosched()
+	now := time.Now()
+	if now.Before(w.yieldAt) {
+		return
 	}
+	runtime.Gosched()
+	back := time.Now()
+	w.yieldAt = back.Add(max(yieldAfter, back.Sub(now)))
 }
 
 // search looks everywhere, more than once.
