@@ -65,6 +65,9 @@ func (c *counter) Receive(ctx *actor.Context[counterMsg], msg counterMsg) error 
 		panic(m.value)
 	case hold:
 		<-m.release
+	case held:
+		close(m.entered)
+		<-m.release
 	case quit:
 		return actor.ErrStop
 	}

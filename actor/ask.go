@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,14 +54,17 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	sys := dst.base().sys
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	from, w := stage(ctx)
-	if from != nil {
+	if _, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
 		if !from.inquire(dst.waitedOn(), a) {
 			var none R
 			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
 		defer from.inquired()
 	}
-	a.pause.begin(sys, from, w)
+	if err := a.pause.begin(sys, from, w); err != nil {
+		var none R
+		return none, describe(err, to, req)
+	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
 		var none R
@@ -75,11 +79,14 @@ func (s *System) askDeadline(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return deadline.Sub(s.clock.base)
 	}
-	return s.clock.now() + s.askTimeout
+	return s.clock.in(s.askTimeout)
 }
 
 // interrupter is a wait that an order to stop cuts short.
-type interrupter interface{ interrupt() }
+type interrupter interface {
+	interrupt()
+	over() bool
+}
 
 // inquire notes whom an ask in the handler waits for. It reports false when the actor has
 // been told to stop: then nobody waits for anything.
@@ -100,10 +107,11 @@ func (c *core) inquired() {
 	c.mu.Unlock()
 }
 
+// waitingFor returns whom c's handler waits for: nobody, when what it waits for has come.
 func (c *core) waitingFor() *core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ext == nil {
+	if c.ext == nil || c.ext.inquiry != nil && c.ext.inquiry.over() {
 		return nil
 	}
 	return c.ext.waitsFor
@@ -153,7 +161,7 @@ func describe[M any](err error, to Ref[M], req any) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("ask %s with %T: %w", to.to.base().fullPath(), req, err)
+	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
 }
 
 func timeoutError(timeout time.Duration) error {
@@ -163,14 +171,27 @@ func timeoutError(timeout time.Duration) error {
 // deadlock returns an error that names the cycle if target is c or waits, directly or
 // through others, for c.
 func (c *core) deadlock(target *core) error {
+	// Twice: one look may put together waits that were not at the same time.
+	if c.waitsBehind(target) == 0 {
+		return nil
+	}
+	if n := c.waitsBehind(target); n > 0 {
+		return c.cycle(target, n)
+	}
+	return nil
+}
+
+// waitsBehind returns after how many steps the chain of those who wait for each other leads
+// from target to c, 0 if it does not.
+func (c *core) waitsBehind(target *core) int {
 	at := target
 	for n := 1; at != nil && n <= waitChainMax; n++ {
 		if at == c {
-			return c.cycle(target, n)
+			return n
 		}
 		at = at.waitingFor()
 	}
-	return nil // or others wait for each other in a circle, and are about to be told so
+	return 0 // or others wait for each other in a circle, and are about to be told so
 }
 
 // cycleNames is how many actors of a cycle its error names.
@@ -261,8 +282,27 @@ type call[R any] struct {
 func newCall[R any](ctx context.Context, sys *System, deadline time.Duration) *call[R] {
 	if t, ok := ctx.(turn); ok {
 		ctx = t.moment()
+	} else if t, ok := ctx.Value(turnKey{}).(turn); ok {
+		ctx = derived{ctx, t, t.moment()}
 	}
 	return &call[R]{sys: sys, ctx: ctx, deadline: deadline}
+}
+
+// derived is an asker's context that was made of a handler's. Its values lead back to that
+// handler's actor, which may have gone on to another message: maybe to this very request,
+// which would then be asked for its own values, without end.
+type derived struct {
+	context.Context
+	of turn
+	at context.Context // the moment in which the request was sent
+}
+
+// Value implements context.Context.
+func (d derived) Value(key any) any {
+	if d.of.moment() == d.at {
+		return d.Context.Value(key)
+	}
+	return d.at.Value(key)
 }
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
@@ -299,6 +339,12 @@ func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 
 // ring ends an ask whose time is up.
 func (a *call[R]) ring() { a.expire(timeoutError(a.sys.askTimeout), nil) }
+
+// shut ends an ask that the system does not outlive.
+func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
+
+// over reports whether nobody waits any more.
+func (a *call[R]) over() bool { return a.settled.Load() }
 
 // interrupt ends an ask whose asker has been told to stop.
 func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }

@@ -47,6 +47,9 @@ func (ctx *Context[M]) Unbecome() {
 // that stops become dead letters. For use in the handler of that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
+	if c.scene == nil || c.scene.cur == nil {
+		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
+	}
 	m := c.needMore()
 	if len(m.stash) >= stashMax {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
@@ -60,6 +63,9 @@ func (ctx *Context[M]) Stash() error {
 	}
 	e.extra = withHeader(c.scene.header, e.extra)
 	m.stash = append(m.stash, e)
+	c.mu.Lock()
+	c.scene.handled-- // it will be counted when it comes again
+	c.mu.Unlock()
 	return nil
 }
 

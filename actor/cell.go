@@ -130,7 +130,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		t.messages = 1
 	}
 	mail := true // that is what has woken the actor: there is a scene, with the mail in the batch
-	if c.signaled.Load() {
+	if c.hasOrders() {
 		c.obey()
 		mail = c.phase == running && c.fetch()
 	}
@@ -138,7 +138,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		if !c.serve(&t) {
 			break
 		}
-		if c.signaled.Load() {
+		if c.hasOrders() {
 			c.obey()
 		} else if !c.scene.left() && !c.more() {
 			break
@@ -160,6 +160,7 @@ func (c *cell[M]) more() bool {
 type turnBudget struct {
 	messages int
 	used     int
+	ticks    int
 	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
 }
 
@@ -169,7 +170,10 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 	if w != nil && w.due.Load() {
 		w.due.Store(false)
 		w.publish()
-		t.messages = 0
+		if t.ticks++; time.Duration(t.ticks)*tickBusy >= turnTime*time.Duration(weight) {
+			w.hasty = true
+			t.messages = 0
+		}
 		return
 	}
 	if t.used%turnLook != 0 {
@@ -179,6 +183,9 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 		t.began = time.Now()
 	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
 		t.messages = 0
+		if w != nil {
+			w.hasty = true
+		}
 	}
 }
 
@@ -204,7 +211,7 @@ func (c *cell[M]) linger() bool {
 		for range i + 1 {
 			runtime.Gosched()
 		}
-		if c.signaled.Load() || c.fetch() {
+		if c.hasOrders() || c.fetch() {
 			return true
 		}
 		if !w.alone() {
@@ -229,7 +236,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 		s.sweep()
 		c.account(s, w)
 	}
-	if c.signaled.Load() && c.phase != stopped {
+	if c.hasOrders() && c.phase != stopped {
 		c.mu.Unlock()
 		return true
 	}
@@ -248,7 +255,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	remember := false
 	switch {
 	case s == nil || c.warm:
-	case w == nil:
+	case w == nil, c.phase == stopped:
 		c.strike()
 	default:
 		c.warm, remember = true, true
@@ -293,6 +300,7 @@ func (c *cell[M]) strike() {
 	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 {
 		c.scene = nil
 		s.sweep()
+		s.alarm = overloadStart
 		c.kind.scenes.put(s)
 	}
 }
@@ -302,7 +310,7 @@ func (c *cell[M]) strike() {
 // it reports false.
 func (c *cell[M]) serve(t *turnBudget) bool {
 	s, w := c.scene, c.worker.Load()
-	for t.messages > 0 && s.left() && !c.signaled.Load() {
+	for t.messages > 0 && s.left() && !c.hasOrders() {
 		e := s.next()
 		var err error
 		if e.extra == nil && s.more == nil && c.kind.around == nil {
@@ -314,9 +322,7 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 		} else {
 			err = c.handle(s, e)
 		}
-		if c.signaled.Load() && c.ghost() {
-			runtime.Goexit() // the actor was taken away meanwhile, and is no longer this turn's
-		}
+		c.back()
 		if w != nil && w.due.Load() || t.used >= turnLook {
 			w = c.worker.Load()
 			t.look(w, c.weight)
@@ -382,9 +388,10 @@ func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
 // the handler gets nothing.
 func (c *cell[M]) unwrap(s *scene[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
-	s.cur = &s.own
+	s.cur, s.copied = &s.own, true
 	if h, ok := s.own.extra.(*headed); ok {
-		s.header, s.own.extra = h.header, h.inner
+		c.setHeader(h.header)
+		s.own.extra = h.inner
 	}
 	if _, order := s.own.extra.(lastOrder); order {
 		c.halting = true
@@ -399,6 +406,7 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 		c.context().beginAsk(x)
 	case note[M]:
 		msg, ok := x.message(c)
+		c.back()
 		if !ok {
 			return false
 		}
@@ -409,6 +417,7 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 
 // receive passes the current message to whatever handles messages now.
 func (c *cell[M]) receive(s *scene[M]) (err error) {
+	c.back() // middleware has called this
 	if m := s.more; m != nil && len(m.behaviors) > 0 {
 		err = m.behaviors[len(m.behaviors)-1](c.context(), s.cur.msg)
 	} else {
@@ -434,6 +443,10 @@ func (c *cell[M]) after(err error) error {
 		c.settle(ErrStopped)
 		return nil
 	}
+	if errors.Is(err, context.Canceled) && c.toldToStop() { // it passes on how its wait has ended
+		c.settle(ErrStopped)
+		return nil
+	}
 	c.settle(err)
 	return err
 }
@@ -441,7 +454,7 @@ func (c *cell[M]) after(err error) error {
 // settle ends the current message's ask if the handler has neither answered it nor
 // taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
-	c.scene.header = nil
+	c.setHeader(nil)
 	ask, ok := c.message().extra.(pendingAsk)
 	if !ok {
 		return
@@ -459,10 +472,15 @@ func (c *cell[M]) settle(err error) {
 
 // obey carries out the pending signals. REQUIRES: the turn owns c.
 func (c *cell[M]) obey() {
+	c.mu.Lock()
 	signals := c.takeSignals()
+	if len(signals) > 0 && signals[0].kind != sigStop { // which closes the mailbox first
+		c.set() // now, or a tell would bring one in the middle of what follows
+	}
+	c.mu.Unlock()
 	next := 0
 	defer func() { // a callback may end the goroutine: the rest is for the turn after
-		if next < len(signals) && c.phase != stopped {
+		if next < len(signals) && !c.lost() && c.phase != stopped {
 			c.putBackSignals(signals[next:])
 		}
 	}()
@@ -480,6 +498,7 @@ func (c *cell[M]) obey() {
 			c.supervise(s)
 		case sigLook:
 			s.look()
+			c.back()
 		case sigRelease:
 			c.releaseMember()
 		case sigEnded:
@@ -585,8 +604,13 @@ func (c *cell[M]) dropBackoff() {
 
 // start makes a new incarnation and initializes it. REQUIRES: the turn owns c.
 func (c *cell[M]) start() {
-	err := errGoexit // what remains if Init ends the goroutine
-	defer func() { c.startEnded(err) }()
+	c.ext.ended = false // from here on there may be children
+	err := errGoexit    // what remains if Init ends the goroutine
+	defer func() {
+		if !c.lost() {
+			c.startEnded(err)
+		}
+	}()
 	err = c.tryStart()
 }
 
@@ -612,8 +636,10 @@ func (c *cell[M]) startEnded(err error) {
 func (c *cell[M]) tryStart() (err error) {
 	returned := false
 	defer func() {
+		failure := recover()
+		c.back()
 		if !returned {
-			err = recovered(recover())
+			err = recovered(failure)
 		}
 		if err != nil { // an incarnation that never was has nothing to terminate
 			c.dismiss()
@@ -686,11 +712,14 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		}
 		return
 	}
+	c.mu.Lock()
+	if ext.killed && mode != stopKill { // the order waits already
+		mode, reason = stopKill, Killed
+	}
 	ext.end, ext.endReason = mode, reason
 	if why != nil {
 		ext.failure = why
 	}
-	c.mu.Lock()
 	c.phase = stopping
 	var rest []envelope[M]
 	if s := c.scene; s != nil {
@@ -762,19 +791,19 @@ func (c *cell[M]) childEnded(child *core) {
 // childless is reached when the last child has ended.
 func (c *cell[M]) childless() {
 	ext := c.ext
+	if c.phase == stopping && ext.end == stopKill {
+		c.close()
+		return
+	}
 	if c.phase == stopping {
-		defer c.close() // also when Terminate ends the goroutine
-		if ext.end != stopKill {
-			c.terminate(ext.failure)
-		}
+		c.terminate()
 		return
 	}
 	if ext.ended {
 		return // the old incarnation has ended already
 	}
 	ext.ended = true
-	defer c.renew()
-	c.terminate(ext.failure)
+	c.terminate()
 }
 
 // renew goes on after the end of an incarnation that is to be replaced.
@@ -797,21 +826,35 @@ func (c *cell[M]) renew() {
 	ext.backoff = c.sys.clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
 }
 
-// terminate ends the incarnation: its timers, its watches, its context, and the
-// user's Terminate if it has one. A panic in there is logged and changes nothing.
-func (c *cell[M]) terminate(why error) {
-	defer c.release()
-	if t, ok := any(c.actor).(Terminator[M]); ok {
-		func() {
-			returned := false
-			defer func() {
-				if !returned {
-					c.logFailure(fmt.Errorf("terminate: %w", recovered(recover())))
-				}
-			}()
-			t.Terminate(c.context(), why)
-			returned = true
-		}()
+// terminate ends the incarnation: the user's Terminate if it has one, its timers, its
+// watches, its context; and then ends the actor or renews it. A panic in Terminate is logged and changes
+// nothing, and neither does the end of the goroutine.
+func (c *cell[M]) terminate() {
+	t, ok := any(c.actor).(Terminator[M])
+	if !ok {
+		c.terminated()
+		return
+	}
+	returned := false
+	defer func() {
+		failure := recover()
+		c.back()
+		if !returned {
+			c.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
+		}
+		c.terminated()
+	}()
+	t.Terminate(c.context(), c.ext.failure)
+	returned = true
+}
+
+// terminated goes on when the incarnation has ended.
+func (c *cell[M]) terminated() {
+	c.release()
+	if c.phase == stopping {
+		c.close()
+	} else {
+		c.renew()
 	}
 }
 
@@ -845,10 +888,10 @@ func (c *cell[M]) close() {
 	sys.actors.remove(&c.core)
 	c.mu.Lock()
 	c.phase = stopped
-	if !ext.fenced { // a handler that was left behind may still look at them
+	if !c.ghost() { // a handler that was left behind may still look at them
 		c.actor, c.newActor = nil, nil
 	}
-	c.signaled.Store(ext.fenced) // see ghost
+	c.orders.And(^ordered)
 	ext.signals = nil
 	watchers := ext.watchers
 	links := ext.links

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -51,10 +52,17 @@ func newClock(driver Driver) *clock {
 // now returns the time since the base.
 func (k *clock) now() time.Duration { return time.Since(k.base) }
 
+// in returns the time when d has passed from now on. What is too long to be counted never
+// passes.
+func (k *clock) in(d time.Duration) time.Duration {
+	now := k.now()
+	return now + min(max(d, 0), math.MaxInt64-now)
+}
+
 // after fires once, not before d has passed.
 func (k *clock) after(d time.Duration, fire func()) *timerNode {
 	n := new(timerNode)
-	k.at(n, k.now()+d, ringFunc(fire))
+	k.at(n, k.in(d), ringFunc(fire))
 	return n
 }
 
@@ -62,30 +70,44 @@ func (k *clock) after(d time.Duration, fire func()) *timerNode {
 // late, what was missed is left out.
 func (k *clock) every(period time.Duration, fire func()) *timerNode {
 	n := &timerNode{period: period}
-	k.at(n, k.now()+period, ringFunc(fire))
+	k.at(n, k.in(period), ringFunc(fire))
 	return n
 }
 
 // at sets the timer n, which must not be set.
 func (k *clock) at(n *timerNode, when time.Duration, what ringer) {
+	if !k.set(n, when, what) {
+		n.shut()
+	}
+}
+
+// set is at; it reports false when the clock is closed.
+func (k *clock) set(n *timerNode, when time.Duration, what ringer) bool {
 	n.when, n.what = when, what
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return
+		return false
 	}
 	k.order++
 	n.order = k.order
 	k.nodes.push(n)
-	if k.driven {
-		return
-	}
-	if !k.running {
+	switch {
+	case k.driven:
+	case !k.running:
 		k.running = true
 		k.wg.Go(k.run)
-	} else if when < k.planned {
+	case when < k.planned:
 		k.planned = when
 		k.poke()
+	}
+	return true
+}
+
+// shut ends what waits for the timer, and cannot end otherwise: the clock is closed.
+func (n *timerNode) shut() {
+	if a, ok := n.what.(interface{ shut() }); ok {
+		a.shut()
 	}
 }
 
@@ -144,10 +166,10 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 			return time.Hour, true
 		}
 		n := k.nodes[0]
-		if wait := n.when - now; wait > 0 {
+		if n.when > now {
 			k.planned = n.when
 			k.mu.Unlock()
-			return wait, true
+			return n.when - now, true
 		}
 		k.nodes.remove(n)
 		if n.period > 0 {
@@ -163,9 +185,13 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 func (k *clock) close() {
 	k.mu.Lock()
 	k.closed = true
+	left := k.nodes
 	k.nodes = nil
 	k.poke()
 	k.mu.Unlock()
+	for _, n := range left {
+		n.shut()
+	}
 	k.wg.Wait()
 }
 

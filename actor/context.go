@@ -13,8 +13,10 @@ import (
 //
 // A Context is for the callback that was given it, on its goroutine: the actor goes on to
 // another message when the callback returns, and the Context with it. What is derived of
-// it in the callback ([context.WithTimeout] and so on) ends with the callback's message and
-// may go anywhere.
+// it in the callback by [context.WithTimeout], [context.WithDeadline] or
+// [context.WithCancel] ends with the callback's message and may go anywhere. What
+// [context.WithValue] alone makes of it is still the Context itself, and follows it to the
+// next message: derive a cancelable one first if it is to leave the callback.
 type Context[M any] cell[M]
 
 var _ context.Context = (*Context[int])(nil)
@@ -115,6 +117,9 @@ func (ctx *Context[M]) current() context.Context {
 		// one, and so no other actor's mutex is taken here.
 		parent, deadline := sc.asker.asker()
 		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
+		if d, ok := parent.(derived); ok {
+			parent = d.Context // whose end package context sees without a goroutine
+		}
 		merged, cancel := context.WithDeadline(causal, deadline)
 		parentEnds := func() {
 			if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ import (
 //     been released again.
 type core struct {
 	invariant
-	mu       spin
-	signaled atomic.Bool // orders wait in ext.signals
+	mu     spin
+	orders atomic.Uint32 // the three bits below
 
 	scheduled bool  // guarded by mu
 	phase     phase // written by the turn under mu, read by the turn or under mu
@@ -54,6 +55,13 @@ type core struct {
 	younger *core // the sibling started after, guarded by parent.mu
 }
 
+// The bits of core.orders. They are changed under mu.
+const (
+	ordered uint32 = 1 << iota // ext.signals holds orders
+	fencing                    // the monitor is about to decide whether to take the actor away from its handler
+	fenced                     // it has done so
+)
+
 // nature is what is settled when an actor is spawned: its lifetime and its home.
 type nature uint8
 
@@ -67,6 +75,7 @@ type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
 	usurp()
+	forget()
 	endTurn(w *worker) (again bool)
 	chill()
 	onStage() stageInfo
@@ -127,7 +136,6 @@ type extension struct {
 	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
 	told      bool    // told to stop: the handler's context has ended, guarded by mu
 	killed    bool    // told to end without delay, guarded by mu
-	fenced    bool    // taken away from a handler that did not return, guarded by mu
 
 	recent []Failure // the last failures, oldest first, guarded by mu
 
@@ -216,7 +224,7 @@ func (c *core) signal(s signal) {
 	}
 	ext := c.extended()
 	ext.signals = append(ext.signals, s)
-	c.signaled.Store(true)
+	c.orders.Or(ordered)
 	wake := !c.scheduled
 	c.scheduled = true
 	var cancel context.CancelFunc
@@ -236,14 +244,24 @@ func (c *core) signal(s signal) {
 	}
 	if wake {
 		c.sys.sched.ready(c, nil)
+	} else if s.mode == stopKill {
+		c.sys.sched.rouse() // somebody has to see that the handler ends
 	}
 }
 
-// takeSignals returns the pending orders. REQUIRES: the turn owns c.
-func (c *core) takeSignals() []signal {
+// toldToStop reports whether the order to stop at once has come.
+func (c *core) toldToStop() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.signaled.Store(false)
+	return c.ext != nil && c.ext.told
+}
+
+// hasOrders reports whether orders wait.
+func (c *core) hasOrders() bool { return c.orders.Load()&ordered != 0 }
+
+// takeSignals returns the pending orders. REQUIRES: the turn owns c, c.mu held.
+func (c *core) takeSignals() []signal {
+	c.orders.And(^ordered)
 	if c.ext == nil {
 		return nil
 	}
@@ -258,14 +276,14 @@ func (c *core) putBackSignals(s []signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ext.signals = append(s, c.ext.signals...)
-	c.signaled.Store(true)
+	c.orders.Or(ordered)
 }
 
 // adopt appends child to c's children. It reports false when c takes none any more.
 func (c *core) adopt(child *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase >= stopping {
+	if c.phase >= stopping || c.phase == restarting && c.ext.ended { // in Terminate: nobody would end it
 		return false
 	}
 	ext := c.extended()
@@ -312,10 +330,21 @@ func (c *core) youngestChild() *core {
 // fullPath returns the printed path, which for an actor without a name is made of
 // its number.
 func (c *core) fullPath() string {
-	if c.path != nil {
+	var under []*core // without a name, the lowest first
+	for ; c.path == nil; c = c.parent {
+		under = append(under, c)
+	}
+	if len(under) == 0 {
 		return *c.path
 	}
-	return join(c.parent.fullPath(), "$"+strconv.FormatUint(c.id, 36))
+	path := []byte(*c.path)
+	for _, c := range slices.Backward(under) {
+		if len(path) > 1 {
+			path = append(path, '/')
+		}
+		path = strconv.AppendUint(append(path, '$'), c.id, 36)
+	}
+	return string(path)
 }
 
 // join appends a part to a path.

@@ -16,7 +16,7 @@ import (
 // waits for, and the worker's own goroutine, back on its feet, makes the wait known
 // (worker.work). The race detector found that in the prototype.
 type coroutine struct {
-	id     uint64
+	id     uint64  // of its goroutine
 	w      *worker // who runs it; set before it is resumed
 	resume func() (struct{}, bool)
 	stop   func()
@@ -26,18 +26,19 @@ type coroutine struct {
 // newCoroutine returns one that, resumed, runs the loop of the worker that resumes it.
 func newCoroutine(alive *atomic.Int64) *coroutine {
 	alive.Add(1)
-	co := &coroutine{id: stackIDs.Add(1)}
+	co := new(coroutine)
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer alive.Add(-1)
+		co.id = goroutineID()
 		label(co.id)
 		co.yield = yield
-		co.loop()
+		if yield(struct{}{}) {
+			co.loop()
+		}
 	})
+	co.resume() // it has a number now
 	return co
 }
-
-// stackIDs numbers the coroutines of the process: the goroutine profile knows no systems.
-var stackIDs atomic.Uint64
 
 // loop gives turns until it is stopped. It leaves the stack with an order for the worker.
 func (co *coroutine) loop() {
@@ -96,7 +97,7 @@ func (co *coroutine) ran(c *core, again bool) {
 // crashed goes on after a turn that ended with a panic. If it has ended its goroutine, the
 // worker is going down with it, and does the rest when it leaves.
 func (co *coroutine) crashed(failure error) {
-	if co.w.fenced.Load() {
+	if co.w.lost() {
 		runtime.Goexit()
 	}
 	c := co.w.current.Load()

@@ -20,7 +20,7 @@ type Detail struct {
 	Parent  PID
 	Mail    []Mail        // what waits in the mailbox, by type, most first
 	Oldest  time.Duration // how long the oldest message waits, to a few milliseconds
-	Current string        // the type of the message that is being handled, or was last
+	Current string        // the type of the message that is being handled, empty when none is
 	Sender  PID           // who sent that
 	Waits   PID           // whom an ask in the handler waits for
 

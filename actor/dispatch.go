@@ -24,7 +24,8 @@ import (
 //   - Its own queue, first in first out: what its turns have woken before, and what has
 //     used up its turn.
 //   - The lobby: what was woken from outside of any worker. It comes first at each
-//     lobbyEvery-th pick, so that busy workers cannot starve it.
+//     lobbyEvery-th pick, and after a turn that has used up its time, so that busy workers
+//     cannot starve it.
 //   - The queues of others, half of what is in one; and last their places.
 //
 // Who has made work that a sleeping worker could do wakes one, unless one is looking for
@@ -61,8 +62,10 @@ type scheduler struct {
 }
 
 const (
-	lifoRun     = 3  // picks from a worker's own place in a row
-	lobbyEvery  = 61 // a pick at which the lobby comes first
+	lifoRun     = 3                      // picks from a worker's own place in a row
+	lobbyEvery  = 4                      // a pick at which the lobby comes first
+	lookEvery   = 16                     // a pick at which the clock is read
+	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
 	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
 
@@ -85,7 +88,9 @@ type worker struct {
 	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
-	seeking bool // it counts in s.searching
+	hasty   bool      // the last turn has used up its time: look around before the next
+	yieldAt time.Time // when the worker next lets other goroutines have its processor
+	seeking bool      // it counts in s.searching
 	victim  uint32
 
 	warm     [keepWarm]*core
@@ -95,6 +100,8 @@ type worker struct {
 	current atomic.Pointer[core] // the actor on stage, or the last one that was
 	place   atomic.Pointer[core] // the actor woken last by this worker's own turn
 	away    atomic.Bool          // asleep, stepped out or gone home: nobody looks at place
+	out     atomic.Bool          // its handler is in Blocking: it does not count in s.active
+	covered atomic.Bool          // the same while a wait of its handler's, maybe on another goroutine, is covered by another worker
 	handled atomic.Uint64        // messages
 	stage   atomic.Uint64        // the number of the coroutine it is on
 	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
@@ -130,7 +137,7 @@ func (s *scheduler) ready(c *core, w *worker) {
 		c.ext.home.wake <- struct{}{}
 		return
 	}
-	if w != nil && !w.away.Load() {
+	if w != nil && w.s == s && !w.away.Load() { // w may belong to the system of the sender
 		if c = w.place.Swap(c); c != nil {
 			w.queue.push(c)
 			s.callIfNeeded()
@@ -252,7 +259,10 @@ func (w *worker) retire() bool {
 // next looks where a busy worker looks.
 func (w *worker) next() *core {
 	s := w.s
-	if w.picks++; w.picks%lobbyEvery == 0 {
+	if w.picks++; w.hasty || w.picks%lobbyEvery == 0 {
+		if w.hasty || w.picks%lookEvery == 0 {
+			w.lookAround()
+		}
 		if c := s.lobby.pop(); c != nil {
 			return c
 		}
@@ -263,6 +273,12 @@ func (w *worker) next() *core {
 				return c // nobody else waits, or not for long
 			}
 			w.queue.push(c)
+			if w.queue.n.Load() == 1 { // it would come first again
+				w.streak = 0
+				if c := s.lobby.pop(); c != nil {
+					return c
+				}
+			}
 		}
 	}
 	w.streak = 0
@@ -270,6 +286,24 @@ func (w *worker) next() *core {
 		return c
 	}
 	return s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost))
+}
+
+// lookAround lets other goroutines run from time to time. Go would take the processor
+// away from a busy worker only after 10 ms, and sees to timers and sockets when a
+// goroutine yields: without that, whoever tells, and the monitor, would be that late. Where
+// one has then computed for long, up to those 10 ms, the worker takes as long for itself.
+func (w *worker) lookAround() {
+	w.hasty = false
+	if w.s.driver != nil {
+		return
+	}
+	now := time.Now()
+	if now.Before(w.yieldAt) {
+		return
+	}
+	runtime.Gosched()
+	back := time.Now()
+	w.yieldAt = back.Add(max(yieldAfter, back.Sub(now)))
 }
 
 // search looks everywhere, more than once.
@@ -369,10 +403,11 @@ func (w *worker) sleep() bool {
 // worker takes over.
 func (w *worker) leave() {
 	s := w.s
-	if w.fenced.Load() { // the monitor has seen to nearly all of it
+	if w.playing && w.lost() { // the monitor has seen to nearly all of it
 		s.mu.Lock()
 		delete(s.leftBehind, w)
 		s.mu.Unlock()
+		w.current.Swap(nil).impl.forget()
 		return
 	}
 	w.away.Store(true)
@@ -402,14 +437,13 @@ func (w *worker) leave() {
 }
 
 // stepOut: the handler on w is about to block for something that the runtime knows of,
-// and nobody may miss the worker.
-func (w *worker) stepOut() {
+// and nobody may miss the worker. It reports false when the worker is out already.
+func (w *worker) stepOut() bool {
 	s := w.s
-	if s.driver != nil {
-		return
+	if s.driver != nil || !w.out.CompareAndSwap(false, true) {
+		return false
 	}
 	w.away.Store(true)
-	w.current.Store(nil)
 	if c := w.place.Swap(nil); c != nil {
 		w.queue.push(c)
 	}
@@ -417,35 +451,42 @@ func (w *worker) stepOut() {
 	if s.waiting() {
 		s.callIfNeeded()
 	}
+	return true
 }
 
-// stepIn: the wait is over, and c is on stage again. The crew may be one too large until
-// somebody finds nothing to do.
-func (w *worker) stepIn(c *core) {
-	if w.s.driver != nil {
-		return
+// stepIn ends what stepOut began, unless the worker was fenced meanwhile. The crew may be
+// one too large until somebody finds nothing to do.
+func (w *worker) stepIn() {
+	if w.out.Swap(false) {
+		w.away.Store(false)
+		w.s.active.Add(1)
 	}
-	w.current.Store(c)
-	w.away.Store(false)
-	w.s.active.Add(1)
 }
 
 // standIn is stepOut for a wait that may be on any goroutine: at worst one worker too many
-// is let in.
-func (s *scheduler) standIn(c *core) {
-	if w := c.worker.Load(); w != nil {
-		if next := w.place.Swap(nil); next != nil {
-			s.lobby.push(next)
-		}
+// is let in for each that has an actor on stage. It returns the worker that is covered for,
+// nil if none is.
+func (s *scheduler) standIn(c *core) *worker {
+	w := c.worker.Load()
+	if w == nil || s.driver != nil || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+		return nil
+	}
+	if next := w.place.Swap(nil); next != nil {
+		s.lobby.push(next)
 	}
 	s.active.Add(-1)
 	if s.waiting() {
 		s.callIfNeeded()
 	}
+	return w
 }
 
-// standDown ends what standIn began.
-func (s *scheduler) standDown() { s.active.Add(1) }
+// standDown ends what standIn began, with what it returned.
+func (s *scheduler) standDown(w *worker) {
+	if w != nil && w.covered.Swap(false) {
+		s.active.Add(1)
+	}
+}
 
 // background runs work of an actor that is not in its turn.
 func (s *scheduler) background(c *core, work func()) {
@@ -472,7 +513,18 @@ func (s *scheduler) close() {
 	s.asleep = nil
 	s.mu.Unlock()
 	close(s.monitor.stopped)
-	s.stacks.close()
+	s.closeStacks()
+}
+
+// closeStacks ends the idle stacks. Not on the caller's goroutine: that may be locked to its
+// thread, and Go ends the process when a coroutine finds that different from its beginning.
+func (s *scheduler) closeStacks() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.stacks.close()
+	}()
+	<-done
 }
 
 // counts returns how many actors wait for a worker, and how many workers are not away.

@@ -157,7 +157,7 @@ func (d *Driven) Stop(pid PID, kill bool) bool {
 }
 
 // Close gives back what the system still has after its Shutdown.
-func (d *Driven) Close() { d.sys.sched.stacks.close() }
+func (d *Driven) Close() { d.sys.sched.closeStacks() }
 
 // SetAside puts the stack of the step that is being run aside, hands later the step that
 // will go on with it, and returns when that one is run. It must be called on that stack:

@@ -47,6 +47,9 @@ func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 // callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
 	c := ctx.cell()
+	if c.ghost() {
+		return // nobody waits for the outcome
+	}
 	e := c.sendOut()
 	life := c.life()
 	c.sys.sched.background(&c.core, func() {
@@ -69,7 +72,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
 	c := ctx.cell()
 	e := c.sendOut()
-	ask := newCall[R](c.life(), c.sys, c.sys.clock.now()+c.sys.askTimeout)
+	ask := newCall[R](c.life(), c.sys, c.sys.clock.in(c.sys.askTimeout))
 	ask.notify = func() {
 		c.sys.clock.cancel(&ask.alarm)
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
@@ -99,33 +102,41 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
 		defer cancel()
 		deadline, _ := inner.Deadline()
-		type outcome struct {
-			from Ref[M]
-			ask  *call[R]
+		come, err := newInbox[int](ctx, sys) // the numbers of those that have ended
+		if err != nil {
+			for _, to := range refs {
+				if !yield(to, Answer[R]{Err: describe(err, to, req)}) {
+					return
+				}
+			}
+			return
 		}
-		come := newInbox[outcome](ctx, sys)
-		open := make(map[*call[R]]Ref[M], len(refs))
-		for _, to := range refs {
+		open := make([]*call[R], len(refs))
+		for i, to := range refs {
 			ask := newCall[R](inner, sys, deadline.Sub(sys.clock.base))
-			ask.notify = func() { come.put(outcome{to, ask}) }
-			open[ask] = to
+			ask.notify = func() { come.put(i) }
+			open[i] = ask
 			if err := sendAsk(ctx, to, req, ask, false); err != nil {
 				ask.reject(err, nil)
 			}
 		}
-		for len(open) > 0 {
-			next, ok := come.take(inner)
+		for range refs {
+			i, ok := come.take(inner)
 			if !ok {
 				break
 			}
-			delete(open, next.ask)
-			if !yield(next.from, Answer[R]{next.ask.answer, describe(next.ask.err, next.from, req)}) {
+			ask := open[i]
+			open[i] = nil
+			if !yield(refs[i], Answer[R]{ask.answer, describe(ask.err, refs[i], req)}) {
 				return
 			}
 		}
-		for ask, to := range open { // the time is up
+		for i, ask := range open { // the time is up
+			if ask == nil {
+				continue
+			}
 			ask.expire(context.Cause(inner), nil)
-			if !yield(to, Answer[R]{Err: describe(context.Cause(inner), to, req)}) {
+			if !yield(refs[i], Answer[R]{Err: describe(context.Cause(inner), refs[i], req)}) {
 				return
 			}
 		}
@@ -145,17 +156,21 @@ func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context
 // returns f's error. For use in the actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
 	if w := ctx.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
-		w.stepOut()
-		defer w.stepIn(&ctx.cell().core)
+		if w.stepOut() {
+			defer w.stepIn()
+		}
 	}
 	return f()
 }
 
 // Sleep pauses the handler for d, or until the context ends, whose cause it then
-// returns. It holds up nobody else.
+// returns. It holds up nobody else. It fails at once with [ErrTooManyWaiting].
 func (ctx *Context[M]) Sleep(d time.Duration) error {
 	c := ctx.cell()
-	over := newInbox[struct{}](ctx, c.sys)
+	over, err := newInbox[struct{}](ctx, c.sys)
+	if err != nil {
+		return fmt.Errorf("sleep: %w", err)
+	}
 	alarm := c.sys.clock.after(d, func() { over.put(struct{}{}) })
 	defer c.sys.clock.cancel(alarm)
 	if _, ok := over.take(ctx.moment()); !ok {
@@ -170,6 +185,9 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 // still the handler's. For use in the handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	c := ctx.cell()
+	if c.ghost() {
+		return fmt.Errorf("forward: the actor was killed: %w", ErrStopped)
+	}
 	dst := to.recipient()
 	cur := c.message()
 	msg, ok := any(cur.msg).(N)

@@ -30,6 +30,11 @@ var (
 	// for each other, so that none of them could ever go on. Nothing was sent.
 	ErrDeadlock = errors.New("ask would close a cycle of waiting actors")
 
+	// ErrTooManyWaiting says that so many handlers of the system wait already, each with
+	// its stack set aside, that one more is refused: see [WithMaxWaiting]. Nothing was
+	// sent. What need not be waited for in the handler goes with [AskThen].
+	ErrTooManyWaiting = errors.New("too many handlers wait")
+
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,
 	// after the current message.
 	ErrStop = errors.New("stop requested by the handler")

@@ -16,7 +16,9 @@ const (
 
 // Pinned gives the actor a goroutine of its own, locked to an operating system thread:
 // for cgo, for libraries that want to be called from one thread, and for handlers that
-// nearly always block.
+// nearly always block. An actor without this option must not wait (Ask, Gather, Sleep) or
+// return while its handler has called [runtime.LockOSThread]: its stack moves between
+// goroutines, and Go ends the process.
 func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.home = homePinned }) }
 
 // Inline runs the actor's turns on the goroutine of whoever sends it a message while it
@@ -111,7 +113,13 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		return
 	}
 	through := false
+	var host *core
+	if w != nil {
+		host = e.from
+		host.occupy(nil, &c.core)
+	}
 	defer func() {
+		host.occupy(&c.core, nil)
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
 			c.sys.sched.ready(&c.core, nil)
 		}

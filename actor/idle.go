@@ -31,7 +31,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 		m.idle.cancel(c.sys)
 		m.idle = nil
 	}
-	if d <= 0 {
+	if d <= 0 || c.ghost() {
 		return
 	}
 	m.idle = &idle[M]{after: d, msg: msg, last: time.Now(), active: true}

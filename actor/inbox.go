@@ -11,15 +11,18 @@ type inbox[T any] struct {
 	pause pause
 }
 
-// newInbox makes one for whoever has ctx, who alone may call take.
-func newInbox[T any](ctx context.Context, sys *System) *inbox[T] {
+// newInbox makes one for whoever has ctx, who alone may call take. It fails when so many
+// handlers wait already that this one may not.
+func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
 	from, w := stage(ctx)
 	b := &inbox[T]{sys: sys}
-	b.pause.begin(sys, from, w)
+	if err := b.pause.begin(sys, from, w); err != nil {
+		return nil, err
+	}
 	if b.pause.waiter != nil {
 		b.pause.waiter = newWaiter() // whoever puts something in too late must not wake a stranger
 	}
-	return b
+	return b, nil
 }
 
 // put adds v. It may be called from any goroutine.

@@ -68,7 +68,8 @@ func BeforeSpawn(m SpawnMiddleware) SystemOption {
 }
 
 // HeaderOf returns the header of the message whose handler runs with ctx, nil if there
-// is none.
+// is none. With a context that was derived of the handler's it is that of the message which
+// the actor handles at the moment.
 func HeaderOf(ctx context.Context) Header {
 	if t := turnOf(ctx); t != nil {
 		return t.currentHeader()
@@ -77,10 +78,21 @@ func HeaderOf(ctx context.Context) Header {
 }
 
 func (ctx *Context[M]) currentHeader() Header {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	if ctx.scene == nil {
 		return nil
 	}
 	return ctx.scene.header
+}
+
+// setHeader sets the header of the message that is being handled.
+func (c *cell[M]) setHeader(h Header) {
+	if s := c.scene; h != nil || s.header != nil {
+		c.mu.Lock()
+		s.header = h
+		c.mu.Unlock()
+	}
 }
 
 // headed is an envelope's extra that comes with a header.

@@ -40,8 +40,21 @@ const (
 // watched is what the monitor remembers about a worker.
 type watched struct {
 	actor *core     // on stage at the last tick
+	out   bool      // and in a wait that the runtime knows of
 	since time.Time // the first tick that has seen the handler
 	told  int       // how many of stuckAfter have been reported
+}
+
+// rouse wakes the monitor if it sleeps.
+func (s *scheduler) rouse() {
+	if s.driver != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.monitor.rouse()
+	}
 }
 
 // rouse wakes the monitor. REQUIRES: the scheduler's mu held.
@@ -111,8 +124,8 @@ const (
 func (s *scheduler) look(now time.Time) crewState {
 	m := &s.monitor
 	m.coarse.Store(now.UnixNano())
-	slow, moving := s.mark(now)
-	if s.active.Load() == 0 && !s.waiting() {
+	slow, moving, dying := s.mark(now)
+	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
 		return crewIdle
 	}
@@ -145,15 +158,25 @@ func (s *scheduler) look(now time.Time) crewState {
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
-// last tick, and how many have.
-func (s *scheduler) mark(now time.Time) (slow, moving int) {
+// last tick, how many have, and how many more have an actor on stage that is to be killed.
+func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 	for _, w := range *s.crew.Load() {
-		c := w.current.Load()
-		if c == nil || !w.due.Load() || w.watched.actor != c {
-			w.watched = watched{actor: c, since: now}
-			if c != nil {
+		c, out := w.current.Load(), w.out.Load() || w.covered.Load()
+		killed := c != nil && out && c.toBeKilled()
+		if killed {
+			dying++
+		}
+		if c == nil || w.watched.actor != c || w.watched.out != out || !out && !w.due.Load() {
+			w.watched = watched{actor: c, out: out, since: now}
+			if c != nil && !w.out.Load() {
 				w.due.Store(true)
 				moving++
+			}
+			continue
+		}
+		if out {
+			if killed && now.Sub(w.watched.since) >= fenceAfter {
+				s.fence(w, c)
 			}
 			continue
 		}
@@ -168,7 +191,7 @@ func (s *scheduler) mark(now time.Time) (slow, moving int) {
 			}
 		}
 	}
-	return slow, moving
+	return slow, moving, dying
 }
 
 // backlog returns how many actors wait. Those in the places of slow workers are put where

@@ -1,6 +1,9 @@
 package actor
 
-import "sync/atomic"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // pause is one wait for something that others will say: of a handler, whose stack is set
 // aside so that its worker can go on, or of a goroutine.
@@ -15,13 +18,17 @@ type pause struct {
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
-// not nil.
-func (p *pause) begin(sys *System, from *core, w *worker) {
-	if w != nil && w.current.Load() == from {
-		p.off.who = from
-		return
+// not nil. It fails when so many handlers wait already that this one may not.
+func (p *pause) begin(sys *System, from *core, w *worker) error {
+	if w == nil || w.current.Load() != from || w.out.Load() {
+		p.waiter, p.instead = sys.waiters.get(), from
+		return nil
 	}
-	p.waiter, p.instead = sys.waiters.get(), from
+	if n := from.sys.maxWaiting; w.s.onHold.Load() >= n {
+		return fmt.Errorf("%w: %d", ErrTooManyWaiting, n)
+	}
+	p.off.who = from
+	return nil
 }
 
 // onHold reports whether the wait is that of a handler whose stack is set aside.
@@ -38,8 +45,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return p.driven(sys, done)
 	}
 	if c := p.instead; c != nil {
-		c.sys.sched.standIn(c)
-		defer c.sys.sched.standDown()
+		defer c.sys.sched.standDown(c.sys.sched.standIn(c))
 	}
 	if done == nil { // a select costs 100 ns more
 		<-p.waiter.told

@@ -24,7 +24,9 @@ const (
 	// the new one.
 	DropOldest
 	// Block lets TryTell and Ask wait for room as long as their context allows. Tell
-	// never waits: its message becomes a dead letter.
+	// never waits: its message becomes a dead letter. Nobody waits for room in their own
+	// mailbox, nor behind a [Routed] reference, which would have to choose anew: that fails
+	// as with Reject.
 	Block
 )
 
@@ -131,8 +133,7 @@ func (v verdict) err() error {
 
 // put decides about a message. REQUIRES: the actor's mutex held.
 func (s *special[M]) put(e envelope[M]) (out envelope[M], v verdict) {
-	_, internal := e.extra.(note[M])
-	if _, order := e.extra.(lastOrder); internal || order {
+	if e.internal() {
 		s.queue.put(e)
 		s.notes++
 		return out, verdictTaken
@@ -175,8 +176,7 @@ func (s *special[M]) take() (e envelope[M], ok bool) {
 	if e, ok = s.queue.take(); !ok {
 		return e, false
 	}
-	_, internal := e.extra.(note[M])
-	if _, order := e.extra.(lastOrder); internal || order {
+	if e.internal() {
 		s.notes--
 	}
 	if s.room != nil {
@@ -198,56 +198,82 @@ func (s *special[M]) waitRoom() <-chan struct{} {
 // keepQueue is how much memory, in envelopes, an empty queue keeps for the next burst.
 const keepQueue = 64
 
-// fifoQueue is the plain order.
-type fifoQueue[M any] struct {
-	list []envelope[M]
+// fifo is a queue that gives back what an exceptional burst has taken.
+type fifo[T any] struct {
+	list []T
 	head int
 }
 
-func (q *fifoQueue[M]) replaces(*envelope[M]) bool { return false }
+func (q *fifo[T]) push(v T) { q.list = append(q.list, v) }
 
-func (q *fifoQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
-	q.list = append(q.list, e)
-	return none, false
-}
-
-func (q *fifoQueue[M]) take() (e envelope[M], ok bool) {
+func (q *fifo[T]) pop() (v T, ok bool) {
 	if q.head == len(q.list) {
-		return e, false
+		return v, false
 	}
-	e, q.list[q.head] = q.list[q.head], envelope[M]{}
+	var none T
+	v, q.list[q.head] = q.list[q.head], none
 	if q.head++; q.head == len(q.list) {
 		q.list, q.head = q.list[:0], 0
 		if cap(q.list) > keepQueue {
 			q.list = nil
 		}
-	} else if q.head > len(q.list)/2 && q.head > 64 {
+	} else if q.head > len(q.list)/2 && q.head > keepQueue {
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
 		q.list, q.head = q.list[:n], 0
 	}
-	return e, true
+	return v, true
 }
+
+// waiting returns what is in the queue, where it lies.
+func (q *fifo[T]) waiting() []T { return q.list[q.head:] }
+
+// remove takes out the i-th of those that wait: those before it move up.
+func (q *fifo[T]) remove(i int) (v T) {
+	i += q.head
+	v = q.list[i]
+	copy(q.list[q.head+1:i+1], q.list[q.head:i])
+	var none T
+	q.list[q.head] = none
+	q.head++
+	return v
+}
+
+func (q *fifo[T]) len() int { return len(q.list) - q.head }
+
+// internal reports whether the actor itself, or the runtime, has sent the envelope.
+func (e *envelope[M]) internal() bool {
+	switch e.extra.(type) {
+	case note[M], lastOrder:
+		return true
+	default:
+		return false
+	}
+}
+
+// fifoQueue is the plain order.
+type fifoQueue[M any] struct{ fifo[envelope[M]] }
+
+func (q *fifoQueue[M]) replaces(*envelope[M]) bool { return false }
+
+func (q *fifoQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
+	q.push(e)
+	return none, false
+}
+
+func (q *fifoQueue[M]) take() (e envelope[M], ok bool) { return q.pop() }
 
 // dropOldest skips what is the actor's own.
 func (q *fifoQueue[M]) dropOldest() (e envelope[M], ok bool) {
-	for i := q.head; i < len(q.list); i++ {
-		_, internal := q.list[i].extra.(note[M])
-		if _, order := q.list[i].extra.(lastOrder); internal || order {
-			continue
+	for i := range q.waiting() {
+		if !q.waiting()[i].internal() {
+			return q.remove(i), true
 		}
-		e = q.list[i]
-		copy(q.list[q.head+1:i+1], q.list[q.head:i])
-		q.list[q.head] = envelope[M]{}
-		q.head++
-		return e, true
 	}
 	return e, false
 }
 
-func (q *fifoQueue[M]) len() int { return len(q.list) - q.head }
-
-func (q *fifoQueue[M]) all() iter.Seq[*envelope[M]] { return each(q.list[q.head:]) }
+func (q *fifoQueue[M]) all() iter.Seq[*envelope[M]] { return each(q.waiting()) }
 
 // each iterates over envelopes where they lie.
 func each[M any](list []envelope[M]) iter.Seq[*envelope[M]] {
@@ -261,7 +287,7 @@ func each[M any](list []envelope[M]) iter.Seq[*envelope[M]] {
 }
 
 func (q *fifoQueue[M]) rest() []envelope[M] {
-	all := q.list[q.head:]
+	all := q.waiting()
 	q.list, q.head = nil, 0
 	return all
 }
@@ -386,12 +412,19 @@ func (h *rankHeap[M]) Pop() any {
 	return r
 }
 
-// conflateQueue is the plain order with at most one message a key.
+// conflateQueue is the plain order with at most one message a key. The user's function is
+// called once for each message, when that comes: later it might say something else.
 type conflateQueue[M any, K comparable] struct {
-	fifo  fifoQueue[M]
+	fifo  fifo[conflated[M, K]]
 	key   func(M) K
 	at    map[K]uint64 // the number of the key's message
 	first uint64       // the number of the message at the queue's head
+}
+
+type conflated[M any, K comparable] struct {
+	e     envelope[M]
+	key   K
+	keyed bool // not so if the actor has sent it itself, or if the key equals nothing, like NaN
 }
 
 func (q *conflateQueue[M, K]) replaces(e *envelope[M]) bool {
@@ -400,62 +433,78 @@ func (q *conflateQueue[M, K]) replaces(e *envelope[M]) bool {
 }
 
 func (q *conflateQueue[M, K]) put(e envelope[M]) (old envelope[M], did bool) {
-	switch e.extra.(type) {
-	case note[M], lastOrder:
-		q.fifo.put(e)
-		return old, false
+	c := conflated[M, K]{e: e}
+	if !e.internal() {
+		c.key = q.key(e.msg)
+		same := c.key
+		c.keyed = same == c.key
 	}
-	k := q.key(e.msg)
-	if n, ok := q.at[k]; ok {
-		p := &q.fifo.list[q.fifo.head+int(n-q.first)]
-		old, *p = *p, e
+	if n, ok := q.at[c.key]; ok && c.keyed {
+		p := &q.fifo.waiting()[n-q.first]
+		old, p.e = p.e, e
 		return old, true
 	}
-	q.at[k] = q.first + uint64(q.fifo.len())
-	q.fifo.put(e)
+	if c.keyed {
+		q.at[c.key] = q.first + uint64(q.fifo.len())
+	}
+	q.fifo.push(c)
 	return old, false
 }
 
 func (q *conflateQueue[M, K]) take() (e envelope[M], ok bool) {
-	if e, ok = q.fifo.take(); !ok {
+	c, ok := q.fifo.pop()
+	if !ok {
 		return e, false
 	}
 	q.first++
-	switch e.extra.(type) {
-	case note[M], lastOrder:
-	default:
-		delete(q.at, q.key(e.msg))
+	if c.keyed {
+		delete(q.at, c.key)
 	}
 	if len(q.at) == 0 && q.fifo.list == nil { // the queue gave its memory back: so does the map
 		q.at = make(map[K]uint64)
 	}
-	return e, true
+	return c.e, true
 }
 
 // dropOldest takes a message out of the middle, which moves the numbers of those
 // before it: they are noted anew.
 func (q *conflateQueue[M, K]) dropOldest() (e envelope[M], ok bool) {
-	if e, ok = q.fifo.dropOldest(); !ok {
-		return e, false
-	}
-	q.first++
-	clear(q.at)
-	for i, x := range q.fifo.list[q.fifo.head:] {
-		switch x.extra.(type) {
-		case note[M], lastOrder:
-		default:
-			q.at[q.key(x.msg)] = q.first + uint64(i)
+	for i := range q.fifo.waiting() {
+		if q.fifo.waiting()[i].e.internal() {
+			continue
 		}
+		e = q.fifo.remove(i).e
+		q.first++
+		clear(q.at)
+		for n, c := range q.fifo.waiting() {
+			if c.keyed {
+				q.at[c.key] = q.first + uint64(n)
+			}
+		}
+		return e, true
 	}
-	return e, true
+	return e, false
 }
 
 func (q *conflateQueue[M, K]) len() int { return q.fifo.len() }
 
-func (q *conflateQueue[M, K]) all() iter.Seq[*envelope[M]] { return q.fifo.all() }
+func (q *conflateQueue[M, K]) all() iter.Seq[*envelope[M]] {
+	return func(yield func(*envelope[M]) bool) {
+		for i := range q.fifo.waiting() {
+			if !yield(&q.fifo.waiting()[i].e) {
+				return
+			}
+		}
+	}
+}
 
 func (q *conflateQueue[M, K]) rest() []envelope[M] {
+	var all []envelope[M]
+	for e := range q.all() {
+		all = append(all, *e)
+	}
 	clear(q.at)
 	q.first += uint64(q.fifo.len())
-	return q.fifo.rest()
+	q.fifo = fifo[conflated[M, K]]{}
+	return all
 }

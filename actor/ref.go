@@ -90,9 +90,11 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if v := to.tell(e, w); v != verdictWait {
 		return v, nil
 	}
+	if _, own := ctx.(turn); own && e.from == to.base() {
+		return verdictFull, nil // nobody else makes room
+	}
 	if from := e.from; from != nil {
-		from.sys.sched.standIn(from)
-		defer from.sys.sched.standDown()
+		defer from.sys.sched.standDown(from.sys.sched.standIn(from))
 	}
 	if ask == nil {
 		return tellPatiently(ctx, to, e, w)
@@ -152,7 +154,10 @@ func (r Ref[M]) Stop() { r.recipient().base().signal(signal{kind: sigStop, mode:
 func (r Ref[M]) Drain() { r.recipient().base().impl.drain() }
 
 // Kill stops the actor after its current message, without Terminate; its children
-// are killed as well. A handler that never returns cannot be interrupted. It does
+// are killed as well. A handler that has not returned after 100 ms is left behind: the
+// actor ends without it, and what it does from then on goes nowhere; its goroutine ends when
+// it returns. Pinned and inline actors, and those in their first Init, end when the callback
+// returns. It does
 // not wait.
 func (r Ref[M]) Kill() { r.recipient().base().signal(signal{kind: sigStop, mode: stopKill}) }
 

@@ -32,7 +32,7 @@ func TestStopAndKillTogetherEndAnActorOnce(t *testing.T) {
 				if _, err := k.System().Shutdown(k.Context()); err != nil {
 					k.T().Error(err)
 				}
-				log.Expect("init /c", "terminate /c: <nil>")
+				log.Expect("init /c") // the order to kill was there when it began to end
 			})
 		})
 	}

@@ -38,7 +38,8 @@ type scene[M any] struct {
 
 	cur    *envelope[M] // the message being handled, in batch or in own; owned by the turn
 	own    envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
-	header Header       // of the message being handled, owned by the turn
+	copied bool         // own holds something; owned by the turn
+	header Header       // of the message being handled, written by the turn under the lock
 	more   *more[M]     // what most actors never need, owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by the lock
@@ -137,6 +138,9 @@ func (s *scene[M]) sweep() {
 		clear(s.batch[s.clear:head])
 	}
 	s.clear = head
+	if s.copied && s.cur == nil {
+		s.own, s.header, s.copied = envelope[M]{}, nil, false
+	}
 }
 
 // left reports whether the batch holds mail. REQUIRES: the turn owns the actor.
@@ -239,6 +243,8 @@ func (c *cell[M]) needMore() *more[M] {
 
 // rare returns the scene's more, nil when there is none. REQUIRES: the turn owns c.
 func (c *cell[M]) rare() *more[M] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.scene == nil {
 		return nil
 	}

@@ -224,6 +224,7 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 	c.beginTurn()
 	err = errGoexit // what remains if Init ends the goroutine
 	defer func() {
+		c.parent.occupy(&c.core, nil)
 		if err != nil {
 			failed(err)
 		} else {
@@ -239,8 +240,23 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 			c.sys.sched.ready(&c.core, nil)
 		}
 	}()
+	c.parent.occupy(nil, &c.core)
 	err = c.tryStart()
 	return err
+}
+
+// occupy notes that another actor runs on the stack of c's handler, which therefore that
+// one must not ask: the Init of a child, or an inline actor. It changes nothing when c does
+// not wait for before.
+func (c *core) occupy(before, with *core) {
+	if c == nil || c.parent == nil {
+		return // the root has no handlers, and any number of goroutines
+	}
+	c.mu.Lock()
+	if ext := c.extended(); ext.waitsFor == before {
+		ext.waitsFor = with
+	}
+	c.mu.Unlock()
 }
 
 // nameOf returns the printed name of a type.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -43,9 +44,16 @@ func label(id uint64) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(stackLabel, strconv.FormatUint(id, 10))))
 }
 
-// stackOf returns the stack of the coroutine with that number, as the goroutine profile
-// prints it: innermost call first. It stops the world for a moment.
+// stackOf returns the stack of the goroutine with that number, innermost call first.
 func stackOf(id uint64) string {
+	if stack := labeledStack(id); stack != "" {
+		return stack
+	}
+	return numberedStack(id) // the handler has replaced the label
+}
+
+// labeledStack finds the goroutine in the profile, which stops the world for a moment only.
+func labeledStack(id uint64) string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
 		return ""
@@ -60,4 +68,39 @@ func stackOf(id uint64) string {
 		}
 	}
 	return ""
+}
+
+// stackMost bounds the text of all stacks.
+const stackMost = 64 << 20
+
+// numberedStack finds the goroutine in the text of all stacks, for which the world stops
+// until it is written.
+func numberedStack(id uint64) string {
+	text := make([]byte, 1<<20)
+	n := runtime.Stack(text, true)
+	for n == len(text) && n < stackMost {
+		text = make([]byte, 2*n)
+		n = runtime.Stack(text, true)
+	}
+	_, stack, found := strings.Cut("\n\n"+string(text[:n]), fmt.Sprintf("\n\ngoroutine %d [", id))
+	if !found {
+		return ""
+	}
+	stack, _, _ = strings.Cut(stack, "\n\n")
+	_, stack, _ = strings.Cut(stack, "\n")
+	return stack
+}
+
+// goroutineID returns the number of the calling goroutine, 0 if Go does not say it.
+func goroutineID() uint64 {
+	var text [64]byte
+	words := strings.Fields(string(text[:runtime.Stack(text[:], false)]))
+	if len(words) < 2 {
+		return 0
+	}
+	id, err := strconv.ParseUint(words[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -130,7 +131,10 @@ func Decide(decide func(err error) Directive) SupervisionOption {
 // eighth up and down so that what failed together does not come back together. Nobody
 // is blocked meanwhile; messages wait in the mailbox.
 func Backoff(shortest, longest time.Duration) SupervisionOption {
-	return func(s *supervision) { s.backoffMin, s.backoffMax = shortest, max(shortest, longest) }
+	const most = math.MaxInt64 / 2 // with the jitter it can still be counted
+	return func(s *supervision) {
+		s.backoffMin, s.backoffMax = min(shortest, most), min(max(shortest, longest), most)
+	}
 }
 
 // delay returns the backoff before restart number n, counted from 1.
@@ -140,9 +144,8 @@ func (s *supervision) delay(n int, random uint64) time.Duration {
 	}
 	d := s.backoffMin
 	for ; n > 1 && d < s.backoffMax; n-- {
-		d *= 2
+		d += min(d, s.backoffMax-d)
 	}
-	d = min(d, s.backoffMax)
 	return d - d/8 + time.Duration(random%uint64(d/4+1))
 }
 
@@ -175,6 +178,10 @@ func (s *supervision) count(failures *[]time.Time) int {
 // that stopped of its own accord. REQUIRES: the turn owns c.
 func (c *cell[M]) supervise(s signal) {
 	child, err := s.child, s.err
+	if c.phase == stopping && c.ext.end == stopDrain && err != nil {
+		c.superviseDraining(s)
+		return
+	}
 	if c.phase == stopping || c.phase == restarting {
 		child.signal(signal{kind: sigGiveUp, err: err})
 		return
@@ -185,14 +192,9 @@ func (c *cell[M]) supervise(s signal) {
 	d := Restart
 	if err != nil {
 		d = c.kind.super.decision(err)
+		c.back()
 	}
-	if d == Resume && s.bare {
-		d = Restart // there is no state to go on with
-	}
-	if child.nature.lifetime() == Temporary && d == Restart {
-		d = Stop
-	}
-	switch d {
+	switch d = s.possible(d); d {
 	case Resume:
 		child.signal(signal{kind: sigResume})
 	case Stop:
@@ -204,14 +206,51 @@ func (c *cell[M]) supervise(s signal) {
 	}
 }
 
-// restartChild restarts what the strategy says, if the budget allows it.
-func (c *cell[M]) restartChild(child *core, err error) {
-	failures := &c.ext.failures
+// possible returns what becomes of a directive for the child that failed.
+func (s signal) possible(d Directive) Directive {
+	if d == Resume && s.bare {
+		d = Restart // there is no state to go on with
+	}
+	if s.child.nature.lifetime() == Temporary && d == Restart {
+		d = Stop
+	}
+	return d
+}
+
+// superviseDraining decides while the children handle the rest of their mail: one that fails
+// goes on with it if it may, by itself, since its siblings are gone or about to be.
+func (c *cell[M]) superviseDraining(s signal) {
+	d := s.possible(c.kind.super.decision(s.err))
+	c.back()
+	after, ok := time.Duration(0), d == Resume
+	if d == Restart {
+		_, after, ok = c.mayRestart(s.child)
+	}
+	switch {
+	case !ok:
+		s.child.signal(signal{kind: sigGiveUp, err: s.err})
+	case d == Resume:
+		s.child.signal(signal{kind: sigResume})
+	default:
+		s.child.signal(signal{kind: sigRestart, after: after})
+	}
+}
+
+// mayRestart books one more failure of a child. It returns how many there were, and whether
+// the budget allows a restart, and after which delay.
+func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) {
+	failures := &c.extension().failures
 	if c.kind.super.strategy == OneForOne {
 		failures = &child.extension().budget
 	}
-	n := c.kind.super.count(failures)
-	if n > c.kind.super.maxRestarts {
+	n = c.kind.super.count(failures)
+	return n, c.kind.super.delay(n, c.sys.random()), n <= c.kind.super.maxRestarts
+}
+
+// restartChild restarts what the strategy says, if the budget allows it.
+func (c *cell[M]) restartChild(child *core, err error) {
+	n, after, ok := c.mayRestart(child)
+	if !ok {
 		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, c.kind.super.within, orStopped(err))
 		if c.kind.super.exhausted == Stop {
 			c.giveUp(child, err)
@@ -220,7 +259,6 @@ func (c *cell[M]) restartChild(child *core, err error) {
 		c.escalate(child, err)
 		return
 	}
-	after := c.kind.super.delay(n, c.sys.random())
 	if c.kind.super.strategy == OneForOne {
 		child.signal(signal{kind: sigRestart, after: after})
 		return
@@ -244,6 +282,9 @@ func (c *cell[M]) escalate(child *core, err error) {
 	}
 	ext := c.extension()
 	ext.escalated = append(ext.escalated, child)
+	if c.phase == suspended { // its supervisor decides already
+		return
+	}
 	c.fail(fmt.Errorf("child %s: %w", child.fullPath(), orStopped(err)))
 }
 

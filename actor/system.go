@@ -19,6 +19,7 @@ type System struct {
 	log        *slog.Logger
 	super      supervision // what actors exercise unless told otherwise
 	askTimeout time.Duration
+	maxWaiting int64
 	began      time.Time
 
 	around      []ReceiveMiddleware
@@ -52,6 +53,7 @@ type systemConfig struct {
 	log        *slog.Logger
 	super      supervision
 	askTimeout time.Duration
+	maxWaiting int64
 	driver     Driver
 
 	around      []ReceiveMiddleware
@@ -74,6 +76,19 @@ func WithAskTimeout(d time.Duration) SystemOption {
 	return systemOption(func(c *systemConfig) { c.askTimeout = d })
 }
 
+// WithMaxWaiting bounds how many handlers may wait at the same time in Ask, Gather and
+// Sleep: each keeps its stack, some 8 KB or more. One more fails with
+// [ErrTooManyWaiting]. Defaults to 100 000; anything below 1 panics.
+func WithMaxWaiting(n int) SystemOption {
+	if n < 1 {
+		panic(fmt.Sprintf("actor: WithMaxWaiting(%d): at least one handler must be able to wait", n))
+	}
+	return systemOption(func(c *systemConfig) { c.maxWaiting = int64(n) })
+}
+
+// maxWaitingDefault is some 800 MB of stacks.
+const maxWaitingDefault = 100_000
+
 // NewSystem starts a system. Its name is part of every [PID] and must be neither
 // empty nor contain a slash or a '#'; anything else is a programmer's error and
 // panics. End it with [System.Shutdown].
@@ -81,12 +96,12 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	if name == "" || strings.ContainsAny(name, "/#") {
 		panic(fmt.Sprintf("actor: the system name %q is empty or has a '/' or '#'", name))
 	}
-	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout}
+	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout, maxWaiting: maxWaitingDefault}
 	for _, opt := range opts {
 		opt.applySystem(&cfg)
 	}
 	s := &System{
-		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, began: time.Now(),
+		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, maxWaiting: cfg.maxWaiting, began: time.Now(),
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
 		sched: newScheduler(cfg.driver), clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}
@@ -207,9 +222,9 @@ func (s *System) workersLeft(ctx context.Context) bool {
 	}
 }
 
-// killGrace is how long actors that are not inside a handler get to die once the
-// time is up.
-const killGrace = 100 * time.Millisecond
+// killGrace is how long it may take, once the time is up, until one more actor that is not
+// inside of a handler has ended.
+const killGrace = 3 * fenceAfter
 
 // killAll kills what is left and waits until only those remain that are inside of a
 // handler, or whose children are.
@@ -222,9 +237,20 @@ func (s *System) killAll() {
 		c.signal(signal{kind: sigStop, mode: stopKill})
 	}
 	kill(&s.root.core)
-	grace, cancel := context.WithTimeout(context.Background(), killGrace)
+	for left := s.living.Load(); !s.awaitFor(killGrace); {
+		now := s.living.Load()
+		if now == left {
+			return
+		}
+		left = now
+	}
+}
+
+// awaitFor waits until the root has ended, or for d. It reports false for d.
+func (s *System) awaitFor(d time.Duration) (gone bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	s.await(grace.Done())
+	return s.await(ctx.Done())
 }
 
 // unfinished lists who is still there below the root, the deepest first, and who was killed

@@ -59,7 +59,9 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 		return
 	}
 	c.context().set(key, next.Sub(now), msg, true)
-	c.scene.more.timers[key].plan = plan
+	if t := c.needMore().timers[key]; t != nil {
+		t.plan = plan
+	}
 }
 
 // Cancel cancels the timer of that key and reports whether there was one. Its
@@ -82,6 +84,9 @@ func (ctx *Context[M]) Cancel(key string) bool {
 func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	c := ctx.cell()
 	ctx.Cancel(key)
+	if c.ghost() {
+		return // nobody could cancel it
+	}
 	t := &timer[M]{key: key, msg: msg, once: once, active: true}
 	fire := func() {
 		if !t.queued.Swap(true) {

@@ -1,0 +1,187 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// askBack is a request to one who asks.
+type askBack struct{ actor.Returns[int] }
+
+// failsAtOnce reports an ask that has not been seen to close a cycle.
+func failsAtOnce(t *testing.T, errs chan error) {
+	t.Helper()
+	began := time.Now()
+	if err := <-errs; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) != 0 {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+}
+
+func TestAnAskOfAnAskerThatHasItsAnswerIsNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		var b actor.Ref[any]
+		a := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			_, err := actor.Ask(ctx, b, get{})
+			return err
+		})
+		b = actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], m any) error {
+			actor.Reply(ctx, m.(get), 1)
+			_, err := actor.Ask(ctx, a, askBack{})
+			errs <- err
+			return nil
+		})
+		a.Tell(bg, "go")
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type asksSpawner struct{ spawner actor.Ref[any] }
+
+func (a asksSpawner) Init(ctx *actor.Context[any]) error {
+	_, err := actor.Ask(ctx, a.spawner, get{})
+	return err
+}
+
+func (asksSpawner) Receive(*actor.Context[any], any) error { return nil }
+
+func TestInitThatAsksWhoSpawnsItFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(string); ok {
+				_, err := actor.TrySpawn(ctx, "", func() asksSpawner { return asksSpawner{ctx.Self()} })
+				errs <- err
+			}
+			return nil
+		})
+		ref.Tell(bg, "go")
+		failsAtOnce(t, errs)
+	})
+}
+
+func TestInlineActorThatAsksItsTellerFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		var teller actor.Ref[any]
+		inline := actor.SpawnFunc(sys, "inline", func(ctx *actor.Context[int], _ int) error {
+			_, err := actor.Ask(ctx, teller, get{})
+			errs <- err
+			return nil
+		}, actor.Inline())
+		teller = actor.SpawnFunc(sys, "teller", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(string); ok {
+				inline.Tell(ctx, 1)
+			}
+			return nil
+		})
+		teller.Tell(bg, "go")
+		failsAtOnce(t, errs)
+	})
+}
+
+func TestTryTellIntoOnesOwnFullMailboxFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 2)
+		ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[int], n int) error {
+			if n == 0 {
+				errs <- ctx.Self().TryTell(ctx, 1)
+				errs <- ctx.Self().TryTell(ctx, 2)
+			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		ref.Tell(bg, 0)
+		if err := <-errs; err != nil {
+			t.Errorf("with room: %v", err)
+		}
+		began := time.Now()
+		select {
+		case err := <-errs:
+			if !errors.Is(err, actor.ErrMailboxFull) || time.Since(began) != 0 {
+				t.Errorf("without room: %v after %v", err, time.Since(began))
+			}
+		case <-time.After(time.Hour):
+			t.Error("it waits for itself")
+			ref.Kill()
+		}
+	})
+}
+
+func TestAskOfAGoroutineThatOutlivesItsHandlerIsNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 2)
+		var b actor.Ref[any]
+		a := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			derived, cancel := context.WithCancel(ctx)
+			go func() {
+				defer cancel()
+				_, err := actor.Ask(derived, b, get{})
+				errs <- err
+			}()
+			return nil
+		})
+		b = actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], m any) error {
+			_, err := actor.Ask(ctx, a, askBack{})
+			actor.Reply(ctx, m.(get), 1)
+			errs <- err
+			return nil
+		})
+		a.Tell(bg, "go")
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestStopEndsAnAskBesideAnAskOfAGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithAskTimeout(time.Hour))
+		never := actor.SpawnFunc(sys, "never", func(ctx *actor.Context[get], m get) error {
+			actor.Promise(ctx, m)
+			return nil
+		})
+		counter := actor.Spawn(sys, "counter", newCounter)
+		ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[int], _ int) error {
+			derived, cancel := context.WithCancel(ctx)
+			go func() {
+				defer cancel()
+				time.Sleep(time.Second) // until the handler waits
+				_, _ = actor.Ask(derived, counter, get{})
+			}()
+			_, err := actor.Ask(ctx, never, get{})
+			return err
+		})
+		down := ended(t, sys, ref)
+		ref.Tell(bg, 1)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		ref.Stop()
+		down()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it has stopped after %v", took)
+		}
+	})
+}

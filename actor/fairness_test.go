@@ -1,0 +1,58 @@
+package actor
+
+import (
+	"testing"
+	"time"
+)
+
+// Picks of a worker that always has work of its own, until it takes what came from outside.
+func picksUntilTheLobbysTurn(t *testing.T, refill func(w *worker, own *core)) (picks int) {
+	t.Helper()
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	own, guest := new(core), new(core)
+	refill(w, own)
+	s.lobby.push(guest)
+	for picks = 1; w.next() != guest; picks++ {
+		if picks > 1000 {
+			t.Fatal("what came from outside is never picked")
+		}
+		refill(w, own)
+	}
+	return picks
+}
+
+func TestWhatComesFromOutsideIsPickedSoonBesideBusyActors(t *testing.T) {
+	for name, refill := range map[string]func(w *worker, own *core){
+		"an actor that is told by its own worker": func(w *worker, own *core) { w.place.Store(own) },
+		"an actor with mail left":                 func(w *worker, own *core) { w.queue.push(own) },
+	} {
+		if n := picksUntilTheLobbysTurn(t, refill); n > lobbyEvery {
+			t.Errorf("%s: picked at last the %dth time, want at most %d", name, n, lobbyEvery)
+		}
+	}
+}
+
+func TestAfterATurnThatUsedUpItsTimeTheLobbyComesFirst(t *testing.T) {
+	n := picksUntilTheLobbysTurn(t, func(w *worker, own *core) {
+		w.queue.push(own)
+		w.hasty = true
+	})
+	if n != 1 {
+		t.Errorf("picked at last the %dth time", n)
+	}
+}
+
+func TestABusyWorkerLetsOtherGoroutinesRun(t *testing.T) {
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	for range lookEvery {
+		w.queue.push(new(core))
+		w.next()
+	}
+	if w.yieldAt.Before(time.Now()) {
+		t.Errorf("it has not yielded for %d picks", lookEvery)
+	}
+}

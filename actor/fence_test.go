@@ -1,0 +1,469 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// fenceTime is more than a killed actor gets to finish its message.
+const fenceTime = time.Second
+
+// clings enters the callback that is named and does not leave it before it is released.
+type clings struct {
+	held
+	to   string
+	log  *journal
+	init int
+}
+
+func newClings(to string) *clings { return &clings{held: newHeld(), to: to, log: new(journal)} }
+
+func (c *clings) in(callback string) {
+	c.log.add("%s", callback)
+	if callback == c.to {
+		close(c.entered)
+		<-c.release
+	}
+}
+
+func (c *clings) Init(*actor.Context[any]) error {
+	c.init++
+	c.in(fmt.Sprint("init ", c.init))
+	return nil
+}
+
+func (c *clings) Receive(_ *actor.Context[any], m any) error {
+	if err, ok := m.(error); ok {
+		return err
+	}
+	if h, ok := m.(held); ok {
+		close(h.entered)
+		<-h.release
+		return nil
+	}
+	c.in("receive")
+	return nil
+}
+
+func (c *clings) Terminate(*actor.Context[any], error) { c.in("terminate") }
+
+func (c *clings) Inspect() any {
+	c.in("inspect")
+	return 1
+}
+
+// endsWithoutDelay reports an actor whose watcher is told nothing long after it was killed.
+func endsWithoutDelay(t *testing.T, down func() actor.Down) {
+	t.Helper()
+	began, gone := time.Now(), make(chan actor.Down, 1)
+	go func() { gone <- down() }()
+	select {
+	case d := <-gone:
+		if d.Reason != actor.Killed {
+			t.Errorf("ended as %v", d.Reason)
+		}
+	case <-time.After(time.Hour):
+		t.Fatal("a killed actor has not ended")
+	}
+	if took := time.Since(began); took > fenceTime {
+		t.Errorf("it has ended after %v", took)
+	}
+}
+
+func TestTerminateThatWasLeftBehindEndsTheActorOnlyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		c := newClings("terminate")
+		ref := actor.Spawn(sys, "x", func() *clings { return c })
+		down := ended(t, sys, ref)
+		ref.Stop()
+		<-c.entered
+		ref.Kill()
+		endsWithoutDelay(t, down)
+		synctest.Wait()
+		namesake := actor.Spawn(sys, "x", newCounter)
+		living := sys.Stats().Actors
+		close(c.release)
+		synctest.Wait()
+		if n := sys.Stats().Actors; n != living {
+			t.Errorf("%d actors after the late return, %d before", n, living)
+		}
+		if found, err := actor.LookupPath[counterMsg](sys, "/x"); err != nil || found.PID() != namesake.PID() {
+			t.Errorf("the namesake is %v, %v", found.PID(), err)
+		}
+		if _, err := actor.Lookup[counterMsg](sys, namesake.PID()); err != nil {
+			t.Errorf("the namesake by its PID: %v", err)
+		}
+		other := actor.Spawn(sys, "", newCounter) // gets no slot that is in use
+		other.Tell(bg, add{1})
+		if n := mustAsk(t, namesake, get{}); n != 0 {
+			t.Errorf("got %d, the other's state", n)
+		}
+	})
+}
+
+func TestInitThatWasLeftBehindBringsNobodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		c := newClings("init 2")
+		ref := actor.Spawn(sys, "x", func() *clings { return c })
+		down := ended(t, sys, ref)
+		ref.Tell(bg, errBroken)
+		<-c.entered
+		ref.Kill()
+		endsWithoutDelay(t, down)
+		close(c.release)
+		synctest.Wait()
+		if err := ref.TryTell(bg, 5); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("an actor whose Down has come takes a message: %v", err)
+		}
+		synctest.Wait()
+		c.log.expect(t, "init 1", "terminate", "init 2")
+	})
+}
+
+func TestKillOrderedTogetherWithStopLeavesNoTerminateToWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		c := newClings("terminate")
+		ref := actor.Spawn(sys, "x", func() *clings { return c })
+		down := ended(t, sys, ref)
+		h := newHeld()
+		ref.Tell(bg, h)
+		<-h.entered
+		ref.Stop()
+		ref.Kill()
+		close(h.release)
+		endsWithoutDelay(t, down)
+		close(c.release)
+	})
+}
+
+func TestHandlerLeftBehindSendsNothingWhileItsActorWaitsForItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		received := 0
+		sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error { received++; return nil })
+		child, h := newHeld(), newHeld()
+		ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[int], _ int) error {
+			actor.Spawn(ctx, "", newCounter, actor.Pinned()).Tell(ctx, child)
+			<-child.entered
+			close(h.entered)
+			<-h.release
+			sink.Tell(ctx, 1)
+			return nil
+		})
+		down := ended(t, sys, ref)
+		ref.Tell(bg, 1)
+		<-h.entered
+		ref.Kill()
+		time.Sleep(fenceTime)
+		if info, err := sys.Inspect("/x", 1); err != nil || info.Info.State != "stopping" || info.Info.Children != 1 {
+			t.Fatalf("want an actor that waits for its child, got %+v, %v", info.Info, err)
+		}
+		close(h.release)
+		synctest.Wait()
+		if received != 0 {
+			t.Error("what a fenced handler sent was handled")
+		}
+		close(child.release)
+		endsWithoutDelay(t, down)
+	})
+}
+
+// The handlers end at the very moments at which they are fenced, and the many goroutines
+// make the look at a stack take long.
+func TestHandlersThatReturnWhileTheyAreFencedEndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		idle := make(chan struct{})
+		defer close(idle)
+		for range 500 {
+			go func() { <-idle }()
+		}
+		for range 4 {
+			sys := actortest.NewSystem(t)
+			const n = 50
+			entered := make(chan struct{}, n)
+			downs := make([]func() actor.Down, n)
+			refs := make([]actor.Ref[time.Duration], n)
+			for i := range refs {
+				refs[i] = actor.SpawnFunc(sys, "", func(_ *actor.Context[time.Duration], d time.Duration) error {
+					entered <- struct{}{}
+					time.Sleep(d)
+					return nil
+				})
+				downs[i] = ended(t, sys, refs[i])
+			}
+			for i, ref := range refs {
+				ref.Tell(bg, 99*time.Millisecond+time.Duration(i)*100*time.Microsecond)
+			}
+			for range n {
+				<-entered
+			}
+			for _, ref := range refs {
+				ref.Kill()
+			}
+			for _, down := range downs {
+				endsWithoutDelay(t, down)
+			}
+			synctest.Wait()
+			if living := sys.Stats().Actors; living != 0 {
+				t.Fatalf("%d actors live on", living)
+			}
+			if _, err := sys.Shutdown(bg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestKillEndsAHandlerWhereverItIs(t *testing.T) {
+	for where, cling := range map[string]func(ctx *actor.Context[int], h held) error{
+		"in Blocking": func(ctx *actor.Context[int], h held) error {
+			return actor.Blocking(ctx, func() error { close(h.entered); <-h.release; return nil })
+		},
+		"under other profiler labels": func(ctx *actor.Context[int], h held) error {
+			pprof.Do(ctx, pprof.Labels("a", "b"), func(context.Context) { close(h.entered); <-h.release })
+			return nil
+		},
+		"after it has waited": func(ctx *actor.Context[int], h held) error {
+			_ = ctx.Sleep(time.Millisecond)
+			close(h.entered)
+			<-h.release
+			return nil
+		},
+		"for long": func(_ *actor.Context[int], h held) error {
+			time.Sleep(time.Minute)
+			close(h.entered)
+			<-h.release
+			return nil
+		},
+	} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				h := newHeld()
+				ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[int], _ int) error { return cling(ctx, h) })
+				down := ended(t, sys, ref)
+				ref.Tell(bg, 1)
+				<-h.entered
+				ref.Kill()
+				endsWithoutDelay(t, down)
+				close(h.release)
+			})
+		})
+	}
+}
+
+func TestKillEndsAHandlerThatAPinnedActorWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithAskTimeout(time.Hour))
+		h := newHeld()
+		ref := actor.SpawnFunc(sys, "x", func(*actor.Context[get], get) error {
+			close(h.entered)
+			<-h.release
+			return nil
+		})
+		failed := make(chan error, 1)
+		actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[int], _ int) error {
+			_, err := actor.Ask(ctx, ref, get{})
+			failed <- err
+			return nil
+		}, actor.Pinned()).Tell(bg, 1)
+		down := ended(t, sys, ref)
+		<-h.entered
+		time.Sleep(time.Minute) // for whoever looks after the handlers to fall asleep, which it must not
+		ref.Kill()
+		endsWithoutDelay(t, down)
+		if err := <-failed; !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("the ask ended with %v", err)
+		}
+		close(h.release)
+	})
+}
+
+func TestKillEndsAChainOfHandlersThatWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithAskTimeout(time.Hour))
+		h := newHeld()
+		last := actor.SpawnFunc(sys, "last", func(*actor.Context[get], get) error {
+			close(h.entered)
+			<-h.release
+			return nil
+		})
+		first := last
+		for range 50 {
+			next := first
+			first = actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
+				_, err := actor.Ask(ctx, next, m)
+				return err
+			})
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := actor.Ask(bg, first, get{})
+			failed <- err
+		}()
+		<-h.entered
+		began := time.Now()
+		last.Kill()
+		if err := <-failed; !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("the first ask ended with %v", err)
+		}
+		if took := time.Since(began); took > fenceTime {
+			t.Errorf("the chain has ended after %v", took)
+		}
+		close(h.release)
+	})
+}
+
+// haunts is what a handler that was left behind may try with its context.
+var haunts = map[string]func(ctx *actor.Context[any], m any, sink actor.Ref[any]) error{
+	"nothing": func(*actor.Context[any], any, actor.Ref[any]) error { return nil },
+	"Tell":    func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error { sink.Tell(ctx, 1); return nil },
+	"TryTell": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error { return sink.TryTell(ctx, 1) },
+	"Forward": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error { return actor.Forward(ctx, sink) },
+	"Self":    func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.Self().Tell(ctx, 1); return nil },
+	"Stop":    func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.Stop(); return nil },
+	"Stash":   func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { return ctx.Stash() },
+	"Unstash": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		_ = ctx.Stash()
+		ctx.Unstash()
+		return nil
+	},
+	"Become":   func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.Become(inert); return nil },
+	"After":    func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.After("a", time.Hour, 1); return nil },
+	"Every":    func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.Every("a", time.Hour, 1); return nil },
+	"Link":     func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error { ctx.Link(sink.PID()); return nil },
+	"Sleep":    func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { return ctx.Sleep(time.Millisecond) },
+	"Sender":   func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { _ = ctx.Sender(); return nil },
+	"Children": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { _ = ctx.Children(); return nil },
+	"Log":      func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error { ctx.Log().Info("x"); return nil },
+	"panic":    func(*actor.Context[any], any, actor.Ref[any]) error { panic("boo") },
+	"Goexit":   func(*actor.Context[any], any, actor.Ref[any]) error { runtime.Goexit(); return nil },
+	"error":    func(*actor.Context[any], any, actor.Ref[any]) error { return errBroken },
+	"Ask": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error {
+		_, err := actor.Ask(ctx, sink, get{})
+		return err
+	},
+	"AskThen": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error {
+		actor.AskThen(ctx, sink, get{}, func(int, error) any { return 1 })
+		return nil
+	},
+	"Gather": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error {
+		for _, a := range actor.Gather(ctx, []actor.Ref[any]{sink}, get{}) {
+			return a.Err
+		}
+		return nil
+	},
+	"Pipe": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		actor.Pipe(ctx, func(context.Context) (int, error) { return 1, nil }, func(int, error) any { return 1 })
+		return nil
+	},
+	"SetReceiveTimeout": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		ctx.SetReceiveTimeout(time.Hour, 1)
+		return nil
+	},
+	"Watch": func(ctx *actor.Context[any], _ any, sink actor.Ref[any]) error {
+		ctx.Watch(sink.PID(), func(actor.Down) any { return 1 })
+		return nil
+	},
+	"Blocking": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		return actor.Blocking(ctx, func() error { return nil })
+	},
+	"Spawn": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		actor.SpawnFunc(ctx, "", inert)
+		return nil
+	},
+	"TrySpawn": func(ctx *actor.Context[any], _ any, _ actor.Ref[any]) error {
+		_, err := actor.TrySpawnFunc(ctx, "", inert)
+		return err
+	},
+	"Promise": func(ctx *actor.Context[any], m any, _ actor.Ref[any]) error {
+		if g, ok := m.(get); ok {
+			actor.Promise(ctx, g).Resolve(1)
+		}
+		return nil
+	},
+	"Reply": func(ctx *actor.Context[any], m any, _ actor.Ref[any]) error {
+		if g, ok := m.(get); ok {
+			actor.Reply(ctx, g, 1)
+		}
+		return nil
+	},
+}
+
+func TestWhatAHandlerLeftBehindDoesHasNoEffect(t *testing.T) {
+	for name, haunt := range haunts {
+		for _, asked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s asked=%t", name, asked), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { hauntOnce(t, asked, haunt) })
+			})
+		}
+	}
+}
+
+func hauntOnce(t *testing.T, asked bool, haunt func(*actor.Context[any], any, actor.Ref[any]) error) {
+	sys := actortest.NewSystem(t)
+	var received atomic.Int32
+	sink := actor.SpawnFunc(sys, "sink", func(ctx *actor.Context[any], m any) error {
+		received.Add(1)
+		if g, ok := m.(get); ok {
+			actor.Reply(ctx, g, 5)
+		}
+		return nil
+	})
+	h, over := newHeld(), make(chan struct{})
+	ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[any], m any) error {
+		close(h.entered)
+		<-h.release
+		defer close(over)
+		return haunt(ctx, m, sink)
+	})
+	down, answered := ended(t, sys, ref), make(chan error, 1)
+	if asked {
+		go func() {
+			_, err := actor.Ask(bg, ref, get{})
+			answered <- err
+		}()
+	} else {
+		ref.Tell(bg, "go")
+	}
+	<-h.entered
+	ref.Kill()
+	endsWithoutDelay(t, down)
+	if asked {
+		if err := <-answered; !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("the ask ended with %v", err)
+		}
+	}
+	var others sync.WaitGroup // get what the actor has given back
+	for range 50 {
+		others.Add(1)
+		actor.SpawnFunc(sys, "", func(*actor.Context[any], any) error { others.Done(); return nil }).Tell(bg, 1)
+	}
+	others.Wait()
+	synctest.Wait()
+	before := sys.Stats()
+	close(h.release)
+	<-over
+	synctest.Wait()
+	after := sys.Stats()
+	if received.Load() != 0 {
+		t.Error("what it sent was handled")
+	}
+	if after.Actors != before.Actors || after.Timers > before.Timers || after.Restarts != 0 {
+		t.Errorf("%d actors, %d timers, then %d, %d and %d restarts", before.Actors, before.Timers, after.Actors, after.Timers, after.Restarts)
+	}
+}
