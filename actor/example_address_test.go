@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -192,6 +193,41 @@ func ExampleWithAskTimeout() {
 	// Output:
 	// ask /slow with actor_test.balance: no answer within the system's ask timeout of 1ns: context deadline exceeded
 	// true
+}
+
+func ExampleWithMaxWaiting() {
+	sys := actor.NewSystem("narrow", quiet, actor.WithMaxWaiting(1))
+	defer sys.Shutdown(context.Background())
+
+	asked := make(chan *actor.Promised[int])
+	bank := actor.SpawnFunc(sys, "bank", func(ctx *actor.Context[balance], m balance) error {
+		asked <- actor.Promise(ctx, m)
+		return nil
+	})
+	teller := func(ctx *actor.Context[balance], m balance) error {
+		n, err := actor.Ask(ctx, bank, m)
+		if err == nil {
+			actor.Reply(ctx, m, n)
+		}
+		return err
+	}
+	first, second := actor.SpawnFunc(sys, "first", teller), actor.SpawnFunc(sys, "second", teller)
+	answer := make(chan int)
+	go func() {
+		n, _ := actor.Ask(context.Background(), first, balance{})
+		answer <- n
+	}()
+	promised := <-asked // the first teller waits
+	for sys.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
+	_, err := actor.Ask(context.Background(), second, balance{})
+	fmt.Println(errors.Is(err, actor.ErrTooManyWaiting))
+	promised.Resolve(500)
+	fmt.Println(<-answer)
+	// Output:
+	// true
+	// 500
 }
 
 // Package router is built on Routed.

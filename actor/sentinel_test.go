@@ -94,6 +94,19 @@ var sentinels = []struct {
 		k.Settle()
 		return full
 	}},
+	{is: actor.ErrTooManyWaiting, produce: func(k *actortest.Kit) error {
+		sys := actortest.NewSystem(k.T(), actor.WithMaxWaiting(1))
+		refused := make(chan error, 1)
+		for range 2 {
+			actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+				if err := ctx.Sleep(time.Minute); err != nil {
+					refused <- err
+				}
+				return nil
+			}).Tell(k.Context(), 1)
+		}
+		return <-refused
+	}},
 	{is: actor.ErrLinked, produce: func(k *actortest.Kit) error {
 		other := actor.Spawn(k.System(), "other", newCounter)
 		p := actortest.NewProbe[actor.ActorFailed](k)

@@ -188,7 +188,7 @@ func (p *player) sleep(ctx *actor.Context[card], o op) {
 	err := ctx.Sleep(o.time())
 	if err == nil {
 		p.early("Sleep", due)
-	} else if ctx.Err() == nil {
+	} else if ctx.Err() == nil && !errors.Is(err, actor.ErrTooManyWaiting) {
 		p.report("Sleep of %s ended with %v, and the context has not ended", ctx.Self(), err)
 	}
 }

@@ -69,7 +69,7 @@ const (
 // game.
 func newGame(r *rand.Rand, newSystem func(...actor.SystemOption) *actor.System) *game {
 	g := &game{moves: moves(), headers: r.IntN(3) == 0}
-	opts := []actor.SystemOption{actor.BeforeSpawn(g.mayBeSpawned)}
+	opts := []actor.SystemOption{actor.BeforeSpawn(g.mayBeSpawned), actor.WithMaxWaiting(1 + r.IntN(20))}
 	if g.headers {
 		opts = append(opts, actor.BeforeSend(addHeader))
 	}

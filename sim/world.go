@@ -362,6 +362,7 @@ func (w *World) sleepUntil(at time.Time, also <-chan struct{}) {
 	w.mu.Lock()
 	w.sleeping = false
 	w.mu.Unlock()
+	synctest.Wait() // somebody may be about to wake who sleeps no more: the next sleep is not to end by it
 	select {
 	case <-w.wake:
 	default:
