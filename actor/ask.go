@@ -88,13 +88,13 @@ type interrupter interface {
 	over() bool
 }
 
-// inquire notes whom an ask in the handler waits for. It reports false when the actor has
-// been told to stop: then nobody waits for anything.
+// inquire notes whom an ask in the handler waits for. It reports false when the incarnation is
+// about to end: then nobody waits for anything.
 func (c *core) inquire(target *core, a interrupter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.extended()
-	if ext.told {
+	if ext.told || ext.reentry != nil && len(ext.reentry.deferred) > 0 {
 		return false
 	}
 	ext.waitsFor, ext.inquiry = target, a
@@ -107,11 +107,15 @@ func (c *core) inquired() {
 	c.mu.Unlock()
 }
 
-// waitingFor returns whom c's handler waits for: nobody, when what it waits for has come.
+// waitingFor returns whom c's handler waits for: nobody, when what it waits for has come, or
+// when c handles other messages meanwhile.
 func (c *core) waitingFor() *core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ext == nil || c.ext.inquiry != nil && c.ext.inquiry.over() {
+		return nil
+	}
+	if c.nature.reentrant() && c.phase == running {
 		return nil
 	}
 	return c.ext.waitsFor

@@ -1,7 +1,7 @@
 package actor
 
 // Backlog returns how many messages the actor has to handle: those that wait, and the one
-// that it is handling. It reports false when the actor is gone. A reference that routes
+// that it is handling, several if it is [Reentrant]. It reports false when the actor is gone. A reference that routes
 // has no mailbox: 0. It is a look under the actor's lock, from any goroutine.
 func (r Ref[M]) Backlog() (messages int, ok bool) {
 	c, cell := r.recipient().(*cell[M])
@@ -17,7 +17,7 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 	if s == nil {
 		return 0, true
 	}
-	n := s.waiting()
+	n := s.waiting() + len(c.underway())
 	if c.scheduled && s.head.Load() > 0 {
 		n++ // the one in hand
 	}

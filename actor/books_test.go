@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,6 +137,9 @@ func keepBooks(t *testing.T, fences bool) {
 		l.cling = make(chan struct{})
 	} else {
 		kinds = append(kinds, []actor.SpawnOption{actor.Pinned()}, []actor.SpawnOption{actor.Inline()})
+	}
+	for _, opts := range kinds[:6] {
+		kinds = append(kinds, append(slices.Clone(opts), actor.Reentrant()))
 	}
 	l.refs = make([]actor.Ref[int], 5*len(kinds))
 	for i := range l.refs {

@@ -129,12 +129,12 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	if c.sys.sched.driver != nil {
 		t.messages = 1
 	}
-	mail := true // that is what has woken the actor: there is a scene, with the mail in the batch
-	if c.hasOrders() {
+	mail := true                               // that is what has woken the actor: there is a scene, with the mail in the batch
+	if c.hasOrders() || c.nature.reentrant() { // which a stack may have woken, too
 		c.obey()
 		mail = c.phase == running && c.fetch()
 	}
-	for mail && c.phase == running && t.messages > 0 {
+	for mail && c.phase == running && t.messages > 0 && !c.held() {
 		if !c.serve(&t) {
 			break
 		}
@@ -240,6 +240,15 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 		c.mu.Unlock()
 		return true
 	}
+	if c.nature.reentrant() {
+		r := c.ext.reentry
+		again, r.held = len(r.back) > 0, c.held()
+		if again || r.held {
+			r.held = !again
+			c.mu.Unlock()
+			return again
+		}
+	}
 	if c.phase == running && s != nil {
 		if s.left() || s.take() {
 			c.mu.Unlock()
@@ -297,7 +306,7 @@ func (c *cell[M]) chill() {
 // strike gives the scene back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
 func (c *cell[M]) strike() {
-	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 {
+	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 && len(c.underway()) == 0 {
 		c.scene = nil
 		s.sweep()
 		s.alarm = overloadStart
@@ -312,24 +321,26 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 	s, w := c.scene, c.worker.Load()
 	for t.messages > 0 && s.left() && !c.hasOrders() {
 		e := s.next()
+		plain := e.extra == nil // now: when the handler of a reentrant actor returns, e may be another
 		var err error
-		if e.extra == nil && s.more == nil && c.kind.around == nil {
+		if plain && s.more == nil && c.kind.around == nil {
 			// What handle comes to for most messages.
 			err = c.actor.Receive(c.context(), e.msg)
 			if s.more != nil {
-				s.more.noticed(e)
+				s.more.noticed(s.cur)
 			}
 		} else {
 			err = c.handle(s, e)
 		}
 		c.back()
+		resumed := c.resumedEnds(s)
 		if w != nil && w.due.Load() || t.used >= turnLook {
 			w = c.worker.Load()
 			t.look(w, c.weight)
 		}
 		t.messages--
 		t.used++
-		if e.extra != nil || err != nil {
+		if !plain || err != nil {
 			if err = c.after(err); err != nil {
 				c.fail(err)
 				s.cur = nil
@@ -340,6 +351,9 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 			s.cur = nil
 			c.quit()
 			return false
+		}
+		if resumed {
+			break // whether another message may begin is for the turn to say
 		}
 	}
 	s.cur = nil
@@ -352,6 +366,7 @@ func (c *cell[M]) crashed(failure error) {
 	if c.scene == nil || c.scene.cur == nil {
 		return
 	}
+	c.resumedEnds(c.scene)
 	c.settle(failure)
 	c.fail(failure)
 	c.scene.cur = nil
@@ -362,6 +377,9 @@ func (c *cell[M]) crashed(failure error) {
 
 // quit stops the actor at its own wish, or at the order that lay in its mailbox.
 func (c *cell[M]) quit() {
+	if len(c.underway()) > 0 {
+		return // the last of them does it
+	}
 	if c.nature.lifetime() == Permanent && c.extension().end != stopDrain {
 		c.halting = false
 		c.setPhase(suspended)
@@ -487,6 +505,9 @@ func (c *cell[M]) obey() {
 	for next < len(signals) && c.phase != stopped {
 		s := signals[next]
 		next++
+		if c.defers(s) {
+			continue
+		}
 		switch s.kind {
 		case sigStop:
 			reason := Stopped
@@ -680,6 +701,10 @@ func (c *cell[M]) fail(err error) {
 	}
 	c.sys.failures.Add(1)
 	c.noteFailure(err, c.messageType())
+	if c.phase == suspended && c.nature.reentrant() { // the supervisor has the failure of another handler already
+		c.logFailure(err)
+		return
+	}
 	c.extension().failure = err
 	c.halting = false
 	c.setPhase(suspended)

@@ -62,18 +62,24 @@ const (
 	fenced                     // it has done so
 )
 
-// nature is what is settled when an actor is spawned: its lifetime and its home.
+// nature is what is settled when an actor is spawned: its lifetime, its home, and whether it
+// is reentrant.
 type nature uint8
 
 func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<4 }
 
+const reentrantNature nature = 1 << 7
+
 func (n nature) lifetime() Lifetime { return Lifetime(n & 0xf) }
-func (n nature) home() homeKind     { return homeKind(n >> 4) }
+func (n nature) home() homeKind     { return homeKind(n >> 4 & 0x7) }
+func (n nature) reentrant() bool    { return n&reentrantNature != 0 }
 
 // impl is what the runtime asks of a cell without knowing its message type.
 type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
+	handling() bool
+	interlude(pass func())
 	usurp()
 	forget()
 	endTurn(w *worker) (again bool)
@@ -115,6 +121,8 @@ type extension struct {
 	links map[*core]struct{} // guarded by mu
 
 	home *home // where it runs if not in the pool; set before the first turn
+
+	reentry *reentry // of a reentrant actor, set before the first turn
 
 	waitsFor *core       // whom an ask in the handler waits for, guarded by mu
 	parked   *coroutine  // the handler's stack while it waits, owned by the turn
@@ -227,21 +235,18 @@ func (c *core) signal(s signal) {
 	c.orders.Or(ordered)
 	wake := !c.scheduled
 	c.scheduled = true
-	var cancel context.CancelFunc
-	var inquiry interrupter
+	if r := ext.reentry; r != nil && r.held {
+		wake, r.held = true, false
+	}
+	var cancel func()
+	var inquiries []interrupter
 	if s.kind == sigStop && s.mode != stopDrain {
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
-		cancel, inquiry = ext.lifeDone, ext.inquiry // a handler that waits, or watches its context, need not finish
+		cancel, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
 	}
 	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		c.sys.sched.settle()
-	}
-	if inquiry != nil {
-		inquiry.interrupt()
-	}
+	interrupt(c.sys, cancel, inquiries)
 	if wake {
 		c.sys.sched.ready(c, nil)
 	} else if s.mode == stopKill {

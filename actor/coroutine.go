@@ -65,8 +65,12 @@ func (co *coroutine) shift() (more bool) {
 		case c.onHold:
 			w.order = order{kind: orderSwitch, to: c.ext.parked, who: c}
 		default:
-			co.run(c)
-			continue
+			back := c.nextBack()
+			if back == nil {
+				co.run(c)
+				continue
+			}
+			w.order = order{kind: orderSwitch, to: back, who: c}
 		}
 		if !co.yield(struct{}{}) {
 			ended = true
@@ -79,12 +83,11 @@ func (co *coroutine) shift() (more bool) {
 func (co *coroutine) run(c *core) {
 	co.w.enter(c)
 	again := c.impl.turn(co.w)
-	co.ran(c, again)
+	co.w.ran(c, again)
 }
 
 // ran goes on after a turn.
-func (co *coroutine) ran(c *core, again bool) {
-	w := co.w
+func (w *worker) ran(c *core, again bool) {
 	w.playing = false
 	if again && w.s.driver != nil {
 		w.s.ready(c, nil)
@@ -103,7 +106,7 @@ func (co *coroutine) crashed(failure error) {
 	c := co.w.current.Load()
 	c.impl.crashed(failure)
 	if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
-		co.ran(c, c.impl.endTurn(co.w))
+		co.w.ran(c, c.impl.endTurn(co.w))
 	}
 }
 
@@ -151,6 +154,14 @@ func (w *worker) drive(co *coroutine) {
 			co = o.to
 			w.enter(o.who)
 		case orderPark:
+			if o.wait.co != nil {
+				w.interlude(o.wait)
+				if w.s.driver != nil {
+					return
+				}
+				co = w.s.stacks.get()
+				continue
+			}
 			if w.s.driver != nil {
 				if !o.wait.commit() {
 					w.s.ready(o.wait.who, nil)
@@ -164,6 +175,15 @@ func (w *worker) drive(co *coroutine) {
 			w.enter(o.wait.who) // what it waits for has come meanwhile
 		}
 	}
+}
+
+// interlude ends the turn of a reentrant actor whose handler waits.
+func (w *worker) interlude(h *hold) {
+	c := h.who
+	if !h.commit() { // what it waits for has come meanwhile
+		c.comesBack(h.co, nil)
+	}
+	w.ran(c, c.impl.endTurn(w))
 }
 
 // stackPool keeps coroutines that nobody needs at the moment.

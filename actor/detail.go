@@ -22,7 +22,8 @@ type Detail struct {
 	Oldest  time.Duration // how long the oldest message waits, to a few milliseconds
 	Current string        // the type of the message that is being handled, empty when none is
 	Sender  PID           // who sent that
-	Waits   PID           // whom an ask in the handler waits for
+	Waits   PID           // whom an ask in the handler waits for, the first of them if several handlers wait
+	Waiting int           // handlers of a Reentrant actor that wait while others run
 
 	Watchers int       // how many watches of this actor there are
 	Links    []PID     // actors that it is linked to
@@ -121,6 +122,10 @@ func (c *core) detail(d *Detail) {
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
 			waits, links = ext.waitsFor, slices.Collect(maps.Keys(ext.links))
+			for _, i := range c.underway() {
+				waits = cmp.Or(waits, i.waitsFor)
+			}
+			d.Waiting = len(c.underway())
 			d.Watchers = len(ext.watchers)
 			d.Failures = slices.Clone(ext.recent)
 		}

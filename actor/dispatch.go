@@ -58,7 +58,7 @@ type scheduler struct {
 	asleep     []*worker        // waiting for work, the one that came last is woken first
 	closed     bool
 	monitor    monitor
-	wg         sync.WaitGroup
+	crowd      goroutines
 }
 
 const (
@@ -122,7 +122,7 @@ func newScheduler(driver Driver) *scheduler {
 		return s
 	}
 	s.monitor = monitor{dozing: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
-	s.wg.Go(s.watch)
+	s.crowd.start(s.watch)
 	return s
 }
 
@@ -175,6 +175,10 @@ func (s *scheduler) call() bool {
 		s.searching.Add(-1)
 		return false
 	}
+	if s.closed && !s.waiting() { // whoever has made something ready is late: it was done, and all have left
+		s.searching.Add(-1)
+		return true
+	}
 	s.engage()
 	return true
 }
@@ -198,7 +202,7 @@ func (s *scheduler) hire() {
 	w := &worker{s: s, wake: make(chan struct{}, 1), seeking: true}
 	crew := append(slices.Clone(*s.crew.Load()), w)
 	s.crew.Store(&crew)
-	s.wg.Go(w.work)
+	s.crowd.start(w.work)
 }
 
 // enter puts c on stage.
@@ -494,10 +498,10 @@ func (s *scheduler) background(c *core, work func()) {
 		s.driver.Ready(Step{who: c, run: work})
 		return
 	}
-	s.wg.Go(work)
+	s.crowd.start(work)
 }
 
-// close sends the crew home once the queues are empty. wg tells when they all left.
+// close sends the crew home once the queues are empty. crowd tells when they all left.
 func (s *scheduler) close() {
 	s.mu.Lock()
 	if s.closed {

@@ -59,7 +59,7 @@ func (s Step) System() *System { return s.who.sys }
 // Next describes what the actor will do: what it will handle and who sent that. Both are
 // empty when it is not a message.
 func (s Step) Next() (messageType string, from PID) {
-	if s.run != nil || s.co != nil || s.who.onHold {
+	if s.run != nil || s.resumes() {
 		return "", PID{}
 	}
 	next := s.who.impl.upcoming()
@@ -71,12 +71,15 @@ func (s Step) Kind() StepKind {
 	switch {
 	case s.run != nil:
 		return StepPipe
-	case s.co != nil || s.who.onHold:
+	case s.resumes():
 		return StepResume
 	default:
 		return StepTurn
 	}
 }
+
+// resumes reports whether the step is the rest of a handler.
+func (s Step) resumes() bool { return s.co != nil || s.who.onHold || s.who.goesOn() }
 
 // StepKind says what a [Step] is.
 type StepKind uint8

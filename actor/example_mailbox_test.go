@@ -160,3 +160,39 @@ func ExampleBlocking() {
 	// 4096 <nil>
 	// true
 }
+
+// The till asks the bank in its handler, and serves others meanwhile.
+func ExampleReentrant() {
+	sys := actor.NewSystem("shop", quiet)
+	defer sys.Shutdown(context.Background())
+
+	asked, closed := make(chan *actor.Promised[int]), make(chan struct{})
+	bank := actor.SpawnFunc(sys, "bank", func(ctx *actor.Context[balance], m balance) error {
+		asked <- actor.Promise(ctx, m) // the bank takes its time
+		return nil
+	})
+	till := actor.SpawnFunc(sys, "till", func(ctx *actor.Context[string], customer string) error {
+		if customer == "by card" {
+			fmt.Println("by card: wait, please")
+			cents, err := actor.Ask(ctx, bank, balance{})
+			fmt.Println("by card:", cents, err)
+			close(closed)
+			return nil
+		}
+		fmt.Println("in cash: thank you")
+		return nil
+	}, actor.Reentrant())
+
+	till.Tell(context.Background(), "by card")
+	promised := <-asked
+	till.Tell(context.Background(), "in cash")
+	for n, _ := till.Backlog(); n > 1; n, _ = till.Backlog() {
+		runtime.Gosched() // the one who pays by card is still there
+	}
+	promised.Resolve(500)
+	<-closed
+	// Output:
+	// by card: wait, please
+	// in cash: thank you
+	// by card: 500 <nil>
+}

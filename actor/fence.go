@@ -62,7 +62,7 @@ func (w *worker) lost() bool {
 // fence takes c away from w. It reports false when w is not in a handler of it.
 func (s *scheduler) fence(w *worker, c *core) bool {
 	c.orders.Or(fencing)
-	if !inHandler(stackOf(w.stage.Load())) || w.current.Load() != c {
+	if !inHandler(stackOf(w.stage.Load())) || w.current.Load() != c || c.othersWait() {
 		c.orders.And(^fencing)
 		return false
 	}
@@ -170,7 +170,10 @@ func (c *cell[M]) usurp() {
 	c.orders.Or(ordered | fenced)
 	c.orders.And(^fencing)
 	if s := c.scene; s != nil {
-		if i := s.head.Load(); i > 0 {
+		if s.resumed != nil {
+			e := *s.resumed
+			under = &e
+		} else if i := s.head.Load(); i > 0 {
 			e := s.batch[i-1]
 			under = &e
 		}

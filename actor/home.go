@@ -52,7 +52,7 @@ func newHome(kind homeKind) *home {
 // open starts the goroutine of a pinned actor. h may be nil.
 func (h *home) open(c *core) {
 	if h != nil {
-		c.sys.sched.wg.Go(func() { h.live(c) })
+		c.sys.sched.crowd.start(func() { h.live(c) })
 	}
 }
 
@@ -69,7 +69,7 @@ func (h *home) live(c *core) {
 			h.wake <- struct{}{}
 		}
 		if !c.hasStopped() {
-			c.sys.sched.wg.Go(func() { h.live(c) })
+			c.sys.sched.crowd.start(func() { h.live(c) })
 		}
 	}()
 	for !c.hasStopped() {

@@ -103,7 +103,9 @@ func (c *cell[M]) describe(offset int) (info stageInfo) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if s := c.scene; s != nil {
-			if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
+			if s.resumed != nil && offset < 0 {
+				from, info.messageType = s.resumed.from, fmt.Sprintf("%T", s.resumed.msg)
+			} else if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
 				from, info.messageType = s.batch[i].from, fmt.Sprintf("%T", s.batch[i].msg)
 			}
 		}

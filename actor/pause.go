@@ -113,6 +113,7 @@ type waiter struct{ told chan struct{} }
 // hold is the wait of a handler whose stack is set aside.
 type hold struct {
 	who   *core
+	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
 	state atomic.Uint32
 }
 
@@ -130,19 +131,29 @@ func (h *hold) await() {
 	if w.s.driver == nil && h.state.Load() == holdOver { // a driven stack is always set aside: what ends a wait early is a race
 		return
 	}
-	co := w.co
+	if h.co = nil; c.nature.reentrant() && c.impl.handling() {
+		h.co = w.co
+		c.impl.interlude(func() { h.leave(w) })
+		return
+	}
 	c.mu.Lock()
-	c.extended().parked = co
+	c.extended().parked = w.co
 	c.mu.Unlock()
 	c.onHold = true
+	h.leave(w)
+	c.onHold = false
+}
+
+// leave gives the stack away. It returns when somebody has taken it up.
+func (h *hold) leave(w *worker) {
+	co := w.co
 	w.s.onHold.Add(1)
 	w.current.Store(nil)
 	w.playing = false
 	w.order = order{kind: orderPark, wait: h}
 	co.yield(struct{}{})
-	c.onHold = false
-	w.s.onHold.Add(-1)
-	c.worker.Store(co.w)
+	co.w.s.onHold.Add(-1)
+	h.who.worker.Store(co.w)
 }
 
 // commit is the word of the worker that the stack is off. It reports false when the wait
@@ -151,7 +162,12 @@ func (h *hold) commit() bool { return h.state.CompareAndSwap(holdLeaving, holdPa
 
 // end lets the handler go on.
 func (h *hold) end(w *worker) {
-	if h.state.Swap(holdOver) == holdParked {
-		h.who.sys.sched.ready(h.who, w)
+	if h.state.Swap(holdOver) != holdParked {
+		return
 	}
+	if h.co != nil {
+		h.who.comesBack(h.co, w)
+		return
+	}
+	h.who.sys.sched.ready(h.who, w)
 }

@@ -36,11 +36,12 @@ type scene[M any] struct {
 	inSince int64  // when the oldest of in came, by the coarse clock, guarded by the lock
 	since   int64  // the same for batch, guarded by the lock
 
-	cur    *envelope[M] // the message being handled, in batch or in own; owned by the turn
-	own    envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
-	copied bool         // own holds something; owned by the turn
-	header Header       // of the message being handled, written by the turn under the lock
-	more   *more[M]     // what most actors never need, owned by the turn
+	cur     *envelope[M] // the message being handled, in batch or in own; owned by the turn
+	own     envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
+	copied  bool         // own holds something; owned by the turn
+	resumed *envelope[M] // cur, when its handler has waited while others ran; written by the turn under the lock
+	header  Header       // of the message being handled, written by the turn under the lock
+	more    *more[M]     // what most actors never need, owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by the lock
 	merged   context.Context    // its context joined with the actor's life, guarded by the lock

@@ -52,6 +52,8 @@ type spawnConfig struct {
 	overflow Overflow
 	queue    func() any // makes a queue[M]
 	around   []ReceiveMiddleware
+
+	reentrant bool
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -175,6 +177,13 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		cfg.home = homePool
 	}
 	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
+	if cfg.reentrant {
+		if cfg.home != homePool {
+			return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
+		}
+		c.nature |= reentrantNature
+		c.extended().reentry = new(reentry)
+	}
 	if h := newHome(cfg.home); h != nil {
 		c.extended().home = h
 	}

@@ -218,6 +218,18 @@ func TestGroupRestartBeginsAnewWhenAMembersInitFails(t *testing.T) {
 	})
 }
 
+// OTP's rest_for_one_other_child_fails_restart.
+func TestRestForOneGoesOnFromTheMemberWhoseInitFails(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		children := abc(actor.Transient)
+		children[2].failInit = func(n int) bool { return n == 2 }
+		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		find("b").Tell(k.Context(), errBroken)
+		log.Expect("end c: <nil>", "end b: broken", "init b", "no init c", "init c")
+		k.ExpectFailures(2)
+	})
+}
+
 func TestGroupRestartWaitsForItsBackoffAndKeepsMail(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)

@@ -205,8 +205,7 @@ func (s *System) await(done <-chan struct{}) (gone bool) {
 // workersLeft waits for the system's goroutines until ctx ends, and then for as long as
 // those need that have nothing more to do.
 func (s *System) workersLeft(ctx context.Context) bool {
-	left := make(chan struct{})
-	go func() { s.sched.wg.Wait(); close(left) }()
+	left := s.sched.crowd.gone()
 	select {
 	case <-left:
 		return true

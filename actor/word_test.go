@@ -12,7 +12,8 @@ import (
 // The protocol of an actor's state (idle, queued, on stage, on hold, gone) is walked
 // through exhaustively: two senders, one who stops or kills, and an actor that waits for an
 // answer in its handler, whose steps are taken in every possible order. What senders do may
-// also fall into the middle of a handler. The driver below is the judge of the protocol: an
+// also fall into the middle of a handler; a reentrant actor handles others in the middle of a
+// wait. The driver below is the judge of the protocol: an
 // actor that is made ready twice, or not at all though it has mail, is an error.
 
 // odometer enumerates all sequences of choices.
@@ -109,25 +110,27 @@ func TestEveryInterleavingOfTellStopAndAwaitKeepsTheProtocol(t *testing.T) {
 	}{
 		{"stop", actor.Ref[int].Stop}, {"kill", actor.Ref[int].Kill}, {"drain", actor.Ref[int].Drain}, {"live", nil},
 	} {
-		t.Run(end.name, func(t *testing.T) {
-			runs := 0
-			odo := new(odometer)
-			for ok := true; ok; ok = odo.next() {
-				runs++
-				synctest.Test(t, func(t *testing.T) { walk(t, odo, end.stop) })
-				if t.Failed() {
-					t.Fatalf("by the choices %v", odo.digits)
+		for _, reentrant := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, reentrant %t", end.name, reentrant), func(t *testing.T) {
+				runs := 0
+				odo := new(odometer)
+				for ok := true; ok; ok = odo.next() {
+					runs++
+					synctest.Test(t, func(t *testing.T) { walk(t, odo, end.stop, reentrant) })
+					if t.Failed() {
+						t.Fatalf("by the choices %v", odo.digits)
+					}
 				}
-			}
-			t.Logf("%d interleavings", runs)
-			if runs < 500 {
-				t.Errorf("only %d interleavings: nothing was tested", runs)
-			}
-		})
+				t.Logf("%d interleavings", runs)
+				if runs < 500 {
+					t.Errorf("only %d interleavings: nothing was tested", runs)
+				}
+			})
+		}
 	}
 }
 
-func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int])) {
+func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), reentrant bool) {
 	j := &judge{odo: odo}
 	sys := actor.NewSystem("walk", actor.DrivenBy(j), actor.WithLogger(slog.New(slog.DiscardHandler)))
 	type question struct{ actor.Returns[int] }
@@ -136,19 +139,26 @@ func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int])) {
 		actor.Reply(ctx, q, 1)
 		return nil
 	})
+	var opts []actor.SpawnOption
+	off := 0 // handlers of a reentrant actor that are off stage while they wait
+	if reentrant {
+		opts, off = append(opts, actor.Reentrant()), 1
+	}
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
 		if onStage++; onStage != 1 {
 			t.Errorf("%d handlers at once", onStage)
 		}
 		if n == 0 {
+			onStage -= off
 			_, _ = actor.Ask(ctx, server, question{})
+			onStage += off
 		} else {
 			j.meanwhile()
 		}
 		onStage--
 		handled++
 		return nil
-	})
+	}, opts...)
 	sent := 0
 	tell := func(n int) func() { return func() { sent++; ref.Tell(bg, n) } }
 	j.extra = []func(){tell(0), tell(1), tell(0)}

@@ -21,7 +21,7 @@ func number64(id uint64) string {
 // waitMoves ask and wait.
 func waitMoves() []move {
 	return []move{
-		{name: "ask", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.doAsk(ctx, o, ctx.Self().PID()) })},
+		{name: "ask", where: anywhere, waits: true, do: act(func(p *player, ctx *actor.Context[card], o op) { p.doAsk(ctx, o, ctx.Self().PID()) })},
 		{name: "ask with a deadline", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) {
 			limited, cancel := context.WithTimeout(ctx, o.time())
 			defer cancel()
@@ -33,7 +33,7 @@ func waitMoves() []move {
 			defer cancel()
 			p.doAsk(limited, o, actor.PID{})
 		})},
-		{name: "ask for another type", where: anywhere, do: act((*player).askWrong)},
+		{name: "ask for another type", where: anywhere, waits: true, do: act((*player).askWrong)},
 		{name: "ask the clerk", where: anywhere, do: act((*player).askClerk)},
 		{name: "ask by the router", where: anywhere, do: act((*player).askRouted)},
 		{name: "ask then", where: anywhere, do: act((*player).askThen)},
@@ -61,7 +61,7 @@ func waitMoves() []move {
 				return o.n, errPlanned
 			})
 		})},
-		{name: "sleep", where: anywhere, do: act((*player).sleep)},
+		{name: "sleep", where: anywhere, waits: true, do: act((*player).sleep)},
 		{name: "block", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) {
 			err := actor.Blocking(ctx, func() error {
 				p.tell(ctx, o)
@@ -216,7 +216,7 @@ func lifeMoves() []move {
 		})},
 		{name: "spawn", where: inReceive | inInit, do: act((*player).spawnChildren)},
 		{name: "try to spawn", where: anywhere, do: act((*player).trySpawn)},
-		{name: "spawn a function", where: inReceive | inInit, do: act((*player).spawnFunc)},
+		{name: "spawn a function", where: inReceive | inInit, waits: true, do: act((*player).spawnFunc)},
 		{name: "stop", where: anywhere, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
 			to, _ := p.target(o)
 			to.Stop()

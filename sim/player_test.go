@@ -166,7 +166,25 @@ var errPlanned = errors.New("planned")
 // do does one thing. It reports true when the card is out of the callback's hands.
 func (p *player) do(ctx *actor.Context[card], c card, o op) (done bool, err error) {
 	p.did(o.move)
-	return p.moves[o.move].do(p, ctx, c, o)
+	m := p.moves[o.move]
+	if m.waits && p.life.kind.reentrant && p.begun {
+		defer p.interlude(ctx, c)()
+	}
+	return m.do(p, ctx, c, o)
+}
+
+// interlude lets others have the player while a move waits, until what it returns is called.
+func (p *player) interlude(ctx *actor.Context[card], c card) (over func()) {
+	sender := ctx.Sender()
+	p.leave()
+	p.now = c.id
+	return func() {
+		p.enter(ctx, c)
+		p.checkHeader(ctx, c)
+		if now := ctx.Sender(); now != sender {
+			p.report("card %d of %s is from %s, and after a wait from %s", c.id, ctx.Self(), sender, now)
+		}
+	}
 }
 
 // target returns the player that the op is about.
@@ -201,6 +219,7 @@ type move struct {
 	where spot
 	rare  bool // it ends actors: with as many of them as of the others nobody would be left
 	ends  bool // in Init: there would be no incarnation
+	waits bool // with the handler's own context: a reentrant player handles others meanwhile
 	do    func(p *player, ctx *actor.Context[card], c card, o op) (done bool, err error)
 }
 

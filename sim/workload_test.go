@@ -56,8 +56,10 @@ type game struct {
 type playerKind struct {
 	ordered bool // its mailbox keeps the order
 	waits   bool // sending to it may wait for room
-	first   []op
-	last    []op
+
+	reentrant bool
+	first     []op
+	last      []op
 }
 
 const (
@@ -157,6 +159,7 @@ func (g *game) spawn(parent actor.Spawner, name string, r *rand.Rand, try bool) 
 // nature draws how a player is spawned.
 func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) {
 	kind = playerKind{ordered: true}
+	home := false // of its own
 	switch r.IntN(12) {
 	case 0:
 		opts = append(opts, actor.Bounded(3, actor.Reject))
@@ -171,14 +174,19 @@ func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) 
 	case 5:
 		opts, kind.ordered = append(opts, actor.Conflate(func(c card) uint64 { return c.id % 4 })), false
 	case 6:
+		home = true
 		opts = append(opts, actor.Inline())
 		g.mu.Lock()
 		g.inline = true
 		g.mu.Unlock()
 	case 7:
+		home = true
 		opts = append(opts, actor.Pinned(), actor.Weight(2))
 	case 8:
 		opts = append(opts, actor.AroundReceive(g.around))
+	}
+	if kind.reentrant = !home && r.IntN(4) == 0; kind.reentrant {
+		opts = append(opts, actor.Reentrant())
 	}
 	if r.IntN(3) == 0 {
 		kind.first = g.deal(r, 1, inInit)

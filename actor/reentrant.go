@@ -1,0 +1,221 @@
+package actor
+
+import "slices"
+
+// A reentrant actor handles other messages while a handler of its waits. The wait then ends
+// the turn: what belongs to the message is put aside, with the stack, and the actor is idle
+// or queued like any other. When the wait is over the stack waits for a turn, in which the
+// handler goes on. So the actor still does one thing at a time, and its word needs no state
+// more; with one exception: while no message may begin (held) nobody has the actor, and yet
+// it stays scheduled, so that mail does not wake it.
+//
+// An order that would end the incarnation waits until no handler is under way any more:
+// what they wait for is cut short, and no message begins meanwhile.
+
+// reentrantMost is how many handlers of an actor may wait at the same time: then no message
+// begins until one of them goes on.
+const reentrantMost = 1000
+
+// Reentrant lets the actor begin with its next messages while a handler waits in [Ask],
+// [Gather] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
+// Its handlers still run one at a time, and change places only where one waits: after a wait
+// the state may be another. Two actors that ask each other are no deadlock when one of them
+// is reentrant.
+//
+// A handler that fails leaves the others under way: they end before the supervisor's
+// directive is carried out, and what they wait for ends with [context.Canceled] when that is
+// to restart or to stop the actor. A Stop or Kill ends the waits as well; Drain, ErrStop and
+// [Context.Stop] let them end by themselves. A Kill does not take the actor away from a
+// handler that clings while others wait.
+//
+// Init and Terminate are not interrupted by messages, and neither are Blocking and waits with a
+// derived context. Pinned and Inline actors cannot be reentrant: spawning one fails.
+func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reentrant = true }) }
+
+// reentry is what a reentrant actor knows of its handlers that wait.
+type reentry struct {
+	waiting   []*interlude // changed by the turn under mu
+	deferred  []signal     // orders for when nobody waits, changed by the turn under mu
+	back      []*coroutine // stacks whose wait is over, guarded by mu
+	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
+	held      bool         // scheduled, and yet nobody has the actor: guarded by mu
+}
+
+// interlude is a handler of a reentrant actor that waits.
+type interlude struct {
+	inquiry  interrupter
+	waitsFor *core
+}
+
+// underway returns the handlers that wait while others run. REQUIRES: the turn owns c, or
+// c.mu held.
+func (c *core) underway() []*interlude {
+	if !c.nature.reentrant() {
+		return nil
+	}
+	return c.ext.reentry.waiting
+}
+
+// othersWait is underway for who does not hold c.mu and has no turn: whether there are any.
+func (c *core) othersWait() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.underway()) > 0
+}
+
+// comesBack makes a stack ready whose wait is over.
+func (c *core) comesBack(co *coroutine, w *worker) {
+	c.mu.Lock()
+	r := c.ext.reentry
+	r.back = append(r.back, co)
+	wake := !c.scheduled || r.held
+	c.scheduled, r.held = true, false
+	c.mu.Unlock()
+	if wake {
+		c.sys.sched.ready(c, w)
+	}
+}
+
+// nextBack returns the stack that the turn is to go on with, nil when it is to begin with
+// signals and mail. Stacks and mail take turns: a handler that waits again and again would
+// otherwise keep the mail away.
+func (c *core) nextBack() *coroutine {
+	if !c.nature.reentrant() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.ext.reentry
+	r.mailFirst = !r.mailFirst && len(r.back) > 0
+	if !r.mailFirst {
+		return nil
+	}
+	co := r.back[0]
+	r.back = slices.Delete(r.back, 0, 1)
+	return co
+}
+
+// goesOn reports whether the next turn belongs to a stack.
+func (c *core) goesOn() bool {
+	if !c.nature.reentrant() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.ext.reentry.mailFirst && len(c.ext.reentry.back) > 0
+}
+
+// held reports whether no message may begin until a handler under way has returned.
+// REQUIRES: the turn owns c.
+func (c *core) held() bool {
+	n := len(c.underway())
+	return n > 0 && (c.halting || n >= reentrantMost || len(c.ext.reentry.deferred) > 0)
+}
+
+// defers reports whether the order must wait for the handlers under way, and keeps it then.
+// REQUIRES: the turn owns c.
+func (c *core) defers(s signal) bool {
+	if len(c.underway()) == 0 {
+		return false
+	}
+	r := c.ext.reentry
+	ends := false
+	switch s.kind {
+	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook: // about its children, or a tool's
+		return false
+	case sigExit, sigResume:
+		if len(r.deferred) == 0 {
+			return false
+		}
+	case sigRelease:
+		ends = c.phase == suspended
+	default:
+		ends = true
+	}
+	c.mu.Lock()
+	r.deferred = append(r.deferred, s)
+	cancel, inquiries := c.cutShort()
+	c.mu.Unlock()
+	if ends {
+		interrupt(c.sys, cancel, inquiries)
+	}
+	return true
+}
+
+// cutShort returns what ends the actor's context, and what its handlers wait for.
+// REQUIRES: c.mu held.
+func (c *core) cutShort() (cancel func(), inquiries []interrupter) {
+	ext := c.ext
+	if ext.inquiry != nil {
+		inquiries = append(inquiries, ext.inquiry)
+	}
+	for _, i := range c.underway() {
+		if i.inquiry != nil {
+			inquiries = append(inquiries, i.inquiry)
+		}
+	}
+	return ext.lifeDone, inquiries
+}
+
+// interrupt ends waits, with what cutShort has returned.
+func interrupt(sys *System, cancel func(), inquiries []interrupter) {
+	if cancel != nil {
+		cancel()
+		sys.sched.settle()
+	}
+	for _, inquiry := range inquiries {
+		inquiry.interrupt()
+	}
+}
+
+// handling reports whether a message is being handled, and not Init or Terminate.
+func (c *cell[M]) handling() bool { return c.scene != nil && c.scene.cur != nil }
+
+// interlude is a wait in a handler of a reentrant actor: pass gives the stack away, and
+// returns when it has a turn again.
+func (c *cell[M]) interlude(pass func()) {
+	s, r := c.scene, c.ext.reentry
+	under := *s.cur
+	i := new(interlude)
+	taken := c.taken
+	c.mu.Lock()
+	i.inquiry, i.waitsFor = c.ext.inquiry, c.ext.waitsFor
+	c.ext.inquiry, c.ext.waitsFor = nil, nil
+	header, asker, merged, mergedOf := s.header, s.asker, s.merged, s.mergedOf
+	s.header, s.asker, s.merged, s.mergedOf = nil, nil, nil, nil
+	s.cur, s.resumed = nil, nil
+	r.waiting = append(r.waiting, i)
+	c.mu.Unlock()
+	c.taken = false
+
+	pass()
+
+	c.beginTurn()
+	c.taken = taken
+	c.mu.Lock()
+	at := slices.Index(r.waiting, i)
+	r.waiting = slices.Delete(r.waiting, at, at+1)
+	c.ext.inquiry, c.ext.waitsFor = i.inquiry, i.waitsFor
+	s.header, s.asker, s.merged, s.mergedOf = header, asker, merged, mergedOf
+	s.cur, s.resumed = &under, &under
+	var due []signal
+	if len(r.waiting) == 0 {
+		due, r.deferred = r.deferred, nil
+	}
+	c.mu.Unlock()
+	if len(due) > 0 {
+		c.putBackSignals(due)
+	}
+}
+
+// resumedEnds notes that the handler has returned, if it was one that had waited, and
+// reports that.
+func (c *cell[M]) resumedEnds(s *scene[M]) bool {
+	if s.resumed == nil {
+		return false
+	}
+	c.mu.Lock()
+	s.resumed = nil
+	c.mu.Unlock()
+	return true
+}

@@ -1,0 +1,398 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// lookup is what a desk asks its backend for.
+type lookup struct {
+	actor.Returns[int]
+	name string
+}
+
+// desk is a reentrant actor. It asks a backend, which the test plays, in the handler of each
+// message whose name begins with a question mark.
+type desk struct {
+	k       *actortest.Kit
+	ref     actor.Ref[string]
+	backend *actortest.Probe[any]
+	journal *actortest.Journal
+	after   map[string]func(ctx *actor.Context[string]) error // what a handler does last, by message
+}
+
+func newDesk(k *actortest.Kit, opts ...actor.SpawnOption) *desk {
+	d := &desk{
+		k: k, backend: actortest.NewProbe[any](k), journal: actortest.NewJournal(k),
+		after: make(map[string]func(*actor.Context[string]) error),
+	}
+	d.ref = actor.SpawnFunc(k.System(), "desk", d.receive, append(opts, actor.Reentrant())...)
+	k.Watch(d.ref)
+	return d
+}
+
+func (d *desk) receive(ctx *actor.Context[string], msg string) (err error) {
+	d.journal.Addf("%s begins", msg)
+	if strings.HasPrefix(msg, "?") {
+		if _, err := actor.Ask(ctx, d.backend.Ref(), lookup{name: msg}); err != nil {
+			d.journal.Addf("%s: canceled %t", msg, errors.Is(err, context.Canceled))
+		}
+	}
+	if f := d.after[msg]; f != nil {
+		err = f(ctx)
+	}
+	d.journal.Addf("%s ends", msg)
+	return err
+}
+
+func (d *desk) tell(msgs ...string) {
+	for _, msg := range msgs {
+		d.ref.Tell(d.k.Context(), msg)
+	}
+	d.k.Settle()
+}
+
+// answer lets the handler of msg go on.
+func (d *desk) answer(msg string) {
+	actortest.Reply(d.backend, lookup{name: msg}, 1)
+	d.k.Settle()
+}
+
+func TestAReentrantActorHandlesOthersWhileAHandlerWaits(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.tell("?a", "b", "?c")
+		d.journal.Expect("?a begins", "b begins", "b ends", "?c begins")
+		if st, err := k.System().Detail(k.Context(), d.ref.PID()); err != nil || st.Waiting != 2 || st.Waits != d.backend.Ref().PID() || st.Busy {
+			k.T().Errorf("the tools see %+v, %v", st, err)
+		}
+		if n, _ := d.ref.Backlog(); n != 2 {
+			k.T().Errorf("backlog %d, want 2: the handlers under way", n)
+		}
+		d.answer("?c")
+		d.tell("e")
+		d.answer("?a")
+		d.journal.Expect("?c ends", "e begins", "e ends", "?a ends")
+	})
+}
+
+func TestReentrantActorsMayAskEachOtherAndThemselves(t *testing.T) {
+	type visit struct {
+		actor.Returns[int]
+		route []int
+	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		var peers [2]actor.Ref[visit]
+		for i, opts := range [][]actor.SpawnOption{{actor.Reentrant()}, nil} {
+			peers[i] = actor.SpawnFunc(k.System(), "peer-*", func(ctx *actor.Context[visit], v visit) error {
+				n := 0
+				if len(v.route) > 0 {
+					var err error
+					if n, err = actor.Ask(ctx, peers[v.route[0]], visit{route: v.route[1:]}); err != nil {
+						return err
+					}
+				}
+				actor.Reply(ctx, v, n+1)
+				return nil
+			}, opts...)
+		}
+		for _, route := range [][]int{{0}, {1, 0}, {0, 1, 0, 0}} {
+			if n := actortest.Ask(k, peers[0], visit{route: route}).Answer(); n != len(route)+1 {
+				k.T().Errorf("by %v it went %d deep", route, n)
+			}
+		}
+	})
+}
+
+func TestAHandlerHasItsOwnMessageAgainAfterAWait(t *testing.T) {
+	type order struct {
+		actor.Returns[string]
+		name string
+	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		backend := actortest.NewProbe[any](k)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[order], o order) error {
+			before := ctx.Sender().String() + actor.HeaderOf(ctx)["of"]
+			deadline, _ := ctx.Deadline()
+			if _, err := actor.Ask(ctx, backend.Ref(), lookup{name: o.name}); err != nil {
+				return err
+			}
+			now, _ := ctx.Deadline()
+			if after := ctx.Sender().String() + actor.HeaderOf(ctx)["of"]; after != before || now != deadline {
+				k.T().Errorf("%s has become %s", before, after)
+			}
+			actor.Reply(ctx, o, "for "+o.name)
+			return nil
+		}, actor.Reentrant())
+		var calls []*actortest.Call[string]
+		for i, name := range []string{"a", "b", "c"} {
+			ctx, cancel := context.WithTimeout(k.Context(), time.Duration(i+1)*time.Minute)
+			defer cancel()
+			calls = append(calls, actortest.AskContext(ctx, k, ref, order{name: name}))
+			k.Settle()
+		}
+		for _, name := range []string{"b", "c", "a"} {
+			actortest.Reply(backend, lookup{name: name}, 1)
+			k.Settle()
+		}
+		for i, want := range []string{"for a", "for b", "for c"} {
+			if got := calls[i].Answer(); got != want {
+				k.T().Errorf("got %q, want %q", got, want)
+			}
+		}
+	})
+}
+
+func TestTheWaitOfAReentrantHandlerEndsWithItsAsker(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		backend := actortest.NewProbe[any](k)
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
+			_, _ = actor.Ask(ctx, backend.Ref(), m)
+			return nil
+		}, actor.Reentrant())
+		ctx, cancel := context.WithCancel(k.Context())
+		first, second := actortest.AskContext(ctx, k, ref, lookup{name: "1"}), actortest.Ask(k, ref, lookup{name: "2"})
+		k.Settle()
+		cancel()
+		k.Settle()
+		if first.Pending() || !second.Pending() {
+			k.T().Errorf("pending: %t and %t, want only the second one", first.Pending(), second.Pending())
+		}
+	})
+}
+
+func TestStopEndsTheWaitsOfAReentrantActor(t *testing.T) {
+	for name, stop := range map[string]func(d *desk){
+		"stop": func(d *desk) { d.ref.Stop() },
+		"kill": func(d *desk) { d.ref.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				d := newDesk(k)
+				d.tell("?a", "?b")
+				stop(d)
+				actortest.ExpectDown(k, d.ref)
+				d.journal.Expect("?a begins", "?b begins", "?a: canceled true", "?a ends", "?b: canceled true", "?b ends")
+			})
+		})
+	}
+}
+
+func TestDrainLetsTheHandlersUnderWayEnd(t *testing.T) {
+	for name, stop := range map[string]func(d *desk){
+		"drain": func(d *desk) { d.ref.Drain() },
+		"ErrStop": func(d *desk) {
+			d.after["last"] = func(*actor.Context[string]) error { return actor.ErrStop }
+			d.tell("last")
+		},
+		"Context.Stop": func(d *desk) {
+			d.after["last"] = func(ctx *actor.Context[string]) error { ctx.Stop(); return nil }
+			d.tell("last")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				d := newDesk(k)
+				d.tell("?a", "?b")
+				stop(d)
+				d.tell("late")
+				d.journal.All()
+				d.answer("?b")
+				if _, err := actor.Lookup[string](k.System(), d.ref.PID()); err != nil {
+					k.T().Error("it has not waited for the first handler")
+				}
+				d.answer("?a")
+				d.journal.Expect("?b ends", "?a ends")
+				if down := actortest.ExpectDown(k, d.ref); down.Reason != actor.Stopped {
+					k.T().Errorf("it ended by %s", down.Reason)
+				}
+				actortest.ExpectDeadLetter[string](k)
+			})
+		})
+	}
+}
+
+func TestAFailureLetsTheOtherHandlersEndBeforeTheRestart(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.after["fail"] = func(*actor.Context[string]) error { return errBroken }
+		d.tell("?a", "fail", "b")
+		d.journal.Expect("?a begins", "fail begins", "fail ends", "?a: canceled true", "?a ends", "b begins", "b ends")
+		k.ExpectFailures(1)
+	})
+}
+
+func TestSeveralFailuresOfAnIncarnationAreOneToTheSupervisor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		k.AllowFailures()
+		d := newDesk(k)
+		fail := func(*actor.Context[string]) error { return errBroken }
+		d.after["?a"], d.after["?b"], d.after["c"] = fail, fail, fail
+		d.tell("?a", "?b", "c")
+		d.tell("d")
+		st, err := k.System().Detail(k.Context(), d.ref.PID())
+		if err != nil || st.Restarts != 1 || len(st.Failures) != 3 {
+			k.T().Errorf("%d restarts after %d failures, %v; want 1 after 3", st.Restarts, len(st.Failures), err)
+		}
+	})
+}
+
+func TestResumeLeavesTheOtherHandlersAlone(t *testing.T) {
+	resume := actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume }))
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.after["fail"] = func(*actor.Context[string]) error { return errBroken }
+		d.tell("?a", "fail", "b")
+		d.answer("?a")
+		d.journal.Expect("?a begins", "fail begins", "fail ends", "b begins", "b ends", "?a ends")
+		k.ExpectFailures(1)
+	}, resume)
+}
+
+func TestChildrenAreSupervisedWhileHandlersWait(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.after["spawn"] = func(ctx *actor.Context[string]) error {
+			actor.Spawn(ctx, "child", newCounter)
+			return nil
+		}
+		d.tell("spawn", "?a")
+		child, err := actor.LookupPath[counterMsg](k.System(), "/desk/child")
+		if err != nil {
+			k.T().Fatal(err)
+		}
+		child.Tell(k.Context(), fail{errBroken})
+		if n := actortest.Ask(k, child, get{}).Answer(); n != 0 || k.Elapsed() != 0 {
+			k.T().Errorf("the child has %d after %v", n, k.Elapsed())
+		}
+		k.ExpectFailures(1)
+		d.answer("?a")
+	})
+}
+
+func TestOnlySoManyHandlersOfAnActorWait(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const most = 1000 // docs/limits.md
+		begun := 0
+		open := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+			if begun++; n < 0 {
+				close(open)
+				return nil
+			}
+			return ctx.Sleep(time.Duration(n+1) * time.Second)
+		}, actor.Reentrant())
+		for n := range most {
+			ref.Tell(k.Context(), n)
+		}
+		ref.Tell(k.Context(), -1)
+		k.Settle()
+		if begun != most {
+			k.T().Errorf("%d handlers began, want %d", begun, most)
+		}
+		k.Advance(time.Second)
+		<-open
+		k.Advance(most * time.Second)
+	})
+}
+
+func TestAHandlerThatWaitsAgainAndAgainDoesNotKeepTheMailAway(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
+		actor.Reply(ctx, m, 1)
+		return nil
+	})
+	done := make(chan struct{})
+	over := false
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], msg string) error {
+		if msg == "end" {
+			over = true
+			return nil
+		}
+		for !over {
+			if _, err := actor.Ask(ctx, server, lookup{}); err != nil {
+				return err
+			}
+		}
+		close(done)
+		return nil
+	}, actor.Reentrant())
+	ref.Tell(bg, "begin")
+	ref.Tell(bg, "end")
+	<-done
+}
+
+func TestAKilledReentrantActorIsNotTakenFromAHandlerWhileOthersWait(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	silent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
+		actor.Promise(ctx, m)
+		return nil
+	})
+	h := newHeld()
+	returned := make(chan struct{})
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], msg string) error {
+		if msg == "wait" {
+			_, err := actor.Ask(ctx, silent, lookup{})
+			close(returned)
+			return err
+		}
+		close(h.entered)
+		<-h.release
+		return nil
+	}, actor.Reentrant())
+	down := ended(t, sys, ref)
+	ref.Tell(bg, "wait")
+	ref.Tell(bg, "cling")
+	<-h.entered
+	ref.Kill()
+	close(h.release)
+	down()
+	<-returned
+}
+
+func TestReentrantActorsAreOfThePool(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		for _, home := range []actor.SpawnOption{actor.Pinned(), actor.Inline()} {
+			_, err := actor.TrySpawn(k.System(), "x", newCounter, home, actor.Reentrant())
+			if err == nil || !strings.Contains(err.Error(), "cannot be Reentrant") {
+				k.T().Errorf("spawn: %v", err)
+			}
+		}
+	})
+}
+
+func TestAPromiseMadeBeforeAWaitIsKeptAfterIt(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		backend := actortest.NewProbe[any](k)
+		var promised *actor.Promised[int]
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
+			if m.name == "first" {
+				promised = actor.Promise(ctx, m)
+				_, err := actor.Ask(ctx, backend.Ref(), m)
+				return err
+			}
+			actor.Reply(ctx, m, 2)
+			return nil
+		}, actor.Reentrant())
+		first := actortest.Ask(k, ref, lookup{name: "first"})
+		k.Settle()
+		if n := actortest.Ask(k, ref, lookup{name: "second"}).Answer(); n != 2 {
+			k.T().Errorf("the second got %d", n)
+		}
+		actortest.Reply(backend, lookup{name: "first"}, 1)
+		k.Settle()
+		if !first.Pending() {
+			k.T().Fatalf("the first ask ended with %v before the promise was kept", first.Err())
+		}
+		promised.Resolve(3)
+		if n := first.Answer(); n != 3 {
+			k.T().Errorf("the first got %d", n)
+		}
+	})
+}
