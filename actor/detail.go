@@ -183,9 +183,9 @@ func (e *envelope[M]) typeName() string {
 	if h, ok := extra.(*headed); ok {
 		extra = h.inner
 	}
-	switch extra.(type) {
+	switch x := extra.(type) {
 	case note[M]:
-		return "(timer, watch or errand)"
+		return "(" + x.origin() + ")"
 	case lastOrder:
 		return "(drain)"
 	}

@@ -31,6 +31,8 @@ func (e *errand[M]) back(c *cell[M], outcome func() M) {
 	c.post(&envelope[M]{extra: e}, nil)
 }
 
+func (e *errand[M]) origin() string { return "outcome" }
+
 func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 	if !e.active {
 		return msg, false

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -112,5 +113,7 @@ func (s *System) publish(e Event) {
 // eventNote is an event on its way. As a note it becomes no dead letter, whose event
 // would be the next one.
 type eventNote[M any] struct{ msg M }
+
+func (n eventNote[M]) origin() string { return fmt.Sprintf("event %T", n.msg) }
 
 func (n eventNote[M]) message(*cell[M]) (M, bool) { return n.msg, true }

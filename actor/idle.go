@@ -43,6 +43,8 @@ func (i *idle[M]) arm(c *cell[M], d time.Duration) {
 	i.node = c.sys.clock.after(d, func() { c.post(&envelope[M]{extra: i}, nil) })
 }
 
+func (i *idle[M]) origin() string { return "receive timeout" }
+
 func (i *idle[M]) message(c *cell[M]) (msg M, ok bool) {
 	if !i.active {
 		return msg, false

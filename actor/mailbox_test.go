@@ -459,7 +459,7 @@ func TestDetailListsTheMailOfEachKindOfMailbox(t *testing.T) {
 				for _, m := range d.Mail {
 					counts[m.Type] = m.Count
 				}
-				if counts["int"] != 2 || counts["(timer, watch or errand)"] != 1 || counts["(drain)"] != 1 {
+				if counts["int"] != 2 || counts["(timer tea)"] != 1 || counts["(drain)"] != 1 {
 					k.T().Errorf("mail %+v", d.Mail)
 				}
 				if len(d.Links) != 1 || d.Links[0] != other.Ref().PID() {

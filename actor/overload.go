@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -104,9 +103,9 @@ func (c *cell[M]) describe(offset int) (info stageInfo) {
 		defer c.mu.Unlock()
 		if s := c.scene; s != nil {
 			if s.resumed != nil && offset < 0 {
-				from, info.messageType = s.resumed.from, fmt.Sprintf("%T", s.resumed.msg)
+				from, info.messageType = s.resumed.from, s.resumed.typeName()
 			} else if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
-				from, info.messageType = s.batch[i].from, fmt.Sprintf("%T", s.batch[i].msg)
+				from, info.messageType = s.batch[i].from, s.batch[i].typeName()
 			}
 		}
 	}()

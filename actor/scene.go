@@ -59,10 +59,20 @@ type envelope[M any] struct {
 }
 
 // note stands in a mailbox for a message that is made when its turn comes: by a timer,
-// a watch, a pipe. message reports false when it is not wanted any more.
+// a watch, a pipe. message reports false when it is not wanted any more. origin says where it
+// comes from.
 type note[M any] interface {
+	origin() string
 	message(c *cell[M]) (msg M, ok bool)
 }
+
+var (
+	_ note[any] = (*timer[any])(nil)
+	_ note[any] = (*idle[any])(nil)
+	_ note[any] = (*downNote[any])(nil)
+	_ note[any] = (*errand[any])(nil)
+	_ note[any] = eventNote[any]{}
+)
 
 // lastOrder in a mailbox stops the actor when its turn comes: what lies before it
 // is handled first.

@@ -244,7 +244,7 @@ func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) 
 		failures = &child.extension().budget
 	}
 	n = c.kind.super.count(failures)
-	return n, c.kind.super.delay(n, c.sys.random()), n <= c.kind.super.maxRestarts
+	return n, c.kind.super.delay(n, c.sys.rand.Uint64()), n <= c.kind.super.maxRestarts
 }
 
 // restartChild restarts what the strategy says, if the budget allows it.

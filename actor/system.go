@@ -20,6 +20,7 @@ type System struct {
 	super      supervision // what actors exercise unless told otherwise
 	askTimeout time.Duration
 	maxWaiting int64
+	rand       *rand.Rand
 	began      time.Time
 
 	around      []ReceiveMiddleware
@@ -103,12 +104,13 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	s := &System{
 		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, maxWaiting: cfg.maxWaiting, began: time.Now(),
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
+		rand:  rand.New(randomSource{cfg.driver}),
 		sched: newScheduler(cfg.driver), clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}
 	if cfg.driver != nil {
 		cfg.driver.Attach(&Driven{s})
 	}
-	s.firstGeneration = uint32(s.random()) | 1
+	s.firstGeneration = s.rand.Uint32() | 1
 	s.root = &cell[struct{}]{kind: &kind[struct{}]{super: &cfg.super, scenes: new(scenePool[struct{}])}, actor: rootActor{}}
 	r, path := &s.root.core, "/"
 	r.sys, r.impl, r.path, r.phase, r.weight = s, s.root, &path, running, 1
@@ -119,10 +121,19 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	return s
 }
 
-// random returns a random number.
-func (s *System) random() uint64 {
-	if d := s.sched.driver; d != nil {
-		return d.Uint64()
+// Rand returns the system's random numbers. Those of a simulated system are a matter of its
+// seed, so that what draws from them is replayed; those of any other are the global ones of
+// [math/rand/v2]. Unlike a [rand.Rand] of your own it is safe for concurrent use. Not for
+// secrets.
+func (s *System) Rand() *rand.Rand { return s.rand }
+
+// randomSource is where a system's random numbers come from.
+type randomSource struct{ driver Driver }
+
+// Uint64 implements rand.Source.
+func (r randomSource) Uint64() uint64 {
+	if r.driver != nil {
+		return r.driver.Uint64()
 	}
 	return rand.Uint64()
 }

@@ -105,6 +105,8 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	more.timers[key] = t
 }
 
+func (t *timer[M]) origin() string { return "timer " + t.key }
+
 func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {

@@ -66,6 +66,8 @@ func (ctx *Context[M]) Unwatch(pid PID) {
 	}
 }
 
+func (n *downNote[M]) origin() string { return "Down of " + n.down.PID.Path() }
+
 func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 	w := n.watch
 	if !w.active {

@@ -73,8 +73,8 @@ func rendezvous[M any](hash func(M) uint64, opts []HashOption) Strategy[M] {
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	return func(_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
-		r := &ranking[M]{names: make([]uint64, len(routees)), loads: routees, bound: cfg.bound}
+	return func(sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+		r := &ranking[M]{names: make([]uint64, len(routees)), loads: loads[M]{sys.Rand(), routees}, bound: cfg.bound}
 		for i, routee := range routees {
 			r.names[i] = hashString(routee.PID().Path())
 		}

@@ -21,8 +21,8 @@ const mostLooks = 16
 // routee's lock (see BenchmarkTell). It pays where messages take long, and differently
 // long. Senders do not wait for each other: two of them may find the same routee empty. A
 // routee that is itself a router appears empty.
-func LeastLoaded[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
-	look := loads[M](routees)
+func LeastLoaded[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+	look := loads[M]{sys.Rand(), routees}
 	return func(_ M, to func(actor.Ref[M])) {
 		to(routees[look.least()])
 	}
@@ -32,11 +32,14 @@ func LeastLoaded[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] 
 const gone = math.MaxInt
 
 // loads looks at the mailboxes of routees.
-type loads[M any] []actor.Ref[M]
+type loads[M any] struct {
+	random  *rand.Rand
+	routees []actor.Ref[M]
+}
 
 // of returns how many messages a routee has to handle.
 func (l loads[M]) of(i int) int {
-	if load, ok := l[i].Backlog(); ok {
+	if load, ok := l.routees[i].Backlog(); ok {
 		return load
 	}
 	return gone
@@ -44,10 +47,10 @@ func (l loads[M]) of(i int) int {
 
 // least returns the routee with the least load.
 func (l loads[M]) least() int {
-	start := rand.IntN(len(l))
+	start := l.random.IntN(len(l.routees))
 	best, least := start, gone
-	for k := range min(len(l), mostLooks) {
-		i := (start + k) % len(l)
+	for k := range min(len(l.routees), mostLooks) {
+		i := (start + k) % len(l.routees)
 		if load := l.of(i); load < least {
 			best, least = i, load
 		}
@@ -62,10 +65,10 @@ func (l loads[M]) least() int {
 // extrapolated from 16 neighbors when there are more. Who has ended counts as an average
 // one.
 func (l loads[M]) total() float64 {
-	start := rand.IntN(len(l))
+	start := l.random.IntN(len(l.routees))
 	sum, looks := 0, 0
-	for k := range min(len(l), mostLooks) {
-		if load := l.of((start + k) % len(l)); load != gone {
+	for k := range min(len(l.routees), mostLooks) {
+		if load := l.of((start + k) % len(l.routees)); load != gone {
 			sum += load
 			looks++
 		}
@@ -73,5 +76,5 @@ func (l loads[M]) total() float64 {
 	if looks == 0 {
 		return 0
 	}
-	return float64(sum) * float64(len(l)) / float64(looks)
+	return float64(sum) * float64(len(l.routees)) / float64(looks)
 }

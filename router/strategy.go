@@ -1,7 +1,6 @@
 package router
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -30,9 +29,10 @@ func RoundRobin[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 
 // Random is the [Strategy] that takes any routee, each equally often in the long run.
 // Unlike RoundRobin it shares nothing among the senders.
-func Random[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+func Random[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
+	random := sys.Rand()
 	return func(_ M, to func(actor.Ref[M])) {
-		to(routees[rand.IntN(len(routees))])
+		to(routees[random.IntN(len(routees))])
 	}
 }
 

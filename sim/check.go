@@ -178,7 +178,7 @@ func (e *explorer) again(seed uint64, first outcome) *Failure {
 // examine shrinks a failure and says how to replay it.
 func (e *explorer) examine(f *Failure, out outcome) *Failure {
 	f.Replay = e.command(f.Seed)
-	if f.about == "twice" || f.about == "goroutine" || f.about == "outside" { // another schedule says nothing
+	if slices.Contains([]string{"twice", "goroutine", "outside", "stuck outside"}, f.about) { // another schedule says nothing
 		return f
 	}
 	short := &shrinker{e: e, failure: f}
@@ -229,8 +229,34 @@ func (e *explorer) writeFiles(f *Failure) {
 	}
 }
 
-// once makes one run in a bubble of its own.
-func (e *explorer) once(seed uint64, follow *schedule, detailed bool) (out outcome) {
+// once makes one run in a bubble of its own. A run whose handler waits for what the world cannot
+// give is left where it is: nothing can end it, and the test must not wait for it as well.
+func (e *explorer) once(seed uint64, follow *schedule, detailed bool) outcome {
+	stuck := e.lookout.watch(detailed)
+	defer e.lookout.leave()
+	type end struct {
+		out   outcome
+		panic any
+	}
+	ended := make(chan end, 1)
+	go func() {
+		var it end
+		defer func() { ended <- it }()
+		it.out, it.panic = e.bubble(seed, follow, detailed)
+	}()
+	select {
+	case it := <-ended:
+		if it.panic != nil {
+			panic(it.panic)
+		}
+		return it.out
+	case out := <-stuck:
+		return out
+	}
+}
+
+// bubble is the run itself. It returns what the run has panicked with, if that is no failure.
+func (e *explorer) bubble(seed uint64, follow *schedule, detailed bool) (out outcome, wrong any) {
 	var w *World
 	defer func() {
 		v := recover()
@@ -241,7 +267,8 @@ func (e *explorer) once(seed uint64, follow *schedule, detailed bool) (out outco
 			return
 		}
 		if err, ok := v.(error); !ok || w == nil || !strings.HasPrefix(err.Error(), "deadlock:") {
-			panic(v)
+			wrong = v
+			return
 		}
 		if out.failure == nil {
 			out.failure = &Failure{
@@ -250,8 +277,6 @@ func (e *explorer) once(seed uint64, follow *schedule, detailed bool) (out outco
 			}
 		}
 	}()
-	e.lookout.watch(detailed)
-	defer e.lookout.leave()
 	synctest.Test(e.t, func(*testing.T) {
 		over := make(chan struct{})
 		go func() {
@@ -265,7 +290,7 @@ func (e *explorer) once(seed uint64, follow *schedule, detailed bool) (out outco
 			w.teardown()
 		}
 	})
-	return out
+	return out, nil
 }
 
 // inBubble runs the test's function and ends the run. It is a goroutine of its own because

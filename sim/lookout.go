@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,11 +14,12 @@ import (
 // takes microseconds. In one that takes longer the handler may wait for a socket, which is no
 // matter of the seed: the run is refused when the step is over. And it may wait for something
 // that is not coming, for a lock that another handler holds for example, which no bubble
-// notices: somebody has to say where the test hangs.
+// notices: then the run is given up. Of a handler that only computes it is told.
 type lookout struct {
 	world atomic.Pointer[World]
 	out   io.Writer     // for what cannot wait until the step is over
-	long  time.Duration // after which it is told that a step is not over
+	long  time.Duration // after which it is told that a step is not over, and one that waits is given up
+	stuck chan outcome  // the run that was given up
 	stop  chan struct{}
 	ended chan struct{}
 }
@@ -28,9 +30,10 @@ const (
 	longStep     = 10 * time.Second
 )
 
-// watch begins to watch a run. REQUIRES: called outside of a bubble.
-func (l *lookout) watch(strict bool) {
-	l.stop, l.ended = make(chan struct{}), make(chan struct{})
+// watch begins to watch a run, and returns where it comes if it has to be given up.
+// REQUIRES: called outside of a bubble.
+func (l *lookout) watch(strict bool) (stuck <-chan outcome) {
+	l.stuck, l.stop, l.ended = make(chan outcome, 1), make(chan struct{}), make(chan struct{})
 	pace := glance
 	if strict {
 		pace = strictGlance
@@ -49,6 +52,7 @@ func (l *lookout) watch(strict bool) {
 			}
 		}
 	}()
+	return l.stuck
 }
 
 // leave ends the watch.
@@ -85,19 +89,43 @@ func (l *lookout) glance(s *stint) {
 	}
 	for _, stack := range allStacks() {
 		header, _, _ := strings.Cut(stack, "\n")
-		if !w.guard.inBubble(header) {
+		if !w.guard.inBubble(header) || strings.Contains(header, "[coroutine") || strings.Contains(header, "(durable)") || w.underway.Load() != step {
 			continue
 		}
-		if strings.Contains(header, "[IO wait") && w.underway.Load() == step {
+		if strings.Contains(header, "[IO wait") {
 			w.outside.CompareAndSwap(nil, &stack)
 		}
-		if tell && !strings.Contains(header, "[coroutine") && !strings.Contains(header, "(durable)") {
-			s.told = true
-			_, _ = fmt.Fprintf(l.out, "sim: seed 0x%x: step %d is not over after %v: a handler computes, or waits for something "+
-				"that the simulation does not know (a lock, a socket)\n%s\n", w.seed, step-1, lasted.Round(time.Millisecond), stack)
+		if !tell {
+			continue
 		}
+		s.told = true
+		if waiting.MatchString(header) {
+			l.giveUp(w, step, stack)
+			return
+		}
+		_, _ = fmt.Fprintf(l.out, "sim: seed 0x%x: step %d is not over after %v: a handler computes, or is in a call of the operating system\n%s\n",
+			w.seed, step-1, lasted.Round(time.Millisecond), stack)
 	}
 }
+
+// waiting finds, in the first line of a stack, that the goroutine waits for another one or for
+// a socket. What computes is running, runnable, in a system call, or helps the collector.
+var waiting = regexp.MustCompile(`\[(?:sync\.|semacquire|chan |select|IO wait)`)
+
+// giveUp ends the watch over a run that will not end. REQUIRES: a step is being run, so that
+// nobody writes what is read here.
+func (l *lookout) giveUp(w *World, step int64, stack string) {
+	text := refusedWait
+	if w.outside.Load() != nil {
+		text = refusedOutside
+	}
+	l.stuck <- outcome{trace: w.trace, steps: int(step), failure: &Failure{
+		Seed: w.seed, Strategy: w.strategy, Step: int(step), Text: text + stack, Trace: w.trace.events, about: "stuck outside",
+	}}
+}
+
+const refusedWait = "a handler waits for something that no step can give it, a lock that another handler holds for example: " +
+	"hold no lock over Ask or Sleep, and keep what handlers share in an actor\n"
 
 const refusedOutside = "a handler waits for the world outside, a socket or a pipe: what comes from there is no matter of the seed. " +
 	"Put an actor in its place, or w.At\n"

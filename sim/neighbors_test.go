@@ -28,6 +28,9 @@ type books struct {
 func TestRoutersLoseNoJobInAnyOrder(t *testing.T) {
 	for name, s := range map[string]router.Strategy[Job]{
 		"round robin":     router.RoundRobin[Job],
+		"random":          router.Random[Job],
+		"least loaded":    router.LeastLoaded[Job],
+		"bounded load":    router.ConsistentHashNumber(func(j Job) int { return j.Number }, router.BoundedLoad(1.25)),
 		"consistent hash": router.ConsistentHashNumber(func(j Job) int { return j.Number }),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Seed003-future is the counterpart of the walk-through's future: an ask that waits for
 // a second, of an actor that answers every other time too late. It prints what the
-// walk-through prints, without the times of day, for five rounds.
+// walk-through prints, without the times of day, for six rounds, as many as it shows.
 //
 // Two things differ. The late answer is no dead letter: its asker has gone on. And the
 // pong actor is not busy for nothing: while a request is handled ctx ends when its asker
@@ -67,7 +67,7 @@ func run(w io.Writer) {
 	pingRef := actor.Spawn(system, "ping", func() *pingActor { return &pingActor{w, pongRef} })
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
-	for range 5 {
+	for range 6 {
 		<-ticker.C
 		pingRef.Tell(ctx, tick{})
 	}

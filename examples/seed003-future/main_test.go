@@ -13,5 +13,6 @@ func TestOutput(t *testing.T) {
 		Received pong message &main.pong{}
 		Timed out
 		Received pong message &main.pong{}
+		Timed out
 	`)
 }

@@ -78,9 +78,9 @@ func run(w io.Writer) {
 	pingRef := actor.Spawn(system, "ping", func() *pingActor { return &pingActor{w: w, pongs: pongs.Ref} })
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	for range 20 {
+	for range 22 {
 		<-ticker.C
 		pingRef.Tell(ctx, tick{})
 	}
-	<-time.After(3 * time.Second) // for the last answers
+	<-time.After(500 * time.Millisecond) // where the walk-through's output ends
 }

@@ -21,5 +21,6 @@ func TestOutput(t *testing.T) {
 		Received pong message &main.pong{count:0xf}
 		Received pong message &main.pong{count:0x13}
 		Received pong message &main.pong{count:0x12}
+		Received pong message &main.pong{count:0x16}
 	`)
 }

@@ -87,6 +87,22 @@ func TestEachExportedErrorIsProducedInATest(t *testing.T) {
 	}
 }
 
+func TestEachExportedErrorIsExplained(t *testing.T) {
+	const name = "docs/errors.md"
+	text := string(readTracked(t, name))
+	for _, p := range modulePackages(t) {
+		if !slices.Contains(sentinelTested, p.path()) {
+			continue
+		}
+		_, files := parsePackage(t, p)
+		for _, err := range exportedErrors(files) {
+			if !strings.Contains(text, "`"+p.path()+"."+err+"`") {
+				t.Errorf("%s does not say when there is %s.%s and what to do", name, p.path(), err)
+			}
+		}
+	}
+}
+
 func TestUntestedFindsTheErrorsThatNobodyProduces(t *testing.T) {
 	_, files := parseText(t, `package shop
 
