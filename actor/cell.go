@@ -465,6 +465,10 @@ func (c *cell[M]) after(err error) error {
 		c.settle(ErrStopped)
 		return nil
 	}
+	if ctx := c.context(); ctx.asked() && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
+		c.settle(err)
+		return nil
+	}
 	c.settle(err)
 	return err
 }
@@ -663,6 +667,7 @@ func (c *cell[M]) tryStart() (err error) {
 			err = recovered(failure)
 		}
 		if err != nil { // an incarnation that never was has nothing to terminate
+			err = fmt.Errorf("init: %w", err)
 			c.dismiss()
 			c.release()
 		}
@@ -1008,5 +1013,10 @@ func (c *cell[M]) logFailure(err error) {
 	c.sys.log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
 }
 
-// messageType returns the printed type of the message being handled.
-func (c *cell[M]) messageType() string { return fmt.Sprintf("%T", c.message().msg) }
+// messageType returns the printed type of the message being handled, "" when none is.
+func (c *cell[M]) messageType() string {
+	if !c.handling() {
+		return ""
+	}
+	return fmt.Sprintf("%T", c.message().msg)
+}

@@ -48,6 +48,7 @@ func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
 // dropped. A panic in work is its error, a [*PanicError]. For use in the actor's own
 // callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
+	required(work != nil && wrap != nil, "Pipe: the work, or the function that wraps its outcome, is nil")
 	c := ctx.cell()
 	if c.ghost() {
 		return // nobody waits for the outcome
@@ -72,6 +73,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 // actor's own turn. The ask ends with the system's ask timeout, or earlier with the
 // asker's incarnation; then nothing comes. For use in the actor's own callbacks.
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
+	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
 	e := c.sendOut()
 	ask := newCall[R](c.life(), c.sys, c.sys.clock.in(c.sys.askTimeout))
@@ -157,6 +159,7 @@ func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context
 // handles nothing else meanwhile, but its worker's place is taken by another. It
 // returns f's error. For use in the actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
+	required(f != nil, "Blocking: the function is nil")
 	if w := ctx.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
 		if w.stepOut() {
 			defer w.stepIn()

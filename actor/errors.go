@@ -20,7 +20,7 @@ var (
 
 	// ErrUnhandled says that the handler returned without an answer, without an
 	// error and without having taken a [Promise].
-	ErrUnhandled = errors.New("request not answered by its handler")
+	ErrUnhandled = errors.New("request not answered by its handler: it must reply, return an error, or take a Promise")
 
 	// ErrNotAccepted says that the target's message type does not include the
 	// request. Nothing was sent.
@@ -28,12 +28,12 @@ var (
 
 	// ErrDeadlock says that the ask would have closed a cycle of actors which wait
 	// for each other, so that none of them could ever go on. Nothing was sent.
-	ErrDeadlock = errors.New("ask would close a cycle of waiting actors")
+	ErrDeadlock = errors.New("ask would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
 
 	// ErrTooManyWaiting says that so many handlers of the system wait already, each with
 	// its stack set aside, that one more is refused: see [WithMaxWaiting]. Nothing was
 	// sent. What need not be waited for in the handler goes with [AskThen].
-	ErrTooManyWaiting = errors.New("too many handlers wait")
+	ErrTooManyWaiting = errors.New("too many handlers wait; see WithMaxWaiting and AskThen")
 
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,
 	// after the current message.

@@ -195,6 +195,20 @@ func ExampleWithAskTimeout() {
 	// true
 }
 
+// A simulated system draws the same numbers again from the same seed.
+func ExampleSystem_Rand() {
+	sys := actor.NewSystem("casino", quiet)
+	defer sys.Shutdown(context.Background())
+
+	dice := actor.SpawnFunc(sys, "dice", func(ctx *actor.Context[balance], m balance) error {
+		actor.Reply(ctx, m, 1+ctx.System().Rand().IntN(6))
+		return nil
+	})
+	n, err := actor.Ask(context.Background(), dice, balance{})
+	fmt.Println(1 <= n && n <= 6, err)
+	// Output: true <nil>
+}
+
 func ExampleWithMaxWaiting() {
 	sys := actor.NewSystem("narrow", quiet, actor.WithMaxWaiting(1))
 	defer sys.Shutdown(context.Background())

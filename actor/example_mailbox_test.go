@@ -56,7 +56,7 @@ func ExampleBounded_block() {
 	// Unordered output:
 	// handles 0
 	// <nil>
-	// tell /reader: context deadline exceeded
+	// tell /reader: mailbox full: no room until the time was up: context deadline exceeded
 	// handles 1
 	// <nil>
 	// handles 3

@@ -19,20 +19,23 @@ const (
 // nearly always block. An actor without this option must not wait (Ask, Gather, Sleep) or
 // return while its handler has called [runtime.LockOSThread]: its stack moves between
 // goroutines, and Go ends the process.
-func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.home = homePinned }) }
+func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.live(homePinned) }) }
 
 // Inline runs the actor's turns on the goroutine of whoever sends it a message while it
 // is idle: Tell then returns after the message was handled, unless another sender is at it
 // already. For tests, and for glue so thin that a hop is not worth it. What the runtime
 // itself sends, timers and signals for example, is still handled by the pool.
-func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.home = homeInline }) }
+func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.live(homeInline) }) }
+
+func (c *spawnConfig) live(home homeKind) {
+	required(c.home == homePool || c.home == home, "Spawn: an actor is Pinned or Inline, not both")
+	c.home = home
+}
 
 // Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may
 // be n times as long. Anything else panics.
 func Weight(n int) SpawnOption {
-	if n < 1 || n > 16 {
-		panic(fmt.Sprintf("actor: Weight(%d): a weight is from 1 to 16", n))
-	}
+	required(1 <= n && n <= 16, fmt.Sprintf("Weight(%d): a weight is from 1 to 16", n))
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })
 }
 

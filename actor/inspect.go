@@ -70,7 +70,7 @@ type Tree struct {
 func (s *System) Inspect(path string, limit int) (Tree, error) {
 	c := s.names.find(path)
 	if c == nil {
-		return Tree{}, fmt.Errorf("inspect %s: %w", path, ErrStopped)
+		return Tree{}, fmt.Errorf("inspect: %w", nobody(path))
 	}
 	t := Tree{Info: c.info()}
 	if limit <= 0 {

@@ -49,7 +49,10 @@ type SpawnMiddleware func(s Spawning) error
 // AroundReceive adds middleware around the handlers: of all actors as an option of
 // [NewSystem], of one as an option of spawning. What was added first is outermost, the
 // system's before the actor's. An actor without middleware pays nothing.
-func AroundReceive(m ReceiveMiddleware) ReceiveOption { return ReceiveOption{m} }
+func AroundReceive(m ReceiveMiddleware) ReceiveOption {
+	required(m != nil, "AroundReceive: the middleware is nil")
+	return ReceiveOption{m}
+}
 
 // ReceiveOption is the result of [AroundReceive].
 type ReceiveOption struct{ m ReceiveMiddleware }
@@ -59,11 +62,13 @@ func (o ReceiveOption) applySystem(c *systemConfig) { c.around = append(c.around
 
 // BeforeSend adds middleware to all sending to actors of the system.
 func BeforeSend(m SendMiddleware) SystemOption {
+	required(m != nil, "BeforeSend: the middleware is nil")
 	return systemOption(func(c *systemConfig) { c.beforeSend = append(c.beforeSend, m) })
 }
 
 // BeforeSpawn adds middleware to all spawning in the system.
 func BeforeSpawn(m SpawnMiddleware) SystemOption {
+	required(m != nil, "BeforeSpawn: the middleware is nil")
 	return systemOption(func(c *systemConfig) { c.beforeSpawn = append(c.beforeSpawn, m) })
 }
 

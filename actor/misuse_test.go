@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,140 +12,114 @@ import (
 	"github.com/greenroom-go/greenroom/actortest"
 )
 
-// What is a programmer's error panics at once, and says what would be right.
-func TestMisusePanicsWithWhatWouldBeRight(t *testing.T) {
-	for what, c := range map[string]struct {
-		misuse func()
-		want   string
-	}{
-		"weight":       {func() { actor.Weight(17) }, "from 1 to 16"},
-		"mailbox":      {func() { actor.Bounded(0, actor.Reject) }, "at least one message"},
-		"exhausted":    {func() { actor.Exhausted(actor.Restart) }, "Escalate or Stop"},
-		"system name":  {func() { actor.NewSystem("a/b") }, `"a/b"`},
-		"zero ref":     {func() { actor.Ref[int]{}.Tell(bg, 1) }, "zero Ref[int]"},
-		"taken period": {func() { inTurn(t, func(ctx *actor.Context[any]) { ctx.Every("beat", 0, "beat") }) }, `Every("beat")`},
+func TestALookUpOfNobodySaysThatThereIsNobody(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, byPath := actor.LookupPath[int](k.System(), "/typo")
+		_, inspect := k.System().Inspect("/typo", 1)
+		foreign, _ := actor.ParsePID("other/x#1")
+		_, byPID := actor.Lookup[int](k.System(), foreign)
+		for err, want := range map[error]string{byPath: "no actor", inspect: "no actor", byPID: `system "other"`} {
+			if !errors.Is(err, actor.ErrStopped) || !strings.Contains(err.Error(), want) {
+				k.T().Errorf("%q does not say %q", err, want)
+			}
+		}
+	})
+}
+
+type badBegin struct{ actor.Actor[int] }
+
+func (badBegin) Init(*actor.Context[int]) error { return errBroken }
+
+func TestAFailureInInitIsNotThatOfAMessage(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		failures := actortest.Events[actor.ActorFailed](k)
+		actor.Spawn[int](k.System(), "", func() badBegin { return badBegin{} }, actor.Temporary)
+		k.ExpectFailures(1)
+		if f := failures.Next(); f.MessageType != "" || !strings.Contains(f.Err.Error(), "init") {
+			k.T().Errorf("got %q while handling %q", f.Err, f.MessageType)
+		}
+	})
+}
+
+func TestNilAndNonsenseSayWhatWouldBeRight(t *testing.T) {
+	nop := func(*actor.Context[any], any) error { return nil }
+	for what, misuse := range map[string]func(sys *actor.System){
+		"SpawnFunc":      func(sys *actor.System) { actor.SpawnFunc[any](sys, "", nil) },
+		"Spawn":          func(sys *actor.System) { actor.Spawn[any](sys, "", (func() badAny)(nil)) },
+		"parent":         func(*actor.System) { actor.SpawnFunc(nil, "", nop) },
+		"option":         func(sys *actor.System) { actor.SpawnFunc(sys, "", nop, nil) },
+		"WithLogger":     func(*actor.System) { actor.WithLogger(nil) },
+		"WithAskTimeout": func(*actor.System) { actor.WithAskTimeout(-1) },
+		"AroundReceive":  func(*actor.System) { actor.AroundReceive(nil) },
+		"BeforeSend":     func(*actor.System) { actor.BeforeSend(nil) },
+		"Priority":       func(*actor.System) { actor.Priority[any](nil) },
+		"Conflate":       func(*actor.System) { actor.Conflate[any, int](nil) },
+		"Decide":         func(*actor.System) { actor.Decide(nil) },
+		"MaxRestarts":    func(*actor.System) { actor.MaxRestarts(-1, time.Minute) },
+		"within":         func(*actor.System) { actor.MaxRestarts(1, 0) },
+		"Backoff":        func(*actor.System) { actor.Backoff(time.Hour, time.Second) },
+		"Strategy":       func(*actor.System) { actor.Supervise(actor.Strategy(7)) },
+		"Overflow":       func(*actor.System) { actor.Bounded(1, actor.Overflow(9)) },
+		"Pinned":         func(sys *actor.System) { actor.SpawnFunc(sys, "", nop, actor.Pinned(), actor.Inline()) },
+		"schedule": func(sys *actor.System) {
+			said := make(chan any)
+			actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error {
+				defer func() { said <- recover() }()
+				ctx.On("k", nil, 1)
+				return nil
+			}).Tell(bg, 1)
+			panic(<-said)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
 			defer func() {
-				if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), c.want) {
-					t.Errorf("got %v, want a text with %q", r, c.want)
+				r := fmt.Sprint(recover())
+				if strings.Contains(r, "nil pointer") || !strings.Contains(r, "actor:") {
+					t.Errorf("got %s", r)
 				}
 			}()
-			c.misuse()
+			misuse(sys)
 		})
 	}
 }
 
-// inTurn runs f in a handler, and panics as f does.
-func inTurn(t *testing.T, f func(ctx *actor.Context[any])) {
-	var failure error
+type badAny struct{}
+
+func (badAny) Receive(*actor.Context[any], any) error { return nil }
+
+func TestWaitingForRoomInVainSaysThatTheMailboxIsFull(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		failures := actortest.Events[actor.ActorFailed](k)
-		actortest.Do(actortest.NewProbe[any](k), func(ctx *actor.Context[any]) error {
-			f(ctx)
-			return nil
-		})
-		k.ExpectFailures(1)
-		failure = failures.Next().Err
-	})
-	panic(failure)
-}
-
-// What is asked of nobody, or taken back though it was never set, does nothing.
-func TestWhatWasNeverSetIsTakenBackWithoutHarm(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		p, other := actortest.NewProbe[any](k), actortest.NewProbe[any](k)
-		actor.Unsubscribe(k.System(), p.Ref())
-		actortest.Do(p, func(ctx *actor.Context[any]) error {
-			ctx.Unwatch(other.Ref().PID())
-			ctx.Unlink(other.Ref().PID())
-			ctx.Unstash()
-			ctx.Unbecome()
-			if ctx.Cancel("nothing") {
-				k.T().Error("a timer that was never set was still set")
-			}
-			return nil
-		})
-		p.Ref().Tell(k.Context(), "still there")
-		p.ExpectAll("still there")
-		for range actor.Gather(k.Context(), []actor.Ref[any]{}, get{}) {
-			k.T().Error("an answer of nobody")
-		}
-	})
-}
-
-func TestAddressesThatLeadToNobody(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		sys := k.System()
-		never, err := actor.ParsePID("test/never#zzzzzzzzz")
-		if err != nil {
-			k.T().Fatal(err)
-		}
-		if _, err := actor.Lookup[any](sys, never); !errors.Is(err, actor.ErrStopped) {
-			k.T().Errorf("an address that was never given: %v", err)
-		}
-		if _, err := actor.LookupPath[struct{}](sys, "/"); !errors.Is(err, actor.ErrStopped) {
-			k.T().Errorf("the root: %v", err)
-		}
-		if _, err := actor.Routed(sys, never, func(int, func(actor.Ref[int])) {}); !errors.Is(err, actor.ErrStopped) {
-			k.T().Errorf("a route of nobody: %v", err)
-		}
-		if _, err := sys.Detail(k.Context(), never); !errors.Is(err, actor.ErrStopped) {
-			k.T().Errorf("the detail of nobody: %v", err)
-		}
-	})
-}
-
-func TestBacklogOfTheIdleTheBusyAndTheGone(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		gate, p := gated(k)
-		p.Ref().Tell(k.Context(), "waits")
-		if n, ok := p.Ref().Backlog(); n != 2 || !ok {
-			k.T().Errorf("busy: %d, %v; want the one in hand and the one that waits", n, ok)
-		}
-		gate.Open()
-		if n, ok := p.Ref().Backlog(); n != 0 || !ok {
-			k.T().Errorf("idle: %d, %v", n, ok)
-		}
-		route, err := actor.Routed(k.System(), p.Ref().PID(), func(m string, to func(actor.Ref[string])) { to(p.Ref()) })
-		if err != nil {
-			k.T().Fatal(err)
-		}
-		if n, ok := route.Backlog(); n != 0 || !ok {
-			k.T().Errorf("a route: %d, %v", n, ok)
-		}
-		p.Ref().Stop()
-		actortest.ExpectDown(k, p.Ref())
-		if n, ok := p.Ref().Backlog(); n != 0 || ok {
-			k.T().Errorf("gone: %d, %v", n, ok)
-		}
-		if _, ok := route.Backlog(); ok {
-			k.T().Error("a route of one who is gone still takes messages")
-		}
-	})
-}
-
-// lastWords tries to begin something in its Terminate.
-type lastWords struct{ err *error }
-
-func (lastWords) Receive(*actor.Context[int], int) error { return nil }
-
-func (l lastWords) Terminate(ctx *actor.Context[int], _ error) {
-	_, *l.err = actor.TrySpawn(ctx, "heir", newCounter)
-}
-
-func TestAnActorThatEndsHasNoMoreChildren(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		var err error
-		ref := actor.Spawn(k.System(), "testator", func() lastWords { return lastWords{&err} })
-		ref.Stop()
-		actortest.ExpectDown(k, ref)
-		if !errors.Is(err, actor.ErrStopped) {
+		_, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "1")
+		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
+		defer cancel()
+		err := p.Ref().TryTell(ctx, "2")
+		if !errors.Is(err, actor.ErrMailboxFull) || !errors.Is(err, context.DeadlineExceeded) {
 			k.T().Errorf("got %v", err)
 		}
-		if _, err := k.System().Inspect("/testator/heir", 0); !errors.Is(err, actor.ErrStopped) {
-			k.T().Errorf("the name of the child that was refused is taken: %v", err)
+	})
+}
+
+func TestAMailboxOptionForAnotherTypeNamesBoth(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		_, err := actor.TrySpawnFunc(k.System(), "x", func(*actor.Context[string], string) error { return nil }, actor.Priority(func(int) int { return 0 }))
+		if err == nil || !strings.Contains(err.Error(), "int") || !strings.Contains(err.Error(), "string") {
+			k.T().Errorf("got %v", err)
 		}
-		k.Advance(time.Second)
+	})
+}
+
+func TestAnAskerThatGivesUpIsNoFailureOfWhomItAsked(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		silent := actortest.NewProbe[get](k)
+		middle := actor.SpawnFunc(k.System(), "middle", func(ctx *actor.Context[get], m get) error {
+			_, err := actor.Ask(ctx, silent.Ref(), m)
+			return err
+		})
+		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
+		defer cancel()
+		_ = actortest.AskContext(ctx, k, middle, get{}).Await().Err()
+		k.ExpectFailures(0)
 	})
 }

@@ -34,9 +34,8 @@ const (
 // handled. What an actor sends itself by timers, watches and pipes, and the runtime's own
 // notes, always find room. Bounded panics when n is less than 1.
 func Bounded(n int, overflow Overflow) SpawnOption {
-	if n < 1 {
-		panic(fmt.Sprintf("actor: Bounded(%d): a mailbox needs room for at least one message", n))
-	}
+	required(n > 0, fmt.Sprintf("Bounded(%d): a mailbox needs room for at least one message", n))
+	required(overflow <= Block, fmt.Sprintf("Bounded: there is no policy %d: it is Reject, DropNewest, DropOldest or Block", overflow))
 	return spawnOption(func(c *spawnConfig) { c.bound, c.overflow = n, overflow })
 }
 
@@ -45,7 +44,8 @@ func Bounded(n int, overflow Overflow) SpawnOption {
 // rank 0. rank runs on the sender's goroutine, concurrently, and must not block. M must be
 // the actor's message type: anything else is a programmer's error and panics.
 func Priority[M any](rank func(M) int) SpawnOption {
-	return spawnOption(func(c *spawnConfig) { c.queue = func() any { return &rankQueue[M]{rank: rank} } })
+	required(rank != nil, "Priority: the function that ranks messages is nil")
+	return spawnOption(func(c *spawnConfig) { c.queue, c.queueOf = func() any { return &rankQueue[M]{rank: rank} }, nameOf[M] })
 }
 
 // Conflate makes a mailbox that keeps only the newest message of each key, in the place
@@ -54,8 +54,9 @@ func Priority[M any](rank func(M) int) SpawnOption {
 // sender's goroutine, concurrently, and must not block. M must be the actor's message type:
 // anything else is a programmer's error and panics.
 func Conflate[M any, K comparable](key func(M) K) SpawnOption {
+	required(key != nil, "Conflate: the function that finds a message's key is nil")
 	return spawnOption(func(c *spawnConfig) {
-		c.queue = func() any { return &conflateQueue[M, K]{key: key, at: make(map[K]uint64)} }
+		c.queue, c.queueOf = func() any { return &conflateQueue[M, K]{key: key, at: make(map[K]uint64)} }, nameOf[M]
 	})
 }
 
@@ -95,7 +96,7 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 		q := cfg.queue()
 		typed, ok := q.(queue[M])
 		if !ok {
-			return nil, fmt.Errorf("%w: the mailbox option is for another message type than %s", ErrNotAccepted, nameOf[M]())
+			return nil, fmt.Errorf("%w: the mailbox option is for the message type %s, and the actor's is %s", ErrNotAccepted, cfg.queueOf(), nameOf[M]())
 		}
 		s.queue = typed
 	}

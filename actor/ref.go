@@ -59,8 +59,8 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 
 // TryTell is Tell with a report: [ErrStopped] if the actor is gone, [ErrMailboxFull] if
 // its mailbox refuses the message. Then msg is no dead letter but still the caller's.
-// Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows,
-// and returns its cause when it does not.
+// Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows; its
+// error is then the cause of ctx, too.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := stage(ctx)
 	e := envelope[M]{msg: msg, from: from}
@@ -100,8 +100,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		return tellPatiently(ctx, to, e, w)
 	}
 	parent, deadline := ask.asker()
-	timeout := fmt.Errorf("%w: no room until the ask's time was up: %w", ErrMailboxFull, context.DeadlineExceeded)
-	limited, cancel := context.WithDeadlineCause(parent, deadline, timeout)
+	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
 	return tellPatiently(limited, to, e, w)
 }
@@ -120,16 +119,21 @@ func tellPatiently[M any](ctx context.Context, to target[M], e envelope[M], w *w
 		if driver := to.base().sys.sched.driver; driver != nil {
 			driver.Until(func() bool { return isClosed(room) || isClosed(ctx.Done()) }, ctx.Done())
 			if !isClosed(room) {
-				return v, context.Cause(ctx)
+				return v, noRoom(ctx)
 			}
 			continue
 		}
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return v, context.Cause(ctx)
+			return v, noRoom(ctx)
 		}
 	}
+}
+
+// noRoom says that there was no room as long as ctx lasted.
+func noRoom(ctx context.Context) error {
+	return fmt.Errorf("%w: no room until the time was up: %w", ErrMailboxFull, context.Cause(ctx))
 }
 
 // PID returns the untyped address, the zero PID for the zero Ref.
@@ -186,7 +190,15 @@ func (s *System) resolve(pid PID) (*core, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("look up %s: %w", pid, ErrStopped)
+	if pid.node != s.name && !pid.IsZero() {
+		return nil, fmt.Errorf("look up %s: it is of the system %q and this one is %q: %w", pid, pid.node, s.name, ErrStopped)
+	}
+	return nil, nobody(pid.String())
+}
+
+// nobody says that there is no such actor, or not any more.
+func nobody(what string) error {
+	return fmt.Errorf("look up %s: no actor lives there: %w", what, ErrStopped)
 }
 
 // LookupPath is [Lookup] by the path of an actor with a name, "/carts/user-42" for
@@ -197,7 +209,7 @@ func LookupPath[M any](sys *System, path string) (Ref[M], error) {
 
 func typed[M any](c *core, what string) (Ref[M], error) {
 	if c == nil || c.parent == nil { // the root is nobody's to tell
-		return Ref[M]{}, fmt.Errorf("look up %s: %w", what, ErrStopped)
+		return Ref[M]{}, nobody(what)
 	}
 	t, ok := c.impl.(target[M])
 	if !ok {

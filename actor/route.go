@@ -12,6 +12,7 @@ type Route[M any] func(msg M, to func(Ref[M]))
 // The reference has the address of owner, which is what Stop, Drain, Kill and Watch
 // of it concern: the actor that looks after the receivers.
 func Routed[M any](sys *System, owner PID, route Route[M]) (Ref[M], error) {
+	required(route != nil, "Routed: the function that decides where a message goes is nil")
 	c, err := sys.resolve(owner)
 	if err != nil {
 		return Ref[M]{}, err

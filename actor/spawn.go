@@ -50,7 +50,8 @@ type spawnConfig struct {
 	home     homeKind
 	bound    int
 	overflow Overflow
-	queue    func() any // makes a queue[M]
+	queue    func() any    // makes a queue[M]
+	queueOf  func() string // its M
 	around   []ReceiveMiddleware
 
 	reentrant bool
@@ -86,7 +87,7 @@ func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 		return Ref[M]{}, err
 	}
 	if err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) }); err != nil {
-		return Ref[M]{}, fmt.Errorf("spawn %s: init: %w", c.fullPath(), err)
+		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.fullPath(), err)
 	}
 	return Ref[M]{c}, nil
 }
@@ -122,6 +123,8 @@ func (f funcActor[M]) Receive(ctx *Context[M], msg M) error { return f(ctx, msg)
 // spawn makes the cell and makes it known: with state, or with what makes it. The caller
 // owns its first turn, in which Init runs; messages that come meanwhile wait.
 func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M], opts []SpawnOption) (*cell[M], error) {
+	required(parent != nil, "Spawn: the parent is nil: it is a *System, or the Context of a callback")
+	required(given(state, newActor), "Spawn: the function is nil: it makes the actor's state, or for SpawnFunc is the handler")
 	p, w := parent.spawner()
 	sys := p.sys
 	if len(sys.beforeSpawn) > 0 {
@@ -160,10 +163,19 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	return c, nil
 }
 
+// given reports whether there is something to make an actor of.
+func given[M any](state Actor[M], newActor maker[M]) bool {
+	if f, ok := state.(funcActor[M]); ok {
+		return f != nil
+	}
+	return !reflect.ValueOf(newActor).IsNil()
+}
+
 // refine applies the options of spawning.
 func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	cfg := spawnConfig{super: c.kind.super, weight: 1}
 	for _, opt := range opts {
+		required(opt != nil, "Spawn: an option is nil: leave it out")
 		opt.applySpawn(&cfg)
 	}
 	mail, err := newSpecial[M](&cfg)

@@ -55,7 +55,10 @@ const (
 	Temporary
 )
 
-func (l Lifetime) applySpawn(c *spawnConfig) { c.lifetime = l }
+func (l Lifetime) applySpawn(c *spawnConfig) {
+	required(l <= Temporary, fmt.Sprintf("Spawn: there is no lifetime %d: it is Transient, Permanent or Temporary", l))
+	c.lifetime = l
+}
 
 // The supervision that an actor exercises unless told otherwise.
 const (
@@ -84,11 +87,13 @@ type SupervisionOption func(*supervision)
 // Without Supervise it is OneForOne, every failure leads to a restart, 10 of them in a
 // minute, without backoff.
 func Supervise(strategy Strategy, opts ...SupervisionOption) SuperviseOption {
+	required(strategy <= RestForOne, fmt.Sprintf("Supervise: there is no strategy %d: it is OneForOne, AllForOne or RestForOne", strategy))
 	s := supervision{
 		strategy: strategy, decide: func(error) Directive { return Restart },
 		maxRestarts: defaultMaxRestarts, within: defaultWithin, exhausted: Escalate,
 	}
 	for _, opt := range opts {
+		required(opt != nil, "Supervise: an option is nil: leave it out")
 		opt(&s)
 	}
 	return SuperviseOption{s}
@@ -104,8 +109,10 @@ func (o SuperviseOption) applySystem(c *systemConfig) { c.super = o.s }
 // MaxRestarts bounds the restarts: with more than n failures within the given time
 // the budget is exhausted, and the supervisor escalates, or does what [Exhausted]
 // says. With n = 0 the first failure exhausts it. OneForOne counts each child by
-// itself, the other strategies count for all children together.
+// itself, the other strategies count for all children together. Less than 0, and no time,
+// panic.
 func MaxRestarts(n int, within time.Duration) SupervisionOption {
+	required(n >= 0 && within > 0, fmt.Sprintf("MaxRestarts(%d, %v): a budget is 0 or more, within a time", n, within))
 	return func(s *supervision) { s.maxRestarts, s.within = n, within }
 }
 
@@ -113,9 +120,7 @@ func MaxRestarts(n int, within time.Duration) SupervisionOption {
 // what happens without this option, or Stop, which ends the child and lets its siblings
 // and the supervisor live on. Other directives panic.
 func Exhausted(d Directive) SupervisionOption {
-	if d != Escalate && d != Stop {
-		panic("actor: Exhausted takes Escalate or Stop")
-	}
+	required(d == Escalate || d == Stop, fmt.Sprintf("Exhausted(%d): it takes Escalate or Stop", d))
 	return func(s *supervision) { s.exhausted = d }
 }
 
@@ -123,17 +128,20 @@ func Exhausted(d Directive) SupervisionOption {
 // or a [*PanicError]. It runs in the supervisor's turn and must not block; if it panics,
 // the directive is Escalate.
 func Decide(decide func(err error) Directive) SupervisionOption {
+	required(decide != nil, "Decide: the function is nil")
 	return func(s *supervision) { s.decide = decide }
 }
 
 // Backoff delays restarts: the first by about shortest, each further one within
 // the time of [MaxRestarts] by twice as much, up to longest, with a jitter of an
 // eighth up and down so that what failed together does not come back together. Nobody
-// is blocked meanwhile; messages wait in the mailbox.
+// is blocked meanwhile; messages wait in the mailbox. Less than 0, or a longest that is
+// shorter, panics.
 func Backoff(shortest, longest time.Duration) SupervisionOption {
+	required(0 <= shortest && shortest <= longest, fmt.Sprintf("Backoff(%v, %v): the first is the shortest delay, the second the longest", shortest, longest))
 	const most = math.MaxInt64 / 2 // with the jitter it can still be counted
 	return func(s *supervision) {
-		s.backoffMin, s.backoffMax = min(shortest, most), min(max(shortest, longest), most)
+		s.backoffMin, s.backoffMax = min(shortest, most), min(longest, most)
 	}
 }
 

@@ -68,12 +68,14 @@ func (f systemOption) applySystem(c *systemConfig) { f(c) }
 
 // WithLogger sets the logger. Defaults to [slog.Default].
 func WithLogger(log *slog.Logger) SystemOption {
+	required(log != nil, "WithLogger: the logger is nil: slog.New(slog.DiscardHandler) is silent")
 	return systemOption(func(c *systemConfig) { c.log = log })
 }
 
 // WithAskTimeout sets how long an [Ask] waits whose context has no deadline.
-// Defaults to 5 seconds.
+// Defaults to 5 seconds; 0 and less panic.
 func WithAskTimeout(d time.Duration) SystemOption {
+	required(d > 0, fmt.Sprintf("WithAskTimeout(%v): an ask needs time", d))
 	return systemOption(func(c *systemConfig) { c.askTimeout = d })
 }
 
@@ -81,9 +83,7 @@ func WithAskTimeout(d time.Duration) SystemOption {
 // Sleep: each keeps its stack, some 8 KB or more. One more fails with
 // [ErrTooManyWaiting]. Defaults to 100 000; anything below 1 panics.
 func WithMaxWaiting(n int) SystemOption {
-	if n < 1 {
-		panic(fmt.Sprintf("actor: WithMaxWaiting(%d): at least one handler must be able to wait", n))
-	}
+	required(n > 0, fmt.Sprintf("WithMaxWaiting(%d): at least one handler must be able to wait", n))
 	return systemOption(func(c *systemConfig) { c.maxWaiting = int64(n) })
 }
 
@@ -94,11 +94,10 @@ const maxWaitingDefault = 100_000
 // empty nor contain a slash or a '#'; anything else is a programmer's error and
 // panics. End it with [System.Shutdown].
 func NewSystem(name string, opts ...SystemOption) *System {
-	if name == "" || strings.ContainsAny(name, "/#") {
-		panic(fmt.Sprintf("actor: the system name %q is empty or has a '/' or '#'", name))
-	}
+	required(name != "" && !strings.ContainsAny(name, "/#"), fmt.Sprintf("NewSystem: the name %q is empty or has a '/' or '#'", name))
 	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout, maxWaiting: maxWaitingDefault}
 	for _, opt := range opts {
+		required(opt != nil, "NewSystem: an option is nil: leave it out")
 		opt.applySystem(&cfg)
 	}
 	s := &System{

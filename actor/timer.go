@@ -47,6 +47,7 @@ type Schedule interface {
 // time before still waits or is being handled is left out. For the key and the timer's end
 // see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
+	required(plan != nil, "On: the schedule is nil: package schedule parses one")
 	ctx.Cancel(key)
 	ctx.cell().plan(key, plan, msg)
 }

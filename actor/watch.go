@@ -32,6 +32,7 @@ type downNote[M any] struct {
 // target is not its end. A watch ends with the watcher's incarnation. For use in
 // the actor's own callbacks.
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
+	required(wrap != nil, "Watch: the function that wraps the Down is nil")
 	c := ctx.cell()
 	w := &watch[M]{pid: pid, wrap: wrap, active: true}
 	more := c.needMore()

@@ -166,7 +166,7 @@ func (l *leaves) test(path string, raw []byte) error {
 		return fmt.Errorf("%w: %w", ErrTestFailed, err)
 	}
 	if !sameJSON(have, raw) {
-		return fmt.Errorf("%w: there is %s", ErrTestFailed, brief(string(have)))
+		return fmt.Errorf("%w: there is %s, not %s", ErrTestFailed, brief(string(have)), brief(string(raw)))
 	}
 	return nil
 }

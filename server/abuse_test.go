@@ -91,7 +91,7 @@ func TestNoRequestIsOurFailure(t *testing.T) {
 				}
 				path := fine
 				if rt.pattern == importPattern {
-					for _, what := range []string{whatEntities, whatRelations, whatTypes} {
+					for _, what := range []string{whatEntities, whatRelations, whatTypes, whatMappings, whatQueries, whatRetention} {
 						bad(rt.method, path+"?what="+what, media, body)
 					}
 					path += "?what=history"

@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
@@ -30,7 +32,7 @@ func Backup(ctx context.Context, store, to string) (err error) {
 	case err != nil:
 		return err
 	case a.dir == "":
-		return fmt.Errorf("%w: PostgreSQL makes consistent copies of running databases itself: pg_dump --format=custom --file=%s, with the address of the database", ErrBackup, to)
+		return postgresBackup(a.url, "%s is copied by PostgreSQL's own program, also while a server runs on it: pg_dump --format=custom --schema=%s --file=%s --dbname=%s", to)
 	}
 	from := filepath.Join(a.dir, databaseFile)
 	if _, err := os.Stat(from); err != nil {
@@ -62,7 +64,7 @@ func Restore(ctx context.Context, from, store string) error {
 	case err != nil:
 		return err
 	case a.dir == "":
-		return fmt.Errorf("%w: PostgreSQL restores its own copies: pg_restore --dbname=DATABASE %s", ErrBackup, from)
+		return postgresBackup(a.url, "a copy by pg_dump is restored to %s, which must have no schema %s yet, by PostgreSQL's own program: pg_restore --exit-on-error %s --dbname=%s", from)
 	}
 	to := filepath.Join(a.dir, databaseFile)
 	if _, err := os.Lstat(to); err == nil {
@@ -86,6 +88,27 @@ func Restore(ctx context.Context, from, store string) error {
 		return fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(to)))
 	}
 	return s.Close()
+}
+
+// postgresBackup is the error that says how PostgreSQL does it: with the name of the
+// store, its schema, the file and the address, as a shell wants them.
+func postgresBackup(address, format, file string) error {
+	dbname, schema, err := postgres.Tools(address)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: "+format, ErrBackup, StoreName(address), shellWord(schema), shellWord(file), shellWord(dbname))
+}
+
+// shellWord quotes what a POSIX shell would not take as one word.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // openSQLite opens a database file for one statement.

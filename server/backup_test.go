@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -87,5 +89,50 @@ func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
 		if !errors.Is(err, ErrBackup) {
 			t.Errorf("the error is %v", err)
 		}
+	}
+}
+
+// What backup and restore say about PostgreSQL is run as it stands.
+func TestBackupSaysWhatPostgreSQLDoes(t *testing.T) {
+	t.Parallel()
+	if pgtest.OnPostgres() {
+		t.Skip("it is about PostgreSQL on either")
+	}
+	pg := pgtest.Start(t)
+	address := pg.Database(t) + "&pool_max_conns=4&search_path=plant"
+	s, err := New(t.Context(), Config{Store: address, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, s, &logBuffer{})
+	r.post("room", `{"ts":1000,"values":{"n":7}}`)
+	file := filepath.Join(t.TempDir(), "joe's copy")
+	other := pg.Database(t) + "&search_path=plant"
+	obey := func(err error) {
+		t.Helper()
+		if !errors.Is(err, ErrBackup) {
+			t.Fatalf("the error is %v", err)
+		}
+		_, line, _ := strings.Cut(err.Error(), "program: ")
+		if _, rest, ok := strings.Cut(err.Error(), "runs on it: "); ok {
+			line = rest
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		cmd.Env = append(os.Environ(), "PATH="+pg.Programs()+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	obey(Backup(t.Context(), address, file))
+	obey(Restore(t.Context(), file, other))
+	again, err := New(t.Context(), Config{Store: other, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "what was copied", run(t, again, &logBuffer{}).latest("room"), "map[n:7]")
+
+	secret := Backup(t.Context(), "postgres://joe:s3cret@host/d?sslmode=disable", "a b.db")
+	if want := "pg_dump --format=custom --schema=greenroom --file='a b.db' --dbname='postgres://joe@host/d?sslmode=disable'"; !strings.HasSuffix(secret.Error(), want) {
+		t.Errorf("it says %v, want %s", secret, want)
 	}
 }

@@ -208,6 +208,9 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request, id string, edits e
 // editProblem tells the condition of an edit from what else can be in conflict or
 // missing: a test of a JSON patch, and the other end of a relation.
 func (s *Server) editProblem(ctx context.Context, id string, edits *entity.Edits, blind bool, err error) error {
+	if errors.Is(err, entity.ErrTestFailed) { // the condition did hold: it is checked before
+		return err
+	}
 	if edits.If == "" || !errors.Is(err, entity.ErrConflict) && !errors.Is(err, entity.ErrNotFound) {
 		if len(edits.Relate) > 0 {
 			return targetProblem(err)

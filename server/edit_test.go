@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 const (
@@ -113,8 +115,10 @@ func TestWrongPatchesAreRefused(t *testing.T) {
 		method, path, media, body  string
 		condition, value, mentions string
 	}{
-		{409, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/a","value":2}]`, "", "", "test"},
-		{409, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/a","value":2}]`, "If-Match", "*", "test"},
+		{409, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/a","value":2}]`, "", "", "operation 0 (test /a): test of the patch failed: conflict: there is 1, not 2"},
+		{409, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/a","value":2}]`, "If-Match", "*", "there is 1, not 2"},
+		{409, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/b","value":2}]`, "If-Match", "*", "there is nothing at \\\"/b\\\""},
+		{409, "PATCH", "", typePatchHeader, `[{"op":"test","path":"/desired/a","value":"1"}]`, "", "", "patch of desired: operation 0 (test /a)"},
 		{412, "PATCH", "/desired", typePatchHeader, `[{"op":"test","path":"/a","value":1}]`, "If-Match", `"x"`, "read it again"},
 		{400, "PATCH", "/desired", typePatchHeader, `{"a":1}`, "", "", "JSON patch"},
 		{400, "PATCH", "/desired", typeMergeHeader, `[1]`, "", "", "JSON object"},
@@ -139,6 +143,20 @@ func TestWrongPatchesAreRefused(t *testing.T) {
 		}
 	}
 	same(t, "desired after all of this", s.document(path+"/desired"), `{"a":1}`)
+}
+
+// The problem of a failed test is its own, whatever the version has become since.
+func TestFailedTestOfAPatchIsNotTakenForTheCondition(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "PATCH", "/v1/entities/room/attributes/desired", typeMergeHeader, `{"a":1}`)
+	failed := fmt.Errorf("entity \"room\": patch of desired: %w: there is 1, not 2", entity.ErrTestFailed)
+	for _, condition := range []string{"", "a version that is no more", entity.IfAny} {
+		p := problemOf(s.editProblem(t.Context(), "room", &entity.Edits{If: condition}, condition != "", failed))
+		if p.Status != http.StatusConflict || !strings.Contains(p.Detail, "there is 1, not 2") {
+			t.Errorf("with the condition %q: %v", condition, p)
+		}
+	}
 }
 
 func TestUnchangedIsSaidSo(t *testing.T) {

@@ -35,6 +35,9 @@ const (
 	whatEntities  = "entities"
 	whatRelations = "relations"
 	whatTypes     = "types"
+	whatMappings  = "mappings"
+	whatQueries   = "queries"
+	whatRetention = "retention"
 )
 
 // exportFlush is how much of an export is gathered before it is sent.
@@ -62,10 +65,6 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sel, err := x.selection()
-	if err != nil {
-		return err
-	}
 	x.out = bufio.NewWriterSize(&patientWriter{ctx, w, rc}, exportFlush)
 	h := w.Header()
 	h.Set("Content-Type", mediaNDJSON)
@@ -79,7 +78,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	err = x.each(sel, write)
+	err = write()
 	if x.csv != nil {
 		x.csv.Flush()
 		if err == nil {
@@ -116,43 +115,63 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// plan finds out what is to be written for each entity, and the head of a CSV.
-func (x *exporter) plan() (write func(entity.View) error, head []string, err error) {
+// exportNames are the parameters that go with only some of what can be exported.
+var exportNames = map[string][]string{
+	"q":      {whatHistory, whatLatest, whatEntities, whatRelations},
+	"type":   {whatHistory, whatLatest, whatEntities, whatRelations},
+	"entity": {whatHistory, whatLatest, whatEntities, whatRelations},
+	"key":    {whatHistory, whatLatest},
+	"from":   {whatHistory},
+	"to":     {whatHistory},
+}
+
+// plan finds out how what is asked for is written, and the head of a CSV.
+func (x *exporter) plan() (write func() error, head []string, err error) {
 	what, format := x.q.Get("what"), x.q.Get("format")
 	asCSV := format == "csv"
 	if !asCSV && format != "" && format != "ndjson" {
 		return nil, nil, problemf(http.StatusBadRequest, "format=%s is not possible; ndjson or csv is right", shorten(format, 32))
 	}
-	if what != whatHistory {
-		for _, name := range []string{"key", "from", "to"} {
-			if x.q.Has(name) && (name != "key" || what != whatLatest) {
-				return nil, nil, problemf(http.StatusBadRequest, "%s does not go with what=%s", name, shorten(what, 32))
-			}
+	setup := setupExports[what]
+	one, head := x.ofEntity(what)
+	if one == nil && setup == nil {
+		return nil, nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, latest, entities, relations, types, mappings, queries or retention is right", shorten(what, 32))
+	}
+	for name, with := range exportNames {
+		if x.q.Has(name) && !slices.Contains(with, what) {
+			return nil, nil, problemf(http.StatusBadRequest, "%s does not go with what=%s", name, what)
 		}
 	}
 	if x.from, x.to, err = rangeParam(x.q); err != nil {
 		return nil, nil, err
 	}
+	if !asCSV {
+		head = nil
+	} else if head == nil {
+		return nil, nil, problemf(http.StatusBadRequest, "what=%s has no form in CSV; format=ndjson is right", what)
+	}
+	if setup != nil {
+		return func() error { return setup(x) }, nil, nil
+	}
+	sel, err := x.selection()
+	return func() error { return x.each(sel, one) }, head, err
+}
+
+// ofEntity returns what writes what is asked for of one entity, with the head of its
+// CSV; nil where something else is asked for, or it has no CSV.
+func (x *exporter) ofEntity(what string) (write func(entity.View) error, head []string) {
 	switch what {
 	case whatHistory:
-		write, head = x.history, []string{"entity", "ts", "key", "value"}
+		return x.history, []string{"entity", "ts", "key", "value"}
 	case whatLatest:
-		write, head = x.latest, []string{"entity", "ts", "key", "value"}
+		return x.latest, []string{"entity", "ts", "key", "value"}
 	case whatEntities:
-		write, head = x.entity, []string{"id", "type", "attributes", "desired", "reported"}
+		return x.entity, []string{"id", "type", "attributes", "desired", "reported"}
 	case whatRelations:
-		write = x.relations
-	case whatTypes:
+		return x.relations, nil
 	default:
-		return nil, nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, latest, entities, relations or types is right", shorten(what, 32))
+		return nil, nil
 	}
-	if !asCSV {
-		return write, nil, nil
-	}
-	if head == nil {
-		return nil, nil, problemf(http.StatusBadRequest, "%s have no form in CSV; format=ndjson is right", what)
-	}
-	return write, head, nil
 }
 
 func (x *exporter) selection() (selection, error) {
@@ -162,9 +181,6 @@ func (x *exporter) selection() (selection, error) {
 
 // each writes what is asked for of all entities that are meant.
 func (x *exporter) each(sel selection, write func(entity.View) error) error {
-	if write == nil {
-		return x.types()
-	}
 	named := make(map[string]bool)
 	for _, id := range x.q["entity"] {
 		named[id] = true
@@ -184,11 +200,7 @@ func (x *exporter) each(sel selection, write func(entity.View) error) error {
 
 func (x *exporter) types() error {
 	for _, t := range x.server.runtime.Types() {
-		text, err := encodeJSON(t.Type)
-		if err == nil {
-			_, err = x.out.Write(text)
-		}
-		if err != nil {
+		if err := x.json(t.Type); err != nil {
 			return err
 		}
 	}

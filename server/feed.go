@@ -185,7 +185,10 @@ func (s *Server) newFeed(q feedQuery, out outlet) *feed {
 // subscribe subscribes from a cursor or, with true, from now when the changes
 // after it are gone.
 func (f *feed) subscribe(ctx context.Context, cursor string) (sub *entity.Subscription, reset bool, err error) {
-	query := entity.ChangesQuery{Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters()}
+	query := entity.ChangesQuery{
+		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
+		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
+	}
 	sub, err = f.server.runtime.Changes(ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) {
 		reset, query.Cursor = true, ""

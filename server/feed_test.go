@@ -138,6 +138,39 @@ func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 	}
 }
 
+func TestStreamOfEditsIsNotFilledUpByReadings(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	query, err := feedParam(url.Values{"kinds": {"edits"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &slowOutlet{first: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}), edits: true, want: 2}
+	f := s.newFeed(query, out)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sub, reset, err := f.subscribe(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go f.run(ctx, sub, reset)
+	receive(t, out.first, "the beginning of the stream")
+	s.send(201, "PATCH", "/v1/entities/a/attributes/desired", typeMergeHeader, `{"n":0}`)
+	for i := range 20 { // more than the buffer has room for
+		var b strings.Builder
+		for j := range 1000 {
+			fmt.Fprintf(&b, `,{"ts":%d,"values":{"n":1}}`, 1000*i+j)
+		}
+		s.post("a", "["+b.String()[1:]+"]")
+	}
+	s.send(200, "PATCH", "/v1/entities/a/attributes/desired", typeMergeHeader, `{"n":1}`)
+	close(out.release)
+	receive(t, out.done, "both edits")
+	if out.lagged != 0 {
+		t.Error("a reader that has missed no edit was told that it is slow")
+	}
+}
+
 // slowOutlet takes nothing until it is released, and compares what it gets with 0,
 // 1, 2 and so on.
 type slowOutlet struct {
@@ -145,14 +178,19 @@ type slowOutlet struct {
 	want, got, lagged    int
 	wrong                []string
 	opened               bool
+	edits                bool // only these are wanted; otherwise only readings
 }
 
 func (o *slowOutlet) event(name, _ string, data []byte) {
-	if name != eventChange {
+	wanted := eventChange
+	if o.edits {
+		wanted = eventEdit
+	}
+	if name != wanted {
 		o.lagged++
 		return
 	}
-	if !strings.Contains(string(data), fmt.Sprintf(`"values":{"n":%d}`, o.got)) && len(o.wrong) < 3 {
+	if !o.edits && !strings.Contains(string(data), fmt.Sprintf(`"values":{"n":%d}`, o.got)) && len(o.wrong) < 3 {
 		o.wrong = append(o.wrong, string(data))
 	}
 	if o.got++; o.got == o.want {

@@ -133,18 +133,14 @@ func (m *importer) taker(what, format string) (func(line int64, text []byte), er
 	if format == "csv" && what != whatHistory && what != whatEntities {
 		return nil, problemf(http.StatusBadRequest, "format=csv is possible for history and entities")
 	}
-	switch what {
-	case whatHistory:
-		return m.reading, nil
-	case whatEntities:
-		return m.entity, nil
-	case whatRelations:
-		return m.relation, nil
-	case whatTypes:
-		return m.typ, nil
-	default:
-		return nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, entities, relations or types is right", shorten(what, 32))
+	take := map[string]func(line int64, text []byte){
+		whatHistory: m.reading, whatEntities: m.entity, whatRelations: m.relation, whatTypes: m.typ,
+		whatMappings: m.mapping, whatQueries: m.query, whatRetention: m.rule,
+	}[what]
+	if take == nil {
+		return nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, entities, relations, types, mappings, queries or retention is right", shorten(what, 32))
 	}
+	return take, nil
 }
 
 // lines reads NDJSON. Empty lines are passed over.

@@ -106,7 +106,7 @@ func (s *shadow) follow(ctx context.Context) {
 	}
 	cursor := ""
 	for ctx.Err() == nil {
-		sub, err := s.source.Changes(ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
+		sub, err := s.source.Changes(ctx, entity.ChangesQuery{Cursor: cursor, EditsOnly: true})
 		if errors.Is(err, entity.ErrCursorExpired) {
 			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes were missed; subscribers get the next ones")
 			cursor = ""
@@ -137,9 +137,7 @@ func (s *shadow) read(ctx context.Context, sub *entity.Subscription) (cursor str
 			return cursor, err
 		}
 		cursor = c.Cursor
-		if c.Edit != nil {
-			s.edited(ctx, &c)
-		}
+		s.edited(ctx, &c)
 	}
 }
 

@@ -24,6 +24,7 @@ var notOnPostgres = map[string]string{
 	"TestTheGuideToEntitiesIsARun":                 "starts its own servers, one with PostgreSQL",
 	"TestOneDirectoryHasOneServer":                 "is about the directory of a SQLite store",
 	"TestBackupOfARunningServerIsRestored":         "copies a SQLite store",
+	"TestBackupSaysWhatPostgreSQLDoes":             "has stores of its own",
 	"TestCostOfAPatchGrowsWithItsOperations":       "has no store",
 	"TestAddressesOfStores":                        "has no store",
 	"TestWhatCannotBeKeptIsNotAcknowledged":        "has a store of its own, which fails",

@@ -37,7 +37,7 @@ func problemf(status int, format string, args ...any) *problem {
 func problemOf(err error) *problem {
 	var p *problem
 	var tooLarge *http.MaxBytesError
-	if errors.Is(err, entity.ErrTypeInUse) {
+	if errors.Is(err, entity.ErrTestFailed) || errors.Is(err, entity.ErrTypeInUse) {
 		return problemf(http.StatusConflict, "%v", err)
 	}
 	if p := modelProblem(err); p != nil {
@@ -59,7 +59,7 @@ func problemOf(err error) *problem {
 	case errors.Is(err, entity.ErrCursorExpired):
 		return problemf(http.StatusGone, "%v; start over without a cursor", err)
 	case errors.Is(err, entity.ErrCursorInvalid):
-		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next", err)
+		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next, or the id of an event", err)
 	case errors.Is(err, entity.ErrConflict):
 		return problemf(http.StatusConflict, "%v", err)
 	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch):

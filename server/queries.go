@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
@@ -90,23 +92,7 @@ func (s *Server) putQuery(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &b); err != nil {
 		return err
 	}
-	if _, err := parseFilter(b.Filter); err != nil {
-		return err
-	}
-	s.editing.Lock()
-	defer s.editing.Unlock()
-	docs, err := s.runtime.Docs(r.Context(), kindQuery)
-	if err != nil {
-		return err
-	}
-	if len(docs) >= maxQueries && condition == entity.IfNone {
-		return problemf(http.StatusUnprocessableEntity, "there are %d saved queries, which is the limit; delete one", len(docs))
-	}
-	body, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	doc, err := s.runtime.PutDoc(r.Context(), kindQuery, id, body, condition)
+	doc, err := s.keepQuery(r.Context(), id, &b, condition)
 	if err != nil {
 		return conditionProblem(err, condition, blind, true)
 	}
@@ -116,6 +102,28 @@ func (s *Server) putQuery(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("ETag", `"`+doc.ETag()+`"`)
 	return writeStatus(w, created(condition == entity.IfNone), q)
+}
+
+// keepQuery checks a query and keeps it.
+func (s *Server) keepQuery(ctx context.Context, id string, q *queryBody, condition string) (doc entity.Doc, err error) {
+	if _, err := parseFilter(q.Filter); err != nil {
+		return doc, err
+	}
+	s.editing.Lock()
+	defer s.editing.Unlock()
+	docs, err := s.runtime.Docs(ctx, kindQuery)
+	if err != nil {
+		return doc, err
+	}
+	known := slices.ContainsFunc(docs, func(d entity.Doc) bool { return d.ID == id })
+	if len(docs) >= maxQueries && !known {
+		return doc, problemf(http.StatusUnprocessableEntity, "there are %d saved queries, which is the limit; delete one", len(docs))
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return doc, err
+	}
+	return s.runtime.PutDoc(ctx, kindQuery, id, body, condition)
 }
 
 func (s *Server) deleteQuery(w http.ResponseWriter, r *http.Request) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -72,33 +73,40 @@ func (s *Server) putRetention(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	if err := body.Check(); err != nil {
-		return err
-	}
-	s.editing.Lock()
-	defer s.editing.Unlock()
-	docs, err := s.runtime.Docs(r.Context(), kindRetention)
-	if err != nil {
-		return err
-	}
-	if err := agrees(docs, id, &body.Rule); err != nil {
-		return err
-	}
-	text, err := json.Marshal(body.Rule)
-	if err != nil {
-		return err
-	}
-	doc, err := s.runtime.PutDoc(r.Context(), kindRetention, id, text, condition)
+	doc, err := s.keepRule(r.Context(), id, &body.Rule, condition)
 	if err != nil {
 		return conditionProblem(err, condition, blind, true)
 	}
-	s.retention.wake()
 	rule, err := newRuleJSON(&doc)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("ETag", `"`+doc.ETag()+`"`)
 	return writeStatus(w, created(condition == entity.IfNone), rule)
+}
+
+// keepRule checks a rule and puts it in force.
+func (s *Server) keepRule(ctx context.Context, id string, rule *series.Rule, condition string) (doc entity.Doc, err error) {
+	if err := rule.Check(); err != nil {
+		return doc, err
+	}
+	s.editing.Lock()
+	defer s.editing.Unlock()
+	docs, err := s.runtime.Docs(ctx, kindRetention)
+	if err != nil {
+		return doc, err
+	}
+	if err := agrees(docs, id, rule); err != nil {
+		return doc, err
+	}
+	text, err := json.Marshal(rule)
+	if err != nil {
+		return doc, err
+	}
+	if doc, err = s.runtime.PutDoc(ctx, kindRetention, id, text, condition); err == nil {
+		s.retention.wake()
+	}
+	return doc, err
 }
 
 // agrees tells whether a rule can stand beside the others.

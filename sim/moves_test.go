@@ -184,8 +184,9 @@ func (p *player) pipe(ctx *actor.Context[card], o op, want error, work func(cont
 }
 
 func (p *player) sleep(ctx *actor.Context[card], o op) {
-	due := time.Now().Add(o.time())
-	err := ctx.Sleep(o.time())
+	d := o.time() + time.Duration(ctx.System().Rand().IntN(3))*time.Millisecond
+	due := time.Now().Add(d)
+	err := ctx.Sleep(d)
 	if err == nil {
 		p.early("Sleep", due)
 	} else if ctx.Err() == nil && !errors.Is(err, actor.ErrTooManyWaiting) {

@@ -38,7 +38,10 @@ func newBackup() *cobra.Command {
 		Use:   "backup",
 		Short: "Copy a store to a file, also while a server runs on it.",
 		Long: `Copy a store to one file, also while a server runs on it: everything that it had
-acknowledged is in the copy. The copy is checked before the command ends.`,
+acknowledged is in the copy. The copy is checked before the command ends.
+
+A store in PostgreSQL is copied by pg_dump; for one of these the command to run is
+told.`,
 		Example: "  greenroom backup --data /var/lib/greenroom --file greenroom-monday.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()

@@ -118,7 +118,7 @@ type benchRun struct {
 	name    string                                // tells the connections of two runs at the same time apart
 	message func(*loader) (topic, payload []byte) // makes the next message of a connection
 	observe func(l *loader, n int64, took time.Duration)
-	each    int64        // messages of each connection at most; 0 for any number
+	rounds  int64        // how often each connection goes through its entities at most; 0 for any number
 	left    atomic.Int64 // messages to send
 	acked   atomic.Int64
 	latency latencies

@@ -5,8 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -39,11 +42,18 @@ func TestExportedDataIsImported(t *testing.T) {
 	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities", "application/json", `{"id":"m","type":"Meter","attributes":{"floor":3}}`)
 	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities", "application/json", `{"id":"b","relations":[{"type":"has","to":"m"}]}`)
 	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities/m/telemetry", "application/json", `[{"ts":1,"values":{"p":1.5}},{"ts":2,"values":{"p":2.5}}]`)
-	for _, what := range []string{"types", "entities", "relations", "history"} {
+	mustSend(t, from.HTTPAddr(), "PUT", "/v1/mappings/twice", "text/plain", `insert into other select m.q * 2 as q`)
+	mustSend(t, from.HTTPAddr(), "PUT", "/v1/queries/hungry", "application/json", `{"filter":"p > 2"}`)
+	mustSend(t, from.HTTPAddr(), "PUT", "/v1/retention/meters", "application/json", `{"type":"Meter","raw":"36500d"}`)
+	for _, what := range sorts {
+		if what == "latest" {
+			continue
+		}
+
 		file := filepath.Join(dir, what)
 		command(t, 0, "export", "--http", from.HTTPAddr(), "--what", what, "--file", file)
 		command(t, 1, "export", "--http", from.HTTPAddr(), "--what", what, "--file", file) // exists
-		if out, _ := command(t, 0, "import", "--http", to.HTTPAddr(), "--what", what, "--file", file); !strings.Contains(out, "2 accepted, 0 failed") && what != "relations" {
+		if out, _ := command(t, 0, "import", "--http", to.HTTPAddr(), "--what", what, "--file", file); !strings.Contains(out, map[string]string{"types": "2", "entities": "2", "history": "2"}[what]+" accepted, 0 failed") {
 			t.Errorf("import of %s: %s", what, out)
 		}
 		a, _ := command(t, 0, "export", "--http", from.HTTPAddr(), "--what", what)
@@ -112,6 +122,42 @@ func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 	command(t, 2, "verify", "--store", "postgres://h/d", "--data", dir)
 }
 
+// A connection that is quicker than the others sends no more than its share: the
+// entities of the others are registered as well, in whatever order they come to it.
+func TestRegistrationReachesEachEntityOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := startServer(t, t.TempDir())
+	r := &benchRun{benchOptions: benchOptions{mqtt: s.MQTTAddr(), connections: 7, entities: 40, inFlight: 3}}
+	var mu sync.Mutex
+	sent := make(map[string]int)
+	held := make(chan struct{})
+	r.message = func(l *loader) (topic, payload []byte) {
+		if l.index == 0 { // the slow one: it waits until the others have sent theirs
+			<-held
+		}
+		topic, payload = meterMessage(l)
+		mu.Lock()
+		defer mu.Unlock()
+		sent[string(topic)]++
+		if len(sent) == 40-6 { // all but those of the first
+			close(held)
+		}
+		return topic, payload
+	}
+	r.goRound(1)
+	if err := r.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for e := range 40 {
+		if n := sent[string(topicOf(e))]; n != 1 {
+			t.Errorf("entity %d got %d messages", e, n)
+		}
+	}
+	if n := r.acked.Load(); n != 40 {
+		t.Errorf("%d were acknowledged", n)
+	}
+}
+
 func TestVerifyFindsWhatIsLostDoubledOrInvented(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -134,5 +180,21 @@ func TestVerifyFindsWhatIsLostDoubledOrInvented(t *testing.T) {
 	}
 	if o := (outcome{lost: 1}); !o.wrong() {
 		t.Error("a loss is nothing wrong")
+	}
+}
+
+func TestServeSetsUpTheMemoryOfTheEntities(t *testing.T) {
+	t.Parallel()
+	o := serveOptions{hot: 64, window: 8, idleAfter: time.Minute}
+	c, err := o.entities()
+	if want := (entity.Config{HotBytes: 64 << 20, WindowBytes: 8 << 20, IdleAfter: time.Minute}); err != nil || c != want {
+		t.Errorf("%+v is %+v, %v, want %+v", o, c, err, want)
+	}
+	o.idleAfter = 0
+	if c, err = o.entities(); err != nil || c.IdleAfter >= 0 {
+		t.Errorf("never is %v, %v", c.IdleAfter, err)
+	}
+	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon"} {
+		command(t, 2, "serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", t.TempDir(), wrong)
 	}
 }

@@ -115,7 +115,7 @@ func (l *loader) drain(read chan error) error {
 }
 
 func (l *loader) publishAll(ctx context.Context, read chan error) error {
-	for ctx.Err() == nil && (l.shared.each == 0 || l.count < l.shared.each) && l.shared.left.Add(-1) >= 0 {
+	for ctx.Err() == nil && l.count < l.shared.share(l.index) && l.shared.left.Add(-1) >= 0 {
 		if err := l.pace(ctx); err != nil {
 			break // its time is up
 		}
@@ -180,11 +180,29 @@ func (l *loader) encode() {
 	l.buf = b
 }
 
+// mine is how many entities a connection has.
+func (r *benchRun) mine(index int) int64 {
+	return int64((r.entities - index + r.connections - 1) / r.connections)
+}
+
+// share is how many messages a connection may send. Without a bound of its own the
+// quick ones would take those of the slow ones, and leave entities of these out.
+func (r *benchRun) share(index int) int64 {
+	if r.rounds == 0 {
+		return math.MaxInt64
+	}
+	return r.rounds * r.mine(index)
+}
+
+// goRound makes a run of so many messages for each entity, however long it takes.
+func (r *benchRun) goRound(times int64) {
+	r.rounds, r.messages, r.duration = times, times*int64(r.entities), benchMaxDuration
+}
+
 // entityOf is the number of the entity that the nth message of a connection is for:
 // the entities of a connection take turns.
 func (r *benchRun) entityOf(index int, n int64) int {
-	mine := (r.entities - index + r.connections - 1) / r.connections
-	return index + int(n%int64(mine))*r.connections
+	return index + int(n%r.mine(index))*r.connections
 }
 
 // topicOf is the topic of an entity by its number.

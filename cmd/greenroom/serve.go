@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/server"
 )
@@ -18,6 +20,29 @@ import (
 type serveOptions struct {
 	data, store, http, mqtt string
 	demo                    bool
+
+	hot, window int64 // MiB
+	idleAfter   time.Duration
+}
+
+// maxMiB is far beyond any machine, and its bytes are still an int64.
+const maxMiB = 1 << 30
+
+// entities sets up the entity runtime.
+func (o *serveOptions) entities() (c entity.Config, err error) {
+	for name, mib := range map[string]int64{"hot-mib": o.hot, "window-mib": o.window} {
+		if mib < 1 || mib > maxMiB {
+			return c, usagef("--%s %d: 1 to %d is right", name, mib, maxMiB)
+		}
+	}
+	if o.idleAfter < 0 {
+		return c, usagef("--idle-after %v: a time, or 0 for never, is right", o.idleAfter)
+	}
+	c = entity.Config{HotBytes: o.hot << 20, WindowBytes: o.window << 20, IdleAfter: o.idleAfter}
+	if o.idleAfter == 0 {
+		c.IdleAfter = -1
+	}
+	return c, nil
 }
 
 func newServe() *cobra.Command {
@@ -60,11 +85,18 @@ SIGTERM and Ctrl-C finish what was accepted; a second one does not wait.`,
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 takes a free one")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 takes a free one")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish readings of two rooms that the program makes up")
+	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for entities at work, in MiB; those not used for longest are on disk only")
+	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "an entity idle for so long is on disk only, some seconds later; 0 is never")
+	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; when it is full, devices wait")
 	return cmd
 }
 
 func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	entities, err := o.entities()
+	if err != nil {
+		return err
+	}
 	where := o.data
 	switch {
 	case o.store != "":
@@ -79,7 +111,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, Version: version(), Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, Version: version(), Entity: entities, Logger: log})
 	if err != nil {
 		return err
 	}

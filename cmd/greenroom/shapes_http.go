@@ -45,9 +45,10 @@ func (s *suite) workers(ctx context.Context, what string, n int, f func(ctx cont
 
 // runModify patches one property over HTTP.
 func runModify(ctx context.Context, s *suite) error {
-	entities, n := s.entities(100_000), 64
+	entities := s.entities(100_000)
+	n := min(64, entities) // of workers; each has entities that no other has
 	register := s.publisher("modify", entities, meterMessage)
-	register.messages, register.duration = int64(entities), benchMaxDuration
+	register.goRound(1)
 	if err := register.run(ctx); err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func runHistory(ctx context.Context, s *suite) error {
 		at := l.shared.began.UnixMilli() - points*1000 + l.count/int64(max(1, entities/l.shared.connections))*1000
 		return topicOf(l.shared.entityOf(l.index, l.count)), fmt.Appendf(nil, `{"ts":%d,"values":{"v":%d.25}}`, at, l.count%997)
 	})
-	load.messages, load.duration = entities*points, benchMaxDuration
+	load.goRound(points)
 	if err := s.publish(ctx, fmt.Sprintf("load %d values", entities*points), load); err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func runHistory(ctx context.Context, s *suite) error {
 func runSearch(ctx context.Context, s *suite) error {
 	entities := s.entities(100_000)
 	load := s.publisher("search", entities, meterMessage)
-	load.messages, load.duration = int64(entities), benchMaxDuration
+	load.goRound(1)
 	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), load); err != nil {
 		return err
 	}
@@ -252,6 +253,9 @@ func runSearch(ctx context.Context, s *suite) error {
 	})
 }
 
+// atOnce is an answer so quick that it waits for nothing: few entities need no index.
+const atOnce = 10 * time.Millisecond
+
 // warm asks until the answer comes from the index, which is made when a search first
 // wants it.
 func (s *suite) warm(ctx context.Context, ask func(ctx context.Context, _, _ int) error) error {
@@ -267,7 +271,7 @@ func (s *suite) warm(ctx context.Context, ask func(ctx context.Context, _, _ int
 		if err != nil && !errors.As(err, &refused) {
 			return err
 		}
-		if err == nil && took < first/5 {
+		if err == nil && (took < first/5 || took < atOnce) {
 			fmt.Fprintf(s.stdout, "  the first search took %v; the index was there after %v\n", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 			return nil
 		}

@@ -32,7 +32,7 @@ func runMeters(ctx context.Context, s *suite) error {
 func runMillion(ctx context.Context, s *suite) error {
 	entities := s.entities(1_000_000)
 	register := s.publisher("million", entities, meterMessage)
-	register.messages, register.duration = int64(entities), benchMaxDuration
+	register.goRound(1)
 	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), register); err != nil {
 		return err
 	}
@@ -130,7 +130,8 @@ func runReconnect(ctx context.Context, s *suite) error {
 	const buffered = 100
 	devices := s.entities(1000)
 	r := s.publisher("storm", devices, nil)
-	r.connections, r.inFlight, r.messages, r.duration = devices, buffered, int64(devices)*(buffered+1), benchMaxDuration
+	r.connections, r.inFlight = devices, buffered
+	r.goRound(buffered + 1)
 	r.message = func(l *loader) (topic, payload []byte) {
 		at := r.began.UnixMilli()
 		if l.count > 0 {
@@ -138,7 +139,6 @@ func runReconnect(ctx context.Context, s *suite) error {
 		}
 		return topicOf(l.index), fmt.Appendf(nil, `{"ts":%d,"values":{"temperature":%d.5,"humidity":40.5,"battery":%d}}`, at+l.count, l.count%30, l.count%100)
 	}
-	r.each = buffered + 1
 	if err := s.publish(ctx, fmt.Sprintf("%d devices × %d", devices, buffered+1), r); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 // sorts are what can be exported; latest cannot be imported, because the history
 // brings it about.
-var sorts = []string{"types", "entities", "relations", "history", "latest"}
+var sorts = []string{"types", "entities", "relations", "history", "mappings", "queries", "retention", "latest"}
 
 type transferOptions struct {
 	http, what, format, file, filter, typ, from, to string
@@ -29,9 +29,10 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write what a running server has as NDJSON or CSV.",
-		Long: `Write types, entities, relations, the history or the latest values of a running
-server, one a line. greenroom import takes them in again, on this or another
-server: types first, then entities, relations, and the history.`,
+		Long: `Write types, entities, relations, the history, mappings, saved queries, rules of
+retention or the latest values of a running server, one a line. greenroom import
+takes them in again, on this or another server: types first, then entities,
+relations, the history, and mappings, which find their sources then.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
   greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -245,3 +245,20 @@ func BenchmarkCheckTelemetry(b *testing.B) {
 		}
 	}
 }
+
+func TestTypeOfTheWrongShapeIsRefusedInTheWordsOfJSON(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"id":"A","relations":{"has":{"target":"B"}}}`:      `"target" before byte 42: an array is right, not string`,
+		`{"id":"A","relations":{"has":{"max":"many"}}}`:      `"max" before byte`,
+		`{"id":"A","strict":"yes"}`:                          `true or false is right, not string`,
+		`{"id":"A","telemetry":["t"]}`:                       `an object is right, not array`,
+		`{"id":7}`:                                           `a string is right, not number`,
+		`{"id":"A","properties":{"p":{"type":["integer"]}}}`: `"type" before byte 37: a string is right, not array`,
+	} {
+		_, err := Parse([]byte(body))
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}

@@ -2,11 +2,13 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -81,12 +83,27 @@ func Parse(data []byte) (*Type, error) {
 	d.DisallowUnknownFields()
 	t := new(Type)
 	if err := d.Decode(t); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, misfit(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: something follows the type", ErrInvalid)
 	}
 	return t, t.Check()
+}
+
+// misfit tells where a value of another sort stands than the one that is right, in
+// the words of JSON in place of those of Go.
+func misfit(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	right := map[reflect.Kind]string{
+		reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number",
+		reflect.Slice: "an array", reflect.Map: "an object", reflect.Struct: "an object",
+	}[wrong.Type.Kind()]
+	// Of the way to the member the last name is in the text for sure; the others may be Go's.
+	return fmt.Errorf("%q before byte %d: %s is right, not %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Offset, cmp.Or(right, "another sort of value"), wrong.Value)
 }
 
 // Check tells whether the type is right as far as it stands alone.

@@ -42,6 +42,29 @@ func Redact(address string) string {
 	return u.String()
 }
 
+// Tools returns an address as the programs of PostgreSQL take it, such as pg_dump,
+// and the schema that the store has in it. The URL has no password, as [Redact], and
+// none of the parameters that only this package reads: those programs refuse them.
+// The error wraps ErrAddress.
+func Tools(address string) (libpq, schema string, err error) {
+	var o Options
+	if _, err := parse(address, &o); err != nil {
+		return "", "", err
+	}
+	u, err := url.Parse(Redact(address))
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	q := u.Query()
+	for name := range q {
+		if name == "search_path" || strings.HasPrefix(name, "pool_") {
+			q.Del(name)
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), o.Schema, nil
+}
+
 // parse reads an address. What goes wrong is told without the address: nothing
 // shows reliably where in a broken one the password is.
 func parse(address string, o *Options) (*pgxpool.Config, error) {

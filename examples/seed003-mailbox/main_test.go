@@ -21,8 +21,8 @@ func TestOutput(t *testing.T) {
 		handled: [0 3 4 5]
 		dead letters: [1 2]
 		blocking:
-		4: tell /reader: context deadline exceeded
-		5: tell /reader: context deadline exceeded
+		4: tell /reader: mailbox full: no room until the time was up: context deadline exceeded
+		5: tell /reader: mailbox full: no room until the time was up: context deadline exceeded
 		handled: [0 1 2 3]
 		priority:
 		handled: [0 5 4 3 2 1]

@@ -15,6 +15,6 @@ func TestOutput(t *testing.T) {
 		same path: true same actor: false
 		the old address: true
 		remote: 127.0.0.1:8080/chatserver#1 <nil>
-		look up 127.0.0.1:8080/chatserver#1: actor stopped
+		look up 127.0.0.1:8080/chatserver#1: it is of the system "127.0.0.1:8080" and this one is "chat": actor stopped
 	`)
 }

@@ -10,6 +10,6 @@ func TestOutput(t *testing.T) {
 	exampletest.Check(t, run, `
 		somebody touches the nose
 		answered by /statue <nil>
-		ask /statue with string: request not answered by its handler
+		ask /statue with string: request not answered by its handler: it must reply, return an error, or take a Promise
 	`)
 }

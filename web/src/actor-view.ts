@@ -1,5 +1,6 @@
 import { batch, signal } from "@preact/signals";
 import { ApiError, api, describe, isAbort } from "./api";
+import { rateChartSeconds } from "./rate-chart";
 import { type Observation, observe, perSecond } from "./rate";
 import type { ActorDetail, ActorInfo } from "./types";
 
@@ -8,9 +9,6 @@ export interface ActorLook {
   at: number;
   messages: number;
 }
-
-/** The chart shows so much time. */
-export const chartSeconds = 120;
 
 /** A rate is over so many milliseconds, as in the tree. */
 const rateWindow = 5_000;
@@ -56,6 +54,6 @@ export class ActorView {
     this.detail.value = detail;
     this.#seen = observe(this.#seen, { at: detail.now_ms, count: detail.actor.handled }, rateWindow);
     const messages = perSecond(this.#seen[0], this.#seen[this.#seen.length - 1] as Observation);
-    if (messages !== undefined) this.rates.value = [...this.rates.value.slice(1 - chartSeconds), { at: detail.now_ms, messages }];
+    if (messages !== undefined) this.rates.value = [...this.rates.value.slice(1 - rateChartSeconds), { at: detail.now_ms, messages }];
   }
 }

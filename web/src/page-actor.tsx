@@ -1,12 +1,12 @@
 import { type ComponentChildren, Fragment } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { ActorLink } from "./actor-link";
-import { ActorView, chartSeconds } from "./actor-view";
-import { Chart } from "./chart";
+import { ActorView } from "./actor-view";
 import { now } from "./clock";
 import { formatAge, formatCount, formatLatency, formatTime } from "./format";
 import { type Json, stringifyJSON } from "./json";
 import { poll } from "./poll";
+import { RateChart } from "./rate-chart";
 import { entityRoute, formatRoute, type Route } from "./route";
 import { system } from "./system";
 import { Tile } from "./tile";
@@ -37,30 +37,6 @@ function Numbers({ view, detail }: { view: ActorView; detail: ActorDetail }) {
       <Tile label="Stash" value={detail.busy ? "–" : formatCount(detail.stash)} />
       <Tile label="Children" value={formatCount(actor.children)} />
     </dl>
-  );
-}
-
-function RateChart({ view }: { view: ActorView }) {
-  const rates = view.rates.value;
-  const last = rates.at(-1);
-  const to = (last?.at ?? Date.now()) / 1000;
-  return (
-    <section class="panel rate" aria-label="Messages per second">
-      <header>
-        <h2>Messages per second</h2>
-        <span class="panel-range">2 min</span>
-      </header>
-      <div class="lane-plot">
-        <Chart
-          data={[rates.map((rate) => rate.at / 1000), rates.map((rate) => rate.messages)]}
-          from={to - chartSeconds}
-          to={to}
-          color="--series-1"
-          zero
-          label={last ? `Messages per second of this actor: now ${formatCount(last.messages)}` : "Messages per second: not measured yet"}
-        />
-      </div>
-    </section>
   );
 }
 
@@ -369,7 +345,7 @@ export function ActorPage({ route }: { route: ActorRoute }) {
               <Mailbox detail={detail} />
             </div>
             <div class="column">
-              <RateChart view={view} />
+              <RateChart rates={view.rates.value} of="this actor" />
               <Bonds view={view} detail={detail} />
               <Timers detail={detail} />
             </div>

@@ -1,10 +1,10 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { ActorTreeView } from "./actor-tree";
-import { Chart } from "./chart";
 import { now } from "./clock";
 import { formatAge, formatBytes, formatCount, formatTime, formatUptime } from "./format";
 import { navigate } from "./location";
 import { poll } from "./poll";
+import { RateChart } from "./rate-chart";
 import { actorRoute, type Route } from "./route";
 import { Search } from "./search";
 import { system } from "./system";
@@ -13,9 +13,6 @@ import type { TreeRow } from "./tree";
 import type { DeadLetter, SystemInfo } from "./types";
 
 type ActorsRoute = Extract<Route, { page: "actors" }>;
-
-/** The chart of message rates shows so much time. */
-const chartSeconds = 120;
 
 function Numbers({ info }: { info: SystemInfo | null }) {
   const rate = system.rates.value.at(-1);
@@ -30,30 +27,6 @@ function Numbers({ info }: { info: SystemInfo | null }) {
       <Tile label="Window" value={info ? formatBytes(used) : "–"} note={info ? `of ${formatBytes(info.ingest.window_bytes_max)}` : "\u00a0"} />
       <Tile label="Uptime" value={info ? formatUptime(info.now_ms - info.started_ms) : "–"} />
     </dl>
-  );
-}
-
-function RateChart() {
-  const rates = system.rates.value;
-  const last = rates.at(-1);
-  const to = (last?.at ?? Date.now()) / 1000;
-  return (
-    <section class="panel rate" aria-label="Messages per second">
-      <header>
-        <h2>Messages per second</h2>
-        <span class="panel-range">2 min</span>
-      </header>
-      <div class="lane-plot">
-        <Chart
-          data={[rates.map((rate) => rate.at / 1000), rates.map((rate) => rate.messages)]}
-          from={to - chartSeconds}
-          to={to}
-          color="--series-1"
-          zero
-          label={last ? `Messages per second, last 2 minutes: now ${formatCount(last.messages)}` : "Messages per second: not measured yet"}
-        />
-      </div>
-    </section>
   );
 }
 
@@ -304,7 +277,7 @@ export function ActorsPage({ route }: { route: ActorsRoute }) {
           <Tree view={view} />
         </div>
         <div class="column">
-          <RateChart />
+          <RateChart rates={system.rates.value} of="all actors" />
           {info && <DeadLetters info={info} />}
         </div>
       </div>

@@ -1,10 +1,8 @@
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { Age } from "./age";
-import { api, describe, isAbort } from "./api";
+import { api } from "./api";
 import { now } from "./clock";
 import { formatCount, formatLatency, formatTime } from "./format";
-import { poll } from "./poll";
+import { usePolled } from "./polled";
 import { entityRoute, formatRoute, type Route } from "./route";
 import { Tile } from "./tile";
 import type { MappedField, MappedSource, Mapping, MappingList } from "./types";
@@ -160,38 +158,24 @@ function Empty() {
 }
 
 export function MappingsPage({ route }: { route: MappingsRoute }) {
-  const list = useSignal<MappingList | null>(null);
-  const detail = useSignal<Mapping | null>(null);
-  const error = useSignal("");
-  useEffect(
-    () =>
-      poll(async (abort) => {
-        try {
-          list.value = await api.mappings(abort);
-          const name = route.id || list.value.mappings[0]?.name;
-          detail.value = name === undefined ? null : await api.mapping(name, abort);
-          error.value = "";
-        } catch (thrown) {
-          if (isAbort(thrown)) return;
-          detail.value = null;
-          error.value = describe(thrown);
-        }
-      }, 1000),
-    [route.id],
-  );
-  const { mappings, stats } = list.value ?? {};
+  const { value: list, error } = usePolled((abort) => api.mappings(abort), 1000, []);
+  const { mappings, stats } = list ?? {};
+  const name = route.id || mappings?.[0]?.name;
+  const one = usePolled(async (abort) => (name === undefined ? null : api.mapping(name, abort)), 1000, [name]);
+  const detail = one.value?.name === name && one.error === "" ? one.value : null; // not what another address showed
+  const problem = error || one.error;
   return (
     <main id="main" tabIndex={-1}>
       <h1 class="page-name">Mappings</h1>
-      {error.value !== "" && <p class="problem">{error.value}</p>}
-      {mappings?.length === 0 && error.value === "" ? (
+      {problem !== "" && <p class="problem">{problem}</p>}
+      {mappings?.length === 0 && problem === "" ? (
         <Empty />
       ) : (
         <>
           {stats && <Numbers stats={stats} />}
           <div class="split master">
-            {mappings && <List mappings={mappings} selected={detail.value?.name ?? ""} />}
-            {detail.value && <Detail mapping={detail.value} />}
+            {mappings && <List mappings={mappings} selected={detail?.name ?? ""} />}
+            {detail && <Detail mapping={detail} />}
           </div>
         </>
       )}

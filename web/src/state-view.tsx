@@ -1,11 +1,9 @@
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { api, describe, isAbort } from "./api";
+import { api } from "./api";
 import { now } from "./clock";
 import { formatAge, formatTime } from "./format";
 import type { Json } from "./json";
 import { leaves, times, type Twin, twins } from "./leaves";
-import { poll } from "./poll";
+import { usePolled } from "./polled";
 import { entityRoute } from "./route";
 import { RelationGraph } from "./relation-graph";
 import type { EntityState, Relation } from "./types";
@@ -141,25 +139,12 @@ async function load(id: string, abort: AbortSignal): Promise<Shown> {
 
 /** What is declared and wanted of an entity and what it is related to; nothing where there is none of that. */
 export function StateView({ id }: { id: string }) {
-  const shown = useSignal<Shown | null>(null);
-  const error = useSignal("");
-  useEffect(
-    () =>
-      poll(async (abort) => {
-        try {
-          shown.value = await load(id, abort);
-          error.value = "";
-        } catch (thrown) {
-          if (!isAbort(thrown)) error.value = describe(thrown);
-        }
-      }, 2000),
-    [id],
-  );
-  const { state, relations, more } = shown.value ?? {};
+  const { value, error } = usePolled((abort) => load(id, abort), 2000, [id]);
+  const { state, relations, more } = value ?? {};
   const waiting = state ? leaves(state.delta).length : 0;
   return (
     <>
-      {error.value !== "" && <p class="problem">{error.value}</p>}
+      {error !== "" && <p class="problem">{error}</p>}
       <div class="state-grid">
         {state && Object.keys(state.desired).length + Object.keys(state.reported).length > 0 && (
           <section class="panel" aria-label="Desired and reported">
