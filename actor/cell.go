@@ -134,7 +134,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.obey()
 		mail = c.phase == running && c.fetch()
 	}
-	for mail && c.phase == running && t.messages > 0 && !c.held() {
+	for mail && c.phase == running && t.messages > 0 && !(c.nature.reentrant() && c.held()) {
 		if !c.serve(&t) {
 			break
 		}
@@ -333,7 +333,10 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 			err = c.handle(s, e)
 		}
 		c.back()
-		resumed := c.resumedEnds(s)
+		resumed := s.resumed != nil
+		if resumed {
+			c.resumedEnds(s)
+		}
 		if w != nil && w.due.Load() || t.used >= turnLook {
 			w = c.worker.Load()
 			t.look(w, c.weight)
@@ -366,7 +369,9 @@ func (c *cell[M]) crashed(failure error) {
 	if c.scene == nil || c.scene.cur == nil {
 		return
 	}
-	c.resumedEnds(c.scene)
+	if c.scene.resumed != nil {
+		c.resumedEnds(c.scene)
+	}
 	c.settle(failure)
 	c.fail(failure)
 	c.scene.cur = nil

@@ -65,12 +65,14 @@ func (co *coroutine) shift() (more bool) {
 		case c.onHold:
 			w.order = order{kind: orderSwitch, to: c.ext.parked, who: c}
 		default:
-			back := c.nextBack()
-			if back == nil {
-				co.run(c)
-				continue
+			if c.nature.reentrant() {
+				if back := c.nextBack(); back != nil {
+					w.order = order{kind: orderSwitch, to: back, who: c}
+					break
+				}
 			}
-			w.order = order{kind: orderSwitch, to: back, who: c}
+			co.run(c)
+			continue
 		}
 		if !co.yield(struct{}{}) {
 			ended = true

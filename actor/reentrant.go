@@ -78,11 +78,8 @@ func (c *core) comesBack(co *coroutine, w *worker) {
 
 // nextBack returns the stack that the turn is to go on with, nil when it is to begin with
 // signals and mail. Stacks and mail take turns: a handler that waits again and again would
-// otherwise keep the mail away.
+// otherwise keep the mail away. REQUIRES: c is reentrant.
 func (c *core) nextBack() *coroutine {
-	if !c.nature.reentrant() {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.ext.reentry
@@ -106,9 +103,9 @@ func (c *core) goesOn() bool {
 }
 
 // held reports whether no message may begin until a handler under way has returned.
-// REQUIRES: the turn owns c.
+// REQUIRES: the turn owns c, which is reentrant.
 func (c *core) held() bool {
-	n := len(c.underway())
+	n := len(c.ext.reentry.waiting)
 	return n > 0 && (c.halting || n >= reentrantMost || len(c.ext.reentry.deferred) > 0)
 }
 
@@ -208,14 +205,9 @@ func (c *cell[M]) interlude(pass func()) {
 	}
 }
 
-// resumedEnds notes that the handler has returned, if it was one that had waited, and
-// reports that.
-func (c *cell[M]) resumedEnds(s *scene[M]) bool {
-	if s.resumed == nil {
-		return false
-	}
+// resumedEnds notes that the handler has returned, which had waited.
+func (c *cell[M]) resumedEnds(s *scene[M]) {
 	c.mu.Lock()
 	s.resumed = nil
 	c.mu.Unlock()
-	return true
 }
