@@ -54,16 +54,17 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	sys := dst.base().sys
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	from, w := stage(ctx)
+	if err := a.pause.begin(sys, from, w); err != nil {
+		var none R
+		return none, describe(err, to, req)
+	}
 	if _, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		if !from.inquire(dst.waitedOn(), a) {
+		if !from.inquire(dst.waitedOn(), a) { // which makes a known to others
+			a.pause.free(sys)
 			var none R
 			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
 		defer from.inquired()
-	}
-	if err := a.pause.begin(sys, from, w); err != nil {
-		var none R
-		return none, describe(err, to, req)
 	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
@@ -94,7 +95,7 @@ func (c *core) inquire(target *core, a interrupter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.extended()
-	if ext.told || ext.reentry != nil && len(ext.reentry.deferred) > 0 {
+	if ext.ending() {
 		return false
 	}
 	ext.waitsFor, ext.inquiry = target, a

@@ -383,10 +383,15 @@ func (c *cell[M]) crashed(failure error) {
 // quit stops the actor at its own wish, or at the order that lay in its mailbox.
 func (c *cell[M]) quit() {
 	if len(c.underway()) > 0 {
-		return // the last of them does it
+		c.halting = false
+		c.postpone(signal{kind: sigQuit})
+		return
 	}
 	if c.nature.lifetime() == Permanent && c.extension().end != stopDrain {
 		c.halting = false
+		if c.phase == suspended {
+			return // it is restarted anyway: another handler of the reentrant actor has failed
+		}
 		c.setPhase(suspended)
 		c.parent.signal(signal{kind: sigFailed, child: &c.core})
 		return
@@ -433,7 +438,7 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 		if !ok {
 			return false
 		}
-		s.own.msg = msg
+		s.cur.msg = msg // not in own: the function that made it may have waited
 	}
 	return true
 }
@@ -466,7 +471,7 @@ func (c *cell[M]) after(err error) error {
 		c.settle(ErrStopped)
 		return nil
 	}
-	if errors.Is(err, context.Canceled) && c.toldToStop() { // it passes on how its wait has ended
+	if errors.Is(err, context.Canceled) && c.ending() { // it passes on how its wait has ended
 		c.settle(ErrStopped)
 		return nil
 	}
@@ -564,6 +569,9 @@ func (c *cell[M]) obey() {
 				reason = Stopped
 			}
 			c.beginStop(stopNow, reason, s.err)
+		case sigQuit:
+			c.halting = true
+			c.quit()
 		case sigStart:
 			if c.phase == restarting || c.phase == suspended && c.actor == nil {
 				c.ext.backoff, c.ext.halted = nil, false
@@ -712,6 +720,7 @@ func (c *cell[M]) fail(err error) {
 	c.sys.failures.Add(1)
 	c.noteFailure(err, c.messageType())
 	if c.phase == suspended && c.nature.reentrant() { // the supervisor has the failure of another handler already
+		c.halting = false
 		c.logFailure(err)
 		return
 	}
@@ -901,6 +910,9 @@ func (c *cell[M]) release() {
 	}
 	c.mu.Lock()
 	ended := false
+	if ext := c.ext; ext != nil && ext.reentry != nil {
+		ext.reentry.ending = false
+	}
 	if ext := c.ext; ext != nil && ext.lifeDone != nil {
 		ext.lifeDone()
 		ext.life, ext.lifeDone = nil, nil

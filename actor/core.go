@@ -190,6 +190,7 @@ const (
 	sigExit                      // a linked actor has ended
 	sigLook                      // a tool wants to look at what belongs to the turn
 	sigRelease                   // the group restart that halted it is given up
+	sigQuit                      // a handler has asked to stop while others were under way
 )
 
 // stopMode says how to stop, and how to stop the children before.
@@ -254,12 +255,16 @@ func (c *core) signal(s signal) {
 	}
 }
 
-// toldToStop reports whether the order to stop at once has come.
-func (c *core) toldToStop() bool {
+// ending reports whether an order has come that ends the incarnation without waiting for
+// answers.
+func (c *core) ending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ext != nil && c.ext.told
+	return c.ext != nil && c.ext.ending()
 }
+
+// ending is core.ending. REQUIRES: the actor's mu held.
+func (x *extension) ending() bool { return x.told || x.reentry != nil && x.reentry.ending }
 
 // hasOrders reports whether orders wait.
 func (c *core) hasOrders() bool { return c.orders.Load()&ordered != 0 }

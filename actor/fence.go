@@ -61,6 +61,9 @@ func (w *worker) lost() bool {
 
 // fence takes c away from w. It reports false when w is not in a handler of it.
 func (s *scheduler) fence(w *worker, c *core) bool {
+	if c.othersWait() {
+		return false
+	}
 	c.orders.Or(fencing)
 	if !inHandler(stackOf(w.stage.Load())) || w.current.Load() != c || c.othersWait() {
 		c.orders.And(^fencing)

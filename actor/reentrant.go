@@ -20,7 +20,8 @@ const reentrantMost = 1000
 // [Gather] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
 // Its handlers still run one at a time, and change places only where one waits: after a wait
 // the state may be another. Two actors that ask each other are no deadlock when one of them
-// is reentrant.
+// is reentrant; but when the other waits for the very request in whose handler it is asked, both
+// wait until an ask's time is up, and no [ErrDeadlock] says so.
 //
 // A handler that fails leaves the others under way: they end before the supervisor's
 // directive is carried out, and what they wait for ends with [context.Canceled] when that is
@@ -36,6 +37,7 @@ func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reent
 type reentry struct {
 	waiting   []*interlude // changed by the turn under mu
 	deferred  []signal     // orders for when nobody waits, changed by the turn under mu
+	ending    bool         // one of them ends the incarnation without waiting for answers; guarded by mu
 	back      []*coroutine // stacks whose wait is over, guarded by mu
 	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
 	held      bool         // scheduled, and yet nobody has the actor: guarded by mu
@@ -106,7 +108,7 @@ func (c *core) goesOn() bool {
 // REQUIRES: the turn owns c, which is reentrant.
 func (c *core) held() bool {
 	n := len(c.ext.reentry.waiting)
-	return n > 0 && (c.halting || n >= reentrantMost || len(c.ext.reentry.deferred) > 0)
+	return n > 0 && (n >= reentrantMost || len(c.ext.reentry.deferred) > 0)
 }
 
 // defers reports whether the order must wait for the handlers under way, and keeps it then.
@@ -115,28 +117,46 @@ func (c *core) defers(s signal) bool {
 	if len(c.underway()) == 0 {
 		return false
 	}
-	r := c.ext.reentry
 	ends := false
 	switch s.kind {
 	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook: // about its children, or a tool's
 		return false
+	case sigStart: // it concerns an incarnation that nobody is in
+		return false
 	case sigExit, sigResume:
-		if len(r.deferred) == 0 {
+		if len(c.ext.reentry.deferred) == 0 {
 			return false
 		}
+	case sigRestart:
+		if c.phase != suspended {
+			return false // and is late
+		}
+		ends = true
 	case sigRelease:
+		if c.phase == running && len(c.ext.reentry.deferred) == 0 {
+			return false
+		}
 		ends = c.phase == suspended
 	default:
 		ends = true
 	}
-	c.mu.Lock()
-	r.deferred = append(r.deferred, s)
-	cancel, inquiries := c.cutShort()
-	c.mu.Unlock()
+	c.postpone(s)
 	if ends {
+		c.mu.Lock()
+		c.ext.reentry.ending = true
+		cancel, inquiries := c.cutShort()
+		c.mu.Unlock()
 		interrupt(c.sys, cancel, inquiries)
 	}
 	return true
+}
+
+// postpone keeps an order until no handler is under way. REQUIRES: the turn owns c, which is
+// reentrant.
+func (c *core) postpone(s signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ext.reentry.deferred = append(c.ext.reentry.deferred, s)
 }
 
 // cutShort returns what ends the actor's context, and what its handlers wait for.
@@ -174,7 +194,7 @@ func (c *cell[M]) interlude(pass func()) {
 	s, r := c.scene, c.ext.reentry
 	under := *s.cur
 	i := new(interlude)
-	taken := c.taken
+	taken, halting := c.taken, c.halting
 	c.mu.Lock()
 	i.inquiry, i.waitsFor = c.ext.inquiry, c.ext.waitsFor
 	c.ext.inquiry, c.ext.waitsFor = nil, nil
@@ -183,12 +203,12 @@ func (c *cell[M]) interlude(pass func()) {
 	s.cur, s.resumed = nil, nil
 	r.waiting = append(r.waiting, i)
 	c.mu.Unlock()
-	c.taken = false
+	c.taken, c.halting = false, false
 
 	pass()
 
 	c.beginTurn()
-	c.taken = taken
+	c.taken, c.halting = taken, halting
 	c.mu.Lock()
 	at := slices.Index(r.waiting, i)
 	r.waiting = slices.Delete(r.waiting, at, at+1)

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -395,4 +396,153 @@ func TestAPromiseMadeBeforeAWaitIsKeptAfterIt(t *testing.T) {
 			k.T().Errorf("the first got %d", n)
 		}
 	})
+}
+
+func TestADrainOutlivesTheFailureOfAHandlerUnderWay(t *testing.T) {
+	for name, stop := range map[string]func(d *desk){
+		"drain":        func(d *desk) { d.ref.Drain() },
+		"ErrStop":      func(d *desk) { d.tell("ErrStop") },
+		"Context.Stop": func(d *desk) { d.tell("Context.Stop") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				d := newDesk(k)
+				d.after["?a"] = func(*actor.Context[string]) error { return errBroken }
+				d.after["ErrStop"] = func(*actor.Context[string]) error { return actor.ErrStop }
+				d.after["Context.Stop"] = func(ctx *actor.Context[string]) error { ctx.Stop(); return nil }
+				d.tell("?a")
+				stop(d)
+				d.answer("?a")
+				if down := actortest.ExpectDown(k, d.ref); down.Reason != actor.Stopped {
+					k.T().Errorf("it ended by %s", down.Reason)
+				}
+				k.ExpectFailures(1)
+			})
+		})
+	}
+}
+
+func TestTheWishOfAFailedHandlerToStopIsForgotten(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.after["?a"] = func(ctx *actor.Context[string]) error { ctx.Stop(); return errBroken }
+		d.after["fail"] = func(*actor.Context[string]) error { return errBroken }
+		d.tell("?a", "fail", "b", "c")
+		d.journal.Expect("?a begins", "fail begins", "fail ends", "?a: canceled true", "?a ends", "b begins", "b ends", "c begins", "c ends")
+		k.ExpectFailures(2)
+	})
+}
+
+func TestAPermanentReentrantActorIsRestartedOnceForAFailureAndAStop(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k, actor.Permanent)
+		d.after["?a"] = func(*actor.Context[string]) error { return actor.ErrStop }
+		d.after["fail"] = func(*actor.Context[string]) error { return errBroken }
+		d.tell("?a", "fail", "?b", "?c")
+		d.journal.All()
+		d.answer("?c")
+		d.answer("?b")
+		d.journal.Expect("?c ends", "?b ends")
+		if st, err := k.System().Detail(k.Context(), d.ref.PID()); err != nil || st.Restarts != 1 {
+			k.T().Errorf("%d restarts, %v; want 1", st.Restarts, err)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
+func TestTheFunctionThatMakesAMessageOfAnOutcomeMayWait(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{"reentrant": {actor.Reentrant()}, "not reentrant": nil} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				journal := actortest.NewJournal(k)
+				ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[string], msg string) error {
+					if msg == "begin" {
+						actor.Pipe(ctx, func(context.Context) (int, error) { return 1, nil }, func(int, error) string {
+							_ = ctx.Sleep(time.Second)
+							return "outcome"
+						})
+						return nil
+					}
+					journal.Addf("%s", msg)
+					return nil
+				}, opts...)
+				ref.Tell(k.Context(), "begin")
+				k.Settle()
+				ref.Tell(k.Context(), "other")
+				k.Advance(time.Second)
+				got := journal.All()
+				slices.Sort(got)
+				if !slices.Equal(got, []string{"other", "outcome"}) {
+					k.T().Errorf("it got %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAGroupRestartOfReentrantActorsCountsOneFailure(t *testing.T) {
+	for name, strategy := range map[string]actor.Strategy{"all": actor.AllForOne, "rest": actor.RestForOne} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				var refs []actor.Ref[string]
+				for range 3 {
+					refs = append(refs, actor.SpawnFunc(k.System(), "member-*", func(ctx *actor.Context[string], msg string) error {
+						switch msg {
+						case "fail":
+							return errBroken
+						case "check":
+							return ctx.Err()
+						}
+						return ctx.Sleep(time.Hour)
+					}, actor.Reentrant()))
+				}
+				tellAll := func(msg string) {
+					for _, ref := range refs {
+						ref.Tell(k.Context(), msg)
+					}
+					k.Settle()
+				}
+				tellAll("wait")
+				tellAll("wait")
+				refs[0].Tell(k.Context(), "fail")
+				k.Settle()
+				tellAll("check")
+				if st := k.System().Stats(); st.Failures != 1 || st.Restarts != 3 || st.Waiting != 0 {
+					k.T().Errorf("%d failures, %d restarts and %d that wait; want 1, 3 and 0", st.Failures, st.Restarts, st.Waiting)
+				}
+				k.ExpectFailures(1)
+			}, actor.Supervise(strategy))
+		})
+	}
+}
+
+func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
+	sys := actortest.NewSystem(t, actor.WithMaxWaiting(1))
+	silent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
+		actor.Promise(ctx, m)
+		return nil
+	})
+	waits := make(chan struct{})
+	actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], _ lookup) error {
+		close(waits)
+		_, err := actor.Ask(ctx, silent, lookup{})
+		return err
+	}).Tell(bg, lookup{})
+	<-waits
+	for range 200 {
+		refused := make(chan struct{}, 1)
+		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+			for ctx.Err() == nil {
+				_, _ = actor.Ask(ctx, silent, lookup{})
+				select {
+				case refused <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+		ref.Tell(bg, 1)
+		<-refused
+		ref.Stop()
+	}
 }
