@@ -58,8 +58,9 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 		var none R
 		return none, describe(err, to, req)
 	}
-	if _, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		if !from.inquire(dst.waitedOn(), a) { // which makes a known to others
+	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
+		aside := a.pause.onHold() && from.setsAside()
+		if !from.inquire(inquiry{call: a, target: dst.waitedOn(), asked: t.request(), aside: aside}) { // which makes a known to others
 			a.pause.free(sys)
 			var none R
 			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
@@ -89,37 +90,59 @@ type interrupter interface {
 	over() bool
 }
 
+// inquiry is what a handler waits for.
+type inquiry struct {
+	call   interrupter // the ask; nil when another actor is on the handler's stack
+	target *core       // whom it waits for, nil when that is not known
+	asked  pendingAsk  // the request that it handles, if it is one
+	aside  bool        // other messages are handled meanwhile
+}
+
+// isFor reports whether the handler handles the request of that ask.
+func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
+
 // inquire notes whom an ask in the handler waits for. It reports false when the incarnation is
 // about to end: then nobody waits for anything.
-func (c *core) inquire(target *core, a interrupter) bool {
+func (c *core) inquire(i inquiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.extended()
 	if ext.ending() {
 		return false
 	}
-	ext.waitsFor, ext.inquiry = target, a
+	ext.inquiry = i
 	return true
 }
 
 func (c *core) inquired() {
 	c.mu.Lock()
-	c.ext.waitsFor, c.ext.inquiry = nil, nil
+	c.ext.inquiry = inquiry{}
 	c.mu.Unlock()
 }
 
-// waitingFor returns whom c's handler waits for: nobody, when what it waits for has come, or
-// when c handles other messages meanwhile.
-func (c *core) waitingFor() *core {
+// inquires reports whether that ask is what c's handler waits for.
+func (c *core) inquires(ask pendingAsk) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ext == nil || c.ext.inquiry != nil && c.ext.inquiry.over() {
-		return nil
+	return c.ext != nil && c.ext.inquiry.call != nil && any(c.ext.inquiry.call) == any(ask)
+}
+
+// waitingFor returns what keeps c from handling the request of that ask: nothing, when it has
+// come, or when c handles other messages meanwhile and has not begun with this one.
+func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return nil, nil
 	}
-	if c.nature.reentrant() && c.phase == running {
-		return nil
+	i := c.ext.inquiry
+	if c.nature.reentrant() && c.phase == running && (i.target == nil || i.aside) {
+		i = c.inquiryFor(ask)
 	}
-	return c.ext.waitsFor
+	if i.call != nil && i.call.over() {
+		return nil, nil
+	}
+	return i.target, i.call
 }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
@@ -133,12 +156,12 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	from, w := stage(ctx)
 	// An asker that waits is seen here by the other side of a crossing ask: its
-	// waitsFor is set before either of the two looks.
+	// inquiry is set before either of the two looks.
 	if from.ghost() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
-	if from != nil && from.waitingFor() != nil {
-		if err := from.deadlock(dst.waitedOn()); err != nil {
+	if from != nil && from.inquires(ask) {
+		if err := from.deadlock(dst.waitedOn(), ask.(interrupter)); err != nil {
 			return err
 		}
 	}
@@ -173,28 +196,27 @@ func timeoutError(timeout time.Duration) error {
 	return fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
 }
 
-// deadlock returns an error that names the cycle if target is c or waits, directly or
-// through others, for c.
-func (c *core) deadlock(target *core) error {
+// deadlock returns an error that names the cycle if target, asked by c with that ask, waits
+// directly or through others for the ask to end.
+func (c *core) deadlock(target *core, ask interrupter) error {
 	// Twice: one look may put together waits that were not at the same time.
-	if c.waitsBehind(target) == 0 {
+	if waitsBehind(target, ask) == 0 {
 		return nil
 	}
-	if n := c.waitsBehind(target); n > 0 {
-		return c.cycle(target, n)
+	if n := waitsBehind(target, ask); n > 0 {
+		return c.cycle(target, ask, n)
 	}
 	return nil
 }
 
 // waitsBehind returns after how many steps the chain of those who wait for each other leads
-// from target to c, 0 if it does not.
-func (c *core) waitsBehind(target *core) int {
-	at := target
+// from target to whom the ask keeps waiting, 0 if it does not.
+func waitsBehind(target *core, ask interrupter) int {
+	at, call := target, ask
 	for n := 1; at != nil && n <= waitChainMax; n++ {
-		if at == c {
+		if at, call = at.waitingFor(call); call == ask {
 			return n
 		}
-		at = at.waitingFor()
 	}
 	return 0 // or others wait for each other in a circle, and are about to be told so
 }
@@ -203,15 +225,17 @@ func (c *core) waitsBehind(target *core) int {
 const cycleNames = 10
 
 // cycle names the n actors that wait for each other, from c by way of target to c.
-func (c *core) cycle(target *core, n int) error {
+func (c *core) cycle(target *core, ask interrupter, n int) error {
 	var path strings.Builder
 	path.WriteString(c.fullPath())
-	for i, at := 0, target; i < n && at != nil; i, at = i+1, at.waitingFor() {
+	at, call := target, ask
+	for i := 0; i < n && at != nil; i++ {
 		if i == cycleNames && i < n-1 {
 			fmt.Fprintf(&path, " -> (%d more)", n-1-i)
 			break
 		}
 		path.WriteString(" -> " + at.fullPath())
+		at, call = at.waitingFor(call)
 	}
 	return fmt.Errorf("%w: %s", ErrDeadlock, path.String())
 }

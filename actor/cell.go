@@ -475,7 +475,7 @@ func (c *cell[M]) after(err error) error {
 		c.settle(ErrStopped)
 		return nil
 	}
-	if ctx := c.context(); ctx.asked() && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
+	if ctx := c.context(); ctx.request() != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
 		c.settle(err)
 		return nil
 	}

@@ -182,19 +182,24 @@ type turn interface {
 	onStage() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
-	asked() bool // a request is being handled
+	request() pendingAsk // the request that is being handled, nil for other messages
 }
 
 type turnKey struct{}
 
 func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
 
-func (ctx *Context[M]) asked() bool { return ctx.scene != nil && ctx.scene.asker != nil }
+func (ctx *Context[M]) request() pendingAsk {
+	if ctx.scene == nil {
+		return nil
+	}
+	return ctx.scene.asker
+}
 
 // isAsked reports whether ctx is that of a handler which handles a request.
 func isAsked(ctx context.Context) bool {
 	t, ok := ctx.(turn)
-	return ok && t.asked()
+	return ok && t.request() != nil
 }
 
 // stage returns the actor whose handler runs with ctx and its worker, nil and nil

@@ -124,9 +124,8 @@ type extension struct {
 
 	reentry *reentry // of a reentrant actor, set before the first turn
 
-	waitsFor *core       // whom an ask in the handler waits for, guarded by mu
-	parked   *coroutine  // the handler's stack while it waits, owned by the turn
-	inquiry  interrupter // what the handler waits for, guarded by mu
+	inquiry inquiry    // what the handler waits for, guarded by mu
+	parked  *coroutine // the handler's stack while it waits, owned by the turn
 
 	life     context.Context // canceled when the incarnation ends, guarded by mu
 	lifeDone context.CancelFunc

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,9 +59,17 @@ func (a asksSpawner) Init(ctx *actor.Context[any]) error {
 
 func (asksSpawner) Receive(*actor.Context[any], any) error { return nil }
 
+// reentrantOrNot runs a test with and without [actor.Reentrant].
+func reentrantOrNot(t *testing.T, test func(t *testing.T, sys *actor.System, opts ...actor.SpawnOption)) {
+	for name, opts := range map[string][]actor.SpawnOption{"reentrant": {actor.Reentrant()}, "not reentrant": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, actortest.NewSystem(t), opts...) })
+		})
+	}
+}
+
 func TestInitThatAsksWhoSpawnsItFailsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
+	reentrantOrNot(t, func(t *testing.T, sys *actor.System, opts ...actor.SpawnOption) {
 		errs := make(chan error, 1)
 		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
 			if _, ok := m.(string); ok {
@@ -68,15 +77,14 @@ func TestInitThatAsksWhoSpawnsItFailsAtOnce(t *testing.T) {
 				errs <- err
 			}
 			return nil
-		})
+		}, opts...)
 		ref.Tell(bg, "go")
 		failsAtOnce(t, errs)
 	})
 }
 
 func TestInlineActorThatAsksItsTellerFailsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
+	reentrantOrNot(t, func(t *testing.T, sys *actor.System, opts ...actor.SpawnOption) {
 		errs := make(chan error, 1)
 		var teller actor.Ref[any]
 		inline := actor.SpawnFunc(sys, "inline", func(ctx *actor.Context[int], _ int) error {
@@ -89,10 +97,71 @@ func TestInlineActorThatAsksItsTellerFailsAtOnce(t *testing.T) {
 				inline.Tell(ctx, 1)
 			}
 			return nil
-		})
+		}, opts...)
 		teller.Tell(bg, "go")
 		failsAtOnce(t, errs)
 	})
+}
+
+func TestABlockingHandlerThatAsksItselfFailsAtOnce(t *testing.T) {
+	reentrantOrNot(t, func(t *testing.T, sys *actor.System, opts ...actor.SpawnOption) {
+		errs := make(chan error, 1)
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			return actor.Blocking(ctx, func() error {
+				_, err := actor.Ask(ctx, ctx.Self(), get{})
+				errs <- err
+				return nil
+			})
+		}, opts...)
+		ref.Tell(bg, "go")
+		failsAtOnce(t, errs)
+	})
+}
+
+func TestAReentrantActorThatAsksWhoWaitsForThatHandlerFailsAtOnce(t *testing.T) {
+	// hop is handled by asking the next on the way, and what is left of it.
+	type hop struct {
+		actor.Returns[int]
+		way []string
+	}
+	for way, want := range map[string]string{
+		"r x r":     "",                           // the second handler of r answers
+		"x r x":     "/r -> /x -> /r",             // x waits for the handler that asks it
+		"r x r x":   "/r -> /x -> /r",             //
+		"x r y r":   "",                           //
+		"x r y r x": "/r -> /x -> /r -> /y -> /r", // by way of two handlers of r
+	} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				refs := make(map[string]actor.Ref[hop])
+				handle := func(ctx *actor.Context[hop], h hop) error {
+					if len(h.way) > 0 {
+						if _, err := actor.Ask(ctx, refs[h.way[0]], hop{way: h.way[1:]}); err != nil {
+							return err
+						}
+					}
+					actor.Reply(ctx, h, 1)
+					return nil
+				}
+				for _, name := range []string{"x", "y"} {
+					refs[name] = actor.SpawnFunc(sys, name, handle)
+				}
+				refs["r"] = actor.SpawnFunc(sys, "r", handle, actor.Reentrant())
+				began := time.Now()
+				route := strings.Fields(way)
+				_, err := actor.Ask(bg, refs[route[0]], hop{way: route[1:]})
+				switch {
+				case time.Since(began) != 0:
+					t.Errorf("after %v: %v", time.Since(began), err)
+				case want == "" && err != nil:
+					t.Error(err)
+				case want != "" && (!errors.Is(err, actor.ErrDeadlock) || !strings.HasSuffix(err.Error(), ": "+want)):
+					t.Errorf("got %v, want the cycle %s", err, want)
+				}
+			})
+		})
+	}
 }
 
 func TestTryTellIntoOnesOwnFullMailboxFailsAtOnce(t *testing.T) {

@@ -121,9 +121,9 @@ func (c *core) detail(d *Detail) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
-			waits, links = ext.waitsFor, slices.Collect(maps.Keys(ext.links))
+			waits, links = ext.inquiry.target, slices.Collect(maps.Keys(ext.links))
 			for _, i := range c.underway() {
-				waits = cmp.Or(waits, i.waitsFor)
+				waits = cmp.Or(waits, i.target)
 			}
 			d.Waiting = len(c.underway())
 			d.Watchers = len(ext.watchers)

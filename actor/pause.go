@@ -131,7 +131,7 @@ func (h *hold) await() {
 	if w.s.driver == nil && h.state.Load() == holdOver { // a driven stack is always set aside: what ends a wait early is a race
 		return
 	}
-	if h.co = nil; c.nature.reentrant() && c.impl.handling() {
+	if h.co = nil; c.setsAside() {
 		h.co = w.co
 		c.impl.interlude(func() { h.leave(w) })
 		return

@@ -20,8 +20,8 @@ const reentrantMost = 1000
 // [Gather] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
 // Its handlers still run one at a time, and change places only where one waits: after a wait
 // the state may be another. Two actors that ask each other are no deadlock when one of them
-// is reentrant; but when the other waits for the very request in whose handler it is asked, both
-// wait until an ask's time is up, and no [ErrDeadlock] says so.
+// is reentrant, unless the one that is not waits for the very request in whose handler it is
+// asked.
 //
 // A handler that fails leaves the others under way: they end before the supervisor's
 // directive is carried out, and what they wait for ends with [context.Canceled] when that is
@@ -35,7 +35,7 @@ func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reent
 
 // reentry is what a reentrant actor knows of its handlers that wait.
 type reentry struct {
-	waiting   []*interlude // changed by the turn under mu
+	waiting   []*inquiry   // changed by the turn under mu
 	deferred  []signal     // orders for when nobody waits, changed by the turn under mu
 	ending    bool         // one of them ends the incarnation without waiting for answers; guarded by mu
 	back      []*coroutine // stacks whose wait is over, guarded by mu
@@ -43,15 +43,9 @@ type reentry struct {
 	held      bool         // scheduled, and yet nobody has the actor: guarded by mu
 }
 
-// interlude is a handler of a reentrant actor that waits.
-type interlude struct {
-	inquiry  interrupter
-	waitsFor *core
-}
-
 // underway returns the handlers that wait while others run. REQUIRES: the turn owns c, or
 // c.mu held.
-func (c *core) underway() []*interlude {
+func (c *core) underway() []*inquiry {
 	if !c.nature.reentrant() {
 		return nil
 	}
@@ -163,12 +157,9 @@ func (c *core) postpone(s signal) {
 // REQUIRES: c.mu held.
 func (c *core) cutShort() (cancel func(), inquiries []interrupter) {
 	ext := c.ext
-	if ext.inquiry != nil {
-		inquiries = append(inquiries, ext.inquiry)
-	}
-	for _, i := range c.underway() {
-		if i.inquiry != nil {
-			inquiries = append(inquiries, i.inquiry)
+	for _, i := range append([]*inquiry{&ext.inquiry}, c.underway()...) {
+		if i.call != nil {
+			inquiries = append(inquiries, i.call)
 		}
 	}
 	return ext.lifeDone, inquiries
@@ -185,6 +176,24 @@ func interrupt(sys *System, cancel func(), inquiries []interrupter) {
 	}
 }
 
+// setsAside reports whether a wait of c's handler lets it handle other messages.
+// REQUIRES: the caller is that handler.
+func (c *core) setsAside() bool { return c.nature.reentrant() && c.impl.handling() }
+
+// inquiryFor returns what the handler of that ask's request waits for. REQUIRES: c is
+// reentrant, and c.mu held.
+func (c *core) inquiryFor(ask interrupter) inquiry {
+	if i := &c.ext.inquiry; i.isFor(ask) {
+		return *i
+	}
+	for _, i := range c.ext.reentry.waiting {
+		if i.isFor(ask) {
+			return *i
+		}
+	}
+	return inquiry{}
+}
+
 // handling reports whether a message is being handled, and not Init or Terminate.
 func (c *cell[M]) handling() bool { return c.scene != nil && c.scene.cur != nil }
 
@@ -193,11 +202,10 @@ func (c *cell[M]) handling() bool { return c.scene != nil && c.scene.cur != nil 
 func (c *cell[M]) interlude(pass func()) {
 	s, r := c.scene, c.ext.reentry
 	under := *s.cur
-	i := new(interlude)
+	i := new(inquiry)
 	taken, halting := c.taken, c.halting
 	c.mu.Lock()
-	i.inquiry, i.waitsFor = c.ext.inquiry, c.ext.waitsFor
-	c.ext.inquiry, c.ext.waitsFor = nil, nil
+	*i, c.ext.inquiry = c.ext.inquiry, inquiry{}
 	header, asker, merged, mergedOf := s.header, s.asker, s.merged, s.mergedOf
 	s.header, s.asker, s.merged, s.mergedOf = nil, nil, nil, nil
 	s.cur, s.resumed = nil, nil
@@ -212,7 +220,7 @@ func (c *cell[M]) interlude(pass func()) {
 	c.mu.Lock()
 	at := slices.Index(r.waiting, i)
 	r.waiting = slices.Delete(r.waiting, at, at+1)
-	c.ext.inquiry, c.ext.waitsFor = i.inquiry, i.waitsFor
+	c.ext.inquiry = *i
 	s.header, s.asker, s.merged, s.mergedOf = header, asker, merged, mergedOf
 	s.cur, s.resumed = &under, &under
 	var due []signal

@@ -274,8 +274,8 @@ func (c *core) occupy(before, with *core) {
 		return // the root has no handlers, and any number of goroutines
 	}
 	c.mu.Lock()
-	if ext := c.extended(); ext.waitsFor == before {
-		ext.waitsFor = with
+	if ext := c.extended(); ext.inquiry.target == before {
+		ext.inquiry.target = with
 	}
 	c.mu.Unlock()
 }
