@@ -1021,7 +1021,7 @@ func (c *cell[M]) logFailure(err error) {
 	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
-		slog.String("error", err.Error()),
+		slog.String("error", fmt.Sprint(err)), // and not Error, which may panic
 		slog.String("message_type", c.messageType()),
 	}
 	if p, ok := errors.AsType[*PanicError](err); ok {

@@ -135,7 +135,7 @@ func passesOn(line string) bool {
 
 // isRuntimes reports whether a cell has called that line's function for itself.
 func isRuntimes(line string) bool {
-	for _, pkg := range []string{"runtime.", "sync", "log/slog."} {
+	for _, pkg := range []string{"runtime.", "sync", "log/slog.", "errors.", "fmt."} {
 		if strings.HasPrefix(line, pkg) || strings.Contains(line, "\t"+pkg) {
 			return true
 		}

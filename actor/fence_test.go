@@ -467,3 +467,54 @@ func hauntOnce(t *testing.T, asked bool, haunt func(*actor.Context[any], any, ac
 		t.Errorf("%d actors, %d timers, then %d, %d and %d restarts", before.Actors, before.Timers, after.Actors, after.Timers, after.Restarts)
 	}
 }
+
+// compares is an error that a comparison takes long with.
+type compares struct{ h held }
+
+func (compares) Error() string { return "compares" }
+
+func (e compares) Is(error) bool {
+	close(e.h.entered)
+	<-e.h.release
+	return false
+}
+
+func TestAnErrorThatClingsIsNoHandlerThatClings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h := newHeld()
+		ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return compares{h} })
+		down := ended(t, sys, ref)
+		ref.Tell(bg, 1)
+		<-h.entered
+		ref.Kill()
+		time.Sleep(fenceTime)
+		if _, err := actor.Lookup[int](sys, ref.PID()); err != nil {
+			t.Error("the actor was taken away from the runtime")
+		}
+		close(h.release)
+		down()
+	})
+}
+
+// panicsAsText is an error whose text nobody can have.
+type panicsAsText struct{}
+
+func (panicsAsText) Error() string { panic("no text") }
+
+func TestAnErrorWhoseTextPanicsIsAFailureLikeOthers(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		n := 0
+		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error {
+			n++
+			return panicsAsText{}
+		})
+		ref.Tell(k.Context(), 1)
+		ref.Tell(k.Context(), 2)
+		k.Settle()
+		if st := k.System().Stats(); n != 2 || st.Restarts != 2 || st.Failures != 2 {
+			k.T().Errorf("%d handled, %d failures and %d restarts, want 2 of each", n, st.Failures, st.Restarts)
+		}
+		k.ExpectFailures(2)
+	})
+}
