@@ -468,12 +468,12 @@ func hauntOnce(t *testing.T, asked bool, haunt func(*actor.Context[any], any, ac
 	}
 }
 
-// compares is an error that a comparison takes long with.
-type compares struct{ h held }
+// compareError is an error that a comparison takes long with.
+type compareError struct{ h held }
 
-func (compares) Error() string { return "compares" }
+func (compareError) Error() string { return "compareError" }
 
-func (e compares) Is(error) bool {
+func (e compareError) Is(error) bool {
 	close(e.h.entered)
 	<-e.h.release
 	return false
@@ -483,7 +483,7 @@ func TestAnErrorThatClingsIsNoHandlerThatClings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
 		h := newHeld()
-		ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return compares{h} })
+		ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return compareError{h} })
 		down := ended(t, sys, ref)
 		ref.Tell(bg, 1)
 		<-h.entered
@@ -497,17 +497,17 @@ func TestAnErrorThatClingsIsNoHandlerThatClings(t *testing.T) {
 	})
 }
 
-// panicsAsText is an error whose text nobody can have.
-type panicsAsText struct{}
+// textPanicsError is an error whose text nobody can have.
+type textPanicsError struct{}
 
-func (panicsAsText) Error() string { panic("no text") }
+func (textPanicsError) Error() string { panic("no text") }
 
 func TestAnErrorWhoseTextPanicsIsAFailureLikeOthers(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		n := 0
 		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error {
 			n++
-			return panicsAsText{}
+			return textPanicsError{}
 		})
 		ref.Tell(k.Context(), 1)
 		ref.Tell(k.Context(), 2)
