@@ -56,7 +56,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		return verdictTaken
 	}
 	n := s.put(e, c.sys.sched.monitor.coarse.Load())
-	full := n+len(s.batch) >= s.alarm
+	full := n >= s.limit
 	c.mu.Unlock()
 	if full {
 		c.overloaded()
@@ -258,7 +258,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	}
 	recovered := s != nil && s.alarm > overloadStart && c.phase == running
 	if recovered {
-		s.alarm = overloadStart
+		s.alarm, s.limit = overloadStart, overloadStart
 	}
 	c.scheduled = false
 	remember := false
@@ -309,7 +309,7 @@ func (c *cell[M]) strike() {
 	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 && len(c.underway()) == 0 {
 		c.scene = nil
 		s.sweep()
-		s.alarm = overloadStart
+		s.alarm, s.limit = overloadStart, overloadStart
 		c.kind.scenes.put(s)
 	}
 }

@@ -25,9 +25,7 @@ import (
 //     been released again.
 type core struct {
 	invariant
-	mu     spin
-	orders atomic.Uint32 // the three bits below
-
+	mu        spin
 	scheduled bool  // guarded by mu
 	phase     phase // written by the turn under mu, read by the turn or under mu
 	warm      bool  // guarded by mu: a worker will look whether the scene can be had back
@@ -53,6 +51,8 @@ type core struct {
 
 	elder   *core // the sibling started before, guarded by parent.mu
 	younger *core // the sibling started after, guarded by parent.mu
+
+	orders atomic.Uint32 // the three bits below
 }
 
 // The bits of core.orders. They are changed under mu.

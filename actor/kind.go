@@ -31,7 +31,7 @@ func (p *scenePool[M]) get() *scene[M] {
 	if s, ok := p.pool.Get().(*scene[M]); ok {
 		return s
 	}
-	return &scene[M]{alarm: overloadStart}
+	return &scene[M]{alarm: overloadStart, limit: overloadStart}
 }
 
 // put takes a scene back that is empty.

@@ -43,7 +43,11 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s := c.scene
-		if s == nil || s.waiting() < s.alarm {
+		if s == nil {
+			return
+		}
+		defer s.setLimit()
+		if s.waiting() < s.alarm {
 			return
 		}
 		due, o.Length = true, s.waiting()
@@ -112,3 +116,8 @@ func (c *cell[M]) describe(offset int) (info stageInfo) {
 	info.sender = from.pid()
 	return info
 }
+
+// setLimit notes at which length of in an Overload may be due, for senders, who do not look
+// at the batch: that would take its cache line away from the turn.
+// REQUIRES: the actor's lock held.
+func (s *scene[M]) setLimit() { s.limit = s.alarm - (len(s.batch) - int(s.head.Load())) }

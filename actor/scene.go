@@ -26,15 +26,20 @@ import (
 // at all that waits, while the handler runs, and handling a message costs one atomic store
 // for that.
 type scene[M any] struct {
-	in    []envelope[M] // guarded by the actor's lock
+	in      []envelope[M] // guarded by the actor's lock
+	limit   int           // the length of in at which an Overload may be due, guarded by the lock
+	inSince int64         // when the oldest of in came, by the coarse clock, guarded by the lock
+	special *special[M]   // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
+
+	_ [64]byte
+
 	batch []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
 	head  atomic.Int32  // batch[head:] is still to be handled; written by the turn
 	clear int           // batch[:clear] is empty already; owned by the turn
 
 	handled uint64 // messages handled that the actor has not booked yet, guarded by the lock
-	alarm   int    // the length at which the next Overload is due, guarded by the lock
-	inSince int64  // when the oldest of in came, by the coarse clock, guarded by the lock
-	since   int64  // the same for batch, guarded by the lock
+	since   int64  // when the oldest of batch came, guarded by the lock
+	alarm   int    // how much mail there is when the next Overload is due, guarded by the lock
 
 	cur     *envelope[M] // the message being handled, in batch or in own; owned by the turn
 	own     envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
@@ -46,8 +51,6 @@ type scene[M any] struct {
 	asker    pendingAsk         // the request being handled, guarded by the lock
 	merged   context.Context    // its context joined with the actor's life, guarded by the lock
 	mergedOf context.CancelFunc // guarded by the lock
-
-	special *special[M] // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
 }
 
 // envelope is a message on its way. For a tell, extra is nil and the envelope is
@@ -105,6 +108,7 @@ func (s *scene[M]) open(e *envelope[M], now int64) {
 	s.batch = append(s.batch[:0], *e)
 	s.head.Store(0)
 	s.clear, s.since = 0, now
+	s.setLimit()
 }
 
 // take moves what has arrived to where the turn finds it.
@@ -125,6 +129,7 @@ func (s *scene[M]) take() bool {
 	}
 	s.head.Store(0)
 	s.clear, s.since = 0, s.inSince
+	s.setLimit()
 	return true
 }
 
@@ -165,6 +170,7 @@ func (s *scene[M]) putFirst(first []envelope[M]) {
 	s.batch = append(first, s.batch[head:]...)
 	s.head.Store(0)
 	s.clear = 0
+	s.setLimit()
 }
 
 // waiting returns how much mail there is. REQUIRES: the actor's lock held.

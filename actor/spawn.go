@@ -183,7 +183,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		return fmt.Errorf("spawn %q: %w", name, err)
 	}
 	if mail != nil {
-		c.scene = &scene[M]{special: mail, alarm: math.MaxInt}
+		c.scene = &scene[M]{special: mail, alarm: math.MaxInt, limit: math.MaxInt}
 	}
 	if cfg.reentrant && cfg.home != homePool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
