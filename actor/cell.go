@@ -147,10 +147,10 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	return c.endTurn(c.worker.Load())
 }
 
-// more sees to it that the batch holds mail again. What has come during the turn waits for
-// the next one, unless the mailbox decides at each message or nobody else waits.
+// more sees to it that the batch holds mail again. What has come since the batch was taken
+// waits for the next turn, unless the mailbox decides at each message or nobody else waits.
 func (c *cell[M]) more() bool {
-	if c.scene.special != nil {
+	if c.scene.special != nil || c.scene.behind {
 		return c.fetch()
 	}
 	return c.linger()
@@ -200,15 +200,20 @@ func (c *cell[M]) fetch() bool {
 
 // linger stays on stage for a moment after the last message when nobody else waits for the
 // worker: a sender that is at it finds the actor awake, and its messages gather to a batch
-// instead of waking the actor one by one.
+// instead of waking the actor one by one. After a batch it waits longer: the more comes
+// together, the less often the turn takes the lock away from the senders.
 func (c *cell[M]) linger() bool {
 	w := c.worker.Load()
 	if w == nil || !w.alone() {
 		return false
 	}
 	w.publish()
+	yields := 1
+	if len(c.scene.batch) >= lingerBatch && c.sys.sched.n > 1 {
+		yields = lingerBatch
+	}
 	for i := range lingerTimes {
-		for range i + 1 {
+		for range yields * (i + 1) {
 			runtime.Gosched()
 		}
 		if c.hasOrders() || c.fetch() {
@@ -223,6 +228,7 @@ func (c *cell[M]) linger() bool {
 
 const (
 	lingerTimes = 3
+	lingerBatch = 4   // messages at once that are worth a longer wait, and how much longer
 	yieldEvery  = 512 // messages that wait, told from outside, after which the sender yields
 )
 
@@ -254,7 +260,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 			c.mu.Unlock()
 			return true
 		}
-		s.shrink(keepBurst)
+		s.shrink(bufferMost)
 	}
 	recovered := s != nil && s.alarm > overloadStart && c.phase == running
 	if recovered {

@@ -24,14 +24,17 @@ func kindOf[M any](s *System) *kind[M] {
 	return k.(*kind[M])
 }
 
-// scenePool keeps scenes that nobody needs at the moment.
-type scenePool[M any] struct{ pool sync.Pool }
+// scenePool keeps scenes, and buffers of theirs, that nobody needs at the moment.
+type scenePool[M any] struct {
+	pool    sync.Pool
+	buffers bufferPool[M]
+}
 
 func (p *scenePool[M]) get() *scene[M] {
 	if s, ok := p.pool.Get().(*scene[M]); ok {
 		return s
 	}
-	return &scene[M]{alarm: overloadStart, limit: overloadStart}
+	return &scene[M]{alarm: overloadStart, limit: overloadStart, spare: &p.buffers}
 }
 
 // put takes a scene back that is empty.

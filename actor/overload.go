@@ -81,9 +81,13 @@ func (s *scene[M]) age(now int64) time.Duration {
 // senders counts who sent what waits, by a sample. REQUIRES: the actor's lock held.
 func (s *scene[M]) senders() map[*core]int {
 	m := make(map[*core]int)
-	step := max(1, len(s.in)/overloadSample)
-	for i := 0; i < len(s.in); i += step {
-		m[s.in[i].from]++
+	step := max(1, (s.overflowing()+len(s.in))/overloadSample)
+	i := 0
+	for _, mail := range s.buffers() {
+		for ; i < len(mail); i += step {
+			m[mail[i].from]++
+		}
+		i -= len(mail)
 	}
 	return m
 }

@@ -26,16 +26,19 @@ import (
 // at all that waits, while the handler runs, and handling a message costs one atomic store
 // for that.
 type scene[M any] struct {
-	in      []envelope[M] // guarded by the actor's lock
-	limit   int           // the length of in at which an Overload may be due, guarded by the lock
-	inSince int64         // when the oldest of in came, by the coarse clock, guarded by the lock
-	special *special[M]   // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
+	in      []envelope[M]  // guarded by the actor's lock
+	over    *overflow[M]   // what in has not had room for, between in and batch; guarded by the lock
+	spare   *bufferPool[M] // never changes
+	limit   int            // the length of in at which an Overload may be due, guarded by the lock
+	inSince int64          // when the oldest of in came, by the coarse clock, guarded by the lock
+	special *special[M]    // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
 
 	_ [64]byte
 
-	batch []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
-	head  atomic.Int32  // batch[head:] is still to be handled; written by the turn
-	clear int           // batch[:clear] is empty already; owned by the turn
+	batch  []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
+	head   atomic.Int32  // batch[head:] is still to be handled; written by the turn
+	clear  int           // batch[:clear] is empty already; owned by the turn
+	behind bool          // batch is not all that had come when it was taken; owned by the turn
 
 	handled uint64 // messages handled that the actor has not booked yet, guarded by the lock
 	since   int64  // when the oldest of batch came, guarded by the lock
@@ -83,16 +86,22 @@ type lastOrder struct{}
 
 const (
 	keepEnvelopes = 16   // buffer that a pooled scene may keep
-	keepBurst     = 1024 // buffer that a scene may keep between two bursts
 	overloadStart = 1024 // mail at which the first Overload is due
 )
 
-// put appends. REQUIRES: the actor's lock held.
+// put appends, and returns how much the turn has not taken yet.
+// REQUIRES: the actor's lock held.
 func (s *scene[M]) put(e *envelope[M], now int64) int {
+	if len(s.in) == cap(s.in) {
+		s.grow()
+	}
 	if len(s.in) == 0 {
 		s.inSince = now
 	}
 	s.in = append(s.in, *e)
+	if s.over != nil {
+		return s.over.mail + len(s.in)
+	}
 	return len(s.in)
 }
 
@@ -120,15 +129,19 @@ func (s *scene[M]) take() bool {
 		if !ok {
 			return false
 		}
-		s.batch = append(s.batch[:0], e)
+		s.batch, s.since = append(s.batch[:0], e), s.inSince
+	} else if s.overflowing() > 0 {
+		s.spare.put(s.batch)
+		b := s.over.next()
+		s.batch, s.since = b.mail, b.since
 	} else {
 		if len(s.in) == 0 {
 			return false
 		}
-		s.in, s.batch = s.batch[:0], s.in
+		s.in, s.batch, s.since = s.batch[:0], s.in, s.inSince
 	}
 	s.head.Store(0)
-	s.clear, s.since = 0, s.inSince
+	s.clear, s.behind = 0, s.overflowing() > 0
 	s.setLimit()
 	return true
 }
@@ -175,7 +188,7 @@ func (s *scene[M]) putFirst(first []envelope[M]) {
 
 // waiting returns how much mail there is. REQUIRES: the actor's lock held.
 func (s *scene[M]) waiting() int {
-	n := len(s.batch) - int(s.head.Load()) + len(s.in)
+	n := len(s.batch) - int(s.head.Load()) + s.overflowing() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
 	}
@@ -185,7 +198,10 @@ func (s *scene[M]) waiting() int {
 // all iterates over what waits. REQUIRES: the actor's lock held meanwhile.
 func (s *scene[M]) all() iter.Seq[*envelope[M]] {
 	return func(yield func(*envelope[M]) bool) {
-		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.head.Load():]), each(s.in)}
+		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.head.Load():])}
+		for _, mail := range s.buffers() {
+			parts = append(parts, each(mail))
+		}
 		if s.special != nil {
 			parts = append(parts, s.special.queue.all())
 		}
@@ -203,8 +219,8 @@ func (s *scene[M]) all() iter.Seq[*envelope[M]] {
 // REQUIRES: the actor's lock held by the turn that owns the actor.
 func (s *scene[M]) rest() []envelope[M] {
 	s.sweep()
-	all := slices.Concat(s.batch[s.head.Load():], s.in)
-	s.in, s.batch, s.clear = nil, nil, 0
+	all := slices.Concat(s.batch[s.head.Load():], slices.Concat(s.buffers()...))
+	s.in, s.over, s.batch, s.clear = nil, nil, nil, 0
 	s.head.Store(0)
 	if s.special != nil {
 		all = append(all, s.special.rest()...)
@@ -215,10 +231,13 @@ func (s *scene[M]) rest() []envelope[M] {
 // shrink gives back what an exceptional burst has taken.
 // REQUIRES: the actor's lock held by the turn, the mailbox empty.
 func (s *scene[M]) shrink(keep int) {
+	s.over = nil
 	if cap(s.in) > keep {
+		s.spare.put(s.in)
 		s.in = nil
 	}
 	if cap(s.batch) > keep {
+		s.spare.put(s.batch)
 		s.batch, s.clear = nil, 0
 		s.head.Store(0)
 	}

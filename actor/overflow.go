@@ -1,0 +1,92 @@
+package actor
+
+import "sync"
+
+// overflow holds the mail that has come while the turn was busy with what came before, and
+// that one buffer does not hold: full buffers, in their order. So a mailbox that grows never
+// moves: copying megabytes under the actor's lock would hold up all who send, and whoever
+// needs their processor.
+//
+// All of it is guarded by the actor's lock.
+type overflow[M any] struct {
+	full  []buffer[M]
+	first int             // full[first:] is still to be taken
+	mail  int             // how many messages that is
+}
+
+// buffer is mail with the time at which its first message came.
+type buffer[M any] struct {
+	mail  []envelope[M]
+	since int64
+}
+
+// bufferMost is how many messages a buffer holds. Smaller ones than that grow.
+const bufferMost = 1024
+
+// bufferPool keeps empty buffers of that size, for whoever has a burst next.
+type bufferPool[M any] struct{ pool sync.Pool }
+
+func (p *bufferPool[M]) get() []envelope[M] {
+	if b, ok := p.pool.Get().(*[bufferMost]envelope[M]); ok {
+		return b[:0]
+	}
+	return make([]envelope[M], 0, bufferMost)
+}
+
+// put takes a buffer back that is empty all through, if it is of that size. The scene of a
+// mailbox with an order or a bound has no such pool.
+func (p *bufferPool[M]) put(empty []envelope[M]) {
+	if p != nil && cap(empty) == bufferMost {
+		p.pool.Put((*[bufferMost]envelope[M])(empty[:bufferMost]))
+	}
+}
+
+// grow makes room in s.in, which is full. REQUIRES: the actor's lock held.
+func (s *scene[M]) grow() {
+	n := len(s.in)
+	if n < bufferMost {
+		s.in = append(make([]envelope[M], 0, max(1, min(2*n, bufferMost))), s.in...)
+		return
+	}
+	if s.over == nil {
+		s.over = new(overflow[M])
+	}
+	o := s.over
+	o.full = append(o.full, buffer[M]{s.in, s.inSince})
+	o.mail += n
+	s.in = s.spare.get()
+}
+
+// next takes the oldest buffer. REQUIRES: there is one.
+func (o *overflow[M]) next() buffer[M] {
+	b := o.full[o.first]
+	o.full[o.first] = buffer[M]{}
+	o.first++
+	o.mail -= len(b.mail)
+	if o.first > len(o.full)/2 { // so that it does not grow for ever beside a sender that is ahead for ever
+		n := copy(o.full, o.full[o.first:])
+		clear(o.full[n:])
+		o.full, o.first = o.full[:n], 0
+	}
+	return b
+}
+
+// overflowing returns how much mail is in overflow. REQUIRES: the actor's lock held.
+func (s *scene[M]) overflowing() int {
+	if s.over == nil {
+		return 0
+	}
+	return s.over.mail
+}
+
+// buffers returns what has come since the turn has taken the last batch, oldest first.
+// REQUIRES: the actor's lock held meanwhile.
+func (s *scene[M]) buffers() [][]envelope[M] {
+	var all [][]envelope[M]
+	if s.over != nil {
+		for _, b := range s.over.full[s.over.first:] {
+			all = append(all, b.mail)
+		}
+	}
+	return append(all, s.in)
+}
