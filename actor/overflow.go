@@ -10,8 +10,8 @@ import "sync"
 // All of it is guarded by the actor's lock.
 type overflow[M any] struct {
 	full  []buffer[M]
-	first int             // full[first:] is still to be taken
-	mail  int             // how many messages that is
+	first int // full[first:] is still to be taken
+	mail  int // how many messages that is
 }
 
 // buffer is mail with the time at which its first message came.

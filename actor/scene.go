@@ -124,20 +124,20 @@ func (s *scene[M]) open(e *envelope[M], now int64) {
 // REQUIRES: the actor's lock held by the turn, and all of the former batch handled.
 func (s *scene[M]) take() bool {
 	s.sweep()
-	if s.special != nil {
+	switch {
+	case s.special != nil:
 		e, ok := s.special.take()
 		if !ok {
 			return false
 		}
 		s.batch, s.since = append(s.batch[:0], e), s.inSince
-	} else if s.overflowing() > 0 {
+	case s.overflowing() > 0:
 		s.spare.put(s.batch)
 		b := s.over.next()
 		s.batch, s.since = b.mail, b.since
-	} else {
-		if len(s.in) == 0 {
-			return false
-		}
+	case len(s.in) == 0:
+		return false
+	default:
 		s.in, s.batch, s.since = s.batch[:0], s.in, s.inSince
 	}
 	s.head.Store(0)
