@@ -36,7 +36,7 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) 
 // post puts an envelope into the mailbox, and the actor into the run queue if it was
 // idle. When the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
-	c.mu.Lock()
+	c.lock()
 	if c.phase >= stopping {
 		c.mu.Unlock()
 		return verdictGone
@@ -191,7 +191,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
-	c.mu.Lock()
+	c.lock()
 	s := c.scene
 	got := s != nil && (s.left() || s.take())
 	c.mu.Unlock()
@@ -236,7 +236,7 @@ const (
 // more to do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.endedTurn() // before anybody else can have the actor
-	c.mu.Lock()
+	c.lock()
 	s := c.scene
 	if s != nil {
 		s.sweep()

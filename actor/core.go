@@ -55,6 +55,33 @@ type core struct {
 	orders atomic.Uint32 // the three bits below
 }
 
+// lock is mu.Lock for the short ways, of senders and of turns.
+func (c *core) lock() {
+	if !c.mu.word.CompareAndSwap(0, 1) {
+		c.lockSlow()
+	}
+}
+
+// lockPatience is how often a waiter for a lock yields, half a microsecond each, before it
+// supposes that the holder is not running.
+const lockPatience = 64
+
+// lockSlow waits for mu. When that takes long the system has put the holder's thread aside,
+// for milliseconds: then the crew does without the waiter, which may be one of it.
+func (c *core) lockSlow() {
+	if c.mu.tries(lockPatience) {
+		return
+	}
+	s := c.sys.sched
+	s.active.Add(-1)
+	for !c.mu.tries(lockPatience) {
+		if s.driver == nil && s.waiting() {
+			s.callIfNeeded()
+		}
+	}
+	s.active.Add(1)
+}
+
 // The bits of core.orders. They are changed under mu.
 const (
 	ordered uint32 = 1 << iota // ext.signals holds orders

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 )
@@ -23,14 +24,22 @@ func (s *spin) Lock() {
 }
 
 func (s *spin) lockSlow() {
-	for {
+	for !s.tries(math.MaxInt) {
+	}
+}
+
+// tries is Lock that gives up when it has yielded so many times. It reports whether the
+// caller has the lock.
+func (s *spin) tries(yields int) bool {
+	for range yields {
 		for range spinRounds {
 			if s.word.Load() == 0 && s.word.CompareAndSwap(0, 1) {
-				return
+				return true
 			}
 		}
 		runtime.Gosched()
 	}
+	return false
 }
 
 // Unlock gives the lock back. REQUIRES: the caller holds it.
