@@ -66,6 +66,13 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
 		defer from.inquired()
+		// Of two asks that cross each other the later one sees the other: what a handler waits
+		// for is known before it looks.
+		if err := from.deadlock(dst.waitedOn(), a); err != nil {
+			a.forget()
+			var none R
+			return none, describe(err, to, req)
+		}
 	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
@@ -120,13 +127,6 @@ func (c *core) inquired() {
 	c.mu.Unlock()
 }
 
-// inquires reports whether that ask is what c's handler waits for.
-func (c *core) inquires(ask pendingAsk) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ext != nil && c.ext.inquiry.call != nil && any(c.ext.inquiry.call) == any(ask)
-}
-
 // waitingFor returns what keeps c from handling the request of that ask: nothing, when it has
 // come, or when c handles other messages meanwhile and has not begun with this one.
 func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
@@ -155,15 +155,8 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
 	}
 	from, w := stage(ctx)
-	// An asker that waits is seen here by the other side of a crossing ask: its
-	// inquiry is set before either of the two looks.
 	if from.ghost() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
-	}
-	if from != nil && from.inquires(ask) {
-		if err := from.deadlock(dst.waitedOn(), ask.(interrupter)); err != nil {
-			return err
-		}
 	}
 	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
 	if len(c.sys.beforeSend) > 0 {

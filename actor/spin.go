@@ -24,8 +24,7 @@ func (s *spin) Lock() {
 }
 
 func (s *spin) lockSlow() {
-	for !s.tries(math.MaxInt) {
-	}
+	s.tries(math.MaxInt)
 }
 
 // tries is Lock that gives up when it has yielded so many times. It reports whether the
