@@ -264,7 +264,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	}
 	recovered := s != nil && s.alarm > overloadStart && c.phase == running
 	if recovered {
-		s.alarm, s.limit = overloadStart, overloadStart
+		s.alarm, s.limit = overloadStart, firstLook
 	}
 	c.scheduled = false
 	remember := false
@@ -315,7 +315,7 @@ func (c *cell[M]) strike() {
 	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 && len(c.underway()) == 0 {
 		c.scene = nil
 		s.sweep()
-		s.alarm, s.limit = overloadStart, overloadStart
+		s.alarm, s.limit = overloadStart, firstLook
 		c.kind.scenes.put(s)
 	}
 }

@@ -34,7 +34,7 @@ func (p *scenePool[M]) get() *scene[M] {
 	if s, ok := p.pool.Get().(*scene[M]); ok {
 		return s
 	}
-	return &scene[M]{alarm: overloadStart, limit: overloadStart, spare: &p.buffers}
+	return &scene[M]{alarm: overloadStart, limit: firstLook, spare: &p.buffers}
 }
 
 // put takes a scene back that is empty.

@@ -87,6 +87,7 @@ type lastOrder struct{}
 const (
 	keepEnvelopes = 16   // buffer that a pooled scene may keep
 	overloadStart = 1024 // mail at which the first Overload is due
+	firstLook     = overloadStart - 1
 )
 
 // put appends, and returns how much the turn has not taken yet.
@@ -117,7 +118,6 @@ func (s *scene[M]) open(e *envelope[M], now int64) {
 	s.batch = append(s.batch[:0], *e)
 	s.head.Store(0)
 	s.clear, s.since = 0, now
-	s.setLimit()
 }
 
 // take moves what has arrived to where the turn finds it.
