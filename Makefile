@@ -19,6 +19,9 @@ TEST_TIMEOUT ?= 20m
 # This many take between ten and twenty seconds a target on two cores.
 FUZZ_EXECS ?= 100000x
 
+# How long `make stress` takes.
+STRESS_SECONDS ?= 600
+
 # What `make bench` is narrowed by, for example
 # make bench BENCHFLAGS='-run "flood|ask" -runtimes greenroom,channels -count 3'.
 BENCHFLAGS ?=
@@ -74,6 +77,10 @@ invariants: ## Run the engine's tests with its assertions compiled in.
 	@grep -rqE '^//go:build .*\binvariants\b' --include='*.go' actor || \
 		echo 'invariants: no file of actor has this build tag: what follows is the plain build' >&2
 	$(GO) test -count=1 -tags=invariants ./actor/...
+
+.PHONY: stress
+stress: ## Run the engine's tests over and over for ten minutes, with -race and its assertions, at GOMAXPROCS 1, 2, 4 and 8.
+	scripts/stress.sh $(STRESS_SECONDS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for some ten seconds.

@@ -59,8 +59,11 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 		return none, describe(err, to, req)
 	}
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		aside := a.pause.onHold() && from.setsAside()
-		if !from.inquire(inquiry{call: a, target: dst.waitedOn(), asked: t.request(), aside: aside}) { // which makes a known to others
+		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.onHold() && from.setsAside()}
+		if !from.taken { // otherwise others may answer
+			i.asked = t.request()
+		}
+		if !from.inquire(i) { // which makes a known to others
 			a.pause.free(sys)
 			var none R
 			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
@@ -101,7 +104,7 @@ type interrupter interface {
 type inquiry struct {
 	call   interrupter // the ask; nil when another actor is on the handler's stack
 	target *core       // whom it waits for, nil when that is not known
-	asked  pendingAsk  // the request that it handles, if it is one
+	asked  pendingAsk  // the request that it handles and has not promised to answer, if there is one
 	aside  bool        // other messages are handled meanwhile
 }
 

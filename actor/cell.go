@@ -36,7 +36,7 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) 
 // post puts an envelope into the mailbox, and the actor into the run queue if it was
 // idle. When the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
-	c.lock()
+	c.lock(w)
 	if c.phase >= stopping {
 		c.mu.Unlock()
 		return verdictGone
@@ -191,7 +191,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
-	c.lock()
+	c.lock(c.worker.Load())
 	s := c.scene
 	got := s != nil && (s.left() || s.take())
 	c.mu.Unlock()
@@ -236,7 +236,7 @@ const (
 // more to do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.endedTurn() // before anybody else can have the actor
-	c.lock()
+	c.lock(w)
 	s := c.scene
 	if s != nil {
 		s.sweep()
@@ -262,7 +262,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 		}
 		s.shrink(bufferMost)
 	}
-	recovered := s != nil && s.alarm > overloadStart && c.phase == running
+	recovered := s != nil && s.special == nil && s.alarm > overloadStart && c.phase == running
 	if recovered {
 		s.alarm, s.limit = overloadStart, firstLook
 	}
@@ -314,7 +314,11 @@ func (c *cell[M]) chill() {
 func (c *cell[M]) strike() {
 	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 && len(c.underway()) == 0 {
 		c.scene = nil
+		if c.ghost() { // the handler that it was taken away from may look at it yet
+			return
+		}
 		s.sweep()
+		s.behind = false
 		s.alarm, s.limit = overloadStart, firstLook
 		c.kind.scenes.put(s)
 	}
@@ -395,8 +399,8 @@ func (c *cell[M]) quit() {
 	}
 	if c.nature.lifetime() == Permanent && c.extension().end != stopDrain {
 		c.halting = false
-		if c.phase == suspended {
-			return // it is restarted anyway: another handler of the reentrant actor has failed
+		if c.phase > running {
+			return // it is restarted or stopped anyway: that was another handler of the reentrant actor
 		}
 		c.setPhase(suspended)
 		c.parent.signal(signal{kind: sigFailed, child: &c.core})
@@ -885,6 +889,11 @@ func (c *cell[M]) terminate() {
 		c.terminated()
 		return
 	}
+	c.mu.Lock()
+	if r := c.ext.reentry; r != nil {
+		r.ending = false // what cut the handlers short is not for Terminate
+	}
+	c.mu.Unlock()
 	returned := false
 	defer func() {
 		failure := recover()

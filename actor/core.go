@@ -55,10 +55,10 @@ type core struct {
 	orders atomic.Uint32 // the three bits below
 }
 
-// lock is mu.Lock for the short ways, of senders and of turns.
-func (c *core) lock() {
+// lock is mu.Lock for the short ways, of senders and of turns. w is the caller's worker, or nil.
+func (c *core) lock(w *worker) {
 	if !c.mu.word.CompareAndSwap(0, 1) {
-		c.lockSlow()
+		c.lockSlow(w)
 	}
 }
 
@@ -66,20 +66,22 @@ func (c *core) lock() {
 // supposes that the holder is not running.
 const lockPatience = 64
 
-// lockSlow waits for mu. When that takes long the system has put the holder's thread aside,
-// for milliseconds: then the crew does without the waiter, which may be one of it.
-func (c *core) lockSlow() {
+// lockSlow waits for mu. When that takes long the operating system has put the holder's thread
+// aside, for milliseconds: then the crew does without the waiter.
+func (c *core) lockSlow(w *worker) {
 	if c.mu.tries(lockPatience) {
 		return
 	}
-	s := c.sys.sched
-	s.active.Add(-1)
+	if w == nil || !w.stepOut() {
+		c.mu.lockSlow()
+		return
+	}
 	for !c.mu.tries(lockPatience) {
-		if s.driver == nil && s.waiting() {
-			s.callIfNeeded()
+		if w.s.waiting() {
+			w.s.callIfNeeded()
 		}
 	}
-	s.active.Add(1)
+	w.stepIn()
 }
 
 // The bits of core.orders. They are changed under mu.

@@ -257,3 +257,55 @@ func TestStopEndsAnAskBesideAnAskOfAGoroutine(t *testing.T) {
 		}
 	})
 }
+
+func TestAReentrantActorMayAskWhoWaitsForAPromiseOfIts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		var waits, promises actor.Ref[any]
+		errs := make(chan error, 1)
+		waits = actor.SpawnFunc(sys, "waits", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			_, err := actor.Ask(ctx, promises, get{})
+			errs <- err
+			return nil
+		})
+		promises = actor.SpawnFunc(sys, "promises", func(ctx *actor.Context[any], m any) error {
+			promised := actor.Promise(ctx, m.(get))
+			time.AfterFunc(time.Second, func() { promised.Resolve(1) })
+			if _, err := actor.Ask(ctx, waits, askBack{}); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}, actor.Reentrant())
+		began := time.Now()
+		waits.Tell(bg, "go")
+		if err := <-errs; err != nil || time.Since(began) != time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestInlineActorThatAsksItsAskerFailsAtOnce(t *testing.T) {
+	reentrantOrNot(t, func(t *testing.T, sys *actor.System, opts ...actor.SpawnOption) {
+		errs := make(chan error, 1)
+		var asker actor.Ref[any]
+		inline := actor.SpawnFunc(sys, "inline", func(ctx *actor.Context[askBack], m askBack) error {
+			_, err := actor.Ask(ctx, asker, get{})
+			errs <- err
+			actor.Reply(ctx, m, 1)
+			return nil
+		}, actor.Inline())
+		asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(string); ok {
+				_, err := actor.Ask(ctx, inline, askBack{})
+				return err
+			}
+			return nil
+		}, opts...)
+		asker.Tell(bg, "go")
+		failsAtOnce(t, errs)
+	})
+}

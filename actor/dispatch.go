@@ -261,6 +261,8 @@ func (w *worker) pick() *core {
 // retire sends a worker to sleep that is one too many. It reports false when the worker is
 // to go home.
 func (w *worker) retire() bool {
+	w.publish()
+	w.current.Store(nil)
 	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
 		w.s.lobby.push(c)
 	}
@@ -471,6 +473,7 @@ func (w *worker) stepIn() {
 	if w.out.Swap(false) {
 		w.away.Store(false)
 		w.s.active.Add(1)
+		w.s.rouse()
 	}
 }
 
@@ -496,6 +499,7 @@ func (s *scheduler) standIn(c *core) *worker {
 func (s *scheduler) standDown(w *worker) {
 	if w != nil && w.covered.Swap(false) {
 		s.active.Add(1)
+		s.rouse()
 	}
 }
 

@@ -518,3 +518,38 @@ func TestAnErrorWhoseTextPanicsIsAFailureLikeOthers(t *testing.T) {
 		k.ExpectFailures(2)
 	})
 }
+
+// asksWho tells its Init's sender, which there is none of.
+type asksWho struct{ sender *actor.PID }
+
+func (a asksWho) Init(ctx *actor.Context[int]) error {
+	*a.sender = ctx.Sender()
+	return nil
+}
+
+func (asksWho) Receive(*actor.Context[int], int) error { return nil }
+
+func TestWhatAFencedActorHadIsNobodyElses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		for range 10 {
+			h := newHeld()
+			ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+				close(h.entered)
+				<-h.release
+				return nil
+			})
+			actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error { ref.Tell(ctx, 1); return nil }).Tell(bg, nil)
+			<-h.entered
+			ref.Kill()
+			time.Sleep(fenceTime)
+			for range 10 {
+				var sender actor.PID
+				if actor.Spawn(sys, "", func() asksWho { return asksWho{&sender} }); !sender.IsZero() {
+					t.Errorf("the sender of an Init is %s", sender)
+				}
+			}
+			close(h.release)
+		}
+	})
+}

@@ -69,8 +69,11 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 // REQUIRES: the actor's lock held.
 func (s *scene[M]) age(now int64) time.Duration {
 	since := s.inSince
-	if s.left() {
+	switch {
+	case s.left():
 		since = s.since
+	case s.overflowing() > 0:
+		since = s.over.full[s.over.first].since
 	}
 	if s.waiting() == 0 || since == 0 {
 		return 0

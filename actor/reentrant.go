@@ -115,6 +115,7 @@ func (c *core) defers(s signal) bool {
 	switch s.kind {
 	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook: // about its children, or a tool's
 		return false
+	case sigQuit: // who waits may wait once more
 	case sigStart: // it concerns an incarnation that nobody is in
 		return false
 	case sigExit, sigResume:

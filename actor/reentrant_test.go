@@ -523,11 +523,13 @@ func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
 		return nil
 	})
 	waits := make(chan struct{})
-	actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], _ lookup) error {
+	waiting := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], _ lookup) error {
 		close(waits)
 		_, err := actor.Ask(ctx, silent, lookup{})
 		return err
-	}).Tell(bg, lookup{})
+	})
+	defer waiting.Stop()
+	waiting.Tell(bg, lookup{})
 	<-waits
 	for range 200 {
 		refused := make(chan struct{}, 1)
@@ -545,4 +547,91 @@ func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
 		<-refused
 		ref.Stop()
 	}
+}
+
+func TestDrainLetsAHandlerWaitMoreThanOnce(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		d := newDesk(k)
+		d.after["?a"] = func(ctx *actor.Context[string]) error {
+			d.journal.Addf("slept: %v", ctx.Sleep(time.Second))
+			return nil
+		}
+		d.tell("?a")
+		d.ref.Drain()
+		k.Settle()
+		d.answer("?a")
+		k.Advance(time.Second)
+		d.journal.Expect("?a begins", "slept: <nil>", "?a ends")
+		actortest.ExpectDown(k, d.ref)
+	})
+}
+
+func TestAStopOfAPermanentReentrantActorCountsWhateverItsHandlersWish(t *testing.T) {
+	for name, stop := range map[string]func(d *desk){
+		"stop": func(d *desk) { d.ref.Stop() },
+		"kill": func(d *desk) { d.ref.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				d := newDesk(k, actor.Permanent)
+				d.after["child"] = func(ctx *actor.Context[string]) error {
+					actor.Spawn(ctx, "", newCounter)
+					return nil
+				}
+				waits := func(ctx *actor.Context[string]) error {
+					_ = ctx.Sleep(time.Second)
+					if _, err := actor.Ask(ctx, d.backend.Ref(), lookup{}); err == nil {
+						k.T().Error("the wait has not been cut short")
+					}
+					return actor.ErrStop
+				}
+				d.after["a"], d.after["b"] = waits, waits
+				d.tell("child", "a", "b")
+				k.Advance(time.Second)
+				stop(d)
+				actortest.ExpectDown(k, d.ref)
+			})
+		})
+	}
+}
+
+// asksAtItsEnd is a reentrant actor that asks in Terminate.
+type asksAtItsEnd struct {
+	silent, server actor.Ref[lookup]
+	errs           chan error
+}
+
+func (a *asksAtItsEnd) Receive(ctx *actor.Context[string], msg string) error {
+	if msg == "fail" {
+		return errBroken
+	}
+	_, err := actor.Ask(ctx, a.silent, lookup{})
+	return err
+}
+
+func (a *asksAtItsEnd) Terminate(ctx *actor.Context[string], _ error) {
+	_, err := actor.Ask(ctx, a.server, lookup{})
+	a.errs <- err
+}
+
+func TestTerminateMayAskAfterARestartThatHasCutWaitsShort(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		errs := make(chan error, 2)
+		silent := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
+			actor.Promise(ctx, m)
+			return nil
+		})
+		server := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
+			actor.Reply(ctx, m, 1)
+			return nil
+		})
+		ref := actor.Spawn(k.System(), "", func() *asksAtItsEnd { return &asksAtItsEnd{silent, server, errs} }, actor.Reentrant())
+		ref.Tell(k.Context(), "wait")
+		ref.Tell(k.Context(), "fail")
+		k.Settle()
+		if err := <-errs; err != nil {
+			k.T().Error(err)
+		}
+		k.ExpectFailures(1)
+	})
 }

@@ -220,7 +220,7 @@ func (s *scene[M]) all() iter.Seq[*envelope[M]] {
 func (s *scene[M]) rest() []envelope[M] {
 	s.sweep()
 	all := slices.Concat(s.batch[s.head.Load():], slices.Concat(s.buffers()...))
-	s.in, s.over, s.batch, s.clear = nil, nil, nil, 0
+	s.in, s.over, s.batch, s.clear, s.behind = nil, nil, nil, 0, false
 	s.head.Store(0)
 	if s.special != nil {
 		all = append(all, s.special.rest()...)

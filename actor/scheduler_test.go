@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +85,7 @@ func TestOverloadIsReportedAtEachDoublingAndWhenItIsOver(t *testing.T) {
 			return nil
 		})
 		flood.Tell(k.Context(), 4500)
-		k.Settle()
+		k.Advance(time.Second) // on one processor the runtime has to let another worker in
 		events := overload.All()
 		if len(events) != 3 {
 			k.T().Fatalf("%d events, want those of 1024, 2048 and 4096: %+v", len(events), events)
@@ -324,5 +326,74 @@ func TestTheErrorOfALongCycleNamesItsBeginningAndItsLength(t *testing.T) {
 			k.T().Errorf("got %v", err)
 		}
 		k.AllowFailures() // each handler returns what its ask returned
+	})
+}
+
+func TestAMailboxOfSeveralBuffersKnowsItsOldestMessage(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		overload := actortest.Events[actor.Overload](k)
+		until := make(chan struct{})
+		var got []int
+		ref := actor.SpawnFunc(k.System(), "sink", func(_ *actor.Context[int], n int) error {
+			if n == 0 {
+				<-until
+			}
+			got = append(got, n)
+			return nil
+		})
+		ref.Tell(k.Context(), 0)
+		k.Settle()
+		const most = 5000
+		for n := range most {
+			if n == 1000 {
+				k.Advance(10 * time.Second)
+			}
+			ref.Tell(k.Context(), n+1)
+		}
+		d, err := k.System().Detail(k.Context(), ref.PID())
+		if err != nil || d.Mailbox != most || d.Oldest < 9*time.Second {
+			k.T().Errorf("%d messages, the oldest for %v, %v; want %d and 10 s", d.Mailbox, d.Oldest, err, most)
+		}
+		close(until)
+		k.Settle()
+		if len(got) != most+1 || !slices.IsSorted(got) {
+			k.T().Errorf("%d messages, in their order: %t", len(got), slices.IsSorted(got))
+		}
+		for _, e := range overload.All() {
+			if e.Length > 0 && e.Oldest < 9*time.Second {
+				k.T().Errorf("at %d messages the oldest is %v old", e.Length, e.Oldest)
+			}
+		}
+	})
+}
+
+func TestABoundedMailboxHasNoOverload(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		overload := actortest.Events[actor.Overload](k)
+		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { return nil }, actor.Bounded(8, actor.Reject))
+		ref.Tell(k.Context(), 1)
+		k.Settle()
+		overload.ExpectNone()
+	})
+}
+
+func TestAHandlerThatBlocksAfterBlockingHoldsUpNobody(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one worker handles all
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
+			err := actor.Blocking(ctx, func() error { time.Sleep(time.Hour); return nil }) // nobody looks any more
+			<-until
+			return err
+		})
+		opens := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error {
+			close(until)
+			return nil
+		})
+		ref.Tell(k.Context(), 1)
+		k.Advance(time.Hour)
+		opens.Tell(k.Context(), 1)
+		k.Advance(time.Second)
+		<-until
 	})
 }

@@ -274,9 +274,11 @@ func (c *core) occupy(before, with *core) {
 		return // the root has no handlers, and any number of goroutines
 	}
 	c.mu.Lock()
-	if ext := c.extended(); ext.inquiry.target == before {
+	ext := c.extended()
+	if ext.inquiry.target == before {
 		ext.inquiry.target = with
 	}
+	ext.inquiry.aside = ext.inquiry.aside && with == nil
 	c.mu.Unlock()
 }
 

@@ -75,7 +75,7 @@ func ExampleLeastLoaded() {
 	ctx := context.Background()
 
 	done := make(chan string)
-	pool := router.SpawnPoolFunc(sys, "workers", router.LeastLoaded, 2, func(ctx *actor.Context[time], t time) error {
+	pool := router.SpawnPoolFunc(sys, "workers", router.LeastLoaded, 2, func(ctx *actor.Context[moment], t moment) error {
 		if t.long != nil {
 			<-t.long
 		}
@@ -84,9 +84,9 @@ func ExampleLeastLoaded() {
 	})
 	long := make(chan struct{})
 	busy := pool.Routees()[0]
-	busy.Tell(ctx, time{long})
+	busy.Tell(ctx, moment{long})
 	for range 3 {
-		pool.Tell(ctx, time{})
+		pool.Tell(ctx, moment{})
 		fmt.Println(<-done)
 		idle(pool.Routees()[1])
 	}
@@ -271,14 +271,14 @@ func ExampleBoundedLoad() {
 	ctx := context.Background()
 
 	release := make(chan struct{})
-	byTopic := router.ConsistentHash(func(time) string { return "the talk of the town" }, router.BoundedLoad(1.5))
+	byTopic := router.ConsistentHash(func(moment) string { return "the talk of the town" }, router.BoundedLoad(1.5))
 	var handled [3]int
-	pool := router.SpawnPoolFunc(sys, "reporters", byTopic, 3, func(ctx *actor.Context[time], _ time) error {
+	pool := router.SpawnPoolFunc(sys, "reporters", byTopic, 3, func(ctx *actor.Context[moment], _ moment) error {
 		handled[ctx.Self().PID().Path()[len("/reporters/")]-'1']++
 		return actor.Blocking(ctx, func() error { <-release; return nil })
 	})
 	for range 12 {
-		pool.Tell(ctx, time{})
+		pool.Tell(ctx, moment{})
 	}
 	close(release)
 	shutdown() // handles what is in the mailboxes first
@@ -372,10 +372,10 @@ func ExampleTrySpawnGroup() {
 }
 
 // time is how long something takes: until the channel is closed.
-type time struct{ long chan struct{} }
+type moment struct{ long chan struct{} }
 
 // idle returns when an actor has nothing to do.
-func idle(ref actor.Ref[time]) {
+func idle(ref actor.Ref[moment]) {
 	for {
 		if n, ok := ref.Backlog(); !ok || n == 0 {
 			return
