@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -531,6 +532,9 @@ func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
 	defer waiting.Stop()
 	waiting.Tell(bg, lookup{})
 	<-waits
+	for sys.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
 	for range 200 {
 		refused := make(chan struct{}, 1)
 		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {

@@ -104,6 +104,7 @@ var sentinels = []struct {
 				}
 				return nil
 			}).Tell(k.Context(), 1)
+			k.Settle() // two that begin to wait at the same moment may both
 		}
 		return <-refused
 	}},

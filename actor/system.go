@@ -81,7 +81,8 @@ func WithAskTimeout(d time.Duration) SystemOption {
 
 // WithMaxWaiting bounds how many handlers may wait at the same time in Ask, Gather and
 // Sleep: each keeps its stack, some 8 KB or more. One more fails with
-// [ErrTooManyWaiting]. Defaults to 100 000; anything below 1 panics.
+// [ErrTooManyWaiting]; of some that begin at the very same moment, more may pass, at most one
+// for each worker. Defaults to 100 000; anything below 1 panics.
 func WithMaxWaiting(n int) SystemOption {
 	required(n > 0, fmt.Sprintf("WithMaxWaiting(%d): at least one handler must be able to wait", n))
 	return systemOption(func(c *systemConfig) { c.maxWaiting = int64(n) })
