@@ -74,6 +74,7 @@ func TestAReentrantActorHandlesOthersWhileAHandlerWaits(t *testing.T) {
 		if st, err := k.System().Detail(k.Context(), d.ref.PID()); err != nil || st.Waiting != 2 || st.Waits != d.backend.Ref().PID() || st.Busy {
 			k.T().Errorf("the tools see %+v, %v", st, err)
 		}
+		k.Settle() // the turn in which the tools looked
 		if n, _ := d.ref.Backlog(); n != 2 {
 			k.T().Errorf("backlog %d, want 2: the handlers under way", n)
 		}
