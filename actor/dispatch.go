@@ -427,6 +427,7 @@ func (w *worker) leave() {
 	if c := w.current.Swap(nil); w.playing && c.impl.endTurn(w) {
 		s.lobby.push(c)
 	}
+	w.away.Store(true) // again: who has waited long for the actor's lock has stepped out and in
 	w.publish()
 	if c := w.place.Swap(nil); c != nil {
 		s.lobby.push(c)
