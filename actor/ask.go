@@ -49,14 +49,13 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 	return ask[R](ctx, to, req)
 }
 
-func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
+func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	from, w := stage(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
-		var none R
-		return none, describe(err, to, req)
+		return answer, describe(err, to, req)
 	}
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
 		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.onHold() && from.setsAside()}
@@ -65,24 +64,21 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 		}
 		if !from.inquire(i) { // which makes a known to others
 			a.pause.free(sys)
-			var none R
-			return none, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
+			return answer, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
 		defer from.inquired()
 		// Of two asks that cross each other the later one sees the other: what a handler waits
 		// for is known before it looks.
 		if err := from.deadlock(dst.waitedOn(), a); err != nil {
 			a.forget()
-			var none R
-			return none, describe(err, to, req)
+			return answer, describe(err, to, req)
 		}
 	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
-		var none R
-		return none, describe(err, to, req)
+		return answer, describe(err, to, req)
 	}
-	err := a.await(isAsked(ctx))
+	err = a.await(isAsked(ctx))
 	return a.answer, describe(err, to, req)
 }
 

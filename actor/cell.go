@@ -318,7 +318,6 @@ func (c *cell[M]) strike() {
 			return
 		}
 		s.sweep()
-		s.behind = false
 		s.alarm, s.limit = overloadStart, firstLook
 		c.kind.scenes.put(s)
 	}

@@ -52,7 +52,7 @@ type core struct {
 	elder   *core // the sibling started before, guarded by parent.mu
 	younger *core // the sibling started after, guarded by parent.mu
 
-	orders atomic.Uint32 // the three bits below
+	orders atomic.Uint32 // the three bits below; the turn reads them at each message, so they lie apart from mu, which senders write
 }
 
 // lock is mu.Lock for the short ways, of senders and of turns. w is the caller's worker, or nil.

@@ -19,6 +19,16 @@ type lookup struct {
 	name string
 }
 
+func neverAnswers(ctx *actor.Context[lookup], m lookup) error {
+	actor.Promise(ctx, m)
+	return nil
+}
+
+func answersAtOnce(ctx *actor.Context[lookup], m lookup) error {
+	actor.Reply(ctx, m, 1)
+	return nil
+}
+
 // desk is a reentrant actor. It asks a backend, which the test plays, in the handler of each
 // message whose name begins with a question mark.
 type desk struct {
@@ -307,10 +317,7 @@ func TestOnlySoManyHandlersOfAnActorWait(t *testing.T) {
 
 func TestAHandlerThatWaitsAgainAndAgainDoesNotKeepTheMailAway(t *testing.T) {
 	sys := actortest.NewSystem(t)
-	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
-		actor.Reply(ctx, m, 1)
-		return nil
-	})
+	server := actor.SpawnFunc(sys, "", answersAtOnce)
 	done := make(chan struct{})
 	over := false
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], msg string) error {
@@ -333,10 +340,7 @@ func TestAHandlerThatWaitsAgainAndAgainDoesNotKeepTheMailAway(t *testing.T) {
 
 func TestAKilledReentrantActorIsNotTakenFromAHandlerWhileOthersWait(t *testing.T) {
 	sys := actortest.NewSystem(t)
-	silent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
-		actor.Promise(ctx, m)
-		return nil
-	})
+	silent := actor.SpawnFunc(sys, "", neverAnswers)
 	h := newHeld()
 	returned := make(chan struct{})
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], msg string) error {
@@ -520,10 +524,7 @@ func TestAGroupRestartOfReentrantActorsCountsOneFailure(t *testing.T) {
 
 func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
 	sys := actortest.NewSystem(t, actor.WithMaxWaiting(1))
-	silent := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], m lookup) error {
-		actor.Promise(ctx, m)
-		return nil
-	})
+	silent := actor.SpawnFunc(sys, "", neverAnswers)
 	waits := make(chan struct{})
 	waiting := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], _ lookup) error {
 		close(waits)
@@ -622,14 +623,8 @@ func (a *asksAtItsEnd) Terminate(ctx *actor.Context[string], _ error) {
 func TestTerminateMayAskAfterARestartThatHasCutWaitsShort(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		errs := make(chan error, 2)
-		silent := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
-			actor.Promise(ctx, m)
-			return nil
-		})
-		server := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[lookup], m lookup) error {
-			actor.Reply(ctx, m, 1)
-			return nil
-		})
+		silent := actor.SpawnFunc(k.System(), "", neverAnswers)
+		server := actor.SpawnFunc(k.System(), "", answersAtOnce)
 		ref := actor.Spawn(k.System(), "", func() *asksAtItsEnd { return &asksAtItsEnd{silent, server, errs} }, actor.Reentrant())
 		ref.Tell(k.Context(), "wait")
 		ref.Tell(k.Context(), "fail")

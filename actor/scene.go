@@ -14,7 +14,8 @@ import (
 // The mailbox in it has two buffers and takes turns with them. Senders append to `in`
 // under the actor's lock; the actor takes the whole of it and works through it without
 // the lock. Two slices that swap roles allocate nothing once they have grown to the usual
-// burst, lie in one piece, and know their length, which every tool asks for.
+// burst, lie in one piece, and know their length, which every tool asks for. What one of them
+// has no room for goes into overflow.
 //
 // The alternative is a lock-free list of nodes: one word for an idle actor, one
 // compare-and-swap for a message. But a sender from outside of any worker has no free list of
@@ -33,7 +34,7 @@ type scene[M any] struct {
 	inSince int64          // when the oldest of in came, by the coarse clock, guarded by the lock
 	special *special[M]    // holds the mail that batch has not taken yet, nil for a plain mailbox; never changes
 
-	_ [64]byte
+	_ [64]byte // senders write what is above, the turn what is below: on one cache line each would take it from the other
 
 	batch  []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
 	head   atomic.Int32  // batch[head:] is still to be handled; written by the turn
@@ -85,9 +86,9 @@ var (
 type lastOrder struct{}
 
 const (
-	keepEnvelopes = 16   // buffer that a pooled scene may keep
-	overloadStart = 1024 // mail at which the first Overload is due
-	firstLook     = overloadStart - 1
+	keepEnvelopes = 16                // buffer that a pooled scene may keep
+	overloadStart = 1024              // mail at which the first Overload is due
+	firstLook     = overloadStart - 1 // and what may lie beside the message that has woken the actor
 )
 
 // put appends, and returns how much the turn has not taken yet.
@@ -100,10 +101,7 @@ func (s *scene[M]) put(e *envelope[M], now int64) int {
 		s.inSince = now
 	}
 	s.in = append(s.in, *e)
-	if s.over != nil {
-		return s.over.mail + len(s.in)
-	}
-	return len(s.in)
+	return s.overflowing() + len(s.in)
 }
 
 // open puts the message that wakes an idle actor where its turn finds it without the

@@ -371,7 +371,7 @@ func ExampleTrySpawnGroup() {
 	// add to /team: member is the group itself: give it actors, or other routers
 }
 
-// time is how long something takes: until the channel is closed.
+// moment is how long something takes: until the channel is closed.
 type moment struct{ long chan struct{} }
 
 // idle returns when an actor has nothing to do.
