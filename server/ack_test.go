@@ -169,10 +169,14 @@ func inBubble(t *testing.T, test func(t *testing.T, b *broker, p *pipes, h *held
 		if err := b.serve(); err != nil {
 			t.Fatal(err)
 		}
+		// Also after a Fatal: the broker's tickers would keep the bubble's clock
+		// running, and the test, for ever.
+		defer func() {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel() // what the test holds back is not waited for
+			b.close(ended)
+		}()
 		test(t, b, p, h)
-		ended, cancel := context.WithCancel(context.Background())
-		cancel() // what the test holds back is not waited for
-		b.close(ended)
 	})
 }
 
@@ -333,6 +337,40 @@ func TestShutdownDeliversTheAcknowledgementsFirst(t *testing.T) {
 		}
 		<-closed
 	})
+}
+
+func TestShutdownGoesOnBesideClientsThatGoAway(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	for range 50 {
+		b, err := newBroker(&heldRuntime{}, &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, log, newRefusals(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.serve(); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		var busy sync.WaitGroup
+		for range 2 {
+			busy.Go(func() {
+				for {
+					select {
+					case <-closed:
+						return
+					default:
+						b.server.Clients.Delete("nobody")
+					}
+				}
+			})
+		}
+		go func() {
+			b.close(t.Context())
+			close(closed)
+		}()
+		receive(t, closed, "the end of the broker")
+		busy.Wait()
+	}
 }
 
 func TestReasonIsLeftOutForAClientWithSmallPackets(t *testing.T) {
