@@ -50,13 +50,16 @@ func spawnClerk(t *testing.T, s *running, name string, view any) (actor.Ref[stri
 func TestAnActorIsShownInDetail(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	ref, _ := spawnClerk(t, s, "clerk", map[string]int{"stamps": 3})
+	ref, desk := spawnClerk(t, s, "clerk", map[string]int{"stamps": 3})
 	ref.Tell(t.Context(), "fail")
 	ref.Tell(t.Context(), "panic")
+	ref.Tell(t.Context(), "wait")
+	receive(t, desk.entered, "the actor to be restarted twice")
+	close(desk.leave)
 
 	for _, query := range []string{"path=/clerk", "pid=" + url.QueryEscape(ref.PID().String())} {
 		var d actorDetailJSON
-		s.get("/v1/actor?"+query, &d) // it is answered after what was told before
+		s.get("/v1/actor?"+query, &d) // it is answered when the handler has returned
 		same(t, "the actor", []any{d.Actor.Path, d.Actor.PID, d.Actor.Type, d.Actor.Restarts, d.Busy}, []any{"/clerk", ref.PID(), "*server.clerk", 2, false})
 		same(t, "its view", string(d.View)+d.Unshown, `{"stamps":3}`)
 		if len(d.Timers) != 1 || d.Timers[0].Key != "round" || d.Timers[0].Every != 3_600_000 || d.Timers[0].In <= 0 {
