@@ -157,9 +157,10 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	if from.ghost() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
-	v, e := verdictTaken, envelope[M]{msg: msg, from: from, extra: ask}
+	ask.sentBy(from)
+	v, e := verdictTaken, envelope[M]{msg: msg, with: ask}
 	if len(c.sys.beforeSend) > 0 {
-		e.extra = c.sys.address(ctx, c, msg, ask)
+		e.with = c.sys.address(ctx, c, msg, ask)
 	}
 	if wait {
 		var err error
@@ -237,14 +238,14 @@ func (c *core) cycle(target *core, ask interrupter, n int) error {
 // nobody waits: it is dropped. For use in the handler that was given ctx.
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	_ = req // fixes R
-	if ask, ok := ctx.cell().message().extra.(*call[R]); ok {
+	if ask, ok := ctx.cell().message().with.(*call[R]); ok {
 		ask.resolve(answer, nil, ctx.worker.Load())
 	}
 }
 
 // ReplyFor is [Reply] to a request of [AskFor].
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
-	switch ask := ctx.cell().message().extra.(type) {
+	switch ask := ctx.cell().message().with.(type) {
 	case *call[R]:
 		ask.resolve(answer, nil, ctx.worker.Load())
 	case pendingAsk:
@@ -258,7 +259,7 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
-	ask, ok := ctx.cell().message().extra.(*call[R])
+	ask, ok := ctx.cell().message().with.(*call[R])
 	ctx.taken = ctx.taken || ok
 	return &Promised[R]{ask}
 }
@@ -279,6 +280,8 @@ type pendingAsk interface {
 	reject(err error, w *worker) bool // false: nobody waits any more, or others may still answer
 	share(n int)                      // n actors get the request: only the last rejection counts
 	asker() (ctx context.Context, deadline time.Time)
+	sentBy(from *core) // before it is sent
+	sender() *core
 }
 
 // call is an ask under way, all of it: it is the one thing that an ask allocates. It is
@@ -329,6 +332,10 @@ func (d derived) Value(key any) any {
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
 	return a.ctx, a.sys.clock.base.Add(a.deadline)
 }
+
+func (a *call[R]) sentBy(from *core) { a.pause.from = from }
+
+func (a *call[R]) sender() *core { return a.pause.from }
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 

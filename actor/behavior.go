@@ -55,13 +55,13 @@ func (ctx *Context[M]) Stash() error {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
 	}
 	e := *c.message()
-	if _, ok := e.extra.(pendingAsk); ok {
+	if _, ok := e.with.(pendingAsk); ok {
 		ctx.taken = true
 	}
-	if _, ok := e.extra.(note[M]); ok {
-		e.extra = nil // it has become a plain message
+	if _, ok := e.with.(note[M]); ok {
+		e.with = nil // it has become a plain message
 	}
-	e.extra = withHeader(c.scene.header, e.extra)
+	e.with = withHeader(c.scene.header, e.with)
 	m.stash = append(m.stash, e)
 	c.mu.Lock()
 	c.scene.handled-- // it will be counted when it comes again

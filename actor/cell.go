@@ -330,7 +330,7 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 	s, w := c.scene, c.worker.Load()
 	for t.messages > 0 && s.left() && !c.hasOrders() {
 		e := s.next()
-		plain := e.extra == nil // now: when the handler of a reentrant actor returns, e may be another
+		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
 		var err error
 		if plain && s.more == nil && c.kind.around == nil {
 			// What handle comes to for most messages.
@@ -411,26 +411,26 @@ func (c *cell[M]) quit() {
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
 func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
-	if e.extra != nil && !c.unwrap(s) {
+	if !e.plain() && !c.unwrap(s) {
 		return nil
 	}
 	if len(c.kind.around) > 0 {
-		r := Reception{To: c.pid(), From: s.cur.from.pid(), Message: s.cur.msg, Header: s.header}
+		r := Reception{To: c.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
 		return c.receiveAround(r, 0)
 	}
 	return c.receive(s)
 }
 
-// unwrap makes of an envelope with an extra what the handler gets. It reports false when
+// unwrap makes of an envelope that is not plain what the handler gets. It reports false when
 // the handler gets nothing.
 func (c *cell[M]) unwrap(s *scene[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
 	s.cur, s.copied = &s.own, true
-	if h, ok := s.own.extra.(*headed); ok {
+	if h, ok := s.own.with.(*headed); ok {
 		c.setHeader(h.header)
-		s.own.extra = h.inner
+		s.own.with = h.inner
 	}
-	if _, order := s.own.extra.(lastOrder); order {
+	if _, order := s.own.with.(lastOrder); order {
 		c.halting = true
 		c.extension().end = stopDrain
 		c.mu.Lock()
@@ -438,7 +438,7 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 		c.mu.Unlock()
 		return false
 	}
-	switch x := s.own.extra.(type) {
+	switch x := s.own.with.(type) {
 	case pendingAsk:
 		c.context().beginAsk(x)
 	case note[M]:
@@ -496,7 +496,7 @@ func (c *cell[M]) after(err error) error {
 // taken it along: with err, or with ErrUnhandled.
 func (c *cell[M]) settle(err error) {
 	c.setHeader(nil)
-	ask, ok := c.message().extra.(pendingAsk)
+	ask, ok := c.message().with.(pendingAsk)
 	if !ok {
 		return
 	}
@@ -794,14 +794,14 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 // bury turns an envelope that nobody will handle into a dead letter; its asker, if
 // there is one, gets err.
 func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
-	if h, ok := e.extra.(*headed); ok {
-		e.extra = h.inner
+	if h, ok := e.with.(*headed); ok {
+		e.with = h.inner
 	}
-	switch x := e.extra.(type) {
-	case nil:
-		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
+	switch x := e.with.(type) {
+	case nil, *core:
+		c.sys.deadLetter(&c.core, e.from(), e.msg, reason)
 	case pendingAsk:
-		c.sys.deadLetter(&c.core, e.from, e.msg, reason)
+		c.sys.deadLetter(&c.core, x.sender(), e.msg, reason)
 		x.reject(err, nil)
 	}
 	// Notes and a last order are from the actor to itself or from the runtime: nobody
@@ -983,7 +983,7 @@ func (c *cell[M]) close() {
 
 // drain queues the order to stop behind all that is in the mailbox now.
 func (c *cell[M]) drain() {
-	if c.post(&envelope[M]{extra: lastOrder{}}, nil) == verdictTaken {
+	if c.post(&envelope[M]{with: lastOrder{}}, nil) == verdictTaken {
 		return
 	}
 	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone

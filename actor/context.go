@@ -31,7 +31,7 @@ func (ctx *Context[M]) System() *System { return ctx.sys }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
-func (ctx *Context[M]) Sender() PID { return ctx.cell().message().from.pid() }
+func (ctx *Context[M]) Sender() PID { return ctx.cell().message().from().pid() }
 
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.

@@ -179,11 +179,11 @@ func (c *cell[M]) detail(d *Detail) {
 // typeName returns the printed type of the message; what the actor sends itself is named
 // by where it comes from.
 func (e *envelope[M]) typeName() string {
-	extra := e.extra
-	if h, ok := extra.(*headed); ok {
-		extra = h.inner
+	with := e.with
+	if h, ok := with.(*headed); ok {
+		with = h.inner
 	}
-	switch x := extra.(type) {
+	switch x := with.(type) {
 	case note[M]:
 		return "(" + x.origin() + ")"
 	case lastOrder:

@@ -28,7 +28,7 @@ func (c *cell[M]) sendOut() *errand[M] {
 // back queues the outcome. It may be called from any goroutine, once.
 func (e *errand[M]) back(c *cell[M], outcome func() M) {
 	e.outcome = outcome
-	c.post(&envelope[M]{extra: e}, nil)
+	c.post(&envelope[M]{with: e}, nil)
 }
 
 func (e *errand[M]) origin() string { return "outcome" }
@@ -199,15 +199,11 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	if !ok {
 		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
-	e := envelope[N]{msg: msg, from: cur.from}
-	ask, asked := cur.extra.(pendingAsk)
-	if asked {
-		ctx.taken = true
-		e.extra = ask
-	}
-	e.extra = withHeader(c.scene.header, e.extra)
+	ask, asked := cur.with.(pendingAsk)
+	ctx.taken = ctx.taken || asked
+	e := envelope[N]{msg: msg, with: withHeader(c.scene.header, passedOn(cur.with))}
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
-		c.sys.deadLetter(dst.base(), e.from, e.msg, v.reason())
+		c.sys.deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if asked {
 			ask.reject(v.err(), nil)
 		}

@@ -60,7 +60,7 @@ func Subscribe[M any](sys *System, ref Ref[M]) {
 	dst := ref.recipient()
 	tell := func(e Event) bool {
 		msg, ok := e.(M)
-		return !ok || dst.tell(envelope[M]{extra: eventNote[M]{msg}}, nil) != verdictGone
+		return !ok || dst.tell(envelope[M]{with: eventNote[M]{msg}}, nil) != verdictGone
 	}
 	a := &sys.audience
 	a.mu.Lock()

@@ -192,7 +192,7 @@ func (c *cell[M]) usurp() {
 	if under == nil {
 		return
 	}
-	if ask, ok := askIn(under.extra); ok {
+	if ask, ok := askIn(under.with); ok {
 		ask.reject(ErrStopped, nil)
 	}
 }

@@ -111,14 +111,14 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		c.sys.sched.ready(&c.core, w)
 		return
 	}
-	if _, internal := e.extra.(note[M]); internal {
+	if _, internal := e.with.(note[M]); internal {
 		c.sys.sched.ready(&c.core, nil)
 		return
 	}
 	through := false
 	var host *core
 	if w != nil {
-		host = e.from
+		host = e.from()
 		host.occupy(nil, &c.core)
 	}
 	defer func() {

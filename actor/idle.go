@@ -40,7 +40,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 
 // arm sets the timer. REQUIRES: the turn owns c.
 func (i *idle[M]) arm(c *cell[M], d time.Duration) {
-	i.node = c.sys.clock.after(d, func() { c.post(&envelope[M]{extra: i}, nil) })
+	i.node = c.sys.clock.after(d, func() { c.post(&envelope[M]{with: i}, nil) })
 }
 
 func (i *idle[M]) origin() string { return "receive timeout" }
@@ -65,7 +65,7 @@ func (i *idle[M]) cancel(s *System) {
 
 // noticed notes that a message was handled.
 func (i *idle[M]) noticed(e *envelope[M]) {
-	if e.extra == any(i) {
+	if e.with == any(i) {
 		return
 	}
 	if _, quiet := any(e.msg).(interface{ unobtrusive() }); !quiet {

@@ -100,40 +100,40 @@ func (c *cell[M]) setHeader(h Header) {
 	}
 }
 
-// headed is an envelope's extra that comes with a header.
+// headed is what comes with a message and a header.
 type headed struct {
 	header Header
 	inner  any
 }
 
-// withHeader wraps an extra if there is a header to carry.
-func withHeader(h Header, extra any) any {
+// withHeader wraps what comes with a message if there is a header to carry.
+func withHeader(h Header, with any) any {
 	if len(h) == 0 {
-		return extra
+		return with
 	}
-	return &headed{h, extra}
+	return &headed{h, with}
 }
 
-// askIn returns the ask that an extra carries.
-func askIn(extra any) (pendingAsk, bool) {
-	if h, ok := extra.(*headed); ok {
-		extra = h.inner
+// askIn returns the ask that comes with a message.
+func askIn(with any) (pendingAsk, bool) {
+	if h, ok := with.(*headed); ok {
+		with = h.inner
 	}
-	ask, ok := extra.(pendingAsk)
+	ask, ok := with.(pendingAsk)
 	return ask, ok
 }
 
-// address runs the sending middleware and returns the extra with the header that the
-// message shall carry.
-func (s *System) address(ctx context.Context, to *core, msg, extra any) any {
+// address runs the sending middleware and returns what shall come with the message, its header
+// included.
+func (s *System) address(ctx context.Context, to *core, msg, with any) any {
 	if len(s.beforeSend) == 0 {
-		return extra
+		return with
 	}
 	sending := Sending{To: to.pid(), Message: msg, Header: HeaderOf(ctx)}
 	for _, m := range s.beforeSend {
 		m(ctx, &sending)
 	}
-	return withHeader(sending.Header, extra)
+	return withHeader(sending.Header, with)
 }
 
 // receiveAround runs the handler inside of the middleware from the i-th on.

@@ -88,7 +88,7 @@ func (s *scene[M]) senders() map[*core]int {
 	i := 0
 	for _, mail := range s.buffers() {
 		for ; i < len(mail); i += step {
-			m[mail[i].from]++
+			m[mail[i].from()]++
 		}
 		i -= len(mail)
 	}
@@ -114,9 +114,9 @@ func (c *cell[M]) describe(offset int) (info stageInfo) {
 		defer c.mu.Unlock()
 		if s := c.scene; s != nil {
 			if s.resumed != nil && offset < 0 {
-				from, info.messageType = s.resumed.from, s.resumed.typeName()
+				from, info.messageType = s.resumed.from(), s.resumed.typeName()
 			} else if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
-				from, info.messageType = s.batch[i].from, s.batch[i].typeName()
+				from, info.messageType = s.batch[i].from(), s.batch[i].typeName()
 			}
 		}
 	}()

@@ -12,16 +12,16 @@ import (
 // derived context may be on any goroutine, and so may a handler's own one after Blocking;
 // then the goroutine waits, and another worker may take the worker's place meanwhile.
 type pause struct {
-	off     hold    // off.who is set for a handler whose stack is set aside
-	waiter  *waiter // for a goroutine
-	instead *core   // the goroutine may be a worker's, with this actor on stage
+	off    hold    // off.who is set for a handler whose stack is set aside
+	waiter *waiter // for a goroutine
+	from   *core   // the goroutine may be a worker's, with this actor on stage
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
 // not nil. It fails when so many handlers wait already that this one may not.
 func (p *pause) begin(sys *System, from *core, w *worker) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
-		p.waiter, p.instead = sys.waiters.get(), from
+		p.waiter, p.from = sys.waiters.get(), from
 		return nil
 	}
 	if n := from.sys.maxWaiting; w.s.onHold.Load() >= n {
@@ -44,7 +44,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 	if sys.sched.driver != nil {
 		return p.driven(sys, done)
 	}
-	if c := p.instead; c != nil {
+	if c := p.from; c != nil {
 		defer c.sys.sched.standDown(c.sys.sched.standIn(c))
 	}
 	if done == nil { // a select costs 100 ns more

@@ -244,7 +244,7 @@ func (q *fifo[T]) len() int { return len(q.list) - q.head }
 
 // internal reports whether the actor itself, or the runtime, has sent the envelope.
 func (e *envelope[M]) internal() bool {
-	switch e.extra.(type) {
+	switch e.with.(type) {
 	case note[M], lastOrder:
 		return true
 	default:
@@ -322,7 +322,7 @@ func (q *rankQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
 	if q.ends {
 		r.when = afterLast
 	}
-	switch e.extra.(type) {
+	switch e.with.(type) {
 	case note[M]:
 	case lastOrder:
 		r.when, q.ends = max(r.when, atLast), true
@@ -348,7 +348,7 @@ func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
 func (q *rankQueue[M]) dropOldest() (e envelope[M], ok bool) {
 	found := -1
 	for i, r := range q.items {
-		if _, internal := r.e.extra.(note[M]); internal || r.when == atLast {
+		if _, internal := r.e.with.(note[M]); internal || r.when == atLast {
 			continue
 		}
 		if found < 0 || r.rank < q.items[found].rank || r.rank == q.items[found].rank && r.seq < q.items[found].seq {

@@ -42,7 +42,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 		dst.sys.deadLetter(dst, from, msg, Killed)
 		return
 	}
-	e := envelope[M]{msg: msg, from: from}
+	e := envelope[M]{msg: msg, with: from}
 	c, plain := r.to.(*cell[M])
 	if plain && len(c.sys.beforeSend) == 0 { // the short way, without calls through interfaces
 		if v := c.post(&e, w); v != verdictTaken {
@@ -51,7 +51,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 		return
 	}
 	dst := r.recipient().base()
-	e.extra = dst.sys.address(ctx, dst, msg, nil)
+	e.with = dst.sys.address(ctx, dst, msg, from)
 	if v := r.to.tell(e, w); v != verdictTaken {
 		dst.sys.deadLetter(dst, from, msg, v.reason())
 	}
@@ -63,13 +63,13 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 // error is then the cause of ctx, too.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := stage(ctx)
-	e := envelope[M]{msg: msg, from: from}
+	e := envelope[M]{msg: msg, with: from}
 	c := r.recipient().base()
 	if from.ghost() {
 		return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
 	}
 	if len(c.sys.beforeSend) > 0 {
-		e.extra = c.sys.address(ctx, c, msg, nil)
+		e.with = c.sys.address(ctx, c, msg, from)
 	}
 	v, err := tellWaiting(ctx, r.to, e, w, nil)
 	switch {
@@ -90,10 +90,10 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if v := to.tell(e, w); v != verdictWait {
 		return v, nil
 	}
-	if _, own := ctx.(turn); own && e.from == to.base() {
+	if _, own := ctx.(turn); own && e.from() == to.base() {
 		return verdictFull, nil // nobody else makes room
 	}
-	if from := e.from; from != nil {
+	if from := e.from(); from != nil {
 		defer from.sys.sched.standDown(from.sys.sched.standIn(from))
 	}
 	if ask == nil {

@@ -57,12 +57,45 @@ type scene[M any] struct {
 	mergedOf context.CancelFunc // guarded by the lock
 }
 
-// envelope is a message on its way. For a tell, extra is nil and the envelope is
-// plain memory: nothing is allocated.
+// envelope is a message on its way. With a tell its sender comes, who is in memory anyway:
+// nothing is allocated.
 type envelope[M any] struct {
-	msg   M
-	from  *core
-	extra any // nil, pendingAsk, note[M], *headed or lastOrder
+	msg  M
+	with any // nil; *core, who has told it; pendingAsk, note[M], *headed or lastOrder
+}
+
+// plain reports whether the envelope is a tell without a header.
+func (e *envelope[M]) plain() bool {
+	switch e.with.(type) {
+	case nil, *core:
+		return true
+	}
+	return false
+}
+
+// from returns who has sent the message, nil when that was no actor.
+func (e *envelope[M]) from() *core { return senderIn(e.with) }
+
+// senderIn returns the sender that comes with a message.
+func senderIn(with any) *core {
+	switch x := with.(type) {
+	case *core:
+		return x
+	case *headed:
+		return senderIn(x.inner)
+	case pendingAsk:
+		return x.sender()
+	}
+	return nil
+}
+
+// passedOn returns what of it goes on with a message that is forwarded.
+func passedOn(with any) any {
+	switch with.(type) {
+	case *core, pendingAsk:
+		return with
+	}
+	return nil
 }
 
 // note stands in a mailbox for a message that is made when its turn comes: by a timer,

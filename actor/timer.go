@@ -91,7 +91,7 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	t := &timer[M]{key: key, msg: msg, once: once, active: true}
 	fire := func() {
 		if !t.queued.Swap(true) {
-			c.post(&envelope[M]{extra: t}, nil)
+			c.post(&envelope[M]{with: t}, nil)
 		}
 	}
 	if once {

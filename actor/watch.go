@@ -40,7 +40,7 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 		more.watches = make(map[*watch[M]]struct{})
 	}
 	more.watches[w] = struct{}{}
-	down := func(d Down) { c.post(&envelope[M]{extra: &downNote[M]{watch: w, down: d}}, nil) }
+	down := func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	if pid.node == c.sys.name {
 		w.target = c.sys.actors.find(pid.id)
 	}
