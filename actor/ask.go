@@ -51,7 +51,7 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 
 func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error) {
 	dst := to.recipient()
-	sys := dst.base().sys
+	sys := dst.base().sys()
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	from, w := stage(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
@@ -159,8 +159,8 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	ask.sentBy(from)
 	v, e := verdictTaken, envelope[M]{msg: msg, with: ask}
-	if len(c.sys.beforeSend) > 0 {
-		e.with = c.sys.address(ctx, c, msg, ask)
+	if len(c.sys().beforeSend) > 0 {
+		e.with = c.sys().address(ctx, c, msg, ask)
 	}
 	if wait {
 		var err error
@@ -171,7 +171,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 		v = dst.tell(e, w)
 	}
 	if v != verdictTaken {
-		c.sys.deadLetter(c, from, msg, v.reason())
+		c.sys().deadLetter(c, from, msg, v.reason())
 		return v.err()
 	}
 	return nil

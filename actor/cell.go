@@ -20,11 +20,10 @@ import (
 //
 // An idle actor is this and nothing else: 160 bytes. docs/limits.md counts them.
 type cell[M any] struct {
-	core
+	core               // first: see cellOf
 	scene    *scene[M] // nil in the green room; changes under mu, and not during a turn
-	kind     *kind[M]
-	actor    Actor[M] // nil between incarnations; written under mu, owned by the turn
-	newActor maker[M] // nil for an actor that is a function
+	actor    Actor[M]  // nil between incarnations; written under mu, owned by the turn
+	newActor maker[M]  // nil for an actor that is a function
 }
 
 // maker makes the state of an incarnation.
@@ -50,12 +49,12 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	}
 	if !c.scheduled && c.phase == running { // nobody is at the batch: the turn need not fetch
 		c.scheduled = true
-		s.open(e, c.sys.sched.monitor.coarse.Load())
+		s.open(e, c.sys().sched.monitor.coarse.Load())
 		c.mu.Unlock()
 		c.dispatch(w, e)
 		return verdictTaken
 	}
-	n := s.put(e, c.sys.sched.monitor.coarse.Load())
+	n := s.put(e, c.sys().sched.monitor.coarse.Load())
 	full := n >= s.limit
 	c.mu.Unlock()
 	if full {
@@ -76,7 +75,7 @@ func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
 		out, v = c.scene.special.put(*e)
 		if v == verdictTaken || v >= verdictReplaced {
 			if c.scene.inSince == 0 || c.scene.special.queue.len() == 1 {
-				c.scene.inSince = c.sys.sched.monitor.coarse.Load()
+				c.scene.inSince = c.sys().sched.monitor.coarse.Load()
 			}
 			if wake = !c.scheduled && c.phase == running; wake {
 				c.scheduled = true
@@ -126,7 +125,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.worker.Store(w)
 	}
 	t := turnBudget{messages: turnMessages * int(c.weight)}
-	if c.sys.sched.driver != nil {
+	if c.sys().sched.driver != nil {
 		t.messages = 1
 	}
 	mail := true                               // that is what has woken the actor: there is a scene, with the mail in the batch
@@ -209,7 +208,7 @@ func (c *cell[M]) linger() bool {
 	}
 	w.publish()
 	yields := 1
-	if len(c.scene.batch) >= lingerBatch && c.sys.sched.n > 1 {
+	if len(c.scene.batch) >= lingerBatch && c.sys().sched.n > 1 {
 		yields = lingerBatch
 	}
 	for i := range lingerTimes {
@@ -280,7 +279,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 		w.remember(&c.core)
 	}
 	if recovered {
-		c.sys.publish(Overload{PID: c.pid()})
+		c.sys().publish(Overload{PID: c.pid()})
 	}
 	return false
 }
@@ -294,7 +293,7 @@ func (c *cell[M]) account(s *scene[M], w *worker) {
 	if w != nil {
 		w.done += s.handled
 	} else {
-		c.sys.handled.Add(s.handled)
+		c.sys().handled.Add(s.handled)
 	}
 	s.handled = 0
 }
@@ -319,7 +318,7 @@ func (c *cell[M]) strike() {
 		}
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
-		c.kind.scenes.put(s)
+		c.scenes().put(s)
 	}
 }
 
@@ -644,7 +643,7 @@ func (c *cell[M]) halt() {
 // dropBackoff forgets a start that waits for its time.
 func (c *cell[M]) dropBackoff() {
 	if ext := c.ext; ext.backoff != nil {
-		c.sys.clock.cancel(ext.backoff)
+		c.sys().clock.cancel(ext.backoff)
 		ext.backoff = nil
 	}
 }
@@ -668,8 +667,8 @@ func (c *cell[M]) startEnded(err error) {
 		return
 	}
 	c.setPhase(running)
-	if c.sys.audience.listened() {
-		c.sys.publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+	if c.sys().audience.listened() {
+		c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
 	}
 	if ext := c.ext; ext != nil && ext.member {
 		ext.member = false
@@ -726,7 +725,7 @@ func (c *cell[M]) fail(err error) {
 	if c.phase >= stopping {
 		return
 	}
-	c.sys.failures.Add(1)
+	c.sys().failures.Add(1)
 	c.noteFailure(err, c.messageType())
 	if c.phase == suspended && c.nature.reentrant() { // the supervisor has the failure of another handler already
 		c.halting = false
@@ -799,9 +798,9 @@ func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
 	}
 	switch x := e.with.(type) {
 	case nil, *core:
-		c.sys.deadLetter(&c.core, e.from(), e.msg, reason)
+		c.sys().deadLetter(&c.core, e.from(), e.msg, reason)
 	case pendingAsk:
-		c.sys.deadLetter(&c.core, x.sender(), e.msg, reason)
+		c.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
 		x.reject(err, nil)
 	}
 	// Notes and a last order are from the actor to itself or from the runtime: nobody
@@ -823,7 +822,7 @@ func (c *cell[M]) stopChildren(mode stopMode) {
 	}
 	ext.stopChild = child
 	if mode == stopDrain {
-		child.impl.drain()
+		child.impl().drain()
 	} else {
 		child.signal(signal{kind: sigStop, mode: mode})
 	}
@@ -867,7 +866,7 @@ func (c *cell[M]) renew() {
 	c.mu.Lock()
 	ext.restarts++
 	c.mu.Unlock()
-	c.sys.restarts.Add(1)
+	c.sys().restarts.Add(1)
 	if ext.halted {
 		c.parent.signal(signal{kind: sigHalted, child: &c.core})
 		return
@@ -876,7 +875,7 @@ func (c *cell[M]) renew() {
 		c.start()
 		return
 	}
-	ext.backoff = c.sys.clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
+	ext.backoff = c.sys().clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
 }
 
 // terminate ends the incarnation: the user's Terminate if it has one, its timers, its
@@ -934,14 +933,14 @@ func (c *cell[M]) release() {
 	}
 	c.mu.Unlock()
 	if ended {
-		c.sys.sched.settle()
+		c.sys().sched.settle()
 	}
 }
 
 // close is the end: the name is free, the watchers and the parent are told.
 func (c *cell[M]) close() {
 	c.release() // a killed actor has not terminated
-	sys, ext := c.sys, c.ext
+	sys, ext := c.sys(), c.ext
 	if c.path != nil {
 		sys.names.remove(*c.path)
 	}
@@ -1030,8 +1029,8 @@ func (c *core) restarts() uint64 {
 
 // logFailure writes the one line about a failure, and tells who listens.
 func (c *cell[M]) logFailure(err error) {
-	if c.sys.audience.listened() {
-		c.sys.publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.messageType()})
+	if c.sys().audience.listened() {
+		c.sys().publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.messageType()})
 	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
@@ -1041,7 +1040,7 @@ func (c *cell[M]) logFailure(err error) {
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
-	c.sys.log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
+	c.sys().log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
 }
 
 // messageType returns the printed type of the message being handled, "" when none is.

@@ -27,7 +27,7 @@ func (ctx *Context[M]) cell() *cell[M] { return (*cell[M])(ctx) }
 func (ctx *Context[M]) Self() Ref[M] { return Ref[M]{ctx.cell()} }
 
 // System returns the system in which the actor lives.
-func (ctx *Context[M]) System() *System { return ctx.sys }
+func (ctx *Context[M]) System() *System { return ctx.sys() }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
@@ -53,7 +53,7 @@ func (ctx *Context[M]) Stop() { ctx.halting = true }
 
 // Log returns the system's logger with the actor's address.
 func (ctx *Context[M]) Log() *slog.Logger {
-	return ctx.sys.log.With(slog.String("actor", ctx.cell().pid().String()))
+	return ctx.sys().log.With(slog.String("actor", ctx.cell().pid().String()))
 }
 
 // Deadline returns the time at which the asker of the current request gives up.

@@ -13,7 +13,7 @@ import (
 //
 // Three kinds of access keep it sound:
 //
-//   - sys, parent, impl, path, id are set before anybody else can see the actor and
+//   - kind, parent, path, id are set before anybody else can see the actor and
 //     never change.
 //   - Fields "owned by the turn" belong to the worker that runs the actor's turn.
 //     scheduled is the lock of that ownership: whoever changes it from false to
@@ -37,8 +37,7 @@ type core struct {
 
 	handled uint64 // messages handled by all incarnations, guarded by mu
 
-	sys    *System
-	impl   impl
+	kind   *kind
 	parent *core
 	path   *string // nil for an actor without a name
 	id     uint64
@@ -275,11 +274,11 @@ func (c *core) signal(s signal) {
 		cancel, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
 	}
 	c.mu.Unlock()
-	interrupt(c.sys, cancel, inquiries)
+	interrupt(c.sys(), cancel, inquiries)
 	if wake {
-		c.sys.sched.ready(c, nil)
+		c.sys().sched.ready(c, nil)
 	} else if s.mode == stopKill {
-		c.sys.sched.rouse() // somebody has to see that the handler ends
+		c.sys().sched.rouse() // somebody has to see that the handler ends
 	}
 }
 
@@ -398,5 +397,5 @@ func (c *core) pid() PID {
 	if c == nil {
 		return PID{}
 	}
-	return PID{node: c.sys.name, path: c.fullPath(), id: c.id}
+	return PID{node: c.sys().name, path: c.fullPath(), id: c.id}
 }

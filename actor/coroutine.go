@@ -84,7 +84,7 @@ func (co *coroutine) shift() (more bool) {
 // run gives c a turn. The turn may end on another worker than it began on.
 func (co *coroutine) run(c *core) {
 	co.w.enter(c)
-	again := c.impl.turn(co.w)
+	again := c.impl().turn(co.w)
 	co.w.ran(c, again)
 }
 
@@ -106,9 +106,9 @@ func (co *coroutine) crashed(failure error) {
 		runtime.Goexit()
 	}
 	c := co.w.current.Load()
-	c.impl.crashed(failure)
+	c.impl().crashed(failure)
 	if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
-		co.w.ran(c, c.impl.endTurn(co.w))
+		co.w.ran(c, c.impl().endTurn(co.w))
 	}
 }
 
@@ -185,7 +185,7 @@ func (w *worker) interlude(h *hold) {
 	if !h.commit() { // what it waits for has come meanwhile
 		c.comesBack(h.co, nil)
 	}
-	w.ran(c, c.impl.endTurn(w))
+	w.ran(c, c.impl().endTurn(w))
 }
 
 // stackPool keeps coroutines that nobody needs at the moment.

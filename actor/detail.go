@@ -74,14 +74,14 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 		return Detail{}, fmt.Errorf("detail: %w", err)
 	}
 	d := Detail{Info: c.info(), Parent: c.parent.pid()}
-	c.impl.detail(&d)
+	c.impl().detail(&d)
 	c.detail(&d)
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	answer := make(chan Detail, 1)
 	c.signal(signal{kind: sigLook, look: func() {
 		var own Detail
-		c.impl.detailOwn(&own)
+		c.impl().detailOwn(&own)
 		answer <- own
 	}})
 	own, ok := s.awaitAnswer(ctx, answer)
@@ -163,7 +163,7 @@ func (c *cell[M]) detail(d *Detail) {
 		if s == nil {
 			return
 		}
-		d.Oldest = s.age(c.sys.sched.monitor.coarse.Load())
+		d.Oldest = s.age(c.sys().sched.monitor.coarse.Load())
 		for e := range s.all() {
 			counts[e.typeName()]++
 		}
@@ -196,7 +196,7 @@ func (e *envelope[M]) typeName() string {
 func (c *cell[M]) detailOwn(d *Detail) {
 	if m := c.rare(); m != nil {
 		for key, t := range m.timers {
-			in, every := c.sys.clock.pending(t.node)
+			in, every := c.sys().clock.pending(t.node)
 			d.Timers = append(d.Timers, Timer{Key: key, In: in, Every: every})
 		}
 		for w := range m.watches {

@@ -420,11 +420,11 @@ func (w *worker) leave() {
 		s.mu.Lock()
 		delete(s.leftBehind, w)
 		s.mu.Unlock()
-		w.current.Swap(nil).impl.forget()
+		w.current.Swap(nil).impl().forget()
 		return
 	}
 	w.away.Store(true)
-	if c := w.current.Swap(nil); w.playing && c.impl.endTurn(w) {
+	if c := w.current.Swap(nil); w.playing && c.impl().endTurn(w) {
 		s.lobby.push(c)
 	}
 	w.away.Store(true) // again: who has waited long for the actor's lock has stepped out and in
@@ -576,7 +576,7 @@ func (w *worker) remember(c *core) {
 	cold := w.warm[i]
 	w.warm[i] = c
 	if cold != nil {
-		cold.impl.chill()
+		cold.impl().chill()
 	}
 }
 
@@ -590,7 +590,7 @@ func (w *worker) chillAll() {
 	for i, c := range w.warm {
 		if c != nil {
 			w.warm[i] = nil
-			c.impl.chill()
+			c.impl().chill()
 		}
 	}
 }

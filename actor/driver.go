@@ -54,7 +54,7 @@ func (s Step) Actor() uint64 { return s.who.id }
 func (s Step) PID() PID { return s.who.pid() }
 
 // System returns the system it belongs to.
-func (s Step) System() *System { return s.who.sys }
+func (s Step) System() *System { return s.who.sys() }
 
 // Next describes what the actor will do: what it will handle and who sent that. Both are
 // empty when it is not a message.
@@ -62,7 +62,7 @@ func (s Step) Next() (messageType string, from PID) {
 	if s.run != nil || s.resumes() {
 		return "", PID{}
 	}
-	next := s.who.impl.upcoming()
+	next := s.who.impl().upcoming()
 	return next.messageType, next.sender
 }
 
@@ -94,7 +94,7 @@ const (
 // Run takes the step. A step is run once. Steps are run by one goroutine, also those of
 // several systems whose actors know each other, and none during another.
 func (s Step) Run() {
-	w := s.who.sys.sched.solo
+	w := s.who.sys().sched.solo
 	if s.co != nil {
 		w.drive(s.co)
 		return

@@ -55,7 +55,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	}
 	e := c.sendOut()
 	life := c.life()
-	c.sys.sched.background(&c.core, func() {
+	c.sys().sched.background(&c.core, func() {
 		var value T
 		err := errGoexit
 		defer func() {
@@ -76,12 +76,12 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
 	e := c.sendOut()
-	ask := newCall[R](c.life(), c.sys, c.sys.clock.in(c.sys.askTimeout))
+	ask := newCall[R](c.life(), c.sys(), c.sys().clock.in(c.sys().askTimeout))
 	ask.notify = func() {
-		c.sys.clock.cancel(&ask.alarm)
+		c.sys().clock.cancel(&ask.alarm)
 		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
-	c.sys.clock.at(&ask.alarm, ask.deadline, ask)
+	c.sys().clock.at(&ask.alarm, ask.deadline, ask)
 	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}
@@ -102,7 +102,7 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		if len(refs) == 0 {
 			return
 		}
-		sys := refs[0].recipient().base().sys
+		sys := refs[0].recipient().base().sys()
 		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
 		defer cancel()
 		deadline, _ := inner.Deadline()
@@ -172,12 +172,12 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 // returns. It holds up nobody else. It fails at once with [ErrTooManyWaiting].
 func (ctx *Context[M]) Sleep(d time.Duration) error {
 	c := ctx.cell()
-	over, err := newInbox[struct{}](ctx, c.sys)
+	over, err := newInbox[struct{}](ctx, c.sys())
 	if err != nil {
 		return fmt.Errorf("sleep: %w", err)
 	}
-	alarm := c.sys.clock.after(d, func() { over.put(struct{}{}) })
-	defer c.sys.clock.cancel(alarm)
+	alarm := c.sys().clock.after(d, func() { over.put(struct{}{}) })
+	defer c.sys().clock.cancel(alarm)
 	if _, ok := over.take(ctx.moment()); !ok {
 		return context.Cause(ctx)
 	}
@@ -203,7 +203,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	ctx.taken = ctx.taken || asked
 	e := envelope[N]{msg: msg, with: withHeader(c.scene.header, passedOn(cur.with))}
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
-		c.sys.deadLetter(dst.base(), e.from(), e.msg, v.reason())
+		c.sys().deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if asked {
 			ask.reject(v.err(), nil)
 		}

@@ -90,7 +90,7 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	for next := w.queue.pop(); next != nil; next = w.queue.pop() {
 		s.lobby.push(next)
 	}
-	c.impl.usurp()
+	c.impl().usurp()
 	s.lobby.push(c)
 	s.callIfNeeded()
 	return true

@@ -55,7 +55,7 @@ func newHome(kind homeKind) *home {
 // open starts the goroutine of a pinned actor. h may be nil.
 func (h *home) open(c *core) {
 	if h != nil {
-		c.sys.sched.crowd.start(func() { h.live(c) })
+		c.sys().sched.crowd.start(func() { h.live(c) })
 	}
 }
 
@@ -68,11 +68,11 @@ func (h *home) live(c *core) {
 			return
 		}
 		// A handler has ended the goroutine with runtime.Goexit: another one takes over.
-		if c.impl.endTurn(nil) {
+		if c.impl().endTurn(nil) {
 			h.wake <- struct{}{}
 		}
 		if !c.hasStopped() {
-			c.sys.sched.crowd.start(func() { h.live(c) })
+			c.sys().sched.crowd.start(func() { h.live(c) })
 		}
 	}()
 	for !c.hasStopped() {
@@ -108,11 +108,11 @@ func (c *core) hasStopped() bool {
 // queue for it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	if c.nature.home() != homeInline {
-		c.sys.sched.ready(&c.core, w)
+		c.sys().sched.ready(&c.core, w)
 		return
 	}
 	if _, internal := e.with.(note[M]); internal {
-		c.sys.sched.ready(&c.core, nil)
+		c.sys().sched.ready(&c.core, nil)
 		return
 	}
 	through := false
@@ -124,7 +124,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	defer func() {
 		host.occupy(&c.core, nil)
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
-			c.sys.sched.ready(&c.core, nil)
+			c.sys().sched.ready(&c.core, nil)
 		}
 	}()
 	for c.play() {
@@ -140,12 +140,12 @@ func (c *core) play() (again bool) {
 			return
 		}
 		failure := recovered(recover())
-		c.impl.crashed(failure)
+		c.impl().crashed(failure)
 		if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped
-			again = c.impl.endTurn(nil)
+			again = c.impl().endTurn(nil)
 		}
 	}()
-	again = c.impl.turn(nil)
+	again = c.impl().turn(nil)
 	ended = true
 	return again
 }

@@ -28,7 +28,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 	c := ctx.cell()
 	m := c.needMore()
 	if m.idle != nil {
-		m.idle.cancel(c.sys)
+		m.idle.cancel(c.sys())
 		m.idle = nil
 	}
 	if d <= 0 || c.ghost() {
@@ -40,7 +40,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 
 // arm sets the timer. REQUIRES: the turn owns c.
 func (i *idle[M]) arm(c *cell[M], d time.Duration) {
-	i.node = c.sys.clock.after(d, func() { c.post(&envelope[M]{with: i}, nil) })
+	i.node = c.sys().clock.after(d, func() { c.post(&envelope[M]{with: i}, nil) })
 }
 
 func (i *idle[M]) origin() string { return "receive timeout" }

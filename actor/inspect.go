@@ -89,7 +89,7 @@ func (s *System) Inspect(path string, limit int) (Tree, error) {
 
 func (c *core) info() Info {
 	pid := c.pid()
-	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl.typeName(), Mailbox: c.impl.mailboxLen()}
+	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl().typeName(), Mailbox: c.impl().mailboxLen()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i.State, i.Handled = c.phase.String(), c.handled

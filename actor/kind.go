@@ -3,25 +3,45 @@ package actor
 import (
 	"reflect"
 	"sync"
+	"unsafe"
 )
 
-// kind is what actors of one message type share: how they supervise, what stands around
-// their handlers, and the pool of their scenes. Actors without options of their own share
-// the system's one kind of that type.
-type kind[M any] struct {
+// kind is what actors of one message type share: their system, how they supervise, what
+// stands around their handlers, and the pool of their scenes. Actors without options of
+// their own share the system's one kind of that type. It does not change.
+//
+// What a cell can find here is no field of the cell: each pointer in a million idle actors
+// is one that the garbage collector follows a million times.
+type kind struct {
+	sys    *System
 	super  *supervision
 	around []ReceiveMiddleware
-	scenes *scenePool[M]
+	scenes any // *scenePool[M]
+	cell   func(c *core) impl
 }
 
+// newKind makes the kind of the actors with the message type M.
+func newKind[M any](s *System, super *supervision, around []ReceiveMiddleware) *kind {
+	return &kind{sys: s, super: super, around: around, scenes: new(scenePool[M]), cell: cellOf[M]}
+}
+
+// cellOf returns the cell that c is the beginning of.
+func cellOf[M any](c *core) impl { return (*cell[M])(unsafe.Pointer(c)) }
+
+// impl returns c with what depends on its message type.
+func (c *core) impl() impl { return c.kind.cell(c) }
+
+// sys returns the system that c belongs to.
+func (c *core) sys() *System { return c.kind.sys }
+
 // kindOf returns the system's kind of message type M.
-func kindOf[M any](s *System) *kind[M] {
+func kindOf[M any](s *System) *kind {
 	t := reflect.TypeFor[M]()
 	if k, ok := s.kinds.Load(t); ok {
-		return k.(*kind[M])
+		return k.(*kind)
 	}
-	k, _ := s.kinds.LoadOrStore(t, &kind[M]{super: &s.super, around: s.around, scenes: new(scenePool[M])})
-	return k.(*kind[M])
+	k, _ := s.kinds.LoadOrStore(t, newKind[M](s, &s.super, s.around))
+	return k.(*kind)
 }
 
 // scenePool keeps scenes, and buffers of theirs, that nobody needs at the moment.

@@ -17,7 +17,7 @@ var ErrLinked = errors.New("linked actor ended")
 // actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core
-	peer, err := c.sys.resolve(pid)
+	peer, err := c.sys().resolve(pid)
 	if err == nil && peer.parent != nil { // the root neither fails nor ends before the others
 		c.linkedTo(peer) // first, so that the peer's end can undo it
 		if peer.linkedTo(c) {
@@ -31,7 +31,7 @@ func (ctx *Context[M]) Link(pid PID) {
 // Unlink takes [Context.Link] back, for both of them.
 func (ctx *Context[M]) Unlink(pid PID) {
 	c := &ctx.cell().core
-	if peer, err := c.sys.resolve(pid); err == nil {
+	if peer, err := c.sys().resolve(pid); err == nil {
 		c.unlink(peer)
 		peer.unlink(c)
 	}

@@ -31,9 +31,9 @@ const (
 // overloaded publishes an Overload if it is due.
 func (c *cell[M]) overloaded() {
 	o, due := c.takeOverload()
-	if due && c.sys.audience.listened() {
+	if due && c.sys().audience.listened() {
 		o.PID = c.pid()
-		c.sys.publish(o)
+		c.sys().publish(o)
 	}
 }
 
@@ -54,7 +54,7 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 		for s.alarm <= o.Length {
 			s.alarm *= 2
 		}
-		o.Oldest = s.age(c.sys.sched.monitor.coarse.Load())
+		o.Oldest = s.age(c.sys().sched.monitor.coarse.Load())
 		senders = s.senders()
 	}()
 	for from, n := range senders {

@@ -24,7 +24,7 @@ func (p *pause) begin(sys *System, from *core, w *worker) error {
 		p.waiter, p.from = sys.waiters.get(), from
 		return nil
 	}
-	if n := from.sys.maxWaiting; w.s.onHold.Load() >= n {
+	if n := from.sys().maxWaiting; w.s.onHold.Load() >= n {
 		return fmt.Errorf("%w: %d", ErrTooManyWaiting, n)
 	}
 	p.off.who = from
@@ -45,7 +45,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return p.driven(sys, done)
 	}
 	if c := p.from; c != nil {
-		defer c.sys.sched.standDown(c.sys.sched.standIn(c))
+		defer c.sys().sched.standDown(c.sys().sched.standIn(c))
 	}
 	if done == nil { // a select costs 100 ns more
 		<-p.waiter.told
@@ -133,7 +133,7 @@ func (h *hold) await() {
 	}
 	if h.co = nil; c.setsAside() {
 		h.co = w.co
-		c.impl.interlude(func() { h.leave(w) })
+		c.impl().interlude(func() { h.leave(w) })
 		return
 	}
 	c.mu.Lock()
@@ -169,5 +169,5 @@ func (h *hold) end(w *worker) {
 		h.who.comesBack(h.co, w)
 		return
 	}
-	h.who.sys.sched.ready(h.who, w)
+	h.who.sys().sched.ready(h.who, w)
 }

@@ -68,7 +68,7 @@ func (c *core) comesBack(co *coroutine, w *worker) {
 	c.scheduled, r.held = true, false
 	c.mu.Unlock()
 	if wake {
-		c.sys.sched.ready(c, w)
+		c.sys().sched.ready(c, w)
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *core) defers(s signal) bool {
 		c.ext.reentry.ending = true
 		cancel, inquiries := c.cutShort()
 		c.mu.Unlock()
-		interrupt(c.sys, cancel, inquiries)
+		interrupt(c.sys(), cancel, inquiries)
 	}
 	return true
 }
@@ -179,7 +179,7 @@ func interrupt(sys *System, cancel func(), inquiries []interrupter) {
 
 // setsAside reports whether a wait of c's handler lets it handle other messages.
 // REQUIRES: the caller is that handler.
-func (c *core) setsAside() bool { return c.nature.reentrant() && c.impl.handling() }
+func (c *core) setsAside() bool { return c.nature.reentrant() && c.impl().handling() }
 
 // inquiryFor returns what the handler of that ask's request waits for. REQUIRES: c is
 // reentrant, and c.mu held.

@@ -39,21 +39,21 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	}
 	if from.ghost() {
 		dst := r.recipient().base()
-		dst.sys.deadLetter(dst, from, msg, Killed)
+		dst.sys().deadLetter(dst, from, msg, Killed)
 		return
 	}
 	e := envelope[M]{msg: msg, with: from}
 	c, plain := r.to.(*cell[M])
-	if plain && len(c.sys.beforeSend) == 0 { // the short way, without calls through interfaces
+	if plain && len(c.sys().beforeSend) == 0 { // the short way, without calls through interfaces
 		if v := c.post(&e, w); v != verdictTaken {
-			c.sys.deadLetter(&c.core, from, msg, v.reason())
+			c.sys().deadLetter(&c.core, from, msg, v.reason())
 		}
 		return
 	}
 	dst := r.recipient().base()
-	e.with = dst.sys.address(ctx, dst, msg, from)
+	e.with = dst.sys().address(ctx, dst, msg, from)
 	if v := r.to.tell(e, w); v != verdictTaken {
-		dst.sys.deadLetter(dst, from, msg, v.reason())
+		dst.sys().deadLetter(dst, from, msg, v.reason())
 	}
 }
 
@@ -68,15 +68,15 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	if from.ghost() {
 		return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
 	}
-	if len(c.sys.beforeSend) > 0 {
-		e.with = c.sys.address(ctx, c, msg, from)
+	if len(c.sys().beforeSend) > 0 {
+		e.with = c.sys().address(ctx, c, msg, from)
 	}
 	v, err := tellWaiting(ctx, r.to, e, w, nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
 	case v == verdictDropped:
-		c.sys.deadLetter(c, from, msg, Overflowed)
+		c.sys().deadLetter(c, from, msg, Overflowed)
 		return nil
 	case err == nil:
 		err = v.err()
@@ -94,7 +94,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		return verdictFull, nil // nobody else makes room
 	}
 	if from := e.from(); from != nil {
-		defer from.sys.sched.standDown(from.sys.sched.standIn(from))
+		defer from.sys().sched.standDown(from.sys().sched.standIn(from))
 	}
 	if ask == nil {
 		return tellPatiently(ctx, to, e, w)
@@ -116,7 +116,7 @@ func tellPatiently[M any](ctx context.Context, to target[M], e envelope[M], w *w
 		if room == nil {
 			return verdictFull, nil
 		}
-		if driver := to.base().sys.sched.driver; driver != nil {
+		if driver := to.base().sys().sched.driver; driver != nil {
 			driver.Until(func() bool { return isClosed(room) || isClosed(ctx.Done()) }, ctx.Done())
 			if !isClosed(room) {
 				return v, noRoom(ctx)
@@ -155,7 +155,7 @@ func (r Ref[M]) String() string { return r.PID().String() }
 func (r Ref[M]) Stop() { r.recipient().base().signal(signal{kind: sigStop, mode: stopNow}) }
 
 // Drain stops the actor after all that lies in its mailbox now. It does not wait.
-func (r Ref[M]) Drain() { r.recipient().base().impl.drain() }
+func (r Ref[M]) Drain() { r.recipient().base().impl().drain() }
 
 // Kill stops the actor after its current message, without Terminate; its children
 // are killed as well. A handler that has not returned after 100 ms is left behind: the
@@ -211,9 +211,9 @@ func typed[M any](c *core, what string) (Ref[M], error) {
 	if c == nil || c.parent == nil { // the root is nobody's to tell
 		return Ref[M]{}, nobody(what)
 	}
-	t, ok := c.impl.(target[M])
+	t, ok := c.impl().(target[M])
 	if !ok {
-		return Ref[M]{}, fmt.Errorf("look up %s: %w: it is a %s and does not accept %s", what, ErrNotAccepted, c.impl.typeName(), nameOf[M]())
+		return Ref[M]{}, fmt.Errorf("look up %s: %w: it is a %s and does not accept %s", what, ErrNotAccepted, c.impl().typeName(), nameOf[M]())
 	}
 	return Ref[M]{t}, nil
 }

@@ -94,7 +94,7 @@ func (c *cell[M]) regroupStep() {
 	if g.after > 0 {
 		after := g.after
 		g.after = 0
-		c.ext.backoff = c.sys.clock.after(after, func() { c.signal(signal{kind: sigRegroup}) })
+		c.ext.backoff = c.sys().clock.after(after, func() { c.signal(signal{kind: sigRegroup}) })
 		return
 	}
 	g.starting[0].signal(signal{kind: sigStart})

@@ -56,7 +56,7 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 	}
 	for _, to := range append(rest, first) {
 		if v := to.to.tell(e, w); v != verdictTaken {
-			r.owner.sys.deadLetter(to.to.base(), e.from(), e.msg, v.reason())
+			r.owner.sys().deadLetter(to.to.base(), e.from(), e.msg, v.reason())
 			if asked {
 				ask.reject(v.err(), w)
 			}

@@ -292,10 +292,13 @@ type more[M any] struct {
 // set returns the actor's scene, made on first need. REQUIRES: c.mu held.
 func (c *cell[M]) set() *scene[M] {
 	if c.scene == nil {
-		c.scene = c.kind.scenes.get()
+		c.scene = c.scenes().get()
 	}
 	return c.scene
 }
+
+// scenes returns the pool of the actor's kind.
+func (c *cell[M]) scenes() *scenePool[M] { return c.kind.scenes.(*scenePool[M]) }
 
 // needMore returns the scene's more, made on first need. REQUIRES: the turn owns c.
 func (c *cell[M]) needMore() *more[M] {
@@ -339,7 +342,7 @@ func (m *more[M]) noticed(e *envelope[M]) {
 // the head of the mailbox: the next incarnation, or the dead letters, get it in order.
 func (m *more[M]) release(c *cell[M]) {
 	for _, t := range m.timers {
-		t.cancel(c.sys)
+		t.cancel(c.sys())
 	}
 	for w := range m.watches {
 		w.active = false
@@ -349,7 +352,7 @@ func (m *more[M]) release(c *cell[M]) {
 		e.active = false
 	}
 	if m.idle != nil {
-		m.idle.cancel(c.sys)
+		m.idle.cancel(c.sys())
 	}
 	if len(m.stash) > 0 {
 		c.mu.Lock()

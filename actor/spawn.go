@@ -126,14 +126,14 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	required(parent != nil, "Spawn: the parent is nil: it is a *System, or the Context of a callback")
 	required(given(state, newActor), "Spawn: the function is nil: it makes the actor's state, or for SpawnFunc is the handler")
 	p, w := parent.spawner()
-	sys := p.sys
+	sys := p.sys()
 	if len(sys.beforeSpawn) > 0 {
 		if err := sys.mayStart(p, name, nameOf[M]()); err != nil {
 			return nil, err
 		}
 	}
-	c := &cell[M]{actor: state, newActor: newActor, kind: kindOf[M](sys)}
-	c.core.sys, c.core.parent, c.core.impl, c.core.scheduled, c.core.weight = sys, p, c, true, 1
+	c := &cell[M]{actor: state, newActor: newActor}
+	c.kind, c.parent, c.scheduled, c.weight = kindOf[M](sys), p, true, 1
 	c.worker.Store(w)
 	if len(opts) > 0 {
 		if err := c.refine(name, opts); err != nil {
@@ -188,7 +188,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if cfg.reentrant && cfg.home != homePool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
 	}
-	if cfg.home == homePinned && c.sys.sched.driver != nil {
+	if cfg.home == homePinned && c.sys().sched.driver != nil {
 		cfg.home = homePool
 	}
 	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
@@ -200,7 +200,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.extended().home = h
 	}
 	if cfg.super != c.kind.super || len(cfg.around) > 0 {
-		c.kind = &kind[M]{super: cfg.super, around: slices.Concat(c.kind.around, cfg.around), scenes: c.kind.scenes}
+		own := *c.kind
+		own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
+		c.kind = &own
 	}
 	return nil
 }
@@ -218,9 +220,9 @@ func (c *core) baptize(parent *core, name string) error {
 	for {
 		path := join(under, name)
 		if numbered {
-			path = join(under, before+strconv.FormatUint(c.sys.suffix.Add(1), 10)+after)
+			path = join(under, before+strconv.FormatUint(c.sys().suffix.Add(1), 10)+after)
 		}
-		if c.sys.names.reserve(path) {
+		if c.sys().names.reserve(path) {
 			c.path = &path
 			return nil
 		}
@@ -250,15 +252,15 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 			failed(err)
 		} else {
 			c.setPhase(running)
-			if c.sys.audience.listened() {
-				c.sys.publish(ActorStarted{PID: c.pid()})
+			if c.sys().audience.listened() {
+				c.sys().publish(ActorStarted{PID: c.pid()})
 			}
 			if c.halting {
 				c.quit()
 			}
 		}
 		if c.endTurn(nil) {
-			c.sys.sched.ready(&c.core, nil)
+			c.sys().sched.ready(&c.core, nil)
 		}
 	}()
 	c.parent.occupy(nil, &c.core)

@@ -252,7 +252,7 @@ func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) 
 		failures = &child.extension().budget
 	}
 	n = c.kind.super.count(failures)
-	return n, c.kind.super.delay(n, c.sys.rand.Uint64()), n <= c.kind.super.maxRestarts
+	return n, c.kind.super.delay(n, c.sys().rand.Uint64()), n <= c.kind.super.maxRestarts
 }
 
 // restartChild restarts what the strategy says, if the budget allows it.
@@ -298,7 +298,7 @@ func (c *cell[M]) escalate(child *core, err error) {
 
 // giveUp stops a child for good.
 func (c *cell[M]) giveUp(child *core, err error) {
-	c.sys.log.LogAttrs(context.Background(), slog.LevelError, "actor stopped by its supervisor",
+	c.sys().log.LogAttrs(context.Background(), slog.LevelError, "actor stopped by its supervisor",
 		slog.String("actor", child.pid().String()), slog.String("error", orStopped(err).Error()))
 	child.signal(signal{kind: sigGiveUp, err: err})
 }

@@ -111,9 +111,9 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		cfg.driver.Attach(&Driven{s})
 	}
 	s.firstGeneration = s.rand.Uint32() | 1
-	s.root = &cell[struct{}]{kind: &kind[struct{}]{super: &cfg.super, scenes: new(scenePool[struct{}])}, actor: rootActor{}}
+	s.root = &cell[struct{}]{actor: rootActor{}}
 	r, path := &s.root.core, "/"
-	r.sys, r.impl, r.path, r.phase, r.weight = s, s.root, &path, running, 1
+	r.kind, r.path, r.phase, r.weight = newKind[struct{}](s, &cfg.super, nil), &path, running, 1
 	s.actors.add(&s.root.core, s.firstGeneration)
 	s.names.reserve("/")
 	s.names.publish("/", &s.root.core)

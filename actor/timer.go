@@ -76,7 +76,7 @@ func (ctx *Context[M]) Cancel(key string) bool {
 	}
 	t, ok := m.timers[key]
 	if ok {
-		t.cancel(c.sys)
+		t.cancel(c.sys())
 		delete(m.timers, key)
 	}
 	return ok
@@ -95,9 +95,9 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 		}
 	}
 	if once {
-		t.node = c.sys.clock.after(d, fire)
+		t.node = c.sys().clock.after(d, fire)
 	} else {
-		t.node = c.sys.clock.every(d, fire)
+		t.node = c.sys().clock.every(d, fire)
 	}
 	more := c.needMore()
 	if more.timers == nil {

@@ -41,8 +41,8 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	}
 	more.watches[w] = struct{}{}
 	down := func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
-	if pid.node == c.sys.name {
-		w.target = c.sys.actors.find(pid.id)
+	if pid.node == c.sys().name {
+		w.target = c.sys().actors.find(pid.id)
 	}
 	if w.target == nil || !w.target.watchedBy(watcher{note: w, down: down}) {
 		w.target = nil
