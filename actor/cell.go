@@ -18,7 +18,7 @@ import (
 // of messages, not for each: that is 5 ns a message less. After a panic the turn
 // goes on outside of the unwound frame.
 //
-// An idle actor is this and nothing else: 160 bytes. docs/limits.md counts them.
+// An idle actor is this and nothing else: 144 bytes.
 type cell[M any] struct {
 	core               // first: see cellOf
 	scene    *scene[M] // nil in the green room; changes under mu, and not during a turn

@@ -68,11 +68,13 @@ const (
 	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
 	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
+	stealLooks  = 8 // workers at which all looks but the last try: a crew may be large while handlers block
 
 	turnMessages = 128                    // messages in a turn
 	turnTime     = 200 * time.Microsecond // and how long it may last, looked at every turnLook messages
 	turnLook     = 16
 	workersMax   = 10_000 // a limit for handlers that all block
+	keepAsleep   = 1000   // workers over the usual number that sleep before they go home
 	keepWarm     = 256    // idle actors whose scenes a worker remembers to take back
 )
 
@@ -92,6 +94,8 @@ type worker struct {
 	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
 	victim  uint32
+	sleptAt int64 // by the coarse clock, guarded by s.mu
+	surplus bool  // sent home from its sleep, guarded by s.mu
 
 	warm     [keepWarm]*core
 	warmNext int
@@ -347,8 +351,12 @@ func (w *worker) search() *core {
 // the actor in its place.
 func (w *worker) steal(places bool) *core {
 	crew := *w.s.crew.Load()
-	w.victim++
-	for i := range crew {
+	looks := len(crew)
+	if !places {
+		looks = min(looks, stealLooks)
+	}
+	w.victim += uint32(looks)
+	for i := range looks {
 		v := crew[(int(w.victim)+i)%len(crew)]
 		if v == w {
 			continue
@@ -389,10 +397,11 @@ func (w *worker) sleep() bool {
 		return true
 	}
 	s.mu.Lock()
-	if s.closed || len(s.asleep) >= int(s.n) {
+	if s.closed || len(s.asleep) >= int(s.n)+keepAsleep {
 		s.mu.Unlock()
 		return false
 	}
+	w.sleptAt = s.monitor.coarse.Load()
 	s.asleep = append(s.asleep, w)
 	s.active.Add(-1)
 	if w.seeking {
@@ -406,6 +415,9 @@ func (w *worker) sleep() bool {
 		s.callIfNeeded()
 	}
 	<-w.wake
+	if w.surplus {
+		return false
+	}
 	w.away.Store(false)
 	w.seeking = true
 	return true

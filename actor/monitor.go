@@ -3,6 +3,7 @@ package actor
 import (
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -30,12 +31,14 @@ type monitor struct {
 }
 
 const (
-	tickBusy    = time.Millisecond       // between two looks at a busy crew
-	tickGrowing = 200 * time.Microsecond // while workers are let in
-	tickSlow    = 100 * time.Millisecond // while nothing changes
-	quietTicks  = 25                     // looks at an idle crew before the monitor sleeps
-	hungryTicks = 5                      // let one more in even on busy processors
-	secondLooks = 4                      // at processors that seem busy, while actors wait
+	tickBusy     = time.Millisecond       // between two looks at a busy crew
+	tickGrowing  = 200 * time.Microsecond // while workers are let in
+	tickSlow     = 100 * time.Millisecond // while nothing changes
+	quietTicks   = 25                     // looks at an idle crew before the monitor sleeps
+	hungryTicks  = 5                      // let one more in even on busy processors
+	sleepsAtMost = 25 * time.Millisecond  // a worker over the usual number, before it goes home
+	homeAtOnce   = 64                     // of them, with a tick
+	secondLooks  = 4                      // at processors that seem busy, while actors wait
 )
 
 // watched is what the monitor remembers about a worker.
@@ -126,13 +129,18 @@ func (s *scheduler) look(now time.Time) crewState {
 	m := &s.monitor
 	m.coarse.Store(now.UnixNano())
 	slow, moving, dying := s.mark(now)
+	surplus := s.sendHome(now)
 	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
+		if surplus {
+			return crewBusy
+		}
 		return crewIdle
 	}
 	waits := s.backlog()
 	busy := s.processorsBusy()
-	for i := 0; busy && waits > 0 && i < secondLooks; i, waits = i+1, s.backlog() {
+	allowed := s.allowed.Load()
+	for i := 0; busy && (waits > 0 || allowed > s.n) && i < secondLooks; i, waits = i+1, s.backlog() {
 		// On idle processors Go's timers are due together, by the millisecond: handlers that
 		// slept have just become runnable, each time the monitor looks. Those that compute
 		// are so still when it has let all go first.
@@ -144,14 +152,15 @@ func (s *scheduler) look(now time.Time) crewState {
 	} else {
 		m.hungry = 0
 	}
-	allowed := s.allowed.Load()
 	switch {
+	case waits > 0 && waits <= int(s.searching.Load()): // who was let in has not begun yet
+		return crewGrows
 	case waits > 0 && (!busy || m.hungry >= hungryTicks):
 		more := max(1, allowed/2)
 		if busy {
 			more, m.hungry = 1, 0
 		}
-		s.letIn(min(int(more), waits))
+		s.letIn(min(int(more), waits-int(s.searching.Load())))
 		return crewGrows
 	case busy:
 		s.allowed.Store(max(s.n, allowed-max(1, allowed/16)))
@@ -230,6 +239,26 @@ func (s *scheduler) letIn(n int) {
 	s.allowed.Store(max(s.allowed.Load(), active+more))
 	s.searching.Add(more)
 	s.engage(int(more))
+}
+
+// sendHome ends workers over the usual number that have slept for a while: where handlers
+// block in bursts, the next burst finds those of the last. It reports whether any are left.
+func (s *scheduler) sendHome(now time.Time) (left bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	n := 0 // who sleeps longest comes first
+	for n < homeAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(sleepsAtMost) {
+		w := s.asleep[n]
+		w.surplus = true
+		s.active.Add(1) // until it has left
+		w.wake <- struct{}{}
+		n++
+	}
+	s.asleep = slices.Delete(s.asleep, 0, n)
+	return len(s.asleep) > int(s.n)
 }
 
 // processorsBusy reports whether the Go scheduler has as much to run as it can, besides
