@@ -88,19 +88,29 @@ type rawClient struct {
 
 func (p *pipes) dial(t *testing.T, id string, version byte) *rawClient {
 	t.Helper()
+	c, _ := p.dialWith(t, id, version, 2, nil)
+	return c
+}
+
+// dialWith connects with flags, 2 for a clean start, and the properties of MQTT 5. It
+// also returns whether there was a session.
+func (p *pipes) dialWith(t *testing.T, id string, version, flags byte, properties []byte) (c *rawClient, present bool) {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	p.conns <- theirs
-	c := &rawClient{t: t, nc: ours, in: bufio.NewReader(ours)}
-	body := []byte{0, 4, 'M', 'Q', 'T', 'T', version, 2, 0, 60}
+	c = &rawClient{t: t, nc: ours, in: bufio.NewReader(ours)}
+	body := []byte{0, 4, 'M', 'Q', 'T', 'T', version, flags, 0, 60}
 	if version == 5 {
-		body = append(body, 0) // no properties
+		body = append(body, byte(len(properties)))
+		body = append(body, properties...)
 	}
 	body = append(body, 0, byte(len(id)))
 	c.write(0x10, append(body, id...))
-	if kind, body := c.read(); kind != 0x20 || body[1] != 0 {
+	kind, body := c.read()
+	if kind != 0x20 || body[1] != 0 {
 		t.Fatalf("CONNACK: %x % x", kind, body)
 	}
-	return c
+	return c, body[0] == 1
 }
 
 func (c *rawClient) write(kind byte, body []byte) {

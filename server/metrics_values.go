@@ -70,7 +70,7 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_mqtt_bytes_received_total", "Bytes read from MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesReceived) }),
 		counter("greenroom_mqtt_bytes_sent_total", "Bytes written to MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesSent) }),
 		counter("greenroom_mqtt_forwarded_total", "Messages forwarded to MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesSent) }),
-		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesDropped + s.mqtt.InflightDropped) }),
+		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesDropped + s.mqtt.InflightDropped) }),
 
 		gauge("greenroom_actors", "Living actors.", func(s *snapshot) float64 { return float64(s.actors.Actors) }),
 		gauge("greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *snapshot) float64 { return float64(s.actors.Queued) }),

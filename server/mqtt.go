@@ -70,6 +70,8 @@ type broker struct {
 	closing  sync.Once
 	received [3]atomic.Uint64 // publishes by QoS
 	flight   flight           // messages that are not answered yet, of all connections
+
+	published atomic.Int64 // messages of QoS 1 and 2 to subscribers, which numbers them
 }
 
 func newBroker(runtime ingester, ln net.Listener, log *slog.Logger, refusals *refusals) (*broker, error) {

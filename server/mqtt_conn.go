@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -28,8 +29,10 @@ type conn struct {
 	relay  *mqtt.Client // stands for the client where its messages are forwarded; made when needed
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
+	flow   flow
 
 	present []string    // topics whose present documents are wanted; of the goroutine that reads
+	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
 	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 
@@ -51,6 +54,7 @@ func newConn(nc net.Conn, b *broker) *conn {
 	c := &conn{Conn: nc, broker: b}
 	c.acks.conn = c
 	c.acks.room.L = &c.acks.mu
+	c.flow.conn = c
 	// An error here shows again at the first read.
 	_ = nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	return c
@@ -60,13 +64,25 @@ func newConn(nc net.Conn, b *broker) *conn {
 // not lengthen a write.
 func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
 
-// Write writes within writeTimeout or closes the connection: after half of a
-// packet there is nothing sensible to write.
+// Write takes whole packets and writes those that the client can take now. mochi
+// calls it under the client's lock.
 func (c *conn) Write(p []byte) (int, error) {
-	if err := c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	now, err := c.flow.admit(p)
+	if err == nil && len(now) > 0 {
+		_, err = c.write(now)
+	}
+	if err != nil {
 		return 0, err
 	}
-	n, err := c.Conn.Write(p)
+	return len(p), nil
+}
+
+// write writes within writeTimeout or closes the connection: after half of a
+// packet there is nothing sensible to write.
+func (c *conn) write(p []byte) (n int, err error) {
+	if err = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err == nil {
+		n, err = c.Conn.Write(p)
+	}
 	if err != nil {
 		_ = c.Close() // the error of the write says more
 	}
@@ -77,7 +93,35 @@ func (c *conn) Write(p []byte) (int, error) {
 // messages: nobody will be answered any more.
 func (c *conn) Close() error {
 	c.acks.close()
+	c.flow.close()
 	return c.Conn.Close()
+}
+
+// avoidCollision gives a packet of the client a stand-in for its packet id when a
+// message to the client has the same one in flight. The two sides number
+// independently (MQTT 5, 2.2.1), but mochi keeps both in one map: it would refuse the
+// SUBSCRIBE and forget the message for the PUBLISH. With QoS 2 the id has to outlive
+// the packet, and mochi's way remains.
+func (c *conn) avoidCollision(pk *packets.Packet) {
+	c.ownID = 0
+	inflight := c.client.State.Inflight
+	if _, taken := inflight.Get(pk.PacketID); !taken {
+		return
+	}
+	for id := uint16(math.MaxUint16); id > 0; id-- {
+		if _, taken := inflight.Get(id); !taken {
+			c.ownID, pk.PacketID = pk.PacketID, id
+			return
+		}
+	}
+}
+
+// idOf is the packet id that the client gave a packet.
+func (c *conn) idOf(pk *packets.Packet) uint16 {
+	if c.ownID != 0 && pk.FixedHeader.Qos < 2 {
+		return c.ownID
+	}
+	return pk.PacketID
 }
 
 // delivery is a message between its PUBLISH and its answer.
@@ -243,7 +287,7 @@ func (c *conn) encodeAck(d *delivery) {
 // kernel for each acknowledgement, but under its lock and between its packets.
 func (c *conn) writeAcks(acks int) {
 	c.client.Lock()
-	n, err := c.Write(c.buf.Bytes())
+	n, err := c.write(c.buf.Bytes())
 	c.client.Unlock()
 	info := c.broker.server.Info
 	atomic.AddInt64(&info.BytesSent, int64(n))

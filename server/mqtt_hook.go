@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -26,7 +27,8 @@ func (h *hook) ID() string { return "greenroom" }
 func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnConnect, mqtt.OnSessionEstablished, mqtt.OnDisconnect,
-		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPublish, mqtt.OnSubscribed, mqtt.OnWill, mqtt.OnWillSent:
+		mqtt.OnPacketRead, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPublish, mqtt.OnQosPublish, mqtt.OnSubscribed,
+		mqtt.OnWill, mqtt.OnWillSent:
 		return true
 	default:
 		return false
@@ -40,11 +42,18 @@ func (h *hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return
 // decided in OnPublish, which can say why not.
 func (h *hook) OnACLCheck(*mqtt.Client, string, bool) bool { return true }
 
-// OnConnect ties mochi's client to our connection.
+// OnConnect ties mochi's client to our connection, and takes over from mochi what is
+// broken there: the send quota, for which see flow, and topic aliases, which it uses
+// also for a message that comes after others were lost, or in a later connection,
+// where the client does not know the alias.
 func (h *hook) OnConnect(cl *mqtt.Client, _ packets.Packet) error {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.client = cl
+		c.flow.begin(cl)
 	}
+	cl.Properties.Props.ReceiveMaximum = 0 // mochi resets the quota to it when a session is resumed
+	cl.State.Inflight.ResetSendQuota(0)
+	cl.Properties.Props.TopicAliasMaximum = 0
 	if cl.State.Keepalive > maxKeepalive {
 		cl.State.Keepalive, cl.State.ServerKeepalive = maxKeepalive, true
 	}
@@ -53,10 +62,13 @@ func (h *hook) OnConnect(cl *mqtt.Client, _ packets.Packet) error {
 
 // OnSessionEstablished lifts mochi's receive quota for MQTT 3.1.1, which knows
 // no receive maximum: mochi would close the connection of a client that has more
-// QoS 2 messages under way than it was never told.
+// QoS 2 messages under way than it was never told. And what was in flight may go out.
 func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	if cl.Properties.ProtocolVersion < 5 {
 		cl.State.Inflight.ResetReceiveQuota(1 << 16)
+	}
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.flow.open()
 	}
 }
 
@@ -93,14 +105,25 @@ func (h *hook) OnDisconnect(cl *mqtt.Client, err error, _ bool) {
 // drops those without an answer, and a QoS 1 client would wait for it forever.
 const reserved = "\x00"
 
-// OnPacketRead marks the topics that mochi would drop.
+// OnPacketRead sees each packet before mochi acts on it.
 func (h *hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	if pk.FixedHeader.Type != packets.Publish {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
 		return pk, nil
 	}
-	h.forgetStale(cl, &pk)
-	if strings.HasPrefix(pk.TopicName, "$") {
-		pk.TopicName = reserved + pk.TopicName
+	switch pk.FixedHeader.Type {
+	case packets.Publish:
+		h.forgetStale(cl, &pk)
+		if pk.FixedHeader.Qos == 1 {
+			c.avoidCollision(&pk)
+		}
+		if strings.HasPrefix(pk.TopicName, "$") {
+			pk.TopicName = reserved + pk.TopicName
+		}
+	case packets.Subscribe, packets.Unsubscribe:
+		c.avoidCollision(&pk)
+	default:
+		c.flow.acknowledged(&pk)
 	}
 	return pk, nil
 }
@@ -121,14 +144,26 @@ func (h *hook) forgetStale(cl *mqtt.Client, pk *packets.Packet) {
 	}
 }
 
-// OnPacketEncode tells an MQTT 5 client the limits that mochi keeps to itself.
-func (h *hook) OnPacketEncode(_ *mqtt.Client, pk packets.Packet) packets.Packet {
-	if pk.FixedHeader.Type == packets.Connack && pk.ReasonCode == packets.CodeSuccess.Code {
-		pk.Properties.MaximumPacketSize = maxPacketBytes
-		pk.Properties.TopicAliasMaximum = maxTopicAliases
-	}
-	if pk.FixedHeader.Type == packets.Pubrec && pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
-		pk.ReasonCode = packets.CodeSuccess.Code // a redelivery of what is committed is no failure
+// OnPacketEncode tells an MQTT 5 client the limits that mochi keeps to itself, and
+// corrects what mochi writes.
+func (h *hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
+	switch pk.FixedHeader.Type {
+	case packets.Connack:
+		if pk.ReasonCode == packets.CodeSuccess.Code {
+			pk.Properties.MaximumPacketSize = maxPacketBytes
+			pk.Properties.TopicAliasMaximum = maxTopicAliases
+		}
+	case packets.Pubrec:
+		if pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
+			pk.ReasonCode = packets.CodeSuccess.Code // a redelivery of what is committed is no failure
+		}
+	case packets.Publish:
+		pk.Mods.MaxSize = 0 // the flow discards what is too large
+	case packets.Suback, packets.Unsuback, packets.Puback: // mochi writes them while it handles what is being read
+		if c, ok := cl.Net.Conn.(*conn); ok {
+			pk.PacketID = cmp.Or(c.ownID, pk.PacketID)
+		}
+	default:
 	}
 	return pk
 }
@@ -204,7 +239,7 @@ func (b *broker) report(id string, patch []byte) error {
 
 // newDelivery makes a delivery of a QoS 0 or QoS 1 message.
 func (b *broker) newDelivery(c *conn, pk *packets.Packet) *delivery {
-	d := &delivery{conn: c, topic: pk.TopicName, packetID: pk.PacketID, qos: pk.FixedHeader.Qos}
+	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
 	if b.wanted(pk) {
 		forwarded := *pk
 		forwarded.Properties.TopicAlias, forwarded.Properties.TopicAliasFlag = 0, false
@@ -248,7 +283,7 @@ func (b *broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, readings
 // acknowledgements, QoS 2 at once.
 func (b *broker) answer(c *conn, pk *packets.Packet, v verdict) {
 	if pk.FixedHeader.Qos < 2 {
-		d := &delivery{conn: c, topic: pk.TopicName, packetID: pk.PacketID, qos: pk.FixedHeader.Qos}
+		d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
 		c.acks.push(d)
 		d.refuse(v)
 		return

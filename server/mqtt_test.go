@@ -47,7 +47,7 @@ func TestPayloadMayBeAnArrayAndHaveNoTime(t *testing.T) {
 }
 
 // client5 is an MQTT 5 connection.
-func (r *running) dial5(id string, router func(*paho.Publish)) *autopaho.ConnectionManager {
+func (r *running) dial5(id string, router func(*paho.Publish), options ...func(*autopaho.ClientConfig)) *autopaho.ConnectionManager {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cfg := autopaho.ClientConfig{
@@ -59,6 +59,9 @@ func (r *running) dial5(id string, router func(*paho.Publish)) *autopaho.Connect
 			router(p.Packet)
 			return true, nil
 		}}
+	}
+	for _, option := range options {
+		option(&cfg)
 	}
 	cm, err := autopaho.NewConnection(ctx, cfg)
 	if err != nil {

@@ -1,0 +1,378 @@
+package server
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+const (
+	// maxHeld bounds the messages that a connection holds back. mochi has at most
+	// forwardQueue of them under way; more come together only where it forgets one
+	// that is still held.
+	maxHeld = 2 * forwardQueue
+	// flowChunk is how many bytes of released messages are written with one call.
+	flowChunk = 32 << 10
+)
+
+// flow keeps to what a subscriber can take: of the messages of QoS 1 and 2 no more
+// than its Receive Maximum are sent and not acknowledged (MQTT-3.3.4-9). What is
+// beyond is held and sent in order as acknowledgements come in. All other packets
+// pass.
+//
+// mochi has a send quota for this, which is switched off (see hook.OnConnect). In
+// mochi 2.7.9 a message that was held back is forgotten when it is sent at last, so
+// that its acknowledgement gives no quota back and the subscription falls silent;
+// and to look for the next one it takes a lock for reading twice, which hangs when
+// a writer comes in between.
+//
+// The flow sees the packets where mochi writes them, whole ones, under the client's
+// lock. The reader of the connection only marks what is acknowledged; a goroutine
+// that lives while there is something to send writes the released ones. What is held
+// when the connection ends is still in flight for mochi, which sends it again when
+// the session is resumed: until OnSessionEstablished all of it is gathered here, and
+// then put in order, since mochi sends it in any.
+type flow struct {
+	conn *conn
+
+	mu       sync.Mutex
+	stage    stage
+	maximum  int    // the client's Receive Maximum
+	largest  uint32 // the client's Maximum Packet Size; 0: any
+	version  byte
+	unacked  int             // sent and not acknowledged
+	pending  map[uint16]bool // by packet id: held, or, if true, not acknowledged
+	held     []heldMessage
+	draining bool // there is a goroutine
+}
+
+// stage is how far a connection has come.
+type stage int
+
+const (
+	stageConnecting stage = iota // CONNACK is not sent
+	stageResuming                // what was in flight before is being gathered
+	stageOpen
+	stageClosed
+)
+
+// heldMessage is a PUBLISH that waits for room.
+type heldMessage struct {
+	packet   []byte
+	id       uint16
+	expiryAt int   // where in packet the Message Expiry Interval is; 0: there is none
+	since    int64 // Unix time in seconds
+}
+
+// expired tells whether the message has waited for all of its interval.
+func (m *heldMessage) expired(now int64) bool {
+	return m.expiryAt > 0 && now-m.since >= int64(binary.BigEndian.Uint32(m.packet[m.expiryAt:]))
+}
+
+// age takes the time that the message has waited from its interval (MQTT-3.3.2-6).
+func (m *heldMessage) age(now int64) {
+	if m.expiryAt > 0 && now > m.since {
+		at := m.packet[m.expiryAt:]
+		binary.BigEndian.PutUint32(at, binary.BigEndian.Uint32(at)-uint32(now-m.since)) //nolint:gosec // less than the interval
+	}
+}
+
+// begin notes what the client said in CONNECT.
+func (f *flow) begin(cl *mqtt.Client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version = cl.Properties.ProtocolVersion
+	f.largest = cl.Properties.Props.MaximumPacketSize
+	f.maximum = int(cl.Properties.Props.ReceiveMaximum)
+	if f.maximum == 0 {
+		f.maximum = math.MaxUint16 // what MQTT 5 says and MQTT 3.1.1 has
+	}
+	f.pending = map[uint16]bool{}
+}
+
+// open ends the gathering: what was in flight is sent as it was published.
+func (f *flow) open() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stage == stageClosed {
+		return
+	}
+	f.stage = stageOpen
+	if len(f.held) > 1 {
+		rank := ranks(f.conn.client)
+		slices.SortStableFunc(f.held, func(a, b heldMessage) int { return cmp.Compare(rank[a.id], rank[b.id]) })
+	}
+	f.wake()
+}
+
+// close forgets everything: mochi keeps the connection of a session that may be
+// resumed.
+func (f *flow) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stage = stageClosed
+	f.held, f.pending = nil, nil
+}
+
+// release notes that a message was acknowledged. It does not wait for a writer.
+func (f *flow) release(id uint16) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.pending[id] {
+		return // the PUBREL of an earlier connection was answered, for example
+	}
+	delete(f.pending, id)
+	f.unacked--
+	f.wake()
+}
+
+// acknowledged releases what a packet from the client acknowledges.
+func (f *flow) acknowledged(pk *packets.Packet) {
+	switch pk.FixedHeader.Type {
+	case packets.Puback, packets.Pubcomp:
+		f.release(pk.PacketID)
+	case packets.Pubrec:
+		if pk.ReasonCode >= packets.ErrUnspecifiedError.Code || !pk.ReasonCodeValid() {
+			f.release(pk.PacketID) // refused, and there is nothing more (MQTT-4.3.3-4)
+		}
+	default:
+	}
+}
+
+// wake sees to it that someone writes what may be. The caller holds mu.
+func (f *flow) wake() {
+	if f.stage == stageOpen && len(f.held) > 0 && f.unacked < f.maximum && !f.draining {
+		f.draining = true
+		go f.drain()
+	}
+}
+
+// drain writes what is released until there is nothing more. Between taking and
+// writing nobody else writes, so that the order is kept.
+func (f *flow) drain() {
+	var buf []byte
+	for {
+		f.conn.client.Lock()
+		buf = f.take(buf[:0])
+		if len(buf) > 0 {
+			_, _ = f.conn.write(buf) // an error closes the connection, and then there is nothing to take
+		}
+		f.conn.client.Unlock()
+		if len(buf) == 0 {
+			return
+		}
+	}
+}
+
+// take appends the packets that may be sent to buf; with none, the caller is no
+// longer draining.
+func (f *flow) take(buf []byte) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now().Unix()
+	for len(f.held) > 0 && f.unacked < f.maximum && len(buf) < flowChunk {
+		m := f.held[0]
+		f.held[0] = heldMessage{}
+		f.held = f.held[1:]
+		if m.expired(now) {
+			delete(f.pending, m.id)
+			continue
+		}
+		m.age(now)
+		f.pending[m.id] = true
+		f.unacked++
+		buf = append(buf, m.packet...)
+	}
+	if len(f.held) == 0 {
+		f.held = nil // what a burst needed is not kept
+	}
+	f.draining = len(buf) > 0
+	return buf
+}
+
+// admit returns of p, which is one or more packets, those that may be written now.
+func (f *flow) admit(p []byte) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stage == stageClosed {
+		return nil, net.ErrClosed
+	}
+	passed, all := p, true
+	for rest := p; len(rest) > 0; {
+		packet, tail, ok := cutPacket(rest)
+		if !ok {
+			packet, tail = rest, nil
+		}
+		switch {
+		case ok && !f.passes(packet):
+			if all {
+				passed, all = slices.Clone(p[:len(p)-len(rest)]), false
+			}
+		case !all:
+			passed = append(passed, packet...)
+		}
+		rest = tail
+	}
+	return passed, nil
+}
+
+// passes tells whether a packet may be written now. If not, it is held, or there is
+// no need for it.
+func (f *flow) passes(packet []byte) bool {
+	switch packet[0] >> 4 {
+	case packets.Connack:
+		if f.stage == stageConnecting {
+			f.stage = stageResuming
+		}
+		return true
+	case packets.Publish:
+	default:
+		return true
+	}
+	m, qos, ok := parsePublish(packet, f.version)
+	switch {
+	case !ok:
+		return true
+	case f.largest > 0 && len(packet) > int(f.largest):
+		f.discard(m.id)
+		return false
+	case qos == 0:
+		return f.stage != stageConnecting // before CONNACK, which is first, it comes too early (MQTT-3.2.0-1)
+	}
+	if _, twice := f.pending[m.id]; twice {
+		// It was published while the session was resumed, and both ways lead here.
+		return false
+	}
+	if f.stage == stageOpen && len(f.held) == 0 && f.unacked < f.maximum {
+		f.pending[m.id] = true
+		f.unacked++
+		return true
+	}
+	f.hold(m)
+	return false
+}
+
+// hold keeps a message for later.
+func (f *flow) hold(m heldMessage) {
+	m.since = time.Now().Unix()
+	if len(f.held) >= maxHeld {
+		f.held = slices.DeleteFunc(f.held, func(h heldMessage) bool {
+			if h.expired(m.since) {
+				delete(f.pending, h.id)
+				return true
+			}
+			return false
+		})
+	}
+	if len(f.held) >= maxHeld {
+		atomic.AddInt64(&f.conn.broker.server.Info.MessagesDropped, 1)
+		return
+	}
+	m.packet = slices.Clone(m.packet)
+	f.pending[m.id] = false
+	f.held = append(f.held, m)
+}
+
+// discard drops a message that is too large for the client, as if it had been sent
+// and acknowledged (MQTT-3.1.2-25). mochi would keep it in flight, and a session with
+// such a message could not be resumed.
+func (f *flow) discard(id uint16) {
+	info := f.conn.broker.server.Info
+	atomic.AddInt64(&info.MessagesDropped, 1)
+	if id != 0 && f.conn.client.State.Inflight.Delete(id) {
+		atomic.AddInt64(&info.Inflight, -1)
+	}
+}
+
+// cutPacket cuts the first packet off p. It is false when that is not whole.
+func cutPacket(p []byte) (packet, rest []byte, ok bool) {
+	body, length := fixedHeader(p)
+	if body == 0 || length > len(p)-body {
+		return nil, nil, false
+	}
+	return p[:body+length], p[body+length:], true
+}
+
+// fixedHeader returns where the body of a packet begins and its length; 0, 0 when p
+// does not begin with a whole fixed header.
+func fixedHeader(p []byte) (body, length int) {
+	if len(p) < 2 {
+		return 0, 0
+	}
+	n, size := binary.Uvarint(p[1:min(len(p), 5)])
+	if size <= 0 {
+		return 0, 0
+	}
+	return 1 + size, int(n) //nolint:gosec // four bytes of seven bits
+}
+
+// parsePublish reads of a PUBLISH what the flow needs; the id is 0 with QoS 0.
+func parsePublish(packet []byte, version byte) (m heldMessage, qos byte, ok bool) {
+	m.packet = packet
+	at, _ := fixedHeader(packet)
+	if at == 0 || len(packet) < at+2 {
+		return m, 0, false
+	}
+	qos = packet[0] >> 1 & 3
+	at += 2 + int(binary.BigEndian.Uint16(packet[at:]))
+	if qos == 0 {
+		return m, 0, at <= len(packet)
+	}
+	if len(packet) < at+2 {
+		return m, 0, false
+	}
+	m.id = binary.BigEndian.Uint16(packet[at:])
+	if version == 5 {
+		m.expiryAt = findExpiry(packet, at+2)
+	}
+	return m, qos, true
+}
+
+// findExpiry returns where the Message Expiry Interval is in a packet whose
+// properties begin at at, or 0. mochi writes it first, or after the Payload Format
+// Indicator.
+func findExpiry(packet []byte, at int) int {
+	n, size := binary.Uvarint(packet[at:])
+	if size <= 0 || n > uint64(len(packet)-at-size) { //nolint:gosec // not negative
+		return 0
+	}
+	start := at + size
+	properties := packet[start : start+int(n)] //nolint:gosec // as much as the packet
+	skip := 0
+	if len(properties) > 2 && properties[0] == packets.PropPayloadFormat {
+		skip = 2
+	}
+	if len(properties) < skip+5 || properties[skip] != packets.PropMessageExpiryInterval {
+		return 0
+	}
+	return start + skip + 1
+}
+
+// ranks returns the order in which what is in flight to a client was published, by
+// packet id.
+func ranks(cl *mqtt.Client) map[uint16]int {
+	rank := map[uint16]int{}
+	for _, pk := range cl.State.Inflight.GetAll(false) {
+		rank[pk.PacketID] = pk.FixedHeader.Remaining
+	}
+	return rank
+}
+
+// OnQosPublish numbers the messages that mochi keeps in flight. Packet ids begin
+// again with each connection, and the time that mochi orders them by has seconds. The
+// number is where the length of the packet is, which is computed when it is encoded.
+func (h *hook) OnQosPublish(cl *mqtt.Client, pk packets.Packet, _ int64, _ int) {
+	if pk.FixedHeader.Type != packets.Publish || pk.FixedHeader.Dup {
+		return // an acknowledgement, or sent again
+	}
+	pk.FixedHeader.Remaining = int(h.broker.published.Add(1))
+	cl.State.Inflight.Set(pk)
+}
