@@ -13,6 +13,12 @@ packages="actor router eventbus actortest"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
+failed() {
+  cat "$dir/$1.log" || true
+  echo "stress: $1 failed at GOMAXPROCS=$2, in round $3" >&2
+  exit 1
+}
+
 for package in $packages; do
   CGO_ENABLED=1 go test -c -race -tags=invariants -o "$dir/$package.test" "./$package"
 done
@@ -23,12 +29,8 @@ for procs in 1 2 4 8; do
   while [ "$SECONDS" -lt "$end" ]; do
     for package in $packages; do
       log=$dir/$package.log
-      if ! (cd "$package" && GOMAXPROCS=$procs "$dir/$package.test" -test.shuffle=on -test.timeout=10m \
-        -test.skip='^TestEveryInterleaving') >"$log" 2>&1; then
-        cat "$log"
-        echo "stress: $package failed at GOMAXPROCS=$procs, in round $((rounds + 1))" >&2
-        exit 1
-      fi
+      (cd "$package" && GOMAXPROCS=$procs "$dir/$package.test" -test.shuffle=on -test.timeout=10m \
+        -test.skip='^TestEveryInterleaving') >"$log" 2>&1 || failed "$package" "$procs" $((rounds + 1))
     done
     rounds=$((rounds + 1))
   done
