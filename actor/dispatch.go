@@ -68,7 +68,7 @@ const (
 	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
 	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
-	stealLooks  = 8 // workers at which all looks but the last try: a crew may be large while handlers block
+	stealLooks  = 8 // workers at which each second look tries: a crew may be large while handlers block
 
 	turnMessages = 128                    // messages in a turn
 	turnTime     = 200 * time.Microsecond // and how long it may last, looked at every turnLook messages
@@ -329,7 +329,7 @@ func (w *worker) search() *core {
 	if !w.seeking {
 		if s.searching.Add(1) > max(1, s.n/2) {
 			s.searching.Add(-1)
-			return w.steal(true)
+			return w.steal(true, true)
 		}
 		w.seeking = true
 	}
@@ -340,7 +340,7 @@ func (w *worker) search() *core {
 		if c := w.next(); c != nil {
 			return c
 		}
-		if c := w.steal(i == searchTimes-1); c != nil {
+		if c := w.steal(i%2 == 0, i == searchTimes-1); c != nil {
 			return c
 		}
 	}
@@ -348,16 +348,16 @@ func (w *worker) search() *core {
 }
 
 // steal takes from another worker: half of what waits in its queue, or, as a last resort,
-// the actor in its place.
-func (w *worker) steal(places bool) *core {
+// the actor in its place. A look that is not thorough tries a few workers only.
+func (w *worker) steal(thorough, places bool) *core {
 	crew := *w.s.crew.Load()
 	looks := len(crew)
-	if !places {
+	if !thorough && !places {
 		looks = min(looks, stealLooks)
 	}
-	w.victim += uint32(looks)
+	w.victim++
 	for i := range looks {
-		v := crew[(int(w.victim)+i)%len(crew)]
+		v := crew[(w.victim+uint32(i))%uint32(len(crew))]
 		if v == w {
 			continue
 		}
@@ -448,7 +448,9 @@ func (w *worker) leave() {
 	s.mu.Lock()
 	crew := slices.DeleteFunc(slices.Clone(*s.crew.Load()), func(o *worker) bool { return o == w })
 	s.crew.Store(&crew)
-	s.active.Add(-1)
+	if !w.surplus { // who is sent home has not been counted since it fell asleep
+		s.active.Add(-1)
+	}
 	s.handled += w.handled.Load()
 	s.mu.Unlock()
 	for c := w.queue.pop(); c != nil; c = w.queue.pop() {

@@ -27,7 +27,7 @@ type monitor struct {
 	kick    chan struct{}
 	stopped chan struct{}
 	samples [2]metrics.Sample
-	hungry  int // ticks in a row in which actors waited and all workers were slow
+	hungry  time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 	tickGrowing  = 200 * time.Microsecond // while workers are let in
 	tickSlow     = 100 * time.Millisecond // while nothing changes
 	quietTicks   = 25                     // looks at an idle crew before the monitor sleeps
-	hungryTicks  = 5                      // let one more in even on busy processors
+	hungryFor    = 5 * time.Millisecond   // then one more is let in even on busy processors
 	sleepsAtMost = 25 * time.Millisecond  // a worker over the usual number, before it goes home
 	homeAtOnce   = 64                     // of them, with a tick
 	secondLooks  = 4                      // at processors that seem busy, while actors wait
@@ -107,7 +107,7 @@ func (s *scheduler) watch() {
 		m.coarse.Store(0)
 		s.mu.Lock()
 		m.dozing = true
-		if s.waiting() { // it became busy just now
+		if s.active.Load() > 0 || s.waiting() { // it became busy just now
 			m.rouse()
 		}
 		s.mu.Unlock()
@@ -140,27 +140,28 @@ func (s *scheduler) look(now time.Time) crewState {
 	waits := s.backlog()
 	busy := s.processorsBusy()
 	allowed := s.allowed.Load()
-	for i := 0; busy && (waits > 0 || allowed > s.n) && i < secondLooks; i, waits = i+1, s.backlog() {
+	for i := 0; busy && waits > 0 && moving > 0 && i < secondLooks; i, waits = i+1, s.backlog() {
 		// On idle processors Go's timers are due together, by the millisecond: handlers that
 		// slept have just become runnable, each time the monitor looks. Those that compute
 		// are so still when it has let all go first.
 		runtime.Gosched()
 		busy = s.processorsBusy()
 	}
-	if waits > 0 && moving == 0 {
-		m.hungry++
-	} else {
-		m.hungry = 0
+	if waits == 0 || moving > 0 {
+		m.hungry = time.Time{}
+	} else if m.hungry.IsZero() {
+		m.hungry = now
 	}
+	hungry := !m.hungry.IsZero() && now.Sub(m.hungry) >= hungryFor
 	switch {
-	case waits > 0 && waits <= int(s.searching.Load()): // who was let in has not begun yet
+	case waits > 0 && !busy && waits <= int(s.searching.Load()): // who was let in has not begun yet
 		return crewGrows
-	case waits > 0 && (!busy || m.hungry >= hungryTicks):
-		more := max(1, allowed/2)
-		if busy {
-			more, m.hungry = 1, 0
+	case waits > 0 && (!busy || hungry):
+		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
+		if busy { // and who searches may have no processor for it
+			more, m.hungry = 1, now
 		}
-		s.letIn(min(int(more), waits-int(s.searching.Load())))
+		s.letIn(more)
 		return crewGrows
 	case busy:
 		s.allowed.Store(max(s.n, allowed-max(1, allowed/16)))
@@ -253,7 +254,6 @@ func (s *scheduler) sendHome(now time.Time) (left bool) {
 	for n < homeAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(sleepsAtMost) {
 		w := s.asleep[n]
 		w.surplus = true
-		s.active.Add(1) // until it has left
 		w.wake <- struct{}{}
 		n++
 	}
