@@ -45,7 +45,17 @@ type entityActor struct {
 
 // Receive takes a delivery in or answers what the entity is. An error that
 // concerns one delivery goes to its source and is no failure of the actor.
+//
+// The first message waits for the store. Its worker's place is given to another
+// meanwhile: so other entities go on, and those that come to life are loaded together.
 func (e *entityActor) Receive(ctx *actor.Context[message], msg message) error {
+	if e.loaded || e.rt.loader.crowded() {
+		return e.receive(ctx, msg)
+	}
+	return actor.Blocking(ctx, func() error { return e.receive(ctx, msg) })
+}
+
+func (e *entityActor) receive(ctx *actor.Context[message], msg message) error {
 	switch m := msg.(type) {
 	case *delivery:
 		if e.h.take(m) {
@@ -139,11 +149,7 @@ func (e *entityActor) load() error {
 	if err := e.rt.committer.wait(ctx, e.h.ticket.Load()); err != nil {
 		return fmt.Errorf("load entity %q: wait for its readings to be committed: %w", e.h.id, err)
 	}
-	var stored Stored
-	err := e.rt.read(ctx, func(ctx context.Context) (err error) {
-		stored, err = e.rt.store.Load(ctx, e.h.id)
-		return err
-	})
+	stored, err := e.rt.loader.load(ctx, e.h.id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}

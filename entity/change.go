@@ -151,8 +151,10 @@ func (e *entityActor) edit(d *delivery) error {
 // apply makes the edits to the state, or returns an error and changes nothing.
 // It returns nil for edits that say nothing.
 func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, error) {
-	if err := CheckCondition(edits.If, e.etag()); err != nil {
-		return nil, err
+	if edits.If != "" {
+		if err := CheckCondition(edits.If, e.etag()); err != nil {
+			return nil, err
+		}
 	}
 	now := time.Now().UnixMilli()
 	edit := &Edit{}

@@ -28,6 +28,13 @@ func (r *Runtime) IsLive(id string) bool {
 	return h != nil && !h.actor().IsZero()
 }
 
+// Wanted is how many entities wait for a read to begin.
+func (r *Runtime) Wanted() int {
+	r.loader.mu.Lock()
+	defer r.loader.mu.Unlock()
+	return len(r.loader.wanted)
+}
+
 // Audit makes the manager look for forgotten deliveries.
 func (r *Runtime) Audit() { r.manager.Tell(context.Background(), audit{}) }
 

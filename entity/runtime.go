@@ -26,6 +26,7 @@ type Runtime struct {
 	keys      *keyTable
 	manager   actor.Ref[managerMessage]
 	committer *committer
+	loader    *loader
 	hub       *hub
 	graph     *graph
 	types     types
@@ -59,7 +60,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
-	r.committer = newCommitter(r)
+	r.committer, r.loader = newCommitter(r), &loader{rt: r}
 	err := r.loadTypes(ctx)
 	if err != nil {
 		r.cancel()

@@ -270,7 +270,8 @@ func (s *state) updated() (ts int64) {
 // etag is the version of all but the telemetry. The time of creation is in it
 // because the revisions of an entity that is made anew begin anew.
 func etag(created int64, revision uint64) string {
-	return strconv.FormatInt(created, 36) + "-" + strconv.FormatUint(revision, 36)
+	text := append(strconv.AppendInt(make([]byte, 0, 32), created, 36), '-')
+	return string(strconv.AppendUint(text, revision, 36))
 }
 
 // snapshot returns the state for a reader, latest values ordered by key.

@@ -159,7 +159,8 @@ type BatchEntity struct {
 	ID      string
 	Created int64 // kept from the first time
 	// Edited says that Type and Revision are as they are to be now; otherwise the
-	// store keeps what it has, and gives neither to a new entity.
+	// store keeps what it has, and gives neither to a new entity. Type is another than
+	// before only where an Edit of the batch is Typed.
 	Edited   bool
 	Type     string
 	Revision uint64

@@ -3,9 +3,11 @@ package entity
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Traversal asks for the entities that can be reached from one over relations.
@@ -116,12 +118,14 @@ func (w *walker) judge(ctx context.Context) error {
 	w.through = w.through[:0]
 	match, through := w.t.Match, w.t.Through
 	if match == nil && through == nil {
+		n := min(len(w.frontier), w.t.Limit-len(w.reached))
+		w.reached, w.more = append(w.reached, w.frontier[:n]...), n < len(w.frontier)
 		for i := range w.frontier {
-			w.take(w.frontier[i])
 			w.through = append(w.through, w.frontier[i].ID)
 		}
 		return nil
 	}
+	w.reached = slices.Grow(w.reached, min(len(w.frontier), w.t.Limit-len(w.reached)))
 	for page := range slices.Chunk(w.frontier, scanPage) {
 		ids := make([]string, len(page))
 		for i := range page {
@@ -155,19 +159,38 @@ func (w *walker) take(r Reached) {
 	w.reached = append(w.reached, r)
 }
 
+// splitViews is how many entities are read in two halves at the same time: what the
+// store does for them takes longer than a goroutine.
+const splitViews = 100
+
 // views returns entities as committed.
 func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, error) {
-	var list []Stored
-	err := r.read(ctx, func(ctx context.Context) (err error) {
-		list, err = r.store.Entities(ctx, ListQuery{IDs: ids, Limit: len(ids)})
-		return err
-	})
-	if err != nil {
+	half := len(ids)
+	if half >= splitViews {
+		half /= 2
+	}
+	var lists [2][]Stored
+	var errs [2]error
+	load := func(i int, ids []string) {
+		errs[i] = r.read(ctx, func(ctx context.Context) (err error) {
+			lists[i], err = r.store.Entities(ctx, ListQuery{IDs: ids, Limit: len(ids)})
+			return err
+		})
+	}
+	var wg sync.WaitGroup
+	if half < len(ids) {
+		wg.Go(func() { load(1, ids[half:]) })
+	}
+	load(0, ids[:half])
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	views := make(map[string]View, len(list))
-	for i := range list {
-		views[list[i].ID] = storedView{r, &list[i]}
+	views := make(map[string]View, len(ids))
+	for _, list := range lists {
+		for i := range list {
+			views[list[i].ID] = storedView{r, &list[i]}
+		}
 	}
 	return views, nil
 }

@@ -55,13 +55,14 @@ func (s *Server) handler() (http.Handler, error) {
 // serve runs an operation: its query is checked, what it returns becomes a
 // problem document, and it is measured.
 func (s *Server) serve(rt route) http.Handler {
+	metrics := s.metrics.operation(rt)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		defer func() {
 			if p := recover(); p != nil {
 				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-					s.metrics.observeRequest(rt, rec.status, time.Since(start))
+					metrics.observe(rec.status, time.Since(start))
 					panic(p)
 				}
 				s.log.LogAttrs(r.Context(), slog.LevelError, "panic in a request", slog.String("route", rt.pattern),
@@ -71,7 +72,7 @@ func (s *Server) serve(rt route) http.Handler {
 				}
 				writeProblem(rec, r, problemOf(fmt.Errorf("panic: %v", p)))
 			}
-			s.metrics.observeRequest(rt, rec.status, time.Since(start))
+			metrics.observe(rec.status, time.Since(start))
 		}()
 		w.Header().Set("Cache-Control", "no-store")
 		err := checkQuery(r, rt.query)

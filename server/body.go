@@ -62,6 +62,9 @@ func mediaOf(h http.Header, medias ...string) (string, error) {
 	if contentType == "" {
 		return medias[0], nil
 	}
+	if slices.Contains(medias, contentType) { // nearly always: it need not be taken apart
+		return contentType, nil
+	}
 	media, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
 	if err != nil || !slices.Contains(medias, media) || (charset != "" && !strings.EqualFold(charset, "utf-8")) {

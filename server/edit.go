@@ -234,7 +234,7 @@ func (s *Server) editProblem(ctx context.Context, id string, edits *entity.Edits
 // writeEdited answers a write of an entity.
 func writeEdited(w http.ResponseWriter, id string, done *entity.Edited) error {
 	w.Header().Set("ETag", `"`+done.ETag+`"`)
-	body := append([]byte(nil), `{"id":`...)
+	body := append(make([]byte, 0, 256), `{"id":`...)
 	body = entity.String(id).AppendJSON(body)
 	body = append(body, `,"etag":"`+done.ETag+`","created":`...)
 	body = entity.Bool(done.Created).AppendJSON(body)

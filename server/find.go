@@ -113,10 +113,13 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, q search) error {
 // appendTotal counts all that match.
 func (s *Server) appendTotal(ctx context.Context, body []byte, sel selection) ([]byte, error) {
 	sel.after = ""
+	total, began, over := int64(0), time.Now(), false
+	waiting, stop := context.WithTimeout(ctx, countPatience)
+	s.finder.await(waiting, &sel)
+	stop()
 	if n, ok := s.countIndexed(ctx, &sel); ok {
 		return entity.Int(n).AppendJSON(append(body, `,"total":`...)), nil
 	}
-	total, began, over := int64(0), time.Now(), false
 	err := s.each(ctx, sel, func(_ entity.View, matched bool) bool {
 		if matched {
 			total++
@@ -125,7 +128,7 @@ func (s *Server) appendTotal(ctx context.Context, body []byte, sel selection) ([
 		return !over
 	})
 	if over {
-		return nil, problemf(http.StatusUnprocessableEntity, "counting takes more than %v; ask without count, or with a narrower filter", countPatience)
+		return nil, problemf(http.StatusUnprocessableEntity, "counting takes more than %v; ask without count, with a narrower filter, or again: what is indexed by then is counted at once", countPatience)
 	}
 	return entity.Int(total).AppendJSON(append(body, `,"total":`...)), err
 }

@@ -52,11 +52,12 @@ type finder struct {
 	cursor    string        // up to which the table has all, guarded by mu
 	committed int64         // the newest commit that it has, guarded by mu
 	moved     chan struct{} // closed when cursor moves on, guarded by mu
+	made      chan struct{} // closed when columns have been made, or cannot be, guarded by mu
 }
 
 func newFinder(s *Server) *finder {
 	x := &finder{
-		rt: s.runtime, log: s.log, least: finderLeast, wanted: make(chan filter.Path, finderColumns), moved: make(chan struct{}),
+		rt: s.runtime, log: s.log, least: finderLeast, wanted: make(chan filter.Path, finderColumns), moved: make(chan struct{}), made: make(chan struct{}),
 		view:  s.viewOf,
 		table: newFinderTable(),
 	}
@@ -73,20 +74,8 @@ func (x *finder) close() {
 // searched: the filter is about something else, the index is not there yet, or it
 // does not come up with the changes. REQUIRES: unlock is called after true.
 func (x *finder) lookup(ctx context.Context, sel *selection) (q *finderQuery, unlock func(), ok bool) {
-	if sel.search != "" || x.rt.Stats().Registered < x.least || sel.filter.Depends().Relations || sel.filter.Depends().Related {
-		return nil, nil, false
-	}
-	var paths []filter.Path
-	for _, p := range sel.filter.Paths() {
-		switch p.Root {
-		case filter.RootDelta, filter.RootRelation:
-			return nil, nil, false
-		case filter.RootID, filter.RootType, filter.RootCreated, filter.RootUpdated:
-		default:
-			paths = append(paths, filter.Path{Root: p.Root, Name: p.Name})
-		}
-	}
-	if len(paths) > finderColumns || !x.ready(paths) || !x.fresh(ctx) {
+	paths, ok := x.paths(sel)
+	if !ok || !x.ready(paths) || !x.fresh(ctx) {
 		return nil, nil, false
 	}
 	x.mu.Lock()
@@ -106,6 +95,47 @@ func (x *finder) lookup(ctx context.Context, sel *selection) (q *finderQuery, un
 	q = &finderQuery{filter: bound, env: filter.Env{Now: time.Now().UnixMilli()}, typ: sel.typ, isA: make(map[string]map[string]bool), rt: x.rt}
 	q.finderView = finderView{table: &x.table, columns: columns, query: q}
 	return q, x.mu.RUnlock, true
+}
+
+// paths returns the columns that a search needs. It reports false where the index is of
+// no use to it.
+func (x *finder) paths(sel *selection) (paths []filter.Path, ok bool) {
+	if sel.search != "" || x.rt.Stats().Registered < x.least || sel.filter.Depends().Relations || sel.filter.Depends().Related {
+		return nil, false
+	}
+	for _, p := range sel.filter.Paths() {
+		switch p.Root {
+		case filter.RootDelta, filter.RootRelation:
+			return nil, false
+		case filter.RootID, filter.RootType, filter.RootCreated, filter.RootUpdated:
+		default:
+			paths = append(paths, filter.Path{Root: p.Root, Name: p.Name})
+		}
+	}
+	return paths, len(paths) <= finderColumns
+}
+
+// await waits until there are columns for a search, where the index is of use to it, or
+// ctx ends. Who has to look at all entities anyway is served sooner so: the columns are
+// made by looking at them once, for all who wait.
+func (x *finder) await(ctx context.Context, sel *selection) {
+	paths, ok := x.paths(sel)
+	if !ok {
+		return
+	}
+	for range 2 { // what is under way may be for others; the next has all that are wanted
+		x.mu.RLock()
+		made := x.made
+		x.mu.RUnlock()
+		if x.ready(paths) {
+			return
+		}
+		select {
+		case <-made:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // ready tells whether there are columns for paths, and asks for those that are not.
@@ -280,6 +310,10 @@ func (x *finder) fill() {
 			if err := x.fillColumns(p); err != nil && x.ctx.Err() == nil {
 				x.log.LogAttrs(x.ctx, slog.LevelWarn, "search index: a column cannot be made", slog.String("path", p.String()), slog.Any("error", err))
 			}
+			x.mu.Lock()
+			close(x.made)
+			x.made = make(chan struct{})
+			x.mu.Unlock()
 		case <-x.ctx.Done():
 			return
 		}
@@ -290,15 +324,6 @@ func (x *finder) fill() {
 // all entities once. What changes meanwhile is applied as well, by the follower, and
 // stays.
 func (x *finder) fillColumns(p filter.Path) error {
-	paths := []filter.Path{p}
-	for more := true; more; {
-		select {
-		case next := <-x.wanted:
-			paths = append(paths, next)
-		default:
-			more = false
-		}
-	}
 	for following := false; !following; { // what changes from here on must be seen
 		x.mu.RLock()
 		following = x.following
@@ -312,7 +337,11 @@ func (x *finder) fillColumns(p filter.Path) error {
 			}
 		}
 	}
-	x.mu.Lock()
+	paths := []filter.Path{p}
+	x.mu.Lock() // a search asks for all its columns under the lock
+	for len(x.wanted) > 0 {
+		paths = append(paths, <-x.wanted)
+	}
 	columns := x.table.open(paths)
 	generation, complete := x.table.generation, x.table.complete
 	x.mu.Unlock()

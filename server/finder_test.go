@@ -127,3 +127,27 @@ func TestIndexIsForgottenForANewPath(t *testing.T) {
 		t.Errorf("%d columns", n)
 	}
 }
+
+// A count has to look at all entities: it waits for the index to be made, and makes it
+// with one look for all its columns.
+func TestACountWaitsForTheIndex(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.finder.least = 0
+	for i := range 30 {
+		s.post(fmt.Sprintf("e%d", i), fmt.Sprintf(`{"p":%d,"q":%d}`, i, i%2))
+	}
+	_, body := s.do("POST", "/v1/search", `{"filter":"p >= 10 and q = 1","limit":1,"count":true}`, "Content-Type", "application/json")
+	if !strings.Contains(body, `"total":10`) {
+		t.Errorf("counted %s", body)
+	}
+	f, err := parseFilter(`p >= 10 and q = 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unlock, ok := s.finder.lookup(t.Context(), &selection{filter: f})
+	if !ok {
+		t.Fatal("there is no index after the count")
+	}
+	unlock()
+}

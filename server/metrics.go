@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,13 +38,42 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-func (m *metrics) observeRequest(rt route, status int, took time.Duration) {
-	if status == 0 { // the client left before an answer
+// operationMetrics are those of one operation of the API: to find a metric by its
+// labels takes longer than to count.
+type operationMetrics struct {
+	route    route
+	requests *prometheus.CounterVec
+	duration prometheus.Observer // nil where it is not measured
+	last     atomic.Pointer[statusMetric]
+}
+
+// statusMetric counts the requests that were answered with a status.
+type statusMetric struct {
+	status   int
+	requests prometheus.Counter
+}
+
+func (m *metrics) operation(rt route) *operationMetrics {
+	o := &operationMetrics{route: rt, requests: m.requests}
+	if !isStream(rt.pattern) && rt.pattern != exportPattern && rt.pattern != importPattern {
+		o.duration = m.duration.WithLabelValues(rt.method, rt.pattern)
+	}
+	return o
+}
+
+// observe counts a request. Status 0 is that of a client who left before an answer.
+func (o *operationMetrics) observe(status int, took time.Duration) {
+	if status == 0 {
 		status = 499
 	}
-	m.requests.WithLabelValues(rt.method, rt.pattern, strconv.Itoa(status)).Inc()
-	if !isStream(rt.pattern) && rt.pattern != exportPattern && rt.pattern != importPattern {
-		m.duration.WithLabelValues(rt.method, rt.pattern).Observe(took.Seconds())
+	metric := o.last.Load()
+	if metric == nil || metric.status != status {
+		metric = &statusMetric{status, o.requests.WithLabelValues(o.route.method, o.route.pattern, strconv.Itoa(status))}
+		o.last.Store(metric)
+	}
+	metric.requests.Inc()
+	if o.duration != nil {
+		o.duration.Observe(took.Seconds())
 	}
 }
 

@@ -20,6 +20,9 @@ var repeated = []string{"entity", "key", "name[]"}
 // checkQuery refuses parameters that the operation does not know: a typo in one
 // would otherwise give an answer to another question.
 func checkQuery(r *http.Request, known []string) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return problemf(http.StatusBadRequest, "the query cannot be read: %v; escape special characters as %%XX", err)

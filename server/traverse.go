@@ -140,6 +140,9 @@ func (v edgeView) Is(string) bool { return false }
 // Related asks for the edge itself.
 func (v edgeView) Related(r *filter.Relation, e *filter.Env) bool { return r.Match(v, e) }
 
+// reachedBytes is about how long a member of the answer is.
+const reachedBytes = 128
+
 // writeReached answers with what was reached, in its order.
 func (s *Server) writeReached(ctx context.Context, w http.ResponseWriter, reached []entity.Reached, more bool, f fields, whole bool) error {
 	var entities map[string][]byte
@@ -149,7 +152,7 @@ func (s *Server) writeReached(ctx context.Context, w http.ResponseWriter, reache
 			return err
 		}
 	}
-	body := []byte(`{"reached":[`)
+	body := append(make([]byte, 0, reachedBytes*(len(reached)+1)), `{"reached":[`...)
 	for i := range reached {
 		x := &reached[i]
 		body = append(appendComma(body, i), `{"id":`...)
@@ -181,7 +184,7 @@ func (s *Server) entitiesOf(ctx context.Context, reached []entity.Reached, f fie
 		var aerr error
 		err := s.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, func(v entity.View) bool {
 			snapshot := snapshotOf(v, f)
-			list[v.ID()], aerr = s.appendEntity(ctx, nil, &snapshot, f)
+			list[v.ID()], aerr = s.appendEntity(ctx, make([]byte, 0, 2*reachedBytes), &snapshot, f)
 			return aerr == nil
 		})
 		if err != nil || aerr != nil {

@@ -49,7 +49,7 @@ func (s *Store) checkpoint() error {
 	if err != nil || pages < s.longWAL {
 		return err
 	}
-	s.writing.Lock()
+	s.begin()
 	defer s.writing.Unlock()
 	_, err = passive(ctx, s.checkDB)
 	return err

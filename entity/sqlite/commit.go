@@ -24,23 +24,27 @@ type writer struct {
 	conn     *sql.Conn
 	params   *parameters
 	keys     map[string]*name
+	names    *names
 	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
 	doomed   bool               // there may be history of deleted entities
 	lazy     bool               // the connection does not sync its commits
 
-	entity, latest, telemetry, hour, computed bulk
-	single                                    map[string]driver.Stmt
+	entity, latest, telemetry, hour, computed, attribute, revision bulk
+	single                                                         map[string]driver.Stmt
 
-	fresh   []freshRow
-	rows    []movedRow
-	newest  []movedRow
-	nums    []int64
-	unknown []int // places of entities without a number
-	blob    []byte
-	newKeys []string
-	newHour []int64
+	fresh     []freshRow
+	rows      []movedRow
+	newest    []movedRow
+	edited    []movedRow
+	revisions []revisionRow
+	typed     []int // places of entities whose type was set
+	nums      []int64
+	unknown   []int // places of entities without a number
+	blob      []byte
+	newKeys   []string
+	newHour   []int64
 }
 
 // freshRow is a value of a batch on its way to the tail.
@@ -69,6 +73,14 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		head: "INSERT INTO computed (entity, key, ts, seq, source, n)", width: 6,
 		tail: "ON CONFLICT (entity, key, ts) DO UPDATE SET seq = excluded.seq, source = excluded.source, n = excluded.n WHERE excluded.seq >= seq",
 	}
+	w.attribute = bulk{
+		head: "INSERT INTO attribute (entity, section, path, ts, kind, value)", width: 6,
+		tail: "ON CONFLICT (entity, section, path) DO UPDATE SET ts = excluded.ts, kind = excluded.kind, value = excluded.value",
+	}
+	w.revision = bulk{
+		head: "WITH moved (num, revision) AS (", width: 2,
+		tail: ") UPDATE entity SET revision = moved.revision FROM moved WHERE entity.num = moved.num AND entity.revision < moved.revision",
+	}
 	w.hour = bulk{head: "INSERT INTO hour (hour)", width: 1, tail: "ON CONFLICT (hour) DO NOTHING"}
 
 	rows, err := w.conn.QueryContext(ctx, "SELECT name, num FROM key")
@@ -83,13 +95,14 @@ func (w *writer) loadKeys(ctx context.Context) error {
 			return fmt.Errorf("read keys: %w", err)
 		}
 		w.keys[text] = &name{num, text}
+		w.names.set(w.keys[text])
 	}
 	return rows.Err()
 }
 
 func (w *writer) close() error {
 	err := w.conn.Raw(func(any) error {
-		errs := []error{w.entity.close(), w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close()}
+		errs := []error{w.entity.close(), w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close(), w.attribute.close(), w.revision.close()}
 		for _, stmt := range w.single {
 			errs = append(errs, stmt.Close())
 		}
@@ -104,7 +117,7 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.writing.Lock()
+	s.begin()
 	defer s.writing.Unlock()
 	last := s.Info().LastChange
 	if b.First != last+1 {
@@ -125,7 +138,7 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 			return err
 		}
 		added = t.added
-		if held = len(s.w.unknown) > 0; held { // nobody is to find new entities without their readings
+		if held = len(s.w.unknown)+len(s.w.typed) > 0; held { // nobody is to find new entities without their readings, or half an edit
 			s.tail.mu.Lock()
 		}
 		return nil
@@ -401,6 +414,7 @@ func (t *transaction) key(text string) (*name, error) {
 	}
 	k := &name{first[int64](row), strings.Clone(text)} // text may be part of a payload
 	t.w.keys[k.text] = k
+	t.w.names.set(k)
 	t.w.newKeys = append(t.w.newKeys, k.text)
 	return k, nil
 }
@@ -440,6 +454,7 @@ func (t *transaction) applied(r *entity.Record) (source *name, err error) {
 	if source, err = t.key(r.Origin.Source); err != nil {
 		return nil, err
 	}
+	t.w.names.computed.Store(true)
 	_, err = t.query(`INSERT INTO applied (entity, source, n) VALUES (?, ?, ?)
 		ON CONFLICT (entity, source) DO UPDATE SET n = max(n, excluded.n)`, 1, t.w.nums[r.Entity], source.num, int64(r.Origin.Seq))
 	return source, err

@@ -14,7 +14,7 @@ import (
 // update runs f in a transaction of its own on the connection that writes,
 // between two commits.
 func (s *Store) update(ctx context.Context, f func(tx *sql.Tx) error) error {
-	s.writing.Lock()
+	s.begin()
 	defer s.writing.Unlock()
 	return s.updateLocked(ctx, f)
 }
@@ -143,7 +143,7 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 	if err := s.settle(before); err != nil {
 		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
 	}
-	s.writing.Lock()
+	s.begin()
 	defer s.writing.Unlock()
 	if before > s.tail.oldest {
 		if err := s.flushTo(ctx, s.Info().LastChange); err != nil {

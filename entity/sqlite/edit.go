@@ -1,65 +1,143 @@
 package sqlite
 
 import (
+	"cmp"
+	"database/sql/driver"
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
-// edits makes the edits of the batch, in their order.
+// edits makes the edits of the batch, in their order: types and relations, which come
+// seldom and are searched for in their tables, at once, and rows for the tail of the
+// attributes and the revision.
 func (t *transaction) edits() error {
+	t.w.typed = t.w.typed[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
 		if r.Edit == nil || t.b.Entities[r.Entity].Deleted {
 			continue
 		}
-		if err := t.edit(t.w.nums[r.Entity], r.Edit); err != nil {
+		if err := t.edit(r.Entity, r.Edit, t.b.First+uint64(i)); err != nil {
 			return fmt.Errorf("entity %q: %w", t.b.Entities[r.Entity].ID, err)
 		}
 	}
-	for i := range t.b.Entities {
-		e := &t.b.Entities[i]
-		if !e.Edited || e.Deleted {
-			continue
-		}
+	for _, place := range t.w.typed {
+		e := &t.b.Entities[place]
 		var typ any
 		if e.Type != "" {
 			typ = e.Type
 		}
-		if _, err := t.query("UPDATE entity SET type = ?, revision = ? WHERE num = ?", 1, typ, int64(e.Revision), t.w.nums[i]); err != nil {
+		if _, err := t.query("UPDATE entity SET type = ? WHERE num = ?", 1, typ, t.w.nums[place]); err != nil {
 			return fmt.Errorf("entity %q: %w", e.ID, err)
 		}
 	}
 	return nil
 }
 
-func (t *transaction) edit(num int64, e *entity.Edit) error {
-	for i := range e.Attributes {
-		if err := t.attribute(num, &e.Attributes[i]); err != nil {
-			return fmt.Errorf("attribute %s: %w", e.Attributes[i].Path, err)
-		}
+func (t *transaction) edit(place int, e *entity.Edit, change uint64) error {
+	if e.Typed {
+		t.w.typed = append(t.w.typed, place)
 	}
 	for i := range e.Relations {
-		if err := t.relation(num, &e.Relations[i]); err != nil {
+		if err := t.relation(t.w.nums[place], &e.Relations[i]); err != nil {
 			return fmt.Errorf("relation %q to %q: %w", e.Relations[i].Type, e.Relations[i].To, err)
 		}
 	}
-	return nil
+	for i := range e.Attributes { // all of them have a number when the log has their names
+		if _, err := t.key(e.Attributes[i].Path); err != nil {
+			return err
+		}
+	}
+	rows, err := editRows(e, change, t.w.keys)
+	for i := range rows {
+		t.w.fresh = append(t.w.fresh, freshRow{place, rows[i]})
+	}
+	return err
 }
 
-func (t *transaction) attribute(num int64, a *entity.AttributeEdit) error {
-	path, err := t.key(a.Path)
-	if err != nil {
+// editRows returns the rows of an edit for the tail.
+func editRows(e *entity.Edit, change uint64, keys map[string]*name) ([]tailRow, error) {
+	if len(e.Attributes) == 0 {
+		return []tailRow{{edit: true, seq: e.Revision, change: change}}, nil
+	}
+	rows := make([]tailRow, len(e.Attributes))
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		key := keys[a.Path]
+		if key == nil {
+			return nil, fmt.Errorf("%w: the path %q of change %d is unknown", changelog.ErrDamaged, a.Path, change)
+		}
+		rows[i] = tailRow{edit: true, key: key, section: a.Section, ts: a.TS, seq: e.Revision, change: change, value: a.Value.Clone()}
+	}
+	return rows, nil
+}
+
+// moveEdits writes the rows of edits among the rows of the tail: the last of each leaf,
+// and the revision.
+func (t *transaction) moveEdits(parts []part) error {
+	w := t.w
+	w.edited, w.revisions = w.edited[:0], w.revisions[:0]
+	for _, p := range parts {
+		revision := revisionRow{num: p.e.num}
+		for i := range p.rows {
+			if r := &p.rows[i]; r.edit {
+				revision.revision = max(revision.revision, r.seq)
+				if r.key != nil {
+					w.edited = append(w.edited, movedRow{p.e.num, r})
+				}
+			}
+		}
+		if revision.revision > 0 {
+			w.revisions = append(w.revisions, revision)
+		}
+	}
+	defer clear(w.edited)
+	slices.SortStableFunc(w.edited, compareLeaves)
+	last := w.edited[:0]
+	for i, r := range w.edited {
+		if i+1 == len(w.edited) || compareLeaves(r, w.edited[i+1]) != 0 {
+			last = append(last, r)
+		}
+	}
+	w.edited = last
+	if err := t.attributes(); err != nil {
 		return err
 	}
-	if a.Removed() {
-		_, err = t.query("DELETE FROM attribute WHERE entity = ? AND section = ? AND path = ?", 1, num, int64(a.Section), path.num)
-		return err
+	return w.revision.exec(t.ctx, t.conn, w.params, len(w.revisions), func(i int, row []driver.NamedValue) {
+		row[0].Value, row[1].Value = w.revisions[i].num, int64(w.revisions[i].revision)
+	})
+}
+
+// revisionRow is the revision of an entity.
+type revisionRow struct {
+	num      int64
+	revision uint64
+}
+
+func compareLeaves(a, b movedRow) int {
+	return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.section, b.section), cmp.Compare(a.key.num, b.key.num))
+}
+
+// attributes writes w.edited: first what is removed.
+func (t *transaction) attributes() error {
+	w := t.w
+	for _, r := range w.edited {
+		if r.value.Kind() != 0 {
+			continue
+		}
+		if _, err := t.query("DELETE FROM attribute WHERE entity = ? AND section = ? AND path = ?", 1, r.entity, int64(r.section), r.key.num); err != nil {
+			return fmt.Errorf("attribute %s: %w", r.key.text, err)
+		}
 	}
-	_, err = t.query(`INSERT INTO attribute (entity, section, path, ts, kind, value) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (entity, section, path) DO UPDATE SET ts = excluded.ts, kind = excluded.kind, value = excluded.value`,
-		1, num, int64(a.Section), path.num, a.TS, int64(a.Value.Kind()), column(a.Value))
-	return err
+	set := slices.DeleteFunc(w.edited, func(r movedRow) bool { return r.value.Kind() == 0 })
+	return w.attribute.exec(t.ctx, t.conn, w.params, len(set), func(i int, row []driver.NamedValue) {
+		r := set[i]
+		row[0].Value, row[1].Value, row[2].Value = r.entity, int64(r.section), r.key.num
+		row[3].Value, row[4].Value, row[5].Value = r.ts, int64(r.value.Kind()), column(r.value)
+	})
 }
 
 func (t *transaction) relation(num int64, r *entity.RelationEdit) error {

@@ -19,9 +19,9 @@ import (
 
 // The tail is moved into the tables in rounds, entity by entity in the order of the
 // tables, and a round in slices: a transaction each, so short that a commit can wait
-// for it. A slice is not synced. If it is lost with the power, or the process ends
-// between two slices, the change log has all that came after the last round, and
-// moving it again ends in the same state.
+// for it, and which ends early when one does. A slice is not synced. If it is lost with
+// the power, or the process ends between two slices, the change log has all that came
+// after the last round, and moving it again ends in the same state.
 const (
 	// flushBytes is the size at which the tail is moved, flushAfter the age, and
 	// flushEvery how often that is looked at. The longer it waits the more rows
@@ -33,8 +33,11 @@ const (
 	// maxTail is where commits move rows themselves before they add more.
 	maxTail = 2 * flushBytes
 
-	// sliceBytes is about how much of the tail is one slice: some 600 rows.
+	// sliceBytes is about how much of the tail is one slice, some 600 rows. Unless the
+	// tail is large it is moved in steps of stepBytes, 64 rows, a third of a millisecond,
+	// and ends with the step after which somebody waits.
 	sliceBytes = 60_000
+	stepBytes  = 64 * tailRowBytes
 )
 
 // flushes moves the tail until stop is closed.
@@ -151,60 +154,93 @@ func (s *Store) flushSlice(ctx context.Context) error {
 		t.round = &round{left: slices.SortedFunc(maps.Values(t.entities), byNum), upTo: s.Info().LastChange}
 		t.oldestNew, t.loggedNew = math.MaxInt64, 0
 	}
-	parts, left := t.slice(s.slice)
-	err := s.w.transact(ctx, false, func(tx *transaction) error { return tx.move(parts, len(left) == 0, t.round.upTo) })
+	if t.edits > 0 {
+		t.moves.Add(1)
+	}
+	p := picker{left: t.round.left, parts: t.round.parts[:0]}
+	size := s.slice
+	if t.bytes < flushBytes {
+		size = min(size, stepBytes)
+	}
+	err := s.w.transact(ctx, false, func(tx *transaction) error {
+		for room := s.slice; ; {
+			step, bytes := p.step(min(room, size), t.round.upTo)
+			if err := tx.move(step); err != nil {
+				return err
+			}
+			room -= bytes
+			switch {
+			case len(p.left) == 0:
+				return tx.complete(t.round.upTo)
+			case room <= 0 || s.waiting.Load() > 0:
+				return nil
+			}
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("move readings into their tables: %w", err)
 	}
 	s.commits.Add(1)
-	t.moved(parts, left)
+	t.moved(&p)
 	return nil
 }
 
-// part is a number of rows at the beginning of an entity's.
+// part is some rows of an entity.
 type part struct {
-	e *tailEntity
-	n int
+	e    *tailEntity
+	rows []tailRow
 }
 
-// slice takes parts of so many bytes together, and returns who is left of the round.
-func (t *tail) slice(bytes int64) (parts []part, left []*tailEntity) {
-	left = t.round.left
-	for bytes > 0 && len(left) > 0 {
-		e, n := left[0], 0
-		for ; n < len(e.rows) && bytes > 0; n++ {
-			bytes -= e.rows[n].bytes()
+// picker goes over the rows of a round in the order of the tables.
+type picker struct {
+	left  []*tailEntity
+	from  int    // of the first one's rows, where the next step begins
+	parts []part // so far
+}
+
+// step takes parts of so many bytes together, or a little more, and returns what they
+// have: of each entity all up to the change upTo, and later ones as long as there is room.
+func (p *picker) step(room int64, upTo uint64) (parts []part, bytes int64) {
+	first := len(p.parts)
+	for bytes < room && len(p.left) > 0 {
+		rows, n := p.left[0].rows[p.from:], 0
+		for ; n < len(rows) && bytes < room; n++ {
+			bytes += rows[n].bytes()
 		}
-		parts = append(parts, part{e, n})
-		if n < len(e.rows) && e.rows[n].change <= t.round.upTo {
-			break // the rest is for the next slice
+		p.parts = append(p.parts, part{p.left[0], rows[:n]})
+		if n < len(rows) && rows[n].change <= upTo {
+			p.from += n
+			break // the rest is for the next step
 		}
-		left = left[1:]
+		p.left, p.from = p.left[1:], 0
 	}
-	return parts, left
+	return p.parts[first:], bytes
 }
 
 // moved notes what is in the tables now.
-func (t *tail) moved(parts []part, left []*tailEntity) {
+func (t *tail) moved(p *picker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range parts {
-		t.drop(p.e, p.n)
+	for i := range p.parts {
+		t.drop(p.parts[i].e, len(p.parts[i].rows))
 	}
-	t.round.left = left
-	if len(left) == 0 {
+	clear(p.parts)
+	t.round.left, t.round.parts = p.left, p.parts
+	if len(p.left) == 0 {
 		t.flushed, t.oldest, t.logged, t.since = t.round.upTo, t.oldestNew, t.loggedNew, time.Now()
 		t.round = nil
 	}
 }
 
-// move writes rows of the tail, and with the last of a round up to where it went.
-func (t *transaction) move(parts []part, last bool, upTo uint64) error {
+// move writes rows of the tail.
+func (t *transaction) move(parts []part) error {
 	w := t.w
 	w.rows = w.rows[:0]
 	for _, p := range parts {
-		for i := range p.e.rows[:p.n] {
-			w.rows = append(w.rows, movedRow{p.e.num, &p.e.rows[i]})
+		for i := range p.rows {
+			if !p.rows[i].edit {
+				w.rows = append(w.rows, movedRow{p.e.num, &p.rows[i]})
+			}
 		}
 	}
 	defer clear(w.rows)
@@ -222,9 +258,11 @@ func (t *transaction) move(parts []part, last bool, upTo uint64) error {
 	if err := t.computed(); err != nil {
 		return err
 	}
-	if !last {
-		return nil
-	}
+	return t.moveEdits(parts)
+}
+
+// complete notes up to where a round that ends with this slice went.
+func (t *transaction) complete(upTo uint64) error {
 	_, err := t.query("UPDATE meta SET value = ? WHERE name = 'flushed'", 1, strconv.FormatUint(upTo, 10))
 	return err
 }
@@ -330,10 +368,7 @@ func (t *tail) replay(c *entity.LoggedChange, seq uint64, keys map[string]*name)
 	case c.Seq <= t.flushed:
 		return nil
 	case c.Edit != nil:
-		if e := t.entities[c.Entity]; e != nil && c.Edit.Deleted {
-			t.drop(e, len(e.rows))
-		}
-		return nil
+		return t.replayEdit(c, keys)
 	}
 	source := keys[c.Origin.Source]
 	if source == nil && !c.Origin.IsZero() {
@@ -347,6 +382,22 @@ func (t *tail) replay(c *entity.LoggedChange, seq uint64, keys map[string]*name)
 		}
 		t.add(c.Entity, 0, tailRow{key: key, source: source, ts: c.TS, seq: seq, n: c.Origin.Seq, change: c.Seq, value: v.Value})
 	}
+	return nil
+}
+
+// replayEdit is replay for an edit.
+func (t *tail) replayEdit(c *entity.LoggedChange, keys map[string]*name) error {
+	if c.Edit.Deleted {
+		if e := t.entities[c.Entity]; e != nil {
+			t.drop(e, len(e.rows))
+		}
+		return nil
+	}
+	rows, err := editRows(c.Edit, c.Seq, keys)
+	if err != nil {
+		return err
+	}
+	t.add(c.Entity, 0, rows...)
 	return nil
 }
 

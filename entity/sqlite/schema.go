@@ -12,7 +12,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 3
+	schemaVersion = 4
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -146,6 +146,10 @@ const schema3 = `
 INSERT INTO meta (name, value) SELECT 'flushed', CAST(coalesce(max(first + n - 1), 0) AS TEXT) FROM change;
 `
 
+// schema4 adds nothing: version 4 has edits of attributes in the change log only, too,
+// until they are moved, which an older version would not know.
+const schema4 = "SELECT 1"
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	var app, version, tables int64
@@ -183,7 +187,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for _, step := range []string{schema, schema2, schema3}[version:] {
+	for _, step := range []string{schema, schema2, schema3, schema4}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

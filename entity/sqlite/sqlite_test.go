@@ -300,6 +300,7 @@ func TestWALBeginsAnewBetweenCommits(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{ChangeLogBytes: 1})
 	defer closeStore(t, s)
+	s.halt() // nobody else makes checkpoints
 	size := func() int64 {
 		info, err := os.Stat(filepath.Join(dir, databaseName+"-wal"))
 		if err != nil {
@@ -468,6 +469,45 @@ func BenchmarkCommit(b *testing.B) {
 				next += uint64(n)
 			}
 			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "readings/s")
+		})
+	}
+}
+
+// BenchmarkEntities reads pages of a thousand entities of three keys and two leaves:
+// by their ids, as a traversal with a filter does, and in their order, as an index is
+// made.
+func BenchmarkEntities(b *testing.B) {
+	const n = 1000
+	s := open(b, b.TempDir(), Options{})
+	defer closeStore(b, s)
+	batch := &entity.Batch{First: 1, Committed: 1}
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("sensor-%04d", i)
+		batch.Entities = append(batch.Entities, entity.BatchEntity{ID: ids[i], Created: 1, Edited: true, Revision: 1})
+		leaf := func(path string) entity.AttributeEdit {
+			return entity.AttributeEdit{Section: entity.Attributes, Attribute: entity.Attribute{Path: path, TS: 1, Value: entity.String("x")}}
+		}
+		batch.Records = append(batch.Records,
+			entity.Record{Entity: i, Seq: 1, Reading: entity.Reading{TS: int64(i), Values: []entity.Sample{
+				{Key: "temperature", Value: entity.Float(21.5)}, {Key: "humidity", Value: entity.Int(40)}, {Key: "on", Value: entity.Bool(true)},
+			}}},
+			entity.Record{Entity: i, Edit: &entity.Edit{Revision: 1, Attributes: []entity.AttributeEdit{leaf("/floor"), leaf("/room")}}})
+	}
+	if err := errors.Join(s.Commit(b.Context(), batch), s.flushAll(b.Context())); err != nil {
+		b.Fatal(err)
+	}
+	for _, q := range []struct {
+		name  string
+		query entity.ListQuery
+	}{{"by-id", entity.ListQuery{IDs: ids, Limit: n}}, {"in-order", entity.ListQuery{Limit: n}}} {
+		b.Run(q.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if list, err := s.Entities(b.Context(), q.query); err != nil || len(list) != n || len(list[0].Latest) != 3 || len(list[0].Attributes) != 2 {
+					b.Fatal(len(list), err)
+				}
+			}
 		})
 	}
 }

@@ -61,8 +61,10 @@ type Store struct {
 	slice   int64 // sliceBytes, but for tests
 
 	writing sync.Mutex
-	w       *writer // guarded by writing
+	waiting atomic.Int32 // who waits for writing, but for the flushes
+	w       *writer      // guarded by writing
 	tail    *tail
+	names   *names
 
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
@@ -83,7 +85,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts, longWAL: longWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail()}
+	s := &Store{opts: opts, longWAL: longWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail(), names: &names{byNum: make(map[int64]string)}}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -156,10 +158,15 @@ func (s *Store) openWriter(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.w = &writer{conn: conn, keys: make(map[string]*name), hours: make(map[int64]struct{})}
+	s.w = &writer{conn: conn, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{})}
 	if err := migrate(ctx, conn); err != nil {
 		return err
 	}
+	var computed bool
+	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM applied)").Scan(&computed); err != nil {
+		return err
+	}
+	s.names.computed.Store(computed)
 	return s.w.loadKeys(ctx)
 }
 
@@ -203,6 +210,13 @@ func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// begin waits until nobody else writes. The flush that does is asked to make way.
+func (s *Store) begin() {
+	s.waiting.Add(1)
+	s.writing.Lock()
+	s.waiting.Add(-1)
 }
 
 // Info tells what the store holds. It is safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -13,22 +14,25 @@ import (
 
 // The tail: what is durable in the change log and not yet in its tables.
 //
-// The rows of a reading belong to as many places of the tables as it has keys, and
+// The rows of a reading, and of an edit of attributes, belong to as many places of the tables as it has keys, and
 // each place is a page. A commit that wrote them there would write, and sync, a page
 // for nearly each value. So a commit writes the change log alone, which has the whole
-// reading in a few bytes at its end, and keeps the rows in memory. They are moved into
+// reading or edit in a few bytes at its end, and keeps the rows in memory. They are moved into
 // the tables later, many of a place at once, and without a sync of their own: after a
 // loss of power the change log has them still (flush.go).
 //
 // Everything that reads the tables must add what the tail has. It takes that first,
 // and reads the tables then: a row that is moved in between is found twice, and not
-// missed.
+// missed. The rows of an edit come with its revision, and who reads them makes sure that
+// none were moved meanwhile (Store.consistently): a mixture of two revisions would be
+// found otherwise.
 type tail struct {
 	mu       sync.RWMutex
 	entities map[string]*tailEntity // by id; changed by the holder of Store.writing only, guarded by mu
 
 	// What follows belongs to the holder of Store.writing.
 	bytes int64
+	edits int       // rows of edits
 	since time.Time // of the oldest commit that is in the log only
 
 	// flushed is a change that is in the tables with all before it. Of later ones oldest
@@ -38,6 +42,8 @@ type tail struct {
 	oldest, oldestNew int64
 	logged, loggedNew int64
 	round             *round // nil when none is under way
+
+	moves atomic.Uint64 // how many slices with rows of edits have begun
 }
 
 // tailEntity has the rows of an entity in the order of their changes.
@@ -47,15 +53,18 @@ type tailEntity struct {
 	rows []tailRow
 }
 
-// tailRow is one value of a reading.
+// tailRow is one value of a reading, or one leaf of an edit, which has a section. Of an
+// edit that changes no leaf there is a row without a key, for its revision.
 type tailRow struct {
-	key    *name
-	source *name // nil for a reading of a device
-	ts     int64
-	seq    uint64 // of the reading
-	n      uint64 // the source's own sequence
-	change uint64
-	value  entity.Value
+	key     *name
+	source  *name // nil for a reading of a device
+	ts      int64
+	seq     uint64 // of the reading, or the revision of the edit
+	n       uint64 // the source's own sequence
+	change  uint64
+	edit    bool
+	section entity.Section
+	value   entity.Value // the zero Value of an edit removes the leaf
 }
 
 // name is a row of the table key.
@@ -64,10 +73,34 @@ type name struct {
 	text string
 }
 
+// names has the names of the table key for readers. One that is not committed may stand
+// for another one later: whoever finds a number in a row that is committed finds its
+// name here.
+type names struct {
+	computed atomic.Bool // some are sources of computed readings
+
+	mu    sync.RWMutex
+	byNum map[int64]string // guarded by mu
+}
+
+func (n *names) of(num int64) (name string, ok bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	name, ok = n.byNum[num]
+	return name, ok
+}
+
+func (n *names) set(k *name) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.byNum[k.num] = k.text
+}
+
 // round is one pass over what the tail had when it began.
 type round struct {
-	left []*tailEntity // by num
-	upTo uint64        // the last change at the beginning
+	left  []*tailEntity // by num
+	upTo  uint64        // the last change at the beginning
+	parts []part        // a buffer
 }
 
 // tailRowBytes is about what a row occupies, without its text.
@@ -93,7 +126,11 @@ func (t *tail) add(id string, num int64, rows ...tailRow) {
 	e.rows = append(e.rows, rows...)
 	for i := range rows {
 		t.bytes += rows[i].bytes()
-		t.oldest, t.oldestNew = min(t.oldest, rows[i].ts), min(t.oldestNew, rows[i].ts)
+		if rows[i].edit {
+			t.edits++
+		} else {
+			t.oldest, t.oldestNew = min(t.oldest, rows[i].ts), min(t.oldestNew, rows[i].ts)
+		}
 	}
 }
 
@@ -102,6 +139,9 @@ func (t *tail) add(id string, num int64, rows ...tailRow) {
 func (t *tail) drop(e *tailEntity, n int) {
 	for i := range e.rows[:n] {
 		t.bytes -= e.rows[i].bytes()
+		if e.rows[i].edit {
+			t.edits--
+		}
 	}
 	e.rows = e.rows[n:]
 	if len(e.rows) == 0 && t.entities[e.id] == e {
@@ -109,26 +149,28 @@ func (t *tail) drop(e *tailEntity, n int) {
 	}
 }
 
-// newest returns what is latest in the tail of an entity, once for each key.
-func (t *tail) newest(id string, num int64) []tailRow {
+// newest returns what is latest in the tail of an entity, once for each key, and the
+// rows of its edits in their order.
+func (t *tail) newest(id string, num int64) (latest, edits []tailRow) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	e := t.entities[id]
 	if e == nil || e.num != num {
-		return nil
+		return nil, nil
 	}
 	at := make(map[*name]int)
-	var list []tailRow
 	for i := range e.rows {
 		r := &e.rows[i]
-		if j, ok := at[r.key]; !ok {
-			at[r.key] = len(list)
-			list = append(list, *r)
-		} else if r.newer(list[j].ts, list[j].seq) {
-			list[j] = *r
+		if r.edit {
+			edits = append(edits, *r)
+		} else if j, ok := at[r.key]; !ok {
+			at[r.key] = len(latest)
+			latest = append(latest, *r)
+		} else if r.newer(latest[j].ts, latest[j].seq) {
+			latest[j] = *r
 		}
 	}
-	return list
+	return latest, edits
 }
 
 // series returns the rows of a key of an entity with from <= ts < to, ordered by ts,
@@ -138,7 +180,7 @@ func (t *tail) series(id, key string, from, to int64) []tailRow {
 	t.mu.RLock()
 	if e := t.entities[id]; e != nil {
 		for i := range e.rows {
-			if r := &e.rows[i]; r.ts >= from && r.ts < to && r.key.text == key {
+			if r := &e.rows[i]; !r.edit && r.ts >= from && r.ts < to && r.key.text == key {
 				list = append(list, *r)
 			}
 		}
@@ -169,6 +211,30 @@ func overlay(e *entity.Stored, rows []tailRow) {
 			e.Latest = slices.Insert(e.Latest, at, l)
 		}
 		e.Updated, e.Seq = max(e.Updated, r.ts), max(e.Seq, r.seq)
+	}
+}
+
+// overlayEdits makes the attributes, ordered by section and path, what they are with the
+// rows of the tail.
+func overlayEdits(e *entity.Stored, rows []tailRow) {
+	for i := range rows {
+		r := &rows[i]
+		e.Revision = max(e.Revision, r.seq)
+		if r.key == nil {
+			continue
+		}
+		at, ok := slices.BinarySearchFunc(e.Attributes, r, func(a entity.StoredAttribute, r *tailRow) int {
+			return cmp.Or(cmp.Compare(a.Section, r.section), strings.Compare(a.Path, r.key.text))
+		})
+		a := entity.StoredAttribute{Section: r.section, Attribute: entity.Attribute{Path: r.key.text, TS: r.ts, Value: r.value}}
+		switch removed := r.value.Kind() == 0; {
+		case ok && removed:
+			e.Attributes = slices.Delete(e.Attributes, at, at+1)
+		case ok:
+			e.Attributes[at] = a
+		case !removed:
+			e.Attributes = slices.Insert(e.Attributes, at, a)
+		}
 	}
 }
 

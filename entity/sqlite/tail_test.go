@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -72,6 +74,7 @@ type model struct {
 	plain, subject *Store
 	next, seq      uint64
 	revision       map[string]uint64
+	typ            map[string]string
 }
 
 func (m *model) each(f func(s *Store) error) {
@@ -92,8 +95,30 @@ const modelSpan = 5 * hourMS
 
 func pick[T any](rnd *rand.Rand, list []T) T { return list[rnd.IntN(len(list))] }
 
+// edit edits some leaves of an entity, or none, and sometimes its type.
+func (m *model) edit(b *entity.Batch, place int) {
+	e := &b.Entities[place]
+	m.revision[e.ID]++
+	edit := entity.Edit{Revision: m.revision[e.ID]}
+	for section := entity.Attributes; section <= entity.Reported; section++ {
+		for _, path := range modelKeys[m.rnd.IntN(len(modelKeys)+1):] {
+			a := entity.AttributeEdit{Section: section, Attribute: entity.Attribute{Path: "/" + path, TS: int64(m.next)}}
+			if m.rnd.IntN(3) > 0 {
+				a.Value = pick(m.rnd, []entity.Value{entity.Int(int64(edit.Revision)), entity.String("x"), entity.JSON([]byte("[1]"))})
+			}
+			edit.Attributes = append(edit.Attributes, a)
+		}
+	}
+	if m.rnd.IntN(4) == 0 {
+		m.typ[e.ID] = pick(m.rnd, []string{"", "room", "hall"})
+		edit.Typed, edit.Type = true, m.typ[e.ID]
+	}
+	e.Edited, e.Type, e.Revision = true, m.typ[e.ID], edit.Revision
+	b.Records = append(b.Records, entity.Record{Entity: place, Reading: entity.Reading{TS: int64(m.next)}, Edit: &edit})
+}
+
 // commit commits some readings, each with a time that may have been before, of devices
-// or computed, and sometimes the end of an entity.
+// or computed, and edits, and sometimes the end of an entity.
 func (m *model) commit() {
 	m.t.Helper()
 	b := entity.Batch{First: m.next, Committed: int64(m.next)}
@@ -115,8 +140,12 @@ func (m *model) commit() {
 			}
 			b.Records = append(b.Records, r)
 		}
+		for range m.rnd.IntN(3) {
+			m.edit(&b, place)
+		}
 		if m.rnd.IntN(12) == 0 {
 			m.revision[id]++
+			m.typ[id] = ""
 			b.Entities[place].Deleted, b.Entities[place].Edited, b.Entities[place].Revision = true, true, m.revision[id]
 			b.Records = append(b.Records, entity.Record{Entity: place, Edit: &entity.Edit{Revision: m.revision[id], Deleted: true}})
 		}
@@ -167,11 +196,16 @@ func (m *model) answers(s *Store) (all []any) {
 		}
 		all = append(all, v)
 	}
-	list, err := s.Entities(ctx, entity.ListQuery{Limit: 10})
-	for i := range list {
-		list[i].Num = 0 // the numbers of deleted ones are given again at other times
+	for _, types := range [][]string{nil, {"room"}, {"room", "hall"}} {
+		list, err := s.Entities(ctx, entity.ListQuery{Limit: 10, Types: types})
+		for i := range list {
+			list[i].Num = 0 // the numbers of deleted ones are given again at other times
+			if len(list[i].Attributes) == 0 {
+				list[i].Attributes = nil
+			}
+		}
+		got(list, err)
 	}
-	got(list, err)
 	from := m.rnd.Int64N(modelSpan)
 	to := from + m.rnd.Int64N(modelSpan)
 	limit := 1 + m.rnd.IntN(20)
@@ -214,7 +248,7 @@ func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
 		dir := t.TempDir()
 		m := &model{
 			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{}), subject: open(t, dir, Options{}),
-			next: 1, revision: map[string]uint64{},
+			next: 1, revision: map[string]uint64{}, typ: map[string]string{},
 		}
 		m.subject.slice = 4 * tailRowBytes
 		for step := range 60 {
@@ -339,5 +373,99 @@ func TestCommitsAfterAFlushAreDurable(t *testing.T) {
 	}
 	if _, err := s.PutDoc(t.Context(), entity.Doc{Kind: "k", ID: "i"}, ""); err != nil || level() != "2" {
 		t.Errorf("after a document %q, %v", level(), err)
+	}
+}
+
+// An edit is all or nothing for who reads, also while its leaves go from the tail to
+// the table one by one.
+func TestReadersFindNoMixtureOfTwoRevisions(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves it
+	s.slice = tailRowBytes
+	edit := func(revision uint64) {
+		e := entity.Edit{Revision: revision}
+		for _, path := range []string{"/a", "/b", "/c"} {
+			e.Attributes = append(e.Attributes, entity.AttributeEdit{Section: entity.Desired, Attribute: entity.Attribute{Path: path, TS: 1, Value: entity.Int(int64(revision))}})
+		}
+		err := s.Commit(t.Context(), &entity.Batch{
+			First: revision, Entities: []entity.BatchEntity{{ID: "a", Created: 1, Edited: true, Revision: revision}}, Records: []entity.Record{{Edit: &e}},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	edit(1)
+	const edits = 50
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for revision := uint64(2); revision <= edits; revision++ {
+			edit(revision)
+			if err := moveSlice(s); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for last := uint64(0); last < edits; {
+		loaded, err := s.Load(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.Entities(t.Context(), entity.ListQuery{Limit: 1})
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		for _, e := range []entity.Stored{loaded, list[0]} {
+			if e.Revision < last || len(e.Attributes) != 3 {
+				t.Fatalf("after revision %d: %+v", last, e)
+			}
+			last = e.Revision
+			for _, a := range e.Attributes {
+				if uint64(a.Value.Int()) != e.Revision {
+					t.Fatalf("a leaf of revision %d in %d: %+v", a.Value.Int(), e.Revision, e.Attributes)
+				}
+			}
+		}
+	}
+	wg.Wait()
+}
+
+func TestWhoReadsWhileEditsAreMovedReadsAgain(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves it
+	next := uint64(0)
+	commit := func(r entity.Record) {
+		t.Helper()
+		next++
+		b := &entity.Batch{First: next, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}, Records: []entity.Record{r}}
+		if err := errors.Join(s.Commit(t.Context(), b), moveAll(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name         string
+		moves, reads int // how often it is moved while it is read, and how often it is read
+		record       entity.Record
+	}{
+		{"not moved", 0, 1, entity.Record{}},
+		{"readings", 1, 1, entity.Record{Seq: 1, Reading: batch(1, 1, 1).Records[0].Reading}},
+		{"once", 1, 2, entity.Record{Edit: &entity.Edit{Revision: 1}}},
+		{"twice", 2, 3, entity.Record{Edit: &entity.Edit{Revision: 2}}},
+		{"again and again", consistentTries, consistentTries + 1, entity.Record{Edit: &entity.Edit{Revision: 3}}},
+	} {
+		reads, free := 0, false
+		err := s.consistently(func() error {
+			if reads++; reads <= tt.moves {
+				commit(tt.record)
+			}
+			if free = s.writing.TryLock(); free {
+				s.writing.Unlock()
+			}
+			return nil
+		})
+		if err != nil || reads != tt.reads || free == (reads > consistentTries) {
+			t.Errorf("%s: read %d times, while others could write: %v; %v", tt.name, reads, free, err)
+		}
 	}
 }
