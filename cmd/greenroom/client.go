@@ -40,7 +40,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // send makes a request and returns the answer, whose body is the caller's to
 // close. Anything but a success is an error with the server's own text.
-func (c *client) send(ctx context.Context, method, path, media string, body io.Reader, header ...string) (*http.Response, error) {
+func (c *client) send(ctx context.Context, method, path, media string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
 	if err != nil {
 		return nil, err
@@ -48,23 +48,30 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from %s: %w; start a server with greenroom serve, or name another with --http", c.addr, err)
+		return nil, noAnswer(c.addr, err)
 	}
 	if resp.StatusCode < http.StatusBadRequest {
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what is there says most
+	return nil, refused(resp.StatusCode, text)
+}
+
+// noAnswer is the error of a request that was not answered.
+func noAnswer(addr string, err error) error {
+	return fmt.Errorf("no answer from %s: %w; start a server with greenroom serve, or name another with --http", addr, err)
+}
+
+// refused is the error of an answer that is no success.
+func refused(status int, text []byte) error {
 	var problem struct{ Detail string }
 	if json.Unmarshal(text, &problem) == nil && problem.Detail != "" {
-		return nil, &answerError{resp.StatusCode, problem.Detail}
+		return &answerError{status, problem.Detail}
 	}
-	return nil, &answerError{resp.StatusCode, string(bytes.TrimSpace(text))}
+	return &answerError{status, string(bytes.TrimSpace(text))}
 }
 
 // answerError is a refusal of the server.
@@ -79,8 +86,8 @@ func (e *answerError) Error() string {
 }
 
 // do is send for an answer of JSON, which is decoded into v unless that is nil.
-func (c *client) do(ctx context.Context, method, path, media, body string, v any, header ...string) error {
-	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)), header...)
+func (c *client) do(ctx context.Context, method, path, media, body string, v any) error {
+	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return err
 	}

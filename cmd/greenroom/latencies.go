@@ -51,6 +51,17 @@ func (l *latencies) quantile(q float64) time.Duration {
 	return l.most
 }
 
+// merge adds what other has counted. Nothing is added to other meanwhile.
+func (l *latencies) merge(other *latencies) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, n := range other.counts {
+		l.counts[i] += n
+	}
+	l.n += other.n
+	l.most = max(l.most, other.most)
+}
+
 // max returns the longest.
 func (l *latencies) max() time.Duration {
 	l.mu.Lock()

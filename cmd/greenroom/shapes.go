@@ -110,6 +110,7 @@ type measured struct {
 	what     string
 	took     time.Duration
 	messages int64
+	others   int64 // messages that the server took beside these
 	values   float64
 	latency  *latencies
 	figures  figures // after
@@ -142,7 +143,7 @@ func (s *suite) print(m *measured, more string) {
 	fmt.Fprintf(s.stdout, "  %-26s %9.0f messages/s %9.0f values/s  p50 %-8v p99 %-8v p99.9 %-8v", m.what,
 		float64(m.messages)/seconds, m.values/seconds, short(m.latency.quantile(0.5)), short(m.latency.quantile(0.99)), short(m.latency.quantile(0.999)))
 	if m.messages > 0 {
-		fmt.Fprintf(s.stdout, "  CPU %6.1f s/M messages", m.cpu/float64(m.messages)*1e6)
+		fmt.Fprintf(s.stdout, "  CPU %6.1f s/M messages", m.cpu/float64(m.messages+m.others)*1e6)
 	}
 	fmt.Fprintf(s.stdout, "  memory %4.0f MB", m.figures.rss/1e6)
 	if m.values > 0 {

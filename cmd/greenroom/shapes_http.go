@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// workers runs a function on so many goroutines until the time is over, and counts
-// how often and how long.
-func (s *suite) workers(ctx context.Context, what string, n int, f func(ctx context.Context, worker, i int) error) error {
+// workers runs a function on so many goroutines, each with a connection of its own,
+// until the time is over, and counts how often and how long. The time that goes to
+// decoding answers here is not counted.
+func (s *suite) workers(ctx context.Context, what string, n int, f func(c *caller, worker, i int) error) error {
 	latency := &latencies{}
 	limited, cancel := context.WithTimeout(ctx, s.options.duration)
 	defer cancel()
@@ -25,10 +26,16 @@ func (s *suite) workers(ctx context.Context, what string, n int, f func(ctx cont
 		var wg sync.WaitGroup
 		for w := range n {
 			wg.Go(func() {
+				var c *caller
+				if c, errs[w] = newCaller(ctx, s.child.http); errs[w] != nil {
+					return
+				}
+				defer c.close()
 				for i := 0; limited.Err() == nil && errs[w] == nil; i++ {
+					c.judging = 0
 					began := time.Now()
-					if errs[w] = f(ctx, w, i); errs[w] == nil {
-						latency.add(time.Since(began))
+					if errs[w] = f(c, w, i); errs[w] == nil {
+						latency.add(time.Since(began) - c.judging)
 						done.Add(1)
 					}
 				}
@@ -52,38 +59,37 @@ func runModify(ctx context.Context, s *suite) error {
 	if err := register.run(ctx); err != nil {
 		return err
 	}
-	c := s.child.client
 	path := func(w, i int) string { return entityPath("bench-" + strconv.Itoa((w+i*n)%entities)) }
-	patch := func(ctx context.Context, w, i int, header ...string) error {
-		return c.do(ctx, "PATCH", path(w, i)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, nil, header...)
+	patch := func(c *caller, w, i int) error {
+		return c.do("PATCH", path(w, i)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, nil)
 	}
-	if err := s.workers(ctx, "PATCH", n, func(ctx context.Context, w, i int) error { return patch(ctx, w, i) }); err != nil {
+	if err := s.workers(ctx, "PATCH", n, patch); err != nil {
 		return err
 	}
 	// One entity a worker, whose version it knows from the answer before.
 	tags := make([]string, n)
-	if err := s.workers(ctx, "PATCH with If-Match", n, func(ctx context.Context, w, i int) error {
+	if err := s.workers(ctx, "PATCH with If-Match", n, func(c *caller, w, i int) error {
 		header := []string{"If-Match", "*"}
 		if tags[w] != "" {
 			header[1] = `"` + tags[w] + `"`
 		}
 		var edited struct{ ETag string }
-		err := c.do(ctx, "PATCH", path(w, 0)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, &edited, header...)
+		err := c.do("PATCH", path(w, 0)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, &edited, header...)
 		tags[w] = edited.ETag
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := s.workers(ctx, "80 % reads, 20 % PATCH", n, func(ctx context.Context, w, i int) error {
+	if err := s.workers(ctx, "80 % reads, 20 % PATCH", n, func(c *caller, w, i int) error {
 		if i%5 == 0 {
-			return patch(ctx, w, i)
+			return patch(c, w, i)
 		}
-		return c.get(ctx, path(w, i*7), &struct{}{})
+		return c.get(path(w, i*7), &struct{}{})
 	}); err != nil {
 		return err
 	}
-	return s.workers(ctx, "read latest, 1 at a time", 1, func(ctx context.Context, w, i int) error {
-		return c.get(ctx, path(w, i)+"?fields=latest", &struct{}{})
+	return s.workers(ctx, "read latest, 1 at a time", 1, func(c *caller, w, i int) error {
+		return c.get(path(w, i)+"?fields=latest", &struct{}{})
 	})
 }
 
@@ -105,9 +111,9 @@ func runChain(ctx context.Context, s *suite) error {
 		if err != nil {
 			return err
 		}
-		err = s.workers(ctx, fmt.Sprintf("%d steps", depth), 1, func(ctx context.Context, _, i int) error {
+		err = s.workers(ctx, fmt.Sprintf("%d steps", depth), 1, func(c *caller, _, i int) error {
 			body := fmt.Sprintf(`{"v":%d}`, i)
-			if err := c.do(ctx, "POST", entityPath(chainID(depth, 0))+"/telemetry", "application/json", body, nil); err != nil {
+			if err := c.do("POST", entityPath(chainID(depth, 0))+"/telemetry", "application/json", body, nil); err != nil {
 				return err
 			}
 			want := fmt.Sprintf(`"v":%d`, i+depth)
@@ -170,7 +176,6 @@ func runHistory(ctx context.Context, s *suite) error {
 	if err := s.publish(ctx, fmt.Sprintf("load %d values", entities*points), load); err != nil {
 		return err
 	}
-	c := s.child.client
 	one := func(i int) string { return entityPath("bench-"+strconv.Itoa(i%entities)) + "/telemetry/v?" }
 	from := load.began.UnixMilli() - points*1000
 	hour := func(i int) string {
@@ -186,18 +191,18 @@ func runHistory(ctx context.Context, s *suite) error {
 		{"1 entity, all, 500 points", func(i int) string { return one(i) + "points=500" }},
 		{"1 entity, last 100", func(i int) string { return one(i) + "limit=100&order=desc" }},
 	} {
-		if err := s.workers(ctx, question.what, 4, func(ctx context.Context, w, i int) error { return c.get(ctx, question.path(w+4*i), &struct{}{}) }); err != nil {
+		if err := s.workers(ctx, question.what, 4, func(c *caller, w, i int) error { return c.get(question.path(w+4*i), &struct{}{}) }); err != nil {
 			return err
 		}
 	}
-	return s.workers(ctx, "8 entities, 1 hour, by minutes", 4, func(ctx context.Context, w, i int) error {
+	return s.workers(ctx, "8 entities, 1 hour, by minutes", 4, func(c *caller, w, i int) error {
 		at := from + int64((w+i)%12)*3_600_000
 		ids := make([]string, 8)
 		for j := range ids {
 			ids[j] = strconv.Quote("bench-" + strconv.Itoa((w+i+j)%entities))
 		}
 		body := fmt.Sprintf(`{"entities":[%s],"keys":["v"],"agg":["max"],"step":"1m","group_by":[],"from":%d,"to":%d}`, strings.Join(ids, ","), at, at+3_600_000)
-		return c.do(ctx, "POST", "/v1/history", "application/json", body, &struct{}{})
+		return c.do("POST", "/v1/history", "application/json", body, &struct{}{})
 	})
 }
 
@@ -209,12 +214,11 @@ func runSearch(ctx context.Context, s *suite) error {
 	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), load); err != nil {
 		return err
 	}
-	c := s.child.client
 	const five = `temperature > 22 and humidity < 50 and battery between 60 and 90 and id like "bench-%7" and not exists attributes.retired`
-	find := func(count string) func(ctx context.Context, _, _ int) error {
+	find := func(count string) func(c *caller, _, _ int) error {
 		body := fmt.Sprintf(`{"filter":%q,"limit":50%s}`, five, count)
-		return func(ctx context.Context, _, _ int) error {
-			return c.do(ctx, "POST", "/v1/search", "application/json", body, &struct{}{})
+		return func(c *caller, _, _ int) error {
+			return c.do("POST", "/v1/search", "application/json", body, &struct{}{})
 		}
 	}
 	if err := s.warm(ctx, find(`,"count":true`)); err != nil {
@@ -229,9 +233,9 @@ func runSearch(ctx context.Context, s *suite) error {
 	if err := s.tree(ctx, 3000); err != nil {
 		return err
 	}
-	if err := s.workers(ctx, "traversal of 3000", 1, func(ctx context.Context, _, _ int) error {
+	if err := s.workers(ctx, "traversal of 3000", 1, func(c *caller, _, _ int) error {
 		var reached struct{ Reached []struct{ ID string } }
-		err := c.do(ctx, "POST", "/v1/entities/tree-0/traverse", "application/json", `{"types":["has"]}`, &reached)
+		err := c.do("POST", "/v1/entities/tree-0/traverse", "application/json", `{"types":["has"]}`, &reached)
 		if err == nil && len(reached.Reached) != 3000 {
 			err = fmt.Errorf("%d were reached", len(reached.Reached))
 		}
@@ -239,13 +243,13 @@ func runSearch(ctx context.Context, s *suite) error {
 	}); err != nil {
 		return err
 	}
-	return s.workers(ctx, "write, then find it", 1, func(ctx context.Context, _, i int) error {
+	return s.workers(ctx, "write, then find it", 1, func(c *caller, _, i int) error {
 		id := "bench-" + strconv.Itoa(i%entities)
-		if err := c.do(ctx, "PATCH", entityPath(id)+"/attributes/attributes", "application/merge-patch+json", fmt.Sprintf(`{"mark":%d}`, i), nil); err != nil {
+		if err := c.do("PATCH", entityPath(id)+"/attributes/attributes", "application/merge-patch+json", fmt.Sprintf(`{"mark":%d}`, i), nil); err != nil {
 			return err
 		}
 		var page struct{ Entities []struct{ ID string } }
-		err := c.get(ctx, "/v1/entities?q="+url.QueryEscape(fmt.Sprintf(`id = %q and attributes.mark = %d`, id, i)), &page)
+		err := c.get("/v1/entities?q="+url.QueryEscape(fmt.Sprintf(`id = %q and attributes.mark = %d`, id, i)), &page)
 		if err == nil && len(page.Entities) != 1 {
 			err = errors.New("the write is not found")
 		}
@@ -258,11 +262,16 @@ const atOnce = 10 * time.Millisecond
 
 // warm asks until the answer comes from the index, which is made when a search first
 // wants it.
-func (s *suite) warm(ctx context.Context, ask func(ctx context.Context, _, _ int) error) error {
+func (s *suite) warm(ctx context.Context, ask func(c *caller, _, _ int) error) error {
+	c, err := newCaller(ctx, s.child.http)
+	if err != nil {
+		return err
+	}
+	defer c.close()
 	var first time.Duration
 	for began := time.Now(); time.Since(began) < verifyPatience; {
 		asked := time.Now()
-		err := ask(ctx, 0, 0)
+		err := ask(c, 0, 0)
 		took := time.Since(asked)
 		if first == 0 {
 			first = took

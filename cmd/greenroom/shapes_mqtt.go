@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -88,40 +86,6 @@ func runHot(ctx context.Context, s *suite) error {
 		return err
 	}
 	return s.loss(ctx, r, "battery")
-}
-
-// runSkew measures the others while one entity is flooded.
-func runSkew(ctx context.Context, s *suite) error {
-	entities := s.entities(100_000)
-	others := func(name string) *benchRun {
-		zipf := make([]*rand.Zipf, s.options.connections)
-		for i := range zipf {
-			zipf[i] = rand.NewZipf(rand.New(rand.NewPCG(1, uint64(i))), 1.1, 1, uint64(entities-1))
-		}
-		r := s.publisher(name, entities, func(l *loader) (topic, payload []byte) {
-			_, payload = meterMessage(l)
-			return topicOf(int(zipf[l.index].Uint64())), payload
-		})
-		r.rate = 5000
-		return r
-	}
-	if err := s.publish(ctx, "others alone, 5000/s", others("alone")); err != nil {
-		return err
-	}
-	flood := s.publisher("flood", 1, func(l *loader) (topic, payload []byte) {
-		_, payload = meterMessage(l)
-		return []byte("e/flooded/telemetry"), payload
-	})
-	flood.rate = 10_000
-	var flooding sync.WaitGroup
-	var ferr error
-	flooding.Go(func() { ferr = flood.run(ctx) })
-	if err := s.publish(ctx, "others beside the flood", others("beside")); err != nil {
-		return err
-	}
-	flooding.Wait()
-	fmt.Fprintf(s.stdout, "  the flooded entity took %.0f messages/s, p99 %v\n", float64(flood.acked.Load())/flood.took.Seconds(), short(flood.latency.quantile(0.99)))
-	return ferr
 }
 
 // runReconnect lets devices come back at once with what they have gathered: first
