@@ -23,13 +23,19 @@ func TestStreamHasOnlyWhatItsFilterIsAbout(t *testing.T) {
 	for i := range 4 {
 		s.post(fmt.Sprintf("m%d", i), fmt.Sprintf(`{"ts":1000,"values":{"t":%d,"v":1}}`, 10*i))
 	}
+	judged := func(ts int) { // an entity is judged as it is then: the next change has to wait for that
+		s.post("mark", fmt.Sprintf(`{"ts":%d,"values":{"t":99}}`, ts))
+		hot.mustBe("change", fmt.Sprintf(`{"entity":"mark","ts":%d`, ts))
+	}
+	judged(1000)
 	s.post("m0", `{"ts":2000,"values":{"t":31,"u":2,"v":3}}`)
+	hot.mustBe("change", `{"entity":"m0","ts":2000,"values":{"t":31,"u":2}`)
 	s.post("m0", `{"ts":3000,"values":{"v":4}}`)
 	s.post("m0", `{"ts":4000,"values":{"t":30}}`)
+	judged(4000)
 	s.post("m0", `{"ts":5000,"values":{"t":32}}`)
 	floor.mustBe("change", `{"entity":"m1","ts":1000,"values":{"t":10,"v":1}`)
 	floor.mustBe("change", `{"entity":"m3","ts":1000`)
-	hot.mustBe("change", `{"entity":"m0","ts":2000,"values":{"t":31,"u":2}`)
 	hot.mustBe("change", `{"entity":"m0","ts":5000,"values":{"t":32}`)
 	s.send(200, "PATCH", "/v1/entities/m0/attributes/attributes", typeMergeHeader, `{"floor":1}`)
 	s.post("m0", `{"ts":6000,"values":{"t":1}}`)

@@ -22,8 +22,11 @@ const maxLate = 100_000
 // is down, or crashes, is noted as well.
 type lateness struct {
 	rt     *entity.Runtime
-	rules  chan struct{} // with room for one: there are rules
+	rules  chan struct{} // closed when there are rules
 	active sync.Once
+
+	following chan struct{} // closed when the changes are followed
+	begun     sync.Once
 
 	mu     sync.Mutex
 	grace  int64 // a value that is committed no later than this after its time is not late
@@ -42,7 +45,7 @@ type lateNotes struct {
 type lateKey struct{ id, key string }
 
 func newLateness(rt *entity.Runtime) *lateness {
-	return &lateness{rt: rt, rules: make(chan struct{})}
+	return &lateness{rt: rt, rules: make(chan struct{}), following: make(chan struct{})}
 }
 
 // of returns the times of the late values of a series.
@@ -56,15 +59,22 @@ func (n *lateNotes) of(id, key string) []series.Range {
 	return nil
 }
 
-// begin hands out what was noted, and notes from now on anew.
-func (l *lateness) begin(_ context.Context, policy series.Policy) lateNotes {
+// begin hands out what was noted, and notes from now on anew. The first time it waits until
+// the changes are followed: what comes while the first round reads the values is late for it.
+func (l *lateness) begin(ctx context.Context, policy series.Policy) lateNotes {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.grace = int64(series.MaxSpan)
 	for i := range policy {
 		l.grace = min(l.grace, int64(policy[i].Grace))
 	}
+	l.mu.Unlock()
 	l.active.Do(func() { close(l.rules) })
+	select {
+	case <-l.following:
+	case <-ctx.Done(): // nor will the round go far
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	taken := l.noted
 	taken.cursor = l.cursor
 	l.noted = lateNotes{}
@@ -185,6 +195,7 @@ func (l *lateness) read(ctx context.Context) error {
 		l.cursor = sub.Cursor()
 		l.mu.Unlock()
 	}
+	l.begun.Do(func() { close(l.following) })
 	for {
 		c, err := sub.Next(ctx)
 		if err != nil {

@@ -141,6 +141,9 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 		if held = len(s.w.unknown)+len(s.w.typed) > 0; held { // nobody is to find new entities without their readings, or half an edit
 			s.tail.mu.Lock()
 		}
+		if len(s.w.typed) > 0 { // before and after: a reader may begin in between
+			s.tail.moves.Add(1)
+		}
 		return nil
 	})
 	if err == nil && !held {
@@ -149,6 +152,9 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	}
 	if held {
 		defer s.tail.mu.Unlock()
+		if len(s.w.typed) > 0 {
+			s.tail.moves.Add(1)
+		}
 	}
 	if err != nil {
 		s.w.unsure = true

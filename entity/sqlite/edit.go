@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 // edits makes the edits of the batch, in their order: types and relations, which come
@@ -17,8 +16,11 @@ func (t *transaction) edits() error {
 	t.w.typed = t.w.typed[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
-		if r.Edit == nil || t.b.Entities[r.Entity].Deleted {
+		if r.Edit == nil {
 			continue
+		}
+		if t.b.Entities[r.Entity].Deleted {
+			continue // its paths may have no number, see editRows
 		}
 		if err := t.edit(r.Entity, r.Edit, t.b.First+uint64(i)); err != nil {
 			return fmt.Errorf("entity %q: %w", t.b.Entities[r.Entity].ID, err)
@@ -51,28 +53,27 @@ func (t *transaction) edit(place int, e *entity.Edit, change uint64) error {
 			return err
 		}
 	}
-	rows, err := editRows(e, change, t.w.keys)
-	for i := range rows {
-		t.w.fresh = append(t.w.fresh, freshRow{place, rows[i]})
+	for _, row := range editRows(e, change, t.w.keys) {
+		t.w.fresh = append(t.w.fresh, freshRow{place, row})
 	}
-	return err
+	return nil
 }
 
-// editRows returns the rows of an edit for the tail.
-func editRows(e *entity.Edit, change uint64, keys map[string]*name) ([]tailRow, error) {
-	if len(e.Attributes) == 0 {
-		return []tailRow{{edit: true, seq: e.Revision, change: change}}, nil
-	}
-	rows := make([]tailRow, len(e.Attributes))
+// editRows returns the rows of an edit for the tail. A path without a number is one that
+// was only in edits of entities which were deleted in the same commit: the deletion follows
+// in the log.
+func editRows(e *entity.Edit, change uint64, keys map[string]*name) []tailRow {
+	rows := make([]tailRow, 0, max(1, len(e.Attributes)))
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
-		key := keys[a.Path]
-		if key == nil {
-			return nil, fmt.Errorf("%w: the path %q of change %d is unknown", changelog.ErrDamaged, a.Path, change)
+		if key := keys[a.Path]; key != nil {
+			rows = append(rows, tailRow{edit: true, key: key, section: a.Section, ts: a.TS, seq: e.Revision, change: change, value: a.Value.Clone()})
 		}
-		rows[i] = tailRow{edit: true, key: key, section: a.Section, ts: a.TS, seq: e.Revision, change: change, value: a.Value.Clone()}
 	}
-	return rows, nil
+	if len(rows) == 0 {
+		rows = append(rows, tailRow{edit: true, seq: e.Revision, change: change})
+	}
+	return rows
 }
 
 // moveEdits writes the rows of edits among the rows of the tail: the last of each leaf,

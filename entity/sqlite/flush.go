@@ -221,6 +221,9 @@ func (p *picker) step(room int64, upTo uint64) (parts []part, bytes int64) {
 func (t *tail) moved(p *picker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.edits > 0 { // once more: a reader may have begun since the slice has
+		t.moves.Add(1)
+	}
 	for i := range p.parts {
 		t.drop(p.parts[i].e, len(p.parts[i].rows))
 	}
@@ -393,11 +396,7 @@ func (t *tail) replayEdit(c *entity.LoggedChange, keys map[string]*name) error {
 		}
 		return nil
 	}
-	rows, err := editRows(c.Edit, c.Seq, keys)
-	if err != nil {
-		return err
-	}
-	t.add(c.Entity, 0, rows...)
+	t.add(c.Entity, 0, editRows(c.Edit, c.Seq, keys)...)
 	return nil
 }
 

@@ -383,20 +383,21 @@ func TestReadersFindNoMixtureOfTwoRevisions(t *testing.T) {
 	defer closeStore(t, s)
 	s.halt() // nobody else moves it
 	s.slice = tailRowBytes
+	types := []string{"room", "hall"}
 	edit := func(revision uint64) {
-		e := entity.Edit{Revision: revision}
+		e := entity.Edit{Revision: revision, Typed: true, Type: types[revision%2]}
 		for _, path := range []string{"/a", "/b", "/c"} {
 			e.Attributes = append(e.Attributes, entity.AttributeEdit{Section: entity.Desired, Attribute: entity.Attribute{Path: path, TS: 1, Value: entity.Int(int64(revision))}})
 		}
 		err := s.Commit(t.Context(), &entity.Batch{
-			First: revision, Entities: []entity.BatchEntity{{ID: "a", Created: 1, Edited: true, Revision: revision}}, Records: []entity.Record{{Edit: &e}},
+			First: revision, Entities: []entity.BatchEntity{{ID: "a", Created: 1, Edited: true, Revision: revision, Type: e.Type}}, Records: []entity.Record{{Edit: &e}},
 		})
 		if err != nil {
 			t.Error(err)
 		}
 	}
 	edit(1)
-	const edits = 50
+	const edits = 500
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for revision := uint64(2); revision <= edits; revision++ {
@@ -416,7 +417,7 @@ func TestReadersFindNoMixtureOfTwoRevisions(t *testing.T) {
 			t.Fatal(list, err)
 		}
 		for _, e := range []entity.Stored{loaded, list[0]} {
-			if e.Revision < last || len(e.Attributes) != 3 {
+			if e.Revision < last || len(e.Attributes) != 3 || e.Type != types[e.Revision%2] {
 				t.Fatalf("after revision %d: %+v", last, e)
 			}
 			last = e.Revision
@@ -428,6 +429,28 @@ func TestReadersFindNoMixtureOfTwoRevisions(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+func TestPathsOfWhatWasDeletedAtOnceDoNotKeepTheStoreShut(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	edit := &entity.Edit{Revision: 1, Created: true, Attributes: []entity.AttributeEdit{
+		{Section: entity.Attributes, Attribute: entity.Attribute{Path: "/only/here", TS: 1, Value: entity.Int(1)}},
+	}}
+	err := s.Commit(t.Context(), &entity.Batch{
+		First: 1, Committed: 1,
+		Entities: []entity.BatchEntity{{ID: "a", Created: 1, Edited: true, Revision: 2, Deleted: true}},
+		Records:  []entity.Record{{Edit: edit}, {Edit: &entity.Edit{Revision: 2, Deleted: true}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTroubled(t, troubled{Store: s, crashes: true})
+	s = open(t, dir, Options{})
+	defer closeStore(t, s)
+	if e, err := s.Load(t.Context(), "a"); !errors.Is(err, entity.ErrNotFound) {
+		t.Errorf("%+v, %v", e, err)
+	}
 }
 
 func TestWhoReadsWhileEditsAreMovedReadsAgain(t *testing.T) {
