@@ -140,10 +140,10 @@ func (s *scheduler) look(now time.Time) crewState {
 	waits := s.backlog()
 	busy := s.processorsBusy()
 	allowed := s.allowed.Load()
-	for i := 0; busy && waits > 0 && moving > 0 && i < secondLooks; i, waits = i+1, s.backlog() {
+	for i := 0; busy && waits > 0 && i < secondLooks && time.Since(now) < hungryFor; i, waits = i+1, s.backlog() {
 		// On idle processors Go's timers are due together, by the millisecond: handlers that
 		// slept have just become runnable, each time the monitor looks. Those that compute
-		// are so still when it has let all go first.
+		// are so still when it has let all go first, or take long about it.
 		runtime.Gosched()
 		busy = s.processorsBusy()
 	}
