@@ -186,6 +186,7 @@ func TestAsksInHandlersBlockNoWorker(t *testing.T) {
 			}).Tell(k.Context(), 0)
 		}
 		k.Settle()
+		time.Sleep(time.Second) // who has stepped in for a worker that waited for a lock has gone home by then
 		st := sys.Stats()
 		if st.Waiting != askers {
 			k.T().Errorf("%d handlers wait off stage, want %d", st.Waiting, askers)
