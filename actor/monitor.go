@@ -36,8 +36,8 @@ const (
 	tickSlow     = 100 * time.Millisecond // while nothing changes
 	quietTicks   = 25                     // looks at an idle crew before the monitor sleeps
 	hungryFor    = 5 * time.Millisecond   // then one more is let in even on busy processors
-	sleepsAtMost = 25 * time.Millisecond  // a worker over the usual number, before it goes home
-	homeAtOnce   = 64                     // of them, with a tick
+	homeAfter    = 25 * time.Millisecond  // of sleep, a worker over the usual number
+	homeAtOnce   = 64                     // such workers with a tick
 	secondLooks  = 4                      // at processors that seem busy, while actors wait
 )
 
@@ -251,7 +251,7 @@ func (s *scheduler) sendHome(now time.Time) (left bool) {
 		return false
 	}
 	n := 0 // who sleeps longest comes first
-	for n < homeAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(sleepsAtMost) {
+	for n < homeAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(homeAfter) {
 		w := s.asleep[n]
 		w.surplus = true
 		w.wake <- struct{}{}

@@ -13,9 +13,9 @@
 // data, about 4 µs each; the table hour lists those hours.
 //
 // A commit writes the change log, and with it all that was acknowledged; entities,
-// attributes, relations and documents besides. Readings move from the log into the
-// tables telemetry, latest and computed some seconds later, many of a page at once,
-// and with Close. The store adds them to whatever it is asked; who reads the file by
+// their types, relations and documents besides. Readings and edits of attributes move
+// from the log into their tables some seconds later, many of a page at once, and with
+// Close. The store adds them to whatever it is asked; who reads the file by
 // other means, or a copy of it, finds them in the tables only then, and in the log
 // before. Open finds those that a crash has left in the log, up to some ten megabytes
 // of it.
