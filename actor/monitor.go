@@ -31,14 +31,14 @@ type monitor struct {
 }
 
 const (
-	tickBusy     = time.Millisecond       // between two looks at a busy crew
-	tickGrowing  = 200 * time.Microsecond // while workers are let in
-	tickSlow     = 100 * time.Millisecond // while nothing changes
-	quietTicks   = 25                     // looks at an idle crew before the monitor sleeps
-	hungryFor    = 5 * time.Millisecond   // then one more is let in even on busy processors
-	homeAfter    = 25 * time.Millisecond  // of sleep, a worker over the usual number
-	homeAtOnce   = 64                     // such workers with a tick
-	secondLooks  = 4                      // at processors that seem busy, while actors wait
+	tickBusy    = time.Millisecond       // between two looks at a busy crew
+	tickGrowing = 200 * time.Microsecond // while workers are let in
+	tickSlow    = 100 * time.Millisecond // while nothing changes
+	quietTicks  = 25                     // looks at an idle crew before the monitor sleeps
+	hungryFor   = 5 * time.Millisecond   // then one more is let in even on busy processors
+	homeAfter   = 25 * time.Millisecond  // of sleep, a worker over the usual number
+	homeAtOnce  = 64                     // such workers with a tick
+	secondLooks = 4                      // at processors that seem busy, while actors wait
 )
 
 // watched is what the monitor remembers about a worker.
