@@ -35,6 +35,8 @@ type core struct {
 	taken     bool // the current ask was promised, forwarded or stashed, owned by the turn
 	onHold    bool // the handler waits, its stack is in ext.parked; owned by the turn
 
+	elder uint32 // the slot of the sibling started before, 0 for none, guarded by parent.mu
+
 	handled uint64 // messages handled by all incarnations, guarded by mu
 
 	kind   *kind
@@ -48,10 +50,8 @@ type core struct {
 
 	runNext *core // the next in a run queue, guarded by the queue's lock
 
-	elder   *core // the sibling started before, guarded by parent.mu
-	younger *core // the sibling started after, guarded by parent.mu
-
-	orders atomic.Uint32 // the three bits below; the turn reads them at each message, so they lie apart from mu, which senders write
+	orders  atomic.Uint32 // the three bits below; the turn reads them at each message, so they lie apart from mu, which senders write
+	younger uint32        // as elder, of the sibling started after
 }
 
 // lock is mu.Lock for the short ways, of senders and of turns. w is the caller's worker, or nil.
@@ -324,11 +324,10 @@ func (c *core) adopt(child *core) bool {
 		return false
 	}
 	ext := c.extended()
-	child.elder = ext.youngest
 	if ext.youngest == nil {
 		ext.oldest = child
 	} else {
-		ext.youngest.younger = child
+		child.elder, ext.youngest.younger = ext.youngest.slot(), child.slot()
 	}
 	ext.youngest = child
 	ext.children++
@@ -340,19 +339,32 @@ func (c *core) disown(child *core) (awaited bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.ext
-	if child.elder == nil {
-		ext.oldest = child.younger
+	elder, younger := c.sibling(child.elder), c.sibling(child.younger)
+	if elder == nil {
+		ext.oldest = younger
 	} else {
-		child.elder.younger = child.younger
+		elder.younger = child.younger
 	}
-	if child.younger == nil {
-		ext.youngest = child.elder
+	if younger == nil {
+		ext.youngest = elder
 	} else {
-		child.younger.elder = child.elder
+		younger.elder = child.elder
 	}
-	child.elder, child.younger = nil, nil // a reference to it must not keep its siblings alive
 	ext.children--
 	return c.phase == stopping || c.phase == restarting || ext.regrouping
+}
+
+// slot returns where the directory has c.
+func (c *core) slot() uint32 { return uint32(c.id) }
+
+// sibling returns the child of c in that slot, nil for 0, which is the root's. Siblings know
+// each other by their slots, where pointers would be two more for the garbage collector to
+// follow, and twice as large. REQUIRES: c.mu held.
+func (c *core) sibling(slot uint32) *core {
+	if slot == 0 {
+		return nil
+	}
+	return c.sys().actors.at(slot).actor.Load()
 }
 
 func (c *core) youngestChild() *core {

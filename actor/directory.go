@@ -63,8 +63,9 @@ func (d *directory) at(index uint32) *slot {
 	return &(*chunks)[index/slotsPerChunk][index%slotsPerChunk]
 }
 
+// remove gives back the slot of an actor that has no siblings any more.
 func (d *directory) remove(c *core) {
-	index := uint32(c.id)
+	index := c.slot()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.at(index).actor.Store(nil)
@@ -77,10 +78,16 @@ func (d *directory) find(id uint64) *core {
 	if s == nil {
 		return nil
 	}
-	if c := s.actor.Load(); c != nil && c.id == id {
-		return c
+	c := s.actor.Load()
+	if c == nil || c.id != id {
+		return nil
 	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == stopped {
+		return nil
+	}
+	return c
 }
 
 // registry finds an actor by its path. Only actors with a name are in it.

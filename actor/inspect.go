@@ -107,7 +107,7 @@ func (c *core) childList(limit int) []*core {
 		return nil
 	}
 	var list []*core
-	for child := c.ext.oldest; child != nil && (limit == 0 || len(list) < limit); child = child.younger {
+	for child := c.ext.oldest; child != nil && (limit == 0 || len(list) < limit); child = c.sibling(child.younger) {
 		list = append(list, child)
 	}
 	return list
