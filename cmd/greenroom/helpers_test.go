@@ -60,6 +60,27 @@ func command(t *testing.T, code int, args ...string) (stdout, stderr string) {
 
 func getJSON(t *testing.T, addr, path string, into any) {
 	t.Helper()
+	status, body := get(t, addr, path)
+	if status != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", path, status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("GET %s: %v in %.200s", path, err, body)
+	}
+}
+
+// exists reports whether there is something under a path of the API.
+func exists(t *testing.T, addr, path string) bool {
+	t.Helper()
+	status, body := get(t, addr, path)
+	if status != http.StatusOK && status != http.StatusNotFound {
+		t.Fatalf("GET %s: %d %s", path, status, body)
+	}
+	return status == http.StatusOK
+}
+
+func get(t *testing.T, addr, path string) (status int, body []byte) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, http.NoBody)
@@ -71,13 +92,10 @@ func getJSON(t *testing.T, addr, path string, into any) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: %s %v %s", path, resp.Status, err, body)
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatalf("GET %s: %v", path, err)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		t.Fatalf("GET %s: %v in %.200s", path, err, body)
-	}
+	return resp.StatusCode, body
 }
 
 // point is a reading of one key.
