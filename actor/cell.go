@@ -752,10 +752,14 @@ func (c *cell[M]) beginRestart(after time.Duration) {
 
 // beginStop closes the mailbox, stops the children and then the actor itself.
 func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
-	ext := c.extension()
+	ext := c.any()
+	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
+		ext = c.extension()
+	}
 	if c.halting {
 		c.halting = false
-		mode = max(mode, ext.end)
+		drained, _, _ := ext.ends()
+		mode = max(mode, drained)
 	}
 	if c.phase >= stopping {
 		if c.phase == stopping && mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
@@ -765,12 +769,14 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		return
 	}
 	c.mu.Lock()
-	if ext.killed && mode != stopKill { // the order waits already
-		mode, reason = stopKill, Killed
-	}
-	ext.end, ext.endReason = mode, reason
-	if why != nil {
-		ext.failure = why
+	if ext = c.ext; ext != nil {
+		if ext.killed && mode != stopKill { // the order waits already
+			mode, reason = stopKill, Killed
+		}
+		ext.end, ext.endReason = mode, reason
+		if why != nil {
+			ext.failure = why
+		}
 	}
 	c.phase = stopping
 	var rest []envelope[M]
@@ -782,8 +788,10 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		rest = s.rest()
 	}
 	c.mu.Unlock()
-	c.dropBackoff()
-	c.disband(mode == stopDrain)
+	if ext != nil {
+		c.dropBackoff()
+		c.disband(mode == stopDrain)
+	}
 	for i := range rest {
 		c.bury(&rest[i], reason, ErrStopped)
 	}
@@ -810,17 +818,18 @@ func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
 // stopChildren tells the youngest child to stop and, when there is none any more,
 // goes on with what the actor was about to do. REQUIRES: the turn owns c.
 func (c *cell[M]) stopChildren(mode stopMode) {
-	ext := c.extension()
 	child := c.youngestChild()
 	if child == nil {
-		ext.stopChild = nil
+		if ext := c.any(); ext != nil {
+			ext.stopChild = nil
+		}
 		c.childless()
 		return
 	}
-	if child == ext.stopChild {
+	if child == c.ext.stopChild {
 		return
 	}
-	ext.stopChild = child
+	c.ext.stopChild = child
 	if mode == stopDrain {
 		child.impl().drain()
 	} else {
@@ -842,19 +851,18 @@ func (c *cell[M]) childEnded(child *core) {
 
 // childless is reached when the last child has ended.
 func (c *cell[M]) childless() {
-	ext := c.ext
-	if c.phase == stopping && ext.end == stopKill {
-		c.close()
-		return
-	}
 	if c.phase == stopping {
-		c.terminate()
+		if mode, _, _ := c.any().ends(); mode == stopKill {
+			c.close()
+		} else {
+			c.terminate()
+		}
 		return
 	}
-	if ext.ended {
+	if c.ext.ended {
 		return // the old incarnation has ended already
 	}
-	ext.ended = true
+	c.ext.ended = true
 	c.terminate()
 }
 
@@ -888,9 +896,10 @@ func (c *cell[M]) terminate() {
 		return
 	}
 	c.mu.Lock()
-	if r := c.ext.reentry; r != nil {
-		r.ending = false // what cut the handlers short is not for Terminate
+	if ext := c.ext; ext != nil && ext.reentry != nil {
+		ext.reentry.ending = false // what cut the handlers short is not for Terminate
 	}
+	_, _, why := c.ext.ends()
 	c.mu.Unlock()
 	returned := false
 	defer func() {
@@ -901,7 +910,7 @@ func (c *cell[M]) terminate() {
 		}
 		c.terminated()
 	}()
-	t.Terminate(c.context(), c.ext.failure)
+	t.Terminate(c.context(), why)
 	returned = true
 }
 
@@ -940,35 +949,30 @@ func (c *cell[M]) release() {
 // close is the end: the name is free, the watchers and the parent are told.
 func (c *cell[M]) close() {
 	c.release() // a killed actor has not terminated
-	sys, ext := c.sys(), c.ext
+	sys := c.sys()
 	if c.path != nil {
 		sys.names.remove(*c.path)
 	}
-	pid := c.pid()
 	c.mu.Lock()
 	c.phase = stopped
 	if !c.ghost() { // a handler that was left behind may still look at them
 		c.actor, c.newActor = nil, nil
 	}
 	c.orders.And(^ordered)
-	ext.signals = nil
-	watchers := ext.watchers
-	links := ext.links
-	ext.watchers, ext.links = nil, nil
+	ext := c.ext
+	var watchers []watcher
+	var links map[*core]struct{}
+	if ext != nil {
+		watchers, links = ext.watchers, ext.links
+		ext.signals, ext.watchers, ext.links = nil, nil, nil
+	}
 	c.mu.Unlock()
-	down := Down{PID: pid, Reason: ext.endReason, Err: ext.failure}
-	if down.Reason != Failed {
-		down.Err = nil
+	if len(watchers) > 0 || len(links) > 0 || sys.audience.listened() {
+		c.announce(ext, watchers, links)
 	}
-	if sys.audience.listened() {
-		sys.audience.drop(&c.core)
-		sys.publish(ActorStopped(down))
+	if ext != nil {
+		ext.home.leave()
 	}
-	for _, w := range watchers {
-		w.down(down)
-	}
-	c.cutLinks(links, down)
-	ext.home.leave()
 	sys.living.Add(-1)
 	if c.parent == nil {
 		sys.actors.remove(&c.core)
@@ -980,6 +984,23 @@ func (c *cell[M]) close() {
 	if awaited {
 		c.parent.signal(signal{kind: sigEnded, child: &c.core})
 	}
+}
+
+// announce tells those who want to know that the actor has ended.
+func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]struct{}) {
+	_, reason, why := ext.ends()
+	down := Down{PID: c.pid(), Reason: reason}
+	if reason == Failed {
+		down.Err = why
+	}
+	if sys := c.sys(); sys.audience.listened() {
+		sys.audience.drop(&c.core)
+		sys.publish(ActorStopped(down))
+	}
+	for _, w := range watchers {
+		w.down(down)
+	}
+	c.cutLinks(links, down)
 }
 
 // drain queues the order to stop behind all that is in the mailbox now.

@@ -176,7 +176,7 @@ type extension struct {
 
 	failure    error      // the failure that led here, owned by the turn
 	end        stopMode   // how to stop, owned by the turn
-	endReason  Reason     // what to tell the watchers, owned by the turn
+	endReason  Reason     // what to tell the watchers, Stopped while 0; owned by the turn
 	stopChild  *core      // the child that was told to stop, owned by the turn
 	backoff    *timerNode // pending start after a backoff, owned by the turn
 	backoffFor time.Duration
@@ -242,6 +242,22 @@ func (c *core) extension() *extension {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.extended()
+}
+
+// any returns c.ext, nil when c has needed none.
+func (c *core) any() *extension {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ext
+}
+
+// ends says how c stops and why. Without an extension nobody has said anything else: it
+// stops normally, after the current message. REQUIRES: the turn owns c.
+func (x *extension) ends() (mode stopMode, reason Reason, why error) {
+	if x == nil {
+		return stopNow, Stopped, nil
+	}
+	return x.end, max(x.endReason, Stopped), x.failure
 }
 
 // setPhase changes the state of life. REQUIRES: the turn owns c.

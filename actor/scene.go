@@ -250,6 +250,9 @@ func (s *scene[M]) all() iter.Seq[*envelope[M]] {
 // REQUIRES: the actor's lock held by the turn that owns the actor.
 func (s *scene[M]) rest() []envelope[M] {
 	s.sweep()
+	if s.waiting() == 0 {
+		return nil
+	}
 	all := slices.Concat(s.batch[s.head.Load():], slices.Concat(s.buffers()...))
 	s.in, s.over, s.batch, s.clear, s.behind = nil, nil, nil, 0, false
 	s.head.Store(0)
