@@ -84,3 +84,21 @@ func TestTellOfAStructAllocatesNothing(t *testing.T) {
 		t.Errorf("a tell allocates %.2f times", n)
 	}
 }
+
+func TestAnActorThatEndsAllocatesNothing(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	gone := make(chan struct{})
+	end := &last{gone}
+	newLast := func() *last { return end }
+	gate(t, "a spawn, a tell and the end", 1, func() { // the cell
+		actor.Spawn(sys, "", newLast).Tell(bg, beat{})
+		<-gone
+	})
+}
+
+// last is an actor that ends with its first message.
+type last struct{ gone chan struct{} }
+
+func (a *last) Receive(*actor.Context[beat], beat) error { return actor.ErrStop }
+
+func (a *last) Terminate(*actor.Context[beat], error) { a.gone <- struct{}{} }

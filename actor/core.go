@@ -90,16 +90,20 @@ const (
 	fenced                     // it has done so
 )
 
-// nature is what is settled when an actor is spawned: its lifetime, its home, and whether it
-// is reentrant.
+// nature is what is settled when an actor is spawned: its lifetime, its home, whether it is
+// reentrant, and whether its parent was in its own first turn.
 type nature uint8
 
-func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<4 }
+func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<3 }
 
-const reentrantNature nature = 1 << 7
+const (
+	nestedNature    nature = 1 << 6
+	reentrantNature nature = 1 << 7
+)
 
-func (n nature) lifetime() Lifetime { return Lifetime(n & 0xf) }
-func (n nature) home() homeKind     { return homeKind(n >> 4 & 0x7) }
+func (n nature) lifetime() Lifetime { return Lifetime(n & 0x7) }
+func (n nature) home() homeKind     { return homeKind(n >> 3 & 0x7) }
+func (n nature) nested() bool       { return n&nestedNature != 0 }
 func (n nature) reentrant() bool    { return n&reentrantNature != 0 }
 
 // impl is what the runtime asks of a cell without knowing its message type.

@@ -22,11 +22,14 @@ import (
 //     without waking anybody. At most lifoRun such picks follow each other, so that a pair
 //     cannot starve the queue.
 //   - Its own queue, first in first out: what its turns have woken before, and what has
-//     used up its turn.
+//     used up its turn; and by turns with it its brood, last in first out: those who were
+//     spawned in the first turn of their parent and have had none themselves. At each
+//     broodEvery-th pick the oldest of them comes first, so that a branch without an end
+//     cannot starve the others.
 //   - The lobby: what was woken from outside of any worker. It comes first at each
 //     lobbyEvery-th pick, and after a turn that has used up its time, so that busy workers
 //     cannot starve it.
-//   - The queues of others, half of what is in one; and last their places.
+//   - The queues and broods of others, half of what is in one; and last their places.
 //
 // Who has made work that a sleeping worker could do wakes one, unless one is looking for
 // work already (`searching`); a worker that found some wakes the next. So a burst brings
@@ -42,8 +45,9 @@ type scheduler struct {
 	driver Driver  // nil unless somebody else runs the system
 	solo   *worker // the one worker of a driven system
 
-	n     int32 // workers wanted: GOMAXPROCS when the system was made
-	lobby runQueue
+	n       int32 // workers wanted: GOMAXPROCS when the system was made
+	lobby   runQueue
+	orphans brood // the broods of workers who have left or fallen asleep
 
 	active    atomic.Int32 // workers that are neither asleep nor away
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block
@@ -67,8 +71,9 @@ const (
 	lookEvery   = 16                     // a pick at which the clock is read
 	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
-	searchTimes = 6 // looks before a worker sleeps, with more and more yields in between
-	stealLooks  = 8 // workers at which each second look tries: a crew may be large while handlers block
+	broodEvery  = 1024 // a pick at which the oldest of a brood comes first
+	searchTimes = 6    // looks before a worker sleeps, with more and more yields in between
+	stealLooks  = 8    // workers at which each second look tries: a crew may be large while handlers block
 
 	turnMessages = 128                    // messages in a turn
 	turnTime     = 200 * time.Microsecond // and how long it may last, looked at every turnLook messages
@@ -90,6 +95,7 @@ type worker struct {
 	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
+	elders  bool      // the last of queue and brood, when both held somebody, was queue
 	hasty   bool      // the last turn has used up its time: look around before the next
 	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
@@ -111,6 +117,7 @@ type worker struct {
 	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
 	fenced  atomic.Bool          // the actor on stage was taken away: the worker must not touch it again
 	queue   runQueue
+	brood   brood
 	_       [64]byte
 	watched watched // owned by the monitor
 }
@@ -143,7 +150,7 @@ func (s *scheduler) ready(c *core, w *worker) {
 	}
 	if w != nil && w.s == s && !w.away.Load() { // w may belong to the system of the sender
 		if c = w.place.Swap(c); c != nil {
-			w.queue.push(c)
+			w.put(c)
 			s.callIfNeeded()
 		}
 		// A lone actor in the waker's place wakes nobody. But the waker may have gone
@@ -267,9 +274,7 @@ func (w *worker) pick() *core {
 func (w *worker) retire() bool {
 	w.publish()
 	w.current.Store(nil)
-	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
-		w.s.lobby.push(c)
-	}
+	w.handOver()
 	return w.sleep()
 }
 
@@ -283,14 +288,22 @@ func (w *worker) next() *core {
 		if c := s.lobby.pop(); c != nil {
 			return c
 		}
+		if w.picks%broodEvery == 0 {
+			if c := s.orphans.oldest(); c != nil {
+				return c
+			}
+			if c := w.brood.oldest(); c != nil {
+				return c
+			}
+		}
 	}
 	if w.place.Load() != nil {
 		if c := w.place.Swap(nil); c != nil {
-			if w.streak++; w.streak <= lifoRun || w.queue.n.Load() == 0 && s.lobby.n.Load() == 0 {
+			if w.streak++; w.streak <= lifoRun || w.waits() == 0 && s.lobby.n.Load() == 0 {
 				return c // nobody else waits, or not for long
 			}
-			w.queue.push(c)
-			if w.queue.n.Load() == 1 { // it would come first again
+			w.put(c)
+			if w.waits() == 1 { // it would come first again
 				w.streak = 0
 				if c := s.lobby.pop(); c != nil {
 					return c
@@ -299,11 +312,48 @@ func (w *worker) next() *core {
 		}
 	}
 	w.streak = 0
-	if c := w.queue.pop(); c != nil {
+	if c := w.take(); c != nil {
 		return c
 	}
-	return s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost))
+	if c := s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost)); c != nil {
+		return c
+	}
+	return s.orphans.grab(&w.brood)
 }
+
+// put queues an actor that w's turns have made ready, and that nobody has a hand on.
+func (w *worker) put(c *core) {
+	if c.nature.nested() && c.handled == 0 {
+		w.brood.push(c)
+	} else {
+		w.queue.push(c)
+	}
+}
+
+// take returns the next of those that put has queued.
+func (w *worker) take() *core {
+	if w.brood.n.Load() > 0 {
+		if w.elders = !w.elders && w.queue.n.Load() > 0; !w.elders {
+			if c := w.brood.youngest(); c != nil {
+				return c
+			}
+		}
+	}
+	return w.queue.pop()
+}
+
+// handOver leaves to others what waits for w.
+func (w *worker) handOver() {
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		w.s.lobby.push(c)
+	}
+	for c := w.brood.oldest(); c != nil; c = w.brood.oldest() {
+		w.s.orphans.push(c)
+	}
+}
+
+// waits returns how many of those that put has queued wait.
+func (w *worker) waits() int { return int(w.queue.n.Load()) + int(w.brood.n.Load()) }
 
 // lookAround lets other goroutines run from time to time. Go would take the processor
 // away from a busy worker only after 10 ms, and sees to timers and sockets when a
@@ -364,6 +414,9 @@ func (w *worker) steal(thorough, places bool) *core {
 		if c := v.queue.grab(&w.queue, min(int(v.queue.n.Load())/2, grabMost)); c != nil {
 			return c
 		}
+		if c := v.brood.grab(&w.brood); c != nil {
+			return c
+		}
 		if places && v.place.Load() != nil && v.due.Load() {
 			if c := v.place.Swap(nil); c != nil {
 				return c
@@ -375,11 +428,11 @@ func (w *worker) steal(thorough, places bool) *core {
 
 // waiting reports whether an actor waits in a queue.
 func (s *scheduler) waiting() bool {
-	if s.lobby.n.Load() > 0 {
+	if s.lobby.n.Load() > 0 || s.orphans.n.Load() > 0 {
 		return true
 	}
 	for _, w := range *s.crew.Load() {
-		if w.queue.n.Load() > 0 {
+		if w.waits() > 0 {
 			return true
 		}
 	}
@@ -453,9 +506,7 @@ func (w *worker) leave() {
 	}
 	s.handled += w.handled.Load()
 	s.mu.Unlock()
-	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
-		s.lobby.push(c)
-	}
+	w.handOver()
 	if w.seeking {
 		s.searching.Add(-1)
 	}
@@ -561,14 +612,14 @@ func (s *scheduler) closeStacks() {
 func (s *scheduler) counts() (runnable, workers int) {
 	crew := *s.crew.Load()
 	for _, w := range crew {
-		runnable += int(w.queue.n.Load())
+		runnable += w.waits()
 		if w.place.Load() != nil {
 			runnable++
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return runnable + int(s.lobby.n.Load()), int(s.active.Load()) + len(s.asleep)
+	return runnable + int(s.lobby.n.Load()) + int(s.orphans.n.Load()), int(s.active.Load()) + len(s.asleep)
 }
 
 // handledMessages returns how many messages the crew has handled.
@@ -596,7 +647,7 @@ func (w *worker) remember(c *core) {
 
 // alone reports whether nobody else waits for the worker.
 func (w *worker) alone() bool {
-	return w.s.driver == nil && w.place.Load() == nil && w.queue.n.Load() == 0 && w.s.lobby.n.Load() == 0
+	return w.s.driver == nil && w.place.Load() == nil && w.waits() == 0 && w.s.lobby.n.Load() == 0 && w.s.orphans.n.Load() == 0
 }
 
 // chillAll takes all remembered scenes back.

@@ -1,0 +1,90 @@
+package actor
+
+import "sync/atomic"
+
+// brood holds actors that were spawned in the first turn of their parents and have had no
+// turn themselves. Its worker takes the youngest, so that a tree of actors grows branch by
+// branch: one that ends branch by branch, too, is never in memory as a whole. Thieves take
+// the oldest, from which most is still to come. (The same at both ends as in the work
+// stealing of Cilk: Frigo, Leiserson, Randall, "The Implementation of the Cilk-5 Multithreaded
+// Language", 1998.)
+type brood struct {
+	mu    spin
+	ring  []*core // guarded by mu; its length is 0 or a power of two
+	first int     // where the oldest is, guarded by mu
+	n     atomic.Int32
+}
+
+const (
+	broodLeast = 64
+	broodKeep  = 1024 // a longer ring is given back when it is empty
+)
+
+// at returns the place of the i-th, counted from the oldest. REQUIRES: b.mu held.
+func (b *brood) at(i int) **core { return &b.ring[(b.first+i)&(len(b.ring)-1)] }
+
+// push appends c as the youngest.
+func (b *brood) push(c *core) {
+	b.mu.Lock()
+	n := int(b.n.Load())
+	if n == len(b.ring) {
+		ring := make([]*core, max(broodLeast, 2*n))
+		for i := range n {
+			ring[i] = *b.at(i)
+		}
+		b.ring, b.first = ring, 0
+	}
+	*b.at(n) = c
+	b.n.Store(int32(n + 1))
+	b.mu.Unlock()
+}
+
+// youngest takes the youngest out; nil when there is none.
+func (b *brood) youngest() *core {
+	if b.n.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.remove(int(b.n.Load()) - 1)
+}
+
+// oldest takes the oldest out; nil when there is none.
+func (b *brood) oldest() *core {
+	if b.n.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.remove(0)
+	if c != nil {
+		b.first++
+	}
+	return c
+}
+
+// remove empties the i-th place, the first or the last. REQUIRES: b.mu held.
+func (b *brood) remove(i int) *core {
+	n := b.n.Load()
+	if n == 0 {
+		return nil
+	}
+	at := b.at(i)
+	c := *at
+	*at = nil
+	if b.n.Store(n - 1); n == 1 && len(b.ring) > broodKeep {
+		b.ring = nil
+	}
+	return c
+}
+
+// grab moves the older half to another brood, besides the very oldest, which it returns.
+func (b *brood) grab(into *brood) *core {
+	first := b.oldest()
+	for range b.n.Load() / 2 {
+		if c := b.oldest(); c != nil {
+			into.push(c)
+		}
+	}
+	return first
+}

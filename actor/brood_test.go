@@ -1,0 +1,164 @@
+package actor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+)
+
+func TestABroodGivesTheYoungestToItsWorkerAndTheOldestToThieves(t *testing.T) {
+	var mine, thiefs brood
+	all := make([]*core, 3*broodLeast)
+	for i := range all {
+		all[i] = new(core)
+		mine.push(all[i])
+		if i == broodLeast/2 && mine.oldest() != all[0] { // so that the ring is not straight when it grows
+			t.Fatal("the first is not the oldest")
+		}
+	}
+	if mine.youngest() != all[len(all)-1] {
+		t.Error("the last is not the youngest")
+	}
+	left := all[1 : len(all)-1]
+	if mine.grab(&thiefs) != left[0] {
+		t.Error("a thief gets another one than the oldest")
+	}
+	half := 1 + (len(left)-1)/2
+	if got := int(mine.n.Load()); got != len(left)-half {
+		t.Fatalf("%d are left of %d", got, len(left))
+	}
+	for i := half - 1; i > 0; i-- {
+		if thiefs.youngest() != left[i] {
+			t.Fatalf("the thief does not have the %dth", i)
+		}
+	}
+	for _, c := range left[half:] {
+		if mine.oldest() != c {
+			t.Fatal("what is left is not in its order")
+		}
+	}
+	if mine.oldest() != nil || mine.youngest() != nil || mine.grab(&thiefs) != nil || thiefs.youngest() != nil {
+		t.Error("there is one too many")
+	}
+}
+
+func TestALongBroodIsGivenBack(t *testing.T) {
+	var b brood
+	for range 2 {
+		for range broodKeep + 1 {
+			b.push(new(core))
+		}
+		for b.youngest() != nil {
+		}
+		if b.ring != nil {
+			t.Errorf("an empty brood keeps room for %d", len(b.ring))
+		}
+	}
+}
+
+// nestling returns an actor that was spawned in its parent's first turn.
+func nestling() *core { return &core{nature: nestedNature} }
+
+func TestABroodLeavesEachSecondPickToOthers(t *testing.T) {
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	elder := new(core)
+	w.put(elder)
+	for picks := 1; ; picks++ {
+		w.put(nestling())
+		w.put(nestling())
+		if w.next() == elder {
+			return
+		}
+		if picks == 2 {
+			t.Fatal("beside those who are new, who was there waits for more than a pick")
+		}
+	}
+}
+
+func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
+	for name, put := range map[string]func(w *worker, c *core){
+		"of its own":     func(w *worker, c *core) { w.put(c) },
+		"left by others": func(w *worker, c *core) { other := &worker{s: w.s}; other.put(c); other.handOver() },
+	} {
+		s := newScheduler(nil)
+		w := &worker{s: s}
+		oldest := nestling()
+		put(w, oldest)
+		for picks := 1; ; picks++ {
+			w.put(nestling()) // a branch without an end
+			if w.next() == oldest {
+				break
+			}
+			if picks > broodEvery {
+				t.Fatalf("%s: not picked in %d picks", name, picks)
+			}
+		}
+		s.close()
+	}
+}
+
+// branch is a node of a tree of actors that spawns its children in its first turn and ends
+// when they have.
+type branch struct {
+	leaves, missing int
+	parent          Ref[int]
+	living, most    *atomic.Int64
+}
+
+func (b *branch) Receive(ctx *Context[int], _ int) error {
+	if b.leaves > 1 && b.missing == 0 {
+		for range 10 {
+			b.missing++
+			b.most.Store(max(b.most.Load(), b.living.Add(1)))
+			child := &branch{leaves: b.leaves / 10, parent: ctx.Self(), living: b.living, most: b.most}
+			Spawn(ctx, "", func() *branch { return child }).Tell(ctx, 0)
+		}
+		return nil
+	}
+	if b.missing--; b.missing > 0 {
+		return nil
+	}
+	b.living.Add(-1)
+	b.parent.Tell(ctx, 0)
+	return ErrStop
+}
+
+func TestATreeOfActorsIsNeverThereAsAWhole(t *testing.T) {
+	sys := NewSystem("tree")
+	defer func() { _, _ = sys.Shutdown(context.Background()) }()
+	done := make(chan struct{})
+	top := SpawnFunc(sys, "", func(*Context[int], int) error { close(done); return nil })
+	var living, most atomic.Int64
+	living.Store(1)
+	root := &branch{leaves: 10_000, parent: top, living: &living, most: &most}
+	Spawn(sys, "", func() *branch { return root }).Tell(context.Background(), 0)
+	<-done
+	if living.Load() != 0 {
+		t.Errorf("%d have not ended", living.Load())
+	}
+	if n := most.Load(); n > 5000 { // in the order of a queue: nearly all of 11 111
+		t.Errorf("%d of 11 111 actors were there at once", n)
+	}
+}
+
+func TestChildrenOfAFirstTurnThatDoesNotReturnAreHandled(t *testing.T) {
+	sys := NewSystem("nest")
+	defer func() { _, _ = sys.Shutdown(context.Background()) }()
+	const children = 100
+	handled, done := make(chan struct{}, children), make(chan struct{})
+	parent := SpawnFunc(sys, "", func(ctx *Context[int], _ int) error {
+		for range children {
+			child := SpawnFunc(ctx, "", func(*Context[int], int) error { handled <- struct{}{}; return nil })
+			child.Tell(ctx, 0)
+		}
+		for range children {
+			<-handled
+		}
+		close(done)
+		return nil
+	})
+	parent.Tell(context.Background(), 0)
+	<-done
+}
