@@ -85,8 +85,8 @@ func (t *typed) Ask(ctx typedContext, to actor.Ref[question], m workload.Msg) (w
 	return workload.Msg{N: n}, err
 }
 
-// End does nothing: an idle actor has no goroutine.
-func (t *typed) End(typedContext) {}
+// End stops the actor: an idle one has no goroutine, but its memory.
+func (t *typed) End(ctx typedContext) { ctx.Stop() }
 
 // After sets a timer of the actor.
 func (t *typed) After(ctx typedContext, d time.Duration, m workload.Msg) { ctx.After("bench", d, m) }

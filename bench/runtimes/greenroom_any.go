@@ -73,8 +73,8 @@ func (d *dynamic) Ask(ctx dynamicContext, to dynamicRef, m workload.Msg) (worklo
 	return workload.Msg{N: n}, err
 }
 
-// End does nothing: an idle actor has no goroutine.
-func (d *dynamic) End(dynamicContext) {}
+// End stops the actor: an idle one has no goroutine, but its memory.
+func (d *dynamic) End(ctx dynamicContext) { ctx.Stop() }
 
 // Workers counts the goroutines that run handlers.
 func (d *dynamic) Workers() int { return d.sys.Stats().Workers }

@@ -53,8 +53,8 @@ type Adapter[C, R, S any] interface {
 
 	// End says that the actor with ctx has told its last message and will be
 	// told nothing more. Whatever an actor occupies for as long as it lives, a
-	// goroutine for example, is let go of; where an idle actor is memory and
-	// nothing else, End may do nothing.
+	// goroutine or memory for example, is let go of, unless the runtime is
+	// faster without.
 	End(ctx C)
 
 	// Close ends the runtime. The process ends soon after.
