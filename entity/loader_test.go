@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,15 +19,44 @@ type countingStore struct {
 	entity.Store
 	together atomic.Int64
 	refuse   error
+	breaks   string // panics for that entity
 }
 
 func (s *countingStore) Entities(ctx context.Context, q entity.ListQuery) ([]entity.Stored, error) {
 	if s.refuse != nil {
 		return nil, s.refuse
 	}
+	if s.breaks != "" && slices.Contains(q.IDs, s.breaks) {
+		panic(errBroken)
+	}
 	s.together.Add(int64(len(q.IDs)))
 	return s.Store.Entities(ctx, q)
 }
+
+// The store of a caller's may panic: that is the caller's, on whichever goroutine it was.
+func TestAPanicOfTheStoreInATraversalIsTheCallers(t *testing.T) {
+	store := &countingStore{}
+	s := openOn(t, t.TempDir(), entity.Config{}, func(disk *sqlite.Store) entity.Store {
+		store.Store = disk
+		return store
+	})
+	spokes := make([]string, 120)
+	for i := range spokes {
+		spokes[i] = fmt.Sprintf("e%03d", i)
+		s.edit(spokes[i], entity.Edits{})
+	}
+	s.relate("hub", "in", spokes...)
+	store.breaks = "e119" // in the half that is read beside the other
+	defer func() {
+		if p := recover(); p != errBroken { //nolint:errorlint // the very value
+			t.Errorf("the caller sees %v", p)
+		}
+	}()
+	_, _, err := s.Traverse(t.Context(), entity.Traversal{From: "hub", Match: func(entity.View) bool { return true }})
+	t.Errorf("the traversal ends, with %v", err)
+}
+
+var errBroken = errors.New("broken")
 
 // Entities that are wanted while others are read come to life with one question, each
 // as it was; and one by one where that question has no answer.

@@ -178,11 +178,17 @@ func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, err
 		})
 	}
 	var wg sync.WaitGroup
+	var failure any
 	if half < len(ids) {
-		wg.Go(func() { load(1, ids[half:]) })
+		wg.Go(func() {
+			defer func() { failure = recover() }() // of the store: here it would end the process
+			load(1, ids[half:])
+		})
 	}
 	load(0, ids[:half])
-	wg.Wait()
+	if wg.Wait(); failure != nil {
+		panic(failure)
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
