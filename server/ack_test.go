@@ -190,6 +190,17 @@ func inBubble(t *testing.T, test func(t *testing.T, b *broker, p *pipes, h *held
 	})
 }
 
+// inBubbles runs a test in a bubble for each version of the protocol.
+func inBubbles(t *testing.T, test func(t *testing.T, version byte, b *broker, p *pipes, h *heldRuntime)) {
+	t.Helper()
+	for _, version := range []byte{4, 5} {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) { test(t, version, b, p, h) })
+		})
+	}
+}
+
 func TestAcknowledgementsComeInTheOrderOfTheMessages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
@@ -269,32 +280,27 @@ func TestAConnectionIsNotReadBeyondMaxInFlight(t *testing.T) {
 
 func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	for _, version := range []byte{4, 5} {
-		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
-				c := p.dial(t, "sensor", version)
-				for id := uint16(1); id <= 3; id++ {
-					c.publish(version, id, `{"t":1}`)
-				}
-				synctest.Wait()
-				h.settle(2, nil)
-				h.settle(1, fmt.Errorf("entity: %w", entity.ErrFailed))
-				h.settle(0, nil)
-				if id := c.readAck(); id != 1 {
-					t.Errorf("acknowledged %d, want 1", id)
-				}
-				if version == 5 {
-					if kind, body := c.read(); kind != 0xe0 || body[0] != 0x83 {
-						t.Errorf("packet %x % x, want DISCONNECT with 0x83", kind, body)
-					}
-				}
-				if _, err := c.in.ReadByte(); !errors.Is(err, io.EOF) {
-					t.Errorf("after that: %v, want the end", err)
-				}
-			})
-		})
-	}
+	inBubbles(t, func(t *testing.T, version byte, _ *broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "sensor", version)
+		for id := uint16(1); id <= 3; id++ {
+			c.publish(version, id, `{"t":1}`)
+		}
+		synctest.Wait()
+		h.settle(2, nil)
+		h.settle(1, fmt.Errorf("entity: %w", entity.ErrFailed))
+		h.settle(0, nil)
+		if id := c.readAck(); id != 1 {
+			t.Errorf("acknowledged %d, want 1", id)
+		}
+		if version == 5 {
+			if kind, body := c.read(); kind != 0xe0 || body[0] != 0x83 {
+				t.Errorf("packet %x % x, want DISCONNECT with 0x83", kind, body)
+			}
+		}
+		if _, err := c.in.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("after that: %v, want the end", err)
+		}
+	})
 }
 
 func TestAPanicInAConnectionEndsOnlyThat(t *testing.T) {

@@ -255,30 +255,25 @@ func TestResumedSessionObeysItsReceiveMaximum(t *testing.T) {
 
 func TestSubscriberThatNeverAcknowledgesHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	for _, version := range []byte{4, 5} {
-		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
-				var properties []byte
-				sent := forwardQueue
-				if version == 5 {
-					properties, sent = receiveMaximum(1), 1
-				}
-				s := p.subscriber(t, version, 2, 1, properties)
-				const all = forwardQueue + 10
-				send(t, b, 1, 0, all)
-				s.messages(t, sent)
-				f := s.flow(b)
-				same(t, "messages held", len(f.held), forwardQueue-sent)
-				same(t, "messages counted as dropped", atomic.LoadInt64(&b.server.Info.InflightDropped), int64(all-forwardQueue))
-				s.write(0xc0, nil)
-				s.next(t, packets.Pingresp, 1)
-				_ = s.nc.Close()
-				synctest.Wait()
-				same(t, "messages held after the end", len(f.held)+len(f.pending), 0)
-			})
-		})
-	}
+	inBubbles(t, func(t *testing.T, version byte, b *broker, p *pipes, _ *heldRuntime) {
+		var properties []byte
+		sent := forwardQueue
+		if version == 5 {
+			properties, sent = receiveMaximum(1), 1
+		}
+		s := p.subscriber(t, version, 2, 1, properties)
+		const all = forwardQueue + 10
+		send(t, b, 1, 0, all)
+		s.messages(t, sent)
+		f := s.flow(b)
+		same(t, "messages held", len(f.held), forwardQueue-sent)
+		same(t, "messages counted as dropped", atomic.LoadInt64(&b.server.Info.InflightDropped), int64(all-forwardQueue))
+		s.write(0xc0, nil)
+		s.next(t, packets.Pingresp, 1)
+		_ = s.nc.Close()
+		synctest.Wait()
+		same(t, "messages held after the end", len(f.held)+len(f.pending), 0)
+	})
 }
 
 func TestHeldMessageExpires(t *testing.T) {
@@ -335,49 +330,44 @@ func TestMessageTooLargeForASubscriberIsLeftOut(t *testing.T) {
 
 func TestPacketIDsOfTheTwoSidesAreApart(t *testing.T) {
 	t.Parallel()
-	for _, version := range []byte{4, 5} {
-		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
-				var properties []byte
-				if version == 5 {
-					properties = keepSession
-				}
-				s := p.subscriber(t, version, 0, 1, properties)
-				send(t, b, 1, 0, 3)
-				_, ids := s.messages(t, 3)
-				s.subscribe(ids[0], 1)
-				if got := s.next(t, packets.Suback, 1)[0]; got.PacketID != ids[0] || got.ReasonCodes[0] != 1 {
-					t.Errorf("SUBACK: %+v", got)
-				}
-				filter := []byte{0, 1, 'x'}
-				if version == 5 {
-					filter = slices.Concat([]byte{0}, filter)
-				}
-				s.write(0xa2, append(binary.BigEndian.AppendUint16(nil, ids[0]), filter...))
-				if got := s.next(t, packets.Unsuback, 1)[0]; got.PacketID != ids[0] || version == 5 && got.ReasonCodes[0] != packets.CodeNoSubscriptionExisted.Code {
-					t.Errorf("UNSUBACK: %+v", got)
-				}
-				s.publish(version, ids[1], `nonsense`)
-				same(t, "id of the refusal", s.next(t, packets.Puback, 1)[0].PacketID, ids[1])
-				s.write(0x33, publishBody(version, ids[2], "")) // takes back a retained message
-				synctest.Wait()
-				s.mu.Lock()
-				for _, pk := range s.got {
-					if pk.FixedHeader.Type == packets.Puback {
-						same(t, "id of the acknowledgement", pk.PacketID, ids[2])
-					}
-				}
-				s.got = nil
-				s.mu.Unlock()
-				_ = s.nc.Close()
-				synctest.Wait()
-				s = p.subscriber(t, version, 0, 1, properties)
-				got, _ := s.messages(t, 4)
-				same(t, "sent again", got, "0 1 2 ")
-			})
-		})
-	}
+	inBubbles(t, func(t *testing.T, version byte, b *broker, p *pipes, _ *heldRuntime) {
+		var properties []byte
+		if version == 5 {
+			properties = keepSession
+		}
+		s := p.subscriber(t, version, 0, 1, properties)
+		send(t, b, 1, 0, 3)
+		_, ids := s.messages(t, 3)
+		s.subscribe(ids[0], 1)
+		if got := s.next(t, packets.Suback, 1)[0]; got.PacketID != ids[0] || got.ReasonCodes[0] != 1 {
+			t.Errorf("SUBACK: %+v", got)
+		}
+		filter := []byte{0, 1, 'x'}
+		if version == 5 {
+			filter = slices.Concat([]byte{0}, filter)
+		}
+		s.write(0xa2, append(binary.BigEndian.AppendUint16(nil, ids[0]), filter...))
+		if got := s.next(t, packets.Unsuback, 1)[0]; got.PacketID != ids[0] || version == 5 && got.ReasonCodes[0] != packets.CodeNoSubscriptionExisted.Code {
+			t.Errorf("UNSUBACK: %+v", got)
+		}
+		s.publish(version, ids[1], `nonsense`)
+		same(t, "id of the refusal", s.next(t, packets.Puback, 1)[0].PacketID, ids[1])
+		s.write(0x33, publishBody(version, ids[2], "")) // takes back a retained message
+		synctest.Wait()
+		s.mu.Lock()
+		for _, pk := range s.got {
+			if pk.FixedHeader.Type == packets.Puback {
+				same(t, "id of the acknowledgement", pk.PacketID, ids[2])
+			}
+		}
+		s.got = nil
+		s.mu.Unlock()
+		_ = s.nc.Close()
+		synctest.Wait()
+		s = p.subscriber(t, version, 0, 1, properties)
+		got, _ := s.messages(t, 4)
+		same(t, "sent again", got, "0 1 2 ")
+	})
 }
 
 // bareConn is a connection that mochi knows nothing of, and its other end.
