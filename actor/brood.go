@@ -26,17 +26,23 @@ func (b *brood) at(i int) **core { return &b.ring[(b.first+i)&(len(b.ring)-1)] }
 // push appends c as the youngest.
 func (b *brood) push(c *core) {
 	b.mu.Lock()
-	n := int(b.n.Load())
-	if n == len(b.ring) {
-		ring := make([]*core, max(broodLeast, 2*n))
-		for i := range n {
-			ring[i] = *b.at(i)
-		}
-		b.ring, b.first = ring, 0
-	}
-	*b.at(n) = c
-	b.n.Store(int32(n + 1))
+	b.reserve()
+	*b.at(int(b.n.Load())) = c
+	b.n.Add(1)
 	b.mu.Unlock()
+}
+
+// reserve sees to it that there is room for one more. REQUIRES: b.mu held.
+func (b *brood) reserve() {
+	n := int(b.n.Load())
+	if n < len(b.ring) {
+		return
+	}
+	ring := make([]*core, max(broodLeast, 2*n))
+	for i := range n {
+		ring[i] = *b.at(i)
+	}
+	b.ring, b.first = ring, 0
 }
 
 // youngest takes the youngest out; nil when there is none.
@@ -87,4 +93,20 @@ func (b *brood) grab(into *brood) *core {
 		}
 	}
 	return first
+}
+
+// inherit takes all of another brood over, as older than all of its own.
+func (b *brood) inherit(from *brood) {
+	var all []*core
+	for c := from.youngest(); c != nil; c = from.youngest() {
+		all = append(all, c)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range all {
+		b.reserve()
+		b.first--
+		*b.at(0) = c
+		b.n.Add(1)
+	}
 }

@@ -57,7 +57,11 @@ func TestALongBroodIsGivenBack(t *testing.T) {
 }
 
 // nestling returns an actor that was spawned in its parent's first turn.
-func nestling() *core { return &core{nature: nestedNature} }
+func nestling() *core {
+	c := new(core)
+	c.orders.Store(2 << nestShift)
+	return c
+}
 
 func TestABroodLeavesEachSecondPickToOthers(t *testing.T) {
 	s := newScheduler(nil)
@@ -87,7 +91,8 @@ func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
 		oldest := nestling()
 		put(w, oldest)
 		for picks := 1; ; picks++ {
-			w.put(nestling()) // a branch without an end
+			w.put(nestling())
+			s.lobby.push(new(core)) // as busy outside
 			if w.next() == oldest {
 				break
 			}
@@ -96,6 +101,54 @@ func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
 			}
 		}
 		s.close()
+	}
+}
+
+func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	siblings := map[*core]bool{}
+	for range 100 {
+		c := nestling()
+		siblings[c] = true
+		w.put(c)
+	}
+	parent := new(core)
+	parent.orders.Store(1 << nestShift)
+	link := func() {
+		c := new(core)
+		parent.adopt(c)
+		parent = c
+		w.place.Store(c) // it is told
+	}
+	link()
+	for picks := 0; len(siblings) > 0; picks++ {
+		c := w.next()
+		if c == parent {
+			link()
+		}
+		delete(siblings, c)
+		if picks > 10*nestMost+10*100 {
+			t.Fatalf("beside actors that each start the next one, %d wait after %d picks", len(siblings), picks)
+		}
+	}
+}
+
+func TestWhatWaitsInItsFirstTurnBelongsToNoBrood(t *testing.T) {
+	for name, change := range map[string]func(c *core){
+		"it waits":             func(c *core) { c.onHold = true },
+		"the turn is over":     func(c *core) { c.fledge() },
+		"too deep in a tree":   func(c *core) { c.orders.Store(nestMost << nestShift) },
+		"spawned by a veteran": func(c *core) { c.orders.Store(1 << nestShift) },
+	} {
+		c := nestling()
+		if !c.nestled() {
+			t.Fatal("a new one is not nestled")
+		}
+		if change(c); c.nestled() {
+			t.Errorf("%s: nestled", name)
+		}
 	}
 }
 

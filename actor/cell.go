@@ -236,6 +236,9 @@ const (
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.endedTurn() // before anybody else can have the actor
 	c.lock(w)
+	if w != nil { // which the spawner's goroutine, where Init was, is not
+		c.fledge()
+	}
 	s := c.scene
 	if s != nil {
 		s.sweep()
@@ -959,6 +962,7 @@ func (c *cell[M]) close() {
 		c.actor, c.newActor = nil, nil
 	}
 	c.orders.And(^ordered)
+	c.orders.Or(ended)
 	ext := c.ext
 	var watchers []watcher
 	var links map[*core]struct{}

@@ -50,7 +50,7 @@ type core struct {
 
 	runNext *core // the next in a run queue, guarded by the queue's lock
 
-	orders  atomic.Uint32 // the three bits below; the turn reads them at each message, so they lie apart from mu, which senders write
+	orders  atomic.Uint32 // bits, see below; the turn reads them at each message, so they lie apart from mu, which senders write
 	younger uint32        // as elder, of the sibling started after
 }
 
@@ -83,27 +83,48 @@ func (c *core) lockSlow(w *worker) {
 	w.stepIn()
 }
 
-// The bits of core.orders. They are changed under mu.
+// The bits of core.orders, and above them its nest. They are changed under mu.
 const (
 	ordered uint32 = 1 << iota // ext.signals holds orders
 	fencing                    // the monitor is about to decide whether to take the actor away from its handler
 	fenced                     // it has done so
+	ended                      // the actor is gone
+
+	nestShift = 8
 )
 
-// nature is what is settled when an actor is spawned: its lifetime, its home, whether it is
-// reentrant, and whether its parent was in its own first turn.
+// nestMost is how deep in a tree of actors a first turn may be that goes before what waits:
+// what is deeper could be a chain without an end.
+const nestMost = 32
+
+// nest returns 0 after the actor's first turn. Until then it is one more than the parent's
+// when the actor was spawned: 1, unless that was in the parent's first turn.
+func (c *core) nest() uint32 { return c.orders.Load() >> nestShift }
+
+// nestled reports whether the actor belongs to a brood. REQUIRES: the caller has c, to
+// queue it.
+func (c *core) nestled() bool {
+	n := c.nest()
+	return n > 1 && n < nestMost && !c.onHold
+}
+
+// fledge notes that the actor has had its first turn. REQUIRES: c.mu held by the turn.
+func (c *core) fledge() {
+	if c.nest() > 0 {
+		c.orders.And(1<<nestShift - 1)
+	}
+}
+
+// nature is what is settled when an actor is spawned: its lifetime, its home, and whether it
+// is reentrant.
 type nature uint8
 
-func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<3 }
+func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<4 }
 
-const (
-	nestedNature    nature = 1 << 6
-	reentrantNature nature = 1 << 7
-)
+const reentrantNature nature = 1 << 7
 
-func (n nature) lifetime() Lifetime { return Lifetime(n & 0x7) }
-func (n nature) home() homeKind     { return homeKind(n >> 3 & 0x7) }
-func (n nature) nested() bool       { return n&nestedNature != 0 }
+func (n nature) lifetime() Lifetime { return Lifetime(n & 0xf) }
+func (n nature) home() homeKind     { return homeKind(n >> 4 & 0x7) }
 func (n nature) reentrant() bool    { return n&reentrantNature != 0 }
 
 // impl is what the runtime asks of a cell without knowing its message type.
@@ -351,6 +372,7 @@ func (c *core) adopt(child *core) bool {
 	}
 	ext.youngest = child
 	ext.children++
+	child.orders.Or(min(c.nest()+1, nestMost) << nestShift)
 	return true
 }
 

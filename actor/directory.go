@@ -6,7 +6,7 @@ import (
 )
 
 // directory finds an actor by its number. A number is a slot in a slab and the
-// slot's generation, so that finding is two loads, an idle actor costs a slot and
+// slot's generation, so that finding is three loads, an idle actor costs a slot and
 // no map entry, and the number of an actor that has ended finds nobody.
 type directory struct {
 	chunks atomic.Pointer[[]*slotChunk] // replaced as a whole; a chunk never moves
@@ -78,16 +78,10 @@ func (d *directory) find(id uint64) *core {
 	if s == nil {
 		return nil
 	}
-	c := s.actor.Load()
-	if c == nil || c.id != id {
-		return nil
+	if c := s.actor.Load(); c != nil && c.id == id && c.orders.Load()&ended == 0 {
+		return c
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.phase == stopped {
-		return nil
-	}
-	return c
+	return nil
 }
 
 // registry finds an actor by its path. Only actors with a name are in it.

@@ -24,8 +24,8 @@ import (
 //   - Its own queue, first in first out: what its turns have woken before, and what has
 //     used up its turn; and by turns with it its brood, last in first out: those who were
 //     spawned in the first turn of their parent and have had none themselves. At each
-//     broodEvery-th pick the oldest of them comes first, so that a branch without an end
-//     cannot starve the others.
+//     broodEvery-th pick the oldest of them comes first. What is nestMost deep in a tree
+//     belongs to no brood, so that a branch without an end cannot starve the others.
 //   - The lobby: what was woken from outside of any worker. It comes first at each
 //     lobbyEvery-th pick, and after a turn that has used up its time, so that busy workers
 //     cannot starve it.
@@ -47,7 +47,7 @@ type scheduler struct {
 
 	n       int32 // workers wanted: GOMAXPROCS when the system was made
 	lobby   runQueue
-	orphans brood // the broods of workers who have left or fallen asleep
+	orphans brood // of workers who have left, until somebody takes them over
 
 	active    atomic.Int32 // workers that are neither asleep nor away
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block
@@ -95,7 +95,7 @@ type worker struct {
 	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
-	elders  bool      // the last of queue and brood, when both held somebody, was queue
+	elders  bool      // it was the queue's turn, and not the brood's
 	hasty   bool      // the last turn has used up its time: look around before the next
 	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
@@ -159,7 +159,9 @@ func (s *scheduler) ready(c *core, w *worker) {
 		if !w.away.Load() {
 			return
 		}
+		w.handOver() // nobody looks there if it was fenced
 		if c = w.place.Swap(nil); c == nil {
+			s.callIfNeeded()
 			return
 		}
 	}
@@ -285,16 +287,16 @@ func (w *worker) next() *core {
 		if w.hasty || w.picks%lookEvery == 0 {
 			w.lookAround()
 		}
-		if c := s.lobby.pop(); c != nil {
-			return c
+		if s.orphans.n.Load() > 0 {
+			w.brood.inherit(&s.orphans)
 		}
 		if w.picks%broodEvery == 0 {
-			if c := s.orphans.oldest(); c != nil {
-				return c
-			}
 			if c := w.brood.oldest(); c != nil {
 				return c
 			}
+		}
+		if c := s.lobby.pop(); c != nil {
+			return c
 		}
 	}
 	if w.place.Load() != nil {
@@ -318,12 +320,15 @@ func (w *worker) next() *core {
 	if c := s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost)); c != nil {
 		return c
 	}
-	return s.orphans.grab(&w.brood)
+	if s.orphans.n.Load() > 0 {
+		w.brood.inherit(&s.orphans)
+	}
+	return w.brood.youngest()
 }
 
 // put queues an actor that w's turns have made ready, and that nobody has a hand on.
 func (w *worker) put(c *core) {
-	if c.nature.nested() && c.handled == 0 {
+	if c.nestled() {
 		w.brood.push(c)
 	} else {
 		w.queue.push(c)
@@ -332,12 +337,14 @@ func (w *worker) put(c *core) {
 
 // take returns the next of those that put has queued.
 func (w *worker) take() *core {
-	if w.brood.n.Load() > 0 {
-		if w.elders = !w.elders && w.queue.n.Load() > 0; !w.elders {
-			if c := w.brood.youngest(); c != nil {
-				return c
-			}
+	if w.elders = !w.elders; w.elders {
+		if c := w.queue.pop(); c != nil {
+			return c
 		}
+		return w.brood.youngest()
+	}
+	if c := w.brood.youngest(); c != nil {
+		return c
 	}
 	return w.queue.pop()
 }

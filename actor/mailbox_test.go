@@ -125,6 +125,24 @@ func TestTimersAndDownsFindRoomInAFullMailbox(t *testing.T) {
 	})
 }
 
+func TestARankMayLookUpTheActorItIsFor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		var pid actor.PID
+		handled := 0
+		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { handled++; return nil },
+			actor.Priority(func(m int) int {
+				_, _ = actor.Lookup[int](k.System(), pid)
+				return m
+			}))
+		pid = ref.PID()
+		ref.Tell(k.Context(), 1)
+		k.Settle()
+		if handled != 1 {
+			k.T().Errorf("%d messages handled", handled)
+		}
+	})
+}
+
 func TestPriorityMailboxHandlesTheMostUrgentFirstAndEqualsInOrder(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		gate, p := gated(k, actor.Priority(func(m string) int { return int(m[0] - '0') }))

@@ -140,9 +140,6 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 			return nil, err
 		}
 	}
-	if w != nil && p.handled == 0 {
-		c.nature |= nestedNature
-	}
 	if err := c.baptize(p, name); err != nil {
 		return nil, err
 	}
