@@ -3,11 +3,13 @@ package actor
 import "sync/atomic"
 
 // brood holds actors that were spawned in the first turn of their parents and have had no
-// turn themselves. Its worker takes the youngest, so that a tree of actors grows branch by
-// branch: one that ends branch by branch, too, is never in memory as a whole. Thieves take
-// the oldest, from which most is still to come. (The same at both ends as in the work
-// stealing of Cilk: Frigo, Leiserson, Randall, "The Implementation of the Cilk-5 Multithreaded
-// Language", 1998.)
+// turn themselves. The youngest comes first, so that a tree of actors grows branch by
+// branch, as the calls of a recursive function do: one that ends branch by branch, too, is
+// never in memory as a whole.
+//
+// It is one for all workers. What it holds is about to spawn others, or to end, which takes
+// much longer than its lock; a brood for each worker would have to be stolen from and handed
+// over whenever a worker comes or goes.
 type brood struct {
 	mu    spin
 	ring  []*core // guarded by mu; its length is 0 or a power of two
@@ -82,31 +84,4 @@ func (b *brood) remove(i int) *core {
 		b.ring = nil
 	}
 	return c
-}
-
-// grab moves the older half to another brood, besides the very oldest, which it returns.
-func (b *brood) grab(into *brood) *core {
-	first := b.oldest()
-	for range b.n.Load() / 2 {
-		if c := b.oldest(); c != nil {
-			into.push(c)
-		}
-	}
-	return first
-}
-
-// inherit takes all of another brood over, as older than all of its own.
-func (b *brood) inherit(from *brood) {
-	var all []*core
-	for c := from.youngest(); c != nil; c = from.youngest() {
-		all = append(all, c)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range all {
-		b.reserve()
-		b.first--
-		*b.at(0) = c
-		b.n.Add(1)
-	}
 }

@@ -2,42 +2,30 @@ package actor
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"testing"
 )
 
-func TestABroodGivesTheYoungestToItsWorkerAndTheOldestToThieves(t *testing.T) {
-	var mine, thiefs brood
+func TestABroodGivesTheYoungestAndTheOldest(t *testing.T) {
+	var b brood
 	all := make([]*core, 3*broodLeast)
 	for i := range all {
 		all[i] = new(core)
-		mine.push(all[i])
-		if i == broodLeast/2 && mine.oldest() != all[0] { // so that the ring is not straight when it grows
+		b.push(all[i])
+		if i == broodLeast/2 && b.oldest() != all[0] { // so that the ring is not straight when it grows
 			t.Fatal("the first is not the oldest")
 		}
 	}
-	if mine.youngest() != all[len(all)-1] {
-		t.Error("the last is not the youngest")
-	}
-	left := all[1 : len(all)-1]
-	if mine.grab(&thiefs) != left[0] {
-		t.Error("a thief gets another one than the oldest")
-	}
-	half := 1 + (len(left)-1)/2
-	if got := int(mine.n.Load()); got != len(left)-half {
-		t.Fatalf("%d are left of %d", got, len(left))
-	}
-	for i := half - 1; i > 0; i-- {
-		if thiefs.youngest() != left[i] {
-			t.Fatalf("the thief does not have the %dth", i)
+	for left := all[1:]; len(left) > 0; left = left[1 : len(left)-1] {
+		if b.youngest() != left[len(left)-1] || len(left) > 1 && b.oldest() != left[0] {
+			t.Fatalf("not in their order, with %d left", len(left))
+		}
+		if len(left) == 1 {
+			break
 		}
 	}
-	for _, c := range left[half:] {
-		if mine.oldest() != c {
-			t.Fatal("what is left is not in its order")
-		}
-	}
-	if mine.oldest() != nil || mine.youngest() != nil || mine.grab(&thiefs) != nil || thiefs.youngest() != nil {
+	if b.oldest() != nil || b.youngest() != nil || b.n.Load() != 0 {
 		t.Error("there is one too many")
 	}
 }
@@ -48,7 +36,8 @@ func TestALongBroodIsGivenBack(t *testing.T) {
 		for range broodKeep + 1 {
 			b.push(new(core))
 		}
-		for b.youngest() != nil {
+		for range broodKeep + 1 {
+			b.youngest()
 		}
 		if b.ring != nil {
 			t.Errorf("an empty brood keeps room for %d", len(b.ring))
@@ -63,44 +52,65 @@ func nestling() *core {
 	return c
 }
 
-func TestABroodLeavesEachSecondPickToOthers(t *testing.T) {
+func TestABroodDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
 	s := newScheduler(nil)
 	defer s.close()
 	w := &worker{s: s}
+	for range 10 {
+		w.put(nestling())
+	}
 	elder := new(core)
 	w.put(elder)
-	for picks := 1; ; picks++ {
+	for picks := 1; w.next() != elder; picks++ {
 		w.put(nestling())
 		w.put(nestling())
-		if w.next() == elder {
-			return
+		if picks > 11 {
+			t.Fatal("beside those who are new, who was there waits for more than a round")
 		}
-		if picks == 2 {
-			t.Fatal("beside those who are new, who was there waits for more than a pick")
+	}
+}
+
+func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	veteran := new(core)
+	parents := map[*core]bool{}
+	w.put(veteran)
+	for picks := range 10_000 {
+		switch c := w.next(); {
+		case c == veteran:
+			parent := new(core)
+			parents[parent] = true
+			w.put(parent)
+			w.put(veteran)
+		case parents[c]:
+			delete(parents, c)
+			for range 4 {
+				w.put(nestling())
+			}
+		}
+		if n := s.brood.n.Load(); n > 40*s.n {
+			t.Fatalf("after %d picks %d wait", picks, n)
 		}
 	}
 }
 
 func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
-	for name, put := range map[string]func(w *worker, c *core){
-		"of its own":     func(w *worker, c *core) { w.put(c) },
-		"left by others": func(w *worker, c *core) { other := &worker{s: w.s}; other.put(c); other.handOver() },
-	} {
-		s := newScheduler(nil)
-		w := &worker{s: s}
-		oldest := nestling()
-		put(w, oldest)
-		for picks := 1; ; picks++ {
-			w.put(nestling())
-			s.lobby.push(new(core)) // as busy outside
-			if w.next() == oldest {
-				break
-			}
-			if picks > broodEvery {
-				t.Fatalf("%s: not picked in %d picks", name, picks)
-			}
+	s := newScheduler(nil)
+	defer s.close()
+	w := &worker{s: s}
+	oldest := nestling()
+	w.put(oldest)
+	for picks := 1; ; picks++ {
+		w.put(nestling())
+		s.lobby.push(new(core)) // as busy outside
+		if w.next() == oldest {
+			return
 		}
-		s.close()
+		if picks > broodEvery {
+			t.Fatalf("not picked in %d picks", picks)
+		}
 	}
 }
 
@@ -214,4 +224,26 @@ func TestChildrenOfAFirstTurnThatDoesNotReturnAreHandled(t *testing.T) {
 	})
 	parent.Tell(context.Background(), 0)
 	<-done
+}
+
+func TestChildrenOfALaterTurnBelongToNoBrood(t *testing.T) {
+	for name, opts := range map[string][]SpawnOption{"pool": nil, "pinned": {Pinned()}, "inline": {Inline()}} {
+		sys := NewSystem("veterans")
+		nests := make(chan uint32, 2)
+		parent := SpawnFunc(sys, "", func(ctx *Context[int], _ int) error {
+			child := SpawnFunc(ctx, "", func(*Context[int], int) error { return nil })
+			nests <- child.recipient().base().nest()
+			return nil
+		}, opts...)
+		for turn, want := range []uint32{2, 1} {
+			parent.Tell(context.Background(), 0)
+			if got := <-nests; got != want {
+				t.Errorf("%s: turn %d: a child's nest is %d, want %d", name, turn, got, want)
+			}
+			for parent.recipient().base().nest() > 0 { // until the turn is over
+				runtime.Gosched()
+			}
+		}
+		_, _ = sys.Shutdown(context.Background())
+	}
 }

@@ -143,6 +143,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 			break
 		}
 	}
+	c.fledge()
 	return c.endTurn(c.worker.Load())
 }
 
@@ -236,9 +237,6 @@ const (
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.endedTurn() // before anybody else can have the actor
 	c.lock(w)
-	if w != nil { // which the spawner's goroutine, where Init was, is not
-		c.fledge()
-	}
 	s := c.scene
 	if s != nil {
 		s.sweep()

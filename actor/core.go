@@ -83,7 +83,7 @@ func (c *core) lockSlow(w *worker) {
 	w.stepIn()
 }
 
-// The bits of core.orders, and above them its nest. They are changed under mu.
+// The bits of core.orders, and above them its nest.
 const (
 	ordered uint32 = 1 << iota // ext.signals holds orders
 	fencing                    // the monitor is about to decide whether to take the actor away from its handler
@@ -108,7 +108,7 @@ func (c *core) nestled() bool {
 	return n > 1 && n < nestMost && !c.onHold
 }
 
-// fledge notes that the actor has had its first turn. REQUIRES: c.mu held by the turn.
+// fledge notes that the actor has had its first turn.
 func (c *core) fledge() {
 	if c.nest() > 0 {
 		c.orders.And(1<<nestShift - 1)

@@ -22,14 +22,15 @@ import (
 //     without waking anybody. At most lifoRun such picks follow each other, so that a pair
 //     cannot starve the queue.
 //   - Its own queue, first in first out: what its turns have woken before, and what has
-//     used up its turn; and by turns with it its brood, last in first out: those who were
-//     spawned in the first turn of their parent and have had none themselves. At each
-//     broodEvery-th pick the oldest of them comes first. What is nestMost deep in a tree
-//     belongs to no brood, so that a branch without an end cannot starve the others.
+//     used up its turn.
+//   - The brood, by turns with its own queue, last in first out: those who were spawned in
+//     the first turn of their parent and have had none themselves. At each broodEvery-th
+//     pick the oldest of them comes first. What is nestMost deep in a tree is not in it, so
+//     that a branch without an end cannot starve the others.
 //   - The lobby: what was woken from outside of any worker. It comes first at each
 //     lobbyEvery-th pick, and after a turn that has used up its time, so that busy workers
 //     cannot starve it.
-//   - The queues and broods of others, half of what is in one; and last their places.
+//   - The queues of others, half of what is in one; and last their places.
 //
 // Who has made work that a sleeping worker could do wakes one, unless one is looking for
 // work already (`searching`); a worker that found some wakes the next. So a burst brings
@@ -45,9 +46,9 @@ type scheduler struct {
 	driver Driver  // nil unless somebody else runs the system
 	solo   *worker // the one worker of a driven system
 
-	n       int32 // workers wanted: GOMAXPROCS when the system was made
-	lobby   runQueue
-	orphans brood // of workers who have left, until somebody takes them over
+	n     int32 // workers wanted: GOMAXPROCS when the system was made
+	lobby runQueue
+	brood brood // of all workers
 
 	active    atomic.Int32 // workers that are neither asleep nor away
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block
@@ -71,7 +72,7 @@ const (
 	lookEvery   = 16                     // a pick at which the clock is read
 	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
-	broodEvery  = 1024 // a pick at which the oldest of a brood comes first
+	broodEvery  = 1024 // a pick at which the oldest of the brood comes first
 	searchTimes = 6    // looks before a worker sleeps, with more and more yields in between
 	stealLooks  = 8    // workers at which each second look tries: a crew may be large while handlers block
 
@@ -95,7 +96,8 @@ type worker struct {
 	done    uint64 // messages handled that are not in handled yet
 	streak  int
 	picks   uint32
-	elders  bool      // it was the queue's turn, and not the brood's
+	young   bool      // it takes from the brood now, and not from its queue,
+	round   int       // and so many more before it changes to the other
 	hasty   bool      // the last turn has used up its time: look around before the next
 	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
@@ -117,7 +119,6 @@ type worker struct {
 	due     atomic.Bool          // set by the monitor, cleared by the next message: who has not is slow
 	fenced  atomic.Bool          // the actor on stage was taken away: the worker must not touch it again
 	queue   runQueue
-	brood   brood
 	_       [64]byte
 	watched watched // owned by the monitor
 }
@@ -159,9 +160,7 @@ func (s *scheduler) ready(c *core, w *worker) {
 		if !w.away.Load() {
 			return
 		}
-		w.handOver() // nobody looks there if it was fenced
 		if c = w.place.Swap(nil); c == nil {
-			s.callIfNeeded()
 			return
 		}
 	}
@@ -276,7 +275,9 @@ func (w *worker) pick() *core {
 func (w *worker) retire() bool {
 	w.publish()
 	w.current.Store(nil)
-	w.handOver()
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		w.s.lobby.push(c)
+	}
 	return w.sleep()
 }
 
@@ -287,11 +288,8 @@ func (w *worker) next() *core {
 		if w.hasty || w.picks%lookEvery == 0 {
 			w.lookAround()
 		}
-		if s.orphans.n.Load() > 0 {
-			w.brood.inherit(&s.orphans)
-		}
 		if w.picks%broodEvery == 0 {
-			if c := w.brood.oldest(); c != nil {
+			if c := s.brood.oldest(); c != nil {
 				return c
 			}
 		}
@@ -317,50 +315,48 @@ func (w *worker) next() *core {
 	if c := w.take(); c != nil {
 		return c
 	}
-	if c := s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost)); c != nil {
-		return c
-	}
-	if s.orphans.n.Load() > 0 {
-		w.brood.inherit(&s.orphans)
-	}
-	return w.brood.youngest()
+	return s.lobby.grab(&w.queue, min(int(s.lobby.n.Load()/s.n), grabMost))
 }
 
 // put queues an actor that w's turns have made ready, and that nobody has a hand on.
 func (w *worker) put(c *core) {
 	if c.nestled() {
-		w.brood.push(c)
+		w.s.brood.push(c)
 	} else {
 		w.queue.push(c)
 	}
 }
 
-// take returns the next of those that put has queued.
+// take returns the next of those that put has queued. Queue and brood are served by turns,
+// each time as many as wait there: so neither overtakes the other for long, and who spawns
+// without an end waits for those whom it has spawned, as it would in one queue for all.
 func (w *worker) take() *core {
-	if w.elders = !w.elders; w.elders {
-		if c := w.queue.pop(); c != nil {
-			return c
+	brood := &w.s.brood
+	if brood.n.Load() == 0 {
+		return w.queue.pop()
+	}
+	for range 3 { // what is left of this one's round, the other's, and this one's again
+		if w.round > 0 {
+			w.round--
+			if w.young {
+				if c := brood.youngest(); c != nil {
+					return c
+				}
+			} else if c := w.queue.pop(); c != nil {
+				return c
+			}
 		}
-		return w.brood.youngest()
+		if w.young = !w.young; w.young {
+			w.round = int((brood.n.Load() + w.s.n - 1) / w.s.n)
+		} else {
+			w.round = int(w.queue.n.Load())
+		}
 	}
-	if c := w.brood.youngest(); c != nil {
-		return c
-	}
-	return w.queue.pop()
-}
-
-// handOver leaves to others what waits for w.
-func (w *worker) handOver() {
-	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
-		w.s.lobby.push(c)
-	}
-	for c := w.brood.oldest(); c != nil; c = w.brood.oldest() {
-		w.s.orphans.push(c)
-	}
+	return nil
 }
 
 // waits returns how many of those that put has queued wait.
-func (w *worker) waits() int { return int(w.queue.n.Load()) + int(w.brood.n.Load()) }
+func (w *worker) waits() int { return int(w.queue.n.Load()) + int(w.s.brood.n.Load()) }
 
 // lookAround lets other goroutines run from time to time. Go would take the processor
 // away from a busy worker only after 10 ms, and sees to timers and sockets when a
@@ -421,9 +417,6 @@ func (w *worker) steal(thorough, places bool) *core {
 		if c := v.queue.grab(&w.queue, min(int(v.queue.n.Load())/2, grabMost)); c != nil {
 			return c
 		}
-		if c := v.brood.grab(&w.brood); c != nil {
-			return c
-		}
 		if places && v.place.Load() != nil && v.due.Load() {
 			if c := v.place.Swap(nil); c != nil {
 				return c
@@ -435,11 +428,11 @@ func (w *worker) steal(thorough, places bool) *core {
 
 // waiting reports whether an actor waits in a queue.
 func (s *scheduler) waiting() bool {
-	if s.lobby.n.Load() > 0 || s.orphans.n.Load() > 0 {
+	if s.lobby.n.Load() > 0 || s.brood.n.Load() > 0 {
 		return true
 	}
 	for _, w := range *s.crew.Load() {
-		if w.waits() > 0 {
+		if w.queue.n.Load() > 0 {
 			return true
 		}
 	}
@@ -513,7 +506,9 @@ func (w *worker) leave() {
 	}
 	s.handled += w.handled.Load()
 	s.mu.Unlock()
-	w.handOver()
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		s.lobby.push(c)
+	}
 	if w.seeking {
 		s.searching.Add(-1)
 	}
@@ -527,6 +522,9 @@ func (w *worker) leave() {
 func (w *worker) stepOut() bool {
 	s := w.s
 	if s.driver != nil || !w.out.CompareAndSwap(false, true) {
+		return false
+	}
+	if w.fenced.Load() && w.out.CompareAndSwap(true, false) { // it is in no crew any more
 		return false
 	}
 	w.away.Store(true)
@@ -619,14 +617,14 @@ func (s *scheduler) closeStacks() {
 func (s *scheduler) counts() (runnable, workers int) {
 	crew := *s.crew.Load()
 	for _, w := range crew {
-		runnable += w.waits()
+		runnable += int(w.queue.n.Load())
 		if w.place.Load() != nil {
 			runnable++
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return runnable + int(s.lobby.n.Load()) + int(s.orphans.n.Load()), int(s.active.Load()) + len(s.asleep)
+	return runnable + int(s.lobby.n.Load()) + int(s.brood.n.Load()), int(s.active.Load()) + len(s.asleep)
 }
 
 // handledMessages returns how many messages the crew has handled.
@@ -654,7 +652,7 @@ func (w *worker) remember(c *core) {
 
 // alone reports whether nobody else waits for the worker.
 func (w *worker) alone() bool {
-	return w.s.driver == nil && w.place.Load() == nil && w.waits() == 0 && w.s.lobby.n.Load() == 0 && w.s.orphans.n.Load() == 0
+	return w.s.driver == nil && w.place.Load() == nil && w.waits() == 0 && w.s.lobby.n.Load() == 0
 }
 
 // chillAll takes all remembered scenes back.

@@ -215,7 +215,7 @@ func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 // backlog returns how many actors wait. Those in the places of slow workers are put where
 // everybody looks.
 func (s *scheduler) backlog() int {
-	n := int(s.lobby.n.Load()) + int(s.orphans.n.Load())
+	n := int(s.lobby.n.Load()) + int(s.brood.n.Load())
 	for _, w := range *s.crew.Load() {
 		if w.due.Load() && w.place.Load() != nil {
 			if c := w.place.Swap(nil); c != nil {
@@ -223,7 +223,7 @@ func (s *scheduler) backlog() int {
 				n++
 			}
 		}
-		n += w.waits()
+		n += int(w.queue.n.Load())
 	}
 	return n
 }
