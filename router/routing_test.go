@@ -34,9 +34,10 @@ func TestMessagesAreRoutedWhileTheRoutersActorIsBusy(t *testing.T) {
 		pool := router.SpawnPool(k.System(), "pool", router.RoundRobin, 1, func() *slowStart { return &slowStart{may} })
 		resized := make(chan error, 1)
 		go func() { resized <- pool.Resize(k.Context(), 2) }()
-		k.Advance(time.Second) // on one processor the runtime has to let another worker in
 		for range 3 {
-			if who := actortest.Ask(k, pool.Ref, task{}).Answer(); who != "/pool/1" {
+			answer := actortest.Ask(k, pool.Ref, task{})
+			k.Advance(time.Second) // on one processor the runtime has to let another worker in
+			if who := answer.Answer(); who != "/pool/1" {
 				k.T().Errorf("answered by %s", who)
 			}
 		}
