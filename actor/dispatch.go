@@ -275,9 +275,7 @@ func (w *worker) pick() *core {
 func (w *worker) retire() bool {
 	w.publish()
 	w.current.Store(nil)
-	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
-		w.s.lobby.push(c)
-	}
+	w.handOver()
 	return w.sleep()
 }
 
@@ -324,6 +322,13 @@ func (w *worker) put(c *core) {
 		w.s.brood.push(c)
 	} else {
 		w.queue.push(c)
+	}
+}
+
+// handOver leaves to others who waits in w's queue.
+func (w *worker) handOver() {
+	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
+		w.s.lobby.push(c)
 	}
 }
 
@@ -506,9 +511,7 @@ func (w *worker) leave() {
 	}
 	s.handled += w.handled.Load()
 	s.mu.Unlock()
-	for c := w.queue.pop(); c != nil; c = w.queue.pop() {
-		s.lobby.push(c)
-	}
+	w.handOver()
 	if w.seeking {
 		s.searching.Add(-1)
 	}

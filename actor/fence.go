@@ -87,9 +87,7 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	if next := w.place.Swap(nil); next != nil {
 		s.lobby.push(next)
 	}
-	for next := w.queue.pop(); next != nil; next = w.queue.pop() {
-		s.lobby.push(next)
-	}
+	w.handOver()
 	c.impl().usurp()
 	s.lobby.push(c)
 	s.callIfNeeded()
