@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 // Limits of bulk updates.
@@ -282,7 +283,7 @@ func (j *bulkJob) end(err error) {
 
 // scan calls f with the entities that match, by id and version.
 func (j *bulkJob) scan(ctx context.Context, f func(id, etag string)) error {
-	return j.server.each(ctx, selection{filter: j.filter, typ: j.typ}, func(v entity.View, matched bool) bool {
+	return j.server.finder.Each(ctx, search.Query{Filter: j.filter, Type: j.typ}, func(v entity.View, matched bool) bool {
 		if !matched {
 			return true
 		}
@@ -347,7 +348,7 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 		}
 		matched := false
 		err = j.server.runtime.View(ctx, id, func(v entity.View) error {
-			matched, etag = j.server.newMatcher(j.filter).match(ctx, v) && (j.typ == "" || v.IsA(j.typ)), v.ETag()
+			matched, etag = search.NewMatcher(j.server.runtime, j.filter).Match(ctx, v) && (j.typ == "" || v.IsA(j.typ)), v.ETag()
 			return nil
 		})
 		if err != nil {

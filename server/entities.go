@@ -46,7 +46,7 @@ func (s *Server) listEntities(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.Has("q") {
-		return s.find(w, r, search{filter: q.Get("q"), typ: q.Get("type"), text: q.Get("search"), cursor: q.Get("cursor"), limit: limit, fields: f})
+		return s.find(w, r, findQuery{filter: q.Get("q"), typ: q.Get("type"), text: q.Get("search"), cursor: q.Get("cursor"), limit: limit, fields: f})
 	}
 	list, next, err := s.runtime.Entities(r.Context(), entity.Page{After: q.Get("cursor"), Limit: limit, Search: q.Get("search"), Type: q.Get("type")})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 func (s *Server) transferRoutes() []route {
@@ -174,19 +175,19 @@ func (x *exporter) ofEntity(what string) (write func(entity.View) error, head []
 	}
 }
 
-func (x *exporter) selection() (selection, error) {
+func (x *exporter) selection() (search.Query, error) {
 	f, err := parseFilter(x.q.Get("q"))
-	return selection{filter: f, typ: x.q.Get("type")}, err
+	return search.Query{Filter: f, Type: x.q.Get("type")}, err
 }
 
 // each writes what is asked for of all entities that are meant.
-func (x *exporter) each(sel selection, write func(entity.View) error) error {
+func (x *exporter) each(sel search.Query, write func(entity.View) error) error {
 	named := make(map[string]bool)
 	for _, id := range x.q["entity"] {
 		named[id] = true
 	}
 	var failed error
-	err := x.server.each(x.ctx, sel, func(v entity.View, matched bool) bool {
+	err := x.server.finder.Each(x.ctx, sel, func(v entity.View, matched bool) bool {
 		if matched && (len(named) == 0 || named[v.ID()]) {
 			failed = ignoreMissing(write(v)) // deleted since
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 const (
@@ -141,7 +142,7 @@ type feed struct {
 	server *Server
 	query  feedQuery
 	out    outlet
-	match  *matcher        // nil without a filter
+	match  *search.Matcher // nil without a filter
 	needs  map[string]bool // the keys that the filter looks at
 
 	cursor  string // the last one that the reader was told
@@ -171,7 +172,7 @@ type conflated struct {
 func (s *Server) newFeed(q feedQuery, out outlet) *feed {
 	f := &feed{server: s, query: q, out: out, known: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
 	if q.filter != nil {
-		f.match = s.newMatcher(q.filter)
+		f.match = search.NewMatcher(s.runtime, q.filter)
 		f.needs = make(map[string]bool)
 		for _, p := range q.filter.Paths() {
 			if p.Root == filter.RootLatest {
@@ -511,8 +512,8 @@ func (f *feed) judge(ctx context.Context, v entity.View) bool {
 	if f.match == nil {
 		return true
 	}
-	f.match.env = filter.Env{Now: time.Now().UnixMilli()}
-	return f.match.match(ctx, v)
+	f.match.Reset()
+	return f.match.Match(ctx, v)
 }
 
 // touches tells whether a change may change the filter's answer.

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -145,7 +146,7 @@ func (s *Server) members(ctx context.Context, b *historyBody) ([]member, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = s.each(ctx, selection{filter: f, typ: b.Type}, func(v entity.View, matched bool) bool { return !matched || take(v) })
+	err = s.finder.Each(ctx, search.Query{Filter: f, Type: b.Type}, func(v entity.View, matched bool) bool { return !matched || take(v) })
 	if err == nil && entities > maxFoundEntities {
 		err = problemf(http.StatusUnprocessableEntity, "the filter finds more than %d entities; a narrower one is right", maxFoundEntities)
 	}

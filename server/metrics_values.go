@@ -25,7 +25,7 @@ type snapshot struct {
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
 		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams),
-		mappings: s.mappings.Stats(), retention: s.retention.state(), bulk: s.bulk.active(), columns: s.finder.width(),
+		mappings: s.mappings.Stats(), retention: s.retention.state(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 // problem is an RFC 9457 problem document, and the error that a handler returns
@@ -62,6 +64,10 @@ func problemOf(err error) *problem {
 		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next, or the id of an event", err)
 	case errors.Is(err, entity.ErrConflict):
 		return problemf(http.StatusConflict, "%v", err)
+	case errors.Is(err, filter.ErrVisits):
+		return problemf(http.StatusUnprocessableEntity, "%v; use a filter that looks at fewer related entities", err)
+	case errors.Is(err, search.ErrCountTimeout):
+		return problemf(http.StatusUnprocessableEntity, "%v; ask without count, with a narrower filter, or again: what is indexed by then is counted at once", err)
 	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch):
 		return problemf(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, entity.ErrInvalid), errors.Is(err, entity.ErrTooManyBuckets):

@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -199,7 +200,7 @@ func TestExportGoesOnWithoutWhatIsDeleted(t *testing.T) {
 	}
 	var out strings.Builder
 	x := &exporter{server: s.Server, ctx: t.Context(), q: map[string][]string{}, from: entity.MinTS, to: entity.MaxTS, out: bufio.NewWriter(&out)}
-	err = x.each(selection{filter: f}, func(v entity.View) error {
+	err = x.each(search.Query{Filter: f}, func(v entity.View) error {
 		if v.ID() == "b" {
 			s.send(204, "DELETE", "/v1/entities/b", typeJSONHeader, "")
 		}

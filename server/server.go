@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 // Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
@@ -40,7 +41,7 @@ type Server struct {
 	words     vocabularies
 	bulk      bulkJobs
 	retention *retainer
-	finder    *finder
+	finder    *search.Finder
 	refusals  *refusals
 	broker    *broker
 	metrics   *metrics
@@ -110,7 +111,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
-	s.finder = newFinder(s)
+	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = newRetainer(s.runtime, cfg.Logger)
 	if s.broker, err = newBroker(s.runtime, s.mqttLn, cfg.Logger, s.refusals); err != nil {
 		return nil, err
@@ -187,7 +188,7 @@ func (s *Server) drain(ctx context.Context) error {
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
 	s.retention.close()
-	s.finder.close()
+	s.finder.Close()
 	if err := s.mappings.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/search"
 )
 
 type traverseBody struct {
@@ -58,7 +59,7 @@ func (s *Server) traverse(w http.ResponseWriter, r *http.Request) error {
 // walkFilters sets the filters of a traversal. check tells afterwards whether they
 // could be evaluated.
 func (s *Server) walkFilters(ctx context.Context, t *entity.Traversal, b *traverseBody) (check func() error, err error) {
-	var used []*matcher
+	var used []*search.Matcher
 	compile := func(text string) (func(entity.View) bool, error) {
 		if text == "" {
 			return nil, nil //nolint:nilnil // no filter
@@ -67,9 +68,9 @@ func (s *Server) walkFilters(ctx context.Context, t *entity.Traversal, b *traver
 		if err != nil {
 			return nil, err
 		}
-		m := s.newMatcher(f)
+		m := search.NewMatcher(s.runtime, f)
 		used = append(used, m)
-		return func(v entity.View) bool { return m.match(ctx, v) }, nil
+		return func(v entity.View) bool { return m.Match(ctx, v) }, nil
 	}
 	if t.Match, err = compile(b.Match); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (s *Server) walkFilters(ctx context.Context, t *entity.Traversal, b *traver
 	}
 	return func() error {
 		for _, m := range used {
-			if err := m.err(); err != nil {
+			if err := m.Err(); err != nil {
 				return err
 			}
 		}

@@ -22,6 +22,57 @@ var importOrder = [][]string{
 	{"cmd", "examples"},
 }
 
+// innerOrder is the order of the packages within a folder, where it has one: the same
+// rule. Packages named internal serve the rows after them and are not ordered; what is
+// under a listed package and not listed itself has that one's row.
+var innerOrder = map[string][][]string{
+	"entity": {
+		{"entity/value"},
+		{"entity/model", "entity/filter", "entity/series"},
+		{"entity"},
+		{"entity/filter/entityview", "entity/sqlite", "entity/postgres", "entity/storetest"},
+		{"entity/mapping", "entity/search", "entity/retention"},
+	},
+	"server": {
+		{"server/refusal", "server/browsertest"},
+		{"server/mqtt"},
+		{"server"},
+	},
+}
+
+// innerRank returns the row of a package within its folder, and whether it has one.
+func innerRank(pkg string) (row int, ok bool) {
+	for p := pkg; p != "."; p = path.Dir(p) {
+		if path.Base(p) == "internal" {
+			return 0, false
+		}
+		for row, packages := range innerOrder[folder(pkg)] {
+			if slices.Contains(packages, p) && (p == pkg || strings.Contains(p, "/")) {
+				return row, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// innerViolation says what is wrong with an import within a folder, "" for nothing.
+func innerViolation(pkg, dep string) string {
+	if innerOrder[folder(pkg)] == nil || strings.Contains(pkg, "/internal/") || strings.Contains(dep, "/internal/") {
+		return ""
+	}
+	row, ok := innerRank(pkg)
+	depRow, depOK := innerRank(dep)
+	switch {
+	case !ok || !depOK:
+		return fmt.Sprintf("%s needs %s: both must have a place in innerOrder in internal/check/imports_test.go", pkg, dep)
+	case depRow == row:
+		return fmt.Sprintf("%s needs %s: siblings do not import each other", pkg, dep)
+	case depRow > row:
+		return fmt.Sprintf("%s needs %s, which comes after it in the order of %s", pkg, dep, folder(pkg))
+	}
+	return ""
+}
+
 // apart are folders outside of the order: no package of the product may import
 // them, and they may import nothing of it either.
 var apart = []string{"internal/check"}
@@ -59,7 +110,11 @@ func orderViolations(imports map[string][]string) []string {
 		for _, dep := range needed {
 			depRow, _ := rank(dep)
 			switch {
-			case isApart(pkg) && isApart(dep), !isApart(pkg) && folder(pkg) == folder(dep):
+			case isApart(pkg) && isApart(dep):
+			case !isApart(pkg) && folder(pkg) == folder(dep):
+				if text := innerViolation(pkg, dep); text != "" {
+					findings = append(findings, text)
+				}
 			case isApart(pkg), isApart(dep):
 				findings = append(findings, fmt.Sprintf("%s needs %s: internal/check and the product stay apart", pkg, dep))
 			case depRow == row:
@@ -112,11 +167,19 @@ func TestImportOrderFindsWhatBreaksIt(t *testing.T) {
 		"internal/check/testrun": {"internal/check"},
 		"cmd/greenroom":          {"server", "entity", "actor"},
 		"util":                   {},
+		"entity/filter":          {"entity"},
+		"entity/search":          {"entity/retention", "entity/filter", "entity", "entity/filter/entityview"},
+		"entity/scripts":         {"entity"},
+		"server/mqtt":            {"server", "server/refusal", "entity"},
 	})
 	wantFindings(t, findings,
 		"actor/internal/wheel needs entity, which comes after",
+		"entity/filter needs entity, which comes after",
+		"entity/scripts needs entity: both must have a place",
+		"entity/search needs entity/retention: siblings",
 		"remote needs eventbus: siblings",
 		"server needs internal/check: internal/check and the product stay apart",
+		"server/mqtt needs server, which comes after",
 		"util has no place",
 	)
 }

@@ -1,9 +1,10 @@
-package server
+package search
 
 import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -11,59 +12,61 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
 
-// noTime is the time of a value that there is not.
+// noTime is the time of a missing value.
 const noTime = math.MinInt64
 
-// noColumn stands for the rows alone, which filters about ids and types need.
+// noColumn stands for the rows without a column, which suffice for filters about ids and
+// types.
 var noColumn filter.Path
 
-// finderTable is what a finder knows: a row for each entity, and the columns.
-type finderTable struct {
-	generation time.Time // tells one table from the next
+// table has a row for each entity, and columns. The zero value is not usable; see
+// newTable. The index guards it.
+type table struct {
+	generation time.Time // distinguishes this table from the one before
 	complete   bool      // there is a row for each entity
 
 	byID             map[string]int32
 	ids, types       []string
 	created, updated []int64
-	free             []int32 // rows of entities that are no more
+	free             []int32 // rows of deleted entities
 	order            []int32 // rows by id
-	fresh            []int32 // rows that are not in order yet
-	gone             bool    // there are rows in order that are free
+	fresh            []int32 // rows that order does not have yet
+	gone             bool    // order has rows that are free
 
-	columns map[filter.Path]*finderColumn
-	// removed are the entities that were deleted while columns are filled; nil at
-	// other times.
+	columns map[filter.Path]*column
+	// removed has the entities that were deleted since columns began to be filled; nil
+	// while none are.
 	removed map[string]struct{}
 }
 
-// finderColumn has the value at one path of each row.
-type finderColumn struct {
+// column has the values at one path, by row.
+type column struct {
 	path   filter.Path
 	values []filter.Value
 	times  []int64
 	full   bool      // all rows have been read
-	used   time.Time // last
-	// touched are the rows that were read again while the column is filled: what
-	// comes from the reading of all is older.
+	used   time.Time // by a search, last
+	// touched has the rows that the follower has set while the column is filled: what
+	// the pass over all entities has read for them may be older. nil once it is full.
 	touched map[int32]struct{}
 }
 
-func newFinderTable() finderTable {
-	return finderTable{generation: time.Now(), byID: make(map[string]int32), columns: make(map[filter.Path]*finderColumn)}
+func newTable() table {
+	return table{generation: time.Now(), byID: make(map[string]int32), columns: make(map[filter.Path]*column)}
 }
 
-// open makes columns for paths, where there are none, and room for them.
-func (t *finderTable) open(paths []filter.Path) []*finderColumn {
+// open makes columns for paths that have none, dropping others where there is no room.
+func (t *table) open(paths []filter.Path) []*column {
 	t.removed = make(map[string]struct{})
-	var columns []*finderColumn
+	var columns []*column
 	for _, p := range paths {
 		if t.columns[p] != nil || p == noColumn {
 			continue
 		}
-		for len(t.columns) >= finderColumns {
+		for len(t.columns) >= maxColumns {
 			t.dropOldest()
 		}
-		c := &finderColumn{path: p, used: time.Now(), touched: make(map[int32]struct{})}
+		c := &column{path: p, used: time.Now(), touched: make(map[int32]struct{})}
 		c.grow(len(t.ids))
 		t.columns[p] = c
 		columns = append(columns, c)
@@ -71,8 +74,8 @@ func (t *finderTable) open(paths []filter.Path) []*finderColumn {
 	return columns
 }
 
-func (t *finderTable) dropOldest() {
-	var oldest *finderColumn
+func (t *table) dropOldest() {
+	var oldest *column
 	for _, c := range t.columns {
 		if oldest == nil || c.used.Before(oldest.used) {
 			oldest = c
@@ -81,7 +84,7 @@ func (t *finderTable) dropOldest() {
 	delete(t.columns, oldest.path)
 }
 
-func (t *finderTable) drop(paths []filter.Path) {
+func (t *table) drop(paths []filter.Path) {
 	for _, p := range paths {
 		if c := t.columns[p]; c != nil && !c.full {
 			delete(t.columns, p)
@@ -89,31 +92,31 @@ func (t *finderTable) drop(paths []filter.Path) {
 	}
 }
 
-// filled notes that columns have a value of each entity.
-func (t *finderTable) filled(columns []*finderColumn) {
+// filled marks columns as having the values of all entities.
+func (t *table) filled(columns []*column) {
 	t.complete, t.removed = true, nil
 	for _, c := range columns {
 		c.full, c.touched = true, nil
 	}
 }
 
-func (c *finderColumn) grow(n int) {
+func (c *column) grow(n int) {
 	for len(c.values) < n {
 		c.values = append(c.values, filter.Value{})
 		c.times = append(c.times, noTime)
 	}
 }
 
-func (c *finderColumn) set(row int32, v filter.Value, ts int64) {
+func (c *column) set(row int32, v filter.Value, ts int64) {
 	c.values[row], c.times[row] = v, ts
 }
 
-// row returns the row of an entity, making it.
-func (t *finderTable) row(id string) int32 {
+// row returns the row of an entity, making one if it has none.
+func (t *table) row(id string) int32 {
 	if row, ok := t.byID[id]; ok {
 		return row
 	}
-	if t.gone && len(t.free) > 0 { // rows are used again when they are out of the order
+	if t.gone && len(t.free) > 0 { // a row may be reused once order does not have it
 		t.sort()
 	}
 	row := int32(len(t.ids))
@@ -133,7 +136,7 @@ func (t *finderTable) row(id string) int32 {
 }
 
 // remove forgets an entity.
-func (t *finderTable) remove(id string) {
+func (t *table) remove(id string) {
 	if t.removed != nil {
 		t.removed[id] = struct{}{}
 	}
@@ -150,14 +153,14 @@ func (t *finderTable) remove(id string) {
 	}
 }
 
-func (c *finderColumn) touch(row int32) {
+func (c *column) touch(row int32) {
 	if c.touched != nil {
 		c.touched[row] = struct{}{}
 	}
 }
 
-// sort puts the rows in the order of their ids.
-func (t *finderTable) sort() {
+// sort updates order.
+func (t *table) sort() {
 	if len(t.fresh) == 0 && !t.gone {
 		return
 	}
@@ -182,9 +185,10 @@ func (t *finderTable) sort() {
 	t.order, t.fresh, t.gone = merged, nil, false
 }
 
-// put takes in an entity as it is: the given columns, or all. With newer it is the
-// newest there is; otherwise what was touched since stays as it is.
-func (t *finderTable) put(v *entityview.View, columns []*finderColumn, newer bool) {
+// put sets the row of an entity: the given columns or, with newer, all of them. newer
+// says that v is newer than what the table has; otherwise the values that the follower
+// has set stay.
+func (t *table) put(v *entityview.View, columns []*column, newer bool) {
 	id := v.ID()
 	row, known := t.byID[id]
 	if !known {
@@ -196,7 +200,7 @@ func (t *finderTable) put(v *entityview.View, columns []*finderColumn, newer boo
 	if newer || !known {
 		t.types[row], t.created[row], t.updated[row] = v.Type(), v.Created(), v.Updated()
 	}
-	take := func(c *finderColumn) {
+	take := func(c *column) {
 		if _, touched := c.touched[row]; touched && !newer {
 			return
 		}
@@ -227,9 +231,9 @@ func (t *finderTable) put(v *entityview.View, columns []*finderColumn, newer boo
 	}
 }
 
-// apply takes in a change. It reports true when the entity has to be read again,
-// because the change does not tell all.
-func (t *finderTable) apply(c *entity.Change) (again bool) {
+// apply updates the table by a change. It reports whether the entity has to be read
+// again, because the change does not say everything.
+func (t *table) apply(c *entity.Change) (again bool) {
 	if c.Edit != nil && c.Edit.Deleted {
 		t.remove(c.Entity)
 		return false
@@ -244,20 +248,20 @@ func (t *finderTable) apply(c *entity.Change) (again bool) {
 	t.updated[row] = max(t.updated[row], c.TS)
 	for i := range c.Values {
 		s := &c.Values[i]
-		if column := t.columns[filter.Path{Root: filter.RootLatest, Name: s.Key}]; column != nil && c.TS >= column.times[row] {
-			column.set(row, entityview.Value(s.Value), c.TS)
+		if col := t.columns[filter.Path{Root: filter.RootLatest, Name: s.Key}]; col != nil && c.TS >= col.times[row] {
+			col.set(row, entityview.Value(s.Value), c.TS)
 		}
 	}
 	return false
 }
 
-// edit takes in an edit. Where a leaf has become an object, or the other way round,
-// the entity has to be read again.
-func (t *finderTable) edit(row int32, e *entity.Edit) (again bool) {
+// edit updates a row by an edit. It reports whether the entity has to be read again,
+// because a leaf has become an object or the other way round.
+func (t *table) edit(row int32, e *entity.Edit) (again bool) {
 	if e.Typed {
 		t.types[row] = e.Type
 	}
-	for path, column := range t.columns {
+	for path, col := range t.columns {
 		section, ok := entityview.Section(path.Root)
 		if !ok {
 			continue
@@ -265,10 +269,10 @@ func (t *finderTable) edit(row int32, e *entity.Edit) (again bool) {
 		for i := range e.Attributes {
 			a := &e.Attributes[i]
 			switch {
-			case a.Section != section || a.Path != path.Name && !under(a.Path, path.Name):
+			case a.Section != section || a.Path != path.Name && !strings.HasPrefix(a.Path, path.Name+"/"):
 			case a.Path == path.Name && !a.Removed():
-				column.set(row, entityview.Value(a.Value), a.TS)
-				column.touch(row)
+				col.set(row, entityview.Value(a.Value), a.TS)
+				col.touch(row)
 			default:
 				again = true
 			}
