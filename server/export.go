@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/csv"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -189,7 +190,9 @@ func (x *exporter) each(sel search.Query, write func(entity.View) error) error {
 	var failed error
 	err := x.server.finder.Each(x.ctx, sel, func(v entity.View, matched bool) bool {
 		if matched && (len(named) == 0 || named[v.ID()]) {
-			failed = ignoreMissing(write(v)) // deleted since
+			if failed = write(v); errors.Is(failed, entity.ErrNotFound) { // deleted since
+				failed = nil
+			}
 		}
 		return failed == nil
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -209,7 +210,7 @@ func (s *Server) newSeriesReader(ctx context.Context, a *aggregation) *seriesRea
 type seriesPlan struct {
 	id, key string
 	sources []series.Source
-	kept    keptSeries
+	kept    *retention.Series
 }
 
 // plan finds out from what a series is to be read, and widens the range of the
@@ -221,7 +222,7 @@ func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	if err != nil {
 		return p, err
 	}
-	kept, err := rd.server.retention.kept(rd.ctx, id, key)
+	kept, err := rd.server.retention.Series(rd.ctx, id, key)
 	if err != nil {
 		return p, err
 	}
@@ -261,7 +262,7 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 			}
 			continue
 		}
-		for row, err := range rd.server.retention.rows(rd.ctx, &p.kept, src.Step, src.Range) {
+		for row, err := range rd.server.retention.Rows(rd.ctx, p.kept, src.Step, src.Range) {
 			if err == nil {
 				err = rd.spend(1)
 			}

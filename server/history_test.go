@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -140,12 +141,12 @@ func TestHistoryOfSeveralEntitiesIsGrouped(t *testing.T) {
 }
 
 // retain makes the server apply its rules, and waits until that is done.
-func (r *running) retain() retentionStatus {
+func (r *running) retain() retention.Status {
 	r.t.Helper()
-	begun := r.retention.state().Rounds
+	begun := r.retention.Status().Rounds
 	for deadline := time.Now().Add(patience); ; {
 		r.send(202, "POST", "/v1/retention", typeJSONHeader, "")
-		var answer struct{ Status retentionStatus }
+		var answer struct{ Status retention.Status }
 		r.get("/v1/retention", &answer)
 		if answer.Status.Error != "" {
 			r.t.Fatalf("retention: %s", answer.Status.Error)
@@ -259,32 +260,4 @@ func TestRetentionRulesAreChecked(t *testing.T) {
 	s.send(200, "PUT", "/v1/retention/a", typeJSONHeader, body, "If-Match", "*")
 	s.send(204, "DELETE", "/v1/retention/a", typeJSONHeader, "")
 	s.send(404, "GET", "/v1/retention/a", typeJSONHeader, "")
-}
-
-func FuzzDecodeChunk(f *testing.F) {
-	sum := series.NewSummary(true)
-	for i := range 3 {
-		if err := sum.Add(series.Point{TS: 3_600_000 + int64(i), Value: series.Int(int64(i))}); err != nil {
-			f.Fatal(err)
-		}
-	}
-	const hour series.Span = 3_600_000
-	body, err := encodeChunk([]series.Row{{Start: int64(hour), End: 2 * int64(hour), Summary: sum}}, hour, 0)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(body)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		rows, err := decodeChunk(body, hour, 0)
-		if err != nil {
-			return
-		}
-		again, err := encodeChunk(rows, hour, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, err := decodeChunk(again, hour, 0); err != nil || len(back) != len(rows) {
-			t.Errorf("%d rows became %d: %v", len(rows), len(back), err)
-		}
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/retention"
 )
 
 // snapshot is what one scrape reads.
@@ -17,7 +18,7 @@ type snapshot struct {
 	streams int
 
 	mappings  mapping.Stats
-	retention retentionStatus
+	retention retention.Status
 	bulk      int
 	columns   int
 }
@@ -25,7 +26,7 @@ type snapshot struct {
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
 		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams),
-		mappings: s.mappings.Stats(), retention: s.retention.state(), bulk: s.bulk.active(), columns: s.finder.Columns(),
+		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }
 

@@ -37,6 +37,9 @@ type shadowSource interface {
 	View(ctx context.Context, id string, f func(entity.View) error) error
 }
 
+// followPause is how long follow waits after an error.
+const followPause = time.Second
+
 func newShadow(b *broker, source shadowSource) *shadow {
 	return &shadow{broker: b, source: source, wanted: make(chan struct{})}
 }

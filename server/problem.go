@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
@@ -62,13 +63,13 @@ func problemOf(err error) *problem {
 		return problemf(http.StatusGone, "%v; start over without a cursor", err)
 	case errors.Is(err, entity.ErrCursorInvalid):
 		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next, or the id of an event", err)
-	case errors.Is(err, entity.ErrConflict):
+	case errors.Is(err, entity.ErrConflict), errors.Is(err, retention.ErrOverlap):
 		return problemf(http.StatusConflict, "%v", err)
 	case errors.Is(err, filter.ErrVisits):
 		return problemf(http.StatusUnprocessableEntity, "%v; use a filter that looks at fewer related entities", err)
 	case errors.Is(err, search.ErrCountTimeout):
 		return problemf(http.StatusUnprocessableEntity, "%v; ask without count, with a narrower filter, or again: what is indexed by then is counted at once", err)
-	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch):
+	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch), errors.Is(err, retention.ErrTooManyRules):
 		return problemf(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, entity.ErrInvalid), errors.Is(err, entity.ErrTooManyBuckets):
 		return problemf(http.StatusBadRequest, "%v", err)

@@ -384,32 +384,6 @@ func TestRulesAgreeWhoeverPutsThem(t *testing.T) {
 	}
 }
 
-// A series whose notes are damaged does not keep the rules from the others.
-func TestRetentionGoesOnBeyondADamagedSeries(t *testing.T) {
-	t.Parallel()
-	s := prepare(t, func(s *Server) { s.retention.now = func() time.Time { return time.UnixMilli(0).AddDate(1, 0, 0) } })
-	for _, id := range []string{"a", "b", "c"} {
-		s.post(id, `{"ts":1000,"values":{"t":1}}`)
-		s.post(id, fmt.Sprintf(`{"ts":%d,"values":{"t":2}}`, time.UnixMilli(0).AddDate(1, 0, 0).UnixMilli()))
-	}
-	if _, err := s.runtime.PutDoc(t.Context(), kindKept, string(newRollupKey("b", "t")), []byte("damaged"), ""); err != nil {
-		t.Fatal(err)
-	}
-	s.send(201, "PUT", "/v1/retention/r", typeJSONHeader, `{"key":"t","raw":"7d"}`)
-	var status struct{ Status retentionStatus }
-	for began := time.Now(); ; {
-		if s.get("/v1/retention", &status); status.Status.Removed == 2 && status.Status.Error != "" {
-			break
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("the status is %+v", status.Status)
-		}
-	}
-	if !strings.Contains(status.Status.Error, `"b"`) {
-		t.Errorf("the error is %s", status.Status.Error)
-	}
-}
-
 // A reader of a WebSocket has nothing to say. One that does is put out, and nobody else
 // notices.
 func TestSocketThatTalksIsPutOut(t *testing.T) {

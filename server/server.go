@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
@@ -40,7 +41,7 @@ type Server struct {
 	mappings  *mapping.Service
 	words     vocabularies
 	bulk      bulkJobs
-	retention *retainer
+	retention *retention.Retainer
 	finder    *search.Finder
 	refusals  *refusals
 	broker    *broker
@@ -49,7 +50,7 @@ type Server struct {
 	httpLn    net.Listener
 	mqttLn    net.Listener
 	streams   chan struct{} // a place for each open stream
-	editing   sync.Mutex    // of rules and saved queries, which must agree with each other
+	editing   sync.Mutex    // held while a saved query is counted with the others and put
 
 	unused unusedConns
 
@@ -112,7 +113,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	}
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
 	s.finder = search.New(s.runtime, cfg.Logger)
-	s.retention = newRetainer(s.runtime, cfg.Logger)
+	s.retention = retention.New(s.runtime, cfg.Logger)
 	if s.broker, err = newBroker(s.runtime, s.mqttLn, cfg.Logger, s.refusals); err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.broker.serve(); err != nil {
 		return errors.Join(err, s.shutdown())
 	}
-	s.retention.start()
+	s.retention.Start()
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(&limitListener{Listener: s.httpLn, free: make(chan struct{}, MaxHTTPConnections)})
@@ -187,7 +188,7 @@ func (s *Server) drain(ctx context.Context) error {
 	}
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
-	s.retention.close()
+	s.retention.Close()
 	s.finder.Close()
 	if err := s.mappings.Close(ctx); err != nil {
 		errs = append(errs, err)

@@ -61,10 +61,16 @@ func (x *exporter) queries() error {
 }
 
 func (x *exporter) retention() error {
-	return x.docs(kindRetention, func(d *entity.Doc) (any, error) {
-		r, err := newRuleJSON(d)
-		return ruleLine{r.ID, r.Rule}, err
-	})
+	rules, err := x.server.retention.Rules(x.ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rules {
+		if err := x.json(ruleLine{rules[i].ID, rules[i].Rule}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // docs writes a line for each document of a kind.
@@ -138,7 +144,7 @@ func (m *importer) rule(line int64, text []byte) {
 		if l.ID == "" {
 			return problemf(http.StatusBadRequest, `a rule of retention is {"id":"meters","type":"Meter","raw":"30d"}`)
 		}
-		_, err := m.server.keepRule(m.ctx, l.ID, &l.Rule, "")
+		_, err := m.server.retention.PutRule(m.ctx, l.ID, &l.Rule, "")
 		return err
 	}())
 }

@@ -12,12 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/internal/entitytest"
 	"github.com/greenroom-go/greenroom/entity/model"
-	"github.com/greenroom-go/greenroom/entity/postgres"
-	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -30,50 +28,18 @@ type place struct {
 	t *testing.T
 }
 
-// open starts a runtime on a new store. It is closed at the end of the test.
+// open opens a runtime with a finder on it.
 func open(t *testing.T) *place {
 	t.Helper()
-	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	var store entity.Store
-	var err error
-	if address := pgtest.Address(t, dir); address != "" {
-		store, err = postgres.Open(t.Context(), address, postgres.Options{Logger: log})
-	} else {
-		store, err = sqlite.Open(t.Context(), dir, sqlite.Options{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	system := actor.NewSystem("search", actor.WithLogger(log))
-	rt, err := entity.Open(t.Context(), system, store, entity.Config{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &place{New(rt, log), t}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		p.Close()
-		if err := rt.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if _, err := system.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
-	})
+	p := &place{New(entitytest.Open(t), slog.New(slog.DiscardHandler)), t}
+	t.Cleanup(p.Close)
 	return p
 }
 
 // post writes readings.
 func (p *place) post(id, payload string) {
 	p.t.Helper()
-	readings, err := entity.ParseReadings([]byte(payload), time.Now())
-	if err == nil {
-		err = p.rt.Write(p.t.Context(), id, readings, len(payload))
-	}
-	if err != nil {
-		p.t.Fatalf("post to %s: %v", id, err)
-	}
+	entitytest.Post(p.t, p.rt, id, payload)
 }
 
 // edit edits an entity; a patch that does not fit what is there may fail.

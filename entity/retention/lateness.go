@@ -1,4 +1,4 @@
-package server
+package retention
 
 import (
 	"context"
@@ -12,14 +12,21 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
-// maxLate bounds the series of which late values are noted one by one. Beyond, all
-// series are taken for late.
-const maxLate = 100_000
+const (
+	// maxLate bounds the series for which late values are recorded. With more, all
+	// series are treated as late.
+	maxLate = 100_000
+	// retryAfter is the pause after an error.
+	retryAfter = time.Second
+	// kindState and statePlace name the document that has the cursor up to which
+	// late values were recorded.
+	kindState  = "retention-state"
+	statePlace = "place"
+)
 
-// lateness notes which series got values of times whose rows may have been made
-// already, and which entities were deleted. It follows the changes from a cursor
-// that is stored after each round of the retainer; so what comes while the server
-// is down, or crashes, is noted as well.
+// lateness records which series got values of times whose rows may have been made
+// already, and which entities were deleted. It follows the changes from a cursor that is
+// stored after each round, so that it misses nothing while the process is down.
 type lateness struct {
 	rt     *entity.Runtime
 	rules  chan struct{} // closed when there are rules
@@ -29,12 +36,12 @@ type lateness struct {
 	begun     sync.Once
 
 	mu     sync.Mutex
-	grace  int64 // a value that is committed no later than this after its time is not late
-	noted  lateNotes
-	cursor string // up to which noted has all
+	grace  int64     // a value that is committed at most this long after its time is not late; guarded by mu
+	noted  lateNotes // guarded by mu
+	cursor string    // noted has every change up to it; guarded by mu
 }
 
-// lateNotes is what was noted up to a cursor.
+// lateNotes is what was recorded up to a cursor.
 type lateNotes struct {
 	all     bool // every series may be late
 	series  map[lateKey]series.Range
@@ -59,7 +66,7 @@ func (n *lateNotes) of(id, key string) []series.Range {
 	return nil
 }
 
-// begin hands out what was noted, and notes from now on anew. The first time it waits until
+// begin hands over what was recorded, and starts a new record. The first time it waits until
 // the changes are followed: what comes while the first round reads the values is late for it.
 func (l *lateness) begin(ctx context.Context, policy series.Policy) lateNotes {
 	l.mu.Lock()
@@ -71,7 +78,7 @@ func (l *lateness) begin(ctx context.Context, policy series.Policy) lateNotes {
 	l.active.Do(func() { close(l.rules) })
 	select {
 	case <-l.following:
-	case <-ctx.Done(): // nor will the round go far
+	case <-ctx.Done(): // the round ends soon, too
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +88,7 @@ func (l *lateness) begin(ctx context.Context, policy series.Policy) lateNotes {
 	return taken
 }
 
-// again takes back what was handed out: the round has failed.
+// again takes back what was handed over, because the round has failed.
 func (l *lateness) again(taken lateNotes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,12 +102,12 @@ func (l *lateness) again(taken lateNotes) {
 	maps.Copy(l.noted.deleted, taken.deleted)
 }
 
-// done stores that what was handed out has been worked off.
+// done stores the place up to which everything has been dealt with.
 func (l *lateness) done(ctx context.Context, taken lateNotes) error {
 	if taken.cursor == "" {
 		return nil
 	}
-	_, err := l.rt.PutDoc(ctx, kindRetentionState, retentionPlace, []byte(taken.cursor), "")
+	_, err := l.rt.PutDoc(ctx, kindState, statePlace, []byte(taken.cursor), "")
 	return err
 }
 
@@ -118,7 +125,7 @@ func (l *lateness) note(k lateKey, r series.Range) {
 	l.noted.series[k] = r
 }
 
-// take notes a change.
+// take records a change.
 func (l *lateness) take(c *entity.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,10 +147,7 @@ func (l *lateness) take(c *entity.Change) {
 	}
 }
 
-// followPause is how long follow waits after an error.
-const followPause = time.Second
-
-// follow notes changes until ctx ends, from the time on that there are rules.
+// follow records changes until ctx ends, as soon as there are rules.
 func (l *lateness) follow(ctx context.Context, log *slog.Logger) {
 	select {
 	case <-l.rules:
@@ -158,7 +162,7 @@ func (l *lateness) follow(ctx context.Context, log *slog.Logger) {
 		if !errors.Is(err, entity.ErrLagged) {
 			log.LogAttrs(ctx, slog.LevelWarn, "retention: the changes are read again", slog.Any("error", err))
 		}
-		timer := time.NewTimer(followPause)
+		timer := time.NewTimer(retryAfter)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -167,13 +171,13 @@ func (l *lateness) follow(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// read notes changes until something ends them.
+// read records changes until an error ends them.
 func (l *lateness) read(ctx context.Context) error {
 	l.mu.Lock()
 	cursor := l.cursor
 	l.mu.Unlock()
 	if cursor == "" {
-		doc, err := l.rt.Doc(ctx, kindRetentionState, retentionPlace)
+		doc, err := l.rt.Doc(ctx, kindState, statePlace)
 		if err != nil && !errors.Is(err, entity.ErrNotFound) {
 			return err
 		}
@@ -190,7 +194,7 @@ func (l *lateness) read(ctx context.Context) error {
 		return err
 	}
 	defer sub.Close()
-	if cursor == "" { // the place to go on from when nothing comes before the next start
+	if cursor == "" { // where to resume if nothing comes before the next start
 		l.mu.Lock()
 		l.cursor = sub.Cursor()
 		l.mu.Unlock()

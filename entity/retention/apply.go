@@ -1,0 +1,276 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/series"
+)
+
+// apply is one round: it applies the rules to every series.
+func (r *Retainer) apply(ctx context.Context) error {
+	policy, err := r.policy(ctx)
+	if err != nil || len(policy) == 0 {
+		return err
+	}
+	late := r.late.begin(ctx, policy)
+	bases := ancestry{rt: r.rt}
+	n, bad := int64(0), 0
+	var failed error
+	err = r.rt.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
+		types := bases.of(v.Type())
+		for l := range v.EachLatest() {
+			rule := policy.For(types, l.Key)
+			if rule.Raw == 0 && len(rule.Tiers) == 0 {
+				continue
+			}
+			n++
+			if err := r.keep(ctx, v.ID(), l.Key, v.Created(), &rule, late.of(v.ID(), l.Key)); err != nil {
+				// One series that cannot be worked on does not keep the others from it.
+				failed, bad = cmp.Or(failed, err), bad+1
+				if bad == maxBadSeries || ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	if bad > 1 {
+		failed = fmt.Errorf("%w; %d series failed", failed, bad)
+	}
+	if err = errors.Join(err, failed); err != nil {
+		r.late.again(late)
+		return err
+	}
+	r.count(func(s *Status) { s.Series = n })
+	if err := r.forgetDeleted(ctx, late.deleted); err != nil {
+		r.late.again(late)
+		return err
+	}
+	return r.late.done(ctx, late)
+}
+
+// keep applies a rule to one series.
+func (r *Retainer) keep(ctx context.Context, id, key string, created int64, rule *series.Rule, late []series.Range) error {
+	k, err := r.recall(ctx, id, key, created)
+	if err != nil {
+		return err
+	}
+	tasks := rule.Plan(k.Kept, r.now().UnixMilli(), late)
+	if len(late) > 0 && len(tasks) > 0 {
+		r.count(func(s *Status) { s.Late++ })
+	}
+	for _, task := range tasks {
+		if err := r.do(ctx, k, task); err != nil {
+			delete(r.cache, k.name())
+			return fmt.Errorf("%v of %q key %q: %w", task.Action, id, key, err)
+		}
+	}
+	return nil
+}
+
+// recall returns what is kept of a series of the entity that was created then, and not
+// of a deleted one that had its id.
+func (r *Retainer) recall(ctx context.Context, id, key string, created int64) (*Series, error) {
+	name := newSeriesName(id, key)
+	k := r.cache[name]
+	if k == nil {
+		loaded, err := r.store.load(ctx, id, key)
+		if err != nil {
+			return nil, err
+		}
+		if len(r.cache) >= maxCached {
+			clear(r.cache)
+		}
+		k = loaded
+		r.cache[name] = k
+	}
+	if k.Created != created {
+		if err := r.store.forget(ctx, k); err != nil {
+			return nil, err
+		}
+		*k = Series{Entity: id, Key: key, Created: created}
+	}
+	return k, nil
+}
+
+// do carries out one task.
+func (r *Retainer) do(ctx context.Context, k *Series, task series.Task) error {
+	if task.Action == series.RollUp {
+		n, err := r.store.replace(ctx, k, task.Step, task.Range, r.rolledUp(ctx, k, task))
+		if err != nil {
+			return err
+		}
+		r.count(func(s *Status) { s.Rows += int64(n) })
+		k.Kept.Done(task)
+		return r.store.save(ctx, k)
+	}
+	k.Kept.Done(task)
+	if err := r.store.save(ctx, k); err != nil {
+		return err
+	}
+	if task.Step != 0 {
+		if err := r.store.remove(ctx, k, task.Step, task.To); err != nil {
+			return err
+		}
+		return r.store.save(ctx, k)
+	}
+	n, err := r.rt.Trim(ctx, k.Entity, k.Key, task.To)
+	r.count(func(s *Status) { s.Removed += int64(n) })
+	return err
+}
+
+// rolledUp returns the rows that a task makes of values, or of the rows of a shorter
+// step, in the order of time.
+func (r *Retainer) rolledUp(ctx context.Context, k *Series, task series.Task) iter.Seq2[series.Row, error] {
+	return func(yield func(series.Row, error) bool) {
+		row := series.Row{}
+		step := int64(task.Step)
+		open := func(ts int64) bool { // makes row the one that ts falls into
+			if row.Summary != nil && ts < row.End {
+				return true
+			}
+			if row.Summary != nil && row.Summary.Count > 0 && !yield(row, nil) {
+				return false
+			}
+			start := ts - ts%step
+			row = series.Row{Start: start, End: start + step, Summary: series.NewSummary(task.Percentiles)}
+			return true
+		}
+		if err := r.addTo(ctx, k, task, &row, open); err != nil {
+			if !errors.Is(err, errStopped) {
+				yield(series.Row{}, err)
+			}
+			return
+		}
+		if row.Summary != nil && row.Summary.Count > 0 {
+			yield(row, nil)
+		}
+	}
+}
+
+// errStopped ends a sequence whose reader has stopped.
+var errStopped = errors.New("the reader has stopped")
+
+// addTo adds the values or rows that a task rolls up to the rows that open begins.
+func (r *Retainer) addTo(ctx context.Context, k *Series, task series.Task, row *series.Row, open func(ts int64) bool) error {
+	if task.Source != 0 {
+		for part, err := range r.store.rows(ctx, k, task.Source, task.Range) {
+			if err != nil {
+				return err
+			}
+			if !open(part.Start) {
+				return errStopped
+			}
+			if err := row.Summary.Append(part.Summary); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	q := entity.HistoryQuery{ID: k.Entity, Key: k.Key, From: task.From, To: task.To, Limit: historyPage}
+	for {
+		page, next, err := r.rt.History(ctx, q)
+		if err != nil {
+			return ignoreMissing(err) // deleted since
+		}
+		for _, p := range page {
+			n := number(p.Value)
+			if n.IsZero() {
+				continue
+			}
+			if !open(p.TS) {
+				return errStopped
+			}
+			if err := row.Summary.Add(series.Point{TS: p.TS, Value: n}); err != nil {
+				return err
+			}
+		}
+		if q.Cursor = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// forgetDeleted removes the rollups of deleted entities.
+func (r *Retainer) forgetDeleted(ctx context.Context, deleted map[string]struct{}) error {
+	if len(deleted) == 0 {
+		return nil
+	}
+	docs, err := r.rt.Docs(ctx, kindSeries)
+	if err != nil {
+		return err
+	}
+	for i := range docs {
+		var k Series
+		if err := json.Unmarshal(docs[i].Body, &k); err != nil {
+			return fmt.Errorf("series %s: %w", docs[i].ID, err)
+		}
+		if _, ok := deleted[k.Entity]; !ok {
+			continue
+		}
+		created := int64(0)
+		err := r.rt.View(ctx, k.Entity, func(v entity.View) error { created = v.Created(); return nil })
+		if err != nil && !errors.Is(err, entity.ErrNotFound) {
+			return err
+		}
+		if created != k.Created {
+			if err := r.store.forget(ctx, &k); err != nil {
+				return err
+			}
+			delete(r.cache, k.name())
+		}
+	}
+	return nil
+}
+
+// ancestry finds out what types extend, nearest first. It remembers the answers.
+type ancestry struct {
+	rt    *entity.Runtime
+	known map[string][]string
+}
+
+// of returns a type and those that it extends.
+func (l *ancestry) of(typ string) []string {
+	if typ == "" {
+		return nil
+	}
+	if list, ok := l.known[typ]; ok {
+		return list
+	}
+	list, seen := []string{typ}, map[string]bool{typ: true}
+	for i := 0; i < len(list); i++ {
+		t, err := l.rt.Type(list[i])
+		if err != nil {
+			continue // deleted since
+		}
+		for _, base := range t.Extends {
+			if !seen[base] {
+				seen[base] = true
+				list = append(list, base)
+			}
+		}
+	}
+	if l.known == nil {
+		l.known = make(map[string][]string)
+	}
+	l.known[typ] = list
+	return list
+}
+
+// number returns a value as package series has it, the zero Number for what is none.
+func number(v entity.Value) series.Number {
+	switch v.Kind() {
+	case entity.KindFloat:
+		return series.Float(v.Float())
+	case entity.KindInt:
+		return series.Int(v.Int())
+	default:
+		return series.Number{}
+	}
+}
