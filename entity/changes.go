@@ -295,6 +295,18 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	}
 }
 
+// pending returns the next change if it is in memory.
+func (s *Subscription) pending() (Change, bool) {
+	if c, ok := s.fromPage(); ok {
+		return c, true
+	}
+	if !s.live || s.seq < s.upTo {
+		return Change{}, false // the log is to be read
+	}
+	c, ok, _ := s.fromBuffer() // the error comes again
+	return c, ok
+}
+
 // Cursor returns the place that the reader has reached: everything up to it was
 // returned or does not concern the subscription. It moves on without changes to
 // return, and is then worth keeping as well.

@@ -145,6 +145,8 @@ type feed struct {
 	match  *search.Matcher // nil without a filter
 	needs  map[string]bool // the keys that the filter looks at
 
+	changes *entity.Follower
+	missed  bool   // changes before the first that is sent
 	cursor  string // the last one that the reader was told
 	data    []byte // of the event at hand
 	known   map[string]bool
@@ -183,55 +185,43 @@ func (s *Server) newFeed(q feedQuery, out outlet) *feed {
 	return f
 }
 
-// subscribe subscribes from a cursor or, with true, from now when the changes
-// after it are gone.
-func (f *feed) subscribe(ctx context.Context, cursor string) (sub *entity.Subscription, reset bool, err error) {
+// open begins to follow the changes from a cursor. Where those after it are gone, it
+// follows from now, and the reader is told so.
+func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	query := entity.ChangesQuery{
 		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
 		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
 	}
-	sub, err = f.server.runtime.Changes(ctx, query)
+	f.changes, err = f.server.runtime.Follow(ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) {
-		reset, query.Cursor = true, ""
-		sub, err = f.server.runtime.Changes(ctx, query)
+		query.Cursor, f.missed = "", true
+		f.changes, err = f.server.runtime.Follow(ctx, query)
 	}
-	return sub, reset, err
+	return err
 }
 
 // filters tells whether entities are judged, which edits may change.
 func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
 
-// run sends what sub brings until the reader leaves or the server shuts down. A
-// reader that is too slow for the runtime's buffer is told so, and carried on from
-// the change log.
-func (f *feed) run(ctx context.Context, sub *entity.Subscription, reset bool) {
-	defer func() { sub.Close() }()
-	f.cursor = sub.Cursor()
-	if reset {
+// run sends changes until the reader leaves or the server shuts down. A reader that is
+// too slow for the runtime's buffer is told so, and the changes are read from the log.
+func (f *feed) run(ctx context.Context) {
+	defer f.changes.Close()
+	if f.missed {
 		f.reset()
 	} else {
+		f.cursor = f.changes.Cursor()
 		f.out.alive(f.cursor)
 	}
-	for {
-		if f.out.flush() != nil {
-			return // the reader has left, or was too slow
-		}
-		err := f.follow(ctx, sub)
-		if !errors.Is(err, entity.ErrLagged) && !errors.Is(err, entity.ErrCursorExpired) {
-			return // likewise, or the server shuts down
-		}
-		f.count(eventLagged)
-		f.out.event(eventLagged, "", []byte(`{"reason":"the reader is slower than the changes; nothing is lost, it is carried on from the log"}`))
-		next, reset, err := f.subscribe(ctx, f.cursor)
-		if err != nil {
-			return // likewise
-		}
-		sub.Close()
-		sub = next
-		f.pending, f.order = make(map[string]*conflated), nil // they come again
-		if reset {
-			f.cursor = sub.Cursor()
+	for f.out.flush() == nil {
+		switch err := f.follow(ctx); {
+		case errors.Is(err, entity.ErrLagged):
+			f.count(eventLagged)
+			f.out.event(eventLagged, "", []byte(`{"reason":"the reader is slower than the changes; nothing is lost, it is carried on from the log"}`))
+		case errors.Is(err, entity.ErrCursorExpired):
 			f.reset()
+		default:
+			return // the reader has left, or was too slow, or the server shuts down
 		}
 	}
 }
@@ -248,16 +238,19 @@ var eventNames = [...]string{eventChange, eventEdit, eventLagged, eventReset}
 
 func (f *feed) count(name string) { f.server.events[slices.Index(eventNames[:], name)].Add(1) }
 
-// reset says that changes were missed.
+// reset tells the reader that changes were missed.
 func (f *feed) reset() {
+	f.cursor = f.changes.Cursor()
 	f.count(eventReset)
 	f.out.event(eventReset, f.cursor, []byte(`{"reason":"the changes after the cursor are no longer kept; read the present state"}`))
 	clear(f.known)
 	clear(f.sent)
+	clear(f.pending)
+	f.order = f.order[:0]
 }
 
 // follow sends changes until something ends them.
-func (f *feed) follow(ctx context.Context, sub *entity.Subscription) error {
+func (f *feed) follow(ctx context.Context) error {
 	beat := time.Now().Add(heartbeatEvery)
 	f.due = time.Now().Add(f.query.every)
 	for {
@@ -266,23 +259,23 @@ func (f *feed) follow(ctx context.Context, sub *entity.Subscription) error {
 			until = f.due
 		}
 		waiting, stop := context.WithDeadline(ctx, until)
-		c, err := sub.Next(waiting)
+		c, err := f.changes.Next(waiting)
 		stop()
 		switch {
 		case err == nil:
 			if err = f.take(ctx, &c); err == nil {
-				err = f.gather(ctx, sub)
+				err = f.gather(ctx)
 			}
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 			err = nil
 		}
 		if f.query.mode == feedPeriodic && !time.Now().Before(f.due) {
-			f.sendPending(sub.Cursor())
+			f.sendPending(f.changes.Cursor())
 			f.due = time.Now().Add(f.query.every)
 		}
 		if !time.Now().Before(beat) {
 			if len(f.pending) == 0 {
-				f.cursor = sub.Cursor()
+				f.cursor = f.changes.Cursor()
 			}
 			f.out.alive(f.cursor)
 			beat = time.Now().Add(heartbeatEvery)
@@ -296,27 +289,14 @@ func (f *feed) follow(ctx context.Context, sub *entity.Subscription) error {
 	}
 }
 
-// now is a context that has ended: Next with it returns what is there.
-var now = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
 // gather takes the changes that are ready, so that a burst is one write.
-func (f *feed) gather(ctx context.Context, sub *entity.Subscription) error {
-	for f.out.buffered() < streamFlushBytes {
-		if f.query.mode == feedPeriodic && !time.Now().Before(f.due) {
+func (f *feed) gather(ctx context.Context) error {
+	for f.out.buffered() < streamFlushBytes && (f.query.mode != feedPeriodic || time.Now().Before(f.due)) {
+		c, ok := f.changes.Ready()
+		if !ok {
 			return nil
 		}
-		c, err := sub.Next(now)
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		if err == nil {
-			err = f.take(ctx, &c)
-		}
-		if err != nil {
+		if err := f.take(ctx, &c); err != nil {
 			return err
 		}
 	}

@@ -118,11 +118,10 @@ func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 	f := s.newFeed(query, out)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	sub, reset, err := f.subscribe(ctx, "")
-	if err != nil {
+	if err := f.open(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
-	go f.run(ctx, sub, reset)
+	go f.run(ctx)
 	receive(t, out.first, "the beginning of the stream")
 	const n = 20_000 // more than the buffer has room for
 	for i := 0; i < n; i += 1000 {
@@ -155,11 +154,10 @@ func TestStreamOfEditsIsNotFilledUpByReadings(t *testing.T) {
 	f := s.newFeed(query, out)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	sub, reset, err := f.subscribe(ctx, "")
-	if err != nil {
+	if err := f.open(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
-	go f.run(ctx, sub, reset)
+	go f.run(ctx)
 	receive(t, out.first, "the beginning of the stream")
 	s.send(201, "PATCH", "/v1/entities/a/attributes/desired", typeMergeHeader, `{"n":0}`)
 	for i := range 20 { // more than the buffer has room for

@@ -33,12 +33,9 @@ type shadow struct {
 
 // shadowSource is what a shadow needs of the entity runtime.
 type shadowSource interface {
-	Changes(ctx context.Context, q entity.ChangesQuery) (*entity.Subscription, error)
+	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 	View(ctx context.Context, id string, f func(entity.View) error) error
 }
-
-// followPause is how long follow waits after an error.
-const followPause = time.Second
 
 func newShadow(b *broker, source shadowSource) *shadow {
 	return &shadow{broker: b, source: source, wanted: make(chan struct{})}
@@ -107,40 +104,24 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	cursor := ""
-	for ctx.Err() == nil {
-		sub, err := s.source.Changes(ctx, entity.ChangesQuery{Cursor: cursor, EditsOnly: true})
-		if errors.Is(err, entity.ErrCursorExpired) {
-			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes were missed; subscribers get the next ones")
-			cursor = ""
-			continue
-		}
-		if err == nil {
-			cursor, err = s.read(ctx, sub)
-		}
-		if errors.Is(err, entity.ErrClosed) || ctx.Err() != nil {
-			return
-		}
-		timer := time.NewTimer(followPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+	changes, err := s.source.Follow(ctx, entity.ChangesQuery{EditsOnly: true})
+	if err != nil {
+		return // the runtime is closed
 	}
-}
-
-// read publishes what a subscription brings, and returns how far it came.
-func (s *shadow) read(ctx context.Context, sub *entity.Subscription) (cursor string, err error) {
-	defer sub.Close()
-	cursor = sub.Cursor()
+	defer changes.Close()
 	for {
-		c, err := sub.Next(ctx)
-		if err != nil {
-			return cursor, err
+		c, err := changes.Next(ctx)
+		switch {
+		case err == nil:
+			s.edited(ctx, &c)
+		case ctx.Err() != nil, errors.Is(err, entity.ErrClosed):
+			return
+		case errors.Is(err, entity.ErrLagged):
+		case errors.Is(err, entity.ErrCursorExpired):
+			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes were missed; subscribers get the next ones")
+		default:
+			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: the changes are read again", slog.Any("error", err))
 		}
-		cursor = c.Cursor
-		s.edited(ctx, &c)
 	}
 }
 

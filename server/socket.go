@@ -27,13 +27,12 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &socketWriter{}
 	f := s.newFeed(query, out)
-	sub, reset, err := f.subscribe(r.Context(), query.cursor)
-	if err != nil {
+	if err := f.open(r.Context(), query.cursor); err != nil {
 		return err
 	}
 	c, err := websocket.Accept(w, r, nil) // which compares the origin with the host
 	if err != nil {
-		sub.Close()
+		f.changes.Close()
 		return nil // it has answered
 	}
 	defer func() { _ = c.CloseNow() }() // it may be closed already
@@ -42,7 +41,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(s.serving, cancel)()
 	out.conn, out.ctx = c, connected // a write that is broken off would take the connection with it, and the reason
-	f.run(ctx, sub, reset)
+	f.run(ctx)
 	if s.serving.Err() != nil {
 		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
 	}

@@ -78,12 +78,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	defer context.AfterFunc(s.serving, cancel)()
 	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
 	f := s.newFeed(query, out)
-	sub, reset, err := f.subscribe(ctx, query.cursor)
-	if err != nil {
+	if err := f.open(ctx, query.cursor); err != nil {
 		return err
 	}
 	out.open()
-	f.run(ctx, sub, reset)
+	f.run(ctx)
 	return nil
 }
 

@@ -14,37 +14,29 @@ type feed struct {
 	cancel  context.CancelFunc
 }
 
-// startFeed reads from a subscription, which it closes.
-func startFeed(s *Service, sub *entity.Subscription, cursor string) *feed {
+// startFeed passes on what a follower reads, and closes it.
+func startFeed(s *Service, changes *entity.Follower) *feed {
 	ctx, cancel := context.WithCancel(s.ctx)
 	f := &feed{changes: make(chan entity.Change, feedBuffer), cancel: cancel}
 	s.wg.Go(func() {
 		defer close(f.changes)
-		f.err = f.read(ctx, s, sub, cursor)
+		f.err = f.read(ctx, s, changes)
 	})
 	return f
 }
 
-// read passes changes on until the subscription fails for good. One that fell
-// behind goes on from the log.
-func (f *feed) read(ctx context.Context, s *Service, sub *entity.Subscription, cursor string) error {
-	defer func() { sub.Close() }()
+// read passes changes on until there is an error other than that the feed fell behind.
+func (f *feed) read(ctx context.Context, s *Service, changes *entity.Follower) error {
+	defer changes.Close()
 	for {
-		c, err := sub.Next(ctx)
+		c, err := changes.Next(ctx)
 		switch {
 		case errors.Is(err, entity.ErrLagged):
 			s.count.lagged.Add(1)
-			sub.Close()
-			next, err := s.rt.Changes(ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
-			if err != nil {
-				return err
-			}
-			sub = next
 			continue
 		case err != nil:
 			return err
 		}
-		cursor = c.Cursor
 		select {
 		case f.changes <- c:
 		case <-ctx.Done():

@@ -81,23 +81,23 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 			return nil, err
 		}
 	}
-	sub, err := s.rt.Changes(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true})
+	changes, err := s.rt.Follow(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true})
 	if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
 		s.count.missed.Add(1)
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mappings have missed changes that are not kept any more; they are recomputed over the history",
 			slog.String("cursor", f.saved.Cursor))
 		f.saved, f.durable = place{Cursor: head, Missed: true}, head
-		sub, err = s.rt.Changes(ctx, entity.ChangesQuery{Cursor: head, Edits: true})
+		changes, err = s.rt.Follow(ctx, entity.ChangesQuery{Cursor: head, Edits: true})
 	}
 	if err != nil {
 		return nil, err
 	}
 	f.position, f.durable = f.saved.Cursor, f.saved.Cursor
 	if err := f.load(ctx, head); err != nil {
-		sub.Close()
+		changes.Close()
 		return nil, err
 	}
-	f.feed = startFeed(s, sub, f.position)
+	f.feed = startFeed(s, changes)
 	return f, nil
 }
 

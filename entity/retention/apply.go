@@ -18,7 +18,10 @@ func (r *Retainer) apply(ctx context.Context) error {
 	if err != nil || len(policy) == 0 {
 		return err
 	}
-	late := r.late.begin(ctx, policy)
+	late, err := r.late.begin(ctx, policy)
+	if err != nil {
+		return err
+	}
 	bases := ancestry{rt: r.rt}
 	n, bad := int64(0), 0
 	var failed error

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/series"
@@ -16,8 +15,6 @@ const (
 	// maxLate bounds the series for which late values are recorded. With more, all
 	// series are treated as late.
 	maxLate = 100_000
-	// retryAfter is the pause after an error.
-	retryAfter = time.Second
 	// kindState and statePlace name the document that has the cursor up to which
 	// late values were recorded.
 	kindState  = "retention-state"
@@ -28,12 +25,10 @@ const (
 // already, and which entities were deleted. It follows the changes from a cursor that is
 // stored after each round, so that it misses nothing while the process is down.
 type lateness struct {
-	rt     *entity.Runtime
-	rules  chan struct{} // closed when there are rules
-	active sync.Once
-
-	following chan struct{} // closed when the changes are followed
-	begun     sync.Once
+	rt      *entity.Runtime
+	log     *slog.Logger
+	wg      *sync.WaitGroup // the Retainer's
+	started bool            // owned by the rounds
 
 	mu     sync.Mutex
 	grace  int64     // a value that is committed at most this long after its time is not late; guarded by mu
@@ -51,10 +46,6 @@ type lateNotes struct {
 
 type lateKey struct{ id, key string }
 
-func newLateness(rt *entity.Runtime) *lateness {
-	return &lateness{rt: rt, rules: make(chan struct{}), following: make(chan struct{})}
-}
-
 // of returns the times of the late values of a series.
 func (n *lateNotes) of(id, key string) []series.Range {
 	if n.all {
@@ -66,26 +57,27 @@ func (n *lateNotes) of(id, key string) []series.Range {
 	return nil
 }
 
-// begin hands over what was recorded, and starts a new record. The first time it waits until
-// the changes are followed: what comes while the first round reads the values is late for it.
-func (l *lateness) begin(ctx context.Context, policy series.Policy) lateNotes {
+// begin hands over what was recorded, and starts a new record. The first time it begins to
+// follow the changes: what comes while the first round reads the values is late for it.
+func (l *lateness) begin(ctx context.Context, policy series.Policy) (lateNotes, error) {
 	l.mu.Lock()
 	l.grace = int64(series.MaxSpan)
 	for i := range policy {
 		l.grace = min(l.grace, int64(policy[i].Grace))
 	}
 	l.mu.Unlock()
-	l.active.Do(func() { close(l.rules) })
-	select {
-	case <-l.following:
-	case <-ctx.Done(): // the round ends soon, too
+	if !l.started {
+		if err := l.start(ctx); err != nil {
+			return lateNotes{}, err
+		}
+		l.started = true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	taken := l.noted
 	taken.cursor = l.cursor
 	l.noted = lateNotes{}
-	return taken
+	return taken, nil
 }
 
 // again takes back what was handed over, because the round has failed.
@@ -147,64 +139,52 @@ func (l *lateness) take(c *entity.Change) {
 	}
 }
 
-// follow records changes until ctx ends, as soon as there are rules.
-func (l *lateness) follow(ctx context.Context, log *slog.Logger) {
-	select {
-	case <-l.rules:
-	case <-ctx.Done():
-		return
+// start begins to record changes from the place that is stored. Where the changes after it
+// are lost, every series may be late.
+func (l *lateness) start(ctx context.Context) error {
+	doc, err := l.rt.Doc(ctx, kindState, statePlace)
+	if err != nil && !errors.Is(err, entity.ErrNotFound) {
+		return err
 	}
-	for ctx.Err() == nil {
-		err := l.read(ctx)
-		if ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
-			return
-		}
-		if !errors.Is(err, entity.ErrLagged) {
-			log.LogAttrs(ctx, slog.LevelWarn, "retention: the changes are read again", slog.Any("error", err))
-		}
-		timer := time.NewTimer(retryAfter)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-}
-
-// read records changes until an error ends them.
-func (l *lateness) read(ctx context.Context) error {
-	l.mu.Lock()
-	cursor := l.cursor
-	l.mu.Unlock()
-	if cursor == "" {
-		doc, err := l.rt.Doc(ctx, kindState, statePlace)
-		if err != nil && !errors.Is(err, entity.ErrNotFound) {
-			return err
-		}
-		cursor = string(doc.Body)
-	}
-	sub, err := l.rt.Changes(ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
+	changes, err := l.rt.Follow(ctx, entity.ChangesQuery{Cursor: string(doc.Body), Edits: true})
 	if errors.Is(err, entity.ErrCursorExpired) {
-		l.mu.Lock()
-		l.noted.all = true
-		l.mu.Unlock()
-		sub, err = l.rt.Changes(ctx, entity.ChangesQuery{Edits: true})
+		l.lost()
+		changes, err = l.rt.Follow(ctx, entity.ChangesQuery{Edits: true})
 	}
 	if err != nil {
 		return err
 	}
-	defer sub.Close()
-	if cursor == "" { // where to resume if nothing comes before the next start
-		l.mu.Lock()
-		l.cursor = sub.Cursor()
-		l.mu.Unlock()
-	}
-	l.begun.Do(func() { close(l.following) })
+	l.mu.Lock()
+	l.cursor = changes.Cursor() // where to resume if nothing comes before the next start
+	l.mu.Unlock()
+	l.wg.Go(func() {
+		defer changes.Close()
+		l.record(ctx, changes)
+	})
+	return nil
+}
+
+// record records changes until ctx ends or the runtime is closed.
+func (l *lateness) record(ctx context.Context, changes *entity.Follower) {
 	for {
-		c, err := sub.Next(ctx)
-		if err != nil {
-			return err
+		c, err := changes.Next(ctx)
+		switch {
+		case err == nil:
+			l.take(&c)
+		case ctx.Err() != nil, errors.Is(err, entity.ErrClosed):
+			return
+		case errors.Is(err, entity.ErrLagged):
+		case errors.Is(err, entity.ErrCursorExpired):
+			l.lost()
+		default:
+			l.log.LogAttrs(ctx, slog.LevelWarn, "retention: the changes are read again", slog.Any("error", err))
 		}
-		l.take(&c)
 	}
+}
+
+// lost records that changes were lost.
+func (l *lateness) lost() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noted.all = true
 }

@@ -66,17 +66,15 @@ type Status struct {
 func New(rt *entity.Runtime, log *slog.Logger) *Retainer {
 	r := &Retainer{
 		rt: rt, store: rollups{rt}, log: log, now: time.Now, nudge: make(chan struct{}, 1),
-		cache: make(map[seriesName]*Series), late: newLateness(rt),
+		cache: make(map[seriesName]*Series),
 	}
+	r.late = &lateness{rt: rt, log: log, wg: &r.wg}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
 // Start begins the rounds, the first one at once. Call it at most once.
-func (r *Retainer) Start() {
-	r.wg.Go(r.run)
-	r.wg.Go(func() { r.late.follow(r.ctx, r.log) })
-}
+func (r *Retainer) Start() { r.wg.Go(r.run) }
 
 // Close ends the rounds and waits for the one under way.
 func (r *Retainer) Close() {

@@ -27,7 +27,6 @@ func TestRetentionGoesOnBeyondADamagedSeries(t *testing.T) {
 	r := New(rt, slog.New(slog.DiscardHandler))
 	r.now = func() time.Time { return later }
 	t.Cleanup(r.Close)
-	r.wg.Go(func() { r.late.follow(r.ctx, r.log) })
 	if _, err := r.PutRule(t.Context(), "r", &series.Rule{Key: "t", Raw: 7 * 24 * 3_600_000}, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,6 @@ func (x *index) fill() {
 // reading all entities once. The follower applies what changes meanwhile; its values are
 // newer and stay.
 func (x *index) fillColumns(p filter.Path) error {
-	if err := x.awaitFollower(); err != nil {
-		return err
-	}
 	paths := []filter.Path{p}
 	x.mu.Lock() // a search asks for all its columns under the lock
 	for len(x.wanted) > 0 {
@@ -79,21 +76,4 @@ func (x *index) fillColumns(p filter.Path) error {
 	}
 	x.table.filled(columns)
 	return nil
-}
-
-// awaitFollower waits until the changes are followed, so that none after it is missed.
-func (x *index) awaitFollower() error {
-	for {
-		x.mu.RLock()
-		following, moved := x.following, x.moved
-		x.mu.RUnlock()
-		if following {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-x.ctx.Done():
-			return x.ctx.Err()
-		}
-	}
 }

@@ -9,69 +9,42 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-const (
-	// quietAfter is how long the follower waits for a change before it looks how far
-	// the order of changes has gone on without one for it.
-	quietAfter = 20 * time.Millisecond
-	// retryAfter is the pause after an error.
-	retryAfter = time.Second
-)
+// quietAfter is how long the follower waits for a change before it looks how far the
+// order of changes has gone on without one for it.
+const quietAfter = 20 * time.Millisecond
 
-// follow keeps the table up to date with the changes until the index is closed.
-func (x *index) follow() {
-	cursor := ""
-	for x.ctx.Err() == nil {
-		sub, err := x.rt.Changes(x.ctx, entity.ChangesQuery{Cursor: cursor, Edits: true})
-		if errors.Is(err, entity.ErrCursorExpired) {
-			x.mu.Lock()
-			x.table = newTable() // changes are missing: start over
-			x.mu.Unlock()
-			cursor = ""
-			continue
-		}
-		if err == nil {
-			cursor, err = x.read(sub)
-			sub.Close()
-		}
-		x.mu.Lock()
-		x.following = false
-		x.mu.Unlock()
-		if x.ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
-			return
-		}
-		if !errors.Is(err, entity.ErrLagged) {
-			x.log.LogAttrs(x.ctx, slog.LevelWarn, "search index: the changes are read again", slog.Any("error", err))
-			timer := time.NewTimer(retryAfter)
-			select {
-			case <-timer.C:
-			case <-x.ctx.Done():
-				timer.Stop()
-			}
-		}
-	}
-}
-
-// read applies the changes of a subscription, and returns the cursor of the last one.
-func (x *index) read(sub *entity.Subscription) (cursor string, err error) {
-	cursor = sub.Cursor()
-	x.reached(cursor, 0)
+// follow keeps the table up to date with the changes until the index or the runtime is
+// closed.
+func (x *index) follow(changes *entity.Follower) {
+	defer changes.Close()
+	cursor := changes.Cursor()
 	for {
+		x.reached(cursor, 0)
 		waiting, stop := context.WithTimeout(x.ctx, quietAfter)
-		c, err := sub.Next(waiting)
+		c, err := changes.Next(waiting)
 		stop()
-		if x.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			cursor = sub.Cursor()
-			x.reached(cursor, 0)
-			continue
+		if err == nil {
+			if err = x.apply(&c); err == nil {
+				cursor = c.Cursor
+				x.reached(cursor, c.Committed)
+				continue
+			}
+			changes.Rewind(cursor)
 		}
-		if err != nil {
-			return cursor, err
+		switch {
+		case x.ctx.Err() != nil, errors.Is(err, entity.ErrClosed):
+			return
+		case errors.Is(err, context.DeadlineExceeded):
+			cursor = changes.Cursor()
+		case errors.Is(err, entity.ErrLagged):
+		case errors.Is(err, entity.ErrCursorExpired):
+			x.mu.Lock()
+			x.table = newTable()
+			x.mu.Unlock()
+			cursor = changes.Cursor()
+		default:
+			x.log.LogAttrs(x.ctx, slog.LevelWarn, "search index: the changes are read again", slog.Any("error", err))
 		}
-		if err := x.apply(&c); err != nil {
-			return cursor, err
-		}
-		cursor = c.Cursor
-		x.reached(cursor, c.Committed)
 	}
 }
 
@@ -79,7 +52,6 @@ func (x *index) read(sub *entity.Subscription) (cursor string, err error) {
 func (x *index) reached(cursor string, committed int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.following = true
 	if x.cursor == cursor {
 		return
 	}

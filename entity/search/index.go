@@ -45,7 +45,6 @@ type index struct {
 	// filter on the rows.
 	mu        sync.RWMutex
 	table     table
-	following bool
 	cursor    string        // the table has every change up to it
 	committed int64         // when the newest of them was committed, in ms
 	moved     chan struct{} // closed and replaced when cursor moves on
@@ -138,16 +137,13 @@ func (x *index) await(ctx context.Context, q *Query) {
 // ready reports whether there are columns for paths, and asks for those that are
 // missing.
 func (x *index) ready(paths []filter.Path) bool {
-	x.start.Do(func() {
-		x.wg.Go(x.follow)
-		x.wg.Go(x.fill)
-	})
+	x.start.Do(x.run)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.table.complete {
 		x.want(noColumn)
 	}
-	ready := x.following && x.table.complete
+	ready := x.table.complete
 	for _, p := range paths {
 		c := x.table.columns[p]
 		if c == nil {
@@ -159,6 +155,17 @@ func (x *index) ready(paths []filter.Path) bool {
 		ready = ready && c.full
 	}
 	return ready
+}
+
+// run begins to follow the changes, and to make columns. It does not where the runtime is
+// closed; then no column will ever be there.
+func (x *index) run() {
+	changes, err := x.rt.Follow(x.ctx, entity.ChangesQuery{Edits: true})
+	if err != nil {
+		return
+	}
+	x.wg.Go(func() { x.follow(changes) })
+	x.wg.Go(x.fill)
 }
 
 // want asks for a column.
