@@ -8,7 +8,7 @@
 //
 // Devices speak MQTT 3.1.1 or 5 over TCP. A publish to e/{id}/telemetry is
 // acknowledged after the commit of its readings, and one connection may have
-// [MaxInFlight] of them under way; acknowledgements are sent in the order of the
+// [mqtt.MaxInFlight] of them under way; acknowledgements are sent in the order of the
 // messages, as MQTT demands. When the runtime's window is full the broker stops
 // reading the connection: nothing is dropped.
 //

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -166,6 +168,23 @@ func (r *running) dial311(id string, options ...func(*mqtt311.ClientOptions)) mq
 	await(r.t, c.Connect())
 	r.t.Cleanup(func() { c.Disconnect(0) })
 	return c
+}
+
+// dialCut is dial311 with a way to cut the connection, without a DISCONNECT.
+func (r *running) dialCut(id string, options ...func(*mqtt311.ClientOptions)) (c mqtt311.Client, cut func()) {
+	r.t.Helper()
+	var nc net.Conn
+	c = r.dial311(id, append(options, func(o *mqtt311.ClientOptions) {
+		o.SetCustomOpenConnectionFn(func(u *url.URL, _ mqtt311.ClientOptions) (_ net.Conn, err error) {
+			nc, err = (&net.Dialer{}).DialContext(r.t.Context(), "tcp", u.Host)
+			return nc, err
+		})
+	})...)
+	return c, func() {
+		if err := nc.Close(); err != nil {
+			r.t.Errorf("cut the connection: %v", err)
+		}
+	}
 }
 
 // await waits for a token.

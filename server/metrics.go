@@ -135,11 +135,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		buckets[bound.Seconds()] = below
 	}
 	out <- prometheus.MustNewConstHistogram(c.commit, latency.Count, latency.Sum.Seconds(), buckets)
-	for key, n := range c.server.refusals.counts() {
-		out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), key.source, key.cause)
+	for key, n := range c.server.refusals.Counts() {
+		out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), key.Source, key.Cause)
 	}
-	for qos := range c.server.broker.received {
-		n := c.server.broker.received[qos].Load()
+	for qos, n := range s.mqtt.Received {
 		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), strconv.Itoa(qos))
 	}
 	for reason, n := range s.actors.DeadLettersByReason {

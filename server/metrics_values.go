@@ -1,20 +1,20 @@
 package server
 
 import (
-	"github.com/mochi-mqtt/server/v2/system"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
+	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
 // snapshot is what one scrape reads.
 type snapshot struct {
 	actors  actor.Stats
 	runtime entity.Stats
-	mqtt    *system.Info
+	mqtt    mqtt.Stats
 	streams int
 
 	mappings  mapping.Stats
@@ -25,7 +25,7 @@ type snapshot struct {
 
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
-		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.server.Info.Clone(), streams: len(s.streams),
+		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams),
 		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }
@@ -65,13 +65,13 @@ func valueMetrics() []valueMetric {
 		gauge("greenroom_index_columns", "Paths that the search index has a column for.", func(s *snapshot) float64 { return float64(s.columns) }),
 		gauge("greenroom_bulk_running", "Bulk updates that are running.", func(s *snapshot) float64 { return float64(s.bulk) }),
 
-		gauge("greenroom_mqtt_connections", "MQTT clients that are connected.", func(s *snapshot) float64 { return float64(s.mqtt.ClientsConnected) }),
+		gauge("greenroom_mqtt_connections", "MQTT clients that are connected.", func(s *snapshot) float64 { return float64(s.mqtt.Connections) }),
 		gauge("greenroom_mqtt_subscriptions", "MQTT subscriptions.", func(s *snapshot) float64 { return float64(s.mqtt.Subscriptions) }),
 		gauge("greenroom_mqtt_retained", "Retained MQTT messages, those of $SYS included.", func(s *snapshot) float64 { return float64(s.mqtt.Retained) }),
 		counter("greenroom_mqtt_bytes_received_total", "Bytes read from MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesReceived) }),
 		counter("greenroom_mqtt_bytes_sent_total", "Bytes written to MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesSent) }),
-		counter("greenroom_mqtt_forwarded_total", "Messages forwarded to MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesSent) }),
-		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.MessagesDropped + s.mqtt.InflightDropped) }),
+		counter("greenroom_mqtt_forwarded_total", "Messages forwarded to MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.Forwarded) }),
+		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.ForwardDropped) }),
 
 		gauge("greenroom_actors", "Living actors.", func(s *snapshot) float64 { return float64(s.actors.Actors) }),
 		gauge("greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *snapshot) float64 { return float64(s.actors.Queued) }),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // repeated are the query parameters that may be given several times.
@@ -152,3 +153,6 @@ func scale(n int64, unit time.Duration) (time.Duration, error) {
 	}
 	return time.Duration(n) * unit, nil
 }
+
+// shorten cuts a text of the client's for an error or the log.
+func shorten(s string, limit int) string { return text.Shorten(s, limit) }

@@ -17,6 +17,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/server/mqtt"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 // Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
@@ -43,8 +45,8 @@ type Server struct {
 	bulk      bulkJobs
 	retention *retention.Retainer
 	finder    *search.Finder
-	refusals  *refusals
-	broker    *broker
+	refusals  *refusal.Counter
+	broker    *mqtt.Broker
 	metrics   *metrics
 	http      *http.Server
 	httpLn    net.Listener
@@ -78,7 +80,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is New with a store of the caller's.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: newRefusals(cfg.Logger), streams: make(chan struct{}, MaxStreams), findPatience: findPatience}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), streams: make(chan struct{}, MaxStreams), findPatience: findPatience}
 	s.serving, s.end = context.WithCancel(context.Background())
 	var undo []func()
 	defer func() {
@@ -114,10 +116,9 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = newBroker(s.runtime, s.mqttLn, cfg.Logger, s.refusals); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Refusals: s.refusals, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
-	s.broker.shadow = newShadow(s.broker, s.runtime)
 	s.metrics = newMetrics(s)
 	handler, err := s.handler()
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.serving.Err() != nil {
 		return fmt.Errorf("run: %w", ErrClosed)
 	}
-	if err := s.broker.serve(); err != nil {
+	if err := s.broker.Serve(); err != nil {
 		return errors.Join(err, s.shutdown())
 	}
 	s.retention.Start()
@@ -181,7 +182,7 @@ func (s *Server) shutdown() error {
 // messages, then the answers to those that came, then the store.
 func (s *Server) drain(ctx context.Context) error {
 	s.end()
-	s.broker.stop()
+	s.broker.Stop()
 	var errs []error
 	if err := s.finishRequests(ctx); err != nil {
 		errs = append(errs, err)
@@ -196,7 +197,7 @@ func (s *Server) drain(ctx context.Context) error {
 	if err := s.runtime.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	s.broker.close(ctx)
+	s.broker.Close(ctx)
 	if _, err := s.system.Shutdown(ctx); err != nil {
 		errs = append(errs, err)
 	}

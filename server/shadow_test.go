@@ -86,14 +86,10 @@ func TestWillReportsThatADeviceIsGone(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	stream := s.open("/v1/stream?kinds=edits")
-	c := s.dial311("device", func(o *mqtt311.ClientOptions) { o.SetWill("e/lamp/attributes", `{"online":false}`, 1, false) })
+	c, cut := s.dialCut("device", func(o *mqtt311.ClientOptions) { o.SetWill("e/lamp/attributes", `{"online":false}`, 1, false) })
 	await(t, c.Publish("e/lamp/attributes", 1, false, `{"online":true}`))
 	stream.mustBe("edit", `"path":"/online","value":true`)
-	cl, ok := s.broker.server.Clients.Get("device")
-	if !ok {
-		t.Fatal("no such client")
-	}
-	_ = cl.Net.Conn.Close() // without a DISCONNECT
+	cut()
 	stream.mustBe("edit", `"path":"/online","value":false`)
 	if resp, body := s.do("GET", "/v1/entities/lamp", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("the entity: %s %s", resp.Status, body)

@@ -81,7 +81,7 @@ func (s *Server) getSystem(w http.ResponseWriter, r *http.Request) error {
 		Runnable: actors.Queued, Workers: actors.Workers, Timers: actors.Timers,
 		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: []deadLetterJSON{}},
 		Ingest: ingestJSON{
-			Readings: ingest.Readings, Values: ingest.Values, Rejected: s.refusals.total(), Batches: ingest.Batches,
+			Readings: ingest.Readings, Values: ingest.Values, Rejected: s.refusals.Total(), Batches: ingest.Batches,
 			Window: ingest.WindowUsed, WindowMax: ingest.WindowMax, Live: ingest.Live, Registered: ingest.Registered,
 			CommitP50: milliseconds(ingest.CommitLatency.Quantile(0.5)), CommitP99: milliseconds(ingest.CommitLatency.Quantile(0.99)),
 		},

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 func (s *Server) telemetryRoutes() []route {
@@ -26,10 +28,23 @@ func (s *Server) telemetryRoutes() []route {
 func (s *Server) postTelemetry(w http.ResponseWriter, r *http.Request) error {
 	err := s.ingest(w, r)
 	if err != nil && r.Context().Err() == nil {
-		v := judge(err)
-		s.refusals.add(sourceHTTP, v.cause, r.URL.EscapedPath(), problemOf(err).Detail)
+		s.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), problemOf(err).Detail)
 	}
 	return err
+}
+
+// refusedFor returns the cause that a refused request is counted by.
+func refusedFor(err error) string {
+	var p *problem
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &p) && p.Status < http.StatusInternalServerError:
+		return refusal.CauseInvalid
+	case errors.As(err, &tooLarge):
+		return refusal.CausePacketSize
+	default:
+		return refusal.Judge(err).Cause
+	}
 }
 
 func (s *Server) ingest(w http.ResponseWriter, r *http.Request) error {

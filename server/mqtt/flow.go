@@ -1,4 +1,4 @@
-package server
+package mqtt
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
+	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
@@ -86,7 +86,7 @@ func (m *heldMessage) age(now int64) {
 }
 
 // begin notes what the client said in CONNECT.
-func (f *flow) begin(cl *mqtt.Client) {
+func (f *flow) begin(cl *mochi.Client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.version = cl.Properties.ProtocolVersion
@@ -358,7 +358,7 @@ func findExpiry(packet []byte, at int) int {
 
 // ranks returns the order in which what is in flight to a client was published, by
 // packet id.
-func ranks(cl *mqtt.Client) map[uint16]int {
+func ranks(cl *mochi.Client) map[uint16]int {
 	rank := map[uint16]int{}
 	for _, pk := range cl.State.Inflight.GetAll(false) {
 		rank[pk.PacketID] = pk.FixedHeader.Remaining
@@ -369,7 +369,7 @@ func ranks(cl *mqtt.Client) map[uint16]int {
 // OnQosPublish numbers the messages that mochi keeps in flight. Packet ids begin
 // again with each connection, and the time that mochi orders them by has seconds. The
 // number is where the length of the packet is, which is computed when it is encoded.
-func (h *hook) OnQosPublish(cl *mqtt.Client, pk packets.Packet, _ int64, _ int) {
+func (h *hook) OnQosPublish(cl *mochi.Client, pk packets.Packet, _ int64, _ int) {
 	if pk.FixedHeader.Type != packets.Publish || pk.FixedHeader.Dup {
 		return // an acknowledgement, or sent again
 	}

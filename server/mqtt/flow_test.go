@@ -1,4 +1,4 @@
-package server
+package mqtt
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eclipse/paho.golang/autopaho"
-	"github.com/eclipse/paho.golang/paho"
-	mqtt "github.com/mochi-mqtt/server/v2"
+	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
@@ -146,7 +143,7 @@ func (s *subscriber) ack(kind byte, id uint16) {
 }
 
 // send publishes payloads, numbers, to all subscribers.
-func send(t *testing.T, b *broker, qos byte, from, to int) {
+func send(t *testing.T, b *Broker, qos byte, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		if err := b.server.Publish("e/a/telemetry", []byte(strconv.Itoa(i)), false, qos); err != nil {
@@ -156,7 +153,7 @@ func send(t *testing.T, b *broker, qos byte, from, to int) {
 	}
 }
 
-func (s *subscriber) flow(b *broker) *flow {
+func (s *subscriber) flow(b *Broker) *flow {
 	s.t.Helper()
 	cl, ok := b.server.Clients.Get("reader")
 	if !ok {
@@ -167,7 +164,7 @@ func (s *subscriber) flow(b *broker) *flow {
 
 func TestSubscriberGetsNoMoreThanItsReceiveMaximum(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 2, 1, receiveMaximum(3))
 		send(t, b, 1, 0, 8)
 		got, ids := s.messages(t, 3)
@@ -199,7 +196,7 @@ func TestSubscriberGetsNoMoreThanItsReceiveMaximum(t *testing.T) {
 
 func TestReceiveMaximumCountsAQoS2MessageUntilItsEnd(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 2, 2, receiveMaximum(2))
 		send(t, b, 2, 0, 5)
 		got, ids := s.messages(t, 2)
@@ -222,7 +219,7 @@ func TestReceiveMaximumCountsAQoS2MessageUntilItsEnd(t *testing.T) {
 
 func TestResumedSessionObeysItsReceiveMaximum(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 0, 1, keepSession, receiveMaximum(3))
 		send(t, b, 1, 0, 20)
 		got, ids := s.messages(t, 3)
@@ -255,7 +252,7 @@ func TestResumedSessionObeysItsReceiveMaximum(t *testing.T) {
 
 func TestSubscriberThatNeverAcknowledgesHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, func(t *testing.T, version byte, b *broker, p *pipes, _ *heldRuntime) {
+	inBubbles(t, func(t *testing.T, version byte, b *Broker, p *pipes, _ *heldRuntime) {
 		var properties []byte
 		sent := forwardQueue
 		if version == 5 {
@@ -278,10 +275,10 @@ func TestSubscriberThatNeverAcknowledgesHoldsUpNobody(t *testing.T) {
 
 func TestHeldMessageExpires(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 2, 1, receiveMaximum(1))
 		for i, seconds := range []uint32{1000, 10, 100} {
-			err := b.server.InjectPacket(b.server.NewClient(nil, mqtt.LocalListener, "inline", true), packets.Packet{
+			err := b.server.InjectPacket(b.server.NewClient(nil, mochi.LocalListener, "inline", true), packets.Packet{
 				FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, ProtocolVersion: 5, PacketID: 1,
 				TopicName: "e/a/telemetry", Payload: []byte(strconv.Itoa(i)),
 				Properties: packets.Properties{MessageExpiryInterval: seconds, PayloadFormat: 1, PayloadFormatFlag: true},
@@ -304,7 +301,7 @@ func TestHeldMessageExpires(t *testing.T) {
 
 func TestMessageTooLargeForASubscriberIsLeftOut(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 0, 1, keepSession, maximumPacketSize(60))
 		for _, payload := range []string{strings.Repeat("x", 60), "1"} {
 			if err := b.server.Publish("e/a/telemetry", []byte(payload), false, 1); err != nil {
@@ -330,7 +327,7 @@ func TestMessageTooLargeForASubscriberIsLeftOut(t *testing.T) {
 
 func TestPacketIDsOfTheTwoSidesAreApart(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, func(t *testing.T, version byte, b *broker, p *pipes, _ *heldRuntime) {
+	inBubbles(t, func(t *testing.T, version byte, b *Broker, p *pipes, _ *heldRuntime) {
 		var properties []byte
 		if version == 5 {
 			properties = keepSession
@@ -371,7 +368,7 @@ func TestPacketIDsOfTheTwoSidesAreApart(t *testing.T) {
 }
 
 // bareConn is a connection that mochi knows nothing of, and its other end.
-func bareConn(t *testing.T, b *broker, maximum uint16) (*conn, net.Conn) {
+func bareConn(t *testing.T, b *Broker, maximum uint16) (*conn, net.Conn) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _ = ours.Close() })
@@ -404,7 +401,7 @@ func written(t *testing.T, nc net.Conn, want ...[]byte) {
 
 func TestNoMessageComesBeforeCONNACK(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c, ours := bareConn(t, b, 0)
 		message := func(qos byte, id uint16) []byte { return publishPacket(t, 4, qos, id, 0, false, "x") }
 		connack, pingresp := []byte{0x20, 2, 1, 0}, []byte{0xd0, 0}
@@ -423,7 +420,7 @@ func TestNoMessageComesBeforeCONNACK(t *testing.T) {
 
 func TestNoMessageOvertakesAHeldOne(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c, ours := bareConn(t, b, 1)
 		message := func(id uint16) []byte { return publishPacket(t, 4, 1, id, 0, false, "x") }
 		c.flow.open()
@@ -441,7 +438,7 @@ func TestNoMessageOvertakesAHeldOne(t *testing.T) {
 
 func TestSubscriberThatComesAndGoesGetsItsMessagesInOrder(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		const publishers, messages, maximum = 3, 300, 5
 		s := p.subscriber(t, 5, 0, 1, keepSession, receiveMaximum(maximum))
 		var busy sync.WaitGroup
@@ -493,42 +490,6 @@ func TestSubscriberThatComesAndGoesGetsItsMessagesInOrder(t *testing.T) {
 		}
 		busy.Wait()
 	})
-}
-
-func TestBurstReachesASlowSubscriberWhole(t *testing.T) {
-	t.Parallel()
-	s := start(t, "")
-	const burst, ahead = 5000, forwardQueue / 2
-	room, got := make(chan struct{}, ahead), make(chan string, burst)
-	sub := s.dial5("reader", func(p *paho.Publish) {
-		got <- string(p.Payload)
-		<-room
-	}, func(cfg *autopaho.ClientConfig) {
-		cfg.ConnectPacketBuilder = func(cp *paho.Connect, _ *url.URL) (*paho.Connect, error) {
-			maximum := uint16(20)
-			cp.Properties = &paho.ConnectProperties{ReceiveMaximum: &maximum}
-			return cp, nil
-		}
-	})
-	if _, err := sub.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/#", QoS: 1}}}); err != nil {
-		t.Fatal(err)
-	}
-	c := s.dial311("sensor")
-	for i := range burst {
-		select {
-		case room <- struct{}{}:
-		case <-time.After(patience):
-			t.Fatalf("after %d messages the subscriber gets no more", len(got))
-		}
-		c.Publish("e/a/telemetry", 1, false, fmt.Sprintf(`{"n":%d}`, i))
-	}
-	for i := range burst {
-		same(t, "message", receive(t, got, "a message"), fmt.Sprintf(`{"n":%d}`, i))
-	}
-	room <- struct{}{}
-	await(t, c.Publish("e/a/telemetry", 1, false, `{"late":1}`))
-	same(t, "the late one", receive(t, got, "the late one"), `{"late":1}`)
-	same(t, "messages dropped", s.metric("greenroom_mqtt_forward_dropped_total"), "0")
 }
 
 // publishPacket encodes a PUBLISH as mochi does.

@@ -1,4 +1,4 @@
-package server
+package mqtt
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const listenerID = "tcp"
 // connection would end the process.
 type listener struct {
 	ln     net.Listener
-	broker *broker
+	broker *Broker
 
 	accepting sync.WaitGroup // the accept loop, from broker.serve on
 	serving   sync.WaitGroup // connections
@@ -32,7 +32,7 @@ type listener struct {
 
 var _ listeners.Listener = (*listener)(nil)
 
-func newListener(ln net.Listener, b *broker) *listener {
+func newListener(ln net.Listener, b *Broker) *listener {
 	return &listener{ln: ln, broker: b, conns: map[*conn]struct{}{}, stopped: make(chan struct{})}
 }
 

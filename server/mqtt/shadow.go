@@ -1,15 +1,13 @@
-package server
+package mqtt
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -24,22 +22,13 @@ import (
 // million of them occupy nothing. A subscription with wildcards gets what changes
 // from then on.
 type shadow struct {
-	broker *broker
-	source shadowSource
+	broker *Broker
 	wanted chan struct{} // closed with the first subscription that may want documents
 	once   sync.Once
 	wg     sync.WaitGroup
 }
 
-// shadowSource is what a shadow needs of the entity runtime.
-type shadowSource interface {
-	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
-	View(ctx context.Context, id string, f func(entity.View) error) error
-}
-
-func newShadow(b *broker, source shadowSource) *shadow {
-	return &shadow{broker: b, source: source, wanted: make(chan struct{})}
-}
+func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
 
 // start begins to follow the edits, once somebody subscribes. It ends with the
 // broker; wait waits for that.
@@ -54,9 +43,9 @@ func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 		if i < len(codes) && codes[i] >= packets.ErrUnspecifiedError.Code {
 			continue
 		}
-		_, kind, ok := splitTopic(sub.Filter)
+		_, t := findTopic(sub.Filter)
 		wild := strings.ContainsAny(sub.Filter, "#+")
-		if !wild && (!ok || kind != topicDesired && kind != topicDelta) {
+		if !wild && (t == nil || t.document == nil) {
 			continue
 		}
 		s.once.Do(func() { close(s.wanted) })
@@ -69,13 +58,13 @@ func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 // sendPresent answers new subscriptions of a connection with the documents of now.
 // It is called on the goroutine that reads the connection.
 func (s *shadow) sendPresent(c *conn) {
-	topics := c.present
+	names := c.present
 	c.present = nil
-	for _, topic := range topics {
-		id, kind, _ := splitTopic(topic)
+	for _, name := range names {
+		id, t := findTopic(name)
 		var document []byte
-		err := s.source.View(s.broker.running, id, func(v entity.View) error {
-			document = shadowDocument(v, kind)
+		err := s.broker.runtime.View(s.broker.running, id, func(v entity.View) error {
+			document, _ = t.document(v, nil)
 			return nil
 		})
 		if err != nil { // there is none yet
@@ -83,18 +72,9 @@ func (s *shadow) sendPresent(c *conn) {
 		}
 		_ = c.client.WritePacket(packets.Packet{ // a connection that is going away
 			FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true},
-			TopicName:   topic, Payload: document, Created: time.Now().Unix(),
+			TopicName:   name, Payload: document, Created: time.Now().Unix(),
 		})
 	}
-}
-
-// shadowDocument is the document of a topic.
-func shadowDocument(v entity.View, kind string) []byte {
-	desired := slices.Collect(v.EachAttribute(entity.Desired))
-	if kind == topicDelta {
-		desired = entity.Delta(desired, slices.Collect(v.EachAttribute(entity.Reported)))
-	}
-	return entity.AppendAttributes(nil, desired)
 }
 
 // follow publishes documents as edits change them.
@@ -104,7 +84,7 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	changes, err := s.source.Follow(ctx, entity.ChangesQuery{EditsOnly: true})
+	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{EditsOnly: true})
 	if err != nil {
 		return // the runtime is closed
 	}
@@ -125,58 +105,30 @@ func (s *shadow) follow(ctx context.Context) {
 	}
 }
 
-// edited publishes the documents that an edit has changed, where somebody wants
-// them.
+// edited publishes the documents that an edit has changed, where somebody wants them.
 func (s *shadow) edited(ctx context.Context, c *entity.Change) {
-	desired, reported := c.Edit.Deleted, false
-	for i := range c.Edit.Attributes {
-		switch c.Edit.Attributes[i].Section {
-		case entity.Desired:
-			desired = true
-		case entity.Reported:
-			reported = true
-		default:
+	for i := range topics {
+		if t := &topics[i]; t.changedBy(c.Edit) {
+			s.publish(ctx, c, t)
 		}
-	}
-	if desired {
-		s.publish(ctx, c, topicDesired)
-	}
-	if desired || reported {
-		s.publish(ctx, c, topicDelta)
 	}
 }
 
-func (s *shadow) publish(ctx context.Context, c *entity.Change, kind string) {
-	topic := topicPrefix + c.Entity + "/" + kind
-	subscribers := s.broker.server.Topics.Subscribers(topic)
+func (s *shadow) publish(ctx context.Context, c *entity.Change, t *topic) {
+	name := topicPrefix + c.Entity + "/" + t.name
+	subscribers := s.broker.server.Topics.Subscribers(name)
 	if len(subscribers.Subscriptions)+len(subscribers.Shared) == 0 {
 		return
 	}
-	document, concerned := []byte("{}"), true
-	err := s.source.View(ctx, c.Entity, func(v entity.View) error {
-		document = shadowDocument(v, kind)
-		concerned = kind == topicDesired || concernsDelta(v, c.Edit)
+	document, changed := []byte("{}"), true // of a deleted entity
+	err := s.broker.runtime.View(ctx, c.Entity, func(v entity.View) error {
+		document, changed = t.document(v, c.Edit)
 		return nil
 	})
-	if err != nil && !errors.Is(err, entity.ErrNotFound) || !concerned {
+	if err != nil && !errors.Is(err, entity.ErrNotFound) || !changed {
 		return // the server shuts down
 	}
-	if err := s.broker.server.Publish(topic, document, false, 1); err != nil {
-		s.broker.log.LogAttrs(ctx, slog.LevelError, "publish a document to its subscribers", slog.String("topic", topic), slog.Any("error", err))
-	}
-}
-
-// concernsDelta tells whether an edit is about something that is desired: what a
-// device reports besides changes no delta.
-func concernsDelta(v entity.View, e *entity.Edit) bool {
-	return slices.ContainsFunc(e.Attributes, func(a entity.AttributeEdit) bool {
-		return a.Section == entity.Desired || a.Section == entity.Reported && v.Has(entity.Desired, a.Path)
-	})
-}
-
-// OnSubscribed notes who wants documents.
-func (h *hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
-	if c, ok := cl.Net.Conn.(*conn); ok && h.broker.shadow != nil {
-		h.broker.shadow.subscribed(c, &pk, codes)
+	if err := s.broker.server.Publish(name, document, false, 1); err != nil {
+		s.broker.log.LogAttrs(ctx, slog.LevelError, "publish a document to its subscribers", slog.String("topic", name), slog.Any("error", err))
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package mqtt
 
 import (
 	"bufio"
@@ -14,9 +14,14 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
 
 // heldRuntime takes readings in and settles them when the test says so.
 type heldRuntime struct {
@@ -35,16 +40,20 @@ func (h *heldRuntime) Ingest(_ context.Context, _ string, _ []entity.Reading, _ 
 	return nil
 }
 
-func (h *heldRuntime) Write(ctx context.Context, id string, readings []entity.Reading, size int) error {
+func (h *heldRuntime) Edit(ctx context.Context, id string, _ entity.Edits) (entity.Edited, error) {
 	settled := make(chan error, 1)
-	if err := h.Ingest(ctx, id, readings, size, func(err error) { settled <- err }); err != nil {
-		return err
+	if err := h.Ingest(ctx, id, nil, 0, func(err error) { settled <- err }); err != nil {
+		return entity.Edited{}, err
 	}
-	return <-settled
+	return entity.Edited{}, <-settled
 }
 
-func (h *heldRuntime) Edit(ctx context.Context, id string, _ entity.Edits) (entity.Edited, error) {
-	return entity.Edited{}, h.Write(ctx, id, nil, 0)
+func (h *heldRuntime) View(context.Context, string, func(entity.View) error) error {
+	return entity.ErrNotFound
+}
+
+func (h *heldRuntime) Follow(context.Context, entity.ChangesQuery) (*entity.Follower, error) {
+	return nil, entity.ErrClosed
 }
 
 func (h *heldRuntime) held() int {
@@ -166,17 +175,17 @@ func (c *rawClient) readAck() uint16 {
 }
 
 // inBubble runs a broker over pipes in a synctest bubble.
-func inBubble(t *testing.T, test func(t *testing.T, b *broker, p *pipes, h *heldRuntime)) {
+func inBubble(t *testing.T, test func(t *testing.T, b *Broker, p *pipes, h *heldRuntime)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &heldRuntime{}
 		p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		log := slog.New(slog.DiscardHandler)
-		b, err := newBroker(h, p, log, newRefusals(log))
+		b, err := New(Config{Listener: p, Runtime: h, Refusals: refusal.NewCounter(log), Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.serve(); err != nil {
+		if err := b.Serve(); err != nil {
 			t.Fatal(err)
 		}
 		// Also after a Fatal: the broker's tickers would keep the bubble's clock
@@ -184,26 +193,26 @@ func inBubble(t *testing.T, test func(t *testing.T, b *broker, p *pipes, h *held
 		defer func() {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel() // what the test holds back is not waited for
-			b.close(ended)
+			b.Close(ended)
 		}()
 		test(t, b, p, h)
 	})
 }
 
 // inBubbles runs a test in a bubble for each version of the protocol.
-func inBubbles(t *testing.T, test func(t *testing.T, version byte, b *broker, p *pipes, h *heldRuntime)) {
+func inBubbles(t *testing.T, test func(t *testing.T, version byte, b *Broker, p *pipes, h *heldRuntime)) {
 	t.Helper()
 	for _, version := range []byte{4, 5} {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) { test(t, version, b, p, h) })
+			inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) { test(t, version, b, p, h) })
 		})
 	}
 }
 
 func TestAcknowledgementsComeInTheOrderOfTheMessages(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c := p.dial(t, "sensor", 4)
 		for id := uint16(1); id <= 4; id++ {
 			c.publish(4, id, `{"t":1}`)
@@ -227,7 +236,7 @@ func TestAcknowledgementsComeInTheOrderOfTheMessages(t *testing.T) {
 
 func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		deaf, other := p.dial(t, "deaf", 4), p.dial(t, "other", 4)
 		deaf.publish(4, 1, `{"t":1}`)
 		synctest.Wait()
@@ -250,7 +259,7 @@ func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 
 func TestAConnectionIsNotReadBeyondMaxInFlight(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c := p.dial(t, "sensor", 4)
 		go func() {
 			for i := range MaxInFlight + 10 {
@@ -280,7 +289,7 @@ func TestAConnectionIsNotReadBeyondMaxInFlight(t *testing.T) {
 
 func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, func(t *testing.T, version byte, _ *broker, p *pipes, h *heldRuntime) {
+	inBubbles(t, func(t *testing.T, version byte, _ *Broker, p *pipes, h *heldRuntime) {
 		c := p.dial(t, "sensor", version)
 		for id := uint16(1); id <= 3; id++ {
 			c.publish(version, id, `{"t":1}`)
@@ -305,7 +314,7 @@ func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 
 func TestAPanicInAConnectionEndsOnlyThat(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c, other := p.dial(t, "unlucky", 4), p.dial(t, "other", 4)
 		h.mu.Lock()
 		h.panic = true
@@ -323,7 +332,7 @@ func TestAPanicInAConnectionEndsOnlyThat(t *testing.T) {
 
 func TestAConnectionThatSaysNothingIsEnded(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		ours, theirs := net.Pipe()
 		p.conns <- theirs
 		if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // after connectTimeout
@@ -334,13 +343,13 @@ func TestAConnectionThatSaysNothingIsEnded(t *testing.T) {
 
 func TestShutdownDeliversTheAcknowledgementsFirst(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c := p.dial(t, "sensor", 5)
 		c.publish(5, 1, `{"t":1}`)
 		synctest.Wait()
 		closed := make(chan struct{})
 		go func() {
-			b.close(context.Background())
+			b.Close(context.Background())
 			close(closed)
 		}()
 		synctest.Wait()
@@ -359,11 +368,11 @@ func TestShutdownGoesOnBesideClientsThatGoAway(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	for range 50 {
-		b, err := newBroker(&heldRuntime{}, &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, log, newRefusals(log))
+		b, err := New(Config{Listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, Runtime: &heldRuntime{}, Refusals: refusal.NewCounter(log), Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.serve(); err != nil {
+		if err := b.Serve(); err != nil {
 			t.Fatal(err)
 		}
 		closed := make(chan struct{})
@@ -381,17 +390,21 @@ func TestShutdownGoesOnBesideClientsThatGoAway(t *testing.T) {
 			})
 		}
 		go func() {
-			b.close(t.Context())
+			b.Close(t.Context())
 			close(closed)
 		}()
-		receive(t, closed, "the end of the broker")
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Fatal("the broker does not close")
+		}
 		busy.Wait()
 	}
 }
 
 func TestReasonIsLeftOutForAClientWithSmallPackets(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *broker, p *pipes, h *heldRuntime) {
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		c := p.dial(t, "small", 5)
 		c.publish(5, 1, `nonsense`)
 		if _, body := c.read(); body[2] != 0x99 || !strings.Contains(string(body), "byte") {
@@ -404,4 +417,25 @@ func TestReasonIsLeftOutForAClientWithSmallPackets(t *testing.T) {
 			t.Errorf("PUBACK %q, want 0x99 in 10 bytes", body)
 		}
 	})
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		t.Errorf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}
+
+// MQTT 5 tells a failure by a code from 0x80 on.
+func TestEachVerdictHasACodeThatSaysNo(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&entity.PayloadError{Cause: entity.CauseSyntax}, &entity.PayloadError{Cause: entity.CauseTooLarge}, entity.ErrInvalid,
+		entity.ErrTooManyKeys, entity.ErrClosed, entity.ErrFailed, entity.ErrStopped, context.Canceled, io.ErrUnexpectedEOF,
+	} {
+		v := refusal.Judge(err)
+		if code := codeOf(&v); code.Code < 0x80 {
+			t.Errorf("%v: code %#x", err, code.Code)
+		}
+	}
 }

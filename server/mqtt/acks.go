@@ -1,152 +1,40 @@
-package server
+package mqtt
 
 import (
-	"bytes"
 	"context"
-	"math"
-	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
+	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
-
-// writeTimeout bounds each write to a client. Who does not take bytes for so
-// long is put out: mochi holds a lock while it writes, and a reconnecting client
-// or a shutdown would wait for it.
-const writeTimeout = 5 * time.Second
-
-// connectTimeout is how long a new connection may take to say CONNECT.
-const connectTimeout = 10 * time.Second
-
-// conn is an MQTT connection. mochi reads and writes it as a net.Conn.
-type conn struct {
-	net.Conn
-	broker *broker
-	client *mqtt.Client // set on CONNECT, before the first message
-	relay  *mqtt.Client // stands for the client where its messages are forwarded; made when needed
-	acks   ackQueue
-	buf    bytes.Buffer // of the goroutine that drains acks
-	flow   flow
-
-	present []string    // topics whose present documents are wanted; of the goroutine that reads
-	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
-	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
-}
-
-// beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.
-// endExactly may be called more often than needed.
-func (c *conn) beginExactly() {
-	if !c.exactly.Swap(true) {
-		c.broker.flight.add(1)
-	}
-}
-
-func (c *conn) endExactly() {
-	if c.exactly.Swap(false) {
-		c.broker.flight.add(-1)
-	}
-}
-
-func newConn(nc net.Conn, b *broker) *conn {
-	c := &conn{Conn: nc, broker: b}
-	c.acks.conn = c
-	c.acks.room.L = &c.acks.mu
-	c.flow.conn = c
-	// An error here shows again at the first read.
-	_ = nc.SetReadDeadline(time.Now().Add(connectTimeout))
-	return c
-}
-
-// SetDeadline is how mochi sets the keepalive, on each packet it reads. It must
-// not lengthen a write.
-func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
-
-// Write takes whole packets and writes those that the client can take now. mochi
-// calls it under the client's lock.
-func (c *conn) Write(p []byte) (int, error) {
-	now, err := c.flow.admit(p)
-	if err == nil && len(now) > 0 {
-		_, err = c.write(now)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// write writes within writeTimeout or closes the connection: after half of a
-// packet there is nothing sensible to write.
-func (c *conn) write(p []byte) (n int, err error) {
-	if err = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err == nil {
-		n, err = c.Conn.Write(p)
-	}
-	if err != nil {
-		_ = c.Close() // the error of the write says more
-	}
-	return n, err
-}
-
-// Close also lets go of a reader that waits for room among the unanswered
-// messages: nobody will be answered any more.
-func (c *conn) Close() error {
-	c.acks.close()
-	c.flow.close()
-	return c.Conn.Close()
-}
-
-// avoidCollision gives a packet of the client a stand-in for its packet id when a
-// message to the client has the same one in flight. The two sides number
-// independently (MQTT 5, 2.2.1), but mochi keeps both in one map: it would refuse the
-// SUBSCRIBE and forget the message for the PUBLISH. With QoS 2 the id has to outlive
-// the packet, and mochi's way remains.
-func (c *conn) avoidCollision(pk *packets.Packet) {
-	c.ownID = 0
-	inflight := c.client.State.Inflight
-	if _, taken := inflight.Get(pk.PacketID); !taken {
-		return
-	}
-	for id := uint16(math.MaxUint16); id > 0; id-- {
-		if _, taken := inflight.Get(id); !taken {
-			c.ownID, pk.PacketID = pk.PacketID, id
-			return
-		}
-	}
-}
-
-// idOf is the packet id that the client gave a packet.
-func (c *conn) idOf(pk *packets.Packet) uint16 {
-	if c.ownID != 0 && pk.FixedHeader.Qos < 2 {
-		return c.ownID
-	}
-	return pk.PacketID
-}
 
 // delivery is a message between its PUBLISH and its answer.
 type delivery struct {
 	conn     *conn
 	topic    string
 	packetID uint16
-	qos      byte            // 0: no answer
-	forward  *packets.Packet // nil: nobody wants it
-	settled  bool            // guarded by the queue's mu; what follows is set before it
-	verdict  *verdict        // nil: committed
+	qos      byte             // 0: no answer
+	forward  *packets.Packet  // nil: nobody wants it
+	settled  bool             // guarded by the queue's mu; what follows is set before it
+	verdict  *refusal.Verdict // nil: committed
 }
 
 // settle is the runtime's answer. It does not block.
 func (d *delivery) settle(err error) {
 	if err != nil {
-		d.refuse(judge(err))
+		v := refusal.Judge(err)
+		d.refuse(&v)
 		return
 	}
 	d.conn.acks.settle(d)
 }
 
-func (d *delivery) refuse(v verdict) {
-	d.conn.broker.refusals.add(sourceMQTT, v.cause, d.topic, v.detail)
-	d.verdict = &v
+func (d *delivery) refuse(v *refusal.Verdict) {
+	d.conn.broker.refusals.Add(refusal.MQTT, v.Cause, d.topic, v.Detail)
+	d.verdict = v
 	d.conn.acks.settle(d)
 }
 
@@ -246,9 +134,9 @@ func (q *ackQueue) takeSettled(batch []*delivery) []*delivery {
 // one goroutine at a time calls it.
 func (c *conn) answer(batch []*delivery) {
 	c.buf.Reset()
-	acks, hangUp := 0, (*verdict)(nil)
+	acks, hangUp := 0, (*refusal.Verdict)(nil)
 	for _, d := range batch {
-		if d.verdict != nil && d.verdict.again {
+		if d.verdict != nil && d.verdict.Retry {
 			hangUp = d.verdict // what comes after is not acknowledged either
 			break
 		}
@@ -266,7 +154,7 @@ func (c *conn) answer(batch []*delivery) {
 		}
 	}
 	if hangUp != nil {
-		c.broker.hangUp(c.client, hangUp.code)
+		c.broker.hangUp(c.client, codeOf(hangUp))
 	}
 }
 
@@ -276,7 +164,7 @@ func (c *conn) encodeAck(d *delivery) {
 		return
 	}
 	props := &c.client.Properties.Props
-	pk := negative(packets.Puback, d.packetID, *d.verdict)
+	pk := negative(packets.Puback, d.packetID, d.verdict)
 	pk.ProtocolVersion = 5
 	pk.Mods.MaxSize = props.MaximumPacketSize // beyond it the text is left out
 	pk.Mods.DisallowProblemInfo = props.RequestProblemInfoFlag && props.RequestProblemInfo == 0
@@ -299,9 +187,9 @@ func (c *conn) writeAcks(acks int) {
 // relayClient is the client in whose name messages are forwarded: without a
 // connection, so that mochi does not answer, but with the id of the publisher, so
 // that a subscription with "no local" works.
-func (c *conn) relayClient() *mqtt.Client {
+func (c *conn) relayClient() *mochi.Client {
 	if c.relay == nil {
-		c.relay = c.broker.server.NewClient(nil, mqtt.LocalListener, c.client.ID, true)
+		c.relay = c.broker.server.NewClient(nil, mochi.LocalListener, c.client.ID, true)
 		c.relay.Properties.ProtocolVersion = c.client.Properties.ProtocolVersion
 	}
 	return c.relay

@@ -1,22 +1,21 @@
-package server
+package mqtt
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"sync"
 	"sync/atomic"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
+	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// Limits of the broker. What goes beyond one is slowed down or refused with a
-// reason; see the package comment.
+// Limits of the broker. What goes beyond one is slowed down or refused with a reason.
 const (
 	// MaxInFlight is how many messages of one connection may wait for their
 	// commit. An MQTT 5 client is told so, as the receive maximum; a client
@@ -38,30 +37,37 @@ const (
 	maxRetainedBytes = 4 << 10
 	sessionSeconds   = 24 * 60 * 60
 	maxTopicAliases  = 32
-	// maxKeepalive is where 1.5 times the keepalive still fits into the 16 bits
-	// in which mochi computes it; beyond, it would hang up at once.
-	maxKeepalive = math.MaxUint16 / 3 * 2
 	// sysSeconds is the interval of $SYS. mochi reads the memory statistics for
 	// it, which stops the world.
 	sysSeconds = 10
 )
 
-// ingester is what the broker needs of the entity runtime.
-type ingester interface {
+// Ingester is what a Broker needs of the entity runtime. See entity.Runtime, which is one.
+type Ingester interface {
 	Ingest(ctx context.Context, id string, readings []entity.Reading, size int, done func(error)) error
-	Write(ctx context.Context, id string, readings []entity.Reading, size int) error
 	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
+	View(ctx context.Context, id string, f func(entity.View) error) error
+	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 }
 
-// broker is the MQTT side: mochi's broker with our listener below and our hook
-// above it.
-type broker struct {
-	runtime  ingester
+// Config sets up a Broker. All fields are needed.
+type Config struct {
+	Listener net.Listener // closed by Stop
+	Runtime  Ingester
+	Refusals *refusal.Counter
+	Logger   *slog.Logger
+}
+
+// Broker is an MQTT broker that gives what devices publish to an entity runtime,
+// acknowledges it when it is committed, and tells devices what they should be. It is
+// mochi's broker with a listener of its own below and a hook above it. Make it with New.
+type Broker struct {
+	runtime  Ingester
 	log      *slog.Logger
-	refusals *refusals
-	server   *mqtt.Server
+	refusals *refusal.Counter
+	server   *mochi.Server
 	listener *listener
-	shadow   *shadow // nil where nobody is told what it should be
+	shadow   *shadow
 
 	// running ends when the broker no longer takes messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
@@ -74,43 +80,70 @@ type broker struct {
 	published atomic.Int64 // messages of QoS 1 and 2 to subscribers, which numbers them
 }
 
-func newBroker(runtime ingester, ln net.Listener, log *slog.Logger, refusals *refusals) (*broker, error) {
-	b := &broker{runtime: runtime, log: log, refusals: refusals}
+// New returns a Broker that accepts connections once Serve is called.
+func New(cfg Config) (*Broker, error) {
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals}
 	b.running, b.refuse = context.WithCancel(context.Background())
 	b.flight.zero = make(chan struct{}, 1)
-	capabilities := mqtt.NewDefaultServerCapabilities()
-	capabilities.MaximumClients = MaxConnections
-	capabilities.MaximumClientWritesPending = forwardQueue
-	capabilities.MaximumSessionExpiryInterval = sessionSeconds
-	capabilities.MaximumMessageExpiryInterval = sessionSeconds
-	capabilities.MaximumPacketSize = maxPacketBytes
-	capabilities.MaximumInflight = forwardQueue
-	capabilities.ReceiveMaximum = MaxInFlight
-	capabilities.TopicAliasMaximum = maxTopicAliases
-	capabilities.Compatibilities.NoInheritedPropertiesOnAck = true
-	b.server = mqtt.New(&mqtt.Options{
-		Capabilities:           capabilities,
+	b.server = mochi.New(&mochi.Options{
+		Capabilities:           capabilities(),
 		InlineClient:           true,
 		SysTopicResendInterval: sysSeconds,
 		// mochi logs a line for each connection that ends badly and for each
 		// message that a slow subscriber misses. Both are counted instead.
-		Logger: slog.New(atLeast{log.Handler(), slog.LevelError}),
+		Logger: slog.New(atLeast{cfg.Logger.Handler(), slog.LevelError}),
 	})
 	if err := b.server.AddHook(&hook{broker: b}, nil); err != nil {
 		return nil, fmt.Errorf("start MQTT broker: %w", err)
 	}
-	b.listener = newListener(ln, b)
+	b.listener = newListener(cfg.Listener, b)
 	if err := b.server.AddListener(b.listener); err != nil {
 		return nil, fmt.Errorf("start MQTT broker: %w", err)
 	}
+	b.shadow = newShadow(b)
 	return b, nil
 }
 
-// serve starts to accept connections. It does not block.
-func (b *broker) serve() error {
-	if b.shadow != nil {
-		b.shadow.start()
+func capabilities() *mochi.Capabilities {
+	c := mochi.NewDefaultServerCapabilities()
+	c.MaximumClients = MaxConnections
+	c.MaximumClientWritesPending = forwardQueue
+	c.MaximumSessionExpiryInterval = sessionSeconds
+	c.MaximumMessageExpiryInterval = sessionSeconds
+	c.MaximumPacketSize = maxPacketBytes
+	c.MaximumInflight = forwardQueue
+	c.ReceiveMaximum = MaxInFlight
+	c.TopicAliasMaximum = maxTopicAliases
+	c.Compatibilities.NoInheritedPropertiesOnAck = true
+	return c
+}
+
+// Stats are counters of a Broker, and what there is now.
+type Stats struct {
+	Connections, Subscriptions, Retained int64 // now
+	BytesReceived, BytesSent             int64
+	Received                             [3]uint64 // publishes, by QoS
+	Forwarded                            int64     // messages to subscribers
+	ForwardDropped                       int64     // that a subscriber lost, because it was too far behind or takes no packets as large
+}
+
+// Stats returns the counters. It may be called concurrently with everything else.
+func (b *Broker) Stats() Stats {
+	info := b.server.Info.Clone()
+	s := Stats{
+		Connections: info.ClientsConnected, Subscriptions: info.Subscriptions, Retained: info.Retained,
+		BytesReceived: info.BytesReceived, BytesSent: info.BytesSent,
+		Forwarded: info.MessagesSent, ForwardDropped: info.MessagesDropped + info.InflightDropped,
 	}
+	for qos := range b.received {
+		s.Received[qos] = b.received[qos].Load()
+	}
+	return s
+}
+
+// Serve begins to accept connections. It does not block.
+func (b *Broker) Serve() error {
+	b.shadow.start()
 	b.listener.accepting.Add(1)
 	if err := b.server.Serve(); err != nil {
 		return fmt.Errorf("start MQTT broker: %w", err)
@@ -118,23 +151,20 @@ func (b *broker) serve() error {
 	return nil
 }
 
-// stop takes no more connections and no more messages. What was accepted is
-// still acknowledged.
-func (b *broker) stop() {
+// Stop takes no more connections and no more messages. What was taken is still
+// acknowledged.
+func (b *Broker) Stop() {
 	b.listener.stopAccepting()
 	b.refuse()
 }
 
-// close waits for the acknowledgements of what was accepted, then ends all
-// connections; when ctx ends it does so at once. Only the first call does
-// something.
-func (b *broker) close(ctx context.Context) { b.closing.Do(func() { b.end(ctx) }) }
+// Close waits for the acknowledgements of what was taken, then ends all connections;
+// when ctx ends it does so at once. Only the first call does something.
+func (b *Broker) Close(ctx context.Context) { b.closing.Do(func() { b.end(ctx) }) }
 
-func (b *broker) end(ctx context.Context) {
-	b.stop()
-	if b.shadow != nil {
-		b.shadow.wait()
-	}
+func (b *Broker) end(ctx context.Context) {
+	b.Stop()
+	b.shadow.wait()
 	b.flight.wait(ctx)
 	closed := make(chan struct{})
 	go func() {
@@ -151,7 +181,7 @@ func (b *broker) end(ctx context.Context) {
 
 // hangUp ends a connection, telling an MQTT 5 client why. MQTT 3.1.1 has no such
 // packet from a server.
-func (b *broker) hangUp(cl *mqtt.Client, code packets.Code) {
+func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 	if cl.Properties.ProtocolVersion == 5 {
 		_ = b.server.DisconnectClient(cl, code) // it returns the code
 		return
@@ -161,20 +191,20 @@ func (b *broker) hangUp(cl *mqtt.Client, code packets.Code) {
 
 // forward hands a committed message to the subscribers of its topic, and keeps
 // it when it is retained. The relay stands for the publisher.
-func (b *broker) forward(relay *mqtt.Client, pk *packets.Packet) {
+func (b *Broker) forward(relay *mochi.Client, pk *packets.Packet) {
 	if err := b.server.InjectPacket(relay, *pk); err != nil {
 		b.log.LogAttrs(context.Background(), slog.LevelError, "forward a message to its subscribers",
 			slog.String("topic", pk.TopicName), slog.Any("error", err))
 	}
 }
 
-// wanted tells whether a message has anyone to be forwarded to, or is retained.
-func (b *broker) wanted(pk *packets.Packet) bool {
+// wanted reports whether a message is to be forwarded to anyone, or retained.
+func (b *Broker) wanted(pk *packets.Packet) bool {
 	return pk.FixedHeader.Retain || atomic.LoadInt64(&b.server.Info.Subscriptions) > 0
 }
 
-// mayRetain tells whether there is room for a message among the retained ones.
-func (b *broker) mayRetain(topic string, payload []byte) bool {
+// mayRetain reports whether there is room for a message among the retained ones.
+func (b *Broker) mayRetain(topic string, payload []byte) bool {
 	if len(payload) > maxRetainedBytes {
 		return false
 	}

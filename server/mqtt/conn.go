@@ -1,0 +1,94 @@
+package mqtt
+
+import (
+	"bytes"
+	"net"
+	"sync/atomic"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+)
+
+// writeTimeout bounds each write to a client. Who does not take bytes for so
+// long is put out: mochi holds a lock while it writes, and a reconnecting client
+// or a shutdown would wait for it.
+const writeTimeout = 5 * time.Second
+
+// connectTimeout is how long a new connection may take to say CONNECT.
+const connectTimeout = 10 * time.Second
+
+// conn is an MQTT connection. mochi reads and writes it as a net.Conn.
+type conn struct {
+	net.Conn
+	broker *Broker
+	client *mochi.Client // set on CONNECT, before the first message
+	relay  *mochi.Client // stands for the client where its messages are forwarded; made when needed
+	acks   ackQueue
+	buf    bytes.Buffer // of the goroutine that drains acks
+	flow   flow
+
+	present []string    // topics whose present documents are wanted; of the goroutine that reads
+	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
+	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
+}
+
+// beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.
+// endExactly may be called more often than needed.
+func (c *conn) beginExactly() {
+	if !c.exactly.Swap(true) {
+		c.broker.flight.add(1)
+	}
+}
+
+func (c *conn) endExactly() {
+	if c.exactly.Swap(false) {
+		c.broker.flight.add(-1)
+	}
+}
+
+func newConn(nc net.Conn, b *Broker) *conn {
+	c := &conn{Conn: nc, broker: b}
+	c.acks.conn = c
+	c.acks.room.L = &c.acks.mu
+	c.flow.conn = c
+	// An error here shows again at the first read.
+	_ = nc.SetReadDeadline(time.Now().Add(connectTimeout))
+	return c
+}
+
+// SetDeadline is how mochi sets the keepalive, on each packet it reads. It must
+// not lengthen a write.
+func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
+
+// Write takes whole packets and writes those that the client can take now. mochi
+// calls it under the client's lock.
+func (c *conn) Write(p []byte) (int, error) {
+	now, err := c.flow.admit(p)
+	if err == nil && len(now) > 0 {
+		_, err = c.write(now)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// write writes within writeTimeout or closes the connection: after half of a
+// packet there is nothing sensible to write.
+func (c *conn) write(p []byte) (n int, err error) {
+	if err = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err == nil {
+		n, err = c.Conn.Write(p)
+	}
+	if err != nil {
+		_ = c.Close() // the error of the write says more
+	}
+	return n, err
+}
+
+// Close also lets go of a reader that waits for room among the unanswered
+// messages: nobody will be answered any more.
+func (c *conn) Close() error {
+	c.acks.close()
+	c.flow.close()
+	return c.Conn.Close()
+}

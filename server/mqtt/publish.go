@@ -1,0 +1,159 @@
+package mqtt
+
+import (
+	"strings"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/text"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// OnPublish takes a message in. For QoS 0 and 1 it returns ErrRejectPacket,
+// which tells mochi to do nothing further: the acknowledgement and the
+// forwarding come after the commit, from the connection's own queue, and
+// meanwhile the connection is read on. Any other error would make mochi
+// acknowledge and forward the message, whatever it says.
+func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, error) {
+	if cl.Net.Inline { // one of ours, being forwarded
+		return pk, nil
+	}
+	b := h.broker
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return pk, packets.ErrRejectPacket
+	}
+	b.received[pk.FixedHeader.Qos].Add(1)
+	pk.TopicName = strings.TrimPrefix(pk.TopicName, reserved)
+	id, t, refused := receiver(pk.TopicName)
+	if refused != nil {
+		b.answer(c, &pk, refused)
+		return pk, packets.ErrRejectPacket
+	}
+	if pk.FixedHeader.Retain {
+		if len(pk.Payload) == 0 { // it removes the retained message
+			return pk, nil
+		}
+		if !b.mayRetain(pk.TopicName, pk.Payload) {
+			pk.FixedHeader.Retain = false
+			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
+		}
+	}
+	if pk.FixedHeader.Qos == 2 {
+		return b.takeExactlyOnce(c, pk, id, t)
+	}
+	b.take(c, &pk, id, t)
+	return pk, packets.ErrRejectPacket
+}
+
+// take gives a message of QoS 0 or 1 to its topic.
+func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
+	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
+	if b.wanted(pk) {
+		forwarded := *pk
+		forwarded.Properties.TopicAlias, forwarded.Properties.TopicAliasFlag = 0, false
+		d.forward = &forwarded
+	}
+	c.acks.push(d)
+	if err := t.receive(b, id, pk.Payload, d.settle); err != nil {
+		d.settle(err)
+	}
+}
+
+// takeExactlyOnce is take for QoS 2: it waits for the commit, after which mochi goes on
+// with PUBREC and the forwarding. A sender of QoS 2 does not ask for speed.
+//
+// What the runtime has taken is waited for also when the broker stops: the message
+// counts as under way until its PUBREC is written or its connection has ended, so that a
+// client does not send again, with a time of its own, what is stored.
+func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic) (packets.Packet, error) {
+	c.beginExactly()
+	if err := b.receive(id, t, pk.Payload); err != nil {
+		v := refusal.Judge(err)
+		b.answer(c, &pk, &v)
+		c.endExactly()
+		return pk, packets.ErrRejectPacket
+	}
+	return pk, nil
+}
+
+// receive gives a payload to its topic and waits for the commit.
+func (b *Broker) receive(id string, t *topic, payload []byte) error {
+	settled := make(chan error, 1)
+	if err := t.receive(b, id, payload, func(err error) { settled <- err }); err != nil {
+		return err
+	}
+	return <-settled
+}
+
+// answer refuses a message: QoS 0 and 1 in the order of the connection's
+// acknowledgements, QoS 2 at once.
+func (b *Broker) answer(c *conn, pk *packets.Packet, v *refusal.Verdict) {
+	if pk.FixedHeader.Qos < 2 {
+		d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
+		c.acks.push(d)
+		d.refuse(v)
+		return
+	}
+	b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, v.Detail)
+	if v.Retry {
+		b.hangUp(c.client, codeOf(v))
+		return
+	}
+	// The error is that of a connection that is going away.
+	_ = c.client.WritePacket(negative(packets.Pubrec, pk.PacketID, v))
+}
+
+// negative returns an acknowledgement that refuses a message. For MQTT 3.1.1 it encodes
+// to a plain one.
+func negative(kind byte, packetID uint16, v *refusal.Verdict) packets.Packet {
+	return packets.Packet{
+		FixedHeader: packets.FixedHeader{Type: kind},
+		PacketID:    packetID,
+		ReasonCode:  codeOf(v).Code,
+		Properties:  packets.Properties{ReasonString: text.Shorten(v.Detail, 1024)},
+	}
+}
+
+// codeOf returns the reason code of MQTT 5 for a verdict.
+func codeOf(v *refusal.Verdict) packets.Code {
+	switch v.Cause {
+	case refusal.CauseTopic, refusal.CauseID:
+		return packets.ErrTopicNameInvalid
+	case refusal.CauseTooManyKeys, entity.CauseTooLarge:
+		return packets.ErrQuotaExceeded
+	case refusal.CauseClosing:
+		return packets.ErrServerShuttingDown
+	case refusal.CauseFailed:
+		return packets.ErrImplementationSpecificError
+	default:
+		return packets.ErrPayloadFormatInvalid
+	}
+}
+
+// OnWill keeps the retained wills within the limit. The message itself goes its
+// way in mochi.
+func (h *hook) OnWill(_ *mochi.Client, will mochi.Will) (mochi.Will, error) {
+	if will.Retain && !h.broker.mayRetain(will.TopicName, will.Payload) {
+		will.Retain = false
+	}
+	return will, nil
+}
+
+// OnWillSent takes in a will with a topic that takes messages. Nobody waits for an
+// answer, and the caller may be the loop that sends all delayed wills.
+func (h *hook) OnWillSent(_ *mochi.Client, pk packets.Packet) {
+	id, t, refused := receiver(pk.TopicName)
+	if refused != nil {
+		return // a will may have any topic
+	}
+	b := h.broker
+	go func() {
+		if err := b.receive(id, t, pk.Payload); err != nil {
+			v := refusal.Judge(err)
+			b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, v.Detail)
+		}
+	}()
+}
