@@ -16,7 +16,7 @@ func TestTheRealDataThroughMosquittoPub(t *testing.T) {
 	if _, err := exec.LookPath("mosquitto_pub"); err != nil {
 		t.Skip("NOT TESTED with mosquitto_pub: it is not installed; on Debian it is in mosquitto-clients")
 	}
-	recorded := readRecording(t, realData(t))
+	recorded := readRecording(t, realData)
 	for version, flag := range map[string]string{"3.1.1": "mqttv311", "5": "mqttv5"} {
 		t.Run("MQTT "+version, func(t *testing.T) {
 			t.Parallel()

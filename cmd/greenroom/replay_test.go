@@ -57,11 +57,10 @@ func TestReplayOfASmallFileIsWhatTheServerHas(t *testing.T) {
 
 func TestReplayOfTheRealDataIsWhatTheServerHas(t *testing.T) {
 	t.Parallel()
-	file := realData(t)
-	if n := len(readRecording(t, file).times); n != 8143 {
-		t.Fatalf("%s has %d rows, want 8143", file, n)
+	if n := len(readRecording(t, realData).times); n != 8143 {
+		t.Fatalf("%s has %d rows, want 8143", realData, n)
 	}
-	replayAndCheck(t, file, false)
+	replayAndCheck(t, realData, false)
 }
 
 func TestReplayKeepsThePaceOfTheRecording(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -663,7 +662,7 @@ func TestAServiceThatTheRuntimeFailsBeginsAnew(t *testing.T) {
 	}
 }
 
-// humidityRatio is the mapping of the data's README: the ASHRAE saturation
+// humidityRatio is the mapping of testdata/occupancy/README.md: the ASHRAE saturation
 // pressure over water, and 101 325 Pa.
 const humidityRatio = `insert into room select
 	0.62198 * (room.Humidity / 100 * exp(-5.8002206e3 / (room.Temperature + 273.15) + 1.3914993
@@ -679,35 +678,19 @@ type dataRow struct {
 	temperature, humidity, light, co2, hr float64
 }
 
-// readData returns the rows of the data file, and skips the test without it.
-func readData(t testing.TB) []dataRow {
+// readData returns the rows of the recording, whose README names its source.
+func readData(t testing.TB) (rows []dataRow) {
 	t.Helper()
-	dirs := []string{os.Getenv("GREENROOM_DATA")}
-	if dirs[0] == "" {
-		dirs = []string{filepath.Join("..", "..", "..", "shared", "data")}
+	f, err := os.Open(filepath.Join("..", "..", "testdata", "occupancy", "occupancy-training.csv"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, dir := range dirs {
-		f, err := os.Open(filepath.Join(dir, "occupancy-training.csv"))
-		if err != nil {
-			continue
-		}
-		defer f.Close()
-		return parseData(t, f)
-	}
-	t.Skipf("NOT TESTED with real data: occupancy-training.csv is not in %s; set GREENROOM_DATA to its directory", strings.Join(dirs, " or "))
-	return nil
-}
-
-func parseData(t testing.TB, r io.Reader) (rows []dataRow) {
-	t.Helper()
-	c := csv.NewReader(r)
-	c.FieldsPerRecord = -1
-	records, err := c.ReadAll()
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rec := range records[1:] {
-		rec = rec[len(rec)-7:] // a number of the row may come first
 		when, err := time.Parse(time.DateTime, rec[0])
 		if err != nil {
 			t.Fatal(err)
@@ -763,7 +746,7 @@ func TestTheHumidityRatioOfTheDataIsComputed(t *testing.T) {
 		h.send(o.id, o.ts, sample("value", o.v))
 	}
 	h.sync(1)
-	// README of the data: the formula reproduces the column to a relative 2e-5.
+	// testdata/occupancy/README.md: the formula reproduces the column to a relative 2e-5.
 	for _, id := range []string{"room", "apart"} {
 		if worst := worstRatio(t, h, id, rows); worst > 2e-5 {
 			t.Errorf("%s: the mapping is off by a relative %.2g; at most 2e-5 is right", id, worst)

@@ -9,30 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
 
-// occupancy returns the real recording, by key, and the sum of its file, or skips
-// the test.
+// occupancy returns the real recording, by key, and the sum of its file.
 func occupancy(t testing.TB) (series map[string][]Point, sum string) {
 	t.Helper()
-	dirs := []string{os.Getenv("GREENROOM_DATA")}
-	if dirs[0] == "" {
-		root := filepath.Join("..", "..")
-		dirs = []string{filepath.Join(root, "..", "shared", "data"), filepath.Join(root, "..", "..", "shared", "data")}
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "occupancy", "occupancy-training.csv"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, dir := range dirs {
-		data, err := os.ReadFile(filepath.Join(dir, "occupancy-training.csv"))
-		if err != nil {
-			continue
-		}
-		digest := sha256.Sum256(data)
-		return readOccupancy(t, data), hex.EncodeToString(digest[:])
-	}
-	t.Skipf("NOT TESTED with real data: occupancy-training.csv is not in %s; set GREENROOM_DATA to its directory", strings.Join(dirs, " or "))
-	return nil, ""
+	digest := sha256.Sum256(data)
+	return readOccupancy(t, data), hex.EncodeToString(digest[:])
 }
 
 func readOccupancy(t testing.TB, data []byte) map[string][]Point {

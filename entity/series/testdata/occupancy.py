@@ -2,7 +2,7 @@
 
 Run by hand, with the data file as its argument; what it prints is occupancy.json:
 
-    python3 occupancy.py .../occupancy-training.csv > occupancy.json
+    python3 occupancy.py ../../../testdata/occupancy/occupancy-training.csv > occupancy.json
 
 It uses exact fractions and the standard library's time zones, and shares
 nothing with the Go code but the definitions in docs/history.md.
