@@ -9,7 +9,8 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # What is tested, and the flags of the race detector: `make test RACE=` runs
-# without it where there is no C compiler.
+# without it where there is no C compiler. Which packages it does not watch
+# stands in internal/check/testrun/plan.go.
 PKG ?= ./...
 RACE ?= -race
 TEST_TIMEOUT ?= 20m
@@ -35,7 +36,7 @@ run: ## Serve the demo on http://127.0.0.1:8080.
 	$(GO) run ./cmd/greenroom serve --demo
 
 .PHONY: test
-test: setup ## Install what the tests need, then run every test with the race detector.
+test: setup ## Install what the tests need, then run every test, with the race detector where it can find something.
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=all -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
 
 .PHONY: setup

@@ -3,6 +3,10 @@
 // output of whatever failed, the reason of each skip, and at the end one line
 // with how many tests passed, failed and were skipped.
 //
+// With -race among the flags, the packages that are listed in plan.go are tested
+// without the race detector, in a second `go test`, and all of them are counted
+// together.
+//
 // It exits with the status of `go test`, and with 1 when that was 0 although
 // nothing was tested or something failed.
 package main
@@ -29,28 +33,27 @@ func run(args []string, stdout, stderr io.Writer) int {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json"}, args...)...)
-	cmd.Stderr = stderr
-	events, err := cmd.StdoutPipe()
+	runs, err := plan(interrupted, args)
 	if err != nil {
-		return usage(stderr, err)
+		fmt.Fprintf(stderr, "testrun: list the packages: %v\n", err)
+		return 2
 	}
-	if err := cmd.Start(); err != nil {
-		return usage(stderr, err)
-	}
+	return testAll(interrupted, runs, stdout, stderr)
+}
+
+// testAll runs each `go test` after the other, reports them as one and returns
+// the exit status.
+func testAll(interrupted context.Context, runs [][]string, stdout, stderr io.Writer) int {
 	report := newReport(stdout)
-	readErr := report.read(events)
-	if readErr != nil {
-		// Whatever is left is read, or `go test` would wait for us forever.
-		_, _ = io.Copy(io.Discard, events)
+	status := 0
+	for _, args := range runs {
+		if interrupted.Err() == nil {
+			status = max(status, test(report, args, stderr))
+		}
 	}
-	status := exitStatus(cmd.Wait())
 	report.close()
 
 	switch {
-	case readErr != nil:
-		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
-		return 1
 	case status == 0 && interrupted.Err() != nil:
 		return 1
 	case status == 0 && report.failed > 0:
@@ -62,9 +65,29 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-func usage(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "testrun: start go test: %v\n", err)
-	return 2
+// test runs one `go test` and returns its exit status.
+func test(r *report, args []string, stderr io.Writer) int {
+	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = stderr
+	events, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "testrun: start go test: %v\n", err)
+		return 2
+	}
+	readErr := r.read(events)
+	if readErr != nil {
+		// Whatever is left is read, or `go test` would wait for us forever.
+		_, _ = io.Copy(io.Discard, events)
+	}
+	status := exitStatus(cmd.Wait())
+	if readErr != nil {
+		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
+		return 1
+	}
+	return status
 }
 
 // exitStatus translates what Wait returned; a death by signal counts as 1.

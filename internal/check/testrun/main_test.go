@@ -12,6 +12,15 @@ import (
 // its exit status and what it printed.
 func runIn(t *testing.T, files map[string]string) (status int, out string) {
 	t.Helper()
+	writeModule(t, files)
+	var stdout, stderr bytes.Buffer
+	status = run([]string{"-count=1", "./..."}, &stdout, &stderr)
+	return status, stdout.String() + stderr.String()
+}
+
+// writeModule makes a module of the named files the working directory.
+func writeModule(t *testing.T, files map[string]string) {
+	t.Helper()
 	dir := t.TempDir()
 	files["go.mod"] = "module example.test/m\n\ngo 1.26.0\n"
 	for name, text := range files {
@@ -26,9 +35,6 @@ func runIn(t *testing.T, files map[string]string) (status int, out string) {
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "")
-	var stdout, stderr bytes.Buffer
-	status = run([]string{"-count=1", "./..."}, &stdout, &stderr)
-	return status, stdout.String() + stderr.String()
 }
 
 func wantOutput(t *testing.T, out string, parts ...string) {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// pure is the reason of most packages that the race detector does not watch.
+// A test holds them to it.
+const pure = "starts no goroutine and shares nothing, and neither do its tests"
+
+// unraced are the packages that are tested without the race detector although
+// -race is among the flags, each with the reason. It makes a test up to ten
+// times as long and finds something only where goroutines share memory. What is
+// not listed is raced: a new package is, until somebody decides otherwise.
+var unraced = map[string]string{
+	"entity/filter":             pure,
+	"entity/filter/entityview":  pure,
+	"entity/internal/changelog": pure,
+	"entity/internal/document":  pure,
+	"entity/internal/wire":      pure,
+	"entity/model":              pure,
+	"entity/series":             pure,
+	"schedule":                  pure,
+	"internal/check":            "reads the repository's files",
+	"internal/check/testrun":    "what it runs is another process",
+	"internal/pgtest":           "PostgreSQL is another process",
+	"server/browsertest":        "the server and the browser are other processes",
+}
+
+// plan returns the arguments of each `go test` that the arguments ask for. With
+// the race detector there are two, since a process has it for all of its
+// packages or for none.
+func plan(ctx context.Context, args []string) ([][]string, error) {
+	flags, packages := args, []string(nil)
+	if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 {
+		flags, packages = args[:i], args[i:]
+	}
+	if !slices.Contains(flags, "-race") {
+		return [][]string{args}, nil
+	}
+	module, listed, err := list(ctx, packages)
+	if err != nil {
+		return nil, err
+	}
+	var raced, others []string
+	for _, pkg := range listed {
+		if _, ok := unraced[strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")]; ok {
+			others = append(others, pkg)
+		} else {
+			raced = append(raced, pkg)
+		}
+	}
+	var runs [][]string
+	if len(raced) > 0 {
+		runs = append(runs, slices.Concat(flags, raced))
+	}
+	if len(others) > 0 {
+		flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == "-race" })
+		runs = append(runs, slices.Concat(flags, others))
+	}
+	return runs, nil
+}
+
+// list returns the module's path and the packages that the patterns stand for.
+// One that does not build is listed, too: `go test` says what is wrong with it.
+func list(ctx context.Context, patterns []string) (module string, packages []string, err error) {
+	if module, err = output(ctx, "list", "-m"); err != nil {
+		return "", nil, err
+	}
+	out, err := output(ctx, append([]string{"list", "-e", "-f", "{{.ImportPath}}", "--"}, patterns...)...)
+	return module, strings.Fields(out), err
+}
+
+func output(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.Bytes())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
