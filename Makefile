@@ -20,8 +20,9 @@ TEST_TIMEOUT ?= 20m
 # This many take between ten and twenty seconds a target on two cores.
 FUZZ_EXECS ?= 100000x
 
-# How long `make stress` takes.
+# How long `make stress` and `make soak` take.
 STRESS_SECONDS ?= 600
+SOAK_SECONDS ?= 1800
 
 # What `make bench` is narrowed by, for example
 # make bench BENCHFLAGS='-run "flood|ask" -runtimes greenroom,channels -count 3'.
@@ -100,6 +101,10 @@ bench-setup: ## Install Erlang/OTP for the benchmark (Debian and Ubuntu as root)
 .PHONY: bench-test
 bench-test: $(GOLANGCI) ## Lint and test the benchmark's own code, with tiny sizes.
 	cd bench && ../$(GOLANGCI) run --allow-parallel-runners ./... && $(GO) mod tidy -e -diff && $(GO) test -count=1 ./...
+
+.PHONY: soak
+soak: setup ## Run the long forms of the tests, stress and fuzz, half an hour in all, and say what ran.
+	scripts/soak.sh $(SOAK_SECONDS)
 
 .PHONY: clean
 clean: ## Remove what the commands above built.

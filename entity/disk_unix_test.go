@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // again runs the test that calls it in a process of its own, with an argument.
@@ -117,10 +118,7 @@ func TestNoAcknowledgedEditIsLostByKill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	said := newDiary()
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := soaktest.Rounds(t, 2, 100) // more kills meet more of what a commit is made of
 	for round := range rounds {
 		cmd := again(t, dir)
 		out, err := cmd.StdoutPipe()

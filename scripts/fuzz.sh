@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Fuzzes each target of the repository for a short while, one after the other:
-# scripts/fuzz.sh [EXECUTIONS, 100000x by default, or a duration such as 10s]
+# scripts/fuzz.sh [EXECUTIONS, 100000x by default [SECONDS]]
+#
+# With SECONDS it goes through the targets again and again until that time is
+# over; without, it goes through them once.
 #
 # A new input that fails is written by Go to testdata/fuzz beside the test; it
 # belongs into the commit that mends the bug.
@@ -8,26 +11,31 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 budget=${1:-100000x}
-found=0
-failed=0
+seconds=${2:-0}
+runs=0
 failures=""
 
-while IFS= read -r dir; do
-  targets=$(go test -list '^Fuzz' "./$dir" | grep '^Fuzz' || true)
-  for target in $targets; do
-    found=$((found + 1))
-    echo "== $dir $target ($budget)"
-    if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$budget" -fuzzminimizetime 5s "./$dir"; then
-      failed=$((failed + 1))
-      failures+=" $dir/$target"
-    fi
-  done
-done < <(find . \( -name .git -o -name node_modules \) -prune -o -name '*_test.go' -print0 |
-  xargs -0 grep -l '^func Fuzz' | xargs -r -n 1 dirname | sed 's|^\./||' | sort -u)
-
-if [ "$found" = 0 ]; then
+targets=$(grep -rn --include='*_test.go' --exclude-dir=node_modules '^func Fuzz' . |
+  sed -E 's|^\./(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort -u)
+if [ -z "$targets" ]; then
   echo "fuzz: no target found: each decoder of bytes from outside must have one" >&2
   exit 1
 fi
-echo "fuzz: $found targets, $failed failed:${failures:- none}"
-[ "$failed" = 0 ]
+
+is_over() { [ "$seconds" -gt 0 ] && [ "$SECONDS" -ge "$seconds" ]; }
+
+while true; do
+  while read -r dir target; do
+    is_over && break
+    runs=$((runs + 1))
+    echo "== $dir $target ($budget)"
+    if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$budget" -fuzzminimizetime 5s "./$dir" </dev/null; then
+      failures+=" $dir/$target"
+    fi
+  done <<<"$targets"
+  if [ "$seconds" = 0 ] || is_over || [ -n "$failures" ]; then
+    break
+  fi
+done
+echo "fuzz: $(wc -l <<<"$targets") targets, $runs runs of $budget in ${SECONDS}s, failed:${failures:- none}"
+[ -z "$failures" ]

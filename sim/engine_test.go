@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // simulated plays a game on the simulator.
@@ -75,20 +76,17 @@ func (y *tally) complete(t *testing.T) {
 
 const enoughGames = 100 // in which each move is made many times
 
-const (
-	engineRuns = 10_000
-	underRace  = 200 // the race detector makes a step ten times as long
-)
+// underRace is how many runs are made under the race detector, which makes a step ten
+// times as long.
+const underRace = 200
 
 // TestTheEngineKeepsItsPromisesInAnyOrder is the engine's own simulation. Under the race
 // detector it makes some of the runs, and TestTheEngineKeepsItsPromisesInManyRuns all.
+// The long form finds what needs a rare order of events.
 func TestTheEngineKeepsItsPromisesInAnyOrder(t *testing.T) {
-	runs := engineRuns
-	if raceEnabled {
-		runs = underRace
-	}
-	if testing.Short() {
-		runs /= 10
+	runs := underRace
+	if !raceEnabled {
+		runs = soaktest.Rounds(t, 2000, 100_000)
 	}
 	var y tally
 	opts := Options{Runs: runs, Strategy: Portfolio(), Faults: Faults{Lag: 0.05, Swarm: true}, bare: true}

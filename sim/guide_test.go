@@ -76,9 +76,6 @@ func (r *guideReader) same(got, want string) {
 }
 
 func TestTheGuideIsARun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds a module of its own")
-	}
 	r := newGuideReader(t)
 	code, printed := r.text["go"], r.text[""]
 	if len(code) != 5 || len(printed) != 2 || len(r.text["mermaid"]) != 1 {

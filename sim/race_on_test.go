@@ -13,9 +13,6 @@ const raceEnabled = true
 // detector: in a simulated run there is one goroutine that does something, and nothing for it
 // to find.
 func TestTheEngineKeepsItsPromisesInManyRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the runs of this process are enough for -short")
-	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Fatalf("the runs are made by `go test`: %v", err)

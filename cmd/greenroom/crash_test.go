@@ -20,16 +20,14 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/greenroom-go/greenroom/internal/pgtest"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 const (
-	crashRounds           = 20
-	crashRoundsOnPostgres = 5
 	// crashConnections publish for half as many entities: two connections share
 	// one, with readings of their own.
 	crashConnections = 4
 	crashInFlight    = 200
-	verifyRounds     = 6
 	// crashLatest is how long after the first acknowledgement the process may
 	// live.
 	crashLatest = 800 * time.Millisecond
@@ -54,9 +52,9 @@ func TestNoAcknowledgedReadingIsLostOrDoubledByKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startProcess(t, binary, dir)
 	var sent []*crashClient
-	total, rounds := 0, crashRounds
+	total, rounds := 0, soaktest.Rounds(t, 4, 200) // more kills meet more of what a commit is made of
 	if pgtest.OnPostgres() {
-		rounds = crashRoundsOnPostgres
+		rounds /= 2
 	}
 	for round := range rounds {
 		clients := make([]*crashClient, crashConnections)
@@ -123,8 +121,8 @@ func TestNothingOfAllKindsIsLostOrDoubledByKill(t *testing.T) {
 		t.Skip("NOT TESTED: there is no SIGKILL on Windows")
 	}
 	t.Parallel()
-	seed, dir := crashSeed(t), t.TempDir()
-	args := []string{"verify", "--rounds", strconv.Itoa(verifyRounds), "--connections", "4", "--seed", strconv.FormatUint(seed, 10)}
+	seed, dir, rounds := crashSeed(t), t.TempDir(), soaktest.Rounds(t, 2, 60)
+	args := []string{"verify", "--rounds", strconv.Itoa(rounds), "--connections", "4", "--seed", strconv.FormatUint(seed, 10)}
 	if address := pgtest.Address(t, dir); address != "" {
 		args = append(args, "--store", address)
 	} else {
@@ -138,7 +136,7 @@ func TestNothingOfAllKindsIsLostOrDoubledByKill(t *testing.T) {
 		var acked, lost, doubled int
 		_, line, _ := strings.Cut(string(out), "\n"+kind+" ")
 		n, err := fmt.Sscanf(strings.TrimSpace(line), "acknowledged %d, lost %d, doubled %d", &acked, &lost, &doubled)
-		if n != 3 || acked < verifyRounds || lost+doubled != 0 {
+		if n != 3 || acked < rounds || lost+doubled != 0 {
 			t.Errorf("%s: %d read, %v: this tests nothing, or it is wrong:\n%s", kind, n, err, out)
 		}
 	}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs what finds more the longer it runs, each part for a third of the time:
+# scripts/soak.sh [SECONDS, 1800 by default]
+#
+#   long    the packages that use internal/soaktest, with the long form of their tests
+#   stress  scripts/stress.sh
+#   fuzz    scripts/fuzz.sh
+#
+# A part ends what it has begun when its time is over, and the long forms run at
+# least once. Each says what it ran and for how long; the last lines say it again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${1:-1800}
+third=$((seconds / 3))
+summary=""
+failed=0
+
+# part runs one of them and notes what it took and how it ended.
+part() {
+  local name=$1 began=$SECONDS status=0
+  echo "== $name"
+  "$@" || status=$?
+  [ "$status" = 0 ] || failed=1
+  summary+="soak: $name: $((SECONDS - began))s, $([ "$status" = 0 ] && echo passed || echo FAILED)"$'\n'
+}
+
+long() {
+  local packages package log began round=0 end=$((SECONDS + third))
+  packages=$(go list -f '{{$p := .ImportPath}}{{range .TestImports}}{{.}} {{$p}}
+{{end}}{{range .XTestImports}}{{.}} {{$p}}
+{{end}}' ./... | sed -n 's|^[^ ]*/internal/soaktest ||p' | sort -u)
+  if [ -z "$packages" ]; then
+    echo "long: no package uses internal/soaktest"
+    return 1
+  fi
+  log=$(mktemp)
+  while [ "$round" = 0 ] || [ "$SECONDS" -lt "$end" ]; do
+    round=$((round + 1))
+    for package in $packages; do
+      began=$SECONDS
+      if ! GREENROOM_SOAK=1 go test -count=1 -shuffle=on -timeout=2h -v "$package" >"$log" 2>&1; then
+        cat "$log"
+        echo "long: $package failed in round $round after $((SECONDS - began))s; all of its output stands above"
+        rm -f "$log"
+        return 1
+      fi
+      sed -n 's/^.*soak: /  /p' "$log"
+      echo "long: $package, round $round: $((SECONDS - began))s"
+    done
+  done
+  rm -f "$log"
+}
+
+stress() { scripts/stress.sh "$third"; }
+fuzz() { scripts/fuzz.sh 100000x "$third"; }
+
+part long
+part stress
+part fuzz
+printf '%s' "$summary"
+[ "$failed" = 0 ]
