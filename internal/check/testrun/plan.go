@@ -27,6 +27,7 @@ var unraced = map[string]string{
 	"entity/series":             pure,
 	"schedule":                  pure,
 	"internal/check":            "reads the repository's files",
+	"internal/check/dashboard":  "npm is another process",
 	"internal/check/testrun":    "what it runs is another process",
 	"internal/pgtest":           "PostgreSQL is another process",
 	"server/browsertest":        "the server and the browser are other processes",
