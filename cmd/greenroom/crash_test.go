@@ -275,14 +275,34 @@ func (c *crashClient) resend(t *testing.T) {
 	c.client.Disconnect(0)
 }
 
-// build builds the program.
+// programDir is where the program is built, once for all tests of this process.
+var programDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir) // a leftover of a test is no failure of it
+	}
+	os.Exit(code)
+}
+
+var buildOnce = sync.OnceValue(func() (err error) {
+	if programDir, err = os.MkdirTemp("", "greenroom-test-"); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(programDir, "greenroom"), ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// build returns the built program.
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "greenroom")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := buildOnce(); err != nil {
+		t.Fatal(err)
 	}
-	return binary
+	return filepath.Join(programDir, "greenroom")
 }
 
 // process is the program, serving.
