@@ -76,18 +76,10 @@ func (y *tally) complete(t *testing.T) {
 
 const enoughGames = 100 // in which each move is made many times
 
-// underRace is how many runs are made under the race detector, which makes a step ten
-// times as long.
-const underRace = 200
-
-// TestTheEngineKeepsItsPromisesInAnyOrder is the engine's own simulation. Under the race
-// detector it makes some of the runs, and TestTheEngineKeepsItsPromisesInManyRuns all.
-// The long form finds what needs a rare order of events.
+// TestTheEngineKeepsItsPromisesInAnyOrder is the engine's own simulation. The long form
+// finds what needs a rare order of events.
 func TestTheEngineKeepsItsPromisesInAnyOrder(t *testing.T) {
-	runs := underRace
-	if !raceEnabled {
-		runs = soaktest.Rounds(t, 2000, 100_000)
-	}
+	runs := soaktest.Rounds(t, 2000, 100_000)
 	var y tally
 	opts := Options{Runs: runs, Strategy: Portfolio(), Faults: Faults{Lag: 0.05, Swarm: true}, bare: true}
 	Check(t, opts, func(w *World) { y.add(simulated(w)) })
@@ -95,7 +87,7 @@ func TestTheEngineKeepsItsPromisesInAnyOrder(t *testing.T) {
 }
 
 // TestTheEngineKeepsItsPromisesOnTheRealScheduler is the same game with the same oracle
-// on many processors.
+// on many processors; `make stress` runs it under the race detector.
 func TestTheEngineKeepsItsPromisesOnTheRealScheduler(t *testing.T) {
 	games, crowd := 60, 3
 	var y tally

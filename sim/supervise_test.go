@@ -289,9 +289,5 @@ func (p *post) String() string {
 }
 
 func TestSupervisionDoesWhatTheModelSays(t *testing.T) {
-	runs := 3000
-	if raceEnabled {
-		runs = 200
-	}
-	Check(t, Options{Runs: runs, Strategy: Portfolio()}, supervised)
+	Check(t, Options{Runs: 3000, Strategy: Portfolio()}, supervised)
 }

@@ -13,6 +13,10 @@ import (
 // A test holds them to it.
 const pure = "starts no goroutine and shares nothing, and neither do its tests"
 
+// simulated is the reason of those that would take ten times as long for nothing.
+// The one test of sim that plays on the real scheduler is raced by `make stress`.
+const simulated = "one goroutine at a time does something in a simulated run"
+
 // unraced are the packages that are tested without the race detector although
 // -race is among the flags, each with the reason. It makes a test up to ten
 // times as long and finds something only where goroutines share memory. What is
@@ -26,6 +30,8 @@ var unraced = map[string]string{
 	"entity/model":              pure,
 	"entity/series":             pure,
 	"schedule":                  pure,
+	"sim":                       simulated,
+	"sim/planted":               simulated,
 	"internal/check":            "reads the repository's files",
 	"internal/check/dashboard":  "npm is another process",
 	"internal/check/testrun":    "what it runs is another process",
