@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"time"
 )
 
 func main() {
@@ -45,13 +46,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 // the exit status.
 func testAll(interrupted context.Context, runs [][]string, stdout, stderr io.Writer) int {
 	report := newReport(stdout)
-	status := 0
+	began, status := time.Now(), 0
 	for _, args := range runs {
 		if interrupted.Err() == nil {
 			status = max(status, test(report, args, stderr))
 		}
 	}
-	report.close()
+	report.close(time.Since(began))
 
 	switch {
 	case status == 0 && interrupted.Err() != nil:
@@ -83,6 +84,8 @@ func test(r *report, args []string, stderr io.Writer) int {
 		_, _ = io.Copy(io.Discard, events)
 	}
 	status := exitStatus(cmd.Wait())
+	// With that of the compiler and the tests, which go test has waited for.
+	r.processor += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if readErr != nil {
 		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
 		return 1

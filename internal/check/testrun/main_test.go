@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // runIn runs testrun on a module that consists of the named files, and returns
@@ -162,7 +163,8 @@ func TestNothingThatGoSaysIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.close()
-	wantOutput(t, out.String(), "go: downloading something\n", "a line without an end", "last words", "p TestX (did not finish)")
+	r.processor = 61 * time.Second
+	r.close(1500 * time.Millisecond)
+	wantOutput(t, out.String(), "go: downloading something\n", "a line without an end", "last words", "p TestX (did not finish)", "took 2s, 1m1s of processor time\n")
 	wantLastLine(t, out.String(), "0 passed, 1 failed, 0 skipped")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is one line of `go test -json`; see `go doc test2json`.
@@ -27,6 +28,7 @@ type report struct {
 
 	passed, failed, skipped int
 	failures, skips         []string // one line each, for the end
+	processor               time.Duration
 }
 
 // packageRun is what is known of a package whose test has not ended.
@@ -214,7 +216,7 @@ func (r *report) endPackage(p *packageRun, e event, word string) {
 // close ends the packages that go test has not ended (it was interrupted or
 // killed), and prints the summary. Its last line stands alone, and always
 // names all three counts, so that a program can read it.
-func (r *report) close() {
+func (r *report) close(took time.Duration) {
 	for pkg, p := range r.packages {
 		r.packageEvent(p, event{Action: "fail", Package: pkg})
 	}
@@ -226,7 +228,7 @@ func (r *report) close() {
 		fmt.Fprintf(r.out, "\n%d FAILED:\n", len(r.failures))
 		printSorted(r.out, r.failures)
 	}
-	fmt.Fprintf(r.out, "\n%s\n", counts(r.passed, r.failed, r.skipped))
+	fmt.Fprintf(r.out, "\ntook %s, %s of processor time\n\n%s\n", took.Round(time.Second), r.processor.Round(time.Second), counts(r.passed, r.failed, r.skipped))
 }
 
 func printSorted(out io.Writer, lines []string) {
