@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make test` needs beside Go: a C compiler for the race
 # detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
-# for the tests that publish with somebody else's MQTT client, and PostgreSQL,
-# which the tests start by themselves.
+# for the tests that publish with somebody else's MQTT client, PostgreSQL,
+# which the tests start by themselves, and npm, which builds the dashboard.
 #
 # On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
 # what is missing, how to get it, and what will be skipped for want of it. Only
@@ -30,6 +30,8 @@ have_font() {
 }
 have_curl() { have curl; }
 have_mosquitto() { have mosquitto_pub; }
+# web/package.json names the version.
+have_npm() { have npm && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 20 ]; }
 # The places that internal/pgtest looks at, and the variable that overrides them.
 have_postgres() {
   local dir
@@ -51,6 +53,7 @@ parts() {
   echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
   echo "have_curl|curl ca-certificates|curl: the commands of docs/guides/entities.md, which a test runs"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
+  echo "have_npm|nodejs npm|Node.js 20 or later with npm: the test that builds the dashboard"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }
 

@@ -19,8 +19,8 @@ const root = "../../.."
 // web/ is built again in a folder of its own, its types are checked and its own
 // tests are run, so that what is embedded is what its source says.
 func TestDashboardIsWhatItsSourceBuilds(t *testing.T) {
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("npm is not installed: nobody has checked here that server/dist is what web/ builds")
+	if version := nodeVersion(t); version < minNode {
+		t.Skipf("Node.js %d with npm is needed, and %d is here (0 for none): nobody has checked that server/dist is what web/ builds", minNode, version)
 	}
 	built := t.TempDir()
 	for name, content := range files(t, filepath.Join(root, "web")) {
@@ -48,6 +48,22 @@ func TestDashboardIsWhatItsSourceBuilds(t *testing.T) {
 	for _, difference := range differences {
 		t.Errorf("server/dist/%s; `make web` builds it anew", difference)
 	}
+}
+
+// minNode is the version of Node.js that web/package.json asks for.
+const minNode = 20
+
+// nodeVersion returns the major version of Node.js, 0 without it or without npm.
+func nodeVersion(t *testing.T) (major int) {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		return 0
+	}
+	out, err := exec.CommandContext(t.Context(), "node", "--version").Output()
+	if _, err2 := fmt.Sscanf(string(out), "v%d.", &major); err != nil || err2 != nil {
+		return 0
+	}
+	return major
 }
 
 // unreachable matches what npm says when there is no way to a registry, which
