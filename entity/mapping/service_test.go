@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // patience bounds waits that only a bug makes long.
@@ -723,8 +724,10 @@ func worstRatio(t *testing.T, h *house, id string, rows []dataRow) float64 {
 	return worst
 }
 
+// The long form is all of the data.
 func TestTheHumidityRatioOfTheDataIsComputed(t *testing.T) {
 	rows := readData(t)
+	rows = rows[:soaktest.Rounds(t, 2000, len(rows))]
 	h := build(t, t.TempDir(), houseOptions{})
 	h.put("ratio", humidityRatio)
 	// The same of five sensors, whose readings come shuffled.
