@@ -310,7 +310,9 @@ var guideChanges = []struct{ is, becomes string }{
 	{`"actor":"[^"]*"`, `"actor":"<actor>"`},
 	{`"(next|cursor)":"[^"]*"`, `"$1":"<cursor>"`},
 	{`"(seq|source_seq)":\d+`, `"$1":<n>`},
-	{`(mapping:[a-z0-9-]+@\d+):again`, "$1"}, // whether a reading has replaced another is a matter of a moment
+	// The version is the number of a change; whether a reading has replaced another
+	// is a matter of a moment.
+	{`(mapping:[a-z0-9-]+)@\d+(:again)?`, "$1@<n>"},
 	{`--seed \d+`, "--seed <n>"},
 	{`greenroom-verify-\d+`, "greenroom-verify-<n>"},
 	{`acknowledged \d+`, "acknowledged <n>"},
