@@ -53,12 +53,12 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	dst := to.recipient()
 	sys := dst.base().sys()
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
-	from, w := stage(ctx)
+	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
 		return answer, describe(err, to, req)
 	}
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.onHold() && from.setsAside()}
+		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
 		if !from.taken { // otherwise others may answer
 			i.asked = t.request()
 		}
@@ -112,7 +112,7 @@ func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.a
 func (c *core) inquire(i inquiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ext := c.extended()
+	ext := c.needExtLocked()
 	if ext.ending() {
 		return false
 	}
@@ -135,7 +135,7 @@ func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
 		return nil, nil
 	}
 	i := c.ext.inquiry
-	if c.nature.reentrant() && c.phase == running && (i.target == nil || i.aside) {
+	if c.traits.reentrant() && c.phase == running && (i.target == nil || i.aside) {
 		i = c.inquiryFor(ask)
 	}
 	if i.call != nil && i.call.over() {
@@ -153,7 +153,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	if !ok {
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
 	}
-	from, w := stage(ctx)
+	from, w := caller(ctx)
 	if from.ghost() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
@@ -287,7 +287,7 @@ type pendingAsk interface {
 // call is an ask under way, all of it: it is the one thing that an ask allocates. It is
 // settled once, and who settles it has answer and err to itself until the asker hears of
 // it: through pause or through notify. It is not used again for another ask, since a
-// handler may still hold it when the asker has gone on.
+// handler may still parking it when the asker has gone on.
 type call[R any] struct {
 	settled  atomic.Bool
 	others   atomic.Int32 // rejections that do not count yet
@@ -384,7 +384,7 @@ func (a *call[R]) await(asked bool) error {
 		a.sys.clock.at(&a.alarm, a.deadline, a)
 	}
 	switch {
-	case !a.pause.onHold():
+	case !a.pause.parked():
 		if !a.pause.await(a.sys, a.ctx.Done()) {
 			a.expire(context.Cause(a.ctx), nil)
 			a.pause.await(a.sys, nil)

@@ -13,11 +13,11 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 	if c.phase == stopped {
 		return 0, false
 	}
-	s := c.scene
+	s := c.mailbox
 	if s == nil {
 		return 0, true
 	}
-	n := s.waiting() + len(c.underway())
+	n := s.waiting() + len(c.waitingHandlers())
 	if c.scheduled && s.head.Load() > 0 {
 		n++ // the one in hand
 	}

@@ -16,7 +16,7 @@ const stashMax = 100_000
 // Receive or of what an earlier Become set. A restart goes back to Receive. For use
 // in the actor's own callbacks.
 func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
-	m := ctx.cell().needMore()
+	m := ctx.cell().needIncarnation()
 	if n := len(m.behaviors); n > 0 {
 		m.behaviors[n-1] = receive
 		return
@@ -26,14 +26,14 @@ func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
 
 // BecomeStacked is Become that [Context.Unbecome] takes back.
 func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
-	m := ctx.cell().needMore()
+	m := ctx.cell().needIncarnation()
 	m.behaviors = append(m.behaviors, receive)
 }
 
 // Unbecome goes back to what handled messages before the last Become or
 // BecomeStacked. Without one it does nothing.
 func (ctx *Context[M]) Unbecome() {
-	if m := ctx.cell().rare(); m != nil && len(m.behaviors) > 0 {
+	if m := ctx.cell().peekIncarnation(); m != nil && len(m.behaviors) > 0 {
 		m.behaviors = m.behaviors[:len(m.behaviors)-1]
 	}
 }
@@ -47,10 +47,10 @@ func (ctx *Context[M]) Unbecome() {
 // that stops become dead letters. For use in the handler of that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
-	if c.scene == nil || c.scene.cur == nil {
+	if c.mailbox == nil || c.mailbox.cur == nil {
 		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
 	}
-	m := c.needMore()
+	m := c.needIncarnation()
 	if len(m.stash) >= stashMax {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
 	}
@@ -61,10 +61,10 @@ func (ctx *Context[M]) Stash() error {
 	if _, ok := e.with.(note[M]); ok {
 		e.with = nil // it has become a plain message
 	}
-	e.with = withHeader(c.scene.header, e.with)
+	e.with = withHeader(c.mailbox.header, e.with)
 	m.stash = append(m.stash, e)
 	c.mu.Lock()
-	c.scene.handled-- // it will be counted when it comes again
+	c.mailbox.handled-- // it will be counted when it comes again
 	c.mu.Unlock()
 	return nil
 }
@@ -73,12 +73,12 @@ func (ctx *Context[M]) Stash() error {
 // the order in which they came. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unstash() {
 	c := ctx.cell()
-	m := c.rare()
+	m := c.peekIncarnation()
 	if m == nil || len(m.stash) == 0 {
 		return
 	}
 	c.mu.Lock()
-	c.scene.putFirst(m.stash)
+	c.mailbox.putFirst(m.stash)
 	c.mu.Unlock()
 	m.stash = nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cell is an actor: the core, the scene while it has one, and the user's code and state.
+// cell is an actor: the core, the mailbox while it has one, and the user's code and state.
 //
 // A turn is what a worker gives it: signals first, then at most what lay in the
 // mailbox when the turn began, at most turnMessages of it and about turnTime.
@@ -20,10 +20,10 @@ import (
 //
 // An idle actor is this and nothing else: 128 bytes.
 type cell[M any] struct {
-	core               // first: see cellOf
-	scene    *scene[M] // nil in the green room; changes under mu, and not during a turn
-	actor    Actor[M]  // nil between incarnations; written under mu, owned by the turn
-	newActor maker[M]  // nil for an actor that is a function
+	core                 // first: see cellOf
+	mailbox  *mailbox[M] // nil in the green room; changes under mu, and not during a turn
+	actor    Actor[M]    // nil between incarnations; written under mu, owned by the turn
+	newActor maker[M]    // nil for an actor that is a function
 }
 
 // maker makes the state of an incarnation.
@@ -40,9 +40,9 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		c.mu.Unlock()
 		return verdictGone
 	}
-	s := c.scene
+	s := c.mailbox
 	if s == nil {
-		s = c.set()
+		s = c.acquireMailbox()
 	}
 	if s.special != nil {
 		return c.tellSpecial(e, w)
@@ -61,7 +61,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		c.overloaded()
 	}
 	if n%yieldEvery == 0 && w == nil {
-		// A sender that runs ahead of the crew on one processor would go on for the 10 ms
+		// A sender that runs ahead of the workers on one processor would go on for the 10 ms
 		// that Go gives a goroutine, and leave megabytes of mail that is in no cache.
 		runtime.Gosched()
 	}
@@ -72,14 +72,14 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
 	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
 		defer c.mu.Unlock() // the user's key or rank may panic
-		out, v = c.scene.special.put(*e)
+		out, v = c.mailbox.special.put(*e)
 		if v == verdictTaken || v >= verdictReplaced {
-			if c.scene.inSince == 0 || c.scene.special.queue.len() == 1 {
-				c.scene.inSince = c.sys().sched.monitor.coarse.Load()
+			if c.mailbox.inSince == 0 || c.mailbox.special.queue.len() == 1 {
+				c.mailbox.inSince = c.sys().sched.monitor.coarse.Load()
 			}
 			if wake = !c.scheduled && c.phase == running; wake {
 				c.scheduled = true
-				c.scene.take()
+				c.mailbox.take()
 			}
 		}
 		return out, v, wake
@@ -89,7 +89,7 @@ func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
 		if v == verdictEvicted {
 			reason = Overflowed
 		}
-		c.bury(&out, reason, ErrMailboxFull)
+		c.discard(&out, reason, ErrMailboxFull)
 		v = verdictTaken
 	}
 	if wake {
@@ -103,10 +103,10 @@ func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
 func (c *cell[M]) room() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.scene == nil || c.scene.special == nil {
+	if c.mailbox == nil || c.mailbox.special == nil {
 		return nil
 	}
-	mail := c.scene.special
+	mail := c.mailbox.special
 	if c.phase >= stopping || mail.queue.len()-mail.notes < mail.bound {
 		now := make(chan struct{})
 		close(now)
@@ -128,29 +128,29 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	if c.sys().sched.driver != nil {
 		t.messages = 1
 	}
-	mail := true                               // that is what has woken the actor: there is a scene, with the mail in the batch
-	if c.hasOrders() || c.nature.reentrant() { // which a stack may have woken, too
-		c.obey()
+	mail := true                                // that is what has woken the actor: there is a mailbox, with the mail in the batch
+	if c.hasSignals() || c.traits.reentrant() { // which a stack may have woken, too
+		c.handleSignals()
 		mail = c.phase == running && c.fetch()
 	}
-	for mail && c.phase == running && t.messages > 0 && (!c.nature.reentrant() || !c.held()) {
+	for mail && c.phase == running && t.messages > 0 && (!c.traits.reentrant() || !c.held()) {
 		if !c.serve(&t) {
 			break
 		}
-		if c.hasOrders() {
-			c.obey()
-		} else if !c.scene.left() && !c.more() {
+		if c.hasSignals() {
+			c.handleSignals()
+		} else if !c.mailbox.left() && !c.refill() {
 			break
 		}
 	}
-	c.fledge()
+	c.endFirstTurn()
 	return c.endTurn(c.worker.Load())
 }
 
-// more sees to it that the batch holds mail again. What has come since the batch was taken
+// refill sees to it that the batch holds mail again. What has come since the batch was taken
 // waits for the next turn, unless the mailbox decides at each message or nobody else waits.
-func (c *cell[M]) more() bool {
-	if c.scene.special != nil || c.scene.behind {
+func (c *cell[M]) refill() bool {
+	if c.mailbox.special != nil || c.mailbox.behind {
 		return c.fetch()
 	}
 	return c.linger()
@@ -192,7 +192,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
 	c.lock(c.worker.Load())
-	s := c.scene
+	s := c.mailbox
 	got := s != nil && (s.left() || s.take())
 	c.mu.Unlock()
 	return got
@@ -209,14 +209,14 @@ func (c *cell[M]) linger() bool {
 	}
 	w.publish()
 	yields := 1
-	if len(c.scene.batch) >= lingerBatch && c.sys().sched.n > 1 {
+	if len(c.mailbox.batch) >= lingerBatch && c.sys().sched.n > 1 {
 		yields = lingerBatch
 	}
 	for i := range lingerTimes {
 		for range yields * (i + 1) {
 			runtime.Gosched()
 		}
-		if c.hasOrders() || c.fetch() {
+		if c.hasSignals() || c.fetch() {
 			return true
 		}
 		if !w.alone() {
@@ -237,18 +237,18 @@ const (
 func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.endedTurn() // before anybody else can have the actor
 	c.lock(w)
-	s := c.scene
+	s := c.mailbox
 	if s != nil {
 		s.sweep()
 		c.account(s, w)
 	}
-	if c.hasOrders() && c.phase != stopped {
+	if c.hasSignals() && c.phase != stopped {
 		c.mu.Unlock()
 		return true
 	}
-	if c.nature.reentrant() {
+	if c.traits.reentrant() {
 		r := c.ext.reentry
-		again, r.held = len(r.back) > 0, c.held()
+		again, r.held = len(r.resumable) > 0, c.held()
 		if again || r.held {
 			r.held = !again
 			c.mu.Unlock()
@@ -269,11 +269,11 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 	c.scheduled = false
 	remember := false
 	switch {
-	case s == nil || c.warm:
+	case s == nil || c.remembered:
 	case w == nil, c.phase == stopped:
-		c.strike()
+		c.releaseMailbox()
 	default:
-		c.warm, remember = true, true
+		c.remembered, remember = true, true
 	}
 	c.mu.Unlock()
 	if remember {
@@ -286,7 +286,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 }
 
 // account books the messages of the turn. REQUIRES: c.mu held by the turn.
-func (c *cell[M]) account(s *scene[M], w *worker) {
+func (c *cell[M]) account(s *mailbox[M], w *worker) {
 	if s.handled == 0 {
 		return
 	}
@@ -299,27 +299,27 @@ func (c *cell[M]) account(s *scene[M], w *worker) {
 	s.handled = 0
 }
 
-// chill takes the scene of an actor back that does not need it.
-func (c *cell[M]) chill() {
+// reclaim takes the mailbox of an actor back that does not need it.
+func (c *cell[M]) reclaim() {
 	c.mu.Lock()
-	c.warm = false
+	c.remembered = false
 	if !c.scheduled {
-		c.strike()
+		c.releaseMailbox()
 	}
 	c.mu.Unlock()
 }
 
-// strike gives the scene back if another actor could use it.
+// releaseMailbox gives the mailbox back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
-func (c *cell[M]) strike() {
-	if s := c.scene; s != nil && s.portable() && s.waiting() == 0 && len(c.underway()) == 0 {
-		c.scene = nil
+func (c *cell[M]) releaseMailbox() {
+	if s := c.mailbox; s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
+		c.mailbox = nil
 		if c.ghost() { // the handler that it was taken away from may look at it yet
 			return
 		}
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
-		c.scenes().put(s)
+		c.mailboxes().put(s)
 	}
 }
 
@@ -327,16 +327,16 @@ func (c *cell[M]) strike() {
 // is used up, a signal has come, or the actor has failed or wants to stop. For the last two
 // it reports false.
 func (c *cell[M]) serve(t *turnBudget) bool {
-	s, w := c.scene, c.worker.Load()
-	for t.messages > 0 && s.left() && !c.hasOrders() {
+	s, w := c.mailbox, c.worker.Load()
+	for t.messages > 0 && s.left() && !c.hasSignals() {
 		e := s.next()
 		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
 		var err error
-		if plain && s.more == nil && c.kind.around == nil {
+		if plain && s.inc == nil && c.kind.around == nil {
 			// What handle comes to for most messages.
 			err = c.actor.Receive(c.context(), e.msg)
-			if s.more != nil {
-				s.more.noticed(s.cur)
+			if s.inc != nil {
+				s.inc.noticed(s.cur)
 			}
 		} else {
 			err = c.handle(s, e)
@@ -375,15 +375,15 @@ func (c *cell[M]) serve(t *turnBudget) bool {
 // crashed deals with a handler that has panicked, or ended its goroutine. Init and
 // Terminate look after themselves.
 func (c *cell[M]) crashed(failure error) {
-	if c.scene == nil || c.scene.cur == nil {
+	if c.mailbox == nil || c.mailbox.cur == nil {
 		return
 	}
-	if c.scene.resumed != nil {
-		c.resumedEnds(c.scene)
+	if c.mailbox.resumed != nil {
+		c.resumedEnds(c.mailbox)
 	}
 	c.settle(failure)
 	c.fail(failure)
-	c.scene.cur = nil
+	c.mailbox.cur = nil
 	if c.halting {
 		c.quit()
 	}
@@ -391,12 +391,12 @@ func (c *cell[M]) crashed(failure error) {
 
 // quit stops the actor at its own wish, or at the order that lay in its mailbox.
 func (c *cell[M]) quit() {
-	if len(c.underway()) > 0 {
+	if len(c.waitingHandlers()) > 0 {
 		c.halting = false
 		c.postpone(signal{kind: sigQuit})
 		return
 	}
-	if c.nature.lifetime() == Permanent && c.extension().end != stopDrain {
+	if c.traits.lifetime() == Permanent && c.needExt().end != stopDrain {
 		c.halting = false
 		if c.phase > running {
 			return // it is restarted or stopped anyway: that was another handler of the reentrant actor
@@ -410,7 +410,7 @@ func (c *cell[M]) quit() {
 
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
-func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
+func (c *cell[M]) handle(s *mailbox[M], e *envelope[M]) error {
 	if !e.plain() && !c.unwrap(s) {
 		return nil
 	}
@@ -423,16 +423,16 @@ func (c *cell[M]) handle(s *scene[M], e *envelope[M]) error {
 
 // unwrap makes of an envelope that is not plain what the handler gets. It reports false when
 // the handler gets nothing.
-func (c *cell[M]) unwrap(s *scene[M]) bool {
+func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
 	s.cur, s.copied = &s.own, true
 	if h, ok := s.own.with.(*headed); ok {
 		c.setHeader(h.header)
 		s.own.with = h.inner
 	}
-	if _, order := s.own.with.(lastOrder); order {
+	if _, order := s.own.with.(drainMark); order {
 		c.halting = true
-		c.extension().end = stopDrain
+		c.needExt().end = stopDrain
 		c.mu.Lock()
 		s.handled-- // it is no message, and will be counted as one
 		c.mu.Unlock()
@@ -453,15 +453,15 @@ func (c *cell[M]) unwrap(s *scene[M]) bool {
 }
 
 // receive passes the current message to whatever handles messages now.
-func (c *cell[M]) receive(s *scene[M]) (err error) {
+func (c *cell[M]) receive(s *mailbox[M]) (err error) {
 	c.back() // middleware has called this
-	if m := s.more; m != nil && len(m.behaviors) > 0 {
+	if m := s.inc; m != nil && len(m.behaviors) > 0 {
 		err = m.behaviors[len(m.behaviors)-1](c.context(), s.cur.msg)
 	} else {
 		err = c.actor.Receive(c.context(), s.cur.msg)
 	}
-	if s.more != nil {
-		s.more.noticed(s.cur)
+	if s.inc != nil {
+		s.inc.noticed(s.cur)
 	}
 	return err
 }
@@ -511,12 +511,12 @@ func (c *cell[M]) settle(err error) {
 	ask.reject(err, c.worker.Load())
 }
 
-// obey carries out the pending signals. REQUIRES: the turn owns c.
-func (c *cell[M]) obey() {
+// handleSignals carries out the pending signals. REQUIRES: the turn owns c.
+func (c *cell[M]) handleSignals() {
 	c.mu.Lock()
 	signals := c.takeSignals()
 	if len(signals) > 0 && signals[0].kind != sigStop { // which closes the mailbox first
-		c.set() // now, or a tell would bring one in the middle of what follows
+		c.acquireMailbox() // now, or a tell would bring one in the middle of what follows
 	}
 	c.mu.Unlock()
 	next := 0
@@ -599,7 +599,7 @@ func (c *cell[M]) resume() {
 		c.beginRestart(0)
 		return
 	}
-	ext := c.extension()
+	ext := c.needExt()
 	escalated, exit := ext.escalated, ext.exit
 	ext.failure, ext.escalated, ext.exit = nil, nil, nil
 	c.setPhase(running)
@@ -618,7 +618,7 @@ func (c *cell[M]) resume() {
 // releaseMember lets an actor go on by itself that a group restart has halted, was about
 // to halt, or had left for later: the group is given up.
 func (c *cell[M]) releaseMember() {
-	ext := c.extension()
+	ext := c.needExt()
 	ext.halted, ext.member = false, false
 	switch {
 	case c.phase == suspended:
@@ -630,7 +630,7 @@ func (c *cell[M]) releaseMember() {
 
 // halt ends the incarnation for a restart together with others.
 func (c *cell[M]) halt() {
-	ext := c.extension()
+	ext := c.needExt()
 	ext.halted, ext.member = true, true
 	switch {
 	case c.phase == running || c.phase == suspended:
@@ -668,7 +668,7 @@ func (c *cell[M]) startEnded(err error) {
 		return
 	}
 	c.setPhase(running)
-	if c.sys().audience.listened() {
+	if c.sys().listeners.any() {
 		c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
 	}
 	if ext := c.ext; ext != nil && ext.member {
@@ -691,7 +691,7 @@ func (c *cell[M]) tryStart() (err error) {
 		if err != nil { // an incarnation that never was has nothing to terminate
 			err = fmt.Errorf("init: %w", err)
 			c.dismiss()
-			c.release()
+			c.endIncarnation()
 		}
 	}()
 	a := c.actor
@@ -703,7 +703,7 @@ func (c *cell[M]) tryStart() (err error) {
 	}
 	if in, ok := any(a).(Initializer[M]); ok {
 		c.mu.Lock()
-		c.set()
+		c.acquireMailbox()
 		c.mu.Unlock()
 		err = in.Init(c.context())
 	}
@@ -728,12 +728,12 @@ func (c *cell[M]) fail(err error) {
 	}
 	c.sys().failures.Add(1)
 	c.noteFailure(err, c.messageType())
-	if c.phase == suspended && c.nature.reentrant() { // the supervisor has the failure of another handler already
+	if c.phase == suspended && c.traits.reentrant() { // the supervisor has the failure of another handler already
 		c.halting = false
 		c.logFailure(err)
 		return
 	}
-	c.extension().failure = err
+	c.needExt().failure = err
 	c.halting = false
 	c.setPhase(suspended)
 	c.logFailure(err)
@@ -742,7 +742,7 @@ func (c *cell[M]) fail(err error) {
 
 // beginRestart stops the children, ends the incarnation and starts a new one.
 func (c *cell[M]) beginRestart(after time.Duration) {
-	ext := c.extension()
+	ext := c.needExt()
 	c.dropBackoff()
 	c.disband(false)
 	ext.escalated, ext.exit = nil, nil
@@ -753,9 +753,9 @@ func (c *cell[M]) beginRestart(after time.Duration) {
 
 // beginStop closes the mailbox, stops the children and then the actor itself.
 func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
-	ext := c.any()
+	ext := c.peekExt()
 	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
-		ext = c.extension()
+		ext = c.needExt()
 	}
 	if c.halting {
 		c.halting = false
@@ -781,8 +781,8 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	}
 	c.phase = stopping
 	var rest []envelope[M]
-	if s := c.scene; s != nil {
-		if m := s.more; m != nil && len(m.stash) > 0 {
+	if s := c.mailbox; s != nil {
+		if m := s.inc; m != nil && len(m.stash) > 0 {
 			s.putFirst(m.stash)
 			m.stash = nil
 		}
@@ -794,14 +794,14 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		c.disband(mode == stopDrain)
 	}
 	for i := range rest {
-		c.bury(&rest[i], reason, ErrStopped)
+		c.discard(&rest[i], reason, ErrStopped)
 	}
 	c.stopChildren(mode)
 }
 
-// bury turns an envelope that nobody will handle into a dead letter; its asker, if
+// discard turns an envelope that nobody will handle into a dead letter; its asker, if
 // there is one, gets err.
-func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
+func (c *cell[M]) discard(e *envelope[M], reason Reason, err error) {
 	if h, ok := e.with.(*headed); ok {
 		e.with = h.inner
 	}
@@ -819,9 +819,9 @@ func (c *cell[M]) bury(e *envelope[M], reason Reason, err error) {
 // stopChildren tells the youngest child to stop and, when there is none any more,
 // goes on with what the actor was about to do. REQUIRES: the turn owns c.
 func (c *cell[M]) stopChildren(mode stopMode) {
-	child := c.youngestChild()
+	child := c.lastChild()
 	if child == nil {
-		if ext := c.any(); ext != nil {
+		if ext := c.peekExt(); ext != nil {
 			ext.stopChild = nil
 		}
 		c.childless()
@@ -853,7 +853,7 @@ func (c *cell[M]) childEnded(child *core) {
 // childless is reached when the last child has ended.
 func (c *cell[M]) childless() {
 	if c.phase == stopping {
-		if mode, _, _ := c.any().ends(); mode == stopKill {
+		if mode, _, _ := c.peekExt().ends(); mode == stopKill {
 			c.close()
 		} else {
 			c.terminate()
@@ -917,7 +917,7 @@ func (c *cell[M]) terminate() {
 
 // terminated goes on when the incarnation has ended.
 func (c *cell[M]) terminated() {
-	c.release()
+	c.endIncarnation()
 	if c.phase == stopping {
 		c.close()
 	} else {
@@ -926,9 +926,9 @@ func (c *cell[M]) terminated() {
 }
 
 // release gives back what the incarnation held.
-func (c *cell[M]) release() {
-	if m := c.rare(); m != nil {
-		c.scene.more = nil
+func (c *cell[M]) endIncarnation() {
+	if m := c.peekIncarnation(); m != nil {
+		c.mailbox.inc = nil
 		m.release(c)
 	}
 	c.mu.Lock()
@@ -949,7 +949,7 @@ func (c *cell[M]) release() {
 
 // close is the end: the name is free, the watchers and the parent are told.
 func (c *cell[M]) close() {
-	c.release() // a killed actor has not terminated
+	c.endIncarnation() // a killed actor has not terminated
 	sys := c.sys()
 	if c.path != nil {
 		sys.names.remove(*c.path)
@@ -959,8 +959,8 @@ func (c *cell[M]) close() {
 	if !c.ghost() { // a handler that was left behind may still look at them
 		c.actor, c.newActor = nil, nil
 	}
-	c.orders.And(^ordered)
-	c.orders.Or(ended)
+	c.flags.And(^signaled)
+	c.flags.Or(ended)
 	ext := c.ext
 	var watchers []watcher
 	var links map[*core]struct{}
@@ -969,11 +969,11 @@ func (c *cell[M]) close() {
 		ext.signals, ext.watchers, ext.links = nil, nil, nil
 	}
 	c.mu.Unlock()
-	if len(watchers) > 0 || len(links) > 0 || sys.audience.listened() {
+	if len(watchers) > 0 || len(links) > 0 || sys.listeners.any() {
 		c.announce(ext, watchers, links)
 	}
 	if ext != nil {
-		ext.home.leave()
+		ext.thread.leave()
 	}
 	sys.living.Add(-1)
 	if c.parent == nil {
@@ -995,8 +995,8 @@ func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]s
 	if reason == Failed {
 		down.Err = why
 	}
-	if sys := c.sys(); sys.audience.listened() {
-		sys.audience.drop(&c.core)
+	if sys := c.sys(); sys.listeners.any() {
+		sys.listeners.drop(&c.core)
 		sys.publish(ActorStopped(down))
 	}
 	for _, w := range watchers {
@@ -1007,7 +1007,7 @@ func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]s
 
 // drain queues the order to stop behind all that is in the mailbox now.
 func (c *cell[M]) drain() {
-	if c.post(&envelope[M]{with: lastOrder{}}, nil) == verdictTaken {
+	if c.post(&envelope[M]{with: drainMark{}}, nil) == verdictTaken {
 		return
 	}
 	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
@@ -1016,10 +1016,10 @@ func (c *cell[M]) drain() {
 func (c *cell[M]) mailboxLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.scene == nil {
+	if c.mailbox == nil {
 		return 0
 	}
-	return c.scene.waiting()
+	return c.mailbox.waiting()
 }
 
 func (c *cell[M]) typeName() string {
@@ -1052,9 +1052,9 @@ func (c *core) restarts() uint64 {
 	return c.ext.restarts
 }
 
-// logFailure writes the one line about a failure, and tells who listens.
+// logFailure writes the one line about a failure, and tells listeners.
 func (c *cell[M]) logFailure(err error) {
-	if c.sys().audience.listened() {
+	if c.sys().listeners.any() {
 		c.sys().publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.messageType()})
 	}
 	attrs := []slog.Attr{

@@ -60,10 +60,10 @@ func (ctx *Context[M]) Log() *slog.Logger {
 func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ctx.scene == nil || ctx.scene.asker == nil {
+	if ctx.mailbox == nil || ctx.mailbox.asker == nil {
 		return time.Time{}, false
 	}
-	_, deadline = ctx.scene.asker.asker()
+	_, deadline = ctx.mailbox.asker.asker()
 	return deadline, true
 }
 
@@ -79,7 +79,7 @@ func (ctx *Context[M]) Done() <-chan struct{} {
 func (ctx *Context[M]) Err() error {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ext := ctx.ext; (ctx.scene == nil || ctx.scene.asker == nil) && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
+	if ext := ctx.ext; (ctx.mailbox == nil || ctx.mailbox.asker == nil) && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
 		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
@@ -108,7 +108,7 @@ func (ctx *Context[M]) moment() context.Context {
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life, sc := ctx.cell().lifeContext(), ctx.scene
+	life, sc := ctx.cell().lifeContext(), ctx.mailbox
 	if sc == nil || sc.asker == nil {
 		return life
 	}
@@ -139,7 +139,7 @@ func (ctx *Context[M]) current() context.Context {
 	return sc.merged
 }
 
-// life is lifeContext for who does not hold c.mu.
+// life is lifeContext for who does not parking c.mu.
 func (c *core) life() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *core) life() context.Context {
 // lifeContext returns the context of the incarnation, made on first need.
 // REQUIRES: c.mu held.
 func (c *core) lifeContext() context.Context {
-	ext := c.extended()
+	ext := c.needExtLocked()
 	if ext.life == nil {
 		ext.life, ext.lifeDone = context.WithCancel(context.Background())
 		if c.phase == stopped || ext.told {
@@ -162,14 +162,14 @@ func (c *core) lifeContext() context.Context {
 // beginAsk and endAsk bracket the handling of a request.
 func (ctx *Context[M]) beginAsk(ask pendingAsk) {
 	ctx.mu.Lock()
-	ctx.scene.asker = ask
+	ctx.mailbox.asker = ask
 	ctx.mu.Unlock()
 }
 
 func (ctx *Context[M]) endAsk() {
 	ctx.mu.Lock()
-	done := ctx.scene.mergedOf
-	ctx.scene.asker, ctx.scene.merged, ctx.scene.mergedOf = nil, nil, nil
+	done := ctx.mailbox.mergedOf
+	ctx.mailbox.asker, ctx.mailbox.merged, ctx.mailbox.mergedOf = nil, nil, nil
 	ctx.mu.Unlock()
 	if done != nil {
 		done()
@@ -179,7 +179,7 @@ func (ctx *Context[M]) endAsk() {
 // turn is how the runtime finds the actor and the worker behind the context.Context
 // of a handler: Go has no thread-local storage.
 type turn interface {
-	onStage() (c *core, w *worker)
+	running() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
 	request() pendingAsk // the request that is being handled, nil for other messages
@@ -187,13 +187,13 @@ type turn interface {
 
 type turnKey struct{}
 
-func (ctx *Context[M]) onStage() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
+func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
 
 func (ctx *Context[M]) request() pendingAsk {
-	if ctx.scene == nil {
+	if ctx.mailbox == nil {
 		return nil
 	}
-	return ctx.scene.asker
+	return ctx.mailbox.asker
 }
 
 // isAsked reports whether ctx is that of a handler which handles a request.
@@ -202,15 +202,15 @@ func isAsked(ctx context.Context) bool {
 	return ok && t.request() != nil
 }
 
-// stage returns the actor whose handler runs with ctx and its worker, nil and nil
+// caller returns the actor whose handler runs with ctx and its worker, nil and nil
 // for a context from outside. A context that was derived of a handler's may be on any
 // goroutine: for that the worker is nil.
-func stage(ctx context.Context) (*core, *worker) {
+func caller(ctx context.Context) (*core, *worker) {
 	if t, ok := ctx.(turn); ok {
-		return t.onStage()
+		return t.running()
 	}
 	if t, ok := ctx.Value(turnKey{}).(turn); ok {
-		c, _ := t.onStage()
+		c, _ := t.running()
 		return c, nil
 	}
 	return nil, nil

@@ -25,17 +25,17 @@ import (
 //     been released again.
 type core struct {
 	invariant
-	mu        spin
-	scheduled bool  // guarded by mu
-	phase     phase // written by the turn under mu, read by the turn or under mu
-	warm      bool  // guarded by mu: a worker will look whether the scene can be had back
-	weight    uint8 // set before the actor has its first turn, as is nature
-	nature    nature
-	halting   bool // the handler asked to stop, owned by the turn
-	taken     bool // the current ask was promised, forwarded or stashed, owned by the turn
-	onHold    bool // the handler waits, its stack is in ext.parked; owned by the turn
+	mu         spin
+	scheduled  bool  // guarded by mu
+	phase      phase // written by the turn under mu, read by the turn or under mu
+	remembered bool  // guarded by mu: a worker will look whether the mailbox can be had back
+	weight     uint8 // set before the actor has its first turn, as is traits
+	traits     traits
+	halting    bool // the handler asked to stop, owned by the turn
+	taken      bool // the current ask was promised, forwarded or stashed, owned by the turn
+	parked     bool // the handler waits, its stack is in ext.stack; owned by the turn
 
-	elder uint32 // the slot of the sibling started before, 0 for none, guarded by parent.mu
+	prev uint32 // the slot of the sibling started before, 0 for none, guarded by parent.mu
 
 	handled uint64 // messages handled by all incarnations, guarded by mu
 
@@ -48,10 +48,10 @@ type core struct {
 
 	ext *extension // guarded by mu; made on first need
 
-	runNext *core // the next in a run queue, guarded by the queue's lock
+	queueNext *core // the next in a run queue, guarded by the queue's lock
 
-	orders  atomic.Uint32 // bits, see below; the turn reads them at each message, so they lie apart from mu, which senders write
-	younger uint32        // as elder, of the sibling started after
+	flags atomic.Uint32 // bits, see below; the turn reads them at each message, so they lie apart from mu, which senders write
+	next  uint32        // as prev, of the sibling started after
 }
 
 // lock is mu.Lock for the short ways, of senders and of turns. w is the caller's worker, or nil.
@@ -66,7 +66,7 @@ func (c *core) lock(w *worker) {
 const lockPatience = 64
 
 // lockSlow waits for mu. When that takes long the operating system has put the holder's thread
-// aside, for milliseconds: then the crew does without the waiter.
+// aside, for milliseconds: then the workers does without the waiter.
 func (c *core) lockSlow(w *worker) {
 	if c.mu.tries(lockPatience) {
 		return
@@ -77,68 +77,68 @@ func (c *core) lockSlow(w *worker) {
 	}
 	for !c.mu.tries(lockPatience) {
 		if w.s.waiting() {
-			w.s.callIfNeeded()
+			w.s.wakeIfNeeded()
 		}
 	}
 	w.stepIn()
 }
 
-// The bits of core.orders, and above them its nest.
+// The bits of core.orders, and above them its depth.
 const (
-	ordered uint32 = 1 << iota // ext.signals holds orders
-	fencing                    // the monitor is about to decide whether to take the actor away from its handler
-	fenced                     // it has done so
-	ended                      // the actor is gone
+	signaled uint32 = 1 << iota // ext.signals holds orders
+	fencing                     // the monitor is about to decide whether to take the actor away from its handler
+	fenced                      // it has done so
+	ended                       // the actor is gone
 
-	nestShift = 8
+	depthShift = 8
 )
 
-// nestMost is how deep in a tree of actors a first turn may be that goes before what waits:
+// depthMost is how deep in a tree of actors a first turn may be that goes before what waits:
 // what is deeper could be a chain without an end.
-const nestMost = 32
+const depthMost = 32
 
-// nest returns 0 after the actor's first turn. Until then it is one more than the parent's
+// depth returns 0 after the actor's first turn. Until then it is one more than the parent's
 // when the actor was spawned: 1, unless that was in the parent's first turn.
-func (c *core) nest() uint32 { return c.orders.Load() >> nestShift }
+func (c *core) depth() uint32 { return c.flags.Load() >> depthShift }
 
-// nestled reports whether the actor belongs to a brood. REQUIRES: the caller has c, to
+// goesFirst reports whether the actor belongs to a spawnStack. REQUIRES: the caller has c, to
 // queue it.
-func (c *core) nestled() bool {
-	n := c.nest()
-	return n > 1 && n < nestMost && !c.onHold
+func (c *core) goesFirst() bool {
+	n := c.depth()
+	return n > 1 && n < depthMost && !c.parked
 }
 
-// fledge notes that the actor has had its first turn.
-func (c *core) fledge() {
-	if c.nest() > 0 {
-		c.orders.And(1<<nestShift - 1)
+// endFirstTurn notes that the actor has had its first turn.
+func (c *core) endFirstTurn() {
+	if c.depth() > 0 {
+		c.flags.And(1<<depthShift - 1)
 	}
 }
 
-// nature is what is settled when an actor is spawned: its lifetime, its home, and whether it
+// traits is what is settled when an actor is spawned: its lifetime, its home, and whether it
 // is reentrant.
-type nature uint8
+type traits uint8
 
-func newNature(l Lifetime, h homeKind) nature { return nature(l) | nature(h)<<4 }
+func newTraits(l Lifetime, h runsOn) traits { return traits(l) | traits(h)<<4 }
 
-const reentrantNature nature = 1 << 7
+const reentrantTrait traits = 1 << 7
 
-func (n nature) lifetime() Lifetime { return Lifetime(n & 0xf) }
-func (n nature) home() homeKind     { return homeKind(n >> 4 & 0x7) }
-func (n nature) reentrant() bool    { return n&reentrantNature != 0 }
+func (n traits) lifetime() Lifetime { return Lifetime(n & 0xf) }
+func (n traits) runsOn() runsOn     { return runsOn(n >> 4 & 0x7) }
+func (n traits) reentrant() bool    { return n&reentrantTrait != 0 }
 
 // impl is what the runtime asks of a cell without knowing its message type.
 type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
 	handling() bool
-	interlude(pass func())
-	usurp()
+	yieldTurn(pass func())
+	abandon()
 	forget()
 	endTurn(w *worker) (again bool)
-	chill()
-	onStage() stageInfo
-	upcoming() stageInfo
+	reclaim()
+	currentMessage() messageInfo
+	nextMessage() messageInfo
 	detail(d *Detail)
 	detailOwn(d *Detail)
 	drain()
@@ -166,19 +166,19 @@ func (p phase) String() string {
 type extension struct {
 	signals []signal // guarded by mu
 
-	oldest, youngest *core // children in order of start, guarded by mu
-	children         int   // guarded by mu
+	firstChild, lastChild *core // children in order of start, guarded by mu
+	children              int   // guarded by mu
 
 	watchers []watcher // who watches this actor, guarded by mu
 
 	links map[*core]struct{} // guarded by mu
 
-	home *home // where it runs if not in the pool; set before the first turn
+	thread *thread // where it runs if not in the pool; set before the first turn
 
 	reentry *reentry // of a reentrant actor, set before the first turn
 
 	inquiry inquiry    // what the handler waits for, guarded by mu
-	parked  *coroutine // the handler's stack while it waits, owned by the turn
+	stack   *coroutine // the handler's stack while it waits, owned by the turn
 
 	life     context.Context // canceled when the incarnation ends, guarded by mu
 	lifeDone context.CancelFunc
@@ -188,7 +188,7 @@ type extension struct {
 	failures []time.Time // recent failures of its children as a group, owned by the turn
 
 	group      *group // a restart of several children under way, owned by the turn
-	regrouping bool   // the same for those who hold mu
+	regrouping bool   // the same for those who parking mu
 	halted     bool   // the parent's group says when to start; owned by the turn
 	member     bool   // the parent's group waits for the start; owned by the turn
 
@@ -254,23 +254,23 @@ const (
 	stopKill                  // after the current message and without Terminate
 )
 
-// extended returns c.ext, made if need be. REQUIRES: c.mu held.
-func (c *core) extended() *extension {
+// needExtLocked returns c.ext, made if need be. REQUIRES: c.mu held.
+func (c *core) needExtLocked() *extension {
 	if c.ext == nil {
 		c.ext = new(extension)
 	}
 	return c.ext
 }
 
-// extension returns c.ext, made if need be, for fields owned by the turn.
-func (c *core) extension() *extension {
+// needExt returns c.ext, made if need be, for fields owned by the turn.
+func (c *core) needExt() *extension {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.extended()
+	return c.needExtLocked()
 }
 
-// any returns c.ext, nil when c has needed none.
-func (c *core) any() *extension {
+// peekExt returns c.ext, nil when c has needed none.
+func (c *core) peekExt() *extension {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ext
@@ -299,9 +299,9 @@ func (c *core) signal(s signal) {
 		c.mu.Unlock()
 		return
 	}
-	ext := c.extended()
+	ext := c.needExtLocked()
 	ext.signals = append(ext.signals, s)
-	c.orders.Or(ordered)
+	c.flags.Or(signaled)
 	wake := !c.scheduled
 	c.scheduled = true
 	if r := ext.reentry; r != nil && r.held {
@@ -319,7 +319,7 @@ func (c *core) signal(s signal) {
 	if wake {
 		c.sys().sched.ready(c, nil)
 	} else if s.mode == stopKill {
-		c.sys().sched.rouse() // somebody has to see that the handler ends
+		c.sys().sched.wakeMonitor() // somebody has to see that the handler ends
 	}
 }
 
@@ -334,12 +334,12 @@ func (c *core) ending() bool {
 // ending is core.ending. REQUIRES: the actor's mu held.
 func (x *extension) ending() bool { return x.told || x.reentry != nil && x.reentry.ending }
 
-// hasOrders reports whether orders wait.
-func (c *core) hasOrders() bool { return c.orders.Load()&ordered != 0 }
+// hasSignals reports whether orders wait.
+func (c *core) hasSignals() bool { return c.flags.Load()&signaled != 0 }
 
 // takeSignals returns the pending orders. REQUIRES: the turn owns c, c.mu held.
 func (c *core) takeSignals() []signal {
-	c.orders.And(^ordered)
+	c.flags.And(^signaled)
 	if c.ext == nil {
 		return nil
 	}
@@ -354,7 +354,7 @@ func (c *core) putBackSignals(s []signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ext.signals = append(s, c.ext.signals...)
-	c.orders.Or(ordered)
+	c.flags.Or(signaled)
 }
 
 // adopt appends child to c's children. It reports false when c takes none any more.
@@ -364,15 +364,15 @@ func (c *core) adopt(child *core) bool {
 	if c.phase >= stopping || c.phase == restarting && c.ext.ended { // in Terminate: nobody would end it
 		return false
 	}
-	ext := c.extended()
-	if ext.youngest == nil {
-		ext.oldest = child
+	ext := c.needExtLocked()
+	if ext.lastChild == nil {
+		ext.firstChild = child
 	} else {
-		child.elder, ext.youngest.younger = ext.youngest.slot(), child.slot()
+		child.prev, ext.lastChild.next = ext.lastChild.slot(), child.slot()
 	}
-	ext.youngest = child
+	ext.lastChild = child
 	ext.children++
-	child.orders.Or(min(c.nest()+1, nestMost) << nestShift)
+	child.flags.Or(min(c.depth()+1, depthMost) << depthShift)
 	return true
 }
 
@@ -381,16 +381,16 @@ func (c *core) disown(child *core) (awaited bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.ext
-	elder, younger := c.sibling(child.elder), c.sibling(child.younger)
-	if elder == nil {
-		ext.oldest = younger
+	prev, next := c.sibling(child.prev), c.sibling(child.next)
+	if prev == nil {
+		ext.firstChild = next
 	} else {
-		elder.younger = child.younger
+		prev.next = child.next
 	}
-	if younger == nil {
-		ext.youngest = elder
+	if next == nil {
+		ext.lastChild = prev
 	} else {
-		younger.elder = child.elder
+		next.prev = child.prev
 	}
 	ext.children--
 	return c.phase == stopping || c.phase == restarting || ext.regrouping
@@ -409,13 +409,13 @@ func (c *core) sibling(slot uint32) *core {
 	return c.sys().actors.at(slot).actor.Load()
 }
 
-func (c *core) youngestChild() *core {
+func (c *core) lastChild() *core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ext == nil {
 		return nil
 	}
-	return c.ext.youngest
+	return c.ext.lastChild
 }
 
 // fullPath returns the printed path, which for an actor without a name is made of

@@ -61,13 +61,13 @@ func (co *coroutine) shift() (more bool) {
 		c := w.pick()
 		switch {
 		case c == nil:
-			w.order = order{kind: orderLeave}
-		case c.onHold:
-			w.order = order{kind: orderSwitch, to: c.ext.parked, who: c}
+			w.order = order{kind: leaveIdle}
+		case c.parked:
+			w.order = order{kind: leaveSwitch, to: c.ext.stack, who: c}
 		default:
-			if c.nature.reentrant() {
-				if back := c.nextBack(); back != nil {
-					w.order = order{kind: orderSwitch, to: back, who: c}
+			if c.traits.reentrant() {
+				if back := c.nextResumable(); back != nil {
+					w.order = order{kind: leaveSwitch, to: back, who: c}
 					break
 				}
 			}
@@ -95,7 +95,7 @@ func (w *worker) ran(c *core, again bool) {
 		w.s.ready(c, nil)
 	} else if again {
 		w.queue.push(c)
-		w.s.callIfNeeded()
+		w.s.wakeIfNeeded()
 	}
 }
 
@@ -114,19 +114,19 @@ func (co *coroutine) crashed(failure error) {
 
 // order is what a coroutine leaves for the worker when it gives the stack back.
 type order struct {
-	kind orderKind
-	to   *coroutine // orderSwitch: which stack to go on with
-	who  *core      // orderSwitch: whose it is
-	wait *hold      // orderPark: what the handler waits for
+	kind leaveKind
+	to   *coroutine // leaveSwitch: which stack to go on with
+	who  *core      // leaveSwitch: whose it is
+	wait *parking   // leavePark: what the handler waits for
 }
 
-type orderKind uint8
+type leaveKind uint8
 
 const (
-	orderLeave  orderKind = iota // there is nothing to do any more
-	orderSwitch                  // an actor's wait is over: go on with its stack
-	orderPark                    // the handler on this stack waits
-	orderAside                   // the driver has set this stack aside
+	leaveIdle   leaveKind = iota // there is nothing to do any more
+	leaveSwitch                  // an actor's wait is over: go on with its stack
+	leavePark                    // the handler on this stack waits
+	leaveAside                   // the driver has set this stack aside
 )
 
 // work is the worker's own goroutine.
@@ -139,25 +139,25 @@ func (w *worker) work() {
 func (w *worker) drive(co *coroutine) {
 	for {
 		co.w, w.co = w, co
-		w.stage.Store(co.id)
+		w.goroutine.Store(co.id)
 		if _, ok := co.resume(); !ok {
 			return
 		}
 		o := w.order
 		w.order = order{}
 		switch o.kind {
-		case orderAside:
+		case leaveAside:
 			return
-		case orderLeave:
+		case leaveIdle:
 			w.s.stacks.put(co)
 			return
-		case orderSwitch:
+		case leaveSwitch:
 			w.s.stacks.put(co)
 			co = o.to
 			w.enter(o.who)
-		case orderPark:
+		case leavePark:
 			if o.wait.co != nil {
-				w.interlude(o.wait)
+				w.yieldTurn(o.wait)
 				if w.s.driver != nil {
 					return
 				}
@@ -179,11 +179,11 @@ func (w *worker) drive(co *coroutine) {
 	}
 }
 
-// interlude ends the turn of a reentrant actor whose handler waits.
-func (w *worker) interlude(h *hold) {
+// yieldTurn ends the turn of a reentrant actor whose handler waits.
+func (w *worker) yieldTurn(h *parking) {
 	c := h.who
 	if !h.commit() { // what it waits for has come meanwhile
-		c.comesBack(h.co, nil)
+		c.stackReady(h.co, nil)
 	}
 	w.ran(c, c.impl().endTurn(w))
 }

@@ -122,10 +122,10 @@ func (c *core) detail(d *Detail) {
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
 			waits, links = ext.inquiry.target, slices.Collect(maps.Keys(ext.links))
-			for _, i := range c.underway() {
+			for _, i := range c.waitingHandlers() {
 				waits = cmp.Or(waits, i.target)
 			}
-			d.Waiting = len(c.underway())
+			d.Waiting = len(c.waitingHandlers())
 			d.Watchers = len(ext.watchers)
 			d.Failures = slices.Clone(ext.recent)
 		}
@@ -144,7 +144,7 @@ func comparePIDs(a, b PID) int { return cmp.Compare(a.String(), b.String()) }
 func (c *core) noteFailure(err error, messageType string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ext := c.extended()
+	ext := c.needExtLocked()
 	if len(ext.recent) == keepFailures {
 		ext.recent = slices.Delete(ext.recent, 0, 1)
 	}
@@ -153,13 +153,13 @@ func (c *core) noteFailure(err error, messageType string) {
 
 // detail adds what the mailbox shows.
 func (c *cell[M]) detail(d *Detail) {
-	at := c.onStage()
+	at := c.currentMessage()
 	d.Current, d.Sender = at.messageType, at.sender
 	counts := make(map[string]int)
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s := c.scene
+		s := c.mailbox
 		if s == nil {
 			return
 		}
@@ -186,7 +186,7 @@ func (e *envelope[M]) typeName() string {
 	switch x := with.(type) {
 	case note[M]:
 		return "(" + x.origin() + ")"
-	case lastOrder:
+	case drainMark:
 		return "(drain)"
 	}
 	return fmt.Sprintf("%T", e.msg)
@@ -194,7 +194,7 @@ func (e *envelope[M]) typeName() string {
 
 // detailOwn adds what only the actor's turn may look at.
 func (c *cell[M]) detailOwn(d *Detail) {
-	if m := c.rare(); m != nil {
+	if m := c.peekIncarnation(); m != nil {
 		for key, t := range m.timers {
 			in, every := c.sys().clock.pending(t.node)
 			d.Timers = append(d.Timers, Timer{Key: key, In: in, Every: every})

@@ -22,7 +22,7 @@ type slotChunk [slotsPerChunk]slot
 
 type slot struct{ actor atomic.Pointer[core] }
 
-// freeSlot is a slot that was given back, and the generation of whom it will hold next.
+// freeSlot is a slot that was given back, and the generation of whom it will parking next.
 type freeSlot struct{ index, generation uint32 }
 
 // add gives c its number. first is the generation that a fresh slot starts with:
@@ -78,7 +78,7 @@ func (d *directory) find(id uint64) *core {
 	if s == nil {
 		return nil
 	}
-	if c := s.actor.Load(); c != nil && c.id == id && c.orders.Load()&ended == 0 {
+	if c := s.actor.Load(); c != nil && c.id == id && c.flags.Load()&ended == 0 {
 		return c
 	}
 	return nil

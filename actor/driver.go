@@ -2,7 +2,7 @@ package actor
 
 import "time"
 
-// Driver runs the actors of a system in place of the crew of workers: one step at a time,
+// Driver runs the actors of a system in place of the workers of workers: one step at a time,
 // on one goroutine, in the order that it likes. Package sim has one, which makes that order
 // a matter of a seed; nobody else needs to write one.
 //
@@ -62,7 +62,7 @@ func (s Step) Next() (messageType string, from PID) {
 	if s.run != nil || s.resumes() {
 		return "", PID{}
 	}
-	next := s.who.impl().upcoming()
+	next := s.who.impl().nextMessage()
 	return next.messageType, next.sender
 }
 
@@ -79,7 +79,7 @@ func (s Step) Kind() StepKind {
 }
 
 // resumes reports whether the step is the rest of a handler.
-func (s Step) resumes() bool { return s.co != nil || s.who.onHold || s.who.goesOn() }
+func (s Step) resumes() bool { return s.co != nil || s.who.parked || s.who.resumesNext() }
 
 // StepKind says what a [Step] is.
 type StepKind uint8
@@ -142,7 +142,7 @@ func (d *Driven) FireTimers() { d.sys.clock.fireDue() }
 func (d *Driven) Stacks() int { return d.sys.sched.stacks.count() }
 
 // Waiting returns how many handlers wait for something, with their stacks set aside.
-func (d *Driven) Waiting() int { return int(d.sys.sched.onHold.Load()) }
+func (d *Driven) Waiting() int { return int(d.sys.sched.parked.Load()) }
 
 // Stop stops or kills the actor with that address, as [Ref.Stop] and [Ref.Kill] do. It
 // reports false when there is none.
@@ -168,7 +168,7 @@ func (d *Driven) Close() { d.sys.sched.closeStacks() }
 func (d *Driven) SetAside(step Step, later func(Step)) {
 	w := d.sys.sched.solo
 	co, c, playing := w.co, w.current.Swap(nil), w.playing
-	w.playing, w.order = false, order{kind: orderAside}
+	w.playing, w.order = false, order{kind: leaveAside}
 	later(Step{who: step.who, co: co})
 	co.yield(struct{}{})
 	w.current.Store(c)

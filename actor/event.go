@@ -40,10 +40,10 @@ func (ActorFailed) event()    {}
 func (ActorRestarted) event() {}
 func (DeadLetter) event()     {}
 
-// audience is who listens to events. Without a listener an event costs one load.
-type audience struct {
-	mu        sync.Mutex
-	listeners atomic.Pointer[[]listener] // replaced as a whole
+// listeners is listeners to events. Without a listener an event costs one load.
+type listeners struct {
+	mu   sync.Mutex
+	list atomic.Pointer[[]listener] // replaced as a whole
 }
 
 type listener struct {
@@ -62,50 +62,50 @@ func Subscribe[M any](sys *System, ref Ref[M]) {
 		msg, ok := e.(M)
 		return !ok || dst.tell(envelope[M]{with: eventNote[M]{msg}}, nil) != verdictGone
 	}
-	a := &sys.audience
+	a := &sys.listeners
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var list []listener
-	if old := a.listeners.Load(); old != nil {
+	if old := a.list.Load(); old != nil {
 		list = slices.Clone(*old)
 	}
 	if slices.ContainsFunc(list, func(l listener) bool { return l.core == dst.base() }) {
 		return
 	}
 	list = append(list, listener{dst.base(), tell})
-	a.listeners.Store(&list)
+	a.list.Store(&list)
 }
 
 // Unsubscribe ends a [Subscribe]. Events that are in the mailbox already still come.
-func Unsubscribe[M any](sys *System, ref Ref[M]) { sys.audience.drop(ref.recipient().base()) }
+func Unsubscribe[M any](sys *System, ref Ref[M]) { sys.listeners.drop(ref.recipient().base()) }
 
-func (a *audience) drop(c *core) {
+func (a *listeners) drop(c *core) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old := a.listeners.Load()
+	old := a.list.Load()
 	if old == nil {
 		return
 	}
 	list := slices.DeleteFunc(slices.Clone(*old), func(l listener) bool { return l.core == c })
 	if len(list) == 0 {
-		a.listeners.Store(nil)
+		a.list.Store(nil)
 		return
 	}
-	a.listeners.Store(&list)
+	a.list.Store(&list)
 }
 
-// listened reports whether anybody wants to know.
-func (a *audience) listened() bool { return a.listeners.Load() != nil }
+// any reports whether anybody wants to know.
+func (a *listeners) any() bool { return a.list.Load() != nil }
 
 // publish tells all listeners.
 func (s *System) publish(e Event) {
-	list := s.audience.listeners.Load()
+	list := s.listeners.list.Load()
 	if list == nil {
 		return
 	}
 	for _, l := range *list {
 		if !l.tell(e) {
-			s.audience.drop(l.core)
+			s.listeners.drop(l.core)
 		}
 	}
 }

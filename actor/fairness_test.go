@@ -13,7 +13,7 @@ func picksUntilTheLobbysTurn(t *testing.T, refill func(w *worker, own *core)) (p
 	w := &worker{s: s}
 	own, guest := new(core), new(core)
 	refill(w, own)
-	s.lobby.push(guest)
+	s.global.push(guest)
 	for picks = 1; w.next() != guest; picks++ {
 		if picks > 1000 {
 			t.Fatal("what came from outside is never picked")
@@ -25,11 +25,11 @@ func picksUntilTheLobbysTurn(t *testing.T, refill func(w *worker, own *core)) (p
 
 func TestWhatComesFromOutsideIsPickedSoonBesideBusyActors(t *testing.T) {
 	for name, refill := range map[string]func(w *worker, own *core){
-		"an actor that is told by its own worker": func(w *worker, own *core) { w.place.Store(own) },
+		"an actor that is told by its own worker": func(w *worker, own *core) { w.runnext.Store(own) },
 		"an actor with mail left":                 func(w *worker, own *core) { w.queue.push(own) },
 	} {
-		if n := picksUntilTheLobbysTurn(t, refill); n > lobbyEvery {
-			t.Errorf("%s: picked at last the %dth time, want at most %d", name, n, lobbyEvery)
+		if n := picksUntilTheLobbysTurn(t, refill); n > globalEvery {
+			t.Errorf("%s: picked at last the %dth time, want at most %d", name, n, globalEvery)
 		}
 	}
 }

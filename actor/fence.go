@@ -33,19 +33,19 @@ func (c *core) toBeKilled() bool {
 
 // ghost reports whether c was taken away from a handler that has not returned: what that
 // does must have no effect any more.
-func (c *core) ghost() bool { return c != nil && c.orders.Load()&fenced != 0 }
+func (c *core) ghost() bool { return c != nil && c.flags.Load()&fenced != 0 }
 
 // back is called first thing after a callback of the user's. It does not return when the
 // actor was taken away from it.
 func (c *core) back() {
-	if c.orders.Load() > ordered && c.lost() {
+	if c.flags.Load() > signaled && c.lost() {
 		runtime.Goexit()
 	}
 }
 
 // lost reports whether the actor was taken away from the callback that has just ended.
 func (c *core) lost() bool {
-	for c.orders.Load()&fencing != 0 {
+	for c.flags.Load()&fencing != 0 {
 		runtime.Gosched()
 	}
 	return c.ghost()
@@ -64,33 +64,33 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	if c.othersWait() {
 		return false
 	}
-	c.orders.Or(fencing)
-	if !inHandler(stackOf(w.stage.Load())) || w.current.Load() != c || c.othersWait() {
-		c.orders.And(^fencing)
+	c.flags.Or(fencing)
+	if !inHandler(stackOf(w.goroutine.Load())) || w.current.Load() != c || c.othersWait() {
+		c.flags.And(^fencing)
 		return false
 	}
 	w.fenced.Store(true)
 	w.away.Store(true)
 	info := c.info()
 	s.mu.Lock()
-	if s.leftBehind == nil {
-		s.leftBehind = make(map[*worker]Info)
+	if s.abandoned == nil {
+		s.abandoned = make(map[*worker]Info)
 	}
-	s.leftBehind[w] = info
-	crew := slices.DeleteFunc(slices.Clone(*s.crew.Load()), func(o *worker) bool { return o == w })
-	s.crew.Store(&crew)
+	s.abandoned[w] = info
+	workers := slices.DeleteFunc(slices.Clone(*s.workers.Load()), func(o *worker) bool { return o == w })
+	s.workers.Store(&workers)
 	if !w.out.Swap(false) && !w.covered.Swap(false) {
 		s.active.Add(-1)
 	}
 	s.handled += w.handled.Load() + w.done
 	s.mu.Unlock()
-	if next := w.place.Swap(nil); next != nil {
-		s.lobby.push(next)
+	if next := w.runnext.Swap(nil); next != nil {
+		s.global.push(next)
 	}
 	w.handOver()
-	c.impl().usurp()
-	s.lobby.push(c)
-	s.callIfNeeded()
+	c.impl().abandon()
+	s.global.push(c)
+	s.wakeIfNeeded()
 	return true
 }
 
@@ -122,7 +122,7 @@ func inHandler(stack string) bool {
 func passesOn(line string) bool {
 	for _, f := range []string{
 		"/actor.funcActor[", "/actor.inspect(", "/actor.inspect+", "/actor.(*supervision).decision",
-		"/actor.(*errand[", "/actor.Pipe[...].func", "/actor.AskThen[...].func",
+		"/actor.(*result[", "/actor.Pipe[...].func", "/actor.AskThen[...].func",
 	} {
 		if strings.Contains(line, f) {
 			return true
@@ -156,21 +156,21 @@ func mayWait(line string) bool {
 func (c *cell[M]) forget() {
 	c.mu.Lock()
 	if c.phase == stopped {
-		c.actor, c.newActor, c.scene = nil, nil, nil
+		c.actor, c.newActor, c.mailbox = nil, nil, nil
 	}
 	c.mu.Unlock()
 }
 
-// usurp settles what the handler left behind that the actor was taken away from.
-func (c *cell[M]) usurp() {
+// abandon settles what the handler left behind that the actor was taken away from.
+func (c *cell[M]) abandon() {
 	var under *envelope[M]
 	var endContext context.CancelFunc
 	c.endedTurn() // the one that was under way will not do it
 	c.mu.Lock()
 	c.ext.signals = append(c.ext.signals, signal{kind: sigStop, mode: stopKill}) // the handler may have been one for the order
-	c.orders.Or(ordered | fenced)
-	c.orders.And(^fencing)
-	if s := c.scene; s != nil {
+	c.flags.Or(signaled | fenced)
+	c.flags.And(^fencing)
+	if s := c.mailbox; s != nil {
 		if s.resumed != nil {
 			e := *s.resumed
 			under = &e

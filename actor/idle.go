@@ -26,7 +26,7 @@ type idle[M any] struct {
 // replaces it, a restart forgets it. For use in the actor's own callbacks.
 func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 	c := ctx.cell()
-	m := c.needMore()
+	m := c.needIncarnation()
 	if m.idle != nil {
 		m.idle.cancel(c.sys())
 		m.idle = nil

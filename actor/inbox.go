@@ -14,7 +14,7 @@ type inbox[T any] struct {
 // newInbox makes one for whoever has ctx, who alone may call take. It fails when so many
 // handlers wait already that this one may not.
 func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
-	from, w := stage(ctx)
+	from, w := caller(ctx)
 	b := &inbox[T]{sys: sys}
 	if err := b.pause.begin(sys, from, w); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (b *inbox[T]) put(v T) {
 // take returns the first thing that has come, and waits for it until ctx ends, which must
 // not be a handler's own context. What has come counts, also when the time is up.
 func (b *inbox[T]) take(ctx context.Context) (v T, ok bool) {
-	if b.pause.onHold() && ctx.Done() != nil {
+	if b.pause.parked() && ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { b.pause.end(nil) })
 		defer stop()
 	}

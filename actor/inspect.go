@@ -27,7 +27,7 @@ func (s *System) Stats() Stats {
 	queued, workers := s.sched.counts()
 	st := Stats{
 		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load() + s.sched.handledMessages(), Failures: s.failures.Load(),
-		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.sched.onHold.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
+		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.sched.parked.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
 	}
 	for r := range reasons {
 		if n := s.dead.counts[r].Load(); n > 0 {
@@ -107,7 +107,7 @@ func (c *core) childList(limit int) []*core {
 		return nil
 	}
 	var list []*core
-	for child := c.ext.oldest; child != nil && (limit == 0 || len(list) < limit); child = c.sibling(child.younger) {
+	for child := c.ext.firstChild; child != nil && (limit == 0 || len(list) < limit); child = c.sibling(child.next) {
 		list = append(list, child)
 	}
 	return list

@@ -7,22 +7,22 @@ import (
 )
 
 // kind is what actors of one message type share: their system, how they supervise, what
-// stands around their handlers, and the pool of their scenes. Actors without options of
+// stands around their handlers, and the pool of their mailboxes. Actors without options of
 // their own share the system's one kind of that type. It does not change.
 //
 // What a cell can find here is no field of the cell: each pointer in a million idle actors
 // is one that the garbage collector follows a million times.
 type kind struct {
-	sys    *System
-	super  *supervision
-	around []ReceiveMiddleware
-	scenes any // *scenePool[M]
-	cell   func(c *core) impl
+	sys       *System
+	super     *supervision
+	around    []ReceiveMiddleware
+	mailboxes any // *mailboxPool[M]
+	cell      func(c *core) impl
 }
 
 // newKind makes the kind of the actors with the message type M.
 func newKind[M any](s *System, super *supervision, around []ReceiveMiddleware) *kind {
-	return &kind{sys: s, super: super, around: around, scenes: new(scenePool[M]), cell: cellOf[M]}
+	return &kind{sys: s, super: super, around: around, mailboxes: new(mailboxPool[M]), cell: cellOf[M]}
 }
 
 // cellOf returns the cell that c is the beginning of.
@@ -44,21 +44,21 @@ func kindOf[M any](s *System) *kind {
 	return k.(*kind)
 }
 
-// scenePool keeps scenes, and buffers of theirs, that nobody needs at the moment.
-type scenePool[M any] struct {
+// mailboxPool keeps mailboxes, and buffers of theirs, that nobody needs at the moment.
+type mailboxPool[M any] struct {
 	pool    sync.Pool
 	buffers bufferPool[M]
 }
 
-func (p *scenePool[M]) get() *scene[M] {
-	if s, ok := p.pool.Get().(*scene[M]); ok {
+func (p *mailboxPool[M]) get() *mailbox[M] {
+	if s, ok := p.pool.Get().(*mailbox[M]); ok {
 		return s
 	}
-	return &scene[M]{alarm: overloadStart, limit: firstLook, spare: &p.buffers}
+	return &mailbox[M]{alarm: overloadStart, limit: firstLook, spare: &p.buffers}
 }
 
-// put takes a scene back that is empty.
-func (p *scenePool[M]) put(s *scene[M]) {
+// put takes a mailbox back that is empty.
+func (p *mailboxPool[M]) put(s *mailbox[M]) {
 	s.shrink(keepEnvelopes)
 	p.pool.Put(s)
 }

@@ -44,7 +44,7 @@ func (c *core) linkedTo(peer *core) bool {
 	if c.phase == stopped {
 		return false
 	}
-	ext := c.extended()
+	ext := c.needExtLocked()
 	if ext.links == nil {
 		ext.links = make(map[*core]struct{})
 	}

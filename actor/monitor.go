@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The monitor is a goroutine that looks at the crew while somebody works, and sleeps
+// The monitor is a goroutine that looks at the workers while somebody works, and sleeps
 // while nobody does. It does three things:
 //
 //   - It marks each worker as due. A worker clears the mark with its next message. One
@@ -22,23 +22,23 @@ import (
 //   - It keeps the coarse clock: time.Now for each message would cost more than the
 //     message.
 type monitor struct {
-	coarse  atomic.Int64 // nanoseconds since the epoch at the last tick, 0 while it sleeps
-	dozing  bool         // it waits for kick; guarded by the scheduler's mu
-	kick    chan struct{}
-	stopped chan struct{}
-	samples [2]metrics.Sample
-	hungry  time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
+	coarse   atomic.Int64 // nanoseconds since the epoch at the last tick, 0 while it sleeps
+	sleeping bool         // it waits for kick; guarded by the scheduler's mu
+	kick     chan struct{}
+	stopped  chan struct{}
+	samples  [2]metrics.Sample
+	starved  time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
 
 const (
-	tickBusy    = time.Millisecond       // between two looks at a busy crew
-	tickGrowing = 200 * time.Microsecond // while workers are let in
-	tickSlow    = 100 * time.Millisecond // while nothing changes
-	quietTicks  = 25                     // looks at an idle crew before the monitor sleeps
-	hungryFor   = 5 * time.Millisecond   // then one more is let in even on busy processors
-	homeAfter   = 25 * time.Millisecond  // of sleep, a worker over the usual number
-	homeAtOnce  = 64                     // such workers with a tick
-	secondLooks = 4                      // at processors that seem busy, while actors wait
+	tickBusy      = time.Millisecond       // between two looks at a busy workers
+	tickGrowing   = 200 * time.Microsecond // while workers are let in
+	tickSlow      = 100 * time.Millisecond // while nothing changes
+	quietTicks    = 25                     // looks at an idle workers before the monitor sleeps
+	starvedFor    = 5 * time.Millisecond   // then one more is let in even on busy processors
+	surplusAfter  = 25 * time.Millisecond  // of sleep, a worker over the usual number
+	surplusAtOnce = 64                     // such workers with a tick
+	secondLooks   = 4                      // at processors that seem busy, while actors wait
 )
 
 // watched is what the monitor remembers about a worker.
@@ -49,22 +49,22 @@ type watched struct {
 	told  int       // how many of stuckAfter have been reported
 }
 
-// rouse wakes the monitor if it sleeps.
-func (s *scheduler) rouse() {
+// wakeMonitor wakes the monitor if it sleeps.
+func (s *scheduler) wakeMonitor() {
 	if s.driver != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.monitor.rouse()
+		s.monitor.wakeMonitor()
 	}
 }
 
-// rouse wakes the monitor. REQUIRES: the scheduler's mu held.
-func (m *monitor) rouse() {
-	if m.dozing {
-		m.dozing = false
+// wakeMonitor wakes the monitor. REQUIRES: the scheduler's mu held.
+func (m *monitor) wakeMonitor() {
+	if m.sleeping {
+		m.sleeping = false
 		m.coarse.Store(time.Now().UnixNano())
 		m.kick <- struct{}{}
 	}
@@ -93,54 +93,54 @@ func (s *scheduler) watch() {
 				return
 			}
 			switch s.look(time.Now()) {
-			case crewIdle:
+			case poolIdle:
 				quiet++
 				period = tickBusy
-			case crewGrows:
+			case poolGrows:
 				quiet, period = 0, tickGrowing
-			case crewBusy:
+			case poolBusy:
 				quiet, period = 0, tickBusy
-			case crewSame:
+			case poolSame:
 				quiet, period = 0, min(period*2, tickSlow)
 			}
 		}
 		m.coarse.Store(0)
 		s.mu.Lock()
-		m.dozing = true
+		m.sleeping = true
 		if s.active.Load() > 0 || s.waiting() { // it became busy just now
-			m.rouse()
+			m.wakeMonitor()
 		}
 		s.mu.Unlock()
 	}
 }
 
-// crewState is what the monitor sees in one look.
-type crewState uint8
+// poolState is what the monitor sees in one look.
+type poolState uint8
 
 const (
-	crewIdle  crewState = iota // everybody sleeps
-	crewBusy                   // messages are handled
-	crewGrows                  // actors wait, processors are idle: more workers were let in
-	crewSame                   // all who are awake are in the same handlers as before
+	poolIdle  poolState = iota // everybody sleeps
+	poolBusy                   // messages are handled
+	poolGrows                  // actors wait, processors are idle: more workers were let in
+	poolSame                   // all who are awake are in the same handlers as before
 )
 
 // look is one tick.
-func (s *scheduler) look(now time.Time) crewState {
+func (s *scheduler) look(now time.Time) poolState {
 	m := &s.monitor
 	m.coarse.Store(now.UnixNano())
 	slow, moving, dying := s.mark(now)
-	surplus := s.sendHome(now)
+	surplus := s.endSurplus(now)
 	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
 		if surplus {
-			return crewBusy
+			return poolBusy
 		}
-		return crewIdle
+		return poolIdle
 	}
 	waits := s.backlog()
 	busy := s.processorsBusy()
 	allowed := s.allowed.Load()
-	for i := 0; busy && waits > 0 && i < secondLooks && time.Since(now) < hungryFor; i, waits = i+1, s.backlog() {
+	for i := 0; busy && waits > 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
 		// On idle processors Go's timers are due together, by the millisecond: handlers that
 		// slept have just become runnable, each time the monitor looks. Those that compute
 		// are so still when it has let all go first, or take long about it.
@@ -148,37 +148,37 @@ func (s *scheduler) look(now time.Time) crewState {
 		busy = s.processorsBusy()
 	}
 	if waits == 0 || moving > 0 {
-		m.hungry = time.Time{}
-	} else if m.hungry.IsZero() {
-		m.hungry = now
+		m.starved = time.Time{}
+	} else if m.starved.IsZero() {
+		m.starved = now
 	}
-	hungry := !m.hungry.IsZero() && now.Sub(m.hungry) >= hungryFor
+	starved := !m.starved.IsZero() && now.Sub(m.starved) >= starvedFor
 	switch {
 	case waits > 0 && !busy && waits <= int(s.searching.Load()): // who was let in has not begun yet
-		return crewGrows
-	case waits > 0 && (!busy || hungry):
+		return poolGrows
+	case waits > 0 && (!busy || starved):
 		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
 		if busy { // and who searches may have no processor for it
-			more, m.hungry = 1, now
+			more, m.starved = 1, now
 		}
-		s.letIn(more)
-		return crewGrows
+		s.addWorkers(more)
+		return poolGrows
 	case busy:
 		s.allowed.Store(max(s.n, allowed-max(1, allowed/16)))
-		return crewBusy
+		return poolBusy
 	default:
 		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
 	}
 	if moving > 0 {
-		return crewBusy
+		return poolBusy
 	}
-	return crewSame
+	return poolSame
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
 // last tick, how many have, and how many more have an actor on stage that is to be killed.
 func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
-	for _, w := range *s.crew.Load() {
+	for _, w := range *s.workers.Load() {
 		c, out := w.current.Load(), w.out.Load() || w.covered.Load()
 		killed := c != nil && out && c.toBeKilled()
 		if killed {
@@ -215,11 +215,11 @@ func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 // backlog returns how many actors wait. Those in the places of slow workers are put where
 // everybody looks.
 func (s *scheduler) backlog() int {
-	n := int(s.lobby.n.Load()) + int(s.brood.n.Load())
-	for _, w := range *s.crew.Load() {
-		if w.due.Load() && w.place.Load() != nil {
-			if c := w.place.Swap(nil); c != nil {
-				s.lobby.push(c)
+	n := int(s.global.n.Load()) + int(s.spawned.n.Load())
+	for _, w := range *s.workers.Load() {
+		if w.due.Load() && w.runnext.Load() != nil {
+			if c := w.runnext.Swap(nil); c != nil {
+				s.global.push(c)
 				n++
 			}
 		}
@@ -228,8 +228,8 @@ func (s *scheduler) backlog() int {
 	return n
 }
 
-// letIn brings n more workers in, over the usual number.
-func (s *scheduler) letIn(n int) {
+// addWorkers brings n more workers in, over the usual number.
+func (s *scheduler) addWorkers(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	active := s.active.Load()
@@ -239,19 +239,19 @@ func (s *scheduler) letIn(n int) {
 	}
 	s.allowed.Store(max(s.allowed.Load(), active+more))
 	s.searching.Add(more)
-	s.engage(int(more))
+	s.wakeOrStart(int(more))
 }
 
-// sendHome ends workers over the usual number that have slept for a while: where handlers
+// endSurplus ends workers over the usual number that have slept for a while: where handlers
 // block in bursts, the next burst finds those of the last. It reports whether any are left.
-func (s *scheduler) sendHome(now time.Time) (left bool) {
+func (s *scheduler) endSurplus(now time.Time) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	n := 0 // who sleeps longest comes first
-	for n < homeAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(homeAfter) {
+	for n < surplusAtOnce && len(s.asleep)-n > int(s.n) && now.UnixNano()-s.asleep[n].sleptAt >= int64(surplusAfter) {
 		w := s.asleep[n]
 		w.surplus = true
 		w.wake <- struct{}{}

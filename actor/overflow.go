@@ -4,7 +4,7 @@ import "sync"
 
 // overflow holds the mail that has come while the turn was busy with what came before, and
 // that one buffer does not hold: full buffers, in their order. So a mailbox that grows never
-// moves: copying megabytes under the actor's lock would hold up all who send, and whoever
+// moves: copying megabytes under the actor's lock would parking up all who send, and whoever
 // needs their processor.
 //
 // All of it is guarded by the actor's lock.
@@ -33,7 +33,7 @@ func (p *bufferPool[M]) get() []envelope[M] {
 	return make([]envelope[M], 0, bufferMost)
 }
 
-// put takes a buffer back that is empty all through, if it is of that size. The scene of a
+// put takes a buffer back that is empty all through, if it is of that size. The mailbox of a
 // mailbox with an order or a bound has no such pool.
 func (p *bufferPool[M]) put(empty []envelope[M]) {
 	if p != nil && cap(empty) == bufferMost {
@@ -42,7 +42,7 @@ func (p *bufferPool[M]) put(empty []envelope[M]) {
 }
 
 // grow makes room in s.in, which is full. REQUIRES: the actor's lock held.
-func (s *scene[M]) grow() {
+func (s *mailbox[M]) grow() {
 	n := len(s.in)
 	if n < bufferMost {
 		s.in = append(make([]envelope[M], 0, max(1, min(2*n, bufferMost))), s.in...)
@@ -72,7 +72,7 @@ func (o *overflow[M]) next() buffer[M] {
 }
 
 // overflowing returns how much mail is in overflow. REQUIRES: the actor's lock held.
-func (s *scene[M]) overflowing() int {
+func (s *mailbox[M]) overflowing() int {
 	if s.over == nil {
 		return 0
 	}
@@ -81,7 +81,7 @@ func (s *scene[M]) overflowing() int {
 
 // buffers returns what has come since the turn has taken the last batch, oldest first.
 // REQUIRES: the actor's lock held meanwhile.
-func (s *scene[M]) buffers() [][]envelope[M] {
+func (s *mailbox[M]) buffers() [][]envelope[M] {
 	var all [][]envelope[M]
 	if s.over != nil {
 		for _, b := range s.over.full[s.over.first:] {

@@ -31,7 +31,7 @@ const (
 // overloaded publishes an Overload if it is due.
 func (c *cell[M]) overloaded() {
 	o, due := c.takeOverload()
-	if due && c.sys().audience.listened() {
+	if due && c.sys().listeners.any() {
 		o.PID = c.pid()
 		c.sys().publish(o)
 	}
@@ -42,7 +42,7 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s := c.scene
+		s := c.mailbox
 		if s == nil {
 			return
 		}
@@ -67,7 +67,7 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 
 // age returns how long the oldest message has waited at the time now of the coarse clock.
 // REQUIRES: the actor's lock held.
-func (s *scene[M]) age(now int64) time.Duration {
+func (s *mailbox[M]) age(now int64) time.Duration {
 	since := s.inSince
 	switch {
 	case s.left():
@@ -82,7 +82,7 @@ func (s *scene[M]) age(now int64) time.Duration {
 }
 
 // senders counts who sent what waits, by a sample. REQUIRES: the actor's lock held.
-func (s *scene[M]) senders() map[*core]int {
+func (s *mailbox[M]) senders() map[*core]int {
 	m := make(map[*core]int)
 	step := max(1, (s.overflowing()+len(s.in))/overloadSample)
 	i := 0
@@ -95,24 +95,24 @@ func (s *scene[M]) senders() map[*core]int {
 	return m
 }
 
-// stageInfo is what the tools want to know about the message that is being handled.
-type stageInfo struct {
+// messageInfo is what the tools want to know about the message that is being handled.
+type messageInfo struct {
 	messageType string
 	sender      PID
 }
 
-// onStage describes the message that is being handled, or was the last of its batch.
-func (c *cell[M]) onStage() stageInfo { return c.describe(-1) }
+// currentMessage describes the message that is being handled, or was the last of its batch.
+func (c *cell[M]) currentMessage() messageInfo { return c.describe(-1) }
 
-// upcoming describes the message that will be handled next.
-func (c *cell[M]) upcoming() stageInfo { return c.describe(0) }
+// nextMessage describes the message that will be handled next.
+func (c *cell[M]) nextMessage() messageInfo { return c.describe(0) }
 
-func (c *cell[M]) describe(offset int) (info stageInfo) {
+func (c *cell[M]) describe(offset int) (info messageInfo) {
 	var from *core
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if s := c.scene; s != nil {
+		if s := c.mailbox; s != nil {
 			if s.resumed != nil && offset < 0 {
 				from, info.messageType = s.resumed.from(), s.resumed.typeName()
 			} else if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
@@ -127,4 +127,4 @@ func (c *cell[M]) describe(offset int) (info stageInfo) {
 // setLimit notes at which length of in an Overload may be due, for senders, who do not look
 // at the batch: that would take its cache line away from the turn.
 // REQUIRES: the actor's lock held.
-func (s *scene[M]) setLimit() { s.limit = s.alarm - (len(s.batch) - int(s.head.Load())) }
+func (s *mailbox[M]) setLimit() { s.limit = s.alarm - (len(s.batch) - int(s.head.Load())) }

@@ -12,9 +12,9 @@ import (
 // derived context may be on any goroutine, and so may a handler's own one after Blocking;
 // then the goroutine waits, and another worker may take the worker's place meanwhile.
 type pause struct {
-	off    hold    // off.who is set for a handler whose stack is set aside
-	waiter *waiter // for a goroutine
-	from   *core   // the goroutine may be a worker's, with this actor on stage
+	parking parking // off.who is set for a handler whose stack is set aside
+	waiter  *waiter // for a goroutine
+	from    *core   // the goroutine may be a worker's, with this actor on stage
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
@@ -24,28 +24,28 @@ func (p *pause) begin(sys *System, from *core, w *worker) error {
 		p.waiter, p.from = sys.waiters.get(), from
 		return nil
 	}
-	if n := from.sys().maxWaiting; w.s.onHold.Load() >= n {
+	if n := from.sys().maxWaiting; w.s.parked.Load() >= n {
 		return fmt.Errorf("%w: %d", ErrTooManyWaiting, n)
 	}
-	p.off.who = from
+	p.parking.who = from
 	return nil
 }
 
-// onHold reports whether the wait is that of a handler whose stack is set aside.
-func (p *pause) onHold() bool { return p.off.who != nil }
+// parked reports whether the wait is that of a handler whose stack is set aside.
+func (p *pause) parked() bool { return p.parking.who != nil }
 
 // await waits for end, or for done, which may be nil. It reports false for done. A handler
 // whose stack is set aside waits for end only.
 func (p *pause) await(sys *System, done <-chan struct{}) bool {
-	if p.onHold() {
-		p.off.await()
+	if p.parked() {
+		p.parking.await()
 		return true
 	}
 	if sys.sched.driver != nil {
 		return p.driven(sys, done)
 	}
 	if c := p.from; c != nil {
-		defer c.sys().sched.standDown(c.sys().sched.standIn(c))
+		defer c.sys().sched.uncover(c.sys().sched.cover(c))
 	}
 	if done == nil { // a select costs 100 ns more
 		<-p.waiter.told
@@ -82,8 +82,8 @@ func isClosed(c <-chan struct{}) bool {
 
 // end ends the wait. w is the worker of the turn that does, or nil.
 func (p *pause) end(w *worker) {
-	if p.onHold() {
-		p.off.end(w)
+	if p.parked() {
+		p.parking.end(w)
 		return
 	}
 	select {
@@ -94,8 +94,8 @@ func (p *pause) end(w *worker) {
 
 // again makes p ready for another wait.
 func (p *pause) again() {
-	if p.onHold() {
-		p.off.state.Store(holdLeaving)
+	if p.parked() {
+		p.parking.state.Store(parkLeaving)
 	}
 }
 
@@ -110,63 +110,63 @@ func (p *pause) free(sys *System) {
 // waiter is what a goroutine waits at.
 type waiter struct{ told chan struct{} }
 
-// hold is the wait of a handler whose stack is set aside.
-type hold struct {
+// parking is the wait of a handler whose stack is set aside.
+type parking struct {
 	who   *core
 	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
 	state atomic.Uint32
 }
 
 const (
-	holdLeaving uint32 = iota // the stack is not off yet
-	holdParked                // it is
-	holdOver                  // what the handler waits for has come
+	parkLeaving uint32 = iota // the stack is not off yet
+	parkParked                // it is
+	parkOver                  // what the handler waits for has come
 )
 
 // await sets the stack aside until end is called. REQUIRES: the caller is the handler of
 // h.who, on a coroutine.
-func (h *hold) await() {
+func (h *parking) await() {
 	c := h.who
 	w := c.worker.Load()
-	if w.s.driver == nil && h.state.Load() == holdOver { // a driven stack is always set aside: what ends a wait early is a race
+	if w.s.driver == nil && h.state.Load() == parkOver { // a driven stack is always set aside: what ends a wait early is a race
 		return
 	}
 	if h.co = nil; c.setsAside() {
 		h.co = w.co
-		c.impl().interlude(func() { h.leave(w) })
+		c.impl().yieldTurn(func() { h.leave(w) })
 		return
 	}
 	c.mu.Lock()
-	c.extended().parked = w.co
+	c.needExtLocked().stack = w.co
 	c.mu.Unlock()
-	c.onHold = true
+	c.parked = true
 	h.leave(w)
-	c.onHold = false
+	c.parked = false
 }
 
 // leave gives the stack away. It returns when somebody has taken it up.
-func (h *hold) leave(w *worker) {
+func (h *parking) leave(w *worker) {
 	co := w.co
-	w.s.onHold.Add(1)
+	w.s.parked.Add(1)
 	w.current.Store(nil)
 	w.playing = false
-	w.order = order{kind: orderPark, wait: h}
+	w.order = order{kind: leavePark, wait: h}
 	co.yield(struct{}{})
-	co.w.s.onHold.Add(-1)
+	co.w.s.parked.Add(-1)
 	h.who.worker.Store(co.w)
 }
 
 // commit is the word of the worker that the stack is off. It reports false when the wait
 // is over already.
-func (h *hold) commit() bool { return h.state.CompareAndSwap(holdLeaving, holdParked) }
+func (h *parking) commit() bool { return h.state.CompareAndSwap(parkLeaving, parkParked) }
 
 // end lets the handler go on.
-func (h *hold) end(w *worker) {
-	if h.state.Swap(holdOver) != holdParked {
+func (h *parking) end(w *worker) {
+	if h.state.Swap(parkOver) != parkParked {
 		return
 	}
 	if h.co != nil {
-		h.who.comesBack(h.co, w)
+		h.who.stackReady(h.co, w)
 		return
 	}
 	h.who.sys().sched.ready(h.who, w)

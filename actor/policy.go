@@ -245,7 +245,7 @@ func (q *fifo[T]) len() int { return len(q.list) - q.head }
 // internal reports whether the actor itself, or the runtime, has sent the envelope.
 func (e *envelope[M]) internal() bool {
 	switch e.with.(type) {
-	case note[M], lastOrder:
+	case note[M], drainMark:
 		return true
 	default:
 		return false
@@ -324,7 +324,7 @@ func (q *rankQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
 	}
 	switch e.with.(type) {
 	case note[M]:
-	case lastOrder:
+	case drainMark:
 		r.when, q.ends = max(r.when, atLast), true
 	default:
 		r.rank = q.rank(e.msg)

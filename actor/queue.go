@@ -18,11 +18,11 @@ type runQueue struct {
 // push appends c.
 func (q *runQueue) push(c *core) {
 	q.mu.Lock()
-	c.runNext = nil
+	c.queueNext = nil
 	if q.tail == nil {
 		q.head = c
 	} else {
-		q.tail.runNext = c
+		q.tail.queueNext = c
 	}
 	q.tail = c
 	q.n.Store(q.n.Load() + 1)
@@ -45,10 +45,10 @@ func (q *runQueue) unlink() *core {
 	if c == nil {
 		return nil
 	}
-	if q.head = c.runNext; q.head == nil {
+	if q.head = c.queueNext; q.head == nil {
 		q.tail = nil
 	}
-	c.runNext = nil
+	c.queueNext = nil
 	q.n.Store(q.n.Load() - 1)
 	return c
 }
@@ -68,7 +68,7 @@ func (q *runQueue) grab(into *runQueue, most int) *core {
 		if tail == nil {
 			head = c
 		} else {
-			tail.runNext = c
+			tail.queueNext = c
 		}
 		tail = c
 	}
@@ -85,7 +85,7 @@ func (q *runQueue) append(head, tail *core, n int32) {
 	if q.tail == nil {
 		q.head = head
 	} else {
-		q.tail.runNext = head
+		q.tail.queueNext = head
 	}
 	q.tail = tail
 	q.n.Store(q.n.Load() + n)

@@ -38,32 +38,32 @@ type reentry struct {
 	waiting   []*inquiry   // changed by the turn under mu
 	deferred  []signal     // orders for when nobody waits, changed by the turn under mu
 	ending    bool         // one of them ends the incarnation without waiting for answers; guarded by mu
-	back      []*coroutine // stacks whose wait is over, guarded by mu
+	resumable []*coroutine // stacks whose wait is over, guarded by mu
 	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
 	held      bool         // scheduled, and yet nobody has the actor: guarded by mu
 }
 
-// underway returns the handlers that wait while others run. REQUIRES: the turn owns c, or
+// waitingHandlers returns the handlers that wait while others run. REQUIRES: the turn owns c, or
 // c.mu held.
-func (c *core) underway() []*inquiry {
-	if !c.nature.reentrant() {
+func (c *core) waitingHandlers() []*inquiry {
+	if !c.traits.reentrant() {
 		return nil
 	}
 	return c.ext.reentry.waiting
 }
 
-// othersWait is underway for who does not hold c.mu and has no turn: whether there are any.
+// othersWait is waitingHandlers for who does not parking c.mu and has no turn: whether there are any.
 func (c *core) othersWait() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.underway()) > 0
+	return len(c.waitingHandlers()) > 0
 }
 
-// comesBack makes a stack ready whose wait is over.
-func (c *core) comesBack(co *coroutine, w *worker) {
+// stackReady makes a stack ready whose wait is over.
+func (c *core) stackReady(co *coroutine, w *worker) {
 	c.mu.Lock()
 	r := c.ext.reentry
-	r.back = append(r.back, co)
+	r.resumable = append(r.resumable, co)
 	wake := !c.scheduled || r.held
 	c.scheduled, r.held = true, false
 	c.mu.Unlock()
@@ -72,30 +72,30 @@ func (c *core) comesBack(co *coroutine, w *worker) {
 	}
 }
 
-// nextBack returns the stack that the turn is to go on with, nil when it is to begin with
+// nextResumable returns the stack that the turn is to go on with, nil when it is to begin with
 // signals and mail. Stacks and mail take turns: a handler that waits again and again would
 // otherwise keep the mail away. REQUIRES: c is reentrant.
-func (c *core) nextBack() *coroutine {
+func (c *core) nextResumable() *coroutine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.ext.reentry
-	r.mailFirst = !r.mailFirst && len(r.back) > 0
+	r.mailFirst = !r.mailFirst && len(r.resumable) > 0
 	if !r.mailFirst {
 		return nil
 	}
-	co := r.back[0]
-	r.back = slices.Delete(r.back, 0, 1)
+	co := r.resumable[0]
+	r.resumable = slices.Delete(r.resumable, 0, 1)
 	return co
 }
 
-// goesOn reports whether the next turn belongs to a stack.
-func (c *core) goesOn() bool {
-	if !c.nature.reentrant() {
+// resumesNext reports whether the next turn belongs to a stack.
+func (c *core) resumesNext() bool {
+	if !c.traits.reentrant() {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.ext.reentry.mailFirst && len(c.ext.reentry.back) > 0
+	return !c.ext.reentry.mailFirst && len(c.ext.reentry.resumable) > 0
 }
 
 // held reports whether no message may begin until a handler under way has returned.
@@ -108,7 +108,7 @@ func (c *core) held() bool {
 // defers reports whether the order must wait for the handlers under way, and keeps it then.
 // REQUIRES: the turn owns c.
 func (c *core) defers(s signal) bool {
-	if len(c.underway()) == 0 {
+	if len(c.waitingHandlers()) == 0 {
 		return false
 	}
 	ends := false
@@ -158,7 +158,7 @@ func (c *core) postpone(s signal) {
 // REQUIRES: c.mu held.
 func (c *core) cutShort() (cancel func(), inquiries []interrupter) {
 	ext := c.ext
-	for _, i := range append([]*inquiry{&ext.inquiry}, c.underway()...) {
+	for _, i := range append([]*inquiry{&ext.inquiry}, c.waitingHandlers()...) {
 		if i.call != nil {
 			inquiries = append(inquiries, i.call)
 		}
@@ -179,7 +179,7 @@ func interrupt(sys *System, cancel func(), inquiries []interrupter) {
 
 // setsAside reports whether a wait of c's handler lets it handle other messages.
 // REQUIRES: the caller is that handler.
-func (c *core) setsAside() bool { return c.nature.reentrant() && c.impl().handling() }
+func (c *core) setsAside() bool { return c.traits.reentrant() && c.impl().handling() }
 
 // inquiryFor returns what the handler of that ask's request waits for. REQUIRES: c is
 // reentrant, and c.mu held.
@@ -196,12 +196,12 @@ func (c *core) inquiryFor(ask interrupter) inquiry {
 }
 
 // handling reports whether a message is being handled, and not Init or Terminate.
-func (c *cell[M]) handling() bool { return c.scene != nil && c.scene.cur != nil }
+func (c *cell[M]) handling() bool { return c.mailbox != nil && c.mailbox.cur != nil }
 
-// interlude is a wait in a handler of a reentrant actor: pass gives the stack away, and
+// yieldTurn is a wait in a handler of a reentrant actor: pass gives the stack away, and
 // returns when it has a turn again.
-func (c *cell[M]) interlude(pass func()) {
-	s, r := c.scene, c.ext.reentry
+func (c *cell[M]) yieldTurn(pass func()) {
+	s, r := c.mailbox, c.ext.reentry
 	under := *s.cur
 	i := new(inquiry)
 	taken, halting := c.taken, c.halting
@@ -235,7 +235,7 @@ func (c *cell[M]) interlude(pass func()) {
 }
 
 // resumedEnds notes that the handler has returned, which had waited.
-func (c *cell[M]) resumedEnds(s *scene[M]) {
+func (c *cell[M]) resumedEnds(s *mailbox[M]) {
 	c.mu.Lock()
 	s.resumed = nil
 	c.mu.Unlock()

@@ -35,7 +35,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	if own, ok := ctx.(*Context[M]); ok { // a sender of the receiver's kind, without a call
 		from, w = &own.core, own.worker.Load()
 	} else {
-		from, w = stage(ctx)
+		from, w = caller(ctx)
 	}
 	if from.ghost() {
 		dst := r.recipient().base()
@@ -62,7 +62,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 // Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows; its
 // error is then the cause of ctx, too.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
-	from, w := stage(ctx)
+	from, w := caller(ctx)
 	e := envelope[M]{msg: msg, with: from}
 	c := r.recipient().base()
 	if from.ghost() {
@@ -94,7 +94,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		return verdictFull, nil // nobody else makes room
 	}
 	if from := e.from(); from != nil {
-		defer from.sys().sched.standDown(from.sys().sched.standIn(from))
+		defer from.sys().sched.uncover(from.sys().sched.cover(from))
 	}
 	if ask == nil {
 		return tellPatiently(ctx, to, e, w)

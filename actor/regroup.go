@@ -77,7 +77,7 @@ func (c *cell[M]) regroupStep() {
 	if n := len(g.halting); n > 0 {
 		child := g.halting[n-1]
 		kind := sigHalt
-		if child.nature.lifetime() == Temporary {
+		if child.traits.lifetime() == Temporary {
 			kind = sigGiveUp // it is stopped with the others and does not come back
 		}
 		child.signal(signal{kind: kind})

@@ -38,7 +38,7 @@ type Spawner interface {
 }
 
 func (s *System) spawner() (*core, *worker)       { return &s.root.core, nil }
-func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.onStage() }
+func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.running() }
 
 // SpawnOption refines how an actor is spawned.
 type SpawnOption interface{ applySpawn(*spawnConfig) }
@@ -47,7 +47,7 @@ type spawnConfig struct {
 	super    *supervision
 	lifetime Lifetime
 	weight   uint8
-	home     homeKind
+	runsOn   runsOn
 	bound    int
 	overflow Overflow
 	queue    func() any    // makes a queue[M]
@@ -140,7 +140,7 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 			return nil, err
 		}
 	}
-	if err := c.baptize(p, name); err != nil {
+	if err := c.reserveName(p, name); err != nil {
 		return nil, err
 	}
 	sys.actors.add(&c.core, sys.firstGeneration)
@@ -157,8 +157,8 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	if c.path != nil {
 		sys.names.publish(*c.path, &c.core)
 	}
-	if c.nature.home() == homePinned {
-		c.ext.home.open(&c.core)
+	if c.traits.runsOn() == onThread {
+		c.ext.thread.open(&c.core)
 	}
 	return c, nil
 }
@@ -183,21 +183,21 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		return fmt.Errorf("spawn %q: %w", name, err)
 	}
 	if mail != nil {
-		c.scene = &scene[M]{special: mail, alarm: math.MaxInt, limit: math.MaxInt}
+		c.mailbox = &mailbox[M]{special: mail, alarm: math.MaxInt, limit: math.MaxInt}
 	}
-	if cfg.reentrant && cfg.home != homePool {
+	if cfg.reentrant && cfg.runsOn != onPool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
 	}
-	if cfg.home == homePinned && c.sys().sched.driver != nil {
-		cfg.home = homePool
+	if cfg.runsOn == onThread && c.sys().sched.driver != nil {
+		cfg.runsOn = onPool
 	}
-	c.weight, c.nature = cfg.weight, newNature(cfg.lifetime, cfg.home)
+	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
 	if cfg.reentrant {
-		c.nature |= reentrantNature
-		c.extended().reentry = new(reentry)
+		c.traits |= reentrantTrait
+		c.needExtLocked().reentry = new(reentry)
 	}
-	if h := newHome(cfg.home); h != nil {
-		c.extended().home = h
+	if h := newThread(cfg.runsOn); h != nil {
+		c.needExtLocked().thread = h
 	}
 	if cfg.super != c.kind.super || len(cfg.around) > 0 {
 		own := *c.kind
@@ -207,8 +207,8 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	return nil
 }
 
-// baptize reserves the name, if there is one.
-func (c *core) baptize(parent *core, name string) error {
+// reserveName reserves the name, if there is one.
+func (c *core) reserveName(parent *core, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 			failed(err)
 		} else {
 			c.setPhase(running)
-			if c.sys().audience.listened() {
+			if c.sys().listeners.any() {
 				c.sys().publish(ActorStarted{PID: c.pid()})
 			}
 			if c.halting {
@@ -276,7 +276,7 @@ func (c *core) occupy(before, with *core) {
 		return // the root has no handlers, and any number of goroutines
 	}
 	c.mu.Lock()
-	ext := c.extended()
+	ext := c.needExtLocked()
 	if ext.inquiry.target == before {
 		ext.inquiry.target = with
 	}

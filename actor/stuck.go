@@ -29,11 +29,11 @@ func (Stuck) event() {}
 
 // reportStuck publishes a Stuck if somebody listens.
 func (s *scheduler) reportStuck(w *worker, c *core, lasted time.Duration) {
-	if !c.sys().audience.listened() {
+	if !c.sys().listeners.any() {
 		return
 	}
-	at := c.impl().onStage()
-	c.sys().publish(Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender, Stack: stackOf(w.stage.Load())})
+	at := c.impl().currentMessage()
+	c.sys().publish(Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender, Stack: stackOf(w.goroutine.Load())})
 }
 
 // stackLabel names the goroutine of each coroutine, so that its stack can be found.

@@ -194,7 +194,7 @@ func (c *cell[M]) supervise(s signal) {
 		child.signal(signal{kind: sigGiveUp, err: err})
 		return
 	}
-	if g := c.extension().group; g != nil && !g.failed(s) {
+	if g := c.needExt().group; g != nil && !g.failed(s) {
 		return
 	}
 	d := Restart
@@ -219,7 +219,7 @@ func (s signal) possible(d Directive) Directive {
 	if d == Resume && s.bare {
 		d = Restart // there is no state to go on with
 	}
-	if s.child.nature.lifetime() == Temporary && d == Restart {
+	if s.child.traits.lifetime() == Temporary && d == Restart {
 		d = Stop
 	}
 	return d
@@ -247,9 +247,9 @@ func (c *cell[M]) superviseDraining(s signal) {
 // mayRestart books one more failure of a child. It returns how many there were, and whether
 // the budget allows a restart, and after which delay.
 func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) {
-	failures := &c.extension().failures
+	failures := &c.needExt().failures
 	if c.kind.super.strategy == OneForOne {
-		failures = &child.extension().budget
+		failures = &child.needExt().budget
 	}
 	n = c.kind.super.count(failures)
 	return n, c.kind.super.delay(n, c.sys().rand.Uint64()), n <= c.kind.super.maxRestarts
@@ -288,7 +288,7 @@ func (c *cell[M]) escalate(child *core, err error) {
 		c.giveUp(child, err)
 		return
 	}
-	ext := c.extension()
+	ext := c.needExt()
 	ext.escalated = append(ext.escalated, child)
 	if c.phase == suspended { // its supervisor decides already
 		return

@@ -39,7 +39,7 @@ type System struct {
 	waiters         waiterPool // of goroutines outside that ask
 	suffix          atomic.Uint64
 	dead            deadLetterBox
-	audience        audience
+	listeners       listeners
 
 	living   atomic.Int64 // actors, the root included
 	handled  atomic.Uint64
@@ -216,7 +216,7 @@ func (s *System) await(done <-chan struct{}) (gone bool) {
 // workersLeft waits for the system's goroutines until ctx ends, and then for as long as
 // those need that have nothing more to do.
 func (s *System) workersLeft(ctx context.Context) bool {
-	left := s.sched.crowd.gone()
+	left := s.sched.goroutines.gone()
 	select {
 	case <-left:
 		return true
@@ -279,7 +279,7 @@ func (s *System) unfinished() []Info {
 	walk(&s.root.core)
 	s.sched.mu.Lock()
 	defer s.sched.mu.Unlock()
-	for _, info := range s.sched.leftBehind {
+	for _, info := range s.sched.abandoned {
 		list = append(list, info)
 	}
 	return list

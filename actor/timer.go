@@ -60,7 +60,7 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 		return
 	}
 	c.context().set(key, next.Sub(now), msg, true)
-	if t := c.needMore().timers[key]; t != nil {
+	if t := c.needIncarnation().timers[key]; t != nil {
 		t.plan = plan
 	}
 }
@@ -70,7 +70,7 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 // use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
-	m := c.rare()
+	m := c.peekIncarnation()
 	if m == nil {
 		return false
 	}
@@ -99,7 +99,7 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
 	} else {
 		t.node = c.sys().clock.every(d, fire)
 	}
-	more := c.needMore()
+	more := c.needIncarnation()
 	if more.timers == nil {
 		more.timers = make(map[string]*timer[M])
 	}
@@ -111,7 +111,7 @@ func (t *timer[M]) origin() string { return "timer " + t.key }
 func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {
-		delete(c.scene.more.timers, t.key)
+		delete(c.mailbox.inc.timers, t.key)
 		if t.plan != nil {
 			c.plan(t.key, t.plan, t.msg)
 		}

@@ -35,7 +35,7 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	required(wrap != nil, "Watch: the function that wraps the Down is nil")
 	c := ctx.cell()
 	w := &watch[M]{pid: pid, wrap: wrap, active: true}
-	more := c.needMore()
+	more := c.needIncarnation()
 	if more.watches == nil {
 		more.watches = make(map[*watch[M]]struct{})
 	}
@@ -54,14 +54,14 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 // already is not delivered any more. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
-	m := c.rare()
+	m := c.peekIncarnation()
 	if m == nil {
 		return
 	}
 	for w := range m.watches {
 		if w.pid == pid {
 			w.active = false
-			delete(c.scene.more.watches, w)
+			delete(c.mailbox.inc.watches, w)
 			w.target.forget(w)
 		}
 	}
@@ -75,7 +75,7 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	w.active = false
-	delete(c.scene.more.watches, w)
+	delete(c.mailbox.inc.watches, w)
 	return w.wrap(n.down), true
 }
 
@@ -86,7 +86,7 @@ func (c *core) watchedBy(w watcher) bool {
 	if c.phase == stopped {
 		return false
 	}
-	ext := c.extended()
+	ext := c.needExtLocked()
 	ext.watchers = append(ext.watchers, w)
 	return true
 }

@@ -5,13 +5,13 @@ import (
 	"runtime"
 )
 
-// homeKind is where an actor's turns run.
-type homeKind uint8
+// runsOn is where an actor's turns run.
+type runsOn uint8
 
 const (
-	homePool homeKind = iota
-	homePinned
-	homeInline
+	onPool runsOn = iota
+	onThread
+	onSender
 )
 
 // Pinned gives the actor a goroutine of its own, locked to an operating system thread:
@@ -19,17 +19,17 @@ const (
 // nearly always block. An actor without this option must not wait (Ask, Gather, Sleep) or
 // return while its handler has called [runtime.LockOSThread]: its stack moves between
 // goroutines, and Go ends the process.
-func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.live(homePinned) }) }
+func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onThread) }) }
 
 // Inline runs the actor's turns on the goroutine of whoever sends it a message while it
 // is idle: Tell then returns after the message was handled, unless another sender is at it
 // already. For tests, and for glue so thin that a hop is not worth it. What the runtime
 // itself sends, timers and signals for example, is still handled by the pool.
-func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.live(homeInline) }) }
+func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onSender) }) }
 
-func (c *spawnConfig) live(home homeKind) {
-	required(c.home == homePool || c.home == home, "Spawn: an actor is Pinned or Inline, not both")
-	c.home = home
+func (c *spawnConfig) runOn(where runsOn) {
+	required(c.runsOn == onPool || c.runsOn == where, "Spawn: an actor is Pinned or Inline, not both")
+	c.runsOn = where
 }
 
 // Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may
@@ -40,27 +40,27 @@ func Weight(n int) SpawnOption {
 }
 
 // home is where a pinned actor runs.
-type home struct {
+type thread struct {
 	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
 
-// newHome returns nil for an actor that has no goroutine of its own.
-func newHome(kind homeKind) *home {
-	if kind != homePinned {
+// newThread returns nil for an actor that has no goroutine of its own.
+func newThread(kind runsOn) *thread {
+	if kind != onThread {
 		return nil
 	}
-	return &home{wake: make(chan struct{}, 1)}
+	return &thread{wake: make(chan struct{}, 1)}
 }
 
 // open starts the goroutine of a pinned actor. h may be nil.
-func (h *home) open(c *core) {
+func (h *thread) open(c *core) {
 	if h != nil {
-		c.sys().sched.crowd.start(func() { h.live(c) })
+		c.sys().sched.goroutines.start(func() { h.live(c) })
 	}
 }
 
 // live runs a pinned actor until it has stopped.
-func (h *home) live(c *core) {
+func (h *thread) live(c *core) {
 	runtime.LockOSThread()
 	onStage := false
 	defer func() {
@@ -72,7 +72,7 @@ func (h *home) live(c *core) {
 			h.wake <- struct{}{}
 		}
 		if !c.hasStopped() {
-			c.sys().sched.crowd.start(func() { h.live(c) })
+			c.sys().sched.goroutines.start(func() { h.live(c) })
 		}
 	}()
 	for !c.hasStopped() {
@@ -88,7 +88,7 @@ func (h *home) live(c *core) {
 }
 
 // leave ends the goroutine of a pinned actor that has stopped. h may be nil.
-func (h *home) leave() {
+func (h *thread) leave() {
 	if h == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (c *core) hasStopped() bool {
 // dispatch gives an actor that has just become runnable its turn, or a place in the
 // queue for it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
-	if c.nature.home() != homeInline {
+	if c.traits.runsOn() != onSender {
 		c.sys().sched.ready(&c.core, w)
 		return
 	}

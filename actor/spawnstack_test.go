@@ -8,12 +8,12 @@ import (
 )
 
 func TestABroodGivesTheYoungestAndTheOldest(t *testing.T) {
-	var b brood
-	all := make([]*core, 3*broodLeast)
+	var b spawnStack
+	all := make([]*core, 3*ringLeast)
 	for i := range all {
 		all[i] = new(core)
 		b.push(all[i])
-		if i == broodLeast/2 && b.oldest() != all[0] { // so that the ring is not straight when it grows
+		if i == ringLeast/2 && b.oldest() != all[0] { // so that the ring is not straight when it grows
 			t.Fatal("the first is not the oldest")
 		}
 	}
@@ -31,16 +31,16 @@ func TestABroodGivesTheYoungestAndTheOldest(t *testing.T) {
 }
 
 func TestALongBroodIsGivenBack(t *testing.T) {
-	var b brood
+	var b spawnStack
 	for range 2 {
-		for range broodKeep + 1 {
+		for range ringKeep + 1 {
 			b.push(new(core))
 		}
-		for range broodKeep + 1 {
+		for range ringKeep + 1 {
 			b.youngest()
 		}
 		if b.ring != nil {
-			t.Errorf("an empty brood keeps room for %d", len(b.ring))
+			t.Errorf("an empty spawnStack keeps room for %d", len(b.ring))
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestALongBroodIsGivenBack(t *testing.T) {
 // nestling returns an actor that was spawned in its parent's first turn.
 func nestling() *core {
 	c := new(core)
-	c.orders.Store(2 << nestShift)
+	c.flags.Store(2 << depthShift)
 	return c
 }
 
@@ -59,9 +59,9 @@ func TestABroodDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
 	for range 10 {
 		w.put(nestling())
 	}
-	elder := new(core)
-	w.put(elder)
-	for picks := 1; w.next() != elder; picks++ {
+	prev := new(core)
+	w.put(prev)
+	for picks := 1; w.next() != prev; picks++ {
 		w.put(nestling())
 		w.put(nestling())
 		if picks > 11 {
@@ -90,7 +90,7 @@ func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
 				w.put(nestling())
 			}
 		}
-		if n := s.brood.n.Load(); n > 40*s.n {
+		if n := s.spawned.n.Load(); n > 40*s.n {
 			t.Fatalf("after %d picks %d wait", picks, n)
 		}
 	}
@@ -104,11 +104,11 @@ func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
 	w.put(oldest)
 	for picks := 1; ; picks++ {
 		w.put(nestling())
-		s.lobby.push(new(core)) // as busy outside
+		s.global.push(new(core)) // as busy outside
 		if w.next() == oldest {
 			return
 		}
-		if picks > broodEvery {
+		if picks > oldestEvery {
 			t.Fatalf("not picked in %d picks", picks)
 		}
 	}
@@ -125,12 +125,12 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 		w.put(c)
 	}
 	parent := new(core)
-	parent.orders.Store(1 << nestShift)
+	parent.flags.Store(1 << depthShift)
 	link := func() {
 		c := new(core)
 		parent.adopt(c)
 		parent = c
-		w.place.Store(c) // it is told
+		w.runnext.Store(c) // it is told
 	}
 	link()
 	for picks := 0; len(siblings) > 0; picks++ {
@@ -139,7 +139,7 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 			link()
 		}
 		delete(siblings, c)
-		if picks > 10*nestMost+10*100 {
+		if picks > 10*depthMost+10*100 {
 			t.Fatalf("beside actors that each start the next one, %d wait after %d picks", len(siblings), picks)
 		}
 	}
@@ -147,17 +147,17 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 
 func TestWhatWaitsInItsFirstTurnBelongsToNoBrood(t *testing.T) {
 	for name, change := range map[string]func(c *core){
-		"it waits":             func(c *core) { c.onHold = true },
-		"the turn is over":     func(c *core) { c.fledge() },
-		"too deep in a tree":   func(c *core) { c.orders.Store(nestMost << nestShift) },
-		"spawned by a veteran": func(c *core) { c.orders.Store(1 << nestShift) },
+		"it waits":             func(c *core) { c.parked = true },
+		"the turn is over":     func(c *core) { c.endFirstTurn() },
+		"too deep in a tree":   func(c *core) { c.flags.Store(depthMost << depthShift) },
+		"spawned by a veteran": func(c *core) { c.flags.Store(1 << depthShift) },
 	} {
 		c := nestling()
-		if !c.nestled() {
-			t.Fatal("a new one is not nestled")
+		if !c.goesFirst() {
+			t.Fatal("a new one is not goesFirst")
 		}
-		if change(c); c.nestled() {
-			t.Errorf("%s: nestled", name)
+		if change(c); c.goesFirst() {
+			t.Errorf("%s: goesFirst", name)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestATreeOfActorsIsNeverThereAsAWhole(t *testing.T) {
 }
 
 func TestChildrenOfAFirstTurnThatDoesNotReturnAreHandled(t *testing.T) {
-	sys := NewSystem("nest")
+	sys := NewSystem("depth")
 	defer func() { _, _ = sys.Shutdown(context.Background()) }()
 	const children = 100
 	handled, done := make(chan struct{}, children), make(chan struct{})
@@ -232,15 +232,15 @@ func TestChildrenOfALaterTurnBelongToNoBrood(t *testing.T) {
 		nests := make(chan uint32, 2)
 		parent := SpawnFunc(sys, "", func(ctx *Context[int], _ int) error {
 			child := SpawnFunc(ctx, "", func(*Context[int], int) error { return nil })
-			nests <- child.recipient().base().nest()
+			nests <- child.recipient().base().depth()
 			return nil
 		}, opts...)
 		for turn, want := range []uint32{2, 1} {
 			parent.Tell(context.Background(), 0)
 			if got := <-nests; got != want {
-				t.Errorf("%s: turn %d: a child's nest is %d, want %d", name, turn, got, want)
+				t.Errorf("%s: turn %d: a child's depth is %d, want %d", name, turn, got, want)
 			}
-			for parent.recipient().base().nest() > 0 { // until the turn is over
+			for parent.recipient().base().depth() > 0 { // until the turn is over
 				runtime.Gosched()
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A scene is what an actor needs on stage and not in the green room: its mail and the
+// A mailbox is what an actor needs on stage and not in the green room: its mail and the
 // message that is being handled. The first message brings one from a pool; an actor that
 // has been idle for a while gives it back, so that an idle actor is its cell alone.
 //
@@ -26,7 +26,7 @@ import (
 // head is atomic: so who holds the lock can look at the message that is being handled and
 // at all that waits, while the handler runs, and handling a message costs one atomic store
 // for that.
-type scene[M any] struct {
+type mailbox[M any] struct {
 	in      []envelope[M]  // guarded by the actor's lock
 	over    *overflow[M]   // what in has not had room for, between in and batch; guarded by the lock
 	spare   *bufferPool[M] // never changes
@@ -45,12 +45,12 @@ type scene[M any] struct {
 	since   int64  // when the oldest of batch came, guarded by the lock
 	alarm   int    // how much mail there is when the next Overload is due, guarded by the lock
 
-	cur     *envelope[M] // the message being handled, in batch or in own; owned by the turn
-	own     envelope[M]  // a copy of one that is not handled as it was sent; owned by the turn
-	copied  bool         // own holds something; owned by the turn
-	resumed *envelope[M] // cur, when its handler has waited while others ran; written by the turn under the lock
-	header  Header       // of the message being handled, written by the turn under the lock
-	more    *more[M]     // what most actors never need, owned by the turn
+	cur     *envelope[M]    // the message being handled, in batch or in own; owned by the turn
+	own     envelope[M]     // a copy of one that is not handled as it was sent; owned by the turn
+	copied  bool            // own holds something; owned by the turn
+	resumed *envelope[M]    // cur, when its handler has waited while others ran; written by the turn under the lock
+	header  Header          // of the message being handled, written by the turn under the lock
+	inc     *incarnation[M] // what most actors never need, owned by the turn
 
 	asker    pendingAsk         // the request being handled, guarded by the lock
 	merged   context.Context    // its context joined with the actor's life, guarded by the lock
@@ -61,7 +61,7 @@ type scene[M any] struct {
 // nothing is allocated.
 type envelope[M any] struct {
 	msg  M
-	with any // nil; *core, who has told it; pendingAsk, note[M], *headed or lastOrder
+	with any // nil; *core, who has told it; pendingAsk, note[M], *headed or drainMark
 }
 
 // plain reports whether the envelope is a tell without a header.
@@ -110,23 +110,23 @@ var (
 	_ note[any] = (*timer[any])(nil)
 	_ note[any] = (*idle[any])(nil)
 	_ note[any] = (*downNote[any])(nil)
-	_ note[any] = (*errand[any])(nil)
+	_ note[any] = (*result[any])(nil)
 	_ note[any] = eventNote[any]{}
 )
 
-// lastOrder in a mailbox stops the actor when its turn comes: what lies before it
+// drainMark in a mailbox stops the actor when its turn comes: what lies before it
 // is handled first.
-type lastOrder struct{}
+type drainMark struct{}
 
 const (
-	keepEnvelopes = 16                // buffer that a pooled scene may keep
+	keepEnvelopes = 16                // buffer that a pooled mailbox may keep
 	overloadStart = 1024              // mail at which the first Overload is due
 	firstLook     = overloadStart - 1 // and what may lie beside the message that has woken the actor
 )
 
 // put appends, and returns how much the turn has not taken yet.
 // REQUIRES: the actor's lock held.
-func (s *scene[M]) put(e *envelope[M], now int64) int {
+func (s *mailbox[M]) put(e *envelope[M], now int64) int {
 	if len(s.in) == cap(s.in) {
 		s.grow()
 	}
@@ -140,7 +140,7 @@ func (s *scene[M]) put(e *envelope[M], now int64) int {
 // open puts the message that wakes an idle actor where its turn finds it without the
 // lock. REQUIRES: the actor's lock held, the actor idle, the mailbox empty or what was in
 // it has come before the actor could take any.
-func (s *scene[M]) open(e *envelope[M], now int64) {
+func (s *mailbox[M]) open(e *envelope[M], now int64) {
 	if len(s.in) > 0 {
 		s.put(e, now)
 		s.take()
@@ -153,7 +153,7 @@ func (s *scene[M]) open(e *envelope[M], now int64) {
 
 // take moves what has arrived to where the turn finds it.
 // REQUIRES: the actor's lock held by the turn, and all of the former batch handled.
-func (s *scene[M]) take() bool {
+func (s *mailbox[M]) take() bool {
 	s.sweep()
 	switch {
 	case s.special != nil:
@@ -177,9 +177,9 @@ func (s *scene[M]) take() bool {
 	return true
 }
 
-// next returns the next envelope of the batch, which must hold one.
+// next returns the next envelope of the batch, which must parking one.
 // REQUIRES: the turn owns the actor.
-func (s *scene[M]) next() *envelope[M] {
+func (s *mailbox[M]) next() *envelope[M] {
 	i := s.head.Load()
 	e := &s.batch[i]
 	s.cur = e
@@ -189,7 +189,7 @@ func (s *scene[M]) next() *envelope[M] {
 
 // sweep counts the messages that have been handled, and lets go of them.
 // REQUIRES: the actor's lock held by the turn.
-func (s *scene[M]) sweep() {
+func (s *mailbox[M]) sweep() {
 	head := int(s.head.Load())
 	s.handled += uint64(head - s.clear)
 	if head == s.clear+1 { // the usual case, without a call
@@ -204,11 +204,11 @@ func (s *scene[M]) sweep() {
 }
 
 // left reports whether the batch holds mail. REQUIRES: the turn owns the actor.
-func (s *scene[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
+func (s *mailbox[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
 
 // putFirst puts envelopes before all others, in their order.
 // REQUIRES: the actor's lock held by the turn.
-func (s *scene[M]) putFirst(first []envelope[M]) {
+func (s *mailbox[M]) putFirst(first []envelope[M]) {
 	head := s.head.Load()
 	s.handled += uint64(int(head) - s.clear) // and not swept: the handler is still at the last one
 	s.batch = append(first, s.batch[head:]...)
@@ -218,7 +218,7 @@ func (s *scene[M]) putFirst(first []envelope[M]) {
 }
 
 // waiting returns how much mail there is. REQUIRES: the actor's lock held.
-func (s *scene[M]) waiting() int {
+func (s *mailbox[M]) waiting() int {
 	n := len(s.batch) - int(s.head.Load()) + s.overflowing() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
@@ -227,7 +227,7 @@ func (s *scene[M]) waiting() int {
 }
 
 // all iterates over what waits. REQUIRES: the actor's lock held meanwhile.
-func (s *scene[M]) all() iter.Seq[*envelope[M]] {
+func (s *mailbox[M]) all() iter.Seq[*envelope[M]] {
 	return func(yield func(*envelope[M]) bool) {
 		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.head.Load():])}
 		for _, mail := range s.buffers() {
@@ -248,7 +248,7 @@ func (s *scene[M]) all() iter.Seq[*envelope[M]] {
 
 // rest empties the mailbox and returns all that was in it, oldest first.
 // REQUIRES: the actor's lock held by the turn that owns the actor.
-func (s *scene[M]) rest() []envelope[M] {
+func (s *mailbox[M]) rest() []envelope[M] {
 	s.sweep()
 	if s.waiting() == 0 {
 		return nil
@@ -264,7 +264,7 @@ func (s *scene[M]) rest() []envelope[M] {
 
 // shrink gives back what an exceptional burst has taken.
 // REQUIRES: the actor's lock held by the turn, the mailbox empty.
-func (s *scene[M]) shrink(keep int) {
+func (s *mailbox[M]) shrink(keep int) {
 	s.over = nil
 	if cap(s.in) > keep {
 		s.spare.put(s.in)
@@ -277,65 +277,65 @@ func (s *scene[M]) shrink(keep int) {
 	}
 }
 
-// portable reports whether the scene can serve another actor.
+// portable reports whether the mailbox can serve another actor.
 // REQUIRES: the actor's lock held, the actor idle.
-func (s *scene[M]) portable() bool { return s.more == nil && s.special == nil && s.asker == nil }
+func (s *mailbox[M]) portable() bool { return s.inc == nil && s.special == nil && s.asker == nil }
 
-// more holds what belongs to an incarnation and what most actors never need. All of
+// incarnation holds what belongs to an incarnation and what most actors never need. All of
 // it is owned by the turn.
-type more[M any] struct {
+type incarnation[M any] struct {
 	timers    map[string]*timer[M]
 	watches   map[*watch[M]]struct{}
-	errands   map[*errand[M]]struct{}
+	results   map[*result[M]]struct{}
 	behaviors []func(*Context[M], M) error
 	stash     []envelope[M]
 	idle      *idle[M]
 }
 
-// set returns the actor's scene, made on first need. REQUIRES: c.mu held.
-func (c *cell[M]) set() *scene[M] {
-	if c.scene == nil {
-		c.scene = c.scenes().get()
+// set returns the actor's mailbox, made on first need. REQUIRES: c.mu held.
+func (c *cell[M]) acquireMailbox() *mailbox[M] {
+	if c.mailbox == nil {
+		c.mailbox = c.mailboxes().get()
 	}
-	return c.scene
+	return c.mailbox
 }
 
-// scenes returns the pool of the actor's kind.
-func (c *cell[M]) scenes() *scenePool[M] { return c.kind.scenes.(*scenePool[M]) }
+// mailboxes returns the pool of the actor's kind.
+func (c *cell[M]) mailboxes() *mailboxPool[M] { return c.kind.mailboxes.(*mailboxPool[M]) }
 
-// needMore returns the scene's more, made on first need. REQUIRES: the turn owns c.
-func (c *cell[M]) needMore() *more[M] {
+// needIncarnation returns the mailbox's more, made on first need. REQUIRES: the turn owns c.
+func (c *cell[M]) needIncarnation() *incarnation[M] {
 	c.mu.Lock()
-	s := c.set()
+	s := c.acquireMailbox()
 	c.mu.Unlock()
-	if s.more == nil {
-		s.more = new(more[M])
+	if s.inc == nil {
+		s.inc = new(incarnation[M])
 	}
-	return s.more
+	return s.inc
 }
 
-// rare returns the scene's more, nil when there is none. REQUIRES: the turn owns c.
-func (c *cell[M]) rare() *more[M] {
+// peekIncarnation returns the mailbox's more, nil when there is none. REQUIRES: the turn owns c.
+func (c *cell[M]) peekIncarnation() *incarnation[M] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.scene == nil {
+	if c.mailbox == nil {
 		return nil
 	}
-	return c.scene.more
+	return c.mailbox.inc
 }
 
 // message returns the envelope that is being handled, the zero one outside of a message.
 // REQUIRES: the turn owns c.
 func (c *cell[M]) message() *envelope[M] {
-	if c.scene == nil || c.scene.cur == nil {
+	if c.mailbox == nil || c.mailbox.cur == nil {
 		return &envelope[M]{}
 	}
-	return c.scene.cur
+	return c.mailbox.cur
 }
 
 // noticed notes that a message was handled: the silence begins when the handler has
 // returned.
-func (m *more[M]) noticed(e *envelope[M]) {
+func (m *incarnation[M]) noticed(e *envelope[M]) {
 	if m.idle != nil {
 		m.idle.noticed(e)
 	}
@@ -343,7 +343,7 @@ func (m *more[M]) noticed(e *envelope[M]) {
 
 // release ends what the incarnation had under way. What it had stashed goes back to
 // the head of the mailbox: the next incarnation, or the dead letters, get it in order.
-func (m *more[M]) release(c *cell[M]) {
+func (m *incarnation[M]) release(c *cell[M]) {
 	for _, t := range m.timers {
 		t.cancel(c.sys())
 	}
@@ -351,7 +351,7 @@ func (m *more[M]) release(c *cell[M]) {
 		w.active = false
 		w.target.forget(w)
 	}
-	for e := range m.errands {
+	for e := range m.results {
 		e.active = false
 	}
 	if m.idle != nil {
@@ -359,7 +359,7 @@ func (m *more[M]) release(c *cell[M]) {
 	}
 	if len(m.stash) > 0 {
 		c.mu.Lock()
-		c.scene.putFirst(m.stash)
+		c.mailbox.putFirst(m.stash)
 		c.mu.Unlock()
 	}
 }

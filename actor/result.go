@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// errand is something that an actor has under way outside of its turn and whose
+// result is something that an actor has under way outside of its turn and whose
 // outcome comes back as a message: a Pipe, an AskThen. It belongs to the incarnation
 // that sent it out.
-type errand[M any] struct {
-	outcome func() M // set before the errand is queued
+type result[M any] struct {
+	outcome func() M // set before the result is queued
 	active  bool     // owned by the turn
 }
 
-func (c *cell[M]) sendOut() *errand[M] {
-	e := &errand[M]{active: true}
-	m := c.needMore()
-	if m.errands == nil {
-		m.errands = make(map[*errand[M]]struct{})
+func (c *cell[M]) expectResult() *result[M] {
+	e := &result[M]{active: true}
+	m := c.needIncarnation()
+	if m.results == nil {
+		m.results = make(map[*result[M]]struct{})
 	}
-	m.errands[e] = struct{}{}
+	m.results[e] = struct{}{}
 	return e
 }
 
 // back queues the outcome. It may be called from any goroutine, once.
-func (e *errand[M]) back(c *cell[M], outcome func() M) {
+func (e *result[M]) deliver(c *cell[M], outcome func() M) {
 	e.outcome = outcome
 	c.post(&envelope[M]{with: e}, nil)
 }
 
-func (e *errand[M]) origin() string { return "outcome" }
+func (e *result[M]) origin() string { return "outcome" }
 
-func (e *errand[M]) message(c *cell[M]) (msg M, ok bool) {
+func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 	if !e.active {
 		return msg, false
 	}
 	e.active = false
-	delete(c.scene.more.errands, e)
+	delete(c.mailbox.inc.results, e)
 	return e.outcome(), true
 }
 
@@ -53,7 +53,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	if c.ghost() {
 		return // nobody waits for the outcome
 	}
-	e := c.sendOut()
+	e := c.expectResult()
 	life := c.life()
 	c.sys().sched.background(&c.core, func() {
 		var value T
@@ -62,7 +62,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 			if r := recover(); r != nil {
 				err = recovered(r)
 			}
-			e.back(c, func() M { return wrap(value, err) })
+			e.deliver(c, func() M { return wrap(value, err) })
 		}()
 		value, err = work(life)
 	})
@@ -75,11 +75,11 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
 	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
-	e := c.sendOut()
+	e := c.expectResult()
 	ask := newCall[R](c.life(), c.sys(), c.sys().clock.in(c.sys().askTimeout))
 	ask.notify = func() {
 		c.sys().clock.cancel(&ask.alarm)
-		e.back(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
+		e.deliver(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
 	c.sys().clock.at(&ask.alarm, ask.deadline, ask)
 	if err := sendAsk(ctx, to, req, ask, false); err != nil {
@@ -201,7 +201,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	}
 	ask, asked := cur.with.(pendingAsk)
 	ctx.taken = ctx.taken || asked
-	e := envelope[N]{msg: msg, with: withHeader(c.scene.header, passedOn(cur.with))}
+	e := envelope[N]{msg: msg, with: withHeader(c.mailbox.header, passedOn(cur.with))}
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
 		c.sys().deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if asked {

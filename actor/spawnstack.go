@@ -2,15 +2,15 @@ package actor
 
 import "sync/atomic"
 
-// brood holds actors that were spawned in the first turn of their parents and have had no
+// spawnStack holds actors that were spawned in the first turn of their parents and have had no
 // turn themselves. The youngest comes first, so that a tree of actors grows branch by
 // branch, as the calls of a recursive function do: one that ends branch by branch, too, is
 // never in memory as a whole.
 //
 // It is one for all workers. What it holds is about to spawn others, or to end, which takes
-// much longer than its lock; a brood for each worker would have to be stolen from and handed
+// much longer than its lock; a spawnStack for each worker would have to be stolen from and handed
 // over whenever a worker comes or goes.
-type brood struct {
+type spawnStack struct {
 	mu    spin
 	ring  []*core // guarded by mu; its length is 0 or a power of two
 	first int     // where the oldest is, guarded by mu
@@ -18,15 +18,15 @@ type brood struct {
 }
 
 const (
-	broodLeast = 64
-	broodKeep  = 1024 // a longer ring is given back when it is empty
+	ringLeast = 64
+	ringKeep  = 1024 // a longer ring is given back when it is empty
 )
 
 // at returns the place of the i-th, counted from the oldest. REQUIRES: b.mu held.
-func (b *brood) at(i int) **core { return &b.ring[(b.first+i)&(len(b.ring)-1)] }
+func (b *spawnStack) at(i int) **core { return &b.ring[(b.first+i)&(len(b.ring)-1)] }
 
 // push appends c as the youngest.
-func (b *brood) push(c *core) {
+func (b *spawnStack) push(c *core) {
 	b.mu.Lock()
 	b.reserve()
 	*b.at(int(b.n.Load())) = c
@@ -35,12 +35,12 @@ func (b *brood) push(c *core) {
 }
 
 // reserve sees to it that there is room for one more. REQUIRES: b.mu held.
-func (b *brood) reserve() {
+func (b *spawnStack) reserve() {
 	n := int(b.n.Load())
 	if n < len(b.ring) {
 		return
 	}
-	ring := make([]*core, max(broodLeast, 2*n))
+	ring := make([]*core, max(ringLeast, 2*n))
 	for i := range n {
 		ring[i] = *b.at(i)
 	}
@@ -48,7 +48,7 @@ func (b *brood) reserve() {
 }
 
 // youngest takes the youngest out; nil when there is none.
-func (b *brood) youngest() *core {
+func (b *spawnStack) youngest() *core {
 	if b.n.Load() == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (b *brood) youngest() *core {
 }
 
 // oldest takes the oldest out; nil when there is none.
-func (b *brood) oldest() *core {
+func (b *spawnStack) oldest() *core {
 	if b.n.Load() == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (b *brood) oldest() *core {
 }
 
 // remove empties the i-th place, the first or the last. REQUIRES: b.mu held.
-func (b *brood) remove(i int) *core {
+func (b *spawnStack) remove(i int) *core {
 	n := b.n.Load()
 	if n == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (b *brood) remove(i int) *core {
 	at := b.at(i)
 	c := *at
 	*at = nil
-	if b.n.Store(n - 1); n == 1 && len(b.ring) > broodKeep {
+	if b.n.Store(n - 1); n == 1 && len(b.ring) > ringKeep {
 		b.ring = nil
 	}
 	return c
