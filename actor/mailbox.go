@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"iter"
+	"runtime"
 	"slices"
 	"sync/atomic"
 )
@@ -362,4 +363,139 @@ func (m *incarnation[M]) release(c *cell[M]) {
 		c.mailbox.putFirst(m.stash)
 		c.mu.Unlock()
 	}
+}
+
+// tell implements target.
+func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
+
+// post puts an envelope into the mailbox, and the actor into the run queue if it was
+// idle. When the verdict is not verdictTaken the envelope is still the caller's.
+func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
+	c.lock(w)
+	if c.phase >= stopping {
+		c.mu.Unlock()
+		return verdictGone
+	}
+	s := c.mailbox
+	if s == nil {
+		s = c.acquireMailbox()
+	}
+	if s.special != nil {
+		return c.tellSpecial(e, w)
+	}
+	if !c.scheduled && c.phase == running { // nobody is at the batch: the turn need not fetch
+		c.scheduled = true
+		s.open(e, c.sys().sched.monitor.coarse.Load())
+		c.mu.Unlock()
+		c.dispatch(w, e)
+		return verdictTaken
+	}
+	n := s.put(e, c.sys().sched.monitor.coarse.Load())
+	full := n >= s.limit
+	c.mu.Unlock()
+	if full {
+		c.overloaded()
+	}
+	if n%yieldEvery == 0 && w == nil {
+		// A sender that runs ahead of the workers on one processor would go on for the 10 ms
+		// that Go gives a goroutine, and leave megabytes of mail that is in no cache.
+		runtime.Gosched()
+	}
+	return verdictTaken
+}
+
+// tellSpecial is tell for a mailbox with an order or a bound. It unlocks c.mu.
+func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
+	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
+		defer c.mu.Unlock() // the user's key or rank may panic
+		out, v = c.mailbox.special.put(*e)
+		if v == verdictTaken || v >= verdictReplaced {
+			if c.mailbox.inSince == 0 || c.mailbox.special.queue.len() == 1 {
+				c.mailbox.inSince = c.sys().sched.monitor.coarse.Load()
+			}
+			if wake = !c.scheduled && c.phase == running; wake {
+				c.scheduled = true
+				c.mailbox.take()
+			}
+		}
+		return out, v, wake
+	}()
+	if v >= verdictReplaced {
+		reason := Conflated
+		if v == verdictEvicted {
+			reason = Overflowed
+		}
+		c.discard(&out, reason, ErrMailboxFull)
+		v = verdictTaken
+	}
+	if wake {
+		c.dispatch(w, e)
+	}
+	return v
+}
+
+// room returns a channel that is closed when a full mailbox has room again, nil when
+// there is no point in waiting.
+func (c *cell[M]) room() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mailbox == nil || c.mailbox.special == nil {
+		return nil
+	}
+	mail := c.mailbox.special
+	if c.phase >= stopping || mail.queue.len()-mail.notes < mail.bound {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return mail.waitRoom()
+}
+
+// reclaim takes the mailbox of an actor back that does not need it.
+func (c *cell[M]) reclaim() {
+	c.mu.Lock()
+	c.remembered = false
+	if !c.scheduled {
+		c.releaseMailbox()
+	}
+	c.mu.Unlock()
+}
+
+// releaseMailbox gives the mailbox back if another actor could use it.
+// REQUIRES: c.mu held, the actor idle or gone.
+func (c *cell[M]) releaseMailbox() {
+	if s := c.mailbox; s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
+		c.mailbox = nil
+		if c.ghost() { // the handler that it was taken away from may look at it yet
+			return
+		}
+		s.sweep()
+		s.alarm, s.limit = overloadStart, firstLook
+		c.mailboxes().put(s)
+	}
+}
+
+// drain queues the order to stop behind all that is in the mailbox now.
+func (c *cell[M]) drain() {
+	if c.post(&envelope[M]{with: drainMark{}}, nil) == verdictTaken {
+		return
+	}
+	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
+}
+
+// discard turns an envelope that nobody will handle into a dead letter; its asker, if
+// there is one, gets err.
+func (c *cell[M]) discard(e *envelope[M], reason Reason, err error) {
+	if h, ok := e.with.(*headed); ok {
+		e.with = h.inner
+	}
+	switch x := e.with.(type) {
+	case nil, *core:
+		c.sys().deadLetter(&c.core, e.from(), e.msg, reason)
+	case pendingAsk:
+		c.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
+		x.reject(err, nil)
+	}
+	// Notes and a last order are from the actor to itself or from the runtime: nobody
+	// else sent them, nobody misses them.
 }

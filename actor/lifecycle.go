@@ -1,0 +1,492 @@
+package actor
+
+import (
+	"fmt"
+	"time"
+)
+
+// handleSignals carries out the pending signals. REQUIRES: the turn owns c.
+func (c *cell[M]) handleSignals() {
+	c.mu.Lock()
+	signals := c.takeSignals()
+	if len(signals) > 0 && signals[0].kind != sigStop { // which closes the mailbox first
+		c.acquireMailbox() // now, or a tell would bring one in the middle of what follows
+	}
+	c.mu.Unlock()
+	next := 0
+	defer func() { // a callback may end the goroutine: the rest is for the turn after
+		if next < len(signals) && !c.lost() && c.phase != stopped {
+			c.putBackSignals(signals[next:])
+		}
+	}()
+	for next < len(signals) && c.phase != stopped {
+		s := signals[next]
+		next++
+		if c.defers(s) {
+			continue
+		}
+		switch s.kind {
+		case sigStop:
+			reason := Stopped
+			if s.mode == stopKill {
+				reason = Killed
+			}
+			c.beginStop(s.mode, reason, nil)
+		case sigFailed:
+			c.supervise(s)
+		case sigLook:
+			s.look()
+			c.back()
+		case sigRelease:
+			c.releaseMember()
+		case sigEnded:
+			c.childEnded(s.child)
+		case sigRestart:
+			if c.phase == suspended {
+				c.beginRestart(s.after)
+			}
+		case sigResume:
+			c.resume()
+		case sigHalt:
+			c.halt()
+		case sigHalted:
+			c.halted(s.child, false)
+		case sigStarted:
+			c.started(s.child)
+		case sigExit:
+			switch c.phase {
+			case running:
+				c.fail(s.err)
+			case suspended:
+				c.ext.exit = s.err // for when it is resumed
+			default: // it ends anyway, or begins anew
+			}
+		case sigRegroup:
+			if c.ext.group != nil {
+				c.ext.backoff = nil
+				c.regroupStep()
+			}
+		case sigGiveUp:
+			reason := Failed
+			if s.err == nil {
+				reason = Stopped
+			}
+			c.beginStop(stopNow, reason, s.err)
+		case sigQuit:
+			c.halting = true
+			c.quit()
+		case sigStart:
+			if c.phase == restarting || c.phase == suspended && c.actor == nil {
+				c.ext.backoff, c.ext.halted = nil, false
+				c.start()
+			}
+		}
+	}
+}
+
+// quit stops the actor at its own wish, or at the order that lay in its mailbox.
+func (c *cell[M]) quit() {
+	if len(c.waitingHandlers()) > 0 {
+		c.halting = false
+		c.postpone(signal{kind: sigQuit})
+		return
+	}
+	if c.traits.lifetime() == Permanent && c.needExt().end != stopDrain {
+		c.halting = false
+		if c.phase > running {
+			return // it is restarted or stopped anyway: that was another handler of the reentrant actor
+		}
+		c.setPhase(suspended)
+		c.parent.signal(signal{kind: sigFailed, child: &c.core})
+		return
+	}
+	c.beginStop(stopNow, Stopped, nil)
+}
+
+// resume goes on after a failure as if nothing had happened.
+func (c *cell[M]) resume() {
+	if c.phase != suspended {
+		return
+	}
+	if c.actor == nil { // its Init failed: there is nothing to go on with
+		c.beginRestart(0)
+		return
+	}
+	ext := c.needExt()
+	escalated, exit := ext.escalated, ext.exit
+	ext.failure, ext.escalated, ext.exit = nil, nil, nil
+	c.setPhase(running)
+	if exit != nil {
+		c.fail(exit)
+		return
+	}
+	for _, child := range escalated { // what had failed below goes on as well
+		child.signal(signal{kind: sigResume})
+	}
+	if ext.group != nil {
+		c.regroupStep()
+	}
+}
+
+// releaseMember lets an actor go on by itself that a group restart has halted, was about
+// to halt, or had left for later: the group is given up.
+func (c *cell[M]) releaseMember() {
+	ext := c.needExt()
+	ext.halted, ext.member = false, false
+	switch {
+	case c.phase == suspended:
+		c.beginRestart(0)
+	case c.phase == restarting && ext.ended && ext.backoff == nil:
+		c.start()
+	}
+}
+
+// halt ends the incarnation for a restart together with others.
+func (c *cell[M]) halt() {
+	ext := c.needExt()
+	ext.halted, ext.member = true, true
+	switch {
+	case c.phase == running || c.phase == suspended:
+		c.beginRestart(0)
+	case c.phase == restarting && ext.ended:
+		c.dropBackoff()
+		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+	}
+}
+
+// dropBackoff forgets a start that waits for its time.
+func (c *cell[M]) dropBackoff() {
+	if ext := c.ext; ext.backoff != nil {
+		c.sys().clock.cancel(ext.backoff)
+		ext.backoff = nil
+	}
+}
+
+// start makes a new incarnation and initializes it. REQUIRES: the turn owns c.
+func (c *cell[M]) start() {
+	c.ext.ended = false // from here on there may be children
+	err := errGoexit    // what remains if Init ends the goroutine
+	defer func() {
+		if !c.lost() {
+			c.startEnded(err)
+		}
+	}()
+	err = c.tryStart()
+}
+
+// startEnded goes on after the start of another incarnation.
+func (c *cell[M]) startEnded(err error) {
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.setPhase(running)
+	if c.sys().listeners.any() {
+		c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+	}
+	if ext := c.ext; ext != nil && ext.member {
+		ext.member = false
+		c.parent.signal(signal{kind: sigStarted, child: &c.core})
+	}
+	if c.halting {
+		c.quit()
+	}
+}
+
+func (c *cell[M]) tryStart() (err error) {
+	returned := false
+	defer func() {
+		failure := recover()
+		c.back()
+		if !returned {
+			err = recovered(failure)
+		}
+		if err != nil { // an incarnation that never was has nothing to terminate
+			err = fmt.Errorf("init: %w", err)
+			c.dismiss()
+			c.endIncarnation()
+		}
+	}()
+	a := c.actor
+	if c.newActor != nil {
+		a = c.newActor.make()
+		c.mu.Lock()
+		c.actor = a
+		c.mu.Unlock()
+	}
+	if in, ok := any(a).(Initializer[M]); ok {
+		c.mu.Lock()
+		c.acquireMailbox()
+		c.mu.Unlock()
+		err = in.Init(c.context())
+	}
+	returned = true
+	return err
+}
+
+// dismiss forgets the incarnation's state. A function has none.
+func (c *cell[M]) dismiss() {
+	if c.newActor == nil {
+		return
+	}
+	c.mu.Lock()
+	c.actor = nil
+	c.mu.Unlock()
+}
+
+// beginRestart stops the children, ends the incarnation and starts a new one.
+func (c *cell[M]) beginRestart(after time.Duration) {
+	ext := c.needExt()
+	c.dropBackoff()
+	c.disband(false)
+	ext.escalated, ext.exit = nil, nil
+	ext.backoffFor, ext.ended = after, false
+	c.setPhase(restarting)
+	c.stopChildren(stopNow)
+}
+
+// beginStop closes the mailbox, stops the children and then the actor itself.
+func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
+	ext := c.peekExt()
+	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
+		ext = c.needExt()
+	}
+	if c.halting {
+		c.halting = false
+		drained, _, _ := ext.ends()
+		mode = max(mode, drained)
+	}
+	if c.phase >= stopping {
+		if c.phase == stopping && mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
+			ext.end, ext.endReason, ext.stopChild = stopKill, Killed, nil
+			c.stopChildren(stopKill)
+		}
+		return
+	}
+	c.mu.Lock()
+	if ext = c.ext; ext != nil {
+		if ext.killed && mode != stopKill { // the order waits already
+			mode, reason = stopKill, Killed
+		}
+		ext.end, ext.endReason = mode, reason
+		if why != nil {
+			ext.failure = why
+		}
+	}
+	c.phase = stopping
+	var rest []envelope[M]
+	if s := c.mailbox; s != nil {
+		if m := s.inc; m != nil && len(m.stash) > 0 {
+			s.putFirst(m.stash)
+			m.stash = nil
+		}
+		rest = s.rest()
+	}
+	c.mu.Unlock()
+	if ext != nil {
+		c.dropBackoff()
+		c.disband(mode == stopDrain)
+	}
+	for i := range rest {
+		c.discard(&rest[i], reason, ErrStopped)
+	}
+	c.stopChildren(mode)
+}
+
+// stopChildren tells the youngest child to stop and, when there is none any more,
+// goes on with what the actor was about to do. REQUIRES: the turn owns c.
+func (c *cell[M]) stopChildren(mode stopMode) {
+	child := c.lastChild()
+	if child == nil {
+		if ext := c.peekExt(); ext != nil {
+			ext.stopChild = nil
+		}
+		c.childless()
+		return
+	}
+	if child == c.ext.stopChild {
+		return
+	}
+	c.ext.stopChild = child
+	if mode == stopDrain {
+		child.impl().drain()
+	} else {
+		child.signal(signal{kind: sigStop, mode: mode})
+	}
+}
+
+// childEnded goes on with the next child. REQUIRES: the turn owns c.
+func (c *cell[M]) childEnded(child *core) {
+	c.halted(child, true)
+	switch c.phase {
+	case stopping:
+		c.stopChildren(c.ext.end)
+	case restarting:
+		c.stopChildren(stopNow)
+	default: // a child that ended for reasons of its own
+	}
+}
+
+// childless is reached when the last child has ended.
+func (c *cell[M]) childless() {
+	if c.phase == stopping {
+		if mode, _, _ := c.peekExt().ends(); mode == stopKill {
+			c.close()
+		} else {
+			c.terminate()
+		}
+		return
+	}
+	if c.ext.ended {
+		return // the old incarnation has ended already
+	}
+	c.ext.ended = true
+	c.terminate()
+}
+
+// renew goes on after the end of an incarnation that is to be replaced.
+func (c *cell[M]) renew() {
+	ext := c.ext
+	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
+	c.dismiss()
+	c.mu.Lock()
+	ext.restarts++
+	c.mu.Unlock()
+	c.sys().restarts.Add(1)
+	if ext.halted {
+		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+		return
+	}
+	if ext.backoffFor <= 0 {
+		c.start()
+		return
+	}
+	ext.backoff = c.sys().clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
+}
+
+// terminate ends the incarnation: the user's Terminate if it has one, its timers, its
+// watches, its context; and then ends the actor or renews it. A panic in Terminate is logged and changes
+// nothing, and neither does the end of the goroutine.
+func (c *cell[M]) terminate() {
+	t, ok := any(c.actor).(Terminator[M])
+	if !ok {
+		c.terminated()
+		return
+	}
+	c.mu.Lock()
+	if ext := c.ext; ext != nil && ext.reentry != nil {
+		ext.reentry.ending = false // what cut the handlers short is not for Terminate
+	}
+	_, _, why := c.ext.ends()
+	c.mu.Unlock()
+	returned := false
+	defer func() {
+		failure := recover()
+		c.back()
+		if !returned {
+			c.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
+		}
+		c.terminated()
+	}()
+	t.Terminate(c.context(), why)
+	returned = true
+}
+
+// terminated goes on when the incarnation has ended.
+func (c *cell[M]) terminated() {
+	c.endIncarnation()
+	if c.phase == stopping {
+		c.close()
+	} else {
+		c.renew()
+	}
+}
+
+// release gives back what the incarnation held.
+func (c *cell[M]) endIncarnation() {
+	if m := c.peekIncarnation(); m != nil {
+		c.mailbox.inc = nil
+		m.release(c)
+	}
+	c.mu.Lock()
+	ended := false
+	if ext := c.ext; ext != nil && ext.reentry != nil {
+		ext.reentry.ending = false
+	}
+	if ext := c.ext; ext != nil && ext.lifeDone != nil {
+		ext.lifeDone()
+		ext.life, ext.lifeDone = nil, nil
+		ended = true
+	}
+	c.mu.Unlock()
+	if ended {
+		c.sys().sched.settle()
+	}
+}
+
+// close is the end: the name is free, the watchers and the parent are told.
+func (c *cell[M]) close() {
+	c.endIncarnation() // a killed actor has not terminated
+	sys := c.sys()
+	if c.path != nil {
+		sys.names.remove(*c.path)
+	}
+	c.mu.Lock()
+	c.phase = stopped
+	if !c.ghost() { // a handler that was left behind may still look at them
+		c.actor, c.newActor = nil, nil
+	}
+	c.flags.And(^signaled)
+	c.flags.Or(ended)
+	ext := c.ext
+	var watchers []watcher
+	var links map[*core]struct{}
+	if ext != nil {
+		watchers, links = ext.watchers, ext.links
+		ext.signals, ext.watchers, ext.links = nil, nil, nil
+	}
+	c.mu.Unlock()
+	if len(watchers) > 0 || len(links) > 0 || sys.listeners.any() {
+		c.announce(ext, watchers, links)
+	}
+	if ext != nil {
+		ext.thread.leave()
+	}
+	sys.living.Add(-1)
+	if c.parent == nil {
+		sys.actors.remove(&c.core)
+		close(sys.gone)
+		return
+	}
+	awaited := c.parent.disown(&c.core)
+	sys.actors.remove(&c.core)
+	if awaited {
+		c.parent.signal(signal{kind: sigEnded, child: &c.core})
+	}
+}
+
+// announce tells those who want to know that the actor has ended.
+func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]struct{}) {
+	_, reason, why := ext.ends()
+	down := Down{PID: c.pid(), Reason: reason}
+	if reason == Failed {
+		down.Err = why
+	}
+	if sys := c.sys(); sys.listeners.any() {
+		sys.listeners.drop(&c.core)
+		sys.publish(ActorStopped(down))
+	}
+	for _, w := range watchers {
+		w.down(down)
+	}
+	c.cutLinks(links, down)
+}
+
+func (c *core) restarts() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return 0
+	}
+	return c.ext.restarts
+}

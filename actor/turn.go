@@ -1,0 +1,358 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+)
+
+// turn runs the actor for a while. It reports whether there is more to do, and
+// then the actor still belongs to the caller, who queues it again. The turn may end on
+// another worker than w: its handlers may wait. It may also end by a panic, or by the end
+// of the goroutine: the caller has to see to it that crashed and endTurn follow.
+func (c *cell[M]) turn(w *worker) (again bool) {
+	c.beginTurn()
+	if c.worker.Load() != w {
+		c.worker.Store(w)
+	}
+	t := turnBudget{messages: turnMessages * int(c.weight)}
+	if c.sys().sched.driver != nil {
+		t.messages = 1
+	}
+	mail := true                                // that is what has woken the actor: there is a mailbox, with the mail in the batch
+	if c.hasSignals() || c.traits.reentrant() { // which a stack may have woken, too
+		c.handleSignals()
+		mail = c.phase == running && c.fetch()
+	}
+	for mail && c.phase == running && t.messages > 0 && (!c.traits.reentrant() || !c.held()) {
+		if !c.serve(&t) {
+			break
+		}
+		if c.hasSignals() {
+			c.handleSignals()
+		} else if !c.mailbox.left() && !c.refill() {
+			break
+		}
+	}
+	c.endFirstTurn()
+	return c.endTurn(c.worker.Load())
+}
+
+// refill sees to it that the batch holds mail again. What has come since the batch was taken
+// waits for the next turn, unless the mailbox decides at each message or nobody else waits.
+func (c *cell[M]) refill() bool {
+	if c.mailbox.special != nil || c.mailbox.behind {
+		return c.fetch()
+	}
+	return c.linger()
+}
+
+// turnBudget is what is left of a turn.
+type turnBudget struct {
+	messages int
+	used     int
+	ticks    int
+	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
+}
+
+// look ends the turn when its time is up: when it began before the monitor's last tick, or
+// by the clock, which is not read for each message.
+func (t *turnBudget) look(w *worker, weight uint8) {
+	if w != nil && w.due.Load() {
+		w.due.Store(false)
+		w.publish()
+		if t.ticks++; time.Duration(t.ticks)*tickBusy >= turnTime*time.Duration(weight) {
+			w.hasty = true
+			t.messages = 0
+		}
+		return
+	}
+	if t.used%turnLook != 0 {
+		return
+	}
+	if t.began.IsZero() {
+		t.began = time.Now()
+	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
+		t.messages = 0
+		if w != nil {
+			w.hasty = true
+		}
+	}
+}
+
+// fetch moves mail to where the turn finds it.
+func (c *cell[M]) fetch() bool {
+	c.lock(c.worker.Load())
+	s := c.mailbox
+	got := s != nil && (s.left() || s.take())
+	c.mu.Unlock()
+	return got
+}
+
+// linger stays on stage for a moment after the last message when nobody else waits for the
+// worker: a sender that is at it finds the actor awake, and its messages gather to a batch
+// instead of waking the actor one by one. After a batch it waits longer: the more comes
+// together, the less often the turn takes the lock away from the senders.
+func (c *cell[M]) linger() bool {
+	w := c.worker.Load()
+	if w == nil || !w.alone() {
+		return false
+	}
+	w.publish()
+	yields := 1
+	if len(c.mailbox.batch) >= lingerBatch && c.sys().sched.n > 1 {
+		yields = lingerBatch
+	}
+	for i := range lingerTimes {
+		for range yields * (i + 1) {
+			runtime.Gosched()
+		}
+		if c.hasSignals() || c.fetch() {
+			return true
+		}
+		if !w.alone() {
+			return false
+		}
+	}
+	return false
+}
+
+const (
+	lingerTimes = 3
+	lingerBatch = 4   // messages at once that are worth a longer wait, and how much longer
+	yieldEvery  = 512 // messages that wait, told from outside, after which the sender yields
+)
+
+// endTurn gives the actor back: to the green room, or to the caller if there is
+// more to do.
+func (c *cell[M]) endTurn(w *worker) (again bool) {
+	c.endedTurn() // before anybody else can have the actor
+	c.lock(w)
+	s := c.mailbox
+	if s != nil {
+		s.sweep()
+		c.account(s, w)
+	}
+	if c.hasSignals() && c.phase != stopped {
+		c.mu.Unlock()
+		return true
+	}
+	if c.traits.reentrant() {
+		r := c.ext.reentry
+		again, r.held = len(r.resumable) > 0, c.held()
+		if again || r.held {
+			r.held = !again
+			c.mu.Unlock()
+			return again
+		}
+	}
+	if c.phase == running && s != nil {
+		if s.left() || s.take() {
+			c.mu.Unlock()
+			return true
+		}
+		s.shrink(bufferMost)
+	}
+	recovered := s != nil && s.special == nil && s.alarm > overloadStart && c.phase == running
+	if recovered {
+		s.alarm, s.limit = overloadStart, firstLook
+	}
+	c.scheduled = false
+	remember := false
+	switch {
+	case s == nil || c.remembered:
+	case w == nil, c.phase == stopped:
+		c.releaseMailbox()
+	default:
+		c.remembered, remember = true, true
+	}
+	c.mu.Unlock()
+	if remember {
+		w.remember(&c.core)
+	}
+	if recovered {
+		c.sys().publish(Overload{PID: c.pid()})
+	}
+	return false
+}
+
+// account books the messages of the turn. REQUIRES: c.mu held by the turn.
+func (c *cell[M]) account(s *mailbox[M], w *worker) {
+	if s.handled == 0 {
+		return
+	}
+	c.handled += s.handled
+	if w != nil {
+		w.done += s.handled
+	} else {
+		c.sys().handled.Add(s.handled)
+	}
+	s.handled = 0
+}
+
+// serve handles messages of the batch until it is through, the budget or the time
+// is used up, a signal has come, or the actor has failed or wants to stop. For the last two
+// it reports false.
+func (c *cell[M]) serve(t *turnBudget) bool {
+	s, w := c.mailbox, c.worker.Load()
+	for t.messages > 0 && s.left() && !c.hasSignals() {
+		e := s.next()
+		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
+		var err error
+		if plain && s.inc == nil && c.kind.around == nil {
+			// What handle comes to for most messages.
+			err = c.actor.Receive(c.context(), e.msg)
+			if s.inc != nil {
+				s.inc.noticed(s.cur)
+			}
+		} else {
+			err = c.handle(s, e)
+		}
+		c.back()
+		resumed := s.resumed != nil
+		if resumed {
+			c.resumedEnds(s)
+		}
+		if w != nil && w.due.Load() || t.used >= turnLook {
+			w = c.worker.Load()
+			t.look(w, c.weight)
+		}
+		t.messages--
+		t.used++
+		if !plain || err != nil {
+			if err = c.after(err); err != nil {
+				c.fail(err)
+				s.cur = nil
+				return false
+			}
+		}
+		if c.halting {
+			s.cur = nil
+			c.quit()
+			return false
+		}
+		if resumed {
+			break // whether another message may begin is for the turn to say
+		}
+	}
+	s.cur = nil
+	return true
+}
+
+// crashed deals with a handler that has panicked, or ended its goroutine. Init and
+// Terminate look after themselves.
+func (c *cell[M]) crashed(failure error) {
+	if c.mailbox == nil || c.mailbox.cur == nil {
+		return
+	}
+	if c.mailbox.resumed != nil {
+		c.resumedEnds(c.mailbox)
+	}
+	c.settle(failure)
+	c.fail(failure)
+	c.mailbox.cur = nil
+	if c.halting {
+		c.quit()
+	}
+}
+
+// handle passes the current envelope to the handler. What is not a plain message
+// is turned into one first, or dealt with here.
+func (c *cell[M]) handle(s *mailbox[M], e *envelope[M]) error {
+	if !e.plain() && !c.unwrap(s) {
+		return nil
+	}
+	if len(c.kind.around) > 0 {
+		r := Reception{To: c.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
+		return c.receiveAround(r, 0)
+	}
+	return c.receive(s)
+}
+
+// unwrap makes of an envelope that is not plain what the handler gets. It reports false when
+// the handler gets nothing.
+func (c *cell[M]) unwrap(s *mailbox[M]) bool {
+	s.own = *s.cur // the batch is not changed: others may look at it
+	s.cur, s.copied = &s.own, true
+	if h, ok := s.own.with.(*headed); ok {
+		c.setHeader(h.header)
+		s.own.with = h.inner
+	}
+	if _, order := s.own.with.(drainMark); order {
+		c.halting = true
+		c.needExt().end = stopDrain
+		c.mu.Lock()
+		s.handled-- // it is no message, and will be counted as one
+		c.mu.Unlock()
+		return false
+	}
+	switch x := s.own.with.(type) {
+	case pendingAsk:
+		c.context().beginAsk(x)
+	case note[M]:
+		msg, ok := x.message(c)
+		c.back()
+		if !ok {
+			return false
+		}
+		s.cur.msg = msg // not in own: the function that made it may have waited
+	}
+	return true
+}
+
+// receive passes the current message to whatever handles messages now.
+func (c *cell[M]) receive(s *mailbox[M]) (err error) {
+	c.back() // middleware has called this
+	if m := s.inc; m != nil && len(m.behaviors) > 0 {
+		err = m.behaviors[len(m.behaviors)-1](c.context(), s.cur.msg)
+	} else {
+		err = c.actor.Receive(c.context(), s.cur.msg)
+	}
+	if s.inc != nil {
+		s.inc.noticed(s.cur)
+	}
+	return err
+}
+
+// after settles an ask and sorts the handler's error: ErrStop is none.
+func (c *cell[M]) after(err error) error {
+	if err == nil {
+		c.settle(nil)
+		return nil
+	}
+	if err == ErrStop { //nolint:errorlint // wrapped, it is an error that mentions ErrStop, not the request to stop
+		c.halting = true
+		c.settle(ErrStopped)
+		return nil
+	}
+	if errors.Is(err, context.Canceled) && c.ending() { // it passes on how its wait has ended
+		c.settle(ErrStopped)
+		return nil
+	}
+	if ctx := c.context(); ctx.request() != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
+		c.settle(err)
+		return nil
+	}
+	c.settle(err)
+	return err
+}
+
+// settle ends the current message's ask if the handler has neither answered it nor
+// taken it along: with err, or with ErrUnhandled.
+func (c *cell[M]) settle(err error) {
+	c.setHeader(nil)
+	ask, ok := c.message().with.(pendingAsk)
+	if !ok {
+		return
+	}
+	c.context().endAsk()
+	if c.taken {
+		c.taken = false
+		return
+	}
+	if err == nil {
+		err = ErrUnhandled
+	}
+	ask.reject(err, c.worker.Load())
+}
