@@ -154,7 +154,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
 	}
 	from, w := caller(ctx)
-	if from.ghost() {
+	if from.isFenced() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
 	ask.sentBy(from)
@@ -238,18 +238,18 @@ func (c *core) cycle(target *core, ask interrupter, n int) error {
 // nobody waits: it is dropped. For use in the handler that was given ctx.
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	_ = req // fixes R
-	if ask, ok := ctx.cell().message().with.(*call[R]); ok {
+	if ask, ok := ctx.cell().currentWith(false).(*call[R]); ok {
 		ask.resolve(answer, nil, ctx.worker.Load())
 	}
 }
 
 // ReplyFor is [Reply] to a request of [AskFor].
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
-	switch ask := ctx.cell().message().with.(type) {
+	switch ask := ctx.cell().currentWith(false).(type) {
 	case *call[R]:
 		ask.resolve(answer, nil, ctx.worker.Load())
 	case pendingAsk:
-		ctx.taken = true // this is its one rejection
+		ctx.cell().currentWith(true) // this is its one rejection
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.worker.Load())
 	}
 }
@@ -259,8 +259,10 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
-	ask, ok := ctx.cell().message().with.(*call[R])
-	ctx.taken = ctx.taken || ok
+	ask, ok := ctx.cell().currentWith(false).(*call[R])
+	if ok {
+		ctx.cell().currentWith(true)
+	}
 	return &Promised[R]{ask}
 }
 

@@ -18,7 +18,7 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 		return 0, true
 	}
 	n := s.waiting() + len(c.waitingHandlers())
-	if c.scheduled && s.head.Load() > 0 {
+	if c.scheduled && s.done() > 0 {
 		n++ // the one in hand
 	}
 	return n, true

@@ -16,24 +16,37 @@ const stashMax = 100_000
 // Receive or of what an earlier Become set. A restart goes back to Receive. For use
 // in the actor's own callbacks.
 func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
-	m := ctx.cell().needIncarnation()
-	if n := len(m.behaviors); n > 0 {
+	ctx.become(receive, true)
+}
+
+// BecomeStacked is Become that [Context.Unbecome] takes back.
+func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
+	ctx.become(receive, false)
+}
+
+func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) {
+	c := ctx.cell()
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
+	m := c.needIncarnation()
+	if n := len(m.behaviors); n > 0 && replace {
 		m.behaviors[n-1] = receive
 		return
 	}
 	m.behaviors = append(m.behaviors, receive)
 }
 
-// BecomeStacked is Become that [Context.Unbecome] takes back.
-func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
-	m := ctx.cell().needIncarnation()
-	m.behaviors = append(m.behaviors, receive)
-}
-
 // Unbecome goes back to what handled messages before the last Become or
 // BecomeStacked. Without one it does nothing.
 func (ctx *Context[M]) Unbecome() {
-	if m := ctx.cell().peekIncarnation(); m != nil && len(m.behaviors) > 0 {
+	c := ctx.cell()
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
+	if m := c.peekIncarnation(); m != nil && len(m.behaviors) > 0 {
 		m.behaviors = m.behaviors[:len(m.behaviors)-1]
 	}
 }
@@ -47,6 +60,10 @@ func (ctx *Context[M]) Unbecome() {
 // that stops become dead letters. For use in the handler of that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
+	if !c.enterRuntime() {
+		return fmt.Errorf("stash of %s: the actor was killed: %w", c.fullPath(), ErrStopped)
+	}
+	defer c.exitRuntime()
 	if c.mailbox == nil || c.mailbox.cur == nil {
 		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
 	}
@@ -73,6 +90,10 @@ func (ctx *Context[M]) Stash() error {
 // the order in which they came. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unstash() {
 	c := ctx.cell()
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
 	m := c.peekIncarnation()
 	if m == nil || len(m.stash) == 0 {
 		return

@@ -13,7 +13,7 @@ import "fmt"
 // An idle actor is this and nothing else: 128 bytes.
 type cell[M any] struct {
 	core                 // first: see cellOf
-	mailbox  *mailbox[M] // nil in the green room; changes under mu, and not during a turn
+	mailbox  *mailbox[M] // nil while idle for long; changes under mu, and not during a turn
 	actor    Actor[M]    // nil between incarnations; written under mu, owned by the turn
 	newActor maker[M]    // nil for an actor that is a function
 }

@@ -31,7 +31,7 @@ func (ctx *Context[M]) System() *System { return ctx.sys() }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
-func (ctx *Context[M]) Sender() PID { return ctx.cell().message().from().pid() }
+func (ctx *Context[M]) Sender() PID { return senderIn(ctx.cell().currentWith(false)).pid() }
 
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.
@@ -49,7 +49,12 @@ func (ctx *Context[M]) Children() []PID {
 
 // Stop stops the actor after the current message. What is left in the mailbox
 // becomes dead letters.
-func (ctx *Context[M]) Stop() { ctx.halting = true }
+func (ctx *Context[M]) Stop() {
+	if c := ctx.cell(); c.enterRuntime() {
+		c.halting = true
+		c.exitRuntime()
+	}
+}
 
 // Log returns the system's logger with the actor's address.
 func (ctx *Context[M]) Log() *slog.Logger {
@@ -139,7 +144,7 @@ func (ctx *Context[M]) current() context.Context {
 	return sc.merged
 }
 
-// life is lifeContext for who does not parking c.mu.
+// life is lifeContext for a caller that does not hold c.mu.
 func (c *core) life() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,6 +195,8 @@ type turnKey struct{}
 func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
 
 func (ctx *Context[M]) request() pendingAsk {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	if ctx.mailbox == nil {
 		return nil
 	}

@@ -4,61 +4,16 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
-
-// core is the part of an actor that does not depend on its message type: where it
-// stands in the tree, what state of life it is in, and who may touch what.
-//
-// Three kinds of access keep it sound:
-//
-//   - kind, parent, path, id are set before anybody else can see the actor and
-//     never change.
-//   - Fields "owned by the turn" belong to the worker that runs the actor's turn.
-//     scheduled is the lock of that ownership: whoever changes it from false to
-//     true (under mu) queues the actor once, and only the turn sets it back, under
-//     mu, having seen that there is nothing left to do. So exactly one of these
-//     holds at any time: idle, queued, in a worker's place, on stage, closed.
-//   - Fields "guarded by mu" may be touched by anybody who holds it. mu is a leaf:
-//     no other mutex is taken while it is held, except the scheduler's after it has
-//     been released again.
-type core struct {
-	invariant
-	mu         spin
-	scheduled  bool  // guarded by mu
-	phase      phase // written by the turn under mu, read by the turn or under mu
-	remembered bool  // guarded by mu: a worker will look whether the mailbox can be had back
-	weight     uint8 // set before the actor has its first turn, as is traits
-	traits     traits
-	halting    bool // the handler asked to stop, owned by the turn
-	taken      bool // the current ask was promised, forwarded or stashed, owned by the turn
-	parked     bool // the handler waits, its stack is in ext.stack; owned by the turn
-
-	prev uint32 // the slot of the sibling started before, 0 for none, guarded by parent.mu
-
-	handled uint64 // messages handled by all incarnations, guarded by mu
-
-	kind   *kind
-	parent *core
-	path   *string // nil for an actor without a name
-	id     uint64
-
-	worker atomic.Pointer[worker] // who gave it its last turn
-
-	ext *extension // guarded by mu; made on first need
-
-	queueNext *core // the next in a run queue, guarded by the queue's lock
-
-	flags atomic.Uint32 // bits, see below; the turn reads them at each message, so they lie apart from mu, which senders write
-	next  uint32        // as prev, of the sibling started after
-}
 
 // lock is mu.Lock for the short ways, of senders and of turns. w is the caller's worker, or nil.
 func (c *core) lock(w *worker) {
 	if !c.mu.word.CompareAndSwap(0, 1) {
 		c.lockSlow(w)
+		return
 	}
+	c.mu.acquired()
 }
 
 // lockPatience is how often a waiter for a lock yields, half a microsecond each, before it
@@ -66,7 +21,7 @@ func (c *core) lock(w *worker) {
 const lockPatience = 64
 
 // lockSlow waits for mu. When that takes long the operating system has put the holder's thread
-// aside, for milliseconds: then the workers does without the waiter.
+// aside, for milliseconds: then another worker takes over from the waiter.
 func (c *core) lockSlow(w *worker) {
 	if c.mu.tries(lockPatience) {
 		return
@@ -83,58 +38,14 @@ func (c *core) lockSlow(w *worker) {
 	w.stepIn()
 }
 
-// The bits of core.orders, and above them its depth.
-const (
-	signaled uint32 = 1 << iota // ext.signals holds orders
-	fencing                     // the monitor is about to decide whether to take the actor away from its handler
-	fenced                      // it has done so
-	ended                       // the actor is gone
-
-	depthShift = 8
-)
-
-// depthMost is how deep in a tree of actors a first turn may be that goes before what waits:
-// what is deeper could be a chain without an end.
-const depthMost = 32
-
-// depth returns 0 after the actor's first turn. Until then it is one more than the parent's
-// when the actor was spawned: 1, unless that was in the parent's first turn.
-func (c *core) depth() uint32 { return c.flags.Load() >> depthShift }
-
-// goesFirst reports whether the actor belongs to a spawnStack. REQUIRES: the caller has c, to
-// queue it.
-func (c *core) goesFirst() bool {
-	n := c.depth()
-	return n > 1 && n < depthMost && !c.parked
-}
-
-// endFirstTurn notes that the actor has had its first turn.
-func (c *core) endFirstTurn() {
-	if c.depth() > 0 {
-		c.flags.And(1<<depthShift - 1)
-	}
-}
-
-// traits is what is settled when an actor is spawned: its lifetime, its home, and whether it
-// is reentrant.
-type traits uint8
-
-func newTraits(l Lifetime, h runsOn) traits { return traits(l) | traits(h)<<4 }
-
-const reentrantTrait traits = 1 << 7
-
-func (n traits) lifetime() Lifetime { return Lifetime(n & 0xf) }
-func (n traits) runsOn() runsOn     { return runsOn(n >> 4 & 0x7) }
-func (n traits) reentrant() bool    { return n&reentrantTrait != 0 }
-
 // impl is what the runtime asks of a cell without knowing its message type.
 type impl interface {
 	turn(w *worker) (again bool)
 	crashed(failure error)
 	handling() bool
-	yieldTurn(pass func())
-	abandon()
-	forget()
+	waitAside(leave func())
+	unmark()
+	claim(w *worker) (left func(), claimed bool)
 	endTurn(w *worker) (again bool)
 	reclaim()
 	currentMessage() messageInfo
@@ -144,22 +55,6 @@ type impl interface {
 	drain()
 	mailboxLen() int
 	typeName() string
-}
-
-// phase is the state of an actor's life.
-type phase uint8
-
-const (
-	starting   phase = iota // Init has not returned yet
-	running                 // handles messages
-	suspended               // has failed; waits for its supervisor's word
-	restarting              // waits for children to stop, or for the backoff to pass
-	stopping                // waits for children to stop, then terminates
-	stopped                 // gone
-)
-
-func (p phase) String() string {
-	return [...]string{"starting", "running", "suspended", "restarting", "stopping", "stopped"}[p]
 }
 
 // extension holds what most actors never need.
@@ -285,14 +180,7 @@ func (x *extension) ends() (mode stopMode, reason Reason, why error) {
 	return x.end, max(x.endReason, Stopped), x.failure
 }
 
-// setPhase changes the state of life. REQUIRES: the turn owns c.
-func (c *core) setPhase(p phase) {
-	c.mu.Lock()
-	c.phase = p
-	c.mu.Unlock()
-}
-
-// signal gives c an order; one to an actor that is gone is dropped.
+// signal sends c a signal; one to an actor that is gone is dropped.
 func (c *core) signal(s signal) {
 	c.mu.Lock()
 	if c.phase == stopped {
@@ -302,11 +190,7 @@ func (c *core) signal(s signal) {
 	ext := c.needExtLocked()
 	ext.signals = append(ext.signals, s)
 	c.flags.Or(signaled)
-	wake := !c.scheduled
-	c.scheduled = true
-	if r := ext.reentry; r != nil && r.held {
-		wake, r.held = true, false
-	}
+	wake := c.scheduleTurn()
 	var cancel func()
 	var inquiries []interrupter
 	if s.kind == sigStop && s.mode != stopDrain {
@@ -323,7 +207,7 @@ func (c *core) signal(s signal) {
 	}
 }
 
-// ending reports whether an order has come that ends the incarnation without waiting for
+// ending reports whether a signal has come that ends the incarnation without waiting for
 // answers.
 func (c *core) ending() bool {
 	c.mu.Lock()
@@ -334,10 +218,7 @@ func (c *core) ending() bool {
 // ending is core.ending. REQUIRES: the actor's mu held.
 func (x *extension) ending() bool { return x.told || x.reentry != nil && x.reentry.ending }
 
-// hasSignals reports whether orders wait.
-func (c *core) hasSignals() bool { return c.flags.Load()&signaled != 0 }
-
-// takeSignals returns the pending orders. REQUIRES: the turn owns c, c.mu held.
+// takeSignals returns the pending signals. REQUIRES: the turn owns c, c.mu held.
 func (c *core) takeSignals() []signal {
 	c.flags.And(^signaled)
 	if c.ext == nil {
@@ -348,7 +229,7 @@ func (c *core) takeSignals() []signal {
 	return s
 }
 
-// putBackSignals puts orders back that were not carried out, before newer ones.
+// putBackSignals puts signals back that were not carried out, before newer ones.
 // REQUIRES: the turn owns c.
 func (c *core) putBackSignals(s []signal) {
 	c.mu.Lock()

@@ -40,7 +40,7 @@ func newCoroutine(alive *atomic.Int64) *coroutine {
 	return co
 }
 
-// loop gives turns until it is stopped. It leaves the stack with an order for the worker.
+// loop gives turns until it is stopped. It leaves the stack with word of why for the worker.
 func (co *coroutine) loop() {
 	for co.shift() {
 	}
@@ -61,13 +61,13 @@ func (co *coroutine) shift() (more bool) {
 		c := w.pick()
 		switch {
 		case c == nil:
-			w.order = order{kind: leaveIdle}
+			w.leaving = leaving{kind: leaveIdle}
 		case c.parked:
-			w.order = order{kind: leaveSwitch, to: c.ext.stack, who: c}
+			w.leaving = leaving{kind: leaveSwitch, to: c.ext.stack, who: c}
 		default:
 			if c.traits.reentrant() {
 				if back := c.nextResumable(); back != nil {
-					w.order = order{kind: leaveSwitch, to: back, who: c}
+					w.leaving = leaving{kind: leaveSwitch, to: back, who: c}
 					break
 				}
 			}
@@ -112,8 +112,8 @@ func (co *coroutine) crashed(failure error) {
 	}
 }
 
-// order is what a coroutine leaves for the worker when it gives the stack back.
-type order struct {
+// leaving says why a coroutine gives its stack back.
+type leaving struct {
 	kind leaveKind
 	to   *coroutine // leaveSwitch: which stack to go on with
 	who  *core      // leaveSwitch: whose it is
@@ -143,8 +143,8 @@ func (w *worker) drive(co *coroutine) {
 		if _, ok := co.resume(); !ok {
 			return
 		}
-		o := w.order
-		w.order = order{}
+		o := w.leaving
+		w.leaving = leaving{}
 		switch o.kind {
 		case leaveAside:
 			return
@@ -156,36 +156,37 @@ func (w *worker) drive(co *coroutine) {
 			co = o.to
 			w.enter(o.who)
 		case leavePark:
-			if o.wait.co != nil {
-				w.yieldTurn(o.wait)
-				if w.s.driver != nil {
-					return
-				}
-				co = w.s.stacks.get()
-				continue
-			}
+			off := w.setAside(o.wait)
 			if w.s.driver != nil {
-				if !o.wait.commit() {
-					w.s.ready(o.wait.who, nil)
-				}
 				return
 			}
-			if o.wait.commit() {
+			if off {
 				co = w.s.stacks.get()
 				continue
 			}
-			w.enter(o.wait.who) // what it waits for has come meanwhile
+			w.enter(o.wait.who)
 		}
 	}
 }
 
-// yieldTurn ends the turn of a reentrant actor whose handler waits.
-func (w *worker) yieldTurn(h *parking) {
+// setAside makes the wait known of a handler whose stack is off now. It reports false when what
+// it waits for has come meanwhile: then the stack goes on.
+func (w *worker) setAside(h *parking) bool {
 	c := h.who
-	if !h.commit() { // what it waits for has come meanwhile
-		c.stackReady(h.co, nil)
+	committed := h.commit()
+	switch {
+	case h.co != nil: // the wait ends the turn of a reentrant actor
+		if !committed {
+			c.stackReady(h.co, nil)
+		}
+		w.ran(c, c.impl().endTurn(w))
+	case !committed && w.s.driver != nil:
+		c.unpark()
+		w.s.ready(c, nil)
+	case !committed:
+		return false
 	}
-	w.ran(c, c.impl().endTurn(w))
+	return true
 }
 
 // stackPool keeps coroutines that nobody needs at the moment.

@@ -78,39 +78,18 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 	c.detail(&d)
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	answer := make(chan Detail, 1)
+	var own Detail
+	seen := make(chan struct{})
 	c.signal(signal{kind: sigLook, look: func() {
-		var own Detail
 		c.impl().detailOwn(&own)
-		answer <- own
+		close(seen)
 	}})
-	own, ok := s.awaitAnswer(ctx, answer)
-	if !ok {
+	if !s.sched.waitFor(seen, ctx.Done()) {
 		d.Busy = true
 		return d, nil
 	}
 	d.Timers, d.Watches, d.Stash, d.View = own.Timers, own.Watches, own.Stash, own.View
 	return d, nil
-}
-
-func (s *System) awaitAnswer(ctx context.Context, answer <-chan Detail) (own Detail, ok bool) {
-	if driver := s.sched.driver; driver != nil {
-		driver.Until(func() bool {
-			select {
-			case own = <-answer:
-				ok = true
-			default:
-			}
-			return ok || isClosed(ctx.Done())
-		}, ctx.Done())
-		return own, ok
-	}
-	select {
-	case own = <-answer:
-		return own, true
-	case <-ctx.Done():
-		return own, false
-	}
 }
 
 // detail adds what can be seen from outside.
@@ -207,7 +186,9 @@ func (c *cell[M]) detailOwn(d *Detail) {
 	slices.SortFunc(d.Timers, func(a, b Timer) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortFunc(d.Watches, comparePIDs)
 	if in, ok := c.actor.(Inspector); ok {
+		c.enterUser()
 		d.View = inspect(in)
+		c.leaveUser()
 	}
 }
 

@@ -30,6 +30,16 @@ type Driver interface {
 // turn is one message, Pinned actors run like the others, and the work of a Pipe is a step.
 func DrivenBy(d Driver) SystemOption { return systemOption(func(c *systemConfig) { c.driver = d }) }
 
+// driveUntil is waitFor in a driven system. told counts when both have come: the order must not
+// be a matter of luck.
+func (s *scheduler) driveUntil(told, done <-chan struct{}) (ok bool) {
+	s.driver.Until(func() bool {
+		ok = isClosed(told)
+		return ok || isClosed(done)
+	}, done)
+	return ok
+}
+
 // settle lets a driver wait for what the end of a context has set off.
 func (s *scheduler) settle() {
 	if s.driver != nil {
@@ -168,7 +178,7 @@ func (d *Driven) Close() { d.sys.sched.closeStacks() }
 func (d *Driven) SetAside(step Step, later func(Step)) {
 	w := d.sys.sched.solo
 	co, c, playing := w.co, w.current.Swap(nil), w.playing
-	w.playing, w.order = false, order{kind: leaveAside}
+	w.playing, w.leaving = false, leaving{kind: leaveAside}
 	later(Step{who: step.who, co: co})
 	co.yield(struct{}{})
 	w.current.Store(c)

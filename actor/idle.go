@@ -26,12 +26,16 @@ type idle[M any] struct {
 // replaces it, a restart forgets it. For use in the actor's own callbacks.
 func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 	c := ctx.cell()
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
 	m := c.needIncarnation()
 	if m.idle != nil {
 		m.idle.cancel(c.sys())
 		m.idle = nil
 	}
-	if d <= 0 || c.ghost() {
+	if d <= 0 {
 		return
 	}
 	m.idle = &idle[M]{after: d, msg: msg, last: time.Now(), active: true}

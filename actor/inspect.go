@@ -14,7 +14,7 @@ type Stats struct {
 	Restarts    uint64
 	Queued      int // actors that have mail and wait for a worker
 	Workers     int // goroutines of the pool that have not stepped out of it for a Blocking
-	Waiting     int // handlers that wait off stage, for an answer for example
+	Waiting     int // handlers that wait with their stacks set aside, for an answer for example
 	Timers      int // pending timers
 	DeadLetters uint64
 	// DeadLettersByReason has an entry for each reason that occurred.

@@ -5,5 +5,9 @@ package actor
 // invariant is empty in the ordinary build.
 type invariant struct{}
 
-func (*invariant) beginTurn() {}
-func (*invariant) endedTurn() {}
+func (*invariant) moved(state)     {}
+func (*invariant) aged(_, _ phase) {}
+func (*invariant) requireTurn()    {}
+func (*invariant) requireNoLock()  {}
+func (*spin) acquired()            {}
+func (*spin) released()            {}

@@ -18,6 +18,7 @@ type kind struct {
 	around    []ReceiveMiddleware
 	mailboxes any // *mailboxPool[M]
 	cell      func(c *core) impl
+	queue     any // queue[M] of the one actor of this kind if its mailbox is not plain, else nil
 }
 
 // newKind makes the kind of the actors with the message type M.

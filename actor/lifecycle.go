@@ -15,7 +15,7 @@ func (c *cell[M]) handleSignals() {
 	c.mu.Unlock()
 	next := 0
 	defer func() { // a callback may end the goroutine: the rest is for the turn after
-		if next < len(signals) && !c.lost() && c.phase != stopped {
+		if next < len(signals) && c.leftUser() && c.phase != stopped {
 			c.putBackSignals(signals[next:])
 		}
 	}()
@@ -36,7 +36,6 @@ func (c *cell[M]) handleSignals() {
 			c.supervise(s)
 		case sigLook:
 			s.look()
-			c.back()
 		case sigRelease:
 			c.releaseMember()
 		case sigEnded:
@@ -84,7 +83,7 @@ func (c *cell[M]) handleSignals() {
 	}
 }
 
-// quit stops the actor at its own wish, or at the order that lay in its mailbox.
+// quit stops the actor at its own request, or at the drain mark in its mailbox.
 func (c *cell[M]) quit() {
 	if len(c.waitingHandlers()) > 0 {
 		c.halting = false
@@ -167,7 +166,7 @@ func (c *cell[M]) start() {
 	c.ext.ended = false // from here on there may be children
 	err := errGoexit    // what remains if Init ends the goroutine
 	defer func() {
-		if !c.lost() {
+		if !c.isFenced() {
 			c.startEnded(err)
 		}
 	}()
@@ -197,7 +196,7 @@ func (c *cell[M]) tryStart() (err error) {
 	returned := false
 	defer func() {
 		failure := recover()
-		c.back()
+		c.leaveUser()
 		if !returned {
 			err = recovered(failure)
 		}
@@ -209,7 +208,9 @@ func (c *cell[M]) tryStart() (err error) {
 	}()
 	a := c.actor
 	if c.newActor != nil {
+		c.enterUser()
 		a = c.newActor.make()
+		c.leaveUser()
 		c.mu.Lock()
 		c.actor = a
 		c.mu.Unlock()
@@ -218,6 +219,7 @@ func (c *cell[M]) tryStart() (err error) {
 		c.mu.Lock()
 		c.acquireMailbox()
 		c.mu.Unlock()
+		c.enterUser()
 		err = in.Init(c.context())
 	}
 	returned = true
@@ -251,7 +253,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
 		ext = c.needExt()
 	}
-	if c.halting {
+	if !c.isFenced() && c.halting { // the handler left behind may set it yet
 		c.halting = false
 		drained, _, _ := ext.ends()
 		mode = max(mode, drained)
@@ -265,7 +267,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	}
 	c.mu.Lock()
 	if ext = c.ext; ext != nil {
-		if ext.killed && mode != stopKill { // the order waits already
+		if ext.killed && mode != stopKill { // the signal waits already
 			mode, reason = stopKill, Killed
 		}
 		ext.end, ext.endReason = mode, reason
@@ -273,7 +275,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 			ext.failure = why
 		}
 	}
-	c.phase = stopping
+	c.setPhaseLocked(stopping)
 	var rest []envelope[M]
 	if s := c.mailbox; s != nil {
 		if m := s.inc; m != nil && len(m.stash) > 0 {
@@ -382,12 +384,13 @@ func (c *cell[M]) terminate() {
 	returned := false
 	defer func() {
 		failure := recover()
-		c.back()
+		c.leaveUser()
 		if !returned {
 			c.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
 		}
 		c.terminated()
 	}()
+	c.enterUser()
 	t.Terminate(c.context(), why)
 	returned = true
 }
@@ -432,10 +435,8 @@ func (c *cell[M]) close() {
 		sys.names.remove(*c.path)
 	}
 	c.mu.Lock()
-	c.phase = stopped
-	if !c.ghost() { // a handler that was left behind may still look at them
-		c.actor, c.newActor = nil, nil
-	}
+	c.setPhaseLocked(stopped)
+	c.actor, c.newActor = nil, nil
 	c.flags.And(^signaled)
 	c.flags.Or(ended)
 	ext := c.ext

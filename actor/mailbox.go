@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is what an actor needs on stage and not in the green room: its mail and the
-// message that is being handled. The first message brings one from a pool; an actor that
+// A mailbox is what an actor needs while it has messages: the messages that wait and the one that
+// is being handled. The first message brings one from a pool; an actor that
 // has been idle for a while gives it back, so that an idle actor is its cell alone.
 //
 // The mailbox in it has two buffers and takes turns with them. Senders append to `in`
@@ -38,7 +38,7 @@ type mailbox[M any] struct {
 	_ [64]byte // senders write what is above, the turn what is below: on one cache line each would take it from the other
 
 	batch  []envelope[M] // changed by the turn under the lock, read by the turn or under the lock
-	head   atomic.Int32  // batch[head:] is still to be handled; written by the turn
+	head   atomic.Uint32 // how much of batch has been taken, and the mark of user code: see enter; written by the turn
 	clear  int           // batch[:clear] is empty already; owned by the turn
 	behind bool          // batch is not all that had come when it was taken; owned by the turn
 
@@ -148,7 +148,7 @@ func (s *mailbox[M]) open(e *envelope[M], now int64) {
 		return
 	}
 	s.batch = append(s.batch[:0], *e)
-	s.head.Store(0)
+	s.setHead(0)
 	s.clear, s.since = 0, now
 }
 
@@ -172,26 +172,71 @@ func (s *mailbox[M]) take() bool {
 	default:
 		s.in, s.batch, s.since = s.batch[:0], s.in, s.inSince
 	}
-	s.head.Store(0)
+	s.setHead(0)
 	s.clear, s.behind = 0, s.overflowing() > 0
 	s.setLimit()
 	return true
 }
 
-// next returns the next envelope of the batch, which must parking one.
+// The mark of user code in head. In the window between two marked messages the turn reads
+// nothing that the next turn of a fenced actor writes: so it need not take the mark back.
+const (
+	inHandler uint32 = 1 << iota // the turn is in the handler of the message before head, or between two of them
+	claimed                      // the actor was taken away from it
+	headShift = iota
+)
+
+// done returns how much of the batch has been taken.
+func (s *mailbox[M]) done() int { return int(s.head.Load() >> headShift) }
+
+// unmark takes a mark back that nobody needs. REQUIRES: c.mu held.
+func (c *cell[M]) unmark() {
+	if s := c.mailbox; s != nil && s.head.Load()&inHandler != 0 {
+		s.setHead(s.done())
+	}
+}
+
+// setHead notes that n of the batch have been taken, and that the turn is not in a handler.
+func (s *mailbox[M]) setHead(n int) { s.head.Store(uint32(n) << headShift) }
+
+// peek returns the next envelope of the batch, which must hold one.
 // REQUIRES: the turn owns the actor.
-func (s *mailbox[M]) next() *envelope[M] {
-	i := s.head.Load()
-	e := &s.batch[i]
+func (s *mailbox[M]) peek() *envelope[M] { return &s.batch[s.done()] }
+
+// enter takes the next envelope and marks that its handler runs. It reports false when the
+// actor was taken away from the handler before.
+func (s *mailbox[M]) enter(e *envelope[M]) bool {
 	s.cur = e
-	s.head.Store(i + 1) // last: who takes the actor away from its handler begins with head
-	return e
+	h := s.head.Load()
+	return h&claimed == 0 && s.head.CompareAndSwap(h, (h>>headShift+1)<<headShift|inHandler)
+}
+
+// leave takes the mark back, if there is one. It reports false when the actor was taken away from the handler.
+func (s *mailbox[M]) leave() bool {
+	h := s.head.Load()
+	return h&claimed == 0 && (h&inHandler == 0 || s.head.CompareAndSwap(h, h&^inHandler))
+}
+
+// owned reports whether the actor was not taken away from the handler.
+func (s *mailbox[M]) owned() bool { return s.head.Load()&claimed == 0 }
+
+// claim takes the actor away from the handler that head says is running. It reports false when there
+// is none. REQUIRES: the actor's lock held by the monitor.
+func (s *mailbox[M]) claim() bool {
+	h := s.head.Load()
+	return h&inHandler != 0 && s.head.CompareAndSwap(h, h|claimed)
+}
+
+// next takes the next envelope, which is no plain message.
+func (s *mailbox[M]) next() {
+	s.cur = s.peek()
+	s.setHead(s.done() + 1) // last: who takes the actor away from its handler begins with head
 }
 
 // sweep counts the messages that have been handled, and lets go of them.
 // REQUIRES: the actor's lock held by the turn.
 func (s *mailbox[M]) sweep() {
-	head := int(s.head.Load())
+	head := s.done()
 	s.handled += uint64(head - s.clear)
 	if head == s.clear+1 { // the usual case, without a call
 		s.batch[s.clear] = envelope[M]{}
@@ -205,22 +250,22 @@ func (s *mailbox[M]) sweep() {
 }
 
 // left reports whether the batch holds mail. REQUIRES: the turn owns the actor.
-func (s *mailbox[M]) left() bool { return int(s.head.Load()) < len(s.batch) }
+func (s *mailbox[M]) left() bool { return s.done() < len(s.batch) }
 
 // putFirst puts envelopes before all others, in their order.
 // REQUIRES: the actor's lock held by the turn.
 func (s *mailbox[M]) putFirst(first []envelope[M]) {
-	head := s.head.Load()
-	s.handled += uint64(int(head) - s.clear) // and not swept: the handler is still at the last one
+	head := s.done()
+	s.handled += uint64(head - s.clear) // and not swept: the handler is still at the last one
 	s.batch = append(first, s.batch[head:]...)
-	s.head.Store(0)
+	s.setHead(0)
 	s.clear = 0
 	s.setLimit()
 }
 
 // waiting returns how much mail there is. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) waiting() int {
-	n := len(s.batch) - int(s.head.Load()) + s.overflowing() + len(s.in)
+	n := len(s.batch) - s.done() + s.overflowing() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
 	}
@@ -230,7 +275,7 @@ func (s *mailbox[M]) waiting() int {
 // all iterates over what waits. REQUIRES: the actor's lock held meanwhile.
 func (s *mailbox[M]) all() iter.Seq[*envelope[M]] {
 	return func(yield func(*envelope[M]) bool) {
-		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.head.Load():])}
+		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.done():])}
 		for _, mail := range s.buffers() {
 			parts = append(parts, each(mail))
 		}
@@ -254,9 +299,9 @@ func (s *mailbox[M]) rest() []envelope[M] {
 	if s.waiting() == 0 {
 		return nil
 	}
-	all := slices.Concat(s.batch[s.head.Load():], slices.Concat(s.buffers()...))
+	all := slices.Concat(s.batch[s.done():], slices.Concat(s.buffers()...))
 	s.in, s.over, s.batch, s.clear, s.behind = nil, nil, nil, 0, false
-	s.head.Store(0)
+	s.setHead(0)
 	if s.special != nil {
 		all = append(all, s.special.rest()...)
 	}
@@ -274,7 +319,7 @@ func (s *mailbox[M]) shrink(keep int) {
 	if cap(s.batch) > keep {
 		s.spare.put(s.batch)
 		s.batch, s.clear = nil, 0
-		s.head.Store(0)
+		s.setHead(0)
 	}
 }
 
@@ -334,6 +379,21 @@ func (c *cell[M]) message() *envelope[M] {
 	return c.mailbox.cur
 }
 
+// currentWith returns what has come with the message that is being handled, and takes the duty
+// to answer it from the handler if take is set. It returns nil when the actor was taken away
+// from the caller, a callback.
+func (c *cell[M]) currentWith(take bool) any {
+	if !c.enterRuntime() {
+		return nil
+	}
+	defer c.exitRuntime()
+	with := c.message().with
+	if _, asked := with.(pendingAsk); asked && take {
+		c.taken = true
+	}
+	return with
+}
+
 // noticed notes that a message was handled: the silence begins when the handler has
 // returned.
 func (m *incarnation[M]) noticed(e *envelope[M]) {
@@ -368,9 +428,12 @@ func (m *incarnation[M]) release(c *cell[M]) {
 // tell implements target.
 func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
 
-// post puts an envelope into the mailbox, and the actor into the run queue if it was
-// idle. When the verdict is not verdictTaken the envelope is still the caller's.
+// post puts an envelope into the mailbox, and makes the actor runnable if it was idle. When
+// the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
+	if c.kind.queue != nil {
+		return c.kind.queue.(queue[M]).post(c, *e, w)
+	}
 	c.lock(w)
 	if c.phase >= stopping {
 		c.mu.Unlock()
@@ -380,11 +443,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	if s == nil {
 		s = c.acquireMailbox()
 	}
-	if s.special != nil {
-		return c.tellSpecial(e, w)
-	}
-	if !c.scheduled && c.phase == running { // nobody is at the batch: the turn need not fetch
-		c.scheduled = true
+	if c.phase == running && c.schedule() { // nobody is at the batch: the turn need not fetch
 		s.open(e, c.sys().sched.monitor.coarse.Load())
 		c.mu.Unlock()
 		c.dispatch(w, e)
@@ -402,36 +461,6 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		runtime.Gosched()
 	}
 	return verdictTaken
-}
-
-// tellSpecial is tell for a mailbox with an order or a bound. It unlocks c.mu.
-func (c *cell[M]) tellSpecial(e *envelope[M], w *worker) verdict {
-	out, v, wake := func() (out envelope[M], v verdict, wake bool) {
-		defer c.mu.Unlock() // the user's key or rank may panic
-		out, v = c.mailbox.special.put(*e)
-		if v == verdictTaken || v >= verdictReplaced {
-			if c.mailbox.inSince == 0 || c.mailbox.special.queue.len() == 1 {
-				c.mailbox.inSince = c.sys().sched.monitor.coarse.Load()
-			}
-			if wake = !c.scheduled && c.phase == running; wake {
-				c.scheduled = true
-				c.mailbox.take()
-			}
-		}
-		return out, v, wake
-	}()
-	if v >= verdictReplaced {
-		reason := Conflated
-		if v == verdictEvicted {
-			reason = Overflowed
-		}
-		c.discard(&out, reason, ErrMailboxFull)
-		v = verdictTaken
-	}
-	if wake {
-		c.dispatch(w, e)
-	}
-	return v
 }
 
 // room returns a channel that is closed when a full mailbox has room again, nil when
@@ -466,16 +495,13 @@ func (c *cell[M]) reclaim() {
 func (c *cell[M]) releaseMailbox() {
 	if s := c.mailbox; s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
 		c.mailbox = nil
-		if c.ghost() { // the handler that it was taken away from may look at it yet
-			return
-		}
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
 		c.mailboxes().put(s)
 	}
 }
 
-// drain queues the order to stop behind all that is in the mailbox now.
+// drain queues the signal to stop behind all that is in the mailbox now.
 func (c *cell[M]) drain() {
 	if c.post(&envelope[M]{with: drainMark{}}, nil) == verdictTaken {
 		return
@@ -496,6 +522,6 @@ func (c *cell[M]) discard(e *envelope[M], reason Reason, err error) {
 		c.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
 		x.reject(err, nil)
 	}
-	// Notes and a last order are from the actor to itself or from the runtime: nobody
-	// else sent them, nobody misses them.
+	// Notes and the drain mark are from the actor itself or from the runtime: nobody else
+	// sent them, and nobody misses them.
 }

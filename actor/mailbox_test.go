@@ -489,3 +489,41 @@ func TestDetailListsTheMailOfEachKindOfMailbox(t *testing.T) {
 		})
 	}
 }
+
+func TestARankMayAskForTheBacklogOfItsOwnActor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		var ref actor.Ref[int]
+		ranked := 0
+		ref = actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { return nil },
+			actor.Priority(func(n int) int {
+				ref.Backlog()
+				ranked++
+				return n
+			}))
+		ref.Tell(bg, 1)
+		ref.Tell(bg, 2)
+		if ranked != 2 {
+			t.Errorf("ranked %d times", ranked)
+		}
+	})
+}
+
+func TestAKeyIsAskedForOnceAlsoWhenTheMailboxIsFull(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		asked := 0
+		release := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { <-release; return nil },
+			actor.Conflate(func(n int) int { asked++; return n }), actor.Bounded(1, actor.DropOldest))
+		ref.Tell(bg, 0)
+		k.Settle()
+		for n := range 3 {
+			ref.Tell(bg, n+1)
+		}
+		close(release)
+		if asked != 4 {
+			t.Errorf("the key of 4 messages was asked for %d times", asked)
+		}
+		actortest.ExpectDeadLetter[int](k)
+		actortest.ExpectDeadLetter[int](k)
+	})
+}

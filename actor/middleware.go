@@ -141,7 +141,14 @@ func (c *cell[M]) receiveAround(r Reception, i int) error {
 	if i == len(c.kind.around) {
 		return c.receive(c.mailbox)
 	}
-	return c.kind.around[i](c.context(), r, func() error { return c.receiveAround(r, i+1) })
+	c.enterUser()
+	err := c.kind.around[i](c.context(), r, func() error {
+		c.leaveUser()
+		defer c.enterUser() // also when the handler panics: the middleware may recover
+		return c.receiveAround(r, i+1)
+	})
+	c.leaveUser()
+	return err
 }
 
 // mayStart asks the spawning middleware.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The monitor is a goroutine that looks at the workers while somebody works, and sleeps
-// while nobody does. It does three things:
+// The monitor is a goroutine that looks at the workers while one is awake, and sleeps while
+// all sleep. It does three things:
 //
 //   - It marks each worker as due. A worker clears the mark with its next message. One
 //     that has not by the next tick has a handler that computes or blocks; its turn ends
@@ -43,7 +43,7 @@ const (
 
 // watched is what the monitor remembers about a worker.
 type watched struct {
-	actor *core     // on stage at the last tick
+	actor *core     // that had its turn at the last tick
 	out   bool      // and in a wait that the runtime knows of
 	since time.Time // the first tick that has seen the handler
 	told  int       // how many of stuckAfter have been reported
@@ -51,9 +51,6 @@ type watched struct {
 
 // wakeMonitor wakes the monitor if it sleeps.
 func (s *scheduler) wakeMonitor() {
-	if s.driver != nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -176,7 +173,7 @@ func (s *scheduler) look(now time.Time) poolState {
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
-// last tick, how many have, and how many more have an actor on stage that is to be killed.
+// last tick, how many have, and how many more run an actor that is to be killed.
 func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 	for _, w := range *s.workers.Load() {
 		c, out := w.current.Load(), w.out.Load() || w.covered.Load()

@@ -115,7 +115,7 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 		if s := c.mailbox; s != nil {
 			if s.resumed != nil && offset < 0 {
 				from, info.messageType = s.resumed.from(), s.resumed.typeName()
-			} else if i := int(s.head.Load()) + offset; i >= s.clear && i < len(s.batch) {
+			} else if i := s.done() + offset; i >= s.clear && i < len(s.batch) {
 				from, info.messageType = s.batch[i].from(), s.batch[i].typeName()
 			}
 		}
@@ -127,4 +127,4 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 // setLimit notes at which length of in an Overload may be due, for senders, who do not look
 // at the batch: that would take its cache line away from the turn.
 // REQUIRES: the actor's lock held.
-func (s *mailbox[M]) setLimit() { s.limit = s.alarm - (len(s.batch) - int(s.head.Load())) }
+func (s *mailbox[M]) setLimit() { s.limit = s.alarm - (len(s.batch) - s.done()) }

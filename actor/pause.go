@@ -2,6 +2,7 @@ package actor
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -12,9 +13,9 @@ import (
 // derived context may be on any goroutine, and so may a handler's own one after Blocking;
 // then the goroutine waits, and another worker may take the worker's place meanwhile.
 type pause struct {
-	parking parking // off.who is set for a handler whose stack is set aside
+	parking parking // parking.who is set for a handler whose stack is set aside
 	waiter  *waiter // for a goroutine
-	from    *core   // the goroutine may be a worker's, with this actor on stage
+	from    *core   // the goroutine may be that of a worker which runs this actor
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
@@ -41,33 +42,10 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		p.parking.await()
 		return true
 	}
-	if sys.sched.driver != nil {
-		return p.driven(sys, done)
-	}
 	if c := p.from; c != nil {
 		defer c.sys().sched.uncover(c.sys().sched.cover(c))
 	}
-	if done == nil { // a select costs 100 ns more
-		<-p.waiter.told
-		return true
-	}
-	select {
-	case <-p.waiter.told:
-		return true
-	case <-done:
-		return false
-	}
-}
-
-// driven is await outside of a handler in a driven system.
-func (p *pause) driven(sys *System, done <-chan struct{}) (told bool) {
-	sys.sched.driver.Until(func() bool {
-		if told = isClosed(p.waiter.told); told { // first: the order must not be a matter of luck
-			return true
-		}
-		return isClosed(done)
-	}, done)
-	return told
+	return sys.sched.waitFor(p.waiter.told, done)
 }
 
 // isClosed reports whether something can be received, and receives it.
@@ -131,17 +109,18 @@ func (h *parking) await() {
 	if w.s.driver == nil && h.state.Load() == parkOver { // a driven stack is always set aside: what ends a wait early is a race
 		return
 	}
+	if !c.enterRuntime() {
+		runtime.Goexit() // the actor was taken away from the handler
+	}
 	if h.co = nil; c.setsAside() {
 		h.co = w.co
-		c.impl().yieldTurn(func() { h.leave(w) })
-		return
+		c.impl().waitAside(func() { h.leave(w) })
+	} else {
+		c.park(w.co)
+		h.leave(w)
+		c.resumed()
 	}
-	c.mu.Lock()
-	c.needExtLocked().stack = w.co
-	c.mu.Unlock()
-	c.parked = true
-	h.leave(w)
-	c.parked = false
+	c.exitRuntime()
 }
 
 // leave gives the stack away. It returns when somebody has taken it up.
@@ -150,7 +129,7 @@ func (h *parking) leave(w *worker) {
 	w.s.parked.Add(1)
 	w.current.Store(nil)
 	w.playing = false
-	w.order = order{kind: leavePark, wait: h}
+	w.leaving = leaving{kind: leavePark, wait: h}
 	co.yield(struct{}{})
 	co.w.s.parked.Add(-1)
 	h.who.worker.Store(co.w)
@@ -169,5 +148,6 @@ func (h *parking) end(w *worker) {
 		h.who.stackReady(h.co, w)
 		return
 	}
+	h.who.unpark()
 	h.who.sys().sched.ready(h.who, w)
 }

@@ -104,8 +104,8 @@ func (c *core) hasStopped() bool {
 	return c.phase == stopped
 }
 
-// dispatch gives an actor that has just become runnable its turn, or a place in the
-// queue for it.
+// dispatch gives an actor that has just become runnable its turn, or queues
+// it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	if c.traits.runsOn() != onSender {
 		c.sys().sched.ready(&c.core, w)

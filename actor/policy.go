@@ -64,11 +64,11 @@ type spawnOption func(*spawnConfig)
 
 func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
 
-// queue is the order of a mailbox that is not plain. All its methods are called with
-// the actor's mutex held.
+// queue is the order of a mailbox that is not plain. post acquires the actor's lock, after it
+// has called the user's function that ranks a message or finds its key, and ends in
+// postSpecial. All other methods are called with that lock held.
 type queue[M any] interface {
-	replaces(e *envelope[M]) bool // put will replace a message, and so needs no room
-	put(e envelope[M]) (replaced envelope[M], did bool)
+	post(c *cell[M], e envelope[M], w *worker) verdict
 	take() (e envelope[M], ok bool)
 	dropOldest() (e envelope[M], ok bool)
 	len() int
@@ -132,30 +132,65 @@ func (v verdict) err() error {
 	return ErrMailboxFull
 }
 
-// put decides about a message. REQUIRES: the actor's mutex held.
-func (s *special[M]) put(e envelope[M]) (out envelope[M], v verdict) {
+// postSpecial is post for a mailbox with an order or a bound. replaces reports whether put will
+// replace a message, and so needs no room; put puts the message into the queue and returns what
+// it has replaced. Both are called with the actor's lock held, and do not call the user's code.
+func (c *cell[M]) postSpecial(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) verdict {
+	c.lock(w)
+	if c.phase >= stopping {
+		c.mu.Unlock()
+		return verdictGone
+	}
+	s := c.mailbox
+	out, v := s.special.admit(e, replaces, put)
+	wake := false
+	if v == verdictTaken || v >= verdictReplaced {
+		if s.inSince == 0 || s.special.queue.len() == 1 {
+			s.inSince = c.sys().sched.monitor.coarse.Load()
+		}
+		if wake = c.phase == running && c.schedule(); wake {
+			s.take()
+		}
+	}
+	c.mu.Unlock()
+	if v >= verdictReplaced {
+		reason := Conflated
+		if v == verdictEvicted {
+			reason = Overflowed
+		}
+		c.discard(&out, reason, ErrMailboxFull)
+		v = verdictTaken
+	}
+	if wake {
+		c.dispatch(w, e)
+	}
+	return v
+}
+
+// admit decides about a message. REQUIRES: the actor's lock held.
+func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (envelope[M], bool)) (out envelope[M], v verdict) {
 	if e.internal() {
-		s.queue.put(e)
+		put()
 		s.notes++
 		return out, verdictTaken
 	}
-	if s.bound > 0 && s.queue.len()-s.notes >= s.bound && !s.queue.replaces(&e) {
+	if s.bound > 0 && s.queue.len()-s.notes >= s.bound && !replaces() {
 		switch s.overflow {
 		case DropNewest:
-			return e, verdictDropped
+			return out, verdictDropped
 		case DropOldest:
-			s.queue.put(e) // first: the user's rank or key may panic
+			put()
 			if oldest, ok := s.queue.dropOldest(); ok {
 				return oldest, verdictEvicted
 			}
 			return out, verdictTaken
 		case Block:
-			return e, verdictWait
+			return out, verdictWait
 		default:
-			return e, verdictFull
+			return out, verdictFull
 		}
 	}
-	if out, did := s.queue.put(e); did {
+	if out, did := put(); did {
 		return out, verdictReplaced
 	}
 	return out, verdictTaken
@@ -255,12 +290,15 @@ func (e *envelope[M]) internal() bool {
 // fifoQueue is the plain order.
 type fifoQueue[M any] struct{ fifo[envelope[M]] }
 
-func (q *fifoQueue[M]) replaces(*envelope[M]) bool { return false }
-
-func (q *fifoQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
-	q.push(e)
-	return none, false
+func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker) verdict {
+	return c.postSpecial(&e, w, never, func() (none envelope[M], did bool) {
+		q.push(e)
+		return none, false
+	})
 }
+
+// never is what replaces nothing.
+func never() bool { return false }
 
 func (q *fifoQueue[M]) take() (e envelope[M], ok bool) { return q.pop() }
 
@@ -298,13 +336,13 @@ type rankQueue[M any] struct {
 	rank  func(M) int
 	items rankHeap[M]
 	seq   uint64
-	ends  bool // the order to stop is in: what comes now is behind it, whatever its rank
+	ends  bool // the drain mark is in: what comes now is behind it, whatever its rank
 }
 
 type ranked[M any] struct {
 	e    envelope[M]
 	rank int
-	when uint8 // before, at or after the order to stop
+	when uint8 // before, at or after the drain mark
 	seq  uint64
 }
 
@@ -314,23 +352,28 @@ const (
 	afterLast
 )
 
-func (q *rankQueue[M]) replaces(*envelope[M]) bool { return false }
+func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker) verdict {
+	r := ranked[M]{e: e}
+	if !e.internal() {
+		r.rank = q.rank(e.msg)
+	}
+	return c.postSpecial(&e, w, never, func() (none envelope[M], did bool) {
+		q.put(r)
+		return none, false
+	})
+}
 
-func (q *rankQueue[M]) put(e envelope[M]) (none envelope[M], did bool) {
+// put numbers a message and puts it into the heap.
+func (q *rankQueue[M]) put(r ranked[M]) {
 	q.seq++
-	r := ranked[M]{e: e, seq: q.seq}
+	r.seq = q.seq
 	if q.ends {
 		r.when = afterLast
 	}
-	switch e.with.(type) {
-	case note[M]:
-	case drainMark:
+	if _, drain := r.e.with.(drainMark); drain {
 		r.when, q.ends = max(r.when, atLast), true
-	default:
-		r.rank = q.rank(e.msg)
 	}
 	heap.Push(&q.items, r)
-	return none, false
 }
 
 func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
@@ -428,27 +471,35 @@ type conflated[M any, K comparable] struct {
 	keyed bool // not so if the actor has sent it itself, or if the key equals nothing, like NaN
 }
 
-func (q *conflateQueue[M, K]) replaces(e *envelope[M]) bool {
-	_, has := q.at[q.key(e.msg)]
-	return has
+func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker) verdict {
+	m := conflated[M, K]{e: e}
+	if !e.internal() {
+		m.key = q.key(e.msg)
+		same := m.key
+		m.keyed = same == m.key
+	}
+	return c.postSpecial(&e, w,
+		func() bool { return m.keyed && q.has(m.key) },
+		func() (old envelope[M], did bool) { return q.put(m) })
 }
 
-func (q *conflateQueue[M, K]) put(e envelope[M]) (old envelope[M], did bool) {
-	c := conflated[M, K]{e: e}
-	if !e.internal() {
-		c.key = q.key(e.msg)
-		same := c.key
-		c.keyed = same == c.key
-	}
-	if n, ok := q.at[c.key]; ok && c.keyed {
+// has reports whether a message of that key waits.
+func (q *conflateQueue[M, K]) has(key K) bool {
+	_, ok := q.at[key]
+	return ok
+}
+
+// put puts a message into the place of the one with its key, which it returns, or at the end.
+func (q *conflateQueue[M, K]) put(m conflated[M, K]) (old envelope[M], did bool) {
+	if n, ok := q.at[m.key]; ok && m.keyed {
 		p := &q.fifo.waiting()[n-q.first]
-		old, p.e = p.e, e
+		old, p.e = p.e, m.e
 		return old, true
 	}
-	if c.keyed {
-		q.at[c.key] = q.first + uint64(q.fifo.len())
+	if m.keyed {
+		q.at[m.key] = q.first + uint64(q.fifo.len())
 	}
-	q.fifo.push(c)
+	q.fifo.push(m)
 	return old, false
 }
 

@@ -9,7 +9,7 @@ import "slices"
 // more; with one exception: while no message may begin (held) nobody has the actor, and yet
 // it stays scheduled, so that mail does not wake it.
 //
-// An order that would end the incarnation waits until no handler is under way any more:
+// A signal that would end the incarnation waits until no handler is under way any more:
 // what they wait for is cut short, and no message begins meanwhile.
 
 // reentrantMost is how many handlers of an actor may wait at the same time: then no message
@@ -36,12 +36,29 @@ func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reent
 // reentry is what a reentrant actor knows of its handlers that wait.
 type reentry struct {
 	waiting   []*inquiry   // changed by the turn under mu
-	deferred  []signal     // orders for when nobody waits, changed by the turn under mu
+	deferred  []signal     // signals for when nobody waits, changed by the turn under mu
 	ending    bool         // one of them ends the incarnation without waiting for answers; guarded by mu
 	resumable []*coroutine // stacks whose wait is over, guarded by mu
 	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
-	held      bool         // scheduled, and yet nobody has the actor: guarded by mu
+	blocked   bool         // scheduled, and yet nobody has the actor: guarded by mu
 }
+
+// reentry returns what c knows of its handlers that wait, nil when it is not reentrant.
+func (c *core) reentry() *reentry {
+	if !c.traits.reentrant() {
+		return nil
+	}
+	return c.ext.reentry
+}
+
+// resumable reports whether a handler is to be resumed. REQUIRES: c.mu held.
+func (c *core) resumable() bool {
+	r := c.reentry()
+	return r != nil && len(r.resumable) > 0
+}
+
+// mayBegin reports whether the next message may begin. REQUIRES: the turn owns c.
+func (c *core) mayBegin() bool { return !c.mustBlock() }
 
 // waitingHandlers returns the handlers that wait while others run. REQUIRES: the turn owns c, or
 // c.mu held.
@@ -52,7 +69,7 @@ func (c *core) waitingHandlers() []*inquiry {
 	return c.ext.reentry.waiting
 }
 
-// othersWait is waitingHandlers for who does not parking c.mu and has no turn: whether there are any.
+// othersWait is waitingHandlers for a caller that neither holds c.mu nor has the turn; it reports whether there are any.
 func (c *core) othersWait() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +81,7 @@ func (c *core) stackReady(co *coroutine, w *worker) {
 	c.mu.Lock()
 	r := c.ext.reentry
 	r.resumable = append(r.resumable, co)
-	wake := !c.scheduled || r.held
-	c.scheduled, r.held = true, false
+	wake := c.scheduleTurn()
 	c.mu.Unlock()
 	if wake {
 		c.sys().sched.ready(c, w)
@@ -98,14 +114,18 @@ func (c *core) resumesNext() bool {
 	return !c.ext.reentry.mailFirst && len(c.ext.reentry.resumable) > 0
 }
 
-// held reports whether no message may begin until a handler under way has returned.
-// REQUIRES: the turn owns c, which is reentrant.
-func (c *core) held() bool {
-	n := len(c.ext.reentry.waiting)
-	return n > 0 && (n >= reentrantMost || len(c.ext.reentry.deferred) > 0)
+// mustBlock reports whether no message may begin until a handler under way has returned.
+// REQUIRES: the turn owns c.
+func (c *core) mustBlock() bool {
+	r := c.reentry()
+	if r == nil {
+		return false
+	}
+	n := len(r.waiting)
+	return n > 0 && (n >= reentrantMost || len(r.deferred) > 0)
 }
 
-// defers reports whether the order must wait for the handlers under way, and keeps it then.
+// defers reports whether the signal must wait for the handlers under way, and keeps it then.
 // REQUIRES: the turn owns c.
 func (c *core) defers(s signal) bool {
 	if len(c.waitingHandlers()) == 0 {
@@ -146,7 +166,7 @@ func (c *core) defers(s signal) bool {
 	return true
 }
 
-// postpone keeps an order until no handler is under way. REQUIRES: the turn owns c, which is
+// postpone keeps a signal until no handler is under way. REQUIRES: the turn owns c, which is
 // reentrant.
 func (c *core) postpone(s signal) {
 	c.mu.Lock()
@@ -196,11 +216,16 @@ func (c *core) inquiryFor(ask interrupter) inquiry {
 }
 
 // handling reports whether a message is being handled, and not Init or Terminate.
-func (c *cell[M]) handling() bool { return c.mailbox != nil && c.mailbox.cur != nil }
+func (c *cell[M]) handling() bool {
+	c.mu.Lock()
+	s := c.mailbox
+	c.mu.Unlock()
+	return s != nil && s.cur != nil
+}
 
-// yieldTurn is a wait in a handler of a reentrant actor: pass gives the stack away, and
+// waitAside is a wait in a handler of a reentrant actor: leave gives the stack away, and
 // returns when it has a turn again.
-func (c *cell[M]) yieldTurn(pass func()) {
+func (c *cell[M]) waitAside(leave func()) {
 	s, r := c.mailbox, c.ext.reentry
 	under := *s.cur
 	i := new(inquiry)
@@ -211,12 +236,15 @@ func (c *cell[M]) yieldTurn(pass func()) {
 	s.header, s.asker, s.merged, s.mergedOf = nil, nil, nil, nil
 	s.cur, s.resumed = nil, nil
 	r.waiting = append(r.waiting, i)
+	c.unmark()
 	c.mu.Unlock()
 	c.taken, c.halting = false, false
+	c.flags.And(^(inUser | inside))
 
-	pass()
+	leave()
 
 	c.beginTurn()
+	c.flags.Or(inUser | inside)
 	c.taken, c.halting = taken, halting
 	c.mu.Lock()
 	at := slices.Index(r.waiting, i)
@@ -234,8 +262,8 @@ func (c *cell[M]) yieldTurn(pass func()) {
 	}
 }
 
-// resumedEnds notes that the handler has returned, which had waited.
-func (c *cell[M]) resumedEnds(s *mailbox[M]) {
+// endResumed notes that the handler has returned, which had waited.
+func (c *cell[M]) endResumed(s *mailbox[M]) {
 	c.mu.Lock()
 	s.resumed = nil
 	c.mu.Unlock()

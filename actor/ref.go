@@ -37,7 +37,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	} else {
 		from, w = caller(ctx)
 	}
-	if from.ghost() {
+	if from.isFenced() {
 		dst := r.recipient().base()
 		dst.sys().deadLetter(dst, from, msg, Killed)
 		return
@@ -65,7 +65,7 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := caller(ctx)
 	e := envelope[M]{msg: msg, with: from}
 	c := r.recipient().base()
-	if from.ghost() {
+	if from.isFenced() {
 		return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
 	}
 	if len(c.sys().beforeSend) > 0 {
@@ -116,16 +116,7 @@ func tellPatiently[M any](ctx context.Context, to target[M], e envelope[M], w *w
 		if room == nil {
 			return verdictFull, nil
 		}
-		if driver := to.base().sys().sched.driver; driver != nil {
-			driver.Until(func() bool { return isClosed(room) || isClosed(ctx.Done()) }, ctx.Done())
-			if !isClosed(room) {
-				return v, noRoom(ctx)
-			}
-			continue
-		}
-		select {
-		case <-room:
-		case <-ctx.Done():
+		if !to.base().sys().sched.waitFor(room, ctx.Done()) {
 			return v, noRoom(ctx)
 		}
 	}

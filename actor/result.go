@@ -15,7 +15,12 @@ type result[M any] struct {
 	active  bool     // owned by the turn
 }
 
+// expectResult returns nil when the actor was taken away from the caller, a callback.
 func (c *cell[M]) expectResult() *result[M] {
+	if !c.enterRuntime() {
+		return nil
+	}
+	defer c.exitRuntime()
 	e := &result[M]{active: true}
 	m := c.needIncarnation()
 	if m.results == nil {
@@ -39,7 +44,10 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 	}
 	e.active = false
 	delete(c.mailbox.inc.results, e)
-	return e.outcome(), true
+	c.enterUser()
+	msg = e.outcome()
+	c.leaveUser()
+	return msg, true
 }
 
 // Pipe does work on a goroutine of its own and sends the actor the outcome as a
@@ -50,10 +58,10 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
 	required(work != nil && wrap != nil, "Pipe: the work, or the function that wraps its outcome, is nil")
 	c := ctx.cell()
-	if c.ghost() {
+	e := c.expectResult()
+	if e == nil {
 		return // nobody waits for the outcome
 	}
-	e := c.expectResult()
 	life := c.life()
 	c.sys().sched.background(&c.core, func() {
 		var value T
@@ -76,6 +84,9 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
 	e := c.expectResult()
+	if e == nil {
+		return
+	}
 	ask := newCall[R](c.life(), c.sys(), c.sys().clock.in(c.sys().askTimeout))
 	ask.notify = func() {
 		c.sys().clock.cancel(&ask.alarm)
@@ -190,18 +201,19 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 // still the handler's. For use in the handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	c := ctx.cell()
-	if c.ghost() {
+	if !c.enterRuntime() {
 		return fmt.Errorf("forward: the actor was killed: %w", ErrStopped)
 	}
 	dst := to.recipient()
-	cur := c.message()
+	cur := *c.message()
 	msg, ok := any(cur.msg).(N)
+	ask, asked := cur.with.(pendingAsk)
+	c.taken = c.taken || asked && ok
+	c.exitRuntime()
 	if !ok {
 		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
-	ask, asked := cur.with.(pendingAsk)
-	ctx.taken = ctx.taken || asked
-	e := envelope[N]{msg: msg, with: withHeader(c.mailbox.header, passedOn(cur.with))}
+	e := envelope[N]{msg: msg, with: withHeader(ctx.currentHeader(), passedOn(cur.with))}
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
 		c.sys().deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if asked {

@@ -133,7 +133,8 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 		}
 	}
 	c := &cell[M]{actor: state, newActor: newActor}
-	c.kind, c.parent, c.scheduled, c.weight = kindOf[M](sys), p, true, 1
+	c.kind, c.parent, c.weight = kindOf[M](sys), p, 1
+	c.schedule()
 	c.worker.Store(w)
 	if len(opts) > 0 {
 		if err := c.refine(name, opts); err != nil {
@@ -199,9 +200,12 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if h := newThread(cfg.runsOn); h != nil {
 		c.needExtLocked().thread = h
 	}
-	if cfg.super != c.kind.super || len(cfg.around) > 0 {
+	if cfg.super != c.kind.super || len(cfg.around) > 0 || mail != nil {
 		own := *c.kind
 		own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
+		if mail != nil {
+			own.queue = mail.queue
+		}
 		c.kind = &own
 	}
 	return nil

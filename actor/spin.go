@@ -20,7 +20,9 @@ const spinRounds = 30
 func (s *spin) Lock() {
 	if !s.word.CompareAndSwap(0, 1) {
 		s.lockSlow()
+		return
 	}
+	s.acquired()
 }
 
 func (s *spin) lockSlow() {
@@ -33,6 +35,7 @@ func (s *spin) tries(yields int) bool {
 	for range yields {
 		for range spinRounds {
 			if s.word.Load() == 0 && s.word.CompareAndSwap(0, 1) {
+				s.acquired()
 				return true
 			}
 		}
@@ -42,4 +45,7 @@ func (s *spin) tries(yields int) bool {
 }
 
 // Unlock gives the lock back. REQUIRES: the caller holds it.
-func (s *spin) Unlock() { s.word.Store(0) }
+func (s *spin) Unlock() {
+	s.released()
+	s.word.Store(0)
+}

@@ -199,8 +199,7 @@ func (c *cell[M]) supervise(s signal) {
 	}
 	d := Restart
 	if err != nil {
-		d = c.kind.super.decision(err)
-		c.back()
+		d = c.decide(err)
 	}
 	switch d = s.possible(d); d {
 	case Resume:
@@ -212,6 +211,14 @@ func (c *cell[M]) supervise(s signal) {
 	default:
 		c.restartChild(child, err)
 	}
+}
+
+// decide asks the actor's decider. REQUIRES: the turn owns c.
+func (c *cell[M]) decide(err error) Directive {
+	c.enterUser()
+	d := c.kind.super.decision(err)
+	c.leaveUser()
+	return d
 }
 
 // possible returns what becomes of a directive for the child that failed.
@@ -228,8 +235,7 @@ func (s signal) possible(d Directive) Directive {
 // superviseDraining decides while the children handle the rest of their mail: one that fails
 // goes on with it if it may, by itself, since its siblings are gone or about to be.
 func (c *cell[M]) superviseDraining(s signal) {
-	d := s.possible(c.kind.super.decision(s.err))
-	c.back()
+	d := s.possible(c.decide(s.err))
 	after, ok := time.Duration(0), d == Resume
 	if d == Restart {
 		_, after, ok = c.mayRestart(s.child)

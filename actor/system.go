@@ -197,21 +197,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 }
 
 // await waits until the root has ended, or for done. It reports false for done.
-func (s *System) await(done <-chan struct{}) (gone bool) {
-	if d := s.sched.driver; d != nil {
-		d.Until(func() bool {
-			gone = isClosed(s.gone)
-			return gone || isClosed(done)
-		}, done)
-		return gone
-	}
-	select {
-	case <-s.gone:
-		return true
-	case <-done:
-		return false
-	}
-}
+func (s *System) await(done <-chan struct{}) (gone bool) { return s.sched.waitFor(s.gone, done) }
 
 // workersLeft waits for the system's goroutines until ctx ends, and then for as long as
 // those need that have nothing more to do.

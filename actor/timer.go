@@ -23,7 +23,7 @@ type timer[M any] struct {
 // the replaced one that already waits in the mailbox is not delivered. Timers end
 // with the incarnation: a restart or a stop cancels them. For use in the actor's
 // own callbacks.
-func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true) }
+func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true, nil) }
 
 // Every sends msg to the actor itself each period, the first time when one has
 // passed. Ticks do not pile up: while one waits in the mailbox the next are left
@@ -33,7 +33,7 @@ func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
 	if period <= 0 {
 		panic(fmt.Sprintf("actor: Every(%q): period %v is not positive", key, period))
 	}
-	ctx.set(key, period, msg, false)
+	ctx.set(key, period, msg, false, nil)
 }
 
 // Schedule says when something is due: package schedule makes one of a cron line. Next
@@ -49,19 +49,9 @@ type Schedule interface {
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	required(plan != nil, "On: the schedule is nil: package schedule parses one")
 	ctx.Cancel(key)
-	ctx.cell().plan(key, plan, msg)
-}
-
-// plan sets the timer for the schedule's next time.
-func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 	now := time.Now()
-	next := plan.Next(now)
-	if next.IsZero() {
-		return
-	}
-	c.context().set(key, next.Sub(now), msg, true)
-	if t := c.needIncarnation().timers[key]; t != nil {
-		t.plan = plan
+	if next := plan.Next(now); !next.IsZero() {
+		ctx.set(key, next.Sub(now), msg, true, plan)
 	}
 }
 
@@ -70,6 +60,15 @@ func (c *cell[M]) plan(key string, plan Schedule, msg M) {
 // use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
+	if !c.enterRuntime() {
+		return false
+	}
+	defer c.exitRuntime()
+	return c.cancelTimer(key)
+}
+
+// cancelTimer is Cancel. REQUIRES: the turn owns c.
+func (c *cell[M]) cancelTimer(key string) bool {
 	m := c.peekIncarnation()
 	if m == nil {
 		return false
@@ -82,28 +81,34 @@ func (ctx *Context[M]) Cancel(key string) bool {
 	return ok
 }
 
-func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool) {
+// set is After, Every and On.
+func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan Schedule) {
 	c := ctx.cell()
-	ctx.Cancel(key)
-	if c.ghost() {
+	if !c.enterRuntime() {
 		return // nobody could cancel it
 	}
-	t := &timer[M]{key: key, msg: msg, once: once, active: true}
+	defer c.exitRuntime()
+	c.cancelTimer(key)
+	c.setTimer(&timer[M]{key: key, msg: msg, once: once, plan: plan, active: true}, d)
+}
+
+// setTimer starts a timer whose key has none. REQUIRES: the turn owns c.
+func (c *cell[M]) setTimer(t *timer[M], d time.Duration) {
 	fire := func() {
 		if !t.queued.Swap(true) {
 			c.post(&envelope[M]{with: t}, nil)
 		}
 	}
-	if once {
+	if t.once {
 		t.node = c.sys().clock.after(d, fire)
 	} else {
 		t.node = c.sys().clock.every(d, fire)
 	}
-	more := c.needIncarnation()
-	if more.timers == nil {
-		more.timers = make(map[string]*timer[M])
+	inc := c.needIncarnation()
+	if inc.timers == nil {
+		inc.timers = make(map[string]*timer[M])
 	}
-	more.timers[key] = t
+	inc.timers[t.key] = t
 }
 
 func (t *timer[M]) origin() string { return "timer " + t.key }
@@ -113,10 +118,21 @@ func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	if t.active && t.once {
 		delete(c.mailbox.inc.timers, t.key)
 		if t.plan != nil {
-			c.plan(t.key, t.plan, t.msg)
+			t.again(c)
 		}
 	}
 	return t.msg, t.active
+}
+
+// again sets the timer for the schedule's next time.
+func (t *timer[M]) again(c *cell[M]) {
+	now := time.Now()
+	c.enterUser()
+	next := t.plan.Next(now)
+	c.leaveUser()
+	if !next.IsZero() {
+		c.setTimer(&timer[M]{key: t.key, msg: t.msg, once: true, plan: t.plan, active: true}, next.Sub(now))
+	}
 }
 
 func (t *timer[M]) cancel(s *System) {

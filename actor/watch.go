@@ -34,12 +34,16 @@ type downNote[M any] struct {
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	required(wrap != nil, "Watch: the function that wraps the Down is nil")
 	c := ctx.cell()
-	w := &watch[M]{pid: pid, wrap: wrap, active: true}
-	more := c.needIncarnation()
-	if more.watches == nil {
-		more.watches = make(map[*watch[M]]struct{})
+	if !c.enterRuntime() {
+		return
 	}
-	more.watches[w] = struct{}{}
+	defer c.exitRuntime()
+	w := &watch[M]{pid: pid, wrap: wrap, active: true}
+	inc := c.needIncarnation()
+	if inc.watches == nil {
+		inc.watches = make(map[*watch[M]]struct{})
+	}
+	inc.watches[w] = struct{}{}
 	down := func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	if pid.node == c.sys().name {
 		w.target = c.sys().actors.find(pid.id)
@@ -54,6 +58,10 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 // already is not delivered any more. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
 	m := c.peekIncarnation()
 	if m == nil {
 		return
@@ -76,7 +84,10 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 	}
 	w.active = false
 	delete(c.mailbox.inc.watches, w)
-	return w.wrap(n.down), true
+	c.enterUser()
+	msg = w.wrap(n.down)
+	c.leaveUser()
+	return msg, true
 }
 
 // watchedBy adds a watcher; it reports false when c is gone.

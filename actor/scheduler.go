@@ -1,0 +1,286 @@
+package actor
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// The scheduler: workers, and the actors that have something to do. A worker takes an actor,
+// gives it one turn, and puts it back at the end of its queue if more is left. state.go says
+// who may make an actor runnable, and how it comes that it is in one queue at most.
+//
+// Where the next actor comes from (worker.pick):
+//
+//   - runnext: each worker keeps the actor that its own turn has woken last. The message is
+//     still in its cache, and two actors that talk to each other stay on one processor without
+//     waking anybody. At most runnextMost such picks follow each other, so that a pair cannot
+//     starve the queue.
+//   - The worker's own queue, first in first out: what its turns have woken before, and what
+//     has used up its turn.
+//   - The spawn stack, in turns with the worker's own queue, see spawnstack.go.
+//   - The global queue: what was woken from outside of any worker. It comes first at each
+//     globalEvery-th pick, and after a turn that has used up its time, so that busy workers
+//     cannot starve it.
+//   - The queues of other workers, half of what is in one; and last their runnext.
+//
+// Whoever makes an actor runnable wakes a sleeping worker, unless one is searching. A worker
+// that finds something while it searches wakes the next: so a burst brings the workers up one
+// by one, and a lone message in a runnext wakes nobody. A worker that finds nothing looks a few
+// times more, yielding its processor in between, and then sleeps.
+//
+// A handler may block. Where the runtime knows of it, either the handler's stack is set aside
+// (Ask and whatever else waits for a message, see coroutine.go), or its worker steps out and
+// does not count for that time (Blocking, and asks with a derived context, which may be on any
+// goroutine). Where it does not know (a mutex, a driver, time.Sleep), the monitor adds workers
+// while actors wait and processors are idle.
+type scheduler struct {
+	driver Driver  // nil unless somebody else runs the system
+	solo   *worker // the one worker of a driven system
+
+	turnMessages int // messages in a turn of weight 1, 0 for one message in any turn
+
+	n       int32 // workers wanted: GOMAXPROCS when the system was made
+	global  runQueue
+	spawned spawnStack
+
+	active    atomic.Int32 // workers that are neither asleep nor away
+	allowed   atomic.Int32 // how many may be: n, or more while handlers block
+	searching atomic.Int32 // workers that look for work
+	workers   atomic.Pointer[[]*worker]
+	stacks    stackPool
+	parked    atomic.Int64 // handlers whose stacks are set aside
+
+	mu         sync.Mutex
+	handled    uint64           // messages handled by workers that have ended
+	abandoned  map[*worker]Info // workers whose actor was taken away from a handler that still runs
+	asleep     []*worker        // waiting for work, the one that came last is woken first
+	closed     bool
+	monitor    monitor
+	goroutines goroutines
+}
+
+func newScheduler(driver Driver) *scheduler {
+	s := &scheduler{n: int32(runtime.GOMAXPROCS(0)), driver: driver, turnMessages: turnMessages}
+	s.allowed.Store(s.n)
+	s.workers.Store(new([]*worker))
+	if driver != nil {
+		s.turnMessages = 0
+		s.solo = &worker{s: s}
+		s.solo.covered.Store(true) // it is the only one: no other covers for it
+		s.workers.Store(&[]*worker{s.solo})
+		s.closed = true // there are no workers to end
+		return s
+	}
+	s.monitor = monitor{sleeping: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s.goroutines.start(s.watch)
+	return s
+}
+
+// ready puts an actor that has just become runnable where it will be picked.
+// w is the worker whose turn woke it, nil from outside.
+func (s *scheduler) ready(c *core, w *worker) {
+	if s.driver != nil {
+		s.driver.Ready(Step{who: c})
+		return
+	}
+	if c.traits.runsOn() == onThread && !c.parked {
+		c.ext.thread.wake <- struct{}{}
+		return
+	}
+	if w != nil && w.s == s && !w.away.Load() { // w may belong to the system of the sender
+		if c = w.runnext.Swap(c); c != nil {
+			w.put(c)
+			s.wakeIfNeeded()
+		}
+		// A lone actor in runnext wakes nobody. But the worker may have gone away since, if a
+		// handler's context is used outside of its turn: there away and runnext are written in
+		// the opposite order, so one of the two sees the other.
+		if !w.away.Load() {
+			return
+		}
+		if c = w.runnext.Swap(nil); c == nil {
+			return
+		}
+	}
+	s.global.push(c)
+	s.wakeIfNeeded()
+}
+
+// wakeIfNeeded sees to it that somebody looks for the work that has just been queued.
+func (s *scheduler) wakeIfNeeded() {
+	for s.searching.Load() == 0 && s.active.Load() < s.allowed.Load() {
+		if s.searching.CompareAndSwap(0, 1) && s.wakeOne() {
+			return
+		}
+	}
+}
+
+// call wakes a worker, or hires one, that takes over the caller's count of searching. It
+// reports false, and the count is taken back, when there are enough; whoever relied on the
+// count meanwhile is why the caller looks again.
+func (s *scheduler) wakeOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active.Load() >= s.allowed.Load() {
+		s.searching.Add(-1)
+		return false
+	}
+	if s.closed && !s.waiting() { // whoever has made something ready is late: it was done, and all have left
+		s.searching.Add(-1)
+		return true
+	}
+	s.wakeOrStart(1)
+	return true
+}
+
+// wakeOrStart brings n more workers in, which count as searching already.
+// REQUIRES: s.mu held.
+func (s *scheduler) wakeOrStart(n int) {
+	s.active.Add(int32(n))
+	for ; n > 0 && len(s.asleep) > 0; n-- {
+		last := len(s.asleep) - 1
+		s.asleep[last].wake <- struct{}{}
+		s.asleep = s.asleep[:last]
+	}
+	s.startWorkers(n)
+	s.monitor.wakeMonitor()
+}
+
+// start starts n workers that look for work. REQUIRES: s.mu held.
+func (s *scheduler) startWorkers(n int) {
+	if n == 0 {
+		return
+	}
+	workers := slices.Grow(slices.Clone(*s.workers.Load()), n)
+	hired := len(workers)
+	for range n {
+		workers = append(workers, &worker{s: s, wake: make(chan struct{}, 1), seeking: true})
+	}
+	s.workers.Store(&workers)
+	for _, w := range workers[hired:] {
+		s.goroutines.start(w.work)
+	}
+}
+
+// waiting reports whether an actor waits in a queue.
+func (s *scheduler) waiting() bool {
+	if s.global.n.Load() > 0 || s.spawned.n.Load() > 0 {
+		return true
+	}
+	for _, w := range *s.workers.Load() {
+		if w.queue.n.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// cover is stepOut for a wait that may be on any goroutine: at worst one worker too many
+// is added for each that runs an actor. It returns the worker that is covered for,
+// nil if none is.
+func (s *scheduler) cover(c *core) *worker {
+	w := c.worker.Load()
+	if w == nil || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+		return nil
+	}
+	if next := w.runnext.Swap(nil); next != nil {
+		s.global.push(next)
+	}
+	s.active.Add(-1)
+	if s.waiting() {
+		s.wakeIfNeeded()
+	}
+	return w
+}
+
+// uncover ends what cover began, with what it returned.
+func (s *scheduler) uncover(w *worker) {
+	if w != nil && w.covered.Swap(false) {
+		s.active.Add(1)
+		s.wakeMonitor()
+	}
+}
+
+// waitFor waits for told, or for done, which may be nil. It reports false for done, and what
+// has been told counts also when both have come.
+func (s *scheduler) waitFor(told, done <-chan struct{}) bool {
+	switch {
+	case s.driver != nil:
+		return s.driveUntil(told, done)
+	case done == nil: // a select costs 100 ns more
+		<-told
+		return true
+	}
+	select {
+	case <-told:
+		return true
+	case <-done:
+		return isClosed(told)
+	}
+}
+
+// background runs work of an actor that is not in its turn.
+func (s *scheduler) background(c *core, work func()) {
+	if s.driver != nil {
+		s.driver.Ready(Step{who: c, run: work})
+		return
+	}
+	s.goroutines.start(work)
+}
+
+// close ends the workers once the queues are empty. goroutines knows when all have ended.
+func (s *scheduler) close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	for _, w := range s.asleep {
+		s.active.Add(1)
+		s.searching.Add(1)
+		w.wake <- struct{}{}
+	}
+	s.asleep = nil
+	s.mu.Unlock()
+	close(s.monitor.stopped)
+	s.closeStacks()
+}
+
+// closeStacks ends the idle stacks. Not on the caller's goroutine: that may be locked to its
+// thread, and Go ends the process when a coroutine finds that different from its beginning.
+func (s *scheduler) closeStacks() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.stacks.close()
+	}()
+	<-done
+}
+
+// counts returns how many actors wait for a worker, and how many workers are not away.
+func (s *scheduler) counts() (runnable, workers int) {
+	all := *s.workers.Load()
+	for _, w := range all {
+		runnable += int(w.queue.n.Load())
+		if w.runnext.Load() != nil {
+			runnable++
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return runnable + int(s.global.n.Load()) + int(s.spawned.n.Load()), int(s.active.Load()) + len(s.asleep)
+}
+
+// handledMessages returns how many messages the workers have handled.
+func (s *scheduler) handledMessages() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.handled
+	for _, w := range *s.workers.Load() {
+		n += w.handled.Load()
+	}
+	return n
+}
