@@ -65,8 +65,13 @@ tidy: ## Check that go.mod and go.sum are what `go mod tidy` writes.
 	$(GO) mod tidy -e -diff
 	$(GO) mod verify
 
+.PHONY: generate
+generate: ## Rewrite server/openapi.json and web/src/types.ts from the operations of the HTTP API.
+	$(GO) test ./server -run '^TestGeneratedFilesAreFresh$$' -count=1 -update
+
 .PHONY: generated
-generated: ## Check that the committed dashboard is what web/ builds, and run its own tests.
+generated: ## Check that what is generated is fresh: openapi.json, the dashboard's types, the dashboard.
+	$(GO) test ./server -run '^TestGeneratedFilesAreFresh$$' -count=1
 	$(GO) test ./internal/check/dashboard -count=1 -v
 
 .PHONY: web

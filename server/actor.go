@@ -1,11 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -19,118 +19,147 @@ const (
 	maxFailureText = 8 << 10
 )
 
-// actorDetailJSON is one actor closely. Of a busy one timers, watches, stash and view are not
-// known and left empty.
+// actorDetailJSON is one actor in detail.
 type actorDetailJSON struct {
-	Actor    actorJSON       `json:"actor"`
-	Parent   string          `json:"parent,omitempty"`
-	Mail     []mailJSON      `json:"mail"`
-	Oldest   int64           `json:"oldest_ms"`
-	Current  string          `json:"current,omitempty"`
-	Sender   string          `json:"sender,omitempty"`
-	Waits    string          `json:"waits_for,omitempty"`
-	Watchers int             `json:"watchers"`
-	Links    []actor.PID     `json:"links"`
-	Failures []failureJSON   `json:"failures"`
-	Busy     bool            `json:"busy"`
-	Timers   []timerJSON     `json:"timers"`
-	Watches  []actor.PID     `json:"watches"`
-	Stash    int             `json:"stash"`
-	View     json.RawMessage `json:"view,omitempty"`
-	Unshown  string          `json:"view_problem,omitempty"`
-	Now      int64           `json:"now_ms"`
+	Actor actorJSON `json:"actor"`
+	// The PID of the parent; absent for the root.
+	Parent string `json:"parent,omitempty" example:"greenroom/entities#3"`
+	// The messages that wait, by type, the most frequent first.
+	Mail []mailJSON `json:"mail"`
+	// How long the oldest message has waited.
+	Oldest int64 `json:"oldest_ms"`
+	// The type of the message that is being handled, or was last.
+	Current string `json:"current,omitempty" example:"entity.message"`
+	// The PID of the sender of that message.
+	Sender string `json:"sender,omitempty" example:"greenroom/entities#3"`
+	// The PID of the actor that an ask in the handler waits for.
+	Waits string `json:"waits_for,omitempty" example:"greenroom/store#4"`
+	// How many actors watch this one.
+	Watchers int `json:"watchers"`
+	// The PIDs of the actors that it is linked to.
+	Links []actor.PID `json:"links"`
+	// The last failures, newest first, at most 8.
+	Failures []failureJSON `json:"failures"`
+	// The actor did not answer within 100 ms: timers, watches, stash and view are unknown and empty.
+	Busy   bool        `json:"busy"`
+	Timers []timerJSON `json:"timers"`
+	// The PIDs of the actors that it watches.
+	Watches []actor.PID `json:"watches"`
+	// The number of stashed messages.
+	Stash int `json:"stash"`
+	// What the actor's Inspect method returned; absent if it has none.
+	View json.RawMessage `json:"view,omitempty"`
+	// Why the view cannot be shown.
+	Unshown string `json:"view_problem,omitempty" example:"the view of the actor cannot be shown: json: unsupported type: chan int"`
+	Now     int64  `json:"now_ms" example:"1451649660512"`
 }
 
+// mailJSON counts the waiting messages of a type.
 type mailJSON struct {
-	Type  string `json:"type"`
-	Count int    `json:"count"`
+	Type  string `json:"type" example:"entity.message"`
+	Count int    `json:"count" example:"2"`
 }
 
+// timerJSON is a timer of an actor.
 type timerJSON struct {
-	Key   string  `json:"key"`
-	In    float64 `json:"in_ms"`
+	Key string `json:"key" example:"passivate"`
+	// How long until it fires.
+	In float64 `json:"in_ms" example:"250"`
+	// Its period; 0 if it fires once.
 	Every float64 `json:"every_ms"`
 }
 
+// failureJSON is a failure of an actor.
 type failureJSON struct {
-	Time    int64  `json:"time_ms"`
-	Error   string `json:"error"`
-	Message string `json:"message_type,omitempty"`
-	Stack   string `json:"stack,omitempty"`
+	Time  int64  `json:"time_ms" example:"1451649600512"`
+	Error string `json:"error" example:"panic: assignment to entry in nil map"`
+	// The type of the message that was being handled.
+	Message string `json:"message_type,omitempty" example:"entity.message"`
+	// The stack of a panic.
+	Stack string `json:"stack,omitempty" example:"goroutine 7 [running]: ..."`
 }
 
-// getActor describes one actor, by its path or by its PID.
-func (s *Server) getActor(w http.ResponseWriter, r *http.Request) error {
-	pid, err := s.actorParam(r.URL.Query())
+type actorRequest struct {
+	// The path of an actor with a name; / is the root. Give either path or pid.
+	Path *string `query:"path" example:"/entities"`
+	// A PID from an answer of this server.
+	PID *string `query:"pid"`
+}
+
+// actor describes one actor. What only the actor itself knows is asked of it in its turn.
+func (a *systemAPI) actor(ctx context.Context, in *actorRequest) (*answer[*actorDetailJSON], error) {
+	pid, err := a.find(in)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	detail, err := s.system.Detail(r.Context(), pid)
+	detail, err := a.system.Detail(ctx, pid)
 	if errors.Is(err, actor.ErrStopped) {
-		return problemf(http.StatusNotFound, "no actor with the PID %q lives; one that stopped does not come back under the same PID, ask for its path", shorten(pid.String(), 300))
+		err = problemf(http.StatusNotFound, "no living actor has the PID %q; a stopped actor never comes back under its PID, ask for its path", shorten(pid.String(), 300))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, newActorDetailJSON(&detail))
+	return ok(newActorDetailJSON(&detail)), nil
 }
 
-// actorParam reads which actor is meant: exactly one of path and pid.
-func (s *Server) actorParam(q url.Values) (actor.PID, error) {
-	path, text := q.Get("path"), q.Get("pid")
+// find returns the PID of the actor that a request means.
+func (a *systemAPI) find(in *actorRequest) (actor.PID, error) {
+	var text string
 	switch {
-	case q.Has("path") == q.Has("pid"):
-		return actor.PID{}, problemf(http.StatusBadRequest, "one of path and pid is needed: path=/entities, or a pid that an answer of this server had")
-	case q.Has("path") && !strings.HasPrefix(path, "/"):
-		return actor.PID{}, problemf(http.StatusBadRequest, "path=%s is not a path; it begins with / as in /entities", shorten(path, 300))
-	case q.Has("path"):
-		tree, err := s.system.Inspect(path, 0)
+	case (in.Path == nil) == (in.PID == nil):
+		return actor.PID{}, problemf(http.StatusBadRequest, "the query must have either path, as in path=/entities, or pid")
+	case in.PID != nil:
+		text = *in.PID
+	case !strings.HasPrefix(*in.Path, "/"):
+		return actor.PID{}, problemf(http.StatusBadRequest, "path must begin with / as in /entities, not %q", shorten(*in.Path, 300))
+	default:
+		tree, err := a.system.Inspect(*in.Path, 0)
 		if err != nil {
-			return actor.PID{}, problemf(http.StatusNotFound, "no actor has the path %q; /v1/actors has the paths that there are", shorten(path, 300))
+			return actor.PID{}, problemf(http.StatusNotFound, "no actor has the path %q; GET /v1/actors lists the paths", shorten(*in.Path, 300))
 		}
 		text = tree.PID
 	}
 	pid, err := actor.ParsePID(text)
 	if err != nil || pid.IsZero() {
-		return actor.PID{}, problemf(http.StatusBadRequest, "pid=%s is not a PID; the name of the system, a path and a number are right, as in %s/entities#5", shorten(text, 300), s.system.Name())
+		return actor.PID{}, problemf(http.StatusBadRequest, "pid must be the name of the system, a path and a number, as in %s/entities#5, not %q", a.system.Name(), shorten(text, 300))
 	}
 	return pid, nil
 }
 
 func newActorDetailJSON(d *actor.Detail) *actorDetailJSON {
-	answer := &actorDetailJSON{
+	shown := &actorDetailJSON{
 		Actor: newActorJSON(&d.Info), Parent: pidText(d.Parent), Mail: make([]mailJSON, len(d.Mail)), Oldest: d.Oldest.Milliseconds(),
 		Current: messageType(d.Current), Sender: pidText(d.Sender), Waits: pidText(d.Waits), Watchers: d.Watchers, Links: nonNil(d.Links),
 		Failures: make([]failureJSON, len(d.Failures)), Busy: d.Busy, Timers: make([]timerJSON, len(d.Timers)),
 		Watches: nonNil(d.Watches), Stash: d.Stash, Now: time.Now().UnixMilli(),
 	}
 	for i, m := range d.Mail {
-		answer.Mail[i] = mailJSON(m)
+		shown.Mail[i] = mailJSON(m)
 	}
 	for i, t := range d.Timers {
-		answer.Timers[i] = timerJSON{Key: t.Key, In: milliseconds(t.In), Every: milliseconds(t.Every)}
+		shown.Timers[i] = timerJSON{Key: t.Key, In: milliseconds(t.In), Every: milliseconds(t.Every)}
 	}
 	for i, f := range d.Failures {
-		answer.Failures[i] = newFailureJSON(f)
+		shown.Failures[i] = newFailureJSON(f)
 	}
 	if d.View != nil {
 		var err error
-		if answer.View, err = marshalView(d.View); err != nil {
-			answer.Unshown = shorten(err.Error(), 300)
+		if shown.View, err = marshalView(d.View); err != nil {
+			shown.Unshown = shorten(err.Error(), 300)
 		}
 	}
-	return answer
+	return shown
 }
 
 func newFailureJSON(f actor.Failure) failureJSON {
-	answer := failureJSON{Time: f.Time.UnixMilli(), Message: f.MessageType}
+	shown := failureJSON{Time: f.Time.UnixMilli(), Message: f.MessageType}
 	if f.Err != nil {
-		answer.Error = shorten(f.Err.Error(), maxFailureText)
+		shown.Error = shorten(f.Err.Error(), maxFailureText)
 	}
 	if p, ok := errors.AsType[*actor.PanicError](f.Err); ok {
-		answer.Stack = shorten(string(p.Stack), maxFailureText)
+		shown.Stack = shorten(string(p.Stack), maxFailureText)
 	}
-	return answer
+	return shown
 }
 
 // marshalView makes JSON of what an actor's Inspect returned, which is foreign code to us.

@@ -170,12 +170,12 @@ func TestAnActorThatIsNotThereAndBadAddresses(t *testing.T) {
 		{"pid=" + url.QueryEscape(ref.PID().String()), "gone", 404},
 		{"pid=elsewhere/entities%235", "elsewhere", 404},
 		{"", "path=/entities", 400},
-		{"path=/&pid=x/y%231", "one of path and pid", 400},
-		{"path=entities", "begins with /", 400},
-		{"path=", "begins with /", 400},
-		{"pid=entities", "is not a PID", 400},
-		{"pid=", "is not a PID", 400},
-		{"pid=-", "is not a PID", 400},
+		{"path=/&pid=x/y%231", "either path", 400},
+		{"path=entities", "begin with /", 400},
+		{"path=", "begin with /", 400},
+		{"pid=entities", "pid must be", 400},
+		{"pid=", "pid must be", 400},
+		{"pid=-", "pid must be", 400},
 		{"id=5", "path, pid", 400},
 	} {
 		resp, body := s.do("GET", "/v1/actor?"+tt.query, "")

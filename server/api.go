@@ -1,36 +1,43 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// route is one operation of the HTTP API.
-type route struct {
-	method, pattern string
-	query           []string // the parameters it knows
-	handle          func(w http.ResponseWriter, r *http.Request) error
-}
-
-// routes lists the whole API. openapi.json describes the same, which a test
-// compares.
-func (s *Server) routes() []route {
-	return slices.Concat(s.entityRoutes(), s.telemetryRoutes(), s.typeRoutes(), s.queryRoutes(), s.mappingRoutes(), s.streamRoutes(), s.bulkRoutes(), s.transferRoutes(), []route{
-		{"GET", "/v1/system", nil, s.getSystem},
-		{"GET", "/v1/actors", []string{"path", "limit"}, s.getActors},
-		{"GET", "/v1/actor", []string{"path", "pid"}, s.getActor},
-		{"GET", "/healthz", nil, s.getHealth},
-		{"GET", "/metrics", []string{"name[]"}, s.getMetrics},
-		{"GET", "/openapi.json", nil, s.getOpenAPI},
-	})
+// resources makes the handlers of the API, each with what it needs, and lists their
+// operations.
+func (s *Server) resources() []operation {
+	editor := &editor{s.runtime}
+	reader := &historyReader{s.runtime, s.retention}
+	queries := &queryBook{runtime: s.runtime}
+	closing := func() bool { return s.serving.Err() != nil }
+	resources := []interface{ operations() []operation }{
+		&entityAPI{s.runtime, editor, s.find, s.find.encoder},
+		&attributeAPI{s.runtime, editor},
+		&relationAPI{s.runtime, editor},
+		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader},
+		&manyHistoryAPI{s.runtime, s.finder, reader},
+		&retentionAPI{s.retention},
+		&typeAPI{s.runtime},
+		&queryAPI{runtime: s.runtime, queries: queries},
+		&mappingAPI{s.mappings},
+		s.streams,
+		s.bulk,
+		&transferAPI{s.runtime, s.mappings, s.finder, queries, s.retention, s.serving, s.log},
+		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, closing},
+	}
+	var list []operation
+	for _, resource := range resources {
+		list = append(list, resource.operations()...)
+	}
+	return list
 }
 
 // handler builds the HTTP side.
@@ -41,21 +48,21 @@ func (s *Server) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
-	for _, rt := range s.routes() {
-		mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
-		allowed[rt.pattern] = append(allowed[rt.pattern], rt.method)
+	for _, o := range s.operations {
+		mux.Handle(o.method+" "+o.pattern, s.serve(&o))
+		allowed[o.pattern] = append(allowed[o.pattern], o.method)
 	}
 	for pattern, methods := range allowed {
 		mux.Handle(pattern, notAllowed(methods))
 	}
 	mux.Handle("/", dashboard)
-	return s.guard(mux), nil
+	return guard(mux), nil
 }
 
-// serve runs an operation: its query is checked, what it returns becomes a
-// problem document, and it is measured.
-func (s *Server) serve(rt route) http.Handler {
-	metrics := s.metrics.operation(rt)
+// serve runs an operation: an error becomes a problem document, a panic too, and the
+// request is counted.
+func (s *Server) serve(o *operation) http.Handler {
+	metrics := s.metrics.operation(o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
@@ -65,7 +72,7 @@ func (s *Server) serve(rt route) http.Handler {
 					metrics.observe(rec.status, time.Since(start))
 					panic(p)
 				}
-				s.log.LogAttrs(r.Context(), slog.LevelError, "panic in a request", slog.String("route", rt.pattern),
+				s.log.LogAttrs(r.Context(), slog.LevelError, "panic in a request", slog.String("route", o.pattern),
 					slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 				if rec.status != 0 {
 					panic(http.ErrAbortHandler) // half an answer must not look like a whole one
@@ -75,27 +82,10 @@ func (s *Server) serve(rt route) http.Handler {
 			metrics.observe(rec.status, time.Since(start))
 		}()
 		w.Header().Set("Cache-Control", "no-store")
-		err := checkQuery(r, rt.query)
-		if err == nil {
-			err = s.handle(rt, rec, r)
-		}
-		if err != nil {
+		if err := o.serve(rec, r); err != nil {
 			s.fail(rec, r, err)
 		}
 	})
-}
-
-// answerTimeout bounds a question. A stream has no end, and what is written is waited for
-// as long as the client waits.
-const answerTimeout = 30 * time.Second
-
-func (s *Server) handle(rt route, w http.ResponseWriter, r *http.Request) error {
-	if rt.method != http.MethodGet || isStream(rt.pattern) || rt.pattern == exportPattern {
-		return rt.handle(w, r)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	return rt.handle(w, r.WithContext(ctx))
 }
 
 // notAllowed answers the other methods of a path.
@@ -107,7 +97,7 @@ func notAllowed(methods []string) http.Handler {
 	allow := strings.Join(methods, ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		writeProblem(w, r, problemf(http.StatusMethodNotAllowed, "%s is not possible here; %s is", shorten(r.Method, 32), allow))
+		writeProblem(w, r, problemf(http.StatusMethodNotAllowed, "the method must be %s, not %s", oneOf(methods), shorten(r.Method, 32)))
 	})
 }
 
@@ -133,15 +123,3 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// writeBody sends a complete body of JSON.
-func writeBody(w http.ResponseWriter, body []byte) { writeBodyStatus(w, http.StatusOK, body) }
-
-func writeBodyStatus(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", mediaJSON)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has left is not our error
-}
-
-func writeJSON(w http.ResponseWriter, v any) error { return writeStatus(w, http.StatusOK, v) }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,145 +12,219 @@ import (
 
 const sectionFields = fieldAttributes | fieldDesired | fieldReported | fieldDelta | fieldMetadata
 
-// getAttributes answers with all sections of an entity and the times of their
-// leaves.
-func (s *Server) getAttributes(w http.ResponseWriter, r *http.Request) error {
-	snapshot, err := s.runtime.Entity(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
+// attributeAPI reads and writes the attributes of entities.
+type attributeAPI struct {
+	runtime *entity.Runtime
+	editor  *editor
+}
+
+func (a *attributeAPI) operations() []operation {
+	whole, patch := content{mediaJSON, documentJSON{}}, content{mediaJSONPatch, []patchOperation{}}
+	return []operation{
+		op("GET", "/v1/entities/{id}/attributes", "getAttributes", "Read all sections of an entity.", a.get, fails(404)),
+		op("PUT", "/v1/entities/{id}/attributes", "putAttributes", "Replace all sections.", a.put, answers(200, 201), fails(409, 422, 428)),
+		op("PATCH", "/v1/entities/{id}/attributes", "patchAttributes", "Patch the document that has the sections as members.", a.patch,
+			accepts(maxBodyBytes, content{mediaMergePatch, sectionsBody{}}, patch), answers(200, 201), fails(404, 409, 422)),
+		op("GET", "/v1/entities/{id}/attributes/{section}", "getSection", "Read one section.", a.getSection, fails(404)),
+		op("PUT", "/v1/entities/{id}/attributes/{section}", "putSection", "Replace one section.", a.putSection,
+			accepts(maxBodyBytes, whole), answers(200, 201), fails(404, 409, 422, 428)),
+		op("PATCH", "/v1/entities/{id}/attributes/{section}", "patchSection", "Patch one section.", a.patchSection,
+			accepts(maxBodyBytes, content{mediaMergePatch, whole.value}, patch), answers(200, 201), fails(404, 409, 422)),
 	}
-	if notModified(w, r, snapshot.ETag) {
-		return nil
+}
+
+// documentJSON is a section of attributes: any JSON object.
+type documentJSON map[string]any
+
+// sectionsJSON is all sections of an entity.
+type sectionsJSON struct {
+	Attributes documentJSON `json:"attributes" example:"{\"floor\":2}"`
+	Desired    documentJSON `json:"desired" example:"{\"setpoint\":21}"`
+	Reported   documentJSON `json:"reported"`
+	// What of desired is not reported so.
+	Delta    documentJSON `json:"delta" example:"{\"setpoint\":21}"`
+	Metadata metadataJSON `json:"metadata"`
+}
+
+// metadataJSON has the sections again, with {"timestamp": seconds} in the place of each
+// value.
+type metadataJSON struct {
+	Attributes documentJSON `json:"attributes"`
+	Desired    documentJSON `json:"desired"`
+	Reported   documentJSON `json:"reported"`
+	Delta      documentJSON `json:"delta"`
+}
+
+// sectionsBody is all sections of an entity as they are written.
+type sectionsBody struct {
+	Attributes json.RawMessage `json:"attributes,omitempty" type:"object" example:"{\"floor\":2}"`
+	Desired    json.RawMessage `json:"desired,omitempty" type:"object" example:"{\"setpoint\":21}"`
+	Reported   json.RawMessage `json:"reported,omitempty" type:"object"`
+}
+
+// patchOperation is an operation of RFC 6902.
+type patchOperation struct {
+	Op string `json:"op" enum:"add,remove,replace,move,copy,test" example:"add"`
+	// A JSON pointer.
+	Path string `json:"path" example:"/desired/setpoint"`
+	// Where the value comes from, in move and copy.
+	From string `json:"from,omitempty"`
+	// Any JSON, in add, replace and test.
+	Value json.RawMessage `json:"value,omitempty" example:"21"`
+}
+
+type sectionsRequest struct {
+	entityPath
+	ifChanged
+}
+
+// get answers with all sections of an entity and the times of their leaves.
+func (a *attributeAPI) get(ctx context.Context, in *sectionsRequest) (*answer[sectionsJSON], error) {
+	snapshot, err := a.runtime.Entity(ctx, in.ID)
+	if err != nil {
+		return nil, err
 	}
 	body := appendSections(nil, &snapshot, sectionFields)
 	body[0] = '{' // in the place of the comma before the first member
-	writeBody(w, append(body, "}\n"...))
-	return nil
+	return encoded[sectionsJSON](append(body, '}')).versioned(snapshot.ETag), nil
 }
 
 // deltaName is the section that is computed of two others.
 const deltaName = "delta"
 
-// getSection answers with the document of one section.
-func (s *Server) getSection(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("section")
-	section, err := entity.ParseSection(name)
-	if err != nil && name != deltaName {
-		return problemf(http.StatusNotFound, "there is no section %q; there are attributes, desired, reported and delta", shorten(name, 64))
-	}
-	snapshot, err := s.runtime.Entity(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if notModified(w, r, snapshot.ETag) {
-		return nil
-	}
-	leaves := snapshot.Section(section)
-	if name == deltaName {
-		leaves = entity.Delta(snapshot.Section(entity.Desired), snapshot.Section(entity.Reported))
-	}
-	writeBody(w, append(entity.AppendAttributes(nil, leaves), '\n'))
-	return nil
+type sectionPath struct {
+	entityPath
+	// delta can only be read.
+	Section string `path:"section" enum:"attributes,desired,reported,delta" example:"desired"`
 }
 
-// sectionParam returns the section of the path, which is to be written.
-func sectionParam(r *http.Request) (entity.Section, error) {
-	name := r.PathValue("section")
-	section, err := entity.ParseSection(name)
+type getSectionRequest struct {
+	sectionPath
+	ifChanged
+}
+
+// getSection answers with the document of one section.
+func (a *attributeAPI) getSection(ctx context.Context, in *getSectionRequest) (*answer[documentJSON], error) {
+	section, err := entity.ParseSection(in.Section)
+	if err != nil && in.Section != deltaName {
+		return nil, noSection(in.Section)
+	}
+	snapshot, err := a.runtime.Entity(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	leaves := snapshot.Section(section)
+	if in.Section == deltaName {
+		leaves = entity.Delta(snapshot.Section(entity.Desired), snapshot.Section(entity.Reported))
+	}
+	return encoded[documentJSON](entity.AppendAttributes(nil, leaves)).versioned(snapshot.ETag), nil
+}
+
+func noSection(name string) error {
+	return problemf(http.StatusNotFound, "there is no section %q; the sections are attributes, desired, reported and delta", shorten(name, 64))
+}
+
+// writable returns the section of the path, which is to be written.
+func (p *sectionPath) writable() (entity.Section, error) {
+	section, err := entity.ParseSection(p.Section)
 	switch {
-	case name == deltaName:
-		return 0, problemf(http.StatusUnprocessableEntity, "delta is what desired and reported differ in; write one of these")
+	case p.Section == deltaName:
+		return 0, problemf(http.StatusUnprocessableEntity, "delta is computed as the difference of desired and reported; write one of these")
 	case err != nil:
-		return 0, problemf(http.StatusNotFound, "there is no section %q; there are attributes, desired, reported and delta", shorten(name, 64))
+		return 0, noSection(p.Section)
 	}
 	return section, nil
 }
 
+type writeSectionRequest struct {
+	sectionPath
+	precondition
+	Body payload
+}
+
 // putSection replaces one section.
-func (s *Server) putSection(w http.ResponseWriter, r *http.Request) error {
-	section, err := sectionParam(r)
+func (a *attributeAPI) putSection(ctx context.Context, in *writeSectionRequest) (*answer[editedJSON], error) {
+	section, err := in.writable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	condition, blind, err := replaceCondition(r.Header)
+	condition, blind, err := in.replacement()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	body, _, err := readBody(w, r, maxBodyBytes, mediaJSON)
-	if err != nil {
-		return err
-	}
-	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: entity.Replace, Body: body}}}
-	return s.edit(w, r, r.PathValue("id"), edits, blind)
+	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: entity.Replace, Body: in.Body.text}}}
+	return a.editor.edit(ctx, in.ID, edits, blind)
 }
 
-// putAttributes replaces all sections.
-func (s *Server) putAttributes(w http.ResponseWriter, r *http.Request) error {
-	condition, blind, err := replaceCondition(r.Header)
-	if err != nil {
-		return err
-	}
-	var b entityBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	if err := b.onlySections(); err != nil {
-		return err
-	}
-	return s.edit(w, r, r.PathValue("id"), entity.Edits{If: condition, Patches: b.patches(entity.Replace)}, blind)
+type putAttributesRequest struct {
+	entityPath
+	precondition
+	Body sectionsBody
 }
 
-func (b *entityBody) onlySections() error {
-	if b.ID != "" || b.Type != nil || b.Relations != nil {
-		return problemf(http.StatusBadRequest, "the document of the attributes has attributes, desired and reported; the type is that of /v1/entities/{id}")
+// put replaces all sections.
+func (a *attributeAPI) put(ctx context.Context, in *putAttributesRequest) (*answer[editedJSON], error) {
+	condition, blind, err := in.replacement()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return a.editor.edit(ctx, in.ID, entity.Edits{If: condition, Patches: in.Body.patches(entity.Replace)}, blind)
+}
+
+// patches makes patches of the sections. With replace a section that is not there is
+// emptied, otherwise left alone.
+func (b *sectionsBody) patches(form entity.PatchForm) []entity.Patch {
+	var list []entity.Patch
+	for i, raw := range []json.RawMessage{b.Attributes, b.Desired, b.Reported} {
+		if raw == nil && form == entity.Replace {
+			raw = json.RawMessage("{}")
+		}
+		if raw != nil {
+			list = append(list, entity.Patch{Section: entity.Attributes + entity.Section(i), Form: form, Body: raw})
+		}
+	}
+	return list
 }
 
 // patchForms are the media types of a patch.
 var patchForms = map[string]entity.PatchForm{mediaMergePatch: entity.MergePatch, mediaJSONPatch: entity.JSONPatch}
 
 // patchSection patches one section.
-func (s *Server) patchSection(w http.ResponseWriter, r *http.Request) error {
-	section, err := sectionParam(r)
+func (a *attributeAPI) patchSection(ctx context.Context, in *writeSectionRequest) (*answer[editedJSON], error) {
+	section, err := in.writable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	condition, err := conditionOf(r.Header)
+	condition, err := in.condition()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	body, media, err := readBody(w, r, maxBodyBytes, mediaMergePatch, mediaJSONPatch)
-	if err != nil {
-		return err
-	}
-	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: patchForms[media], Body: body}}}
-	return s.edit(w, r, r.PathValue("id"), edits, false)
+	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: patchForms[in.Body.media], Body: in.Body.text}}}
+	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
-// patchAttributes patches the document that has the sections as its members.
-func (s *Server) patchAttributes(w http.ResponseWriter, r *http.Request) error {
+type patchAttributesRequest struct {
+	entityPath
+	precondition
+	Body payload
+}
+
+// patch patches the document that has the sections as its members.
+func (a *attributeAPI) patch(ctx context.Context, in *patchAttributesRequest) (*answer[editedJSON], error) {
 	edits := entity.Edits{}
 	var err error
-	if edits.If, err = conditionOf(r.Header); err != nil {
-		return err
+	if edits.If, err = in.condition(); err != nil {
+		return nil, err
 	}
-	body, media, err := readBody(w, r, maxBodyBytes, mediaMergePatch, mediaJSONPatch)
-	if err != nil {
-		return err
-	}
-	if media == mediaJSONPatch {
-		if edits.Patches, err = splitPatch(body); err != nil {
-			return err
+	if in.Body.media == mediaJSONPatch {
+		if edits.Patches, err = splitPatch(in.Body.text); err != nil {
+			return nil, err
 		}
-		return s.edit(w, r, r.PathValue("id"), edits, false)
+		return a.editor.edit(ctx, in.ID, edits, false)
 	}
-	var b entityBody
-	if err := decodeJSON(body, &b); err != nil {
-		return err
-	}
-	if err := b.onlySections(); err != nil {
-		return err
+	var b sectionsBody
+	if err := decodeJSON(in.Body.text, &b); err != nil {
+		return nil, err
 	}
 	edits.Patches = b.patches(entity.MergePatch)
 	for i := range edits.Patches {
@@ -157,7 +232,7 @@ func (s *Server) patchAttributes(w http.ResponseWriter, r *http.Request) error {
 			edits.Patches[i].Form, edits.Patches[i].Body = entity.Replace, []byte("{}")
 		}
 	}
-	return s.edit(w, r, r.PathValue("id"), edits, false)
+	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
 // splitPatch makes of a JSON patch of all sections patches of one each, in the
@@ -180,7 +255,7 @@ func splitPatch(body []byte) ([]entity.Patch, error) {
 				return nil, problemf(http.StatusBadRequest, "operation %d: %v", i, err)
 			}
 			if from != section {
-				return nil, problemf(http.StatusBadRequest, "operation %d: from %v to %v; within one section is right", i, from, section)
+				return nil, problemf(http.StatusBadRequest, "operation %d: from must be in the same section as path, %v, not %v", i, section, from)
 			}
 		}
 		if n := len(patches); n == 0 || patches[n-1].Section != section {
@@ -202,12 +277,12 @@ func splitPatch(body []byte) ([]entity.Patch, error) {
 func localize(op map[string]json.RawMessage, member string) (entity.Section, error) {
 	var pointer string
 	if err := json.Unmarshal(op[member], &pointer); err != nil {
-		return 0, fmt.Errorf("%s is missing or no string", member)
+		return 0, fmt.Errorf("%s must be a string", member)
 	}
 	name, rest, deeper := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
 	section, err := entity.ParseSection(name)
 	if err != nil || !strings.HasPrefix(pointer, "/") {
-		return 0, fmt.Errorf("%s is %q; it begins with /attributes, /desired or /reported", member, shorten(pointer, 64))
+		return 0, fmt.Errorf("%s must begin with /attributes, /desired or /reported, not %q", member, shorten(pointer, 64))
 	}
 	if deeper {
 		rest = "/" + rest

@@ -39,7 +39,7 @@ func Backup(ctx context.Context, store, to string) (err error) {
 		return fmt.Errorf("%w: %s has no store: %w", ErrBackup, a.dir, err)
 	}
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%w: %s exists; the name of a new file is right", ErrBackup, to)
+		return fmt.Errorf("%w: the file must not exist yet, but %s does", ErrBackup, to)
 	}
 	part := to + ".part"
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -68,7 +68,7 @@ func Restore(ctx context.Context, from, store string) error {
 	}
 	to := filepath.Join(a.dir, databaseFile)
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%w: %s has a store; a new or empty directory is right", ErrBackup, a.dir)
+		return fmt.Errorf("%w: the directory must be new or empty, but %s has a store", ErrBackup, a.dir)
 	}
 	if err := checkSQLite(ctx, from); err != nil {
 		return err
@@ -133,7 +133,7 @@ func execSQLite(ctx context.Context, path, statement string, args ...any) error 
 	return errors.Join(err, db.Close())
 }
 
-// checkSQLite tells whether a file is a sound database.
+// checkSQLite reports whether a file is a sound database.
 func checkSQLite(ctx context.Context, path string) error {
 	db, err := openSQLite(path)
 	if err != nil {

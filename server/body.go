@@ -46,17 +46,17 @@ func bodyProblem(err error) error {
 	case err == nil, errors.As(err, &tooLarge):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return problemf(http.StatusRequestTimeout, "the body did not come within the time for it; send it faster, or in parts")
+		return problemf(http.StatusRequestTimeout, "the body took too long to arrive; send it faster, or in parts")
 	default:
-		return problemf(http.StatusBadRequest, "the body could not be read to its end: %v", err)
+		return problemf(http.StatusBadRequest, "the body ended early: %v", err)
 	}
 }
 
 // mediaOf returns the media type of a body, or refuses one that is not among
-// those that are right here.
+// the given ones.
 func mediaOf(h http.Header, medias ...string) (string, error) {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return "", problemf(http.StatusUnsupportedMediaType, "the body is encoded with %s; send it without Content-Encoding", shorten(encoding, 64))
+		return "", problemf(http.StatusUnsupportedMediaType, "the body must have no Content-Encoding, not %s", shorten(encoding, 64))
 	}
 	contentType := h.Get("Content-Type")
 	if contentType == "" {
@@ -68,36 +68,28 @@ func mediaOf(h http.Header, medias ...string) (string, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
 	if err != nil || !slices.Contains(medias, media) || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return "", problemf(http.StatusUnsupportedMediaType, "the body is %s; %s in UTF-8 is right: with curl, -H 'Content-Type: %s'",
-			shorten(contentType, 128), strings.Join(medias, " or "), medias[0])
+		return "", problemf(http.StatusUnsupportedMediaType, "the body must be %s in UTF-8, not %s: with curl, -H 'Content-Type: %s'",
+			oneOf(medias), shorten(contentType, 128), medias[0])
 	}
 	return media, nil
 }
 
-// readJSON reads a body of JSON of at most maxBodyBytes into v. Members that v does not have are refused:
-// they are misspelled ones.
-func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	body, _, err := readBody(w, r, maxBodyBytes, mediaJSON)
-	if err != nil {
-		return err
-	}
-	return decodeJSON(body, v)
-}
-
+// decodeJSON reads a body into v. It refuses members that v does not have: they are
+// misspelled ones.
 func decodeJSON(body []byte, v any) error {
 	switch text := bytes.TrimSpace(body); {
 	case len(text) == 0:
-		return problemf(http.StatusBadRequest, "the body is empty; a JSON object is right")
+		return problemf(http.StatusBadRequest, "the body must be a JSON object, but is empty")
 	case isNull(text): // to Go an object without members
-		return problemf(http.StatusBadRequest, "the body is null; a JSON object is right")
+		return problemf(http.StatusBadRequest, "the body must be a JSON object, not null")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return problemf(http.StatusBadRequest, "the body cannot be read: %v; /openapi.json says what is right", jsonError(err))
+		return problemf(http.StatusBadRequest, "the body cannot be read: %v; its members are described in /openapi.json", jsonError(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return problemf(http.StatusBadRequest, "something stands after the end of the JSON value, at byte %d", d.InputOffset())
+		return problemf(http.StatusBadRequest, "the body must end after the JSON value, at byte %d", d.InputOffset())
 	}
 	return nil
 }
@@ -108,47 +100,63 @@ func jsonError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s is a %s, which is not possible there", kind.Field, kind.Value)
+		return fmt.Errorf("%s must not be a %s", kind.Field, kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Errorf("a %s is not possible at byte %d", kind.Value, kind.Offset)
+		return fmt.Errorf("unexpected %s at byte %d", kind.Value, kind.Offset)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s, at byte %d", strings.TrimPrefix(syntax.Error(), "json: "), syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("it ends in the middle")
 	default:
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return errors.New(strings.Replace(strings.TrimPrefix(err.Error(), "json: "), "unknown field", "unknown member", 1))
 	}
 }
 
-// conditionOf reads the condition of a write: If-Match with one version or *, or
-// If-None-Match: *. The result is as entity.CheckCondition has it.
-func conditionOf(h http.Header) (string, error) {
-	match, none := h.Get("If-Match"), h.Get("If-None-Match")
+// precondition is what a write wants of the version that is there.
+type precondition struct {
+	// The version that must be there, in quotes, or * for any.
+	IfMatch entityTags `header:"If-Match"`
+	// With *: nothing must be there yet.
+	IfNoneMatch entityTags `header:"If-None-Match"`
+}
+
+// ifChanged is a reader's wish to be told when nothing has changed: see
+// [answer.versioned].
+type ifChanged struct {
+	// The version that the client has: if it is still current, the answer is 304.
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+// entityTags are the values of a header.
+type entityTags []string
+
+// condition returns the condition as entity.CheckCondition has it, "" for none.
+func (p *precondition) condition() (string, error) {
 	switch {
-	case len(h.Values("If-Match"))+len(h.Values("If-None-Match")) > 1:
-		return "", problemf(http.StatusBadRequest, "there is more than one condition; one If-Match or If-None-Match is right")
-	case none == "*":
+	case len(p.IfMatch)+len(p.IfNoneMatch) > 1:
+		return "", problemf(http.StatusBadRequest, "the request must have one If-Match or one If-None-Match, not several conditions")
+	case len(p.IfNoneMatch) == 1 && p.IfNoneMatch[0] == "*":
 		return entity.IfNone, nil
-	case none != "":
-		return "", problemf(http.StatusBadRequest, "If-None-Match: %s is not possible in a write; If-None-Match: * writes only where there is nothing, If-Match takes a version", shorten(none, 64))
-	case match == "*":
-		return entity.IfAny, nil
-	case match == "":
+	case len(p.IfNoneMatch) == 1:
+		return "", problemf(http.StatusBadRequest, "If-None-Match must be * in a write, not %s; a version goes into If-Match", shorten(p.IfNoneMatch[0], 64))
+	case len(p.IfMatch) == 0 || p.IfMatch[0] == "":
 		return "", nil
+	case p.IfMatch[0] == "*":
+		return entity.IfAny, nil
 	}
-	tag, ok := strings.CutPrefix(match, `"`)
+	tag, ok := strings.CutPrefix(p.IfMatch[0], `"`)
 	tag, closed := strings.CutSuffix(tag, `"`)
 	if !ok || !closed || tag == "" || strings.ContainsAny(tag, `",`) {
-		return "", problemf(http.StatusBadRequest, `If-Match: %s is not possible; the ETag of an answer, in its quotes, or * is right`, shorten(match, 64))
+		return "", problemf(http.StatusBadRequest, `If-Match must be the ETag of an answer, in its quotes, or *, not %s`, shorten(p.IfMatch[0], 64))
 	}
-	tag, _, _ = strings.Cut(tag, ".") // the version of the telemetry
-	return tag, nil
+	version, _, _ := strings.Cut(tag, ".") // behind the dot is a hash of a representation
+	return version, nil
 }
 
-// replaceCondition is conditionOf for a PUT: without a condition it may only make
-// something new, and blind says so.
-func replaceCondition(h http.Header) (condition string, blind bool, err error) {
-	condition, err = conditionOf(h)
+// replacement is condition for a write that replaces all there is. Without a condition
+// it may only make something new, and blind is true.
+func (p *precondition) replacement() (condition string, blind bool, err error) {
+	condition, err = p.condition()
 	if condition == "" {
 		return entity.IfNone, true, err
 	}
@@ -156,7 +164,7 @@ func replaceCondition(h http.Header) (condition string, blind bool, err error) {
 }
 
 // conditionProblem turns the error of a write under a condition into what HTTP
-// has for it. missing tells whether ErrNotFound can only mean the thing that is
+// has for it. missing reports whether ErrNotFound can only mean the thing that is
 // written.
 func conditionProblem(err error, condition string, blind, missing bool) error {
 	switch {
@@ -171,46 +179,4 @@ func conditionProblem(err error, condition string, blind, missing bool) error {
 	default:
 		return err
 	}
-}
-
-// notModified answers with 304 if the client has this version, which it is told
-// in any case. version has no quotes.
-func notModified(w http.ResponseWriter, r *http.Request, version string) bool {
-	tag := `"` + version + `"`
-	w.Header().Set("ETag", tag)
-	w.Header().Set("Cache-Control", "no-cache")
-	if !matches(r.Header.Get("If-None-Match"), tag) {
-		return false
-	}
-	w.WriteHeader(http.StatusNotModified)
-	return true
-}
-
-// encodeJSON encodes an answer. It is not for the inside of HTML, so that < is <.
-func encodeJSON(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode the answer: %w", err)
-	}
-	return buf.Bytes(), nil
-}
-
-// writeStatus is writeJSON with a status.
-func writeStatus(w http.ResponseWriter, status int, v any) error {
-	body, err := encodeJSON(v)
-	if err != nil {
-		return err
-	}
-	writeBodyStatus(w, status, body)
-	return nil
-}
-
-// created is the status of what was written.
-func created(isNew bool) int {
-	if isNew {
-		return http.StatusCreated
-	}
-	return http.StatusOK
 }

@@ -36,54 +36,92 @@ const (
 	bulkLimited  = "limited" // more would match than were asked for
 )
 
-func (s *Server) bulkRoutes() []route {
-	return []route{
-		{"POST", "/v1/bulk", nil, s.postBulk},
-		{"GET", "/v1/bulk", nil, s.listBulk},
-		{"GET", "/v1/bulk/{job}", nil, s.getBulk},
-		{"DELETE", "/v1/bulk/{job}", nil, s.cancelBulk},
+// bulkAPI starts bulk updates and shows them. They end with the server.
+type bulkAPI struct {
+	runtime *entity.Runtime
+	finder  *search.Finder
+	serving context.Context //nolint:containedctx // the server's own life
+
+	wg sync.WaitGroup
+
+	mu      sync.Mutex
+	next    int64      // guarded by mu
+	running int        // guarded by mu
+	jobs    []*bulkJob // the oldest first, guarded by mu
+}
+
+func (a *bulkAPI) operations() []operation {
+	return []operation{
+		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter.", a.post, answers(200, 202), fails(422)),
+		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, the newest first.", a.list),
+		op("GET", "/v1/bulk/{job}", "getBulk", "Read the progress of a bulk update.", a.get, fails(404)),
+		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. What it has done stays.", a.stop, fails(404)),
 	}
 }
 
+type bulkPath struct {
+	// The id of the bulk update.
+	Job string `path:"job" example:"1"`
+}
+
+type bulkRequest struct{ Body bulkBody }
+
+// bulkBody says which entities to change, and how: by patch or by delete.
 type bulkBody struct {
-	Filter *string     `json:"filter"`
-	Type   string      `json:"type"`
-	Patch  *entityBody `json:"patch"`
-	Delete bool        `json:"delete"`
-	DryRun bool        `json:"dry_run"`
-	Limit  int64       `json:"limit"`
+	// docs/filter.md has the language; the empty filter matches all.
+	Filter *string `json:"filter,omitempty" example:"attributes.building = 'A'"`
+	// Only entities of this type or one that extends it.
+	Type  string       `json:"type,omitempty" example:"Room"`
+	Patch *entityPatch `json:"patch,omitempty" example:"{\"attributes\":{\"floor\":2}}"`
+	// Delete the entities.
+	Delete bool `json:"delete,omitempty"`
+	// Only find the entities.
+	DryRun bool `json:"dry_run,omitempty"`
+	// The most entities to change.
+	Limit int64 `json:"limit,omitempty" minimum:"1" maximum:"10000000" default:"1000000" example:"1000"`
 }
 
-// bulkStatus is what a job has done so far.
+// bulkStatus is what a bulk update has done so far.
 type bulkStatus struct {
-	ID      string          `json:"id,omitempty"`
-	State   string          `json:"state"`
-	DryRun  bool            `json:"dry_run,omitempty"`
-	Filter  string          `json:"filter"`
-	Type    string          `json:"type,omitempty"`
-	Matched int64           `json:"matched"`
-	Changed int64           `json:"changed"`
-	Failed  int64           `json:"failed"`
-	Skipped int64           `json:"skipped"` // did not match any more when their turn came
-	Started int64           `json:"started_ms"`
-	Ended   int64           `json:"ended_ms,omitempty"`
-	Sample  []string        `json:"sample"`
-	Errors  []bulkErrorJSON `json:"errors,omitempty"`
+	// Absent for a dry run.
+	ID     string `json:"id,omitempty" example:"1"`
+	State  string `json:"state" enum:"running,done,failed,canceled,limited" example:"done"`
+	DryRun bool   `json:"dry_run,omitempty"`
+	Filter string `json:"filter" example:"attributes.building = 'A'"`
+	Type   string `json:"type,omitempty" example:"Room"`
+	// The entities that were found.
+	Matched int64 `json:"matched" example:"12"`
+	Changed int64 `json:"changed" example:"12"`
+	Failed  int64 `json:"failed"`
+	// The entities that no longer matched when their turn came.
+	Skipped int64 `json:"skipped"`
+	Started int64 `json:"started_ms" example:"1451649600512"`
+	Ended   int64 `json:"ended_ms,omitempty" example:"1451649601512"`
+	// Some of the entities that were found.
+	Sample []string `json:"sample" example:"[\"room-1\"]"`
+	// Some of the errors.
+	Errors []bulkErrorJSON `json:"errors,omitempty"`
 }
 
+// bulkErrorJSON is an error of a bulk update.
 type bulkErrorJSON struct {
-	Entity string `json:"entity,omitempty"`
-	Detail string `json:"detail"`
+	// Absent for an error of the whole update.
+	Entity string `json:"entity,omitempty" example:"room-1"`
+	Detail string `json:"detail" example:"entity \"room-1\": too many attributes"`
+}
+
+// bulkListJSON is the bulk updates that are known.
+type bulkListJSON struct {
+	Jobs []bulkStatus `json:"jobs"`
 }
 
 // bulkJob is a bulk update that runs, or has run.
 type bulkJob struct {
-	server *Server
+	api    *bulkAPI
 	filter *filter.Filter
 	typ    string
 	edits  entity.Edits
 	remove bool
-	dryRun bool
 	limit  int64
 	cancel context.CancelFunc
 
@@ -92,161 +130,133 @@ type bulkJob struct {
 	limited bool // there is more than the limit; guarded by mu
 }
 
-// bulkJobs are the jobs of a server. They end with it.
-type bulkJobs struct {
-	mu      sync.Mutex
-	next    int64
-	running int
-	jobs    []*bulkJob // the oldest first
-	wg      sync.WaitGroup
-}
-
-func (s *Server) postBulk(w http.ResponseWriter, r *http.Request) error {
-	var b bulkBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	job, err := s.newBulkJob(&b)
+func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus], error) {
+	job, err := a.newJob(&in.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if b.DryRun {
-		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	if in.Body.DryRun {
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if err := job.scan(ctx, func(string, string) {}); err != nil {
-			return err
+			return nil, err
 		}
 		job.end(nil)
-		return writeJSON(w, job.state())
+		return ok(job.state()), nil
 	}
 	// The job outlives the request.
-	ctx, cancel := context.WithCancel(s.serving)
+	ctx, cancel := context.WithCancel(a.serving)
 	job.cancel = cancel
-	if err := s.bulk.add(job); err != nil {
+	if err := a.add(job); err != nil {
 		cancel()
-		return err
+		return nil, err
 	}
-	s.bulk.wg.Go(func() {
+	a.wg.Go(func() {
 		defer cancel()
 		job.run(ctx)
-		s.bulk.over()
+		a.over()
 	})
 	status := job.state()
-	w.Header().Set("Location", "/v1/bulk/"+status.ID)
-	return writeStatus(w, http.StatusAccepted, status)
+	return &answer[bulkStatus]{value: status, status: http.StatusAccepted, location: "/v1/bulk/" + status.ID}, nil
 }
 
-func (s *Server) newBulkJob(b *bulkBody) (*bulkJob, error) {
+func (a *bulkAPI) newJob(b *bulkBody) (*bulkJob, error) {
 	switch {
 	case b.Filter == nil && b.Type == "":
-		return nil, problemf(http.StatusBadRequest, `filter or type says which entities; "filter":"" is all of them`)
+		return nil, problemf(http.StatusBadRequest, `the body must have filter or type; "filter":"" is all entities`)
 	case (b.Patch == nil) == !b.Delete:
-		return nil, problemf(http.StatusBadRequest, "patch or delete says what becomes of them; one of both is right")
+		return nil, problemf(http.StatusBadRequest, "the body must have either patch or delete")
 	case b.Limit < 0 || b.Limit > maxBulkChanged:
-		return nil, problemf(http.StatusBadRequest, "limit is %d; 1 to %d is right", b.Limit, maxBulkChanged)
-	case b.Patch != nil && (b.Patch.ID != "" || b.Patch.Relations != nil):
-		return nil, problemf(http.StatusBadRequest, "a patch has type, attributes, desired and reported")
+		return nil, problemf(http.StatusBadRequest, "limit must be an integer from 1 to %d, not %d", maxBulkChanged, b.Limit)
 	}
 	if b.Limit == 0 {
 		b.Limit = defBulkChanged
 	}
-	text := ""
-	if b.Filter != nil {
-		text = *b.Filter
-	}
-	f, err := parseFilter(text)
+	f, err := parseFilter(some(b.Filter))
 	if err != nil {
 		return nil, err
 	}
-	job := &bulkJob{server: s, filter: f, typ: b.Type, remove: b.Delete, dryRun: b.DryRun, limit: b.Limit}
-	job.status = bulkStatus{State: bulkRunning, DryRun: b.DryRun, Filter: text, Type: b.Type, Started: time.Now().UnixMilli(), Sample: []string{}}
+	job := &bulkJob{api: a, filter: f, typ: b.Type, remove: b.Delete, limit: b.Limit}
+	job.status = bulkStatus{State: bulkRunning, DryRun: b.DryRun, Filter: some(b.Filter), Type: b.Type, Started: time.Now().UnixMilli(), Sample: []string{}}
 	if b.Patch != nil {
-		if job.edits, err = b.Patch.edits(entity.MergePatch); err != nil {
-			return nil, err
-		}
+		job.edits = entity.Edits{Type: b.Patch.Type.id, Patches: b.Patch.patches(entity.MergePatch)}
 	}
 	return job, nil
 }
 
 // add takes up a job, and forgets old ones that have ended.
-func (b *bulkJobs) add(job *bulkJob) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.running >= maxBulkRunning {
-		return problemf(http.StatusServiceUnavailable, "%d bulk updates are running, which is the limit; wait for one, or cancel it", b.running)
+func (a *bulkAPI) add(job *bulkJob) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.running >= maxBulkRunning {
+		return problemf(http.StatusServiceUnavailable, "%d bulk updates are running, which is the limit; wait for one, or cancel it", a.running)
 	}
-	b.running++
-	b.next++
-	job.status.ID = strconv.FormatInt(b.next, 10)
-	b.jobs = append(b.jobs, job)
-	for i := 0; len(b.jobs) > maxBulkKept && i < len(b.jobs); {
-		if b.jobs[i].state().State == bulkRunning {
+	a.running++
+	a.next++
+	job.status.ID = strconv.FormatInt(a.next, 10)
+	a.jobs = append(a.jobs, job)
+	for i := 0; len(a.jobs) > maxBulkKept && i < len(a.jobs); {
+		if a.jobs[i].state().State == bulkRunning {
 			i++
 			continue
 		}
-		b.jobs = slices.Delete(b.jobs, i, i+1)
+		a.jobs = slices.Delete(a.jobs, i, i+1)
 	}
 	return nil
 }
 
-func (b *bulkJobs) over() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.running--
+func (a *bulkAPI) over() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running--
 }
 
 // active is how many jobs run.
-func (b *bulkJobs) active() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.running
+func (a *bulkAPI) active() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.running
 }
 
-func (b *bulkJobs) list() []*bulkJob {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.jobs)
+func (a *bulkAPI) known() []*bulkJob {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.jobs)
 }
 
-func (s *Server) findBulk(r *http.Request) (*bulkJob, error) {
-	id := r.PathValue("job")
-	for _, job := range s.bulk.list() {
+func (a *bulkAPI) find(id string) (*bulkJob, error) {
+	for _, job := range a.known() {
 		if job.state().ID == id {
 			return job, nil
 		}
 	}
-	return nil, problemf(http.StatusNotFound, "there is no bulk update %q; the last %d since the server was started are known", shorten(id, 32), maxBulkKept)
+	return nil, problemf(http.StatusNotFound, "there is no bulk update %q; the last %d since the start of the server are known", shorten(id, 32), maxBulkKept)
 }
 
-type bulkListJSON struct {
-	Jobs []bulkStatus `json:"jobs"`
-}
-
-func (s *Server) listBulk(w http.ResponseWriter, _ *http.Request) error {
+func (a *bulkAPI) list(context.Context, *struct{}) (*answer[bulkListJSON], error) {
 	list := bulkListJSON{Jobs: []bulkStatus{}}
-	for _, job := range slices.Backward(s.bulk.list()) {
+	for _, job := range slices.Backward(a.known()) {
 		list.Jobs = append(list.Jobs, job.state())
 	}
-	return writeJSON(w, list)
+	return ok(list), nil
 }
 
-func (s *Server) getBulk(w http.ResponseWriter, r *http.Request) error {
-	job, err := s.findBulk(r)
+func (a *bulkAPI) get(_ context.Context, in *bulkPath) (*answer[bulkStatus], error) {
+	job, err := a.find(in.Job)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, job.state())
+	return ok(job.state()), nil
 }
 
-// cancelBulk ends a job. What it has done stays.
-func (s *Server) cancelBulk(w http.ResponseWriter, r *http.Request) error {
-	job, err := s.findBulk(r)
+// stop ends a job. What it has done stays.
+func (a *bulkAPI) stop(_ context.Context, in *bulkPath) (*answer[nothing], error) {
+	job, err := a.find(in.Job)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	job.cancel()
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(), nil
 }
 
 func (j *bulkJob) state() bulkStatus {
@@ -283,7 +293,7 @@ func (j *bulkJob) end(err error) {
 
 // scan calls f with the entities that match, by id and version.
 func (j *bulkJob) scan(ctx context.Context, f func(id, etag string)) error {
-	return j.server.finder.Each(ctx, search.Query{Filter: j.filter, Type: j.typ}, func(v entity.View, matched bool) bool {
+	return j.api.finder.Each(ctx, search.Query{Filter: j.filter, Type: j.typ}, func(v entity.View, matched bool) bool {
 		if !matched {
 			return true
 		}
@@ -347,8 +357,8 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 			break
 		}
 		matched := false
-		err = j.server.runtime.View(ctx, id, func(v entity.View) error {
-			matched, etag = search.NewMatcher(j.server.runtime, j.filter).Match(ctx, v) && (j.typ == "" || v.IsA(j.typ)), v.ETag()
+		err = j.api.runtime.View(ctx, id, func(v entity.View) error {
+			matched, etag = search.NewMatcher(j.api.runtime, j.filter).Match(ctx, v) && (j.typ == "" || v.IsA(j.typ)), v.ETag()
 			return nil
 		})
 		if err != nil {
@@ -380,10 +390,10 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 
 func (j *bulkJob) write(ctx context.Context, id, etag string) error {
 	if j.remove {
-		return j.server.runtime.Delete(ctx, id, etag)
+		return j.api.runtime.Delete(ctx, id, etag)
 	}
 	edits := j.edits
 	edits.If = etag
-	_, err := j.server.runtime.Edit(ctx, id, edits)
+	_, err := j.api.runtime.Edit(ctx, id, edits)
 	return err
 }

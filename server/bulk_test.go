@@ -69,8 +69,8 @@ func TestBulkUpdateTellsWhatFailed(t *testing.T) {
 		t.Errorf("the job is %+v", status)
 	}
 	for body, mentions := range map[string]string{
-		`{"patch":{}}`: "filter or type", `{"filter":""}`: "patch or delete", `{"filter":"","patch":{},"delete":true}`: "one of both",
-		`{"filter":"x >","delete":true}`: "column", `{"filter":"","delete":true,"limit":-1}`: "limit", `{"filter":"","patch":{"id":"x"}}`: "type, attributes",
+		`{"patch":{}}`: "filter or type", `{"filter":""}`: "patch or delete", `{"filter":"","patch":{},"delete":true}`: "either patch or delete",
+		`{"filter":"x >","delete":true}`: "column", `{"filter":"","delete":true,"limit":-1}`: "limit", `{"filter":"","patch":{"id":"x"}}`: "unknown member",
 	} {
 		if _, text := s.send(400, "POST", "/v1/bulk", typeJSONHeader, body); !strings.Contains(text, mentions) {
 			t.Errorf("%s: %s, want %q", body, text, mentions)
@@ -128,7 +128,7 @@ func TestImportPassesWrongLinesOver(t *testing.T) {
 not JSON
 {"entity":"a/b","ts":2,"values":{"n":1}}
 {"entity":"a","ts":3,"values":{"n":3}}`)
-	if !strings.Contains(body, `"lines":5,"accepted":2,"failed":3`) || !strings.Contains(body, `{"line":3,"detail":"a reading is`) || !strings.Contains(body, `{"line":4,`) {
+	if !strings.Contains(body, `"lines":5,"accepted":2,"failed":3`) || !strings.Contains(body, `{"line":3,"detail":"a reading must be`) || !strings.Contains(body, `{"line":4,`) {
 		t.Errorf("imported: %s", body)
 	}
 	same(t, "latest", s.latest("a"), "map[n:3]")

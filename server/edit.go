@@ -18,55 +18,48 @@ const maxBodyBytes = entity.MaxPatchBytes
 
 // entityBody is an entity as it is written.
 type entityBody struct {
-	ID         string          `json:"id,omitempty"`
-	Type       json.RawMessage `json:"type,omitempty"` // a string, or in a patch null
-	Attributes json.RawMessage `json:"attributes,omitempty"`
-	Desired    json.RawMessage `json:"desired,omitempty"`
-	Reported   json.RawMessage `json:"reported,omitempty"`
-	Relations  *[]relationJSON `json:"relations,omitempty"`
+	// Only where an entity is created: without it the server makes one up.
+	ID string `json:"id,omitempty" example:"room-1"`
+	// The id of its type; null for none.
+	Type typeRef `json:"type,omitempty" example:"\"Room\""`
+	sectionsBody
+	// The relations from it.
+	Relations *[]relationBody `json:"relations,omitempty"`
 }
 
-// typeID returns the type that is set: nil for none said, "" for null.
-func (b *entityBody) typeID() (*string, error) {
-	if b.Type == nil {
-		return nil, nil //nolint:nilnil // documented
+// typeRef is the id of a type: nil for none said, "" for null.
+type typeRef struct{ id *string }
+
+// UnmarshalJSON takes a string or null.
+func (t *typeRef) UnmarshalJSON(text []byte) error {
+	t.id = new(string)
+	if !isNull(text) && json.Unmarshal(text, t.id) != nil {
+		return errors.New("type must be the id of a type, or null for none")
 	}
-	var id *string
-	if err := json.Unmarshal(b.Type, &id); err != nil {
-		return nil, problemf(http.StatusBadRequest, "type is the id of a type, or null for none")
-	}
-	if id == nil {
-		id = new(string)
-	}
-	return id, nil
+	return nil
 }
 
-// sections returns what is said about each section, in order; nil for nothing.
-func (b *entityBody) sections() [3]json.RawMessage {
-	return [3]json.RawMessage{b.Attributes, b.Desired, b.Reported}
+// editedJSON is what a write has done.
+type editedJSON struct {
+	ID string `json:"id" example:"room-1"`
+	// The version, for If-Match.
+	ETag string `json:"etag" example:"3k"`
+	// The entity is new.
+	Created bool          `json:"created"`
+	Changed []changedJSON `json:"changed"`
 }
 
-// patches makes patches of the sections. With replace a section that is not there
-// is emptied, otherwise left alone.
-func (b *entityBody) patches(form entity.PatchForm) []entity.Patch {
-	var list []entity.Patch
-	for i, raw := range b.sections() {
-		if raw == nil && form == entity.Replace {
-			raw = json.RawMessage("{}")
-		}
-		if raw != nil {
-			list = append(list, entity.Patch{Section: entity.Attributes + entity.Section(i), Form: form, Body: raw})
-		}
-	}
-	return list
+// changedJSON is an attribute that a write has changed.
+type changedJSON struct {
+	Section string `json:"section" enum:"attributes,desired,reported" example:"desired"`
+	// A JSON pointer.
+	Path    string `json:"path" example:"/setpoint"`
+	Removed bool   `json:"removed,omitempty"`
 }
 
 // edits makes the body what the runtime is to do to a whole entity.
 func (b *entityBody) edits(form entity.PatchForm) (entity.Edits, error) {
-	typ, err := b.typeID()
-	if err != nil {
-		return entity.Edits{}, err
-	}
+	typ := b.Type.id
 	if typ == nil && form == entity.Replace {
 		typ = new(string)
 	}
@@ -83,28 +76,6 @@ func (b *entityBody) edits(form entity.PatchForm) (entity.Edits, error) {
 	return edits, nil
 }
 
-// postEntity makes an entity that does not exist yet.
-func (s *Server) postEntity(w http.ResponseWriter, r *http.Request) error {
-	var b entityBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	if b.ID == "" {
-		b.ID = strings.ToLower(rand.Text())
-	}
-	edits, err := b.edits(entity.Replace)
-	if err != nil {
-		return err
-	}
-	edits.If = entity.IfNone
-	done, err := s.runtime.Edit(r.Context(), b.ID, edits)
-	if err != nil {
-		return targetProblem(err)
-	}
-	w.Header().Set("Location", "/v1/entities/"+url.PathEscape(b.ID))
-	return writeEdited(w, b.ID, &done)
-}
-
 // targetProblem is about a write that names other entities: that one of them does
 // not exist is a fault of the body.
 func targetProblem(err error) error {
@@ -114,41 +85,65 @@ func targetProblem(err error) error {
 	return err
 }
 
-// putEntity replaces an entity, but for its telemetry.
-func (s *Server) putEntity(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	condition, blind, err := replaceCondition(r.Header)
+type createEntityRequest struct{ Body entityBody }
+
+// create makes an entity that does not exist yet.
+func (a *entityAPI) create(ctx context.Context, in *createEntityRequest) (*answer[editedJSON], error) {
+	id := in.Body.ID
+	if id == "" {
+		id = strings.ToLower(rand.Text())
+	}
+	edits, err := in.Body.edits(entity.Replace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var b entityBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
+	edits.If = entity.IfNone
+	edited, err := a.runtime.Edit(ctx, id, edits)
+	if err != nil {
+		return nil, targetProblem(err)
 	}
-	if b.ID != "" && b.ID != id {
-		return problemf(http.StatusBadRequest, "the id in the body is %q, not that of the path", shorten(b.ID, 64))
+	reply := newEdited(id, &edited)
+	reply.location = "/v1/entities/" + url.PathEscape(id)
+	return reply, nil
+}
+
+type writeEntityRequest struct {
+	entityPath
+	precondition
+	Body entityBody
+}
+
+// put replaces an entity, but for its telemetry.
+func (a *entityAPI) put(ctx context.Context, in *writeEntityRequest) (*answer[editedJSON], error) {
+	condition, blind, err := in.replacement()
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	if b.ID != "" && b.ID != in.ID {
+		return nil, problemf(http.StatusBadRequest, "id must be that of the path, %q, not %q", in.ID, shorten(b.ID, 64))
 	}
 	edits, err := b.edits(entity.Replace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b.Relations != nil {
-		if edits.Unrelate, err = s.othersThan(r.Context(), id, edits.Relate); err != nil {
-			return err
+		if edits.Unrelate, err = a.othersThan(ctx, in.ID, edits.Relate); err != nil {
+			return nil, err
 		}
 	}
 	edits.If = condition
-	return s.edit(w, r, id, edits, blind)
+	return a.editor.edit(ctx, in.ID, edits, blind)
 }
 
 // othersThan returns the edges from an entity that are not in a list.
-func (s *Server) othersThan(ctx context.Context, id string, keep []entity.Relation) ([]entity.Relation, error) {
+func (a *entityAPI) othersThan(ctx context.Context, id string, keep []entity.Relation) ([]entity.Relation, error) {
 	type end struct{ typ, to string }
 	kept := make(map[end]bool, len(keep))
 	for i := range keep {
 		kept[end{keep[i].Type, keep[i].To}] = true
 	}
-	list, err := s.runtime.Relations(ctx, id, entity.Out)
+	list, err := a.runtime.Relations(ctx, id, entity.Out)
 	if err != nil {
 		return nil, err
 	}
@@ -161,53 +156,62 @@ func (s *Server) othersThan(ctx context.Context, id string, keep []entity.Relati
 	return others, nil
 }
 
-// patchEntity merges into the type and the sections of an entity.
-func (s *Server) patchEntity(w http.ResponseWriter, r *http.Request) error {
+// patch merges into the type and the sections of an entity.
+func (a *entityAPI) patch(ctx context.Context, in *patchEntityRequest) (*answer[editedJSON], error) {
 	var b entityBody
-	body, _, err := readBody(w, r, maxBodyBytes, mediaMergePatch)
-	if err == nil {
-		err = decodeJSON(body, &b)
-	}
-	if err != nil {
-		return err
+	if err := decodeJSON(in.Body.text, &b); err != nil {
+		return nil, err
 	}
 	if b.ID != "" || b.Relations != nil {
-		return problemf(http.StatusBadRequest, "a patch of an entity has type, attributes, desired and reported; relations are at /v1/entities/{id}/relations")
+		return nil, problemf(http.StatusBadRequest, "a patch of an entity may have type, attributes, desired and reported; relations are at /v1/entities/{id}/relations")
 	}
 	edits, err := b.edits(entity.MergePatch)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if edits.If, err = conditionOf(r.Header); err != nil {
-		return err
+	if edits.If, err = in.condition(); err != nil {
+		return nil, err
 	}
-	return s.edit(w, r, r.PathValue("id"), edits, false)
+	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
-func (s *Server) deleteEntity(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
-	if err != nil {
-		return err
-	}
-	if err := s.runtime.Delete(r.Context(), r.PathValue("id"), condition); err != nil {
-		return conditionProblem(err, condition, false, true)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+type patchEntityRequest struct {
+	entityPath
+	precondition
+	Body payload
 }
+
+type deleteEntityRequest struct {
+	entityPath
+	precondition
+}
+
+func (a *entityAPI) remove(ctx context.Context, in *deleteEntityRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.runtime.Delete(ctx, in.ID, condition); err != nil {
+		return nil, conditionProblem(err, condition, false, true)
+	}
+	return noContent(), nil
+}
+
+// editor edits entities, and says what is wrong with an edit that is refused.
+type editor struct{ runtime *entity.Runtime }
 
 // edit makes an edit and answers with what it did.
-func (s *Server) edit(w http.ResponseWriter, r *http.Request, id string, edits entity.Edits, blind bool) error {
-	done, err := s.runtime.Edit(r.Context(), id, edits)
+func (e *editor) edit(ctx context.Context, id string, edits entity.Edits, blind bool) (*answer[editedJSON], error) {
+	edited, err := e.runtime.Edit(ctx, id, edits)
 	if err != nil {
-		return s.editProblem(r.Context(), id, &edits, blind, err)
+		return nil, e.problem(ctx, id, &edits, blind, err)
 	}
-	return writeEdited(w, id, &done)
+	return newEdited(id, &edited), nil
 }
 
-// editProblem tells the condition of an edit from what else can be in conflict or
+// problem tells the condition of an edit from what else can be in conflict or
 // missing: a test of a JSON patch, and the other end of a relation.
-func (s *Server) editProblem(ctx context.Context, id string, edits *entity.Edits, blind bool, err error) error {
+func (e *editor) problem(ctx context.Context, id string, edits *entity.Edits, blind bool, err error) error {
 	if errors.Is(err, entity.ErrTestFailed) { // the condition did hold: it is checked before
 		return err
 	}
@@ -218,7 +222,7 @@ func (s *Server) editProblem(ctx context.Context, id string, edits *entity.Edits
 		return err
 	}
 	etag := ""
-	verr := s.runtime.View(ctx, id, func(v entity.View) error { etag = v.ETag(); return nil })
+	verr := e.runtime.View(ctx, id, func(v entity.View) error { etag = v.ETag(); return nil })
 	if verr != nil && !errors.Is(verr, entity.ErrNotFound) {
 		return verr
 	}
@@ -231,27 +235,15 @@ func (s *Server) editProblem(ctx context.Context, id string, edits *entity.Edits
 	return conditionProblem(err, edits.If, blind, true)
 }
 
-// writeEdited answers a write of an entity.
-func writeEdited(w http.ResponseWriter, id string, done *entity.Edited) error {
-	w.Header().Set("ETag", `"`+done.ETag+`"`)
-	body := append(make([]byte, 0, 256), `{"id":`...)
-	body = entity.String(id).AppendJSON(body)
-	body = append(body, `,"etag":"`+done.ETag+`","created":`...)
-	body = entity.Bool(done.Created).AppendJSON(body)
-	body = append(body, `,"changed":[`...)
-	for i := range done.Attributes {
-		body = append(appendComma(body, i), `{"section":"`...)
-		body = append(body, done.Attributes[i].Section.String()...)
-		body = append(body, `","path":`...)
-		body = entity.String(done.Attributes[i].Path).AppendJSON(body)
-		if done.Attributes[i].Removed() {
-			body = append(body, `,"removed":true`...)
-		}
-		body = append(body, '}')
+// newEdited answers a write of an entity.
+func newEdited(id string, edited *entity.Edited) *answer[editedJSON] {
+	body := editedJSON{ID: id, ETag: edited.ETag, Created: edited.Created, Changed: make([]changedJSON, len(edited.Attributes))}
+	for i := range edited.Attributes {
+		at := &edited.Attributes[i]
+		body.Changed[i] = changedJSON{Section: at.Section.String(), Path: at.Path, Removed: at.Removed()}
 	}
-	writeBodyStatus(w, created(done.Created), append(body, "]}\n"...))
-	return nil
+	return ok(body).withETag(edited.ETag).withStatus(created(edited.Created))
 }
 
-// isNull tells whether a member was given as null.
+// isNull reports whether a member was given as null.
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }

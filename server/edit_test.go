@@ -126,12 +126,12 @@ func TestWrongPatchesAreRefused(t *testing.T) {
 		{404, "PATCH", "/wanted", typeMergeHeader, `{"a":1}`, "", "", "desired"},
 		{422, "PATCH", "/delta", typeMergeHeader, `{"a":1}`, "", "", "desired and reported"},
 		{400, "PATCH", "", typePatchHeader, `[{"op":"add","path":"/a","value":1}]`, "", "", "/reported"},
-		{400, "PATCH", "", typePatchHeader, `[{"op":"move","from":"/desired/a","path":"/reported/a"}]`, "", "", "within one section"},
-		{400, "PATCH", "", typePatchHeader, `[{"op":"add","value":1}]`, "", "", "path is missing"},
+		{400, "PATCH", "", typePatchHeader, `[{"op":"move","from":"/desired/a","path":"/reported/a"}]`, "", "", "in the same section"},
+		{400, "PATCH", "", typePatchHeader, `[{"op":"add","value":1}]`, "", "", "path must be a string"},
 		{400, "PATCH", "", typeMergeHeader, `{"wanted":{}}`, "", "", "wanted"},
-		{400, "PATCH", "", typeMergeHeader, `{"id":"x"}`, "", "", "attributes, desired and reported"},
+		{400, "PATCH", "", typeMergeHeader, `{"id":"x"}`, "", "", "unknown member \\\"id\\\""},
 		{400, "PATCH", "/desired", typeMergeHeader, `{}`, "If-Match", `a`, "quotes"},
-		{400, "PATCH", "/desired", typeMergeHeader, `{}`, "If-None-Match", `"a"`, "If-None-Match: *"},
+		{400, "PATCH", "/desired", typeMergeHeader, `{}`, "If-None-Match", `"a"`, "If-None-Match must be *"},
 	} {
 		header := []string{}
 		if tt.condition != "" {
@@ -152,7 +152,7 @@ func TestFailedTestOfAPatchIsNotTakenForTheCondition(t *testing.T) {
 	s.send(201, "PATCH", "/v1/entities/room/attributes/desired", typeMergeHeader, `{"a":1}`)
 	failed := fmt.Errorf("entity \"room\": patch of desired: %w: there is 1, not 2", entity.ErrTestFailed)
 	for _, condition := range []string{"", "a version that is no more", entity.IfAny} {
-		p := problemOf(s.editProblem(t.Context(), "room", &entity.Edits{If: condition}, condition != "", failed))
+		p := problemOf((&editor{s.runtime}).problem(t.Context(), "room", &entity.Edits{If: condition}, condition != "", failed))
 		if p.Status != http.StatusConflict || !strings.Contains(p.Detail, "there is 1, not 2") {
 			t.Errorf("with the condition %q: %v", condition, p)
 		}
@@ -255,7 +255,7 @@ func TestWrongRelationsAreRefused(t *testing.T) {
 		{404, "POST", "/v1/entities/nobody/traverse", "{}", "nobody"},
 		{400, "POST", "/v1/entities/a/traverse", `{"match":"p >"}`, `"column":4`},
 		{400, "POST", "/v1/entities/a/traverse", `{"edge":"relation.a > )"}`, `"column":14`},
-		{400, "POST", "/v1/entities/a/traverse", `{"edge":"p > 3"}`, "properties of the edge"},
+		{400, "POST", "/v1/entities/a/traverse", `{"edge":"p > 3"}`, "properties of the relation"},
 		{400, "POST", "/v1/entities/a/traverse", `{"depth":100}`, "64"},
 		{400, "POST", "/v1/entities/a/traverse", `{"deep":1}`, "deep"},
 		{400, "POST", "/v1/entities/a/traverse", `{"fields":["all"]}`, "latest"},

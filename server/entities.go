@@ -13,53 +13,134 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-func (s *Server) entityRoutes() []route {
-	return []route{
-		{"GET", "/v1/entities", []string{"limit", "cursor", "search", "type", "q", "fields"}, s.listEntities},
-		{"POST", "/v1/entities", nil, s.postEntity},
-		{"GET", "/v1/entities/{id}", []string{"fields"}, s.getEntity},
-		{"PUT", "/v1/entities/{id}", nil, s.putEntity},
-		{"PATCH", "/v1/entities/{id}", nil, s.patchEntity},
-		{"DELETE", "/v1/entities/{id}", nil, s.deleteEntity},
-		{"GET", "/v1/entities/{id}/attributes", nil, s.getAttributes},
-		{"PUT", "/v1/entities/{id}/attributes", nil, s.putAttributes},
-		{"PATCH", "/v1/entities/{id}/attributes", nil, s.patchAttributes},
-		{"GET", "/v1/entities/{id}/attributes/{section}", nil, s.getSection},
-		{"PUT", "/v1/entities/{id}/attributes/{section}", nil, s.putSection},
-		{"PATCH", "/v1/entities/{id}/attributes/{section}", nil, s.patchSection},
-		{"GET", "/v1/entities/{id}/relations", []string{"direction", "type", "limit", "cursor"}, s.listRelations},
-		{"GET", "/v1/entities/{id}/relations/{type}/{to}", nil, s.getRelation},
-		{"PUT", "/v1/entities/{id}/relations/{type}/{to}", nil, s.putRelation},
-		{"DELETE", "/v1/entities/{id}/relations/{type}/{to}", nil, s.deleteRelation},
-		{"POST", "/v1/entities/{id}/traverse", nil, s.traverse},
+// entityAPI reads and writes entities.
+type entityAPI struct {
+	runtime *entity.Runtime
+	editor  *editor
+	finder  *entityFinder
+	encoder *entityEncoder
+}
+
+func (a *entityAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/entities", "listEntities", "List entities in the order of their ids.", a.list, fails(422)),
+		op("POST", "/v1/entities", "postEntity", "Create an entity.", a.create, answers(201), fails(409, 422)),
+		op("GET", "/v1/entities/{id}", "getEntity", "Read one entity, from its actor.", a.get, fails(404)),
+		op("PUT", "/v1/entities/{id}", "putEntity", "Replace an entity but for its telemetry; relations only if they are given.", a.put, answers(200, 201), fails(404, 409, 422, 428)),
+		op("PATCH", "/v1/entities/{id}", "patchEntity", "Merge into the type and the sections of an entity.", a.patch,
+			accepts(maxBodyBytes, content{mediaMergePatch, entityPatch{}}), answers(200, 201), fails(404, 409, 422)),
+		op("DELETE", "/v1/entities/{id}", "deleteEntity", "Delete an entity with its relations and its history.", a.remove, fails(404)),
+		op("POST", "/v1/entities/{id}/traverse", "traverse", "Find the entities that can be reached from one, nearest first.", a.traverse, asks, fails(404, 422)),
+		op("POST", "/v1/search", "postSearch", "Find entities by a filter that is too long for a URL, or count them.", a.search, asks, fails(422)),
 	}
 }
 
-func (s *Server) listEntities(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	limit, err := limitParam(q, entity.MaxPageLimit)
-	if err != nil {
-		return err
+type entityPath struct {
+	// The id of the entity.
+	ID string `path:"id" minLength:"1" maxLength:"256" example:"room-1"`
+}
+
+// cursorParam is the place in a list that is read page by page.
+type cursorParam struct {
+	// The next of the page before.
+	Cursor string `query:"cursor" json:"cursor,omitempty"`
+}
+
+// entityJSON is an entity, with the parts of it that were asked for.
+type entityJSON struct {
+	ID string `json:"id" example:"room-1"`
+	// The id of its type; absent for none.
+	Type string `json:"type,omitempty" example:"Room"`
+	// The version of all but the telemetry, for If-Match.
+	ETag    string `json:"etag" example:"3k"`
+	Created int64  `json:"created_ms" example:"1451606400000"`
+	// The newest time of its readings.
+	Updated int64 `json:"updated_ms" example:"1451649600512"`
+	// The latest value of each key.
+	Latest     map[string]latestJSON `json:"latest,omitempty" example:"{\"temperature\":{\"value\":21.5,\"ts\":1451649600512,\"seq\":3}}"`
+	Attributes documentJSON          `json:"attributes,omitempty" example:"{\"floor\":2}"`
+	Desired    documentJSON          `json:"desired,omitempty"`
+	Reported   documentJSON          `json:"reported,omitempty"`
+	// What of desired is not reported so.
+	Delta     documentJSON        `json:"delta,omitempty"`
+	Metadata  *metadataJSON       `json:"metadata,omitempty"`
+	Relations *relationCountsJSON `json:"relations,omitempty"`
+	// The PID of its actor; absent while it has none.
+	Actor string `json:"actor,omitempty" example:"greenroom/entities/room-1#17"`
+}
+
+// originJSON says who computed a value; all of it is absent for a device's.
+type originJSON struct {
+	// The mapping that computed the value.
+	Mapping string `json:"mapping,omitempty"`
+	// Who computed it.
+	Source string `json:"source,omitempty"`
+	// The source's number of it: of the change that it follows from.
+	SourceSeq uint64 `json:"source_seq,omitempty"`
+}
+
+// latestJSON is the latest value of a key.
+type latestJSON struct {
+	Value entity.Value `json:"value"`
+	// When it was measured.
+	TS int64 `json:"ts" example:"1451649600512"`
+	// The entity's number of the reading that brought it.
+	Seq uint64 `json:"seq" example:"3"`
+	originJSON
+}
+
+// relationCountsJSON is the number of relations by type.
+type relationCountsJSON struct {
+	Out map[string]int `json:"out"`
+	In  map[string]int `json:"in"`
+}
+
+// entityPageJSON is a page of entities. With a filter it may have fewer than were asked
+// for, even none, while there is a next page.
+type entityPageJSON struct {
+	Entities []entityJSON `json:"entities"`
+	// How many entities match in all; only with count.
+	Total *int64 `json:"total,omitempty"`
+	// The cursor of the next page; absent at the end.
+	Next string `json:"next,omitempty"`
+}
+
+// entityPatch is what is merged into an entity.
+type entityPatch struct {
+	// The id of its type; null for none.
+	Type typeRef `json:"type,omitempty" example:"\"Room\""`
+	sectionsBody
+}
+
+type listEntitiesRequest struct {
+	// The most entities to return.
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+	cursorParam
+	// Only entities whose id contains this, in any case.
+	Search string `query:"search" maxLength:"256" example:"room"`
+	// Only entities of this type or one that extends it.
+	Type string `query:"type" example:"Room"`
+	// A filter; docs/filter.md has the language.
+	Filter *string   `query:"q" example:"temperature > 20"`
+	Fields fieldList `query:"fields" collectionFormat:"csv"`
+}
+
+func (a *entityAPI) list(ctx context.Context, in *listEntitiesRequest) (*answer[entityPageJSON], error) {
+	f := in.Fields.or(fieldLatest)
+	if in.Filter != nil {
+		return a.finder.find(ctx, &findQuery{filter: *in.Filter, typ: in.Type, text: in.Search, cursor: in.Cursor, limit: in.Limit, fields: f})
 	}
-	f, err := fieldsParam(q, fieldLatest)
+	list, next, err := a.runtime.Entities(ctx, entity.Page{After: in.Cursor, Limit: in.Limit, Search: in.Search, Type: in.Type})
 	if err != nil {
-		return err
-	}
-	if q.Has("q") {
-		return s.find(w, r, findQuery{filter: q.Get("q"), typ: q.Get("type"), text: q.Get("search"), cursor: q.Get("cursor"), limit: limit, fields: f})
-	}
-	list, next, err := s.runtime.Entities(r.Context(), entity.Page{After: q.Get("cursor"), Limit: limit, Search: q.Get("search"), Type: q.Get("type")})
-	if err != nil {
-		return err
+		return nil, err
 	}
 	body := []byte(`{"entities":[`)
 	for i := range list {
-		if body, err = s.appendEntity(r.Context(), appendComma(body, i), &list[i], f); err != nil {
-			return err
+		if body, err = a.encoder.append(ctx, appendComma(body, i), &list[i], f); err != nil {
+			return nil, err
 		}
 	}
-	writeBody(w, appendNext(append(body, ']'), next))
-	return nil
+	return encoded[entityPageJSON](appendNext(append(body, ']'), next)), nil
 }
 
 // appendNext ends an object with the cursor of the next page, if there is one.
@@ -68,36 +149,37 @@ func appendNext(dst []byte, next string) []byte {
 		dst = append(dst, `,"next":`...)
 		dst = entity.String(next).AppendJSON(dst)
 	}
-	return append(dst, "}\n"...)
+	return append(dst, '}')
 }
 
-// getEntity answers with an entity from its actor. Its ETag is the version that
-// conditions want, a dot, and a hash of all that is in the answer: the telemetry
-// goes on without a new version.
-func (s *Server) getEntity(w http.ResponseWriter, r *http.Request) error {
-	f, err := fieldsParam(r.URL.Query(), allFields)
+type getEntityRequest struct {
+	entityPath
+	ifChanged
+	Fields fieldList `query:"fields" collectionFormat:"csv"`
+}
+
+// get answers with an entity from its actor. Its ETag is the version that conditions
+// want, a dot, and a hash of the answer: the telemetry goes on without a new version.
+func (a *entityAPI) get(ctx context.Context, in *getEntityRequest) (*answer[entityJSON], error) {
+	snapshot, err := a.runtime.Entity(ctx, in.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	snapshot, err := s.runtime.Entity(r.Context(), r.PathValue("id"))
+	body, err := a.encoder.append(ctx, nil, &snapshot, in.Fields.or(allFields))
 	if err != nil {
-		return err
-	}
-	body, err := s.appendEntity(r.Context(), nil, &snapshot, f)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write(body) // a hash takes all
-	if notModified(w, r, snapshot.ETag+"."+strconv.FormatUint(sum.Sum64(), 36)) {
-		return nil
-	}
-	writeBody(w, append(body, '\n'))
-	return nil
+	return encoded[entityJSON](body).versioned(snapshot.ETag + "." + strconv.FormatUint(sum.Sum64(), 36)), nil
 }
 
-// appendEntity appends an entity as JSON.
-func (s *Server) appendEntity(ctx context.Context, dst []byte, e *entity.Snapshot, f fields) ([]byte, error) {
+// entityEncoder encodes entities as entityJSON has them, which is a good part of what a
+// list costs: encoding/json takes several times as long.
+type entityEncoder struct{ runtime *entity.Runtime }
+
+// append appends an entity.
+func (x *entityEncoder) append(ctx context.Context, dst []byte, e *entity.Snapshot, f fields) ([]byte, error) {
 	dst = append(dst, `{"id":`...)
 	dst = entity.String(e.ID).AppendJSON(dst)
 	if e.Type != "" {
@@ -115,7 +197,7 @@ func (s *Server) appendEntity(ctx context.Context, dst []byte, e *entity.Snapsho
 	}
 	dst = appendSections(dst, e, f)
 	if f.has(fieldRelations) {
-		list, err := s.runtime.Relations(ctx, e.ID, entity.Both)
+		list, err := x.runtime.Relations(ctx, e.ID, entity.Both)
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +341,7 @@ func pageCursor(last string) string { return base64.RawURLEncoding.EncodeToStrin
 func pageAfter(cursor string) (string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || !utf8.Valid(after) {
-		return "", problemf(http.StatusBadRequest, "cursor=%s is not one that was handed out; pass on what an answer before had as next", shorten(cursor, 64))
+		return "", problemf(http.StatusBadRequest, "cursor must be the next of an answer, not %q", shorten(cursor, 64))
 	}
 	return string(after), nil
 }

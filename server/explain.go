@@ -1,65 +1,75 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
+// explainedJSON is a value and where it comes from.
 type explainedJSON struct {
-	Entity      string       `json:"entity"`
-	Key         string       `json:"key"`
-	TS          int64        `json:"ts"`
-	Value       entity.Value `json:"value"`
-	Computed    bool         `json:"computed"`
-	Source      string       `json:"source,omitempty"`
-	SourceSeq   uint64       `json:"source_seq,omitempty"`
+	Entity string       `json:"entity" example:"room-1"`
+	Key    string       `json:"key" example:"fahrenheit"`
+	TS     int64        `json:"ts" example:"1451649600512"`
+	Value  entity.Value `json:"value"`
+	// No device sent it.
+	Computed bool `json:"computed"`
+	// Who computed it.
+	Source string `json:"source,omitempty"`
+	// The source's number of it: of the change that it follows from.
+	SourceSeq uint64 `json:"source_seq,omitempty"`
+	// The mapping is still the version that computed the value.
 	SameVersion bool         `json:"same_version,omitempty"`
 	Mapping     *mappingJSON `json:"mapping,omitempty"`
 }
 
-// explainValue tells where a value comes from: a device, or which version of which
-// mapping, and the number of the change that it was computed after.
-func (s *Server) explainValue(w http.ResponseWriter, r *http.Request) error {
-	id, key, q := r.PathValue("id"), r.PathValue("key"), r.URL.Query()
-	answer := explainedJSON{Entity: id, Key: key}
+type explainRequest struct {
+	seriesPath
+	// The time of the value; the latest without it.
+	TS instant `query:"ts" example:"1451649600512"`
+}
+
+// explain says where a value comes from: a device, or which version of which mapping,
+// and the number of the change that it was computed after.
+func (a *telemetryAPI) explain(ctx context.Context, in *explainRequest) (*answer[explainedJSON], error) {
+	value := explainedJSON{Entity: in.ID, Key: in.Key}
 	var origin entity.Origin
 	var err error
-	if q.Has("ts") {
-		origin, err = s.valueAt(r, &answer)
+	if in.TS != "" {
+		origin, err = a.valueAt(ctx, in.TS, &value)
 	} else {
-		err = s.runtime.View(r.Context(), id, func(v entity.View) error {
-			l, ok := v.Latest(key)
+		err = a.runtime.View(ctx, in.ID, func(v entity.View) error {
+			l, ok := v.Latest(in.Key)
 			if !ok {
-				return fmt.Errorf("entity %q has no value of %q: %w", id, shorten(key, 64), entity.ErrNotFound)
+				return fmt.Errorf("entity %q has no value of %q: %w", in.ID, shorten(in.Key, 64), entity.ErrNotFound)
 			}
-			answer.TS, answer.Value, origin = l.TS, l.Value, l.Origin
+			value.TS, value.Value, origin = l.TS, l.Value, l.Origin
 			return nil
 		})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !origin.IsZero() {
-		answer.Computed, answer.Source, answer.SourceSeq = true, origin.Source, origin.Seq
-		if err := s.explainMapping(r, origin, &answer); err != nil {
-			return err
+		value.Computed, value.Source, value.SourceSeq = true, origin.Source, origin.Seq
+		if err := a.explainMapping(ctx, origin, &value); err != nil {
+			return nil, err
 		}
 	}
-	return writeJSON(w, answer)
+	return ok(value), nil
 }
 
 // explainMapping adds the mapping that is in force under the name of the one that
 // computed a value.
-func (s *Server) explainMapping(r *http.Request, origin entity.Origin, answer *explainedJSON) error {
+func (a *telemetryAPI) explainMapping(ctx context.Context, origin entity.Origin, value *explainedJSON) error {
 	name, version, ok := mappingOf(origin)
 	if !ok {
 		return nil
 	}
-	ex, err := s.mappings.Explain(r.Context(), name)
+	ex, err := a.mappings.Explain(ctx, name)
 	if errors.Is(err, mapping.ErrNotFound) {
 		return nil // it has been removed since
 	}
@@ -67,25 +77,25 @@ func (s *Server) explainMapping(r *http.Request, origin entity.Origin, answer *e
 		return err
 	}
 	m := newMappingJSON(&ex)
-	answer.Mapping, answer.SameVersion = &m, ex.Version == version
+	value.Mapping, value.SameVersion = &m, ex.Version == version
 	return nil
 }
 
 // valueAt finds the value of the history at a time.
-func (s *Server) valueAt(r *http.Request, answer *explainedJSON) (origin entity.Origin, err error) {
-	if answer.TS, err = timeParam(r.URL.Query(), "ts", 0); err != nil {
+func (a *telemetryAPI) valueAt(ctx context.Context, at instant, value *explainedJSON) (origin entity.Origin, err error) {
+	if value.TS, err = at.ms("ts", 0); err != nil {
 		return origin, err
 	}
-	query := entity.HistoryQuery{ID: answer.Entity, Key: answer.Key, From: answer.TS, To: answer.TS + 1, Limit: 1}
-	points, _, err := s.runtime.History(r.Context(), query)
+	query := entity.HistoryQuery{ID: value.Entity, Key: value.Key, From: value.TS, To: value.TS + 1, Limit: 1}
+	points, _, err := a.runtime.History(ctx, query)
 	if err != nil {
 		return origin, err
 	}
 	if len(points) == 0 {
-		return origin, fmt.Errorf("entity %q has no value of %q at %d: %w", answer.Entity, shorten(answer.Key, 64), answer.TS, entity.ErrNotFound)
+		return origin, fmt.Errorf("entity %q has no value of %q at %d: %w", value.Entity, shorten(value.Key, 64), value.TS, entity.ErrNotFound)
 	}
-	answer.Value = points[0].Value
-	origins, err := s.runtime.Origins(r.Context(), query)
+	value.Value = points[0].Value
+	origins, err := a.runtime.Origins(ctx, query)
 	if err == nil && len(origins) > 0 {
 		origin = origins[0].Origin
 	}

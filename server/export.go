@@ -8,27 +8,35 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
-func (s *Server) transferRoutes() []route {
-	return []route{
-		{"GET", exportPattern, []string{"what", "format", "q", "type", "entity", "key", "from", "to"}, s.export},
-		{"POST", importPattern, []string{"what", "format"}, s.importData},
-	}
+// transferAPI exports and imports everything of a sort.
+type transferAPI struct {
+	runtime  *entity.Runtime
+	mappings *mapping.Service
+	finder   *search.Finder
+	queries  *queryBook
+	retainer *retention.Retainer
+	serving  context.Context //nolint:containedctx // the server's own life
+	log      *slog.Logger
 }
 
-// Paths of what may take as long as there is data.
-const (
-	exportPattern = "/v1/export"
-	importPattern = "/v1/import"
-)
+func (a *transferAPI) operations() []operation {
+	lines, table := content{mediaNDJSON, ""}, content{mediaCSV, ""}
+	return []operation{
+		rawOp("GET", "/v1/export", "export", "Export everything of a sort, as lines.", a.export, takesLong, sends(lines, table), fails(422)),
+		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Lines that are wrong are counted and skipped.", a.load,
+			takesLong, accepts(0, lines, content{"application/ndjson", ""}, table, content{mediaJSON, ""}, content{mediaText, ""}), sends(content{mediaJSON, importedJSON{}})),
+	}
+}
 
 // What can be exported and imported.
 const (
@@ -47,22 +55,38 @@ const exportFlush = 64 << 10
 
 // exporter writes one export as it reads.
 type exporter struct {
-	server   *Server
+	*transferAPI
 	ctx      context.Context //nolint:containedctx // of the export that it lives for
-	q        url.Values
+	in       *exportRequest
 	from, to int64
 	out      *bufio.Writer
 	csv      *csv.Writer // nil for NDJSON
 	line     []byte
 }
 
+type exportRequest struct {
+	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,queries,retention" example:"entities"`
+	// csv is for history, latest and entities.
+	Format string `query:"format" enum:"ndjson,csv" default:"ndjson"`
+	// A filter; docs/filter.md has the language. Not for types, mappings, queries and retention.
+	Filter string `query:"q"`
+	// Only entities of this type or one that extends it. Not for types, mappings, queries and retention.
+	Type string `query:"type"`
+	// Only these entities; may be given several times. Not for types, mappings, queries and retention.
+	Entities []string `query:"entity" collectionFormat:"multi"`
+	// Only these keys; may be given several times. Only for history and latest.
+	Keys []string `query:"key" collectionFormat:"multi"`
+	// Only for history.
+	timeRange
+}
+
 // export streams what is asked for. What goes wrong after the first byte ends the
 // connection: half an export must not look like a whole one.
-func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
+func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportRequest) error {
 	rc := http.NewResponseController(w)
-	ctx, end := s.serveLong(r.Context(), rc.SetWriteDeadline)
+	ctx, end := a.serveLong(r.Context(), rc.SetWriteDeadline)
 	defer end()
-	x := &exporter{server: s, ctx: ctx, q: r.URL.Query()}
+	x := &exporter{transferAPI: a, ctx: ctx, in: in}
 	write, head, err := x.plan()
 	if err != nil {
 		return err
@@ -94,7 +118,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if x.ctx.Err() == nil {
-		s.log.LogAttrs(x.ctx, slog.LevelWarn, "export broken off", slog.Any("error", err))
+		a.log.LogAttrs(x.ctx, slog.LevelWarn, "export broken off", slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -117,46 +141,53 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// exportNames are the parameters that go with only some of what can be exported.
-var exportNames = map[string][]string{
-	"q":      {whatHistory, whatLatest, whatEntities, whatRelations},
-	"type":   {whatHistory, whatLatest, whatEntities, whatRelations},
-	"entity": {whatHistory, whatLatest, whatEntities, whatRelations},
-	"key":    {whatHistory, whatLatest},
-	"from":   {whatHistory},
-	"to":     {whatHistory},
+// unfit returns the name of a parameter that does not go with what is exported, "" for
+// none.
+func (in *exportRequest) unfit() string {
+	ofEntities := slices.Contains([]string{whatHistory, whatLatest, whatEntities, whatRelations}, in.What)
+	ofKeys := in.What == whatHistory || in.What == whatLatest
+	for _, p := range []struct {
+		name       string
+		given, fit bool
+	}{
+		{"q", in.Filter != "", ofEntities},
+		{"type", in.Type != "", ofEntities},
+		{"entity", in.Entities != nil, ofEntities},
+		{"key", in.Keys != nil, ofKeys},
+		{"from", in.From != "", in.What == whatHistory},
+		{"to", in.To != "", in.What == whatHistory},
+	} {
+		if p.given && !p.fit {
+			return p.name
+		}
+	}
+	return ""
 }
 
 // plan finds out how what is asked for is written, and the head of a CSV.
 func (x *exporter) plan() (write func() error, head []string, err error) {
-	what, format := x.q.Get("what"), x.q.Get("format")
-	asCSV := format == "csv"
-	if !asCSV && format != "" && format != "ndjson" {
-		return nil, nil, problemf(http.StatusBadRequest, "format=%s is not possible; ndjson or csv is right", shorten(format, 32))
-	}
+	what := x.in.What
 	setup := setupExports[what]
 	one, head := x.ofEntity(what)
 	if one == nil && setup == nil {
-		return nil, nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, latest, entities, relations, types, mappings, queries or retention is right", shorten(what, 32))
+		return nil, nil, problemf(http.StatusBadRequest, "what must be history, latest, entities, relations, types, mappings, queries or retention")
 	}
-	for name, with := range exportNames {
-		if x.q.Has(name) && !slices.Contains(with, what) {
-			return nil, nil, problemf(http.StatusBadRequest, "%s does not go with what=%s", name, what)
-		}
+	if name := x.in.unfit(); name != "" {
+		return nil, nil, problemf(http.StatusBadRequest, "%s must not be given with what=%s", name, what)
 	}
-	if x.from, x.to, err = rangeParam(x.q); err != nil {
+	if x.from, x.to, err = x.in.bounds(); err != nil {
 		return nil, nil, err
 	}
-	if !asCSV {
+	if x.in.Format != "csv" {
 		head = nil
 	} else if head == nil {
-		return nil, nil, problemf(http.StatusBadRequest, "what=%s has no form in CSV; format=ndjson is right", what)
+		return nil, nil, problemf(http.StatusBadRequest, "format must be ndjson for %s, which has no form in CSV", what)
 	}
 	if setup != nil {
 		return func() error { return setup(x) }, nil, nil
 	}
-	sel, err := x.selection()
-	return func() error { return x.each(sel, one) }, head, err
+	f, err := parseFilter(x.in.Filter)
+	return func() error { return x.each(search.Query{Filter: f, Type: x.in.Type}, one) }, head, err
 }
 
 // ofEntity returns what writes what is asked for of one entity, with the head of its
@@ -176,19 +207,14 @@ func (x *exporter) ofEntity(what string) (write func(entity.View) error, head []
 	}
 }
 
-func (x *exporter) selection() (search.Query, error) {
-	f, err := parseFilter(x.q.Get("q"))
-	return search.Query{Filter: f, Type: x.q.Get("type")}, err
-}
-
 // each writes what is asked for of all entities that are meant.
-func (x *exporter) each(sel search.Query, write func(entity.View) error) error {
+func (x *exporter) each(q search.Query, write func(entity.View) error) error {
 	named := make(map[string]bool)
-	for _, id := range x.q["entity"] {
+	for _, id := range x.in.Entities {
 		named[id] = true
 	}
 	var failed error
-	err := x.server.finder.Each(x.ctx, sel, func(v entity.View, matched bool) bool {
+	err := x.finder.Each(x.ctx, q, func(v entity.View, matched bool) bool {
 		if matched && (len(named) == 0 || named[v.ID()]) {
 			if failed = write(v); errors.Is(failed, entity.ErrNotFound) { // deleted since
 				failed = nil
@@ -202,8 +228,8 @@ func (x *exporter) each(sel search.Query, write func(entity.View) error) error {
 	return err
 }
 
-func (x *exporter) types() error {
-	for _, t := range x.server.runtime.Types() {
+func (x *exporter) eachType() error {
+	for _, t := range x.runtime.Types() {
 		if err := x.json(t.Type); err != nil {
 			return err
 		}
@@ -217,7 +243,7 @@ func (x *exporter) keys(v entity.View) []string {
 	var list []string
 	for i := range snapshot.Latest {
 		key := snapshot.Latest[i].Key
-		if !x.q.Has("key") || slices.Contains(x.q["key"], key) {
+		if x.in.Keys == nil || slices.Contains(x.in.Keys, key) {
 			list = append(list, key)
 		}
 	}
@@ -228,7 +254,7 @@ func (x *exporter) history(v entity.View) error {
 	for _, key := range x.keys(v) {
 		q := entity.HistoryQuery{ID: v.ID(), Key: key, From: x.from, To: x.to, Limit: historyPage}
 		for {
-			points, next, err := x.server.runtime.History(x.ctx, q)
+			points, next, err := x.runtime.History(x.ctx, q)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +35,27 @@ const (
 	feedPeriodic                 // the newest ones, now and then
 )
 
-// feedParams are the parameters of both kinds of streams.
-var feedParams = []string{"entity", "type", "key", "q", "kinds", "mode", "deadband", "every", "cursor"}
+// feedRequest are the parameters of both kinds of streams.
+type feedRequest struct {
+	// Only these entities; may be given several times.
+	Entities []string `query:"entity" collectionFormat:"multi" example:"[\"room-1\"]"`
+	// Only entities of this type or one that extends it.
+	Type string `query:"type" example:"Room"`
+	// Only these keys; may be given several times.
+	Keys []string `query:"key" collectionFormat:"multi" example:"[\"temperature\"]"`
+	// A filter; docs/filter.md has the language.
+	Filter string `query:"q"`
+	// readings, edits, or both with a comma.
+	Kinds string `query:"kinds" default:"readings"`
+	// All readings, those that differ enough from the one before, or the newest ones now and then.
+	Mode string `query:"mode" enum:"realtime,onchange,periodic" default:"realtime"`
+	// With onchange: by how much a number must differ; 2% is a part of the one before.
+	Deadband string `query:"deadband" example:"0.5"`
+	// With periodic: 100ms to 1h; 1s without it.
+	Every string `query:"every" example:"5s"`
+	// Where to go on: the id of an event.
+	Cursor string `query:"cursor"`
+}
 
 // feedQuery is what a stream is to send.
 type feedQuery struct {
@@ -52,36 +70,25 @@ type feedQuery struct {
 	every           time.Duration
 }
 
-// feedParam reads the parameters of a stream.
-func feedParam(q url.Values) (f feedQuery, err error) {
-	f = feedQuery{cursor: q.Get("cursor"), entities: q["entity"], keys: q["key"], typ: q.Get("type"), readings: true}
-	if q.Has("kinds") {
-		if err := f.parseKinds(q.Get("kinds")); err != nil {
-			return f, err
-		}
-	}
-	if q.Get("q") != "" {
-		if f.filter, err = parseFilter(q.Get("q")); err != nil {
-			return f, err
-		}
-	}
-	switch mode := q.Get("mode"); mode {
-	case "", "realtime":
-	case "onchange":
-		f.mode = feedOnChange
-	case "periodic":
-		f.mode = feedPeriodic
-	default:
-		return f, problemf(http.StatusBadRequest, "mode=%s is not possible; realtime, onchange or periodic is right", shorten(mode, 32))
-	}
-	if err := f.parseDeadband(q); err != nil {
+// query returns what the stream is to send.
+func (in *feedRequest) query() (f feedQuery, err error) {
+	f = feedQuery{cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type}
+	f.mode = map[string]feedMode{"onchange": feedOnChange, "periodic": feedPeriodic}[in.Mode] // realtime is 0
+	if err := f.parseKinds(in.Kinds); err != nil {
 		return f, err
 	}
-	return f, f.parseEvery(q)
+	if in.Filter != "" {
+		if f.filter, err = parseFilter(in.Filter); err != nil {
+			return f, err
+		}
+	}
+	if err := f.parseDeadband(in.Deadband); err != nil {
+		return f, err
+	}
+	return f, f.parseEvery(in.Every)
 }
 
 func (f *feedQuery) parseKinds(text string) error {
-	f.readings = false
 	for kind := range strings.SplitSeq(text, ",") {
 		switch kind {
 		case "readings":
@@ -89,23 +96,23 @@ func (f *feedQuery) parseKinds(text string) error {
 		case "edits":
 			f.edits = true
 		default:
-			return problemf(http.StatusBadRequest, "kinds=%s is not possible; readings, edits or readings,edits is right", shorten(text, 64))
+			return problemf(http.StatusBadRequest, "kinds must be readings, edits or readings,edits, not %q", shorten(text, 64))
 		}
 	}
 	return nil
 }
 
-func (f *feedQuery) parseDeadband(q url.Values) (err error) {
-	if !q.Has("deadband") {
+func (f *feedQuery) parseDeadband(text string) (err error) {
+	if text == "" {
 		return nil
 	}
 	if f.mode != feedOnChange {
-		return problemf(http.StatusBadRequest, "deadband goes with mode=onchange")
+		return problemf(http.StatusBadRequest, "deadband needs mode=onchange")
 	}
-	text, relative := strings.CutSuffix(q.Get("deadband"), "%")
-	f.deadband, err = strconv.ParseFloat(text, 64)
+	number, relative := strings.CutSuffix(text, "%")
+	f.deadband, err = strconv.ParseFloat(number, 64)
 	if err != nil || !(f.deadband >= 0) || math.IsInf(f.deadband, 0) {
-		return problemf(http.StatusBadRequest, "deadband=%s is not possible; a number that is not negative, such as 0.5, or a part of the value before, such as 2%%, is right", shorten(q.Get("deadband"), 32))
+		return problemf(http.StatusBadRequest, "deadband must be a number that is not negative, such as 0.5, or a part of the value before, such as 2%%, not %q", shorten(text, 32))
 	}
 	if f.relative = relative; relative {
 		f.deadband /= 100
@@ -113,17 +120,17 @@ func (f *feedQuery) parseDeadband(q url.Values) (err error) {
 	return nil
 }
 
-func (f *feedQuery) parseEvery(q url.Values) (err error) {
+func (f *feedQuery) parseEvery(text string) (err error) {
 	f.every = defaultFeedPeriod
-	if !q.Has("every") {
+	if text == "" {
 		return nil
 	}
 	if f.mode != feedPeriodic {
-		return problemf(http.StatusBadRequest, "every goes with mode=periodic")
+		return problemf(http.StatusBadRequest, "every needs mode=periodic")
 	}
-	f.every, err = parseDuration(q.Get("every"))
+	f.every, err = parseDuration(text)
 	if err != nil || f.every < minFeedPeriod || f.every > maxFeedPeriod {
-		return problemf(http.StatusBadRequest, "every=%s is not possible; a duration from %v to %v such as 5s is right", shorten(q.Get("every"), 32), minFeedPeriod, maxFeedPeriod)
+		return problemf(http.StatusBadRequest, "every must be a duration from %v to %v, such as 5s, not %q", minFeedPeriod, maxFeedPeriod, shorten(text, 32))
 	}
 	return nil
 }
@@ -139,11 +146,11 @@ type outlet interface {
 
 // feed follows the committed changes for one stream.
 type feed struct {
-	server *Server
-	query  feedQuery
-	out    outlet
-	match  *search.Matcher // nil without a filter
-	needs  map[string]bool // the keys that the filter looks at
+	api   *streamAPI
+	query feedQuery
+	out   outlet
+	match *search.Matcher // nil without a filter
+	needs map[string]bool // the keys that the filter looks at
 
 	changes *entity.Follower
 	missed  bool   // changes before the first that is sent
@@ -171,10 +178,10 @@ type conflated struct {
 	committed int64
 }
 
-func (s *Server) newFeed(q feedQuery, out outlet) *feed {
-	f := &feed{server: s, query: q, out: out, known: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
+func (a *streamAPI) newFeed(q feedQuery, out outlet) *feed {
+	f := &feed{api: a, query: q, out: out, known: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
 	if q.filter != nil {
-		f.match = search.NewMatcher(s.runtime, q.filter)
+		f.match = search.NewMatcher(a.runtime, q.filter)
 		f.needs = make(map[string]bool)
 		for _, p := range q.filter.Paths() {
 			if p.Root == filter.RootLatest {
@@ -192,15 +199,15 @@ func (f *feed) open(ctx context.Context, cursor string) (err error) {
 		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
 		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
 	}
-	f.changes, err = f.server.runtime.Follow(ctx, query)
+	f.changes, err = f.api.runtime.Follow(ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) {
 		query.Cursor, f.missed = "", true
-		f.changes, err = f.server.runtime.Follow(ctx, query)
+		f.changes, err = f.api.runtime.Follow(ctx, query)
 	}
 	return err
 }
 
-// filters tells whether entities are judged, which edits may change.
+// filters reports whether entities are judged, which edits may change.
 func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
 
 // run sends changes until the reader leaves or the server shuts down. A reader that is
@@ -236,7 +243,7 @@ const (
 
 var eventNames = [...]string{eventChange, eventEdit, eventLagged, eventReset}
 
-func (f *feed) count(name string) { f.server.events[slices.Index(eventNames[:], name)].Add(1) }
+func (f *feed) count(name string) { f.api.events[slices.Index(eventNames[:], name)].Add(1) }
 
 // reset tells the reader that changes were missed.
 func (f *feed) reset() {
@@ -361,7 +368,7 @@ func keepSamples(list []entity.Sample, wanted func(*entity.Sample) bool) []entit
 	return kept
 }
 
-// moved tells whether a value differs from the last one that was sent by more than
+// moved reports whether a value differs from the last one that was sent by more than
 // the deadband, and notes that it is sent then.
 func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
 	k := feedKey{c.Entity, s.Key}
@@ -376,7 +383,7 @@ func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
 	return true
 }
 
-// near tells whether two values are the same but for the deadband.
+// near reports whether two values are the same but for the deadband.
 func (f *feed) near(a, b entity.Value) bool {
 	x, ok1 := a.Number()
 	y, ok2 := b.Number()
@@ -453,7 +460,7 @@ func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 	}
 }
 
-// wants tells whether a change is of an entity that the stream is about. The end
+// wants reports whether a change is of an entity that the stream is about. The end
 // of an entity is told unless the entity was known not to be one.
 func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	if !f.filters() {
@@ -468,7 +475,7 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 		return answer, nil
 	}
 	matched := false
-	err := f.server.runtime.View(ctx, c.Entity, func(v entity.View) error {
+	err := f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
 		matched = f.judge(ctx, v)
 		return nil
 	})
@@ -496,7 +503,7 @@ func (f *feed) judge(ctx context.Context, v entity.View) bool {
 	return f.match.Match(ctx, v)
 }
 
-// touches tells whether a change may change the filter's answer.
+// touches reports whether a change may change the filter's answer.
 func (f *feed) touches(c *entity.Change) bool {
 	if c.Edit != nil || f.match == nil {
 		return c.Edit != nil
@@ -512,7 +519,41 @@ func (f *feed) touches(c *entity.Change) bool {
 	return slices.ContainsFunc(c.Values, func(s entity.Sample) bool { return f.needs[s.Key] })
 }
 
-// appendEdit writes the data of an edit event.
+// editEventJSON is the data of an edit event: what a write has changed.
+type editEventJSON struct {
+	Entity string `json:"entity" example:"room-1"`
+	TS     int64  `json:"ts" example:"1451649600512"`
+	// The entity's number of the edit.
+	Revision uint64 `json:"revision" example:"4"`
+	// The entity is new.
+	Created bool `json:"created,omitempty"`
+	// The entity is deleted.
+	Deleted bool `json:"deleted,omitempty"`
+	// The new type; empty for none.
+	Type       *string             `json:"type,omitempty"`
+	Attributes []attributeEditJSON `json:"attributes,omitempty"`
+	Relations  []relationEditJSON  `json:"relations,omitempty"`
+	// When it was committed.
+	Committed int64 `json:"committed_ms" example:"1451649600700"`
+}
+
+// attributeEditJSON is an attribute that was set or removed.
+type attributeEditJSON struct {
+	Section string `json:"section" enum:"attributes,desired,reported" example:"desired"`
+	// A JSON pointer.
+	Path string `json:"path" example:"/setpoint"`
+	// Absent where it was removed.
+	Value   *entity.Value `json:"value,omitempty"`
+	Removed bool          `json:"removed,omitempty"`
+}
+
+// relationEditJSON is a relation that was put or removed.
+type relationEditJSON struct {
+	relationJSON
+	Removed bool `json:"removed,omitempty"`
+}
+
+// appendEdit encodes an edit as editEventJSON has it.
 func appendEdit(dst []byte, c *entity.Change) []byte {
 	e := c.Edit
 	dst = append(dst, `{"entity":`...)

@@ -110,12 +110,12 @@ func TestPeriodicStreamHasTheNewestOfEachKey(t *testing.T) {
 func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	query, err := feedParam(url.Values{})
+	query, err := (&feedRequest{Kinds: "readings"}).query()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := &slowOutlet{first: make(chan struct{}), release: make(chan struct{})}
-	f := s.newFeed(query, out)
+	f := s.streams.newFeed(query, out)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := f.open(ctx, ""); err != nil {
@@ -146,12 +146,12 @@ func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 func TestStreamOfEditsIsNotFilledUpByReadings(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	query, err := feedParam(url.Values{"kinds": {"edits"}})
+	query, err := (&feedRequest{Kinds: "edits"}).query()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := &slowOutlet{first: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}), edits: true, want: 2}
-	f := s.newFeed(query, out)
+	f := s.streams.newFeed(query, out)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := f.open(ctx, ""); err != nil {

@@ -1,8 +1,8 @@
 package server
 
 import (
-	"net/http"
-	"net/url"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -28,24 +28,47 @@ var fieldNames = []string{"latest", "attributes", "desired", "reported", "delta"
 
 func (f fields) has(other fields) bool { return f&other != 0 }
 
-// fieldsParam reads the parameter fields; def stands for its absence.
-func fieldsParam(q url.Values, def fields) (fields, error) {
-	if !q.Has("fields") {
-		return def, nil
-	}
-	if q.Get("fields") == "" {
-		return 0, nil
-	}
-	return parseFields(strings.Split(q.Get("fields"), ","))
+// fieldList is a choice of fields: a parameter with commas, or an array of JSON.
+type fieldList struct {
+	given  bool
+	chosen fields
 }
 
-func parseFields(names []string) (f fields, err error) {
+// or returns the choice, and def where there is none.
+func (l *fieldList) or(def fields) fields {
+	if l.given {
+		return l.chosen
+	}
+	return def
+}
+
+func (l *fieldList) parse(text string) error {
+	if text == "" {
+		return l.set(nil)
+	}
+	return l.set(strings.Split(text, ","))
+}
+
+// UnmarshalJSON takes an array of names, or null.
+func (l *fieldList) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil || names == nil {
+		return err
+	}
+	if err := l.set(names); err != nil {
+		return fmt.Errorf("fields %w", err)
+	}
+	return nil
+}
+
+func (l *fieldList) set(names []string) error {
+	l.given = true
 	for _, name := range names {
 		i := slices.Index(fieldNames, strings.TrimSpace(name))
 		if i < 0 {
-			return 0, problemf(http.StatusBadRequest, "fields has %q; there are %s", shorten(name, 64), strings.Join(fieldNames, ", "))
+			return fmt.Errorf("must be some of %s, not %q", strings.Join(fieldNames, ", "), shorten(name, 64))
 		}
-		f |= 1 << i
+		l.chosen |= 1 << i
 	}
-	return f, nil
+	return nil
 }

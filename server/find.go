@@ -10,75 +10,75 @@ import (
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
-// Limits of a search.
-const (
-	// findPatience is how long a page of a search may look for entities before it
-	// is handed out as it is.
-	findPatience     = 2 * time.Second
-	defaultFindLimit = 50
-)
+// findTimeout is how long a page of a search may look for entities before it is handed
+// out as it is.
+const findTimeout = 2 * time.Second
 
-// findQuery is a question for entities.
+// entityFinder answers with the entities that a filter matches.
+type entityFinder struct {
+	finder  *search.Finder
+	encoder *entityEncoder
+	timeout time.Duration // findTimeout but in tests
+}
+
+// findQuery asks for entities.
 type findQuery struct {
 	filter, typ, text string
 	cursor            string
-	limit             int // 0 for the default
+	limit             int
 	fields            fields
 	count             bool
 }
 
+type searchRequest struct{ Body searchBody }
+
+// searchBody asks for entities.
 type searchBody struct {
-	Filter string   `json:"filter"`
-	Type   string   `json:"type"`
-	Search string   `json:"search"`
-	Cursor string   `json:"cursor"`
-	Limit  int      `json:"limit"`
-	Fields []string `json:"fields"`
-	Count  bool     `json:"count"`
+	// docs/filter.md has the language; the empty filter matches all.
+	Filter string `json:"filter,omitempty" example:"temperature > 20"`
+	// Only entities of this type or one that extends it.
+	Type string `json:"type,omitempty" example:"Room"`
+	// Only entities whose id contains this, in any case.
+	Search string `json:"search,omitempty" maxLength:"256" example:"room"`
+	cursorParam
+	// The most entities to return.
+	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"50" example:"50"`
+	Fields fieldList `json:"fields,omitempty"`
+	// Also count all entities that match.
+	Count bool `json:"count,omitempty"`
 }
 
-// postSearch is the list of entities for filters that are too long for a URL.
-func (s *Server) postSearch(w http.ResponseWriter, r *http.Request) error {
-	var b searchBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	q := findQuery{filter: b.Filter, typ: b.Type, text: b.Search, cursor: b.Cursor, limit: b.Limit, fields: fieldLatest, count: b.Count}
-	if b.Fields != nil {
-		var err error
-		if q.fields, err = parseFields(b.Fields); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	return s.find(w, r.WithContext(ctx), q)
+// search is the list of entities for filters that are too long for a URL.
+func (a *entityAPI) search(ctx context.Context, in *searchRequest) (*answer[entityPageJSON], error) {
+	b := &in.Body
+	return a.finder.find(ctx, &findQuery{
+		filter: b.Filter, typ: b.Type, text: b.Search, cursor: b.Cursor, limit: cmp.Or(b.Limit, 50), fields: b.Fields.or(fieldLatest), count: b.Count,
+	})
 }
 
-// find answers with the entities that match.
-func (s *Server) find(w http.ResponseWriter, r *http.Request, q findQuery) error {
-	if q.limit < 0 || q.limit > entity.MaxPageLimit {
-		return problemf(http.StatusBadRequest, "limit=%d is not possible; a whole number from 1 to %d is right", q.limit, entity.MaxPageLimit)
+// find returns a page of the entities that match.
+func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPageJSON], error) {
+	if q.limit < 1 || q.limit > entity.MaxPageLimit {
+		return nil, problemf(http.StatusBadRequest, "limit must be an integer from 1 to %d, not %d", entity.MaxPageLimit, q.limit)
 	}
 	if len(q.text) > entity.MaxSearchBytes {
-		return problemf(http.StatusBadRequest, "search has %d bytes; at most %d are allowed", len(q.text), entity.MaxSearchBytes)
+		return nil, problemf(http.StatusBadRequest, "search must have at most %d bytes, not %d", entity.MaxSearchBytes, len(q.text))
 	}
 	f, err := parseFilter(q.filter)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	after, err := pageAfter(q.cursor)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	limit := cmp.Or(q.limit, defaultFindLimit)
 	body, found, next := []byte(`{"entities":[`), 0, ""
 	var ferr error
-	sel := search.Query{Filter: f, Type: q.typ, Text: q.text, After: after}
+	selection := search.Query{Filter: f, Type: q.typ, Text: q.text, After: after}
 	began := time.Now()
 	last := after
-	err = s.finder.Each(r.Context(), sel, func(v entity.View, matched bool) bool {
-		if matched && found == limit || last != after && time.Since(began) > s.findPatience {
+	err = x.finder.Each(ctx, selection, func(v entity.View, matched bool) bool {
+		if matched && found == q.limit || last != after && time.Since(began) > x.timeout {
 			next = last
 			return false
 		}
@@ -87,24 +87,23 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, q findQuery) error
 			return true
 		}
 		snapshot := snapshotOf(v, q.fields)
-		body, ferr = s.appendEntity(r.Context(), appendComma(body, found), &snapshot, q.fields)
+		body, ferr = x.encoder.append(ctx, appendComma(body, found), &snapshot, q.fields)
 		found++
 		return ferr == nil
 	})
 	if err = cmp.Or(err, ferr); err != nil {
-		return err
+		return nil, err
 	}
 	body = append(body, ']')
 	if q.count {
-		total, err := s.finder.Count(r.Context(), sel)
+		total, err := x.finder.Count(ctx, selection)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = entity.Int(total).AppendJSON(append(body, `,"total":`...))
 	}
 	if next != "" {
 		next = pageCursor(next)
 	}
-	writeBody(w, appendNext(body, next))
-	return nil
+	return encoded[entityPageJSON](appendNext(body, next)), nil
 }

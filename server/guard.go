@@ -15,7 +15,7 @@ import (
 //     Host; only names of this machine are served.
 //   - A plain cross-origin POST is sent without asking. Browsers mark it, and
 //     what is marked is refused.
-func (s *Server) guard(next http.Handler) http.Handler {
+func guard(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, problemf(http.StatusForbidden, "a page of another origin made the browser send this; only pages of this server and programs may"))

@@ -1,11 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +48,7 @@ func aggregationParam(agg, step, tz, fill string, from, to int64) (aggregation, 
 		return a, err
 	}
 	if a.query.Fill, err = series.ParseFill(fill); err != nil {
-		return a, problemf(http.StatusBadRequest, "fill=%s is not possible; none, null, previous, linear or a number is right", shorten(fill, 32))
+		return a, problemf(http.StatusBadRequest, "fill must be none, null, previous, linear or a number, not %q", shorten(fill, 32))
 	}
 	if err := a.parseStep(step, tz); err != nil {
 		return a, err
@@ -67,19 +67,19 @@ func (a *aggregation) parseStep(step, tz string) (err error) {
 		a.step = 0
 		return nil
 	case step == "":
-		return problemf(http.StatusBadRequest, "tz goes with a step of the calendar, such as step=day")
+		return problemf(http.StatusBadRequest, "tz needs a step of the calendar, such as step=day")
 	case err == nil && tz != "":
-		return problemf(http.StatusBadRequest, "step=%s is the same in every time zone; with tz a unit of the calendar is right: minute, hour, day, week, month or year, as in step=day", shorten(step, 32))
+		return problemf(http.StatusBadRequest, "with tz, step must be a unit of the calendar: minute, hour, day, week, month or year, not %q, which is the same in every time zone; for a day use step=day", shorten(step, 32))
 	case err == nil:
 		a.query.Grid, err = series.Fixed(a.step, 0)
 		return err
 	}
 	if a.zone, err = time.LoadLocation(tz); err != nil || tz == "Local" {
-		return problemf(http.StatusBadRequest, "tz=%s is no time zone; a name such as Europe/Berlin is right", shorten(tz, 64))
+		return problemf(http.StatusBadRequest, "tz must be the name of a time zone, such as Europe/Berlin, not %q", shorten(tz, 64))
 	}
 	a.unit = step
 	if a.query.Grid, err = series.ParseGrid(step, 0, a.zone); err != nil || a.query.Grid.IsZero() {
-		return problemf(http.StatusBadRequest, "step=%s is not possible; a duration of whole milliseconds such as 500ms, 15m, 1h, 1d or 1w, or a unit of the calendar such as day, week or 3month, is right", shorten(step, 32))
+		return problemf(http.StatusBadRequest, "step must be a duration of whole milliseconds, such as 500ms, 15m, 1h, 1d or 1w, or a unit of the calendar, such as day, week or 3month, not %q", shorten(step, 32))
 	}
 	return nil
 }
@@ -90,19 +90,19 @@ func parseFuncs(text string) ([]series.Func, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		f, err := series.ParseFunc(strings.TrimSpace(name))
 		if err != nil {
-			return nil, problemf(http.StatusBadRequest, "agg=%s is not possible; a list of avg, min, max, sum, count, first, last, rate and percentiles such as p95 is right, as in agg=avg,max", shorten(text, 64))
+			return nil, problemf(http.StatusBadRequest, "agg must be a list of avg, min, max, sum, count, first, last, rate and percentiles such as p95, as in agg=avg,max, not %q", shorten(text, 64))
 		}
 		if !slices.Contains(funcs, f) {
 			funcs = append(funcs, f)
 		}
 	}
 	if len(funcs) > maxFuncs {
-		return nil, problemf(http.StatusBadRequest, "agg has %d functions; at most %d are allowed", len(funcs), maxFuncs)
+		return nil, problemf(http.StatusBadRequest, "agg must have at most %d functions, not %d", maxFuncs, len(funcs))
 	}
 	return funcs, nil
 }
 
-// wantsPercentiles tells whether an aggregate needs more than sums.
+// wantsPercentiles reports whether an aggregate needs more than sums.
 func (a *aggregation) wantsPercentiles() bool {
 	return slices.ContainsFunc(a.query.Funcs, func(f series.Func) bool {
 		name := string(f)
@@ -110,29 +110,64 @@ func (a *aggregation) wantsPercentiles() bool {
 	})
 }
 
-// wantsBefore tells whether the value before the range counts.
+// wantsBefore reports whether the value before the range counts.
 func (a *aggregation) wantsBefore() bool {
 	return a.query.From > 0 && (slices.Contains(a.query.Funcs, series.Rate) || a.query.Fill.Mode == series.FillPrevious)
 }
 
+// historyReader reads histories and what is made of them.
+type historyReader struct {
+	runtime   *entity.Runtime
+	retention *retention.Retainer
+}
+
+// bucketJSON is a step of time. Besides its members it has one for each aggregate: a
+// number, or null where there is none.
+type bucketJSON struct {
+	// The start of the step.
+	TS int64 `json:"ts" example:"1451649600000"`
+	// Its end; absent where the step is a duration.
+	End *int64 `json:"end,omitempty"`
+}
+
+func (bucketJSON) others() any { return new(float64) }
+
+// gridJSON says what the steps of an answer are.
+type gridJSON struct {
+	// The length of a step that is a duration.
+	StepMS int64 `json:"step_ms,omitempty" example:"3600000"`
+	// A step of the calendar.
+	Step string `json:"step,omitempty"`
+	// The time zone of such a step.
+	TZ string `json:"tz,omitempty"`
+}
+
+// bucketPageJSON is aggregates of a key by steps of time.
+type bucketPageJSON struct {
+	Entity string `json:"entity" example:"room-1"`
+	Key    string `json:"key" example:"temperature"`
+	gridJSON
+	// The rollups that it was read from, and raw for values; absent where it is raw alone.
+	Source  []string     `json:"source,omitempty"`
+	Buckets []bucketJSON `json:"buckets"`
+}
+
 // aggregate answers with the aggregates of one series.
-func (s *Server) aggregate(w http.ResponseWriter, r *http.Request, q url.Values, from, to int64) error {
-	for _, name := range []string{"limit", "order", "cursor", "points"} {
-		if q.Has(name) {
-			return problemf(http.StatusBadRequest, "%s does not go with agg; aggregates are ordered by time and come all at once", name)
-		}
+func (h *historyReader) aggregate(ctx context.Context, in *historyRequest, from, to int64) (*answer[historyJSON], error) {
+	if name := in.paging(); name != "" || in.Points != nil {
+		return nil, problemf(http.StatusBadRequest, "%s must not be given with agg: aggregates are ordered by time and come all at once", cmp.Or(name, "points"))
 	}
-	if !q.Has("agg") {
-		return problemf(http.StatusBadRequest, "step, tz and fill go together with agg, as in agg=avg,max&step=1h")
+	if in.Agg == nil {
+		return nil, problemf(http.StatusBadRequest, "step, tz and fill need agg, as in agg=avg,max&step=1h")
 	}
-	a, err := aggregationParam(q.Get("agg"), q.Get("step"), q.Get("tz"), q.Get("fill"), from, to)
+	a, err := aggregationParam(*in.Agg, some(in.Step), some(in.TZ), some(in.Fill), from, to)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rd := s.newSeriesReader(r.Context(), &a)
-	one, err := rd.plan(r.PathValue("id"), r.PathValue("key"))
+	rd := h.open(ctx, &a)
+	one, err := rd.plan(in.ID, in.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body := appendSeries(nil, one.id, one.key)
 	body = a.appendGrid(body, one.sources)
@@ -144,13 +179,27 @@ func (s *Server) aggregate(w http.ResponseWriter, r *http.Request, q url.Values,
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := rd.feed(one, agg); err != nil {
-		return err
+		return nil, err
 	}
-	writeBody(w, append(body, "]}\n"...))
-	return nil
+	return encoded[historyJSON](append(body, "]}"...)), nil
+}
+
+// paging returns the name of a parameter that only a page of values can have, "" where
+// there is none.
+func (in *historyRequest) paging() string {
+	switch {
+	case in.Limit != nil:
+		return "limit"
+	case in.Order != nil:
+		return "order"
+	case in.Cursor != nil:
+		return "cursor"
+	default:
+		return ""
+	}
 }
 
 // appendGrid appends what the buckets are, and from which rollups they come.
@@ -195,15 +244,15 @@ func (a *aggregation) appendBucket(dst []byte, b *series.Bucket) []byte {
 
 // seriesReader reads series of the history for one question.
 type seriesReader struct {
-	server *Server
-	ctx    context.Context //nolint:containedctx // of the question that it lives for
-	ask    *aggregation
-	query  series.Query // of ask, with the range widened to what there is
-	left   int          // values that may still be read
+	*historyReader
+	ctx   context.Context //nolint:containedctx // of the question that it lives for
+	ask   *aggregation
+	query series.Query // of ask, with the range widened to what there is
+	left  int          // values that may still be read
 }
 
-func (s *Server) newSeriesReader(ctx context.Context, a *aggregation) *seriesReader {
-	return &seriesReader{server: s, ctx: ctx, ask: a, query: a.query, left: maxHistoryValues}
+func (h *historyReader) open(ctx context.Context, a *aggregation) *seriesReader {
+	return &seriesReader{historyReader: h, ctx: ctx, ask: a, query: a.query, left: maxHistoryValues}
 }
 
 // seriesPlan says from where a series is read.
@@ -218,11 +267,11 @@ type seriesPlan struct {
 func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	p := seriesPlan{id: id, key: key}
 	// This also checks what was asked for.
-	_, _, err := rd.server.runtime.History(rd.ctx, entity.HistoryQuery{ID: id, Key: key, Limit: 1})
+	_, _, err := rd.runtime.History(rd.ctx, entity.HistoryQuery{ID: id, Key: key, Limit: 1})
 	if err != nil {
 		return p, err
 	}
-	kept, err := rd.server.retention.Series(rd.ctx, id, key)
+	kept, err := rd.retention.Series(rd.ctx, id, key)
 	if err != nil {
 		return p, err
 	}
@@ -262,7 +311,7 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 			}
 			continue
 		}
-		for row, err := range rd.server.retention.Rows(rd.ctx, p.kept, src.Step, src.Range) {
+		for row, err := range rd.retention.Rows(rd.ctx, p.kept, src.Step, src.Range) {
 			if err == nil {
 				err = rd.spend(1)
 			}
@@ -280,7 +329,7 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 // feedBefore adds the last number before the range.
 func (rd *seriesReader) feedBefore(p seriesPlan, a *series.Aggregator) error {
 	q := entity.HistoryQuery{ID: p.id, Key: p.key, To: rd.query.From, Limit: 16, Descending: true}
-	points, _, err := rd.server.runtime.History(rd.ctx, q)
+	points, _, err := rd.runtime.History(rd.ctx, q)
 	if err != nil {
 		return err
 	}
@@ -294,7 +343,7 @@ func (rd *seriesReader) feedBefore(p seriesPlan, a *series.Aggregator) error {
 
 func (rd *seriesReader) spend(n int) error {
 	if rd.left -= n; rd.left < 0 {
-		return problemf(http.StatusUnprocessableEntity, "the answer would be made of more than %d values; a shorter range, fewer entities, or a rollup (/v1/retention) is right", maxHistoryValues)
+		return problemf(http.StatusUnprocessableEntity, "the answer needs more than %d values; ask for a shorter range or fewer entities, or keep a rollup (/v1/retention)", maxHistoryValues)
 	}
 	return nil
 }
@@ -304,7 +353,7 @@ func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.
 	return func(yield func(series.Point, error) bool) {
 		q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1), Limit: historyPage}
 		for {
-			page, next, err := rd.server.runtime.History(rd.ctx, q)
+			page, next, err := rd.runtime.History(rd.ctx, q)
 			if err == nil {
 				err = rd.spend(len(page))
 			}
@@ -337,24 +386,17 @@ func number(v entity.Value) series.Number {
 }
 
 // downsample answers with points that look like all of them in a chart.
-func (s *Server) downsample(w http.ResponseWriter, r *http.Request, q url.Values, from, to int64) error {
-	for _, name := range []string{"limit", "order", "cursor"} {
-		if q.Has(name) {
-			return problemf(http.StatusBadRequest, "%s does not go with points; the points are ordered by time and come all at once", name)
-		}
+func (h *historyReader) downsample(ctx context.Context, in *historyRequest, from, to int64) (*answer[historyJSON], error) {
+	if name := in.paging(); name != "" {
+		return nil, problemf(http.StatusBadRequest, "%s must not be given with points: the points are ordered by time and come all at once", name)
 	}
-	n, err := strconv.Atoi(q.Get("points"))
-	if err != nil || n < 2 || n > maxDownsampled {
-		return problemf(http.StatusBadRequest, "points=%s is not possible; a whole number from 2 to %d is right", shorten(q.Get("points"), 32), maxDownsampled)
-	}
-	points, total, err := s.downsampled(r.Context(), r.PathValue("id"), r.PathValue("key"), from, to, n)
+	points, total, err := h.downsampled(ctx, in.ID, in.Key, from, to, *in.Points)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	body := appendSeries(nil, r.PathValue("id"), r.PathValue("key"))
+	body := appendSeries(nil, in.ID, in.Key)
 	body = strconv.AppendInt(append(body, `,"total":`...), int64(total), 10)
-	writeBody(w, append(appendPoints(body, points), "}\n"...))
-	return nil
+	return encoded[historyJSON](append(appendPoints(body, points), '}')), nil
 }
 
 func appendPoints(dst []byte, points []series.Point) []byte {
@@ -374,10 +416,10 @@ const downsampleTries = 5
 const countStep = 100 * 365 * 24 * time.Hour
 
 // downsampled counts the numbers of a series, and chooses n of them.
-func (s *Server) downsampled(ctx context.Context, id, key string, from, to int64, n int) (points []series.Point, total int, err error) {
-	rd := s.newSeriesReader(ctx, &aggregation{})
+func (h *historyReader) downsampled(ctx context.Context, id, key string, from, to int64, n int) (points []series.Point, total int, err error) {
+	rd := h.open(ctx, &aggregation{})
 	for range downsampleTries {
-		buckets, err := s.runtime.Aggregate(ctx, entity.AggregateQuery{
+		buckets, err := h.runtime.Aggregate(ctx, entity.AggregateQuery{
 			ID: id, Key: key, From: from, To: to, Step: countStep, Funcs: []entity.AggregateFunc{entity.Count},
 		})
 		if err != nil {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,43 +26,88 @@ const (
 	maxAllBuckets = 1_000_000
 )
 
-// historyBody is a question for the history of several entities.
+// manyHistoryAPI reads the histories of several entities together.
+type manyHistoryAPI struct {
+	runtime *entity.Runtime
+	finder  *search.Finder
+	reader  *historyReader
+}
+
+func (a *manyHistoryAPI) operations() []operation {
+	return []operation{
+		op("POST", "/v1/history", "postHistory", "Read the history of several entities, grouped and combined.", a.post, asks, fails(404, 422)),
+	}
+}
+
+type manyHistoryRequest struct{ Body historyBody }
+
+// historyBody asks for the history of several entities.
 type historyBody struct {
-	Entities []string        `json:"entities"`
-	Filter   *string         `json:"filter"`
-	Type     string          `json:"type"`
-	Keys     []string        `json:"keys"`
-	From     json.RawMessage `json:"from"`
-	To       json.RawMessage `json:"to"`
-	Agg      []string        `json:"agg"`
-	Step     string          `json:"step"`
-	TZ       string          `json:"tz"`
-	Fill     string          `json:"fill"`
-	GroupBy  []string        `json:"group_by"`
-	Combine  string          `json:"combine"`
-	Points   int             `json:"points"`
+	// The ids of the entities; without it filter or type says which are meant.
+	Entities []string `json:"entities,omitempty" maxItems:"1000"`
+	// docs/filter.md has the language; the empty filter matches all.
+	Filter *string `json:"filter,omitempty" example:"attributes.building = 'A'"`
+	// Only entities of this type or one that extends it.
+	Type string   `json:"type,omitempty"`
+	Keys []string `json:"keys" minItems:"1" maxItems:"64" example:"[\"temperature\"]"`
+	timeRange
+	// The aggregates of each step: avg, min, max, sum, count, first, last, rate and percentiles such as p95.
+	Agg []string `json:"agg,omitempty" example:"[\"avg\"]"`
+	// The length of a step, as in the history of one key.
+	Step string `json:"step,omitempty" example:"1h"`
+	// The time zone of a step of the calendar.
+	TZ string `json:"tz,omitempty"`
+	// What to put into buckets without a number: none, null, previous, linear or a number.
+	Fill string `json:"fill,omitempty"`
+	// entity, key, type, or paths such as attributes.building; entity and key without it.
+	GroupBy []string `json:"group_by,omitempty" maxItems:"8" example:"[\"attributes.room\"]"`
+	// How the members of a group are combined; pool counts their values together.
+	Combine string `json:"combine,omitempty" enum:"pool,sum,avg,min,max"`
+	// Instead of agg: so many points of each series for a chart.
+	Points int `json:"points,omitempty" minimum:"2" maximum:"10000"`
+}
+
+// seriesListJSON is the history of several entities.
+type seriesListJSON struct {
+	gridJSON
+	// A series for each group.
+	Series []groupJSON `json:"series"`
+}
+
+// groupJSON is the series of a group.
+type groupJSON struct {
+	// What the group has in common, by the names of group_by; null for what is not there.
+	Group map[string]any `json:"group"`
+	// How many entities are in it.
+	Entities int `json:"entities" example:"3"`
+	// How many numbers there are; only with points.
+	Total *int `json:"total,omitempty"`
+	// Only with agg.
+	Buckets []bucketJSON `json:"buckets,omitempty"`
+	// Only with points.
+	Points []pointJSON `json:"points,omitempty"`
 }
 
 func (b *historyBody) check() error {
 	switch {
 	case len(b.Keys) == 0 || len(b.Keys) > maxHistoryKeys:
-		return problemf(http.StatusBadRequest, "keys has %d names; 1 to %d are right", len(b.Keys), maxHistoryKeys)
+		return problemf(http.StatusBadRequest, "keys must have 1 to %d names, not %d", maxHistoryKeys, len(b.Keys))
 	case len(b.Entities) == 0 && b.Filter == nil && b.Type == "":
-		return problemf(http.StatusBadRequest, "entities, filter or type says of which entities; none is there")
+		return problemf(http.StatusBadRequest, "the body must have entities, filter or type")
 	case len(b.Entities) > 0 && (b.Filter != nil || b.Type != ""):
-		return problemf(http.StatusBadRequest, "entities does not go with filter and type")
+		return problemf(http.StatusBadRequest, "entities must not be given with filter or type")
 	case len(b.Entities) > maxNamedEntities:
-		return problemf(http.StatusBadRequest, "entities has %d ids; at most %d are allowed", len(b.Entities), maxNamedEntities)
+		return problemf(http.StatusBadRequest, "entities must have at most %d ids, not %d", maxNamedEntities, len(b.Entities))
 	case len(b.GroupBy) > maxGroupBy:
-		return problemf(http.StatusBadRequest, "group_by has %d names; at most %d are allowed", len(b.GroupBy), maxGroupBy)
+		return problemf(http.StatusBadRequest, "group_by must have at most %d names, not %d", maxGroupBy, len(b.GroupBy))
 	case len(b.Agg) == 0 && b.Points == 0:
-		return problemf(http.StatusBadRequest, "agg or points says what is made of the values; none is there")
+		return problemf(http.StatusBadRequest, "the body must have agg or points")
 	case len(b.Agg) > 0 && b.Points != 0:
-		return problemf(http.StatusBadRequest, "agg does not go with points")
+		return problemf(http.StatusBadRequest, "agg must not be given with points")
 	case b.Points != 0 && (b.Points < 2 || b.Points > maxDownsampled):
-		return problemf(http.StatusBadRequest, "points is %d; 2 to %d is right", b.Points, maxDownsampled)
+		return problemf(http.StatusBadRequest, "points must be an integer from 2 to %d, not %d", maxDownsampled, b.Points)
 	case b.Points != 0 && (b.GroupBy != nil || b.Combine != "" || b.Step != "" || b.TZ != "" || b.Fill != ""):
-		return problemf(http.StatusBadRequest, "points are those of one entity and key; group_by, combine, step, tz and fill go with agg")
+		return problemf(http.StatusBadRequest, "group_by, combine, step, tz and fill need agg: points are those of one entity and key")
 	}
 	return nil
 }
@@ -77,40 +121,34 @@ type member struct {
 	group   []byte // the values that it is grouped by, as a JSON object
 }
 
-// postHistory answers with the history of several entities.
-func (s *Server) postHistory(w http.ResponseWriter, r *http.Request) error {
-	var b historyBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
+// post answers with the history of several entities.
+func (a *manyHistoryAPI) post(ctx context.Context, in *manyHistoryRequest) (*answer[seriesListJSON], error) {
+	b := &in.Body
 	if err := b.check(); err != nil {
-		return err
+		return nil, err
 	}
-	from, to, err := rangeMembers(b.From, b.To)
+	from, to, err := b.bounds()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	members, err := s.members(ctx, &b)
+	members, err := a.members(ctx, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var body []byte
 	if b.Points != 0 {
-		body, err = s.appendDownsampled(ctx, members, from, to, b.Points)
+		body, err = a.appendDownsampled(ctx, members, from, to, b.Points)
 	} else {
-		body, err = s.appendGroups(ctx, &b, members, from, to)
+		body, err = a.appendGroups(ctx, b, members, from, to)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	writeBody(w, append(body, "]}\n"...))
-	return nil
+	return encoded[seriesListJSON](append(body, "]}"...)), nil
 }
 
 // members finds the series and what each is grouped by.
-func (s *Server) members(ctx context.Context, b *historyBody) ([]member, error) {
+func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member, error) {
 	by, err := groupPaths(b.GroupBy)
 	if err != nil {
 		return nil, err
@@ -130,11 +168,11 @@ func (s *Server) members(ctx context.Context, b *historyBody) ([]member, error) 
 	}
 	if len(b.Entities) > 0 {
 		ids := slices.Compact(slices.Sorted(slices.Values(b.Entities)))
-		if err := s.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, take); err != nil {
+		if err := a.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, take); err != nil {
 			return nil, err
 		}
 		if entities < len(ids) {
-			return nil, s.whichIsMissing(ctx, ids)
+			return nil, a.whichIsMissing(ctx, ids)
 		}
 		return list, nil
 	}
@@ -146,16 +184,16 @@ func (s *Server) members(ctx context.Context, b *historyBody) ([]member, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = s.finder.Each(ctx, search.Query{Filter: f, Type: b.Type}, func(v entity.View, matched bool) bool { return !matched || take(v) })
+	err = a.finder.Each(ctx, search.Query{Filter: f, Type: b.Type}, func(v entity.View, matched bool) bool { return !matched || take(v) })
 	if err == nil && entities > maxFoundEntities {
-		err = problemf(http.StatusUnprocessableEntity, "the filter finds more than %d entities; a narrower one is right", maxFoundEntities)
+		err = problemf(http.StatusUnprocessableEntity, "the filter must match at most %d entities", maxFoundEntities)
 	}
 	return list, err
 }
 
-func (s *Server) whichIsMissing(ctx context.Context, ids []string) error {
+func (a *manyHistoryAPI) whichIsMissing(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		if err := s.mustExist(ctx, id); err != nil {
+		if err := mustExist(ctx, a.runtime, id); err != nil {
 			return err
 		}
 	}
@@ -189,7 +227,7 @@ func groupPaths(names []string) ([]groupPath, error) {
 		case root != 0 && deeper:
 			g.path = filter.Path{Root: root, Name: entity.Pointer(strings.Split(rest, ".")...)}
 		default:
-			return nil, problemf(http.StatusBadRequest, "group_by has %q; entity, key, type and paths such as attributes.building are right", shorten(name, 64))
+			return nil, problemf(http.StatusBadRequest, "group_by must be entity, key, type or paths such as attributes.building, not %q", shorten(name, 64))
 		}
 		list = append(list, g)
 	}
@@ -219,14 +257,14 @@ func appendGroup(dst []byte, by []groupPath, v entity.View, key string) []byte {
 }
 
 // appendDownsampled appends the points of each series, up to the end of the array.
-func (s *Server) appendDownsampled(ctx context.Context, members []member, from, to int64, n int) ([]byte, error) {
+func (a *manyHistoryAPI) appendDownsampled(ctx context.Context, members []member, from, to int64, n int) ([]byte, error) {
 	body := []byte(`{"series":[`)
 	if len(members)*n > maxAllBuckets {
 		return nil, tooManyBuckets(len(members))
 	}
 	for i := range members {
 		m := &members[i]
-		points, total, err := s.downsampled(ctx, m.id, m.key, from, to, n)
+		points, total, err := a.reader.downsampled(ctx, m.id, m.key, from, to, n)
 		if err != nil {
 			return nil, err
 		}
@@ -238,19 +276,19 @@ func (s *Server) appendDownsampled(ctx context.Context, members []member, from, 
 }
 
 func tooManyBuckets(members int) error {
-	return problemf(http.StatusUnprocessableEntity, "the answer would be made of more than %d buckets or points of %d series; a longer step, a shorter range or fewer entities is right", maxAllBuckets, members)
+	return problemf(http.StatusUnprocessableEntity, "the answer needs more than %d buckets or points of %d series; ask for a longer step, a shorter range or fewer entities", maxAllBuckets, members)
 }
 
 // appendGroups appends the buckets of each group, up to the end of the array.
-func (s *Server) appendGroups(ctx context.Context, b *historyBody, members []member, from, to int64) ([]byte, error) {
+func (api *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, members []member, from, to int64) ([]byte, error) {
 	a, err := aggregationParam(strings.Join(b.Agg, ","), b.Step, b.TZ, b.Fill, from, to)
 	if err != nil {
 		return nil, err
 	}
 	if b.Combine != "" && b.Combine != "pool" && !slices.Contains(across, series.Func(b.Combine)) {
-		return nil, problemf(http.StatusBadRequest, "combine is %q; pool, sum, avg, min or max is right", shorten(b.Combine, 32))
+		return nil, problemf(http.StatusBadRequest, "combine must be pool, sum, avg, min or max, not %q", shorten(b.Combine, 32))
 	}
-	g := grouper{reader: s.newSeriesReader(ctx, &a), across: series.Func(b.Combine)}
+	g := grouper{reader: api.reader.open(ctx, &a), across: series.Func(b.Combine)}
 	if err := g.plan(members); err != nil {
 		return nil, err
 	}

@@ -125,13 +125,13 @@ func TestHistoryOfSeveralEntitiesIsGrouped(t *testing.T) {
 	for body, mentions := range map[string]string{
 		`{"entities":["m1"],"agg":["avg"]}`:                                   "keys",
 		`{"keys":["p"],"agg":["avg"]}`:                                        "entities, filter or type",
-		`{"entities":["m1"],"filter":"","keys":["p"],"agg":["avg"]}`:          "does not go with",
+		`{"entities":["m1"],"filter":"","keys":["p"],"agg":["avg"]}`:          "must not be given with",
 		`{"entities":["m1"],"keys":["p"]}`:                                    "agg or points",
 		`{"entities":["m1"],"keys":["p"],"agg":["avg"],"group_by":["color"]}`: "attributes.building",
 		`{"entities":["m1"],"keys":["p"],"agg":["avg"],"combine":"mix"}`:      "pool, sum",
-		`{"entities":["m1"],"keys":["p"],"agg":["avg"],"from":5,"to":5}`:      "not before",
+		`{"entities":["m1"],"keys":["p"],"agg":["avg"],"from":5,"to":5}`:      "before to",
 		`{"entities":["m1"],"keys":["p"],"agg":["avg"],"from":"now"}`:         "RFC 3339",
-		`{"entities":["m1"],"keys":["p"],"points":3,"step":"1s"}`:             "go with agg",
+		`{"entities":["m1"],"keys":["p"],"points":3,"step":"1s"}`:             "need agg",
 	} {
 		if _, text := s.send(400, "POST", "/v1/history", typeJSONHeader, body); !strings.Contains(text, mentions) {
 			t.Errorf("%s: %s, want %q", body, text, mentions)

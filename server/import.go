@@ -29,23 +29,36 @@ const (
 	importReadTimeout = 30 * time.Second
 )
 
-// importedJSON is what an import has done.
+// importedJSON is what an import has done. All that was accepted is durable.
 type importedJSON struct {
-	Lines    int64             `json:"lines"`
-	Accepted int64             `json:"accepted"`
-	Failed   int64             `json:"failed"`
-	Errors   []importErrorJSON `json:"errors"`
+	Lines    int64 `json:"lines" example:"100"`
+	Accepted int64 `json:"accepted" example:"99"`
+	Failed   int64 `json:"failed" example:"1"`
+	// Some of the errors.
+	Errors []importErrorJSON `json:"errors"`
 }
 
+// importErrorJSON is what is wrong with a line.
 type importErrorJSON struct {
-	Line   int64  `json:"line"`
-	Detail string `json:"detail"`
+	// The number of the line, from 1; 0 for types, which are imported together.
+	Line   int64  `json:"line" example:"7"`
+	Detail string `json:"detail" example:"id must not be empty"`
 }
+
+type importRequest struct {
+	What string `query:"what" required:"true" enum:"history,entities,relations,types,mappings,queries,retention" example:"entities"`
+	// csv is for history and entities, and what a body of text/csv is.
+	Format string `query:"format" enum:"ndjson,csv"`
+	Body   stream
+}
+
+// stream is a body that the handler reads by itself.
+type stream struct{ media string }
 
 // importer takes in one import, line by line. A line that is wrong is counted and
 // passed over; what was taken in stays.
 type importer struct {
-	server *Server
+	*transferAPI
 	ctx    context.Context //nolint:containedctx // of the import that it lives for
 	places chan struct{}
 	wg     sync.WaitGroup
@@ -55,24 +68,16 @@ type importer struct {
 	answer importedJSON
 }
 
-// importData takes in what export has written. It answers when all of it is
-// durable.
-func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
-	what, format := r.URL.Query().Get("what"), r.URL.Query().Get("format")
-	media, err := mediaOf(r.Header, mediaNDJSON, "application/ndjson", mediaCSV, mediaJSON, mediaText)
-	if err != nil {
-		return err
-	}
-	if format == "" && media == mediaCSV {
+// load takes in what export has written. It answers when all of it is durable.
+func (a *transferAPI) load(w http.ResponseWriter, r *http.Request, in *importRequest) error {
+	what, format := in.What, in.Format
+	if format == "" && in.Body.media == mediaCSV {
 		format = "csv"
 	}
 	rc := http.NewResponseController(w)
-	if err := rc.SetWriteDeadline(time.Time{}); err != nil { // until the answer
-		return err
-	}
-	ctx, end := s.serveLong(r.Context(), rc.SetReadDeadline)
+	ctx, end := a.serveLong(r.Context(), rc.SetReadDeadline)
 	defer end()
-	m := &importer{server: s, ctx: ctx, places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
+	m := &importer{transferAPI: a, ctx: ctx, places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
 	take, err := m.taker(what, format)
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
 		err = m.lines(body, take)
 	}
 	m.wg.Wait()
-	if s.serving.Err() != nil {
+	if a.serving.Err() != nil {
 		return entity.ErrClosed
 	}
 	if err != nil {
@@ -93,14 +98,14 @@ func (s *Server) importData(w http.ResponseWriter, r *http.Request) error {
 	if what == whatTypes {
 		m.putTypes()
 	}
-	return writeJSON(w, m.answer)
+	return ok(m.answer).write(w, r)
 }
 
 // serveLong returns the context of a request that may have hours to go: it ends with the
 // server too, and then also who waits for the client, by setting its deadline.
-func (s *Server) serveLong(parent context.Context, deadline func(time.Time) error) (ctx context.Context, end func()) {
+func (a *transferAPI) serveLong(parent context.Context, deadline func(time.Time) error) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(parent)
-	stop := context.AfterFunc(s.serving, func() {
+	stop := context.AfterFunc(a.serving, func() {
 		cancel()
 		_ = deadline(time.Unix(1, 0)) // a connection that has gone waits for nobody
 	})
@@ -127,18 +132,15 @@ func (p *patientReader) Read(b []byte) (int, error) {
 
 // taker returns what takes in a line.
 func (m *importer) taker(what, format string) (func(line int64, text []byte), error) {
-	if format != "" && format != "ndjson" && format != "csv" {
-		return nil, problemf(http.StatusBadRequest, "format=%s is not possible; ndjson or csv is right", shorten(format, 32))
-	}
 	if format == "csv" && what != whatHistory && what != whatEntities {
-		return nil, problemf(http.StatusBadRequest, "format=csv is possible for history and entities")
+		return nil, problemf(http.StatusBadRequest, "format must be ndjson for %s: only history and entities have a form in CSV", what)
 	}
 	take := map[string]func(line int64, text []byte){
 		whatHistory: m.reading, whatEntities: m.entity, whatRelations: m.relation, whatTypes: m.typ,
 		whatMappings: m.mapping, whatQueries: m.query, whatRetention: m.rule,
 	}[what]
 	if take == nil {
-		return nil, problemf(http.StatusBadRequest, "what=%s is not possible; history, entities, relations, types, mappings, queries or retention is right", shorten(what, 32))
+		return nil, problemf(http.StatusBadRequest, "what must be history, entities, relations, types, mappings, queries or retention")
 	}
 	return take, nil
 }
@@ -233,7 +235,7 @@ func (m *importer) reading(line int64, text []byte) {
 	var l readingLine
 	err := decodeJSON(text, &l)
 	if err == nil && (l.Entity == "" || l.TS == nil || l.Values == nil) {
-		err = problemf(http.StatusBadRequest, `a reading is {"entity":"room-1","ts":1451649600512,"values":{"temperature":21.5}}`)
+		err = problemf(http.StatusBadRequest, `a reading must be like {"entity":"room-1","ts":1451649600512,"values":{"temperature":21.5}}`)
 	}
 	if err != nil {
 		m.done(line, err)
@@ -248,7 +250,7 @@ func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 	readings, err := entity.ParseReadings(append(append(payload, values...), '}'), time.Now())
 	if err == nil {
 		m.wg.Add(1)
-		err = m.server.runtime.Ingest(m.ctx, id, readings, len(payload), func(err error) {
+		err = m.runtime.Ingest(m.ctx, id, readings, len(payload), func(err error) {
 			m.done(line, err)
 			m.wg.Done()
 		})
@@ -274,16 +276,16 @@ func (m *importer) entity(line int64, text []byte) {
 func (m *importer) put(b *entityBody) error {
 	edits, err := b.edits(entity.Replace)
 	if err == nil && b.ID == "" {
-		err = problemf(http.StatusBadRequest, "the entity has no id")
+		err = problemf(http.StatusBadRequest, "id must not be empty")
 	}
 	if err == nil {
-		_, err = m.server.runtime.Edit(m.ctx, b.ID, edits)
+		_, err = m.runtime.Edit(m.ctx, b.ID, edits)
 	}
 	return err
 }
 
 func (m *importer) relation(line int64, text []byte) {
-	var r relationJSON
+	var r relationBody
 	if err := decodeJSON(text, &r); err != nil {
 		m.done(line, err)
 		return
@@ -291,7 +293,7 @@ func (m *importer) relation(line int64, text []byte) {
 	m.apart(line, func() error {
 		rel, err := r.relation()
 		if err == nil {
-			_, err = m.server.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
+			_, err = m.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
 		}
 		return err
 	})
@@ -312,7 +314,7 @@ func (m *importer) putTypes() {
 	if len(m.types) == 0 {
 		return
 	}
-	_, err := m.server.runtime.PutTypes(m.ctx, m.types)
+	_, err := m.runtime.PutTypes(m.ctx, m.types)
 	for range m.types {
 		m.done(0, err)
 	}
@@ -325,7 +327,7 @@ func (m *importer) csv(body io.Reader) error {
 	in.ReuseRecord = true
 	head, err := in.Read()
 	if err != nil {
-		return problemf(http.StatusBadRequest, "the CSV has no head: %v", err)
+		return problemf(http.StatusBadRequest, "the CSV must begin with a line of column names: %v", err)
 	}
 	columns := make(map[string]int)
 	for i, name := range head {
@@ -374,12 +376,12 @@ func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []s
 		return func(line int64, record []string) {
 			ts, err := strconv.ParseInt(record[columns["ts"]], 10, 64)
 			if err != nil {
-				m.done(line, problemf(http.StatusBadRequest, "ts %q is no time in milliseconds", shorten(record[columns["ts"]], 32)))
+				m.done(line, problemf(http.StatusBadRequest, "ts must be milliseconds since the epoch, not %q", shorten(record[columns["ts"]], 32)))
 				return
 			}
 			value := record[columns["value"]]
 			if !json.Valid([]byte(value)) { // something that closes the object could add keys
-				m.done(line, problemf(http.StatusBadRequest, `value %q is no JSON; a number, true, false, an object, an array, or a text in double quotes is right`, shorten(value, 64)))
+				m.done(line, problemf(http.StatusBadRequest, `value must be JSON: a number, true, false, an object, an array, or a text in double quotes, not %q`, shorten(value, 64)))
 				return
 			}
 			values := entity.String(record[columns["key"]]).AppendJSON([]byte{'{'})
@@ -389,13 +391,13 @@ func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []s
 	case has("id", "type", "attributes", "desired", "reported"):
 		return func(line int64, record []string) {
 			raw := func(name string) json.RawMessage { return json.RawMessage(record[columns[name]]) }
-			b := entityBody{ID: record[columns["id"]], Attributes: raw("attributes"), Desired: raw("desired"), Reported: raw("reported")}
+			b := entityBody{ID: record[columns["id"]], sectionsBody: sectionsBody{raw("attributes"), raw("desired"), raw("reported")}}
 			if typ := record[columns["type"]]; typ != "" {
-				b.Type = entity.String(typ).AppendJSON(nil)
+				b.Type.id = &typ
 			}
 			m.apart(line, func() error { return m.put(&b) })
 		}, nil
 	default:
-		return nil, problemf(http.StatusBadRequest, "the head of the CSV has no columns that are known: entity,ts,key,value or id,type,attributes,desired,reported is right")
+		return nil, problemf(http.StatusBadRequest, "the first line of the CSV must have the columns entity,ts,key,value or id,type,attributes,desired,reported")
 	}
 }

@@ -37,7 +37,7 @@ func listen(ctx context.Context, name, flag, address string) (net.Listener, erro
 	return ln, nil
 }
 
-// isLoopback tells whether a host, as written in a URL or an address, is this
+// isLoopback reports whether a host, as written in a URL or an address, is this
 // machine and no other: localhost or a loopback IP.
 func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")

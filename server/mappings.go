@@ -2,7 +2,7 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -11,70 +11,146 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
-func (s *Server) mappingRoutes() []route {
-	return []route{
-		{"GET", "/v1/mappings", nil, s.listMappings},
-		{"GET", "/v1/mappings/{name}", nil, s.getMapping},
-		{"PUT", "/v1/mappings/{name}", []string{"check"}, s.putMapping},
-		{"DELETE", "/v1/mappings/{name}", nil, s.deleteMapping},
-		{"POST", "/v1/mappings/{name}/recompute", nil, s.recomputeMapping},
+// mappingAPI reads and writes the mappings, which compute values.
+type mappingAPI struct{ mappings *mapping.Service }
+
+func (a *mappingAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/mappings", "listMappings", "List all mappings, without their fields.", a.list),
+		op("GET", "/v1/mappings/{name}", "getMapping", "Read a mapping: what it computes, and from what.", a.get, fails(404)),
+		op("PUT", "/v1/mappings/{name}", "putMapping", "Create or replace a mapping, or only check it.", a.put,
+			accepts(mapping.MaxStatementBytes, content{mediaText, statementText("")}, content{mediaJSON, statementBody{}}),
+			answers(200, 201, 204), fails(409, 422, 428)),
+		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written stay.", a.remove, fails(404)),
+		op("POST", "/v1/mappings/{name}/recompute", "recomputeMapping", "Compute a mapping over the history of its sources.", a.recompute, takesLong, fails(404)),
 	}
 }
 
+type mappingPath struct {
+	Name string `path:"name" minLength:"1" maxLength:"128" example:"fahrenheit"`
+}
+
+// statementBody is a mapping in JSON.
+type statementBody struct {
+	// The entity that the values are written to.
+	Into string `json:"into" example:"room"`
+	// The values that are computed.
+	Select []statementField `json:"select"`
+	// The groups that the expressions name.
+	From []statementGroup `json:"from,omitempty"`
+}
+
+// statementField is a value that a mapping computes.
+type statementField struct {
+	// The key that is written.
+	As string `json:"as,omitempty" example:"fahrenheit"`
+	// The expression.
+	Value string `json:"value" example:"sensor.t * 1.8 + 32"`
+}
+
+// statementGroup is one or several entities that a mapping reads from: by list, by like,
+// or by entity and one of out and in.
+type statementGroup struct {
+	// The name of the group in expressions.
+	As     string   `json:"as" example:"m"`
+	Entity string   `json:"entity,omitempty"`
+	List   []string `json:"list,omitempty"`
+	// A pattern of ids with * for any characters.
+	Like string `json:"like,omitempty" example:"meter-*"`
+	// The type of the relations from the entity.
+	Out string `json:"out,omitempty"`
+	// The type of the relations to the entity.
+	In string `json:"in,omitempty"`
+}
+
+// statementText is a mapping in the language of mappings; docs/mappings.md has it.
+type statementText string
+
+// mappingJSON is a mapping with what it is doing.
 type mappingJSON struct {
-	Name      string             `json:"name"`
-	ETag      string             `json:"etag"`
-	Version   int64              `json:"version"`
-	Updated   int64              `json:"updated_ms"`
-	Into      string             `json:"into"`
-	Text      string             `json:"text"`
+	Name string `json:"name" example:"fahrenheit"`
+	// The version, for If-Match.
+	ETag string `json:"etag" example:"3k"`
+	// The number of the version: values say which one computed them.
+	Version int64 `json:"version" example:"1"`
+	Updated int64 `json:"updated_ms" example:"1451649600512"`
+	// The entity that the values are written to.
+	Into string `json:"into" example:"room"`
+	// The statement as text.
+	Text      string             `json:"text" example:"insert into room select sensor.t * 1.8 + 32 as fahrenheit"`
 	Statement *mapping.Statement `json:"statement"`
-	State     string             `json:"state"`
-	Problem   string             `json:"problem,omitempty"`
-	Fields    []mappedFieldJSON  `json:"fields,omitempty"`
-	Refusals  uint64             `json:"refusals"`
-	Refusal   string             `json:"refusal,omitempty"`
+	State     string             `json:"state" enum:"active,waiting,failing,suspended,refused" example:"active"`
+	// Why it is suspended or refused.
+	Problem string `json:"problem,omitempty"`
+	// What it computes; absent in a list.
+	Fields []mappedFieldJSON `json:"fields,omitempty"`
+	// How many of its values the target did not accept.
+	Refusals uint64 `json:"refusals"`
+	// Why it did not accept the last of these.
+	Refusal string `json:"refusal,omitempty"`
 }
 
+// mappedFieldJSON is one value that a mapping computes.
 type mappedFieldJSON struct {
-	As          string             `json:"as"`
-	Expression  string             `json:"expression"`
-	State       string             `json:"state"`
-	Value       *entity.Value      `json:"value,omitempty"`
-	TS          int64              `json:"ts,omitempty"`
-	Rank        int                `json:"rank"`
-	Evaluations uint64             `json:"evaluations"`
-	Failures    uint64             `json:"failures"`
-	Failure     string             `json:"failure,omitempty"`
-	FailureTS   int64              `json:"failure_ts,omitempty"`
-	Sources     []mappedSourceJSON `json:"sources"`
+	// The key that is written.
+	As         string `json:"as" example:"fahrenheit"`
+	Expression string `json:"expression" example:"sensor.t * 1.8 + 32"`
+	State      string `json:"state" enum:"active,waiting,failing,suspended" example:"active"`
+	// The last value; absent while there is none.
+	Value *entity.Value `json:"value,omitempty"`
+	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
+	// Its place in the order of evaluation: after the mappings that it reads from.
+	Rank        int    `json:"rank"`
+	Evaluations uint64 `json:"evaluations" example:"10"`
+	Failures    uint64 `json:"failures"`
+	// Why the last evaluation that failed did.
+	Failure   string `json:"failure,omitempty"`
+	FailureTS int64  `json:"failure_ts,omitempty" example:"1451649600512"`
+	// What it is computed from.
+	Sources []mappedSourceJSON `json:"sources"`
 }
 
+// mappedSourceJSON is something that a value is computed from.
 type mappedSourceJSON struct {
-	Source   string        `json:"source"`
-	Value    *entity.Value `json:"value,omitempty"`
-	TS       int64         `json:"ts,omitempty"`
-	Readings int           `json:"readings"`
-	Members  int           `json:"members"`
-	Some     []string      `json:"some,omitempty"`
-	Mappings []string      `json:"mappings,omitempty"`
+	Source string `json:"source" example:"sensor.t"`
+	// The last value; absent while there is none.
+	Value *entity.Value `json:"value,omitempty"`
+	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
+	// How many readings of a window are counted.
+	Readings int `json:"readings" example:"1"`
+	// How many entities of a group are counted.
+	Members int `json:"members" example:"1"`
+	// Some of these entities.
+	Some []string `json:"some,omitempty" example:"[\"sensor\"]"`
+	// The mappings that compute the source.
+	Mappings []string `json:"mappings,omitempty"`
 }
 
+// mappingStatsJSON has the counters of all mappings since the start of the server.
 type mappingStatsJSON struct {
-	Mappings    int     `json:"mappings"`
-	Changes     uint64  `json:"changes"`
-	Evaluations uint64  `json:"evaluations"`
-	Failures    uint64  `json:"failures"`
-	Outputs     uint64  `json:"outputs"`
-	Values      uint64  `json:"values"`
-	Refused     uint64  `json:"refused"`
-	Waiting     int     `json:"waiting"`
-	Lag         float64 `json:"lag_ms"`
-	Lagged      uint64  `json:"lagged"`
-	Missed      uint64  `json:"missed"`
-	Restarts    uint64  `json:"restarts"`
+	Mappings int `json:"mappings" example:"1"`
+	// The changes that were looked at.
+	Changes     uint64 `json:"changes" example:"10"`
+	Evaluations uint64 `json:"evaluations" example:"10"`
+	Failures    uint64 `json:"failures"`
+	// The readings that were written.
+	Outputs uint64 `json:"outputs" example:"10"`
+	// The values in them.
+	Values uint64 `json:"values" example:"10"`
+	// The readings that their targets did not accept.
+	Refused uint64 `json:"refused"`
+	// The readings that are not committed yet.
+	Waiting int `json:"waiting"`
+	// How far the mappings are behind the changes.
+	Lag float64 `json:"lag_ms" example:"1.5"`
+	// How often they fell behind the change buffer and read the log.
+	Lagged uint64 `json:"lagged"`
+	// How often changes were no longer in the log.
+	Missed   uint64 `json:"missed"`
+	Restarts uint64 `json:"restarts"`
 }
 
+// mappingListJSON is all mappings, by name.
 type mappingListJSON struct {
 	Mappings []mappingJSON    `json:"mappings"`
 	Stats    mappingStatsJSON `json:"stats"`
@@ -132,25 +208,25 @@ func worseState(a, b string) string {
 	return cmp.Or(a, b)
 }
 
-func (s *Server) listMappings(w http.ResponseWriter, r *http.Request) error {
-	installed, err := s.mappings.List(r.Context())
+func (a *mappingAPI) list(ctx context.Context, _ *struct{}) (*answer[mappingListJSON], error) {
+	installed, err := a.mappings.List(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list := mappingListJSON{Mappings: []mappingJSON{}, Stats: newMappingStatsJSON(s.mappings.Stats())}
+	list := mappingListJSON{Mappings: []mappingJSON{}, Stats: newMappingStatsJSON(a.mappings.Stats())}
 	for i := range installed {
-		ex, err := s.mappings.Explain(r.Context(), installed[i].Name)
+		ex, err := a.mappings.Explain(ctx, installed[i].Name)
 		if errors.Is(err, mapping.ErrNotFound) {
 			continue // deleted since
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		m := newMappingJSON(&ex)
 		m.Fields = nil
 		list.Mappings = append(list.Mappings, m)
 	}
-	return writeJSON(w, list)
+	return ok(list), nil
 }
 
 func newMappingStatsJSON(s mapping.Stats) mappingStatsJSON {
@@ -160,97 +236,97 @@ func newMappingStatsJSON(s mapping.Stats) mappingStatsJSON {
 	}
 }
 
-func (s *Server) getMapping(w http.ResponseWriter, r *http.Request) error {
-	ex, err := s.mappings.Explain(r.Context(), r.PathValue("name"))
+func (a *mappingAPI) get(ctx context.Context, in *mappingPath) (*answer[mappingJSON], error) {
+	ex, err := a.mappings.Explain(ctx, in.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Header().Set("ETag", `"`+ex.ETag+`"`) // for conditions; the values go on without a new version
-	return writeJSON(w, newMappingJSON(&ex))
+	return ok(newMappingJSON(&ex)).withETag(ex.ETag), nil // the values go on without a new version
 }
 
-// putMapping puts a mapping in force, given as a statement or as JSON.
-func (s *Server) putMapping(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("name")
-	condition, blind, err := replaceCondition(r.Header)
+type putMappingRequest struct {
+	mappingPath
+	precondition
+	// If given, the mapping is checked and not put; its value is ignored.
+	Check *string `query:"check"`
+	Body  payload
+}
+
+// put puts a mapping in force, given as a statement or as JSON.
+func (a *mappingAPI) put(ctx context.Context, in *putMappingRequest) (*answer[mappingJSON], error) {
+	condition, blind, err := in.replacement()
 	if err != nil {
-		return err
-	}
-	body, media, err := readBody(w, r, mapping.MaxStatementBytes, mediaText, mediaJSON)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	var statement *mapping.Statement
-	if media == mediaJSON {
-		statement, err = mapping.ParseJSON(body)
+	if in.Body.media == mediaJSON {
+		statement, err = mapping.ParseJSON(in.Body.text)
 	} else {
-		statement, err = mapping.Parse(string(body))
+		statement, err = mapping.Parse(string(in.Body.text))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if r.URL.Query().Has("check") {
-		if err := s.mappings.Check(r.Context(), name, statement); err != nil {
-			return err
+	if in.Check != nil {
+		if err := a.mappings.Check(ctx, in.Name, statement); err != nil {
+			return nil, err
 		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return &answer[mappingJSON]{status: http.StatusNoContent}, nil
 	}
-	installed, err := s.mappings.Put(r.Context(), name, statement, condition)
+	installed, err := a.mappings.Put(ctx, in.Name, statement, condition)
 	if err != nil {
-		return conditionProblem(err, condition, blind, true)
+		return nil, conditionProblem(err, condition, blind, true)
 	}
-	ex, err := s.mappings.Explain(r.Context(), name)
+	ex, err := a.mappings.Explain(ctx, in.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Header().Set("ETag", `"`+installed.ETag+`"`)
-	return writeStatus(w, created(condition == entity.IfNone), newMappingJSON(&ex))
+	return ok(newMappingJSON(&ex)).withETag(installed.ETag).withStatus(created(condition == entity.IfNone)), nil
 }
 
-func (s *Server) deleteMapping(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
+type deleteMappingRequest struct {
+	mappingPath
+	precondition
+}
+
+func (a *mappingAPI) remove(ctx context.Context, in *deleteMappingRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.mappings.Delete(r.Context(), r.PathValue("name"), condition); err != nil {
-		return conditionProblem(err, condition, false, true)
+	if err := a.mappings.Delete(ctx, in.Name, condition); err != nil {
+		return nil, conditionProblem(err, condition, false, true)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(), nil
 }
 
-type recomputeBody struct {
-	From json.RawMessage `json:"from"`
-	To   json.RawMessage `json:"to"`
+type recomputeRequest struct {
+	mappingPath
+	Body recomputeBody
 }
 
+// recomputeBody is the range of time that a mapping is computed over.
+type recomputeBody struct{ timeRange }
+
+// recomputedJSON says how many values were written.
 type recomputedJSON struct {
-	Written int `json:"written"`
+	Written int `json:"written" example:"24"`
 }
 
-// recomputeMapping gives a mapping a past. It takes as long as that is.
-func (s *Server) recomputeMapping(w http.ResponseWriter, r *http.Request) error {
-	var b recomputeBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	from, to, err := rangeMembers(b.From, b.To)
+// recompute gives a mapping a past. It takes as long as that is.
+func (a *mappingAPI) recompute(ctx context.Context, in *recomputeRequest) (*answer[recomputedJSON], error) {
+	from, to, err := in.Body.bounds()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rc := http.NewResponseController(w)
-	if err := rc.SetWriteDeadline(time.Time{}); err != nil {
-		return err
-	}
-	written, err := s.mappings.Recompute(r.Context(), r.PathValue("name"), from, to)
+	written, err := a.mappings.Recompute(ctx, in.Name, from, to)
 	if err == nil {
-		err = s.mappings.Sync(r.Context()) // an answer means that it is durable
+		err = a.mappings.Sync(ctx) // an answer means that it is durable
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, recomputedJSON{written})
+	return ok(recomputedJSON{written}), nil
 }
 
 // mappingProblem is the problem of an error of package mapping, nil for any other.
@@ -260,14 +336,11 @@ func mappingProblem(err error) *problem {
 	switch {
 	case errors.As(err, &cycle):
 		p := problemf(http.StatusConflict, "%v", err)
-		p.extra = map[string]any{"cycle": cycle.Values, "mappings": cycle.Mappings}
+		p.Cycle, p.Mappings = cycle.Values, cycle.Mappings
 		return p
 	case errors.As(err, &syntax):
 		p := problemf(http.StatusBadRequest, "%v", err)
-		p.extra = map[string]any{"line": syntax.Line, "column": syntax.Column, "offset": syntax.Offset}
-		if syntax.In != "" {
-			p.extra["in"] = syntax.In
-		}
+		p.Line, p.Column, p.Offset, p.In = &syntax.Line, &syntax.Column, &syntax.Offset, syntax.In
 		return p
 	case errors.Is(err, mapping.ErrNotFound):
 		return problemf(http.StatusNotFound, "%v", err)

@@ -19,7 +19,7 @@ func parseFilter(text string) (*filter.Filter, error) {
 func filterError(err error) error {
 	p := problemf(http.StatusBadRequest, "%v", err)
 	if at, ok := errors.AsType[*filter.Error](err); ok {
-		p.extra = map[string]any{"offset": at.Offset, "column": at.Column}
+		p.Offset, p.Column = &at.Offset, &at.Column
 	}
 	return p
 }

@@ -28,7 +28,7 @@ func newMetrics(s *Server) *metrics {
 			Name: "greenroom_http_requests_total", Help: "HTTP requests answered, by operation and status.",
 		}, []string{"method", "route", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "greenroom_http_request_seconds", Help: "How long HTTP requests took, by operation; streams, exports and imports are left out.",
+			Name: "greenroom_http_request_seconds", Help: "How long HTTP requests took, by operation; streams, exports, imports and recomputations are left out.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"method", "route"}),
 	}
@@ -41,7 +41,8 @@ func newMetrics(s *Server) *metrics {
 // operationMetrics are those of one operation of the API: to find a metric by its
 // labels takes longer than to count.
 type operationMetrics struct {
-	route    route
+	method   string
+	pattern  string
 	requests *prometheus.CounterVec
 	duration prometheus.Observer // nil where it is not measured
 	last     atomic.Pointer[statusMetric]
@@ -53,10 +54,10 @@ type statusMetric struct {
 	requests prometheus.Counter
 }
 
-func (m *metrics) operation(rt route) *operationMetrics {
-	o := &operationMetrics{route: rt, requests: m.requests}
-	if !isStream(rt.pattern) && rt.pattern != exportPattern && rt.pattern != importPattern {
-		o.duration = m.duration.WithLabelValues(rt.method, rt.pattern)
+func (m *metrics) operation(op *operation) *operationMetrics {
+	o := &operationMetrics{method: op.method, pattern: op.pattern, requests: m.requests}
+	if !op.slow {
+		o.duration = m.duration.WithLabelValues(op.method, op.pattern)
 	}
 	return o
 }
@@ -68,18 +69,13 @@ func (o *operationMetrics) observe(status int, took time.Duration) {
 	}
 	metric := o.last.Load()
 	if metric == nil || metric.status != status {
-		metric = &statusMetric{status, o.requests.WithLabelValues(o.route.method, o.route.pattern, strconv.Itoa(status))}
+		metric = &statusMetric{status, o.requests.WithLabelValues(o.method, o.pattern, strconv.Itoa(status))}
 		o.last.Store(metric)
 	}
 	metric.requests.Inc()
 	if o.duration != nil {
 		o.duration.Observe(took.Seconds())
 	}
-}
-
-func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
-	s.metrics.handler.ServeHTTP(w, r)
-	return nil
 }
 
 // collector reads the counters of the runtime, the actor system and the broker
@@ -145,7 +141,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.deadLetters, prometheus.CounterValue, float64(n), reason)
 	}
 	for i, name := range eventNames {
-		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.events[i].Load()), name)
+		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.streams.events[i].Load()), name)
 	}
 	goVersion := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -25,7 +25,7 @@ type snapshot struct {
 
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
-		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams),
+		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
 		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }

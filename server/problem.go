@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +17,26 @@ import (
 // problem is an RFC 9457 problem document, and the error that a handler returns
 // to have it sent.
 type problem struct {
-	Type     string `json:"type"`
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail"`
-	Instance string `json:"instance"`
+	Type   string `json:"type" example:"about:blank"`
+	Title  string `json:"title" example:"Bad Request"`
+	Status int    `json:"status" example:"400"`
+	// What was wrong, and what must be instead.
+	Detail string `json:"detail" example:"limit must be an integer from 1 to 1000, not 0"`
+	// The path of the request.
+	Instance string `json:"instance" example:"/v1/entities"`
 
-	extra map[string]any // further members
+	// The place in a filter or a statement, in characters from 1.
+	Column *int `json:"column,omitempty"`
+	// The values of a cycle of mappings.
+	Cycle []string `json:"cycle,omitempty"`
+	// The member of a JSON body that the place is in.
+	In string `json:"in,omitempty"`
+	// The line of the place, from 1.
+	Line *int `json:"line,omitempty"`
+	// The mappings of the cycle.
+	Mappings []string `json:"mappings,omitempty"`
+	// The place in bytes of UTF-8.
+	Offset *int `json:"offset,omitempty"`
 }
 
 // Error is for logs and tests.
@@ -84,24 +96,11 @@ func problemOf(err error) *problem {
 	}
 }
 
-// marshal returns the document, with its further members at the end, as a line.
-func (p *problem) marshal() ([]byte, error) {
-	body, err := encodeJSON(p)
-	if err != nil || len(p.extra) == 0 {
-		return body, err
-	}
-	extra, err := encodeJSON(p.extra)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), extra[1:]...), nil
-}
-
 // writeProblem sends a problem. Nothing of the answer may have been sent.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	sent := *p
 	sent.Instance = shorten(r.URL.EscapedPath(), 1024)
-	body, err := sent.marshal()
+	body, err := encodeJSON(&sent)
 	if err != nil { // strings and numbers: it cannot be
 		panic(err)
 	}

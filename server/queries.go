@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
@@ -17,32 +18,49 @@ const kindQuery = "query"
 // maxQueries bounds the saved queries.
 const maxQueries = 1000
 
-func (s *Server) queryRoutes() []route {
-	return []route{
-		{"POST", "/v1/search", nil, s.postSearch},
-		{"GET", "/v1/query/complete", []string{"q", "offset"}, s.complete},
-		{"GET", "/v1/queries", nil, s.listQueries},
-		{"GET", "/v1/queries/{query}", nil, s.getQuery},
-		{"PUT", "/v1/queries/{query}", nil, s.putQuery},
-		{"DELETE", "/v1/queries/{query}", nil, s.deleteQuery},
+// queryAPI reads and writes saved queries, and helps to write filters.
+type queryAPI struct {
+	runtime *entity.Runtime
+	queries *queryBook
+	words   vocabularies
+}
+
+func (a *queryAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/query/complete", "complete", "Complete a filter at a place, and check it.", a.complete),
+		op("GET", "/v1/queries", "listQueries", "List the saved queries, by id.", a.list),
+		op("GET", "/v1/queries/{query}", "getQuery", "Read one saved query.", a.get, fails(404)),
+		op("PUT", "/v1/queries/{query}", "putQuery", "Save a query.", a.put, answers(200, 201), fails(422, 428)),
+		op("DELETE", "/v1/queries/{query}", "deleteQuery", "Delete a saved query.", a.remove, fails(404)),
 	}
 }
 
-// queryBody is what is kept of a saved query. View is the dashboard's own affair.
-type queryBody struct {
-	Title  string          `json:"title,omitempty"`
-	Filter string          `json:"filter"`
-	Type   string          `json:"type,omitempty"`
-	View   json.RawMessage `json:"view,omitempty"`
+type queryPath struct {
+	// The id of the saved query.
+	ID string `path:"query" minLength:"1" maxLength:"256" example:"hot-rooms"`
 }
 
+// queryBody is a saved query as it is written.
+type queryBody struct {
+	Title string `json:"title,omitempty" example:"Hot rooms"`
+	// docs/filter.md has the language.
+	Filter string `json:"filter" example:"temperature > 30"`
+	// Only entities of this type or one that extends it.
+	Type string `json:"type,omitempty" example:"Room"`
+	// Whatever the owner of the query wants to keep with it.
+	View json.RawMessage `json:"view,omitempty"`
+}
+
+// queryJSON is a saved query.
 type queryJSON struct {
-	ID      string `json:"id"`
-	ETag    string `json:"etag"`
-	Updated int64  `json:"updated_ms"`
+	ID string `json:"id" example:"hot-rooms"`
+	// The version, for If-Match.
+	ETag    string `json:"etag" example:"3k"`
+	Updated int64  `json:"updated_ms" example:"1451649600512"`
 	queryBody
 }
 
+// queryListJSON is the saved queries.
 type queryListJSON struct {
 	Queries []queryJSON `json:"queries"`
 }
@@ -53,65 +71,90 @@ func newQueryJSON(d *entity.Doc) (queryJSON, error) {
 	return q, err
 }
 
-func (s *Server) listQueries(w http.ResponseWriter, r *http.Request) error {
-	docs, err := s.runtime.Docs(r.Context(), kindQuery)
+func (a *queryAPI) list(ctx context.Context, _ *struct{}) (*answer[queryListJSON], error) {
+	docs, err := a.runtime.Docs(ctx, kindQuery)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list := queryListJSON{Queries: make([]queryJSON, len(docs))}
 	for i := range docs {
 		if list.Queries[i], err = newQueryJSON(&docs[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return writeJSON(w, list)
+	return ok(list), nil
 }
 
-func (s *Server) getQuery(w http.ResponseWriter, r *http.Request) error {
-	doc, err := s.runtime.Doc(r.Context(), kindQuery, r.PathValue("query"))
+type getQueryRequest struct {
+	queryPath
+	ifChanged
+}
+
+func (a *queryAPI) get(ctx context.Context, in *getQueryRequest) (*answer[queryJSON], error) {
+	doc, err := a.runtime.Doc(ctx, kindQuery, in.ID)
 	if err != nil {
-		return err
-	}
-	if notModified(w, r, doc.ETag()) {
-		return nil
+		return nil, err
 	}
 	q, err := newQueryJSON(&doc)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, q)
+	return ok(q).versioned(doc.ETag()), nil
 }
 
-func (s *Server) putQuery(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("query")
-	condition, blind, err := replaceCondition(r.Header)
+type putQueryRequest struct {
+	queryPath
+	precondition
+	Body queryBody
+}
+
+func (a *queryAPI) put(ctx context.Context, in *putQueryRequest) (*answer[queryJSON], error) {
+	condition, blind, err := in.replacement()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var b queryBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	doc, err := s.keepQuery(r.Context(), id, &b, condition)
+	doc, err := a.queries.keep(ctx, in.ID, &in.Body, condition)
 	if err != nil {
-		return conditionProblem(err, condition, blind, true)
+		return nil, conditionProblem(err, condition, blind, true)
 	}
 	q, err := newQueryJSON(&doc)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Header().Set("ETag", `"`+doc.ETag()+`"`)
-	return writeStatus(w, created(condition == entity.IfNone), q)
+	return ok(q).withETag(doc.ETag()).withStatus(created(condition == entity.IfNone)), nil
 }
 
-// keepQuery checks a query and keeps it.
-func (s *Server) keepQuery(ctx context.Context, id string, q *queryBody, condition string) (doc entity.Doc, err error) {
+type deleteQueryRequest struct {
+	queryPath
+	precondition
+}
+
+func (a *queryAPI) remove(ctx context.Context, in *deleteQueryRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.runtime.DeleteDoc(ctx, kindQuery, in.ID, condition); err != nil {
+		return nil, conditionProblem(err, condition, false, true)
+	}
+	return noContent(), nil
+}
+
+// queryBook keeps the saved queries, of which there is a limited number.
+type queryBook struct {
+	runtime *entity.Runtime
+
+	mu sync.Mutex // held while queries are counted and written
+}
+
+// keep checks a query and keeps it.
+func (b *queryBook) keep(ctx context.Context, id string, q *queryBody, condition string) (doc entity.Doc, err error) {
 	if _, err := parseFilter(q.Filter); err != nil {
 		return doc, err
 	}
-	s.editing.Lock()
-	defer s.editing.Unlock()
-	docs, err := s.runtime.Docs(ctx, kindQuery)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	docs, err := b.runtime.Docs(ctx, kindQuery)
 	if err != nil {
 		return doc, err
 	}
@@ -123,68 +166,72 @@ func (s *Server) keepQuery(ctx context.Context, id string, q *queryBody, conditi
 	if err != nil {
 		return doc, err
 	}
-	return s.runtime.PutDoc(ctx, kindQuery, id, body, condition)
+	return b.runtime.PutDoc(ctx, kindQuery, id, body, condition)
 }
 
-func (s *Server) deleteQuery(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
-	if err != nil {
-		return err
-	}
-	if err := s.runtime.DeleteDoc(r.Context(), kindQuery, r.PathValue("query"), condition); err != nil {
-		return conditionProblem(err, condition, false, true)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+type completeRequest struct {
+	// The text of the query box.
+	Text string `query:"q" example:"temp"`
+	// The place of the cursor in bytes of UTF-8; the end without it.
+	Offset *int `query:"offset" minimum:"0" maximum:"1000000"`
 }
 
-// completionJSON is what may stand at the cursor of a query box, and whether what
-// is in it is a filter.
+// completionJSON is what may stand at the cursor of a query box, and whether the text is
+// a filter.
 type completionJSON struct {
-	From      int              `json:"from"`
-	To        int              `json:"to"`
-	Items     []suggestionJSON `json:"items"`
-	Error     *filterErrorJSON `json:"error,omitempty"`
-	Canonical *string          `json:"canonical,omitempty"`
+	// Where the replaced text begins, in bytes of UTF-8.
+	From int `json:"from"`
+	// Where it ends.
+	To    int              `json:"to" example:"4"`
+	Items []suggestionJSON `json:"items"`
+	// What is wrong with the filter; absent where nothing is.
+	Error *filterErrorJSON `json:"error,omitempty"`
+	// The filter as the server writes it; absent with an error.
+	Canonical *string `json:"canonical,omitempty"`
 }
 
+// suggestionJSON is a text that may be put there.
 type suggestionJSON struct {
-	Text string                `json:"text"`
-	Kind filter.SuggestionKind `json:"kind"`
+	Text string                `json:"text" example:"temperature"`
+	Kind filter.SuggestionKind `json:"kind" enum:"word,operator,path,relation,id,value" example:"path"`
 }
 
+// filterErrorJSON is what is wrong with a filter.
 type filterErrorJSON struct {
-	Offset int    `json:"offset"`
-	Column int    `json:"column"`
-	Text   string `json:"text"`
+	// The place in bytes of UTF-8.
+	Offset int `json:"offset" example:"4"`
+	// The place in characters, from 1.
+	Column int    `json:"column" example:"5"`
+	Text   string `json:"text" example:"expected an operator"`
 }
 
-func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	text := q.Get("q")
-	offset, err := offsetParam(q, len(text))
-	if err != nil {
-		return err
+func (a *queryAPI) complete(ctx context.Context, in *completeRequest) (*answer[completionJSON], error) {
+	offset := len(in.Text)
+	if in.Offset != nil {
+		offset = *in.Offset
 	}
-	vocabulary, err := s.vocabulary(r.Context())
-	if err != nil {
-		return err
+	if offset > len(in.Text) {
+		return nil, problemf(http.StatusBadRequest, "offset must be a place in q, from 0 to its length in bytes, %d, not %d", len(in.Text), offset)
 	}
-	c := filter.Complete(text, offset, vocabulary)
-	answer := completionJSON{From: c.From, To: c.To, Items: make([]suggestionJSON, len(c.Items))}
+	vocabulary, err := a.words.vocabulary(ctx, a.runtime)
+	if err != nil {
+		return nil, err
+	}
+	c := filter.Complete(in.Text, offset, vocabulary)
+	reply := completionJSON{From: c.From, To: c.To, Items: make([]suggestionJSON, len(c.Items))}
 	for i := range c.Items {
-		answer.Items[i] = suggestionJSON{c.Items[i].Text, c.Items[i].Kind}
+		reply.Items[i] = suggestionJSON{c.Items[i].Text, c.Items[i].Kind}
 	}
-	f, err := filter.Parse(text)
+	f, err := filter.Parse(in.Text)
 	var at *filter.Error
 	switch {
 	case errors.As(err, &at):
-		answer.Error = &filterErrorJSON{at.Offset, at.Column, at.Text}
+		reply.Error = &filterErrorJSON{at.Offset, at.Column, at.Text}
 	case err != nil:
-		answer.Error = &filterErrorJSON{Column: 1, Text: err.Error()}
+		reply.Error = &filterErrorJSON{Column: 1, Text: err.Error()}
 	default:
 		canonical := f.String()
-		answer.Canonical = &canonical
+		reply.Canonical = &canonical
 	}
-	return writeJSON(w, answer)
+	return ok(reply), nil
 }

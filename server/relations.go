@@ -12,20 +12,51 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-const (
-	maxRelationsLimit     = 10_000
-	defaultRelationsLimit = 100
-)
-
-// relationJSON is an edge as it is written; From is that of the answers.
-type relationJSON struct {
-	From       string          `json:"from,omitempty"`
-	Type       string          `json:"type"`
-	To         string          `json:"to"`
-	Properties json.RawMessage `json:"properties,omitempty"`
+// relationAPI reads and writes the relations of entities.
+type relationAPI struct {
+	runtime *entity.Runtime
+	editor  *editor
 }
 
-func (j *relationJSON) relation() (entity.Relation, error) {
+func (a *relationAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/entities/{id}/relations", "listRelations", "List the relations of an entity, those from it first.", a.list, fails(404)),
+		op("GET", "/v1/entities/{id}/relations/{type}/{to}", "getRelation", "Read one relation.", a.get, fails(404)),
+		op("PUT", "/v1/entities/{id}/relations/{type}/{to}", "putRelation", "Create a relation, or replace its properties.", a.put,
+			accepts(maxBodyBytes, content{mediaJSON, documentJSON{}}), answers(200, 201), fails(404, 409, 422)),
+		op("DELETE", "/v1/entities/{id}/relations/{type}/{to}", "deleteRelation", "Delete a relation.", a.remove, fails(404)),
+	}
+}
+
+type relationPath struct {
+	entityPath
+	// The type of the relation.
+	Type string `path:"type" minLength:"1" maxLength:"256" example:"contains"`
+	// The id of the entity at the other end.
+	To string `path:"to" minLength:"1" maxLength:"256" example:"sensor-1"`
+}
+
+// relationBody is a relation as it is written.
+type relationBody struct {
+	// The id of the entity that it leads from; only in an import.
+	From string `json:"from,omitempty"`
+	Type string `json:"type" example:"contains"`
+	// The id of the entity that it leads to.
+	To         string          `json:"to" example:"sensor-1"`
+	Properties json.RawMessage `json:"properties,omitempty" type:"object" example:"{\"since\":2020}"`
+}
+
+// relationJSON is a relation.
+type relationJSON struct {
+	// The id of the entity that it leads from.
+	From string `json:"from" example:"room-1"`
+	Type string `json:"type" example:"contains"`
+	// The id of the entity that it leads to.
+	To         string          `json:"to" example:"sensor-1"`
+	Properties json.RawMessage `json:"properties,omitempty" type:"object" example:"{\"since\":2020}"`
+}
+
+func (j *relationBody) relation() (entity.Relation, error) {
 	properties, err := parseProperties(j.Properties)
 	if err != nil {
 		return entity.Relation{}, fmt.Errorf("relation %q to %q: %w", shorten(j.Type, 64), shorten(j.To, 64), err)
@@ -44,7 +75,7 @@ func parseProperties(raw []byte) (entity.Value, error) {
 	}
 	v := entity.JSON(raw)
 	if v.Kind() == 0 || v.Text()[0] != '{' {
-		return v, fmt.Errorf("properties: %w: a JSON object of at most %d bytes is right", entity.ErrInvalid, entity.MaxTextBytes)
+		return v, fmt.Errorf("properties: %w: must be a JSON object of at most %d bytes", entity.ErrInvalid, entity.MaxTextBytes)
 	}
 	return v, nil
 }
@@ -55,50 +86,59 @@ func parseDirection(text string) (entity.Direction, error) {
 			return d, nil
 		}
 	}
-	return 0, problemf(http.StatusBadRequest, "direction=%s is not possible; out, in or both is right", shorten(text, 32))
+	return 0, problemf(http.StatusBadRequest, "direction must be out, in or both, not %q", shorten(text, 32))
 }
 
+// relationPageJSON is a page of relations.
 type relationPageJSON struct {
 	Relations []relationJSON `json:"relations"`
-	Next      string         `json:"next,omitempty"`
+	// The cursor of the next page; absent at the end.
+	Next string `json:"next,omitempty"`
 }
 
-// listRelations answers with the edges of an entity in an order that does not
-// change, so that a page can begin where the one before ended.
-func (s *Server) listRelations(w http.ResponseWriter, r *http.Request) error {
-	q, id := r.URL.Query(), r.PathValue("id")
-	direction := entity.Both
-	limit, err := limitParam(q, maxRelationsLimit)
-	if err == nil && q.Has("direction") {
-		direction, err = parseDirection(q.Get("direction"))
-	}
+type listRelationsRequest struct {
+	entityPath
+	cursorParam
+	Direction string `query:"direction" enum:"out,in,both" default:"both"`
+	// Only relations of this type.
+	Type *string `query:"type" example:"contains"`
+	// The most relations to return.
+	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
+}
+
+// list answers with the relations of an entity in an order that does not change, so
+// that a page can begin where the one before ended.
+func (a *relationAPI) list(ctx context.Context, in *listRelationsRequest) (*answer[relationPageJSON], error) {
+	direction, err := parseDirection(in.Direction)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, err := pageAfter(q.Get("cursor"))
+	after, err := pageAfter(in.Cursor)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.mustExist(r.Context(), id); err != nil {
-		return err
+	if err := mustExist(ctx, a.runtime, in.ID); err != nil {
+		return nil, err
 	}
-	list, err := s.runtime.Relations(r.Context(), id, direction)
+	list, err := a.runtime.Relations(ctx, in.ID, direction)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(rel entity.Relation) bool {
-		return q.Has("type") && rel.Type != q.Get("type") || relationPlace(&rel, id) <= after
+		return in.Type != nil && rel.Type != *in.Type || relationPlace(&rel, in.ID) <= after
 	})
-	slices.SortFunc(list, func(a, b entity.Relation) int { return strings.Compare(relationPlace(&a, id), relationPlace(&b, id)) })
+	slices.SortFunc(list, func(a, b entity.Relation) int {
+		return strings.Compare(relationPlace(&a, in.ID), relationPlace(&b, in.ID))
+	})
 	page := relationPageJSON{Relations: []relationJSON{}}
-	if limit = cmp.Or(limit, defaultRelationsLimit); len(list) > limit {
-		list = list[:limit]
-		page.Next = pageCursor(relationPlace(&list[limit-1], id))
+	if len(list) > in.Limit {
+		list = list[:in.Limit]
+		page.Next = pageCursor(relationPlace(&list[in.Limit-1], in.ID))
 	}
 	for i := range list {
 		page.Relations = append(page.Relations, newRelationJSON(&list[i]))
 	}
-	return writeJSON(w, page)
+	return ok(page), nil
 }
 
 // relationPlace is the place of an edge in the list of an entity: those from it
@@ -111,69 +151,74 @@ func relationPlace(r *entity.Relation, id string) string {
 }
 
 // mustExist returns ErrNotFound for an entity that does not exist.
-func (s *Server) mustExist(ctx context.Context, id string) error {
-	return s.runtime.View(ctx, id, func(entity.View) error { return nil })
+func mustExist(ctx context.Context, rt *entity.Runtime, id string) error {
+	return rt.View(ctx, id, func(entity.View) error { return nil })
 }
 
-// findRelation returns the edge that a path names.
-func (s *Server) findRelation(r *http.Request) (entity.Relation, error) {
-	id, typ, to := r.PathValue("id"), r.PathValue("type"), r.PathValue("to")
-	list, err := s.runtime.Relations(r.Context(), id, entity.Out)
+// find returns the relation that a path names.
+func (a *relationAPI) find(ctx context.Context, in *relationPath) (entity.Relation, error) {
+	list, err := a.runtime.Relations(ctx, in.ID, entity.Out)
 	if err != nil {
 		return entity.Relation{}, err
 	}
-	i := slices.IndexFunc(list, func(rel entity.Relation) bool { return rel.Type == typ && rel.To == to && rel.From == id })
+	i := slices.IndexFunc(list, func(rel entity.Relation) bool { return rel.Type == in.Type && rel.To == in.To && rel.From == in.ID })
 	if i < 0 {
-		return entity.Relation{}, fmt.Errorf("relation %q from %q to %q: %w", shorten(typ, 64), id, shorten(to, 64), entity.ErrNotFound)
+		return entity.Relation{}, fmt.Errorf("relation %q from %q to %q: %w", shorten(in.Type, 64), in.ID, shorten(in.To, 64), entity.ErrNotFound)
 	}
 	return list[i], nil
 }
 
-func (s *Server) getRelation(w http.ResponseWriter, r *http.Request) error {
-	rel, err := s.findRelation(r)
+func (a *relationAPI) get(ctx context.Context, in *relationPath) (*answer[relationJSON], error) {
+	rel, err := a.find(ctx, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, newRelationJSON(&rel))
+	return ok(newRelationJSON(&rel)), nil
 }
 
-// putRelation puts an edge, or gives it other properties.
-func (s *Server) putRelation(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
+type putRelationRequest struct {
+	relationPath
+	precondition
+	Body payload
+}
+
+// put puts a relation, or gives it other properties.
+func (a *relationAPI) put(ctx context.Context, in *putRelationRequest) (*answer[editedJSON], error) {
+	condition, err := in.condition()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	body, _, err := readBody(w, r, maxBodyBytes, mediaJSON)
+	properties, err := parseProperties(in.Body.text)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	properties, err := parseProperties(body)
-	if err != nil {
-		return err
-	}
-	rel := entity.Relation{Type: r.PathValue("type"), To: r.PathValue("to"), Properties: properties}
-	if condition == "" { // an edge does not make an entity
-		if err := s.mustExist(r.Context(), r.PathValue("id")); err != nil {
-			return err
+	if condition == "" { // a relation does not make an entity
+		if err := mustExist(ctx, a.runtime, in.ID); err != nil {
+			return nil, err
 		}
 		condition = entity.IfAny
 	}
-	return s.edit(w, r, r.PathValue("id"), entity.Edits{If: condition, Relate: []entity.Relation{rel}}, false)
+	rel := entity.Relation{Type: in.Type, To: in.To, Properties: properties}
+	return a.editor.edit(ctx, in.ID, entity.Edits{If: condition, Relate: []entity.Relation{rel}}, false)
 }
 
-func (s *Server) deleteRelation(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
+type deleteRelationRequest struct {
+	relationPath
+	precondition
+}
+
+func (a *relationAPI) remove(ctx context.Context, in *deleteRelationRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rel, err := s.findRelation(r)
+	rel, err := a.find(ctx, &in.relationPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	edits := entity.Edits{If: cmp.Or(condition, entity.IfAny), Unrelate: []entity.Relation{rel}}
-	if _, err := s.runtime.Edit(r.Context(), rel.From, edits); err != nil {
-		return conditionProblem(err, condition, false, false)
+	if _, err := a.runtime.Edit(ctx, rel.From, edits); err != nil {
+		return nil, conditionProblem(err, condition, false, false)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(), nil
 }

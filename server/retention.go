@@ -1,67 +1,104 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/retention"
+	"github.com/greenroom-go/greenroom/entity/series"
 )
 
+// retentionAPI reads and writes the rules of retention.
+type retentionAPI struct{ retainer *retention.Retainer }
+
+func (a *retentionAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/retention", "listRetention", "List the rules of retention and what was done by them.", a.list),
+		op("POST", "/v1/retention", "runRetention", "Apply the rules now.", a.run, answers(202)),
+		op("GET", "/v1/retention/{rule}", "getRetention", "Read one rule.", a.get, fails(404)),
+		op("PUT", "/v1/retention/{rule}", "putRetention", "Create or replace a rule: how long values and rollups are kept.", a.put, answers(200, 201), fails(409, 422, 428)),
+		op("DELETE", "/v1/retention/{rule}", "deleteRetention", "Delete a rule. The rollups that it has made stay.", a.remove, fails(404)),
+	}
+}
+
+type rulePath struct {
+	// The id of the rule.
+	Rule string `path:"rule" minLength:"1" maxLength:"256" example:"meters"`
+}
+
+// ruleBody is a rule as it is written; an answer can be sent back as it is.
+type ruleBody struct {
+	// Ignored: the path has it.
+	ID string `json:"id,omitempty"`
+	// Ignored: the version goes into If-Match.
+	ETag string `json:"etag,omitempty"`
+	series.Rule
+}
+
+// retentionJSON is all rules, by id, and the state of their application.
 type retentionJSON struct {
 	Rules  []retention.Rule `json:"rules"`
 	Status retention.Status `json:"status"`
 }
 
-func (s *Server) listRetention(w http.ResponseWriter, r *http.Request) error {
-	rules, err := s.retention.Rules(r.Context())
+func (a *retentionAPI) list(ctx context.Context, _ *struct{}) (*answer[retentionJSON], error) {
+	rules, err := a.retainer.Rules(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, retentionJSON{Rules: rules, Status: s.retention.Status()})
+	return ok(retentionJSON{Rules: rules, Status: a.retainer.Status()}), nil
 }
 
-// runRetention makes a round of the retention begin now.
-func (s *Server) runRetention(w http.ResponseWriter, _ *http.Request) error {
-	s.retention.Wake()
-	return writeStatus(w, http.StatusAccepted, s.retention.Status())
+// run makes a round of the retention begin now.
+func (a *retentionAPI) run(context.Context, *struct{}) (*answer[retention.Status], error) {
+	a.retainer.Wake()
+	return ok(a.retainer.Status()).withStatus(http.StatusAccepted), nil
 }
 
-func (s *Server) getRetention(w http.ResponseWriter, r *http.Request) error {
-	rule, err := s.retention.Rule(r.Context(), r.PathValue("rule"))
-	if err != nil {
-		return err
-	}
-	if notModified(w, r, rule.ETag) {
-		return nil
-	}
-	return writeJSON(w, rule)
+type getRuleRequest struct {
+	rulePath
+	ifChanged
 }
 
-func (s *Server) putRetention(w http.ResponseWriter, r *http.Request) error {
-	condition, blind, err := replaceCondition(r.Header)
+func (a *retentionAPI) get(ctx context.Context, in *getRuleRequest) (*answer[retention.Rule], error) {
+	rule, err := a.retainer.Rule(ctx, in.Rule)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var body retention.Rule // an answer can be sent back as it is
-	if err := readJSON(w, r, &body); err != nil {
-		return err
-	}
-	rule, err := s.retention.PutRule(r.Context(), r.PathValue("rule"), &body.Rule, condition)
-	if err != nil {
-		return conditionProblem(err, condition, blind, true)
-	}
-	w.Header().Set("ETag", `"`+rule.ETag+`"`)
-	return writeStatus(w, created(condition == entity.IfNone), rule)
+	return ok(rule).versioned(rule.ETag), nil
 }
 
-func (s *Server) deleteRetention(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
+type putRuleRequest struct {
+	rulePath
+	precondition
+	Body ruleBody
+}
+
+func (a *retentionAPI) put(ctx context.Context, in *putRuleRequest) (*answer[retention.Rule], error) {
+	condition, blind, err := in.replacement()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.retention.DeleteRule(r.Context(), r.PathValue("rule"), condition); err != nil {
-		return conditionProblem(err, condition, false, true)
+	rule, err := a.retainer.PutRule(ctx, in.Rule, &in.Body.Rule, condition)
+	if err != nil {
+		return nil, conditionProblem(err, condition, blind, true)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return ok(rule).withETag(rule.ETag).withStatus(created(condition == entity.IfNone)), nil
+}
+
+type deleteRuleRequest struct {
+	rulePath
+	precondition
+}
+
+func (a *retentionAPI) remove(ctx context.Context, in *deleteRuleRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.retainer.DeleteRule(ctx, in.Rule, condition); err != nil {
+		return nil, conditionProblem(err, condition, false, true)
+	}
+	return noContent(), nil
 }

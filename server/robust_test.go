@@ -54,8 +54,8 @@ func (r *running) raw(text string) *net.TCPConn {
 	return tcp
 }
 
-// answer reads the next answer from a connection.
-func answer(t *testing.T, conn net.Conn) (status int, body string) {
+// readAnswer reads the next answer from a connection.
+func readAnswer(t *testing.T, conn net.Conn) (status int, body string) {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestBodyThatDoesNotComeIsTheClientsAffair(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if status, body := answer(t, conn); status != tt.status {
+			if status, body := readAnswer(t, conn); status != tt.status {
 				t.Errorf("a body that %s, to %s: %d %s", name, path, status, body)
 			}
 		}
@@ -177,7 +177,7 @@ func TestImportOfSpoiledCSV(t *testing.T) {
 	}
 	same(t, "what came before it", s.latest("a"), "map[t:1]")
 	done, text := imported(200, byteOrderMark+head+"b,1,t,\"1,\"\"u\"\":2\"\nb,2,t,\nb,3,t,warm\nb,4,t,\"\"\"warm\"\"\"\nb,5,t\n")
-	if done.Accepted != 1 || done.Failed != 4 || !strings.Contains(text, "no JSON") {
+	if done.Accepted != 1 || done.Failed != 4 || !strings.Contains(text, "must be JSON") {
 		t.Errorf("wrong values: %s", text)
 	}
 	same(t, "what was right", s.latest("b"), `map[t:"warm"]`)
@@ -199,7 +199,7 @@ func TestExportGoesOnWithoutWhatIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	x := &exporter{server: s.Server, ctx: t.Context(), q: map[string][]string{}, from: entity.MinTS, to: entity.MaxTS, out: bufio.NewWriter(&out)}
+	x := &exporter{transferAPI: &transferAPI{runtime: s.runtime, finder: s.finder}, ctx: t.Context(), in: &exportRequest{}, from: entity.MinTS, to: entity.MaxTS, out: bufio.NewWriter(&out)}
 	err = x.each(search.Query{Filter: f}, func(v entity.View) error {
 		if v.ID() == "b" {
 			s.send(204, "DELETE", "/v1/entities/b", typeJSONHeader, "")
@@ -269,7 +269,7 @@ func TestEdgeToItselfIsListedOnce(t *testing.T) {
 // however short the time.
 func TestSearchWithoutTimeGoesOn(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, func(s *Server) { s.findPatience = -1 })
+	s := prepare(t, func(s *Server) { s.find.timeout = -1 })
 	for i := range 5 {
 		s.post(fmt.Sprintf("e%d", i), `{"t":1}`)
 	}
@@ -306,7 +306,7 @@ func TestShutdownDoesNotWaitForSlowTransfers(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	if status, body := answer(t, conn); status != http.StatusServiceUnavailable {
+	if status, body := readAnswer(t, conn); status != http.StatusServiceUnavailable {
 		t.Errorf("the import is answered with %d %s", status, body)
 	}
 }
@@ -414,9 +414,9 @@ func TestSocketThatTalksIsPutOut(t *testing.T) {
 	if m := next(); m.Event != eventChange {
 		t.Errorf("the quiet one gets %+v", m)
 	}
-	for began := time.Now(); len(s.streams) != 1; {
+	for began := time.Now(); len(s.streams.places) != 1; {
 		if time.Since(began) > patience {
-			t.Fatalf("%d streams are open", len(s.streams))
+			t.Fatalf("%d streams are open", len(s.streams.places))
 		}
 	}
 }
@@ -434,7 +434,7 @@ func TestBulkUpdateEndsWithTheServer(t *testing.T) {
 	}
 	s.send(200, "POST", "/v1/import?what=entities", mediaNDJSON, lines.String())
 	s.send(202, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"","patch":{"desired":{"on":true}}}`)
-	job := s.bulk.list()[0]
+	job := s.bulk.known()[0]
 	for began := time.Now(); job.state().Changed == 0; {
 		if time.Since(began) > patience {
 			t.Fatal("it does not begin")

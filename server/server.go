@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -41,8 +40,9 @@ type Server struct {
 	system    *actor.System
 	runtime   *entity.Runtime
 	mappings  *mapping.Service
-	words     vocabularies
-	bulk      bulkJobs
+	bulk      *bulkAPI
+	streams   *streamAPI
+	find      *entityFinder
 	retention *retention.Retainer
 	finder    *search.Finder
 	refusals  *refusal.Counter
@@ -51,13 +51,9 @@ type Server struct {
 	http      *http.Server
 	httpLn    net.Listener
 	mqttLn    net.Listener
-	streams   chan struct{} // a place for each open stream
-	editing   sync.Mutex    // held while a saved query is counted with the others and put
 
-	unused unusedConns
-
-	findPatience time.Duration
-	events       [len(eventNames)]atomic.Uint64 // sent to their readers, by name
+	operations []operation
+	unused     unusedConns
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -80,7 +76,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is New with a store of the caller's.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), streams: make(chan struct{}, MaxStreams), findPatience: findPatience}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger)}
 	s.serving, s.end = context.WithCancel(context.Background())
 	var undo []func()
 	defer func() {
@@ -119,7 +115,11 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Refusals: s.refusals, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
+	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
+	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
+	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout}
 	s.metrics = newMetrics(s)
+	s.operations = s.resources()
 	handler, err := s.handler()
 	if err != nil {
 		return nil, err

@@ -33,15 +33,15 @@ type ruleLine struct {
 
 // setupExports write what is not about single entities.
 var setupExports = map[string]func(*exporter) error{
-	whatTypes:     (*exporter).types,
-	whatMappings:  (*exporter).mappings,
-	whatQueries:   (*exporter).queries,
-	whatRetention: (*exporter).retention,
+	whatTypes:     (*exporter).eachType,
+	whatMappings:  (*exporter).eachMapping,
+	whatQueries:   (*exporter).eachQuery,
+	whatRetention: (*exporter).eachRule,
 }
 
-// mappings writes those that are installed, in force or not.
-func (x *exporter) mappings() error {
-	list, err := x.server.mappings.List(x.ctx)
+// eachMapping writes those that are installed, in force or not.
+func (x *exporter) eachMapping() error {
+	list, err := x.mappings.List(x.ctx)
 	if err != nil {
 		return err
 	}
@@ -53,15 +53,15 @@ func (x *exporter) mappings() error {
 	return nil
 }
 
-func (x *exporter) queries() error {
+func (x *exporter) eachQuery() error {
 	return x.docs(kindQuery, func(d *entity.Doc) (any, error) {
 		q, err := newQueryJSON(d)
 		return queryLine{q.ID, q.queryBody}, err
 	})
 }
 
-func (x *exporter) retention() error {
-	rules, err := x.server.retention.Rules(x.ctx)
+func (x *exporter) eachRule() error {
+	rules, err := x.retainer.Rules(x.ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (x *exporter) retention() error {
 
 // docs writes a line for each document of a kind.
 func (x *exporter) docs(kind string, line func(*entity.Doc) (any, error)) error {
-	docs, err := x.server.runtime.Docs(x.ctx, kind)
+	docs, err := x.runtime.Docs(x.ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ func (m *importer) mapping(line int64, text []byte) {
 			return err
 		}
 		if l.Name == "" || l.Text == "" {
-			return problemf(http.StatusBadRequest, `a mapping is {"name":"heat","text":"insert into room select sensor.t * 1.8 + 32 as f"}`)
+			return problemf(http.StatusBadRequest, `a mapping must be like {"name":"heat","text":"insert into room select sensor.t * 1.8 + 32 as f"}`)
 		}
 		statement, err := mapping.Parse(l.Text)
 		if err == nil {
-			_, err = m.server.mappings.Put(m.ctx, l.Name, statement, "")
+			_, err = m.mappings.Put(m.ctx, l.Name, statement, "")
 		}
 		return err
 	}())
@@ -127,9 +127,9 @@ func (m *importer) query(line int64, text []byte) {
 			return err
 		}
 		if l.ID == "" {
-			return problemf(http.StatusBadRequest, `a saved query is {"id":"hot","filter":"temperature > 30"}`)
+			return problemf(http.StatusBadRequest, `a saved query must be like {"id":"hot","filter":"temperature > 30"}`)
 		}
-		_, err := m.server.keepQuery(m.ctx, l.ID, &l.queryBody, "")
+		_, err := m.queries.keep(m.ctx, l.ID, &l.queryBody, "")
 		return err
 	}())
 }
@@ -142,9 +142,9 @@ func (m *importer) rule(line int64, text []byte) {
 			return err
 		}
 		if l.ID == "" {
-			return problemf(http.StatusBadRequest, `a rule of retention is {"id":"meters","type":"Meter","raw":"30d"}`)
+			return problemf(http.StatusBadRequest, `a rule of retention must be like {"id":"meters","type":"Meter","raw":"30d"}`)
 		}
-		_, err := m.server.retention.PutRule(m.ctx, l.ID, &l.Rule, "")
+		_, err := m.retainer.PutRule(m.ctx, l.ID, &l.Rule, "")
 		return err
 	}())
 }

@@ -11,22 +11,22 @@ import (
 
 // socket sends committed changes over a WebSocket: the events of the stream, each
 // as one text message.
-func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedRequest) error {
 	if r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Upgrade", "websocket")
 		return problemf(http.StatusUpgradeRequired, "this path speaks WebSocket; %s has the same as server-sent events", streamPattern)
 	}
-	leave, err := s.enter()
+	query, err := in.query()
+	if err != nil {
+		return err
+	}
+	leave, err := a.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	query, err := feedParam(r.URL.Query())
-	if err != nil {
-		return err
-	}
 	out := &socketWriter{}
-	f := s.newFeed(query, out)
+	f := a.newFeed(query, out)
 	if err := f.open(r.Context(), query.cursor); err != nil {
 		return err
 	}
@@ -39,10 +39,10 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	connected := c.CloseRead(context.WithoutCancel(r.Context()))
 	ctx, cancel := context.WithCancel(connected)
 	defer cancel()
-	defer context.AfterFunc(s.serving, cancel)()
+	defer context.AfterFunc(a.serving, cancel)()
 	out.conn, out.ctx = c, connected // a write that is broken off would take the connection with it, and the reason
 	f.run(ctx)
-	if s.serving.Err() != nil {
+	if a.serving.Err() != nil {
 		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
 	}
 	return nil

@@ -19,7 +19,7 @@ type storeAddress struct {
 	url string // of PostgreSQL, with the password
 }
 
-// CheckStore tells whether address can be a Config.Store, without opening it. The
+// CheckStore returns nil if address can be a Config.Store, without opening it. The
 // error wraps ErrStoreAddress, says which forms there are, and has no password in
 // it.
 func CheckStore(address string) error {
@@ -46,10 +46,10 @@ func parseStore(address string) (storeAddress, error) {
 		dir = strings.TrimPrefix(dir, "//")
 	}
 	if scheme, _, ok := strings.Cut(dir, "://"); ok {
-		return storeAddress{}, fmt.Errorf("%w: it begins with %.20q; a directory, sqlite:DIR and postgres://user@host/database are right", ErrStoreAddress, path.Base(scheme)+"://")
+		return storeAddress{}, fmt.Errorf("%w: it must be a directory, sqlite:DIR or postgres://user@host/database, and not begin with %.20q", ErrStoreAddress, path.Base(scheme)+"://")
 	}
 	if dir == "" {
-		return storeAddress{}, fmt.Errorf("%w: it names no directory; a directory, sqlite:DIR and postgres://user@host/database are right", ErrStoreAddress)
+		return storeAddress{}, fmt.Errorf("%w: it must be a directory, sqlite:DIR or postgres://user@host/database", ErrStoreAddress)
 	}
 	return storeAddress{dir: dir}, nil
 }

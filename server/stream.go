@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 const (
@@ -22,29 +25,40 @@ const (
 	streamFlushBytes = 32 << 10
 )
 
-// Paths of the streams.
-const (
-	streamPattern = "/v1/stream"
-	socketPattern = "/v1/ws"
-)
+// streamAPI sends committed changes to their readers as they happen.
+type streamAPI struct {
+	runtime *entity.Runtime
+	serving context.Context                //nolint:containedctx // the server's own life
+	places  chan struct{}                  // one for each open stream
+	events  [len(eventNames)]atomic.Uint64 // sent to their readers, by name
+}
 
-func isStream(pattern string) bool { return pattern == streamPattern || pattern == socketPattern }
-
-func (s *Server) streamRoutes() []route {
-	return []route{
-		{"GET", streamPattern, feedParams, s.stream},
-		{"GET", socketPattern, feedParams, s.socket},
+func (a *streamAPI) operations() []operation {
+	return []operation{
+		rawOp("GET", streamPattern, "stream", "Read committed changes as server-sent events: change, edit, lagged and reset.", a.stream,
+			takesLong, sends(content{mediaEvents, ""})),
+		rawOp("GET", "/v1/ws", "socket", "Read the events of the stream as messages of a WebSocket.", a.socket,
+			takesLong, answers(http.StatusSwitchingProtocols), fails(http.StatusUpgradeRequired)),
 	}
 }
 
+// streamPattern is the path of the server-sent events.
+const streamPattern = "/v1/stream"
+
 // enter takes a place for a stream, which leave gives back.
-func (s *Server) enter() (leave func(), err error) {
+func (a *streamAPI) enter() (leave func(), err error) {
 	select {
-	case s.streams <- struct{}{}:
-		return func() { <-s.streams }, nil
+	case a.places <- struct{}{}:
+		return func() { <-a.places }, nil
 	default:
 		return nil, problemf(http.StatusServiceUnavailable, "%d streams are open, which is the limit; close one, or follow several entities with one stream: ?entity=a&entity=b", MaxStreams)
 	}
+}
+
+type streamRequest struct {
+	feedRequest
+	// Where to go on; comes before cursor.
+	LastEventID string `header:"Last-Event-ID"`
 }
 
 // stream sends committed changes as server-sent events.
@@ -53,31 +67,28 @@ func (s *Server) enter() (leave func(), err error) {
 // Last-Event-ID or as the parameter cursor, gets what came in between; when that
 // is no longer kept it gets the event reset, should read the present state, and
 // goes on from now.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
-	if r.Method == http.MethodHead { // whose answer has an end
-		_, err := feedParam(r.URL.Query())
-		if err == nil {
-			w.Header().Set("Content-Type", mediaEvents)
-		}
+func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamRequest) error {
+	query, err := in.query()
+	if err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	if r.Method == http.MethodHead { // whose answer has an end
+		w.Header().Set("Content-Type", mediaEvents)
+		return nil
+	}
+	leave, err := a.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	query, err := feedParam(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	if last := r.Header.Get("Last-Event-ID"); last != "" { // it is newer than the URL when a browser reconnects
-		query.cursor = last
+	if in.LastEventID != "" { // it is newer than the URL when a browser reconnects
+		query.cursor = in.LastEventID
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.serving, cancel)()
+	defer context.AfterFunc(a.serving, cancel)()
 	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
-	f := s.newFeed(query, out)
+	f := a.newFeed(query, out)
 	if err := f.open(ctx, query.cursor); err != nil {
 		return err
 	}

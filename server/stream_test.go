@@ -172,7 +172,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	for range MaxStreams {
-		s.streams <- struct{}{}
+		s.streams.places <- struct{}{}
 	}
 	resp, body := s.do("GET", "/v1/stream", "")
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, strconv.Itoa(MaxStreams)+" streams") {

@@ -1,123 +1,167 @@
 package server
 
 import (
+	"context"
+	_ "embed" // for openapi.json
 	"net/http"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-const (
-	maxActorsLimit     = 1000
-	defaultActorsLimit = 200
-)
+// systemAPI shows the actor system and the state of the server.
+type systemAPI struct {
+	system   *actor.System
+	runtime  *entity.Runtime
+	refusals *refusal.Counter
+	metrics  http.Handler
+	version  string
+	closing  func() bool
+}
 
+func (a *systemAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/system", "getSystem", "Read the counters of the actor system and of the ingestion.", a.get),
+		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, fails(http.StatusNotFound)),
+		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, fails(http.StatusNotFound)),
+		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health),
+		rawOp("GET", "/metrics", "getMetrics", "Read the metrics for Prometheus.", a.getMetrics, sends(content{mediaText, ""})),
+		rawOp("GET", "/openapi.json", "getOpenAPI", "Read this document.", a.openAPI, sends(content{mediaJSON, map[string]any{}})),
+	}
+}
+
+// systemJSON has the counters of a server since its start.
 type systemJSON struct {
-	Name        string          `json:"name"`
-	Version     string          `json:"version"`
-	Started     int64           `json:"started_ms"`
-	Now         int64           `json:"now_ms"`
-	Actors      int             `json:"actors"`
-	Handled     uint64          `json:"handled"`
-	Failures    uint64          `json:"failures"`
-	Restarts    uint64          `json:"restarts"`
+	Name string `json:"name" example:"greenroom"`
+	// The version of the server.
+	Version string `json:"version" example:"v0.5.0"`
+	Started int64  `json:"started_ms" example:"1451649600512"`
+	Now     int64  `json:"now_ms" example:"1451649660512"`
+	// The actors that live.
+	Actors int `json:"actors" example:"12"`
+	// The messages that actors handled.
+	Handled uint64 `json:"handled" example:"4711"`
+	// The failures of actors.
+	Failures uint64 `json:"failures"`
+	Restarts uint64 `json:"restarts"`
+	// The actors that wait for a worker.
 	Runnable    int             `json:"runnable"`
-	Workers     int             `json:"workers"`
-	Timers      int             `json:"timers"`
+	Workers     int             `json:"workers" example:"2"`
+	Timers      int             `json:"timers" example:"3"`
 	DeadLetters deadLettersJSON `json:"dead_letters"`
 	Ingest      ingestJSON      `json:"ingest"`
 }
 
+// deadLettersJSON counts the messages that no actor handled.
 type deadLettersJSON struct {
-	Total    uint64            `json:"total"`
+	Total uint64 `json:"total" example:"1"`
+	// The total by reason.
 	ByReason map[string]uint64 `json:"by_reason"`
-	Recent   []deadLetterJSON  `json:"recent"`
+	// The last ones, newest first.
+	Recent []deadLetterJSON `json:"recent"`
 }
 
+// deadLetterJSON is a message that no actor handled.
 type deadLetterJSON struct {
-	To     string `json:"to"`
-	From   string `json:"from"`
-	Type   string `json:"type"`
-	Reason string `json:"reason"`
-	Time   int64  `json:"time_ms"`
+	// The PID of the receiver.
+	To string `json:"to" example:"greenroom/entities/room-1#17"`
+	// The PID of the sender; empty for a message from outside.
+	From string `json:"from"`
+	// The Go type of the message.
+	Type   string `json:"type" example:"entity.reading"`
+	Reason string `json:"reason" example:"stopped"`
+	Time   int64  `json:"time_ms" example:"1451649600512"`
 }
 
+// ingestJSON has the counters of the ingestion of readings.
 type ingestJSON struct {
-	Readings   uint64  `json:"readings"`
-	Values     uint64  `json:"values"`
-	Rejected   uint64  `json:"rejected"`
-	Batches    uint64  `json:"batches"`
-	Window     int64   `json:"window_bytes"`
-	WindowMax  int64   `json:"window_bytes_max"`
-	Live       int     `json:"entities_live"`
-	Registered int64   `json:"entities_registered"`
-	CommitP50  float64 `json:"commit_p50_ms"`
-	CommitP99  float64 `json:"commit_p99_ms"`
+	// The readings that were committed.
+	Readings uint64 `json:"readings" example:"1000"`
+	// The values in them.
+	Values uint64 `json:"values" example:"2500"`
+	// The messages and requests that were refused.
+	Rejected uint64 `json:"rejected"`
+	// The transactions that committed them.
+	Batches uint64 `json:"batches" example:"40"`
+	// The bytes of readings between arrival and commit.
+	Window int64 `json:"window_bytes"`
+	// The bound of window_bytes.
+	WindowMax int64 `json:"window_bytes_max" example:"67108864"`
+	// The entities whose actors live.
+	Live int `json:"entities_live" example:"7"`
+	// The entities that exist.
+	Registered int64 `json:"entities_registered" example:"7"`
+	// The median time from acceptance to commit.
+	CommitP50 float64 `json:"commit_p50_ms" example:"4.5"`
+	// The 99th percentile of it.
+	CommitP99 float64 `json:"commit_p99_ms" example:"12.5"`
 }
 
+// actorJSON is one actor.
 type actorJSON struct {
-	Path     string `json:"path"`
-	PID      string `json:"pid"`
-	Type     string `json:"type"`
-	State    string `json:"state"`
+	Path string `json:"path" example:"/entities/room-1"`
+	PID  string `json:"pid" example:"greenroom/entities/room-1#17"`
+	// The Go type of its messages.
+	Type  string `json:"type" example:"entity.message"`
+	State string `json:"state" example:"running"`
+	// The messages that wait.
 	Mailbox  int    `json:"mailbox"`
-	Handled  uint64 `json:"handled"`
+	Handled  uint64 `json:"handled" example:"42"`
 	Restarts uint64 `json:"restarts"`
 	Children int    `json:"children"`
 }
 
+// actorTreeJSON is one actor with its first children.
 type actorTreeJSON struct {
 	Actor    actorJSON   `json:"actor"`
 	Children []actorJSON `json:"children"`
-	More     bool        `json:"more"`
-	Now      int64       `json:"now_ms"`
+	// There are more children than these.
+	More bool  `json:"more"`
+	Now  int64 `json:"now_ms" example:"1451649660512"`
 }
 
-func (s *Server) getSystem(w http.ResponseWriter, r *http.Request) error {
-	actors, ingest := s.system.Stats(), s.runtime.Stats()
-	answer := systemJSON{
-		Name: s.system.Name(), Version: s.cfg.Version, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
+func (a *systemAPI) get(context.Context, *struct{}) (*answer[systemJSON], error) {
+	actors, ingest := a.system.Stats(), a.runtime.Stats()
+	info := systemJSON{
+		Name: a.system.Name(), Version: a.version, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
 		Actors: actors.Actors, Handled: actors.Handled, Failures: actors.Failures, Restarts: actors.Restarts,
 		Runnable: actors.Queued, Workers: actors.Workers, Timers: actors.Timers,
 		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: []deadLetterJSON{}},
 		Ingest: ingestJSON{
-			Readings: ingest.Readings, Values: ingest.Values, Rejected: s.refusals.Total(), Batches: ingest.Batches,
+			Readings: ingest.Readings, Values: ingest.Values, Rejected: a.refusals.Total(), Batches: ingest.Batches,
 			Window: ingest.WindowUsed, WindowMax: ingest.WindowMax, Live: ingest.Live, Registered: ingest.Registered,
 			CommitP50: milliseconds(ingest.CommitLatency.Quantile(0.5)), CommitP99: milliseconds(ingest.CommitLatency.Quantile(0.99)),
 		},
 	}
-	for _, d := range s.system.DeadLetters() {
-		answer.DeadLetters.Recent = append(answer.DeadLetters.Recent, deadLetterJSON{
+	for _, d := range a.system.DeadLetters() {
+		info.DeadLetters.Recent = append(info.DeadLetters.Recent, deadLetterJSON{
 			To: d.To.String(), From: d.From.String(), Type: d.Type, Reason: d.Reason.String(), Time: d.Time.UnixMilli(),
 		})
 	}
-	return writeJSON(w, answer)
+	return ok(info), nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (s *Server) getActors(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	limit, err := limitParam(q, maxActorsLimit)
+type actorsRequest struct {
+	// The path of the actor; / is the root.
+	Path string `query:"path" default:"/" example:"/entities"`
+	// The most children to return.
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"200"`
+}
+
+func (a *systemAPI) actors(_ context.Context, in *actorsRequest) (*answer[actorTreeJSON], error) {
+	tree, err := a.system.Inspect(in.Path, in.Limit)
 	if err != nil {
-		return err
+		return nil, problemf(http.StatusNotFound, "no actor has the path %q; a path begins with / as in /entities, and / itself is the root", shorten(in.Path, 300))
 	}
-	if limit == 0 {
-		limit = defaultActorsLimit
-	}
-	path := "/"
-	if q.Has("path") {
-		path = q.Get("path")
-	}
-	tree, err := s.system.Inspect(path, limit)
-	if err != nil {
-		return problemf(http.StatusNotFound, "no actor has the path %q; a path begins with / as in /entities, and / itself is the root", shorten(path, 300))
-	}
-	answer := actorTreeJSON{Actor: newActorJSON(&tree.Info), Children: make([]actorJSON, len(tree.Children)), More: tree.More, Now: time.Now().UnixMilli()}
+	list := actorTreeJSON{Actor: newActorJSON(&tree.Info), Children: make([]actorJSON, len(tree.Children)), More: tree.More, Now: time.Now().UnixMilli()}
 	for i := range tree.Children {
-		answer.Children[i] = newActorJSON(&tree.Children[i])
+		list.Children[i] = newActorJSON(&tree.Children[i])
 	}
-	return writeJSON(w, answer)
+	return ok(list), nil
 }
 
 func newActorJSON(i *actor.Info) actorJSON {
@@ -127,17 +171,40 @@ func newActorJSON(i *actor.Info) actorJSON {
 	}
 }
 
+// healthJSON says that the server works.
 type healthJSON struct {
-	Status string `json:"status"`
+	Status string `json:"status" enum:"ok" example:"ok"`
 }
 
-// getHealth says whether readings can be committed.
-func (s *Server) getHealth(w http.ResponseWriter, r *http.Request) error {
-	if s.serving.Err() != nil {
-		return problemf(http.StatusServiceUnavailable, "the server is shutting down")
+// health reports whether readings can be committed.
+func (a *systemAPI) health(context.Context, *struct{}) (*answer[healthJSON], error) {
+	if a.closing() {
+		return nil, problemf(http.StatusServiceUnavailable, "the server is shutting down")
 	}
-	if reason := s.runtime.Stats().StoreError; reason != "" {
-		return problemf(http.StatusServiceUnavailable, "the store does not commit, readings wait: %s", reason)
+	if reason := a.runtime.Stats().StoreError; reason != "" {
+		return nil, problemf(http.StatusServiceUnavailable, "the store does not commit, readings wait: %s", reason)
 	}
-	return writeJSON(w, healthJSON{"ok"})
+	return ok(healthJSON{"ok"}), nil
+}
+
+type metricsRequest struct {
+	// Only this metric; may be given several times.
+	Names []string `query:"name[]" collectionFormat:"multi" example:"[\"go_goroutines\"]"`
+}
+
+func (a *systemAPI) getMetrics(w http.ResponseWriter, r *http.Request, _ *metricsRequest) error {
+	a.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// openapi describes the API for people and generators. It is made from the
+// operations: see openapi_test.go.
+//
+//go:embed openapi.json
+var openapi []byte
+
+func (a *systemAPI) openAPI(w http.ResponseWriter, _ *http.Request, _ *struct{}) error {
+	w.Header().Set("Content-Type", mediaJSON)
+	_, _ = w.Write(openapi) // a client that has left is not our error
+	return nil
 }

@@ -1,36 +1,81 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-func (s *Server) telemetryRoutes() []route {
-	return []route{
-		{"POST", "/v1/entities/{id}/telemetry", nil, s.postTelemetry},
-		{"GET", "/v1/entities/{id}/telemetry/{key}", []string{"from", "to", "limit", "order", "cursor", "points", "agg", "step", "tz", "fill"}, s.getTelemetry},
-		{"POST", "/v1/history", nil, s.postHistory},
-		{"GET", "/v1/retention", nil, s.listRetention},
-		{"POST", "/v1/retention", nil, s.runRetention},
-		{"GET", "/v1/retention/{rule}", nil, s.getRetention},
-		{"PUT", "/v1/retention/{rule}", nil, s.putRetention},
-		{"DELETE", "/v1/retention/{rule}", nil, s.deleteRetention},
-		{"GET", "/v1/entities/{id}/telemetry/{key}/explain", []string{"ts"}, s.explainValue},
+// telemetryAPI takes readings, and reads the history of one key.
+type telemetryAPI struct {
+	runtime  *entity.Runtime
+	mappings *mapping.Service
+	refusals *refusal.Counter
+	reader   *historyReader
+}
+
+func (a *telemetryAPI) operations() []operation {
+	return []operation{
+		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Store readings; the answer comes once they are durable.", a.post,
+			accepts(entity.MaxPayloadBytes, content{mediaJSON, telemetryBody{}}), fails(422), onError(a.refused)),
+		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, fails(404, 422)),
+		op("GET", "/v1/entities/{id}/telemetry/{key}/explain", "explainValue", "Read where a value comes from: a device, or a version of a mapping.", a.explain, fails(404)),
 	}
 }
 
-// postTelemetry takes the payloads of MQTT and answers after the commit.
-func (s *Server) postTelemetry(w http.ResponseWriter, r *http.Request) error {
-	err := s.ingest(w, r)
-	if err != nil && r.Context().Err() == nil {
-		s.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), problemOf(err).Detail)
+// telemetryBody is what a device sends: values measured now, a reading, or an array of
+// either.
+type telemetryBody struct{}
+
+func (telemetryBody) alternatives() []any {
+	return []any{valuesBody{}, readingBody{}, []sentReading{}}
+}
+
+// sentReading is one of the readings of an array.
+type sentReading struct {
+	either[valuesBody, readingBody]
+}
+
+// valuesBody is values by key, measured now.
+type valuesBody map[string]entity.Value
+
+// readingBody is values by key, measured at a time.
+type readingBody struct {
+	TS     int64      `json:"ts" minimum:"0" maximum:"253402300799999" example:"1451649600512"`
+	Values valuesBody `json:"values"`
+}
+
+type postTelemetryRequest struct {
+	entityPath
+	Body payload
+}
+
+// post takes the payloads of MQTT and answers after the commit.
+func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*answer[nothing], error) {
+	if err := entity.CheckID(in.ID); err != nil {
+		return nil, err
 	}
-	return err
+	readings, err := entity.ParseReadings(in.Body.text, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.runtime.Write(ctx, in.ID, readings, len(in.Body.text)); err != nil {
+		return nil, err
+	}
+	return noContent(), nil
+}
+
+// refused counts what was not taken.
+func (a *telemetryAPI) refused(r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		a.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), problemOf(err).Detail)
+	}
 }
 
 // refusedFor returns the cause that a refused request is counted by.
@@ -47,53 +92,71 @@ func refusedFor(err error) string {
 	}
 }
 
-func (s *Server) ingest(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	if err := entity.CheckID(id); err != nil {
-		return err
-	}
-	body, _, err := readBody(w, r, entity.MaxPayloadBytes, mediaJSON)
-	if err != nil {
-		return err
-	}
-	readings, err := entity.ParseReadings(body, time.Now())
-	if err != nil {
-		return err
-	}
-	if err := s.runtime.Write(r.Context(), id, readings, len(body)); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+type seriesPath struct {
+	entityPath
+	Key string `path:"key" minLength:"1" maxLength:"256" example:"temperature"`
 }
 
-// getTelemetry answers with the history of a key, or its aggregates.
-func (s *Server) getTelemetry(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	from, to, err := rangeParam(q)
+// historyRequest asks for values, or with Agg for aggregates, or with Points for a chart.
+type historyRequest struct {
+	seriesPath
+	timeRange
+	// The most values to return; not with agg or points.
+	Limit *int `query:"limit" minimum:"1" maximum:"100000" default:"1000"`
+	// Oldest or newest first; not with agg or points.
+	Order *string `query:"order" enum:"asc,desc" default:"asc"`
+	// The next of the page before; not with agg or points.
+	Cursor *string `query:"cursor"`
+	// So many points that look like all of them in a chart (Largest Triangle Three Buckets).
+	Points *int `query:"points" minimum:"2" maximum:"10000"`
+	// Aggregates over the numbers of each step, separated by commas: avg, min, max, sum, count, first, last, rate and percentiles such as p95.
+	Agg *string `query:"agg" example:"avg,max"`
+	// The length of a step: 500ms, 15m, 1h, 1d, 1w, or a unit of the calendar: minute, hour, day, week, month or year, also 3month. Without it there is one bucket.
+	Step *string `query:"step" example:"1h"`
+	// The time zone of a step of the calendar.
+	TZ *string `query:"tz"`
+	// What to put into buckets without a number: none, null, previous, linear or a number.
+	Fill *string `query:"fill" example:"null"`
+}
+
+// pointJSON is a value of a history.
+type pointJSON struct {
+	TS    int64        `json:"ts" example:"1451649600512"`
+	Value entity.Value `json:"value"`
+}
+
+// pointPageJSON is a page of the values of a key, or points for a chart.
+type pointPageJSON struct {
+	Entity string `json:"entity" example:"room-1"`
+	Key    string `json:"key" example:"temperature"`
+	// How many numbers there are; only with points.
+	Total  *int        `json:"total,omitempty"`
+	Points []pointJSON `json:"points"`
+	// The cursor of the next page; absent at the end.
+	Next string `json:"next,omitempty"`
+}
+
+// historyJSON is a page of values, or aggregates.
+type historyJSON struct {
+	either[pointPageJSON, bucketPageJSON]
+}
+
+// get answers with the history of a key, or its aggregates.
+func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[historyJSON], error) {
+	from, to, err := in.bounds()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
-	case q.Has("agg"), q.Has("step"), q.Has("tz"), q.Has("fill"):
-		return s.aggregate(w, r, q, from, to)
-	case q.Has("points"):
-		return s.downsample(w, r, q, from, to)
+	case in.Agg != nil, in.Step != nil, in.TZ != nil, in.Fill != nil:
+		return a.reader.aggregate(ctx, in, from, to)
+	case in.Points != nil:
+		return a.reader.downsample(ctx, in, from, to)
 	}
-	query := entity.HistoryQuery{ID: r.PathValue("id"), Key: r.PathValue("key"), From: from, To: to, Cursor: q.Get("cursor")}
-	if query.Limit, err = limitParam(q, entity.MaxHistoryLimit); err != nil {
-		return err
-	}
-	switch order := q.Get("order"); order {
-	case "", "asc":
-	case "desc":
-		query.Descending = true
-	default:
-		return problemf(http.StatusBadRequest, "order=%s is not possible; asc (oldest first) or desc is right", shorten(order, 32))
-	}
-	points, next, err := s.runtime.History(r.Context(), query)
+	query := entity.HistoryQuery{ID: in.ID, Key: in.Key, From: from, To: to, Cursor: some(in.Cursor), Limit: some(in.Limit), Descending: some(in.Order) == "desc"}
+	points, next, err := a.runtime.History(ctx, query)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body := appendSeries(nil, query.ID, query.Key)
 	body = append(body, `,"points":[`...)
@@ -104,13 +167,15 @@ func (s *Server) getTelemetry(w http.ResponseWriter, r *http.Request) error {
 		body = append(body, `,"value":`...)
 		body = append(p.Value.AppendJSON(body), '}')
 	}
-	body = append(body, ']')
-	if next != "" {
-		body = append(body, `,"next":`...)
-		body = entity.String(next).AppendJSON(body)
+	return encoded[historyJSON](appendNext(append(body, ']'), next)), nil
+}
+
+// some is what p points to, or the zero value.
+func some[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	writeBody(w, append(body, "}\n"...))
-	return nil
+	return v
 }
 
 func appendSeries(dst []byte, id, key string) []byte {
@@ -127,7 +192,17 @@ func appendComma(dst []byte, i int) []byte {
 	return dst
 }
 
-// appendChange writes the data of a change event.
+// changeJSON is the data of a change event: a reading that was committed.
+type changeJSON struct {
+	Entity string     `json:"entity" example:"room-1"`
+	TS     int64      `json:"ts" example:"1451649600512"`
+	Values valuesBody `json:"values"`
+	// When it was committed.
+	Committed int64 `json:"committed_ms" example:"1451649600700"`
+	originJSON
+}
+
+// appendChange encodes a change as changeJSON has it.
 func appendChange(dst []byte, c *entity.Change) []byte {
 	dst = append(dst, `{"entity":`...)
 	dst = entity.String(c.Entity).AppendJSON(dst)

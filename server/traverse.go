@@ -12,53 +12,75 @@ import (
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
+// traverseBody says how far to go from an entity.
 type traverseBody struct {
-	Direction string   `json:"direction"`
-	Types     []string `json:"types"`
-	Depth     int      `json:"depth"`
-	Limit     int      `json:"limit"`
-	Match     string   `json:"match"`
-	Through   string   `json:"through"`
-	Edge      string   `json:"edge"`
-	Fields    []string `json:"fields"`
+	Direction string `json:"direction,omitempty" enum:"out,in,both" default:"out" example:"out"`
+	// The types of the relations to follow; all if there is none.
+	Types []string `json:"types,omitempty" example:"[\"contains\"]"`
+	// How many relations to follow one after the other.
+	Depth int `json:"depth,omitempty" minimum:"1" maximum:"64" example:"3"`
+	// The most entities to return.
+	Limit int `json:"limit,omitempty" minimum:"1" maximum:"100000" example:"100"`
+	// A filter for what is in the answer.
+	Match string `json:"match,omitempty" example:"type = 'Sensor'"`
+	// A filter for the entities beyond which to go on.
+	Through string `json:"through,omitempty"`
+	// A condition on the properties of a relation, such as relation.since > 2020.
+	Edge string `json:"edge,omitempty" example:"relation.since > 2020"`
+	// The parts of the entities to return; none without it.
+	Fields fieldList `json:"fields,omitempty"`
+}
+
+type traverseRequest struct {
+	entityPath
+	Body traverseBody
+}
+
+// reachedListJSON is what a traversal has reached, nearest first.
+type reachedListJSON struct {
+	Reached []reachedJSON `json:"reached"`
+	// There is more than the limit.
+	More bool `json:"more"`
+}
+
+// reachedJSON is an entity that a traversal has reached.
+type reachedJSON struct {
+	ID string `json:"id" example:"sensor-1"`
+	// How many relations lead to it.
+	Depth int `json:"depth" example:"1"`
+	// The relation that it was reached by; absent for the first.
+	By *relationJSON `json:"by,omitempty"`
+	// Absent where no fields were asked for.
+	Entity *entityJSON `json:"entity,omitempty"`
 }
 
 // traverse answers with the entities that can be reached from one.
-func (s *Server) traverse(w http.ResponseWriter, r *http.Request) error {
-	var b traverseBody
-	if err := readJSON(w, r, &b); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	t := entity.Traversal{From: r.PathValue("id"), Types: b.Types, Depth: b.Depth, Limit: b.Limit}
+func (a *entityAPI) traverse(ctx context.Context, in *traverseRequest) (*answer[reachedListJSON], error) {
+	b := &in.Body
+	t := entity.Traversal{From: in.ID, Types: b.Types, Depth: b.Depth, Limit: b.Limit}
 	var err error
 	if b.Direction != "" {
 		if t.Direction, err = parseDirection(b.Direction); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	f, err := parseFields(b.Fields)
+	check, err := a.walkFilters(ctx, &t, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	check, err := s.walkFilters(ctx, &t, &b)
-	if err != nil {
-		return err
-	}
-	reached, more, err := s.runtime.Traverse(ctx, t)
+	reached, more, err := a.runtime.Traverse(ctx, t)
 	if cerr := check(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.writeReached(ctx, w, reached, more, f, b.Fields != nil)
+	return a.encodeReached(ctx, reached, more, &b.Fields)
 }
 
-// walkFilters sets the filters of a traversal. check tells afterwards whether they
-// could be evaluated.
-func (s *Server) walkFilters(ctx context.Context, t *entity.Traversal, b *traverseBody) (check func() error, err error) {
+// walkFilters sets the filters of a traversal. After it, check says whether they could
+// be evaluated.
+func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *traverseBody) (check func() error, err error) {
 	var used []*search.Matcher
 	compile := func(text string) (func(entity.View) bool, error) {
 		if text == "" {
@@ -68,7 +90,7 @@ func (s *Server) walkFilters(ctx context.Context, t *entity.Traversal, b *traver
 		if err != nil {
 			return nil, err
 		}
-		m := search.NewMatcher(s.runtime, f)
+		m := search.NewMatcher(a.runtime, f)
 		used = append(used, m)
 		return func(v entity.View) bool { return m.Match(ctx, v) }, nil
 	}
@@ -112,7 +134,7 @@ func edgeFilter(text string) (func(entity.Relation) bool, error) {
 	}
 	for _, p := range f.Paths() {
 		if p.Root != filter.RootRelation {
-			return nil, problemf(http.StatusBadRequest, "edge looks at %v; the properties of the edge, such as relation.since, are what it can look at", *p)
+			return nil, problemf(http.StatusBadRequest, "edge must be about properties of the relation, such as relation.since, not %v", *p)
 		}
 	}
 	now := time.Now().UnixMilli()
@@ -144,13 +166,13 @@ func (v edgeView) Related(r *filter.Relation, e *filter.Env) bool { return r.Mat
 // reachedBytes is about how long a member of the answer is.
 const reachedBytes = 128
 
-// writeReached answers with what was reached, in its order.
-func (s *Server) writeReached(ctx context.Context, w http.ResponseWriter, reached []entity.Reached, more bool, f fields, whole bool) error {
+// encodeReached encodes what was reached, in its order, as reachedListJSON has it.
+func (a *entityAPI) encodeReached(ctx context.Context, reached []entity.Reached, more bool, wanted *fieldList) (*answer[reachedListJSON], error) {
 	var entities map[string][]byte
-	if whole {
+	if wanted.given {
 		var err error
-		if entities, err = s.entitiesOf(ctx, reached, f); err != nil {
-			return err
+		if entities, err = a.entitiesOf(ctx, reached, wanted.chosen); err != nil {
+			return nil, err
 		}
 	}
 	body := append(make([]byte, 0, reachedBytes*(len(reached)+1)), `{"reached":[`...)
@@ -170,12 +192,11 @@ func (s *Server) writeReached(ctx context.Context, w http.ResponseWriter, reache
 		body = append(body, '}')
 	}
 	body = entity.Bool(more).AppendJSON(append(body, `],"more":`...))
-	writeBody(w, append(body, "}\n"...))
-	return nil
+	return encoded[reachedListJSON](append(body, '}')), nil
 }
 
 // entitiesOf returns entities as JSON, by id.
-func (s *Server) entitiesOf(ctx context.Context, reached []entity.Reached, f fields) (map[string][]byte, error) {
+func (a *entityAPI) entitiesOf(ctx context.Context, reached []entity.Reached, f fields) (map[string][]byte, error) {
 	list := make(map[string][]byte, len(reached))
 	for at := 0; at < len(reached); at += entity.MaxPageLimit {
 		var ids []string
@@ -183,9 +204,9 @@ func (s *Server) entitiesOf(ctx context.Context, reached []entity.Reached, f fie
 			ids = append(ids, reached[i].ID)
 		}
 		var aerr error
-		err := s.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, func(v entity.View) bool {
+		err := a.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, func(v entity.View) bool {
 			snapshot := snapshotOf(v, f)
-			list[v.ID()], aerr = s.appendEntity(ctx, make([]byte, 0, 2*reachedBytes), &snapshot, f)
+			list[v.ID()], aerr = a.encoder.append(ctx, make([]byte, 0, 2*reachedBytes), &snapshot, f)
 			return aerr == nil
 		})
 		if err != nil || aerr != nil {

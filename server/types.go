@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -15,70 +16,89 @@ import (
 // maxTypeBytes bounds a type and an import of types.
 const maxTypeBytes = 4 << 20
 
-func (s *Server) typeRoutes() []route {
-	return []route{
-		{"GET", "/v1/types", nil, s.listTypes},
-		{"GET", "/v1/types/{type}", []string{"resolved"}, s.getType},
-		{"PUT", "/v1/types/{type}", nil, s.putType},
-		{"DELETE", "/v1/types/{type}", nil, s.deleteType},
-		{"POST", "/v1/types", []string{"format"}, s.importTypes},
+// typeAPI reads and writes the types of entities.
+type typeAPI struct{ runtime *entity.Runtime }
+
+func (a *typeAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/types", "listTypes", "List all types, by id.", a.list),
+		op("GET", "/v1/types/{type}", "getType", "Read one type.", a.get, fails(404)),
+		op("PUT", "/v1/types/{type}", "putType", "Create or replace a type.", a.put,
+			accepts(maxTypeBytes, content{mediaJSON, typeBody{}}), answers(200, 201), fails(409, 422, 428)),
+		op("DELETE", "/v1/types/{type}", "deleteType", "Delete a type that nothing uses.", a.remove, fails(404, 409)),
+		op("POST", "/v1/types", "importTypes", "Create or replace types that may need each other, all or none.", a.load,
+			accepts(maxTypeBytes, content{mediaJSON, typesBody{}}), fails(409, 422)),
 	}
+}
+
+type typePath struct {
+	// The id of the type.
+	ID string `path:"type" minLength:"1" maxLength:"256" example:"Room"`
 }
 
 // typeJSON is a type with its version.
 type typeJSON struct {
 	*model.Type
-	ETag string `json:"etag"`
+	// The version, for If-Match.
+	ETag string `json:"etag" example:"3k"`
 }
 
+// typeListJSON is all types.
 type typeListJSON struct {
 	Types []typeJSON `json:"types"`
 }
 
-func (s *Server) listTypes(w http.ResponseWriter, _ *http.Request) error {
+func (a *typeAPI) list(context.Context, *struct{}) (*answer[typeListJSON], error) {
 	list := typeListJSON{Types: []typeJSON{}}
-	for _, t := range s.runtime.Types() {
+	for _, t := range a.runtime.Types() {
 		list.Types = append(list.Types, typeJSON(t))
 	}
-	return writeJSON(w, list)
+	return ok(list), nil
 }
 
 // resolvedJSON is a type with all that it inherits and contains.
 type resolvedJSON struct {
-	ID         string                     `json:"id"`
-	ETag       string                     `json:"etag"`
-	Strict     bool                       `json:"strict"`
-	IsA        []string                   `json:"isA"`
+	ID   string `json:"id" example:"Room"`
+	ETag string `json:"etag" example:"3k"`
+	// Entities may have only what the type declares.
+	Strict bool `json:"strict"`
+	// The type itself and all that it extends.
+	IsA        []string                   `json:"isA" example:"[\"Room\",\"Place\"]"`
 	Properties map[string]*model.Property `json:"properties"`
 	Telemetry  map[string]*model.Schema   `json:"telemetry"`
 	Relations  map[string]*model.Relation `json:"relations"`
 	Commands   map[string]*model.Command  `json:"commands"`
 }
 
-func (s *Server) getType(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.runtime.Type(r.PathValue("type"))
+type getTypeRequest struct {
+	typePath
+	ifChanged
+	// With all that the type inherits and contains.
+	Resolved bool `query:"resolved"`
+}
+
+// typeAnswer is a type, resolved or not.
+type typeAnswer struct {
+	either[typeJSON, resolvedJSON]
+}
+
+func (a *typeAPI) get(_ context.Context, in *getTypeRequest) (*answer[typeAnswer], error) {
+	t, err := a.runtime.Type(in.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	switch text := r.URL.Query().Get("resolved"); text {
-	case "", "false":
-		if notModified(w, r, t.ETag) {
-			return nil
-		}
-		return writeJSON(w, typeJSON(t))
-	case "true":
-	default:
-		return problemf(http.StatusBadRequest, "resolved=%s is not possible; true or false is right", shorten(text, 32))
+	if !in.Resolved {
+		return ok(typeAnswer{either[typeJSON, resolvedJSON]{a: (*typeJSON)(&t)}}).versioned(t.ETag), nil
 	}
-	resolved, err := s.runtime.ResolvedType(t.ID)
+	resolved, err := a.runtime.ResolvedType(t.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(w, resolvedJSON{
+	return ok(typeAnswer{either[typeJSON, resolvedJSON]{b: &resolvedJSON{
 		ID: t.ID, ETag: t.ETag, Strict: resolved.Strict, IsA: slices.Sorted(maps.Keys(resolved.IsA)),
 		Properties: orEmpty(resolved.Properties), Telemetry: orEmpty(resolved.Telemetry),
 		Relations: orEmpty(resolved.Relations), Commands: orEmpty(resolved.Commands),
-	})
+	}}}), nil
 }
 
 // orEmpty makes of a map that is not there one without anything in it: {}, not null.
@@ -89,107 +109,122 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-func (s *Server) putType(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("type")
-	condition, blind, err := replaceCondition(r.Header)
+// typeBody is a type as it is written; an answer can be sent back as it is.
+type typeBody struct {
+	*model.Type
+	// Ignored: the version goes into If-Match.
+	ETag string `json:"etag,omitempty"`
+}
+
+type putTypeRequest struct {
+	typePath
+	precondition
+	Body payload
+}
+
+func (a *typeAPI) put(ctx context.Context, in *putTypeRequest) (*answer[typeJSON], error) {
+	condition, blind, err := in.replacement()
 	if err != nil {
-		return err
-	}
-	body, _, err := readBody(w, r, maxTypeBytes, mediaJSON)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	// An answer can be sent back as it is.
 	var head map[string]json.RawMessage
-	if err := json.Unmarshal(body, &head); err != nil {
-		return problemf(http.StatusBadRequest, "the body is no type: %v", jsonError(err))
+	if err := json.Unmarshal(in.Body.text, &head); err != nil {
+		return nil, problemf(http.StatusBadRequest, "the body must be a type: %v", jsonError(err))
 	}
 	if head == nil {
-		return problemf(http.StatusBadRequest, "the body is null; a JSON object is right")
+		return nil, problemf(http.StatusBadRequest, "the body must be a JSON object, not null")
 	}
 	delete(head, "etag")
 	if head["id"] == nil {
-		if head["id"], err = json.Marshal(id); err != nil {
-			return err
+		if head["id"], err = json.Marshal(in.ID); err != nil {
+			return nil, err
 		}
 	}
-	if body, err = json.Marshal(head); err != nil {
-		return err
+	body, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
 	}
 	t, err := model.Parse(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if t.ID != id {
-		return problemf(http.StatusBadRequest, "the id in the body is %q, not that of the path", shorten(t.ID, 64))
+	if t.ID != in.ID {
+		return nil, problemf(http.StatusBadRequest, "id must be that of the path, %q, not %q", in.ID, shorten(t.ID, 64))
 	}
-	stored, err := s.runtime.PutType(r.Context(), t, condition)
+	stored, err := a.runtime.PutType(ctx, t, condition)
 	if err != nil {
-		return conditionProblem(err, condition, blind, true)
+		return nil, conditionProblem(err, condition, blind, true)
 	}
-	w.Header().Set("ETag", `"`+stored.ETag+`"`)
-	return writeStatus(w, created(condition == entity.IfNone), typeJSON(stored))
+	return ok(typeJSON(stored)).withETag(stored.ETag).withStatus(created(condition == entity.IfNone)), nil
 }
 
-func (s *Server) deleteType(w http.ResponseWriter, r *http.Request) error {
-	condition, err := conditionOf(r.Header)
-	if err != nil {
-		return err
-	}
-	if err := s.runtime.DeleteType(r.Context(), r.PathValue("type"), condition); err != nil {
-		return conditionProblem(err, condition, false, true)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+type deleteTypeRequest struct {
+	typePath
+	precondition
 }
 
-// importTypes puts types that may need each other.
-func (s *Server) importTypes(w http.ResponseWriter, r *http.Request) error {
-	format := r.URL.Query().Get("format")
-	body, _, err := readBody(w, r, maxTypeBytes, mediaJSON)
+func (a *typeAPI) remove(ctx context.Context, in *deleteTypeRequest) (*answer[nothing], error) {
+	condition, err := in.condition()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var types []*model.Type
-	switch format {
-	case "", "dtdl":
-		types, err = model.ParseDTDL(body)
-	case "native":
-		types, err = parseTypes(body)
-	default:
-		return problemf(http.StatusBadRequest, "format=%s is not possible; dtdl or native is right", shorten(format, 32))
+	if err := a.runtime.DeleteType(ctx, in.ID, condition); err != nil {
+		return nil, conditionProblem(err, condition, false, true)
 	}
-	if err != nil {
-		return err
-	}
-	if len(types) == 0 {
-		return problemf(http.StatusBadRequest, "there is no type in the body")
-	}
-	stored, err := s.runtime.PutTypes(r.Context(), types)
-	if err != nil {
-		return err
-	}
-	answer := importedTypesJSON{Types: make([]importedTypeJSON, len(stored))}
-	for i := range stored {
-		answer.Types[i] = importedTypeJSON{stored[i].ID, stored[i].ETag}
-	}
-	w.Header().Set("Location", "/v1/types/"+url.PathEscape(stored[0].ID))
-	return writeJSON(w, answer)
+	return noContent(), nil
 }
 
+// typesBody is one or several types, in DTDL or in the form of this server.
+type typesBody struct{}
+
+func (typesBody) alternatives() []any { return []any{[]typeBody{}, documentJSON{}, []documentJSON{}} }
+
+type importTypesRequest struct {
+	// DTDL of version 2 or 3, or an array of types in the form of this server.
+	Format string `query:"format" enum:"dtdl,native" default:"dtdl"`
+	Body   payload
+}
+
+// importedTypesJSON is the types that were put.
 type importedTypesJSON struct {
 	Types []importedTypeJSON `json:"types"`
 }
 
+// importedTypeJSON is a type that was put.
 type importedTypeJSON struct {
-	ID   string `json:"id"`
-	ETag string `json:"etag"`
+	ID   string `json:"id" example:"Room"`
+	ETag string `json:"etag" example:"3k"`
+}
+
+// load puts types that may need each other.
+func (a *typeAPI) load(ctx context.Context, in *importTypesRequest) (*answer[importedTypesJSON], error) {
+	parse := model.ParseDTDL
+	if in.Format == "native" {
+		parse = parseTypes
+	}
+	types, err := parse(in.Body.text)
+	if err != nil {
+		return nil, err
+	}
+	if len(types) == 0 {
+		return nil, problemf(http.StatusBadRequest, "the body must have at least one type")
+	}
+	stored, err := a.runtime.PutTypes(ctx, types)
+	if err != nil {
+		return nil, err
+	}
+	list := importedTypesJSON{Types: make([]importedTypeJSON, len(stored))}
+	for i := range stored {
+		list.Types[i] = importedTypeJSON{stored[i].ID, stored[i].ETag}
+	}
+	return &answer[importedTypesJSON]{value: list, location: "/v1/types/" + url.PathEscape(stored[0].ID)}, nil
 }
 
 func parseTypes(body []byte) ([]*model.Type, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, problemf(http.StatusBadRequest, "the body is no array of types: %v", jsonError(err))
+		return nil, problemf(http.StatusBadRequest, "the body must be an array of types: %v", jsonError(err))
 	}
 	types := make([]*model.Type, len(raw))
 	for i := range raw {

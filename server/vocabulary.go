@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,21 +39,9 @@ type vocabulary struct {
 	types     []string
 }
 
-// offsetParam reads the place of the cursor in a text.
-func offsetParam(q url.Values, length int) (int, error) {
-	if !q.Has("offset") {
-		return length, nil
-	}
-	offset, err := strconv.Atoi(q.Get("offset"))
-	if err != nil || offset < 0 || offset > length {
-		return 0, problemf(http.StatusBadRequest, "offset=%s is not possible; a place in q from 0 to its length in bytes, %d, is right", shorten(q.Get("offset"), 32), length)
-	}
-	return offset, nil
-}
-
 // vocabulary returns what the query box can offer.
-func (s *Server) vocabulary(ctx context.Context) (filter.Vocabulary, error) {
-	v, err := s.words.get(ctx, s)
+func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filter.Vocabulary, error) {
+	v, err := k.get(ctx, rt)
 	if err != nil {
 		return filter.Vocabulary{}, err
 	}
@@ -67,7 +52,7 @@ func (s *Server) vocabulary(ctx context.Context) (filter.Vocabulary, error) {
 	slices.SortFunc(out.Paths, func(a, b filter.Path) int {
 		return cmp.Or(cmp.Compare(a.Root, b.Root), strings.Compare(a.Name, b.Name))
 	})
-	out.IDs = func(prefix string) []string { return s.idsWith(ctx, prefix) }
+	out.IDs = func(prefix string) []string { return idsWith(ctx, rt, prefix) }
 	out.Values = func(p filter.Path, prefix string) []string {
 		p.Slot = 0
 		var texts []string
@@ -83,7 +68,7 @@ func (s *Server) vocabulary(ctx context.Context) (filter.Vocabulary, error) {
 }
 
 // idsWith returns some ids that begin with a text.
-func (s *Server) idsWith(ctx context.Context, prefix string) []string {
+func idsWith(ctx context.Context, rt *entity.Runtime, prefix string) []string {
 	var ids []string
 	take := func(v entity.View) bool {
 		if !strings.HasPrefix(v.ID(), prefix) {
@@ -94,22 +79,22 @@ func (s *Server) idsWith(ctx context.Context, prefix string) []string {
 	}
 	// What cannot be read is no suggestion. The text itself is not after itself.
 	if prefix != "" {
-		_ = s.runtime.Scan(ctx, entity.ListQuery{IDs: []string{prefix}}, take)
+		_ = rt.Scan(ctx, entity.ListQuery{IDs: []string{prefix}}, take)
 	}
-	_ = s.runtime.Scan(ctx, entity.ListQuery{After: prefix}, take)
+	_ = rt.Scan(ctx, entity.ListQuery{After: prefix}, take)
 	return ids
 }
 
-func (k *vocabularies) get(ctx context.Context, s *Server) (*vocabulary, error) {
+func (k *vocabularies) get(ctx context.Context, rt *entity.Runtime) (*vocabulary, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.kept != nil && time.Since(k.made) < vocabularyKept {
 		return k.kept, nil
 	}
 	v := &vocabulary{paths: make(map[filter.Path]map[string]struct{}), relations: make(map[string]struct{})}
-	v.declared(s)
+	v.declared(rt)
 	seen := 0
-	err := s.runtime.Scan(ctx, entity.ListQuery{}, func(e entity.View) bool {
+	err := rt.Scan(ctx, entity.ListQuery{}, func(e entity.View) bool {
 		v.look(e)
 		seen++
 		return seen < vocabularySample
@@ -122,10 +107,10 @@ func (k *vocabularies) get(ctx context.Context, s *Server) (*vocabulary, error) 
 }
 
 // declared takes in the names that types declare.
-func (v *vocabulary) declared(s *Server) {
-	for _, t := range s.runtime.Types() {
+func (v *vocabulary) declared(rt *entity.Runtime) {
+	for _, t := range rt.Types() {
 		v.types = append(v.types, t.ID)
-		resolved, err := s.runtime.ResolvedType(t.ID)
+		resolved, err := rt.ResolvedType(t.ID)
 		if err != nil {
 			continue // deleted since
 		}

@@ -2,7 +2,7 @@ import { batch, signal } from "@preact/signals";
 import { ApiError, api, describe, isAbort } from "./api";
 import { rateChartSeconds } from "./rate-chart";
 import { type Observation, observe, perSecond } from "./rate";
-import type { ActorDetail, ActorInfo } from "./types";
+import type { ActorDetail, Actor } from "./types";
 
 /** How an actor was at one look. */
 export interface ActorLook {
@@ -16,7 +16,7 @@ const rateWindow = 5_000;
 /** One actor and its first children, looked at again each second. */
 export class ActorView {
   readonly detail = signal<ActorDetail | null>(null);
-  readonly children = signal<readonly ActorInfo[]>([]);
+  readonly children = signal<readonly Actor[]>([]);
   readonly more = signal(false);
   readonly problem = signal<{ text: string; gone: boolean } | null>(null);
   readonly rates = signal<readonly ActorLook[]>([]);

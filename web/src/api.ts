@@ -1,30 +1,28 @@
+import type { ChartBucket, EntityState, LiveEntity } from "./answers";
 import { parseJSON } from "./json";
 import type {
   ActorDetail,
-  ActorPage,
-  BucketPage,
-  ChosenBucket,
+  ActorTree,
+  Bucket,
   Completion,
-  Entity,
-  EntityPage,
-  EntityState,
-  EntityType,
   Mapping,
   MappingList,
   PointPage,
+  Query,
+  QueryList,
   RelationPage,
   ResolvedType,
-  SavedQuery,
-  SystemInfo,
+  System,
+  TypeList,
 } from "./types";
 
-export type Query = Record<string, string | number | readonly string[] | undefined>;
+export type Params = Record<string, string | number | readonly string[] | undefined>;
 
 /**
  * A path of the API, relative to the page, so that the dashboard also works under a prefix.
  * Segments are escaped one by one; undefined and empty parameters are left out.
  */
-export function apiPath(segments: readonly string[], query: Query = {}): string {
+export function apiPath(segments: readonly string[], query: Params = {}): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (Array.isArray(value)) for (const item of value) parameters.append(name, item);
@@ -72,16 +70,16 @@ const stateFields = "attributes,desired,reported,delta,metadata,relations";
 
 export const api = {
   entities: (query: { search?: string; q?: string; cursor?: string; limit?: number }, signal?: AbortSignal) =>
-    get<EntityPage>(apiPath(["entities"], query), signal),
+    get<{ entities: LiveEntity[]; next?: string }>(apiPath(["entities"], query), signal),
 
-  entity: (id: string, signal?: AbortSignal) => get<Entity>(apiPath(["entities", id]), signal),
+  entity: (id: string, signal?: AbortSignal) => get<LiveEntity>(apiPath(["entities", id]), signal),
 
   state: (id: string, signal?: AbortSignal) => get<EntityState>(apiPath(["entities", id], { fields: stateFields }), signal),
 
   relations: (id: string, direction: "in" | "out", limit: number, signal?: AbortSignal) =>
     get<RelationPage>(apiPath(["entities", id, "relations"], { direction, limit }), signal),
 
-  types: (signal?: AbortSignal) => get<{ types: EntityType[] }>(apiPath(["types"]), signal),
+  types: (signal?: AbortSignal) => get<TypeList>(apiPath(["types"]), signal),
 
   type: (id: string, signal?: AbortSignal) => get<ResolvedType>(apiPath(["types", id], { resolved: "true" }), signal),
 
@@ -91,31 +89,31 @@ export const api = {
 
   complete: (q: string, offset: number, signal?: AbortSignal) => get<Completion>(apiPath(["query", "complete"], { q, offset }), signal),
 
-  queries: (signal?: AbortSignal) => get<{ queries: SavedQuery[] }>(apiPath(["queries"]), signal),
+  queries: (signal?: AbortSignal) => get<QueryList>(apiPath(["queries"]), signal),
 
   /** Keeps a query under an id that is free. */
   saveQuery: (id: string, title: string, filter: string) =>
-    send<SavedQuery>(apiPath(["queries", id]), {
+    send<Query>(apiPath(["queries", id]), {
       method: "PUT",
       headers: { "content-type": "application/json", "if-none-match": "*" },
       body: JSON.stringify({ title, filter }),
     }),
 
-  deleteQuery: (query: SavedQuery) =>
+  deleteQuery: (query: Query) =>
     send<void>(apiPath(["queries", query.id]), { method: "DELETE", headers: { "if-match": `"${query.etag}"` } }),
 
   points: (id: string, key: string, query: { from?: number; to?: number; limit?: number; order?: "asc" | "desc" }, signal?: AbortSignal) =>
     get<PointPage>(apiPath(["entities", id, "telemetry", key], query), signal),
 
   buckets: (id: string, key: string, query: { from: number; to: number; step: string }, signal?: AbortSignal) =>
-    get<BucketPage>(apiPath(["entities", id, "telemetry", key], { ...query, agg: "avg,min,max,count" }), signal),
+    get<{ step_ms: number; buckets: ChartBucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg: "avg,min,max,count" }), signal),
 
   aggregate: (id: string, key: string, agg: string, query: { from: number; to: number; step: string }, signal?: AbortSignal) =>
-    get<{ step_ms: number; buckets: ChosenBucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg }), signal),
+    get<{ step_ms: number; buckets: Bucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg }), signal),
 
-  system: (signal?: AbortSignal) => get<SystemInfo>(apiPath(["system"]), signal),
+  system: (signal?: AbortSignal) => get<System>(apiPath(["system"]), signal),
 
-  actors: (path: string, signal?: AbortSignal) => get<ActorPage>(apiPath(["actors"], { path, limit: 200 }), signal),
+  actors: (path: string, signal?: AbortSignal) => get<ActorTree>(apiPath(["actors"], { path, limit: 200 }), signal),
 
   actor: (path: string, pid: string, signal?: AbortSignal) =>
     get<ActorDetail>(apiPath(["actor"], pid !== "" ? { pid } : { path }), signal),

@@ -1,13 +1,14 @@
+import type { LiveEntity } from "./answers";
 import { batch, type Signal, signal } from "@preact/signals";
 import { api, describe, isAbort } from "./api";
 import { applyChange, newEntity } from "./entity";
 import { fromPoints, add } from "./series";
 import { numeric } from "./format";
 import { chartableKeys } from "./entity";
-import type { Change, Entity } from "./types";
+import type { Change } from "./types";
 
 export interface Row {
-  entity: Signal<Entity>;
+  entity: Signal<LiveEntity>;
   /** The last values of the row's first key that can be drawn, for its sparkline. */
   spark: Signal<readonly number[]>;
   sparkKey: string;
@@ -50,7 +51,7 @@ export class EntityList {
     this.search.value = search;
     this.filter.value = filter;
     await this.#fetch(async (abort) => {
-      const entities: Entity[] = [];
+      const entities: LiveEntity[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < this.#pages; page++) {
         const answer = await api.entities({ search, q: filter, limit: pageSize, ...(cursor ? { cursor } : {}) }, abort);
@@ -107,7 +108,7 @@ export class EntityList {
     }
   }
 
-  #show(entities: readonly Entity[], next: string | undefined): void {
+  #show(entities: readonly LiveEntity[], next: string | undefined): void {
     batch(() => {
       const shown = new Map<string, Row>();
       for (const entity of entities) {
@@ -121,7 +122,7 @@ export class EntityList {
     });
   }
 
-  #newRow(entity: Entity): Row {
+  #newRow(entity: LiveEntity): Row {
     const key = chartableKeys(entity)[0] ?? "";
     if (key !== "") {
       this.#sparks.push(entity.id);

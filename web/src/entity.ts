@@ -1,11 +1,12 @@
+import type { LiveEntity } from "./answers";
 import { numeric } from "./format";
-import type { Change, Entity, Latest } from "./types";
+import type { Change, Latest } from "./types";
 
 /**
  * Applies a committed reading: each key keeps the newest value by event time, as the entity itself
  * does. The stream has no sequence; between equal times the one committed later, this one, is newer.
  */
-export function applyChange(entity: Entity, change: Change): Entity {
+export function applyChange(entity: LiveEntity, change: Change): LiveEntity {
   let latest: Record<string, Latest> | undefined;
   for (const [key, value] of Object.entries(change.values)) {
     const before = entity.latest[key];
@@ -17,12 +18,12 @@ export function applyChange(entity: Entity, change: Change): Entity {
 }
 
 /** An entity of which nothing is known but its first reading. */
-export function newEntity(change: Change): Entity {
+export function newEntity(change: Change): LiveEntity {
   return applyChange({ id: change.entity, created_ms: change.committed_ms, updated_ms: change.ts, latest: {} }, change);
 }
 
 /** Keys of values that can be drawn, in the order of the alphabet; measurements before switches. */
-export function chartableKeys(entity: Entity): string[] {
+export function chartableKeys(entity: LiveEntity): string[] {
   const weight = (key: string): number => (typeof entity.latest[key]?.value === "boolean" ? 1 : 0);
   return Object.keys(entity.latest)
     .filter((key) => numeric(entity.latest[key]?.value ?? null) !== undefined)

@@ -11,7 +11,7 @@ import { entityRoute, formatRoute, type Route } from "./route";
 import { system } from "./system";
 import { Tile } from "./tile";
 import { nameOf } from "./tree";
-import type { ActorDetail, ActorFailure } from "./types";
+import type { ActorDetail, Failure as ActorFailure } from "./types";
 import { ValueView } from "./value-view";
 
 type ActorRoute = Extract<Route, { page: "actor" }>;

@@ -10,11 +10,11 @@ import { Search } from "./search";
 import { system } from "./system";
 import { Tile } from "./tile";
 import type { TreeRow } from "./tree";
-import type { DeadLetter, SystemInfo } from "./types";
+import type { DeadLetter, System } from "./types";
 
 type ActorsRoute = Extract<Route, { page: "actors" }>;
 
-function Numbers({ info }: { info: SystemInfo | null }) {
+function Numbers({ info }: { info: System | null }) {
   const rate = system.rates.value.at(-1);
   const used = info?.ingest.window_bytes ?? 0;
   return (
@@ -165,7 +165,7 @@ function Tree({ view }: { view: ActorTreeView }) {
   );
 }
 
-function Reasons({ info }: { info: SystemInfo }) {
+function Reasons({ info }: { info: System }) {
   const reasons = Object.entries(info.dead_letters.by_reason).sort((a, b) => b[1] - a[1]);
   const most = reasons[0]?.[1] ?? 1;
   return (
@@ -221,7 +221,7 @@ function Letters({ letters }: { letters: readonly DeadLetter[] }) {
   );
 }
 
-function DeadLetters({ info }: { info: SystemInfo }) {
+function DeadLetters({ info }: { info: System }) {
   const { total, recent } = info.dead_letters;
   return (
     <section class="panel dead-letters" aria-label="Dead letters">

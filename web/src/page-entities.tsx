@@ -1,3 +1,4 @@
+import type { LiveEntity } from "./answers";
 import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Age } from "./age";
@@ -16,7 +17,7 @@ import { Search } from "./search";
 import { Sparkline } from "./sparkline";
 import { system } from "./system";
 import { Tile } from "./tile";
-import type { Entity } from "./types";
+
 import { visible } from "./visibility";
 
 type EntitiesRoute = Extract<Route, { page: "entities" }>;
@@ -48,7 +49,7 @@ function Numbers() {
   );
 }
 
-function Values({ entity }: { entity: Entity }) {
+function Values({ entity }: { entity: LiveEntity }) {
   const keys = Object.keys(entity.latest).sort();
   const shown = keys.length > shownValues ? shownValues - 1 : keys.length;
   return (

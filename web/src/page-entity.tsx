@@ -1,3 +1,4 @@
+import type { LiveEntity } from "./answers";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ActorLink } from "./actor-link";
@@ -14,7 +15,7 @@ import { presetFor, presets, type Range, resolveRange } from "./range";
 import { RangePicker } from "./range-picker";
 import { aggregates, formatRoute, type Route } from "./route";
 import { StateView } from "./state-view";
-import type { Change, Entity, Latest } from "./types";
+import type { Change, Latest } from "./types";
 import { ValueView } from "./value-view";
 
 type EntityRoute = Extract<Route, { page: "entity" }>;
@@ -60,7 +61,7 @@ function ValueRow({ name, latest, drawn, color, onToggle }: ValueRowProps) {
 
 /** Fetches an entity and keeps it live; null until it is there. */
 function useEntity(id: string) {
-  const entity = useSignal<Entity | null>(null);
+  const entity = useSignal<LiveEntity | null>(null);
   const problem = useSignal<{ text: string; missing: boolean } | null>(null);
 
   useEffect(() => {
@@ -103,7 +104,7 @@ function useEntity(id: string) {
 }
 
 /** Where the readings are, when the chosen range may have none of them. */
-function OutOfRange({ entity, range, onAll }: { entity: Entity; range: Range; onAll: () => void }) {
+function OutOfRange({ entity, range, onAll }: { entity: LiveEntity; range: Range; onAll: () => void }) {
   const window = resolveRange(range, { now: now.value, newest: entity.updated_ms });
   if (entity.updated_ms <= 0 || range.kind === "all" || (entity.updated_ms >= window.from && entity.updated_ms < window.to)) return null;
   return (
@@ -121,7 +122,7 @@ function rangeTitle(range: Range): string {
   return presets.find(({ name }) => name === range.kind)?.title ?? "";
 }
 
-function Content({ entity, route }: { entity: Entity; route: EntityRoute }) {
+function Content({ entity, route }: { entity: LiveEntity; route: EntityRoute }) {
   // The default is fixed at the first look: a range that changes under the eyes would be worse than a wrong one.
   const fallback = useRef<Range | undefined>(undefined);
   fallback.current ??= { kind: presetFor(serverNow() - entity.updated_ms) };

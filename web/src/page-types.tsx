@@ -4,7 +4,7 @@ import { api, describe, isAbort } from "./api";
 import { formatValue } from "./format";
 import { poll } from "./poll";
 import { formatRoute, type Route } from "./route";
-import type { EntityType, ResolvedType, Schema } from "./types";
+import type { Property, ResolvedType, Type } from "./types";
 
 type TypesRoute = Extract<Route, { page: "types" }>;
 
@@ -12,7 +12,7 @@ function TypeLink({ id }: { id: string }) {
   return <a href={formatRoute({ page: "types", id })}>{id}</a>;
 }
 
-function List({ types, selected }: { types: readonly EntityType[]; selected: string }) {
+function List({ types, selected }: { types: readonly Type[]; selected: string }) {
   return (
     <section class="card" aria-label="Types">
       <table class="listed">
@@ -41,7 +41,7 @@ function List({ types, selected }: { types: readonly EntityType[]; selected: str
 }
 
 /** What a schema allows beside its type, in words. */
-function limits(schema: Schema): string {
+function limits(schema: Property): string {
   const words: string[] = [];
   if (schema.min !== undefined) words.push(`from ${schema.min}`);
   if (schema.max !== undefined) words.push(`to ${schema.max}`);
@@ -50,7 +50,7 @@ function limits(schema: Schema): string {
   return words.join(" ");
 }
 
-function Schemas({ name, schemas, writable }: { name: string; schemas: Record<string, Schema>; writable: boolean }) {
+function Schemas({ name, schemas, writable }: { name: string; schemas: Record<string, Property>; writable: boolean }) {
   const rows = Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1));
   if (rows.length === 0) return null;
   return (
@@ -179,7 +179,7 @@ function Empty() {
 }
 
 export function TypesPage({ route }: { route: TypesRoute }) {
-  const types = useSignal<readonly EntityType[] | null>(null);
+  const types = useSignal<readonly Type[] | null>(null);
   const detail = useSignal<ResolvedType | null>(null);
   const error = useSignal("");
   useEffect(

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { ApiError, api, describe, isAbort } from "./api";
 import { completed, offsetOf } from "./completion";
-import type { Completion, SavedQuery } from "./types";
+import type { Completion, Query } from "./types";
 
 /** So many suggestions are shown. */
 const shownItems = 40;
@@ -156,7 +156,7 @@ function idOf(title: string): string {
 
 /** The saved queries, and a form that saves the present one. */
 function Saved({ filter, onFilter }: QueryInputProps) {
-  const queries = useSignal<readonly SavedQuery[]>([]);
+  const queries = useSignal<readonly Query[]>([]);
   const naming = useSignal(false);
   const problem = useSignal("");
   const attempt = async (task: () => Promise<unknown>): Promise<boolean> => {

@@ -1,5 +1,6 @@
+import type { ChartBucket } from "./answers";
 import { numeric } from "./format";
-import type { Bucket, ChosenBucket, Point } from "./types";
+import type { Bucket, Point } from "./types";
 
 /** Readings as they were sent, oldest first. truncated: older ones of the window were left out. */
 export interface RawSeries {
@@ -36,7 +37,7 @@ export function fromPoints(points: readonly Point[], truncated = false): RawSeri
   return series;
 }
 
-export function fromBuckets(buckets: readonly Bucket[], step: number): AggregateSeries {
+export function fromBuckets(buckets: readonly ChartBucket[], step: number): AggregateSeries {
   const series: AggregateSeries = { mode: "aggregate", of: "avg", step, ts: [], avg: [], min: [], max: [], count: [] };
   for (const bucket of buckets) {
     if (!(bucket.count > 0)) continue;
@@ -50,7 +51,7 @@ export function fromBuckets(buckets: readonly Bucket[], step: number): Aggregate
 }
 
 /** An aggregate that a person chose; steps without a value are left out. */
-export function fromAggregate(buckets: readonly ChosenBucket[], of: string, step: number): AggregateSeries {
+export function fromAggregate(buckets: readonly Bucket[], of: string, step: number): AggregateSeries {
   const series: AggregateSeries = { mode: "aggregate", of, step, ts: [], avg: [], min: [], max: [], count: [] };
   for (const bucket of buckets) {
     const value = bucket[of];

@@ -6,7 +6,8 @@ import { leaves, times, type Twin, twins } from "./leaves";
 import { usePolled } from "./polled";
 import { entityRoute } from "./route";
 import { RelationGraph } from "./relation-graph";
-import type { EntityState, Relation } from "./types";
+import type { EntityState } from "./answers";
+import type { Relation } from "./types";
 import { ValueView } from "./value-view";
 
 /** So many relations of each direction are listed. */

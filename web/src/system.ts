@@ -3,7 +3,7 @@ import { api, isAbort } from "./api";
 import { setServerTime } from "./clock";
 import { poll } from "./poll";
 import { perSecond } from "./rate";
-import type { SystemInfo } from "./types";
+import type { System } from "./types";
 
 /** Rates at one look at the system, per second. */
 export interface SystemRate {
@@ -17,14 +17,14 @@ const remembered = 300;
 
 /** /v1/system, looked at once a second by every page: numbers, rates and whether the server answers. */
 export const system = {
-  info: signal<SystemInfo | null>(null),
+  info: signal<System | null>(null),
   rates: signal<readonly SystemRate[]>([]),
   failing: signal(false),
   /** When the last answer came, by this machine's clock; 0 before the first. */
   answeredAt: signal(0),
 };
 
-function take(info: SystemInfo): void {
+function take(info: System): void {
   const before = system.info.value;
   setServerTime(info.now_ms);
   const restarted = before !== null && before.started_ms !== info.started_ms;

@@ -1,9 +1,9 @@
 import { type Observation, observe, perSecond } from "./rate";
-import type { ActorInfo, ActorPage } from "./types";
+import type { Actor, ActorTree as ActorPage } from "./types";
 
 /** One actor as the tree knows it. */
 export interface TreeNode {
-  info: ActorInfo;
+  info: Actor;
   /** Messages per second over the last looks; undefined until there are two. */
   rate: number | undefined;
   /** What was seen of its counter in the last seconds, oldest first. */
@@ -20,7 +20,7 @@ export type ActorTree = ReadonlyMap<string, TreeNode>;
 /** Rates are over so many milliseconds: an actor with a message every three seconds shows 0.3, not 0, 0, 1. */
 const rateWindow = 5_000;
 
-function look(before: TreeNode | undefined, info: ActorInfo, now: number): TreeNode {
+function look(before: TreeNode | undefined, info: Actor, now: number): TreeNode {
   // A restart keeps the path but begins a new life: its counter cannot be compared with the old one's.
   const same = before !== undefined && before.info.pid === info.pid;
   const seen = observe(same ? before.seen : [], { at: now, count: info.handled }, rateWindow);

@@ -1,275 +1,1073 @@
+// Code generated from server/openapi.json by go test ./server -run Generated -update; DO NOT EDIT.
+
 import type { Json } from "./json";
 
-/** The newest value of one key of an entity; ts is the event time in milliseconds. */
-export interface Latest {
-  value: Json;
-  ts: number;
-  seq: number;
-}
-
-export interface Entity {
-  id: string;
-  created_ms: number;
-  /** Event time of the newest reading. */
-  updated_ms: number;
-  latest: Record<string, Latest>;
-  /** Absent where it has none. */
-  type?: string;
-  /** PID of the actor behind the entity; absent while nothing is known of it. */
-  actor?: string;
-}
-
-export interface EntityPage {
-  entities: Entity[];
-  next?: string;
-}
-
-/** One committed reading, as the stream sends it. */
-export interface Change {
-  entity: string;
-  ts: number;
-  values: Record<string, Json>;
-  committed_ms: number;
-}
-
-export interface Point {
-  ts: number;
-  value: Json;
-}
-
-export interface PointPage {
-  entity: string;
-  key: string;
-  points: Point[];
-  next?: string;
-}
-
-/** One step of an aggregate; ts is its start. */
-export interface Bucket {
-  ts: number;
-  avg: number;
-  min: number;
-  max: number;
-  count: number;
-}
-
-/** One step with the aggregates that were asked for, by name; null where there is none. */
-export type ChosenBucket = { ts: number } & { [aggregate: string]: number | null };
-
-export interface BucketPage {
-  entity: string;
-  key: string;
-  step_ms: number;
-  buckets: Bucket[];
-}
-
-export interface ActorInfo {
+/** One actor. */
+export interface Actor {
+  children: number;
+  handled: number;
+  /** The messages that wait. */
+  mailbox: number;
   path: string;
   pid: string;
-  type: string;
-  state: string;
-  mailbox: number;
-  handled: number;
   restarts: number;
-  children: number;
+  state: string;
+  /** The Go type of its messages. */
+  type: string;
 }
 
-export interface ActorPage {
-  actor: ActorInfo;
-  children: ActorInfo[];
+/** One actor in detail. */
+export interface ActorDetail {
+  actor: Actor;
+  /** The actor did not answer within 100 ms: timers, watches, stash and view are unknown and empty. */
+  busy: boolean;
+  /** The type of the message that is being handled, or was last. */
+  current?: string;
+  /** The last failures, newest first, at most 8. */
+  failures: Failure[];
+  /** The PIDs of the actors that it is linked to. */
+  links: string[];
+  /** The messages that wait, by type, the most frequent first. */
+  mail: Mail[];
+  /** Milliseconds since the epoch. */
+  now_ms: number;
+  /** How long the oldest message has waited. */
+  oldest_ms: number;
+  /** The PID of the parent; absent for the root. */
+  parent?: string;
+  /** The PID of the sender of that message. */
+  sender?: string;
+  /** The number of stashed messages. */
+  stash: number;
+  timers: Timer[];
+  /** What the actor's Inspect method returned; absent if it has none. */
+  view?: Json;
+  /** Why the view cannot be shown. */
+  view_problem?: string;
+  /** The PID of the actor that an ask in the handler waits for. */
+  waits_for?: string;
+  /** How many actors watch this one. */
+  watchers: number;
+  /** The PIDs of the actors that it watches. */
+  watches: string[];
+}
+
+/** One actor with its first children. */
+export interface ActorTree {
+  actor: Actor;
+  children: Actor[];
+  /** There are more children than these. */
   more: boolean;
+  /** Milliseconds since the epoch. */
   now_ms: number;
 }
 
-export interface ActorFailure {
+/** An attribute that was set or removed. */
+export interface AttributeEdit {
+  /** A JSON pointer. */
+  path: string;
+  removed?: boolean;
+  section: "attributes" | "desired" | "reported";
+  /** Absent where it was removed. */
+  value?: Value;
+}
+
+/** A step of time. Besides its members it has one for each aggregate: a number, or null where there is none. */
+export interface Bucket {
+  /** Its end; absent where the step is a duration. */
+  end?: number;
+  /** The start of the step. */
+  ts: number;
+  [other: string]: number | null | undefined;
+}
+
+/** Aggregates of a key by steps of time. */
+export interface BucketPage {
+  buckets: Bucket[];
+  entity: string;
+  key: string;
+  /** The rollups that it was read from, and raw for values; absent where it is raw alone. */
+  source?: string[];
+  /** A step of the calendar. */
+  step?: string;
+  /** The length of a step that is a duration. */
+  step_ms?: number;
+  /** The time zone of such a step. */
+  tz?: string;
+}
+
+/** What a bulk update has done so far. */
+export interface Bulk {
+  changed: number;
+  dry_run?: boolean;
+  /** Milliseconds since the epoch. */
+  ended_ms?: number;
+  /** Some of the errors. */
+  errors?: BulkError[];
+  failed: number;
+  filter: string;
+  /** Absent for a dry run. */
+  id?: string;
+  /** The entities that were found. */
+  matched: number;
+  /** Some of the entities that were found. */
+  sample: string[];
+  /** The entities that no longer matched when their turn came. */
+  skipped: number;
+  /** Milliseconds since the epoch. */
+  started_ms: number;
+  state: "running" | "done" | "failed" | "canceled" | "limited";
+  type?: string;
+}
+
+/** Says which entities to change, and how: by patch or by delete. */
+export interface BulkBody {
+  /** Delete the entities. */
+  delete?: boolean;
+  /** Only find the entities. */
+  dry_run?: boolean;
+  /** docs/filter.md has the language; the empty filter matches all. */
+  filter?: string;
+  /** The most entities to change. */
+  limit?: number;
+  patch?: EntityPatch;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+}
+
+/** An error of a bulk update. */
+export interface BulkError {
+  detail: string;
+  /** Absent for an error of the whole update. */
+  entity?: string;
+}
+
+/** The bulk updates that are known. */
+export interface BulkList {
+  jobs: Bulk[];
+}
+
+/** The data of a change event: a reading that was committed. */
+export interface Change {
+  /** When it was committed. */
+  committed_ms: number;
+  entity: string;
+  /** The mapping that computed the value. */
+  mapping?: string;
+  /** Who computed it. */
+  source?: string;
+  /** The source's number of it: of the change that it follows from. */
+  source_seq?: number;
+  /** Milliseconds since the epoch. */
+  ts: number;
+  values: ValuesBody;
+}
+
+/** An attribute that a write has changed. */
+export interface Changed {
+  /** A JSON pointer. */
+  path: string;
+  removed?: boolean;
+  section: "attributes" | "desired" | "reported";
+}
+
+/** Something an entity can be told to do. It is a declaration only. */
+export interface Command {
+  description?: string;
+  request?: Schema;
+  response?: Schema;
+}
+
+/** What may stand at the cursor of a query box, and whether the text is a filter. */
+export interface Completion {
+  /** The filter as the server writes it; absent with an error. */
+  canonical?: string;
+  /** What is wrong with the filter; absent where nothing is. */
+  error?: FilterError;
+  /** Where the replaced text begins, in bytes of UTF-8. */
+  from: number;
+  items: Suggestion[];
+  /** Where it ends. */
+  to: number;
+}
+
+/** A message that no actor handled. */
+export interface DeadLetter {
+  /** The PID of the sender; empty for a message from outside. */
+  from: string;
+  reason: string;
+  /** Milliseconds since the epoch. */
   time_ms: number;
+  /** The PID of the receiver. */
+  to: string;
+  /** The Go type of the message. */
+  type: string;
+}
+
+/** Counts the messages that no actor handled. */
+export interface DeadLetters {
+  /** The total by reason. */
+  by_reason: Record<string, number>;
+  /** The last ones, newest first. */
+  recent: DeadLetter[];
+  total: number;
+}
+
+/** The data of an edit event: what a write has changed. */
+export interface EditEvent {
+  attributes?: AttributeEdit[];
+  /** When it was committed. */
+  committed_ms: number;
+  /** The entity is new. */
+  created?: boolean;
+  /** The entity is deleted. */
+  deleted?: boolean;
+  entity: string;
+  relations?: RelationEdit[];
+  /** The entity's number of the edit. */
+  revision: number;
+  /** Milliseconds since the epoch. */
+  ts: number;
+  /** The new type; empty for none. */
+  type?: string;
+}
+
+/** What a write has done. */
+export interface Edited {
+  changed: Changed[];
+  /** The entity is new. */
+  created: boolean;
+  /** The version, for If-Match. */
+  etag: string;
+  id: string;
+}
+
+/** An entity, with the parts of it that were asked for. */
+export interface Entity {
+  /** The PID of its actor; absent while it has none. */
+  actor?: string;
+  attributes?: JsonObject;
+  /** Milliseconds since the epoch. */
+  created_ms: number;
+  /** What of desired is not reported so. */
+  delta?: JsonObject;
+  desired?: JsonObject;
+  /** The version of all but the telemetry, for If-Match. */
+  etag: string;
+  id: string;
+  /** The latest value of each key. */
+  latest?: Record<string, Latest>;
+  metadata?: Metadata;
+  relations?: RelationCounts;
+  reported?: JsonObject;
+  /** The id of its type; absent for none. */
+  type?: string;
+  /** The newest time of its readings. */
+  updated_ms: number;
+}
+
+/** An entity as it is written. */
+export interface EntityBody {
+  attributes?: { [key: string]: Json };
+  desired?: { [key: string]: Json };
+  /** Only where an entity is created: without it the server makes one up. */
+  id?: string;
+  /** The relations from it. */
+  relations?: RelationBody[];
+  reported?: { [key: string]: Json };
+  /** The id of its type; null for none. */
+  type?: TypeRef;
+}
+
+/** A page of entities. With a filter it may have fewer than were asked for, even none, while there is a next page. */
+export interface EntityPage {
+  entities: Entity[];
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
+  /** How many entities match in all; only with count. */
+  total?: number;
+}
+
+/** What is merged into an entity. */
+export interface EntityPatch {
+  attributes?: { [key: string]: Json };
+  desired?: { [key: string]: Json };
+  reported?: { [key: string]: Json };
+  /** The id of its type; null for none. */
+  type?: TypeRef;
+}
+
+/** A value and where it comes from. */
+export interface Explained {
+  /** No device sent it. */
+  computed: boolean;
+  entity: string;
+  key: string;
+  mapping?: Mapping;
+  /** The mapping is still the version that computed the value. */
+  same_version?: boolean;
+  /** Who computed it. */
+  source?: string;
+  /** The source's number of it: of the change that it follows from. */
+  source_seq?: number;
+  /** Milliseconds since the epoch. */
+  ts: number;
+  value: Value;
+}
+
+/** A failure of an actor. */
+export interface Failure {
   error: string;
+  /** The type of the message that was being handled. */
   message_type?: string;
   /** The stack of a panic. */
   stack?: string;
-}
-
-export interface ActorTimer {
-  key: string;
-  in_ms: number;
-  /** 0 for one that is due once. */
-  every_ms: number;
-}
-
-/** One actor closely; of a busy one timers, watches, stash and view are not known. */
-export interface ActorDetail {
-  actor: ActorInfo;
-  parent?: string;
-  mail: { type: string; count: number }[];
-  oldest_ms: number;
-  current?: string;
-  sender?: string;
-  waits_for?: string;
-  watchers: number;
-  links: string[];
-  failures: ActorFailure[];
-  busy: boolean;
-  timers: ActorTimer[];
-  watches: string[];
-  stash: number;
-  view?: Json;
-  view_problem?: string;
-  now_ms: number;
-}
-
-export interface DeadLetter {
-  to: string;
-  from: string;
-  type: string;
-  reason: string;
+  /** Milliseconds since the epoch. */
   time_ms: number;
 }
 
-export interface SystemInfo {
-  name: string;
-  version: string;
-  started_ms: number;
-  now_ms: number;
-  actors: number;
-  handled: number;
-  failures: number;
-  restarts: number;
-  runnable: number;
-  workers: number;
-  timers: number;
-  dead_letters: { total: number; by_reason: Record<string, number>; recent: DeadLetter[] };
-  ingest: {
-    readings: number;
-    values: number;
-    rejected: number;
-    batches: number;
-    window_bytes: number;
-    window_bytes_max: number;
-    entities_live: number;
-    entities_registered: number;
-    commit_p50_ms: number;
-    commit_p99_ms: number;
-  };
+export type FieldList = ("latest" | "attributes" | "desired" | "reported" | "delta" | "metadata" | "relations")[];
+
+/** What is wrong with a filter. */
+export interface FilterError {
+  /** The place in characters, from 1. */
+  column: number;
+  /** The place in bytes of UTF-8. */
+  offset: number;
+  text: string;
 }
 
-/** A JSON object, as a section of attributes is one. */
+/** The series of a group. */
+export interface Group {
+  /** Only with agg. */
+  buckets?: Bucket[];
+  /** How many entities are in it. */
+  entities: number;
+  /** What the group has in common, by the names of group_by; null for what is not there. */
+  group: { [key: string]: Json };
+  /** Only with points. */
+  points?: Point[];
+  /** How many numbers there are; only with points. */
+  total?: number;
+}
+
+/** Says that the server works. */
+export interface Health {
+  status: "ok";
+}
+
+/** A page of values, or aggregates. */
+export type History = PointPage | BucketPage;
+
+/** Asks for the history of several entities. */
+export interface HistoryBody {
+  /** The aggregates of each step: avg, min, max, sum, count, first, last, rate and percentiles such as p95. */
+  agg?: string[];
+  /** How the members of a group are combined; pool counts their values together. */
+  combine?: "pool" | "sum" | "avg" | "min" | "max";
+  /** The ids of the entities; without it filter or type says which are meant. */
+  entities?: string[];
+  /** What to put into buckets without a number: none, null, previous, linear or a number. */
+  fill?: string;
+  /** docs/filter.md has the language; the empty filter matches all. */
+  filter?: string;
+  /** The begin of the range, included. */
+  from?: Instant;
+  /** entity, key, type, or paths such as attributes.building; entity and key without it. */
+  group_by?: string[];
+  keys: string[];
+  /** Instead of agg: so many points of each series for a chart. */
+  points?: number;
+  /** The length of a step, as in the history of one key. */
+  step?: string;
+  /** The end of the range, not included. */
+  to?: Instant;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** The time zone of a step of the calendar. */
+  tz?: string;
+}
+
+/** What is wrong with a line. */
+export interface ImportError {
+  detail: string;
+  /** The number of the line, from 1; 0 for types, which are imported together. */
+  line: number;
+}
+
+/** What an import has done. All that was accepted is durable. */
+export interface Imported {
+  accepted: number;
+  /** Some of the errors. */
+  errors: ImportError[];
+  failed: number;
+  lines: number;
+}
+
+/** A type that was put. */
+export interface ImportedType {
+  etag: string;
+  id: string;
+}
+
+/** The types that were put. */
+export interface ImportedTypes {
+  types: ImportedType[];
+}
+
+/** Has the counters of the ingestion of readings. */
+export interface Ingest {
+  /** The transactions that committed them. */
+  batches: number;
+  /** The median time from acceptance to commit. */
+  commit_p50_ms: number;
+  /** The 99th percentile of it. */
+  commit_p99_ms: number;
+  /** The entities whose actors live. */
+  entities_live: number;
+  /** The entities that exist. */
+  entities_registered: number;
+  /** The readings that were committed. */
+  readings: number;
+  /** The messages and requests that were refused. */
+  rejected: number;
+  /** The values in them. */
+  values: number;
+  /** The bytes of readings between arrival and commit. */
+  window_bytes: number;
+  /** The bound of window_bytes. */
+  window_bytes_max: number;
+}
+
+/** Milliseconds since the epoch, or RFC 3339. */
+export type Instant = number | string;
+
+/** A section of attributes: any JSON object. */
 export type JsonObject = { [key: string]: Json };
 
-/** What is declared and wanted of an entity, beside its readings. */
-export interface EntityState {
-  id: string;
+/** The latest value of a key. */
+export interface Latest {
+  /** The mapping that computed the value. */
+  mapping?: string;
+  /** The entity's number of the reading that brought it. */
+  seq: number;
+  /** Who computed it. */
+  source?: string;
+  /** The source's number of it: of the change that it follows from. */
+  source_seq?: number;
+  /** When it was measured. */
+  ts: number;
+  value: Value;
+}
+
+/** Counts the waiting messages of a type. */
+export interface Mail {
+  count: number;
+  type: string;
+}
+
+/** One value that a mapping computes. */
+export interface MappedField {
+  /** The key that is written. */
+  as: string;
+  evaluations: number;
+  expression: string;
+  /** Why the last evaluation that failed did. */
+  failure?: string;
+  failure_ts?: number;
+  failures: number;
+  /** Its place in the order of evaluation: after the mappings that it reads from. */
+  rank: number;
+  /** What it is computed from. */
+  sources: MappedSource[];
+  state: "active" | "waiting" | "failing" | "suspended";
+  /** Milliseconds since the epoch. */
+  ts?: number;
+  /** The last value; absent while there is none. */
+  value?: Value;
+}
+
+/** Something that a value is computed from. */
+export interface MappedSource {
+  /** The mappings that compute the source. */
+  mappings?: string[];
+  /** How many entities of a group are counted. */
+  members: number;
+  /** How many readings of a window are counted. */
+  readings: number;
+  /** Some of these entities. */
+  some?: string[];
+  source: string;
+  /** Milliseconds since the epoch. */
+  ts?: number;
+  /** The last value; absent while there is none. */
+  value?: Value;
+}
+
+/** A mapping with what it is doing. */
+export interface Mapping {
+  /** The version, for If-Match. */
   etag: string;
-  type?: string;
+  /** What it computes; absent in a list. */
+  fields?: MappedField[];
+  /** The entity that the values are written to. */
+  into: string;
+  name: string;
+  /** Why it is suspended or refused. */
+  problem?: string;
+  /** Why it did not accept the last of these. */
+  refusal?: string;
+  /** How many of its values the target did not accept. */
+  refusals: number;
+  state: "active" | "waiting" | "failing" | "suspended" | "refused";
+  statement: StatementBody;
+  /** The statement as text. */
+  text: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  /** The number of the version: values say which one computed them. */
+  version: number;
+}
+
+/** All mappings, by name. */
+export interface MappingList {
+  mappings: Mapping[];
+  stats: MappingStats;
+}
+
+/** Has the counters of all mappings since the start of the server. */
+export interface MappingStats {
+  /** The changes that were looked at. */
+  changes: number;
+  evaluations: number;
+  failures: number;
+  /** How far the mappings are behind the changes. */
+  lag_ms: number;
+  /** How often they fell behind the change buffer and read the log. */
+  lagged: number;
+  mappings: number;
+  /** How often changes were no longer in the log. */
+  missed: number;
+  /** The readings that were written. */
+  outputs: number;
+  /** The readings that their targets did not accept. */
+  refused: number;
+  restarts: number;
+  /** The values in them. */
+  values: number;
+  /** The readings that are not committed yet. */
+  waiting: number;
+}
+
+/** Has the sections again, with {"timestamp": seconds} in the place of each value. */
+export interface Metadata {
   attributes: JsonObject;
+  delta: JsonObject;
   desired: JsonObject;
   reported: JsonObject;
-  /** What of desired is not reported so. */
-  delta: JsonObject;
-  /** For each section a document of its form with {"timestamp": seconds} in the place of each leaf. */
-  metadata: { attributes: JsonObject; desired: JsonObject; reported: JsonObject; delta: JsonObject };
-  /** How many there are, by type. */
-  relations: { out: Record<string, number>; in: Record<string, number> };
 }
 
-export interface Relation {
-  from: string;
-  type: string;
-  to: string;
-  properties?: JsonObject;
+/** An operation of RFC 6902. */
+export interface PatchOperation {
+  /** Where the value comes from, in move and copy. */
+  from?: string;
+  op: "add" | "remove" | "replace" | "move" | "copy" | "test";
+  /** A JSON pointer. */
+  path: string;
+  /** Any JSON, in add, replace and test. */
+  value?: Json;
 }
 
-export interface RelationPage {
-  relations: Relation[];
+/** A value of a history. */
+export interface Point {
+  /** Milliseconds since the epoch. */
+  ts: number;
+  value: Value;
+}
+
+/** A page of the values of a key, or points for a chart. */
+export interface PointPage {
+  entity: string;
+  key: string;
+  /** The cursor of the next page; absent at the end. */
   next?: string;
+  points: Point[];
+  /** How many numbers there are; only with points. */
+  total?: number;
 }
 
-/** What a value may be. */
-export interface Schema {
+/** An RFC 9457 problem document, and the error that a handler returns to have it sent. */
+export interface Problem {
+  /** The place in a filter or a statement, in characters from 1. */
+  column?: number;
+  /** The values of a cycle of mappings. */
+  cycle?: string[];
+  /** What was wrong, and what must be instead. */
+  detail: string;
+  /** The member of a JSON body that the place is in. */
+  in?: string;
+  /** The path of the request. */
+  instance: string;
+  /** The line of the place, from 1. */
+  line?: number;
+  /** The mappings of the cycle. */
+  mappings?: string[];
+  /** The place in bytes of UTF-8. */
+  offset?: number;
+  status: number;
+  title: string;
   type: string;
-  name?: string;
+}
+
+/** Something about an entity that stays until it is changed. */
+export interface Property {
   description?: string;
-  unit?: string;
-  min?: number;
+  /** What the elements of an array and the values of a map are. */
+  element?: Schema;
+  /** Those of an object. Others are refused. */
+  fields?: Record<string, Schema>;
   max?: number;
+  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 is no limit. */
   maxLength?: number;
+  /** Min and Max are the limits of numbers, both inclusive. */
+  min?: number;
+  name?: string;
+  /** What the value means, such as Temperature. */
+  semantic?: string;
+  type: string;
+  unit?: string;
+  /** Those of an enumeration: all texts or all integers. */
   values?: Json[];
+  /** Writable says that people may want it otherwise than it is: it makes sense in the section desired. */
   writable?: boolean;
 }
 
-export interface EntityType {
-  id: string;
+/** A saved query. */
+export interface Query {
+  /** The version, for If-Match. */
   etag: string;
-  name?: string;
-  description?: string;
-  extends?: string[];
-  strict?: boolean;
-}
-
-/** A type with all that it inherits. */
-export interface ResolvedType {
-  id: string;
-  strict: boolean;
-  isA: string[];
-  properties: Record<string, Schema> | null;
-  telemetry: Record<string, Schema> | null;
-  relations: Record<string, { description?: string; target?: string[]; max?: number }> | null;
-  commands: Record<string, { description?: string; request?: Schema; response?: Schema }> | null;
-}
-
-export interface MappedSource {
-  source: string;
-  value?: Json;
-  ts?: number;
-  readings: number;
-  members: number;
-  some?: string[];
-  mappings?: string[];
-}
-
-export interface MappedField {
-  as: string;
-  expression: string;
-  state: string;
-  value?: Json;
-  ts?: number;
-  evaluations: number;
-  failures: number;
-  failure?: string;
-  failure_ts?: number;
-  sources: MappedSource[];
-}
-
-export interface Mapping {
-  name: string;
-  etag: string;
-  version: number;
-  updated_ms: number;
-  into: string;
-  text: string;
-  state: string;
-  problem?: string;
-  /** Only of one mapping, not in the list. */
-  fields?: MappedField[];
-  refusals: number;
-  refusal?: string;
-}
-
-export interface MappingList {
-  mappings: Mapping[];
-  stats: { mappings: number; evaluations: number; failures: number; values: number; waiting: number; lag_ms: number };
-}
-
-export interface SavedQuery {
-  id: string;
-  etag: string;
-  title?: string;
+  /** docs/filter.md has the language. */
   filter: string;
+  id: string;
+  title?: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  /** Whatever the owner of the query wants to keep with it. */
+  view?: Json;
 }
 
-/** What may stand at the cursor of a query box; from and to are bytes of UTF-8. */
-export interface Completion {
-  from: number;
-  to: number;
-  items: { text: string; kind: string }[];
-  error?: { column: number; text: string };
+/** A saved query as it is written. */
+export interface QueryBody {
+  /** docs/filter.md has the language. */
+  filter: string;
+  title?: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Whatever the owner of the query wants to keep with it. */
+  view?: Json;
 }
+
+/** The saved queries. */
+export interface QueryList {
+  queries: Query[];
+}
+
+/** An entity that a traversal has reached. */
+export interface Reached {
+  /** The relation that it was reached by; absent for the first. */
+  by?: Relation;
+  /** How many relations lead to it. */
+  depth: number;
+  /** Absent where no fields were asked for. */
+  entity?: Entity;
+  id: string;
+}
+
+/** What a traversal has reached, nearest first. */
+export interface ReachedList {
+  /** There is more than the limit. */
+  more: boolean;
+  reached: Reached[];
+}
+
+/** Values by key, measured at a time. */
+export interface ReadingBody {
+  /** Milliseconds since the epoch. */
+  ts: number;
+  values: ValuesBody;
+}
+
+/** The range of time that a mapping is computed over. */
+export interface RecomputeBody {
+  /** The begin of the range, included. */
+  from?: Instant;
+  /** The end of the range, not included. */
+  to?: Instant;
+}
+
+/** Says how many values were written. */
+export interface Recomputed {
+  written: number;
+}
+
+/** A relation. */
+export interface Relation {
+  /** The id of the entity that it leads from. */
+  from: string;
+  properties?: { [key: string]: Json };
+  /** The id of the entity that it leads to. */
+  to: string;
+  type: string;
+}
+
+/** A relation as it is written. */
+export interface RelationBody {
+  /** The id of the entity that it leads from; only in an import. */
+  from?: string;
+  properties?: { [key: string]: Json };
+  /** The id of the entity that it leads to. */
+  to: string;
+  type: string;
+}
+
+/** The number of relations by type. */
+export interface RelationCounts {
+  in: Record<string, number>;
+  out: Record<string, number>;
+}
+
+/** A sort of edges from an entity. */
+export interface RelationDeclaration {
+  description?: string;
+  /** How many edges of the sort an entity may have, 0 for any number. */
+  max?: number;
+  /** Those of an edge. */
+  properties?: Record<string, Schema>;
+  /** The types of entities that an edge may lead to, or that theirs extend; empty for all. */
+  target?: string[];
+}
+
+/** A relation that was put or removed. */
+export interface RelationEdit {
+  /** The id of the entity that it leads from. */
+  from: string;
+  properties?: { [key: string]: Json };
+  removed?: boolean;
+  /** The id of the entity that it leads to. */
+  to: string;
+  type: string;
+}
+
+/** A page of relations. */
+export interface RelationPage {
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
+  relations: Relation[];
+}
+
+/** A type with all that it inherits and contains. */
+export interface ResolvedType {
+  commands: Record<string, Command>;
+  etag: string;
+  id: string;
+  /** The type itself and all that it extends. */
+  isA: string[];
+  properties: Record<string, Property>;
+  relations: Record<string, RelationDeclaration>;
+  /** Entities may have only what the type declares. */
+  strict: boolean;
+  telemetry: Record<string, Schema>;
+}
+
+/** All rules, by id, and the state of their application. */
+export interface Retention {
+  rules: Rule[];
+  status: RetentionStatus;
+}
+
+/** Says what a Retainer has done since it was started. */
+export interface RetentionStatus {
+  error?: string;
+  /** Milliseconds since the epoch. */
+  last_ms?: number;
+  late: number;
+  /** Milliseconds since the epoch. */
+  next_ms?: number;
+  removed: number;
+  rounds: number;
+  rows: number;
+  running: boolean;
+  series: number;
+}
+
+/** A rule with its name and version. */
+export interface Rule {
+  etag: string;
+  /** How long after its end a row is made: late values that come before that cost nothing more. Defaults to 0. */
+  grace?: string;
+  id: string;
+  key?: string;
+  /** How long the values themselves are kept after their time; 0 is for ever. */
+  raw?: string;
+  /** The rollups, each made of the one before, the first of the values: from short to long steps. */
+  tiers?: Tier[];
+  /** Type and Key say what the rule is about: the keys of this name of entities of this type. "" is any. */
+  type?: string;
+}
+
+/** A rule as it is written; an answer can be sent back as it is. */
+export interface RuleBody {
+  /** Ignored: the version goes into If-Match. */
+  etag?: string;
+  /** How long after its end a row is made: late values that come before that cost nothing more. Defaults to 0. */
+  grace?: string;
+  /** Ignored: the path has it. */
+  id?: string;
+  key?: string;
+  /** How long the values themselves are kept after their time; 0 is for ever. */
+  raw?: string;
+  /** The rollups, each made of the one before, the first of the values: from short to long steps. */
+  tiers?: Tier[];
+  /** Type and Key say what the rule is about: the keys of this name of entities of this type. "" is any. */
+  type?: string;
+}
+
+/** Says what a value is. */
+export interface Schema {
+  description?: string;
+  /** What the elements of an array and the values of a map are. */
+  element?: Schema;
+  /** Those of an object. Others are refused. */
+  fields?: Record<string, Schema>;
+  max?: number;
+  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 is no limit. */
+  maxLength?: number;
+  /** Min and Max are the limits of numbers, both inclusive. */
+  min?: number;
+  name?: string;
+  /** What the value means, such as Temperature. */
+  semantic?: string;
+  type: string;
+  unit?: string;
+  /** Those of an enumeration: all texts or all integers. */
+  values?: Json[];
+}
+
+/** Asks for entities. */
+export interface SearchBody {
+  /** Also count all entities that match. */
+  count?: boolean;
+  /** The next of the page before. */
+  cursor?: string;
+  fields?: FieldList;
+  /** docs/filter.md has the language; the empty filter matches all. */
+  filter?: string;
+  /** The most entities to return. */
+  limit?: number;
+  /** Only entities whose id contains this, in any case. */
+  search?: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+}
+
+/** All sections of an entity. */
+export interface Sections {
+  attributes: JsonObject;
+  /** What of desired is not reported so. */
+  delta: JsonObject;
+  desired: JsonObject;
+  metadata: Metadata;
+  reported: JsonObject;
+}
+
+/** All sections of an entity as they are written. */
+export interface SectionsBody {
+  attributes?: { [key: string]: Json };
+  desired?: { [key: string]: Json };
+  reported?: { [key: string]: Json };
+}
+
+/** One of the readings of an array. */
+export type SentReading = ValuesBody | ReadingBody;
+
+/** The history of several entities. */
+export interface SeriesList {
+  /** A series for each group. */
+  series: Group[];
+  /** A step of the calendar. */
+  step?: string;
+  /** The length of a step that is a duration. */
+  step_ms?: number;
+  /** The time zone of such a step. */
+  tz?: string;
+}
+
+/** A mapping in JSON. */
+export interface StatementBody {
+  /** The groups that the expressions name. */
+  from?: StatementGroup[];
+  /** The entity that the values are written to. */
+  into: string;
+  /** The values that are computed. */
+  select: StatementField[];
+}
+
+/** A value that a mapping computes. */
+export interface StatementField {
+  /** The key that is written. */
+  as?: string;
+  /** The expression. */
+  value: string;
+}
+
+/** One or several entities that a mapping reads from: by list, by like, or by entity and one of out and in. */
+export interface StatementGroup {
+  /** The name of the group in expressions. */
+  as: string;
+  entity?: string;
+  /** The type of the relations to the entity. */
+  in?: string;
+  /** A pattern of ids with * for any characters. */
+  like?: string;
+  list?: string[];
+  /** The type of the relations from the entity. */
+  out?: string;
+}
+
+/** A text that may be put there. */
+export interface Suggestion {
+  kind: "word" | "operator" | "path" | "relation" | "id" | "value";
+  text: string;
+}
+
+/** Has the counters of a server since its start. */
+export interface System {
+  /** The actors that live. */
+  actors: number;
+  dead_letters: DeadLetters;
+  /** The failures of actors. */
+  failures: number;
+  /** The messages that actors handled. */
+  handled: number;
+  ingest: Ingest;
+  name: string;
+  /** Milliseconds since the epoch. */
+  now_ms: number;
+  restarts: number;
+  /** The actors that wait for a worker. */
+  runnable: number;
+  /** Milliseconds since the epoch. */
+  started_ms: number;
+  timers: number;
+  /** The version of the server. */
+  version: string;
+  workers: number;
+}
+
+/** What a device sends: values measured now, a reading, or an array of either. */
+export type TelemetryBody = ValuesBody | ReadingBody | SentReading[];
+
+/** One rollup of a rule. */
+export interface Tier {
+  /** How long a row is kept after its end; 0 is for ever. A later tier is kept as long as the one before or longer. */
+  keep?: string;
+  /** Percentiles says that rows can tell percentiles, for some hundred bytes a row. A tier that does needs one before it that does. */
+  percentiles?: boolean;
+  /** The length of a row, whose edges are multiples of it since 1970 in UTC. That of a later tier is a multiple of that of the one before. */
+  step: string;
+}
+
+/** A timer of an actor. */
+export interface Timer {
+  /** Its period; 0 if it fires once. */
+  every_ms: number;
+  /** How long until it fires. */
+  in_ms: number;
+  key: string;
+}
+
+/** Says how far to go from an entity. */
+export interface TraverseBody {
+  /** How many relations to follow one after the other. */
+  depth?: number;
+  direction?: "out" | "in" | "both";
+  /** A condition on the properties of a relation, such as relation.since > 2020. */
+  edge?: string;
+  /** The parts of the entities to return; none without it. */
+  fields?: FieldList;
+  /** The most entities to return. */
+  limit?: number;
+  /** A filter for what is in the answer. */
+  match?: string;
+  /** A filter for the entities beyond which to go on. */
+  through?: string;
+  /** The types of the relations to follow; all if there is none. */
+  types?: string[];
+}
+
+/** A type with its version. */
+export interface Type {
+  /** What it can be told. */
+  commands?: Record<string, Command>;
+  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
+  components?: Record<string, string>;
+  description?: string;
+  /** The version, for If-Match. */
+  etag: string;
+  /** The types whose members this one has as well. A name that two of them declare must be declared alike. */
+  extends?: string[];
+  id: string;
+  name?: string;
+  /** The attributes of an entity, by the first name of their path. */
+  properties?: Record<string, Property>;
+  /** The types of the edges from it. */
+  relations?: Record<string, RelationDeclaration>;
+  /** Strict refuses readings, attributes and relations that are not declared. A type is strict as well when one that it extends is. */
+  strict?: boolean;
+  /** The keys of its readings. */
+  telemetry?: Record<string, Schema>;
+}
+
+/** A type, resolved or not. */
+export type TypeAnswer = Type | ResolvedType;
+
+/** A type as it is written; an answer can be sent back as it is. */
+export interface TypeBody {
+  /** What it can be told. */
+  commands?: Record<string, Command>;
+  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
+  components?: Record<string, string>;
+  description?: string;
+  /** Ignored: the version goes into If-Match. */
+  etag?: string;
+  /** The types whose members this one has as well. A name that two of them declare must be declared alike. */
+  extends?: string[];
+  id: string;
+  name?: string;
+  /** The attributes of an entity, by the first name of their path. */
+  properties?: Record<string, Property>;
+  /** The types of the edges from it. */
+  relations?: Record<string, RelationDeclaration>;
+  /** Strict refuses readings, attributes and relations that are not declared. A type is strict as well when one that it extends is. */
+  strict?: boolean;
+  /** The keys of its readings. */
+  telemetry?: Record<string, Schema>;
+}
+
+/** All types. */
+export interface TypeList {
+  types: Type[];
+}
+
+export type TypeRef = string | null;
+
+/** One or several types, in DTDL or in the form of this server. */
+export type TypesBody = TypeBody[] | JsonObject | JsonObject[];
+
+/** A number, a bool, a string, or a JSON object or array. */
+export type Value = Json;
+
+/** Values by key, measured now. */
+export type ValuesBody = Record<string, Value>;

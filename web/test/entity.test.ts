@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { LiveEntity } from "../src/answers";
 import { applyChange, chartableKeys, newEntity } from "../src/entity";
 import { sparkPoints } from "../src/sparkline";
-import type { Entity } from "../src/types";
 
-const boiler: Entity = {
+const boiler: LiveEntity = {
   id: "boiler",
   created_ms: 1,
   updated_ms: 100,

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { observe, perSecond } from "../src/rate";
 import { type ActorTree, merge, nameOf, remove, unloaded, visibleRows } from "../src/tree";
-import type { ActorInfo } from "../src/types";
+import type { Actor } from "../src/types";
 
-function actor(path: string, more: Partial<ActorInfo> = {}): ActorInfo {
+function actor(path: string, more: Partial<Actor> = {}): Actor {
   return { path, pid: `${path}#1`, type: "t", state: "idle", mailbox: 0, handled: 0, restarts: 0, children: 0, ...more };
 }
 

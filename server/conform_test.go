@@ -1,0 +1,470 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// conformRounds is how often each operation is asked: once with its examples, then
+// with whatever its schemas allow.
+const conformRounds = 12
+
+// What the schemas allow is answered as they say: with a documented status, and a body
+// of the documented schema, which has no member that is not in it.
+func TestAnswersAreThoseOfTheDescription(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	c := newConformance(t, s)
+	operations := listOperations()
+	order := func(o *operation) int { // what deletes much comes last
+		switch {
+		case o.method == http.MethodDelete:
+			return 2
+		case o.id == "postBulk":
+			return 1
+		default:
+			return 0
+		}
+	}
+	slices.SortStableFunc(operations, func(a, b operation) int { return order(&a) - order(&b) })
+	for round := range conformRounds {
+		c.fixtures()
+		if round == 1 {
+			c.do("DELETE", "/v1/types/Room", "")
+			c.do("DELETE", "/v1/mappings/fahrenheit", "")
+		}
+		for i := range operations {
+			c.ask(&operations[i], round)
+		}
+	}
+	for _, o := range operations {
+		for _, status := range o.statuses {
+			// An ordinary request cannot open a WebSocket.
+			if !c.succeeded[fmt.Sprint(o.id, status)] && o.id != "socket" {
+				t.Errorf("%s %s was never answered with %d", o.method, o.pattern, status)
+			}
+		}
+	}
+}
+
+func TestExamplesAreOfTheirSchemas(t *testing.T) {
+	t.Parallel()
+	d := describe(t)
+	c := &conformance{t: t, doc: d.openapiDoc, schemas: map[string]*jsonschema.Schema{}}
+	c.compile()
+	bodies := 0
+	for path, operations := range d.openapiDoc["paths"].(object) {
+		for method, op := range operations.(object) {
+			check := func(at string, content any) {
+				for media, body := range content.(object) {
+					pointer := at + "/content/" + escape(media) + "/schema"
+					bodies++
+					if example, ok := body.(object)["example"]; !ok {
+						t.Errorf("%s has no example", pointer)
+					} else if err := c.schema(pointer).Validate(example); err != nil {
+						t.Errorf("the example of %s: %v", pointer, err)
+					}
+				}
+			}
+			base := "/paths/" + escape(path) + "/" + method
+			if body, ok := op.(object)["requestBody"].(object); ok {
+				check(base+"/requestBody", body["content"])
+			}
+			for status, r := range op.(object)["responses"].(object) {
+				if r.(object)["content"] != nil {
+					check(base+"/responses/"+status, r.(object)["content"])
+				}
+			}
+		}
+	}
+	if bodies < len(listOperations()) {
+		t.Errorf("only %d bodies are described", bodies)
+	}
+}
+
+// conformance compares a server with its description.
+type conformance struct {
+	*running
+	t         *testing.T
+	doc       object
+	compiler  *jsonschema.Compiler
+	schemas   map[string]*jsonschema.Schema // by their pointers
+	rand      *rand.Rand
+	succeeded map[string]bool // by operation and status
+}
+
+func newConformance(t *testing.T, s *running) *conformance {
+	t.Helper()
+	var doc object
+	s.get("/openapi.json", &doc)
+	closeAll(doc["components"].(object)["schemas"])
+	c := &conformance{
+		running: s, t: t, doc: doc, schemas: map[string]*jsonschema.Schema{}, succeeded: map[string]bool{},
+		rand: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // the same requests each time
+	}
+	c.compile()
+	return c
+}
+
+// closeAll makes objects refuse members that are not described.
+func closeAll(v any) {
+	switch v := v.(type) {
+	case object:
+		if v["properties"] != nil && v["additionalProperties"] == nil && v["type"] == "object" {
+			v["additionalProperties"] = false
+		}
+		for _, member := range v {
+			closeAll(member)
+		}
+	case []any:
+		for _, item := range v {
+			closeAll(item)
+		}
+	}
+}
+
+func (c *conformance) compile() {
+	c.compiler = jsonschema.NewCompiler()
+	c.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := c.compiler.AddResource("http://localhost/openapi.json", c.doc); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func escape(segment string) string {
+	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(segment))
+}
+
+// schema compiles the schema at a place in the document.
+func (c *conformance) schema(pointer string) *jsonschema.Schema {
+	if s := c.schemas[pointer]; s != nil {
+		return s
+	}
+	s, err := c.compiler.Compile("http://localhost/openapi.json#" + pointer)
+	if err != nil {
+		c.t.Fatalf("%s: %v", pointer, err)
+	}
+	c.schemas[pointer] = s
+	return s
+}
+
+// fixtures makes what the examples name, again after each round.
+func (c *conformance) fixtures() {
+	c.do("DELETE", "/v1/mappings/new-putMapping", "") // which computes the same as fahrenheit
+	for _, f := range [][3]string{
+		{"/v1/types/Room", mediaJSON, `{"telemetry":{"temperature":{"type":"number"}}}`},
+		{"/v1/entities/room-1", mediaJSON, `{"attributes":{"floor":2},"desired":{"setpoint":21}}`},
+		{"/v1/entities/sensor-1", mediaJSON, `{}`},
+		{"/v1/entities/room-1/relations/contains/sensor-1", mediaJSON, `{"since":2020}`},
+		{"/v1/queries/hot-rooms", mediaJSON, `{"filter":"temperature > 30"}`},
+		{"/v1/mappings/fahrenheit", mediaText, "insert into room select sensor.t * 1.8 + 32 as fahrenheit"},
+		{"/v1/retention/meters", mediaJSON, `{"raw":"30d","tiers":[{"step":"1h"}]}`},
+	} {
+		for _, condition := range []string{"If-None-Match", "If-Match"} {
+			if resp, _ := c.do("PUT", f[0], f[2], "Content-Type", f[1], condition, "*"); resp.StatusCode < 300 {
+				break
+			}
+		}
+	}
+	c.post("room-1", `{"ts":1451649600512,"values":{"temperature":21.5,"fahrenheit":70}}`)
+	c.post("sensor-1", `{"t":20}`)
+}
+
+// ask sends one request to an operation and checks the answer.
+func (c *conformance) ask(o *operation, round int) {
+	at := "/paths/" + escape(o.pattern) + "/" + strings.ToLower(o.method)
+	op := c.doc["paths"].(object)[o.pattern].(object)[strings.ToLower(o.method)].(object)
+	path, header := c.parameters(o, op, round)
+	body, media := c.body(op, round)
+	if o.id == "postBulk" && round == 2 {
+		body = `{"filter":"","delete":true,"dry_run":true}`
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, o.method, "http://"+c.HTTPAddr()+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", o.method, path, err)
+	}
+	req.Header = header
+	if media != "" {
+		req.Header.Set("Content-Type", media)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		c.t.Errorf("%s %s %s: %v", o.method, path, body, err)
+		return
+	}
+	defer resp.Body.Close()
+	asked := fmt.Sprintf("%s %s %v %.500s", o.method, path, header, body)
+	if o.id == "stream" && resp.StatusCode == http.StatusOK { // which has no end
+		c.succeeded["stream200"] = true
+		return
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Errorf("%s: %v", asked, err)
+		return
+	}
+	c.check(o, at, asked, resp, text)
+	if resp.StatusCode == http.StatusAccepted && o.id == "postBulk" { // few may run together
+		c.finished(resp.Header.Get("Location"))
+	}
+}
+
+func (c *conformance) check(o *operation, at, asked string, resp *http.Response, text []byte) {
+	status := strconv.Itoa(resp.StatusCode)
+	documented, ok := c.doc["paths"].(object)[o.pattern].(object)[strings.ToLower(o.method)].(object)["responses"].(object)[status].(object)
+	if !ok || resp.StatusCode >= 500 {
+		c.t.Errorf("%s: status %s %.500s", asked, status, text)
+		return
+	}
+	pointer := at + "/responses/" + status
+	if ref, ok := documented["$ref"].(string); ok {
+		pointer = strings.TrimPrefix(ref, "#")
+		documented = c.doc["components"].(object)["responses"].(object)[strings.TrimPrefix(ref, "#/components/responses/")].(object)
+	}
+	if resp.StatusCode < 300 {
+		c.succeeded[o.id+status] = true
+	}
+	content, _ := documented["content"].(object)
+	if content == nil {
+		if len(text) > 0 {
+			c.t.Errorf("%s: %s with a body %.500s", asked, status, text)
+		}
+		return
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || content[media] == nil {
+		c.t.Errorf("%s: %s with a body of %q", asked, status, resp.Header.Get("Content-Type"))
+		return
+	}
+	if !strings.HasSuffix(media, "json") || media == mediaNDJSON {
+		return
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = c.schema(pointer + "/content/" + escape(media) + "/schema").Validate(value)
+	}
+	if err != nil {
+		c.t.Errorf("%s: %s %.500s: %v", asked, status, text, err)
+	}
+}
+
+// parameters returns a path with its query, and a header.
+func (c *conformance) parameters(o *operation, op object, round int) (path string, header http.Header) {
+	path, header = o.pattern, http.Header{}
+	query := url.Values{}
+	list, _ := op["parameters"].([]any)
+	for _, item := range list {
+		p := item.(object)
+		name, schema := p["name"].(string), p["schema"].(object)
+		var value any
+		switch {
+		case round == 0 && o.method == http.MethodPut && name == "If-Match":
+			value = "*" // the fixtures are there
+		case round == 1 && makesNew(o) && strings.HasPrefix(o.pattern[strings.Index(o.pattern, "{"):], "{"+name+"}"):
+			if value = "new-" + o.id; o.id == "putType" {
+				value = p["example"] // as the body has it
+			}
+		case round == 1 && makesNew(o) && name == "If-None-Match":
+			value = "*"
+		case round == 1 && makesNew(o) && p["in"] == "path":
+			value = p["example"]
+		case round == 1 && makesNew(o):
+			continue
+		case round == 2 && o.id == "putMapping" && name == "check":
+			value = "true"
+		case round == 2 && o.id == "putMapping" && p["required"] != true:
+			continue
+		case round == 0 && o.id == "getActor" && name == "path":
+			value = "/" // one of the two must be given
+		case round == 0 && p["in"] == "path", p["example"] != nil && p["in"] == "path" && c.rand.IntN(4) > 0:
+			value = p["example"]
+			if value == nil {
+				value = "1"
+			}
+		case round == 0 && p["required"] != true, p["required"] != true && c.rand.IntN(5) > 1:
+			continue
+		case p["example"] != nil && (round == 0 || c.rand.IntN(2) == 0):
+			value = p["example"]
+		default:
+			value = c.value(schema, 0)
+		}
+		switch p["in"] {
+		case "path":
+			text := fmt.Sprint(value)
+			if text == "" || strings.Trim(text, ".") == "" { // which a client takes out of a path
+				text = "x"
+			}
+			path = strings.Replace(path, "{"+name+"}", url.PathEscape(text), 1)
+		case "header":
+			header.Set(name, c.condition(name, round))
+		default:
+			query[name] = texts(value, p["explode"] == false)
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path, header
+}
+
+// makesNew reports whether a write under If-None-Match makes what its path names.
+func makesNew(o *operation) bool {
+	return slices.Contains(o.statuses, http.StatusCreated) && o.request.has("If-None-Match")
+}
+
+// condition returns a version, or any.
+func (c *conformance) condition(name string, round int) string {
+	if round < 2 || name == "If-None-Match" || c.rand.IntN(4) > 0 {
+		return "*"
+	}
+	return `"3k"`
+}
+
+// texts is the value of a parameter of a query.
+func texts(v any, joined bool) []string {
+	list, ok := v.([]any)
+	if !ok {
+		if f, ok := v.(float64); ok {
+			return []string{strconv.FormatFloat(f, 'f', -1, 64)}
+		}
+		return []string{fmt.Sprint(v)}
+	}
+	var out []string
+	for _, item := range list {
+		out = append(out, fmt.Sprint(item))
+	}
+	if joined {
+		return []string{strings.Join(out, ",")}
+	}
+	return out
+}
+
+// body returns a body and its media type.
+func (c *conformance) body(op object, round int) (body, media string) {
+	described, ok := op["requestBody"].(object)
+	if !ok {
+		return "", ""
+	}
+	content := described["content"].(object)
+	medias := make([]string, 0, len(content))
+	for media := range content {
+		medias = append(medias, media)
+	}
+	slices.Sort(medias)
+	media = medias[c.rand.IntN(len(medias))]
+	value := content[media].(object)["example"]
+	if round > 2 && round%3 != 0 {
+		value = c.value(content[media].(object)["schema"].(object), 0)
+	}
+	if text, ok := value.(string); ok && !strings.HasSuffix(media, "+json") && media != mediaJSON {
+		return text, media
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text), media
+}
+
+// words are texts that a request may have anywhere.
+var words = []string{"", "a", "room-1", "sensor-1", "temperature", "Room", "temperature > 20", "attributes.floor = 2", "avg", "1h", "day", "Grüße ✓", "x/y", `"`, strings.Repeat("long", 60)}
+
+// value makes a value that a schema allows.
+func (c *conformance) value(s object, depth int) any {
+	if list, ok := s["examples"].([]any); ok && c.rand.IntN(3) == 0 {
+		return list[c.rand.IntN(len(list))]
+	}
+	if ref, ok := s["$ref"].(string); ok {
+		return c.value(c.doc["components"].(object)["schemas"].(object)[strings.TrimPrefix(ref, "#/components/schemas/")].(object), depth+1)
+	}
+	for _, of := range []string{"enum", "oneOf", "anyOf"} {
+		if list, ok := s[of].([]any); ok {
+			if chosen := list[c.rand.IntN(len(list))]; of == "enum" {
+				return chosen
+			} else {
+				return c.value(chosen.(object), depth+1)
+			}
+		}
+	}
+	switch s["type"] {
+	case "object":
+		return c.object(s, depth)
+	case "array":
+		list := []any{}
+		least, _ := s["minItems"].(float64)
+		for items, _ := s["items"].(object); depth < 8 && items != nil && (len(list) < int(least) || c.rand.IntN(2) == 0) && len(list) < 3; {
+			list = append(list, c.value(items, depth+1))
+		}
+		return list
+	case "string":
+		if s["format"] == "date-time" {
+			return "2016-01-01T12:00:00Z"
+		}
+		return words[c.rand.IntN(len(words))]
+	case "integer", "number":
+		return c.number(s)
+	case "boolean":
+		return c.rand.IntN(2) == 0
+	case "null":
+		return nil
+	default: // anything
+		return []any{nil, true, 1.5, "text", object{"a": 1.0}, []any{}}[c.rand.IntN(6)]
+	}
+}
+
+func (c *conformance) object(s object, depth int) any {
+	out := object{}
+	required, _ := s["required"].([]any)
+	properties, _ := s["properties"].(object)
+	names := make([]string, 0, len(properties))
+	for name := range properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if slices.Contains(required, any(name)) || depth < 6 && c.rand.IntN(3) == 0 {
+			out[name] = c.value(properties[name].(object), depth+1)
+		}
+	}
+	if of, ok := s["additionalProperties"].(object); ok && depth < 6 {
+		for range c.rand.IntN(3) {
+			out[words[1+c.rand.IntN(len(words)-1)]] = c.value(of, depth+1)
+		}
+	}
+	return out
+}
+
+// number makes a number, often the least or the greatest that is allowed.
+func (c *conformance) number(s object) float64 {
+	least, ok := s["minimum"].(float64)
+	if !ok {
+		least = -1000
+	}
+	most, ok := s["maximum"].(float64)
+	if !ok {
+		most = 1e12
+	}
+	switch c.rand.IntN(3) {
+	case 0:
+		return least
+	case 1:
+		return most
+	default:
+		return least + float64(c.rand.IntN(100))
+	}
+}
