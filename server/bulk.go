@@ -172,7 +172,7 @@ func (a *bulkAPI) newJob(b *bulkBody) (*bulkJob, error) {
 	if b.Limit == 0 {
 		b.Limit = defBulkChanged
 	}
-	f, err := parseFilter(some(b.Filter))
+	f, err := filter.Parse(some(b.Filter))
 	if err != nil {
 		return nil, err
 	}

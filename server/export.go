@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
@@ -186,7 +187,7 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	if setup != nil {
 		return func() error { return setup(x) }, nil, nil
 	}
-	f, err := parseFilter(x.in.Filter)
+	f, err := filter.Parse(x.in.Filter)
 	return func() error { return x.each(search.Query{Filter: f, Type: x.in.Type}, one) }, head, err
 }
 

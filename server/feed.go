@@ -78,7 +78,7 @@ func (in *feedRequest) query() (f feedQuery, err error) {
 		return f, err
 	}
 	if in.Filter != "" {
-		if f.filter, err = parseFilter(in.Filter); err != nil {
+		if f.filter, err = filter.Parse(in.Filter); err != nil {
 			return f, err
 		}
 	}

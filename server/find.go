@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
 )
 
@@ -64,7 +65,7 @@ func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPa
 	if len(q.text) > entity.MaxSearchBytes {
 		return nil, problemf(http.StatusBadRequest, "search must have at most %d bytes, not %d", entity.MaxSearchBytes, len(q.text))
 	}
-	f, err := parseFilter(q.filter)
+	f, err := filter.Parse(q.filter)
 	if err != nil {
 		return nil, err
 	}

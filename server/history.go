@@ -443,17 +443,3 @@ func (h *historyReader) downsampled(ctx context.Context, id, key string, from, t
 	}
 	return nil, 0, problemf(http.StatusServiceUnavailable, "values of this range come in all the time; try again in a moment, or end the range before now")
 }
-
-// seriesProblem is the problem of an error of package series, nil for any other.
-func seriesProblem(err error) *problem {
-	switch {
-	case errors.Is(err, series.ErrTooManyBuckets), errors.Is(err, series.ErrInvalid):
-		return problemf(http.StatusBadRequest, "%v", err)
-	case errors.Is(err, series.ErrTooFine), errors.Is(err, series.ErrNoPercentiles):
-		return problemf(http.StatusUnprocessableEntity, "%v", err)
-	case errors.Is(err, series.ErrCut):
-		return problemf(http.StatusUnprocessableEntity, "%v; only rollups are kept of a part of the range, and the step or the ends of the range do not fit to them", err)
-	default:
-		return nil
-	}
-}

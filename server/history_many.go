@@ -180,7 +180,7 @@ func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member,
 	if b.Filter != nil {
 		text = *b.Filter
 	}
-	f, err := parseFilter(text)
+	f, err := filter.Parse(text)
 	if err != nil {
 		return nil, err
 	}

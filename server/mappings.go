@@ -328,29 +328,3 @@ func (a *mappingAPI) recompute(ctx context.Context, in *recomputeRequest) (*answ
 	}
 	return ok(recomputedJSON{written}), nil
 }
-
-// mappingProblem is the problem of an error of package mapping, nil for any other.
-func mappingProblem(err error) *problem {
-	var cycle *mapping.CycleError
-	var syntax *mapping.SyntaxError
-	switch {
-	case errors.As(err, &cycle):
-		p := problemf(http.StatusConflict, "%v", err)
-		p.Cycle, p.Mappings = cycle.Values, cycle.Mappings
-		return p
-	case errors.As(err, &syntax):
-		p := problemf(http.StatusBadRequest, "%v", err)
-		p.Line, p.Column, p.Offset, p.In = &syntax.Line, &syntax.Column, &syntax.Offset, syntax.In
-		return p
-	case errors.Is(err, mapping.ErrNotFound):
-		return problemf(http.StatusNotFound, "%v", err)
-	case errors.Is(err, mapping.ErrTaken):
-		return problemf(http.StatusConflict, "%v", err)
-	case errors.Is(err, mapping.ErrLimit):
-		return problemf(http.StatusUnprocessableEntity, "%v", err)
-	case errors.Is(err, mapping.ErrClosed):
-		return problemf(http.StatusServiceUnavailable, "the server is shutting down; try again in a moment")
-	default:
-		return nil
-	}
-}

@@ -10,8 +10,11 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/model"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/series"
 )
 
 // problem is an RFC 9457 problem document, and the error that a handler returns
@@ -42,57 +45,102 @@ type problem struct {
 // Error is for logs and tests.
 func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail) }
 
-// problemf makes a problem. The detail says what was wrong and what would be
-// right.
+// problemf makes a problem. The detail says what was wrong and what
+// must be instead.
 func problemf(status int, format string, args ...any) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// codes say how HTTP answers the errors of the packages below. The first that an error
+// is counts: those that wrap another one come before it.
+var codes = []struct {
+	err    error
+	status int
+	hint   string // what the client can do about it
+}{
+	{entity.ErrTestFailed, http.StatusConflict, ""},
+	{entity.ErrTypeInUse, http.StatusConflict, ""},
+	{model.ErrCycle, http.StatusConflict, ""},
+	{model.ErrUnknown, http.StatusUnprocessableEntity, ""},
+	{model.ErrInvalid, http.StatusBadRequest, ""},
+	{series.ErrTooManyBuckets, http.StatusBadRequest, ""},
+	{series.ErrInvalid, http.StatusBadRequest, ""},
+	{series.ErrTooFine, http.StatusUnprocessableEntity, ""},
+	{series.ErrNoPercentiles, http.StatusUnprocessableEntity, ""},
+	{series.ErrCut, http.StatusUnprocessableEntity, "only rollups are kept of a part of the range, and the step or the ends of the range do not fit them"},
+	{mapping.ErrNotFound, http.StatusNotFound, ""},
+	{mapping.ErrTaken, http.StatusConflict, ""},
+	{mapping.ErrLimit, http.StatusUnprocessableEntity, ""},
+	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
+	{entity.ErrNotFound, http.StatusNotFound, ""},
+	{entity.ErrStopped, http.StatusServiceUnavailable, "the readings were not kept; send them again"},
+	{actor.ErrStopped, http.StatusNotFound, ""},
+	{entity.ErrCursorExpired, http.StatusGone, "start over without a cursor"},
+	{entity.ErrCursorInvalid, http.StatusBadRequest, "a cursor must be the next of an answer, or the id of an event"},
+	{entity.ErrConflict, http.StatusConflict, ""},
+	{retention.ErrOverlap, http.StatusConflict, ""},
+	{filter.ErrSyntax, http.StatusBadRequest, ""},
+	{filter.ErrVisits, http.StatusUnprocessableEntity, "use a filter that looks at fewer related entities"},
+	{search.ErrCountTimeout, http.StatusUnprocessableEntity, "ask without count, with a narrower filter, or again: what is indexed by then is counted at once"},
+	{entity.ErrTooManyKeys, http.StatusUnprocessableEntity, ""},
+	{entity.ErrMismatch, http.StatusUnprocessableEntity, ""},
+	{retention.ErrTooManyRules, http.StatusUnprocessableEntity, ""},
+	{entity.ErrInvalid, http.StatusBadRequest, ""},
+	{entity.ErrTooManyBuckets, http.StatusBadRequest, ""},
+	{entity.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},
+	{context.Canceled, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},
 }
 
 // problemOf turns any error of a handler into a problem.
 func problemOf(err error) *problem {
 	var p *problem
 	var tooLarge *http.MaxBytesError
-	if errors.Is(err, entity.ErrTestFailed) || errors.Is(err, entity.ErrTypeInUse) {
-		return problemf(http.StatusConflict, "%v", err)
-	}
-	if p := modelProblem(err); p != nil {
-		return p
-	}
-	if p := seriesProblem(err); p != nil {
-		return p
-	}
-	if p := mappingProblem(err); p != nil {
-		return p
-	}
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &tooLarge):
 		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes; send it in parts", tooLarge.Limit)
-	case errors.Is(err, entity.ErrNotFound), errors.Is(err, actor.ErrStopped) && !errors.Is(err, entity.ErrStopped):
-		return problemf(http.StatusNotFound, "%v", err)
-	case errors.Is(err, entity.ErrCursorExpired):
-		return problemf(http.StatusGone, "%v; start over without a cursor", err)
-	case errors.Is(err, entity.ErrCursorInvalid):
-		return problemf(http.StatusBadRequest, "%v; pass on what an answer before had as next, or the id of an event", err)
-	case errors.Is(err, entity.ErrConflict), errors.Is(err, retention.ErrOverlap):
-		return problemf(http.StatusConflict, "%v", err)
-	case errors.Is(err, filter.ErrVisits):
-		return problemf(http.StatusUnprocessableEntity, "%v; use a filter that looks at fewer related entities", err)
-	case errors.Is(err, search.ErrCountTimeout):
-		return problemf(http.StatusUnprocessableEntity, "%v; ask without count, with a narrower filter, or again: what is indexed by then is counted at once", err)
-	case errors.Is(err, entity.ErrTooManyKeys), errors.Is(err, entity.ErrMismatch), errors.Is(err, retention.ErrTooManyRules):
-		return problemf(http.StatusUnprocessableEntity, "%v", err)
-	case errors.Is(err, entity.ErrInvalid), errors.Is(err, entity.ErrTooManyBuckets):
-		return problemf(http.StatusBadRequest, "%v", err)
-	case errors.Is(err, entity.ErrClosed):
-		return problemf(http.StatusServiceUnavailable, "the server is shutting down; try again in a moment")
-	case errors.Is(err, entity.ErrStopped):
-		return problemf(http.StatusServiceUnavailable, "%v; the readings were not kept; send them again", err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return problemf(http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment")
+	}
+	if p := placedProblem(err); p != nil {
+		return p
+	}
+	for _, c := range codes {
+		if !errors.Is(err, c.err) {
+			continue
+		}
+		switch {
+		case c.hint == "":
+			return problemf(c.status, "%v", err)
+		case c.status == http.StatusServiceUnavailable && c.err != entity.ErrStopped:
+			return problemf(c.status, "%s", c.hint) // the error says nothing that a client could use
+		default:
+			return problemf(c.status, "%v; %s", err, c.hint)
+		}
+	}
+	return problemf(http.StatusInternalServerError, "the server failed; its log has the reason")
+}
+
+// placedProblem is the problem of an error that has a place in a text, nil for any other.
+func placedProblem(err error) *problem {
+	var cycle *mapping.CycleError
+	var syntax *mapping.SyntaxError
+	var text *filter.Error
+	switch {
+	case errors.As(err, &cycle):
+		p := problemf(http.StatusConflict, "%v", err)
+		p.Cycle, p.Mappings = cycle.Values, cycle.Mappings
+		return p
+	case errors.As(err, &syntax):
+		p := problemf(http.StatusBadRequest, "%v", err)
+		p.Line, p.Column, p.Offset, p.In = &syntax.Line, &syntax.Column, &syntax.Offset, syntax.In
+		return p
+	case errors.As(err, &text):
+		p := problemf(http.StatusBadRequest, "%v", err)
+		p.Offset, p.Column = &text.Offset, &text.Column
+		return p
 	default:
-		return problemf(http.StatusInternalServerError, "the request failed for a reason that is not its own; the server's log has it")
+		return nil
 	}
 }
 

@@ -149,7 +149,7 @@ type queryBook struct {
 
 // keep checks a query and keeps it.
 func (b *queryBook) keep(ctx context.Context, id string, q *queryBody, condition string) (doc entity.Doc, err error) {
-	if _, err := parseFilter(q.Filter); err != nil {
+	if _, err := filter.Parse(q.Filter); err != nil {
 		return doc, err
 	}
 	b.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
@@ -194,7 +195,7 @@ func TestExportGoesOnWithoutWhatIsDeleted(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		s.post(id, `{"ts":1,"values":{"t":1}}`)
 	}
-	f, err := parseFilter("")
+	f, err := filter.Parse("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *tra
 		if text == "" {
 			return nil, nil //nolint:nilnil // no filter
 		}
-		f, err := parseFilter(text)
+		f, err := filter.Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func edgeFilter(text string) (func(entity.Relation) bool, error) {
 		at.Column -= len(edgePrefix)
 	}
 	if err != nil {
-		return nil, filterError(err)
+		return nil, err
 	}
 	for _, p := range f.Paths() {
 		if p.Root != filter.RootRelation {

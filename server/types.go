@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -234,18 +233,4 @@ func parseTypes(body []byte) ([]*model.Type, error) {
 		}
 	}
 	return types, nil
-}
-
-// modelProblem is the problem of an error of package model, nil for any other.
-func modelProblem(err error) *problem {
-	switch {
-	case errors.Is(err, model.ErrCycle):
-		return problemf(http.StatusConflict, "%v", err)
-	case errors.Is(err, model.ErrUnknown):
-		return problemf(http.StatusUnprocessableEntity, "%v", err)
-	case errors.Is(err, model.ErrInvalid):
-		return problemf(http.StatusBadRequest, "%v", err)
-	default:
-		return nil
-	}
 }
