@@ -61,7 +61,7 @@
 //
 // The state of an actor may be ahead of the store, but only by readings that
 // have not been acknowledged: Entity may show a reading a few milliseconds
-// before it is durable. History, Aggregate, Entities, Scan, Relations, Traverse
+// before it is durable. History, CountNumbers, Entities, Scan, Relations, Traverse
 // and Changes show what is committed, and what is acknowledged is. An actor that fails is restarted from the store, after what it had
 // handed to the committer is in there.
 //

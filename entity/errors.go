@@ -51,10 +51,6 @@ var (
 	// MaxEntityKeys keys, or the whole system more than MaxKeys.
 	ErrTooManyKeys = errors.New("too many keys")
 
-	// ErrTooManyBuckets says that an aggregate would have more than MaxBuckets
-	// buckets: a longer step or a shorter range is right.
-	ErrTooManyBuckets = errors.New("too many buckets")
-
 	// ErrCursorInvalid says that a cursor was not handed out by this runtime.
 	ErrCursorInvalid = errors.New("cursor is not one that was handed out")
 

@@ -273,3 +273,34 @@ func (s *stage) trouble(id string, i int) {
 		s.FailEntity(id)
 	}
 }
+
+// Who asks an entity does not know of its actor: the end of the runtime is ErrClosed.
+func TestAskThatTheEndOfTheRuntimeCutsShortIsErrClosed(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.write("a", at(1, "t", entity.Int(1)))
+	held := newGate()
+	done := make(chan error, 2)
+	view := func(f func(entity.View) error) { go func() { done <- s.View(context.Background(), "a", f) }() }
+	view(func(entity.View) error { return held.pass(context.Background()) })
+	wait(t, held.came, "the first view")
+	view(func(entity.View) error { return nil })
+	for deadline := time.Now().Add(patience); ; {
+		tree, err := s.sys.Inspect("/entities/a", 0)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the second view does not wait: %+v, %v", tree, err)
+		}
+		if tree.Mailbox > 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held.open()
+	for range 2 {
+		if err := wait(t, done, "both views"); err != nil && (!errors.Is(err, entity.ErrClosed) || errors.Is(err, actor.ErrStopped)) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	}
+}

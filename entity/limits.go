@@ -52,8 +52,6 @@ const (
 	// MaxHistoryBytes bounds the memory of one page of a history: 100 000 values may
 	// each be a long text.
 	MaxHistoryBytes = 16 << 20
-	// MaxBuckets bounds the answer to an AggregateQuery.
-	MaxBuckets = 100_000
 	// MaxSearchBytes bounds Page.Search.
 	MaxSearchBytes = 256
 	// MaxStreamEntities bounds ChangesQuery.Entities.

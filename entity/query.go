@@ -1,10 +1,5 @@
 package entity
 
-import (
-	"fmt"
-	"time"
-)
-
 // Latest is the newest value of one key.
 type Latest struct {
 	Key   string
@@ -69,52 +64,6 @@ type HistoryQuery struct {
 	// Cursor is what came with the page before, "" for the first. The other
 	// fields must be those of the page before.
 	Cursor string
-}
-
-// AggregateFunc is one way to make one number of many.
-type AggregateFunc string
-
-// The aggregates. All but Count are over numbers, and Count counts numbers.
-const (
-	Avg   AggregateFunc = "avg"
-	Min   AggregateFunc = "min"
-	Max   AggregateFunc = "max"
-	Sum   AggregateFunc = "sum"
-	Count AggregateFunc = "count"
-)
-
-// ParseAggregateFunc returns the aggregate of this name, or an error that wraps
-// ErrInvalid and lists them.
-func ParseAggregateFunc(name string) (AggregateFunc, error) {
-	switch f := AggregateFunc(name); f {
-	case Avg, Min, Max, Sum, Count:
-		return f, nil
-	}
-	return "", fmt.Errorf("aggregate %q: %w: there are avg, min, max, sum and count", name, ErrInvalid)
-}
-
-// AggregateQuery asks for the numbers of one key of one entity, summed up for
-// each step of a range of time. Values that are no numbers are passed over, and
-// a step without a number has no bucket.
-type AggregateQuery struct {
-	ID, Key string
-	// From and To are the range [From, To) in milliseconds since the epoch.
-	// A To of 0 means no end. A bucket that the range cuts has only what lies
-	// inside.
-	From, To int64
-	// Step is the length of a bucket, in whole milliseconds, at least one.
-	Step time.Duration
-	// Funcs says what is wanted, and a Bucket's other fields are 0. Empty means
-	// all.
-	Funcs []AggregateFunc
-}
-
-// Bucket sums up the numbers of one step. TS is its start in milliseconds since
-// the epoch, a multiple of the step.
-type Bucket struct {
-	TS                 int64
-	Count              int64
-	Avg, Min, Max, Sum float64
 }
 
 // ChangesQuery asks for committed changes.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 	"unsafe"
@@ -50,11 +49,19 @@ func askEntity(ctx context.Context, r *Runtime, id string, ask func(actor.Ref[me
 			return err
 		}
 		err = ask(ref)
-		if errors.Is(err, actor.ErrStopped) && ctx.Err() == nil && r.ctx.Err() == nil {
-			if h := r.handles.find(id); h != nil && h.actor() == ref {
-				r.abandon(h, ErrStopped)
+		if errors.Is(err, actor.ErrStopped) {
+			// Callers know ErrClosed and the error of ctx; the actor is our affair.
+			switch {
+			case r.ctx.Err() != nil:
+				err = ErrClosed
+			case ctx.Err() != nil:
+				err = context.Cause(ctx)
+			default:
+				if h := r.handles.find(id); h != nil && h.actor() == ref {
+					r.abandon(h, ErrStopped)
+				}
+				continue
 			}
-			continue
 		}
 		if err != nil {
 			return fmt.Errorf("entity %q: %w", id, err)
@@ -306,65 +313,19 @@ func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int
 // trimPage is how many values Trim removes at once.
 const trimPage = 5000
 
-// Aggregate sums up a key over a range of time in buckets, in the order of time.
-// A key without numbers has none; an entity that never had a reading is
-// ErrNotFound.
-func (r *Runtime) Aggregate(ctx context.Context, q AggregateQuery) ([]Bucket, error) {
-	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
-	if err != nil {
-		return nil, err
+// CountNumbers returns how many values of a key are numbers, in a range [from, to) of
+// milliseconds since the epoch; a to of 0 means no end. It returns ErrNotFound for an
+// entity that does not exist.
+func (r *Runtime) CountNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
+	if from, to, err = checkSeries(id, key, from, to); err != nil {
+		return 0, err
 	}
-	if q.Step < time.Millisecond || q.Step%time.Millisecond != 0 {
-		return nil, fmt.Errorf("step %v: %w: whole milliseconds, at least one, are right", q.Step, ErrInvalid)
-	}
-	for _, f := range q.Funcs {
-		if _, err := ParseAggregateFunc(string(f)); err != nil {
-			return nil, err
-		}
-	}
-	var buckets []Bucket
 	err = r.read(ctx, func(ctx context.Context) (err error) {
-		buckets, err = r.store.Aggregate(ctx, q.ID, q.Key, from, to, q.Step.Milliseconds(), MaxBuckets+1)
+		n, err = r.store.CountNumbers(ctx, id, key, from, to)
 		return err
 	})
-	if err == nil && len(buckets) == 0 {
-		err = r.exists(ctx, q.ID)
+	if err == nil && n == 0 {
+		err = r.exists(ctx, id)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if len(buckets) > MaxBuckets {
-		return nil, fmt.Errorf("aggregate of %q key %q: %w: more than %d; a longer step or a shorter range is right", q.ID, q.Key, ErrTooManyBuckets, MaxBuckets)
-	}
-	keep(buckets, q.Funcs)
-	return buckets, nil
-}
-
-// keep clears what was not asked for.
-func keep(buckets []Bucket, funcs []AggregateFunc) {
-	if len(funcs) == 0 {
-		return
-	}
-	wanted := func(f AggregateFunc) bool { return slices.Contains(funcs, f) }
-	avg, low, high, sum, count := wanted(Avg), wanted(Min), wanted(Max), wanted(Sum), wanted(Count)
-	for i := range buckets {
-		b := buckets[i]
-		k := Bucket{TS: b.TS}
-		if avg {
-			k.Avg = b.Avg
-		}
-		if low {
-			k.Min = b.Min
-		}
-		if high {
-			k.Max = b.Max
-		}
-		if sum {
-			k.Sum = b.Sum
-		}
-		if count {
-			k.Count = b.Count
-		}
-		buckets[i] = k
-	}
+	return n, err
 }

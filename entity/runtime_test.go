@@ -43,7 +43,7 @@ func TestEntityThatNeverHadAReadingIsNotFound(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	_, err := s.Entity(t.Context(), "nobody")
 	_, _, herr := s.History(t.Context(), entity.HistoryQuery{ID: "nobody", Key: "t"})
-	_, aerr := s.Aggregate(t.Context(), entity.AggregateQuery{ID: "nobody", Key: "t", Step: time.Hour})
+	_, aerr := s.CountNumbers(t.Context(), "nobody", "t", 0, 0)
 	for _, err := range []error{err, herr, aerr} {
 		if !errors.Is(err, entity.ErrNotFound) {
 			t.Errorf("got %v, want ErrNotFound", err)
@@ -163,9 +163,8 @@ func TestBadInputIsRefusedWithoutATrace(t *testing.T) {
 		"history range":  second(s.History(t.Context(), entity.HistoryQuery{ID: "a", Key: "t", From: 2, To: 1})),
 		"history key":    second(s.History(t.Context(), entity.HistoryQuery{ID: "a"})),
 		"history id":     second(s.History(t.Context(), entity.HistoryQuery{Key: "t"})),
-		"no step":        first(s.Aggregate(t.Context(), entity.AggregateQuery{ID: "a", Key: "t"})),
-		"odd step":       first(s.Aggregate(t.Context(), entity.AggregateQuery{ID: "a", Key: "t", Step: 1500 * time.Microsecond})),
-		"no aggregate":   first(s.Aggregate(t.Context(), entity.AggregateQuery{ID: "a", Key: "t", Step: time.Hour, Funcs: []entity.AggregateFunc{"median"}})),
+		"count range":    first(s.CountNumbers(t.Context(), "a", "t", 2, 1)),
+		"count key":      first(s.CountNumbers(t.Context(), "a", "", 0, 0)),
 		"entity id":      first(s.Entity(t.Context(), "")),
 		"stream id":      first(s.Changes(t.Context(), entity.ChangesQuery{Entities: []string{"#"}})),
 	} {
@@ -586,16 +585,12 @@ func TestEntityPagesCoverAllOnce(t *testing.T) {
 	}
 }
 
-func TestAggregateHasOnlyWhatWasAskedFor(t *testing.T) {
+func TestCountIsOfTheNumbersInARange(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	s.write("a", at(3_600_000, "t", entity.Int(1)), at(3_600_001, "t", entity.Float(2.5)), at(3_600_002, "t", entity.Bool(true)), at(9_000_000, "t", entity.Int(-4)))
-	all, err := s.Aggregate(t.Context(), entity.AggregateQuery{ID: "a", Key: "t", Step: time.Hour})
-	want := []entity.Bucket{{TS: 3_600_000, Count: 2, Avg: 1.75, Min: 1, Max: 2.5, Sum: 3.5}, {TS: 7_200_000, Count: 1, Avg: -4, Min: -4, Max: -4, Sum: -4}}
-	if err != nil || !slices.Equal(all, want) {
-		t.Errorf("all: %v, %v, want %v", all, err, want)
-	}
-	some, err := s.Aggregate(t.Context(), entity.AggregateQuery{ID: "a", Key: "t", Step: time.Hour, From: 3_600_001, To: 7_200_000, Funcs: []entity.AggregateFunc{entity.Max, entity.Count}})
-	if err != nil || !slices.Equal(some, []entity.Bucket{{TS: 3_600_000, Count: 1, Max: 2.5}}) {
-		t.Errorf("max and count: %v, %v", some, err)
+	for r, want := range map[[2]int64]int{{0, 0}: 3, {3_600_001, 0}: 2, {0, 9_000_000}: 2, {3_600_002, 9_000_000}: 0} {
+		if n, err := s.CountNumbers(t.Context(), "a", "t", r[0], r[1]); err != nil || n != want {
+			t.Errorf("range %v: %d, %v; want %d", r, n, err, want)
+		}
 	}
 }

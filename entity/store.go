@@ -43,9 +43,9 @@ type Store interface {
 	// from <= TS < to, in the order of TS. An unknown entity or key has none.
 	History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]Point, error)
 
-	// Aggregate returns up to limit buckets of step milliseconds over the
-	// numbers with from <= TS < to, in the order of TS.
-	Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]Bucket, error)
+	// CountNumbers returns how many points of a key of an entity with
+	// from <= TS < to are numbers.
+	CountNumbers(ctx context.Context, id, key string, from, to int64) (int, error)
 
 	// Changes returns up to limit changes with a sequence greater than after,
 	// in order, at least one if there is one. It returns ErrCursorExpired when

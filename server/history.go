@@ -20,6 +20,8 @@ import (
 const (
 	// maxHistoryValues bounds the values and rows that one question reads.
 	maxHistoryValues = 20_000_000
+	// maxBuckets bounds the buckets of one series.
+	maxBuckets = 100_000
 	// maxDownsampled bounds the parameter points.
 	maxDownsampled = 10_000
 	// maxFuncs bounds what is made of each bucket.
@@ -39,7 +41,7 @@ type aggregation struct {
 
 // aggregationParam reads agg, step, tz and fill.
 func aggregationParam(agg, step, tz, fill string, from, to int64) (aggregation, error) {
-	a := aggregation{query: series.Query{From: from, MaxBuckets: entity.MaxBuckets}}
+	a := aggregation{query: series.Query{From: from, MaxBuckets: maxBuckets}}
 	if to <= entity.MaxTS {
 		a.query.To = to
 	}
@@ -412,22 +414,12 @@ func appendPoints(dst []byte, points []series.Point) []byte {
 // than were counted before.
 const downsampleTries = 5
 
-// countStep makes a count a few buckets.
-const countStep = 100 * 365 * 24 * time.Hour
-
 // downsampled counts the numbers of a series, and chooses n of them.
 func (h *historyReader) downsampled(ctx context.Context, id, key string, from, to int64, n int) (points []series.Point, total int, err error) {
 	rd := h.open(ctx, &aggregation{})
 	for range downsampleTries {
-		buckets, err := h.runtime.Aggregate(ctx, entity.AggregateQuery{
-			ID: id, Key: key, From: from, To: to, Step: countStep, Funcs: []entity.AggregateFunc{entity.Count},
-		})
-		if err != nil {
+		if total, err = h.runtime.CountNumbers(ctx, id, key, from, to); err != nil {
 			return nil, 0, err
-		}
-		total = 0
-		for i := range buckets {
-			total += int(buckets[i].Count)
 		}
 		points = points[:0]
 		var failed error

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/mapping"
@@ -74,7 +73,6 @@ var codes = []struct {
 	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{entity.ErrNotFound, http.StatusNotFound, ""},
 	{entity.ErrStopped, http.StatusServiceUnavailable, "the readings were not kept; send them again"},
-	{actor.ErrStopped, http.StatusNotFound, ""},
 	{entity.ErrCursorExpired, http.StatusGone, "start over without a cursor"},
 	{entity.ErrCursorInvalid, http.StatusBadRequest, "a cursor must be the next of an answer, or the id of an event"},
 	{entity.ErrConflict, http.StatusConflict, ""},
@@ -86,7 +84,6 @@ var codes = []struct {
 	{entity.ErrMismatch, http.StatusUnprocessableEntity, ""},
 	{retention.ErrTooManyRules, http.StatusUnprocessableEntity, ""},
 	{entity.ErrInvalid, http.StatusBadRequest, ""},
-	{entity.ErrTooManyBuckets, http.StatusBadRequest, ""},
 	{entity.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},
 	{context.Canceled, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},

@@ -390,10 +390,10 @@ func TestLongQueriesLeaveReadersForLoads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for what, query := range map[string]func() error{
-		"aggregate": func() error { _, err := s.Aggregate(ctx, "a", "k", 0, 1, 1, 1); return err },
-		"history":   func() error { _, err := s.History(ctx, "a", "k", 0, 1, 1, false); return err },
-		"origins":   func() error { _, err := s.Origins(ctx, "a", "k", 0, 1, 1); return err },
-		"trim":      func() error { _, err := s.Trim(ctx, "a", "k", 1, 1); return err },
+		"count":   func() error { _, err := s.CountNumbers(ctx, "a", "k", 0, 1); return err },
+		"history": func() error { _, err := s.History(ctx, "a", "k", 0, 1, 1, false); return err },
+		"origins": func() error { _, err := s.Origins(ctx, "a", "k", 0, 1, 1); return err },
+		"trim":    func() error { _, err := s.Trim(ctx, "a", "k", 1, 1); return err },
 	} {
 		if err := query(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want it to wait until its context ends", what, err)

@@ -81,94 +81,26 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 	return list, nil
 }
 
-// numbers are the numbers of a series, whichever their kind.
-const numbers = "coalesce(number, whole::double precision)"
-
-// Aggregate sums up a range of one series. See [entity.Store].
-func (s *Store) Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]entity.Bucket, error) {
-	buckets, err := s.aggregate(ctx, id, key, from, to, step, limit)
-	if code(err) == codeOutOfRange {
-		// A sum beyond the largest float is an error to PostgreSQL.
-		buckets, err = s.addUp(ctx, id, key, from, to, step, limit)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
-	}
-	return buckets, nil
-}
-
-func (s *Store) aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) (buckets []entity.Bucket, err error) {
-	const sql = "SELECT ts / $5 * $5 AS start, count(*), min(" + numbers + "), max(" + numbers + "), sum(" + numbers + ") " + series +
-		"AND (number IS NOT NULL OR whole IS NOT NULL) GROUP BY start ORDER BY start LIMIT $6"
+// CountNumbers counts the numbers in a range of one series. See [entity.Store].
+func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
+	const sql = "SELECT count(*) " + series + "AND (number IS NOT NULL OR whole IS NOT NULL)"
 	end, err := s.beginLong(ctx)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
 	}
 	defer end()
 	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
-		var some []entity.Bucket
+		some := 0
 		err := s.read(ctx, func(conn *pgxpool.Conn) error {
-			// One more than is wanted: the first may be the rest of the last.
-			rows, err := conn.Query(ctx, sql, planned, id, key, from, to, step, limit-len(buckets)+1)
-			if err != nil {
-				return err
-			}
-			some, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b entity.Bucket, err error) {
-				err = row.Scan(&b.TS, &b.Count, &b.Min, &b.Max, &b.Sum)
-				return b, err
-			})
-			return err
+			return conn.QueryRow(ctx, sql, planned, id, key, from, to).Scan(&some)
 		})
-		for _, b := range some {
-			buckets = join(buckets, b)
-		}
-		return len(buckets) <= limit, err
+		n += some
+		return true, err
 	})
-	return finish(buckets, limit), err
-}
-
-// addUp is aggregate by hand.
-func (s *Store) addUp(ctx context.Context, id, key string, from, to, step int64, limit int) (buckets []entity.Bucket, err error) {
-	const page = 10_000
-	for len(buckets) <= limit {
-		list, err := points(ctx, s, "SELECT ts, "+numbers+" "+series+"AND (number IS NOT NULL OR whole IS NOT NULL) ORDER BY ts LIMIT $5", id, key, from, to, page, false,
-			func(row pgx.CollectableRow) (b entity.Bucket, err error) {
-				err = row.Scan(&b.TS, &b.Sum)
-				return b, err
-			})
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range list {
-			buckets = join(buckets, entity.Bucket{TS: p.TS / step * step, Count: 1, Min: p.Sum, Max: p.Sum, Sum: p.Sum})
-		}
-		if len(list) < page {
-			break
-		}
-		from = list[page-1].TS + 1
+	if err != nil {
+		return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
 	}
-	return finish(buckets, limit), nil
-}
-
-// join appends a bucket, or adds it to the last one where that is of the same
-// step.
-func join(buckets []entity.Bucket, b entity.Bucket) []entity.Bucket {
-	if n := len(buckets); n > 0 && buckets[n-1].TS == b.TS {
-		last := &buckets[n-1]
-		last.Count, last.Sum = last.Count+b.Count, last.Sum+b.Sum
-		last.Min, last.Max = min(last.Min, b.Min), max(last.Max, b.Max)
-		return buckets
-	}
-	return append(buckets, b)
-}
-
-// finish cuts the buckets to the limit and sets their averages.
-func finish(buckets []entity.Bucket, limit int) []entity.Bucket {
-	buckets = buckets[:min(len(buckets), limit)]
-	for i := range buckets {
-		buckets[i].Avg = buckets[i].Sum / float64(buckets[i].Count)
-	}
-	return buckets
+	return n, nil
 }
 
 // Trim removes the oldest points of one series. See [entity.Store].

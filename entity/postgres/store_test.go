@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -139,24 +138,6 @@ func TestReadingsThatComeAgainAreMerged(t *testing.T) {
 	origins, err := s.Origins(t.Context(), "a", "t", 0, entity.MaxTS, 10*n)
 	if err != nil || len(origins) != n-1 {
 		t.Errorf("%d origins, %v: the one that was replaced has none any more", len(origins), err)
-	}
-}
-
-func TestSumsBeyondTheLargestFloatAreInfinite(t *testing.T) {
-	s := open(t, pgtest.Database(t), Options{})
-	defer closeStore(t, s)
-	b := atTimes(1, 0, 1, 2, 10_000)
-	for i, v := range []entity.Value{entity.Float(math.MaxFloat64), entity.Float(math.MaxFloat64), entity.Int(-1), entity.Float(1e200)} {
-		b.Records[i].Values[0].Value = v
-	}
-	commit(t, s, b)
-	got, err := s.Aggregate(t.Context(), "a", "t", 0, entity.MaxTS+1, 1000, 10)
-	if err != nil || len(got) != 2 || !math.IsInf(got[0].Sum, 1) || got[0].Count != 3 || got[0].Min != -1 || got[0].Max != math.MaxFloat64 ||
-		got[1] != (entity.Bucket{TS: 10_000, Count: 1, Sum: 1e200, Avg: 1e200, Min: 1e200, Max: 1e200}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := s.Aggregate(t.Context(), "a", "t", 0, entity.MaxTS+1, 1000, 1); err != nil || len(got) != 1 {
-		t.Errorf("limit 1: %+v, %v", got, err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type queries struct {
 	load, entities, typed, named, these  *sql.Stmt
 	latest, attributes, applied, origins *sql.Stmt // of a JSON array of numbers
-	ascending, descending, aggregate     *sql.Stmt
+	ascending, descending, count         *sql.Stmt
 	relations, changes                   *sql.Stmt
 }
 
@@ -55,8 +55,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT ?4`,
 		&q.ascending:  "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour, t.ts LIMIT ?5",
 		&q.descending: "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5",
-		&q.aggregate: `SELECT t.ts / ?5 * ?5 AS start, count(*), avg(t.value), min(t.value), max(t.value), total(t.value) ` +
-			series + "AND t.kind IN (1, 2) GROUP BY start ORDER BY start LIMIT ?6",
+		&q.count:      "SELECT count(*) " + series + "AND t.kind IN (1, 2)",
 		&q.changes: `SELECT first, n, committed, data FROM change
 			WHERE first >= (SELECT max(first) FROM change WHERE first <= ?1) ORDER BY first`,
 	} {
@@ -71,7 +70,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 func (q *queries) close() {
 	for _, stmt := range []*sql.Stmt{
 		q.load, q.entities, q.typed, q.named, q.these, q.latest, q.attributes, q.applied, q.origins,
-		q.ascending, q.descending, q.aggregate, q.relations, q.changes,
+		q.ascending, q.descending, q.count, q.relations, q.changes,
 	} {
 		if stmt != nil {
 			_ = stmt.Close() // the connections are closed next
@@ -498,17 +497,53 @@ func (s *Store) history(ctx context.Context, id, key string, from, to int64, lim
 	return merge(points, tail, limit, descending, func(p *entity.Point) int64 { return p.TS }), err
 }
 
-// Aggregate sums up a range of one series. See [entity.Store].
-func (s *Store) Aggregate(ctx context.Context, id, key string, from, to, step int64, limit int) ([]entity.Bucket, error) {
+// CountNumbers counts the numbers in a range of one series. See [entity.Store].
+func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (int, error) {
 	end, err := s.beginLong(ctx)
 	if err == nil {
 		defer end()
-		a := aggregation{s: s, ctx: ctx, id: id, key: key, step: step, limit: limit}
-		if err = a.run(from, to); err == nil {
-			return a.buckets, nil
+		var n int
+		if n, err = s.countNumbers(ctx, id, key, from, to); err == nil {
+			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("aggregate of %q key %q: %w", id, key, err)
+	return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
+}
+
+// countNumbers counts in SQL where the tables are complete, and point by point from the
+// first to the last one of the tail: such a point may take the place of one in the tables.
+func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64) (int, error) {
+	n := 0
+	count := func(from, to int64) error {
+		some := 0
+		err := s.queries.count.QueryRowContext(ctx, id, key, from, to).Scan(&some)
+		n += some
+		return err
+	}
+	tail := s.tail.series(id, key, from, to)
+	if len(tail) == 0 {
+		return n, count(from, to)
+	}
+	first, last := tail[0].ts, tail[len(tail)-1].ts+1
+	if err := count(from, first); err != nil {
+		return 0, err
+	}
+	for at := first; at < last; {
+		const pageSize = 10_000
+		page, err := s.history(ctx, id, key, at, last, pageSize, false)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page {
+			if _, ok := page[i].Value.Number(); ok {
+				n++
+			}
+		}
+		if at = last; len(page) == pageSize {
+			at = page[len(page)-1].TS + 1
+		}
+	}
+	return n, count(last, to)
 }
 
 // Changes returns changes from the log. See [entity.Store].

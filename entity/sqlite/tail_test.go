@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -215,13 +214,8 @@ func (m *model) answers(s *Store) (all []any) {
 				points, err := s.History(ctx, id, key, from, to, limit, descending)
 				got(append([]entity.Point{}, points...), err)
 			}
-			for _, step := range []int64{77_777, hourMS} {
-				buckets, err := s.Aggregate(ctx, id, key, from, to, step, limit)
-				for i := range buckets { // a sum in another order differs in its last digits
-					buckets[i].Avg, buckets[i].Sum = math.Round(1e6*buckets[i].Avg), math.Round(1e6*buckets[i].Sum)
-				}
-				got(append([]entity.Bucket{}, buckets...), err)
-			}
+			n, err := s.CountNumbers(ctx, id, key, from, to)
+			got(n, err)
 			origins, err := s.Origins(ctx, id, key, from, to, limit)
 			got(append([]entity.PointOrigin{}, origins...), err)
 		}

@@ -32,7 +32,7 @@ func Run(t *testing.T, open Open) {
 		"NumbersAreGivenOnceAndKept":            numbersAreKept,
 		"EntitiesArePagedAndSearched":           entitiesArePaged,
 		"HistoryIsPagedBothWays":                historyIsPaged,
-		"AggregatesEqualTheNaiveComputation":    aggregatesEqualNaive,
+		"CountsTheNumbersOfASeries":             countsNumbers,
 		"ChangesAreInOrderAndResume":            changesResume,
 		"ManyRowsInOneBatch":                    manyRows,
 		"EndedContextCommitsNothing":            endedContext,
@@ -161,8 +161,8 @@ func newStoreIsEmpty(t *testing.T, k *kit) {
 	if points := k.history("a", "t", 0, forever, 10, false); len(points) != 0 {
 		t.Errorf("history: %v", points)
 	}
-	if buckets, err := k.store.Aggregate(t.Context(), "a", "t", 0, forever, 1000, 10); err != nil || len(buckets) != 0 {
-		t.Errorf("aggregate: %v, %v", buckets, err)
+	if n, err := k.store.CountNumbers(t.Context(), "a", "t", 0, forever); err != nil || n != 0 {
+		t.Errorf("count: %d, %v", n, err)
 	}
 	if changes, err := k.store.Changes(t.Context(), 0, 10); err != nil || len(changes) != 0 {
 		t.Errorf("changes: %v, %v", changes, err)
@@ -420,14 +420,10 @@ func historyIsPaged(t *testing.T, k *kit) {
 	}
 }
 
-func aggregatesEqualNaive(t *testing.T, k *kit) {
+func countsNumbers(t *testing.T, k *kit) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const start, n = 1_451_649_600_000, 2000
-	type number struct {
-		ts int64
-		f  float64
-	}
-	var numbers []number
+	var numbers []int64 // their times
 	var readings []given
 	ts := int64(start)
 	for i := range n {
@@ -439,43 +435,23 @@ func aggregatesEqualNaive(t *testing.T, k *kit) {
 		case 2:
 			v = []entity.Value{entity.Bool(true), entity.String("12"), entity.JSON([]byte("[3]"))}[rnd.IntN(3)]
 		}
-		if f, ok := v.Number(); ok {
-			numbers = append(numbers, number{ts, f})
+		if _, ok := v.Number(); ok {
+			numbers = append(numbers, ts)
 		}
 		readings = append(readings, given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", v)}, given{id: "b", seq: uint64(i + 1), ts: ts, values: one("t", entity.Int(1<<40))})
 	}
 	k.commit(k.batch(readings...))
-	for _, step := range []int64{1, 1000, 60_000, 3_600_000, 7_000_001, 86_400_000, 1 << 50} {
-		for _, r := range [][2]int64{{0, forever}, {start + 12_345_678, start + 34_567_890}, {start, start}} {
-			var want []entity.Bucket
-			for _, p := range numbers {
-				if p.ts < r[0] || p.ts >= r[1] {
-					continue
-				}
-				at := p.ts / step * step
-				if len(want) == 0 || want[len(want)-1].TS != at {
-					want = append(want, entity.Bucket{TS: at, Min: p.f, Max: p.f})
-				}
-				b := &want[len(want)-1]
-				b.Count++
-				b.Sum += p.f
-				b.Min, b.Max = min(b.Min, p.f), max(b.Max, p.f)
-				b.Avg = b.Sum / float64(b.Count)
-			}
-			got, err := k.store.Aggregate(t.Context(), "a", "t", r[0], r[1], step, n)
-			if err != nil || !slices.EqualFunc(got, want, sameBucket) {
-				t.Errorf("step %d range %v: %v\n got %.300v\nwant %.300v", step, r, err, got, want)
+	for _, r := range [][2]int64{{0, forever}, {start + 12_345_678, start + 34_567_890}, {start, start}, {numbers[7], numbers[9]}, {numbers[7] + 1, numbers[9] + 1}} {
+		want := 0
+		for _, ts := range numbers {
+			if ts >= r[0] && ts < r[1] {
+				want++
 			}
 		}
+		if got, err := k.store.CountNumbers(t.Context(), "a", "t", r[0], r[1]); err != nil || got != want {
+			t.Errorf("range %v: %d, %v; want %d", r, got, err, want)
+		}
 	}
-	if got, err := k.store.Aggregate(t.Context(), "a", "t", 0, forever, 60_000, 7); err != nil || len(got) != 7 || got[0].TS/60_000 != numbers[0].ts/60_000 {
-		t.Errorf("limit 7: %d buckets, %v", len(got), err)
-	}
-}
-
-func sameBucket(a, b entity.Bucket) bool {
-	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Max(1, math.Max(math.Abs(x), math.Abs(y))) }
-	return a.TS == b.TS && a.Count == b.Count && a.Min == b.Min && a.Max == b.Max && near(a.Sum, b.Sum) && near(a.Avg, b.Avg)
 }
 
 func changesResume(t *testing.T, k *kit) {
