@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
@@ -152,7 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.retention.Start()
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.http.Serve(&limitListener{Listener: s.httpLn, free: make(chan struct{}, MaxHTTPConnections)})
+		failed <- s.http.Serve(netutil.LimitListener(s.httpLn, MaxHTTPConnections))
 	}()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
 		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("store", StoreName(s.cfg.Store)))
@@ -215,32 +217,4 @@ func (s *Server) finishRequests(ctx context.Context) error {
 		return fmt.Errorf("finish HTTP requests: %w", err)
 	}
 	return nil
-}
-
-// limitListener accepts a limited number of connections at the same time.
-type limitListener struct {
-	net.Listener
-	free chan struct{}
-}
-
-// Accept waits for a place, then for a connection.
-func (l *limitListener) Accept() (net.Conn, error) {
-	l.free <- struct{}{}
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &limitedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close gives the place back.
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }
