@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // The committer: from the entities to the disk, many readings with one fsync.
@@ -328,11 +330,7 @@ func (c *committer) persist() error {
 			return nil
 		}
 		c.complain(err)
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-c.rt.ctx.Done():
-			timer.Stop()
+		if pause.For(c.rt.ctx, delay) != nil {
 			return fmt.Errorf("%w while the store failed: %w", ErrClosed, err)
 		}
 	}

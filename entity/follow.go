@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // Pauses of a Follower after a failure, doubled from one to the next.
@@ -72,7 +74,7 @@ func (f *Follower) Next(ctx context.Context) (Change, error) {
 // subscribe goes on after a failure.
 func (f *Follower) subscribe(ctx context.Context) error {
 	if f.pause > 0 {
-		if err := pause(ctx, f.pause); err != nil {
+		if err := pause.For(ctx, f.pause); err != nil {
 			return err
 		}
 	}

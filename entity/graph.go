@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // graph has all committed relations in memory, in both directions, so that a
@@ -65,7 +67,7 @@ func (g *graph) load(r *Runtime) {
 				return
 			}
 			r.log.LogAttrs(r.ctx, slog.LevelError, "relations cannot be read, trying again", slog.String("error", err.Error()))
-			if pause(r.ctx, delay) != nil {
+			if pause.For(r.ctx, delay) != nil {
 				return
 			}
 			delay = min(2*delay, r.cfg.RetryMax)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // The parser's strings, and the words of its complaints.
@@ -185,10 +187,4 @@ func (p *parser) checkTS(ts int64) *PayloadError {
 }
 
 // brief keeps a piece of the payload short enough for a log line.
-func brief(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func brief(s string) string { return text.Shorten(s, 40) }

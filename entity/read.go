@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 	"unsafe"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 const (
@@ -94,22 +94,10 @@ func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message],
 		if !ref.IsZero() {
 			return ref, nil
 		}
-		if err := pause(ctx, nameTakenMin); err != nil { // the one before is still on its way out
+		if err := pause.For(ctx, nameTakenMin); err != nil { // the one before is still on its way out
 			return ref, fmt.Errorf("entity %q: %w", id, err)
 		}
 		h = r.handles.find(id)
-	}
-}
-
-// pause waits, or returns the cause of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // tokenKind tells the tokens of the grammar apart.
@@ -324,14 +326,4 @@ func pointer(names []string) string {
 }
 
 // brief keeps a message short.
-func brief(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+func brief(s string) string { return text.Shorten(s, 40) }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // tokenKind tells what a token is.
@@ -50,17 +52,7 @@ func (t token) String() string {
 }
 
 // brief shortens a text for an error.
-func brief(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+func brief(s string) string { return text.Shorten(s, 40) }
 
 // signs are the operators and punctuation marks, those of two characters first.
 var signs = [...]string{

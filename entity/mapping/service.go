@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // Kinds of the documents that a service keeps.
@@ -318,7 +319,7 @@ func (s *Service) run(f *follower) {
 		for {
 			s.count.restarts.Add(1)
 			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
-			if !s.pause(delay) {
+			if pause.For(s.ctx, delay) != nil {
 				return
 			}
 			delay = min(2*delay, s.cfg.RetryMax)
@@ -330,17 +331,5 @@ func (s *Service) run(f *follower) {
 				return
 			}
 		}
-	}
-}
-
-// pause waits, and reports false when the service is closed.
-func (s *Service) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.ctx.Done():
-		return false
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // Kind tells what a Datum is.
@@ -106,12 +108,7 @@ func (d Datum) String() string {
 	return "nothing"
 }
 
-func brief(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "…"
-	}
-	return s
-}
+func brief(s string) string { return text.Shorten(s, 64) }
 
 func (s *Schema) checkNumber(d Datum) error {
 	f := d.Float

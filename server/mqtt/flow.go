@@ -72,7 +72,7 @@ type heldMessage struct {
 	since    int64 // Unix time in seconds
 }
 
-// expired tells whether the message has waited for all of its interval.
+// expired reports whether the message has waited for all of its interval.
 func (m *heldMessage) expired(now int64) bool {
 	return m.expiryAt > 0 && now-m.since >= int64(binary.BigEndian.Uint32(m.packet[m.expiryAt:]))
 }
@@ -224,7 +224,7 @@ func (f *flow) admit(p []byte) ([]byte, error) {
 	return passed, nil
 }
 
-// passes tells whether a packet may be written now. If not, it is held, or there is
+// passes reports whether a packet may be written now. If not, it is held, or there is
 // no need for it.
 func (f *flow) passes(packet []byte) bool {
 	switch packet[0] >> 4 {

@@ -18,7 +18,7 @@ import (
 //
 // Who subscribes to the topic of one entity gets the present document at once,
 // with the retain flag, as if the broker had retained it. But nothing is retained:
-// it is read from the entity, so that it is right after a restart as well and a
+// it is read from the entity, so that it is current after a restart as well and a
 // million of them occupy nothing. A subscription with wildcards gets what changes
 // from then on.
 type shadow struct {

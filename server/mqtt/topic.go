@@ -82,7 +82,7 @@ func (t *topic) changedBy(edit *entity.Edit) bool {
 }
 
 // findTopic returns the id and the topic that a name in MQTT stands for. t is nil where
-// there is no such topic; the id may be one that is not possible.
+// there is no such topic; the id is not checked.
 func findTopic(name string) (id string, t *topic) {
 	rest, ok := strings.CutPrefix(name, topicPrefix)
 	cut := strings.LastIndexByte(rest, '/')
