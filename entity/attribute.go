@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Section is one of the documents of attributes that an entity has. The numbers
@@ -56,7 +58,7 @@ type Attribute struct {
 	Path string
 	// TS is when this leaf was last set, in milliseconds since the epoch.
 	TS    int64
-	Value Value
+	Value value.Value
 }
 
 // Pointer returns the JSON pointer of the member names, which it escapes:

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // forgetful is a store whose disk costs nothing: what remains is the runtime.
@@ -50,7 +51,7 @@ func (s *forgetful) Close() error { return nil }
 
 func threeKeys(ts int64) []entity.Reading {
 	return []entity.Reading{{TS: ts, Values: []entity.Sample{
-		{Key: "temperature", Value: entity.Float(21.5 + float64(ts%10))}, {Key: "humidity", Value: entity.Int(40)}, {Key: "on", Value: entity.Bool(true)},
+		{Key: "temperature", Value: value.Float(21.5 + float64(ts%10))}, {Key: "humidity", Value: value.Int(40)}, {Key: "on", Value: value.Bool(true)},
 	}}}
 }
 

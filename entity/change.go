@@ -46,7 +46,7 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 		size += len(edits.Patches[i].Body)
 	}
 	for i := range edits.Relate {
-		size += len(edits.Relate[i].To) + len(edits.Relate[i].Properties.text)
+		size += len(edits.Relate[i].To) + len(edits.Relate[i].Properties.Text())
 	}
 	targets, err := r.checkRelations(ctx, id, &edits)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func (s *stage) subscribe(q entity.ChangesQuery) *entity.Subscription {
@@ -44,11 +45,11 @@ func nothing(t testing.TB, sub *entity.Subscription) {
 
 func TestSubscriptionGetsCommittedChangesInOrder(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	s.write("a", at(1, "t", entity.Int(1))) // before: not seen
+	s.write("a", at(1, "t", value.Int(1))) // before: not seen
 	all, one := s.subscribe(entity.ChangesQuery{}), s.subscribe(entity.ChangesQuery{Entities: []string{"b", "c"}})
 	nothing(t, all)
-	s.write("a", at(20, "t", entity.Int(2)), at(10, "t", entity.Int(3))) // the second is late
-	s.write("b", at(30, "t", entity.Int(4)))
+	s.write("a", at(20, "t", value.Int(2)), at(10, "t", value.Int(3))) // the second is late
+	s.write("b", at(30, "t", value.Int(4)))
 	for i, want := range []int64{20, 10, 30} {
 		c := next(t, all)
 		if c.TS != want || len(c.Values) != 1 || c.Values[0].Value.Int() != int64(i+2) || c.Committed == 0 || c.Cursor == "" {
@@ -76,7 +77,7 @@ func TestChangeIsPublishedBeforeItIsAcknowledged(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	sub := s.subscribe(entity.ChangesQuery{})
 	for i := range int64(50) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // it must be there already
 		if c, err := sub.Next(ctx); err != nil || c.TS != i {
@@ -89,14 +90,14 @@ func TestStreamResumesByCursorAlsoAfterARestart(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	sub := s.subscribe(entity.ChangesQuery{})
 	for i := range int64(30) {
-		s.write(fmt.Sprintf("e%d", i%3), at(i, "t", entity.Int(i)))
+		s.write(fmt.Sprintf("e%d", i%3), at(i, "t", value.Int(i)))
 	}
 	var cursors []string
 	for range 30 {
 		cursors = append(cursors, next(t, sub).Cursor)
 	}
 	s = s.reopen(entity.Config{})
-	s.write("e0", at(30, "t", entity.Int(30)))
+	s.write("e0", at(30, "t", value.Int(30)))
 	for from, cursor := range cursors {
 		sub := s.subscribe(entity.ChangesQuery{Cursor: cursor})
 		for want := int64(from) + 1; want <= 30; want++ {
@@ -126,7 +127,7 @@ func TestResumedStreamHasNoGapAndNoDuplicateWhileReadingsCome(t *testing.T) {
 	settled := newSettlements(t)
 	const before, during = 3000, 6000
 	ingest := func(i int) {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", entity.Int(int64(i)))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", value.Int(int64(i)))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -171,7 +172,7 @@ func TestSlowReaderIsToldAndGoesOnWithItsCursor(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{StreamBuffer: buffer})
 	slow, quick := s.subscribe(entity.ChangesQuery{}), s.subscribe(entity.ChangesQuery{})
 	for i := range int64(100) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 		if c := next(t, quick); c.TS != i {
 			t.Fatalf("the quick reader got %d, want %d", c.TS, i)
 		}
@@ -204,7 +205,7 @@ func TestCursorThatIsTooOldOrOfAnotherStoreHasExpired(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, entity.Config{})
 	old := s.subscribe(entity.ChangesQuery{}).Cursor()
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestCursorThatIsTooOldOrOfAnotherStoreHasExpired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &entity.Batch{First: store.Info().LastChange + 1, Entities: []entity.BatchEntity{{ID: "a"}}, Records: []entity.Record{{Seq: 2, Reading: at(2, "t", entity.Int(2))}}}
+	b := &entity.Batch{First: store.Info().LastChange + 1, Entities: []entity.BatchEntity{{ID: "a"}}, Records: []entity.Record{{Seq: 2, Reading: at(2, "t", value.Int(2))}}}
 	if err := store.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestCloseOfTheRuntimeEndsSubscriptionsAfterTheirChanges(t *testing.T) {
 	sub := s.subscribe(entity.ChangesQuery{})
 	settled := newSettlements(t)
 	for i := range int64(10) {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(i, "t", entity.Int(i))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(i, "t", value.Int(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,7 +271,7 @@ func TestSubscriptionToEditsOnlyHasNoReadings(t *testing.T) {
 	live := s.subscribe(entity.ChangesQuery{EditsOnly: true})
 	one := s.subscribe(entity.ChangesQuery{EditsOnly: true, Entities: []string{"b"}})
 	for i := range int64(5 * buffer) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	s.patch("a", entity.Reported, `{"x":1}`)
 	s.patch("b", entity.Reported, `{"y":1}`)
@@ -286,7 +287,7 @@ func TestSubscriptionToEditsOnlyHasNoReadings(t *testing.T) {
 	check("live", live, "a", "b")
 	check("of one", one, "b")
 	check("resumed", s.subscribe(entity.ChangesQuery{Cursor: from, EditsOnly: true}), "a", "b")
-	s.write("b", at(1, "t", entity.Int(1)))
+	s.write("b", at(1, "t", value.Int(1)))
 	if c := live.Cursor(); c == from || c != s.subscribe(entity.ChangesQuery{}).Cursor() {
 		t.Errorf("the cursor of a follower of edits stays at %s", c)
 	}

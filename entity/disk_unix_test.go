@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
@@ -46,7 +47,7 @@ func TestFullDiskSlowsAndReportsAndLosesNothingAcknowledged(t *testing.T) {
 	}
 	signal.Ignore(syscall.SIGXFSZ) // the write fails with EFBIG then
 	s := open(t, dir, entity.Config{RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, WindowBytes: 400_000})
-	s.write("a", at(0, "t", entity.String("before")))
+	s.write("a", at(0, "t", value.String("before")))
 
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
@@ -66,7 +67,7 @@ func TestFullDiskSlowsAndReportsAndLosesNothingAcknowledged(t *testing.T) {
 	n := int64(1)
 	for ; ; n++ { // until the window is full, and the source slowed down
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		err := settled.ingest(ctx, s, fmt.Sprint(n), "a", at(n, "t", entity.String(text)))
+		err := settled.ingest(ctx, s, fmt.Sprint(n), "a", at(n, "t", value.String(text)))
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && s.Stats().StoreError != "" {
 			break
@@ -171,10 +172,10 @@ func editForever(t *testing.T, dir string) {
 				fmt.Printf("try %s %d\n", id, n)
 				s.edit(id, entity.Edits{
 					Patches: []entity.Patch{merge(entity.Attributes, fmt.Sprintf(`{"n":%d,"o":{"n":%d}}`, n, n)), merge(entity.Desired, fmt.Sprintf(`{"n":%d}`, n))},
-					Relate:  []entity.Relation{{Type: "in", To: hub, Properties: entity.JSON(fmt.Appendf(nil, `{"n":%d}`, n))}},
+					Relate:  []entity.Relation{{Type: "in", To: hub, Properties: entity.ParseJSON(fmt.Appendf(nil, `{"n":%d}`, n))}},
 				})
 				fmt.Printf("ack edit %s %d\n", id, n)
-				s.write(id, at(n, "n", entity.Int(n)))
+				s.write(id, at(n, "n", value.Int(n)))
 				fmt.Printf("ack reading %s %d\n", id, n)
 				if n%7 == 0 {
 					s.Sweep()

@@ -1,5 +1,7 @@
 package entity
 
+import "github.com/greenroom-go/greenroom/entity/value"
+
 // Edit is a change of what an entity is beside its telemetry: its type, its
 // attributes and its relations, or its end. It is one change in the log.
 type Edit struct {
@@ -27,7 +29,7 @@ type AttributeEdit struct {
 }
 
 // Removed reports whether the leaf is gone.
-func (e AttributeEdit) Removed() bool { return e.Value.kind == 0 }
+func (e AttributeEdit) Removed() bool { return e.Value.Kind() == 0 }
 
 // RelationEdit puts or removes one edge.
 type RelationEdit struct {
@@ -40,7 +42,7 @@ type Relation struct {
 	From, To string // ids of entities
 	Type     string
 	// Properties is a JSON object, or the zero Value for none.
-	Properties Value
+	Properties value.Value
 }
 
 // Direction says which of its edges are meant, seen from an entity.

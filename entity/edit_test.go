@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func merge(s entity.Section, doc string) entity.Patch {
@@ -50,7 +51,7 @@ func TestAttributesAreDurableOnceEdited(t *testing.T) {
 	if again.Created || again.ETag == done.ETag {
 		t.Errorf("the second edit did %+v", again)
 	}
-	s.write("room", at(5, "t", entity.Int(1)))
+	s.write("room", at(5, "t", value.Int(1)))
 	for range 2 {
 		snap := s.entity("room")
 		if got := s.document("room", entity.Attributes); got != `{"location":{"floor":2},"tags":["z","a","b"]}` {
@@ -165,7 +166,7 @@ func TestBadEditsAreRefusedWithoutATrace(t *testing.T) {
 		"null that would stay": {Patches: []entity.Patch{{Section: entity.Desired, Form: entity.Replace, Body: []byte(`{"a":null}`)}}},
 		"relation to a bad id": {Relate: []entity.Relation{{Type: "in", To: "a/b"}}},
 		"relation of no type":  {Relate: []entity.Relation{{To: "b"}}},
-		"bad properties":       {Relate: []entity.Relation{{Type: "in", To: "b", Properties: entity.Int(1)}}},
+		"bad properties":       {Relate: []entity.Relation{{Type: "in", To: "b", Properties: value.Int(1)}}},
 		"unknown type":         {Type: &typ},
 	} {
 		if _, err := s.Edit(t.Context(), "a", e); !errors.Is(err, entity.ErrInvalid) {
@@ -190,7 +191,7 @@ func TestEditsAreInTheStreamOfThoseWhoAskForThem(t *testing.T) {
 	live := s.subscribe(entity.ChangesQuery{Edits: true})
 	readings := s.subscribe(entity.ChangesQuery{})
 	s.patch("a", entity.Desired, `{"x":{"y":1}}`)
-	s.write("a", at(7, "t", entity.Int(1)))
+	s.write("a", at(7, "t", value.Int(1)))
 	s.patch("a", entity.Desired, `{"x":null}`)
 	if err := s.Delete(t.Context(), "a", ""); err != nil {
 		t.Fatal(err)
@@ -233,7 +234,7 @@ func TestEditsAreInTheStreamOfThoseWhoAskForThem(t *testing.T) {
 func TestDeletedEntityIsGoneAndComesBackAsAnother(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	first := s.patch("a", entity.Attributes, `{"n":1}`)
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	if err := s.Delete(t.Context(), "a", "other"); !errors.Is(err, entity.ErrConflict) {
 		t.Errorf("delete with another ETag: %v", err)
 	}
@@ -252,7 +253,7 @@ func TestDeletedEntityIsGoneAndComesBackAsAnother(t *testing.T) {
 		}
 		s = s.reopen(entity.Config{})
 	}
-	s.write("a", at(2, "u", entity.Int(2)))
+	s.write("a", at(2, "u", value.Int(2)))
 	snap := s.entity("a")
 	if len(snap.Latest) != 1 || len(snap.Attributes) != 0 || snap.ETag == first.ETag {
 		t.Errorf("the new one is %+v", snap)
@@ -271,14 +272,14 @@ func TestEntityThatEndsAndGoesOnWhileACommitRunsKeepsTheOrder(t *testing.T) {
 	g := newGate()
 	s.store.onCommit(func(ctx context.Context, _ *entity.Batch) error { return g.pass(ctx) })
 	settled := newSettlements(t)
-	if err := settled.ingest(t.Context(), s, "holds the commit", "other", at(1, "t", entity.Int(1))); err != nil {
+	if err := settled.ingest(t.Context(), s, "holds the commit", "other", at(1, "t", value.Int(1))); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, g.came, "the commit")
 	var wg sync.WaitGroup
 	gone := make(chan error, 2)
 	for i := range int64(3) {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(i, fmt.Sprintf("life %d", i), entity.Int(i))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(i, fmt.Sprintf("life %d", i), value.Int(i))); err != nil {
 			t.Fatal(err)
 		}
 		s.entity("a") // the reading has been taken in
@@ -318,7 +319,7 @@ func TestComputedReadingIsKeptOnceWithItsOrigin(t *testing.T) {
 	from := func(seq uint64, ts int64) error {
 		settled := make(chan error, 1)
 		o := entity.Origin{Source: "mapping", Seq: seq}
-		if err := s.IngestFrom(t.Context(), "a", o, []entity.Reading{at(ts, "t", entity.Int(ts))}, 50, func(err error) { settled <- err }); err != nil {
+		if err := s.IngestFrom(t.Context(), "a", o, []entity.Reading{at(ts, "t", value.Int(ts))}, 50, func(err error) { settled <- err }); err != nil {
 			return err
 		}
 		return wait(t, settled, "the commit")
@@ -352,14 +353,14 @@ func TestComputedReadingIsKeptOnceWithItsOrigin(t *testing.T) {
 	if err != nil || fmt.Sprint(origins) != "[{20 {mapping 6}} {30 {mapping 7}}]" {
 		t.Errorf("origins %v, %v", origins, err)
 	}
-	s.write("a", at(40, "t", entity.Int(40)))
+	s.write("a", at(40, "t", value.Int(40)))
 	if l := s.latest("a", "t"); !l.Origin.IsZero() {
 		t.Errorf("a device's value has the origin %+v", l)
 	}
 	for name, o := range map[string]entity.Origin{
 		"no sequence": {Source: "m"}, "no source": {Seq: 1}, "a long name": {Source: strings.Repeat("x", entity.MaxSourceBytes+1), Seq: 1}, "a huge sequence": {Source: "m", Seq: 1 << 63},
 	} {
-		if err := s.IngestFrom(t.Context(), "a", o, []entity.Reading{at(1, "t", entity.Int(1))}, 50, nil); !errors.Is(err, entity.ErrInvalid) {
+		if err := s.IngestFrom(t.Context(), "a", o, []entity.Reading{at(1, "t", value.Int(1))}, 50, nil); !errors.Is(err, entity.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
@@ -374,7 +375,7 @@ func TestRepetitionIsAcknowledgedAfterWhatItRepeats(t *testing.T) {
 	var order []string
 	settled := make(chan string, 2)
 	for _, name := range []string{"first", "again"} {
-		err := s.IngestFrom(t.Context(), "a", entity.Origin{Source: "m", Seq: 1}, []entity.Reading{at(1, "t", entity.Int(1))}, 50, func(err error) {
+		err := s.IngestFrom(t.Context(), "a", entity.Origin{Source: "m", Seq: 1}, []entity.Reading{at(1, "t", value.Int(1))}, 50, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -403,7 +404,7 @@ func TestRepetitionIsAcknowledgedAfterWhatItRepeats(t *testing.T) {
 func TestViewReadsAnEntityInItsTurnAndScanReadsAllWithoutBringingThemToLife(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	s.patch("b", entity.Attributes, `{"x":{"y":"z"},"list":[1]}`)
-	s.write("a", at(5, "t", entity.Int(1)), at(6, "u", entity.Float(2.5)))
+	s.write("a", at(5, "t", value.Int(1)), at(6, "u", value.Float(2.5)))
 	s.edit("a", entity.Edits{Relate: []entity.Relation{{Type: "in", To: "b"}}, Patches: []entity.Patch{merge(entity.Reported, `{"r":true}`)}})
 	check := func(v entity.View) {
 		t.Helper()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // What the tests do to a runtime from the inside.
@@ -53,7 +54,7 @@ func NewApplier(b *testing.B, keys int, typed bool) func(ts int64) {
 	low, high := -1e9, 1e9
 	r := Reading{Values: make([]Sample, keys)}
 	for i := range r.Values {
-		r.Values[i] = Sample{Key: fmt.Sprintf("line%03d", i), Value: Float(21.5 + float64(i))}
+		r.Values[i] = Sample{Key: fmt.Sprintf("line%03d", i), Value: value.Float(21.5 + float64(i))}
 		typ.Telemetry[r.Values[i].Key] = &model.Schema{Type: model.Number, Min: &low, Max: &high}
 	}
 	set := &typeSet{declared: map[string]*model.Type{"T": typ}}

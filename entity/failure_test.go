@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // What becomes of readings when actors fail, stop and are killed: each delivery
@@ -20,13 +21,13 @@ import (
 
 func TestFailedEntityRestartsWithoutLosingWhatWaitsInTheCommitter(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{BatchDelay: -1})
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	g := newGate()
 	s.store.onCommit(func(ctx context.Context, _ *entity.Batch) error { return g.pass(ctx) })
 	settled := newSettlements(t)
 	ingest := func(name string, ts int64) {
 		t.Helper()
-		if err := settled.ingest(t.Context(), s, name, "a", at(ts, "t", entity.Int(ts))); err != nil {
+		if err := settled.ingest(t.Context(), s, name, "a", at(ts, "t", value.Int(ts))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,10 +62,10 @@ func TestReadingOnWhichItsEntityFailsIsSettledAndTheNextIsTakenIn(t *testing.T) 
 		}
 		return nil
 	})
-	if err := s.Write(t.Context(), "a", []entity.Reading{at(1, "t", entity.Int(1))}, 1); !errors.Is(err, entity.ErrFailed) {
+	if err := s.Write(t.Context(), "a", []entity.Reading{at(1, "t", value.Int(1))}, 1); !errors.Is(err, entity.ErrFailed) {
 		t.Errorf("the first: %v, want ErrFailed", err)
 	}
-	s.write("a", at(2, "t", entity.Int(2)))
+	s.write("a", at(2, "t", value.Int(2)))
 	if points := s.history("a", "t"); len(points) != 1 || points[0].TS != 2 {
 		t.Errorf("history %v", points)
 	}
@@ -74,14 +75,14 @@ func TestStoreThatCannotBeReadRefusesTheReadingAndFailsNobody(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	broken := errors.New("disk on fire")
 	s.store.onLoad(func(context.Context, string) error { return broken })
-	if err := s.Write(t.Context(), "a", []entity.Reading{at(1, "t", entity.Int(1))}, 1); !errors.Is(err, broken) {
+	if err := s.Write(t.Context(), "a", []entity.Reading{at(1, "t", value.Int(1))}, 1); !errors.Is(err, broken) {
 		t.Errorf("write: %v", err)
 	}
 	if _, err := s.Entity(t.Context(), "a"); !errors.Is(err, broken) {
 		t.Errorf("entity: %v", err)
 	}
 	s.store.onLoad(nil)
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	if n := s.sys.Stats().Failures; n != 0 {
 		t.Errorf("%d failures of actors", n)
 	}
@@ -100,7 +101,7 @@ func heldEntity(t *testing.T, n int) (*stage, *gate, *settlements) {
 	})
 	settled := newSettlements(t)
 	for i := range n + 1 {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", entity.Int(int64(i)))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", value.Int(int64(i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestStoppedEntitySettlesWhatIsInItsMailboxAndComesBack(t *testing.T) {
 	if acked == 0 || stopped == 0 || acked+stopped != 21 {
 		t.Errorf("%d acknowledged and %d stopped of 21", acked, stopped)
 	}
-	s.write("a", at(1000, "t", entity.Int(1)))
+	s.write("a", at(1000, "t", value.Int(1)))
 	if points := s.history("a", "t"); len(points) != acked+1 {
 		t.Errorf("%d readings, want %d", len(points), acked+1)
 	}
@@ -134,7 +135,7 @@ func TestKilledEntityIsNoticedByTheAudit(t *testing.T) {
 	if acked, stopped := settled.count(nil), settled.count(entity.ErrStopped); stopped == 0 || acked+stopped != 21 {
 		t.Errorf("%d acknowledged and %d stopped of 21", acked, stopped)
 	}
-	s.write("a", at(1000, "t", entity.Int(1)))
+	s.write("a", at(1000, "t", value.Int(1)))
 }
 
 func TestKilledEntityIsNoticedByTheNextReading(t *testing.T) {
@@ -142,7 +143,7 @@ func TestKilledEntityIsNoticedByTheNextReading(t *testing.T) {
 	s.KillEntity("a")
 	g.open()
 	s.untilGone("a")
-	s.write("a", at(1000, "t", entity.Int(1)))
+	s.write("a", at(1000, "t", value.Int(1)))
 	settled.wait()
 	if l := s.latest("a", "t"); l.TS != 1000 {
 		t.Errorf("latest %+v", l)
@@ -164,14 +165,14 @@ func (s *stage) untilGone(id string) {
 
 func TestEntityThatFailsTooOftenIsStoppedAndComesBack(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	settled := newSettlements(t)
 	const n = 40
 	for i := range n {
 		if s.IsLive("a") {
 			s.FailEntity("a")
 		}
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(10+i), "t", entity.Int(1))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(10+i), "t", value.Int(1))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +181,7 @@ func TestEntityThatFailsTooOftenIsStoppedAndComesBack(t *testing.T) {
 	if acked+stopped != n {
 		t.Errorf("%d acknowledged and %d stopped of %d", acked, stopped, n)
 	}
-	s.write("a", at(1000, "t", entity.Int(1)))
+	s.write("a", at(1000, "t", value.Int(1)))
 	if points := s.history("a", "t"); len(points) != acked+2 {
 		t.Errorf("%d readings, want %d", len(points), acked+2)
 	}
@@ -192,9 +193,9 @@ func TestManagerThatFailsTakesItsEntitiesAlongAndTheyComeBack(t *testing.T) {
 	g.open()
 	settled.wait()
 	for i := range 20 {
-		s.write(fmt.Sprintf("e%d", i), at(1, "t", entity.Int(1)))
+		s.write(fmt.Sprintf("e%d", i), at(1, "t", value.Int(1)))
 	}
-	s.write("a", at(1000, "t", entity.Int(1)))
+	s.write("a", at(1000, "t", value.Int(1)))
 }
 
 // Many sources, and somebody who fails, stops and kills their entities all the
@@ -217,7 +218,7 @@ func TestEveryDeliveryIsSettledOnceWhateverHappensToTheActors(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				ts := int64(source*each + i)
-				if err := settled.ingest(t.Context(), s, fmt.Sprint(ts), id(source, i), at(ts, "t", entity.Int(ts))); err != nil {
+				if err := settled.ingest(t.Context(), s, fmt.Sprint(ts), id(source, i), at(ts, "t", value.Int(ts))); err != nil {
 					t.Errorf("ingest: %v", err)
 				}
 			}
@@ -231,7 +232,7 @@ func TestEveryDeliveryIsSettledOnceWhateverHappensToTheActors(t *testing.T) {
 			default:
 			}
 			who := fmt.Sprintf("e%d", rand.IntN(entities))
-			if err := s.Write(t.Context(), "pacer", []entity.Reading{at(int64(i), "t", entity.Int(1))}, 1); err != nil {
+			if err := s.Write(t.Context(), "pacer", []entity.Reading{at(int64(i), "t", value.Int(1))}, 1); err != nil {
 				t.Errorf("pacer: %v", err)
 			}
 			s.trouble(who, i)
@@ -277,7 +278,7 @@ func (s *stage) trouble(id string, i int) {
 // Who asks an entity does not know of its actor: the end of the runtime is ErrClosed.
 func TestAskThatTheEndOfTheRuntimeCutsShortIsErrClosed(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	held := newGate()
 	done := make(chan error, 2)
 	view := func(f func(entity.View) error) { go func() { done <- s.View(context.Background(), "a", f) }() }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
@@ -22,15 +23,15 @@ type graph struct {
 	ready chan struct{} // closed when it is loaded
 
 	mu      sync.RWMutex
-	numbers map[string]uint32 // guarded by mu
-	names   []string          // guarded by mu
-	out, in [][]edge          // by number; out is ordered by (kind, to), guarded by mu
-	props   map[arc]Value     // of the edges that have some, guarded by mu
-	kinds   map[string]uint32 // types of relations, guarded by mu
-	kindsOf []string          // guarded by mu
-	edges   int               // guarded by mu
-	pending []graphChange     // committed while it loads, guarded by mu
-	loaded  bool              // guarded by mu
+	numbers map[string]uint32   // guarded by mu
+	names   []string            // guarded by mu
+	out, in [][]edge            // by number; out is ordered by (kind, to), guarded by mu
+	props   map[arc]value.Value // of the edges that have some, guarded by mu
+	kinds   map[string]uint32   // types of relations, guarded by mu
+	kindsOf []string            // guarded by mu
+	edges   int                 // guarded by mu
+	pending []graphChange       // committed while it loads, guarded by mu
+	loaded  bool                // guarded by mu
 }
 
 // edge is one end of an arc: the entity at the other end.
@@ -46,7 +47,7 @@ type graphChange struct {
 }
 
 func newGraph() *graph {
-	return &graph{ready: make(chan struct{}), numbers: make(map[string]uint32), props: make(map[arc]Value), kinds: make(map[string]uint32)}
+	return &graph{ready: make(chan struct{}), numbers: make(map[string]uint32), props: make(map[arc]value.Value), kinds: make(map[string]uint32)}
 }
 
 // graphPage is how many edges are read from the store at once.
@@ -166,7 +167,7 @@ func (g *graph) put(r *Relation) {
 		g.in[a.to] = append(g.in[a.to], edge{a.kind, a.from})
 		g.edges++
 	}
-	if r.Properties.kind == 0 {
+	if r.Properties.Kind() == 0 {
 		delete(g.props, a)
 	} else {
 		g.props[a] = r.Properties

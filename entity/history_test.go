@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // A page ends at its limit or at MaxHistoryBytes, and the pages together are the whole
@@ -17,12 +18,12 @@ func TestPagesOfAHistoryAreTheWholeHistory(t *testing.T) {
 	const short, long = 10_000, 600
 	readings := make([]entity.Reading, 0, short)
 	for i := range short {
-		readings = append(readings, at(int64(1000+i), "n", entity.Int(int64(i))))
+		readings = append(readings, at(int64(1000+i), "n", value.Int(int64(i))))
 	}
 	s.write("e", readings...)
 	text := strings.Repeat("x", entity.MaxTextBytes-8)
 	for i := range long {
-		s.write("e", at(int64(1000+i), "text", entity.String(fmt.Sprintf("%06d", i)+text)))
+		s.write("e", at(int64(1000+i), "text", value.String(fmt.Sprintf("%06d", i)+text)))
 	}
 	for _, c := range []struct {
 		key        string
@@ -78,7 +79,7 @@ func TestTrimRemovesWhatIsOlderAndKeepsTheLatest(t *testing.T) {
 	const n = 12_000 // more than one page
 	var readings []entity.Reading
 	for i := range int64(n) {
-		readings = append(readings, at(i, "t", entity.Int(i)))
+		readings = append(readings, at(i, "t", value.Int(i)))
 	}
 	s.write("a", readings[:n/2]...)
 	s.write("a", readings[n/2:]...)

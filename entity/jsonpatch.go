@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // operation is one of a JSON patch.
@@ -94,7 +97,7 @@ func (l *leaves) array(path string) (leaf int, rest []string, ok bool) {
 		}
 		if i, ok := l.find(path[:at]); ok {
 			v := l.section[i].Value
-			if v.kind != KindJSON || v.text[0] != '[' {
+			if v.Kind() != value.KindJSON || v.Text()[0] != '[' {
 				return 0, nil, false
 			}
 			rest = strings.Split(path[at+1:], "/")
@@ -174,7 +177,7 @@ func (l *leaves) test(path string, raw []byte) error {
 // textAt returns what is at path as JSON.
 func (l *leaves) textAt(path string) ([]byte, error) {
 	if leaf, rest, ok := l.array(path); ok {
-		v, err := decodeJSON([]byte(l.section[leaf].Value.text))
+		v, err := decodeJSON([]byte(l.section[leaf].Value.Text()))
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +204,7 @@ func (l *leaves) textAt(path string) ([]byte, error) {
 // reshape changes an array.
 func (l *leaves) reshape(leaf int, f func(any) (any, error)) error {
 	a := l.section[leaf]
-	v, err := decodeJSON([]byte(a.Value.text))
+	v, err := decodeJSON([]byte(a.Value.Text()))
 	if err != nil {
 		return err
 	}
@@ -357,8 +360,8 @@ func normal(v any) any {
 			return i
 		}
 		f, err := v.Float64()
-		if i := int64(f); err == nil && float64(i) == f && f > -1<<53 && f < 1<<53 {
-			return i
+		if err == nil && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
+			return int64(f)
 		}
 		return f
 	case []any:

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // patience bounds waits that only a bug makes long.
@@ -254,7 +255,7 @@ func (s *settlements) acknowledged(name string) bool {
 	return ok && errs[0] == nil
 }
 
-func at(ts int64, key string, v entity.Value) entity.Reading {
+func at(ts int64, key string, v value.Value) entity.Reading {
 	return entity.Reading{TS: ts, Values: []entity.Sample{{Key: key, Value: v}}}
 }
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // emptyObject is the leaf that stands for an object without members.
-var emptyObject = jsonText("{}")
+var emptyObject = value.JSON("{}")
 
 // leaves is a section being edited: a copy of the slots, which takes the place of
 // the section when the whole edit has succeeded. Leaves that it sets have the
@@ -44,7 +46,7 @@ func (l *leaves) clear(path string) {
 }
 
 // set puts a leaf at path in place of whatever is there.
-func (l *leaves) set(path string, v Value) {
+func (l *leaves) set(path string, v value.Value) {
 	l.clear(path)
 	if parent := parentOf(path); parent != "" {
 		if i, ok := l.find(parent); ok {

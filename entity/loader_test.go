@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // countingStore counts the entities that are read together, and may refuse to.
@@ -67,7 +68,7 @@ func TestEntitiesAreLoadedTogether(t *testing.T) {
 			dir := t.TempDir()
 			first := open(t, dir, entity.Config{})
 			for i := range known {
-				first.write(fmt.Sprintf("e%d", i), at(1000, "v", entity.Int(int64(i))))
+				first.write(fmt.Sprintf("e%d", i), at(1000, "v", value.Int(int64(i))))
 			}
 			if err := first.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -84,7 +85,7 @@ func TestEntitiesAreLoadedTogether(t *testing.T) {
 			})
 			settled := newSettlements(t)
 			send := func(i int) {
-				if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i), at(500, "late", entity.Bool(true))); err != nil {
+				if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i), at(500, "late", value.Bool(true))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -107,7 +108,7 @@ func TestEntitiesAreLoadedTogether(t *testing.T) {
 				t.Errorf("%d of %d readings were acknowledged", n, known+unknown)
 			}
 			for i := range known {
-				if v := s.latest(fmt.Sprintf("e%d", i), "v").Value; v != entity.Int(int64(i)) {
+				if v := s.latest(fmt.Sprintf("e%d", i), "v").Value; v != value.Int(int64(i)) {
 					t.Errorf("e%d has %v", i, v)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Causes of a PayloadError: why a payload was refused. They are the labels of
@@ -172,7 +174,7 @@ func (p *parser) readEnvelope() (r Reading, ok bool, err *PayloadError) {
 		return r, false, nil
 	}
 	ts, bad := p.readNumber()
-	if bad != nil || ts.kind != KindInt || p.peek() != ',' {
+	if bad != nil || ts.Kind() != value.KindInt || p.peek() != ',' {
 		return r, false, nil //nolint:nilerr // readFlat comes to the same error, if it is one
 	}
 	p.i++
@@ -212,7 +214,7 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 		return p.closeFlat(samples, &f)
 	}
 	switch {
-	case ts.kind != KindInt:
+	case ts.Kind() != value.KindInt:
 		return Reading{}, p.fail(CauseTime, `ts is %s; an integer of milliseconds since the epoch is right, such as 1451649600512`, brief(ts.String()))
 	case len(samples) > 2:
 		return Reading{}, p.thirdMember()
@@ -249,7 +251,7 @@ func (p *parser) closeFlat(samples []Sample, f *flatReading) (Reading, *PayloadE
 	return Reading{TS: p.now, Values: samples}, nil
 }
 
-func find(samples []Sample, key string) *Value {
+func find(samples []Sample, key string) *value.Value {
 	for i := range samples {
 		if samples[i].Key == key {
 			return &samples[i].Value
@@ -279,7 +281,7 @@ func (p *parser) readMembers(f *flatReading) ([]Sample, *PayloadError) {
 			return nil, err
 		}
 		p.key = key
-		var v Value
+		var v value.Value
 		if f != nil && key == "values" && p.peek() == '{' {
 			v, err = p.readNested(f)
 		} else {
@@ -302,10 +304,10 @@ func (p *parser) readMembers(f *flatReading) ([]Sample, *PayloadError) {
 
 // readNested reads the object under "values" as samples and, where it is none,
 // as a JSON value, leaving the choice to the end of the reading.
-func (p *parser) readNested(f *flatReading) (Value, *PayloadError) {
+func (p *parser) readNested(f *flatReading) (value.Value, *PayloadError) {
 	f.valuesAt = p.i
 	if f.nested, f.nestedErr = p.readSamples(); f.nestedErr == nil {
-		return jsonText("{}"), nil
+		return value.JSON("{}"), nil
 	}
 	p.i, p.key = f.valuesAt, "values"
 	v, err := p.readJSON()
@@ -363,7 +365,7 @@ func (p *parser) checkNew(key string, samples []Sample, seen map[string]struct{}
 }
 
 // readValue reads any value of a sample.
-func (p *parser) readValue() (Value, *PayloadError) {
+func (p *parser) readValue() (value.Value, *PayloadError) {
 	switch c := p.peek(); {
 	case c == '"':
 		at := p.i
@@ -372,43 +374,43 @@ func (p *parser) readValue() (Value, *PayloadError) {
 			p.i = at
 			err = p.textError(len(s))
 		}
-		return String(s), err
+		return value.String(s), err
 	case c == '-' || c >= '0' && c <= '9':
 		return p.readNumber()
 	case c == '{' || c == '[':
 		return p.readJSON()
 	case p.literal("true"):
-		return Bool(true), nil
+		return value.Bool(true), nil
 	case p.literal("false"):
-		return Bool(false), nil
+		return value.Bool(false), nil
 	case strings.HasPrefix(p.s[p.i:], "null"):
-		return Value{}, p.fail(CauseNull, "null is not a value; leave the key out")
+		return value.Value{}, p.fail(CauseNull, "null is not a value; leave the key out")
 	case c == 'N' || c == 'I' || c == 'i':
-		return Value{}, p.fail(CauseSyntax, "%s where a value is expected; JSON has no NaN and no infinity, leave the key out", p.found())
+		return value.Value{}, p.fail(CauseSyntax, "%s where a value is expected; JSON has no NaN and no infinity, leave the key out", p.found())
 	default:
-		return Value{}, p.fail(CauseSyntax, "%s where a value is expected", p.found())
+		return value.Value{}, p.fail(CauseSyntax, "%s where a value is expected", p.found())
 	}
 }
 
 // readNumber reads a number. REQUIRES: the next byte is '-' or a digit.
-func (p *parser) readNumber() (Value, *PayloadError) {
+func (p *parser) readNumber() (value.Value, *PayloadError) {
 	start := p.i
 	integer, err := p.skipNumber()
 	if err != nil {
-		return Value{}, err
+		return value.Value{}, err
 	}
 	text := p.s[start:p.i]
 	if integer {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return Int(n), nil
+			return value.Int(n), nil
 		}
 	}
 	f, ferr := strconv.ParseFloat(text, 64)
 	if ferr != nil {
 		p.i = start
-		return Value{}, p.fail(CauseNumber, "the number %s is beyond what a float64 holds", brief(text))
+		return value.Value{}, p.fail(CauseNumber, "the number %s is beyond what a float64 holds", brief(text))
 	}
-	return Float(f), nil
+	return value.Float(f), nil
 }
 
 // skipNumber passes over a number and tells whether it is written as an integer.
@@ -455,10 +457,10 @@ func (p *parser) digits() int {
 
 // readJSON reads an object or an array as a JSON value. REQUIRES: the next byte
 // is '{' or '['.
-func (p *parser) readJSON() (Value, *PayloadError) {
+func (p *parser) readJSON() (value.Value, *PayloadError) {
 	start, spaces := p.i, p.spaces
 	if err := p.skipValue(1); err != nil {
-		return Value{}, err
+		return value.Value{}, err
 	}
 	text := p.s[start:p.i]
 	if p.spaces != spaces {
@@ -466,9 +468,9 @@ func (p *parser) readJSON() (Value, *PayloadError) {
 	}
 	if len(text) > MaxTextBytes {
 		p.i = start
-		return Value{}, p.textError(len(text))
+		return value.Value{}, p.textError(len(text))
 	}
-	return jsonText(text), nil
+	return value.JSON(text), nil
 }
 
 // skipValue passes over any JSON value, checking it.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 var parseNow = time.UnixMilli(1_700_000_000_123)
@@ -21,23 +23,23 @@ func TestParseReadingsAcceptsTheFormsOfAPayload(t *testing.T) {
 		payload string
 		want    []Reading
 	}{
-		"keys of now":              {`{"temperature":21.5}`, []Reading{reading(now, Sample{"temperature", Float(21.5)})}},
-		"every kind":               {`{"f":1.0,"i":-7,"b":true,"c":false,"s":"x","o":{"a":[1, null]},"l":[]}`, []Reading{reading(now, Sample{"f", Float(1)}, Sample{"i", Int(-7)}, Sample{"b", Bool(true)}, Sample{"c", Bool(false)}, Sample{"s", String("x")}, Sample{"o", JSON([]byte(`{"a":[1,null]}`))}, Sample{"l", JSON([]byte(`[]`))})}},
-		"time and values":          {`{"ts":1451649600512,"values":{"t":21.5}}`, []Reading{reading(1451649600512, Sample{"t", Float(21.5)})}},
-		"values before time":       {`{"values":{"t":21.5},"ts":1451649600512}`, []Reading{reading(1451649600512, Sample{"t", Float(21.5)})}},
-		"time zero":                {`{"ts":0,"values":{"t":1}}`, []Reading{reading(0, Sample{"t", Int(1)})}},
-		"white space":              {" \n{ \"ts\" : 5 ,\t\"values\" : { \"t\" : 1 } } \r\n", []Reading{reading(5, Sample{"t", Int(1)})}},
-		"array of both":            {`[{"t":1},{"ts":5,"values":{"t":2}}]`, []Reading{reading(now, Sample{"t", Int(1)}), reading(5, Sample{"t", Int(2)})}},
-		"ts alone is a key":        {`{"ts":1}`, []Reading{reading(now, Sample{"ts", Int(1)})}},
-		"values alone is a key":    {`{"values":{"a": 1}}`, []Reading{reading(now, Sample{"values", JSON([]byte(`{"a":1}`))})}},
-		"values with null is json": {`{"values":{"a":null}}`, []Reading{reading(now, Sample{"values", JSON([]byte(`{"a":null}`))})}},
-		"ts with values a number":  {`{"ts":1,"values":2}`, []Reading{reading(now, Sample{"ts", Int(1)}, Sample{"values", Int(2)})}},
-		"ts with another key":      {`{"ts":1,"t":2}`, []Reading{reading(now, Sample{"ts", Int(1)}, Sample{"t", Int(2)})}},
-		"ts as a text":             {`{"ts":"noon","t":2}`, []Reading{reading(now, Sample{"ts", String("noon")}, Sample{"t", Int(2)})}},
-		"key ts inside values":     {`{"ts":5,"values":{"ts":6,"values":{"x":1}}}`, []Reading{reading(5, Sample{"ts", Int(6)}, Sample{"values", JSON([]byte(`{"x":1}`))})}},
-		"escapes":                  {`{"k\u0041":"a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é"}`, []Reading{reading(now, Sample{"kA", String("a\"\\/\b\f\n\r\té😀é")})}},
-		"nul in a text":            {`{"k":"a\u0000b"}`, []Reading{reading(now, Sample{"k", String("a\x00b")})}},
-		"json keeps its strings":   {`{"k":{ "a b" : "c  \" d" }}`, []Reading{reading(now, Sample{"k", JSON([]byte(`{"a b":"c  \" d"}`))})}},
+		"keys of now":              {`{"temperature":21.5}`, []Reading{reading(now, Sample{"temperature", value.Float(21.5)})}},
+		"every kind":               {`{"f":1.0,"i":-7,"b":true,"c":false,"s":"x","o":{"a":[1, null]},"l":[]}`, []Reading{reading(now, Sample{"f", value.Float(1)}, Sample{"i", value.Int(-7)}, Sample{"b", value.Bool(true)}, Sample{"c", value.Bool(false)}, Sample{"s", value.String("x")}, Sample{"o", ParseJSON([]byte(`{"a":[1,null]}`))}, Sample{"l", ParseJSON([]byte(`[]`))})}},
+		"time and values":          {`{"ts":1451649600512,"values":{"t":21.5}}`, []Reading{reading(1451649600512, Sample{"t", value.Float(21.5)})}},
+		"values before time":       {`{"values":{"t":21.5},"ts":1451649600512}`, []Reading{reading(1451649600512, Sample{"t", value.Float(21.5)})}},
+		"time zero":                {`{"ts":0,"values":{"t":1}}`, []Reading{reading(0, Sample{"t", value.Int(1)})}},
+		"white space":              {" \n{ \"ts\" : 5 ,\t\"values\" : { \"t\" : 1 } } \r\n", []Reading{reading(5, Sample{"t", value.Int(1)})}},
+		"array of both":            {`[{"t":1},{"ts":5,"values":{"t":2}}]`, []Reading{reading(now, Sample{"t", value.Int(1)}), reading(5, Sample{"t", value.Int(2)})}},
+		"ts alone is a key":        {`{"ts":1}`, []Reading{reading(now, Sample{"ts", value.Int(1)})}},
+		"values alone is a key":    {`{"values":{"a": 1}}`, []Reading{reading(now, Sample{"values", ParseJSON([]byte(`{"a":1}`))})}},
+		"values with null is json": {`{"values":{"a":null}}`, []Reading{reading(now, Sample{"values", ParseJSON([]byte(`{"a":null}`))})}},
+		"ts with values a number":  {`{"ts":1,"values":2}`, []Reading{reading(now, Sample{"ts", value.Int(1)}, Sample{"values", value.Int(2)})}},
+		"ts with another key":      {`{"ts":1,"t":2}`, []Reading{reading(now, Sample{"ts", value.Int(1)}, Sample{"t", value.Int(2)})}},
+		"ts as a text":             {`{"ts":"noon","t":2}`, []Reading{reading(now, Sample{"ts", value.String("noon")}, Sample{"t", value.Int(2)})}},
+		"key ts inside values":     {`{"ts":5,"values":{"ts":6,"values":{"x":1}}}`, []Reading{reading(5, Sample{"ts", value.Int(6)}, Sample{"values", ParseJSON([]byte(`{"x":1}`))})}},
+		"escapes":                  {`{"k\u0041":"a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é"}`, []Reading{reading(now, Sample{"kA", value.String("a\"\\/\b\f\n\r\té😀é")})}},
+		"nul in a text":            {`{"k":"a\u0000b"}`, []Reading{reading(now, Sample{"k", value.String("a\x00b")})}},
+		"json keeps its strings":   {`{"k":{ "a b" : "c  \" d" }}`, []Reading{reading(now, Sample{"k", ParseJSON([]byte(`{"a b":"c  \" d"}`))})}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -53,24 +55,24 @@ func TestParseReadingsAcceptsTheFormsOfAPayload(t *testing.T) {
 }
 
 func TestParseReadingsKeepsNumbersExact(t *testing.T) {
-	tests := map[string]Value{
-		"9223372036854775807":    Int(math.MaxInt64),
-		"-9223372036854775808":   Int(math.MinInt64),
-		"9223372036854775808":    Float(9223372036854775808),
-		"-0":                     Int(0),
-		"-0.0":                   Float(math.Copysign(0, -1)),
-		"1e3":                    Float(1000),
-		"1E+2":                   Float(100),
-		"0.1":                    Float(0.1),
-		"1.7976931348623157e308": Float(math.MaxFloat64),
-		"5e-324":                 Float(5e-324),
-		"1e-400":                 Float(0),
+	tests := map[string]value.Value{
+		"9223372036854775807":    value.Int(math.MaxInt64),
+		"-9223372036854775808":   value.Int(math.MinInt64),
+		"9223372036854775808":    value.Float(9223372036854775808),
+		"-0":                     value.Int(0),
+		"-0.0":                   value.Float(math.Copysign(0, -1)),
+		"1e3":                    value.Float(1000),
+		"1E+2":                   value.Float(100),
+		"0.1":                    value.Float(0.1),
+		"1.7976931348623157e308": value.Float(math.MaxFloat64),
+		"5e-324":                 value.Float(5e-324),
+		"1e-400":                 value.Float(0),
 	}
 	for text, want := range tests {
 		got, err := ParseReadings([]byte(`{"k":`+text+`}`), parseNow)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
-		} else if v := got[0].Values[0].Value; !v.Equal(want) {
+		} else if v := got[0].Values[0].Value; v != want {
 			t.Errorf("%s: got %v of kind %v, want %v of kind %v", text, v, v.Kind(), want, want.Kind())
 		}
 	}
@@ -233,7 +235,7 @@ func appendReadings(dst []byte, readings []Reading) []byte {
 			if j > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendQuoted(dst, s.Key), ':')
+			dst = append(value.AppendQuoted(dst, s.Key), ':')
 			dst = s.Value.AppendJSON(dst)
 		}
 		dst = append(dst, "}}"...)

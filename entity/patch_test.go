@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // sectionOf makes a section of a JSON object, all leaves with the time 1.
@@ -148,7 +150,7 @@ func TestEditSaysWhatWasSetAndRemovedAndOnlySetLeavesGetANewTime(t *testing.T) {
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("edits %s, want %s", text, want)
 	}
-	if times := string(AppendTimes(nil, []Attribute{{Path: "/a/b", TS: 1999, Value: Int(1)}})); times != `{"a":{"b":{"timestamp":1}}}` {
+	if times := string(AppendTimes(nil, []Attribute{{Path: "/a/b", TS: 1999, Value: value.Int(1)}})); times != `{"a":{"b":{"timestamp":1}}}` {
 		t.Errorf("times %s", times)
 	}
 }

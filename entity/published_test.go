@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestASubscriptionThatReadsTheLogIsNotAheadOfOneFromNowOn(t *testing.T) {
@@ -14,18 +15,18 @@ func TestASubscriptionThatReadsTheLogIsNotAheadOfOneFromNowOn(t *testing.T) {
 	first := s.subscribe(entity.ChangesQuery{})
 	begin := first.Cursor()
 	for i := range int64(20) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	// The acker is held after it has published one more, so that the commit after
 	// that is in the log and not published.
 	held, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	if err := s.Ingest(t.Context(), "a", []entity.Reading{at(20, "t", entity.Int(20))}, 10, func(error) { close(held); <-release }); err != nil {
+	if err := s.Ingest(t.Context(), "a", []entity.Reading{at(20, "t", value.Int(20))}, 10, func(error) { close(held); <-release }); err != nil {
 		t.Fatal(err)
 	}
 	<-held
 	before := s.store.Info().LastChange
-	if err := s.Ingest(t.Context(), "a", []entity.Reading{at(21, "t", entity.Int(21))}, 10, nil); err != nil {
+	if err := s.Ingest(t.Context(), "a", []entity.Reading{at(21, "t", value.Int(21))}, 10, nil); err != nil {
 		t.Fatal(err)
 	}
 	for s.store.Info().LastChange == before {

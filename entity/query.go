@@ -1,11 +1,13 @@
 package entity
 
+import "github.com/greenroom-go/greenroom/entity/value"
+
 // Latest is the newest value of one key.
 type Latest struct {
 	Key   string
 	TS    int64  // when it was measured, in milliseconds since the epoch
 	Seq   uint64 // the entity's sequence of the reading that brought it
-	Value Value
+	Value value.Value
 	// Origin is who computed the value, the zero Origin for a device.
 	Origin Origin
 }
@@ -47,7 +49,7 @@ type Page struct {
 // Point is one value in the history of a key.
 type Point struct {
 	TS    int64 // milliseconds since the epoch
-	Value Value
+	Value value.Value
 }
 
 // HistoryQuery asks for the values of one key of one entity over a range of

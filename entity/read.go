@@ -238,7 +238,7 @@ func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to int6
 				return points, true, nil
 			}
 			points = append(points, chunk[i])
-			size += len(chunk[i].Value.text) + int(unsafe.Sizeof(chunk[i]))
+			size += len(chunk[i].Value.Text()) + int(unsafe.Sizeof(chunk[i]))
 		}
 		if len(chunk) < want {
 			return points, false, nil

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Sample is one value of a reading, under its key.
 type Sample struct {
 	Key   string
-	Value Value
+	Value value.Value
 }
 
 // Reading is what an entity was measured to be at one moment.
@@ -31,7 +33,7 @@ func footprint(readings []Reading) int64 {
 	for i := range readings {
 		n += int64(sample * len(readings[i].Values))
 		for j := range readings[i].Values {
-			n += int64(len(readings[i].Values[j].Key) + len(readings[i].Values[j].Value.text))
+			n += int64(len(readings[i].Values[j].Key) + len(readings[i].Values[j].Value.Text()))
 		}
 	}
 	return n
@@ -66,32 +68,32 @@ func (r *Reading) check() error {
 		if err := checkKey(s.Key); err != nil {
 			return err
 		}
-		if err := s.Value.check(); err != nil {
+		if err := checkValue(s.Value); err != nil {
 			return fmt.Errorf("key %q: %w", s.Key, err)
 		}
 	}
 	return nil
 }
 
-func (v Value) check() error {
-	switch v.kind {
-	case KindInt, KindBool:
+func checkValue(v value.Value) error {
+	switch v.Kind() {
+	case value.KindInt, value.KindBool:
 		return nil
-	case KindFloat:
-		if f := math.Float64frombits(v.bits); math.IsNaN(f) || math.IsInf(f, 0) {
+	case value.KindFloat:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("value: %w: %v is no measurement; leave the key out", ErrInvalid, f)
 		}
 		return nil
-	case KindString:
-		if !utf8.ValidString(v.text) {
+	case value.KindString:
+		if !utf8.ValidString(v.Text()) {
 			return fmt.Errorf("value: %w: a string that is not UTF-8", ErrInvalid)
 		}
-	case KindJSON:
+	case value.KindJSON:
 	default:
 		return fmt.Errorf("value: %w: the zero Value; it was not set, or made from invalid JSON", ErrInvalid)
 	}
-	if len(v.text) > MaxTextBytes {
-		return fmt.Errorf("value: %w: %d bytes; at most %d are allowed", ErrInvalid, len(v.text), MaxTextBytes)
+	if len(v.Text()) > MaxTextBytes {
+		return fmt.Errorf("value: %w: %d bytes; at most %d are allowed", ErrInvalid, len(v.Text()), MaxTextBytes)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // checkRelations tells whether the edges of an edit can be put. That the other
@@ -58,7 +60,7 @@ func (rel *Relation) check() error {
 	if err := checkTypeName(rel.Type); err != nil {
 		return err
 	}
-	if p := rel.Properties; p.kind != 0 && (p.kind != KindJSON || p.text[0] != '{' || len(p.text) > MaxTextBytes) {
+	if p := rel.Properties; p.Kind() != 0 && (p.Kind() != value.KindJSON || p.Text()[0] != '{' || len(p.Text()) > MaxTextBytes) {
 		return fmt.Errorf("properties: %w: a JSON object of at most %d bytes is right", ErrInvalid, MaxTextBytes)
 	}
 	return nil

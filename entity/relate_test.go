@@ -40,7 +40,7 @@ func TestRelationsAreSeenFromBothEndsOnceAcknowledged(t *testing.T) {
 	for _, id := range []string{"room", "floor", "house"} {
 		s.edit(id, entity.Edits{})
 	}
-	s.edit("room", entity.Edits{Relate: []entity.Relation{{Type: "isIn", To: "floor", Properties: entity.JSON([]byte(`{"since":2024}`))}, {Type: "feeds", To: "house"}}})
+	s.edit("room", entity.Edits{Relate: []entity.Relation{{Type: "isIn", To: "floor", Properties: entity.ParseJSON([]byte(`{"since":2024}`))}, {Type: "feeds", To: "house"}}})
 	s.relate("floor", "isIn", "house")
 	s.relate("house", "likes", "house")
 	for range 2 {
@@ -153,7 +153,7 @@ func TestTraversalGoesByDirectionTypeDepthAndFilters(t *testing.T) {
 		w := strings.Fields(e)
 		s.relate(w[0], w[1], w[2])
 	}
-	s.edit("b", entity.Edits{Relate: []entity.Relation{{Type: "in", To: "f", Properties: entity.JSON([]byte(`{"door":true}`))}}})
+	s.edit("b", entity.Edits{Relate: []entity.Relation{{Type: "in", To: "f", Properties: entity.ParseJSON([]byte(`{"door":true}`))}}})
 	area := func(more int64) func(entity.View) bool {
 		return func(v entity.View) bool {
 			a, ok := v.Attribute(entity.Attributes, "/area")

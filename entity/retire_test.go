@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // untilCold returns when no entity has an actor, and all of them have ended: one who
@@ -57,7 +58,7 @@ func TestIdleEntitiesGoColdAndComeBackAsTheyWere(t *testing.T) {
 	before := map[string]entity.Snapshot{}
 	for i := range int64(n) {
 		id := fmt.Sprint("e", i)
-		s.write(id, at(10+i, "t", entity.Int(i)), at(5, "s", entity.String("text")))
+		s.write(id, at(10+i, "t", value.Int(i)), at(5, "s", value.String("text")))
 		s.patch(id, entity.Desired, fmt.Sprintf(`{"x":{"y":%d}}`, i))
 		before[id] = s.entity(id)
 	}
@@ -75,12 +76,12 @@ func TestIdleEntitiesGoColdAndComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%s came back as %+v, was %+v", id, got, want)
 		}
 	}
-	s.write("e7", at(1, "t", entity.Int(99))) // late, also after it was cold
+	s.write("e7", at(1, "t", value.Int(99))) // late, also after it was cold
 	s.untilCold()
 	if l := s.latest("e7", "t"); l.TS != 17 || l.Value.Int() != 7 {
 		t.Errorf("latest %+v", l)
 	}
-	s.write("e7", at(17, "t", entity.Int(100))) // the same time, a later sequence
+	s.write("e7", at(17, "t", value.Int(100))) // the same time, a later sequence
 	if l := s.latest("e7", "t"); l.Value.Int() != 100 {
 		t.Errorf("latest %+v", l)
 	}
@@ -89,7 +90,7 @@ func TestIdleEntitiesGoColdAndComeBackAsTheyWere(t *testing.T) {
 func TestEntityIsNotColdBeforeItsTime(t *testing.T) {
 	for name, cfg := range map[string]entity.Config{"not yet": {}, "never": {IdleAfter: -1}} {
 		s := open(t, t.TempDir(), cfg)
-		s.write("a", at(1, "t", entity.Int(1)))
+		s.write("a", at(1, "t", value.Int(1)))
 		if err := s.SweepAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +106,7 @@ func TestEntityWithReadingsOnTheirWayStaysUntilTheyAreCommitted(t *testing.T) {
 	g := newGate()
 	s.store.onCommit(func(ctx context.Context, _ *entity.Batch) error { return g.pass(ctx) })
 	settled := newSettlements(t)
-	if err := settled.ingest(t.Context(), s, "one", "a", at(1, "t", entity.Int(1))); err != nil {
+	if err := settled.ingest(t.Context(), s, "one", "a", at(1, "t", value.Int(1))); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, g.came, "the commit")
@@ -129,7 +130,7 @@ func TestWhenThereIsNoRoomThoseNotUsedForLongestGoCold(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{HotBytes: budget, IdleAfter: -1})
 	const n = 600 // three times what fits
 	for i := range int64(n) {
-		s.write(fmt.Sprint("e", i), at(i, "t", entity.Int(i)))
+		s.write(fmt.Sprint("e", i), at(i, "t", value.Int(i)))
 		if i%20 == 0 {
 			if err := s.SweepAll(t.Context()); err != nil {
 				t.Fatal(err)
@@ -178,7 +179,7 @@ func TestNothingIsLostOrStaleWhileEntitiesGoColdUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			etag := ""
 			for i := range int64(readings) {
-				if err := settled.ingest(t.Context(), s, fmt.Sprint(id, " ", i), id, at(i, "t", entity.Int(i))); err != nil {
+				if err := settled.ingest(t.Context(), s, fmt.Sprint(id, " ", i), id, at(i, "t", value.Int(i))); err != nil {
 					t.Error(err)
 					return
 				}

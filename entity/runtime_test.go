@@ -12,12 +12,13 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestReadingIsFoundInActorHistoryAndListOnceWritten(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	before := time.Now().UnixMilli()
-	s.write("room", entity.Reading{TS: 5000, Values: []entity.Sample{{Key: "t", Value: entity.Float(21.5)}, {Key: "door", Value: entity.String("open")}}})
+	s.write("room", entity.Reading{TS: 5000, Values: []entity.Sample{{Key: "t", Value: value.Float(21.5)}, {Key: "door", Value: value.String("open")}}})
 
 	snap := s.entity("room")
 	if snap.ID != "room" || snap.Created < before || snap.Updated != 5000 || len(snap.Latest) != 2 || !strings.Contains(snap.Actor, "/entities/room") {
@@ -52,7 +53,7 @@ func TestEntityThatNeverHadAReadingIsNotFound(t *testing.T) {
 	if st := s.Stats(); st.Live != 0 || st.Registered != 0 {
 		t.Errorf("asking made an entity: %+v", st)
 	}
-	s.write("somebody", at(1, "t", entity.Int(1)))
+	s.write("somebody", at(1, "t", value.Int(1)))
 	if points := s.history("somebody", "no such key"); len(points) != 0 {
 		t.Errorf("history of an unknown key: %v", points)
 	}
@@ -85,7 +86,7 @@ func TestLatestIsTheNewestByTimeAndThenByArrivalHoweverShuffled(t *testing.T) {
 			history[series] = map[int64]int{}
 		}
 		history[series][ts] = order
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(order), id, at(ts, key, entity.Int(int64(order)))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(order), id, at(ts, key, value.Int(int64(order)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,13 +117,13 @@ func TestLatestIsTheNewestByTimeAndThenByArrivalHoweverShuffled(t *testing.T) {
 
 func TestRestartGoesOnWithTheSequence(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	s.write("a", at(10, "t", entity.Int(1)), at(20, "t", entity.Int(2)))
+	s.write("a", at(10, "t", value.Int(1)), at(20, "t", value.Int(2)))
 	created := s.entity("a").Created
 	s = s.reopen(entity.Config{})
 	if st := s.Stats(); st.Registered != 1 || st.Live != 0 {
 		t.Errorf("after the restart: %+v", st)
 	}
-	s.write("a", at(20, "t", entity.Int(3))) // the same time: the later sequence wins
+	s.write("a", at(20, "t", value.Int(3))) // the same time: the later sequence wins
 	if l := s.latest("a", "t"); l.Value.Int() != 3 || l.Seq != 3 {
 		t.Errorf("latest %+v", l)
 	}
@@ -134,7 +135,7 @@ func TestRestartGoesOnWithTheSequence(t *testing.T) {
 func TestRedeliveryChangesNothing(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	for range 3 {
-		s.write("a", at(10, "t", entity.Int(1)), at(20, "t", entity.Int(2)), at(15, "t", entity.Int(3)))
+		s.write("a", at(10, "t", value.Int(1)), at(20, "t", value.Int(2)), at(15, "t", value.Int(3)))
 	}
 	points := s.history("a", "t")
 	if len(points) != 3 || s.latest("a", "t").Value.Int() != 2 {
@@ -145,11 +146,11 @@ func TestRedeliveryChangesNothing(t *testing.T) {
 func TestBadInputIsRefusedWithoutATrace(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	never := func(error) { t.Error("done was called although Ingest returned an error") }
-	good := []entity.Reading{at(1, "t", entity.Int(1))}
+	good := []entity.Reading{at(1, "t", value.Int(1))}
 	if err := s.Ingest(t.Context(), "a/b", good, 1, never); !errors.Is(err, entity.ErrInvalid) {
 		t.Errorf("bad id: %v", err)
 	}
-	if err := s.Ingest(t.Context(), "a", []entity.Reading{good[0], at(-1, "t", entity.Int(1))}, 1, never); !errors.Is(err, entity.ErrInvalid) {
+	if err := s.Ingest(t.Context(), "a", []entity.Reading{good[0], at(-1, "t", value.Int(1))}, 1, never); !errors.Is(err, entity.ErrInvalid) {
 		t.Errorf("bad time: %v", err)
 	}
 	if st := s.Stats(); st.Rejected != 3 || st.Live != 0 || st.WindowUsed != 0 {
@@ -191,7 +192,7 @@ func TestEntityWithTooManyKeysRefusesAllOfTheDelivery(t *testing.T) {
 	reading := func(from, n int) entity.Reading {
 		r := entity.Reading{TS: 1}
 		for i := range n {
-			r.Values = append(r.Values, entity.Sample{Key: fmt.Sprintf("k%d", from+i), Value: entity.Int(1)})
+			r.Values = append(r.Values, entity.Sample{Key: fmt.Sprintf("k%d", from+i), Value: value.Int(1)})
 		}
 		return r
 	}
@@ -200,14 +201,14 @@ func TestEntityWithTooManyKeysRefusesAllOfTheDelivery(t *testing.T) {
 		full = append(full, reading(i, min(entity.MaxReadingKeys, entity.MaxEntityKeysForTest-1-i)))
 	}
 	s.write("a", full...)
-	err := s.Write(t.Context(), "a", []entity.Reading{at(2, "k0", entity.Int(2)), reading(10_000, 2)}, 1)
+	err := s.Write(t.Context(), "a", []entity.Reading{at(2, "k0", value.Int(2)), reading(10_000, 2)}, 1)
 	if !errors.Is(err, entity.ErrTooManyKeys) || !strings.Contains(err.Error(), fmt.Sprint(entity.MaxEntityKeysForTest)) {
 		t.Fatalf("one key too many: %v", err)
 	}
 	if l := s.latest("a", "k0"); l.TS != 1 {
 		t.Errorf("a part of the refused delivery was kept: %+v", l)
 	}
-	s.write("a", reading(10_000, 1), at(3, "k0", entity.Int(3))) // exactly full
+	s.write("a", reading(10_000, 1), at(3, "k0", value.Int(3))) // exactly full
 	if n := len(s.entity("a").Latest); n != entity.MaxEntityKeysForTest {
 		t.Errorf("%d keys, want %d", n, entity.MaxEntityKeysForTest)
 	}
@@ -217,7 +218,7 @@ func TestIDsThatActorNamesDoNotAllowAreEntitiesOfTheirOwn(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	ids := []string{"a*b", "a%2Ab", "a**b", "$a", "%24a", "*", "é ü", "..", "a b"}
 	for i, id := range ids {
-		s.write(id, at(1, "t", entity.Int(int64(i))))
+		s.write(id, at(1, "t", value.Int(int64(i))))
 	}
 	seen := map[string]string{}
 	for i, id := range ids {
@@ -240,7 +241,7 @@ func TestWhileACommitRunsTheNextBatchGathersAndIsCoalesced(t *testing.T) {
 	settled := newSettlements(t)
 	ingest := func(name, id string, ts int64) {
 		t.Helper()
-		if err := settled.ingest(t.Context(), s, name, id, at(ts, "t", entity.Int(ts))); err != nil {
+		if err := settled.ingest(t.Context(), s, name, id, at(ts, "t", value.Int(ts))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +283,7 @@ func TestBatchIsBoundedInBytes(t *testing.T) {
 	settled := newSettlements(t)
 	const n = 200
 	for i := range n {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", entity.Int(1))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(int64(i), "t", value.Int(1))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -329,7 +330,7 @@ func TestFailingStoreDelaysAcknowledgementsAndLosesNothing(t *testing.T) {
 	settled := newSettlements(t)
 	const n = 50
 	for i := range n {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%7), at(int64(i), "t", entity.Int(int64(i)))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%7), at(int64(i), "t", value.Int(int64(i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -371,7 +372,7 @@ func TestFullWindowMakesTheSourceWait(t *testing.T) {
 	stuck := make(chan error)
 	go func() {
 		for i := 0; ; i++ {
-			if err := settled.ingest(waiting, s, fmt.Sprint(i), "a", at(int64(i), "t", entity.Int(1))); err != nil {
+			if err := settled.ingest(waiting, s, fmt.Sprint(i), "a", at(int64(i), "t", value.Int(1))); err != nil {
 				stuck <- err
 				return
 			}
@@ -401,7 +402,7 @@ func TestFullWindowMakesTheSourceWait(t *testing.T) {
 	if st := s.Stats(); int(st.Readings) != settled.count(nil) {
 		t.Errorf("afterwards: %+v, %d acknowledged", st, settled.count(nil))
 	}
-	s.write("a", at(1, "t", entity.String(strings.Repeat("x", 2*window)))) // larger than the window, alone
+	s.write("a", at(1, "t", value.String(strings.Repeat("x", 2*window)))) // larger than the window, alone
 }
 
 func TestCloseCommitsAndAcknowledgesEverythingAccepted(t *testing.T) {
@@ -410,7 +411,7 @@ func TestCloseCommitsAndAcknowledgesEverythingAccepted(t *testing.T) {
 	settled := newSettlements(t)
 	const n = 2000
 	for i := range n {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%100), at(int64(i), "t", entity.Int(int64(i)))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%100), at(int64(i), "t", value.Int(int64(i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -421,7 +422,7 @@ func TestCloseCommitsAndAcknowledgesEverythingAccepted(t *testing.T) {
 		t.Errorf("when Close returned %d of %d were acknowledged", got, n)
 	}
 	settled.wait()
-	if err := s.Ingest(t.Context(), "e1", []entity.Reading{at(1, "t", entity.Int(1))}, 1, nil); !errors.Is(err, entity.ErrClosed) {
+	if err := s.Ingest(t.Context(), "e1", []entity.Reading{at(1, "t", value.Int(1))}, 1, nil); !errors.Is(err, entity.ErrClosed) {
 		t.Errorf("ingest after Close: %v", err)
 	}
 	_, err := s.Entity(t.Context(), "e1")
@@ -443,7 +444,7 @@ func TestCloseCommitsAndAcknowledgesEverythingAccepted(t *testing.T) {
 func TestCloseByForceRefusesWhatIsNotCommitted(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, entity.Config{WindowBytes: 20_000, RetryMin: time.Millisecond})
-	s.write("a", at(1, "t", entity.Int(1)))
+	s.write("a", at(1, "t", value.Int(1)))
 	s.store.breaks.Store(true)
 	broken := errors.New("disk on fire")
 	came := newGate()
@@ -455,7 +456,7 @@ func TestCloseByForceRefusesWhatIsNotCommitted(t *testing.T) {
 	source := make(chan error)
 	go func() { // until the window is full, and then it waits in there
 		for i := 0; ; i++ {
-			if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%3), at(2, "t", entity.Int(2))); err != nil {
+			if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%3), at(2, "t", value.Int(2))); err != nil {
 				source <- err
 				return
 			}
@@ -490,7 +491,7 @@ func TestSystemShutDownBeforeTheRuntimeSettlesEverything(t *testing.T) {
 	source := make(chan int)
 	go func() {
 		for i := 0; ; i++ {
-			if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%50), at(int64(i), "t", entity.Int(1))); err != nil {
+			if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("e%d", i%50), at(int64(i), "t", value.Int(1))); err != nil {
 				if !errors.Is(err, entity.ErrClosed) && !errors.Is(err, entity.ErrStopped) {
 					t.Errorf("ingest: %v", err)
 				}
@@ -500,7 +501,7 @@ func TestSystemShutDownBeforeTheRuntimeSettlesEverything(t *testing.T) {
 		}
 	}()
 	for s.Stats().Readings < 100 {
-		s.write("pacer", at(1, "t", entity.Int(1)))
+		s.write("pacer", at(1, "t", value.Int(1)))
 	}
 	if _, err := s.sys.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -526,7 +527,7 @@ func TestHistoryPagesGoOnWhereTheyEnded(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	var readings []entity.Reading
 	for i := range int64(100) {
-		readings = append(readings, at(i*1_000_000, "t", entity.Int(i)))
+		readings = append(readings, at(i*1_000_000, "t", value.Int(i)))
 	}
 	s.write("a", readings...)
 	for _, descending := range []bool{false, true} {
@@ -559,7 +560,7 @@ func TestEntityPagesCoverAllOnce(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	settled := newSettlements(t)
 	for i := range 130 {
-		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("Sensor %03d", i), at(1, "t", entity.Int(1))); err != nil {
+		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), fmt.Sprintf("Sensor %03d", i), at(1, "t", value.Int(1))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -587,7 +588,7 @@ func TestEntityPagesCoverAllOnce(t *testing.T) {
 
 func TestCountIsOfTheNumbersInARange(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	s.write("a", at(3_600_000, "t", entity.Int(1)), at(3_600_001, "t", entity.Float(2.5)), at(3_600_002, "t", entity.Bool(true)), at(9_000_000, "t", entity.Int(-4)))
+	s.write("a", at(3_600_000, "t", value.Int(1)), at(3_600_001, "t", value.Float(2.5)), at(3_600_002, "t", value.Bool(true)), at(9_000_000, "t", value.Int(-4)))
 	for r, want := range map[[2]int64]int{{0, 0}: 3, {3_600_001, 0}: 2, {0, 9_000_000}: 2, {3_600_002, 9_000_000}: 0} {
 		if n, err := s.CountNumbers(t.Context(), "a", "t", r[0], r[1]); err != nil || n != want {
 			t.Errorf("range %v: %d, %v; want %d", r, n, err, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // register fills the store in dir with n entities of three keys, each with an
@@ -132,7 +133,7 @@ func BenchmarkTraverse(b *testing.B) {
 	}
 	settled := newSettlements(b)
 	for _, id := range ids {
-		if err := settled.ingest(b.Context(), s, id, id, at(1, "t", entity.Int(1))); err != nil {
+		if err := settled.ingest(b.Context(), s, id, id, at(1, "t", value.Int(1))); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -192,7 +193,7 @@ func BenchmarkEdit(b *testing.B) {
 				for i := int64(0); pb.Next(); i++ {
 					var err error
 					if name == "control=reading" {
-						err = s.Write(b.Context(), id, []entity.Reading{at(i, "n", entity.Int(i))}, 50)
+						err = s.Write(b.Context(), id, []entity.Reading{at(i, "n", value.Int(i))}, 50)
 					} else {
 						var done entity.Edited
 						done, err = s.Edit(b.Context(), id, entity.Edits{If: etag, Patches: []entity.Patch{merge(entity.Desired, `{"n":`+strconv.FormatInt(i, 10)+`}`)}})

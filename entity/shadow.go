@@ -3,6 +3,8 @@ package entity
 import (
 	"strconv"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // AppendAttributes appends the JSON document that leaves stand for, which are
@@ -27,7 +29,7 @@ func appendAttribute(dst []byte, a *Attribute) []byte { return a.Value.AppendJSO
 
 // appendLeaves appends an object of leaves whose paths have the first cut bytes
 // in common.
-func appendLeaves(dst []byte, leaves []Attribute, cut int, value func([]byte, *Attribute) []byte) []byte {
+func appendLeaves(dst []byte, leaves []Attribute, cut int, leaf func([]byte, *Attribute) []byte) []byte {
 	dst = append(dst, '{')
 	for i := 0; i < len(leaves); {
 		if i > 0 {
@@ -35,9 +37,9 @@ func appendLeaves(dst []byte, leaves []Attribute, cut int, value func([]byte, *A
 		}
 		path := leaves[i].Path[cut+1:]
 		name, _, deeper := strings.Cut(path, "/")
-		dst = append(appendQuoted(dst, unescapeMember(name)), ':')
+		dst = append(value.AppendQuoted(dst, unescapeMember(name)), ':')
 		if !deeper {
-			dst = value(dst, &leaves[i])
+			dst = leaf(dst, &leaves[i])
 			i++
 			continue
 		}
@@ -46,7 +48,7 @@ func appendLeaves(dst []byte, leaves []Attribute, cut int, value func([]byte, *A
 		for n < len(leaves) && strings.HasPrefix(leaves[n].Path, prefix) {
 			n++
 		}
-		dst = appendLeaves(dst, leaves[i:n], len(prefix)-1, value)
+		dst = appendLeaves(dst, leaves[i:n], len(prefix)-1, leaf)
 		i = n
 	}
 	return append(dst, '}')
@@ -54,7 +56,7 @@ func appendLeaves(dst []byte, leaves []Attribute, cut int, value func([]byte, *A
 
 // Delta returns the leaves of desired that reported does not have, or has with
 // another value: what a device has yet to bring about. Both are ordered by path.
-// Numbers are compared as numbers, arrays as a whole, and what only reported has
+// Numbers are compared exactly by what they are worth, arrays as a whole, and what only reported has
 // is no difference, as for the shadow documents of AWS.
 func Delta(desired, reported []Attribute) []Attribute {
 	var delta []Attribute
@@ -73,16 +75,8 @@ func Delta(desired, reported []Attribute) []Attribute {
 	return delta
 }
 
-func sameValue(a, b Value) bool {
-	if a.Equal(b) {
-		return true
-	}
-	x, ok1 := a.Number()
-	y, ok2 := b.Number()
-	if ok1 && ok2 {
-		return x == y && (a.kind != KindInt || b.kind != KindInt)
-	}
-	return a.kind == KindJSON && b.kind == KindJSON && sameJSON([]byte(a.text), []byte(b.text))
+func sameValue(a, b value.Value) bool {
+	return value.Compare(a, b) == value.Equal || a.Kind() == value.KindJSON && b.Kind() == value.KindJSON && sameJSON([]byte(a.Text()), []byte(b.Text()))
 }
 
 // Section returns the leaves of a section, ordered by path.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // state is what an entity is, in slots: one for each key, ordered by the key's
@@ -56,7 +58,7 @@ type slot struct {
 	bits uint64
 	text string
 	key  uint32
-	kind Kind
+	kind value.Kind
 }
 
 // newer is the rule for what is the latest: by event time, and by sequence where
@@ -72,7 +74,7 @@ func (s *state) find(key uint32) (int, bool) {
 
 // set offers a value to the slot of a key. It reports whether the value is the
 // latest now; a late one changes nothing.
-func (s *state) set(key uint32, ts int64, seq uint64, v Value) bool {
+func (s *state) set(key uint32, ts int64, seq uint64, v value.Value) bool {
 	i, ok := s.find(key)
 	switch {
 	case !ok:
@@ -81,10 +83,12 @@ func (s *state) set(key uint32, ts int64, seq uint64, v Value) bool {
 		return false
 	}
 	sl := &s.slots[i]
-	sl.ts, sl.seq, sl.bits, sl.kind = ts, seq, v.bits, v.kind
-	if v.text != sl.text {
-		s.texts += len(v.text) - len(sl.text)
-		sl.text = strings.Clone(v.text) // it may be part of a payload
+	var text string
+	sl.ts, sl.seq = ts, seq
+	sl.kind, sl.bits, text = v.Raw()
+	if text != sl.text {
+		s.texts += len(text) - len(sl.text)
+		sl.text = strings.Clone(text) // it may be part of a payload
 	}
 	return true
 }
@@ -232,7 +236,7 @@ func (s *state) load(e *Stored, keys *keyTable) error {
 // latest returns the value of a slot.
 func (s *state) latest(i int, keys *keyTable) Latest {
 	sl := &s.slots[i]
-	l := Latest{Key: keys.name(sl.key), TS: sl.ts, Seq: sl.seq, Value: Value{kind: sl.kind, bits: sl.bits, text: sl.text}}
+	l := Latest{Key: keys.name(sl.key), TS: sl.ts, Seq: sl.seq, Value: value.FromRaw(sl.kind, sl.bits, sl.text)}
 	if s.more != nil {
 		l.Origin = s.more.origins[sl.key]
 	}
@@ -255,7 +259,7 @@ func (m *extras) replace(next [len(sections)]section) {
 	for _, list := range next {
 		m.bytes += int64(cap(list)) * int64(unsafe.Sizeof(Attribute{}))
 		for i := range list {
-			m.bytes += int64(len(list[i].Value.text))
+			m.bytes += int64(len(list[i].Value.Text()))
 		}
 	}
 }

@@ -213,11 +213,6 @@ func (r *Runtime) typesOf(id string) []string {
 	return list
 }
 
-// datum is a value as package model sees it.
-func (v Value) datum() model.Datum {
-	return model.Datum{Kind: model.Kind(v.kind), Text: v.text, Float: v.Float(), Int: v.Int(), Bool: v.Bool()}
-}
-
 // resolved is the entity's type, nil for none.
 func (e *entityActor) resolved(typ string) *model.Resolved {
 	if typ == "" {
@@ -235,7 +230,7 @@ func (e *entityActor) checkTelemetry(readings []Reading) error {
 	for i := range readings {
 		for j := range readings[i].Values {
 			s := &readings[i].Values[j]
-			if err := t.CheckTelemetry(s.Key, s.Value.datum()); err != nil {
+			if err := t.CheckTelemetry(s.Key, s.Value); err != nil {
 				return fmt.Errorf("type %q: reading %d key %q: %w", e.state.typ, i, s.Key, err)
 			}
 		}
@@ -288,7 +283,7 @@ func checkLeaf(t *model.Resolved, s Section, a *Attribute) error {
 	for i := range names {
 		names[i] = unescapeMember(names[i])
 	}
-	if err := t.CheckAttribute(names, a.Value.datum()); err != nil {
+	if err := t.CheckAttribute(names, a.Value); err != nil {
 		return fmt.Errorf("%v %s: %w", s, a.Path, err)
 	}
 	return nil
@@ -305,7 +300,7 @@ func (e *entityActor) conformsWholly(t *model.Resolved, next [len(sections)]sect
 	}
 	for i := range e.state.slots {
 		l := e.state.latest(i, e.rt.keys)
-		if err := t.CheckTelemetry(l.Key, l.Value.datum()); err != nil {
+		if err := t.CheckTelemetry(l.Key, l.Value); err != nil {
 			return fmt.Errorf("latest %q: %w", l.Key, err)
 		}
 	}
@@ -334,7 +329,7 @@ func (e *entityActor) checkEdges(t *model.Resolved, edit *Edit, targets map[stri
 		}
 		isA := func(id string) bool { return e.rt.isA(to, id) }
 		n := e.rt.graph.degreeOf(e.h.id, rel.Type) + fresh[rel.Type]
-		if err := t.CheckRelation(rel.Type, isA, rel.Properties.text, n); err != nil {
+		if err := t.CheckRelation(rel.Type, isA, rel.Properties.Text(), n); err != nil {
 			return fmt.Errorf("relation %q to %q: %w", rel.Type, rel.To, err)
 		}
 	}

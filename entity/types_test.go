@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func (s *stage) types(texts ...string) {
@@ -41,15 +42,15 @@ func TestReadingsAndEditsAreCheckedAgainstTheType(t *testing.T) {
 	s.edit("b2", entity.Edits{Type: new("Building")})
 	s.edit("untyped", entity.Edits{})
 	for range 2 {
-		s.write("r", at(1, "temperature", entity.Float(21.5)))
+		s.write("r", at(1, "temperature", value.Float(21.5)))
 		s.patch("r", entity.Desired, `{"floor":4}`)
 		s.edit("r", entity.Edits{Relate: []entity.Relation{{Type: "isIn", To: "b"}}})
 		before := s.entity("r")
-		err := s.Write(t.Context(), "r", []entity.Reading{at(2, "temperature", entity.Float(20)), at(3, "temperature", entity.Int(130))}, 50)
+		err := s.Write(t.Context(), "r", []entity.Reading{at(2, "temperature", value.Float(20)), at(3, "temperature", value.Int(130))}, 50)
 		if !errors.Is(err, entity.ErrMismatch) || !strings.Contains(err.Error(), `reading 1 key "temperature"`) || !strings.Contains(err.Error(), "from -50 to 100 degreeCelsius") {
 			t.Errorf("a reading beyond its limits: %v", err)
 		}
-		if err := s.Write(t.Context(), "r", []entity.Reading{at(2, "temprature", entity.Float(20))}, 50); !errors.Is(err, entity.ErrMismatch) {
+		if err := s.Write(t.Context(), "r", []entity.Reading{at(2, "temprature", value.Float(20))}, 50); !errors.Is(err, entity.ErrMismatch) {
 			t.Errorf("a reading of an unknown key: %v", err)
 		}
 		for name, e := range map[string]entity.Edits{
@@ -76,7 +77,7 @@ func TestReadingsAndEditsAreCheckedAgainstTheType(t *testing.T) {
 func TestTypeIsGivenOnlyToWhatAgreesWithIt(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	s.types(space, room, aBuilding)
-	s.write("a", at(1, "temperature", entity.String("warm")))
+	s.write("a", at(1, "temperature", value.String("warm")))
 	s.patch("b", entity.Attributes, `{"floor":"second"}`)
 	for _, id := range []string{"a", "b"} {
 		if _, err := s.Edit(t.Context(), id, entity.Edits{Type: new("Room")}); !errors.Is(err, entity.ErrMismatch) {
@@ -180,7 +181,7 @@ func TestTypesThatDoNotFitTogetherAreRefusedAndNoneIsKept(t *testing.T) {
 	if err := put(`{"id":"Room","strict":true}`, typ.ETag); err != nil {
 		t.Error(err)
 	}
-	if err := s.Write(t.Context(), "e", []entity.Reading{at(1, "t", entity.Int(1))}, 9); !errors.Is(err, entity.ErrMismatch) {
+	if err := s.Write(t.Context(), "e", []entity.Reading{at(1, "t", value.Int(1))}, 9); !errors.Is(err, entity.ErrMismatch) {
 		t.Errorf("the new version of the type is not applied: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // entityAPI reads and writes entities.
@@ -81,7 +82,7 @@ type originJSON struct {
 
 // latestJSON is the latest value of a key.
 type latestJSON struct {
-	Value entity.Value `json:"value"`
+	Value value.Value `json:"value"`
 	// When it was measured.
 	TS int64 `json:"ts" example:"1451649600512"`
 	// The entity's number of the reading that brought it.
@@ -147,7 +148,7 @@ func (a *entityAPI) list(ctx context.Context, in *listEntitiesRequest) (*answer[
 func appendNext(dst []byte, next string) []byte {
 	if next != "" {
 		dst = append(dst, `,"next":`...)
-		dst = entity.String(next).AppendJSON(dst)
+		dst = value.String(next).AppendJSON(dst)
 	}
 	return append(dst, '}')
 }
@@ -181,10 +182,10 @@ type entityEncoder struct{ runtime *entity.Runtime }
 // append appends an entity.
 func (x *entityEncoder) append(ctx context.Context, dst []byte, e *entity.Snapshot, f fields) ([]byte, error) {
 	dst = append(dst, `{"id":`...)
-	dst = entity.String(e.ID).AppendJSON(dst)
+	dst = value.String(e.ID).AppendJSON(dst)
 	if e.Type != "" {
 		dst = append(dst, `,"type":`...)
-		dst = entity.String(e.Type).AppendJSON(dst)
+		dst = value.String(e.Type).AppendJSON(dst)
 	}
 	dst = append(dst, `,"etag":"`...)
 	dst = append(dst, e.ETag...)
@@ -205,7 +206,7 @@ func (x *entityEncoder) append(ctx context.Context, dst []byte, e *entity.Snapsh
 	}
 	if e.Actor != "" {
 		dst = append(dst, `,"actor":`...)
-		dst = entity.String(e.Actor).AppendJSON(dst)
+		dst = value.String(e.Actor).AppendJSON(dst)
 	}
 	return append(dst, '}'), nil
 }
@@ -214,7 +215,7 @@ func appendLatest(dst []byte, list []entity.Latest) []byte {
 	dst = append(dst, `,"latest":{`...)
 	for i := range list {
 		l := &list[i]
-		dst = entity.String(l.Key).AppendJSON(appendComma(dst, i))
+		dst = value.String(l.Key).AppendJSON(appendComma(dst, i))
 		dst = append(dst, `:{"value":`...)
 		dst = l.Value.AppendJSON(dst)
 		dst = append(dst, `,"ts":`...)
@@ -233,10 +234,10 @@ func appendOrigin(dst []byte, o entity.Origin) []byte {
 	}
 	if name, _, ok := mappingOf(o); ok {
 		dst = append(dst, `,"mapping":`...)
-		dst = entity.String(name).AppendJSON(dst)
+		dst = value.String(name).AppendJSON(dst)
 	}
 	dst = append(dst, `,"source":`...)
-	dst = entity.String(o.Source).AppendJSON(dst)
+	dst = value.String(o.Source).AppendJSON(dst)
 	dst = append(dst, `,"source_seq":`...)
 	return strconv.AppendUint(dst, o.Seq, 10)
 }
@@ -309,7 +310,7 @@ func appendCounts(dst []byte, counts map[string]int) []byte {
 	slices.Sort(names)
 	dst = append(dst, '{')
 	for i, name := range names {
-		dst = entity.String(name).AppendJSON(appendComma(dst, i))
+		dst = value.String(name).AppendJSON(appendComma(dst, i))
 		dst = strconv.AppendInt(append(dst, ':'), int64(counts[name]), 10)
 	}
 	return append(dst, '}')

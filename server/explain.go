@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // explainedJSON is a value and where it comes from.
@@ -14,7 +15,7 @@ type explainedJSON struct {
 	Entity string       `json:"entity" example:"room-1"`
 	Key    string       `json:"key" example:"fahrenheit"`
 	TS     int64        `json:"ts" example:"1451649600512"`
-	Value  entity.Value `json:"value"`
+	Value  value.Value `json:"value"`
 	// No device sent it.
 	Computed bool `json:"computed"`
 	// Who computed it.

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // transferAPI exports and imports everything of a sort.
@@ -273,13 +274,13 @@ func (x *exporter) history(v entity.View) error {
 }
 
 // value writes one value: as a reading that can be imported again.
-func (x *exporter) value(id, key string, ts int64, v entity.Value) error {
+func (x *exporter) value(id, key string, ts int64, v value.Value) error {
 	if x.csv != nil {
 		return x.csv.Write([]string{id, strconv.FormatInt(ts, 10), key, v.String()})
 	}
-	x.line = entity.String(id).AppendJSON(append(x.line[:0], `{"entity":`...))
+	x.line = value.String(id).AppendJSON(append(x.line[:0], `{"entity":`...))
 	x.line = strconv.AppendInt(append(x.line, `,"ts":`...), ts, 10)
-	x.line = entity.String(key).AppendJSON(append(x.line, `,"values":{`...))
+	x.line = value.String(key).AppendJSON(append(x.line, `,"values":{`...))
 	x.line = append(v.AppendJSON(append(x.line, ':')), "}}\n"...)
 	_, err := x.out.Write(x.line)
 	return err
@@ -308,9 +309,9 @@ func (x *exporter) entity(v entity.View) error {
 		}
 		return x.csv.Write(record)
 	}
-	x.line = entity.String(v.ID()).AppendJSON(append(x.line[:0], `{"id":`...))
+	x.line = value.String(v.ID()).AppendJSON(append(x.line[:0], `{"id":`...))
 	if v.Type() != "" {
-		x.line = entity.String(v.Type()).AppendJSON(append(x.line, `,"type":`...))
+		x.line = value.String(v.Type()).AppendJSON(append(x.line, `,"type":`...))
 	}
 	x.line = appendSections(x.line, &snapshot, fieldAttributes|fieldDesired|fieldReported)
 	_, err := x.out.Write(append(x.line, "}\n"...))

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const (
@@ -168,7 +169,7 @@ type feedKey struct{ entity, key string }
 // sentValue is the last value of a key that the reader was sent.
 type sentValue struct {
 	ts    int64
-	value entity.Value
+	value value.Value
 }
 
 // conflated is what an entity waits to send in the next period.
@@ -384,11 +385,11 @@ func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
 }
 
 // near reports whether two values are the same but for the deadband.
-func (f *feed) near(a, b entity.Value) bool {
+func (f *feed) near(a, b value.Value) bool {
 	x, ok1 := a.Number()
 	y, ok2 := b.Number()
 	if !ok1 || !ok2 || f.query.deadband == 0 {
-		return a.Equal(b) || ok1 && ok2 && x == y && (a.Kind() != entity.KindInt || b.Kind() != entity.KindInt)
+		return a == b || value.Compare(a, b) == value.Equal
 	}
 	if f.query.relative {
 		return math.Abs(x-y) <= f.query.deadband*math.Abs(x)
@@ -543,7 +544,7 @@ type attributeEditJSON struct {
 	// A JSON pointer.
 	Path string `json:"path" example:"/setpoint"`
 	// Absent where it was removed.
-	Value   *entity.Value `json:"value,omitempty"`
+	Value   *value.Value `json:"value,omitempty"`
 	Removed bool          `json:"removed,omitempty"`
 }
 
@@ -557,7 +558,7 @@ type relationEditJSON struct {
 func appendEdit(dst []byte, c *entity.Change) []byte {
 	e := c.Edit
 	dst = append(dst, `{"entity":`...)
-	dst = entity.String(c.Entity).AppendJSON(dst)
+	dst = value.String(c.Entity).AppendJSON(dst)
 	dst = strconv.AppendInt(append(dst, `,"ts":`...), c.TS, 10)
 	dst = strconv.AppendUint(append(dst, `,"revision":`...), e.Revision, 10)
 	if e.Created {
@@ -567,7 +568,7 @@ func appendEdit(dst []byte, c *entity.Change) []byte {
 		dst = append(dst, `,"deleted":true`...)
 	}
 	if e.Typed {
-		dst = entity.String(e.Type).AppendJSON(append(dst, `,"type":`...))
+		dst = value.String(e.Type).AppendJSON(append(dst, `,"type":`...))
 	}
 	if len(e.Attributes) > 0 {
 		dst = append(dst, `,"attributes":[`...)
@@ -591,7 +592,7 @@ func appendEdit(dst []byte, c *entity.Change) []byte {
 
 func appendAttributeEdit(dst []byte, a *entity.AttributeEdit) []byte {
 	dst = append(append(dst, `{"section":"`...), a.Section.String()...)
-	dst = entity.String(a.Path).AppendJSON(append(dst, `","path":`...))
+	dst = value.String(a.Path).AppendJSON(append(dst, `","path":`...))
 	if a.Removed() {
 		return append(dst, `,"removed":true}`...)
 	}

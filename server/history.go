@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Limits of questions for a history.
@@ -208,8 +209,8 @@ func (in *historyRequest) paging() string {
 func (a *aggregation) appendGrid(dst []byte, sources []series.Source) []byte {
 	switch {
 	case a.unit != "":
-		dst = entity.String(a.unit).AppendJSON(append(dst, `,"step":`...))
-		dst = entity.String(a.zone.String()).AppendJSON(append(dst, `,"tz":`...))
+		dst = value.String(a.unit).AppendJSON(append(dst, `,"step":`...))
+		dst = value.String(a.zone.String()).AppendJSON(append(dst, `,"tz":`...))
 	case a.step != 0:
 		dst = strconv.AppendInt(append(dst, `,"step_ms":`...), a.step.Milliseconds(), 10)
 	}
@@ -222,7 +223,7 @@ func (a *aggregation) appendGrid(dst []byte, sources []series.Source) []byte {
 		if src.Step != 0 {
 			name = src.Step.String()
 		}
-		dst = entity.String(name).AppendJSON(appendComma(dst, i))
+		dst = value.String(name).AppendJSON(appendComma(dst, i))
 	}
 	return append(dst, ']')
 }
@@ -376,11 +377,11 @@ func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.
 }
 
 // number is a value as package series has it, the zero Number for what is none.
-func number(v entity.Value) series.Number {
+func number(v value.Value) series.Number {
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		return series.Float(v.Float())
-	case entity.KindInt:
+	case value.KindInt:
 		return series.Int(v.Int())
 	default:
 		return series.Number{}

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Limits of a question for several entities.
@@ -239,14 +240,14 @@ func appendGroup(dst []byte, by []groupPath, v entity.View, key string) []byte {
 	dst = append(dst, '{')
 	for i := range by {
 		g := &by[i]
-		dst = append(entity.String(g.name).AppendJSON(appendComma(dst, i)), ':')
+		dst = append(value.String(g.name).AppendJSON(appendComma(dst, i)), ':')
 		switch {
 		case g.key:
-			dst = entity.String(key).AppendJSON(dst)
+			dst = value.String(key).AppendJSON(dst)
 		case g.path.Root == filter.RootID:
-			dst = entity.String(v.ID()).AppendJSON(dst)
+			dst = value.String(v.ID()).AppendJSON(dst)
 		case g.path.Root == filter.RootType && v.Type() != "":
-			dst = entity.String(v.Type()).AppendJSON(dst)
+			dst = value.String(v.Type()).AppendJSON(dst)
 		default:
 			section, _ := entityview.Section(g.path.Root)
 			a, _ := v.Attribute(section, g.path.Name)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const (
@@ -379,13 +380,13 @@ func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []s
 				m.done(line, problemf(http.StatusBadRequest, "ts must be milliseconds since the epoch, not %q", shorten(record[columns["ts"]], 32)))
 				return
 			}
-			value := record[columns["value"]]
-			if !json.Valid([]byte(value)) { // something that closes the object could add keys
-				m.done(line, problemf(http.StatusBadRequest, `value must be JSON: a number, true, false, an object, an array, or a text in double quotes, not %q`, shorten(value, 64)))
+			text := record[columns["value"]]
+			if !json.Valid([]byte(text)) { // something that closes the object could add keys
+				m.done(line, problemf(http.StatusBadRequest, `value must be JSON: a number, true, false, an object, an array, or a text in double quotes, not %q`, shorten(text, 64)))
 				return
 			}
-			values := entity.String(record[columns["key"]]).AppendJSON([]byte{'{'})
-			values = append(append(values, ':'), value...)
+			values := value.AppendQuoted([]byte{'{'}, record[columns["key"]])
+			values = append(append(values, ':'), text...)
 			m.ingest(line, record[columns["entity"]], ts, append(values, '}'))
 		}, nil
 	case has("id", "type", "attributes", "desired", "reported"):

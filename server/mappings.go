@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // mappingAPI reads and writes the mappings, which compute values.
@@ -97,7 +98,7 @@ type mappedFieldJSON struct {
 	Expression string `json:"expression" example:"sensor.t * 1.8 + 32"`
 	State      string `json:"state" enum:"active,waiting,failing,suspended" example:"active"`
 	// The last value; absent while there is none.
-	Value *entity.Value `json:"value,omitempty"`
+	Value *value.Value `json:"value,omitempty"`
 	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
 	// Its place in the order of evaluation: after the mappings that it reads from.
 	Rank        int    `json:"rank"`
@@ -114,7 +115,7 @@ type mappedFieldJSON struct {
 type mappedSourceJSON struct {
 	Source string `json:"source" example:"sensor.t"`
 	// The last value; absent while there is none.
-	Value *entity.Value `json:"value,omitempty"`
+	Value *value.Value `json:"value,omitempty"`
 	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
 	// How many readings of a window are counted.
 	Readings int `json:"readings" example:"1"`
@@ -191,7 +192,7 @@ func newMappingJSON(ex *mapping.Explanation) mappingJSON {
 }
 
 // someValue is nil for the zero Value.
-func someValue(v entity.Value) *entity.Value {
+func someValue(v value.Value) *value.Value {
 	if v.Kind() == 0 {
 		return nil
 	}

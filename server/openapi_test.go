@@ -22,9 +22,9 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/greenroom-go/greenroom/actor"
-	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 var update = flag.Bool("update", false, "rewrite openapi.json and the types of the dashboard")
@@ -239,7 +239,7 @@ func (d *document31) setUp() {
 				*p.Schema = s
 				return true, nil
 			}
-			if t == reflect.TypeFor[entity.Value]() && p.Processed {
+			if t == reflect.TypeFor[value.Value]() && p.Processed {
 				p.Schema.Type, p.Schema.OneOf, p.Schema.Description = nil, anyValue.OneOf, anyValue.Description
 				return true, nil
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // relationAPI reads and writes the relations of entities.
@@ -69,11 +70,11 @@ func newRelationJSON(r *entity.Relation) relationJSON {
 }
 
 // parseProperties reads the properties of an edge, the zero Value for none.
-func parseProperties(raw []byte) (entity.Value, error) {
+func parseProperties(raw []byte) (value.Value, error) {
 	if len(raw) == 0 || isNull(raw) {
-		return entity.Value{}, nil
+		return value.Value{}, nil
 	}
-	v := entity.JSON(raw)
+	v := entity.ParseJSON(raw)
 	if v.Kind() == 0 || v.Text()[0] != '{' {
 		return v, fmt.Errorf("properties: %w: must be a JSON object of at most %d bytes", entity.ErrInvalid, entity.MaxTextBytes)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // socket sends committed changes over a WebSocket: the events of the stream, each
@@ -61,7 +61,7 @@ type socketWriter struct {
 func (o *socketWriter) head(name, cursor string) []byte {
 	m := append(append([]byte(`{"event":"`), name...), '"')
 	if cursor != "" {
-		m = entity.String(cursor).AppendJSON(append(m, `,"cursor":`...))
+		m = value.String(cursor).AppendJSON(append(m, `,"cursor":`...))
 	}
 	return m
 }

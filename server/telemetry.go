@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -43,7 +44,7 @@ type sentReading struct {
 }
 
 // valuesBody is values by key, measured now.
-type valuesBody map[string]entity.Value
+type valuesBody map[string]value.Value
 
 // readingBody is values by key, measured at a time.
 type readingBody struct {
@@ -122,7 +123,7 @@ type historyRequest struct {
 // pointJSON is a value of a history.
 type pointJSON struct {
 	TS    int64        `json:"ts" example:"1451649600512"`
-	Value entity.Value `json:"value"`
+	Value value.Value `json:"value"`
 }
 
 // pointPageJSON is a page of the values of a key, or points for a chart.
@@ -180,9 +181,9 @@ func some[T any](p *T) (v T) {
 
 func appendSeries(dst []byte, id, key string) []byte {
 	dst = append(dst, `{"entity":`...)
-	dst = entity.String(id).AppendJSON(dst)
+	dst = value.String(id).AppendJSON(dst)
 	dst = append(dst, `,"key":`...)
-	return entity.String(key).AppendJSON(dst)
+	return value.String(key).AppendJSON(dst)
 }
 
 func appendComma(dst []byte, i int) []byte {
@@ -205,13 +206,13 @@ type changeJSON struct {
 // appendChange encodes a change as changeJSON has it.
 func appendChange(dst []byte, c *entity.Change) []byte {
 	dst = append(dst, `{"entity":`...)
-	dst = entity.String(c.Entity).AppendJSON(dst)
+	dst = value.String(c.Entity).AppendJSON(dst)
 	dst = append(dst, `,"ts":`...)
 	dst = strconv.AppendInt(dst, c.TS, 10)
 	dst = append(dst, `,"values":{`...)
 	for i := range c.Values {
 		dst = appendComma(dst, i)
-		dst = entity.String(c.Values[i].Key).AppendJSON(dst)
+		dst = value.String(c.Values[i].Key).AppendJSON(dst)
 		dst = append(dst, ':')
 		dst = c.Values[i].Value.AppendJSON(dst)
 	}

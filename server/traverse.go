@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // traverseBody says how far to go from an entity.
@@ -144,7 +145,7 @@ func edgeFilter(text string) (func(entity.Relation) bool, error) {
 }
 
 // edgeView is nothing but an edge to something that has its properties.
-type edgeView struct{ properties entity.Value }
+type edgeView struct{ properties value.Value }
 
 // Lookup returns a property.
 func (v edgeView) Lookup(p *filter.Path) (filter.Value, bool) {
@@ -179,7 +180,7 @@ func (a *entityAPI) encodeReached(ctx context.Context, reached []entity.Reached,
 	for i := range reached {
 		x := &reached[i]
 		body = append(appendComma(body, i), `{"id":`...)
-		body = entity.String(x.ID).AppendJSON(body)
+		body = value.String(x.ID).AppendJSON(body)
 		body = append(body, `,"depth":`...)
 		body = strconv.AppendInt(body, int64(x.Depth), 10)
 		if x.Depth > 0 {
@@ -191,7 +192,7 @@ func (a *entityAPI) encodeReached(ctx context.Context, reached []entity.Reached,
 		}
 		body = append(body, '}')
 	}
-	body = entity.Bool(more).AppendJSON(append(body, `],"more":`...))
+	body = value.Bool(more).AppendJSON(append(body, `],"more":`...))
 	return encoded[reachedListJSON](append(body, '}')), nil
 }
 
@@ -218,11 +219,11 @@ func (a *entityAPI) entitiesOf(ctx context.Context, reached []entity.Reached, f 
 
 func appendRelation(dst []byte, r *entity.Relation) []byte {
 	dst = append(dst, `{"from":`...)
-	dst = entity.String(r.From).AppendJSON(dst)
+	dst = value.String(r.From).AppendJSON(dst)
 	dst = append(dst, `,"type":`...)
-	dst = entity.String(r.Type).AppendJSON(dst)
+	dst = value.String(r.Type).AppendJSON(dst)
 	dst = append(dst, `,"to":`...)
-	dst = entity.String(r.To).AppendJSON(dst)
+	dst = value.String(r.To).AppendJSON(dst)
 	if r.Properties.Kind() != 0 {
 		dst = append(dst, `,"properties":`...)
 		dst = r.Properties.AppendJSON(dst)

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const (
@@ -146,8 +147,8 @@ func (v *vocabulary) look(e entity.View) {
 	}
 }
 
-func textOf(v entity.Value) string {
-	if v.Kind() != entity.KindString {
+func textOf(v value.Value) string {
+	if v.Kind() != value.KindString {
 		return ""
 	}
 	return v.Text()

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // sampleRows is how many rows decide what a column has.
@@ -235,25 +236,25 @@ func (t *table) next() (row, error) {
 	return r, nil
 }
 
-func parseCell(cell string, kind columnKind) (entity.Value, error) {
+func parseCell(cell string, kind columnKind) (value.Value, error) {
 	switch kind {
 	case columnNumber:
 		if i, err := strconv.ParseInt(cell, 10, 64); err == nil {
-			return entity.Int(i), nil
+			return value.Int(i), nil
 		}
 		f, err := strconv.ParseFloat(cell, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return entity.Value{}, fmt.Errorf("%.40q where the others have %v; a finite number is right, or an empty cell where there was no measurement", cell, kind)
+			return value.Value{}, fmt.Errorf("%.40q where the others have %v; a finite number is right, or an empty cell where there was no measurement", cell, kind)
 		}
-		return entity.Float(f), nil
+		return value.Float(f), nil
 	case columnBool:
 		b, ok := parseBool(cell)
 		if !ok {
-			return entity.Value{}, fmt.Errorf("%.40q where the others have %v; one of these is right, or an empty cell", cell, kind)
+			return value.Value{}, fmt.Errorf("%.40q where the others have %v; one of these is right, or an empty cell", cell, kind)
 		}
-		return entity.Bool(b), nil
+		return value.Bool(b), nil
 	default:
-		return entity.String(strings.ToValidUTF8(cell, "\ufffd")), nil
+		return value.String(strings.ToValidUTF8(cell, "\ufffd")), nil
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestMistakesOnTheCommandLineAreSaidOnOneLine(t *testing.T) {
@@ -181,7 +181,7 @@ func TestRoomsOfTheDemoLive(t *testing.T) {
 		for _, r := range b.readings() {
 			for _, s := range r.reading.Values {
 				v, ok := s.Value.Number()
-				if !ok && s.Value.Kind() == entity.KindBool && s.Value.Bool() {
+				if !ok && s.Value.Kind() == value.KindBool && s.Value.Bool() {
 					v = 1
 				}
 				key := r.id + " " + s.Key

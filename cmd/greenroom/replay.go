@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server"
 )
 
@@ -301,7 +302,7 @@ func newMessage(id string, readings []entity.Reading) *message {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = entity.String(s.Key).AppendJSON(b)
+			b = value.String(s.Key).AppendJSON(b)
 			b = append(b, ':')
 			b = s.Value.AppendJSON(b)
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // room is a room with people in it and sensors on its walls.
@@ -114,18 +115,18 @@ func (r *room) appendReadings(dst []entityReading, ts int64) []entityReading {
 	noisy := func(value, deviation, unit float64) float64 {
 		return math.Round((value+r.rng.NormFloat64()*deviation)/unit) * unit
 	}
-	temperature := entity.Float(twoDigits(noisy(r.temperature, 0.03, 0.01)))
-	humidity := entity.Float(twoDigits(noisy(r.humidity, 0.1, 0.05)))
-	co2 := entity.Int(int64(noisy(r.co2, 4, 1)))
-	light := entity.Int(int64(max(0, noisy(r.light, 2, 1))))
-	door := entity.Bool(r.doorOpen)
+	temperature := value.Float(twoDigits(noisy(r.temperature, 0.03, 0.01)))
+	humidity := value.Float(twoDigits(noisy(r.humidity, 0.1, 0.05)))
+	co2 := value.Int(int64(noisy(r.co2, 4, 1)))
+	light := value.Int(int64(max(0, noisy(r.light, 2, 1))))
+	door := value.Bool(r.doorOpen)
 	add := func(suffix string, values ...entity.Sample) {
 		dst = append(dst, entityReading{r.name + suffix, entity.Reading{TS: ts, Values: values}})
 	}
 	add("", entity.Sample{Key: "temperature", Value: temperature}, entity.Sample{Key: "humidity", Value: humidity},
 		entity.Sample{Key: "co2", Value: co2}, entity.Sample{Key: "light", Value: light},
-		entity.Sample{Key: "people", Value: entity.Int(int64(r.people))}, entity.Sample{Key: "occupied", Value: entity.Bool(r.people > 0)},
-		entity.Sample{Key: "mode", Value: entity.String(r.mode)})
+		entity.Sample{Key: "people", Value: value.Int(int64(r.people))}, entity.Sample{Key: "occupied", Value: value.Bool(r.people > 0)},
+		entity.Sample{Key: "mode", Value: value.String(r.mode)})
 	add("-climate", entity.Sample{Key: "temperature", Value: temperature}, entity.Sample{Key: "humidity", Value: humidity})
 	add("-air", entity.Sample{Key: "co2", Value: co2})
 	add("-light", entity.Sample{Key: "light", Value: light})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const (
@@ -129,7 +130,7 @@ func BenchmarkFanInService(b *testing.B) {
 func BenchmarkEvaluate(b *testing.B) {
 	s := mustParse(b, "insert into e select a.x * 9 / 5 + 32 as p")
 	fr := newFrame(&s.Select[0], nil)
-	fr.put(0, 1, entity.Float(20))
+	fr.put(0, 1, value.Float(20))
 	ev := newEvaluator()
 	b.Run("expression", func(b *testing.B) {
 		b.ReportAllocs()
@@ -140,20 +141,20 @@ func BenchmarkEvaluate(b *testing.B) {
 		}
 	})
 	b.Run("control in Go", func(b *testing.B) {
-		v := entity.Float(20)
+		v := value.Float(20)
 		for b.Loop() {
 			x, _ := v.Number()
-			v = entity.Float(x*9/5 + 32 - x*9/5 - 12)
+			v = value.Float(x*9/5 + 32 - x*9/5 - 12)
 		}
 	})
 }
 
 // BenchmarkExactSum is a change of one of the numbers in a sum.
 func BenchmarkExactSum(b *testing.B) {
-	values := make([]entity.Value, 1024)
+	values := make([]value.Value, 1024)
 	r := rand.New(rand.NewPCG(1, 11))
 	for i := range values {
-		values[i] = entity.Float(r.Float64() * 1000)
+		values[i] = value.Float(r.Float64() * 1000)
 	}
 	b.Run("exact", func(b *testing.B) {
 		var s exactSum

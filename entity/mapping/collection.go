@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // collection is what a source over many values keeps: the latest values of the
@@ -13,11 +13,11 @@ import (
 type collection interface {
 	// put takes a reading of a member in. A reading of the same member and time
 	// replaces the one before. The zero Value is a reading without a value.
-	put(member int32, ts int64, v entity.Value)
+	put(member int32, ts int64, v value.Value)
 	// leave takes a member out.
 	leave(member int32)
 	// value returns the result, the zero Value for none.
-	value() (entity.Value, error)
+	value() (value.Value, error)
 	// newest is the time of the newest reading; false when there is none.
 	newest() (int64, bool)
 	// readings is how many are kept.
@@ -80,7 +80,7 @@ func newLatestOf(src *Source, group *roster) *latestOf {
 	return &latestOf{tally: tally{fn: src.Func}, group: group, last: -1, arrival: src.Section != 0}
 }
 
-func (c *latestOf) put(member int32, ts int64, v entity.Value) {
+func (c *latestOf) put(member int32, ts int64, v value.Value) {
 	for int(member) >= len(c.ts) {
 		c.ts, c.known = append(c.ts, 0), append(c.known, false)
 	}
@@ -114,10 +114,10 @@ func (c *latestOf) leave(member int32) {
 	}
 }
 
-func (c *latestOf) value() (entity.Value, error) {
+func (c *latestOf) value() (value.Value, error) {
 	if c.fn == Last {
 		if c.last < 0 {
-			return entity.Value{}, nil
+			return value.Value{}, nil
 		}
 		return c.values[c.last], nil
 	}
@@ -179,7 +179,7 @@ func (w *windowOf) id(member int32) string {
 	return w.group.ids[member]
 }
 
-func (w *windowOf) put(member int32, ts int64, v entity.Value) {
+func (w *windowOf) put(member int32, ts int64, v value.Value) {
 	if w.over > 0 && w.any && ts <= w.latest.ts-w.over {
 		return
 	}
@@ -256,14 +256,14 @@ func (w *windowOf) leave(member int32) {
 	}
 }
 
-func (w *windowOf) value() (entity.Value, error) {
+func (w *windowOf) value() (value.Value, error) {
 	if w.overflow && w.lost > w.latest.ts-w.over {
-		return entity.Value{}, fmt.Errorf("more than %d readings in the window of %s", MaxWindowReadings, w.fn)
+		return value.Value{}, fmt.Errorf("more than %d readings in the window of %s", MaxWindowReadings, w.fn)
 	}
 	switch {
 	case w.byTime.len() == 0 || w.fn != Last && w.fn != First:
 		if w.fn == Last || w.fn == First {
-			return entity.Value{}, nil
+			return value.Value{}, nil
 		}
 		return w.tally.value()
 	case w.fn == First:

@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // reading is one of a member, for the plain computation.
 type reading struct {
 	id string
 	ts int64
-	v  entity.Value
+	v  value.Value
 }
 
 // plainly computes a function over readings from scratch.
-func plainly(fn Func, list []reading) entity.Value {
+func plainly(fn Func, list []reading) value.Value {
 	slices.SortFunc(list, func(a, b reading) int { return cmp.Or(cmp.Compare(a.ts, b.ts), cmp.Compare(a.id, b.id)) })
-	var numbers []entity.Value
+	var numbers []value.Value
 	count := 0
 	for _, r := range list {
 		if r.v.Kind() != 0 {
@@ -33,13 +33,13 @@ func plainly(fn Func, list []reading) entity.Value {
 	}
 	switch {
 	case fn == Count:
-		return entity.Int(int64(count))
+		return value.Int(int64(count))
 	case fn == Last && len(list) > 0:
 		return list[len(list)-1].v
 	case fn == First && len(list) > 0:
 		return list[0].v
 	case len(numbers) == 0 || fn == Last || fn == First:
-		return entity.Value{}
+		return value.Value{}
 	case fn == Min:
 		return slices.MinFunc(numbers, compareNumbers)
 	case fn == Max:
@@ -47,25 +47,25 @@ func plainly(fn Func, list []reading) entity.Value {
 	}
 	sum := bigSum(numbers)
 	if fn == Avg {
-		return entity.Float(sum / float64(len(numbers)))
+		return value.Float(sum / float64(len(numbers)))
 	}
-	if !slices.ContainsFunc(numbers, func(v entity.Value) bool { return v.Kind() != entity.KindInt }) {
-		return entity.Int(int64(sum)) // the test's integers are small
+	if !slices.ContainsFunc(numbers, func(v value.Value) bool { return v.Kind() != value.KindInt }) {
+		return value.Int(int64(sum)) // the test's integers are small
 	}
-	return entity.Float(sum)
+	return value.Float(sum)
 }
 
 // anyValue draws a value, most often a number of modest size.
-func anyValue(r *rand.Rand) entity.Value {
+func anyValue(r *rand.Rand) value.Value {
 	switch r.IntN(8) {
 	case 0:
-		return entity.String("text")
+		return value.String("text")
 	case 1:
-		return entity.Value{}
+		return value.Value{}
 	case 2, 3, 4:
-		return entity.Int(int64(r.IntN(9) - 4))
+		return value.Int(int64(r.IntN(9) - 4))
 	default:
-		return entity.Float(float64(r.IntN(900)-450) / 7)
+		return value.Float(float64(r.IntN(900)-450) / 7)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestTheLatestOfAGroupAgreesWithThePlainComputation(t *testing.T) {
 					newest = max(newest, rd.ts)
 				}
 				got, err := c.value()
-				if want := plainly(fn, list); err != nil || !got.Equal(want) {
+				if want := plainly(fn, list); err != nil || got != want {
 					t.Fatalf("step %d: %v, %v; want %v of %v", step, got, err, want, list)
 				}
 				if ts, ok := c.newest(); ok != (len(list) > 0) || ts != newest {
@@ -133,7 +133,7 @@ func TestAWindowAgreesWithThePlainComputation(t *testing.T) {
 					all[memberTime{n, rd.ts}] = rd
 					newest = max(newest, rd.ts)
 					got, err := w.value()
-					if want := plainly(fn, inWindow(all, &src, newest)); err != nil || !got.Equal(want) {
+					if want := plainly(fn, inWindow(all, &src, newest)); err != nil || got != want {
 						t.Fatalf("step %d: %v, %v; want %v", step, got, err, want)
 					}
 				}
@@ -163,20 +163,20 @@ func TestAWindowThatIsTooFullHasNoValueUntilItIsNot(t *testing.T) {
 	src := Source{Func: Count, Over: time.Hour}
 	w := newWindowOf(&src, nil)
 	for i := range MaxWindowReadings {
-		w.put(0, int64(i+1), entity.Int(1))
+		w.put(0, int64(i+1), value.Int(1))
 	}
-	if v, err := w.value(); err != nil || !v.Equal(entity.Int(MaxWindowReadings)) {
+	if v, err := w.value(); err != nil || v != value.Int(MaxWindowReadings) {
 		t.Fatalf("full: %v, %v", v, err)
 	}
-	w.put(0, MaxWindowReadings+1, entity.Int(1))
+	w.put(0, MaxWindowReadings+1, value.Int(1))
 	if v, err := w.value(); err == nil {
 		t.Errorf("too full: %v", v)
 	}
 	if n := w.readings(); n != MaxWindowReadings {
 		t.Errorf("it keeps %d", n)
 	}
-	w.put(0, time.Hour.Milliseconds()+2, entity.Int(1)) // the first two are out of it now
-	if v, err := w.value(); err != nil || !v.Equal(entity.Int(MaxWindowReadings)) {
+	w.put(0, time.Hour.Milliseconds()+2, value.Int(1)) // the first two are out of it now
+	if v, err := w.value(); err != nil || v != value.Int(MaxWindowReadings) {
 		t.Errorf("later: %v, %v", v, err)
 	}
 }

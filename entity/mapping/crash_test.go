@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // checkHouse compares what is in the store with what is computed at once from
@@ -21,10 +22,10 @@ func checkHouse(t *testing.T, h *house, mappings []string) {
 		t.Fatal(err)
 	}
 	for _, mapped := range parseAll(t, mappings) {
-		recomputed := map[string]map[int64]entity.Value{}
+		recomputed := map[string]map[int64]value.Value{}
 		err := fresh.Recompute(t.Context(), h.reader, mapped.Name, 0, end, func(v Value) error {
 			if recomputed[v.Key] == nil {
-				recomputed[v.Key] = map[int64]entity.Value{}
+				recomputed[v.Key] = map[int64]value.Value{}
 			}
 			recomputed[v.Key][v.TS] = v.Value
 			return nil
@@ -37,7 +38,7 @@ func checkHouse(t *testing.T, h *house, mappings []string) {
 			if f.fanIn() {
 				continue
 			}
-			live := map[int64]entity.Value{}
+			live := map[int64]value.Value{}
 			for _, p := range h.points(mapped.Statement.Into, f.As) {
 				live[p.TS] = p.Value
 			}
@@ -47,7 +48,7 @@ func checkHouse(t *testing.T, h *house, mappings []string) {
 	for _, o := range outputs {
 		for _, r := range o.Readings {
 			for _, s := range r.Values {
-				if got, _ := h.latest(o.Into, s.Key); !got.Value.Equal(s.Value) {
+				if got, _ := h.latest(o.Into, s.Key); got.Value != s.Value {
 					t.Errorf("%s.%s: live %v at %d, recomputed %v at %d", o.Mapping, s.Key, got.Value, got.TS, s.Value, r.TS)
 				}
 			}
@@ -183,13 +184,13 @@ func (h *house) sendTwice(from, n int) {
 func (h *house) checkTwice(when string) {
 	h.t.Helper()
 	source := h.points("a", "n")
-	there := map[int64]entity.Value{}
+	there := map[int64]value.Value{}
 	for _, p := range h.points("b", "twice") {
 		there[p.TS] = p.Value
 	}
 	missing := 0
 	for _, p := range source {
-		if !there[p.TS].Equal(entity.Int(2 * p.TS)) {
+		if there[p.TS] != value.Int(2*p.TS) {
 			missing++
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // derivePage is how many readings of a source are read at once.
@@ -16,7 +16,7 @@ const derivePage = 1024
 type Value struct {
 	Key   string
 	TS    int64
-	Value entity.Value
+	Value value.Value
 }
 
 // Recompute computes a mapping over the history of its sources, and calls f with
@@ -40,7 +40,7 @@ func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to 
 
 // recompute is Recompute of one field.
 func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int64, put func(Value) error) error {
-	emit := func(ts int64, v entity.Value) error { return put(Value{f.spec.As, ts, v}) }
+	emit := func(ts int64, v value.Value) error { return put(Value{f.spec.As, ts, v}) }
 	if f.suspended {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int
 }
 
 // derive computes a field over single entities from the history.
-func (e *Engine) derive(ctx context.Context, r Reader, f *field, from, to int64, emit func(ts int64, v entity.Value) error) error {
+func (e *Engine) derive(ctx context.Context, r Reader, f *field, from, to int64, emit func(ts int64, v value.Value) error) error {
 	fr := f.next()
 	var streams []*stream
 	for i := range f.spec.Sources {
@@ -175,7 +175,7 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 	}
 	there := &walk{r: r, id: s.f.m.Statement.Into, key: s.f.spec.As}
 	for _, i := range intervals {
-		err := e.derive(ctx, r, s.f, i.from, i.to, func(ts int64, v entity.Value) error {
+		err := e.derive(ctx, r, s.f, i.from, i.to, func(ts int64, v value.Value) error {
 			if e.readings >= outputPage {
 				if err := put(e.end().Outputs); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Engine computes what the mappings say, change by change. It is a state machine
@@ -97,7 +98,7 @@ type field struct {
 	evaluations, failures uint64
 	failure               string // the last one
 	failureTS             int64
-	value                 entity.Value // the one of the newest time that was computed
+	value                 value.Value // the one of the newest time that was computed
 	valueTS               int64
 }
 
@@ -260,7 +261,7 @@ func (e *Engine) find(id string) *watched {
 }
 
 // use gives a value to a source.
-func (e *Engine) use(u watch, ts int64, v entity.Value) {
+func (e *Engine) use(u watch, ts int64, v value.Value) {
 	f, src := u.f, u.source()
 	if !f.m.replaying {
 		f.take(u, ts, src.extract(v))
@@ -278,7 +279,7 @@ func (e *Engine) use(u watch, ts int64, v entity.Value) {
 }
 
 // take gives a value to one of the field's sources.
-func (f *field) take(u watch, ts int64, v entity.Value) {
+func (f *field) take(u watch, ts int64, v value.Value) {
 	if u.member >= 0 {
 		f.many[u.i].put(u.member, ts, v)
 		return
@@ -325,7 +326,7 @@ func (e *Engine) emit(f *field, fr *frame, ts int64, seq uint64, again bool) {
 }
 
 // evaluate returns the value of a field, false where it has none.
-func (e *Engine) evaluate(f *field, fr *frame, ts int64) (entity.Value, bool) {
+func (e *Engine) evaluate(f *field, fr *frame, ts int64) (value.Value, bool) {
 	f.evaluations++
 	e.evaluations++
 	v, err := e.eval.field(fr)
@@ -340,7 +341,7 @@ func (e *Engine) evaluate(f *field, fr *frame, ts int64) (entity.Value, bool) {
 
 // put adds a value to the outputs. Those of one mapping and change are one
 // output, and those of one time in it one reading.
-func (e *Engine) put(f *field, ts int64, v entity.Value, seq uint64, again bool) {
+func (e *Engine) put(f *field, ts int64, v value.Value, seq uint64, again bool) {
 	sample := entity.Sample{Key: f.spec.As, Value: v}
 	key := outputKey{f.m, seq, again}
 	i, ok := e.made[key]
@@ -452,11 +453,11 @@ func (e *Engine) late(f *field, c *entity.Change) {
 }
 
 // valueOf returns what a reading says about a source.
-func valueOf(c *entity.Change, src *Source) entity.Value {
+func valueOf(c *entity.Change, src *Source) value.Value {
 	for _, s := range slices.Backward(c.Values) {
 		if s.Key == src.Key {
 			return src.extract(s.Value)
 		}
 	}
-	return entity.Value{}
+	return value.Value{}
 }

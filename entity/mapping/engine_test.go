@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestTheSeedsMapping(t *testing.T) {
@@ -18,7 +19,7 @@ func TestTheSeedsMapping(t *testing.T) {
 	m.write("entity1", 10, sample("property1", 1))
 	l.settle()
 	l.is("entity3", "property1", 10, 1)
-	m.write("entity2", 20, sample("property2", entity.JSON([]byte(`{"name":"hall","size":3}`))), sample("property3", 2.5))
+	m.write("entity2", 20, sample("property2", entity.ParseJSON([]byte(`{"name":"hall","size":3}`))), sample("property3", 2.5))
 	l.settle()
 	l.is("entity3", "property2", 20, "hall")
 	l.is("entity3", "property3", 20, 3.5)
@@ -242,25 +243,25 @@ func TestAttributesAreParameters(t *testing.T) {
 	if h := m.history("e", "y") + m.history("floor", "density"); h != "" {
 		t.Errorf("without the attributes there is %s", h)
 	}
-	m.set("a", 500, entity.Attributes, "/factor", entity.Int(3))
-	m.set("floor", 500, entity.Attributes, "/area", entity.Int(10))
-	m.set("m1", 600, entity.Attributes, "/rated", entity.Int(100))
-	m.set("m2", 700, entity.Attributes, "/rated", entity.Int(50)) // known by its attributes alone
+	m.set("a", 500, entity.Attributes, "/factor", value.Int(3))
+	m.set("floor", 500, entity.Attributes, "/area", value.Int(10))
+	m.set("m1", 600, entity.Attributes, "/rated", value.Int(100))
+	m.set("m2", 700, entity.Attributes, "/rated", value.Int(50)) // known by its attributes alone
 	l.settle()
 	m.wantHistory("e", "y", "10:6") // at the time of the reading
 	l.is("floor", "density", 10, 3.0)
 	l.is("floor", "rated", 700, 150)
 	l.is("floor", "head", 10, 35)
 	m.write("a", 20, sample("x", 4))
-	m.set("a", 800, entity.Attributes, "/off set/zero", entity.Float(0.5))
-	m.set("a", 800, entity.Desired, "/limit", entity.Int(7))
+	m.set("a", 800, entity.Attributes, "/off set/zero", value.Float(0.5))
+	m.set("a", 800, entity.Desired, "/limit", value.Int(7))
 	l.settle()
 	m.wantHistory("e", "y", "10:6 20:12.5")
 	m.write("a", 15, sample("x", 1)) // late: the parameters are those of now
 	l.settle()
 	m.wantHistory("e", "y", "10:6 15:3.5 20:12.5")
-	m.set("m1", 900, entity.Attributes, "/rated", entity.Value{})
-	m.set("a", 900, entity.Attributes, "/off set/zero", entity.Value{})
+	m.set("m1", 900, entity.Attributes, "/rated", value.Value{})
+	m.set("a", 900, entity.Attributes, "/off set/zero", value.Value{})
 	l.settle()
 	l.is("e", "y", 20, 12)
 	l.is("floor", "rated", 900, 50)
@@ -287,7 +288,7 @@ func TestChainsAndDiamondsComeToRest(t *testing.T) {
 	}
 	l.settle()
 	for ts := range 20 {
-		if got := m.points["z"]["x"][int64(ts+1)]; !got.Equal(entity.Int(int64(4 * ts))) {
+		if got := m.points["z"]["x"][int64(ts+1)]; got != value.Int(int64(4*ts)) {
 			t.Errorf("at %d the end of the chain is %v, want %d", ts+1, got, 4*ts)
 		}
 	}
@@ -410,9 +411,9 @@ func draw(r *rand.Rand, clock *int64, relations bool) deed {
 		d.id = fmt.Sprintf("m%d", r.IntN(6))
 	}
 	for _, key := range [...][]string{{"x"}, {"y"}, {"x", "y"}}[r.IntN(3)] {
-		v := entity.Float(float64(r.IntN(10_000)) / 97)
+		v := value.Float(float64(r.IntN(10_000)) / 97)
 		if r.IntN(3) == 0 {
-			v = entity.Int(int64(r.IntN(100)))
+			v = value.Int(int64(r.IntN(100)))
 		}
 		d.values = append(d.values, entity.Sample{Key: key, Value: v})
 	}
@@ -438,10 +439,10 @@ func checkRecomputed(t *testing.T, m *model, mappings []string, removals bool) {
 		t.Fatal(err)
 	}
 	for _, mapped := range parseAll(t, mappings) {
-		byKey := map[string]map[int64]entity.Value{}
+		byKey := map[string]map[int64]value.Value{}
 		err := fresh.Recompute(t.Context(), m, mapped.Name, 0, end, func(v Value) error {
 			if byKey[v.Key] == nil {
-				byKey[v.Key] = map[int64]entity.Value{}
+				byKey[v.Key] = map[int64]value.Value{}
 			}
 			byKey[v.Key][v.TS] = v.Value
 			return nil
@@ -461,7 +462,7 @@ func checkRecomputed(t *testing.T, m *model, mappings []string, removals bool) {
 		for _, r := range o.Readings {
 			for _, s := range r.Values {
 				got, _ := m.latest(o.Into)(s.Key)
-				if !got.Value.Equal(s.Value) || got.TS != r.TS && !removals {
+				if got.Value != s.Value || got.TS != r.TS && !removals {
 					t.Errorf("%s.%s: live %v at %d, recomputed %v at %d", o.Mapping, s.Key, got.Value, got.TS, s.Value, r.TS)
 				}
 			}
@@ -469,11 +470,11 @@ func checkRecomputed(t *testing.T, m *model, mappings []string, removals bool) {
 	}
 }
 
-func compareHistory(t *testing.T, what string, live, recomputed map[int64]entity.Value) {
+func compareHistory(t *testing.T, what string, live, recomputed map[int64]value.Value) {
 	t.Helper()
 	bad := 0
 	for ts, v := range recomputed {
-		if got := live[ts]; !got.Equal(v) {
+		if got := live[ts]; got != v {
 			bad++
 			if bad < 4 {
 				t.Errorf("%s at %d: live %v, recomputed %v", what, ts, got, v)
@@ -670,13 +671,13 @@ func TestAWalkReadsWhatLiesCloseTogetherAtOnceAndSkipsTheRest(t *testing.T) {
 func TestAnAttributeIsNewerByItsCommitWhenTheClockGoesBack(t *testing.T) {
 	m := newModel(t)
 	l := follow(m, "m: insert into e select sum(m@attributes.n) as sum from (a, b) as m")
-	m.set("a", 1000, entity.Attributes, "/n", entity.Int(1))
-	m.set("b", 1100, entity.Attributes, "/n", entity.Int(10))
+	m.set("a", 1000, entity.Attributes, "/n", value.Int(1))
+	m.set("b", 1100, entity.Attributes, "/n", value.Int(10))
 	l.settle()
-	m.set("a", 500, entity.Attributes, "/n", entity.Int(2))
+	m.set("a", 500, entity.Attributes, "/n", value.Int(2))
 	l.settle()
 	l.is("e", "sum", 1100, 12)
-	m.set("b", 600, entity.Attributes, "/n", entity.Value{})
+	m.set("b", 600, entity.Attributes, "/n", value.Value{})
 	l.settle()
 	l.is("e", "sum", 1100, 2)
 }

@@ -3,7 +3,7 @@ package mapping
 import (
 	"slices"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // States of a field.
@@ -33,7 +33,7 @@ type ExplainedField struct {
 	State          string // one of the State constants
 	// Value is the newest one that was computed, and TS its time; the zero Value
 	// when there is none since the mapping was loaded.
-	Value entity.Value
+	Value value.Value
 	TS    int64
 	// Rank is the place in the order of evaluation, from 1.
 	Rank                  int
@@ -48,7 +48,7 @@ type ExplainedSource struct {
 	Source string // as it is written
 	// Value is what it contributes; the zero Value when there is none. TS is the
 	// time of its newest reading, 0 when there is none.
-	Value entity.Value
+	Value value.Value
 	TS    int64
 	// Readings is how many readings a source over many has, and Members how many
 	// entities its group has, of which Some are the first by id.

@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // frame is what a field is computed from at one moment. A frame whose inputs get
@@ -18,7 +19,7 @@ import (
 // or out of the history: there is no second way to compute.
 type frame struct {
 	spec   *Field
-	values []entity.Value // by source
+	values []value.Value // by source
 	ts     []int64
 	known  []bool
 	many   []collection // by source, nil for one value
@@ -28,7 +29,7 @@ type frame struct {
 // source is over.
 func newFrame(spec *Field, groups func(alias string) *roster) *frame {
 	n := len(spec.Sources)
-	fr := &frame{spec: spec, values: make([]entity.Value, n), ts: make([]int64, n), known: make([]bool, n), many: make([]collection, n)}
+	fr := &frame{spec: spec, values: make([]value.Value, n), ts: make([]int64, n), known: make([]bool, n), many: make([]collection, n)}
 	for i := range spec.Sources {
 		src := &spec.Sources[i]
 		switch {
@@ -56,7 +57,7 @@ func (fr *frame) next() *frame {
 }
 
 // put takes a reading of the source's entity in.
-func (fr *frame) put(i int, ts int64, v entity.Value) {
+func (fr *frame) put(i int, ts int64, v value.Value) {
 	switch {
 	case fr.many[i] != nil:
 		fr.many[i].put(0, ts, v)
@@ -91,14 +92,14 @@ func newEvaluator() *evaluator { return &evaluator{env: make(map[string]any)} }
 
 // field returns the value of a frame, the zero Value where it has none: because
 // a source is missing, or the expression says so.
-func (ev *evaluator) field(fr *frame) (entity.Value, error) {
+func (ev *evaluator) field(fr *frame) (value.Value, error) {
 	formula := fr.spec.formula
 	absent := false
 	for i, c := range fr.many {
 		if c != nil {
 			v, err := c.value()
 			if err != nil {
-				return entity.Value{}, err
+				return value.Value{}, err
 			}
 			fr.values[i] = v
 		}
@@ -108,14 +109,14 @@ func (ev *evaluator) field(fr *frame) (entity.Value, error) {
 	case formula.program == nil:
 		return fr.values[0], nil
 	case absent && !formula.lazy:
-		return entity.Value{}, nil
+		return value.Value{}, nil
 	}
 	for i, name := range formula.names {
 		ev.env[name] = operand(fr.values[i])
 	}
 	result, err := ev.vm.Run(formula.program, ev.env)
 	if err != nil {
-		return entity.Value{}, failure(err)
+		return value.Value{}, failure(err)
 	}
 	return toValue(result)
 }
@@ -135,17 +136,17 @@ func failure(err error) error {
 }
 
 // operand is a value as the functions of expressions know it.
-func operand(v entity.Value) any {
+func operand(v value.Value) any {
 	switch v.Kind() {
-	case entity.KindInt:
+	case value.KindInt:
 		return v.Int()
-	case entity.KindFloat:
+	case value.KindFloat:
 		return v.Float()
-	case entity.KindBool:
+	case value.KindBool:
 		return v.Bool()
-	case entity.KindString:
+	case value.KindString:
 		return v.Text()
-	case entity.KindJSON:
+	case value.KindJSON:
 		return v
 	default:
 		return nil
@@ -153,39 +154,39 @@ func operand(v entity.Value) any {
 }
 
 // toValue is the way back.
-func toValue(result any) (entity.Value, error) {
+func toValue(result any) (value.Value, error) {
 	switch r := result.(type) {
 	case nil:
-		return entity.Value{}, nil
+		return value.Value{}, nil
 	case int64:
-		return entity.Int(r), nil
+		return value.Int(r), nil
 	case int:
-		return entity.Int(int64(r)), nil
+		return value.Int(int64(r)), nil
 	case bool:
-		return entity.Bool(r), nil
+		return value.Bool(r), nil
 	case string:
-		return entity.String(r), nil
-	case entity.Value:
+		return value.String(r), nil
+	case value.Value:
 		return r, nil
 	case float64:
 		if math.IsNaN(r) || math.IsInf(r, 0) {
-			return entity.Value{}, fmt.Errorf("the result is %v, which is no measurement", r)
+			return value.Value{}, fmt.Errorf("the result is %v, which is no measurement", r)
 		}
-		return entity.Float(r), nil
+		return value.Float(r), nil
 	default:
-		return entity.Value{}, fmt.Errorf("the result is %T", result)
+		return value.Value{}, fmt.Errorf("the result is %T", result)
 	}
 }
 
 // member takes a member of a JSON value out, the zero Value where there is none.
-func member(v entity.Value, path []string) entity.Value {
+func member(v value.Value, path []string) value.Value {
 	for _, name := range path {
-		if v.Kind() != entity.KindJSON {
-			return entity.Value{}
+		if v.Kind() != value.KindJSON {
+			return value.Value{}
 		}
 		var object map[string]json.RawMessage
 		if json.Unmarshal([]byte(v.Text()), &object) != nil {
-			return entity.Value{} // an array
+			return value.Value{} // an array
 		}
 		v = fromJSON(object[name])
 	}
@@ -194,31 +195,31 @@ func member(v entity.Value, path []string) entity.Value {
 
 // fromJSON reads a value as entity.ParseReadings does; null and nothing give the
 // zero Value.
-func fromJSON(raw json.RawMessage) entity.Value {
+func fromJSON(raw json.RawMessage) value.Value {
 	switch {
 	case len(raw) == 0:
-		return entity.Value{}
+		return value.Value{}
 	case raw[0] == '{' || raw[0] == '[':
-		return entity.JSON(raw)
+		return entity.ParseJSON(raw)
 	}
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
 	var scalar any
 	if d.Decode(&scalar) != nil {
-		return entity.Value{}
+		return value.Value{}
 	}
 	switch x := scalar.(type) {
 	case bool:
-		return entity.Bool(x)
+		return value.Bool(x)
 	case string:
-		return entity.String(x)
+		return value.String(x)
 	case json.Number:
 		if i, err := x.Int64(); err == nil {
-			return entity.Int(i)
+			return value.Int(i)
 		}
 		if f, err := x.Float64(); err == nil {
-			return entity.Float(f)
+			return value.Float(f)
 		}
 	}
-	return entity.Value{}
+	return value.Value{}
 }

@@ -219,7 +219,7 @@ func (f *follower) compare(ctx context.Context, o *Output) error {
 			if err != nil {
 				return err
 			}
-			if !old.Equal(s.Value) {
+			if old != s.Value {
 				values = append(values, s)
 			}
 		}

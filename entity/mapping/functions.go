@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // The functions of expressions. A value is nil (missing), int64, float64, bool,
-// string, or an entity.Value of KindJSON; the compiler's own integers are int.
+// string, or an value.Value of KindJSON; the compiler's own integers are int.
 //
 // Of a missing operand every operator and function makes a missing result, but
 // coalesce, ifnull, isnull and ?? do not. A missing condition ends the
@@ -96,7 +97,7 @@ func kindOf(v any) string {
 		return "a bool"
 	case string:
 		return "a text"
-	case entity.Value:
+	case value.Value:
 		return v.Kind().String()
 	default:
 		return fmt.Sprintf("%T", v)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // hostile are expressions of expr-lang that would run long, take much memory or
@@ -142,14 +143,14 @@ func TestTextsDoNotGrowWithoutBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	fr := newFrame(&f, nil)
-	fr.put(0, 1, entity.String(strings.Repeat("x", entity.MaxTextBytes/2)))
+	fr.put(0, 1, value.String(strings.Repeat("x", entity.MaxTextBytes/2)))
 	if v, err := ev.field(fr); err == nil {
 		t.Errorf("made a text of %d bytes", len(v.Text()))
 	}
 }
 
 // evaluate computes an expression over a.x and a.y.
-func evaluate(t testing.TB, expression string, x, y any) (entity.Value, error) {
+func evaluate(t testing.TB, expression string, x, y any) (value.Value, error) {
 	t.Helper()
 	s := mustParse(t, "insert into e select "+expression+" as p")
 	f := &s.Select[0]
@@ -251,15 +252,15 @@ var expressions = []struct {
 	{"int(a.x)", 1e300, nil, errOverflow},
 	{"int(a.x)", "5", nil, errors.New("a number is needed")},
 	{"a.x == 'it''s \u00e9\U0001F600\n'", "it's \u00e9\U0001F600\n", nil, true},
-	{"a.x ?? 0", entity.JSON([]byte(`{"a":1}`)), nil, entity.JSON([]byte(`{"a":1}`))},
-	{"a.x + 1", entity.JSON([]byte(`{"a":1}`)), nil, errors.New("a number is needed, not json")},
-	{"a.x.a + 1", entity.JSON([]byte(`{"a":1}`)), nil, 2},
-	{"a.x.a.b", entity.JSON([]byte(`{"a":{"b":[1, 2]}}`)), nil, entity.JSON([]byte(`[1,2]`))},
-	{"a.x.b ?? 'none'", entity.JSON([]byte(`{"a":1,"b":null}`)), nil, "none"},
+	{"a.x ?? 0", entity.ParseJSON([]byte(`{"a":1}`)), nil, entity.ParseJSON([]byte(`{"a":1}`))},
+	{"a.x + 1", entity.ParseJSON([]byte(`{"a":1}`)), nil, errors.New("a number is needed, not json")},
+	{"a.x.a + 1", entity.ParseJSON([]byte(`{"a":1}`)), nil, 2},
+	{"a.x.a.b", entity.ParseJSON([]byte(`{"a":{"b":[1, 2]}}`)), nil, entity.ParseJSON([]byte(`[1,2]`))},
+	{"a.x.b ?? 'none'", entity.ParseJSON([]byte(`{"a":1,"b":null}`)), nil, "none"},
 	{"a.x.a ?? 'none'", 5, nil, "none"},
-	{"a.x.a ?? 'none'", entity.JSON([]byte(`[1]`)), nil, "none"},
-	{"a.x.a", entity.JSON([]byte(`{"a":9223372036854775807}`)), nil, math.MaxInt64},
-	{"a.x.a", entity.JSON([]byte(`{"a":1.5}`)), nil, 1.5},
+	{"a.x.a ?? 'none'", entity.ParseJSON([]byte(`[1]`)), nil, "none"},
+	{"a.x.a", entity.ParseJSON([]byte(`{"a":9223372036854775807}`)), nil, math.MaxInt64},
+	{"a.x.a", entity.ParseJSON([]byte(`{"a":1.5}`)), nil, 1.5},
 }
 
 func TestExpressions(t *testing.T) {
@@ -277,7 +278,7 @@ func TestExpressions(t *testing.T) {
 				t.Errorf("%s gives %v, %v; want no value", name, got, err)
 			}
 		default:
-			if w := sample("k", want).Value; err != nil || !got.Equal(w) {
+			if w := sample("k", want).Value; err != nil || got != w {
 				t.Errorf("%s gives %v (%v), %v; want %v (%v)", name, got, got.Kind(), err, w, w.Kind())
 			}
 		}
@@ -287,7 +288,7 @@ func TestExpressions(t *testing.T) {
 func TestEvaluationAllocatesLittle(t *testing.T) {
 	s := mustParse(t, "insert into e select a.x * 1.8 + 32 as p")
 	fr := newFrame(&s.Select[0], nil)
-	fr.put(0, 1, entity.Float(20))
+	fr.put(0, 1, value.Float(20))
 	ev := newEvaluator()
 	allocations := testing.AllocsPerRun(1000, func() {
 		if _, err := ev.field(fr); err != nil {
@@ -313,10 +314,10 @@ func FuzzExpression(f *testing.F) {
 			return
 		}
 		spec := Field{Sources: make([]Source, 2), formula: formula}
-		for _, v := range []entity.Value{{}, entity.Int(math.MaxInt64), entity.Float(-1e300), entity.String("x"), entity.Bool(true), entity.JSON([]byte("[1]"))} {
+		for _, v := range []value.Value{{}, value.Int(math.MaxInt64), value.Float(-1e300), value.String("x"), value.Bool(true), entity.ParseJSON([]byte("[1]"))} {
 			fr := newFrame(&spec, nil)
 			fr.put(0, 1, v)
-			fr.put(1, 1, entity.Int(2))
+			fr.put(1, 1, value.Int(2))
 			got, err := newEvaluator().field(fr)
 			if err == nil && len(got.Text()) > entity.MaxTextBytes+len(text) {
 				t.Fatalf("%q makes a text of %d bytes", text, len(got.Text()))

@@ -3,7 +3,7 @@ package mapping
 import (
 	"slices"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // recent is how many readings of a source are kept in memory to compute what a
@@ -13,7 +13,7 @@ const recent = 16
 // point is one reading of a source.
 type point struct {
 	ts    int64
-	value entity.Value
+	value value.Value
 }
 
 // line is the newest readings of one source, in the order of time.
@@ -24,7 +24,7 @@ type line struct {
 }
 
 // put takes a reading in; one of the same time is replaced.
-func (l *line) put(ts int64, v entity.Value) {
+func (l *line) put(ts int64, v value.Value) {
 	i, found := l.find(ts)
 	switch {
 	case found:
@@ -64,13 +64,13 @@ func (l *line) covers(ts int64) bool {
 }
 
 // at returns what the source was at a time, the zero Value for nothing.
-func (l *line) at(ts int64) entity.Value {
+func (l *line) at(ts int64) value.Value {
 	i, found := l.find(ts)
 	switch {
 	case found:
 		return l.points[i].value
 	case i == 0:
-		return entity.Value{}
+		return value.Value{}
 	}
 	return l.points[i-1].value
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // end is after all times.
@@ -83,7 +84,7 @@ func (j membership) load(v View) {
 }
 
 // of returns what a source is now and since when, and false for nothing.
-func (s *Source) of(v View) (value entity.Value, ts int64, ok bool) {
+func (s *Source) of(v View) (value value.Value, ts int64, ok bool) {
 	if s.Section != 0 {
 		a, ok := v.Attribute(s.Section, s.Key)
 		return a.Value, a.TS, ok

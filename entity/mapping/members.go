@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // edit takes a change of relations, or the end of an entity, in.
@@ -41,7 +42,7 @@ func (s *Source) watchKey() string {
 
 // parameter gives an attribute to a field, which is computed anew at the time of
 // its newest value. The zero Value is an attribute that is gone.
-func (e *Engine) parameter(u watch, ts int64, v entity.Value) {
+func (e *Engine) parameter(u watch, ts int64, v value.Value) {
 	if u.f.m.replaying {
 		return
 	}

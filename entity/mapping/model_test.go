@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // model is the entity runtime in a map: a log of changes and the histories that
@@ -17,7 +18,7 @@ import (
 type model struct {
 	t          testing.TB
 	log        []entity.Change
-	points     map[string]map[string]map[int64]entity.Value
+	points     map[string]map[string]map[int64]value.Value
 	origins    map[string]map[string]entity.Origin // of the latest, by entity and key
 	edges      map[entity.Relation]bool            // without properties
 	applied    map[string]uint64                   // by entity and source
@@ -27,7 +28,7 @@ type model struct {
 
 func newModel(t testing.TB) *model {
 	return &model{
-		t: t, points: map[string]map[string]map[int64]entity.Value{}, origins: map[string]map[string]entity.Origin{},
+		t: t, points: map[string]map[string]map[int64]value.Value{}, origins: map[string]map[string]entity.Origin{},
 		edges: map[entity.Relation]bool{}, applied: map[string]uint64{}, attributes: map[string]map[string]entity.Attribute{},
 	}
 }
@@ -54,10 +55,10 @@ func (m *model) commit(id string, from entity.Origin, readings ...entity.Reading
 func (m *model) reading(id string, from entity.Origin, r entity.Reading) {
 	for _, s := range r.Values {
 		if m.points[id] == nil {
-			m.points[id], m.origins[id] = map[string]map[int64]entity.Value{}, map[string]entity.Origin{}
+			m.points[id], m.origins[id] = map[string]map[int64]value.Value{}, map[string]entity.Origin{}
 		}
 		if m.points[id][s.Key] == nil {
-			m.points[id][s.Key] = map[int64]entity.Value{}
+			m.points[id][s.Key] = map[int64]value.Value{}
 		}
 		if l, ok := m.latest(id)(s.Key); !ok || l.TS <= r.TS {
 			m.origins[id][s.Key] = from
@@ -132,9 +133,9 @@ func (v modelView) Attribute(s entity.Section, path string) (entity.Attribute, b
 }
 
 // set commits an attribute, or with the zero Value its removal.
-func (m *model) set(id string, ts int64, s entity.Section, path string, v entity.Value) {
+func (m *model) set(id string, ts int64, s entity.Section, path string, v value.Value) {
 	if m.points[id] == nil {
-		m.points[id], m.origins[id] = map[string]map[int64]entity.Value{}, map[string]entity.Origin{}
+		m.points[id], m.origins[id] = map[string]map[int64]value.Value{}, map[string]entity.Origin{}
 	}
 	if m.attributes[id] == nil {
 		m.attributes[id] = map[string]entity.Attribute{}
@@ -281,14 +282,14 @@ func (l *live) settle() {
 func sample(key string, v any) entity.Sample {
 	switch v := v.(type) {
 	case int:
-		return entity.Sample{Key: key, Value: entity.Int(int64(v))}
+		return entity.Sample{Key: key, Value: value.Int(int64(v))}
 	case float64:
-		return entity.Sample{Key: key, Value: entity.Float(v)}
+		return entity.Sample{Key: key, Value: value.Float(v)}
 	case bool:
-		return entity.Sample{Key: key, Value: entity.Bool(v)}
+		return entity.Sample{Key: key, Value: value.Bool(v)}
 	case string:
-		return entity.Sample{Key: key, Value: entity.String(v)}
-	case entity.Value:
+		return entity.Sample{Key: key, Value: value.String(v)}
+	case value.Value:
 		return entity.Sample{Key: key, Value: v}
 	}
 	panic(fmt.Sprintf("no value of a %T", v))
@@ -298,7 +299,7 @@ func sample(key string, v any) entity.Sample {
 func (l *live) is(id, key string, ts int64, v any) {
 	l.t.Helper()
 	got, ok := l.latest(id)(key)
-	if want := sample(key, v).Value; !ok || !got.Value.Equal(want) || got.TS != ts {
+	if want := sample(key, v).Value; !ok || got.Value != want || got.TS != ts {
 		l.t.Errorf("%s.%s = %v (%v) at %d, want %v (%v) at %d", id, key, got.Value, got.Value.Kind(), got.TS, want, want.Kind(), ts)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
@@ -215,7 +216,7 @@ func (h *house) latest(id, key string) (entity.Latest, bool) {
 func (h *house) is(id, key string, ts int64, v any) entity.Latest {
 	h.t.Helper()
 	got, ok := h.latest(id, key)
-	if want := sample(key, v).Value; !ok || !got.Value.Equal(want) || got.TS != ts {
+	if want := sample(key, v).Value; !ok || got.Value != want || got.TS != ts {
 		h.t.Errorf("%s.%s = %v (%v) at %d, want %v (%v) at %d", id, key, got.Value, got.Value.Kind(), got.TS, want, want.Kind(), ts)
 	}
 	return got
@@ -417,8 +418,8 @@ func TestExplainTellsWhereAValueComesFrom(t *testing.T) {
 		t.Fatalf("%+v, %v", ex, err)
 	}
 	mean, waiting, failing := ex.Fields[0], ex.Fields[1], ex.Fields[2]
-	if mean.State != StateActive || !mean.Value.Equal(entity.Float(1.5)) || mean.TS != 2 || len(mean.Sources) != 2 ||
-		mean.Sources[0].Members != 2 || mean.Sources[0].Some[1] != "m2" || !mean.Sources[0].Value.Equal(entity.Int(3)) {
+	if mean.State != StateActive || mean.Value != value.Float(1.5) || mean.TS != 2 || len(mean.Sources) != 2 ||
+		mean.Sources[0].Members != 2 || mean.Sources[0].Some[1] != "m2" || mean.Sources[0].Value != value.Int(3) {
 		t.Errorf("mean: %+v", mean)
 	}
 	if waiting.State != StateWaiting || waiting.Sources[0].Source != "r.t" || waiting.Sources[0].TS != 0 {
@@ -462,7 +463,7 @@ func TestAMappingGetsAPastByRecompute(t *testing.T) {
 		t.Fatalf("%d and %d values", len(y), len(spread))
 	}
 	for i := range y {
-		if !y[i].Value.Equal(entity.Int(int64(2*i))) || !spread[i].Value.Equal(entity.Int(int64(min(i, 2)))) {
+		if y[i].Value != value.Int(int64(2*i)) || spread[i].Value != value.Int(int64(min(i, 2))) {
 			t.Fatalf("at %d: %v and %v", y[i].TS, y[i].Value, spread[i].Value)
 		}
 	}
@@ -500,7 +501,7 @@ func TestAReaderThatFellBehindMissesNothing(t *testing.T) {
 		t.Fatalf("%d values, want %d", len(y), n)
 	}
 	for i := range y {
-		if !y[i].Value.Equal(entity.Int(int64(2 * i))) {
+		if y[i].Value != value.Int(int64(2*i)) {
 			t.Fatalf("at %d there is %v", y[i].TS, y[i].Value)
 		}
 	}
@@ -657,7 +658,7 @@ func TestAServiceThatTheRuntimeFailsBeginsAnew(t *testing.T) {
 		t.Fatalf("%d values, want %d", len(y), n+1)
 	}
 	for i := range y {
-		if !y[i].Value.Equal(entity.Int(int64(2 * i))) {
+		if y[i].Value != value.Int(int64(2*i)) {
 			t.Fatalf("at %d there is %v", y[i].TS, y[i].Value)
 		}
 	}

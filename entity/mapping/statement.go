@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Statement says what is computed from what: the meaning of
@@ -86,7 +87,7 @@ func (s *Source) windowed() bool { return s.LastN > 0 || s.Over > 0 }
 func (s *Source) timeless() bool { return s.Section != 0 && s.Func == "" }
 
 // extract takes what the source is about out of a value of its key.
-func (s *Source) extract(v entity.Value) entity.Value {
+func (s *Source) extract(v value.Value) value.Value {
 	if s.Section != 0 {
 		return v
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // exactSum is a sum of numbers from which numbers can be taken away again, and
@@ -43,14 +43,14 @@ const (
 )
 
 // add puts a number in, and remove takes it out. Other values are ignored.
-func (s *exactSum) add(v entity.Value)    { s.change(v, 1) }
-func (s *exactSum) remove(v entity.Value) { s.change(v, -1) }
+func (s *exactSum) add(v value.Value)    { s.change(v, 1) }
+func (s *exactSum) remove(v value.Value) { s.change(v, -1) }
 
-func (s *exactSum) change(v entity.Value, sign int64) {
+func (s *exactSum) change(v value.Value, sign int64) {
 	switch v.Kind() {
-	case entity.KindInt:
+	case value.KindInt:
 		s.addInt(v.Int(), sign)
-	case entity.KindFloat:
+	case value.KindFloat:
 		s.floats += int(sign)
 		s.addFloat(v.Float(), sign)
 	default: // no number
@@ -110,12 +110,12 @@ func carry(wide *[sumPieces]int64, from, to int) int {
 // value returns the sum: an integer when all numbers are integers and it fits,
 // otherwise a float, the nearest to the exact sum. It reports false when the
 // sum is beyond what a float64 holds.
-func (s *exactSum) value() (entity.Value, bool) {
+func (s *exactSum) value() (value.Value, bool) {
 	if s.floats == 0 && s.high == int64(s.low)>>63 {
-		return entity.Int(int64(s.low)), true
+		return value.Int(int64(s.low)), true
 	}
 	f := s.float()
-	return entity.Float(f), !math.IsInf(f, 0)
+	return value.Float(f), !math.IsInf(f, 0)
 }
 
 // float returns the sum as the nearest float64.

@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // bigSum is the sum of floats and integers, rounded once.
-func bigSum(values []entity.Value) float64 {
+func bigSum(values []value.Value) float64 {
 	sum := new(big.Float).SetPrec(5000)
 	for _, v := range values {
-		if v.Kind() == entity.KindInt {
+		if v.Kind() == value.KindInt {
 			sum.Add(sum, new(big.Float).SetPrec(5000).SetInt64(v.Int()))
 		} else {
 			sum.Add(sum, new(big.Float).SetPrec(5000).SetFloat64(v.Float()))
@@ -24,35 +24,35 @@ func bigSum(values []entity.Value) float64 {
 }
 
 // anyNumber draws a number: of ordinary size, of any size, tiny, or an integer.
-func anyNumber(r *rand.Rand) entity.Value {
+func anyNumber(r *rand.Rand) value.Value {
 	switch r.IntN(5) {
 	case 0:
-		return entity.Float(math.Round(r.Float64()*10000) / 100)
+		return value.Float(math.Round(r.Float64()*10000) / 100)
 	case 1:
 		for {
 			f := math.Float64frombits(r.Uint64())
 			if !math.IsNaN(f) && math.Abs(f) < 1e307 {
-				return entity.Float(f)
+				return value.Float(f)
 			}
 		}
 	case 2:
-		return entity.Float(math.Float64frombits(r.Uint64N(1 << 54)))
+		return value.Float(math.Float64frombits(r.Uint64N(1 << 54)))
 	case 3:
-		return entity.Int(int64(r.Uint64()))
+		return value.Int(int64(r.Uint64()))
 	default:
-		return entity.Int(r.Int64N(2000) - 1000)
+		return value.Int(r.Int64N(2000) - 1000)
 	}
 }
 
 func TestTheSumIsRoundedOnceWhateverTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		values := make([]entity.Value, 1+r.IntN(30))
+		values := make([]value.Value, 1+r.IntN(30))
 		for i := range values {
 			values[i] = anyNumber(r)
 			if i > 0 && r.IntN(4) == 0 { // cancel out
 				if f, ok := values[i-1].Number(); ok {
-					values[i] = entity.Float(-f)
+					values[i] = value.Float(-f)
 				}
 			}
 		}
@@ -74,7 +74,7 @@ func TestTheSumIsRoundedOnceWhateverTheOrder(t *testing.T) {
 func TestASumForgetsWhatIsTakenAway(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var s exactSum
-	var in []entity.Value
+	var in []value.Value
 	for range 20_000 {
 		if len(in) > 0 && r.IntN(2) == 0 {
 			i := r.IntN(len(in))
@@ -93,37 +93,37 @@ func TestASumForgetsWhatIsTakenAway(t *testing.T) {
 	for _, v := range in {
 		s.remove(v)
 	}
-	if v, ok := s.value(); !ok || !v.Equal(entity.Int(0)) {
+	if v, ok := s.value(); !ok || v != value.Int(0) {
 		t.Errorf("the empty sum is %v, want the integer 0", v)
 	}
 }
 
 func TestASumOfIntegersIsAnIntegerWhereItFits(t *testing.T) {
 	var s exactSum
-	s.add(entity.Int(math.MaxInt64))
-	s.add(entity.Int(-5))
-	if v, ok := s.value(); !ok || !v.Equal(entity.Int(math.MaxInt64-5)) {
+	s.add(value.Int(math.MaxInt64))
+	s.add(value.Int(-5))
+	if v, ok := s.value(); !ok || v != value.Int(math.MaxInt64-5) {
 		t.Errorf("got %v", v)
 	}
-	s.add(entity.Int(math.MaxInt64))
-	if v, ok := s.value(); !ok || v.Kind() != entity.KindFloat || v.Float() != 0x1p64 {
+	s.add(value.Int(math.MaxInt64))
+	if v, ok := s.value(); !ok || v.Kind() != value.KindFloat || v.Float() != 0x1p64 {
 		t.Errorf("beyond int64 got %v of kind %v, want 2^64 as a float", v, v.Kind())
 	}
-	s.remove(entity.Int(math.MaxInt64))
-	s.add(entity.Float(0.5))
-	if v, _ := s.value(); v.Kind() != entity.KindFloat {
+	s.remove(value.Int(math.MaxInt64))
+	s.add(value.Float(0.5))
+	if v, _ := s.value(); v.Kind() != value.KindFloat {
 		t.Errorf("with a float it is %v", v.Kind())
 	}
 }
 
 func TestASumBeyondFloat64IsNone(t *testing.T) {
 	var s exactSum
-	s.add(entity.Float(math.MaxFloat64))
-	s.add(entity.Float(math.MaxFloat64))
+	s.add(value.Float(math.MaxFloat64))
+	s.add(value.Float(math.MaxFloat64))
 	if v, ok := s.value(); ok {
 		t.Errorf("got %v", v)
 	}
-	s.remove(entity.Float(math.MaxFloat64))
+	s.remove(value.Float(math.MaxFloat64))
 	if v, ok := s.value(); !ok || v.Float() != math.MaxFloat64 {
 		t.Errorf("once the half is gone, got %v", v)
 	}
@@ -132,12 +132,12 @@ func TestASumBeyondFloat64IsNone(t *testing.T) {
 func TestCarriesArePassedOnBeforeAnAccumulatorOverflows(t *testing.T) {
 	var s exactSum
 	for range 100 {
-		s.add(entity.Float(0.1))
+		s.add(value.Float(0.1))
 		s.pending = sumPending // as if there had been that many
 	}
-	values := make([]entity.Value, 100)
+	values := make([]value.Value, 100)
 	for i := range values {
-		values[i] = entity.Float(0.1)
+		values[i] = value.Float(0.1)
 	}
 	if got, want := s.float(), bigSum(values); got != want {
 		t.Errorf("got %v, want %v", got, want)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 var errSumRange = errors.New("the sum is beyond what a float64 holds")
@@ -15,17 +15,17 @@ var errSumRange = errors.New("the sum is beyond what a float64 holds")
 // and the greatest. The result does not depend on the order in which they came.
 type tally struct {
 	fn      Func
-	values  []entity.Value // by slot; the zero Value for none
-	count   int            // values of any kind
+	values  []value.Value // by slot; the zero Value for none
+	count   int           // values of any kind
 	numbers int
 	sum     exactSum
 	best    *indexHeap // numbers, the result of Min or Max first
 }
 
 // put sets the value of a slot; the zero Value empties it.
-func (t *tally) put(slot int32, v entity.Value) {
+func (t *tally) put(slot int32, v value.Value) {
 	for int(slot) >= len(t.values) {
-		t.values = append(t.values, entity.Value{})
+		t.values = append(t.values, value.Value{})
 	}
 	t.drop(slot)
 	if v.Kind() == 0 {
@@ -65,7 +65,7 @@ func (t *tally) drop(slot int32) {
 		default: // see put
 		}
 	}
-	t.values[slot] = entity.Value{}
+	t.values[slot] = value.Value{}
 }
 
 // before is the order of the heap.
@@ -76,33 +76,33 @@ func (t *tally) before(a, b int32) bool {
 
 // value returns the result, the zero Value when there is none. It is not for
 // Last and First.
-func (t *tally) value() (entity.Value, error) {
+func (t *tally) value() (value.Value, error) {
 	switch {
 	case t.fn == Count:
-		return entity.Int(int64(t.count)), nil
+		return value.Int(int64(t.count)), nil
 	case t.numbers == 0:
-		return entity.Value{}, nil
+		return value.Value{}, nil
 	case t.fn == Sum:
 		if v, ok := t.sum.value(); ok {
 			return v, nil
 		}
-		return entity.Value{}, errSumRange
+		return value.Value{}, errSumRange
 	case t.fn == Avg:
 		if f := t.sum.float(); !math.IsInf(f, 0) {
-			return entity.Float(f / float64(t.numbers)), nil
+			return value.Float(f / float64(t.numbers)), nil
 		}
-		return entity.Value{}, errSumRange
+		return value.Value{}, errSumRange
 	default:
 		return t.values[t.best.first()], nil
 	}
 }
 
-func isNumber(v entity.Value) bool { return v.Kind() == entity.KindFloat || v.Kind() == entity.KindInt }
+func isNumber(v value.Value) bool { return v.Kind() == value.KindFloat || v.Kind() == value.KindInt }
 
 // compareNumbers is a total order, so that of equal extremes always the same one
 // is the result: by value as a float, then integers before floats, then by what
 // a float of them loses.
-func compareNumbers(a, b entity.Value) int {
+func compareNumbers(a, b value.Value) int {
 	x, _ := a.Number()
 	y, _ := b.Number()
 	if c := cmp.Compare(x, y); c != 0 {
@@ -111,7 +111,7 @@ func compareNumbers(a, b entity.Value) int {
 	if a.Kind() != b.Kind() {
 		return int(b.Kind()) - int(a.Kind())
 	}
-	if a.Kind() == entity.KindInt {
+	if a.Kind() == value.KindInt {
 		return cmp.Compare(a.Int(), b.Int())
 	}
 	return cmp.Compare(b2i(math.Signbit(y)), b2i(math.Signbit(x)))

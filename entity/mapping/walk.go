@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // walk reads the history of a key at times that go up. It reads by pages where
@@ -53,10 +54,10 @@ func (w *walk) seek(ctx context.Context, ts int64, n int) ([]entity.Point, error
 }
 
 // at returns the value at exactly a time, the zero Value for none.
-func (w *walk) at(ctx context.Context, ts int64) (entity.Value, error) {
+func (w *walk) at(ctx context.Context, ts int64) (value.Value, error) {
 	points, err := w.seek(ctx, ts, 1)
 	if err != nil || len(points) == 0 || points[0].TS != ts {
-		return entity.Value{}, err
+		return value.Value{}, err
 	}
 	return points[0].Value, nil
 }

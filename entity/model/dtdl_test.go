@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const building = `[
@@ -64,27 +66,27 @@ func TestDTDLBecomesTypes(t *testing.T) {
 	if c := room.Commands["reboot"]; c.Request.Type != Duration || c.Response.Type != DateTime {
 		t.Errorf("reboot %+v", c)
 	}
-	for key, d := range map[string]Datum{
-		"position":       {Kind: KindJSON, Text: `{"x":1.5,"path":[1,2]}`},
-		"thermostat.set": {Kind: KindInt, Int: 1 << 40},
+	for key, d := range map[string]value.Value{
+		"position":       value.JSON(`{"x":1.5,"path":[1,2]}`),
+		"thermostat.set": value.Int(1 << 40),
 	} {
 		if err := room.CheckTelemetry(key, d); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	for key, d := range map[string]Datum{
-		"position":       {Kind: KindJSON, Text: `{"x":1.5,"path":[3000000000]}`}, // integer is of 32 bits
-		"thermostat.set": {Kind: KindFloat, Float: 1.5},
+	for key, d := range map[string]value.Value{
+		"position":       value.JSON(`{"x":1.5,"path":[3000000000]}`), // integer is of 32 bits
+		"thermostat.set": value.Float(1.5),
 	} {
 		if err := room.CheckTelemetry(key, d); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: %v, want ErrMismatch", key, err)
 		}
 	}
-	for path, d := range map[string]Datum{"mode": {Kind: KindString, Text: "ON"}, "labels/x": {Kind: KindBool}, "level": {Kind: KindInt, Int: 1}} {
+	for path, d := range map[string]value.Value{"mode": value.String("ON"), "labels/x": value.Bool(false), "level": value.Int(1)} {
 		if err := room.CheckAttribute(strings.Split(path, "/"), d); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		if err := room.CheckAttribute(strings.Split(path, "/"), Datum{Kind: KindFloat, Float: 0.5}); !errors.Is(err, ErrMismatch) {
+		if err := room.CheckAttribute(strings.Split(path, "/"), value.Float(0.5)); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: %v, want ErrMismatch", path, err)
 		}
 	}

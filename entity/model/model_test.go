@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func parse(t testing.TB, text string) *Type {
@@ -114,18 +116,18 @@ func TestInheritanceGivesAllMembersAndAllNames(t *testing.T) {
 	if !room.Strict || types["Space"].Strict {
 		t.Error("strictness is not inherited as it should be")
 	}
-	if err := room.CheckAttribute([]string{"backup", "serial"}, Datum{Kind: KindString, Text: "x"}); err != nil {
+	if err := room.CheckAttribute([]string{"backup", "serial"}, value.String("x")); err != nil {
 		t.Error(err)
 	}
 	for _, path := range [][]string{{"backup", "nothing"}, {"backup"}, {"unknown"}, {"serial", "x"}, nil} {
-		if err := room.CheckAttribute(path, Datum{Kind: KindInt, Int: 1}); !errors.Is(err, ErrMismatch) {
+		if err := room.CheckAttribute(path, value.Int(1)); !errors.Is(err, ErrMismatch) {
 			t.Errorf("attribute %v: %v, want ErrMismatch", path, err)
 		}
 	}
-	if err := room.CheckTelemetry("unknown", Datum{Kind: KindInt}); !errors.Is(err, ErrMismatch) {
+	if err := room.CheckTelemetry("unknown", value.Int(0)); !errors.Is(err, ErrMismatch) {
 		t.Errorf("unknown telemetry of a strict type: %v", err)
 	}
-	if err := types["Space"].CheckTelemetry("unknown", Datum{Kind: KindInt}); err != nil {
+	if err := types["Space"].CheckTelemetry("unknown", value.Int(0)); err != nil {
 		t.Errorf("unknown telemetry of an open type: %v", err)
 	}
 }
@@ -157,35 +159,35 @@ func TestTypesThatCannotBeResolvedAreRefused(t *testing.T) {
 }
 
 func TestValuesAreCheckedByTheirSchema(t *testing.T) {
-	f, n := func(x float64) Datum { return Datum{Kind: KindFloat, Float: x} }, func(x int64) Datum { return Datum{Kind: KindInt, Int: x} }
-	s, j, b := func(x string) Datum { return Datum{Kind: KindString, Text: x} }, func(x string) Datum { return Datum{Kind: KindJSON, Text: x} }, Datum{Kind: KindBool, Bool: true}
+	f, n := func(x float64) value.Value { return value.Float(x) }, func(x int64) value.Value { return value.Int(x) }
+	s, j, b := func(x string) value.Value { return value.String(x) }, func(x string) value.Value { return value.JSON(x) }, value.Bool(true)
 	for _, tt := range []struct {
 		schema       string
-		right, wrong []Datum
+		right, wrong []value.Value
 	}{
-		{`{"type":"number","min":-1,"max":2.5}`, []Datum{f(2.5), n(-1)}, []Datum{f(2.6), n(-2), s("1"), b, j("[1]")}},
-		{`{"type":"integer","max":9}`, []Datum{n(9), f(3)}, []Datum{f(3.5), n(10), s("1"), f(1e300)}},
-		{`{"type":"boolean"}`, []Datum{b}, []Datum{n(1), s("true")}},
-		{`{"type":"string","maxLength":2}`, []Datum{s(""), s("ab")}, []Datum{s("abc"), n(1)}},
-		{`{"type":"enum","values":["a","b"]}`, []Datum{s("a")}, []Datum{s("c"), n(1)}},
-		{`{"type":"enum","values":[1,2]}`, []Datum{n(1), f(2)}, []Datum{n(3), s("1"), f(1.5)}},
-		{`{"type":"date"}`, []Datum{s("2024-02-29")}, []Datum{s("2023-02-29"), s("2024-2-1"), n(1)}},
-		{`{"type":"dateTime"}`, []Datum{s("2024-02-29T01:02:03.4Z"), s("2024-02-29T01:02:03+01:00")}, []Datum{s("2024-02-29"), s("2024-02-29T25:02:03Z")}},
-		{`{"type":"time"}`, []Datum{s("23:59:59"), s("23:59:59+01:00"), s("23:59:59.5Z")}, []Datum{s("24:00:00"), s("1:2")}},
-		{`{"type":"duration"}`, []Datum{s("P1DT2H"), s("PT0.5S"), s("P3W")}, []Datum{s("P"), s("PT"), s("1D"), s("P1H")}},
-		{`{"type":"any"}`, []Datum{n(1), s(""), j("{}"), b}, nil},
-		{`{"type":"array","element":{"type":"integer"},"maxLength":2}`, []Datum{j("[]"), j("[1,2]")}, []Datum{j("[1,2,3]"), j(`["a"]`), j("{}"), n(1), j("[null]")}},
-		{`{"type":"map","element":{"type":"number"}}`, []Datum{j("{}"), j(`{"x":1.5}`)}, []Datum{j(`{"x":"a"}`), j("[]")}},
-		{`{"type":"object","fields":{"x":{"type":"number"},"y":{"type":"object","fields":{"z":{"type":"any"}}}}}`, []Datum{j("{}"), j(`{"x":1,"y":{"z":[{"a":1}]}}`)}, []Datum{j(`{"w":1}`), j(`{"y":{"x":1}}`), j(`{"x":{}}`), j(`{"y":7}`)}},
+		{`{"type":"number","min":-1,"max":2.5}`, []value.Value{f(2.5), n(-1)}, []value.Value{f(2.6), n(-2), s("1"), b, j("[1]")}},
+		{`{"type":"integer","max":9}`, []value.Value{n(9), f(3)}, []value.Value{f(3.5), n(10), s("1"), f(1e300)}},
+		{`{"type":"boolean"}`, []value.Value{b}, []value.Value{n(1), s("true")}},
+		{`{"type":"string","maxLength":2}`, []value.Value{s(""), s("ab")}, []value.Value{s("abc"), n(1)}},
+		{`{"type":"enum","values":["a","b"]}`, []value.Value{s("a")}, []value.Value{s("c"), n(1)}},
+		{`{"type":"enum","values":[1,2]}`, []value.Value{n(1), f(2)}, []value.Value{n(3), s("1"), f(1.5)}},
+		{`{"type":"date"}`, []value.Value{s("2024-02-29")}, []value.Value{s("2023-02-29"), s("2024-2-1"), n(1)}},
+		{`{"type":"dateTime"}`, []value.Value{s("2024-02-29T01:02:03.4Z"), s("2024-02-29T01:02:03+01:00")}, []value.Value{s("2024-02-29"), s("2024-02-29T25:02:03Z")}},
+		{`{"type":"time"}`, []value.Value{s("23:59:59"), s("23:59:59+01:00"), s("23:59:59.5Z")}, []value.Value{s("24:00:00"), s("1:2")}},
+		{`{"type":"duration"}`, []value.Value{s("P1DT2H"), s("PT0.5S"), s("P3W")}, []value.Value{s("P"), s("PT"), s("1D"), s("P1H")}},
+		{`{"type":"any"}`, []value.Value{n(1), s(""), j("{}"), b}, nil},
+		{`{"type":"array","element":{"type":"integer"},"maxLength":2}`, []value.Value{j("[]"), j("[1,2]")}, []value.Value{j("[1,2,3]"), j(`["a"]`), j("{}"), n(1), j("[null]")}},
+		{`{"type":"map","element":{"type":"number"}}`, []value.Value{j("{}"), j(`{"x":1.5}`)}, []value.Value{j(`{"x":"a"}`), j("[]")}},
+		{`{"type":"object","fields":{"x":{"type":"number"},"y":{"type":"object","fields":{"z":{"type":"any"}}}}}`, []value.Value{j("{}"), j(`{"x":1,"y":{"z":[{"a":1}]}}`)}, []value.Value{j(`{"w":1}`), j(`{"y":{"x":1}}`), j(`{"x":{}}`), j(`{"y":7}`)}},
 	} {
 		typ := parse(t, `{"id":"T","telemetry":{"t":`+tt.schema+`}}`).Telemetry["t"]
 		for _, d := range tt.right {
-			if err := typ.CheckDatum(d); err != nil {
+			if err := typ.Check(d); err != nil {
 				t.Errorf("%s: %v: %v", tt.schema, d, err)
 			}
 		}
 		for _, d := range tt.wrong {
-			if err := typ.CheckDatum(d); !errors.Is(err, ErrMismatch) {
+			if err := typ.Check(d); !errors.Is(err, ErrMismatch) {
 				t.Errorf("%s: %v: %v, want ErrMismatch", tt.schema, d, err)
 			}
 		}
@@ -194,8 +196,8 @@ func TestValuesAreCheckedByTheirSchema(t *testing.T) {
 
 func TestMismatchSaysWhatWouldBeRight(t *testing.T) {
 	typ := parse(t, `{"id":"T","telemetry":{"t":{"type":"number","min":-50,"max":100,"unit":"degreeCelsius"}}}`)
-	err := typ.Telemetry["t"].CheckDatum(Datum{Kind: KindFloat, Float: 130.5})
-	const want = "does not agree with the type: 130.5; a number from -50 to 100 degreeCelsius is right"
+	err := typ.Telemetry["t"].Check(value.Float(130.5))
+	const want = "does not agree with the type: must be a number from -50 to 100 degreeCelsius, not 130.5"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -240,7 +242,7 @@ func BenchmarkCheckTelemetry(b *testing.B) {
 	typ := types["T"]
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := typ.CheckTelemetry("t", Datum{Kind: KindFloat, Float: 21.5}); err != nil {
+		if err := typ.CheckTelemetry("t", value.Float(21.5)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Resolved is a type with all that it has from those it extends and contains. It
@@ -139,8 +141,8 @@ func (t *Resolved) contain(name string, c *Resolved) error {
 	return inherit("command", &t.Commands, commands)
 }
 
-// CheckTelemetry tells whether a value may stand under a key.
-func (t *Resolved) CheckTelemetry(key string, d Datum) error {
+// CheckTelemetry reports whether a key may have a value.
+func (t *Resolved) CheckTelemetry(key string, v value.Value) error {
 	s := t.Telemetry[key]
 	if s == nil {
 		if t.Strict {
@@ -148,12 +150,12 @@ func (t *Resolved) CheckTelemetry(key string, d Datum) error {
 		}
 		return nil
 	}
-	return s.CheckDatum(d)
+	return s.Check(v)
 }
 
-// CheckAttribute tells whether a leaf may stand at a path: the names of the
+// CheckAttribute reports whether a path may have a value: the names of the
 // members on the way to it.
-func (t *Resolved) CheckAttribute(path []string, d Datum) error {
+func (t *Resolved) CheckAttribute(path []string, v value.Value) error {
 	if len(path) == 0 {
 		return fmt.Errorf("%w: a section is no value", ErrMismatch)
 	}
@@ -172,10 +174,10 @@ func (t *Resolved) CheckAttribute(path []string, d Datum) error {
 		}
 		s = inner
 	}
-	return s.CheckDatum(d)
+	return s.Check(v)
 }
 
-// CheckRelation tells whether an entity may have an edge of a sort: to an
+// CheckRelation reports whether an entity may have an edge of a sort: to an
 // entity of the type to ("" for none), which isA tells more of, with properties
 // ("" for none, otherwise a JSON object), as the n-th one of its sort.
 func (t *Resolved) CheckRelation(name string, isA func(string) bool, properties string, n int) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -63,7 +64,7 @@ type generator struct {
 }
 
 var benchValues = []entity.Sample{
-	{Key: "temperature", Value: entity.Float(21.5)}, {Key: "humidity", Value: entity.Float(40)}, {Key: "on", Value: entity.Bool(true)},
+	{Key: "temperature", Value: value.Float(21.5)}, {Key: "humidity", Value: value.Float(40)}, {Key: "on", Value: value.Bool(true)},
 }
 
 func commitNext(b *testing.B, s entity.Store, g *generator, n int) {

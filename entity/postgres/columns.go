@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // columns is a value as a row has it: in one of four columns. See steps.
@@ -19,21 +20,21 @@ type columns struct {
 	json   pgtype.Text
 }
 
-func columnsOf(v entity.Value) (c columns) {
+func columnsOf(v value.Value) (c columns) {
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		c.number = pgtype.Float8{Float64: v.Float(), Valid: true}
-	case entity.KindInt:
+	case value.KindInt:
 		c.whole = pgtype.Int8{Int64: v.Int(), Valid: true}
-	case entity.KindString:
+	case value.KindString:
 		if strings.IndexByte(v.Text(), 0) < 0 {
 			c.text = pgtype.Text{String: v.Text(), Valid: true}
 			break
 		}
 		c.json = pgtype.Text{String: string(v.AppendJSON(nil)), Valid: true}
-	case entity.KindJSON:
+	case value.KindJSON:
 		c.json = pgtype.Text{String: v.Text(), Valid: true}
-	case entity.KindBool:
+	case value.KindBool:
 		c.json = pgtype.Text{String: "false", Valid: true}
 		if v.Bool() {
 			c.json.String = "true"
@@ -44,33 +45,33 @@ func columnsOf(v entity.Value) (c columns) {
 }
 
 // value is the reverse.
-func (c *columns) value() (entity.Value, error) {
+func (c *columns) value() (value.Value, error) {
 	switch {
 	case c.number.Valid:
-		return entity.Float(c.number.Float64), nil
+		return value.Float(c.number.Float64), nil
 	case c.whole.Valid:
-		return entity.Int(c.whole.Int64), nil
+		return value.Int(c.whole.Int64), nil
 	case c.text.Valid:
-		return entity.String(c.text.String), nil
+		return value.String(c.text.String), nil
 	case c.json.Valid:
 		if v, ok := fromJSON(c.json.String); ok {
 			return v, nil
 		}
 	}
-	return entity.Value{}, fmt.Errorf("a value in the database is damaged: %+.40v", *c)
+	return value.Value{}, fmt.Errorf("a value in the database is damaged: %+.40v", *c)
 }
 
-func fromJSON(text string) (entity.Value, bool) {
+func fromJSON(text string) (value.Value, bool) {
 	switch {
 	case text == "true" || text == "false":
-		return entity.Bool(text == "true"), true
+		return value.Bool(text == "true"), true
 	case strings.HasPrefix(text, `"`):
 		var s string
 		err := json.Unmarshal([]byte(text), &s)
-		return entity.String(s), err == nil
+		return value.String(s), err == nil
 	default:
-		v := entity.JSON([]byte(text))
-		return v, v.Kind() == entity.KindJSON
+		v := entity.ParseJSON([]byte(text))
+		return v, v.Kind() == value.KindJSON
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -123,7 +124,7 @@ func cutBatch(first uint64, n, rows int) *entity.Batch {
 	id, ts := fmt.Sprintf("e%d", n), int64(1000*n)
 	b := &entity.Batch{First: first, Committed: 1, Entities: []entity.BatchEntity{{ID: id, Created: 1, Edited: true, Type: "t", Revision: 1}, {ID: "a", Created: 1}}}
 	for i := range rows {
-		v := entity.Int(int64(i))
+		v := value.Int(int64(i))
 		b.Records = append(b.Records, entity.Record{Entity: i % 2, Seq: first + uint64(i), Reading: entity.Reading{TS: ts + int64(i), Values: []entity.Sample{{Key: fmt.Sprintf("k%d", n), Value: v}}}})
 		if i < 2 {
 			b.Latest = append(b.Latest, entity.LatestRow{Entity: i, Latest: entity.Latest{Key: fmt.Sprintf("k%d", n), TS: ts + int64(i), Seq: first + uint64(i), Value: v}})
@@ -131,7 +132,7 @@ func cutBatch(first uint64, n, rows int) *entity.Batch {
 	}
 	b.Records = append(b.Records, entity.Record{Reading: entity.Reading{TS: ts}, Edit: &entity.Edit{
 		Revision: 1, Created: true, Typed: true, Type: "t",
-		Attributes: []entity.AttributeEdit{{Section: entity.Desired, Attribute: entity.Attribute{Path: "/x", TS: ts, Value: entity.Int(ts)}}},
+		Attributes: []entity.AttributeEdit{{Section: entity.Desired, Attribute: entity.Attribute{Path: "/x", TS: ts, Value: value.Int(ts)}}},
 		Relations:  []entity.RelationEdit{{Relation: entity.Relation{From: id, Type: "in", To: "a"}}},
 	}})
 	return b
@@ -288,7 +289,7 @@ func (f *flood) send(ctx context.Context, i int) {
 		ts := f.sent[i] + 1
 		f.settling.Add(1)
 		err := f.rt.Ingest(ctx, fmt.Sprintf("sensor-%d", i), []entity.Reading{{TS: ts, Values: []entity.Sample{
-			{Key: "n", Value: entity.Int(ts)}, {Key: "s", Value: entity.String(fmt.Sprint(ts))},
+			{Key: "n", Value: value.Int(ts)}, {Key: "s", Value: value.String(fmt.Sprint(ts))},
 		}}}, 50, func(err error) {
 			defer f.settling.Done()
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -82,10 +83,10 @@ func TestDefaultsOfTheDatabaseDoNotMatter(t *testing.T) {
 	}
 	wg.Wait()
 	b := batch(2*n+1, 5000, 1)
-	b.Records[0].Values[0].Value, b.Latest[0].Value = entity.Float(math.Pi), entity.Float(math.Pi)
+	b.Records[0].Values[0].Value, b.Latest[0].Value = value.Float(math.Pi), value.Float(math.Pi)
 	commit(t, s, b)
 	points, err := s.History(t.Context(), "a", "key 0", 0, 10_000, 10, false)
-	if err != nil || len(points) != 1 || points[0].Value != entity.Float(math.Pi) {
+	if err != nil || len(points) != 1 || points[0].Value != value.Float(math.Pi) {
 		t.Errorf("history %v, %v", points, err)
 	}
 	for _, show := range []string{"default_transaction_isolation", "synchronous_commit"} {

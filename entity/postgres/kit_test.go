@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // patience bounds waits that only a bug makes long.
@@ -23,7 +24,7 @@ func batch(first uint64, ts int64, n int) *entity.Batch {
 	b := &entity.Batch{First: first, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
 	r := entity.Reading{TS: ts}
 	for i := range n {
-		s := entity.Sample{Key: fmt.Sprintf("key %d", i), Value: entity.Int(ts)}
+		s := entity.Sample{Key: fmt.Sprintf("key %d", i), Value: value.Int(ts)}
 		r.Values = append(r.Values, s)
 		b.Latest = append(b.Latest, entity.LatestRow{Latest: entity.Latest{Key: s.Key, TS: ts, Seq: first, Value: s.Value}})
 	}
@@ -35,7 +36,7 @@ func batch(first uint64, ts int64, n int) *entity.Batch {
 func atTimes(first uint64, times ...int64) *entity.Batch {
 	b := &entity.Batch{First: first, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
 	for i, ts := range times {
-		v := entity.Int(ts)
+		v := value.Int(ts)
 		b.Records = append(b.Records, entity.Record{Seq: first + uint64(i), Reading: entity.Reading{TS: ts, Values: []entity.Sample{{Key: "t", Value: v}}}})
 		if i == 0 {
 			b.Latest = []entity.LatestRow{{Latest: entity.Latest{Key: "t", TS: ts, Seq: first, Value: v}}}

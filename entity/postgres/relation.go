@@ -79,7 +79,7 @@ func edgesOf(ctx context.Context, tx pgx.Tx, ids map[int32]string, nums []int32)
 		var properties pgtype.Text
 		err := row.Scan(&source, &r.Type, &r.To, &properties)
 		if r.From = ids[source]; properties.Valid {
-			r.Properties = entity.JSON([]byte(properties.String))
+			r.Properties = entity.ParseJSON([]byte(properties.String))
 		}
 		return r, err
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/storetest"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -96,7 +97,7 @@ func TestReadingsThatComeAgainAreMerged(t *testing.T) {
 	defer closeStore(t, s)
 	const n = 4 * copyFrom
 	next := uint64(1)
-	send := func(from, to int64, v entity.Value, origin entity.Origin) {
+	send := func(from, to int64, v value.Value, origin entity.Origin) {
 		t.Helper()
 		b := atTimes(next)
 		for ts := from; ts < to; ts++ {
@@ -105,33 +106,33 @@ func TestReadingsThatComeAgainAreMerged(t *testing.T) {
 		}
 		commit(t, s, b)
 	}
-	send(0, n, entity.Int(1), entity.Origin{Source: "sum", Seq: 1})
+	send(0, n, value.Int(1), entity.Origin{Source: "sum", Seq: 1})
 	if s.w.merging != 0 {
 		t.Errorf("new readings are merged")
 	}
-	send(n-1, 2*n, entity.String("again"), entity.Origin{}) // the first is there
+	send(n-1, 2*n, value.String("again"), entity.Origin{}) // the first is there
 	if s.w.merging != mergeAfter-1 {
 		t.Errorf("merging %d more times, want %d", s.w.merging, mergeAfter-1)
 	}
 	for i := range int64(mergeAfter) {
-		send(1000*n+i, 1000*n+i+1, entity.Bool(true), entity.Origin{})
+		send(1000*n+i, 1000*n+i+1, value.Bool(true), entity.Origin{})
 	}
 	if s.w.merging != 0 {
 		t.Errorf("merging %d more times after all that", s.w.merging)
 	}
-	send(2*n, 3*n, entity.Float(3), entity.Origin{})
+	send(2*n, 3*n, value.Float(3), entity.Origin{})
 	points, err := s.History(t.Context(), "a", "t", 0, 3*n, 10*n, false)
 	if err != nil || len(points) != 3*n {
 		t.Fatalf("%d points, %v", len(points), err)
 	}
 	for i, p := range points {
-		want := entity.Int(1)
+		want := value.Int(1)
 		if i >= 2*n {
-			want = entity.Float(3)
+			want = value.Float(3)
 		} else if i >= n-1 {
-			want = entity.String("again")
+			want = value.String("again")
 		}
-		if p.TS != int64(i) || !p.Value.Equal(want) {
+		if p.TS != int64(i) || p.Value != want {
 			t.Fatalf("point %d is %+v, want %v", i, p, want)
 		}
 	}
@@ -218,8 +219,8 @@ func FuzzColumns(f *testing.F) {
 	f.Add("true", []byte(`"s"`))
 	f.Fuzz(func(t *testing.T, text string, data []byte) {
 		if utf8.ValidString(text) {
-			c := columnsOf(entity.String(text))
-			if v, err := c.value(); err != nil || !v.Equal(entity.String(text)) || strings.ContainsRune(c.text.String+c.json.String, 0) {
+			c := columnsOf(value.String(text))
+			if v, err := c.value(); err != nil || v != value.String(text) || strings.ContainsRune(c.text.String+c.json.String, 0) {
 				t.Errorf("%q became %+v, %v, %v", text, c, v, err)
 			}
 		}

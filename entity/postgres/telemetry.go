@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // telemetryRow is a row of the table telemetry.
@@ -14,7 +15,7 @@ type telemetryRow struct {
 	ts          int64
 	entity, key int32
 	order       int // in the batch
-	value       entity.Value
+	value       value.Value
 	origin      *entity.Origin // of the batch
 }
 

@@ -4,18 +4,19 @@ import (
 	"fmt"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const hourMS = 3_600_000
 
 // column is what SQLite stores for a value, beside its kind.
-func column(v entity.Value) any {
+func column(v value.Value) any {
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		return v.Float()
-	case entity.KindInt:
+	case value.KindInt:
 		return v.Int()
-	case entity.KindBool:
+	case value.KindBool:
 		if v.Bool() {
 			return int64(1)
 		}
@@ -26,27 +27,27 @@ func column(v entity.Value) any {
 }
 
 // valueOf is the reverse.
-func valueOf(kind int64, col any) (entity.Value, error) {
-	k := entity.Kind(kind)
+func valueOf(kind int64, col any) (value.Value, error) {
+	k := value.Kind(kind)
 	switch x := col.(type) {
 	case float64:
-		if k == entity.KindFloat {
-			return entity.Float(x), nil
+		if k == value.KindFloat {
+			return value.Float(x), nil
 		}
 	case int64:
-		if k == entity.KindInt {
-			return entity.Int(x), nil
+		if k == value.KindInt {
+			return value.Int(x), nil
 		}
-		if k == entity.KindBool {
-			return entity.Bool(x != 0), nil
+		if k == value.KindBool {
+			return value.Bool(x != 0), nil
 		}
 	case string:
-		if k == entity.KindString {
-			return entity.String(x), nil
+		if k == value.KindString {
+			return value.String(x), nil
 		}
-		if k == entity.KindJSON {
-			return entity.JSON([]byte(x)), nil
+		if k == value.KindJSON {
+			return entity.ParseJSON([]byte(x)), nil
 		}
 	}
-	return entity.Value{}, fmt.Errorf("stored value of kind %d is a %T: the database is damaged", kind, col)
+	return value.Value{}, fmt.Errorf("stored value of kind %d is a %T: the database is damaged", kind, col)
 }

@@ -415,7 +415,7 @@ func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int)
 			return err
 		}
 		if properties.Valid {
-			r.Properties = entity.JSON([]byte(properties.String))
+			r.Properties = entity.ParseJSON([]byte(properties.String))
 		}
 		list = append(list, r)
 		return nil

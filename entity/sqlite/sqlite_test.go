@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/storetest"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestConformance(t *testing.T) {
@@ -41,7 +42,7 @@ func batch(first uint64, ts int64, n int) *entity.Batch {
 	b := &entity.Batch{First: first, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
 	r := entity.Reading{TS: ts}
 	for i := range n {
-		s := entity.Sample{Key: fmt.Sprintf("key %d", i), Value: entity.Int(ts)}
+		s := entity.Sample{Key: fmt.Sprintf("key %d", i), Value: value.Int(ts)}
 		r.Values = append(r.Values, s)
 		b.Latest = append(b.Latest, entity.LatestRow{Latest: entity.Latest{Key: s.Key, TS: ts, Seq: first, Value: s.Value}})
 	}
@@ -125,7 +126,7 @@ func TestDatabaseOfTheFirstVersionIsBroughtUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Format 1: the id "a", the key "t", one change: entity 0, ts 7, one value, key 0, the integer 3.
-	row := []byte{1, 1, 1, 'a', 1, 1, 't', 0, 14, 1, 0, byte(entity.KindInt), 6}
+	row := []byte{1, 1, 1, 'a', 1, 1, 't', 0, 14, 1, 0, byte(value.KindInt), 6}
 	for _, step := range []struct {
 		sql  string
 		args []any
@@ -316,7 +317,7 @@ func TestWALBeginsAnewBetweenCommits(t *testing.T) {
 			b := batch(next, int64(next), 1)
 			b.Records = b.Records[:0]
 			for range 10 {
-				r := entity.Record{Seq: next, Reading: entity.Reading{TS: int64(next), Values: []entity.Sample{{Key: "key 0", Value: entity.String(text)}}}}
+				r := entity.Record{Seq: next, Reading: entity.Reading{TS: int64(next), Values: []entity.Sample{{Key: "key 0", Value: value.String(text)}}}}
 				b.Records = append(b.Records, r)
 				next++
 			}
@@ -385,7 +386,7 @@ func BenchmarkCommitLatency(b *testing.B) {
 					ts++
 					r := entity.Record{Entity: i % min(80, entities), Seq: next, Reading: entity.Reading{TS: ts}}
 					for _, key := range []string{"temperature", "humidity", "battery"} {
-						v := entity.Float(float64(ts % 100))
+						v := value.Float(float64(ts % 100))
 						r.Values = append(r.Values, entity.Sample{Key: key, Value: v})
 						if i < entities {
 							batch.Latest = append(batch.Latest, entity.LatestRow{Entity: r.Entity, Latest: entity.Latest{Key: key, TS: ts, Seq: next, Value: v}})
@@ -440,7 +441,7 @@ func BenchmarkCommit(b *testing.B) {
 			defer closeStore(b, s)
 			const entities = 1000
 			nums := make([]int64, entities)
-			values := []entity.Sample{{Key: "temperature", Value: entity.Float(21.5)}, {Key: "humidity", Value: entity.Float(40)}, {Key: "on", Value: entity.Bool(true)}}
+			values := []entity.Sample{{Key: "temperature", Value: value.Float(21.5)}, {Key: "humidity", Value: value.Float(40)}, {Key: "on", Value: value.Bool(true)}}
 			next, ts := uint64(1), int64(1_451_649_600_000)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -486,11 +487,11 @@ func BenchmarkEntities(b *testing.B) {
 		ids[i] = fmt.Sprintf("sensor-%04d", i)
 		batch.Entities = append(batch.Entities, entity.BatchEntity{ID: ids[i], Created: 1, Edited: true, Revision: 1})
 		leaf := func(path string) entity.AttributeEdit {
-			return entity.AttributeEdit{Section: entity.Attributes, Attribute: entity.Attribute{Path: path, TS: 1, Value: entity.String("x")}}
+			return entity.AttributeEdit{Section: entity.Attributes, Attribute: entity.Attribute{Path: path, TS: 1, Value: value.String("x")}}
 		}
 		batch.Records = append(batch.Records,
 			entity.Record{Entity: i, Seq: 1, Reading: entity.Reading{TS: int64(i), Values: []entity.Sample{
-				{Key: "temperature", Value: entity.Float(21.5)}, {Key: "humidity", Value: entity.Int(40)}, {Key: "on", Value: entity.Bool(true)},
+				{Key: "temperature", Value: value.Float(21.5)}, {Key: "humidity", Value: value.Int(40)}, {Key: "on", Value: value.Bool(true)},
 			}}},
 			entity.Record{Entity: i, Edit: &entity.Edit{Revision: 1, Attributes: []entity.AttributeEdit{leaf("/floor"), leaf("/room")}}})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // The tail: what is durable in the change log and not yet in its tables.
@@ -64,7 +65,7 @@ type tailRow struct {
 	change  uint64
 	edit    bool
 	section entity.Section
-	value   entity.Value // the zero Value of an edit removes the leaf
+	value   value.Value // the zero Value of an edit removes the leaf
 }
 
 // name is a row of the table key.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/storetest"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // troubled is a store that does something after each commit, and ends as by a crash
@@ -103,7 +104,7 @@ func (m *model) edit(b *entity.Batch, place int) {
 		for _, path := range modelKeys[m.rnd.IntN(len(modelKeys)+1):] {
 			a := entity.AttributeEdit{Section: section, Attribute: entity.Attribute{Path: "/" + path, TS: int64(m.next)}}
 			if m.rnd.IntN(3) > 0 {
-				a.Value = pick(m.rnd, []entity.Value{entity.Int(int64(edit.Revision)), entity.String("x"), entity.JSON([]byte("[1]"))})
+				a.Value = pick(m.rnd, []value.Value{value.Int(int64(edit.Revision)), value.String("x"), entity.ParseJSON([]byte("[1]"))})
 			}
 			edit.Attributes = append(edit.Attributes, a)
 		}
@@ -131,7 +132,7 @@ func (m *model) commit() {
 			m.seq++
 			r := entity.Record{Entity: place, Seq: m.seq, Reading: entity.Reading{TS: m.rnd.Int64N(modelSpan/1000) * 1000}}
 			for _, key := range modelKeys[m.rnd.IntN(len(modelKeys)):] {
-				v := pick(m.rnd, []entity.Value{entity.Int(m.rnd.Int64N(1000)), entity.Float(float64(m.rnd.IntN(100)) / 4), entity.String(fmt.Sprint("text ", m.seq)), entity.Bool(true)})
+				v := pick(m.rnd, []value.Value{value.Int(m.rnd.Int64N(1000)), value.Float(float64(m.rnd.IntN(100)) / 4), value.String(fmt.Sprint("text ", m.seq)), value.Bool(true)})
 				r.Values = append(r.Values, entity.Sample{Key: key, Value: v})
 			}
 			if m.rnd.IntN(4) == 0 {
@@ -301,7 +302,7 @@ func TestTailIsBounded(t *testing.T) {
 	text := strings.Repeat("x", 50_000)
 	for i := range uint64(30) {
 		b := batch(i+1, int64(i), 1)
-		b.Records[0].Values[0].Value = entity.String(text)
+		b.Records[0].Values[0].Value = value.String(text)
 		if err := s.Commit(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +382,7 @@ func TestReadersFindNoMixtureOfTwoRevisions(t *testing.T) {
 	edit := func(revision uint64) {
 		e := entity.Edit{Revision: revision, Typed: true, Type: types[revision%2]}
 		for _, path := range []string{"/a", "/b", "/c"} {
-			e.Attributes = append(e.Attributes, entity.AttributeEdit{Section: entity.Desired, Attribute: entity.Attribute{Path: path, TS: 1, Value: entity.Int(int64(revision))}})
+			e.Attributes = append(e.Attributes, entity.AttributeEdit{Section: entity.Desired, Attribute: entity.Attribute{Path: path, TS: 1, Value: value.Int(int64(revision))}})
 		}
 		err := s.Commit(t.Context(), &entity.Batch{
 			First: revision, Entities: []entity.BatchEntity{{ID: "a", Created: 1, Edited: true, Revision: revision, Type: e.Type}}, Records: []entity.Record{{Edit: &e}},
@@ -429,7 +430,7 @@ func TestPathsOfWhatWasDeletedAtOnceDoNotKeepTheStoreShut(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	edit := &entity.Edit{Revision: 1, Created: true, Attributes: []entity.AttributeEdit{
-		{Section: entity.Attributes, Attribute: entity.Attribute{Path: "/only/here", TS: 1, Value: entity.Int(1)}},
+		{Section: entity.Attributes, Attribute: entity.Attribute{Path: "/only/here", TS: 1, Value: value.Int(1)}},
 	}}
 	err := s.Commit(t.Context(), &entity.Batch{
 		First: 1, Committed: 1,

@@ -4,13 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func endedContext(t *testing.T, k *kit) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b := k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	b := k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", value.Int(1))})
 	if err := k.store.Commit(ctx, b); err == nil {
 		t.Fatal("a commit whose context had ended succeeded")
 	}

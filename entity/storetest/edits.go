@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // edit makes a batch of one edit of an entity.
@@ -19,7 +20,7 @@ func (k *kit) edit(id, typ string, e entity.Edit) *entity.Batch {
 	return b
 }
 
-func leaf(s entity.Section, path string, ts int64, v entity.Value) entity.AttributeEdit {
+func leaf(s entity.Section, path string, ts int64, v value.Value) entity.AttributeEdit {
 	return entity.AttributeEdit{Section: s, Attribute: entity.Attribute{Path: path, TS: ts, Value: v}}
 }
 
@@ -28,9 +29,9 @@ func edgeTo(typ, to string) entity.RelationEdit {
 }
 
 func attributesAreKept(t *testing.T, k *kit) {
-	values := []entity.Value{
-		entity.Float(21), entity.Float(0.1), entity.Int(-7), entity.Bool(true), entity.Bool(false), entity.String(""), entity.String("nul\x00 é😀"),
-		entity.JSON([]byte(`[1,null,{"a":"b"}]`)), entity.JSON([]byte(`{}`)),
+	values := []value.Value{
+		value.Float(21), value.Float(0.1), value.Int(-7), value.Bool(true), value.Bool(false), value.String(""), value.String("nul\x00 é😀"),
+		entity.ParseJSON([]byte(`[1,null,{"a":"b"}]`)), entity.ParseJSON([]byte(`{}`)),
 	}
 	e := entity.Edit{Revision: 3, Typed: true, Type: "Room", Created: true}
 	for i, v := range values {
@@ -55,7 +56,7 @@ func attributesAreKept(t *testing.T, k *kit) {
 			t.Errorf("%s: attributes are not ordered by section and path", what)
 		}
 		for _, got := range a.Attributes {
-			if w := want[fmt.Sprint(got.Section, got.Path)]; w.TS != got.TS || !w.Value.Equal(got.Value) {
+			if w := want[fmt.Sprint(got.Section, got.Path)]; w.TS != got.TS || w.Value != got.Value {
 				t.Errorf("%s: %v %s is %v at %d, want %v at %d", what, got.Section, got.Path, got.Value, got.TS, w.Value, w.TS)
 			}
 		}
@@ -66,18 +67,18 @@ func attributesAreKept(t *testing.T, k *kit) {
 
 	// In one batch, in order: what is set and removed again is gone.
 	b := k.edit("a", "", entity.Edit{Revision: 5, Typed: true})
-	first, second := leaf(entity.Attributes, "/leaf 0/é~1", 900, entity.Int(1)), leaf(entity.Attributes, "/x", 901, entity.Int(2))
+	first, second := leaf(entity.Attributes, "/leaf 0/é~1", 900, value.Int(1)), leaf(entity.Attributes, "/x", 901, value.Int(2))
 	b.Records = []entity.Record{
-		{Edit: &entity.Edit{Revision: 4, Attributes: []entity.AttributeEdit{first, second, leaf(entity.Desired, "/leaf 1/é~1", 902, entity.Value{})}}},
-		{Edit: &entity.Edit{Revision: 5, Typed: true, Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/x", 903, entity.Value{}), leaf(entity.Reported, "/never was", 1, entity.Value{})}}},
+		{Edit: &entity.Edit{Revision: 4, Attributes: []entity.AttributeEdit{first, second, leaf(entity.Desired, "/leaf 1/é~1", 902, value.Value{})}}},
+		{Edit: &entity.Edit{Revision: 5, Typed: true, Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/x", 903, value.Value{}), leaf(entity.Reported, "/never was", 1, value.Value{})}}},
 	}
 	k.commit(b)
 	want[fmt.Sprint(first.Section, first.Path)] = first
 	delete(want, fmt.Sprint(entity.Desired, "/leaf 1/é~1"))
 	check("edited", 5, "")
 	// A reading in between leaves type and revision alone.
-	k.commit(k.batch(given{id: "b", seq: 1, ts: 1, values: one("t", entity.Int(1))}))
-	b = k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	k.commit(k.batch(given{id: "b", seq: 1, ts: 1, values: one("t", value.Int(1))}))
+	b = k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", value.Int(1))})
 	k.commit(b)
 	if a := k.load("a"); a.Revision != 5 || len(a.Latest) != 1 || len(a.Attributes) != len(want) {
 		t.Errorf("after a reading: %+v", a)
@@ -135,7 +136,7 @@ func relationsAreKept(t *testing.T, k *kit) {
 		k.commit(k.edit(id, "", entity.Edit{Revision: 1}))
 	}
 	withProperties := edgeTo("in", "b")
-	withProperties.Properties = entity.JSON([]byte(`{"since":1}`))
+	withProperties.Properties = entity.ParseJSON([]byte(`{"since":1}`))
 	k.commit(k.edit("a", "", entity.Edit{Revision: 2, Relations: []entity.RelationEdit{withProperties, edgeTo("in", "B"), edgeTo("feeds", "é"), edgeTo("in", "a"), edgeTo("in", "nobody")}}))
 	k.commit(k.edit("é", "", entity.Edit{Revision: 2, Relations: []entity.RelationEdit{edgeTo("in", "b")}}))
 	want := []string{"a-feeds-é", "a-in-B", "a-in-a", `a-in-b{"since":1}`, "é-in-b"}
@@ -165,12 +166,12 @@ func relationsAreKept(t *testing.T, k *kit) {
 func deletedEntityIsGone(t *testing.T, k *kit) {
 	for i := range uint64(5) {
 		k.commit(k.batch(
-			given{id: "a", seq: i + 1, ts: int64(i) * 40_000_000, values: one("t", entity.Int(int64(i)))},
-			given{id: "b", seq: i + 1, ts: int64(i) * 40_000_000, values: one("t", entity.Int(int64(i)))},
+			given{id: "a", seq: i + 1, ts: int64(i) * 40_000_000, values: one("t", value.Int(int64(i)))},
+			given{id: "b", seq: i + 1, ts: int64(i) * 40_000_000, values: one("t", value.Int(int64(i)))},
 		))
 	}
-	k.commit(k.edit("a", "Room", entity.Edit{Revision: 1, Typed: true, Attributes: []entity.AttributeEdit{leaf(entity.Desired, "/x", 1, entity.Int(1))}}))
-	computed := k.batch(given{id: "a", seq: 6, ts: 9, values: one("c", entity.Int(1))})
+	k.commit(k.edit("a", "Room", entity.Edit{Revision: 1, Typed: true, Attributes: []entity.AttributeEdit{leaf(entity.Desired, "/x", 1, value.Int(1))}}))
+	computed := k.batch(given{id: "a", seq: 6, ts: 9, values: one("c", value.Int(1))})
 	computed.Records[0].Origin = entity.Origin{Source: "m", Seq: 1}
 	k.commit(computed)
 	old := k.load("a").Num
@@ -194,7 +195,7 @@ func deletedEntityIsGone(t *testing.T, k *kit) {
 	// One of the same name has nothing of the old one, however long the store
 	// takes to remove its history.
 	for i := range uint64(8) {
-		k.commit(k.batch(given{id: "a", seq: i + 1, ts: 7 + int64(i), values: one("u", entity.Int(8))}))
+		k.commit(k.batch(given{id: "a", seq: i + 1, ts: 7 + int64(i), values: one("u", value.Int(8))}))
 		if got := k.history("a", "t", 0, forever, 10, false); len(got) != 0 {
 			t.Fatalf("the new one has the old one's history: %v", got)
 		}
@@ -210,8 +211,8 @@ func deletedEntityIsGone(t *testing.T, k *kit) {
 	}
 	// Readings and the end in one batch.
 	b := k.edit("a", "", entity.Edit{Revision: 1, Deleted: true})
-	b.Records = append([]entity.Record{{Seq: 90, Reading: entity.Reading{TS: 90, Values: one("t", entity.Int(1))}}}, b.Records...)
-	b.Latest = []entity.LatestRow{{Latest: entity.Latest{Key: "t", TS: 90, Seq: 90, Value: entity.Int(1)}}}
+	b.Records = append([]entity.Record{{Seq: 90, Reading: entity.Reading{TS: 90, Values: one("t", value.Int(1))}}}, b.Records...)
+	b.Latest = []entity.LatestRow{{Latest: entity.Latest{Key: "t", TS: 90, Seq: 90, Value: value.Int(1)}}}
 	k.commit(b)
 	gone("deleted in the batch of its last reading")
 }
@@ -219,7 +220,7 @@ func deletedEntityIsGone(t *testing.T, k *kit) {
 func computedReadingsKeepTheirOrigin(t *testing.T, k *kit) {
 	m := func(n uint64) entity.Origin { return entity.Origin{Source: "mapping é", Seq: n} }
 	commit := func(seq uint64, ts int64, o entity.Origin, late bool) {
-		b := k.batch(given{id: "a", seq: seq, ts: ts, values: one("t", entity.Int(int64(seq))), late: late})
+		b := k.batch(given{id: "a", seq: seq, ts: ts, values: one("t", value.Int(int64(seq))), late: late})
 		b.Records[0].Origin = o
 		for i := range b.Latest {
 			b.Latest[i].Origin = o
@@ -261,9 +262,9 @@ func editsAreInTheChangeLog(t *testing.T, k *kit) {
 		{Revision: 1, Created: true},
 		{
 			Revision: 2, Typed: true, Type: "Room",
-			Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/a", 7, entity.Float(1.5)), leaf(entity.Reported, "/b", 8, entity.Value{})},
+			Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/a", 7, value.Float(1.5)), leaf(entity.Reported, "/b", 8, value.Value{})},
 			Relations: []entity.RelationEdit{
-				{Relation: entity.Relation{From: "a", Type: "in", To: "a", Properties: entity.JSON([]byte(`{"x":1}`))}},
+				{Relation: entity.Relation{From: "a", Type: "in", To: "a", Properties: entity.ParseJSON([]byte(`{"x":1}`))}},
 				{Relation: entity.Relation{From: "a", Type: "in", To: "b"}, Removed: true},
 			},
 		},
@@ -271,7 +272,7 @@ func editsAreInTheChangeLog(t *testing.T, k *kit) {
 	}
 	for i := range edits {
 		k.commit(k.edit("a", "Room", edits[i]))
-		b := k.batch(given{id: "z", seq: uint64(i + 1), ts: int64(i), values: one("t", entity.Int(int64(i)))})
+		b := k.batch(given{id: "z", seq: uint64(i + 1), ts: int64(i), values: one("t", value.Int(int64(i)))})
 		b.Records[0].Origin = entity.Origin{Source: "m", Seq: uint64(i + 1)}
 		k.commit(b)
 	}
@@ -350,8 +351,8 @@ func historyIsTrimmed(t *testing.T, k *kit) {
 	const n = 50
 	var readings []given
 	for i := range uint64(n) {
-		readings = append(readings, given{id: "a", seq: i + 1, ts: int64(i) * 1_000_000, values: []entity.Sample{{Key: "t", Value: entity.Int(int64(i))}, {Key: "u", Value: entity.Int(1)}}},
-			given{id: "b", seq: i + 1, ts: int64(i) * 1_000_000, values: one("t", entity.Int(1))})
+		readings = append(readings, given{id: "a", seq: i + 1, ts: int64(i) * 1_000_000, values: []entity.Sample{{Key: "t", Value: value.Int(int64(i))}, {Key: "u", Value: value.Int(1)}}},
+			given{id: "b", seq: i + 1, ts: int64(i) * 1_000_000, values: one("t", value.Int(1))})
 	}
 	k.commit(k.batch(readings...))
 	const before = 30 * 1_000_000

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Open opens the store whose data is at dir, a directory of the test's own that
@@ -145,7 +146,7 @@ func (k *kit) history(id, key string, from, to int64, limit int, descending bool
 
 const forever = entity.MaxTS + 1
 
-func one(key string, v entity.Value) []entity.Sample { return []entity.Sample{{Key: key, Value: v}} }
+func one(key string, v value.Value) []entity.Sample { return []entity.Sample{{Key: key, Value: v}} }
 
 func newStoreIsEmpty(t *testing.T, k *kit) {
 	info := k.store.Info()
@@ -175,13 +176,13 @@ func newStoreIsEmpty(t *testing.T, k *kit) {
 
 func commitIsFoundAgain(t *testing.T, k *kit) {
 	k.commit(k.batch(
-		given{id: "a", seq: 1, ts: 5000, values: []entity.Sample{{Key: "t", Value: entity.Float(1.5)}, {Key: "h", Value: entity.Int(40)}}},
-		given{id: "b", seq: 1, ts: 6000, values: one("t", entity.Float(2.5))},
+		given{id: "a", seq: 1, ts: 5000, values: []entity.Sample{{Key: "t", Value: value.Float(1.5)}, {Key: "h", Value: value.Int(40)}}},
+		given{id: "b", seq: 1, ts: 6000, values: one("t", value.Float(2.5))},
 	))
-	k.commit(k.batch(given{id: "a", seq: 2, ts: 7000, values: one("t", entity.Float(3.5))}))
+	k.commit(k.batch(given{id: "a", seq: 2, ts: 7000, values: one("t", value.Float(3.5))}))
 	for range 2 {
 		a := k.load("a")
-		want := []entity.Latest{{Key: "h", TS: 5000, Seq: 1, Value: entity.Int(40)}, {Key: "t", TS: 7000, Seq: 2, Value: entity.Float(3.5)}}
+		want := []entity.Latest{{Key: "h", TS: 5000, Seq: 1, Value: value.Int(40)}, {Key: "t", TS: 7000, Seq: 2, Value: value.Float(3.5)}}
 		if a.ID != "a" || a.Num == 0 || a.Created != 1000 || a.Updated != 7000 || a.Seq != 2 || !slices.EqualFunc(a.Latest, want, sameLatest) {
 			t.Errorf("loaded %+v", a)
 		}
@@ -189,7 +190,7 @@ func commitIsFoundAgain(t *testing.T, k *kit) {
 			t.Errorf("loaded %+v", b)
 		}
 		points := k.history("a", "t", 0, forever, 10, false)
-		if !slices.EqualFunc(points, []entity.Point{{TS: 5000, Value: entity.Float(1.5)}, {TS: 7000, Value: entity.Float(3.5)}}, samePoint) {
+		if !slices.EqualFunc(points, []entity.Point{{TS: 5000, Value: value.Float(1.5)}, {TS: 7000, Value: value.Float(3.5)}}, samePoint) {
 			t.Errorf("history %v", points)
 		}
 		if info := k.store.Info(); info.LastChange != 3 || info.FirstChange != 1 || info.Entities != 2 {
@@ -200,20 +201,20 @@ func commitIsFoundAgain(t *testing.T, k *kit) {
 }
 
 func sameLatest(a, b entity.Latest) bool {
-	return a.Key == b.Key && a.TS == b.TS && a.Seq == b.Seq && a.Value.Equal(b.Value)
+	return a.Key == b.Key && a.TS == b.TS && a.Seq == b.Seq && a.Value == b.Value
 }
 
-func samePoint(a, b entity.Point) bool { return a.TS == b.TS && a.Value.Equal(b.Value) }
+func samePoint(a, b entity.Point) bool { return a.TS == b.TS && a.Value == b.Value }
 
-func sameSample(a, b entity.Sample) bool { return a.Key == b.Key && a.Value.Equal(b.Value) }
+func sameSample(a, b entity.Sample) bool { return a.Key == b.Key && a.Value == b.Value }
 
 func valuesComeBack(t *testing.T, k *kit) {
 	var values []entity.Sample
-	for i, v := range []entity.Value{
-		entity.Float(0), entity.Float(math.Copysign(0, -1)), entity.Float(21), entity.Float(0.1), entity.Float(math.MaxFloat64), entity.Float(5e-324),
-		entity.Int(0), entity.Int(-1), entity.Int(math.MaxInt64), entity.Int(math.MinInt64), entity.Bool(true), entity.Bool(false),
-		entity.String(""), entity.String("plain"), entity.String("12"), entity.String("1.5e3"), entity.String("nul\x00inside"), entity.String("é😀\u2028"), entity.String(strings.Repeat("x", entity.MaxTextBytes)),
-		entity.JSON([]byte(`{"a":[1,null,{"b":"c"}]}`)), entity.JSON([]byte(`[]`)),
+	for i, v := range []value.Value{
+		value.Float(0), value.Float(math.Copysign(0, -1)), value.Float(21), value.Float(0.1), value.Float(math.MaxFloat64), value.Float(5e-324),
+		value.Int(0), value.Int(-1), value.Int(math.MaxInt64), value.Int(math.MinInt64), value.Bool(true), value.Bool(false),
+		value.String(""), value.String("plain"), value.String("12"), value.String("1.5e3"), value.String("nul\x00inside"), value.String("é😀\u2028"), value.String(strings.Repeat("x", entity.MaxTextBytes)),
+		entity.ParseJSON([]byte(`{"a":[1,null,{"b":"c"}]}`)), entity.ParseJSON([]byte(`[]`)),
 	} {
 		values = append(values, entity.Sample{Key: fmt.Sprintf("key %02d 'quoted' é", i), Value: v})
 	}
@@ -227,11 +228,11 @@ func valuesComeBack(t *testing.T, k *kit) {
 			t.Fatalf("%d changes, %v; %d latest values, want %d", len(changes), err, len(e.Latest), len(values))
 		}
 		for i, s := range values {
-			if l := e.Latest[i]; l.Key != s.Key || !l.Value.Equal(s.Value) || l.Value.Kind() != s.Value.Kind() {
+			if l := e.Latest[i]; l.Key != s.Key || l.Value != s.Value || l.Value.Kind() != s.Value.Kind() {
 				t.Errorf("latest: %q is %.40v, want %.40v", l.Key, l.Value, s.Value)
 			}
 			points := k.history(id, s.Key, 0, forever, 10, false)
-			if len(points) != 2 || points[0].TS != 0 || points[1].TS != entity.MaxTS || !points[0].Value.Equal(s.Value) || !points[1].Value.Equal(s.Value) {
+			if len(points) != 2 || points[0].TS != 0 || points[1].TS != entity.MaxTS || points[0].Value != s.Value || points[1].Value != s.Value {
 				t.Errorf("history of %q: %.80v", s.Key, points)
 			}
 		}
@@ -245,7 +246,7 @@ func valuesComeBack(t *testing.T, k *kit) {
 }
 
 func latestIsNewest(t *testing.T, k *kit) {
-	k.commit(k.batch(given{id: "a", seq: 5, ts: 5000, values: one("t", entity.Int(1))}))
+	k.commit(k.batch(given{id: "a", seq: 5, ts: 5000, values: one("t", value.Int(1))}))
 	for _, tt := range []struct {
 		seq  uint64
 		ts   int64
@@ -257,7 +258,7 @@ func latestIsNewest(t *testing.T, k *kit) {
 		{8, 5001, 8}, // newer
 		{9, 0, 8},    // late
 	} {
-		k.commit(k.batch(given{id: "a", seq: tt.seq, ts: tt.ts, values: one("t", entity.Int(int64(tt.seq)))}))
+		k.commit(k.batch(given{id: "a", seq: tt.seq, ts: tt.ts, values: one("t", value.Int(int64(tt.seq)))}))
 		if got := k.load("a").Latest[0].Value; got.Int() != tt.want {
 			t.Errorf("after (%d, %d): latest is %v, want %d", tt.ts, tt.seq, got, tt.want)
 		}
@@ -269,16 +270,16 @@ func latestIsNewest(t *testing.T, k *kit) {
 
 func sameTimeIsReplaced(t *testing.T, k *kit) {
 	k.commit(k.batch(
-		given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))},
-		given{id: "a", seq: 2, ts: 5000, values: one("t", entity.String("two"))},
-		given{id: "b", seq: 1, ts: 5000, values: one("t", entity.Int(9))},
+		given{id: "a", seq: 1, ts: 5000, values: one("t", value.Int(1))},
+		given{id: "a", seq: 2, ts: 5000, values: one("t", value.String("two"))},
+		given{id: "b", seq: 1, ts: 5000, values: one("t", value.Int(9))},
 	))
-	want := []entity.Point{{TS: 5000, Value: entity.String("two")}}
+	want := []entity.Point{{TS: 5000, Value: value.String("two")}}
 	if got := k.history("a", "t", 0, forever, 10, false); !slices.EqualFunc(got, want, samePoint) {
 		t.Errorf("within a batch: %v, want %v", got, want)
 	}
-	k.commit(k.batch(given{id: "a", seq: 3, ts: 5000, values: one("t", entity.Bool(true))}))
-	want[0].Value = entity.Bool(true)
+	k.commit(k.batch(given{id: "a", seq: 3, ts: 5000, values: one("t", value.Bool(true))}))
+	want[0].Value = value.Bool(true)
 	if got := k.history("a", "t", 0, forever, 10, false); !slices.EqualFunc(got, want, samePoint) {
 		t.Errorf("in the next batch: %v, want %v", got, want)
 	}
@@ -290,7 +291,7 @@ func sameTimeIsReplaced(t *testing.T, k *kit) {
 // sameBatchAgain is the retry of a commit whose outcome was not known: what
 // happened to a store that was reopened without having been told.
 func sameBatchAgain(t *testing.T, k *kit) {
-	b := k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))}, given{id: "a", seq: 2, ts: 6000, values: one("t", entity.Int(2))})
+	b := k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", value.Int(1))}, given{id: "a", seq: 2, ts: 6000, values: one("t", value.Int(2))})
 	k.commit(b)
 	if err := k.store.Commit(t.Context(), b); err == nil {
 		if changes, err := k.store.Changes(t.Context(), 0, 10); err != nil || len(changes) != 2 {
@@ -306,8 +307,8 @@ func sameBatchAgain(t *testing.T, k *kit) {
 }
 
 func outOfOrderIsRefused(t *testing.T, k *kit) {
-	k.commit(k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", entity.Int(1))}))
-	b := k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", entity.Int(2))})
+	k.commit(k.batch(given{id: "a", seq: 1, ts: 5000, values: one("t", value.Int(1))}))
+	b := k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", value.Int(2))})
 	b.First += 5
 	if err := k.store.Commit(t.Context(), b); err == nil {
 		t.Error("a batch that leaves a gap in the changes was accepted")
@@ -315,21 +316,21 @@ func outOfOrderIsRefused(t *testing.T, k *kit) {
 	if _, err := k.store.Load(t.Context(), "new"); !errors.Is(err, entity.ErrNotFound) {
 		t.Errorf("the refused batch left its entity: %v", err)
 	}
-	k.commit(k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", entity.Int(2))}))
+	k.commit(k.batch(given{id: "new", seq: 2, ts: 6000, values: one("new key", value.Int(2))}))
 	if got := k.load("new").Latest; len(got) != 1 || got[0].Key != "new key" {
 		t.Errorf("after the refused one: %v", got)
 	}
 }
 
 func numbersAreKept(t *testing.T, k *kit) {
-	b := k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", entity.Int(1))}, given{id: "b", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	b := k.batch(given{id: "a", seq: 1, ts: 1, values: one("t", value.Int(1))}, given{id: "b", seq: 1, ts: 1, values: one("t", value.Int(1))})
 	k.commit(b)
 	a, bb := b.Entities[0].Num, b.Entities[1].Num
 	if a == 0 || bb == 0 || a == bb {
 		t.Fatalf("numbers %d and %d", a, bb)
 	}
 	k.reopen()
-	b = k.batch(given{id: "b", seq: 2, ts: 2, values: one("t", entity.Int(2))}, given{id: "a", seq: 2, ts: 2, values: one("t", entity.Int(2))}, given{id: "c", seq: 1, ts: 1, values: one("t", entity.Int(1))})
+	b = k.batch(given{id: "b", seq: 2, ts: 2, values: one("t", value.Int(2))}, given{id: "a", seq: 2, ts: 2, values: one("t", value.Int(2))}, given{id: "c", seq: 1, ts: 1, values: one("t", value.Int(1))})
 	b.Entities[1].Num = a // one known to the caller, one not, one new
 	k.commit(b)
 	if b.Entities[0].Num != bb || b.Entities[1].Num != a || b.Entities[2].Num == 0 || b.Entities[2].Num == a || b.Entities[2].Num == bb {
@@ -347,7 +348,7 @@ func entitiesArePaged(t *testing.T, k *kit) {
 	ids := []string{"B", "Room 1", "Zähler", "a", "b", "room 2", "x%y", "x_y", "ÄRGER", "ärger"}
 	var readings []given
 	for _, id := range ids {
-		readings = append(readings, given{id: id, seq: 1, ts: 7, values: []entity.Sample{{Key: "t", Value: entity.String(id)}, {Key: "h", Value: entity.Int(1)}}})
+		readings = append(readings, given{id: id, seq: 1, ts: 7, values: []entity.Sample{{Key: "t", Value: value.String(id)}, {Key: "h", Value: value.Int(1)}}})
 	}
 	k.commit(k.batch(readings...))
 	slices.Sort(ids) // by bytes
@@ -389,7 +390,7 @@ func historyIsPaged(t *testing.T, k *kit) {
 	const hour = 3_600_000
 	times := []int64{0, 1, hour - 1, hour, hour + 1, 5 * hour, 5*hour + 10, 400_000 * hour}
 	for i, ts := range times {
-		k.commit(k.batch(given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", entity.Int(ts))}, given{id: "b", seq: uint64(i + 1), ts: ts + 3, values: one("t", entity.Int(-1))}))
+		k.commit(k.batch(given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", value.Int(ts))}, given{id: "b", seq: uint64(i + 1), ts: ts + 3, values: one("t", value.Int(-1))}))
 	}
 	for _, r := range [][2]int64{{0, forever}, {1, hour}, {hour, hour + 1}, {hour, 5*hour + 10}, {2 * hour, 5 * hour}, {0, 0}, {400_000 * hour, forever}} {
 		var want []int64
@@ -428,17 +429,17 @@ func countsNumbers(t *testing.T, k *kit) {
 	ts := int64(start)
 	for i := range n {
 		ts += 1 + rnd.Int64N(60_000)
-		v := entity.Float(rnd.NormFloat64() * 1000)
+		v := value.Float(rnd.NormFloat64() * 1000)
 		switch i % 5 {
 		case 1:
-			v = entity.Int(rnd.Int64N(1000) - 500)
+			v = value.Int(rnd.Int64N(1000) - 500)
 		case 2:
-			v = []entity.Value{entity.Bool(true), entity.String("12"), entity.JSON([]byte("[3]"))}[rnd.IntN(3)]
+			v = []value.Value{value.Bool(true), value.String("12"), entity.ParseJSON([]byte("[3]"))}[rnd.IntN(3)]
 		}
 		if _, ok := v.Number(); ok {
 			numbers = append(numbers, ts)
 		}
-		readings = append(readings, given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", v)}, given{id: "b", seq: uint64(i + 1), ts: ts, values: one("t", entity.Int(1<<40))})
+		readings = append(readings, given{id: "a", seq: uint64(i + 1), ts: ts, values: one("t", v)}, given{id: "b", seq: uint64(i + 1), ts: ts, values: one("t", value.Int(1<<40))})
 	}
 	k.commit(k.batch(readings...))
 	for _, r := range [][2]int64{{0, forever}, {start + 12_345_678, start + 34_567_890}, {start, start}, {numbers[7], numbers[9]}, {numbers[7] + 1, numbers[9] + 1}} {
@@ -460,7 +461,7 @@ func changesResume(t *testing.T, k *kit) {
 		var readings []given
 		for i := range c%4 + 1 {
 			id := fmt.Sprintf("e%d", i%3)
-			readings = append(readings, given{id: id, seq: uint64(len(want) + 1), ts: int64(1000*c - i + 10), late: i > 2, values: []entity.Sample{{Key: "t", Value: entity.Int(int64(len(want)))}, {Key: id, Value: entity.Bool(true)}}})
+			readings = append(readings, given{id: id, seq: uint64(len(want) + 1), ts: int64(1000*c - i + 10), late: i > 2, values: []entity.Sample{{Key: "t", Value: value.Int(int64(len(want)))}, {Key: id, Value: value.Bool(true)}}})
 			want = append(want, readings[len(readings)-1])
 		}
 		k.commit(k.batch(readings...))
@@ -501,7 +502,7 @@ func manyRows(t *testing.T, k *kit) {
 	for i := range entities * readings {
 		list = append(list, given{
 			id: fmt.Sprintf("e%d", i%entities), seq: uint64(i/entities + 1), ts: int64(i/entities) * 100_000,
-			values: []entity.Sample{{Key: "a", Value: entity.Int(int64(i))}, {Key: "b", Value: entity.Float(float64(i) / 3)}},
+			values: []entity.Sample{{Key: "a", Value: value.Int(int64(i))}, {Key: "b", Value: value.Float(float64(i) / 3)}},
 		})
 	}
 	k.commit(k.batch(list...))

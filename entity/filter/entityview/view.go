@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Finder calls look with the entity that has an id, and does not call it where there
@@ -21,7 +22,7 @@ type View struct {
 	entity.View
 
 	find Finder
-	edge entity.Value // the properties of the relation that led here
+	edge value.Value // the properties of the relation that led here
 }
 
 // New returns the view of an entity. find gets hold of related entities; with nil
@@ -44,15 +45,15 @@ func Section(r filter.Root) (s entity.Section, ok bool) {
 }
 
 // Value returns the value as filters have it. Arrays and objects are JSON.
-func Value(v entity.Value) filter.Value {
+func Value(v value.Value) filter.Value {
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		return filter.Float(v.Float())
-	case entity.KindInt:
+	case value.KindInt:
 		return filter.Int(v.Int())
-	case entity.KindBool:
+	case value.KindBool:
 		return filter.Bool(v.Bool())
-	case entity.KindString:
+	case value.KindString:
 		return filter.String(v.Text())
 	default:
 		return filter.JSON(v.Text())
@@ -159,7 +160,7 @@ func (v *View) Related(r *filter.Relation, e *filter.Env) bool {
 }
 
 // relatedTo matches the entity at the other end of an edge.
-func (v *View) relatedTo(id string, properties entity.Value, r *filter.Relation, e *filter.Env) (matched bool, err error) {
+func (v *View) relatedTo(id string, properties value.Value, r *filter.Relation, e *filter.Env) (matched bool, err error) {
 	if v.find == nil {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // record is an entity.View of what is written down in it.
@@ -57,17 +58,17 @@ func (r *record) Has(s entity.Section, path string) bool {
 }
 
 func TestAnEntityViewCanBeMatched(t *testing.T) {
-	floor := &record{id: "floor-3", typ: "floor", latest: []entity.Latest{{Key: "power", TS: 9000, Value: entity.Int(7)}}}
+	floor := &record{id: "floor-3", typ: "floor", latest: []entity.Latest{{Key: "power", TS: 9000, Value: value.Int(7)}}}
 	meter := &record{
 		id: "m-1", typ: "meter",
-		latest: []entity.Latest{{Key: "power", TS: 9000, Value: entity.Float(7.5)}, {Key: "tags", TS: 1, Value: entity.JSON([]byte(`["roof"]`))}},
+		latest: []entity.Latest{{Key: "power", TS: 9000, Value: value.Float(7.5)}, {Key: "tags", TS: 1, Value: entity.ParseJSON([]byte(`["roof"]`))}},
 		attributes: map[entity.Section][]entity.Attribute{
-			entity.Attributes: {{Path: "/a~1b/c", TS: 5000, Value: entity.String("x")}},
-			entity.Desired:    {{Path: "/mode", TS: 6000, Value: entity.String("eco")}, {Path: "/rate", TS: 6000, Value: entity.Int(5)}},
-			entity.Reported:   {{Path: "/mode", TS: 7000, Value: entity.String("eco")}, {Path: "/rate", TS: 6000, Value: entity.Int(4)}},
+			entity.Attributes: {{Path: "/a~1b/c", TS: 5000, Value: value.String("x")}},
+			entity.Desired:    {{Path: "/mode", TS: 6000, Value: value.String("eco")}, {Path: "/rate", TS: 6000, Value: value.Int(5)}},
+			entity.Reported:   {{Path: "/mode", TS: 7000, Value: value.String("eco")}, {Path: "/rate", TS: 6000, Value: value.Int(4)}},
 		},
 		relations: map[entity.Direction][]entity.Relation{
-			entity.In: {{From: "floor-3", To: "m-1", Type: "contains", Properties: entity.JSON([]byte(`{"weight":2}`))}},
+			entity.In: {{From: "floor-3", To: "m-1", Type: "contains", Properties: entity.ParseJSON([]byte(`{"weight":2}`))}},
 		},
 	}
 	v := entityview.New(meter, func(id string, look func(entity.View)) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/wire"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // A row holds the changes of one commit:
@@ -155,14 +156,14 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func appendValue(dst []byte, v entity.Value) []byte {
+func appendValue(dst []byte, v value.Value) []byte {
 	dst = append(dst, byte(v.Kind()))
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Float()))
-	case entity.KindInt:
+	case value.KindInt:
 		return binary.AppendVarint(dst, v.Int())
-	case entity.KindBool:
+	case value.KindBool:
 		if v.Bool() {
 			return append(dst, 1)
 		}
@@ -287,22 +288,22 @@ func (d *decoder) pick(list []string) string {
 	return list[i]
 }
 
-func (d *decoder) value() entity.Value {
-	switch entity.Kind(d.Byte()) {
+func (d *decoder) value() value.Value {
+	switch value.Kind(d.Byte()) {
 	case 0:
-		return entity.Value{}
-	case entity.KindFloat:
-		return entity.Float(math.Float64frombits(d.Uint64()))
-	case entity.KindInt:
-		return entity.Int(d.Varint())
-	case entity.KindBool:
-		return entity.Bool(d.Byte() != 0)
-	case entity.KindString:
-		return entity.String(d.Text())
-	case entity.KindJSON:
-		return entity.JSON([]byte(d.Text()))
+		return value.Value{}
+	case value.KindFloat:
+		return value.Float(math.Float64frombits(d.Uint64()))
+	case value.KindInt:
+		return value.Int(d.Varint())
+	case value.KindBool:
+		return value.Bool(d.Byte() != 0)
+	case value.KindString:
+		return value.String(d.Text())
+	case value.KindJSON:
+		return entity.ParseJSON([]byte(d.Text()))
 	default:
 		d.Fail()
-		return entity.Value{}
+		return value.Value{}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // batch has one change of each form.
@@ -16,21 +17,21 @@ func batch() *entity.Batch {
 		Entities: []entity.BatchEntity{{ID: "a"}, {ID: "b"}},
 		Records: []entity.Record{
 			{Entity: 1, Seq: 1, Reading: entity.Reading{TS: 5000, Values: []entity.Sample{
-				{Key: "f", Value: entity.Float(1.5)},
-				{Key: "i", Value: entity.Int(-3)},
-				{Key: "b", Value: entity.Bool(true)},
-				{Key: "s", Value: entity.String("nul\x00é")},
-				{Key: "j", Value: entity.JSON([]byte(`[1,{"a":null}]`))},
+				{Key: "f", Value: value.Float(1.5)},
+				{Key: "i", Value: value.Int(-3)},
+				{Key: "b", Value: value.Bool(true)},
+				{Key: "s", Value: value.String("nul\x00é")},
+				{Key: "j", Value: entity.ParseJSON([]byte(`[1,{"a":null}]`))},
 			}}},
-			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: entity.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}},
+			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: value.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}},
 			{Entity: 0, Reading: entity.Reading{TS: 20}, Edit: &entity.Edit{
 				Revision: 3, Created: true, Typed: true, Type: "room",
 				Attributes: []entity.AttributeEdit{
-					{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a/b", TS: 20, Value: entity.String("on")}},
+					{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a/b", TS: 20, Value: value.String("on")}},
 					{Section: entity.Reported, Attribute: entity.Attribute{Path: "/gone", TS: 20}},
 				},
 				Relations: []entity.RelationEdit{
-					{Relation: entity.Relation{From: "a", Type: "in", To: "b", Properties: entity.JSON([]byte(`{"since":1}`))}},
+					{Relation: entity.Relation{From: "a", Type: "in", To: "b", Properties: entity.ParseJSON([]byte(`{"since":1}`))}},
 					{Relation: entity.Relation{From: "a", Type: "near", To: "c"}, Removed: true},
 				},
 			}},
@@ -83,11 +84,11 @@ func TestDecodingStopsWhenItIsToldTo(t *testing.T) {
 
 func TestRowsOfOlderFormatsAreReadable(t *testing.T) {
 	for _, old := range [][]byte{
-		{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1},
-		{2, 1, 1, 'a', 1, 1, 't', aReading, 0, 20, 1, 0, byte(entity.KindBool), 1},
+		{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(value.KindBool), 1},
+		{2, 1, 1, 'a', 1, 1, 't', aReading, 0, 20, 1, 0, byte(value.KindBool), 1},
 	} {
 		got, seqs, err := decodeAll(old, 1)
-		if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || !got[0].Values[0].Value.Equal(entity.Bool(true)) || seqs[0] != 0 {
+		if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || got[0].Values[0].Value != value.Bool(true) || seqs[0] != 0 {
 			t.Errorf("format %d: %+v, %v, %v", old[0], got, seqs, err)
 		}
 	}
@@ -114,8 +115,8 @@ func FuzzDecode(f *testing.F) {
 	b := batch()
 	f.Add(Append(nil, b), int64(len(b.Records)))
 	f.Add([]byte{1, 0, 0}, int64(0))
-	f.Add([]byte{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(entity.KindBool), 1}, int64(1))
-	f.Add([]byte{2, 1, 1, 'a', 1, 1, 't', aComputed, 0, 20, 0, 5, 1, 0, byte(entity.KindInt), 1}, int64(1))
+	f.Add([]byte{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(value.KindBool), 1}, int64(1))
+	f.Add([]byte{2, 1, 1, 'a', 1, 1, 't', aComputed, 0, 20, 0, 5, 1, 0, byte(value.KindInt), 1}, int64(1))
 	f.Add([]byte{3}, int64(1))
 	f.Fuzz(func(t *testing.T, data []byte, n int64) {
 		list, err := decode(data, min(n, 1000))

@@ -10,61 +10,41 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// Kind tells what a Datum is.
-type Kind uint8
-
-// The kinds. They have the numbers of package entity's.
-const (
-	KindFloat  Kind = 1
-	KindInt    Kind = 2
-	KindBool   Kind = 3
-	KindString Kind = 4
-	KindJSON   Kind = 5
-)
-
-// Datum is a value to be checked.
-type Datum struct {
-	Kind  Kind
-	Float float64 // KindFloat
-	Int   int64   // KindInt
-	Bool  bool    // KindBool
-	Text  string  // KindString, KindJSON
-}
-
-// CheckDatum tells whether a value is as the schema wants it. The error wraps
-// ErrMismatch and says what would be right.
-func (s *Schema) CheckDatum(d Datum) error {
+// Check reports whether a value conforms to the schema: nil, or an error that
+// wraps ErrMismatch and says what the value must be.
+func (s *Schema) Check(v value.Value) error {
 	switch s.Type {
 	case Number, Integer:
-		return s.checkNumber(d)
+		return s.checkNumber(v)
 	case Any:
 		return nil
 	case Boolean:
-		if d.Kind == KindBool {
+		if v.Kind() == value.KindBool {
 			return nil
 		}
 	case Enum:
-		return s.checkEnum(d)
+		return s.checkEnum(v)
 	case String, Date, DateTime, Time, Duration:
-		if d.Kind == KindString {
-			return s.checkText(d.Text)
+		if v.Kind() == value.KindString {
+			return s.checkText(v.Text())
 		}
 	case Object, Array, Map:
-		if d.Kind == KindJSON {
-			return s.checkJSON(d.Text)
+		if v.Kind() == value.KindJSON {
+			return s.checkJSON(v.Text())
 		}
 	}
-	return s.mismatch("%v", d)
+	return s.mismatch("%s", show(v))
 }
 
 func (s *Schema) mismatch(format string, args ...any) error {
-	return fmt.Errorf("%w: %s; %s is right", ErrMismatch, fmt.Sprintf(format, args...), s.describe())
+	return fmt.Errorf("%w: must be %s, not %s", ErrMismatch, s.describe(), fmt.Sprintf(format, args...))
 }
 
-// describe says what would be right.
+// describe says what a value must be.
 func (s *Schema) describe() string {
 	var b strings.Builder
 	switch s.Type {
@@ -91,57 +71,47 @@ func (s *Schema) describe() string {
 	return b.String()
 }
 
-// String returns the value as it stands in an error.
-func (d Datum) String() string {
-	switch d.Kind {
-	case KindFloat:
-		return strconv.FormatFloat(d.Float, 'g', -1, 64)
-	case KindInt:
-		return strconv.FormatInt(d.Int, 10)
-	case KindBool:
-		return strconv.FormatBool(d.Bool)
-	case KindString:
-		return strconv.Quote(brief(d.Text))
-	case KindJSON:
-		return brief(d.Text)
+// show returns a value as an error has it.
+func show(v value.Value) string {
+	switch v.Kind() {
+	case value.KindString:
+		return strconv.Quote(brief(v.Text()))
+	case value.KindJSON:
+		return brief(v.Text())
+	default:
+		return v.String()
 	}
-	return "nothing"
 }
 
 func brief(s string) string { return text.Shorten(s, 64) }
 
-func (s *Schema) checkNumber(d Datum) error {
-	f := d.Float
-	switch d.Kind {
-	case KindInt:
-		f = float64(d.Int)
-	case KindFloat:
-		if s.Type == Integer && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
-			return s.mismatch("%v", d)
-		}
-	default:
-		return s.mismatch("%v", d)
-	}
-	if s.Min != nil && f < *s.Min || s.Max != nil && f > *s.Max {
-		return s.mismatch("%v", d)
+func (s *Schema) checkNumber(v value.Value) error {
+	switch {
+	case !v.IsNumber(), s.Type == Integer && v.Kind() == value.KindFloat && !whole(v.Float()),
+		s.Min != nil && value.Compare(v, value.Float(*s.Min)) == value.Less,
+		s.Max != nil && value.Compare(v, value.Float(*s.Max)) == value.Greater:
+		return s.mismatch("%s", show(v))
 	}
 	return nil
 }
 
-func (s *Schema) checkEnum(d Datum) error {
-	var v any
+// whole reports whether a float is an integer that no other one is rounded to.
+func whole(f float64) bool { return f == math.Trunc(f) && math.Abs(f) <= 1<<53 }
+
+func (s *Schema) checkEnum(v value.Value) error {
+	var x any
 	switch {
-	case d.Kind == KindString:
-		v = d.Text
-	case d.Kind == KindInt:
-		v = d.Int
-	case d.Kind == KindFloat && d.Float == math.Trunc(d.Float) && math.Abs(d.Float) <= 1<<53:
-		v = int64(d.Float)
+	case v.Kind() == value.KindString:
+		x = v.Text()
+	case v.Kind() == value.KindInt:
+		x = v.Int()
+	case v.Kind() == value.KindFloat && whole(v.Float()):
+		x = int64(v.Float())
 	}
-	if slices.Contains(s.Values, v) {
+	if slices.Contains(s.Values, x) {
 		return nil
 	}
-	return s.mismatch("%v", d)
+	return s.mismatch("%s", show(v))
 }
 
 var (
@@ -169,7 +139,7 @@ func (s *Schema) checkText(text string) error {
 		ok = isoDuration.MatchString(text) && !strings.HasSuffix(text, "P") && !strings.HasSuffix(text, "T")
 	}
 	if !ok {
-		return s.mismatch("%v", Datum{Kind: KindString, Text: text})
+		return s.mismatch("%q", brief(text))
 	}
 	return nil
 }
@@ -221,11 +191,11 @@ func (s *Schema) checkAny(at string, v any) error {
 		}
 		return nil
 	}
-	d, ok := datumOf(v)
+	d, ok := valueOf(v)
 	if !ok {
 		return s.within(at, "null")
 	}
-	if err := s.CheckDatum(d); err != nil {
+	if err := s.Check(d); err != nil {
 		if at != "" {
 			return fmt.Errorf("%s: %w", at, err)
 		}
@@ -241,19 +211,15 @@ func (s *Schema) within(at, what string) error {
 	return fmt.Errorf("%s: %w", at, s.mismatch("%s", what))
 }
 
-// datumOf makes a Datum of a decoded scalar.
-func datumOf(v any) (Datum, bool) {
+// valueOf returns the value of a decoded scalar.
+func valueOf(v any) (value.Value, bool) {
 	switch v := v.(type) {
 	case bool:
-		return Datum{Kind: KindBool, Bool: v}, true
+		return value.Bool(v), true
 	case string:
-		return Datum{Kind: KindString, Text: v}, true
+		return value.String(v), true
 	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return Datum{Kind: KindInt, Int: i}, true
-		}
-		f, err := v.Float64()
-		return Datum{Kind: KindFloat, Float: f}, err == nil
+		return value.FromJSON(v.String())
 	}
-	return Datum{}, false
+	return value.Value{}, false
 }
