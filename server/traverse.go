@@ -148,11 +148,11 @@ func edgeFilter(text string) (func(entity.Relation) bool, error) {
 type edgeView struct{ properties value.Value }
 
 // Lookup returns a property.
-func (v edgeView) Lookup(p *filter.Path) (filter.Value, bool) {
+func (v edgeView) Lookup(p *filter.Path) (value.Value, bool) {
 	if p.Root != filter.RootRelation {
-		return filter.Value{}, false
+		return value.Value{}, false
 	}
-	return filter.JSONAt(v.properties.Text(), p.Name)
+	return value.At(v.properties.Text(), p.Name)
 }
 
 // Time knows of none.

@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/greenroom-go/greenroom/entity/value"
+
 import "strings"
 
 // A node is a condition of a filter as it was written. Nodes are not changed
@@ -24,6 +26,7 @@ type (
 	compare struct {
 		left, right operand
 		op          comparison
+		alone       bool // it is written as the left side alone, a bool
 	}
 
 	// between includes both ends.
@@ -34,7 +37,7 @@ type (
 
 	in struct {
 		operand operand
-		list    []Value
+		list    []value.Value
 		negated bool
 	}
 
@@ -42,7 +45,7 @@ type (
 	textual struct {
 		operand operand
 		op      textOp
-		pattern Value // a string, for contains also another scalar
+		pattern value.Value // a string, for contains also another scalar
 		negated bool
 	}
 
@@ -62,15 +65,15 @@ type (
 )
 
 // comparison is the set of relations that make a comparison true.
-type comparison relation
+type comparison value.Order
 
 const (
-	isEqual     = comparison(equal)
-	isDifferent = comparison(less | greater | apart)
-	isLess      = comparison(less)
-	isAtMost    = comparison(less | equal)
-	isGreater   = comparison(greater)
-	isAtLeast   = comparison(greater | equal)
+	isEqual     = comparison(value.Equal)
+	isDifferent = comparison(value.Less | value.Greater | value.Apart)
+	isLess      = comparison(value.Less)
+	isAtMost    = comparison(value.Less | value.Equal)
+	isGreater   = comparison(value.Greater)
+	isAtLeast   = comparison(value.Greater | value.Equal)
 )
 
 // comparisons has them by their signs.
@@ -87,20 +90,20 @@ func (c comparison) String() string {
 	return "?"
 }
 
-// holds reports whether two values that stand to each other like r satisfy c.
-func (c comparison) holds(r relation) bool { return relation(c)&r != 0 }
+// holds reports whether two values in this order satisfy c.
+func (c comparison) holds(o value.Order) bool { return value.Order(c)&o != 0 }
 
 // inOrder reports whether the comparison is about an order.
 func (c comparison) inOrder() bool { return c != isEqual && c != isDifferent }
 
 // turned is the comparison with its sides changed.
 func (c comparison) turned() comparison {
-	t := c &^ comparison(less|greater)
-	if c.holds(less) {
-		t |= comparison(greater)
+	t := c &^ comparison(value.Less|value.Greater)
+	if c.holds(value.Less) {
+		t |= comparison(value.Greater)
 	}
-	if c.holds(greater) {
-		t |= comparison(less)
+	if c.holds(value.Greater) {
+		t |= comparison(value.Less)
 	}
 	return t
 }
@@ -129,43 +132,57 @@ func (o textOp) String() string {
 type operandKind uint8
 
 const (
-	ofLiteral operandKind = iota
-	ofPath                // the value at the path
-	ofTime                // ts(path): when it was measured or set
-	ofAge                 // age(path): how long that is ago; of an instant, how long it is ago
-	ofNow                 // now, or now and a duration
+	ofLiteral  operandKind = iota // null is the zero Value
+	ofPath                        // the value at the path
+	ofTime                        // ts(path): when it was measured or set
+	ofAge                         // age(path): how long that is ago; of an instant, how long it is ago
+	ofNow                         // now, or now and a duration
+	ofComputed                    // what a node gives: a computation, or true or false
 )
 
-// operand is one side of a comparison.
+// operand is one side of a comparison, or a part of a computation.
 type operand struct {
 	kind  operandKind
-	value Value // ofLiteral
-	path  *Path // ofPath, ofTime, ofAge
-	shift int64 // ofNow: milliseconds added to it
-	at    int   // where it is in the text
+	value value.Value // ofLiteral
+	path  *Path       // ofPath, ofTime, ofAge
+	shift int64       // ofNow: milliseconds added to it
+	node  node        // ofComputed
+	at    int         // where it is in the text
 }
 
+// literal returns the operand of a value.
+func literal(v value.Value) operand { return operand{kind: ofLiteral, value: v} }
+
 // valueKind is the kind that the operand always has, 0 when it is only known later.
-func (o operand) valueKind() Kind {
+// A number is of KindFloat where it may be either.
+func (o operand) valueKind() value.Kind {
 	switch o.kind {
 	case ofLiteral:
-		return o.value.kind
+		return o.value.Kind()
 	case ofPath:
 		return o.path.Root.kind()
 	case ofAge:
-		return KindDuration
+		return value.KindDuration
+	case ofComputed:
+		if c, ok := o.node.(computation); ok {
+			return c.kind()
+		}
+		return value.KindBool
 	default:
-		return KindTime
+		return value.KindTime
 	}
 }
 
 // fixed reports whether the operand is the same for all entities.
 func (o operand) fixed() bool { return o.kind == ofLiteral || o.kind == ofNow }
 
+// looked reports whether the operand is about one path.
+func (o operand) looked() bool { return o.kind == ofPath || o.kind == ofTime || o.kind == ofAge }
+
 // resolve makes the value of a fixed operand for the time now.
-func (o operand) resolve(now int64) Value {
+func (o operand) resolve(now int64) value.Value {
 	if o.kind == ofNow {
-		return Time(now + o.shift)
+		return value.Time(now + o.shift)
 	}
 	return o.value
 }
@@ -180,19 +197,21 @@ func (o operand) append(dst []byte) []byte {
 		return append(o.path.append(append(dst, "ts("...)), ')')
 	case ofAge:
 		return append(o.path.append(append(dst, "age("...)), ')')
+	case ofComputed:
+		return o.node.append(dst)
 	case ofNow:
 		dst = append(dst, "now"...)
 	}
 	switch {
 	case o.shift > 0:
-		return appendDuration(append(dst, " + "...), o.shift)
+		return value.AppendDuration(append(dst, " + "...), o.shift)
 	case o.shift < 0:
-		return appendDuration(append(dst, " - "...), -o.shift)
+		return value.AppendDuration(append(dst, " - "...), -o.shift)
 	}
 	return dst
 }
 
-func (c constant) append(dst []byte) []byte { return appendLiteral(dst, Bool(bool(c))) }
+func (c constant) append(dst []byte) []byte { return appendLiteral(dst, value.Bool(bool(c))) }
 
 func (n *allOf) append(dst []byte) []byte { return appendList(dst, n.list, " and ") }
 
@@ -227,9 +246,12 @@ func (n *not) append(dst []byte) []byte {
 }
 
 func (n *compare) append(dst []byte) []byte {
-	dst = append(n.left.append(dst), ' ')
+	if n.alone {
+		return n.left.append(dst)
+	}
+	dst = append(n.left.within(dst, bindsSum), ' ')
 	dst = append(dst, n.op.String()...)
-	return n.right.append(append(dst, ' '))
+	return n.right.within(append(dst, ' '), bindsSum)
 }
 
 // appendOperator writes an operator that is a word, with its not.
@@ -243,13 +265,13 @@ func appendOperator(dst []byte, negated bool, word string) []byte {
 }
 
 func (n *between) append(dst []byte) []byte {
-	dst = appendOperator(n.operand.append(dst), n.negated, "between")
-	dst = append(n.low.append(dst), " and "...)
-	return n.high.append(dst)
+	dst = appendOperator(n.operand.within(dst, bindsSum), n.negated, "between")
+	dst = append(n.low.within(dst, bindsSum), " and "...)
+	return n.high.within(dst, bindsSum)
 }
 
 func (n *in) append(dst []byte) []byte {
-	dst = append(appendOperator(n.operand.append(dst), n.negated, "in"), '(')
+	dst = append(appendOperator(n.operand.within(dst, bindsSum), n.negated, "in"), '(')
 	for i, v := range n.list {
 		if i > 0 {
 			dst = append(dst, ", "...)
@@ -260,7 +282,7 @@ func (n *in) append(dst []byte) []byte {
 }
 
 func (n *textual) append(dst []byte) []byte {
-	dst = appendOperator(n.operand.append(dst), n.negated, n.op.String())
+	dst = appendOperator(n.operand.within(dst, bindsSum), n.negated, n.op.String())
 	return appendLiteral(dst, n.pattern)
 }
 

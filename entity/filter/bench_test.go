@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"testing"
 )
 
@@ -9,19 +10,19 @@ import (
 // number that Bind gave to a path.
 type slotted struct {
 	id, typ string
-	values  [4]Value
+	values  [4]value.Value
 	times   [4]int64
 }
 
-func (s *slotted) Lookup(p *Path) (Value, bool) {
+func (s *slotted) Lookup(p *Path) (value.Value, bool) {
 	switch p.Root {
 	case RootID:
-		return String(s.id), true
+		return value.String(s.id), true
 	case RootType:
-		return String(s.typ), true
+		return value.String(s.typ), true
 	default:
 		v := s.values[p.Slot]
-		return v, v.kind != 0
+		return v, v.Kind() != 0
 	}
 }
 
@@ -35,7 +36,7 @@ func fleet(n int) []slotted {
 	things := make([]slotted, n)
 	for i := range things {
 		things[i] = slotted{id: fmt.Sprintf("meter-%07d", i), typ: "meter"}
-		things[i].values = [4]Value{Float(float64(i%100) / 10), Int(int64(i % 7)), Bool(i%3 != 0), String([]string{"ok", "warn", "fault"}[i%3])}
+		things[i].values = [4]value.Value{value.Float(float64(i%100) / 10), value.Int(int64(i % 7)), value.Bool(i%3 != 0), value.String([]string{"ok", "warn", "fault"}[i%3])}
 		things[i].times = [4]int64{noon - int64(i%400)*1000, noon, noon, noon}
 	}
 	return things

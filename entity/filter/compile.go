@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"sort"
 )
@@ -22,13 +23,11 @@ func compile(n node) condition {
 		x := compile(n.node)
 		return func(v View, e *Env) bool { return !x(v, e) && e.Err() == nil }
 	case *compare:
-		return compileCompare(n)
+		return guard(compileCompare(n), n)
 	case *between:
-		return compileBetween(n)
-	case *in:
-		return compileIn(n)
-	case *textual:
-		return compileText(n)
+		return guard(compileBetween(n), n)
+	case *in, *textual:
+		return guard(compileTested(n), n)
 	case *exists:
 		path := n.path
 		return func(v View, _ *Env) bool { _, ok := v.Lookup(path); return ok }
@@ -99,6 +98,12 @@ func (o operand) cost() int {
 	switch {
 	case o.fixed():
 		return 0
+	case o.kind == ofComputed:
+		sum := 1
+		for _, part := range operandsOf(o.node) {
+			sum += part.cost()
+		}
+		return sum
 	case o.path.Root.kind() != 0:
 		return 1
 	default:
@@ -132,34 +137,73 @@ func compileAny(list []condition) condition {
 	}
 }
 
-// source is a compiled operand.
-type source func(v View, e *Env) (Value, bool)
+// source is a compiled operand. It returns the zero Value where there is none.
+type source func(v View, e *Env) value.Value
 
 func compileOperand(o operand) source {
-	path, value, shift := o.path, o.value, o.shift
+	path, literal, shift := o.path, o.value, o.shift
 	switch o.kind {
 	case ofPath:
-		return func(v View, _ *Env) (Value, bool) { return v.Lookup(path) }
-	case ofTime:
-		return func(v View, _ *Env) (Value, bool) {
-			ms, ok := v.Time(path)
-			return Time(ms), ok
-		}
-	case ofAge:
-		if path.Root.kind() == KindTime {
-			return func(v View, e *Env) (Value, bool) {
-				x, ok := v.Lookup(path)
-				return Duration(e.Now - x.Int()), ok && x.kind == KindTime
+		return func(v View, _ *Env) value.Value {
+			if x, ok := v.Lookup(path); ok {
+				return x
 			}
+			return value.Value{}
 		}
-		return func(v View, e *Env) (Value, bool) {
-			ms, ok := v.Time(path)
-			return Duration(e.Now - ms), ok
-		}
+	case ofTime, ofAge:
+		return compileTime(o)
 	case ofNow:
-		return func(_ View, e *Env) (Value, bool) { return Time(e.Now + shift), true }
+		return func(_ View, e *Env) value.Value { return value.Time(e.Now + shift) }
+	case ofComputed:
+		if n, ok := o.node.(computation); ok {
+			parts := make([]source, len(n.parts()))
+			for i, part := range n.parts() {
+				parts[i] = compileOperand(part)
+			}
+			return n.compile(parts)
+		}
+		condition := compileVerdict(o.node)
+		return func(v View, e *Env) value.Value { return condition(v, e).value() }
 	default:
-		return func(View, *Env) (Value, bool) { return value, true }
+		return func(View, *Env) value.Value { return literal }
+	}
+}
+
+// compileTime compiles ts and age.
+func compileTime(o operand) source {
+	path := o.path
+	when := func(v View) (int64, bool) { return v.Time(path) }
+	if path.Root.kind() == value.KindTime {
+		when = func(v View) (int64, bool) {
+			x, ok := v.Lookup(path)
+			return x.Int(), ok && x.Kind() == value.KindTime
+		}
+	}
+	age := o.kind == ofAge
+	return func(v View, e *Env) value.Value {
+		switch ms, ok := when(v); {
+		case !ok:
+			return value.Value{}
+		case age:
+			return value.Duration(e.Now - ms)
+		default:
+			return value.Time(ms)
+		}
+	}
+}
+
+// guard makes a condition false where one of its operands fails, and keeps the
+// failure from the computation that the condition may be a part of.
+func guard(c condition, n node) condition {
+	if !slices.ContainsFunc(operandsOf(n), func(o operand) bool { return o.kind == ofComputed }) {
+		return c
+	}
+	return func(v View, e *Env) bool {
+		outer := e.failure
+		e.failure = nil
+		ok := c(v, e) && e.failure == nil
+		e.failure = outer
+		return ok
 	}
 }
 
@@ -169,61 +213,79 @@ func compileCompare(n *compare) condition {
 		path, want := n.left.path, n.right.value
 		return func(v View, _ *Env) bool {
 			x, ok := v.Lookup(path)
-			return ok && op.holds(relate(x, want))
+			return ok && op.holds(value.Compare(x, want))
 		}
 	}
 	left, right := compileOperand(n.left), compileOperand(n.right)
 	return func(v View, e *Env) bool {
-		x, ok := left(v, e)
-		if !ok {
+		x := left(v, e)
+		if x.IsZero() {
 			return false
 		}
-		y, ok := right(v, e)
-		return ok && op.holds(relate(x, y))
+		y := right(v, e)
+		return !y.IsZero() && op.holds(value.Compare(x, y))
 	}
 }
 
 func compileBetween(n *between) condition {
 	x, low, high, inside := compileOperand(n.operand), compileOperand(n.low), compileOperand(n.high), !n.negated
 	return func(v View, e *Env) bool {
-		y, ok := x(v, e)
-		if !ok {
+		y := x(v, e)
+		if y.IsZero() {
 			return false
 		}
-		from, ok := low(v, e)
-		if !ok {
+		from := low(v, e)
+		if from.IsZero() {
 			return false
 		}
-		to, ok := high(v, e)
-		return ok && (isAtLeast.holds(relate(y, from)) && isAtMost.holds(relate(y, to))) == inside
+		to := high(v, e)
+		return !to.IsZero() && (isAtLeast.holds(value.Compare(y, from)) && isAtMost.holds(value.Compare(y, to))) == inside
+	}
+}
+
+// compileTest compiles a test of one value that is there.
+func compileTest(n node) (operand, func(x value.Value) bool) {
+	switch n := n.(type) {
+	case *in:
+		return n.operand, compileIn(n)
+	case *textual:
+		return n.operand, compileText(n)
+	default:
+		return operand{}, nil
+	}
+}
+
+// compileTested makes a condition of a test: what is not there does not pass.
+func compileTested(n node) condition {
+	o, test := compileTest(n)
+	operand := compileOperand(o)
+	return func(v View, e *Env) bool {
+		x := operand(v, e)
+		return !x.IsZero() && test(x)
 	}
 }
 
 // compileIn looks strings up in a set and compares with all else one by one:
 // lists of ids are long, others short.
-func compileIn(n *in) condition {
-	x, found := compileOperand(n.operand), !n.negated
+func compileIn(n *in) func(x value.Value) bool {
+	found := !n.negated
 	texts := make(map[string]struct{})
-	var others []Value
+	var others []value.Value
 	for _, v := range n.list {
-		if v.kind == KindString {
-			texts[v.text] = struct{}{}
+		if v.Kind() == value.KindString {
+			texts[v.Text()] = struct{}{}
 		} else {
 			others = append(others, v)
 		}
 	}
-	return func(v View, e *Env) bool {
-		y, ok := x(v, e)
-		if !ok {
-			return false
-		}
-		if y.kind == KindString {
-			if _, ok := texts[y.text]; ok {
+	return func(x value.Value) bool {
+		if x.Kind() == value.KindString {
+			if _, ok := texts[x.Text()]; ok {
 				return found
 			}
 		}
 		for _, w := range others {
-			if relate(y, w) == equal {
+			if value.Compare(x, w) == value.Equal {
 				return found
 			}
 		}
@@ -231,25 +293,20 @@ func compileIn(n *in) condition {
 	}
 }
 
-func compileText(n *textual) condition {
-	x, want, holds := compileOperand(n.operand), n.pattern, !n.negated
+func compileText(n *textual) func(x value.Value) bool {
+	want, holds := n.pattern, !n.negated
 	array := n.op == textOps["contains"]
 	var p *pattern
-	if want.kind == KindString {
-		p = newPattern(n.op, want.text)
+	if want.Kind() == value.KindString {
+		p = newPattern(n.op, want.Text())
 	}
-	return func(v View, e *Env) bool {
-		y, ok := x(v, e)
-		if !ok {
-			return false
-		}
+	return func(x value.Value) bool {
+		ok := false
 		switch {
-		case y.kind == KindString && p != nil:
-			ok = p.match(y.text)
-		case y.kind == KindJSON && array:
-			ok = arrayHas(y.text, want)
-		default:
-			ok = false
+		case x.Kind() == value.KindString && p != nil:
+			ok = p.match(x.Text())
+		case x.Kind() == value.KindJSON && array:
+			ok = value.Contains(x.Text(), want)
 		}
 		return ok == holds
 	}
@@ -264,6 +321,6 @@ func compileIs(n *is) condition {
 	typ := &Path{Root: RootType}
 	return func(v View, _ *Env) bool {
 		x, ok := v.Lookup(typ)
-		return ok && x.text != "" && !v.Is(typeID)
+		return ok && x.Text() != "" && !v.Is(typeID)
 	}
 }

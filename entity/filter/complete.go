@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ const (
 	SuggestRelation SuggestionKind = "relation" // a type of relations
 	SuggestID       SuggestionKind = "id"       // the id of an entity
 	SuggestValue    SuggestionKind = "value"    // a literal
+	SuggestFunction SuggestionKind = "function" // a function with its parenthesis
 )
 
 // MaxSuggestions bounds the items of a Completion.
@@ -54,6 +56,7 @@ type offer struct {
 	kind SuggestionKind
 	text string  // itself
 	left operand // SuggestValue: what it would be compared with
+	part bool    // SuggestPath: of a computation, so that strings and instants are none
 }
 
 func (p *parser) offer(o offer) {
@@ -62,13 +65,50 @@ func (p *parser) offer(o offer) {
 	}
 }
 
+// offerCondition offers what a condition may begin with.
+func (p *parser) offerCondition() {
+	if p.offers == nil || p.tok.kind != tokenEnd {
+		return
+	}
+	p.offer(offer{kind: SuggestWord, text: "not"})
+	p.offer(offer{kind: SuggestOperator, text: "("})
+	p.offer(offer{kind: SuggestWord, text: "exists"})
+	if p.resolve == nil {
+		p.offer(offer{kind: SuggestWord, text: "related"})
+	}
+	p.offer(offer{kind: SuggestPath})
+	p.offerFunctions()
+	if p.resolve == nil {
+		p.offer(offer{kind: SuggestWord, text: "age("})
+		p.offer(offer{kind: SuggestWord, text: "ts("})
+	}
+}
+
+// offerPart offers what may be a part of a computation.
+func (p *parser) offerPart() {
+	p.offer(offer{kind: SuggestPath, part: true})
+	p.offerFunctions()
+}
+
+func (p *parser) offerFunctions() {
+	for _, name := range functionNames {
+		p.offer(offer{kind: SuggestFunction, text: name + "("})
+	}
+}
+
+// offerShift offers what may follow now.
+func (p *parser) offerShift() {
+	p.offer(offer{kind: SuggestOperator, text: "-"})
+	p.offer(offer{kind: SuggestOperator, text: "+"})
+}
+
 // offerOperators offers what can be said of an operand.
 func (p *parser) offerOperators(left operand) {
-	if p.offers == nil {
+	if p.offers == nil || left.isCondition() {
 		return
 	}
 	for _, sign := range []string{"=", "!=", "<", "<=", ">", ">="} {
-		if left.valueKind() != KindBool || !comparisons[sign].inOrder() {
+		if left.valueKind() != value.KindBool || !comparisons[sign].inOrder() {
 			p.offer(offer{kind: SuggestOperator, text: sign})
 		}
 	}
@@ -83,7 +123,7 @@ func (p *parser) offerOperators(left operand) {
 func (p *parser) offerWords(left operand) {
 	p.offer(offer{kind: SuggestWord, text: "in"})
 	p.offer(offer{kind: SuggestWord, text: "between"})
-	if k := left.valueKind(); k != 0 && k != KindString || left.kind == ofLiteral {
+	if k := left.valueKind(); k != 0 && k != value.KindString || left.kind == ofLiteral {
 		return
 	}
 	for _, w := range words {
@@ -96,7 +136,7 @@ func (p *parser) offerWords(left operand) {
 // offerValue offers what an operand can be compared with.
 func (p *parser) offerValue(left operand) {
 	p.offerLiteral(left)
-	if k := left.valueKind(); k == KindTime {
+	if k := left.valueKind(); k == value.KindTime {
 		p.offer(offer{kind: SuggestWord, text: "now"})
 		p.offer(offer{kind: SuggestValue, text: "now - 1h"})
 	} else if k == 0 {
@@ -107,7 +147,7 @@ func (p *parser) offerValue(left operand) {
 // offerLiteral offers what may be in a list of values.
 func (p *parser) offerLiteral(left operand) {
 	p.offerString(left)
-	if k := left.valueKind(); k == KindDuration {
+	if k := left.valueKind(); k == value.KindDuration {
 		for _, text := range []string{"1m", "5m", "1h", "1d"} {
 			p.offer(offer{kind: SuggestValue, text: text})
 		}
@@ -184,10 +224,11 @@ type suggester struct {
 
 func (s *suggester) add(o offer) {
 	switch {
+	case o.kind == SuggestFunction && s.typed == "": // there are many
 	case o.text != "":
 		s.suggest(o.kind, o.text)
 	case o.kind == SuggestPath:
-		s.paths()
+		s.paths(o.part)
 	case o.kind == SuggestRelation:
 		for _, r := range s.Relations {
 			s.suggest(o.kind, string(appendRelationType(nil, r)))
@@ -209,9 +250,12 @@ func (s *suggester) open() string {
 	return s.typed
 }
 
-func (s *suggester) paths() {
+func (s *suggester) paths(part bool) {
 	for _, p := range s.Paths {
 		s.suggest(SuggestPath, p.String())
+	}
+	if part {
+		return
 	}
 	for _, w := range []string{"id", "type", "created", "updated"} {
 		s.suggest(SuggestPath, w)

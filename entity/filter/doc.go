@@ -10,49 +10,9 @@
 // [Filter.Plan] says which entities an index must look at, [Complete] what may be
 // typed next.
 //
-// # Grammar
-//
-// In EBNF as the Go specification has it. White space may be between any two
-// tokens, and is needed only where they would run together.
-//
-//	filter    = [ or ] .                                     (* none: every entity *)
-//	or        = and { "or" and } .
-//	and       = unary { "and" unary } .
-//	unary     = "not" unary | "(" or ")" | condition .
-//	condition = "true" | "false" | "exists" ( path | "(" path ")" ) | related
-//	          | operand comparison operand
-//	          | operand [ "not" ] "in" "(" literal { "," literal } ")"
-//	          | operand [ "not" ] "between" operand "and" operand
-//	          | operand [ "not" ] text literal
-//	          | "type" "is" [ "not" ] string .
-//	comparison = "=" | "!=" | "<" | "<=" | ">" | ">=" .
-//	text      = "like" | "prefix" | "suffix" | "contains"
-//	          | "ilike" | "iprefix" | "isuffix" | "icontains" .
-//	related   = "related" ( name | "any" ) ( "to" | "from" ) ( string | "any" | "(" or ")" ) .
-//	operand   = literal | path | "ts" "(" path ")" | "age" "(" path ")"
-//	          | "now" [ ( "+" | "-" ) duration ] .
-//	path      = "id" | "type" | "created" | "updated" | key
-//	          | ( "attributes" | "desired" | "reported" | "delta" | "relation" ) { "." name } .
-//	key       = name { "." name } .
-//	name      = letter { letter | digit | "-" } | "`" { character | "``" } "`" .
-//	literal   = "true" | "false" | integer | float | string | time | duration .
-//	integer   = [ "-" ] digit { digit } .                    (* an int64 *)
-//	float     = [ "-" ] digit { digit } [ "." digit { digit } ] [ ( "e" | "E" ) [ "+" | "-" ] digit { digit } ] .
-//	string    = '"' { character | escape } '"' | "'" { character | escape } "'" .
-//	escape    = "\" ( '"' | "'" | "\" | "/" | "n" | "r" | "t" | "u" hex hex hex hex ) .
-//	time      = year "-" month "-" day [ "T" hour ":" minute [ ":" second [ "." digits ] ] zone ] .
-//	zone      = "Z" | ( "+" | "-" ) hour ":" minute .
-//	duration  = [ "-" ] digits unit { digits unit } .        (* from longer to shorter units *)
-//	unit      = "w" | "d" | "h" | "m" | "s" | "ms" .
-//
-// A letter is one of Unicode or an underscore. There is no space in a path. A
-// hyphen in a name is followed by another letter or digit, and "now" is never
-// followed by one, so that now-5m means what it seems to.
-//
-// The words of the grammar are reserved, in any case: AND is and. A key that is
-// called like one, or has other characters, is written in backquotes: `type`,
-// `CO2 (ppm)`; for a type of relations only any needs them. All else is taken as it is: names, ids and strings differ if their
-// case does.
+// docs/language.md has the grammar. [Expression] is a computation in the same
+// language, and [Reader] reads a text that has expressions in it, such as a
+// statement of package mapping.
 //
 // # What is looked at
 //
@@ -70,7 +30,7 @@
 // # What is true
 //
 // Each condition is true or false; there is no third answer. A condition about
-// something that is not there is false, also with !=, "not in" and the other
+// something that is not there, or whose computation fails, is false, also with !=, "not in" and the other
 // operators that have a not inside. A not in front turns any answer round:
 //
 //	status != "ok"       there is a status, and it is another

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// page is docs/filter.md.
-func page(t *testing.T) string {
+// page is a page of docs.
+func page(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "filter.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,24 +25,13 @@ func fence(t *testing.T, page, heading string) string {
 	_, rest, ok2 := strings.Cut(rest, "\n```\n")
 	block, _, ok3 := strings.Cut(rest, "\n```\n")
 	if !ok || !ok2 || !ok3 {
-		t.Fatalf("docs/filter.md has no block below %s", heading)
+		t.Fatalf("docs/language.md has no block below %s", heading)
 	}
 	return block
 }
 
-func TestThePageHasTheGrammarOfThePackage(t *testing.T) {
-	source, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := strings.ReplaceAll(strings.ReplaceAll(string(source), "//\t", ""), "//", "")
-	if grammar := fence(t, page(t), "Grammar"); !strings.Contains(plain, "\n"+grammar+"\n") {
-		t.Error("the grammar of docs/filter.md is not the one of doc.go")
-	}
-}
-
 func TestTheErrorsOfThePageAreThoseOfTheParser(t *testing.T) {
-	for line := range strings.SplitSeq(fence(t, page(t), "Errors"), "\n") {
+	for line := range strings.SplitSeq(fence(t, page(t, "language.md"), "Errors"), "\n") {
 		text, want, ok := strings.Cut(line, "  ")
 		if !ok {
 			t.Fatalf("a line without a message: %q", line)
@@ -55,11 +44,11 @@ func TestTheErrorsOfThePageAreThoseOfTheParser(t *testing.T) {
 }
 
 // examples matches what the page has in code and begins like a condition.
-var examples = regexp.MustCompile(`^(a|tags|exists|type|related|temperature|desired\.mode|status|not|attributes\.due)\b.* .`)
+var examples = regexp.MustCompile(`^(a|power|max|updated|tags|exists|type|related|temperature|desired\.mode|status|not|attributes\.due)\b.* .`)
 
 func TestTheExamplesOfThePageAreFilters(t *testing.T) {
 	seen := 0
-	for _, match := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(page(t), -1) {
+	for _, match := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(page(t, "filter.md"), -1) {
 		text := match[1]
 		if !examples.MatchString(text) || strings.Contains(text, "…") {
 			continue
@@ -74,11 +63,22 @@ func TestTheExamplesOfThePageAreFilters(t *testing.T) {
 	}
 }
 
-func TestThePageHasTheWords(t *testing.T) {
-	text := page(t)
+func TestThePageHasTheWordsSignsAndFunctions(t *testing.T) {
+	text := page(t, "language.md")
+	grammar := fence(t, text, "Grammar")
 	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("docs/filter.md does not have the word %s", w)
+		if !strings.Contains(grammar, `"`+w+`"`) {
+			t.Errorf("the grammar of docs/language.md does not have the word %s", w)
+		}
+	}
+	for _, s := range symbols {
+		if !strings.Contains(grammar, `"`+s.written+`"`) {
+			t.Errorf("the grammar of docs/language.md does not have the sign %s", s.written)
+		}
+	}
+	for _, f := range functions {
+		if usage, _, _ := strings.Cut(f.usage, " or "); !strings.Contains(text, "`"+usage+"`") {
+			t.Errorf("docs/language.md does not have %s", usage)
 		}
 	}
 }

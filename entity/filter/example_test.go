@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"fmt"
+	"github.com/greenroom-go/greenroom/entity/value"
 
 	"github.com/greenroom-go/greenroom/entity/filter"
 )
@@ -13,14 +14,14 @@ type meter struct {
 	ts    int64
 }
 
-func (m *meter) Lookup(p *filter.Path) (filter.Value, bool) {
+func (m *meter) Lookup(p *filter.Path) (value.Value, bool) {
 	switch {
 	case p.Root == filter.RootID:
-		return filter.String(m.id), true
+		return value.String(m.id), true
 	case p.Root == filter.RootLatest && p.Name == "power":
-		return filter.Float(m.power), true
+		return value.Float(m.power), true
 	default:
-		return filter.Value{}, false
+		return value.Value{}, false
 	}
 }
 
@@ -48,13 +49,13 @@ func Example() {
 }
 
 func ExampleParse_error() {
-	for _, text := range []string{`(temperature > )`, `type == "meter"`, `age(power) < 300`} {
+	for _, text := range []string{`(temperature > )`, `room-1 = 5`, `age(power) < 300`} {
 		_, err := filter.Parse(text)
 		fmt.Println(err)
 	}
 	// Output:
 	// filter: column 16: expected a value after '>', found ')'
-	// filter: column 6: '==' is written '=' here
+	// filter: column 1: room-1 could be a name or a difference: write `room-1` or room - 1
 	// filter: column 14: age(power) is a duration and 300 an integer: they cannot be compared; a duration is written 90s, 5m or 1h30m
 }
 
@@ -72,7 +73,7 @@ func ExampleFilter_Plan() {
 	// Output:
 	// power [] 5 9
 	// id [] "m-1" "m-5"
-	// type ["meter"] none none
+	// type ["meter"] null null
 	// [{contains from floor-3}]
 }
 

@@ -69,14 +69,10 @@ type Depends struct {
 func (f *Filter) Depends() Depends {
 	var d Depends
 	walk(f.root, func(n node) {
-		switch n := n.(type) {
-		case *compare:
-			d.Clock = d.Clock || n.left.moves() || n.right.moves()
-		case *between:
-			d.Clock = d.Clock || n.operand.moves() || n.low.moves() || n.high.moves()
-		case *in:
-			d.Clock = d.Clock || n.operand.moves()
-		case *related:
+		for _, o := range operandsOf(n) {
+			d.Clock = d.Clock || o.kind == ofNow || o.kind == ofAge
+		}
+		if n, ok := n.(*related); ok {
 			d.Relations = true
 			d.Related = d.Related || n.other != nil
 		}
@@ -84,12 +80,14 @@ func (f *Filter) Depends() Depends {
 	return d
 }
 
-// moves reports whether the operand changes with the time.
-func (o operand) moves() bool { return o.kind == ofNow || o.kind == ofAge }
-
 // walk visits a node and all below it.
 func walk(n node, visit func(node)) {
 	visit(n)
+	for _, o := range operandsOf(n) {
+		if o.kind == ofComputed {
+			walk(o.node, visit)
+		}
+	}
 	switch n := n.(type) {
 	case *allOf:
 		for _, x := range n.list {

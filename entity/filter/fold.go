@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/greenroom-go/greenroom/entity/value"
+
 import "slices"
 
 // fold works out what is the same for all entities, and brings the rest into
@@ -75,12 +77,38 @@ func foldNot(n *not) node {
 	}
 }
 
+// foldOperand works out what is the same for all entities in a computation.
+func foldOperand(o operand) operand {
+	if o.kind != ofComputed {
+		return o
+	}
+	n, ok := o.node.(computation)
+	if !ok {
+		return o // a condition in a computation is matched as it is written
+	}
+	parts := slices.Clone(n.parts())
+	same := true
+	for i := range parts {
+		parts[i] = foldOperand(parts[i])
+		same = same && parts[i].kind == ofLiteral
+	}
+	o.node = n.with(parts)
+	if same {
+		var e Env
+		if v := compileOperand(o)(nil, &e); e.failure == nil && !v.IsZero() {
+			return operand{kind: ofLiteral, value: v, at: o.at}
+		}
+	}
+	return o
+}
+
 func foldCompare(n *compare) node {
+	n = &compare{left: foldOperand(n.left), right: foldOperand(n.right), op: n.op, alone: n.alone}
 	if n.left.kind == ofNow && n.right.kind == ofNow {
-		return constant(n.op.holds(relate(Time(n.left.shift), Time(n.right.shift))))
+		return constant(n.op.holds(value.Compare(value.Time(n.left.shift), value.Time(n.right.shift))))
 	}
 	if n.left.kind == ofLiteral && n.right.kind == ofLiteral {
-		return constant(n.op.holds(relate(n.left.value, n.right.value)))
+		return constant(n.op.holds(value.Compare(n.left.value, n.right.value)))
 	}
 	if n.left.kind == ofPath && n.right.kind == ofPath && n.left.path == n.right.path && n.op == isEqual && n.left.path.Root.kind() != 0 {
 		return &exists{n.left.path} // not where a NaN may be
@@ -89,15 +117,16 @@ func foldCompare(n *compare) node {
 }
 
 func foldBetween(n *between) node {
+	n = &between{operand: foldOperand(n.operand), low: foldOperand(n.low), high: foldOperand(n.high), negated: n.negated}
 	low, high := n.low, n.high
 	if low.kind != ofLiteral || high.kind != ofLiteral {
 		return n
 	}
 	if n.operand.kind == ofLiteral {
-		inside := isAtLeast.holds(relate(n.operand.value, low.value)) && isAtMost.holds(relate(n.operand.value, high.value))
+		inside := isAtLeast.holds(value.Compare(n.operand.value, low.value)) && isAtMost.holds(value.Compare(n.operand.value, high.value))
 		return constant(inside != n.negated)
 	}
-	if !n.negated && relate(low.value, high.value)&relation(isAtMost) == 0 && n.operand.valueKind() != 0 {
+	if !n.negated && value.Compare(low.value, high.value)&value.Order(isAtMost) == 0 && n.operand.valueKind() != 0 {
 		return constant(false)
 	}
 	return n
@@ -105,12 +134,12 @@ func foldBetween(n *between) node {
 
 func foldIn(n *in) node {
 	if n.operand.kind == ofLiteral {
-		found := slices.ContainsFunc(n.list, func(v Value) bool { return relate(n.operand.value, v) == equal })
+		found := slices.ContainsFunc(n.list, func(v value.Value) bool { return value.Compare(n.operand.value, v) == value.Equal })
 		return constant(found != n.negated)
 	}
-	var list []Value
+	var list []value.Value
 	for _, v := range n.list {
-		if !slices.ContainsFunc(list, func(w Value) bool { return w.kind == v.kind && relate(w, v) == equal }) {
+		if !slices.ContainsFunc(list, func(w value.Value) bool { return w.Kind() == v.Kind() && value.Compare(w, v) == value.Equal }) {
 			list = append(list, v)
 		}
 	}
@@ -148,5 +177,5 @@ func idOf(n node) (id string, ok bool) {
 	if !ok || c.op != isEqual || c.left.kind != ofPath || c.left.path.Root != RootID || c.right.kind != ofLiteral {
 		return "", false
 	}
-	return c.right.value.text, c.right.value.text != ""
+	return c.right.value.Text(), c.right.value.Text() != ""
 }

@@ -8,6 +8,8 @@ const (
 	MaxDepth = 32
 	// MaxConditions bounds the comparisons and tests of a filter.
 	MaxConditions = 256
+	// MaxTerms bounds the values, operators and calls of a filter or an expression.
+	MaxTerms = 1000
 	// MaxItems bounds the values of all lists of a filter together.
 	MaxItems = 1000
 	// MaxRelated bounds how many related conditions are inside of each other.

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"errors"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"testing"
 )
 
@@ -192,18 +193,18 @@ func TestAnEntityWithoutATypeHasNone(t *testing.T) {
 // frozen is a thing whose lookups allocate nothing.
 type frozen struct {
 	*thing
-	found map[Path]Value
+	found map[Path]value.Value
 	set   map[Path]int64
 }
 
-func (f *frozen) Lookup(p *Path) (Value, bool) { v, ok := f.found[*p]; return v, ok }
-func (f *frozen) Time(p *Path) (int64, bool)   { ms, ok := f.set[*p]; return ms, ok }
+func (f *frozen) Lookup(p *Path) (value.Value, bool) { v, ok := f.found[*p]; return v, ok }
+func (f *frozen) Time(p *Path) (int64, bool)         { ms, ok := f.set[*p]; return ms, ok }
 
 // Related has every entity related to itself.
 func (f *frozen) Related(r *Relation, e *Env) bool { return r.Match(f, e) }
 
 func TestMatchingAllocatesNothing(t *testing.T) {
-	v := &frozen{room(), make(map[Path]Value), make(map[Path]int64)}
+	v := &frozen{room(), make(map[Path]value.Value), make(map[Path]int64)}
 	for _, m := range matches {
 		f, err := Parse(m.text)
 		if err != nil {
@@ -228,7 +229,7 @@ func TestRelatedIsBoundedByTheBudget(t *testing.T) {
 	hub := &thing{id: "hub"}
 	for range 100 {
 		spoke := &thing{id: "spoke"}
-		spoke.set("power", Int(1), 0)
+		spoke.set("power", value.Int(1), 0)
 		hub.edges = append(hub.edges, edge{typ: "contains", to: spoke})
 	}
 	for text, want := range map[string]bool{

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"github.com/greenroom-go/greenroom/entity/value"
 	"math/big"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (m model) is(n node, t *thing) bool {
 		return (m.compare(*a, isAtLeast, *low) && m.compare(*a, isAtMost, *high)) != n.negated
 	case *in:
 		a := m.value(n.operand, t)
-		return a != nil && slices.ContainsFunc(n.list, func(v Value) bool { return m.compare(*a, isEqual, v) }) != n.negated
+		return a != nil && slices.ContainsFunc(n.list, func(v value.Value) bool { return m.compare(*a, isEqual, v) }) != n.negated
 	case *textual:
 		a := m.value(n.operand, t)
 		return a != nil && m.textual(*a, n) != n.negated
@@ -61,7 +62,7 @@ func (m model) is(n node, t *thing) bool {
 	panic("an unknown node")
 }
 
-func (m model) value(o operand, t *thing) *Value {
+func (m model) value(o operand, t *thing) *value.Value {
 	v, ok := o.value, true
 	switch o.kind {
 	case ofPath:
@@ -74,12 +75,12 @@ func (m model) value(o operand, t *thing) *Value {
 		} else {
 			ms, ok = t.Time(o.path)
 		}
-		v = Time(ms)
+		v = value.Time(ms)
 		if o.kind == ofAge {
-			v = Duration(m.now - ms)
+			v = value.Duration(m.now - ms)
 		}
 	case ofNow:
-		v = Time(m.now + o.shift)
+		v = value.Time(m.now + o.shift)
 	case ofLiteral:
 	}
 	if !ok {
@@ -89,22 +90,22 @@ func (m model) value(o operand, t *thing) *Value {
 }
 
 // number is the exact worth of a number, an instant or a duration.
-func number(v Value) *big.Rat {
-	switch v.kind {
-	case KindInt, KindTime, KindDuration:
+func number(v value.Value) *big.Rat {
+	switch v.Kind() {
+	case value.KindInt, value.KindTime, value.KindDuration:
 		return new(big.Rat).SetInt64(v.Int())
-	case KindFloat:
+	case value.KindFloat:
 		return new(big.Rat).SetFloat64(v.Float()) // nil for an infinity or a NaN
 	default:
 		return nil
 	}
 }
 
-func (m model) compare(a Value, op comparison, b Value) bool {
-	if a.kind == KindString && b.kind == KindTime {
+func (m model) compare(a value.Value, op comparison, b value.Value) bool {
+	if a.Kind() == value.KindString && b.Kind() == value.KindTime {
 		a = readTime(a)
 	}
-	if b.kind == KindString && a.kind == KindTime {
+	if b.Kind() == value.KindString && a.Kind() == value.KindTime {
 		b = readTime(b)
 	}
 	x, y := number(a), number(b)
@@ -112,9 +113,9 @@ func (m model) compare(a Value, op comparison, b Value) bool {
 	switch {
 	case x != nil && y != nil:
 		inOrder, c = true, x.Cmp(y)
-	case a.kind == KindString && b.kind == KindString:
-		inOrder, c = true, strings.Compare(a.text, b.text)
-	case a == b && a.kind != 0:
+	case a.Kind() == value.KindString && b.Kind() == value.KindString:
+		inOrder, c = true, strings.Compare(a.Text(), b.Text())
+	case a == b && a.Kind() != 0:
 		return op == isEqual || op == isAtLeast || op == isAtMost
 	}
 	switch op {
@@ -134,23 +135,23 @@ func (m model) compare(a Value, op comparison, b Value) bool {
 }
 
 // readTime turns a string that is a time into one, by the standard library.
-func readTime(v Value) Value {
+func readTime(v value.Value) value.Value {
 	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04Z07:00"} {
-		if t, err := time.Parse(layout, v.text); err == nil {
-			return Time(t.UnixMilli())
+		if t, err := time.Parse(layout, v.Text()); err == nil {
+			return value.Time(t.UnixMilli())
 		}
 	}
-	return Value{}
+	return value.Value{}
 }
 
-func (m model) textual(v Value, n *textual) bool {
-	if v.kind == KindJSON && n.op.word == "contains" && !n.op.fold {
-		return arrayContains(v.text, n.pattern)
+func (m model) textual(v value.Value, n *textual) bool {
+	if v.Kind() == value.KindJSON && n.op.word == "contains" && !n.op.fold {
+		return value.Contains(v.Text(), n.pattern)
 	}
-	if v.kind != KindString || n.pattern.kind != KindString {
+	if v.Kind() != value.KindString || n.pattern.Kind() != value.KindString {
 		return false
 	}
-	s, p := []rune(v.text), []rune(n.pattern.text)
+	s, p := []rune(v.Text()), []rune(n.pattern.Text())
 	if n.op.fold {
 		s, p = lowest(s), lowest(p)
 	}

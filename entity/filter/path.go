@@ -1,9 +1,9 @@
 package filter
 
 import (
+	"github.com/greenroom-go/greenroom/entity/value"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Root says what a [Path] begins with.
@@ -22,6 +22,7 @@ const (
 	RootReported               // what it says it is
 	RootDelta                  // a leaf of desired that differs from the one of reported
 	RootRelation               // a property of the relation that led to it
+	RootSource                 // what a [Resolver] made of a name in an expression
 )
 
 var rootNames = [...]string{
@@ -42,12 +43,12 @@ func (r Root) String() string {
 func (r Root) document() bool { return r >= RootAttributes && r <= RootRelation }
 
 // kind is what everything at the root is, 0 for what is only known later.
-func (r Root) kind() Kind {
+func (r Root) kind() value.Kind {
 	switch r {
 	case RootID, RootType:
-		return KindString
+		return value.KindString
 	case RootCreated, RootUpdated:
-		return KindTime
+		return value.KindTime
 	default:
 		return 0
 	}
@@ -70,8 +71,12 @@ type Path struct {
 func (p Path) String() string { return string(p.append(nil)) }
 
 func (p Path) append(dst []byte) []byte {
-	if p.Root == RootLatest {
+	switch p.Root {
+	case RootLatest:
 		return appendKey(dst, p.Name)
+	case RootSource:
+		return append(dst, p.Name...)
+	default:
 	}
 	dst = append(dst, p.Root.String()...)
 	if !p.Root.document() || p.Name == "" {
@@ -118,28 +123,14 @@ func appendQuoted(dst []byte, name string) []byte {
 }
 
 // scanName returns the length of the name at the beginning of s: a letter or _,
-// then letters, digits and _, and hyphens in between. "now" ends at a hyphen, so
-// that now-5m is what it looks like.
+// then letters, digits and _.
 func scanName(s string) int {
-	n := 0
-	for n < len(s) {
-		r, size := utf8.DecodeRuneInString(s[n:])
-		switch {
-		case r == '_' || unicode.IsLetter(r):
-		case n > 0 && unicode.IsDigit(r):
-		case n > 0 && r == '-' && !strings.EqualFold(s[:n], "now") && goesOn(s[n+1:]):
-		default:
-			return n
+	for i, r := range s {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return i
 		}
-		n += size
 	}
-	return n
-}
-
-// goesOn reports whether a name may have s after a hyphen.
-func goesOn(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	return len(s)
 }
 
 // The escapes of RFC 6901.

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"cmp"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"unicode/utf8"
 )
@@ -70,7 +71,7 @@ func (p planner) node(n node) Plan {
 	case *in:
 		return p.in(n)
 	case *textual:
-		return plan(p.textual(n))
+		return p.textual(n)
 	case *exists:
 		return plan(Bound{Path: *n.path})
 	case *is:
@@ -91,10 +92,10 @@ func plan(bounds ...Bound) Plan { return Plan{Bounds: bounds} }
 // subject returns the bound that an operand is about, with no limits yet, and
 // whether there is one.
 func (o operand) subject() (Bound, bool) {
-	if o.fixed() {
+	if !o.looked() {
 		return Bound{}, false
 	}
-	b := Bound{Path: *o.path, TS: o.kind != ofPath && o.path.Root.kind() != KindTime}
+	b := Bound{Path: *o.path, TS: o.kind != ofPath && o.path.Root.kind() != value.KindTime}
 	b.Path.Slot = 0
 	return b, true
 }
@@ -102,13 +103,13 @@ func (o operand) subject() (Bound, bool) {
 // sound reports whether the values that compare with v as an index orders them
 // are all that do. An instant compares also with numbers and strings, and only
 // where the path is always an instant is that no matter.
-func (o operand) sound(v Value) bool { return v.kind != KindTime || o.valueKind() != 0 }
+func (o operand) sound(v value.Value) bool { return v.Kind() != value.KindTime || o.valueKind() != 0 }
 
 // limit is an operator with its right side, for an operand that may be an age:
 // age(x) < 5m is ts(x) > now - 5m.
-func (p planner) limit(o operand, op comparison, v Value) (comparison, Value) {
+func (p planner) limit(o operand, op comparison, v value.Value) (comparison, value.Value) {
 	if o.kind == ofAge {
-		return op.turned(), Time(p.now - v.Int())
+		return op.turned(), value.Time(p.now - v.Int())
 	}
 	return op, v
 }
@@ -119,8 +120,10 @@ func (p planner) compare(n *compare) Plan {
 		return Plan{}
 	}
 	if !n.right.fixed() {
-		other, _ := n.right.subject()
-		return p.both(plan(b), plan(other))
+		if other, ok := n.right.subject(); ok {
+			return p.both(plan(b), plan(other))
+		}
+		return plan(b)
 	}
 	v := n.right.resolve(p.now)
 	if n.op == isDifferent || !n.left.sound(v) {
@@ -160,13 +163,20 @@ func (p planner) in(n *in) Plan {
 	return plan(b)
 }
 
-// textual bounds by what the text begins with.
-func (p planner) textual(n *textual) Bound {
-	b, _ := n.operand.subject()
+func (p planner) textual(n *textual) Plan {
+	b, ok := n.operand.subject()
+	if !ok {
+		return Plan{}
+	}
+	return plan(p.begins(n, b))
+}
+
+// begins bounds by what the text begins with.
+func (p planner) begins(n *textual, b Bound) Bound {
 	if n.negated || n.op.fold || n.op.word != "prefix" && n.op.word != "like" {
 		return b
 	}
-	x := newPattern(n.op, n.pattern.text)
+	x := newPattern(n.op, n.pattern.Text())
 	if !x.fromStart {
 		return b
 	}
@@ -174,12 +184,12 @@ func (p planner) textual(n *textual) Bound {
 	if i := slices.Index(first, anyRune); i >= 0 {
 		first = first[:i]
 	} else if x.exact {
-		b.Values = []Value{String(string(first))}
+		b.Values = []value.Value{value.String(string(first))}
 		return b
 	}
-	b.Low = String(string(first))
+	b.Low = value.String(string(first))
 	if after, ok := successor(first); ok {
-		b.High, b.HighOpen = String(after), true
+		b.High, b.HighOpen = value.String(after), true
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,11 @@ func describe(p Plan) string {
 			continue
 		}
 		if len(b.Values) > 0 {
-			parts = append(parts, fmt.Sprintf("%s in {%s}", s, strings.Trim(fmt.Sprint(b.Values), "[]")))
+			var list []string
+			for _, v := range b.Values {
+				list = append(list, string(appendLiteral(nil, v)))
+			}
+			parts = append(parts, s+" in {"+strings.Join(list, " ")+"}")
 			continue
 		}
 		low, high := "[", "]"
@@ -32,11 +37,11 @@ func describe(p Plan) string {
 		if b.HighOpen {
 			high = ")"
 		}
-		ends := func(v Value) string {
+		ends := func(v value.Value) string {
 			if v.Kind() == 0 {
 				return "-"
 			}
-			return v.String()
+			return string(appendLiteral(nil, v))
 		}
 		parts = append(parts, s+" in "+low+ends(b.Low)+", "+ends(b.High)+high)
 	}

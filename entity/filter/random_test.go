@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -126,7 +127,7 @@ func (m *maker) looked() operand {
 	p := m.path(false)
 	switch m.IntN(4) {
 	case 0:
-		if p.Root != RootID && p.Root != RootType && p.Root != RootRelation && p.Root.kind() != KindTime {
+		if p.Root != RootID && p.Root != RootType && p.Root != RootRelation && p.Root.kind() != value.KindTime {
 			return operand{kind: ofTime, path: p}
 		}
 	case 1:
@@ -137,20 +138,20 @@ func (m *maker) looked() operand {
 	return operand{kind: ofPath, path: p}
 }
 
-func (m *maker) value(k Kind) Value {
+func (m *maker) value(k value.Kind) value.Value {
 	switch k {
-	case KindString:
-		return String(pick(m, "", "a", "b", "room-1", "Room-1", "ROOM", "é\n\"", "2026-01-01", "2026-01-01T12:00Z", "%_\\", "K", "ſ", string(rune(0x212a)), "\u007f", string(rune(0x10ffff))))
-	case KindTime:
-		return Time(pick[int64](m, noon, noon-1, noon+1, noon-43_200_000, 0, -1, minInstant, maxInstant))
-	case KindDuration:
-		return Duration(pick[int64](m, 0, 1, 60_000, -60_000, 90_061_001))
-	case KindInt:
-		return Int(pick[int64](m, 0, 1, -1, 3, 5, noon, math.MaxInt64, math.MinInt64, 1<<53+1))
-	case KindFloat:
-		return Float(pick[float64](m, 0, math.Copysign(0, -1), 1, 2.5, 3, -1e-9, 1<<53, 1<<63, -(1 << 63), 1e300, 5e-324, noon+0.5))
+	case value.KindString:
+		return value.String(pick(m, "", "a", "b", "room-1", "Room-1", "ROOM", "é\n\"", "2026-01-01", "2026-01-01T12:00Z", "%_\\", "K", "ſ", string(rune(0x212a)), "\u007f", string(rune(0x10ffff))))
+	case value.KindTime:
+		return value.Time(pick[int64](m, noon, noon-1, noon+1, noon-43_200_000, 0, -1, value.MinTime, value.MaxTime))
+	case value.KindDuration:
+		return value.Duration(pick[int64](m, 0, 1, 60_000, -60_000, 90_061_001))
+	case value.KindInt:
+		return value.Int(pick[int64](m, 0, 1, -1, 3, 5, noon, math.MaxInt64, math.MinInt64, 1<<53+1))
+	case value.KindFloat:
+		return value.Float(pick[float64](m, 0, math.Copysign(0, -1), 1, 2.5, 3, -1e-9, 1<<53, 1<<63, -(1 << 63), 1e300, 5e-324, noon+0.5))
 	default:
-		return Bool(m.IntN(2) == 0)
+		return value.Bool(m.IntN(2) == 0)
 	}
 }
 
@@ -158,7 +159,7 @@ func (m *maker) value(k Kind) Value {
 func (m *maker) operandFor(left operand, inOrder, list bool) operand {
 	kind := left.valueKind()
 	switch {
-	case !list && kind == KindTime && m.IntN(3) == 0:
+	case !list && kind == value.KindTime && m.IntN(3) == 0:
 		return operand{kind: ofNow, shift: pick[int64](m, 0, 1000, -86_400_000)}
 	case !list && m.IntN(4) == 0:
 		for range 10 {
@@ -168,9 +169,9 @@ func (m *maker) operandFor(left operand, inOrder, list bool) operand {
 		}
 	}
 	if kind == 0 {
-		kind = pick(m, KindInt, KindFloat, KindInt, KindFloat, KindString, KindTime, KindBool)
-		if kind == KindBool && inOrder {
-			kind = KindInt
+		kind = pick(m, value.KindInt, value.KindFloat, value.KindInt, value.KindFloat, value.KindString, value.KindTime, value.KindBool)
+		if kind == value.KindBool && inOrder {
+			kind = value.KindInt
 		}
 	}
 	return operand{kind: ofLiteral, value: m.value(kind)}
@@ -179,7 +180,7 @@ func (m *maker) operandFor(left operand, inOrder, list bool) operand {
 func (m *maker) compare() node {
 	n := &compare{left: m.looked(), op: pick(m, isEqual, isDifferent, isLess, isAtMost, isGreater, isAtLeast)}
 	if m.IntN(10) == 0 { // a literal with a literal
-		k := pick(m, KindInt, KindFloat, KindString, KindTime, KindDuration)
+		k := pick(m, value.KindInt, value.KindFloat, value.KindString, value.KindTime, value.KindDuration)
 		n.left = operand{kind: ofLiteral, value: m.value(k)}
 		n.right = operand{kind: ofLiteral, value: m.value(k)}
 		return n
@@ -205,23 +206,23 @@ func (m *maker) textual() node {
 	n := &textual{op: textOps[pick(m, "like", "ilike", "prefix", "iprefix", "suffix", "isuffix", "contains", "icontains")], negated: m.IntN(2) == 0}
 	for {
 		n.operand = m.looked()
-		if k := n.operand.valueKind(); k == 0 || k == KindString {
+		if k := n.operand.valueKind(); k == 0 || k == value.KindString {
 			break
 		}
 	}
-	n.pattern = m.value(KindString)
+	n.pattern = m.value(value.KindString)
 	switch {
 	case n.op.word == "like":
-		n.pattern = String(pick(m, "", "%", "%%", "_", "room-_", "r%1", "%o%", "%ROOM%", "a%b%", `\%\_\\`, "_%_", "k", "S%", "éx", string(rune(0x10ffff))+"%"))
+		n.pattern = value.String(pick(m, "", "%", "%%", "_", "room-_", "r%1", "%o%", "%ROOM%", "a%b%", `\%\_\\`, "_%_", "k", "S%", "éx", string(rune(0x10ffff))+"%"))
 	case n.op == textOps["contains"] && n.operand.valueKind() == 0 && m.IntN(2) == 0:
-		n.pattern = m.value(pick(m, KindInt, KindFloat, KindBool))
+		n.pattern = m.value(pick(m, value.KindInt, value.KindFloat, value.KindBool))
 	}
 	return n
 }
 
 // thing makes an entity of the same names and values.
 func (m *maker) thing(depth int) *thing {
-	t := &thing{id: pick(m, "a", "b", "room-1", "Room-1", "", "é"), typ: pick(m, "", "room", "x"), values: map[string]Value{}, times: map[string]int64{}}
+	t := &thing{id: pick(m, "a", "b", "room-1", "Room-1", "", "é"), typ: pick(m, "", "room", "x"), values: map[string]value.Value{}, times: map[string]int64{}}
 	if t.typ != "" {
 		t.types = []string{t.typ, "place"}
 	}
@@ -229,16 +230,16 @@ func (m *maker) thing(depth int) *thing {
 		p := m.path(true)
 		at := p.Root.String() + " " + p.Name
 		switch {
-		case p.Root.kind() == KindTime:
-			t.values[at] = m.value(KindTime)
+		case p.Root.kind() == value.KindTime:
+			t.values[at] = m.value(value.KindTime)
 		case p.Root.kind() == 0 && p.Name != "":
-			t.values[at] = m.value(pick(m, KindInt, KindFloat, KindString, KindBool))
+			t.values[at] = m.value(pick(m, value.KindInt, value.KindFloat, value.KindString, value.KindBool))
 			if m.IntN(6) == 0 {
-				t.values[at] = JSON(pick(m, `[]`, `{}`, `[1,"a",true,2.5,"é\n\""]`, `["room-1",[1],{"a":1}]`, `{"a":"b"}`))
+				t.values[at] = value.JSON(pick(m, `[]`, `{}`, `[1,"a",true,2.5,"é\n\""]`, `["room-1",[1],{"a":1}]`, `{"a":"b"}`))
 			}
-			t.times[at] = m.value(KindTime).Int()
+			t.times[at] = m.value(value.KindTime).Int()
 		case p.Root.document():
-			t.values[at] = JSON("{}")
+			t.values[at] = value.JSON("{}")
 		}
 	}
 	for range m.IntN(3) * depth {
@@ -384,7 +385,7 @@ func satisfies(p Plan, t *thing) bool {
 		if b.TS {
 			var ms int64
 			ms, ok = t.Time(&b.Path)
-			v = Time(ms)
+			v = value.Time(ms)
 		}
 		if !ok || !b.Contains(v) {
 			return false

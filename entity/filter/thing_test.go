@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"strings"
 )
@@ -9,7 +10,7 @@ import (
 type thing struct {
 	id, typ  string
 	types    []string // its type and what that extends
-	values   map[string]Value
+	values   map[string]value.Value
 	times    map[string]int64
 	edges    []edge
 	property string // JSON object: of the relation that led here
@@ -22,14 +23,14 @@ type edge struct {
 	property string
 }
 
-func (t *thing) Lookup(p *Path) (Value, bool) {
+func (t *thing) Lookup(p *Path) (value.Value, bool) {
 	switch p.Root {
 	case RootID:
-		return String(t.id), true
+		return value.String(t.id), true
 	case RootType:
-		return String(t.typ), t.typ != ""
+		return value.String(t.typ), t.typ != ""
 	case RootRelation:
-		return JSONAt(t.property, p.Name)
+		return value.At(t.property, p.Name)
 	default:
 		v, ok := t.values[p.Root.String()+" "+p.Name]
 		return v, ok
@@ -67,13 +68,13 @@ func (t *thing) Related(r *Relation, e *Env) bool {
 }
 
 // set stores a value by the path as a filter has it.
-func (t *thing) set(path string, v Value, ts int64) *thing {
+func (t *thing) set(path string, v value.Value, ts int64) *thing {
 	n, paths, err := parse("exists " + path)
 	if err != nil || n == nil {
 		panic(err)
 	}
 	if t.values == nil {
-		t.values, t.times = make(map[string]Value), make(map[string]int64)
+		t.values, t.times = make(map[string]value.Value), make(map[string]int64)
 	}
 	at := paths[0].Root.String() + " " + paths[0].Name
 	t.values[at] = v
@@ -88,32 +89,32 @@ const noon = 1_767_268_800_000 // 2026-01-01T12:00:00Z
 // room is a thing with some of everything.
 func room() *thing {
 	t := &thing{id: "room-12", typ: "room", types: []string{"room", "place"}}
-	t.set("temperature", Float(21.5), noon-60_000).
-		set("count", Int(7), noon-3_600_000).
-		set("occupied", Bool(true), noon-1000).
-		set("door", String("Open"), noon).
-		set("`CO2 (ppm)`", Float(700), noon).
-		set("big", Int(1<<53+1), noon).
-		set("position", JSON(`{"lat":50.5}`), noon).
-		set("created", Time(noon-86_400_000), 0).
-		set("updated", Time(noon-60_000), 0).
-		set("attributes.location", JSON("{}"), 0).
-		set("attributes.location.floor", Int(3), noon-7*86_400_000).
-		set("attributes.tags", JSON(`["roof","Süd","a\"b",1,2.5,true]`), noon).
-		set("attributes.due", String("2026-01-05"), noon).
-		set("attributes.since", Int(noon-1000), noon).
-		set("attributes.limit", Int(20), noon).
-		set("desired", JSON("{}"), 0).
-		set("desired.mode", String("eco"), noon-5000).
-		set("reported.mode", String("heat"), noon-9000).
-		set("delta", JSON("{}"), 0).
-		set("delta.mode", String("eco"), noon-5000)
+	t.set("temperature", value.Float(21.5), noon-60_000).
+		set("count", value.Int(7), noon-3_600_000).
+		set("occupied", value.Bool(true), noon-1000).
+		set("door", value.String("Open"), noon).
+		set("`CO2 (ppm)`", value.Float(700), noon).
+		set("big", value.Int(1<<53+1), noon).
+		set("position", value.JSON(`{"lat":50.5}`), noon).
+		set("created", value.Time(noon-86_400_000), 0).
+		set("updated", value.Time(noon-60_000), 0).
+		set("attributes.location", value.JSON("{}"), 0).
+		set("attributes.location.floor", value.Int(3), noon-7*86_400_000).
+		set("attributes.tags", value.JSON(`["roof","Süd","a\"b",1,2.5,true]`), noon).
+		set("attributes.due", value.String("2026-01-05"), noon).
+		set("attributes.since", value.Int(noon-1000), noon).
+		set("attributes.limit", value.Int(20), noon).
+		set("desired", value.JSON("{}"), 0).
+		set("desired.mode", value.String("eco"), noon-5000).
+		set("reported.mode", value.String("heat"), noon-9000).
+		set("delta", value.JSON("{}"), 0).
+		set("delta.mode", value.String("eco"), noon-5000)
 	floor := &thing{id: "floor-3", typ: "floor"}
-	floor.set("power", Float(9), noon)
+	floor.set("power", value.Float(9), noon)
 	building := &thing{id: "hq", typ: "building"}
 	floor.edges = []edge{{typ: "contains", to: building, from: true}}
 	fan := &thing{id: "fan-1", typ: "fan"}
-	fan.set("speed", Int(3), noon)
+	fan.set("speed", value.Int(3), noon)
 	t.edges = []edge{
 		{typ: "contains", to: floor, from: true, property: `{"weight":3,"note":"a\nb"}`},
 		{typ: "feeds", to: fan, property: `{"pipe":{"bar":1.5}}`},

@@ -1,5 +1,7 @@
 package filter
 
+import "github.com/greenroom-go/greenroom/entity/value"
+
 import "fmt"
 
 // View is an entity as a filter sees it. Its methods are called while a filter
@@ -7,9 +9,9 @@ import "fmt"
 // allocates nothing if they do not.
 type View interface {
 	// Lookup returns the value at a path and whether there is one. A path of a
-	// document that leads to an object has a value too: JSON("{}") will do. The
+	// document that leads to an object has a value too: value.JSON("{}") will do. The
 	// path belongs to the filter and must not be changed.
-	Lookup(p *Path) (Value, bool)
+	Lookup(p *Path) (value.Value, bool)
 
 	// Time returns when the value at a path was measured or set, in milliseconds
 	// since the epoch, and whether that is known. It is asked for latest values
@@ -80,7 +82,16 @@ type Env struct {
 	// at, all together; 0 means DefaultVisits.
 	MaxVisits int
 
-	visits int
+	visits  int
+	failure error // the first of the computation that is under way
+}
+
+// fail notes why a computation has no value, and returns none.
+func (e *Env) fail(err error) value.Value {
+	if e.failure == nil {
+		e.failure = err
+	}
+	return value.Value{}
 }
 
 // Err returns nil, or an error that wraps ErrVisits when the budget was used up.

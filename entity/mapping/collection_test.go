@@ -3,6 +3,8 @@ package mapping
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +29,7 @@ func plainly(fn Func, list []reading) value.Value {
 		if r.v.Kind() != 0 {
 			count++
 		}
-		if isNumber(r.v) {
+		if r.v.IsNumber() {
 			numbers = append(numbers, r.v)
 		}
 	}
@@ -179,4 +181,26 @@ func TestAWindowThatIsTooFullHasNoValueUntilItIsNot(t *testing.T) {
 	if v, err := w.value(); err != nil || v != value.Int(MaxWindowReadings) {
 		t.Errorf("later: %v, %v", v, err)
 	}
+}
+
+// bigSum is the sum of numbers by the standard library, rounded once.
+func bigSum(values []value.Value) float64 {
+	sum := new(big.Float).SetPrec(5000)
+	for _, v := range values {
+		if v.Kind() == value.KindInt {
+			sum.Add(sum, new(big.Float).SetPrec(5000).SetInt64(v.Int()))
+		} else {
+			sum.Add(sum, new(big.Float).SetPrec(5000).SetFloat64(v.Float()))
+		}
+	}
+	f, _ := sum.Float64()
+	return f
+}
+
+// anyNumber draws a number of ordinary size.
+func anyNumber(r *rand.Rand) value.Value {
+	if r.IntN(2) == 0 {
+		return value.Int(r.Int64N(2000) - 1000)
+	}
+	return value.Float(math.Round(r.Float64()*10000) / 100)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -34,7 +35,6 @@ type Engine struct {
 	patterns patterns
 	related  map[string][]*group // by the entity whose relations they follow
 
-	eval *evaluator
 	// since they were published
 	evaluations, failures uint64
 
@@ -50,7 +50,7 @@ type Engine struct {
 type valueKey struct{ entity, key string }
 
 // String is how errors name it.
-func (k valueKey) String() string { return quoteName(k.entity) + "." + quoteName(k.key) }
+func (k valueKey) String() string { return filter.QuoteName(k.entity) + "." + filter.QuoteName(k.key) }
 
 // Mapping is a statement that is in force under a name.
 type Mapping struct {
@@ -183,7 +183,7 @@ type joining struct {
 func NewEngine() *Engine {
 	return &Engine{
 		mappings: make(map[string]*mapping), targets: make(map[valueKey]*field), byKey: make(map[string][]*field),
-		entities: make(map[string]*watched), related: make(map[string][]*group), eval: newEvaluator(),
+		entities: make(map[string]*watched), related: make(map[string][]*group),
 		made: make(map[outputKey]int),
 	}
 }
@@ -329,7 +329,7 @@ func (e *Engine) emit(f *field, fr *frame, ts int64, seq uint64, again bool) {
 func (e *Engine) evaluate(f *field, fr *frame, ts int64) (value.Value, bool) {
 	f.evaluations++
 	e.evaluations++
-	v, err := e.eval.field(fr)
+	v, err := fr.evaluate()
 	if err != nil {
 		f.failures++
 		e.failures++

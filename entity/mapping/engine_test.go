@@ -306,7 +306,7 @@ func TestErrorsOfAnEvaluationAreCountedAndNothingIsWritten(t *testing.T) {
 	m.wantHistory("e", "more", "1:2 3:4611686018427387904")
 	m.wantHistory("e", "x", `1:2 2:0 3:-4 4:"text"`)
 	x := l.engine.mappings["m"]
-	for i, want := range []string{"a number is needed, not a text", "a number is needed", "the integer is beyond 64 bits", ""} {
+	for i, want := range []string{"a number is needed, not a string", "a number is needed", "the integer is beyond 64 bits", ""} {
 		if got := x.fields[i].failure; !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("the last failure of field %d is %q, want %q", i, got, want)
 		}

@@ -25,10 +25,6 @@ var (
 
 	// ErrClosed says that the service has been closed.
 	ErrClosed = errors.New("mappings closed")
-
-	// errNoValue ends an evaluation that has no result, because something it
-	// needs has no value yet. It is no failure.
-	errNoValue = errors.New("no value yet")
 )
 
 // SyntaxError says what is wrong with a statement, and where. It wraps

@@ -1,16 +1,7 @@
 package mapping
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
-	"strings"
-
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/vm"
-
-	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -23,6 +14,7 @@ type frame struct {
 	ts     []int64
 	known  []bool
 	many   []collection // by source, nil for one value
+	env    filter.Env   // of evaluate
 }
 
 // newFrame returns an empty frame. groups gives the roster of the group that a
@@ -82,144 +74,37 @@ func (fr *frame) newest() (ts int64, ok bool) {
 	return ts, ok
 }
 
-// evaluator runs formulas. It is for one goroutine.
-type evaluator struct {
-	vm  vm.VM
-	env map[string]any
-}
-
-func newEvaluator() *evaluator { return &evaluator{env: make(map[string]any)} }
-
-// field returns the value of a frame, the zero Value where it has none: because
-// a source is missing, or the expression says so.
-func (ev *evaluator) field(fr *frame) (value.Value, error) {
-	formula := fr.spec.formula
-	absent := false
+// evaluate returns the value of a frame, the zero Value where it has none: because a
+// source is missing, or the expression says so.
+func (fr *frame) evaluate() (value.Value, error) {
 	for i, c := range fr.many {
-		if c != nil {
-			v, err := c.value()
-			if err != nil {
-				return value.Value{}, err
-			}
-			fr.values[i] = v
+		if c == nil {
+			continue
 		}
-		absent = absent || fr.values[i].Kind() == 0
+		v, err := c.value()
+		if err != nil {
+			return value.Value{}, err
+		}
+		fr.values[i] = v
 	}
-	switch {
-	case formula.program == nil:
-		return fr.values[0], nil
-	case absent && !formula.lazy:
-		return value.Value{}, nil
-	}
-	for i, name := range formula.names {
-		ev.env[name] = operand(fr.values[i])
-	}
-	result, err := ev.vm.Run(formula.program, ev.env)
-	if err != nil {
-		return value.Value{}, failure(err)
-	}
-	return toValue(result)
+	return fr.spec.expression.Value(fr, &fr.env)
 }
 
-// failure takes what an evaluation failed with out of the machine's wrapping.
-func failure(err error) error {
-	var at *file.Error
-	switch {
-	case errors.Is(err, errNoValue):
-		return nil
-	case errors.As(err, &at) && at.Prev != nil:
-		return at.Prev
-	case errors.As(err, &at):
-		return errors.New(at.Message)
-	}
-	return err
+// A frame is what its expression looks at: the slot of a path is the index of a
+// source.
+var _ filter.View = (*frame)(nil)
+
+// Lookup returns the value of a source.
+func (fr *frame) Lookup(p *filter.Path) (value.Value, bool) {
+	v := fr.values[p.Slot]
+	return v, !v.IsZero()
 }
 
-// operand is a value as the functions of expressions know it.
-func operand(v value.Value) any {
-	switch v.Kind() {
-	case value.KindInt:
-		return v.Int()
-	case value.KindFloat:
-		return v.Float()
-	case value.KindBool:
-		return v.Bool()
-	case value.KindString:
-		return v.Text()
-	case value.KindJSON:
-		return v
-	default:
-		return nil
-	}
-}
+// Time is not asked for by an expression.
+func (*frame) Time(*filter.Path) (int64, bool) { return 0, false }
 
-// toValue is the way back.
-func toValue(result any) (value.Value, error) {
-	switch r := result.(type) {
-	case nil:
-		return value.Value{}, nil
-	case int64:
-		return value.Int(r), nil
-	case int:
-		return value.Int(int64(r)), nil
-	case bool:
-		return value.Bool(r), nil
-	case string:
-		return value.String(r), nil
-	case value.Value:
-		return r, nil
-	case float64:
-		if math.IsNaN(r) || math.IsInf(r, 0) {
-			return value.Value{}, fmt.Errorf("the result is %v, which is no measurement", r)
-		}
-		return value.Float(r), nil
-	default:
-		return value.Value{}, fmt.Errorf("the result is %T", result)
-	}
-}
+// Is is not asked for by an expression.
+func (*frame) Is(string) bool { return false }
 
-// member takes a member of a JSON value out, the zero Value where there is none.
-func member(v value.Value, path []string) value.Value {
-	for _, name := range path {
-		if v.Kind() != value.KindJSON {
-			return value.Value{}
-		}
-		var object map[string]json.RawMessage
-		if json.Unmarshal([]byte(v.Text()), &object) != nil {
-			return value.Value{} // an array
-		}
-		v = fromJSON(object[name])
-	}
-	return v
-}
-
-// fromJSON reads a value as entity.ParseReadings does; null and nothing give the
-// zero Value.
-func fromJSON(raw json.RawMessage) value.Value {
-	switch {
-	case len(raw) == 0:
-		return value.Value{}
-	case raw[0] == '{' || raw[0] == '[':
-		return entity.ParseJSON(raw)
-	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	var scalar any
-	if d.Decode(&scalar) != nil {
-		return value.Value{}
-	}
-	switch x := scalar.(type) {
-	case bool:
-		return value.Bool(x)
-	case string:
-		return value.String(x)
-	case json.Number:
-		if i, err := x.Int64(); err == nil {
-			return value.Int(i)
-		}
-		if f, err := x.Float64(); err == nil {
-			return value.Float(f)
-		}
-	}
-	return value.Value{}
-}
+// Related is not asked for by an expression.
+func (*frame) Related(*filter.Relation, *filter.Env) bool { return false }

@@ -143,6 +143,7 @@ func (f *follower) load(ctx context.Context, head string) error {
 		}
 		if err != nil {
 			in.Problem = err.Error()
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "stored mapping cannot be read and stays out of force", slog.String("mapping", in.Name), slog.String("statement", body.Statement), slog.Any("error", err))
 			continue
 		}
 		list = append(list, in.Mapping)

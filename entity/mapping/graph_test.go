@@ -18,7 +18,7 @@ var cycles = []struct {
 	{"itself", "a -> a (x.p -> x.p)", []string{"a: insert into x select x.p + 1 as p"}},
 	{"itself in a window", "a -> a (x.p -> x.p)", []string{"a: insert into x select avg(x.p) over last 10 as p"}},
 	{"itself in a list", "a -> a (x.p -> x.p)", []string{"a: insert into x select sum(m.p) as p from (x, y) as m"}},
-	{"itself in a pattern", `a -> a ("meter-all".p -> "meter-all".p)`, []string{`a: insert into "meter-all" select sum(m.p) as p from like 'meter-*' as m`}},
+	{"itself in a pattern", "a -> a (`meter-all`.p -> `meter-all`.p)", []string{`a: insert into "meter-all" select sum(m.p) as p from like 'meter-*' as m`}},
 	{"two fields of one", "a -> a -> a (x.p -> x.q -> x.p)", []string{"a: insert into x select x.q + 1 as p, x.p + 1 as q"}},
 	{"two", "b -> a -> b (y.q -> x.p -> y.q)", []string{"a: insert into x select y.q as p", "b: insert into y select x.p as q"}},
 	{"three", "c -> a -> b -> c (z.r -> x.p -> y.q -> z.r)", []string{

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
 // A statement in JSON:
@@ -49,7 +50,7 @@ func ParseJSON(data []byte) (*Statement, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return nil, fmt.Errorf(`mapping: %w: JSON: an object like {"into":"room","select":[{"as":"f","value":"sensor.t * 1.8 + 32"}]} is right: %w`, entity.ErrInvalid, err)
+		return nil, fmt.Errorf(`mapping: %w: must be JSON, an object like {"into":"room","select":[{"as":"f","value":"sensor.t * 1.8 + 32"}]}: %w`, entity.ErrInvalid, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("mapping: %w: something stands after the object", entity.ErrInvalid)
@@ -72,7 +73,7 @@ func ParseJSON(data []byte) (*Statement, error) {
 		return nil, fmt.Errorf("select: %w: %d fields; at most %d are allowed", entity.ErrInvalid, n, MaxFields)
 	}
 	for i := range in.Select {
-		f, err := in.Select[i].field(i, s.From)
+		f, err := in.Select[i].field(i, s)
 		if err != nil {
 			return nil, err
 		}
@@ -87,12 +88,12 @@ func (in *groupJSON) group() (Group, error) {
 	invalid := func(member, format string, args ...any) (Group, error) {
 		return g, fmt.Errorf("%s: %w: %s", member, entity.ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	if nameLen(in.As) != len(in.As) || in.As == "" || isReserved(in.As) {
-		return invalid(".as", "%q is no alias: letters, digits and _ are right, and no word of the language", brief(in.As))
+	if !filter.IsName(in.As) {
+		return invalid(".as", "%.40q is no alias, which must be a name of letters, digits and _, and no word of the language", in.As)
 	}
 	related := in.Out != "" || in.In != ""
 	if forms := b2i(in.Entity != "" || related) + b2i(in.List != nil) + b2i(in.Like != ""); forms != 1 || in.Out != "" && in.In != "" {
-		return invalid("", "one of entity, list, like, entity with out, and entity with in is right")
+		return invalid("", "must have one of entity, list, like, entity with out, and entity with in")
 	}
 	switch {
 	case in.Like != "":
@@ -103,7 +104,7 @@ func (in *groupJSON) group() (Group, error) {
 		return g, nil
 	case in.List != nil:
 		if n := len(in.List); n == 0 || n > MaxList {
-			return invalid(".list", "%d entities; 1 to %d are right", n, MaxList)
+			return invalid(".list", "must have 1 to %d entities, not %d", MaxList, n)
 		}
 		seen := make(map[string]bool)
 		for i, id := range in.List {
@@ -133,16 +134,17 @@ func (in *groupJSON) group() (Group, error) {
 }
 
 // field reads a field.
-func (in *fieldJSON) field(i int, groups []Group) (f Field, err error) {
+func (in *fieldJSON) field(i int, s *Statement) (f Field, err error) {
 	where := fmt.Sprintf("select[%d].value", i)
-	tokens, err := lex(in.Value)
+	p, err := newParser(in.Value)
 	if err == nil {
-		p := &parser{src: in.Value, tokens: tokens, groups: groups}
+		p.into, p.groups = s.Into, s.From
 		err = p.expression(&f)
-		if t := p.now(); err == nil && t.kind != tokenEnd {
-			err = p.fail(t, "%s after the expression", t)
-		}
 	}
+	if err == nil && !p.End() {
+		err = p.Expected("the end of the expression")
+	}
+	err = located(in.Value, err)
 	if at, ok := errors.AsType[*SyntaxError](err); ok {
 		at.In = where
 	}

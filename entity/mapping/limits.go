@@ -17,10 +17,6 @@ const (
 	MaxList = 1000
 	// MaxSources bounds the different sources of one field.
 	MaxSources = 64
-	// MaxNodes bounds the values, operators and calls of one expression, and
-	// MaxNesting its parentheses within parentheses.
-	MaxNodes   = 200
-	MaxNesting = 32
 	// MaxPath bounds the members that a path into a JSON value has.
 	MaxPath = 8
 	// MaxWindowReadings bounds a window, last n or by time. One by time that

@@ -1,103 +1,89 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Parse reads a statement. docs/mappings.md has the grammar. The error is a
+// Parse reads a statement. docs/language.md has the grammar. The error is a
 // [*SyntaxError], or wraps [entity.ErrInvalid] where it is about no place.
 func Parse(src string) (*Statement, error) {
-	tokens, err := lex(src)
-	if err != nil {
-		return nil, err
+	p, err := newParser(src)
+	var s *Statement
+	if err == nil {
+		s, err = p.statement()
 	}
-	p := &parser{src: src, tokens: tokens}
-	return p.statement()
+	return s, located(src, err)
 }
 
-// parser goes through the tokens of a statement, or of one expression of a
-// mapping in JSON.
+// parser reads a statement, or one expression of a mapping in JSON.
 type parser struct {
-	src    string
-	tokens []token
-	i      int
+	*filter.Reader
+
+	into   string
 	groups []Group
 	field  *Field // being read
 }
 
-func (p *parser) now() token { return p.tokens[p.i] }
-
-// peek returns the token n further on.
-func (p *parser) peek(n int) token { return p.tokens[min(p.i+n, len(p.tokens)-1)] }
-
-func (p *parser) next() token {
-	t := p.now()
-	if t.kind != tokenEnd {
-		p.i++
+func newParser(src string) (*parser, error) {
+	if len(src) > MaxStatementBytes {
+		return nil, fmt.Errorf("statement: %w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxStatementBytes, len(src))
 	}
-	return t
+	r, err := filter.NewReader(src)
+	return &parser{Reader: r}, err
 }
 
-func (p *parser) fail(t token, format string, args ...any) error {
-	return syntaxError(p.src, t.at, format, args...)
+// located gives an error of the language its line, and leaves others as they are.
+func located(src string, err error) error {
+	at, ok := errors.AsType[*filter.Error](err)
+	if !ok {
+		return err
+	}
+	before := src[:min(at.Offset, len(src))]
+	line := strings.LastIndexByte(before, '\n') + 1
+	return &SyntaxError{
+		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(before[line:]) + 1, Offset: at.Offset,
+		Detail: at.Text,
+	}
 }
 
+// keyword reads a word that must be there.
 func (p *parser) keyword(word string) error {
-	if t := p.next(); !t.word(word) {
-		return p.fail(t, "%s where %q is expected", t, word)
+	ok, err := p.Word(word)
+	if err == nil && !ok {
+		err = p.Expected("'" + word + "'")
 	}
-	return nil
-}
-
-// isReserved reports whether a name without quotes is a word of the language.
-func isReserved(name string) bool {
-	switch strings.ToLower(name) {
-	case "insert", "into", "select", "as", "from", "and", "or", "not", "true", "false", "null":
-		return true
-	}
-	return false
-}
-
-// name reads a name, with or without quotes.
-func (p *parser) name(what string) (string, error) {
-	t := p.next()
-	if t.kind == tokenQuoted || t.kind == tokenName && !isReserved(t.text) {
-		return t.text, nil
-	}
-	if t.kind == tokenName {
-		return "", p.fail(t, "%s where %s is expected; a word of the language as a name goes in double quotes", t, what)
-	}
-	return "", p.fail(t, "%s where %s is expected", t, what)
+	return err
 }
 
 // entityName reads the id of an entity.
 func (p *parser) entityName() (string, error) {
-	t := p.now()
-	id, err := p.name("the id of an entity")
-	if err == nil && entity.CheckID(id) != nil {
-		err = p.fail(t, "%v", entity.CheckID(id))
+	at := p.Place()
+	id, err := p.Name("the id of an entity")
+	if err != nil {
+		return "", err
 	}
-	if err == nil && p.now().is("-") && !p.peek(1).is(">") {
-		err = p.fail(p.now(), "an id with a character beside letters, digits and _ goes in double quotes")
+	if err := entity.CheckID(id); err != nil {
+		return "", p.ErrorAt(at, "%v", err)
 	}
-	return id, err
+	return id, nil
 }
 
 // statement reads all of it. The groups stand at the end and are needed first.
 func (p *parser) statement() (*Statement, error) {
-	s := &Statement{}
 	err := p.keyword("insert")
 	if err == nil {
 		err = p.keyword("into")
 	}
 	if err == nil {
-		s.Into, err = p.entityName()
+		p.into, err = p.entityName()
 	}
 	if err == nil {
 		err = p.keyword("select")
@@ -105,20 +91,22 @@ func (p *parser) statement() (*Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := p.i
-	if p.skipTo("from") {
-		if err := p.from(); err != nil {
-			return nil, err
-		}
-		s.From = p.groups
+	start := p.Place()
+	found, err := p.skipTo("from")
+	if err == nil && found {
+		err = p.from()
 	}
-	if p.now().is(";") {
-		p.next()
+	if err != nil {
+		return nil, err
 	}
-	if t := p.now(); t.kind != tokenEnd {
-		return nil, p.fail(t, "%s after the statement", t)
+	if _, err := p.Symbol(";"); err != nil {
+		return nil, err
 	}
-	p.i = start
+	if !p.End() {
+		return nil, p.Expected("the end of the statement")
+	}
+	p.Return(start)
+	s := &Statement{Into: p.into, From: p.groups}
 	if s.Select, err = p.fields(); err != nil {
 		return nil, err
 	}
@@ -126,14 +114,16 @@ func (p *parser) statement() (*Statement, error) {
 }
 
 // skipTo goes to behind the keyword, or to the end of the statement.
-func (p *parser) skipTo(word string) bool {
-	for ; p.now().kind != tokenEnd && !p.now().is(";"); p.i++ {
-		if p.now().word(word) {
-			p.i++
-			return true
+func (p *parser) skipTo(word string) (found bool, err error) {
+	for !p.End() && !p.IsSymbol(";") {
+		if found, err = p.Word(word); found || err != nil {
+			return found, err
+		}
+		if err := p.Skip(); err != nil {
+			return false, err
 		}
 	}
-	return false
+	return false, nil
 }
 
 // from reads the groups.
@@ -146,59 +136,61 @@ func (p *parser) from() error {
 		if err != nil {
 			return err
 		}
-		t := p.next()
+		at := p.Place()
+		if g.Alias, err = p.Name("an alias"); err != nil {
+			return err
+		}
 		switch {
-		case t.kind != tokenName || isReserved(t.text):
-			return p.fail(t, "%s where an alias is expected: a name of letters, digits and _", t)
-		case find(p.groups, t.text) != nil:
-			return p.fail(t, "%s is an alias already", t)
+		case !filter.IsName(g.Alias):
+			return p.ErrorAt(at, "an alias must be a name of letters, digits and _, and no word of the language")
+		case find(p.groups, g.Alias) != nil:
+			return p.ErrorAt(at, "%s is an alias already", g.Alias)
 		case len(p.groups) == MaxGroups:
-			return p.fail(t, "more than %d groups", MaxGroups)
+			return p.ErrorAt(at, "more than %d groups", MaxGroups)
 		}
-		g.Alias = t.text
 		p.groups = append(p.groups, g)
-		if !p.now().is(",") {
-			return nil
+		if more, err := p.Symbol(","); err != nil || !more {
+			return err
 		}
-		p.next()
 	}
 }
 
 // selector reads what an alias stands for.
 func (p *parser) selector() (g Group, err error) {
-	t := p.now()
-	switch {
-	case t.word("like") && p.peek(1).kind == tokenText:
-		p.next()
-		pattern := p.next()
-		if err := checkPattern(pattern.text); err != nil {
-			return g, p.fail(pattern, "%v", err)
+	at := p.Place()
+	if like, err := p.Word("like"); err != nil {
+		return g, err
+	} else if like {
+		pattern := p.Place()
+		if v, err := p.Literal(value.KindString, "a pattern"); err == nil {
+			g.Like = v.Text()
+			if err := checkPattern(g.Like); err != nil {
+				return g, p.ErrorAt(pattern, "%v", err)
+			}
+			return g, nil
 		}
-		g.Like = pattern.text
-		return g, nil
-	case t.is("("):
-		p.next()
-		g.List, err = p.list()
+		p.Return(at) // an entity of this name
+	}
+	if open, err := p.Symbol("("); err != nil || open {
+		if err == nil {
+			g.List, err = p.list()
+		}
 		return g, err
 	}
 	id, err := p.entityName()
 	if err != nil {
 		return g, err
 	}
-	switch a, b := p.now(), p.peek(1); {
-	case a.is("-") && b.is(">") && a.end == b.at:
-		g.Relation = &Relation{Entity: id}
-	case a.is("<") && b.is("-") && a.end == b.at:
-		g.Relation = &Relation{Entity: id, Incoming: true}
-	default:
+	arrow, err := p.Arrow()
+	if err != nil || arrow == "" {
 		g.Entity = id
-		return g, nil
+		return g, err
 	}
-	p.i += 2
-	t = p.now()
-	g.Relation.Type, err = p.name("the type of a relation")
+	g.Relation = &Relation{Entity: id, Incoming: arrow == "<-"}
+	at = p.Place()
+	g.Relation.Type, err = p.Name("the type of a relation")
 	if err == nil && len(g.Relation.Type) > entity.MaxTypeBytes {
-		err = p.fail(t, "a type of %d bytes; at most %d are allowed", len(g.Relation.Type), entity.MaxTypeBytes)
+		err = p.ErrorAt(at, "the type of a relation must have at most %d bytes, not %d", entity.MaxTypeBytes, len(g.Relation.Type))
 	}
 	return g, err
 }
@@ -207,31 +199,33 @@ func (p *parser) selector() (g Group, err error) {
 func (p *parser) list() (ids []string, err error) {
 	seen := make(map[string]bool)
 	for {
-		t := p.now()
+		at := p.Place()
 		id, err := p.entityName()
 		switch {
 		case err != nil:
 			return nil, err
 		case seen[id]:
-			return nil, p.fail(t, "%s is in the list already", t)
+			return nil, p.ErrorAt(at, "%s is in the list already", filter.QuoteName(id))
 		case len(ids) == MaxList:
-			return nil, p.fail(t, "more than %d entities in a list", MaxList)
+			return nil, p.ErrorAt(at, "more than %d entities in a list", MaxList)
 		}
 		seen[id] = true
 		ids = append(ids, id)
-		switch t := p.next(); {
-		case t.is(")"):
-			return ids, nil
-		case !t.is(","):
-			return nil, p.fail(t, "%s where ',' or ')' is expected", t)
+		if end, err := p.Symbol(")"); err != nil || end {
+			return ids, err
+		}
+		if more, err := p.Symbol(","); err != nil {
+			return nil, err
+		} else if !more {
+			return nil, p.Expected("',' or ')'")
 		}
 	}
 }
 
-// checkPattern tells whether a pattern can match an id.
+// checkPattern reports whether a pattern can match an id.
 func checkPattern(pattern string) error {
 	if pattern == "" || len(pattern) > entity.MaxIDBytes {
-		return fmt.Errorf("pattern: %w: %d bytes; 1 to %d are right", entity.ErrInvalid, len(pattern), entity.MaxIDBytes)
+		return fmt.Errorf("pattern: %w: must have 1 to %d bytes, not %d", entity.ErrInvalid, entity.MaxIDBytes, len(pattern))
 	}
 	if literal := strings.NewReplacer("*", "x", "?", "x").Replace(pattern); entity.CheckID(literal) != nil {
 		return fmt.Errorf("pattern %q: %w: no id looks like this", pattern, entity.ErrInvalid)
@@ -243,7 +237,7 @@ func checkPattern(pattern string) error {
 func (p *parser) fields() (fields []Field, err error) {
 	for {
 		if len(fields) == MaxFields {
-			return nil, p.fail(p.now(), "more than %d fields", MaxFields)
+			return nil, p.Errorf("more than %d fields", MaxFields)
 		}
 		f := Field{}
 		if err := p.expression(&f); err != nil {
@@ -253,70 +247,60 @@ func (p *parser) fields() (fields []Field, err error) {
 			return nil, err
 		}
 		fields = append(fields, f)
-		t := p.now()
-		if !t.is(",") {
-			if t.kind != tokenEnd && !t.is(";") && !t.word("from") {
-				return nil, p.fail(t, "%s where ',', from or the end is expected", t)
-			}
-			return fields, nil
+		if more, err := p.Symbol(","); err != nil {
+			return nil, err
+		} else if more {
+			continue
 		}
-		p.next()
+		if !p.End() && !p.IsSymbol(";") && !p.IsWord("from") {
+			return nil, p.Expected("',', 'from' or the end")
+		}
+		return fields, nil
 	}
+}
+
+// expression reads an expression into f, up to what cannot belong to it.
+func (p *parser) expression(f *Field) (err error) {
+	p.field = f
+	at := p.Place()
+	if f.expression, err = p.Expression(p.resolve); err != nil {
+		return err
+	}
+	if len(f.Sources) == 0 {
+		return p.ErrorAt(at, "the expression has no source; nothing would ever compute it")
+	}
+	for i := range f.Sources {
+		if !f.Sources[i].timeless() {
+			return nil
+		}
+	}
+	return p.ErrorAt(at, "the expression has attributes alone, and so no time; it needs telemetry or a group")
 }
 
 // key reads the key of a field. A lone source may go without: it keeps its own.
 func (p *parser) key(f *Field) (string, error) {
-	if !p.now().word("as") {
+	as, err := p.Word("as")
+	if err != nil {
+		return "", err
+	}
+	if !as {
 		if src := f.lone(); src != nil && src.Func == "" {
 			return src.ownKey(), nil
 		}
-		return "", p.fail(p.now(), "%s where \"as\" and the key of the value are expected", p.now())
+		return "", p.Expected("an operator, or 'as' and the key of the value")
 	}
-	p.next()
-	t := p.now()
-	key, err := p.name("the key of the value")
-	if err == nil {
-		if kerr := checkKey(key); kerr != nil {
-			err = p.fail(t, "%v", kerr)
-		}
+	at := p.Place()
+	if p.IsWord("from") {
+		return "", p.Expected("the key of the value")
 	}
-	return key, err
-}
-
-// parseDuration reads digits and units, the units of [printDuration].
-func parseDuration(text string) (time.Duration, bool) {
-	var total time.Duration
-	for text != "" {
-		n := digits(text, 0)
-		count, err := strconv.ParseInt(text[:n], 10, 32)
-		if err != nil {
-			return 0, false
-		}
-		text = text[n:]
-		unit := time.Duration(0)
-		for _, u := range units {
-			if rest, ok := strings.CutPrefix(text, u.name); ok && (rest == "" || isDigit(rest[0])) {
-				unit, text = u.length, rest
-				break
-			}
-		}
-		if unit == 0 || time.Duration(count) > MaxWindow/unit {
-			return 0, false
-		}
-		total += time.Duration(count) * unit
+	key, err := p.Name("the key of the value")
+	if err != nil {
+		return "", err
 	}
-	return total, total > 0 && total <= MaxWindow
-}
-
-var units = [...]struct {
-	name   string
-	length time.Duration
-}{
-	{"d", 24 * time.Hour},
-	{"h", time.Hour},
-	{"ms", time.Millisecond},
-	{"m", time.Minute},
-	{"s", time.Second},
+	if err := checkKey(key); err != nil {
+		return "", p.ErrorAt(at, "%v", err)
+	}
+	return key, nil
 }
 
 func isNameRune(r rune) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
 func mustParse(t testing.TB, text string) *Statement {
@@ -27,32 +28,36 @@ var canonical = []struct{ text, want string }{
 	{"INSERT INTO e SELECT a.x;", "insert into e select a.x as x"},
 	{"insert into e select a.x.y.z", "insert into e select a.x.y.z as z"},
 	{"insert into e select (a.x+-b.y)*2.50 as p", "insert into e select (a.x + -b.y) * 2.5 as p"},
-	{"insert into e select a.x = 1 and not (b.y <> 'it''s') as p", "insert into e select a.x == 1 and not (b.y != 'it''s') as p"},
+	{"insert into e select a.x == 1 and not (b.y <> 'it''s') as p", "insert into e select a.x = 1 and not b.y != \"it's\" as p"},
 	{"insert into e select a.x>1 ? a.x^2 : null as p", "insert into e select a.x > 1 ? a.x ** 2 : null as p"},
 	{"insert into e select a.x <-3 as p", "insert into e select a.x < -3 as p"},
 	{"insert into e select a.x && !b.y || true as p", "insert into e select a.x and not b.y or true as p"},
-	{`insert into "room-12" select "meter 1"."total power" as "p q"`, `insert into "room-12" select "meter 1"."total power" as "p q"`},
-	{`insert into "from" select "select"."as" as "null"`, `insert into "from" select "select"."as" as "null"`},
+	{`insert into "room-12" select "meter 1"."total power" as "p q"`, "insert into `room-12` select `meter 1`.`total power` as `p q`"},
+	{"insert into `from` select `select`.as as `null`", "insert into `from` select select.as as `null`"},
 	{`insert into "plain" select "a"."x" as "y"`, "insert into plain select a.x as y"},
 	{"insert into e select Avg(a.x) over last 10 as p", "insert into e select avg(a.x) over last 10 as p"},
-	{"insert into e select avg(a.x) over 90m - min(a.x) over 1d as p", "insert into e select avg(a.x) over 1h30m - min(a.x) over 1d as p"},
+	{"insert into e select avg(a.x) over 90m - min(a.x) over 1w as p", "insert into e select avg(a.x) over 1h30m - min(a.x) over 7d as p"},
 	{"insert into e select max(a.x, b.y, 3) as p", "insert into e select max(a.x, b.y, 3) as p"},
 	{"insert into e select coalesce(a.x, ifnull(b.y, 1.0)) ?? 0 as p", "insert into e select coalesce(a.x, ifnull(b.y, 1.0)) ?? 0 as p"},
 	{
 		"insert into f select sum(m.power) as power, count(m.power) as n from like 'meter-1-*' as m",
-		"insert into f select sum(m.power) as power, count(m.power) as n from like 'meter-1-*' as m",
+		`insert into f select sum(m.power) as power, count(m.power) as n from like "meter-1-*" as m`,
 	},
 	{
 		`insert into f select sum(m.p)/r.area as p, last(l.s) over 5m as s from "f-1"->contains as m, (a, "b c", d) as l, "room-1" as r`,
-		`insert into f select sum(m.p) / r.area as p, last(l.s) over 5m as s from "f-1" -> contains as m, (a, "b c", d) as l, "room-1" as r`,
+		"insert into f select sum(m.p) / r.area as p, last(l.s) over 5m as s from `f-1` -> contains as m, (a, `b c`, d) as l, `room-1` as r",
 	},
 	{"insert into f select max(m.p) as p from f <- locatedIn as m", "insert into f select max(m.p) as p from f <- locatedIn as m"},
 	{
-		`insert into f select sum(m.p) / f@attributes.area + g@desired."a b".c as x, count(m@reported.on) as n from like 'm*' as m`,
-		`insert into f select sum(m.p) / f@attributes.area + g@desired."a b".c as x, count(m@reported.on) as n from like 'm*' as m`,
+		`insert into f select sum(m.p) / f@attributes.area + g.desired."a b".c as x, count(m@reported.on) as n from like 'm*' as m`,
+		"insert into f select sum(m.p) / f.attributes.area + g.desired.`a b`.c as x, count(m.reported.on) as n from like \"m*\" as m",
 	},
-	{"insert into e select a.x + b@attributes.y as p", "insert into e select a.x + b@attributes.y as p"},
+	{"insert into e select a.x + b@attributes.y as p", "insert into e select a.x + b.attributes.y as p"},
 	{"insert into 楼层 select 房间.温度 * 1e3 as 温度", "insert into 楼层 select 房间.温度 * 1000.0 as 温度"},
+	{"insert into boiler select flow * attributes.factor as heat", "insert into boiler select flow * attributes.factor as heat"},
+	{"insert into b select b.flow + flow + avg(flow) over 5m as x", "insert into b select b.flow + flow + avg(flow) over 5m as x"},
+	{"insert into e select a.`attributes`.x + `reported` as p", "insert into e select a.`attributes`.x + `reported` as p"},
+	{"insert into e select a.mode in ('on', \"auto\") and a.x between 1 and 5 ? a.x : null as p", `insert into e select a.mode in ("on", "auto") and a.x between 1 and 5 ? a.x : null as p`},
 }
 
 func TestStatementsArePrintedInOneForm(t *testing.T) {
@@ -98,7 +103,7 @@ func TestJSONOfEachForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `insert into "floor-1" select max(i.power) as power, r.t as t from "room-1" as r, "floor-1" <- locatedIn as i`
+	want := "insert into `floor-1` select max(i.power) as power, r.t as t from `room-1` as r, `floor-1` <- locatedIn as i"
 	if got := s.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -106,37 +111,38 @@ func TestJSONOfEachForm(t *testing.T) {
 
 // refused are statements with the place and a part of the error.
 var refused = []struct{ text, at, want string }{
-	{"", "1:1", `the end where "insert" is expected`},
-	{"insert into", "1:12", "the id of an entity"},
-	{"insert into e", "1:14", `"select"`},
-	{"insert into e select", "1:21", "an expression is expected"},
-	{"insert into e select a.x + b.y", "1:31", `"as" and the key`},
+	{"", "1:1", `expected 'insert', found the end`},
+	{"insert into", "1:12", "expected the id of an entity after 'into'"},
+	{"insert into e", "1:14", `expected 'select' after 'e'`},
+	{"insert into e select", "1:21", "expected an expression after 'select'"},
+	{"insert into e select a.x + b.y", "1:31", `'as' and the key`},
 	{"insert into e select a.x as", "1:28", "the key of the value"},
-	{"insert into e select a.x as x, as y", "1:32", "an expression is expected"},
-	{"insert into e select a.x as x b", "1:31", "where ',', from or the end"},
-	{"insert into e select a.* ", "1:24", "name each"},
-	{"insert into e select *", "1:22", "no source"},
-	{"insert into room-12 select a.x", "1:17", "double quotes"},
-	{"insert into e select room-12.t as t", "1:22", "double quotes"},
-	{"insert into e select a as t", "1:22", "a source is entity.key"},
-	{"insert into e select 'a'.x as t", "1:25", "a source is entity.key"},
+	{"insert into e select a.x as from b as c", "1:29", "the key of the value"},
+	{"insert into e select a.x as x, as y", "1:35", "',', 'from' or the end"},
+	{"insert into e select a.x as x b", "1:31", "expected ',', 'from' or the end"},
+	{"insert into e select a.* ", "1:24", "expected a name after '.'"},
+	{"insert into e select *", "1:22", "expected an expression"},
+	{"insert into room-12 select a.x", "1:13", "room-12 could be a name or a difference: write `room-12` or room - 12"},
+	{"insert into e select room-12.t as t", "1:22", "could be a name or a difference"},
+	{"insert into e select a.x-b.y as t", "1:24", "write `x-b` or x - b"},
+	{"insert into e select m as t from like 'a*' as m", "1:22", "a source has a key, as in m.power"},
 	{"insert into e select 1 + 2 as t", "1:22", "no source"},
-	{"insert into e select a.x +\n  * b.y as t", "2:3", "* is not expected here"},
-	{"insert into e select (a.x as t", "1:27", "not complete"},
-	{"insert into e select a.x) as t", "1:25", "')' without its '('"},
-	{"insert into e select a.x b.y as t", "1:26", "is not expected here"},
-	{"insert into e select a.x 5 as t", "1:26", "is not expected here"},
-	{"insert into e select a.x < b.y < 3 as t", "1:28", "a < b and b < c"},
+	{"insert into e select a.x +\n  * b.y as t", "2:3", "expected a value after '+', found '*'"},
+	{"insert into e select (a.x as t", "1:27", "expected ')' after 'a.x', found 'as'"},
+	{"insert into e select a.x) as t", "1:25", "found ')'"},
+	{"insert into e select a.x b.y as t", "1:26", "found 'b.y'"},
+	{"insert into e select a.x 5 as t", "1:26", "found '5'"},
+	{"insert into e select a.x < b.y < 3 as t", "1:32", "a < b and b < c"},
 	{"insert into e select foo(a.x) as t", "1:22", "there is no function foo"},
-	{"insert into e select sqrt(a.x, 2) as t", "1:22", "sqrt(x) is right"},
+	{"insert into e select sqrt(a.x, 2) as t", "1:22", "sqrt has 2 arguments, and must be sqrt(x)"},
 	{"insert into e select max(a.x) as t", "1:22", "over last 10 or over 5m"},
 	{"insert into e select sum(a.x) as t", "1:22", "over last 10 or over 5m"},
 	{"insert into e select sum(a.x + b.x) as t", "1:22", "is over one source"},
-	{"insert into e select avg(a.x) over last 0 as t", "1:41", "a number of readings"},
-	{"insert into e select avg(a.x) over last 1000000 as t", "1:41", "a number of readings"},
-	{"insert into e select avg(a.x) over 5 as t", "1:36", "a window is expected"},
-	{"insert into e select avg(a.x) over 5y as t", "1:36", "a window is expected"},
-	{"insert into e select avg(a.x) over 9999d as t", "1:36", "a window is expected"},
+	{"insert into e select avg(a.x) over last 0 as t", "1:41", "must be from 1 to 10000, not 0"},
+	{"insert into e select avg(a.x) over last 1000000 as t", "1:41", "must be from 1 to 10000"},
+	{"insert into e select avg(a.x) over 5 as t", "1:36", "expected a window"},
+	{"insert into e select avg(a.x) over 5y as t", "1:36", "no duration"},
+	{"insert into e select avg(a.x) over 9999d as t", "1:36", "a window must be from 1ms to 366d"},
 	{"insert into e select m.x as t from like 'a*' as m", "1:22", "m is a group"},
 	{"insert into e select sum(m.x) over last 3 as t from like 'a*' as m", "1:22", "for one entity"},
 	{"insert into e select first(m.x) as t from like 'a*' as m", "1:22", "first(…) needs a window"},
@@ -145,24 +151,26 @@ var refused = []struct{ text, at, want string }{
 	{"insert into e select sum(m.x) as t from (a, a) as m", "1:45", "in the list already"},
 	{"insert into e select sum(m.x) as t from (a b) as m", "1:44", "',' or ')'"},
 	{"insert into e select sum(m.x) as t from (a) as m, (b) as m", "1:58", "an alias already"},
-	{"insert into e select sum(m.x) as t from f -> as m", "1:46", "the type of a relation"},
-	{"insert into e select a.x + b@other.y as t", "1:30", "there are attributes, desired and reported"},
-	{"insert into e select a.x + b@attributes as t", "1:41", "the name of an attribute"},
+	{"insert into e select sum(m.x) as t from f -> ", "1:46", "the type of a relation"},
+	{"insert into e select a.x + b@other.y as t", "1:28", "there are attributes, desired and reported"},
+	{"insert into e select a.x + b.attributes as t", "1:28", "a whole document"},
 	{"insert into e select b@attributes.y * 2 as t", "1:22", "no time"},
 	{"insert into e select avg(b@attributes.y) over 5m as t", "1:22", "no history"},
 	{"insert into e select a.x as t # b", "1:31", "has no meaning"},
-	{"insert into e select [a.x] as t", "1:22", "has no meaning"},
-	{"insert into e select a.x | b.y as t", "1:26", "has no meaning"},
-	{"insert into e select 'a as t", "1:22", "the closing ' is missing"},
-	{"insert into e select a.x + 99999999999999999999 as t", "1:28", "beyond 64 bits"},
-	{"insert into e select a.x + 1e999 as t", "1:28", "beyond what a float64"},
-	{"insert into e select a.x + 5m as t", "1:28", "runs into"},
+	{"insert into e select [a.x] as t", "1:22", "written '('"},
+	{"insert into e select a.x | b.y as t", "1:26", "written 'or'"},
+	{"insert into e select 'a as t", "1:22", "no closing '"},
+	{"insert into e select a.x + 99999999999999999999 as t", "1:28", "beyond the integers of 64 bits"},
+	{"insert into e select a.x + 1e999 as t", "1:28", "beyond the floats"},
+	{"insert into e select a.x + 5m as t", "1:26", "no meaning for a none and a duration"},
+	{"insert into e select a.x + now as t", "1:28", "has no place in a mapping"},
+	{"insert into e select type as t", "1:22", "must be in backquotes"},
 	{"insert into \"a/b\" select a.x as t", "1:13", "not allowed"},
-	{"insert into e select a.x as t; insert into f select a.x as t", "1:32", "after the statement"},
+	{"insert into e select a.x as t; insert into f select a.x as t", "1:32", "the end of the statement"},
 	{"insert into e select ä.x + § as t", "1:28", "has no meaning"},
 }
 
-func TestErrorsHaveAPlaceAndSayWhatIsRight(t *testing.T) {
+func TestErrorsHaveAPlaceAndSayWhatMustBe(t *testing.T) {
 	for _, c := range refused {
 		_, err := Parse(c.text)
 		var at *SyntaxError
@@ -193,11 +201,11 @@ func TestLimitsAreNamed(t *testing.T) {
 		"statement": "insert into e select a.x as x" + strings.Repeat(" ", MaxStatementBytes),
 		"fields":    "insert into e select " + strings.Join(fields, ", "),
 		"sources":   "insert into e select " + strings.Join(sources, " + ") + " as x",
-		"nodes":     "insert into e select a.x" + strings.Repeat(" + a.x", MaxNodes) + " as x",
-		"long":      "insert into e select a.x" + strings.Repeat(" + 1", 4*MaxNodes) + " as x",
-		"nesting":   "insert into e select " + strings.Repeat("(", MaxNesting+1) + "a.x" + strings.Repeat(")", MaxNesting+1) + " as x",
-		"minuses":   "insert into e select " + strings.Repeat("-", 3*MaxNodes) + "a.x as x",
-		"nots":      "insert into e select " + strings.Repeat("not ", 2*MaxNesting+2) + "a.x as x",
+		"nodes":     "insert into e select a.x" + strings.Repeat(" + a.x", filter.MaxTerms) + " as x",
+		"long":      "insert into e select a.x" + strings.Repeat(" + 1", 4*filter.MaxTerms) + " as x",
+		"nesting":   "insert into e select " + strings.Repeat("(", filter.MaxDepth+1) + "a.x" + strings.Repeat(")", filter.MaxDepth+1) + " as x",
+		"minuses":   "insert into e select " + strings.Repeat("-", 3*filter.MaxTerms) + "a.x as x",
+		"nots":      "insert into e select " + strings.Repeat("not ", filter.MaxDepth+2) + "a.x as x",
 		"list":      "insert into e select sum(m.x) as x from (" + strings.Join(list, ", ") + ") as m",
 		"path":      "insert into e select a.x" + strings.Repeat(".y", MaxPath+1) + " as x",
 		"key":       "insert into e select a.x as " + strings.Repeat("k", entity.MaxKeyBytes+1),
@@ -217,12 +225,12 @@ func word(i int) string {
 
 func TestFieldsAndGroupsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
-		"insert into e select a.x as p, a.y as p":                  "two fields have this key",
-		"insert into e select a.x as p from like 'b*' as m":        "nothing is selected from m",
-		"insert into e select a.x as p from b as c":                "nothing is selected from c",
-		"insert into e select a.x as \"\"":                         "1 to 256",
-		"insert into e select \"\".x as p":                         "it is empty",
-		"insert into e select sum(m.x) as p from \"\" -> c as m":   "it is empty",
+		"insert into e select a.x as p, a.y as p":           "two fields have this key",
+		"insert into e select a.x as p from like 'b*' as m": "nothing is selected from m",
+		"insert into e select a.x as p from b as c":         "nothing is selected from c",
+		"insert into e select a.x as \"\"":                  "the key of the value",
+
+		"insert into e select sum(m.x) as p from \"\" -> c as m":   "the id of an entity",
 		"insert into e select sum(m.x) as p from like 'a b*' as n": "m",
 	} {
 		if _, err := Parse(text); !errors.Is(err, entity.ErrInvalid) || !strings.Contains(err.Error(), want) {
@@ -233,7 +241,7 @@ func TestFieldsAndGroupsAreChecked(t *testing.T) {
 
 func TestJSONErrorsNameTheMember(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"into": "e", "select": [{"as": "x", "value": "a.x +"}]}`:                                           "select[0].value: 1:6: the expression is not complete",
+		`{"into": "e", "select": [{"as": "x", "value": "a.x +"}]}`:                                           "select[0].value: 1:6: expected a value",
 		`{"into": "e", "select": [{"as": "x", "value": "a.x"}, {"as": "y", "value": "a.x, b.x"}]}`:           "select[1].value: 1:4: ",
 		`{"into": "e", "select": [{"as": "x", "value": "a.x from b as c"}]}`:                                 "select[0].value: 1:5: ",
 		`{"into": "e", "select": [{"value": "a.x + 1"}]}`:                                                    "select[0].as",

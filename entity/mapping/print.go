@@ -3,6 +3,10 @@ package mapping
 import (
 	"strconv"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // String returns the statement in its canonical form, which [Parse] reads back
@@ -10,13 +14,12 @@ import (
 // are needed.
 func (s *Statement) String() string {
 	var b strings.Builder
-	b.WriteString("insert into " + quoteName(s.Into) + " select ")
+	b.WriteString("insert into " + filter.QuoteName(s.Into) + " select ")
 	for i := range s.Select {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		s.Select[i].write(&b)
-		b.WriteString(" as " + quoteName(s.Select[i].As))
+		b.WriteString(s.Select[i].Expression() + " as " + filter.QuoteName(s.Select[i].As))
 	}
 	for i := range s.From {
 		if i == 0 {
@@ -33,65 +36,36 @@ func (s *Statement) String() string {
 func (g *Group) selector() string {
 	switch {
 	case g.Like != "":
-		return "like " + quoteText(g.Like)
+		return "like " + string(value.AppendQuoted(nil, g.Like))
 	case g.Relation != nil && g.Relation.Incoming:
-		return quoteName(g.Relation.Entity) + " <- " + quoteName(g.Relation.Type)
+		return filter.QuoteName(g.Relation.Entity) + " <- " + filter.QuoteType(g.Relation.Type)
 	case g.Relation != nil:
-		return quoteName(g.Relation.Entity) + " -> " + quoteName(g.Relation.Type)
+		return filter.QuoteName(g.Relation.Entity) + " -> " + filter.QuoteType(g.Relation.Type)
 	case g.Entity != "":
-		return quoteName(g.Entity)
+		return filter.QuoteName(g.Entity)
 	}
 	names := make([]string, len(g.List))
 	for i, id := range g.List {
-		names[i] = quoteName(id)
+		names[i] = filter.QuoteName(id)
 	}
 	return "(" + strings.Join(names, ", ") + ")"
 }
 
-// write writes the expression of a field.
-func (f *Field) write(b *strings.Builder) {
-	for i, it := range f.items {
-		if i > 0 && spaced(f.items[i-1], it) {
-			b.WriteByte(' ')
-		}
-		b.WriteString(f.text(it))
-	}
-}
-
-// text is how a piece of the expression is written.
-func (f *Field) text(it item) string {
-	switch it.kind {
-	case itemSource:
-		return f.Sources[it.source].String()
-	case itemText:
-		return quoteText(it.text)
-	default:
-		return it.text
-	}
-}
-
-// spaced reports whether a space belongs between two pieces.
-func spaced(a, b item) bool {
-	switch {
-	case a.kind == itemCall || a.kind == itemMinus && b.kind != itemMinus || a.kind == itemSign && a.text == "(":
-		return false
-	case b.kind == itemSign && (b.text == ")" || b.text == ","):
-		return false
-	}
-	return true
-}
-
 // String returns the source as it is written in a statement.
 func (s Source) String() string {
-	text := quoteName(s.name)
+	var names []string
+	if s.name != "" {
+		names = append(names, filter.QuoteName(s.name))
+	}
 	if s.Section != 0 {
-		text += "@" + s.Section.String()
+		names = append(names, s.Section.String())
 	} else {
-		text += "." + quoteName(s.Key)
+		names = append(names, quoteKey(s.Key, s.name != ""))
 	}
 	for _, member := range s.Path {
-		text += "." + quoteName(member)
+		names = append(names, filter.QuoteName(member))
 	}
+	text := strings.Join(names, ".")
 	if s.Func != "" {
 		text = string(s.Func) + "(" + text + ")"
 	}
@@ -99,17 +73,15 @@ func (s Source) String() string {
 	case s.LastN > 0:
 		text += " over last " + strconv.Itoa(s.LastN)
 	case s.Over > 0:
-		text += " over " + printDuration(s.Over)
+		text += " over " + string(value.AppendDuration(nil, s.Over.Milliseconds()))
 	}
 	return text
 }
 
-// quoteName writes a name, in quotes if it needs them.
-func quoteName(name string) string {
-	if name != "" && nameLen(name) == len(name) && !isReserved(name) {
-		return name
+// quoteKey writes a key, which behind an entity must not be taken for a section.
+func quoteKey(key string, behind bool) string {
+	if _, err := entity.ParseSection(strings.ToLower(key)); err == nil && behind {
+		return "`" + key + "`"
 	}
-	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	return filter.QuoteName(key)
 }
-
-func quoteText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

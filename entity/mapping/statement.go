@@ -3,10 +3,10 @@ package mapping
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -33,8 +33,7 @@ type Field struct {
 	// first occurrence.
 	Sources []Source
 
-	items   []item // the expression
-	formula *formula
+	expression *filter.Expression
 }
 
 // Func makes one value of many.
@@ -76,7 +75,8 @@ type Source struct {
 	LastN int
 	Over  time.Duration
 
-	name string // as the statement calls the entity
+	name    string // as the statement calls the entity, "" for the one it writes to
+	pointer string // of Path, for telemetry
 }
 
 // windowed reports whether the source is over a window.
@@ -91,7 +91,14 @@ func (s *Source) extract(v value.Value) value.Value {
 	if s.Section != 0 {
 		return v
 	}
-	return member(v, s.Path)
+	if s.pointer == "" {
+		return v
+	}
+	if v.Kind() != value.KindJSON {
+		return value.Value{}
+	}
+	v, _ = value.At(v.Text(), s.pointer)
+	return v
 }
 
 // ownKey is the key that a value copied from the source has.
@@ -135,10 +142,14 @@ type Relation struct {
 func (g *Group) plain() bool { return g.Entity != "" }
 
 // Expression returns the expression of the field in its canonical form.
-func (f *Field) Expression() string {
-	var b strings.Builder
-	f.write(&b)
-	return b.String()
+func (f *Field) Expression() string { return f.expression.String() }
+
+// lone returns the source that is all of the expression, or nil.
+func (f *Field) lone() *Source {
+	if p := f.expression.Source(); p != nil {
+		return &f.Sources[p.Slot]
+	}
+	return nil
 }
 
 // fanIn reports whether the field is over the latest values of a group.
@@ -156,8 +167,7 @@ func find(groups []Group, alias string) *Group {
 	return nil
 }
 
-// check tells whether names and sizes are right, of what no place in a text is
-// needed for.
+// check reports what is wrong with names and sizes that has no place in a text.
 func (s *Statement) check() error {
 	if err := entity.CheckID(s.Into); err != nil {
 		return fmt.Errorf("insert into: %w", err)
@@ -178,7 +188,7 @@ func (s *Statement) check() error {
 		}
 		for j := range i {
 			if s.Select[j].As == f.As {
-				return fmt.Errorf("as %s: %w: two fields have this key", quoteName(f.As), entity.ErrInvalid)
+				return fmt.Errorf("as %s: %w: two fields have this key", filter.QuoteName(f.As), entity.ErrInvalid)
 			}
 		}
 	}
@@ -202,7 +212,7 @@ func (s *Statement) checkUse() error {
 // checkKey is the rule of the entity runtime for keys.
 func checkKey(key string) error {
 	if key == "" || len(key) > entity.MaxKeyBytes {
-		return fmt.Errorf("key %.32q: %w: %d bytes; 1 to %d are right", key, entity.ErrInvalid, len(key), entity.MaxKeyBytes)
+		return fmt.Errorf("key %.32q: %w: must have 1 to %d bytes, not %d", key, entity.ErrInvalid, entity.MaxKeyBytes, len(key))
 	}
 	for _, r := range key {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -212,11 +222,11 @@ func checkKey(key string) error {
 	return nil
 }
 
-// CheckName tells whether name can name a mapping: 1 to MaxNameBytes letters,
+// CheckName reports whether name can name a mapping: 1 to MaxNameBytes letters,
 // digits and . _ - signs. The error wraps [entity.ErrInvalid].
 func CheckName(name string) error {
 	if name == "" || len(name) > MaxNameBytes {
-		return fmt.Errorf("mapping name %.32q: %w: %d bytes; 1 to %d are right", name, entity.ErrInvalid, len(name), MaxNameBytes)
+		return fmt.Errorf("mapping name %.32q: %w: must have 1 to %d bytes, not %d", name, entity.ErrInvalid, MaxNameBytes, len(name))
 	}
 	for _, r := range name {
 		if !isNameRune(r) {

@@ -18,7 +18,7 @@ type tally struct {
 	values  []value.Value // by slot; the zero Value for none
 	count   int           // values of any kind
 	numbers int
-	sum     exactSum
+	sum     value.Sum
 	best    *indexHeap // numbers, the result of Min or Max first
 }
 
@@ -33,13 +33,13 @@ func (t *tally) put(slot int32, v value.Value) {
 	}
 	t.values[slot] = v
 	t.count++
-	if !isNumber(v) {
+	if !v.IsNumber() {
 		return
 	}
 	t.numbers++
 	switch t.fn {
 	case Sum, Avg:
-		t.sum.add(v)
+		t.sum.Add(v)
 	case Min, Max:
 		if t.best == nil {
 			t.best = newIndexHeap(t.before)
@@ -55,11 +55,11 @@ func (t *tally) drop(slot int32) {
 	if v.Kind() == 0 {
 		return
 	}
-	if t.count--; isNumber(v) {
+	if t.count--; v.IsNumber() {
 		t.numbers--
 		switch t.fn {
 		case Sum, Avg:
-			t.sum.remove(v)
+			t.sum.Remove(v)
 		case Min, Max:
 			t.best.remove(slot)
 		default: // see put
@@ -83,12 +83,12 @@ func (t *tally) value() (value.Value, error) {
 	case t.numbers == 0:
 		return value.Value{}, nil
 	case t.fn == Sum:
-		if v, ok := t.sum.value(); ok {
+		if v, ok := t.sum.Value(); ok {
 			return v, nil
 		}
 		return value.Value{}, errSumRange
 	case t.fn == Avg:
-		if f := t.sum.float(); !math.IsInf(f, 0) {
+		if f := t.sum.Float(); !math.IsInf(f, 0) {
 			return value.Float(f / float64(t.numbers)), nil
 		}
 		return value.Value{}, errSumRange
@@ -97,24 +97,17 @@ func (t *tally) value() (value.Value, error) {
 	}
 }
 
-func isNumber(v value.Value) bool { return v.Kind() == value.KindFloat || v.Kind() == value.KindInt }
-
 // compareNumbers is a total order, so that of equal extremes always the same one
-// is the result: by value as a float, then integers before floats, then by what
-// a float of them loses.
+// is the result: by what they are worth, then integers before floats, then -0
+// before 0.
 func compareNumbers(a, b value.Value) int {
-	x, _ := a.Number()
-	y, _ := b.Number()
-	if c := cmp.Compare(x, y); c != 0 {
+	if c := value.CompareNumbers(a, b); c != 0 || a == b {
 		return c
 	}
 	if a.Kind() != b.Kind() {
 		return int(b.Kind()) - int(a.Kind())
 	}
-	if a.Kind() == value.KindInt {
-		return cmp.Compare(a.Int(), b.Int())
-	}
-	return cmp.Compare(b2i(math.Signbit(y)), b2i(math.Signbit(x)))
+	return cmp.Compare(b2i(math.Signbit(b.Float())), b2i(math.Signbit(a.Float())))
 }
 
 func b2i(b bool) int {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // rows evaluates one query on the rows of the table. REQUIRES: the index's lock is held
@@ -46,16 +47,16 @@ type rowView struct {
 }
 
 // Lookup returns the value at a path.
-func (v *rowView) Lookup(p *filter.Path) (filter.Value, bool) {
+func (v *rowView) Lookup(p *filter.Path) (value.Value, bool) {
 	switch p.Root {
 	case filter.RootID:
-		return filter.String(v.table.ids[v.row]), true
+		return value.String(v.table.ids[v.row]), true
 	case filter.RootType:
-		return filter.String(v.table.types[v.row]), v.table.types[v.row] != ""
+		return value.String(v.table.types[v.row]), v.table.types[v.row] != ""
 	case filter.RootCreated:
-		return filter.Time(v.table.created[v.row]), true
+		return value.Time(v.table.created[v.row]), true
 	case filter.RootUpdated:
-		return filter.Time(v.table.updated[v.row]), v.table.updated[v.row] != 0
+		return value.Time(v.table.updated[v.row]), v.table.updated[v.row] != 0
 	default:
 		value := v.columns[p.Slot-1].values[v.row]
 		return value, value.Kind() != 0

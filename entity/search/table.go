@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // noTime is the time of a missing value.
@@ -42,7 +43,7 @@ type table struct {
 // column has the values at one path, by row.
 type column struct {
 	path   filter.Path
-	values []filter.Value
+	values []value.Value
 	times  []int64
 	full   bool      // all rows have been read
 	used   time.Time // by a search, last
@@ -102,12 +103,12 @@ func (t *table) filled(columns []*column) {
 
 func (c *column) grow(n int) {
 	for len(c.values) < n {
-		c.values = append(c.values, filter.Value{})
+		c.values = append(c.values, value.Value{})
 		c.times = append(c.times, noTime)
 	}
 }
 
-func (c *column) set(row int32, v filter.Value, ts int64) {
+func (c *column) set(row int32, v value.Value, ts int64) {
 	c.values[row], c.times[row] = v, ts
 }
 
@@ -148,7 +149,7 @@ func (t *table) remove(id string) {
 	t.free, t.gone = append(t.free, row), true
 	t.types[row], t.created[row], t.updated[row] = "", 0, 0
 	for _, c := range t.columns {
-		c.set(row, filter.Value{}, noTime)
+		c.set(row, value.Value{}, noTime)
 		c.touch(row)
 	}
 }
@@ -204,9 +205,9 @@ func (t *table) put(v *entityview.View, columns []*column, newer bool) {
 		if _, touched := c.touched[row]; touched && !newer {
 			return
 		}
-		value, there := v.Lookup(&c.path)
+		found, there := v.Lookup(&c.path)
 		if !there {
-			value = filter.Value{}
+			found = value.Value{}
 		}
 		ts, ok := v.Time(&c.path)
 		if !ok {
@@ -215,7 +216,7 @@ func (t *table) put(v *entityview.View, columns []*column, newer bool) {
 		if !newer && c.path.Root == filter.RootLatest && c.times[row] > ts {
 			return // a reading has come since
 		}
-		c.set(row, value, ts)
+		c.set(row, found, ts)
 		if newer {
 			c.touch(row)
 		}

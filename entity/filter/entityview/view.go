@@ -45,37 +45,37 @@ func Section(r filter.Root) (s entity.Section, ok bool) {
 }
 
 // Value returns the value as filters have it. Arrays and objects are JSON.
-func Value(v value.Value) filter.Value {
+func Value(v value.Value) value.Value {
 	switch v.Kind() {
 	case value.KindFloat:
-		return filter.Float(v.Float())
+		return value.Float(v.Float())
 	case value.KindInt:
-		return filter.Int(v.Int())
+		return value.Int(v.Int())
 	case value.KindBool:
-		return filter.Bool(v.Bool())
+		return value.Bool(v.Bool())
 	case value.KindString:
-		return filter.String(v.Text())
+		return value.String(v.Text())
 	default:
-		return filter.JSON(v.Text())
+		return value.JSON(v.Text())
 	}
 }
 
 // Lookup returns the value at a path, as [filter.View] wants it.
-func (v *View) Lookup(p *filter.Path) (filter.Value, bool) {
+func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	switch p.Root {
 	case filter.RootID:
-		return filter.String(v.ID()), true
+		return value.String(v.ID()), true
 	case filter.RootType:
-		return filter.String(v.Type()), v.Type() != ""
+		return value.String(v.Type()), v.Type() != ""
 	case filter.RootCreated:
-		return filter.Time(v.Created()), true
+		return value.Time(v.Created()), true
 	case filter.RootUpdated:
-		return filter.Time(v.Updated()), v.Updated() != 0
+		return value.Time(v.Updated()), v.Updated() != 0
 	case filter.RootLatest:
 		l, ok := v.Latest(p.Name)
 		return Value(l.Value), ok
 	case filter.RootRelation:
-		return filter.JSONAt(v.edge.Text(), p.Name)
+		return value.At(v.edge.Text(), p.Name)
 	case filter.RootDelta:
 		return v.delta(p)
 	default:
@@ -83,16 +83,16 @@ func (v *View) Lookup(p *filter.Path) (filter.Value, bool) {
 	}
 }
 
-func (v *View) leaf(p *filter.Path) (filter.Value, bool) {
+func (v *View) leaf(p *filter.Path) (value.Value, bool) {
 	section, _ := Section(p.Root)
 	if a, ok := v.Attribute(section, p.Name); ok {
 		return Value(a.Value), true
 	}
-	return filter.JSON("{}"), v.Has(section, p.Name)
+	return value.JSON("{}"), v.Has(section, p.Name)
 }
 
 // delta returns what desired has at a path and reported has not.
-func (v *View) delta(p *filter.Path) (filter.Value, bool) {
+func (v *View) delta(p *filter.Path) (value.Value, bool) {
 	var desired, reported []entity.Attribute
 	for a := range v.EachAttribute(entity.Desired) {
 		desired = append(desired, a)
@@ -105,10 +105,10 @@ func (v *View) delta(p *filter.Path) (filter.Value, bool) {
 		case a.Path == p.Name:
 			return Value(a.Value), true
 		case strings.HasPrefix(a.Path, p.Name+"/"):
-			return filter.JSON("{}"), true
+			return value.JSON("{}"), true
 		}
 	}
-	return filter.Value{}, false
+	return value.Value{}, false
 }
 
 // Time returns when the value at a path was measured or set. A difference is as old

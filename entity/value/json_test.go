@@ -1,4 +1,4 @@
-package filter
+package value
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// arrayContains is arrayHas by way of encoding/json.
+// arrayContains is Contains by way of encoding/json.
 func arrayContains(text string, want Value) bool {
 	var list []json.RawMessage
 	if json.Unmarshal([]byte(text), &list) != nil {
@@ -17,7 +17,7 @@ func arrayContains(text string, want Value) bool {
 	}
 	return slices.ContainsFunc(list, func(raw json.RawMessage) bool {
 		v, ok := decoded(raw)
-		return ok && v.kind != KindJSON && (v.kind == want.kind || isNumber(v.kind) && isNumber(want.kind)) && relate(v, want) == equal
+		return ok && v.Kind() != KindJSON && (v.Kind() == want.Kind() || v.IsNumber() && want.IsNumber()) && Compare(v, want) == Equal
 	})
 }
 
@@ -47,18 +47,18 @@ func decoded(raw []byte) (Value, bool) {
 	}
 }
 
-func TestJSONAtFindsWhatIsThere(t *testing.T) {
+func TestAtFindsWhatIsThere(t *testing.T) {
 	const text = `{"a":1,"b":{"c":"x\ny","d":[1,{"e":2}],"":3},"a/b":true,"~":null,"e\u0301":2.5,"\ud83d\ude00":-1}`
 	for pointer, want := range map[string]string{
 		"/a": "1", "/b/c": `"x\ny"`, "/b/d": `[1,{"e":2}]`, "/b/": "3", "/a~1b": "true", "/e\u0301": "2.5", "/😀": "-1",
 		"/b": `{"c":"x\ny","d":[1,{"e":2}],"":3}`, "": text,
 	} {
-		if v, ok := JSONAt(text, pointer); !ok || v.String() != want {
+		if v, ok := At(text, pointer); !ok || v.String() != want {
 			t.Errorf("%q is %v, %v; want %s", pointer, v, ok, want)
 		}
 	}
 	for _, pointer := range []string{"/~0", "/c", "/a/b", "/b/d/0", "/b/c/x", "/"} {
-		if v, ok := JSONAt(text, pointer); ok {
+		if v, ok := At(text, pointer); ok {
 			t.Errorf("%q is %v, and is not there", pointer, v)
 		}
 	}
@@ -75,7 +75,7 @@ func FuzzJSON(f *testing.F) {
 			text = compact.String()
 		}
 		for _, want := range []Value{String(s), Int(i), Float(float64(i) / 4), Bool(i > 0)} {
-			got := arrayHas(text, want)
+			got := Contains(text, want)
 			if valid && got != arrayContains(text, want) {
 				t.Errorf("%s has %v: %v", text, want, got)
 			}
@@ -83,7 +83,7 @@ func FuzzJSON(f *testing.F) {
 		if pointer == "" || pointer[0] != '/' {
 			pointer = "/" + pointer
 		}
-		got, ok := JSONAt(text, pointer)
+		got, ok := At(text, pointer)
 		if !valid {
 			return
 		}
@@ -93,7 +93,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// lookup is JSONAt by way of encoding/json, for objects whose members are
+// lookup is At by way of encoding/json, for objects whose members are
 // different.
 func lookup(text, pointer string) (Value, bool) {
 	for token := range strings.SplitSeq(pointer[1:], "/") {
@@ -121,8 +121,8 @@ func lookup(text, pointer string) (Value, bool) {
 }
 
 func TestNumbersOfJSONAreReadAsPayloadsAre(t *testing.T) {
-	for text, want := range map[string]string{"1": "integer 1", "1.0": "number 1.0", "9223372036854775807": "integer 9223372036854775807", "9223372036854775808": "number 9.223372036854776e+18", "-0": "integer 0"} {
-		v, ok := JSONAt(text, "")
+	for text, want := range map[string]string{"1": "int 1", "1.0": "float 1", "9223372036854775807": "int 9223372036854775807", "9223372036854775808": "float 9223372036854776000", "-0": "int 0"} {
+		v, ok := At(text, "")
 		if got := fmt.Sprint(v.Kind(), " ", v); !ok || got != want {
 			t.Errorf("%s is %s, %v; want %s", text, got, ok, want)
 		}
