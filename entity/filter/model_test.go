@@ -79,6 +79,10 @@ func (m model) value(o operand, t *thing) *value.Value {
 		if o.kind == ofAge {
 			v = value.Duration(m.now - ms)
 		}
+	case ofComputed: // as it was written, nothing worked out beforehand
+		e := Env{Now: m.now}
+		v = compileOperand(o)(t, &e)
+		ok = !v.IsZero() && e.failure == nil
 	case ofNow:
 		v = value.Time(m.now + o.shift)
 	case ofLiteral:

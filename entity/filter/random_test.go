@@ -124,6 +124,9 @@ func (m *maker) path(whole bool) *Path {
 
 // looked is an operand that is not fixed.
 func (m *maker) looked() operand {
+	if m.IntN(6) == 0 {
+		return computed(m.operation(2), 0)
+	}
 	p := m.path(false)
 	switch m.IntN(4) {
 	case 0:
@@ -136,6 +139,40 @@ func (m *maker) looked() operand {
 		}
 	}
 	return operand{kind: ofPath, path: p}
+}
+
+// operation is a computation of numbers.
+func (m *maker) operation(depth int) computation {
+	part := func() operand {
+		if depth > 0 && m.IntN(2) == 0 {
+			return computed(m.operation(depth-1), 0)
+		}
+		if m.IntN(2) == 0 {
+			return literal(m.value(pick(m, value.KindInt, value.KindFloat)))
+		}
+		for {
+			if p := m.path(false); p.Root.kind() == 0 {
+				return operand{kind: ofPath, path: p}
+			}
+		}
+	}
+	looked := part()
+	for looked.kind == ofLiteral {
+		looked = part()
+	}
+	switch m.IntN(6) {
+	case 0:
+		return &negation{looked}
+	case 1:
+		return &call{functions["max"], []operand{part(), part(), part()}}
+	case 2:
+		return &fallback{looked, part()}
+	case 3:
+		n := &compare{left: looked, op: isLess, right: literal(m.value(value.KindInt))}
+		return &choice{computed(n, 0), part(), part()}
+	default:
+		return &arithmetic{operators[pick(m, "+", "-", "*", "/", "%", "**")], looked, part()}
+	}
 }
 
 func (m *maker) value(k value.Kind) value.Value {
@@ -291,6 +328,9 @@ func dumpList(list []node) string {
 }
 
 func dumpOperand(o operand) string {
+	if o.kind == ofComputed {
+		return string(o.append(nil))
+	}
 	s := fmt.Sprintf("[%d %#v %d", o.kind, o.value, o.shift)
 	if o.path != nil {
 		s += fmt.Sprintf(" %#v", *o.path)
