@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func (s *stage) follow(q entity.ChangesQuery) *entity.Follower {
@@ -37,7 +38,7 @@ func TestFollowerGoesOnAfterItHasLagged(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{StreamBuffer: buffer})
 	f := s.follow(entity.ChangesQuery{})
 	for i := range int64(100) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	mustFollow(t, f, 0, buffer)
 	if c, ok := f.Ready(); ok {
@@ -58,7 +59,7 @@ func TestFollowerHasNothingReadyThatItWouldHaveToWaitFor(t *testing.T) {
 	if c, ok := f.Ready(); ok {
 		t.Errorf("before all changes: %+v", c)
 	}
-	s.write("a", at(1, "t", entity.Int(1)), at(2, "t", entity.Int(2)))
+	s.write("a", at(1, "t", value.Int(1)), at(2, "t", value.Int(2)))
 	mustFollow(t, f, 1, 2)
 	if c, ok := f.Ready(); !ok || c.TS != 2 {
 		t.Errorf("ready: %+v, %v; want the second change", c, ok)
@@ -104,7 +105,7 @@ func TestFollowerTriesAgainWhenTheLogCannotBeRead(t *testing.T) {
 	s, log := openBroken(t, entity.Config{})
 	from := s.follow(entity.ChangesQuery{}).Cursor()
 	for i := range int64(10) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	f := s.follow(entity.ChangesQuery{Cursor: from})
 	log.fails = 3
@@ -126,7 +127,7 @@ func TestFollowerGoesOnFromNowWhenChangesAreLost(t *testing.T) {
 	s, log := openBroken(t, entity.Config{StreamBuffer: buffer})
 	f := s.follow(entity.ChangesQuery{})
 	for i := range int64(10) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	mustFollow(t, f, 0, buffer)
 	if _, err := f.Next(t.Context()); !errors.Is(err, entity.ErrLagged) {
@@ -136,7 +137,7 @@ func TestFollowerGoesOnFromNowWhenChangesAreLost(t *testing.T) {
 	if _, err := f.Next(t.Context()); !errors.Is(err, entity.ErrCursorExpired) {
 		t.Fatalf("got %v, want ErrCursorExpired", err)
 	}
-	s.write("a", at(10, "t", entity.Int(10))) // after the error, so it must come
+	s.write("a", at(10, "t", value.Int(10))) // after the error, so it must come
 	mustFollow(t, f, 10, 11)
 }
 
@@ -144,7 +145,7 @@ func TestFollowerReturnsWhatItsCallerHasFailedOnOnceMore(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	f := s.follow(entity.ChangesQuery{})
 	for i := range int64(10) {
-		s.write("a", at(i, "t", entity.Int(i)))
+		s.write("a", at(i, "t", value.Int(i)))
 	}
 	mustFollow(t, f, 0, 5)
 	cursor := f.Cursor()

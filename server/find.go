@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // findTimeout is how long a page of a search may look for entities before it is handed
@@ -101,7 +102,7 @@ func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPa
 		if err != nil {
 			return nil, err
 		}
-		body = entity.Int(total).AppendJSON(append(body, `,"total":`...))
+		body = value.Int(total).AppendJSON(append(body, `,"total":`...))
 	}
 	if next != "" {
 		next = pageCursor(next)

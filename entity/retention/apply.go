@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // apply is one round: it applies the rules to every series.
@@ -267,11 +268,11 @@ func (l *ancestry) of(typ string) []string {
 }
 
 // number returns a value as package series has it, the zero Number for what is none.
-func number(v entity.Value) series.Number {
+func number(v value.Value) series.Number {
 	switch v.Kind() {
-	case entity.KindFloat:
+	case value.KindFloat:
 		return series.Float(v.Float())
-	case entity.KindInt:
+	case value.KindInt:
 		return series.Int(v.Int())
 	default:
 		return series.Number{}
