@@ -376,16 +376,12 @@ func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.
 	}
 }
 
-// number is a value as package series has it, the zero Number for what is none.
-func number(v value.Value) series.Number {
-	switch v.Kind() {
-	case value.KindFloat:
-		return series.Float(v.Float())
-	case value.KindInt:
-		return series.Int(v.Int())
-	default:
-		return series.Number{}
+// number returns a value that is a number, and the zero Value for any other.
+func number(v value.Value) value.Value {
+	if v.IsNumber() {
+		return v
 	}
+	return value.Value{}
 }
 
 // downsample answers with points that look like all of them in a chart.

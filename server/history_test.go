@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // hourly posts a value for each minute of some hours, from a time on.
@@ -77,7 +78,7 @@ func TestChartHasThePointsOfLTTB(t *testing.T) {
 	s.hourly("room", "n", from, 10, wave)
 	var all []series.Point
 	for i := range 600 {
-		all = append(all, series.Point{TS: from.Add(time.Duration(i) * time.Minute).UnixMilli(), Value: series.Float(wave(i))})
+		all = append(all, series.Point{TS: from.Add(time.Duration(i) * time.Minute).UnixMilli(), Value: value.Float(wave(i))})
 	}
 	var chart struct {
 		Total  int

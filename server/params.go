@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
@@ -80,27 +81,16 @@ func parseStep(text string) (time.Duration, error) {
 	return step, nil
 }
 
+// parseDuration reads a duration, or milliseconds.
 func parseDuration(text string) (time.Duration, error) {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return scale(ms, time.Millisecond)
+	ms, ok := value.ParseDuration(text)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		ms, ok = n, true
 	}
-	for suffix, unit := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if number, ok := strings.CutSuffix(text, suffix); ok {
-			n, err := strconv.ParseInt(number, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("duration %q: %w", text, err)
-			}
-			return scale(n, unit)
-		}
+	if !ok || ms < 0 || ms > math.MaxInt64/int64(time.Millisecond) {
+		return 0, fmt.Errorf("duration %q must be one such as 500ms, 15m, 1h30m, 1d or 1w, or milliseconds", shorten(text, 32))
 	}
-	return time.ParseDuration(text)
-}
-
-func scale(n int64, unit time.Duration) (time.Duration, error) {
-	if n < 0 || n > math.MaxInt64/int64(unit) {
-		return 0, fmt.Errorf("duration of %d times %v: %w", n, unit, strconv.ErrRange)
-	}
-	return time.Duration(n) * unit, nil
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 // shorten cuts a text of the client's for an error or the log.

@@ -267,14 +267,10 @@ func (l *ancestry) of(typ string) []string {
 	return list
 }
 
-// number returns a value as package series has it, the zero Number for what is none.
-func number(v value.Value) series.Number {
-	switch v.Kind() {
-	case value.KindFloat:
-		return series.Float(v.Float())
-	case value.KindInt:
-		return series.Int(v.Int())
-	default:
-		return series.Number{}
+// number returns a value that is a number, and the zero Value for any other.
+func number(v value.Value) value.Value {
+	if v.IsNumber() {
+		return v
 	}
+	return value.Value{}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity/internal/entitytest"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -48,7 +49,7 @@ func TestRetentionOnPostgres(t *testing.T) {
 func FuzzDecodeChunk(f *testing.F) {
 	sum := series.NewSummary(true)
 	for i := range 3 {
-		if err := sum.Add(series.Point{TS: 3_600_000 + int64(i), Value: series.Int(int64(i))}); err != nil {
+		if err := sum.Add(series.Point{TS: 3_600_000 + int64(i), Value: value.Int(int64(i))}); err != nil {
 			f.Fatal(err)
 		}
 	}

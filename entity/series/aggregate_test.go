@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func mustGrid(t testing.TB, text, name string) Grid {
@@ -129,10 +131,10 @@ func modelFill(q Query, points []Point, answer []Bucket) {
 			after++
 		}
 		for j, f := range q.Funcs {
-			n := Number{}
+			n := value.Value{}
 			switch {
 			case f == Count:
-				n = Int(0)
+				n = value.Int(0)
 			case q.Fill.Mode == FillValue:
 				n = q.Fill.Value
 			case q.Fill.Mode == FillPrevious && before >= 0:
@@ -143,7 +145,7 @@ func modelFill(q Query, points []Point, answer []Bucket) {
 				a, b := answer[before], answer[after]
 				if !a.Values[j].IsZero() && !b.Values[j].IsZero() {
 					part := float64(answer[i].Start-a.Start) / float64(b.Start-a.Start)
-					n = Float(a.Values[j].Float()*(1-part) + b.Values[j].Float()*part)
+					n = finite(float(a.Values[j])*(1-part) + float(b.Values[j])*part)
 				}
 			}
 			answer[i].Values[j] = n
@@ -155,7 +157,7 @@ func randomQuery(t *testing.T, r *rand.Rand, points []Point) Query {
 	t.Helper()
 	q := Query{Grid: []Grid{mustGrid(t, "30s", "UTC"), mustGrid(t, "minute", "Asia/Kolkata"), mustGrid(t, "5minute", "UTC"), {}}[r.IntN(4)]}
 	q.Funcs = []Func{everyFunc[r.IntN(len(everyFunc))], everyFunc[r.IntN(len(everyFunc))], Count, Rate}
-	q.Fill = []Fill{{}, {Mode: FillNull}, {Mode: FillPrevious}, {Mode: FillLinear}, {Mode: FillValue, Value: Int(-7)}}[r.IntN(5)]
+	q.Fill = []Fill{{}, {Mode: FillNull}, {Mode: FillPrevious}, {Mode: FillLinear}, {Mode: FillValue, Value: value.Int(-7)}}[r.IntN(5)]
 	if len(points) > 0 {
 		last := points[len(points)-1].TS
 		if r.IntN(2) == 0 {
@@ -252,7 +254,7 @@ func TestRowsAnswerAsThePointsDo(t *testing.T) {
 }
 
 func TestFill(t *testing.T) {
-	points := []Point{{5_000, Int(1)}, {25_000, Int(10)}, {65_000, Int(30)}, {66_000, Int(40)}}
+	points := []Point{{5_000, value.Int(1)}, {25_000, value.Int(10)}, {65_000, value.Int(30)}, {66_000, value.Int(40)}}
 	for _, x := range []struct {
 		fill     string
 		from, to int64
@@ -286,7 +288,7 @@ func TestRateLosesNothingAtTheEdges(t *testing.T) {
 	count := int64(0)
 	for ts := int64(500); ts < 3_600_000; ts += 1 + r.Int64N(40_000) {
 		count += r.Int64N(100)
-		points = append(points, Point{ts, Int(count)})
+		points = append(points, Point{ts, value.Int(count)})
 	}
 	q := Query{Grid: mustGrid(t, "60s", "UTC"), Funcs: []Func{Rate, First, Last}}
 	total, before := 0.0, points[0].TS
@@ -298,7 +300,7 @@ func TestRateLosesNothingAtTheEdges(t *testing.T) {
 			}
 		}
 		if !b.Values[0].IsZero() {
-			total += b.Values[0].Float() * float64(last-before) / 1000
+			total += float(b.Values[0]) * float64(last-before) / 1000
 		}
 		before = last
 	}
@@ -310,7 +312,7 @@ func TestRateLosesNothingAtTheEdges(t *testing.T) {
 func TestAggregateRefuses(t *testing.T) {
 	grid := mustGrid(t, "10s", "UTC")
 	ok := Query{Grid: grid, Funcs: []Func{Avg}}
-	points := []Point{{1000, Int(1)}, {2000, Int(2)}}
+	points := []Point{{1000, value.Int(1)}, {2000, value.Int(2)}}
 	failed := errors.New("the disk is gone")
 	for name, x := range map[string]struct {
 		change func(q *Query)
@@ -324,9 +326,9 @@ func TestAggregateRefuses(t *testing.T) {
 		"a fill of nothing":  {func(q *Query) { q.Fill.Mode = FillValue }, Each(points), ErrInvalid},
 		"a range backwards":  {func(q *Query) { q.From, q.To = 5, 4 }, Each(points), ErrInvalid},
 		"a negative limit":   {func(q *Query) { q.MaxBuckets = -1 }, Each(points), ErrInvalid},
-		"points backwards":   {func(*Query) {}, Each([]Point{{2000, Int(1)}, {1000, Int(1)}}), ErrOrder},
-		"across buckets":     {func(*Query) {}, Each([]Point{{20_000, Int(1)}, {1000, Int(1)}}), ErrOrder},
-		"too many buckets":   {func(q *Query) { q.MaxBuckets = 1 }, Each([]Point{{1000, Int(1)}, {20_000, Int(1)}}), ErrTooManyBuckets},
+		"points backwards":   {func(*Query) {}, Each([]Point{{2000, value.Int(1)}, {1000, value.Int(1)}}), ErrOrder},
+		"across buckets":     {func(*Query) {}, Each([]Point{{20_000, value.Int(1)}, {1000, value.Int(1)}}), ErrOrder},
+		"too many buckets":   {func(q *Query) { q.MaxBuckets = 1 }, Each([]Point{{1000, value.Int(1)}, {20_000, value.Int(1)}}), ErrTooManyBuckets},
 		"too many filled":    {func(q *Query) { q.From, q.To, q.Fill.Mode = 1, 1e12, FillNull }, Each(nil), ErrTooManyBuckets},
 		"an error of points": {func(*Query) {}, func(yield func(Point, error) bool) { _ = yield(points[0], nil) && yield(Point{}, failed) }, failed},
 	} {
@@ -345,7 +347,7 @@ func TestAggregateRefuses(t *testing.T) {
 func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 	row := func(start, end int64, percentiles bool) Row {
 		s := NewSummary(percentiles)
-		_ = s.Add(Point{start, Int(1)})
+		_ = s.Add(Point{start, value.Int(1)})
 		return Row{start, end, s}
 	}
 	for name, x := range map[string]struct {
@@ -366,7 +368,7 @@ func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = a.Add(Point{0, Int(1)})
+		_ = a.Add(Point{0, value.Int(1)})
 		if err := a.AddRow(x.row); !errors.Is(err, x.want) || x.want == nil && err != nil {
 			t.Errorf("a row %s: error %v, want %v", name, err, x.want)
 		}
@@ -378,7 +380,7 @@ func TestAnAnswerCanBeBrokenOff(t *testing.T) {
 	points := func(yield func(Point, error) bool) {
 		for i := range int64(1000) {
 			read++
-			if !yield(Point{i * 10_000, Int(i)}, nil) {
+			if !yield(Point{i * 10_000, value.Int(i)}, nil) {
 				return
 			}
 		}
@@ -400,8 +402,8 @@ func TestAnAnswerCanBeBrokenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = a.Add(Point{0, Int(1)})
-	if err := a.Add(Point{10_000, Int(1)}); !errors.Is(err, failed) {
+	_ = a.Add(Point{0, value.Int(1)})
+	if err := a.Add(Point{10_000, value.Int(1)}); !errors.Is(err, failed) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -425,7 +427,7 @@ func TestFuncsByName(t *testing.T) {
 func TestFillsByName(t *testing.T) {
 	for text, want := range map[string]Fill{
 		"": {}, "none": {}, "null": {Mode: FillNull}, "previous": {Mode: FillPrevious}, "linear": {Mode: FillLinear},
-		"0": {FillValue, Int(0)}, "-1.5": {FillValue, Float(-1.5)}, "1e3": {FillValue, Float(1000)}, "99999999999999999999": {FillValue, Float(1e20)},
+		"0": {FillValue, value.Int(0)}, "-1.5": {FillValue, finite(-1.5)}, "1e3": {FillValue, finite(1000)}, "99999999999999999999": {FillValue, finite(1e20)},
 	} {
 		if got, err := ParseFill(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v", text, got, err)
@@ -441,12 +443,12 @@ func TestFillsByName(t *testing.T) {
 func TestBucketsBelongToTheirReceiver(t *testing.T) {
 	q := Query{Grid: mustGrid(t, "10s", "UTC"), Funcs: []Func{Max}, Fill: Fill{Mode: FillPrevious}}
 	var got []string
-	for b, err := range q.Aggregate(Each([]Point{{1000, Int(1)}, {31_000, Int(2)}})) {
+	for b, err := range q.Aggregate(Each([]Point{{1000, value.Int(1)}, {31_000, value.Int(2)}})) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, b.Values[0].String())
-		b.Values[0] = Int(99)
+		b.Values[0] = value.Int(99)
 	}
 	if fmt.Sprint(got) != "[1 1 1 2]" {
 		t.Errorf("after a receiver wrote to its buckets they are %v", got)

@@ -3,6 +3,8 @@ package series
 import (
 	"fmt"
 	"iter"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Row is a row of a rollup: what the points of a series in [Start, End), in
@@ -108,7 +110,7 @@ func (a *Aggregator) lookBack(p Point) {
 	if a.query.Fill.Mode != FillPrevious {
 		return
 	}
-	b := Bucket{Values: make([]Number, len(a.query.Funcs))}
+	b := Bucket{Values: make([]value.Value, len(a.query.Funcs))}
 	for i, f := range a.query.Funcs {
 		switch f {
 		case Count, Sum, Rate: // what a point in force comes to is not known
@@ -142,7 +144,7 @@ func (a *Aggregator) flush() error {
 }
 
 func (a *Aggregator) emitSummary(start, end int64, s *Summary, before Point) error {
-	b := Bucket{Start: start, End: end, Count: s.Count, Values: make([]Number, len(a.query.Funcs))}
+	b := Bucket{Start: start, End: end, Count: s.Count, Values: make([]value.Value, len(a.query.Funcs))}
 	for i, f := range a.query.Funcs {
 		b.Values[i] = s.value(f, before)
 	}

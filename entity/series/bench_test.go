@@ -11,7 +11,7 @@ import (
 func BenchmarkAggregate(b *testing.B) {
 	points := make([]Point, 86_400)
 	for i := range points {
-		points[i] = Point{int64(i) * 1000, Float(math.Round(20+300*math.Sin(float64(i)/1000)) / 100)}
+		points[i] = Point{int64(i) * 1000, finite(math.Round(20+300*math.Sin(float64(i)/1000)) / 100)}
 	}
 	for _, bench := range []struct {
 		name  string
@@ -41,7 +41,7 @@ func BenchmarkAggregate(b *testing.B) {
 func BenchmarkDownsample(b *testing.B) {
 	points := make([]Point, 100_000)
 	for i := range points {
-		points[i] = Point{int64(i) * 1000, Float(math.Sin(float64(i) / 1000))}
+		points[i] = Point{int64(i) * 1000, finite(math.Sin(float64(i) / 1000))}
 	}
 	for b.Loop() {
 		if len(Downsample(points, 1000)) != 1000 {
@@ -56,7 +56,7 @@ func BenchmarkDownsample(b *testing.B) {
 func BenchmarkRows(b *testing.B) {
 	points := make([]Point, 86_400)
 	for i := range points {
-		points[i] = Point{int64(i) * 1000, Float(20 + math.Sin(float64(i)/1000))}
+		points[i] = Point{int64(i) * 1000, finite(20 + math.Sin(float64(i)/1000))}
 	}
 	var encoded [][]byte
 	rows := rowsOf(b, points, minute, true)

@@ -10,6 +10,7 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch/store"
 
 	"github.com/greenroom-go/greenroom/entity/internal/wire"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // A Summary is encoded as a version, its parts as bits, and then, in the order of
@@ -17,6 +18,12 @@ import (
 // bytes, totals and quantiles as below. The encoding is a stored format: a version
 // that is written once is read for ever.
 const encodingVersion = 1
+
+// The kinds of numbers in an encoding.
+const (
+	encodedInt   = 1
+	encodedFloat = 2
+)
 
 // The kinds of quantiles in an encoding.
 const (
@@ -40,10 +47,10 @@ func (s *Summary) AppendBinary(dst []byte) ([]byte, error) {
 	dst = appendPoint(appendPoint(dst, s.First), s.Last)
 	dst = appendNumber(appendNumber(dst, s.Min), s.Max)
 	if s.kept&keepSum != 0 {
-		dst = s.sum.append(dst)
+		dst = appendSum(dst, &s.sum)
 	}
 	if s.kept&keepIncrease != 0 {
-		dst = s.increase.append(dst)
+		dst = appendSum(dst, &s.increase)
 	}
 	if s.kept&keepPercentiles != 0 {
 		dst = s.quantiles.append(dst)
@@ -71,27 +78,27 @@ func appendPoint(dst []byte, p Point) []byte {
 	return appendNumber(binary.AppendVarint(dst, p.TS), p.Value)
 }
 
-func appendNumber(dst []byte, n Number) []byte {
-	dst = append(dst, n.kind)
-	if n.kind == kindInt {
-		return binary.AppendVarint(dst, int64(n.bits))
+func appendNumber(dst []byte, n value.Value) []byte {
+	if n.Kind() == value.KindInt {
+		return binary.AppendVarint(append(dst, encodedInt), n.Int())
 	}
-	return binary.LittleEndian.AppendUint64(dst, n.bits)
+	return binary.LittleEndian.AppendUint64(append(dst, encodedFloat), math.Float64bits(n.Float()))
 }
 
-func (t *total) append(dst []byte) []byte {
+func appendSum(dst []byte, sum *value.Sum) []byte {
+	p := sum.Parts()
 	var flags byte
-	if t.floats {
+	if p.Floated {
 		flags |= 1
 	}
-	if t.beyond {
+	if p.Beyond {
 		flags |= 2
 	}
 	dst = append(dst, flags)
-	dst = binary.AppendUvarint(binary.AppendVarint(dst, t.high), t.low)
-	dst = binary.AppendUvarint(dst, uint64(len(t.partials)))
-	for _, p := range t.partials {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p))
+	dst = binary.AppendUvarint(binary.AppendVarint(dst, p.High), p.Low)
+	dst = binary.AppendUvarint(dst, uint64(len(p.Floats)))
+	for _, f := range p.Floats {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
 	}
 	return dst
 }
@@ -148,15 +155,15 @@ func (d *decoder) float() float64 {
 	return f
 }
 
-func (d *decoder) number() Number {
+func (d *decoder) number() value.Value {
 	switch d.Byte() {
-	case kindInt:
-		return Int(d.Varint())
-	case kindFloat:
-		return Float(d.float())
+	case encodedInt:
+		return value.Int(d.Varint())
+	case encodedFloat:
+		return finite(d.float())
 	default:
 		d.Fail()
-		return Number{}
+		return value.Value{}
 	}
 }
 
@@ -174,15 +181,15 @@ func (d *decoder) summary() Summary {
 	s.First, s.Last = d.point(), d.point()
 	s.Min, s.Max = d.number(), d.number()
 	if kept&keepSum != 0 {
-		s.sum = d.total()
+		s.sum = d.sum()
 	}
 	if kept&keepIncrease != 0 {
-		s.increase = d.total()
+		s.increase = d.sum()
 	}
 	if kept&keepPercentiles != 0 {
 		s.quantiles = d.quantiles(s.Count)
 	}
-	if s.First.TS > s.Last.TS || s.Min.Compare(s.Max) > 0 {
+	if s.First.TS > s.Last.TS || value.CompareNumbers(s.Min, s.Max) > 0 {
 		d.Fail()
 	}
 	return s
@@ -191,18 +198,18 @@ func (d *decoder) summary() Summary {
 // maxCount is up to where the counts of a sketch, which are floats, are exact.
 const maxCount = 1 << 53
 
-func (d *decoder) total() total {
+func (d *decoder) sum() value.Sum {
 	flags := d.Byte()
-	t := total{high: d.Varint(), low: d.Uvarint(), floats: flags&1 != 0, beyond: flags&2 != 0}
+	p := value.Parts{High: d.Varint(), Low: d.Uvarint(), Floated: flags&1 != 0, Beyond: flags&2 != 0}
 	n := d.Uvarint()
-	if flags > 3 || n > maxPartials || n > 0 && (!t.floats || t.beyond) {
+	if flags > 3 || n > maxPartials || n > 0 && (!p.Floated || p.Beyond) {
 		d.Fail()
-		return t
+		return value.Sum{}
 	}
 	for range n {
-		t.partials = append(t.partials, d.float())
+		p.Floats = append(p.Floats, d.float())
 	}
-	return t
+	return value.SumOf(p)
 }
 
 func (d *decoder) quantiles(count int64) *quantiles {

@@ -2,18 +2,21 @@ package series
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func FuzzSummary(f *testing.F) {
 	for _, n := range []int{0, 1, 2, 64, 65, 2000} {
 		s := NewSummary(n != 2)
 		for i := range n {
-			v := Float(math.Sin(float64(i)) * 100)
+			v := finite(math.Sin(float64(i)) * 100)
 			if i%3 == 0 {
-				v = Int(int64(i - 20))
+				v = value.Int(int64(i - 20))
 			}
 			if err := s.Add(Point{TS: int64(i) * 1000, Value: v}); err != nil {
 				f.Fatal(err)
@@ -58,7 +61,7 @@ func TestDamagedSketchesAreRefused(t *testing.T) {
 	head := func() []byte { // a summary of three points, up to its quantiles
 		s := &Summary{kept: keepPercentiles}
 		for i := range int64(3) {
-			_ = s.Add(Point{TS: i, Value: Int(i)})
+			_ = s.Add(Point{TS: i, Value: value.Int(i)})
 		}
 		s.kept = 0
 		data, _ := s.MarshalBinary()
@@ -86,5 +89,30 @@ func TestDamagedSketchesAreRefused(t *testing.T) {
 		if err := s.UnmarshalBinary(data); !errors.Is(err, ErrEncoding) || s.Count != 0 {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestRollupsOfAnEarlierVersionAreRead has a row as it was stored when sums were
+// lists of partials: the encoding is one that is read for ever.
+func TestRollupsOfAnEarlierVersionAreRead(t *testing.T) {
+	data, err := hex.DecodeString("01070cd00f0106da0f027dc39425ad49b254010d027dc39425ad49b2540101fcffffffffffffffff01032f30b7b3a7c9ba819a9999999999b93f7dc39425ad49c254010000029a9999999999b93f7dc39425ad49c25401060106029a9999999999b93f027dc39425ad49b254022f30b7b3a7c9ba81010d027dc39425ad49b254")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s, again Summary
+	if err := s.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[Func]value.Value{Sum: value.Float(2e100), Avg: value.Float(3.333333333333333e99), Rate: value.Float(4e102), Count: value.Int(6), Min: value.Int(-7)} {
+		if got := s.Value(name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	written, err := s.MarshalBinary()
+	if err == nil {
+		err = again.UnmarshalBinary(written)
+	}
+	if err != nil || again.Value(Sum) != s.Value(Sum) || again.Value(Rate) != s.Value(Rate) {
+		t.Errorf("written and read again: %v, %v", again.Value(Sum), err)
 	}
 }

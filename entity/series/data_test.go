@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // occupancy returns the real recording, by key, and the sum of its file.
@@ -44,16 +46,16 @@ func readOccupancy(t testing.TB, data []byte) map[string][]Point {
 }
 
 // parseNumber reads a number as a payload is read.
-func parseNumber(t testing.TB, text string) Number {
+func parseNumber(t testing.TB, text string) value.Value {
 	t.Helper()
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return Int(i)
+		return value.Int(i)
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Float(f)
+	return finite(f)
 }
 
 // TestAnswersAboutTheRecordingAreThoseOfAnotherProgram compares with what
@@ -108,13 +110,13 @@ func compareWithGolden(t *testing.T, what string, funcs []Func, got Bucket, want
 			continue
 		}
 		w := parseNumber(t, want[i+1].String())
-		exact := n == w || !n.IsInt() && w.IsInt() && n.Compare(w) == 0
+		exact := n == w || n.Kind() != value.KindInt && w.Kind() == value.KindInt && value.CompareNumbers(n, w) == 0
 		_, percentile := f.percentile()
-		switch diff := abs(n.Float() - w.Float()); {
+		switch diff := abs(float(n) - float(w)); {
 		case percentile && got.Count > ExactPercentiles:
-			exact = diff <= PercentileError*abs(w.Float())
+			exact = diff <= PercentileError*abs(float(w))
 		case percentile, f == Avg, f == Rate:
-			exact = diff <= 1e-15*abs(w.Float())
+			exact = diff <= 1e-15*abs(float(w))
 		}
 		if !exact {
 			t.Errorf("%s, %d: %s is %v, want %v", what, got.Start, f, n, w)
@@ -161,7 +163,7 @@ func compareRollups(t *testing.T, key string, points []Point, q Query, got, want
 				continue
 			}
 			exact := modelBucket(q, points, want[i].Start, want[i].End).Values[j]
-			if _, percentile := f.percentile(); !percentile || got[i].Count <= ExactPercentiles || abs(g.Float()-exact.Float()) > PercentileError*abs(exact.Float()) {
+			if _, percentile := f.percentile(); !percentile || got[i].Count <= ExactPercentiles || abs(float(g)-float(exact)) > PercentileError*abs(float(exact)) {
 				t.Errorf("%s: %s of %d is %v from rows, %v from values", key, f, want[i].Start, g, w)
 			}
 		}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func readings() []series.Point {
 	start := time.Date(2024, 10, 27, 0, 0, 0, 0, time.FixedZone("CEST", 7200)).UnixMilli()
 	var points []series.Point
 	for i := range int64(50) { // every half hour of a day of 25 hours
-		points = append(points, series.Point{TS: start + i*1_800_000, Value: series.Int(i)})
+		points = append(points, series.Point{TS: start + i*1_800_000, Value: value.Int(i)})
 	}
 	return points
 }
@@ -49,8 +50,8 @@ func ExampleAcross() {
 		return
 	}
 	q := series.Query{Grid: hour, Funcs: []series.Func{series.Avg}}
-	one := q.Aggregate(series.Each([]series.Point{{TS: 0, Value: series.Int(10)}, {TS: 1, Value: series.Int(10)}, {TS: 2, Value: series.Int(10)}}))
-	two := q.Aggregate(series.Each([]series.Point{{TS: 0, Value: series.Int(20)}}))
+	one := q.Aggregate(series.Each([]series.Point{{TS: 0, Value: value.Int(10)}, {TS: 1, Value: value.Int(10)}, {TS: 2, Value: value.Int(10)}}))
+	two := q.Aggregate(series.Each([]series.Point{{TS: 0, Value: value.Int(20)}}))
 	for b, err := range series.Across(series.Avg, series.Align(one, two)) {
 		fmt.Println(b.Values, err) // each counts the same, however often it reported
 	}
@@ -60,7 +61,7 @@ func ExampleAcross() {
 		fmt.Println(err)
 		return
 	}
-	for _, points := range [][]series.Point{{{TS: 0, Value: series.Int(10)}, {TS: 1, Value: series.Int(10)}, {TS: 2, Value: series.Int(10)}}, {{TS: 0, Value: series.Int(20)}}} {
+	for _, points := range [][]series.Point{{{TS: 0, Value: value.Int(10)}, {TS: 1, Value: value.Int(10)}, {TS: 2, Value: value.Int(10)}}, {{TS: 0, Value: value.Int(20)}}} {
 		if err := g.Add(series.Each(points)); err != nil {
 			fmt.Println(err)
 		}
@@ -75,7 +76,7 @@ func ExampleAcross() {
 
 func ExampleDownsample() {
 	points := readings()
-	points[20].Value = series.Int(500)
+	points[20].Value = value.Int(500)
 	for _, p := range series.Downsample(points, 5) {
 		fmt.Print(p.Value, " ")
 	}

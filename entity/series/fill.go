@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // FillMode says what is made of a bucket without a point.
@@ -39,7 +41,7 @@ func (m FillMode) String() string {
 // unless Query.Before says which value was in force then.
 type Fill struct {
 	Mode  FillMode
-	Value Number // of FillValue
+	Value value.Value // of FillValue
 }
 
 // ParseFill returns the fill of a text: none, null, previous, linear, or a number
@@ -55,10 +57,10 @@ func ParseFill(text string) (Fill, error) {
 	}
 	if json.Valid([]byte(text)) { // which leaves out NaN, Inf and 0x1
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return Fill{Mode: FillValue, Value: Int(i)}, nil
+			return Fill{Mode: FillValue, Value: value.Int(i)}, nil
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			return Fill{Mode: FillValue, Value: Float(f)}, nil
+			return Fill{Mode: FillValue, Value: finite(f)}, nil
 		}
 	}
 	return Fill{}, fmt.Errorf("fill %q: %w: there are none, null, previous, linear, and a number", text, ErrInvalid)
@@ -73,12 +75,12 @@ func (f Fill) check() error {
 
 // missing returns the numbers of an empty bucket between two that have points,
 // either of which may be nil where there is none.
-func (f Fill) missing(funcs []Func, start int64, before, after *Bucket) []Number {
-	values := make([]Number, len(funcs))
+func (f Fill) missing(funcs []Func, start int64, before, after *Bucket) []value.Value {
+	values := make([]value.Value, len(funcs))
 	for i, fn := range funcs {
 		switch {
 		case fn == Count:
-			values[i] = Int(0)
+			values[i] = value.Int(0)
 		case f.Mode == FillValue:
 			values[i] = f.Value
 		case f.Mode == FillPrevious && before != nil:
@@ -91,10 +93,10 @@ func (f Fill) missing(funcs []Func, start int64, before, after *Bucket) []Number
 }
 
 // between returns the number at a part of the way from a to b.
-func between(a, b Number, part float64) Number {
+func between(a, b value.Value, part float64) value.Value {
 	if a.IsZero() || b.IsZero() {
-		return Number{}
+		return value.Value{}
 	}
-	x, y := a.Float(), b.Float()
-	return Float(x*(1-part) + y*part)
+	x, y := float(a), float(b)
+	return finite(x*(1-part) + y*part)
 }

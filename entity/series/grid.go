@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Unit is a unit of the calendar.
@@ -109,11 +111,11 @@ func ParseGrid(text string, origin int64, zone *time.Location) (Grid, error) {
 		}
 		return Calendar(n, unit, zone)
 	}
-	step, err := time.ParseDuration(text)
-	if err != nil {
-		return Grid{}, fmt.Errorf("step %q: %w: a duration such as 90s, or minute, hour, day, week, month, year with a number before it as in 15minute, are right", text, ErrInvalid)
+	ms, ok := value.ParseDuration(text)
+	if !ok {
+		return Grid{}, fmt.Errorf("step %q: %w: must be a duration such as 90s, or minute, hour, day, week, month, year with a number before it as in 15minute", text, ErrInvalid)
 	}
-	return Fixed(step, origin)
+	return Fixed(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond, origin)
 }
 
 // IsZero reports whether it is the zero Grid.

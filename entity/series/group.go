@@ -6,6 +6,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Group makes one series of several: their points are pooled, bucket by bucket,
@@ -25,7 +27,7 @@ type Group struct {
 type pooled struct {
 	start, end int64
 	summary    Summary
-	rate       total
+	rate       value.Sum
 	rated      bool
 }
 
@@ -65,7 +67,7 @@ func (g *Group) pool(start, end int64, s *Summary, before Point) error {
 		g.buckets[start] = p
 	}
 	if rate := s.value(Rate, before); !rate.IsZero() {
-		p.rate.add(rate)
+		p.rate.Add(rate)
 		p.rated = true
 	}
 	p.summary.pool(s)
@@ -86,13 +88,13 @@ func (g *Group) Buckets() iter.Seq2[Bucket, error] {
 }
 
 func (p *pooled) bucket(funcs []Func) Bucket {
-	b := Bucket{Start: p.start, End: p.end, Count: p.summary.Count, Values: make([]Number, len(funcs))}
+	b := Bucket{Start: p.start, End: p.end, Count: p.summary.Count, Values: make([]value.Value, len(funcs))}
 	for i, f := range funcs {
 		switch {
 		case f != Rate:
 			b.Values[i] = p.summary.Value(f)
 		case p.rated:
-			b.Values[i] = Float(p.rate.float())
+			b.Values[i] = finite(p.rate.Float())
 		}
 	}
 	return b

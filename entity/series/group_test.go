@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // modelGroup pools series the obvious way.
@@ -64,19 +66,19 @@ func lastTS(ts int64, points []Point, q Query, b *Bucket) int64 {
 	return ts
 }
 
-func modelGroupRate(q Query, members [][]Point, start, end int64) Number {
-	var sum total
+func modelGroupRate(q Query, members [][]Point, start, end int64) value.Value {
+	var whole value.Sum
 	rated := false
 	for _, points := range members {
 		if n := modelBucket(Query{From: q.From, To: q.To, Funcs: []Func{Rate}}, points, start, end).Values[0]; !n.IsZero() {
-			sum.add(n)
+			whole.Add(n)
 			rated = true
 		}
 	}
 	if !rated {
-		return Number{}
+		return value.Value{}
 	}
-	return sum.number()
+	return sum(&whole)
 }
 
 func TestGroupAgreesWithTheModel(t *testing.T) {
@@ -133,10 +135,10 @@ func TestGroupIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Add(Each([]Point{{0, Int(1)}, {10_000, Int(1)}})); err != nil {
+	if err := g.Add(Each([]Point{{0, value.Int(1)}, {10_000, value.Int(1)}})); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Add(Each([]Point{{10_000, Int(1)}, {20_000, Int(1)}})); !errors.Is(err, ErrTooManyBuckets) {
+	if err := g.Add(Each([]Point{{10_000, value.Int(1)}, {20_000, value.Int(1)}})); !errors.Is(err, ErrTooManyBuckets) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := NewGroup(Query{}); !errors.Is(err, ErrInvalid) {
@@ -150,7 +152,7 @@ func TestGroupsAreInTheOrderOfTheirKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, building := range []string{"north", "east", "north", "west"} {
-		if err := groups.Of(building).Add(Each([]Point{{1000, Int(int64(i + 1))}})); err != nil {
+		if err := groups.Of(building).Add(Each([]Point{{1000, value.Int(int64(i + 1))}})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,8 +171,8 @@ func TestGroupsAreInTheOrderOfTheirKeys(t *testing.T) {
 func TestAlign(t *testing.T) {
 	grid := mustGrid(t, "10s", "UTC")
 	q := Query{Grid: grid, Funcs: []Func{Avg, Count}}
-	a := q.Aggregate(Each([]Point{{1000, Int(1)}, {21_000, Int(3)}}))
-	b := q.Aggregate(Each([]Point{{11_000, Int(5)}, {22_000, Int(7)}, {23_000, Int(9)}}))
+	a := q.Aggregate(Each([]Point{{1000, value.Int(1)}, {21_000, value.Int(3)}}))
+	b := q.Aggregate(Each([]Point{{11_000, value.Int(5)}, {22_000, value.Int(7)}, {23_000, value.Int(9)}}))
 	c := q.Aggregate(Each(nil))
 	var got []string
 	for line, err := range Align(a, b, c) {
@@ -197,8 +199,8 @@ func TestAlign(t *testing.T) {
 func TestAlignPassesErrorsOn(t *testing.T) {
 	q := Query{Grid: mustGrid(t, "10s", "UTC"), Funcs: []Func{Avg}}
 	other := Query{Grid: mustGrid(t, "20s", "UTC"), Funcs: []Func{Avg}}
-	points := []Point{{1000, Int(1)}, {30_000, Int(1)}}
-	backwards := []Point{{1000, Int(1)}, {30_000, Int(1)}, {0, Int(1)}}
+	points := []Point{{1000, value.Int(1)}, {30_000, value.Int(1)}}
+	backwards := []Point{{1000, value.Int(1)}, {30_000, value.Int(1)}, {0, value.Int(1)}}
 	for name, x := range map[string]struct {
 		lines func(yield func(Line, error) bool)
 		want  error
@@ -219,8 +221,8 @@ func TestAlignPassesErrorsOn(t *testing.T) {
 
 func TestAcross(t *testing.T) {
 	q := Query{Grid: mustGrid(t, "10s", "UTC"), Funcs: []Func{Avg, Max}, Fill: Fill{Mode: FillNull}, From: 1, To: 40_000}
-	a := q.Aggregate(Each([]Point{{1000, Int(1)}, {2000, Int(3)}, {21_000, Int(4)}}))
-	b := q.Aggregate(Each([]Point{{5000, Int(10)}, {12_000, Int(6)}}))
+	a := q.Aggregate(Each([]Point{{1000, value.Int(1)}, {2000, value.Int(3)}, {21_000, value.Int(4)}}))
+	b := q.Aggregate(Each([]Point{{5000, value.Int(10)}, {12_000, value.Int(6)}}))
 	for f, want := range map[Func]string{
 		Sum:   `[0:[12 13] 10:[6 6] 20:[4 4] 30:[null null]]`,
 		Avg:   `[0:[6 6.5] 10:[6 6] 20:[4 4] 30:[null null]]`,

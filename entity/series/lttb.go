@@ -99,12 +99,12 @@ func (d *sampler) choose(part, after []Point) bool {
 	origin, x, y := d.chosen.TS, 0.0, 0.0 // times are taken from here: they are large
 	for _, p := range after {
 		x += float64(p.TS-origin) / float64(len(after))
-		y += p.Value.Float() / float64(len(after))
+		y += float(p.Value) / float64(len(after))
 	}
 	best, largest := part[0], -1.0
 	for _, p := range part {
 		// Twice the area; the chosen point is at x = 0.
-		area := math.Abs(x*(p.Value.Float()-d.chosen.Value.Float()) - float64(p.TS-origin)*(y-d.chosen.Value.Float()))
+		area := math.Abs(x*(float(p.Value)-float(d.chosen.Value)) - float64(p.TS-origin)*(y-float(d.chosen.Value)))
 		if area > largest {
 			best, largest = p, area
 		}

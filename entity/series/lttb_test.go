@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // modelLTTB is the algorithm as its author wrote it down, over the whole list.
@@ -17,7 +19,7 @@ func modelLTTB(points []Point, n int) []Point {
 		return []Point{points[0], points[len(points)-1]}
 	}
 	x := func(i int) float64 { return float64(points[i].TS - points[0].TS) }
-	y := func(i int) float64 { return points[i].Value.Float() }
+	y := func(i int) float64 { return float(points[i].Value) }
 	end := func(part int) int { return 1 + (part+1)*(len(points)-2)/(n-2) }
 	chosen := []int{0}
 	for part := range n - 2 {
@@ -58,7 +60,7 @@ func TestDownsampleAgreesWithTheModel(t *testing.T) {
 		ts := int64(1_700_000_000_000)
 		for i := range points {
 			ts += 1 + r.Int64N(100_000)
-			points[i] = Point{ts, Float(math.Sin(float64(i)/20)*10 + r.NormFloat64())}
+			points[i] = Point{ts, finite(math.Sin(float64(i)/20)*10 + r.NormFloat64())}
 		}
 		n := r.IntN(80)
 		got, want := Downsample(points, n), modelLTTB(points, n)
@@ -71,9 +73,9 @@ func TestDownsampleAgreesWithTheModel(t *testing.T) {
 func TestDownsampleKeepsEndsAndPeaks(t *testing.T) {
 	points := make([]Point, 10_000)
 	for i := range points {
-		points[i] = Point{int64(i) * 60_000, Float(20)}
+		points[i] = Point{int64(i) * 60_000, finite(20)}
 	}
-	points[4321].Value = Float(90)
+	points[4321].Value = finite(90)
 	got := Downsample(points, 100)
 	if len(got) != 100 || got[0] != points[0] || got[99] != points[9999] || !slices.Contains(got, points[4321]) {
 		t.Errorf("%d points, from %v to %v", len(got), got[0], got[len(got)-1])
@@ -94,7 +96,7 @@ func TestDownsampleKeepsEndsAndPeaks(t *testing.T) {
 func TestDownsampleEachComplainsAboutTheTotal(t *testing.T) {
 	points := make([]Point, 100)
 	for i := range points {
-		points[i] = Point{int64(i), Int(int64(i))}
+		points[i] = Point{int64(i), value.Int(int64(i))}
 	}
 	failed := errors.New("the disk is gone")
 	for _, x := range []struct {
@@ -127,7 +129,7 @@ func TestDownsampleEachComplainsAboutTheTotal(t *testing.T) {
 func TestDownsampleTakesTheFirstOfEqualTriangles(t *testing.T) {
 	points := make([]Point, 12)
 	for i := range points {
-		points[i] = Point{int64(i), Int(7)}
+		points[i] = Point{int64(i), value.Int(7)}
 	}
 	want := []Point{points[0], points[1], points[6], points[11]}
 	if got := Downsample(points, 4); !slices.Equal(got, want) {

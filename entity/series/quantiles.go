@@ -8,6 +8,8 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch"
 	"github.com/DataDog/sketches-go/ddsketch/mapping"
 	"github.com/DataDog/sketches-go/ddsketch/store"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 const (
@@ -49,14 +51,14 @@ func newSketchStore() store.Store { return store.NewCollapsingLowestDenseStore(s
 // quantiles has the numbers of a bucket for its percentiles: all of them, or
 // where they are many a sketch.
 type quantiles struct {
-	values []Number
+	values []value.Value
 	sorted bool
 	sketch *ddsketch.DDSketch
 }
 
-func (q *quantiles) add(n Number) {
+func (q *quantiles) add(n value.Value) {
 	if q.sketch != nil {
-		addToSketch(q.sketch, n.Float())
+		addToSketch(q.sketch, float(n))
 		return
 	}
 	q.values = append(q.values, n)
@@ -73,7 +75,7 @@ func (q *quantiles) condense() {
 	}
 	q.sketch = newSketch()
 	for _, n := range q.values {
-		addToSketch(q.sketch, n.Float())
+		addToSketch(q.sketch, float(n))
 	}
 	q.values = q.values[:0]
 }
@@ -103,7 +105,7 @@ func (q *quantiles) merge(r *quantiles) {
 // closest ranks (definition 7 of Hyndman and Fan, Sample Quantiles in
 // Statistical Packages, 1996; percentile_cont of SQL). low and high are the
 // least and the greatest number, which a sketch does not know exactly.
-func (q *quantiles) at(p float64, count int64, low, high Number) Number {
+func (q *quantiles) at(p float64, count int64, low, high value.Value) value.Value {
 	// Of 95 % of 309 the part between two ranks is 55/100; 293.55-293 is not.
 	hundredfold := p * float64(count-1)
 	rest := math.Mod(hundredfold, 100)
@@ -113,21 +115,21 @@ func (q *quantiles) at(p float64, count int64, low, high Number) Number {
 		return a
 	}
 	b := q.ranked(below+1, count, low, high)
-	if a.Compare(b) == 0 {
+	if value.CompareNumbers(a, b) == 0 {
 		return a
 	}
-	x, y := a.Float(), b.Float()
+	x, y := float(a), float(b)
 	if between := x + (y-x)*part; !math.IsInf(between, 0) {
-		return Float(between)
+		return finite(between)
 	}
-	return Float(x*(1-part) + y*part) // y-x is beyond the floats
+	return finite(x*(1-part) + y*part) // y-x is beyond the floats
 }
 
 // ranked returns the number of a rank, from 0 to count-1.
-func (q *quantiles) ranked(rank float64, count int64, low, high Number) Number {
+func (q *quantiles) ranked(rank float64, count int64, low, high value.Value) value.Value {
 	if q.sketch == nil {
 		if !q.sorted {
-			slices.SortFunc(q.values, Number.Compare)
+			slices.SortFunc(q.values, value.CompareNumbers)
 			q.sorted = true
 		}
 		return q.values[int(rank)]
@@ -148,7 +150,7 @@ func (q *quantiles) ranked(rank float64, count int64, low, high Number) Number {
 	}
 	f, err := q.sketch.GetValueAtQuantile(rank / float64(count-1))
 	if err != nil {
-		return Number{}
+		return value.Value{}
 	}
-	return Float(max(low.Float(), min(f, high.Float())))
+	return finite(max(float(low), min(f, float(high))))
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 func TestPercentilesOfManyAreWithinTheBound(t *testing.T) {
@@ -24,8 +26,8 @@ func TestPercentilesOfManyAreWithinTheBound(t *testing.T) {
 			part := NewSummary(true)
 			var list []float64
 			for i := range n {
-				p := Point{TS: int64(i), Value: Float(shape(r))}
-				list = append(list, p.Value.Float())
+				p := Point{TS: int64(i), Value: finite(shape(r))}
+				list = append(list, float(p.Value))
 				_ = whole.Add(p)
 				_ = part.Add(p)
 				if i%777 == 0 || i == n-1 {
@@ -70,15 +72,15 @@ func checkPercentiles(t *testing.T, name string, s *Summary, list []float64, exa
 func TestPercentilesOfIntegersAreIntegersWhereOneIsMeant(t *testing.T) {
 	s := NewSummary(true)
 	for i, v := range []int64{9, math.MaxInt64, 7} {
-		_ = s.Add(Point{TS: int64(i), Value: Int(v)})
+		_ = s.Add(Point{TS: int64(i), Value: value.Int(v)})
 	}
-	if got := s.Value("p50"); got != Int(9) {
+	if got := s.Value("p50"); got != value.Int(9) {
 		t.Errorf("the middle one is %v", got)
 	}
-	if got := s.Value("p100"); got != Int(math.MaxInt64) {
+	if got := s.Value("p100"); got != value.Int(math.MaxInt64) {
 		t.Errorf("the greatest is %v", got)
 	}
-	if got := s.Value("p25"); got != Float(8) {
+	if got := s.Value("p25"); got != finite(8) {
 		t.Errorf("p25 is %v", got)
 	}
 }
@@ -87,7 +89,7 @@ func TestAnEncodedRowIsSmall(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 6))
 	s := NewSummary(true)
 	for i := range 5000 {
-		_ = s.Add(Point{TS: int64(i), Value: Float(20 + r.NormFloat64())})
+		_ = s.Add(Point{TS: int64(i), Value: finite(20 + r.NormFloat64())})
 	}
 	data, err := s.MarshalBinary()
 	if err != nil || len(data) > 500 {

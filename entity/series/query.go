@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // DefaultMaxBuckets is the MaxBuckets of a query that has none.
@@ -35,8 +37,8 @@ type Bucket struct {
 	// Count is how many points there are, 0 for a bucket that was filled in.
 	Count int64
 	// Values has one number for each of the query's functions, in their order:
-	// the zero Number where there is no answer.
-	Values []Number
+	// the zero Value where there is no answer.
+	Values []value.Value
 }
 
 // Check tells what is wrong with the query. The error wraps ErrInvalid.

@@ -1,6 +1,10 @@
 package series
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/greenroom-go/greenroom/entity/value"
+)
 
 // Summary is what points that follow each other come to. Two summaries of times
 // that follow each other can be made one, with the same answers as if the points
@@ -15,11 +19,11 @@ type Summary struct {
 	// First and Last are the points with the least and the greatest TS.
 	First, Last Point
 	// Min and Max are the least and the greatest number.
-	Min, Max Number
+	Min, Max value.Value
 
 	kept      parts
-	sum       total
-	increase  total // from point to point; see Rate
+	sum       value.Sum
+	increase  value.Sum // from point to point; see Rate
 	quantiles *quantiles
 }
 
@@ -39,10 +43,9 @@ func (s *Summary) HasPercentiles() bool { return s.kept&keepPercentiles != 0 }
 // reset makes the summary an empty one that keeps these parts, with the memory it
 // has.
 func (s *Summary) reset(kept parts) {
-	*s = Summary{
-		kept: kept, quantiles: s.quantiles,
-		sum: total{partials: s.sum.partials[:0]}, increase: total{partials: s.increase.partials[:0]},
-	}
+	s.sum.Reset()
+	s.increase.Reset()
+	*s = Summary{kept: kept, quantiles: s.quantiles, sum: s.sum, increase: s.increase}
 	if s.quantiles != nil {
 		s.quantiles.clear()
 	}
@@ -65,7 +68,7 @@ func (s *Summary) Add(p Point) error {
 	s.Last = p
 	s.span(p.Value, p.Value)
 	if s.kept&keepSum != 0 {
-		s.sum.add(p.Value)
+		s.sum.Add(p.Value)
 	}
 	if s.kept&keepPercentiles != 0 {
 		s.numbers().add(p.Value)
@@ -88,26 +91,26 @@ func (s *Summary) numbers() *quantiles {
 }
 
 // span widens the range of the numbers. Of equal ones the first stays.
-func (s *Summary) span(low, high Number) {
-	if low.Compare(s.Min) < 0 {
+func (s *Summary) span(low, high value.Value) {
+	if value.CompareNumbers(low, s.Min) < 0 {
 		s.Min = low
 	}
-	if high.Compare(s.Max) > 0 {
+	if value.CompareNumbers(high, s.Max) > 0 {
 		s.Max = high
 	}
 }
 
 // addIncrease adds what a counter went up from one point to the next.
-func addIncrease(sum *total, before, after Number) {
+func addIncrease(sum *value.Sum, before, after value.Value) {
 	switch {
-	case after.Compare(before) >= 0:
-		if before.IsInt() && after.IsInt() {
-			sum.addUint(after.bits - before.bits)
+	case value.CompareNumbers(after, before) >= 0:
+		if before.Kind() == value.KindInt && after.Kind() == value.KindInt {
+			sum.AddUint(uint64(after.Int()) - uint64(before.Int()))
 			return
 		}
-		sum.addFloat(after.Float() - before.Float())
-	case after.Compare(Int(0)) > 0: // it began again
-		sum.add(after)
+		sum.Add(value.Float(float(after) - float(before)))
+	case value.CompareNumbers(after, value.Int(0)) > 0: // it began again
+		sum.Add(after)
 	}
 }
 
@@ -158,10 +161,10 @@ func (s *Summary) join(other *Summary) {
 	s.span(other.Min, other.Max)
 	s.kept &= other.kept
 	if s.kept&keepSum != 0 {
-		s.sum.merge(&other.sum)
+		s.sum.Merge(&other.sum)
 	}
 	if s.kept&keepIncrease != 0 {
-		s.increase.merge(&other.increase)
+		s.increase.Merge(&other.increase)
 	}
 	if s.kept&keepPercentiles != 0 {
 		s.numbers().merge(other.quantiles)
@@ -171,16 +174,16 @@ func (s *Summary) join(other *Summary) {
 // Value returns what a function makes of the summary, none where it is empty,
 // does not keep what the function needs, or has no finite answer. The rate is
 // that between the points of the summary.
-func (s *Summary) Value(f Func) Number { return s.value(f, Point{}) }
+func (s *Summary) Value(f Func) value.Value { return s.value(f, Point{}) }
 
 // value is Value with the point before the first one, if that is known.
-func (s *Summary) value(f Func, before Point) Number {
+func (s *Summary) value(f Func, before Point) value.Value {
 	if s.Count == 0 && f != Count {
-		return Number{}
+		return value.Value{}
 	}
 	switch f {
 	case Count:
-		return Int(s.Count)
+		return value.Int(s.Count)
 	case Min:
 		return s.Min
 	case Max:
@@ -197,33 +200,33 @@ func (s *Summary) value(f Func, before Point) Number {
 	if p, ok := f.percentile(); ok && s.quantiles != nil && s.kept&keepPercentiles != 0 {
 		return s.quantiles.at(p, s.Count, s.Min, s.Max)
 	}
-	return Number{}
+	return value.Value{}
 }
 
-func (s *Summary) sumOrAvg(f Func) Number {
+func (s *Summary) sumOrAvg(f Func) value.Value {
 	switch {
 	case s.kept&keepSum == 0:
-		return Number{}
+		return value.Value{}
 	case f == Sum:
-		return s.sum.number()
+		return sum(&s.sum)
 	default:
-		return Float(s.sum.float() / float64(s.Count))
+		return finite(s.sum.Float() / float64(s.Count))
 	}
 }
 
-func (s *Summary) rate(before Point) Number {
+func (s *Summary) rate(before Point) value.Value {
 	if s.kept&keepIncrease == 0 {
-		return Number{}
+		return value.Value{}
 	}
-	var sum total
-	sum.merge(&s.increase)
+	var sum value.Sum
+	sum.Merge(&s.increase)
 	start := s.First.TS
 	if !before.Value.IsZero() {
 		addIncrease(&sum, before.Value, s.First.Value)
 		start = before.TS
 	}
 	if s.Last.TS <= start {
-		return Number{}
+		return value.Value{}
 	}
-	return Float(sum.float() / (float64(s.Last.TS-start) / 1000))
+	return finite(sum.Float() / (float64(s.Last.TS-start) / 1000))
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // walk makes points at random times and of random values.
@@ -25,19 +27,19 @@ func walk(r *rand.Rand, n int) []Point {
 
 // naive answers for points the obvious way; before has no value where there is no
 // point before them.
-func naive(f Func, points []Point, before Point) Number {
+func naive(f Func, points []Point, before Point) value.Value {
 	if len(points) == 0 && f != Count {
-		return Number{}
+		return value.Value{}
 	}
-	var list []Number
+	var list []value.Value
 	for _, p := range points {
 		list = append(list, p.Value)
 	}
 	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, func(a, b Number) int { return rat(a).Cmp(rat(b)) })
+	slices.SortStableFunc(sorted, func(a, b value.Value) int { return rat(a).Cmp(rat(b)) })
 	switch f {
 	case Count:
-		return Int(int64(len(points)))
+		return value.Int(int64(len(points)))
 	case First:
 		return list[0]
 	case Last:
@@ -54,7 +56,7 @@ func naive(f Func, points []Point, before Point) Number {
 	return naivePercentile(f, sorted)
 }
 
-func naivePercentile(f Func, sorted []Number) Number {
+func naivePercentile(f Func, sorted []value.Value) value.Value {
 	rank, _ := new(big.Rat).SetString(string(f[1:]))
 	rank.Mul(rank, big.NewRat(int64(len(sorted)-1), 100))
 	below := new(big.Int).Div(rank.Num(), rank.Denom()).Int64()
@@ -64,10 +66,10 @@ func naivePercentile(f Func, sorted []Number) Number {
 		return low
 	}
 	high := sorted[below+1]
-	return Float(low.Float() + (high.Float()-low.Float())*part)
+	return finite(float(low) + (float(high)-float(low))*part)
 }
 
-func naiveMax(list []Number) Number {
+func naiveMax(list []value.Value) value.Value {
 	best := list[0]
 	for _, n := range list {
 		if rat(n).Cmp(rat(best)) > 0 {
@@ -77,20 +79,20 @@ func naiveMax(list []Number) Number {
 	return best
 }
 
-func naiveSum(f Func, list []Number) Number {
+func naiveSum(f Func, list []value.Value) value.Value {
 	sum := exactSum(list)
 	float, _ := sum.Float64()
 	switch {
 	case f == Avg:
-		return Float(float / float64(len(list)))
-	case !slices.ContainsFunc(list, func(n Number) bool { return !n.IsInt() }) && sum.Num().IsInt64():
-		return Int(sum.Num().Int64())
+		return finite(float / float64(len(list)))
+	case !slices.ContainsFunc(list, func(n value.Value) bool { return n.Kind() != value.KindInt }) && sum.Num().IsInt64():
+		return value.Int(sum.Num().Int64())
 	default:
-		return Float(float)
+		return finite(float)
 	}
 }
 
-func naiveRate(points []Point, before Point) Number {
+func naiveRate(points []Point, before Point) value.Value {
 	if !before.Value.IsZero() {
 		points = slices.Insert(slices.Clone(points), 0, before)
 	}
@@ -98,8 +100,8 @@ func naiveRate(points []Point, before Point) Number {
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1].Value, points[i].Value
 		up := new(big.Rat).Sub(rat(b), rat(a))
-		if !a.IsInt() || !b.IsInt() {
-			up.SetFloat64(b.Float() - a.Float())
+		if a.Kind() != value.KindInt || b.Kind() != value.KindInt {
+			up.SetFloat64(float(b) - float(a))
 		}
 		if rat(b).Cmp(rat(a)) < 0 {
 			up = rat(b) // began again
@@ -110,10 +112,10 @@ func naiveRate(points []Point, before Point) Number {
 	}
 	elapsed := points[len(points)-1].TS - points[0].TS
 	if elapsed <= 0 {
-		return Number{}
+		return value.Value{}
 	}
 	float, _ := sum.Float64()
-	return Float(float / (float64(elapsed) / 1000))
+	return finite(float / (float64(elapsed) / 1000))
 }
 
 // everyFunc has only percentiles that are exact in floats.
@@ -121,16 +123,16 @@ var everyFunc = []Func{Count, Min, Max, First, Last, Sum, Avg, Rate, "p0", "p12.
 
 // same reports whether two answers are equal: the same to the bit, or for the
 // extremes and percentiles worth the same.
-func same(f Func, a, b Number) bool {
+func same(f Func, a, b value.Value) bool {
 	if _, percentile := f.percentile(); percentile || f == Min || f == Max {
-		return a.Compare(b) == 0
+		return value.CompareNumbers(a, b) == 0
 	}
 	return a == b
 }
 
 // tame leaves out what would leave the floats.
 func tame(points []Point) []Point {
-	return slices.DeleteFunc(points, func(p Point) bool { return math.Abs(p.Value.Float()) > 1e290 })
+	return slices.DeleteFunc(points, func(p Point) bool { return math.Abs(float(p.Value)) > 1e290 })
 }
 
 func TestSummaryAgreesWithTheModel(t *testing.T) {
@@ -186,12 +188,12 @@ func TestSummariesOfPartsAreThatOfTheWhole(t *testing.T) {
 
 func TestSummaryRefusesWhatIsNotInOrder(t *testing.T) {
 	s := NewSummary(false)
-	_ = s.Add(Point{TS: 10, Value: Int(1)})
-	if err := s.Add(Point{TS: 9, Value: Int(5)}); !errors.Is(err, ErrOrder) || s.Count != 1 || s.Max != Int(1) {
+	_ = s.Add(Point{TS: 10, Value: value.Int(1)})
+	if err := s.Add(Point{TS: 9, Value: value.Int(5)}); !errors.Is(err, ErrOrder) || s.Count != 1 || s.Max != value.Int(1) {
 		t.Errorf("error %v, and it has %d points", err, s.Count)
 	}
 	before := NewSummary(false)
-	_ = before.Add(Point{TS: 9, Value: Int(5)})
+	_ = before.Add(Point{TS: 9, Value: value.Int(5)})
 	if err := s.Append(before); !errors.Is(err, ErrOrder) || s.Count != 1 {
 		t.Errorf("error %v, and it has %d points", err, s.Count)
 	}
@@ -202,9 +204,9 @@ func TestSummaryRefusesWhatIsNotInOrder(t *testing.T) {
 
 func TestSummaryTellsNothingThatItDoesNotKeep(t *testing.T) {
 	s := NewSummary(false)
-	_ = s.Add(Point{TS: 1, Value: Int(1)})
-	_ = s.Add(Point{TS: 2, Value: Int(3)})
-	if s.HasPercentiles() || !s.Value("p50").IsZero() || s.Value(Sum) != Int(4) {
+	_ = s.Add(Point{TS: 1, Value: value.Int(1)})
+	_ = s.Add(Point{TS: 2, Value: value.Int(3)})
+	if s.HasPercentiles() || !s.Value("p50").IsZero() || s.Value(Sum) != value.Int(4) {
 		t.Errorf("p50 is %v and the sum %v", s.Value("p50"), s.Value(Sum))
 	}
 	all := NewSummary(true)
@@ -214,23 +216,23 @@ func TestSummaryTellsNothingThatItDoesNotKeep(t *testing.T) {
 	}
 	var zero Summary
 	_ = zero.Append(s)
-	if zero.Value(Max) != Int(3) || !zero.Value(Sum).IsZero() || !zero.Value(Rate).IsZero() || !zero.Value(Avg).IsZero() {
+	if zero.Value(Max) != value.Int(3) || !zero.Value(Sum).IsZero() || !zero.Value(Rate).IsZero() || !zero.Value(Avg).IsZero() {
 		t.Errorf("the zero summary keeps %v %v", zero.Value(Max), zero.Value(Sum))
 	}
 }
 
 func TestRateKnowsThatACounterBeganAgain(t *testing.T) {
 	for _, x := range []struct {
-		values []Number
-		want   Number
+		values []value.Value
+		want   value.Value
 	}{
-		{[]Number{Int(100), Int(110), Int(130)}, Float(15)},
-		{[]Number{Int(100), Int(3), Int(5)}, Float(2.5)},
-		{[]Number{Float(1.5), Float(0.5), Float(2.5)}, Float(1.25)},
-		{[]Number{Int(100), Int(-5), Int(5)}, Float(5)},
-		{[]Number{Int(math.MinInt64), Int(math.MaxInt64)}, Float(0x1p64)},
-		{[]Number{Int(5)}, Number{}},
-		{[]Number{Int(5), Int(5)}, Float(0)},
+		{[]value.Value{value.Int(100), value.Int(110), value.Int(130)}, finite(15)},
+		{[]value.Value{value.Int(100), value.Int(3), value.Int(5)}, finite(2.5)},
+		{[]value.Value{finite(1.5), finite(0.5), finite(2.5)}, finite(1.25)},
+		{[]value.Value{value.Int(100), value.Int(-5), value.Int(5)}, finite(5)},
+		{[]value.Value{value.Int(math.MinInt64), value.Int(math.MaxInt64)}, finite(0x1p64)},
+		{[]value.Value{value.Int(5)}, value.Value{}},
+		{[]value.Value{value.Int(5), value.Int(5)}, finite(0)},
 	} {
 		s := NewSummary(false)
 		for i, v := range x.values {
@@ -241,8 +243,8 @@ func TestRateKnowsThatACounterBeganAgain(t *testing.T) {
 		}
 	}
 	s := NewSummary(false)
-	_ = s.Add(Point{TS: 5, Value: Int(1)})
-	_ = s.Add(Point{TS: 5, Value: Int(2)})
+	_ = s.Add(Point{TS: 5, Value: value.Int(1)})
+	_ = s.Add(Point{TS: 5, Value: value.Int(2)})
 	if got := s.Value(Rate); !got.IsZero() {
 		t.Errorf("in no time the rate is %v", got)
 	}
@@ -251,7 +253,7 @@ func TestRateKnowsThatACounterBeganAgain(t *testing.T) {
 func TestASummaryCanBeAskedInBetween(t *testing.T) {
 	s := NewSummary(true)
 	for i, v := range []int64{5, 1, 9, 3} {
-		_ = s.Add(Point{TS: int64(i), Value: Int(v)})
+		_ = s.Add(Point{TS: int64(i), Value: value.Int(v)})
 		if got, want := s.Value("p0"), s.Min; got != want {
 			t.Errorf("p0 of %d is %v, the least is %v", i+1, got, want)
 		}
