@@ -30,7 +30,7 @@ type PayloadError struct {
 	// Cause is one of the Cause constants: a bounded set, fit for a label.
 	Cause string
 	// Detail says what was wrong, at which byte, reading and key, and what
-	// would be right. It is never longer than a few hundred bytes.
+	// must be there. It is never longer than a few hundred bytes.
 	Detail string
 }
 
@@ -215,7 +215,7 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 	}
 	switch {
 	case ts.Kind() != value.KindInt:
-		return Reading{}, p.fail(CauseTime, `ts is %s; an integer of milliseconds since the epoch is right, such as 1451649600512`, brief(ts.String()))
+		return Reading{}, p.fail(CauseTime, `ts must be an integer of milliseconds since the epoch, such as 1451649600512, not %s`, brief(ts.String()))
 	case len(samples) > 2:
 		return Reading{}, p.thirdMember()
 	case f.nestedErr != nil:
@@ -413,7 +413,7 @@ func (p *parser) readNumber() (value.Value, *PayloadError) {
 	return value.Float(f), nil
 }
 
-// skipNumber passes over a number and tells whether it is written as an integer.
+// skipNumber passes over a number and reports whether it is written as an integer.
 func (p *parser) skipNumber() (integer bool, err *PayloadError) {
 	if p.s[p.i] == '-' {
 		p.i++

@@ -81,8 +81,8 @@ func TestParseReadingsKeepsNumbersExact(t *testing.T) {
 func TestParseReadingsRefusesTheWholePayloadAndSaysWhy(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	tests := map[string]struct{ payload, cause, detail string }{
-		"nothing":                {"", CauseEmpty, "right is"},
-		"white space":            {" \n", CauseEmpty, "right is"},
+		"nothing":                {"", CauseEmpty, "must be"},
+		"white space":            {" \n", CauseEmpty, "must be"},
 		"no readings":            {"[]", CauseEmpty, "at least one"},
 		"no keys":                {"{}", CauseEmpty, "at least one key"},
 		"no values":              {`{"ts":1,"values":{}}`, CauseEmpty, "at least one key"},

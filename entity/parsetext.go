@@ -27,7 +27,7 @@ func (p *parser) readString() (string, *PayloadError) {
 	return text, nil
 }
 
-// skipString passes over a string, checking it, and tells whether it has
+// skipString passes over a string, checking it, and reports whether it has
 // escapes. REQUIRES: the next byte is '"'.
 func (p *parser) skipString() (escaped bool, err *PayloadError) {
 	start := p.i
@@ -152,11 +152,11 @@ func (p *parser) found() string {
 func (p *parser) formError() *PayloadError {
 	switch c := p.peek(); {
 	case p.i == len(p.s) && p.reading < 0:
-		return p.fail(CauseEmpty, "an empty payload; right is %s", payloadForms)
+		return p.fail(CauseEmpty, "the payload is empty, and must be %s", payloadForms)
 	case strings.IndexByte(`"-0123456789tfn[`, c) >= 0 && p.i < len(p.s):
-		return p.fail(CauseShape, "%s where an object is expected; right is %s", p.found(), payloadForms)
+		return p.fail(CauseShape, "%s where an object is expected: %s", p.found(), payloadForms)
 	default:
-		return p.fail(CauseSyntax, "%s where an object is expected; right is %s", p.found(), payloadForms)
+		return p.fail(CauseSyntax, "%s where an object is expected: %s", p.found(), payloadForms)
 	}
 }
 
@@ -183,7 +183,7 @@ func (p *parser) checkTS(ts int64) *PayloadError {
 	if ts >= MinTS && ts <= MaxTS {
 		return nil
 	}
-	return p.fail(CauseTime, "ts is %d; milliseconds since the epoch, from %d to %d, are right", ts, MinTS, MaxTS)
+	return p.fail(CauseTime, "ts must be milliseconds since the epoch, from %d to %d, not %d", MinTS, MaxTS, ts)
 }
 
 // brief keeps a piece of the payload short enough for a log line.

@@ -12,9 +12,9 @@ import (
 
 // explainedJSON is a value and where it comes from.
 type explainedJSON struct {
-	Entity string       `json:"entity" example:"room-1"`
-	Key    string       `json:"key" example:"fahrenheit"`
-	TS     int64        `json:"ts" example:"1451649600512"`
+	Entity string      `json:"entity" example:"room-1"`
+	Key    string      `json:"key" example:"fahrenheit"`
+	TS     int64       `json:"ts" example:"1451649600512"`
 	Value  value.Value `json:"value"`
 	// No device sent it.
 	Computed bool `json:"computed"`

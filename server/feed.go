@@ -545,7 +545,7 @@ type attributeEditJSON struct {
 	Path string `json:"path" example:"/setpoint"`
 	// Absent where it was removed.
 	Value   *value.Value `json:"value,omitempty"`
-	Removed bool          `json:"removed,omitempty"`
+	Removed bool         `json:"removed,omitempty"`
 }
 
 // relationEditJSON is a relation that was put or removed.

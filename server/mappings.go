@@ -99,7 +99,7 @@ type mappedFieldJSON struct {
 	State      string `json:"state" enum:"active,waiting,failing,suspended" example:"active"`
 	// The last value; absent while there is none.
 	Value *value.Value `json:"value,omitempty"`
-	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
+	TS    int64        `json:"ts,omitempty" example:"1451649600512"`
 	// Its place in the order of evaluation: after the mappings that it reads from.
 	Rank        int    `json:"rank"`
 	Evaluations uint64 `json:"evaluations" example:"10"`
@@ -116,7 +116,7 @@ type mappedSourceJSON struct {
 	Source string `json:"source" example:"sensor.t"`
 	// The last value; absent while there is none.
 	Value *value.Value `json:"value,omitempty"`
-	TS    int64         `json:"ts,omitempty" example:"1451649600512"`
+	TS    int64        `json:"ts,omitempty" example:"1451649600512"`
 	// How many readings of a window are counted.
 	Readings int `json:"readings" example:"1"`
 	// How many entities of a group are counted.

@@ -122,7 +122,7 @@ type historyRequest struct {
 
 // pointJSON is a value of a history.
 type pointJSON struct {
-	TS    int64        `json:"ts" example:"1451649600512"`
+	TS    int64       `json:"ts" example:"1451649600512"`
 	Value value.Value `json:"value"`
 }
 

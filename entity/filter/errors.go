@@ -23,7 +23,7 @@ type Error struct {
 	Offset int
 	// Column is the same place in characters, from 1, for people.
 	Column int
-	// Text says what is wrong there and what would be right.
+	// Text says what is wrong there and what must be.
 	Text string
 }
 

@@ -33,7 +33,7 @@ func (f *Filter) String() string { return f.text }
 
 // Match reports whether an entity is one that the filter is about. It allocates
 // nothing of its own. After a false, and with related in the filter also after a
-// true, [Env.Err] tells whether the budget of e was used up.
+// true, [Env.Err] reports whether the budget of e was used up.
 func (f *Filter) Match(v View, e *Env) bool { return f.match(v, e) }
 
 // Paths returns what the filter looks at, also of related entities, each path

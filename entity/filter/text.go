@@ -71,7 +71,7 @@ func (p *pattern) add(run []rune, first, last bool) {
 }
 
 // likePattern cuts the pattern of like at each % and reports whether its
-// backslashes are right.
+// backslashes stand before what they may.
 func likePattern(s string) (runs [][]rune, ok bool) {
 	runs = [][]rune{nil}
 	add := func(r rune) { runs[len(runs)-1] = append(runs[len(runs)-1], r) }

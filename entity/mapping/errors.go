@@ -37,7 +37,7 @@ type SyntaxError struct {
 	// In names the member of a mapping in JSON that the place lies in, such as
 	// select[1].value, and is "" for a statement.
 	In string
-	// Detail says what was wrong and what would be right.
+	// Detail says what was wrong and what must be there.
 	Detail string
 }
 

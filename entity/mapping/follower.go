@@ -179,7 +179,7 @@ func (f *follower) liveFrom(cursor string, names ...string) {
 	f.loading[cursor] = append(f.loading[cursor], names...)
 }
 
-// check tells whether a mapping could be put in force.
+// check reports why a mapping could not be put in force, nil where it could.
 func (f *follower) check(ctx context.Context, name string, statement *Statement) error {
 	if f.installed[name] == nil && len(f.installed) >= MaxMappings {
 		return fmt.Errorf("mapping %q: %w: at most %d are allowed", name, ErrLimit, MaxMappings)

@@ -90,7 +90,7 @@ type element struct {
 func object(at string, v any) (element, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return element{}, invalid(at, "%s; an object is right", describe(v))
+		return element{}, invalid(at, "must be an object, not %s", describe(v))
 	}
 	return element{at, m}, nil
 }
@@ -117,7 +117,7 @@ func (e element) text(name string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", invalid(e.at+"."+name, "%s; a text is right", describe(v))
+		return "", invalid(e.at+"."+name, "must be a text, not %s", describe(v))
 	}
 	return s, nil
 }
@@ -152,12 +152,12 @@ func (e element) kinds(of ...string) (sort, semantic string, err error) {
 		for i, item := range v {
 			name, ok := item.(string)
 			if !ok {
-				return "", "", invalid(fmt.Sprintf("%s.@type[%d]", e.at, i), "%s; a text is right", describe(item))
+				return "", "", invalid(fmt.Sprintf("%s.@type[%d]", e.at, i), "must be a text, not %s", describe(item))
 			}
 			names = append(names, name)
 		}
 	default:
-		return "", "", invalid(e.at+".@type", "%s; one of %v is right", describe(v), of)
+		return "", "", invalid(e.at+".@type", "must be one of %v, not %s", of, describe(v))
 	}
 	for _, name := range names {
 		if slices.Contains(of, name) {
@@ -170,7 +170,7 @@ func (e element) kinds(of ...string) (sort, semantic string, err error) {
 		}
 	}
 	if sort == "" {
-		return "", "", invalid(e.at+".@type", "%v; one of %v is right", names, of)
+		return "", "", invalid(e.at+".@type", "must be one of %v, not %v", of, names)
 	}
 	return sort, semantic, nil
 }
@@ -203,7 +203,7 @@ func (in *dtdlReader) document(at string, v any) (string, error) {
 		return s == dtdl2 || s == dtdl3
 	}
 	if !slices.ContainsFunc(contexts, known) {
-		return "", invalid(at+".@context", "%s; %q is right", describe(e.m["@context"]), dtdl3)
+		return "", invalid(at+".@context", "must be %q, not %s", dtdl3, describe(e.m["@context"]))
 	}
 	return in.iface(e)
 }
@@ -212,7 +212,7 @@ func (in *dtdlReader) document(at string, v any) (string, error) {
 func (in *dtdlReader) reference(at string, v any) (string, error) {
 	if id, ok := v.(string); ok {
 		if !dtmi.MatchString(id) {
-			return "", invalid(at, "%q; an id such as dtmi:com:example:Room;1 is right", brief(id))
+			return "", invalid(at, "must be an id such as dtmi:com:example:Room;1, not %q", brief(id))
 		}
 		return id, nil
 	}
@@ -241,7 +241,7 @@ func (in *dtdlReader) iface(e element) (string, error) {
 		return "", err
 	}
 	if !dtmi.MatchString(id) {
-		return "", invalid(e.at+".@id", "%q; an id such as dtmi:com:example:Room;1 is right", brief(id))
+		return "", invalid(e.at+".@id", "must be an id such as dtmi:com:example:Room;1, not %q", brief(id))
 	}
 	r := interfaceReader{in: in, t: &Type{
 		ID: id, Properties: map[string]*Property{}, Telemetry: map[string]*Schema{}, Relations: map[string]*Relation{},
@@ -353,7 +353,7 @@ func (r *interfaceReader) contents(e element) error {
 func (e element) name() (string, error) {
 	name, err := e.text("name")
 	if err == nil && (!memberName.MatchString(name) || len(name) > 512) {
-		err = invalid(e.at+".name", "%q; letters, digits and _ are right, beginning with a letter", brief(name))
+		err = invalid(e.at+".name", "must have letters, digits and _, and begin with a letter, not %q", brief(name))
 	}
 	return name, err
 }
@@ -368,7 +368,7 @@ func (r *interfaceReader) content(e element, name string) error {
 		p := &Property{}
 		writable, ok := e.m["writable"].(bool)
 		if !ok && e.m["writable"] != nil {
-			return invalid(e.at+".writable", "%s; true or false is right", describe(e.m["writable"]))
+			return invalid(e.at+".writable", "must be true or false, not %s", describe(e.m["writable"]))
 		}
 		p.Writable = writable
 		r.t.Properties[name] = p
@@ -424,20 +424,20 @@ func (r *interfaceReader) relationship(e element, semantic, name string) error {
 	if v, ok := e.m["target"]; ok {
 		id, ok := v.(string)
 		if !ok || !dtmi.MatchString(id) {
-			return invalid(e.at+".target", "%s; the id of an interface is right", describe(v))
+			return invalid(e.at+".target", "must be the id of an interface, not %s", describe(v))
 		}
 		rel.Target = []string{id}
 	}
 	if v, ok := e.m["maxMultiplicity"]; ok {
 		n, err := wholeNumber(v)
 		if err != nil || n < 1 || n > 500 {
-			return invalid(e.at+".maxMultiplicity", "%s; 1 to 500 is right", describe(v))
+			return invalid(e.at+".maxMultiplicity", "must be from 1 to 500, not %s", describe(v))
 		}
 		rel.Max = int(n)
 	}
 	list, ok := e.m["properties"].([]any)
 	if !ok && e.m["properties"] != nil {
-		return invalid(e.at+".properties", "%s; an array is right", describe(e.m["properties"]))
+		return invalid(e.at+".properties", "must be an array, not %s", describe(e.m["properties"]))
 	}
 	for i, item := range list {
 		p, err := object(fmt.Sprintf("%s.properties[%d]", e.at, i), item)
@@ -563,7 +563,7 @@ func (r *interfaceReader) mapSchema(e element, semantic string, depth int) (*Sch
 		return nil, err
 	}
 	if key.m["schema"] != "string" {
-		return nil, invalid(key.at+".schema", `%s; "string" is right`, describe(key.m["schema"]))
+		return nil, invalid(key.at+".schema", `must be "string", not %s`, describe(key.m["schema"]))
 	}
 	value, err := object(e.at+".mapValue", e.m["mapValue"])
 	if err != nil {
@@ -614,11 +614,11 @@ func enumSchema(e element, semantic string) (*Schema, error) {
 		return nil, err
 	}
 	if kind != "string" && kind != "integer" {
-		return nil, invalid(e.at+".valueSchema", `%q; "string" or "integer" is right`, kind)
+		return nil, invalid(e.at+".valueSchema", `must be "string" or "integer", not %q`, kind)
 	}
 	list, ok := e.m["enumValues"].([]any)
 	if !ok {
-		return nil, invalid(e.at+".enumValues", "%s; an array is right", describe(e.m["enumValues"]))
+		return nil, invalid(e.at+".enumValues", "must be an array, not %s", describe(e.m["enumValues"]))
 	}
 	s := &Schema{Type: Enum}
 	for i, item := range list {
@@ -637,7 +637,7 @@ func enumSchema(e element, semantic string) (*Schema, error) {
 		case kind == "integer" && nerr == nil:
 			s.Values = append(s.Values, n)
 		default:
-			return nil, invalid(v.at+".enumValue", "%s; %s is right", describe(v.m["enumValue"]), kind)
+			return nil, invalid(v.at+".enumValue", "must be of type %s, not %s", kind, describe(v.m["enumValue"]))
 		}
 	}
 	return s, nil

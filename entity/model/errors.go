@@ -7,7 +7,7 @@ import (
 
 var (
 	// ErrInvalid says that a type or a DTDL document is not a right one. The text
-	// says where and what would be right.
+	// says where and what must be.
 	ErrInvalid = errors.New("invalid type")
 
 	// ErrUnknown says that a type extends or uses one that does not exist.

@@ -61,7 +61,7 @@ func TestWrongTypesAreRefusedWithTheirPlace(t *testing.T) {
 		`{"id":"a","telemetry":{"t":{"type":"number","maxLength":1}}}`:                                                                ".maxLength",
 		`{"id":"a","telemetry":{"t":{"type":"string","maxLength":-1}}}`:                                                               ".maxLength",
 		`{"id":"a","telemetry":{"t":{"type":"enum"}}}`:                                                                                ".values",
-		`{"id":"a","telemetry":{"t":{"type":"enum","values":[1,"a"]}}}`:                                                               "mixed",
+		`{"id":"a","telemetry":{"t":{"type":"enum","values":[1,"a"]}}}`:                                                               "not both",
 		`{"id":"a","telemetry":{"t":{"type":"enum","values":[1,1]}}}`:                                                                 ".values[1]",
 		`{"id":"a","telemetry":{"t":{"type":"enum","values":[1.5]}}}`:                                                                 ".values[0]",
 		`{"id":"a","telemetry":{"t":{"type":"array"}}}`:                                                                               ".element",
@@ -251,12 +251,12 @@ func BenchmarkCheckTelemetry(b *testing.B) {
 func TestTypeOfTheWrongShapeIsRefusedInTheWordsOfJSON(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{"id":"A","relations":{"has":{"target":"B"}}}`:      `"target" before byte 42: an array is right, not string`,
+		`{"id":"A","relations":{"has":{"target":"B"}}}`:      `"target" before byte 42: must be an array, not string`,
 		`{"id":"A","relations":{"has":{"max":"many"}}}`:      `"max" before byte`,
-		`{"id":"A","strict":"yes"}`:                          `true or false is right, not string`,
-		`{"id":"A","telemetry":["t"]}`:                       `an object is right, not array`,
-		`{"id":7}`:                                           `a string is right, not number`,
-		`{"id":"A","properties":{"p":{"type":["integer"]}}}`: `"type" before byte 37: a string is right, not array`,
+		`{"id":"A","strict":"yes"}`:                          `must be true or false, not string`,
+		`{"id":"A","telemetry":["t"]}`:                       `must be an object, not array`,
+		`{"id":7}`:                                           `must be a string, not number`,
+		`{"id":"A","properties":{"p":{"type":["integer"]}}}`: `"type" before byte 37: must be a string, not array`,
 	} {
 		_, err := Parse([]byte(body))
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {

@@ -89,7 +89,7 @@ func (s *Schema) checkLimits(at string) error {
 	case s.Min != nil && s.Max != nil && *s.Min > *s.Max:
 		return invalid(at, "min %v is more than max %v", *s.Min, *s.Max)
 	case s.MaxLength < 0:
-		return invalid(at+".maxLength", "%d; 0 or more is right", s.MaxLength)
+		return invalid(at+".maxLength", "must be 0 or more, not %d", s.MaxLength)
 	case s.MaxLength > 0 && s.Type != String && s.Type != Array:
 		return invalid(at+".maxLength", "it is for strings and arrays, not for %s", s.Type)
 	case s.Values != nil && s.Type != Enum:
@@ -105,7 +105,7 @@ func (s *Schema) checkLimits(at string) error {
 // checkValues makes the integers of an enumeration int64, as they are checked.
 func (s *Schema) checkValues(at string) error {
 	if n := len(s.Values); n == 0 || n > MaxEnum {
-		return invalid(at+".values", "%d of them; 1 to %d are right", n, MaxEnum)
+		return invalid(at+".values", "must be 1 to %d, not %d", MaxEnum, n)
 	}
 	texts := 0
 	for i, v := range s.Values {
@@ -114,25 +114,25 @@ func (s *Schema) checkValues(at string) error {
 			texts++
 		case float64:
 			if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-				return invalid(fmt.Sprintf("%s.values[%d]", at, i), "%v; a whole number is right", v)
+				return invalid(fmt.Sprintf("%s.values[%d]", at, i), "must be an integer, not %v", v)
 			}
 			s.Values[i] = int64(v)
 		case json.Number:
 			n, err := v.Int64()
 			if err != nil {
-				return invalid(fmt.Sprintf("%s.values[%d]", at, i), "%v; a whole number is right", v)
+				return invalid(fmt.Sprintf("%s.values[%d]", at, i), "must be an integer, not %v", v)
 			}
 			s.Values[i] = n
 		case int64:
 		default:
-			return invalid(fmt.Sprintf("%s.values[%d]", at, i), "%T; texts or integers are right", v)
+			return invalid(fmt.Sprintf("%s.values[%d]", at, i), "must be texts or integers, not %T", v)
 		}
 		if slices.Contains(s.Values[:i], s.Values[i]) {
 			return invalid(fmt.Sprintf("%s.values[%d]", at, i), "%v occurs twice", s.Values[i])
 		}
 	}
 	if texts > 0 && texts < len(s.Values) {
-		return invalid(at+".values", "texts and integers mixed; one of them is right")
+		return invalid(at+".values", "must be texts or integers, not both")
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func Parse(data []byte) (*Type, error) {
 	return t, t.Check()
 }
 
-// misfit tells where a value of another sort stands than the one that is right, in
+// misfit says where a value of another sort stands than the one that must be there, in
 // the words of JSON in place of those of Go.
 func misfit(err error) error {
 	var wrong *json.UnmarshalTypeError
@@ -103,10 +103,10 @@ func misfit(err error) error {
 		reflect.Slice: "an array", reflect.Map: "an object", reflect.Struct: "an object",
 	}[wrong.Type.Kind()]
 	// Of the way to the member the last name is in the text for sure; the others may be Go's.
-	return fmt.Errorf("%q before byte %d: %s is right, not %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Offset, cmp.Or(right, "another sort of value"), wrong.Value)
+	return fmt.Errorf("%q before byte %d: must be %s, not %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Offset, cmp.Or(right, "another sort of value"), wrong.Value)
 }
 
-// Check tells whether the type is right as far as it stands alone.
+// Check reports what is wrong with the type as far as it stands alone.
 func (t *Type) Check() error {
 	if err := checkName("id", t.ID); err != nil {
 		return err
@@ -169,14 +169,14 @@ func checkMember(where, name string, there bool, check func(at string) error) er
 		return err
 	}
 	if !there {
-		return invalid(at, "null; an object is right")
+		return invalid(at, "must be an object, not null")
 	}
 	return check(at)
 }
 
 func (r *Relation) check(at string) error {
 	if r.Max < 0 {
-		return invalid(at+".max", "%d; 0 or more is right", r.Max)
+		return invalid(at+".max", "must be 0 or more, not %d", r.Max)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
 		err := checkMember(at+".properties", name, r.Properties[name] != nil, func(at string) error { return r.Properties[name].check(at, 1) })
@@ -202,13 +202,13 @@ func (c *Command) check(at string) error {
 func checkName(at, name string) error {
 	switch {
 	case name == "" || len(name) > MaxNameBytes:
-		return invalid(at, "a name of %d bytes; 1 to %d are right", len(name), MaxNameBytes)
+		return invalid(at, "a name must have 1 to %d bytes, not %d", MaxNameBytes, len(name))
 	case !utf8.ValidString(name):
 		return invalid(at, "a name that is not UTF-8")
 	}
 	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(name[i:])
-		return invalid(at, "the name %q with the control character %U; a name without one is right", name, c)
+		return invalid(at, "the name %q must not have the control character %U", name, c)
 	}
 	return nil
 }

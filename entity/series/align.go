@@ -93,7 +93,7 @@ func Across(f Func, lines iter.Seq2[Line, error]) iter.Seq2[Bucket, error] {
 			return err
 		}
 		if f == First || f == Last || f == Rate {
-			return fmt.Errorf("%s across series: %w: they are in no order; min, max, sum, avg, count and percentiles are right", f, ErrInvalid)
+			return fmt.Errorf("%s across series: %w: must be min, max, sum, avg, count or a percentile: series are in no order", f, ErrInvalid)
 		}
 		for line, err := range lines {
 			if err != nil {

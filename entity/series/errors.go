@@ -4,14 +4,14 @@ import "errors"
 
 var (
 	// ErrInvalid is the root of every complaint about what the caller passed: a
-	// function, a step, a fill, a rule. The text says what would be right.
+	// function, a step, a fill, a rule. The text says what must be.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrOrder says that points or rows did not come in the order of their time.
 	ErrOrder = errors.New("points are not in the order of their time")
 
 	// ErrTooManyBuckets says that an answer would have more than the query's
-	// MaxBuckets: a longer step or a shorter range is right.
+	// MaxBuckets: ask for a longer step or a shorter range.
 	ErrTooManyBuckets = errors.New("too many buckets")
 
 	// ErrCut says that a row of a rollup lies in two buckets, or half in the

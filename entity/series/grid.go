@@ -49,7 +49,7 @@ type Grid struct {
 // ErrInvalid.
 func Fixed(step time.Duration, origin int64) (Grid, error) {
 	if step < time.Millisecond || step%time.Millisecond != 0 {
-		return Grid{}, fmt.Errorf("step %v: %w: whole milliseconds, at least one, are right", step, ErrInvalid)
+		return Grid{}, fmt.Errorf("step %v: %w: must be whole milliseconds, at least one", step, ErrInvalid)
 	}
 	g := Grid{step: step.Milliseconds()}
 	g.origin = floorMod(origin, g.step)
@@ -81,7 +81,7 @@ func Calendar(n int, unit Unit, zone *time.Location) (Grid, error) {
 	case unit < Minute || unit > Year:
 		return Grid{}, fmt.Errorf("unit %d: %w: there are minute, hour, day, week, month and year", unit, ErrInvalid)
 	case n < 1 || n > most:
-		return Grid{}, fmt.Errorf("%d %ss: %w: 1 to %d are right", n, unit, ErrInvalid, most)
+		return Grid{}, fmt.Errorf("%d %ss: %w: must be 1 to %d", n, unit, ErrInvalid, most)
 	case unit <= Hour && dayMillis%g.clock() != 0:
 		return Grid{}, fmt.Errorf("%d %ss: %w: they do not divide a day; a fixed step has any length", n, unit, ErrInvalid)
 	}

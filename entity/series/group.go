@@ -61,7 +61,7 @@ func (g *Group) pool(start, end int64, s *Summary, before Point) error {
 			most = DefaultMaxBuckets
 		}
 		if len(g.buckets) >= most {
-			return fmt.Errorf("%w: more than %d; a longer step or a shorter range is right", ErrTooManyBuckets, most)
+			return fmt.Errorf("%w: more than %d; ask for a longer step or a shorter range", ErrTooManyBuckets, most)
 		}
 		p = &pooled{start: start, end: end, summary: Summary{kept: s.kept}}
 		g.buckets[start] = p

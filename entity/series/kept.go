@@ -211,5 +211,5 @@ func (k *Kept) tooFine(at int64) error {
 			steps = append(steps, t.Step)
 		}
 	}
-	return fmt.Errorf("values before %d: %w: there are rows of %v then; a step that is a multiple is right", k.Raw, ErrTooFine, steps)
+	return fmt.Errorf("values before %d: %w: the step must be a multiple of %v, which rows have there", k.Raw, ErrTooFine, steps)
 }

@@ -136,7 +136,7 @@ func (f *filler) put(b Bucket) error {
 		most = DefaultMaxBuckets
 	}
 	if f.emitted++; f.emitted > most {
-		return fmt.Errorf("%w: more than %d; a longer step or a shorter range is right", ErrTooManyBuckets, most)
+		return fmt.Errorf("%w: more than %d; ask for a longer step or a shorter range", ErrTooManyBuckets, most)
 	}
 	return f.emit(b)
 }

@@ -50,7 +50,7 @@ const (
 func (r *Rule) Check() error {
 	switch {
 	case r.Raw < 0 || r.Raw > MaxSpan || r.Grace < 0 || r.Grace > MaxSpan:
-		return r.invalid("raw %v and grace %v: 0 to %v are right", r.Raw, r.Grace, MaxSpan)
+		return r.invalid("raw and grace must be from 0 to %v, not %v and %v", MaxSpan, r.Raw, r.Grace)
 	case len(r.Tiers) > MaxTiers:
 		return r.invalid("%d tiers; at most %d are allowed", len(r.Tiers), MaxTiers)
 	case r.Raw == 0 && len(r.Tiers) == 0 && r.Grace != 0:
@@ -60,7 +60,7 @@ func (r *Rule) Check() error {
 	for i, t := range r.Tiers {
 		switch {
 		case t.Step < 1 || t.Step > MaxSpan || t.Keep < 0 || t.Keep > MaxSpan:
-			return r.invalid("tier %d: step %v and keep %v: a step of 1ms to %v and a keep of 0 to %v are right", i, t.Step, t.Keep, MaxSpan, MaxSpan)
+			return r.invalid("tier %d: step must be from 1ms to %v and keep from 0 to %v, not %v and %v", i, MaxSpan, MaxSpan, t.Step, t.Keep)
 		case t.Step%before.Step != 0 || i > 0 && t.Step == before.Step:
 			return r.invalid("tier %d: the step %v is not a multiple of the one before, %v", i, t.Step, before.Step)
 		case t.Keep != 0 && (before.Keep == 0 || t.Keep < before.Keep):
