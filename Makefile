@@ -17,14 +17,14 @@ TEST_TIMEOUT ?= 20m
 
 # A count and not a duration: with a duration, go 1.26 sometimes reports
 # "context deadline exceeded" for a target that is fine (golang/go#75804).
-# This many take between ten and twenty seconds a target on two cores.
+# This many executions take ten to twenty seconds a target on two cores.
 FUZZ_EXECS ?= 100000x
 
 # How long `make stress` and `make soak` take.
 STRESS_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 
-# What `make bench` is narrowed by, for example
+# Flags that narrow `make bench`, for example
 # make bench BENCHFLAGS='-run "flood|ask" -runtimes greenroom,channels -count 3'.
 BENCHFLAGS ?=
 
@@ -44,11 +44,11 @@ test: setup ## Install what the tests need, then run every test, with the race d
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
 
 .PHONY: setup
-setup: ## Install what the tests need (Debian and Ubuntu as root), or say what is missing.
+setup: ## Install the test dependencies (as root on Debian and Ubuntu), or list what is missing.
 	@RACE='$(RACE)' scripts/setup-tests.sh
 
 .PHONY: check
-check: lint tidy generated invariants fuzz bench-test ## Everything else that must hold before a change is merged.
+check: lint tidy generated invariants fuzz bench-test ## Run the other checks that a change must pass.
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint: gofumpt, goimports, vet, staticcheck and the rest of .golangci.yml.
@@ -61,7 +61,7 @@ fmt: $(GOLANGCI) ## Format all Go files.
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are what `go mod tidy` writes.
-	# -e: a dependency's own tests may need a module that the proxy has not got.
+	# -e: a dependency's own tests may need a module that the proxy does not have.
 	$(GO) mod tidy -e -diff
 	$(GO) mod verify
 
@@ -78,6 +78,12 @@ generated: ## Check that what is generated is fresh: openapi.json, the dashboard
 web: ## Rebuild the dashboard into server/dist.
 	cd web && npm ci --no-audit --no-fund && npm run build
 
+.PHONY: screenshot
+screenshot: setup ## Have the browser tests take the README's screenshot, docs/dashboard.png.
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	GREENROOM_SCREENSHOTS="$$tmp" $(GO) test ./server/browsertest -run 'TestDashboard/entities_are_live' -count=1 && \
+	mv "$$tmp/dashboard.png" docs/dashboard.png
+
 .PHONY: api
 api: ## Rewrite api/*.txt after a deliberate change of the public API.
 	$(GO) test ./internal/check -run '^TestPublicAPIIsTheReviewedOne$$' -count=1 -update
@@ -93,17 +99,17 @@ stress: ## Run the engine's tests over and over for ten minutes, with -race and 
 	scripts/stress.sh $(STRESS_SECONDS)
 
 .PHONY: fuzz
-fuzz: ## Fuzz every decoder for some ten seconds.
+fuzz: ## Fuzz every decoder for about ten seconds.
 	scripts/fuzz.sh $(FUZZ_EXECS)
 
-# The benchmark is a module of its own: who uses Greenroom does not get the
-# runtimes that it is compared with.
+# The benchmark is a separate module, so that users of Greenroom do not depend on
+# the runtimes that it is compared with.
 .PHONY: bench
-bench: bench-setup ## Measure Greenroom beside other runtimes, some 15 minutes; writes bench/RESULTS.md.
+bench: bench-setup ## Compare Greenroom with other runtimes, about 15 minutes; writes bench/RESULTS.md.
 	cd bench && $(GO) build -buildvcs=auto -o ../bin/greenroom-bench . && ../bin/greenroom-bench $(BENCHFLAGS)
 
 .PHONY: bench-setup
-bench-setup: ## Install Erlang/OTP for the benchmark (Debian and Ubuntu as root), or say that it is missing.
+bench-setup: ## Install Erlang/OTP for the benchmark (as root on Debian and Ubuntu), or say that it is missing.
 	@scripts/setup-bench.sh
 
 .PHONY: bench-test
@@ -115,11 +121,10 @@ soak: setup ## Run the long forms of the tests, stress and fuzz, half an hour in
 	scripts/soak.sh $(SOAK_SECONDS)
 
 .PHONY: clean
-clean: ## Remove what the commands above built.
+clean: ## Remove what the commands above have built.
 	rm -rf bin greenroom web/node_modules
 
-# Building it takes a few minutes once; the version in the name makes a new
-# version a new file.
+# Building it takes a few minutes, once: the version is part of the file name.
 $(GOLANGCI):
 	@mkdir -p bin
 	@echo "building golangci-lint $(GOLANGCI_VERSION), once, a few minutes"
