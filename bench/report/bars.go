@@ -105,7 +105,7 @@ type Verdict struct {
 	Outcome  Outcome
 }
 
-// Outcome tells whether a bar is met.
+// Outcome is the verdict on a bar: whether it is met.
 type Outcome string
 
 // The outcomes.

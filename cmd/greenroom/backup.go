@@ -12,8 +12,8 @@ import (
 type backupOptions struct{ data, store, file string }
 
 func (o *backupOptions) flags(cmd *cobra.Command, file string) {
-	cmd.Flags().StringVar(&o.data, "data", "", "directory of the readings (default ./"+server.DefaultDataDir+")")
-	cmd.Flags().StringVar(&o.store, "store", "", "where the readings are kept, in the place of --data")
+	cmd.Flags().StringVar(&o.data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	cmd.Flags().StringVar(&o.store, "store", "", "store to use instead of --data")
 	cmd.Flags().StringVar(&o.file, "file", "", file)
 }
 
@@ -21,9 +21,9 @@ func (o *backupOptions) flags(cmd *cobra.Command, file string) {
 func (o *backupOptions) address() (string, error) {
 	switch {
 	case o.file == "":
-		return "", usagef("--file names the backup; it is missing")
+		return "", usagef("--file must name the backup")
 	case o.data != "" && o.store != "":
-		return "", usagef("--data and --store: one of them says where the readings are")
+		return "", usagef("only one of --data and --store may be given")
 	}
 	address := cmp.Or(o.store, o.data, server.DefaultDataDir)
 	if err := server.CheckStore(address); err != nil {
@@ -36,12 +36,11 @@ func newBackup() *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "Copy a store to a file, also while a server runs on it.",
-		Long: `Copy a store to one file, also while a server runs on it: everything that it had
-acknowledged is in the copy. The copy is checked before the command ends.
+		Short: "Copy a store to a file, even while a server uses it.",
+		Long: `Copy a store to one file, even while a server uses it: the copy has everything
+that was acknowledged before. The copy is checked before the command ends.
 
-A store in PostgreSQL is copied by pg_dump; for one of these the command to run is
-told.`,
+Use pg_dump for a store in PostgreSQL; backup prints the command to run.`,
 		Example: "  greenroom backup --data /var/lib/greenroom --file greenroom-monday.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()
@@ -62,8 +61,8 @@ func newRestore() *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
 		Use:     "restore",
-		Short:   "Make a store of a backup.",
-		Long:    "Make a store of a backup, in a directory that has none. Start a server on it then.",
+		Short:   "Restore a store from a backup.",
+		Long:    "Restore a store from a backup, into a directory that has none. Then start a server on it.",
 		Example: "  greenroom restore --file greenroom-monday.db --data /var/lib/greenroom-again",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()

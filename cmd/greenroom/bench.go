@@ -40,18 +40,19 @@ func newBench() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how many durable messages a server on this machine takes.",
-		Long: `Publish readings of three keys with QoS 1 over MQTT 3.1.1 to a server that runs
-on this machine, and measure when they are acknowledged, that is, durable.
+		Short: "Measure how many durable messages per second a local server accepts.",
+		Long: `Publish readings of three keys with QoS 1 over MQTT 3.1.1 to a server on this
+machine, and measure how long they take to be acknowledged, which means durable.
 
-The entities are named bench-0, bench-1 and so on: use a data directory that can
-be thrown away. It ends after --duration or --messages, whichever comes first.
+The entities are named bench-0, bench-1 and so on; use a data directory that you
+can delete afterwards. The run ends after --duration or --messages, whichever
+comes first.
 
-With --shape it starts servers of its own, each on a new directory below --data
-that is removed at the end, and puts loads on them whose figures others have
-published: ` + shapeNames() + `. Each line has what was done in a second, how long
-it took to be acknowledged or answered, the processor time of the server for a
-million messages, its memory, and the bytes on disk for a value.`,
+With --shape, bench starts its own servers, each in a new directory below --data
+that is removed at the end, and applies loads for which others have published
+figures: ` + shapeNames() + `. Each line shows the throughput per second, the
+latency until the acknowledgement or response, the server's CPU time per million
+messages, its memory, and the bytes on disk per value.`,
 		Example: `  greenroom serve --data /tmp/bench &
   greenroom bench --connections 50 --duration 10s
   greenroom bench --shape meters,modify
@@ -70,13 +71,13 @@ million messages, its memory, and the bytes on disk for a value.`,
 	f := cmd.Flags()
 	f.StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker, on this machine")
 	f.IntVar(&o.connections, "connections", 50, "MQTT connections")
-	f.IntVar(&o.entities, "entities", 0, "entities to publish for, in turn (default one for each connection)")
-	f.IntVar(&o.inFlight, "in-flight", 100, "messages of a connection that may wait for their acknowledgement")
-	f.Int64Var(&o.messages, "messages", benchMaxMessages, "end after so many messages")
-	f.StringVar(&o.shape, "shape", "", "start a server and put this load on it: all, or some of the names above with commas")
+	f.IntVar(&o.entities, "entities", 0, "entities to publish for, in turn (default one per connection)")
+	f.IntVar(&o.inFlight, "in-flight", 100, "unacknowledged messages allowed per connection")
+	f.Int64Var(&o.messages, "messages", benchMaxMessages, "stop after this many messages")
+	f.StringVar(&o.shape, "shape", "", "start a server and apply this load: all, or a comma-separated list of the names above")
 	f.StringVar(&o.data, "data", ".", "directory on the disk to measure, for --shape")
-	f.Float64Var(&o.rate, "rate", 0, "messages a second in all; 0 is as many as possible")
-	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after this time")
+	f.Float64Var(&o.rate, "rate", 0, "messages per second in total; 0 means as many as possible")
+	f.DurationVar(&o.duration, "duration", 10*time.Second, "stop after this time")
 	return cmd
 }
 
@@ -86,11 +87,11 @@ func (o *benchOptions) check() error {
 		return usagef("--mqtt: %w", err)
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return usagef("--mqtt %s: only a server on this machine may be loaded; 127.0.0.1:PORT is right", o.mqtt)
+		return usagef("--mqtt must be the address of a server on this machine, such as 127.0.0.1:1883, not %s", o.mqtt)
 	}
 	within := func(name string, value, least, most int64) error {
 		if value < least || value > most {
-			return usagef("--%s %d: %d to %d is right", name, value, least, most)
+			return usagef("--%s must be an integer from %d to %d, not %d", name, least, most, value)
 		}
 		return nil
 	}
@@ -104,10 +105,10 @@ func (o *benchOptions) check() error {
 		within("messages", o.messages, 1, benchMaxMessages),
 	)
 	if err == nil && (o.duration <= 0 || o.duration > benchMaxDuration) {
-		err = usagef("--duration %v: more than nothing and at most %v is right", o.duration, benchMaxDuration)
+		err = usagef("--duration must be longer than 0 and at most %v, not %v", benchMaxDuration, o.duration)
 	}
 	if err == nil && o.rate < 0 {
-		err = usagef("--rate %v: 0 or more is right", o.rate)
+		err = usagef("--rate must be 0 or more, not %v", o.rate)
 	}
 	return err
 }

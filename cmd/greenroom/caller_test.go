@@ -74,7 +74,7 @@ func TestACallerTellsWhatIsWrongWithAnAnswer(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/problem": "the server answered 409: another version", "/text": "the server answered 410: gone",
-		"/cut": "read the server's answer", "/close": "closes the connection", "/none": "no answer from",
+		"/cut": "read the server's answer", "/close": "closes the connection", "/none": "no response from",
 	} {
 		c := startCaller(t, t.Context(), func(w http.ResponseWriter, r *http.Request) { answers[r.URL.Path](w, r) })
 		if err := c.get(path, &struct{}{}); err == nil || !strings.Contains(err.Error(), want) {

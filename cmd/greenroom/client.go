@@ -30,7 +30,7 @@ func newClient(addr string) (*client, error) {
 		return nil, usagef("--http: %w", err)
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return nil, usagef("--http %s: a server on this machine is right, such as 127.0.0.1:8080", addr)
+		return nil, usagef("--http must be the address of a server on this machine, such as 127.0.0.1:8080, not %s", addr)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
 	return &client{addr: addr, http: &http.Client{Transport: transport}}, nil
@@ -62,7 +62,7 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 
 // noAnswer is the error of a request that was not answered.
 func noAnswer(addr string, err error) error {
-	return fmt.Errorf("no answer from %s: %w; start a server with greenroom serve, or name another with --http", addr, err)
+	return fmt.Errorf("no response from %s: %w; start a server with greenroom serve, or pass its address with --http", addr, err)
 }
 
 // refused is the error of an answer that is no success.

@@ -42,21 +42,22 @@ func newReplay() *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Publish a CSV of readings over MQTT, or readings that the program makes up.",
-		Long: `Publish a CSV of readings with QoS 1 and wait until all are acknowledged.
+		Short: "Publish readings over MQTT, from a CSV file or made up.",
+		Long: `Publish readings from a CSV file with QoS 1 and wait until all are acknowledged.
 
 The first row names the columns. The column named date, time, timestamp or ts
-has the time, as 2015-02-04 17:51:00, RFC 3339, or seconds or milliseconds since
-the epoch. The others become keys in snake case: HumidityRatio is humidity_ratio,
-CO2 is co2. Cells are numbers, true and false, or text, as most of their column;
-an empty cell is no measurement. A row that cannot be read is reported with its
-line and passed over, and the command fails at the end.
+has the time: 2015-02-04 17:51:00, RFC 3339, or seconds or milliseconds since
+the epoch. The other columns become keys in snake case: HumidityRatio becomes
+humidity_ratio, and CO2 becomes co2. A column has numbers, true and false, or
+text, whichever most of its cells are; an empty cell means no measurement.
+Invalid rows are reported with their line numbers and skipped, and the command
+then fails at the end.
 
-All keys go to one entity, named after the file or with --entity; with
---entity-per-column each key has an entity of its own, named entity-key.
+All keys go to one entity, named after the file or by --entity; with
+--entity-per-column each key goes to its own entity, named entity-key.
 
-Readings keep their times, so that replaying twice, in any order and over any
-number of connections, ends in the same state.`,
+Readings keep their times, so replaying a file twice, in any order and over any
+number of connections, leads to the same state.`,
 		Example: `  greenroom replay --file occupancy-training.csv --entity office
   greenroom replay --file occupancy-training.csv --entity-per-column --speed 3600
   greenroom replay --demo --duration 30s`,
@@ -69,16 +70,16 @@ number of connections, ends in the same state.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.file, "file", "", "the CSV; - is standard input")
+	f.StringVar(&o.file, "file", "", "CSV file to publish; - means standard input")
 	f.StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker")
-	f.StringVar(&o.speed, "speed", "max", "times faster than the readings were measured, or max")
+	f.StringVar(&o.speed, "speed", "max", "speed relative to the times of the readings, or max")
 	f.StringVar(&o.entity, "entity", "", "id of the entity (default the name of the file)")
-	f.BoolVar(&o.perColumn, "entity-per-column", false, "an entity for each column")
-	f.Int64Var(&o.shuffle, "shuffle", 0, "publish in a random order, which this seed repeats")
+	f.BoolVar(&o.perColumn, "entity-per-column", false, "publish each column as its own entity")
+	f.Int64Var(&o.shuffle, "shuffle", 0, "publish in a random order, determined by this seed")
 	f.IntVar(&o.connections, "connections", 1, "MQTT connections to spread the readings over")
-	f.StringVar(&o.timeColumn, "time-column", "", "the column with the time (default the first named date, time, timestamp or ts)")
-	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Brussels")
-	f.BoolVar(&o.demo, "demo", false, "publish readings of two rooms that the program makes up")
+	f.StringVar(&o.timeColumn, "time-column", "", "column with the time (default the first one named date, time, timestamp or ts)")
+	f.StringVar(&o.zone, "zone", "UTC", "time zone for times that have none, such as Europe/Brussels")
+	f.BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	f.DurationVar(&o.duration, "duration", time.Minute, "how long --demo lasts")
 	return cmd
 }
@@ -86,20 +87,20 @@ number of connections, ends in the same state.`,
 func (o *replayOptions) check(cmd *cobra.Command) error {
 	switch {
 	case o.demo == (o.file != ""):
-		return usagef("give either --file or --demo")
+		return usagef("one of --file and --demo must be given")
 	case o.demo:
 		for _, name := range []string{"speed", "entity", "entity-per-column", "shuffle", "connections", "time-column", "zone"} {
 			if cmd.Flags().Changed(name) {
-				return usagef("--%s does not go with --demo", name)
+				return usagef("--%s cannot be combined with --demo", name)
 			}
 		}
 		if o.duration <= 0 {
-			return usagef("--duration %v: more than nothing is right", o.duration)
+			return usagef("--duration must be longer than 0, not %v", o.duration)
 		}
 	case cmd.Flags().Changed("duration"):
-		return usagef("--duration goes with --demo")
+		return usagef("--duration needs --demo")
 	case o.connections < 1 || o.connections > maxConnections:
-		return usagef("--connections %d: 1 to %d is right", o.connections, maxConnections)
+		return usagef("--connections must be an integer from 1 to %d, not %d", maxConnections, o.connections)
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func (o *replayOptions) rate() (float64, error) {
 	}
 	rate, err := strconv.ParseFloat(o.speed, 64)
 	if err != nil || rate <= 0 || math.IsInf(rate, 0) {
-		return 0, usagef("--speed %s: max, or a number such as 60, is right", o.speed)
+		return 0, usagef("--speed must be max or a positive number such as 60, not %s", o.speed)
 	}
 	return rate, nil
 }
@@ -162,7 +163,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	err = errors.Join(err, send.finish())
 	fmt.Fprintln(stdout, send.report())
 	if err == nil && bad.n > 0 {
-		err = fmt.Errorf("%d rows of %s were not published; what was wrong is said above", bad.n, o.file)
+		err = fmt.Errorf("%d rows of %s were not published; the reasons are above", bad.n, o.file)
 	}
 	return err
 }

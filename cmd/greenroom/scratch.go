@@ -43,7 +43,7 @@ const dropPatience = time.Minute
 func schemaScratch(store, schema string) (scratch, error) {
 	u, err := url.Parse(store)
 	if err != nil {
-		return scratch{}, errors.New("--store: an address of the form postgres://user@host/database is right") // without it: it may have a password
+		return scratch{}, errors.New("--store must be of the form postgres://user@host/database") // without it: it may have a password
 	}
 	q := u.Query()
 	q.Set("search_path", schema)

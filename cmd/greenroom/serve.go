@@ -32,11 +32,11 @@ const maxMiB = 1 << 30
 func (o *serveOptions) entities() (c entity.Config, err error) {
 	for name, mib := range map[string]int64{"hot-mib": o.hot, "window-mib": o.window} {
 		if mib < 1 || mib > maxMiB {
-			return c, usagef("--%s %d: 1 to %d is right", name, mib, maxMiB)
+			return c, usagef("--%s must be an integer from 1 to %d, not %d", name, maxMiB, mib)
 		}
 	}
 	if o.idleAfter < 0 {
-		return c, usagef("--idle-after %v: a time, or 0 for never, is right", o.idleAfter)
+		return c, usagef("--idle-after must be positive, or 0 to disable it, not %v", o.idleAfter)
 	}
 	c = entity.Config{HotBytes: o.hot << 20, WindowBytes: o.window << 20, IdleAfter: o.idleAfter}
 	if o.idleAfter == 0 {
@@ -55,24 +55,25 @@ func newServe() *cobra.Command {
 Devices publish readings to the MQTT topic e/{id}/telemetry, where {id} names
 the entity, as JSON: {"temperature":21.5}, or with the time of the measurement
 in milliseconds {"ts":1451649600512,"values":{"temperature":21.5}}, or an array
-of either. With QoS 1 the acknowledgement comes when the readings are on disk.
+of either. With QoS 1, readings are acknowledged once they are on disk.
 
-Without --data or --store the readings are kept in ./` + server.DefaultDataDir + `; with --demo
-in a temporary directory that is removed at the end. Only addresses of this
-machine can be served on, because this version has no credentials.
+Without --data or --store, readings are kept in ./` + server.DefaultDataDir + `; with --demo, in
+a temporary directory that is removed at the end. The server listens only on
+loopback addresses, because this version has no credentials.
 
---store postgres://user@host/database keeps them in PostgreSQL 14 or newer, in
-the schema ` + postgres.DefaultSchema + ` or the one that ?search_path= names. A password on
-the command line can be seen by everybody on this machine; the environment
-variable PGPASSWORD, or a file that PGPASSFILE names, keeps it from them.
+--store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
+the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this
+machine can see a password on the command line; put it into the environment
+variable PGPASSWORD or into the file named by PGPASSFILE instead.
 
-SIGTERM and Ctrl-C finish what was accepted; a second one does not wait.`,
+On SIGTERM or Ctrl-C the server writes out what it has accepted and stops; a
+second signal stops it at once.`,
 		Example: `  greenroom serve --demo
   greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090
   greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.store != "" && o.data != "" {
-				return usagef("--data and --store: one of them says where the readings are")
+				return usagef("only one of --data and --store may be given")
 			}
 			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
 				return usagef("--store: %w", err)
@@ -80,14 +81,14 @@ SIGTERM and Ctrl-C finish what was accepted; a second one does not wait.`,
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.data, "data", "", "directory of the readings (default ./"+server.DefaultDataDir+"; with --demo a temporary one)")
-	cmd.Flags().StringVar(&o.store, "store", "", "where the readings are kept: a directory, or postgres://user@host/database")
-	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 takes a free one")
-	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 takes a free one")
-	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish readings of two rooms that the program makes up")
-	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for entities at work, in MiB; those not used for longest are on disk only")
-	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "an entity idle for so long is on disk only, some seconds later; 0 is never")
-	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; when it is full, devices wait")
+	cmd.Flags().StringVar(&o.data, "data", "", "data directory (default ./"+server.DefaultDataDir+"; with --demo a temporary one)")
+	cmd.Flags().StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
+	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
+	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
+	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
+	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
+	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
+	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 	return cmd
 }
 
@@ -120,7 +121,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	if !o.demo {
 		return s.Run(ctx)
 	}
-	// The demo ends before the server does, so that it is not seen to fail.
+	// The demo ends before the server does, so that it does not appear to fail.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	ran := make(chan error, 1)

@@ -54,7 +54,7 @@ func runShapes(ctx context.Context, o benchOptions, stdout io.Writer) error {
 	for _, name := range names {
 		i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name || strings.EqualFold(s.id, name) })
 		if i < 0 {
-			return usagef("--shape %s: all, or some of %s, separated by commas, are right", name, shapeNames())
+			return usagef("--shape must be all, or a comma-separated list of %s, not %s", shapeNames(), name)
 		}
 		chosen = append(chosen, shapes[i])
 	}

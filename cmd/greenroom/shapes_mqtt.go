@@ -158,7 +158,7 @@ func (s *suite) caughtUp(ctx context.Context, meters int, r *benchRun) (took tim
 		}
 	}
 	if len(last) < meters { // not every meter has sent
-		return 0, after, fmt.Errorf("only %d of %d meters have sent; a longer --duration is right", len(last), meters)
+		return 0, after, fmt.Errorf("only %d of %d meters have sent; --duration must be longer", len(last), meters)
 	}
 	sum := 0.0
 	for _, v := range last {

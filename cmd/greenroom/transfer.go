@@ -28,11 +28,11 @@ func newExport() *cobra.Command {
 	var o transferOptions
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write what a running server has as NDJSON or CSV.",
-		Long: `Write types, entities, relations, the history, mappings, saved queries, rules of
-retention or the latest values of a running server, one a line. greenroom import
-takes them in again, on this or another server: types first, then entities,
-relations, the history, and mappings, which find their sources then.`,
+		Short: "Export the data of a running server as NDJSON or CSV.",
+		Long: `Write the types, entities, relations, history, mappings, saved queries, retention
+rules or latest values of a running server, one per line. greenroom import reads
+them into this or another server: import types first, then entities, relations
+and the history, and mappings after their sources.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
   greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,13 +44,13 @@ relations, the history, and mappings, which find their sources then.`,
 	}
 	o.flags(cmd, sorts)
 	f := cmd.Flags()
-	f.StringVar(&o.file, "file", "", "write to this new file (default standard output)")
+	f.StringVar(&o.file, "file", "", "new file to write (default standard output)")
 	f.StringVar(&o.filter, "query", "", "only entities that match this filter")
 	f.StringVar(&o.typ, "type", "", "only entities of this type or one that extends it")
-	f.StringArrayVar(&o.entities, "entity", nil, "only this entity; may be given several times")
-	f.StringArrayVar(&o.keys, "key", nil, "only this key; may be given several times")
-	f.StringVar(&o.from, "from", "", "history: the first time, milliseconds or RFC 3339")
-	f.StringVar(&o.to, "to", "", "history: the time after the last")
+	f.StringArrayVar(&o.entities, "entity", nil, "only this entity; may be repeated")
+	f.StringArrayVar(&o.keys, "key", nil, "only this key; may be repeated")
+	f.StringVar(&o.from, "from", "", "history: start of the range, in milliseconds or RFC 3339")
+	f.StringVar(&o.to, "to", "", "history: end of the range, exclusive")
 	return cmd
 }
 
@@ -59,8 +59,8 @@ func newImport() *cobra.Command {
 	known := slices.DeleteFunc(slices.Clone(sorts), func(s string) bool { return s == "latest" })
 	cmd := &cobra.Command{
 		Use:     "import",
-		Short:   "Give a running server what greenroom export has written.",
-		Long:    "Give a running server what greenroom export has written. It ends when everything\nis durable. Lines that are wrong are told and passed over; then the exit code is 1.",
+		Short:   "Import what greenroom export has written into a running server.",
+		Long:    "Import what greenroom export has written into a running server. The command ends\nonce everything is durable. Invalid lines are reported and skipped; the exit code\nis then 1.",
 		Example: "  greenroom import --what history --file temperature.ndjson",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(known); err != nil {
@@ -70,22 +70,22 @@ func newImport() *cobra.Command {
 		},
 	}
 	o.flags(cmd, known)
-	cmd.Flags().StringVar(&o.file, "file", "", "read this file (default standard input)")
+	cmd.Flags().StringVar(&o.file, "file", "", "file to read (default standard input)")
 	return cmd
 }
 
 func (o *transferOptions) flags(cmd *cobra.Command, what []string) {
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API, on this machine")
-	cmd.Flags().StringVar(&o.what, "what", "", strings.Join(what, ", "))
+	cmd.Flags().StringVar(&o.what, "what", "", "one of "+strings.Join(what, ", "))
 	cmd.Flags().StringVar(&o.format, "format", "ndjson", "ndjson or csv")
 }
 
 func (o *transferOptions) check(what []string) error {
 	if !slices.Contains(what, o.what) {
-		return usagef("--what %q: %s is right", o.what, strings.Join(what, ", "))
+		return usagef("--what must be one of %s, not %q", strings.Join(what, ", "), o.what)
 	}
 	if o.format != "ndjson" && o.format != "csv" {
-		return usagef("--format %s: ndjson or csv is right", o.format)
+		return usagef("--format must be ndjson or csv, not %s", o.format)
 	}
 	return nil
 }

@@ -20,10 +20,10 @@ func newTypes() *cobra.Command {
 	var o typesOptions
 	cmd := &cobra.Command{
 		Use:   "types",
-		Short: "List the types of a running server, or put those of a file in force.",
-		Long: `List the types of a running server, or with --file put those of a file in force,
-all or none: a DTDL document of version 3 or 2, or with --format native types as
-the API has them. greenroom export --what types writes them out.`,
+		Short: "List the types of a running server, or install those in a file.",
+		Long: `List the types of a running server, or with --file install the types in a file,
+all or none: a DTDL document, version 2 or 3, or with --format native types in
+Greenroom's own format, as greenroom export --what types writes them.`,
 		Example: `  greenroom types
   greenroom types --file building.dtdl.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,8 +39,8 @@ the API has them. greenroom export --what types writes them out.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API, on this machine")
-	cmd.Flags().StringVar(&o.file, "file", "", "the types to put in force")
-	cmd.Flags().StringVar(&o.format, "format", "dtdl", "dtdl or native: what is in the file")
+	cmd.Flags().StringVar(&o.file, "file", "", "file with the types to install")
+	cmd.Flags().StringVar(&o.format, "format", "dtdl", "format of the file: dtdl or native")
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func listTypes(ctx context.Context, c *client, stdout io.Writer) error {
 
 func putTypes(ctx context.Context, c *client, o typesOptions, stdout io.Writer) error {
 	if o.format != "dtdl" && o.format != "native" {
-		return usagef("--format %s: dtdl or native is right", o.format)
+		return usagef("--format must be dtdl or native, not %s", o.format)
 	}
 	text, err := os.ReadFile(o.file)
 	if err != nil {

@@ -352,7 +352,7 @@ func (v *verifier) more(ctx context.Context) bool {
 	}
 }
 
-// isMissing tells whether the server has no such thing.
+// isMissing reports whether the server has no such thing.
 func isMissing(err error) bool {
 	refused, ok := err.(*answerError) //nolint:errorlint // of our own client, not wrapped
 	return ok && refused.status == 404

@@ -27,32 +27,33 @@ func newVerify() *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Test on this machine's disk that nothing acknowledged is lost by a crash.",
-		Long: `Start a server, load it with readings, patches of attributes, relations and
-mappings, and kill it (SIGKILL) at a random moment. Start it again, and compare what
-it has with what it had acknowledged. Again and again, with the same data.
+		Short: "Test that a crash on this machine's disk loses nothing acknowledged.",
+		Long: `Start a server, load it with readings, attribute patches, relations and mappings,
+and kill it (SIGKILL) at a random moment. Start it again, and compare what it has
+with what it had acknowledged. Repeat this with the same data.
 
-It works in a new directory below --data, which is removed at the end: put it on
-the disk that is to be tested. A kill leaves what the kernel has of the files as it
-is; only pulling the plug tests the disk's own promise to have written. With --store
-postgres://user@host/database it works in a new schema of that database, which is
-removed at the end as well, and kills its own server, not PostgreSQL.
+The data is kept in a new directory below --data, which must be on the disk to
+test and is removed at the end. A kill does not affect what the kernel has
+buffered; only pulling the plug tests whether the disk itself keeps what it has
+confirmed. With --store postgres://user@host/database the data is kept in a new
+schema of that database, which is removed as well, and the server that gets
+killed is Greenroom's, not PostgreSQL.
 
-The exit code is 1 when anything was lost or doubled.`,
+The exit code is 1 if anything was lost or duplicated.`,
 		Example: `  greenroom verify --data /var/lib --rounds 20
   greenroom verify --store 'postgres://greenroom@db.example.org/plant'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.rounds < 1 || o.rounds > verifyMaxRounds {
-				return usagef("--rounds %d: 1 to %d is right", o.rounds, verifyMaxRounds)
+				return usagef("--rounds must be an integer from 1 to %d, not %d", verifyMaxRounds, o.rounds)
 			}
 			if o.connections < 1 || o.connections > benchMaxConnections {
-				return usagef("--connections %d: 1 to %d is right", o.connections, benchMaxConnections)
+				return usagef("--connections must be an integer from 1 to %d, not %d", benchMaxConnections, o.connections)
 			}
 			if o.store != "" && !postgres.IsURL(o.store) {
-				return usagef("--store: postgres://user@host/database is right; for a directory there is --data")
+				return usagef("--store must be of the form postgres://user@host/database; use --data for a directory")
 			}
 			if o.store != "" && cmd.Flags().Changed("data") {
-				return usagef("--data and --store: one of them says where to work")
+				return usagef("only one of --data and --store may be given")
 			}
 			if o.seed == 0 {
 				o.seed = rand.Uint64()
@@ -60,11 +61,11 @@ The exit code is 1 when anything was lost or doubled.`,
 			return verify(cmd.Context(), o, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&o.data, "data", ".", "directory on the disk that is to be tested")
-	cmd.Flags().StringVar(&o.store, "store", "", "database that is to be tested, postgres://user@host/database, in place of a directory")
-	cmd.Flags().IntVar(&o.rounds, "rounds", 10, "how often the server is killed")
+	cmd.Flags().StringVar(&o.data, "data", ".", "directory on the disk to test")
+	cmd.Flags().StringVar(&o.store, "store", "", "database to test, postgres://user@host/database, instead of a directory")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 10, "number of times to kill the server")
 	cmd.Flags().IntVar(&o.connections, "connections", 8, "MQTT connections that publish")
-	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "for the moments of the kills (default a random one)")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed for the times of the kills (default random)")
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (o *outcome) add(p outcome) {
 	o.invented += p.invented
 }
 
-// wrong tells whether a promise was broken. What was sent and not acknowledged may
+// wrong reports whether a promise was broken. What was sent and not acknowledged may
 // be there or not.
 func (o *outcome) wrong() bool { return o.lost+o.doubled+o.invented > 0 }
 
