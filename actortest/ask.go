@@ -6,7 +6,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Call is an ask under way, made by [Ask].
+// Call is an ask in progress, made by [Ask].
 type Call[R any] struct {
 	k      *Kit
 	req    any
@@ -16,15 +16,15 @@ type Call[R any] struct {
 	err    error
 }
 
-// Ask asks on a goroutine of its own, so that the test goes on and can play the
-// others' part: answer what the asked actor asks a probe, or let time pass. The ask
-// ends as [actor.Ask] does, and at the end of the test.
+// Ask asks on a goroutine of its own, so that the test can go on: answer what the asked
+// actor asks a probe, or let time pass. The ask ends as [actor.Ask] does, or at the end
+// of the test.
 func Ask[R, M any](k *Kit, to actor.Ref[M], req actor.Request[R]) *Call[R] {
 	return AskContext(k.ctx, k, to, req)
 }
 
-// AskContext is [Ask] with a context of the test's own: one with a deadline, or one
-// to cancel.
+// AskContext is [Ask] with a context of the test's own, for example one with a deadline
+// or one to cancel.
 func AskContext[R, M any](ctx context.Context, k *Kit, to actor.Ref[M], req actor.Request[R]) *Call[R] {
 	c := &Call[R]{k: k, req: req, to: to.PID(), done: make(chan struct{})}
 	go func() {
@@ -48,14 +48,14 @@ func (c *Call[R]) Pending() bool {
 	}
 }
 
-// Await lets virtual time pass until the ask has ended, and returns the call: for an
-// answer that takes its time, and for the end of the ask timeout.
+// Await lets virtual time pass until the ask has ended, by its timeout if need be, and
+// returns the call.
 func (c *Call[R]) Await() *Call[R] {
 	<-c.done
 	return c
 }
 
-// Answer settles and returns the answer. The test fails when there is none.
+// Answer settles and returns the answer. The test fails if there is none.
 func (c *Call[R]) Answer() R {
 	c.k.t.Helper()
 	if err := c.Err(); err != nil {
@@ -64,8 +64,8 @@ func (c *Call[R]) Answer() R {
 	return c.answer
 }
 
-// Err settles and returns the error with which the ask ended, nil for an answer. The
-// test fails when it has not ended.
+// Err settles and returns the error with which the ask ended, or nil for an answer. The
+// test fails if the ask has not ended.
 func (c *Call[R]) Err() error {
 	c.k.t.Helper()
 	if c.Pending() {

@@ -10,7 +10,7 @@ import (
 )
 
 // ExpectDeadLetter settles and takes the oldest dead letter that no expectation has
-// taken yet. The test fails when there is none and when its message is not a T.
+// taken yet. The test fails if there is none, or if its message is not a T.
 func ExpectDeadLetter[T any](k *Kit) actor.DeadLetter {
 	k.t.Helper()
 	want := reflect.TypeFor[T]()
@@ -26,7 +26,7 @@ func ExpectDeadLetter[T any](k *Kit) actor.DeadLetter {
 	return d
 }
 
-// ExpectNoDeadLetter settles and fails the test when there is a dead letter that no
+// ExpectNoDeadLetter settles, and fails the test if there is a dead letter that no
 // expectation has taken.
 func (k *Kit) ExpectNoDeadLetter() {
 	k.t.Helper()

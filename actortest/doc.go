@@ -1,6 +1,6 @@
-// Package actortest runs a real actor system inside a bubble of [testing/synctest]:
-// time is virtual, nothing sleeps, and that no message comes is a fact and not a
-// timeout. It is for the tests of actors, and uses the standard library only.
+// Package actortest runs a real actor system inside a [testing/synctest] bubble: time is
+// virtual, nothing sleeps, and "no message arrives" is a fact, not a timeout. It is for
+// testing actors, and uses only the standard library.
 //
 //	func TestAReminderComesAfterAnHour(t *testing.T) {
 //		actortest.Run(t, func(k *actortest.Kit) {
@@ -17,33 +17,32 @@
 //
 // # Probes
 //
-// A [Probe] is an actor that writes down what it is sent. Its expectations first let
-// the system come to rest, and then look: [Probe.Expect] compares the next message
-// and shows what differs, [ExpectMsg] takes the next message if it is of a type,
-// [Probe.ExpectNone] says that there is none. A request stays unanswered until the
-// test calls [Reply] or [Reject]; [Probe.Handle] answers at once.
+// A [Probe] is an actor that records the messages it gets. Its expectations first wait
+// until every actor is idle: [Probe.Expect] compares the next message and shows the
+// difference, [ExpectMsg] takes the next message and checks its type, and
+// [Probe.ExpectNone] checks that there is none. A request stays unanswered until the test
+// calls [Reply] or [Reject]; [Probe.Handle] answers at once.
 //
-// [Probe.ExpectAll] says what came, no more and no less, and [Probe.At] when. With [Do] a
-// probe does what only an actor can: it watches, subscribes, sets a timer. [Events] makes
-// a probe of what happens in the system. A [Gate] makes an actor busy, so that its mailbox
-// fills. A [Journal] is for what is not a message.
+// [Probe.ExpectAll] compares all messages, and [Probe.At] tells when the last one came. With
+// [Do] a probe does what only an actor can do: watch, subscribe, set a timer. [Events]
+// returns a probe that gets the system's events. A [Gate] keeps an actor busy, so that its
+// mailbox fills. A [Journal] records what is not a message.
 //
-// [Ask] asks without holding up the test, so that the test can answer what the asked
-// actor asks in its turn. [ExpectDown], [ExpectDeadLetter] and [Kit.ExpectFailures] are
-// for the ends of actors, for messages that nobody handled, and for failures.
+// [Ask] does not block the test, so that the test can answer what the asked actor asks in
+// turn. [ExpectDown], [ExpectDeadLetter] and [Kit.ExpectFailures] are for the end of
+// actors, for messages that nobody handled, and for failures.
 //
-// # What a test fails for at its end
+// # What fails a test at its end
 //
-// When the function given to [Run] returns, the system is shut down. The test fails,
-// and says who and why, when an actor has failed and the test has not said that it
-// may, when an actor does not stop, and when a goroutine or a timer of the system is
-// left. A test that fails prints the system's log, with virtual times.
+// When the function given to [Run] returns, the system is shut down. The test fails if an
+// actor has failed unexpectedly, if an actor does not stop, or if a goroutine or a timer of
+// the system is left. A failing test prints the system's log, with virtual times.
 //
 // # What a bubble cannot do
 //
 // Virtual time stands still while anything in the bubble runs or waits for something
 // outside of it: a socket, a file, a mutex or a channel made before Run. Do not use
-// these in an actor under test. For benchmarks, and for what needs the machine's own
-// clock, there is [NewSystem]. A kit is for the goroutine of its test: only that one
-// calls its functions and methods, except Context, Elapsed, Log, System, Ref, Addf and Pass.
+// these in an actor under test. For benchmarks, and for tests that need the real clock, use
+// [NewSystem]. A kit belongs to the goroutine of its test: only that goroutine may call its
+// functions and methods, except Context, Elapsed, Log, System, Ref, Addf and Pass.
 package actortest

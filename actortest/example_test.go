@@ -346,3 +346,55 @@ func ExampleNewSystem() {
 	})
 	// Output: true
 }
+
+func ExampleProbe_Expect() {
+	run(func(k *actortest.Kit) {
+		inbox := actortest.NewProbe[Reminder](k)
+		inbox.Ref().Tell(k.Context(), Reminder{Text: "tea"})
+		inbox.Expect(Reminder{Text: "tea"}) // fails the test, with the difference, if it is another
+		inbox.ExpectNone()
+		fmt.Println("as expected")
+	})
+	// Output: as expected
+}
+
+// A test answers in the place of the actor that is asked.
+func ExampleReply() {
+	type Double struct {
+		actor.Returns[int]
+		N int
+	}
+	run(func(k *actortest.Kit) {
+		calculator := actortest.NewProbe[Double](k)
+		call := actortest.Ask(k, calculator.Ref(), Double{N: 21})
+		req := actortest.ExpectMsg[Double](calculator)
+		actortest.Reply(calculator, req, 2*req.N)
+		fmt.Println(call.Answer())
+	})
+	// Output: 42
+}
+
+func ExampleReject() {
+	type Double struct {
+		actor.Returns[int]
+		N int
+	}
+	run(func(k *actortest.Kit) {
+		calculator := actortest.NewProbe[Double](k)
+		call := actortest.Ask(k, calculator.Ref(), Double{N: 21})
+		actortest.Reject(calculator, actortest.ExpectMsg[Double](calculator), errors.New("no battery"))
+		fmt.Println(call.Err())
+	})
+	// Output: ask /probe-1 with actortest_test.Double: no battery
+}
+
+func ExampleKit_Advance() {
+	run(func(k *actortest.Kit) {
+		inbox := actortest.NewProbe[Reminder](k)
+		clerk := actor.Spawn(k.System(), "clerk", NewClerk(inbox.Ref()))
+		clerk.Tell(k.Context(), RemindMe{After: 24 * time.Hour, Text: "pay the rent"})
+		k.Advance(24 * time.Hour) // takes no real time
+		fmt.Println(inbox.Next().Text, "after", k.Elapsed())
+	})
+	// Output: pay the rent after 24h0m0s
+}

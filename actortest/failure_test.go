@@ -27,7 +27,7 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 			log.Ref().Tell(k.Context(), quit{})
 			log.Expect(note{"tea"})
 		}, []string{
-			"Expect: message 1 is another one", `want: actortest_test.note{Text:tea}`, `got:  actortest_test.note{Text:coffee}`,
+			"Expect: message 1 does not match", `want: actortest_test.note{Text:tea}`, `got:  actortest_test.note{Text:coffee}`,
 			`differs: Text: want "tea", got "coffee"`, "queued: 1", "actortest_test.quit{} from -",
 		}},
 		{"another type", func(k *actortest.Kit) {
@@ -38,13 +38,13 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 		{"no message", func(k *actortest.Kit) {
 			_, _, log := open(k)
 			log.Expect(note{"tea"})
-		}, []string{"/probe-2: Expect: no message came", "want: actortest_test.note{Text:tea}", "queued: 0", "taken before: 0"}},
+		}, []string{"/probe-2: Expect: no message arrived", "want: actortest_test.note{Text:tea}", "queued: 0", "taken before: 0"}},
 		{"no next", func(k *actortest.Kit) {
 			_, _, log := open(k)
 			log.Ref().Tell(k.Context(), quit{})
 			log.Next()
 			log.Next()
-		}, []string{"Next: no message came", "taken before: 1"}},
+		}, []string{"Next: no message arrived", "taken before: 1"}},
 		{"a message of another type", func(k *actortest.Kit) {
 			_, _, log := open(k)
 			log.Ref().Tell(k.Context(), quit{})
@@ -53,19 +53,19 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 		{"no message of the type", func(k *actortest.Kit) {
 			_, _, log := open(k)
 			actortest.ExpectMsg[note](log)
-		}, []string{"ExpectMsg: no message came", "want: a message of type actortest_test.note"}},
+		}, []string{"ExpectMsg: no message arrived", "want: a message of type actortest_test.note"}},
 		{"a message too many", func(k *actortest.Kit) {
 			ref, _, log := open(k)
 			ref.Tell(k.Context(), note{"surprise"})
 			log.ExpectNone()
-		}, []string{"ExpectNone: 1 message came", "actortest_test.note{Text:surprise} from test/shop#"}},
+		}, []string{"ExpectNone: 1 message arrived", "actortest_test.note{Text:surprise} from test/shop#"}},
 		{"other messages than all of these", func(k *actortest.Kit) {
 			p := actortest.NewProbe[string](k)
 			p.Ref().Tell(k.Context(), "one")
 			p.Ref().Tell(k.Context(), "three")
 			p.ExpectAll("one", "two", "three")
 		}, []string{
-			"ExpectAll: other messages came", `want: []string[one two three]`, `got:  []string[one three]`,
+			"ExpectAll: the messages do not match", `want: []string[one two three]`, `got:  []string[one three]`,
 			`differs: want 3 elements, got 2 elements`, `[1]: want "two", got "three"`,
 		}},
 		{"other lines than these", func(k *actortest.Kit) {
@@ -75,7 +75,7 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 			log.Expect("begins", "ends once")
 			log.Expect() // they are taken
 		}, []string{
-			"journal: other lines were written", `want: ["begins" "ends once"]`, `got:  ["begins" "ends 2 times"]`,
+			"journal: the lines do not match", `want: ["begins" "ends once"]`, `got:  ["begins" "ends 2 times"]`,
 			`differs: [1]: want "ends once", got "ends 2 times"`,
 		}},
 		{"a dead probe", func(k *actortest.Kit) {
@@ -84,14 +84,14 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 			k.Settle()
 			log.Ref().Tell(k.Context(), note{"unheard"})
 			log.Expect(note{"unheard"})
-		}, []string{"no message came", "dead letter: actortest_test.note{Text:unheard} to test/probe-2#"}},
+		}, []string{"no message arrived", "dead letter: actortest_test.note{Text:unheard} to test/probe-2#"}},
 		{"many queued", func(k *actortest.Kit) {
 			p := actortest.NewProbe[int](k)
 			for i := range 30 {
 				p.Ref().Tell(k.Context(), i)
 			}
 			p.ExpectNone()
-		}, []string{"30 messages came", "… and 10 more"}},
+		}, []string{"30 messages arrived", "… and 10 more"}},
 		{"an answer to nobody", func(k *actortest.Kit) {
 			store := actortest.NewProbe[price](k)
 			actortest.Ask(k, store.Ref(), price{Item: "milk"})
@@ -150,7 +150,7 @@ func TestAFailureSaysWhatWasExpectedAndWhatCame(t *testing.T) {
 			ref, _, _ := open(k)
 			ref.Tell(k.Context(), fail{errors.New("broken")})
 			k.Advance(time.Second)
-		}, []string{"actors failed once and the test did not expect it", "error=broken", "actor=test/shop#", "the system's log, at virtual times:\nat=0s"}},
+		}, []string{"actors failed once unexpectedly", "error=broken", "actor=test/shop#", "the system's log, at virtual times:\nat=0s"}},
 		{
 			"too few failures", func(k *actortest.Kit) { k.ExpectFailures(2) },
 			[]string{"ExpectFailures: actors failed 0 times since the last look, want 2 times"},

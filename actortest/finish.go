@@ -84,7 +84,7 @@ func (k *Kit) reportFailures() {
 	if n == 0 || k.failuresAllowed {
 		return
 	}
-	k.t.Errorf("actors failed %s and the test did not expect it; if it is meant to, say so with ExpectFailures or AllowFailures%s",
+	k.t.Errorf("actors failed %s unexpectedly; use ExpectFailures or AllowFailures if they should%s",
 		times(n), strings.Join(append([]string{""}, k.log.warnings()...), "\n  "))
 }
 
@@ -104,7 +104,7 @@ func (k *Kit) reportDeadlock(t *testing.T) {
 		return // finish has named them already
 	}
 	k.dumpLog(t)
-	t.Errorf("everything in the bubble waits, nothing can ever happen again: %s\n\n%s",
+	t.Errorf("everything in the bubble waits, and nothing can ever happen again: %s\n\n%s",
 		count(len(left), "goroutine", "goroutines"), strings.Join(left, "\n\n"))
 }
 

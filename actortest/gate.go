@@ -8,11 +8,11 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Gate holds actors up: while it is closed, an actor that was spawned with [Gate.Around]
-// waits with its next message in hand, before its handler runs, or where its handler calls
-// [Gate.Pass], and its mailbox fills up behind it. That is how a test makes an actor busy: to see what a bounded mailbox does,
-// what Stop leaves unhandled, in what order the messages are handled. A gate is open at
-// first and when the test ends.
+// Gate holds up actors: while it is closed, an actor that was spawned with [Gate.Around]
+// waits with its next message before its handler runs, or where its handler calls
+// [Gate.Pass], and its mailbox fills. Use it to see what a bounded mailbox drops, what
+// Stop leaves unhandled, and in which order messages are handled. A gate is open at
+// first, and opens when the test ends.
 type Gate struct {
 	k      *Kit
 	keeper actor.Ref[pass]
@@ -33,18 +33,19 @@ func NewGate(k *Kit) *Gate {
 	return g
 }
 
-// Around returns the option that puts the gate before the handler of an actor, a probe's
-// included. It may be given to several. An actor that is Inline holds up its sender.
+// Around returns the option that puts the gate in front of an actor's handler; the actor
+// may be a probe, and several actors may share a gate. An Inline actor holds up its
+// sender.
 func (g *Gate) Around() actor.ReceiveOption { return actor.AroundReceive(g.around) }
 
-// Close makes the actors behind the gate wait from their next message on.
+// Close makes the actors behind the gate wait, from their next message on.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-// Open lets all go on, and settles.
+// Open lets all waiting actors go on, and settles.
 func (g *Gate) Open() {
 	g.release()
 	g.k.Settle()
@@ -66,9 +67,9 @@ func (g *Gate) around(ctx context.Context, _ actor.Reception, next func() error)
 	return next()
 }
 
-// Pass returns at once when the gate is open, and otherwise when it opens: to hold an
-// actor up in the middle of a message. ctx is the handler's own. The runtime knows that
-// the handler waits, and an order to stop does not end the wait.
+// Pass returns at once if the gate is open, and otherwise when it opens. It holds up an
+// actor in the middle of a message; ctx must be the handler's own. The runtime knows
+// that the handler waits, and a stop does not end the wait.
 func (g *Gate) Pass(ctx context.Context) {
 	g.mu.Lock()
 	closed := g.closed

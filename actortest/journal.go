@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// Journal is a list of what happened, in lines. Handlers, middleware and goroutines write
-// it, and the test reads it: for what is not a message, such as the order in which actors
-// begin and end. Writing to it sends nothing, so that it changes nothing in the system.
+// Journal is a list of lines about what happened. Handlers, middleware and goroutines
+// write to it, and the test reads it: for what is not a message, such as the order in
+// which actors start and stop. Writing to it sends nothing, so it changes nothing in the
+// system.
 type Journal struct {
 	k *Kit
 
@@ -20,8 +21,8 @@ type Journal struct {
 // NewJournal returns an empty journal.
 func NewJournal(k *Kit) *Journal { return &Journal{k: k} }
 
-// Addf writes a line, formatted as by [fmt.Sprintf]. It may be called from any goroutine.
-// A nil journal takes no notice.
+// Addf writes a line, formatted as by [fmt.Sprintf]. It may be called from any
+// goroutine. A nil journal ignores it.
 func (j *Journal) Addf(format string, args ...any) {
 	if j == nil {
 		return
@@ -42,12 +43,12 @@ func (j *Journal) All() []string {
 	return lines
 }
 
-// Expect settles, takes all lines and fails the test, which goes on, unless they are
-// those, in that order: no more and no less.
+// Expect settles, takes all lines and reports a failure unless they are exactly those,
+// in that order. The test continues.
 func (j *Journal) Expect(want ...string) {
 	j.k.t.Helper()
 	got := j.All()
 	if !slices.Equal(got, want) {
-		j.k.t.Errorf("journal: other lines were written\n  want: %q\n  got:  %q\n  differs: %s", want, got, strings.Join(diff(want, got), "\n           "))
+		j.k.t.Errorf("journal: the lines do not match\n  want: %q\n  got:  %q\n  differs: %s", want, got, strings.Join(diff(want, got), "\n           "))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Kit is a running system and what a test does with it. [Run] makes it.
+// Kit is a running system and what a test does with it. [Run] makes one.
 type Kit struct {
 	t      testing.TB
 	sys    *actor.System
@@ -33,13 +33,13 @@ type Kit struct {
 // releaser is what holds something up that has to go on when the test is over.
 type releaser interface{ release() }
 
-// Run calls f with a system of its own in a bubble of [testing/synctest], waits for f,
-// shuts the system down and fails the test when something is left or went wrong; see
-// the package's documentation. opts are options of the system; with
-// [actor.WithLogger] its log is no longer part of a failure's output.
+// Run calls f with a new system in a [testing/synctest] bubble, waits for f, shuts the
+// system down, and fails the test if something is left or went wrong; see the package
+// documentation. opts are options of the system; with [actor.WithLogger] its log is not
+// part of a failure's output.
 //
-// Like [synctest.Test] it blocks until every goroutine of the bubble has ended. Inside
-// f use [Kit.T] and not t: t.Run, t.Parallel and t.Deadline do not work in a bubble.
+// Like [synctest.Test] it blocks until every goroutine of the bubble has ended. In f use
+// [Kit.T] instead of t: t.Run, t.Parallel and t.Deadline do not work in a bubble.
 func Run(t *testing.T, f func(k *Kit), opts ...actor.SystemOption) {
 	t.Helper()
 	var k *Kit
@@ -77,38 +77,37 @@ func (k *Kit) System() *actor.System { return k.sys }
 // T returns the test inside of the bubble.
 func (k *Kit) T() testing.TB { return k.t }
 
-// Context returns a context that is canceled when the test is over: the one to tell and
-// ask with. It may be used from any goroutine.
+// Context returns a context that is canceled when the test is over. Use it to tell and
+// ask. It may be used from any goroutine.
 func (k *Kit) Context() context.Context { return k.ctx }
 
 // Elapsed returns how much virtual time has passed since the start of the test. It may be
 // used from any goroutine.
 func (k *Kit) Elapsed() time.Duration { return time.Since(k.began) }
 
-// Log returns what the system has logged so far, a line each, with the virtual time
+// Log returns what the system has logged so far, one line each, with the virtual time
 // since the start. It may be used from any goroutine.
 func (k *Kit) Log() string { return strings.Join(k.log.all(), "\n") }
 
-// Settle returns when nothing more happens unless time passes: every message has been
-// handled, and each handler that has not returned waits for a timer, an answer or a
+// Settle returns when nothing more can happen without time passing: every message has
+// been handled, and each handler that has not returned waits for a timer, an answer or a
 // channel. It takes no virtual time.
 func (k *Kit) Settle() { synctest.Wait() }
 
-// Advance lets d of virtual time pass, with everything that happens in it, and
-// settles: timers that are due at the end of d have fired and their messages have
-// been handled.
+// Advance lets d of virtual time pass, with everything that happens in it, and settles:
+// timers due by the end of d have fired, and their messages have been handled.
 func (k *Kit) Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// AllowFailures says that actors may fail in this test. Without it, and beyond what
-// [Kit.ExpectFailures] has seen, a failure of an actor fails the test: a panic in a
-// handler would otherwise pass unnoticed, since a supervisor deals with it.
+// AllowFailures allows actors to fail in this test. Without it, a failure that
+// [Kit.ExpectFailures] has not counted fails the test: a panic in a handler would
+// otherwise go unnoticed, since a supervisor handles it.
 func (k *Kit) AllowFailures() { k.failuresAllowed = true }
 
-// ExpectFailures settles and fails the test unless actors have failed exactly n times
-// since the last call. What it has seen is expected.
+// ExpectFailures settles, and fails the test unless exactly n failures of actors have
+// happened since the last call. Those it has counted are expected.
 func (k *Kit) ExpectFailures(n int) {
 	k.t.Helper()
 	k.Settle()

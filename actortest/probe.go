@@ -10,9 +10,9 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Probe is an actor that writes down what it is sent. Give its [Probe.Ref] to the actor
-// under test. Expectations settle first, take messages in the order in which they
-// came, and end the test when they do not hold. Each message is taken once.
+// Probe is an actor that records the messages it gets. Give its [Probe.Ref] to the actor
+// under test. Expectations settle first, take messages in the order of arrival, and end
+// the test if they are not met. Each message is taken once.
 type Probe[M any] struct {
 	k   *Kit
 	ref actor.Ref[M]
@@ -44,9 +44,9 @@ func NewProbe[M any](k *Kit, opts ...actor.SpawnOption) *Probe[M] {
 // Ref returns the probe's reference. It may be used from any goroutine.
 func (p *Probe[M]) Ref() actor.Ref[M] { return p.ref }
 
-// Handle makes the probe call f with each message that it writes down from now on, as
-// the handler of an actor: to reply at once, to tell others, to fail or to stop. Then
-// requests are f's to answer. A nil f ends that.
+// Handle makes the probe call f with each message that it records from now on, as an
+// actor's handler: to reply at once, to tell others, to fail or to stop. Requests are
+// then f's to answer. A nil f ends that.
 func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +57,8 @@ func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
 type script func(ctx *actor.Context[any]) error
 
 // Do runs f in the turn of a probe, as a handler of its messages, and settles: for what
-// only an actor can do, to watch, to subscribe, to set a timer. An error or a panic of f is a
-// failure of the probe, which is restarted and goes on. f does not run when the probe
+// only an actor can do, such as to watch, to subscribe or to set a timer. An error or a
+// panic of f is a failure of the probe, which is restarted. f does not run if the probe
 // has stopped.
 func Do(p *Probe[any], f func(ctx *actor.Context[any]) error) {
 	p.ref.Tell(p.k.ctx, script(f))
@@ -82,29 +82,29 @@ func (p *Probe[M]) receive(ctx *actor.Context[M], msg M) error {
 	return nil
 }
 
-// Expect takes the next message and fails the test unless it equals want: the same
-// type and, all the way down, the same contents. A type's Equal method decides where
-// it has one, as [time.Time] does; nil and empty slices and maps are equal, functions
-// only if both are nil.
+// Expect takes the next message, and fails the test unless it equals want: the same type
+// and, deeply, the same contents. If a type has an Equal method, as [time.Time] does,
+// that decides; nil and empty slices and maps are equal; functions are equal only if
+// both are nil.
 func (p *Probe[M]) Expect(want M) {
 	p.k.t.Helper()
 	got, ok := p.take()
 	if !ok {
-		p.k.t.Fatalf("%s: Expect: no message came\n  want: %s%s", p.ref.PID().Path(), show(want), p.circumstances())
+		p.k.t.Fatalf("%s: Expect: no message arrived\n  want: %s%s", p.ref.PID().Path(), show(want), p.circumstances())
 	}
 	if d := diff(want, got); len(d) > 0 {
-		p.k.t.Fatalf("%s: Expect: message %d is another one\n  want: %s\n  got:  %s\n  differs: %s%s",
+		p.k.t.Fatalf("%s: Expect: message %d does not match\n  want: %s\n  got:  %s\n  differs: %s%s",
 			p.ref.PID().Path(), p.taken, show(want), show(got), strings.Join(d, "\n           "), p.circumstances())
 	}
 }
 
-// ExpectMsg takes the next message and returns it as a T. The test fails when there is
-// none or when it is of another type.
+// ExpectMsg takes the next message and returns it as a T. The test fails if there is
+// none, or if it is of another type.
 func ExpectMsg[T, M any](p *Probe[M]) T {
 	p.k.t.Helper()
 	got, ok := p.take()
 	if !ok {
-		p.k.t.Fatalf("%s: ExpectMsg: no message came\n  want: a message of type %s%s", p.ref.PID().Path(), reflect.TypeFor[T](), p.circumstances())
+		p.k.t.Fatalf("%s: ExpectMsg: no message arrived\n  want: a message of type %s%s", p.ref.PID().Path(), reflect.TypeFor[T](), p.circumstances())
 	}
 	msg, ok := any(got).(T)
 	if !ok {
@@ -114,17 +114,18 @@ func ExpectMsg[T, M any](p *Probe[M]) T {
 	return msg
 }
 
-// Next takes the next message. The test fails when there is none.
+// Next takes the next message. The test fails if there is none.
 func (p *Probe[M]) Next() M {
 	p.k.t.Helper()
 	got, ok := p.take()
 	if !ok {
-		p.k.t.Fatalf("%s: Next: no message came%s", p.ref.PID().Path(), p.circumstances())
+		p.k.t.Fatalf("%s: Next: no message arrived%s", p.ref.PID().Path(), p.circumstances())
 	}
 	return got
 }
 
-// All takes all messages, for those whose order is not determined. It may return none.
+// All takes all messages, for example if their order is not determined. It may return
+// none.
 func (p *Probe[M]) All() []M {
 	var all []M
 	for {
@@ -136,19 +137,19 @@ func (p *Probe[M]) All() []M {
 	}
 }
 
-// ExpectAll takes all messages and fails the test unless they are those, in that order:
-// no more and no less. What is equal is as for [Probe.Expect].
+// ExpectAll takes all messages, and fails the test unless they are exactly those, in
+// that order. Messages are compared as by [Probe.Expect].
 func (p *Probe[M]) ExpectAll(want ...M) {
 	p.k.t.Helper()
 	got := p.All()
 	if d := diff(want, got); len(d) > 0 {
-		p.k.t.Fatalf("%s: ExpectAll: other messages came\n  want: %s\n  got:  %s\n  differs: %s%s",
+		p.k.t.Fatalf("%s: ExpectAll: the messages do not match\n  want: %s\n  got:  %s\n  differs: %s%s",
 			p.ref.PID().Path(), show(want), show(got), strings.Join(d, "\n           "), p.circumstances())
 	}
 }
 
-// ExpectNone fails the test when a message has come that was not taken. That none
-// comes is certain until virtual time goes on.
+// ExpectNone fails the test if a message has arrived that was not taken. That none
+// arrives is certain until virtual time passes.
 func (p *Probe[M]) ExpectNone() {
 	p.k.t.Helper()
 	p.k.Settle()
@@ -156,23 +157,23 @@ func (p *Probe[M]) ExpectNone() {
 	n := len(p.queue)
 	p.mu.Unlock()
 	if n > 0 {
-		p.k.t.Fatalf("%s: ExpectNone: %s%s", p.ref.PID().Path(), count(n, "message came", "messages came"), p.circumstances())
+		p.k.t.Fatalf("%s: ExpectNone: %s%s", p.ref.PID().Path(), count(n, "message arrived", "messages arrived"), p.circumstances())
 	}
 	if n := p.k.sys.Stats().Queued; n > 0 {
 		p.k.t.Fatalf("%s: ExpectNone: cannot tell yet%s", p.ref.PID().Path(), p.circumstances())
 	}
 }
 
-// Sender returns who sent the message that was taken last, the zero PID if it came
-// from outside of any actor or none was taken.
+// Sender returns who sent the message that was taken last. It is the zero PID if the
+// message came from outside any actor, or if none was taken.
 func (p *Probe[M]) Sender() actor.PID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last.from
 }
 
-// At returns when the message that was taken last was handled by the probe, in virtual
-// time since the start of the test as [Kit.Elapsed], 0 if none was taken.
+// At returns when the probe handled the message that was taken last, in virtual time
+// since the start of the test as by [Kit.Elapsed]. It is 0 if none was taken.
 func (p *Probe[M]) At() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,8 +47,8 @@ func (h *heldAsk[M]) receive(ctx *actor.Context[M], _ M) error {
 	return actor.ErrStop
 }
 
-// Reply answers the oldest unanswered request of the probe that equals req, and
-// settles. The test fails when there is none, or when its asker has given up.
+// Reply answers the oldest unanswered request of the probe that equals req, and settles.
+// The test fails if there is none, or if its asker has given up.
 //
 //	req := actortest.ExpectMsg[Price](store)
 //	actortest.Reply(store, req, 42)
@@ -57,14 +57,14 @@ func Reply[R, M any](p *Probe[M], req actor.Request[R], answer R) {
 	p.answer("Reply", req, func(ctx *actor.Context[M]) { actor.Reply(ctx, req, answer) })
 }
 
-// Reject ends the oldest unanswered ask of the probe whose request equals req with an
-// error, and settles. See [Reply].
+// Reject ends the oldest unanswered ask whose request equals req with an error, and
+// settles. See [Reply].
 func Reject[R, M any](p *Probe[M], req actor.Request[R], err error) {
 	p.k.t.Helper()
 	p.answer("Reject", req, func(ctx *actor.Context[M]) { actor.Promise(ctx, req).Reject(err) })
 }
 
-// ReplyFor is [Reply] to a request of [actor.AskFor].
+// ReplyFor is [Reply] for a request made by [actor.AskFor].
 func ReplyFor[R, M any](p *Probe[M], req M, answer R) {
 	p.k.t.Helper()
 	p.answer("ReplyFor", req, func(ctx *actor.Context[M]) { actor.ReplyFor(ctx, answer) })

@@ -8,11 +8,11 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// NewSystem returns a system named "test" on the machine's own clock, for what a bubble
-// is no place for: benchmarks, counts of allocations, tests that want every thread and
-// the runtime's own timers. It logs nothing unless opts say otherwise. It is shut down
-// when the test ends, which fails when that fails; a test may do it earlier. Everything
-// else is for [Run].
+// NewSystem returns a system named "test" on the real clock, for tests that do not fit
+// into a bubble: benchmarks, allocation counts, tests that need all threads and the
+// runtime's own timers. It logs nothing unless opts say otherwise. It is shut down when
+// the test ends, and the test fails if that fails; a test may shut it down earlier. For
+// everything else use [Run].
 func NewSystem(t testing.TB, opts ...actor.SystemOption) *actor.System {
 	t.Helper()
 	opts = append([]actor.SystemOption{actor.WithLogger(slog.New(slog.DiscardHandler))}, opts...)

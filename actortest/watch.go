@@ -22,8 +22,8 @@ type watchRequest struct {
 	pid actor.PID
 }
 
-// Watch watches an actor for [ExpectDown], which otherwise cannot say how an actor
-// ended that is gone when it is called.
+// Watch watches an actor for [ExpectDown], which otherwise cannot say how an actor ended
+// that is already gone when it is called.
 func (k *Kit) Watch(target Addressed) {
 	k.t.Helper()
 	if k.downs == nil {
@@ -59,9 +59,9 @@ func (d *downs) of(pid actor.PID) (actor.Down, bool) {
 	return down, ok
 }
 
-// ExpectDown settles and returns how an actor ended. The test fails when it still
-// lives. For an actor that had ended before ExpectDown was called the reason is known
-// if [Kit.Watch] was called in time, and is [actor.NoActor] otherwise.
+// ExpectDown settles and returns how an actor ended. The test fails if it is still
+// alive. If the actor had ended before ExpectDown was called, the reason is known only
+// if [Kit.Watch] was called in time; otherwise it is [actor.NoActor].
 func ExpectDown(k *Kit, target Addressed) actor.Down {
 	k.t.Helper()
 	k.Watch(target)

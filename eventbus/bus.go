@@ -19,8 +19,8 @@ var (
 	// ErrClosed says that the bus has been closed. Nothing was published or subscribed.
 	ErrClosed = errors.New("event bus closed")
 
-	// ErrFull says that a subscription with the policy Block had no room in time and
-	// did not get the event. All others have got it.
+	// ErrFull says that a subscription with the policy Block had no room in time and did
+	// not get the event. All other subscriptions did.
 	ErrFull = errors.New("subscriber's buffer full")
 )
 
@@ -29,7 +29,7 @@ const defaultPatience = 5 * time.Second
 
 // Bus distributes events. It is not an actor and has no goroutine of its own. Its
 // methods, and the functions of this package, are safe for concurrent use, in handlers
-// too. The zero Bus is not usable: New makes one.
+// too. The zero Bus is not usable; call New.
 type Bus struct {
 	sys      *actor.System
 	patience time.Duration
@@ -48,14 +48,14 @@ type Bus struct {
 type Option func(*Bus)
 
 // WithPatience bounds how long a publisher whose context has no deadline waits for a
-// subscription with the policy [Block]. Defaults to 5 seconds: two actors that publish
-// to each other and are both full do not wait forever.
+// subscription with the policy [Block], so that two actors with full buffers that
+// publish to each other do not wait forever. The default is 5 seconds.
 func WithPatience(d time.Duration) Option {
 	return func(b *Bus) { b.patience = d }
 }
 
-// New makes a bus for the actors of a system. It panics when an option has a pattern
-// that is none.
+// New returns a bus for the actors of a system. It panics if an option has an invalid
+// pattern.
 func New(sys *actor.System, opts ...Option) *Bus {
 	b := &Bus{sys: sys, patience: defaultPatience, subs: make(map[*Subscription]struct{}), tenants: make(map[actor.PID]*tenant)}
 	for _, opt := range opts {
@@ -64,16 +64,16 @@ func New(sys *actor.System, opts ...Option) *Bus {
 	return b
 }
 
-// Publish delivers an event to the subscriptions whose pattern stands for the topic
-// and whose type the event has: its dynamic type, so that an interface counts as what
-// is in it. That there are none is not an error. The event is not copied: what it
-// points to must not be changed any more, by nobody.
+// Publish delivers an event to the subscriptions whose pattern matches the topic and
+// whose type the event has: its dynamic type, so an interface value counts as what it
+// contains. It is not an error if there are none. The event is not copied: nobody may
+// change what it points to any more.
 //
-// In a handler pass the handler's ctx, which tells the subscribers who sent it. Publish
-// waits only for subscriptions with the policy [Block], until ctx ends, or without a
-// deadline the patience of the bus; the error then wraps [ErrFull] and the cause. Other
-// errors are [ErrTopic], also for a topic with wildcards, and [ErrClosed]; after them
-// nobody has got the event.
+// In a handler pass the handler's ctx, which tells the subscribers who the sender is.
+// Publish waits only for subscriptions with the policy [Block], until ctx ends or,
+// without a deadline, until the patience of the bus is over; the error then wraps
+// [ErrFull] and the cause. Other errors are [ErrTopic], also for a topic with wildcards,
+// and [ErrClosed]; with these, nobody has got the event.
 func Publish(ctx context.Context, b *Bus, topic string, event any) error {
 	if err := CheckTopic(topic); err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -88,10 +88,10 @@ func Publish(ctx context.Context, b *Bus, topic string, event any) error {
 	return b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number})
 }
 
-// PublishAll is [Publish] to all topics that a pattern stands for: the event reaches
-// each subscription whose pattern has a topic in common with it, once. The subscriber
-// sees the pattern as the topic. Nothing of it is retained. It looks at every
-// subscription below the pattern's first wildcard.
+// PublishAll is [Publish] to every topic that a pattern matches: the event reaches each
+// subscription whose pattern has a topic in common with it, once. The subscriber sees
+// the pattern as the topic. The event is not retained. PublishAll looks at every
+// subscription below the first wildcard of the pattern.
 func PublishAll(ctx context.Context, b *Bus, pattern string, event any) error {
 	if err := CheckPattern(pattern); err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -123,9 +123,9 @@ func (b *Bus) deliver(ctx context.Context, to []*Subscription, d delivery) error
 	return first
 }
 
-// Close ends all subscriptions; what they have not taken is dropped, loops over
-// Listen end. Publishing and subscribing fail with [ErrClosed] from now on. A second
-// call does nothing. Without Close a bus ends with its last reference.
+// Close ends all subscriptions: events not taken yet are dropped, and loops over Listen
+// end. From then on publishing and subscribing fail with [ErrClosed]. Further calls do
+// nothing. A bus that is not closed is garbage collected with its last reference.
 func (b *Bus) Close() {
 	b.mu.Lock()
 	b.closed.Store(true)
@@ -183,8 +183,8 @@ func (b *Bus) Stats() Stats {
 	}
 }
 
-// Subscriptions describes all subscriptions, ordered by pattern. It is for tools: it
-// looks at each.
+// Subscriptions describes all subscriptions, ordered by pattern. It visits each of them,
+// and is meant for tools.
 func (b *Bus) Subscriptions() []Info {
 	b.mu.Lock()
 	list := make([]Info, 0, len(b.subs))

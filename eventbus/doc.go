@@ -16,31 +16,31 @@
 //		fmt.Println(t)
 //	}
 //
-// Where the compiler shall check that publisher and subscriber mean the same type of
-// event, a [Topic] says it once for both.
+// To have the compiler check that publisher and subscriber use the same type of event,
+// declare a [Topic].
 //
-// A topic is made of tokens with dots between them. In the pattern of a subscription
-// '*' stands for exactly one token and '>', as the last, for one or more. See
-// [CheckTopic] and [CheckPattern].
+// A topic is a sequence of tokens separated by dots. In the pattern of a subscription,
+// '*' matches exactly one token, and a final '>' matches one or more. See [CheckTopic]
+// and [CheckPattern].
 //
 // # What it promises
 //
-//   - A subscriber gets the events that one publisher publishes in that order, the
-//     topics and its own subscriptions mixed as they were; an actor that has some
-//     subscriptions with a [Buffer] and some without has two such orders.
-//   - An event reaches each subscription that matches, once; two subscriptions of the
-//     same actor are two.
-//   - An event of another type than the subscription's is not delivered to it, and
-//     counted. What nobody has subscribed to is dropped; that is no error.
+//   - A subscriber gets the events of one publisher in the order of publishing, across
+//     topics and across its own subscriptions. If some of an actor's subscriptions have
+//     a [Buffer] and some do not, the order holds within each of the two groups.
+//   - An event reaches each matching subscription once. Two subscriptions of the same
+//     actor get it once each.
+//   - An event whose type differs from the subscription's is counted but not delivered.
+//     An event without subscribers is dropped; that is not an error.
 //   - A subscription ends with the incarnation of its actor: after a restart Init
 //     subscribes again, and nothing is delivered twice.
-//   - Publishing holds no lock while it delivers. It never waits, except for
-//     subscriptions with a [Buffer] of the policy [Block].
+//   - Publishing holds no lock while it delivers. It waits only for subscriptions that
+//     have a [Buffer] with the policy [Block].
 //
 // # When not to use it
 //
-// To send to an actor that you know, tell it. A bus hides who receives, so nobody sees
-// when nobody does; it answers nothing, so there is no ask; and it keeps nothing, beyond
-// the last value of chosen topics ([Retain]): what must survive a crash or a slow
-// subscriber belongs into a log or a database.
+// To send to an actor that you know, tell it. A bus hides its receivers, so it also hides
+// that there are none. It has no answers, so there is no ask. And it stores nothing but
+// the last value of chosen topics ([Retain]): events that must survive a crash or a slow
+// subscriber belong in a log or a database.
 package eventbus

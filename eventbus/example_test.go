@@ -368,3 +368,38 @@ func ExampleSubscription_Unsubscribe() {
 	// heard: sun
 	// news.> string 1 0
 }
+
+// A bus belongs to a system; a new subscriber gets the last value of a retained topic.
+func ExampleNew() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys, eventbus.Retain("sensors.>"))
+	if err := eventbus.Publish(ctx, bus, "sensors.hall.temp", Temperature(19)); err != nil {
+		fmt.Println(err)
+	}
+	seen := make(chan string, 1)
+	actor.Spawn(sys, "thermostat", func() *Thermostat { return &Thermostat{bus, seen} })
+	fmt.Println(<-seen)
+	// Output: sensors.hall.temp is 19
+}
+
+func ExampleLast() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	bus := eventbus.New(sys, eventbus.Retain("sensors.>"))
+	for _, t := range []Temperature{19, 20.5} {
+		if err := eventbus.Publish(ctx, bus, "sensors.hall.temp", t); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(eventbus.Last[Temperature](bus, "sensors.hall.temp"))
+	_, ok := eventbus.Last[string](bus, "sensors.hall.temp") // of another type
+	fmt.Println(ok)
+	// Output:
+	// 20.5 true
+	// false
+}

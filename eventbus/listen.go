@@ -9,20 +9,20 @@ import (
 // defaultBuffer is how many events wait for a loop over Listen without [Buffer].
 const defaultBuffer = 256
 
-// Listen returns the events of a type whose topic the pattern stands for, for a plain
+// Listen returns the events of type Ev whose topic the pattern matches, for a plain
 // goroutine:
 //
 //	for ev := range eventbus.Listen[Ev](ctx, bus, "sensors.>") {
 //
-// It subscribes at once, so that nothing published after the call is missed, and ends
-// when ctx ends, when the loop is left, or when the bus is closed; what waits then is
-// dropped. There is one loop over it, in one goroutine. In between 256 events wait and
-// then the oldest are dropped; [Buffer] sets it otherwise. Bus.Subscriptions has the
-// counts.
+// It subscribes at once, so that nothing published after the call is missed. The
+// sequence ends when ctx ends, when the loop is left, or when the bus is closed; events
+// that still wait are dropped. Only one loop in one goroutine may use it. Up to 256
+// events wait, and then the oldest are dropped; [Buffer] changes that. Bus.Subscriptions
+// has the counts.
 //
-// A pattern that is none panics: it is part of the program; check others with
-// [CheckPattern]. After Close the sequence is empty. In an actor use [Subscribe]: this
-// blocks.
+// Listen panics if the pattern is invalid, since it is usually a constant; check others
+// with [CheckPattern]. After Close the sequence is empty. Listen blocks, so use
+// [Subscribe] in an actor.
 func Listen[Ev any](ctx context.Context, b *Bus, pattern string, opts ...SubscribeOption) iter.Seq[Ev] {
 	seq := ListenTopic[Ev](ctx, b, pattern, opts...)
 	return func(yield func(Ev) bool) {

@@ -21,10 +21,10 @@ type retained struct {
 }
 
 // Retain makes the bus keep the last event of each topic that one of the patterns
-// stands for, all topics with ">". A new subscription gets at once what is kept of the
-// topics and the type that it is for, in the order in which they were published. The memory
-// is that of one event for each topic there ever was: see [Forget]. A pattern that is
-// none panics.
+// matches; ">" matches all topics. A new subscription at once gets the retained events
+// of its topics and type, in the order in which they were published. This takes the
+// memory of one event for each topic ever used: see [Forget]. Retain panics if a pattern
+// is invalid.
 func Retain(patterns ...string) Option {
 	for _, p := range patterns {
 		if err := CheckPattern(p); err != nil {
@@ -34,8 +34,8 @@ func Retain(patterns ...string) Option {
 	return func(b *Bus) { b.retained.patterns = append(b.retained.patterns, patterns...) }
 }
 
-// Last returns the retained event of a topic. It is false when there is none, or one
-// of another type.
+// Last returns the retained event of a topic. It returns false if there is none, or if
+// it has another type.
 func Last[Ev any](b *Bus, topic string) (Ev, bool) {
 	b.retained.mu.Lock()
 	defer b.retained.mu.Unlock()
@@ -43,8 +43,8 @@ func Last[Ev any](b *Bus, topic string) (Ev, bool) {
 	return event, ok
 }
 
-// Forget drops the retained event of a topic and reports whether there was one. Those
-// who have got it are not told.
+// Forget drops the retained event of a topic and reports whether there was one.
+// Subscribers that have got the event are not notified.
 func Forget(b *Bus, topic string) bool {
 	b.retained.mu.Lock()
 	defer b.retained.mu.Unlock()

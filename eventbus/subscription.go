@@ -12,7 +12,7 @@ import (
 )
 
 // Subscription is one pattern of one subscriber. Its methods are safe for concurrent
-// use. The zero Subscription is not usable: Subscribe makes one.
+// use. The zero Subscription is not usable; call Subscribe.
 type Subscription struct {
 	bus     *Bus
 	pattern string
@@ -48,13 +48,13 @@ type Subscription struct {
 // SubscribeOption refines [Subscribe] and [Listen].
 type SubscribeOption func(*Subscription)
 
-// Policy says what becomes of an event for which a buffer has no room.
+// Policy says what happens to an event when a buffer is full.
 type Policy uint8
 
 const (
 	// DropOldest makes room by dropping the event that has waited longest.
 	DropOldest Policy = iota
-	// DropNewest drops the event that finds no room.
+	// DropNewest drops the event that has just arrived.
 	DropNewest
 	// Block makes the publisher wait until there is room, its context ends, or without
 	// a deadline the patience of the bus does. An actor that publishes to itself is not
@@ -77,14 +77,14 @@ func (p Policy) String() string {
 	}
 }
 
-// Buffer bounds how many events of the subscription wait: at most n, besides the one
-// that lies in the actor's mailbox and the one that is being handled. It panics when n
-// is not positive.
+// Buffer bounds how many events of the subscription wait: at most n, not counting the
+// one in the actor's mailbox and the one being handled. It panics if n is not positive.
 //
-// Without it an actor's events go straight into its mailbox, whose bounds apply: that is
-// quicker, an ordinary tell, and what lies there survives a restart. With it the actor
-// gets one after the other, each by way of a goroutine that waits as long as the
-// incarnation lives; what waits when that ends, by a restart as well, is dropped.
+// Without a buffer, events go straight into the actor's mailbox, whose bounds apply:
+// that is an ordinary tell, which is faster, and events in the mailbox survive a
+// restart. With a buffer, the actor gets one event at a time from a goroutine that lives
+// as long as the incarnation; events that wait when the incarnation ends, by a restart
+// too, are dropped.
 func Buffer(n int, policy Policy) SubscribeOption {
 	if n < 1 || policy > Block {
 		panic(fmt.Sprintf("eventbus: Buffer(%d, %v): want room for at least 1 and DropOldest, DropNewest or Block", n, policy))
@@ -92,18 +92,18 @@ func Buffer(n int, policy Policy) SubscribeOption {
 	return func(s *Subscription) { s.limit, s.policy = n, policy }
 }
 
-// Subscribe sends the actor the events of a type whose topic the pattern stands for, as
-// messages of its own protocol, which wrap makes. Ev may be an interface, any included;
-// then it gets all events that implement it. What the bus has retained comes first, in
-// any case.
+// Subscribe sends the actor the events of type Ev whose topic the pattern matches, as
+// messages of the actor's own protocol, made by wrap. Ev may be an interface, any
+// included; then the subscription gets all events that implement it. Retained events
+// always come first.
 //
-// wrap must be quick and pure: without a [Buffer] it runs on the publishers'
-// goroutines, at the same time, and must not publish; with one in the actor's own turn.
-// The message has the publisher as its sender without a Buffer, and none with one.
+// wrap must be quick and pure. Without a [Buffer] it runs on the publishers' goroutines,
+// concurrently, and must not publish; with one, it runs in the actor's own turn. Without
+// a Buffer the sender of the message is the publisher, with one there is no sender.
 //
 // The subscription ends with the actor's incarnation, or by Unsubscribe. Subscribing
-// twice leads to two messages for each event. For use in the actor's own callbacks; it
-// does not block. The errors are [ErrTopic] and [ErrClosed].
+// twice leads to two messages for each event. Call Subscribe only in the actor's own
+// callbacks; it does not block. The errors are [ErrTopic] and [ErrClosed].
 func Subscribe[Ev, M any](ctx *actor.Context[M], b *Bus, pattern string, wrap func(topic string, event Ev) M, opts ...SubscribeOption) (*Subscription, error) {
 	if err := CheckPattern(pattern); err != nil {
 		return nil, fmt.Errorf("subscribe %s: %w", ctx.Self(), err)
@@ -233,9 +233,9 @@ func (s *Subscription) postpone(d delivery) bool {
 	return true
 }
 
-// Unsubscribe ends the subscription: no event published from now on is delivered, and
-// what waits in its buffer is dropped. A message that lies in the actor's mailbox
-// already still comes. A second call does nothing.
+// Unsubscribe ends the subscription: events published from now on are not delivered, and
+// those in its buffer are dropped. A message that is already in the actor's mailbox
+// still arrives. Further calls do nothing.
 func (s *Subscription) Unsubscribe() { s.end() }
 
 func (s *Subscription) end() {

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// ErrTopic says that a topic or a pattern is not one. The error that wraps it says what
-// is wrong with it.
+// ErrTopic says that a topic or a pattern is malformed. The error that wraps it names
+// the token and its problem.
 var ErrTopic = errors.New("bad topic")
 
 // MaxTopic is the longest topic and the longest pattern, in bytes.
 const MaxTopic = 1024
 
-// CheckTopic reports whether events can be published to a topic: one or more tokens
-// with dots between them, at most [MaxTopic] bytes of UTF-8. A token is not empty and
-// has neither spaces and control characters nor '*' and '>'. The error wraps [ErrTopic].
+// CheckTopic returns nil if events can be published to the topic: one or more tokens
+// separated by dots, at most [MaxTopic] bytes of UTF-8. A token must not be empty and
+// must not contain spaces, control characters, '*' or '>'. The error wraps [ErrTopic].
 func CheckTopic(topic string) error { return check(topic, false) }
 
-// CheckPattern reports whether a text can be subscribed to: a topic in which a whole
-// token may be '*', and the last one '>'. The error wraps [ErrTopic].
+// CheckPattern returns nil if the pattern can be subscribed to: it is a topic in which a
+// whole token may be '*', and the last one '>'. The error wraps [ErrTopic].
 func CheckPattern(pattern string) error { return check(pattern, true) }
 
 func check(text string, wild bool) error {
@@ -74,8 +74,8 @@ func cut(s string) (token, rest string, more bool) {
 	return strings.Cut(s, ".")
 }
 
-// Match reports whether a topic is one that the pattern stands for. Neither is checked:
-// of what is no topic or no pattern the answer means nothing.
+// Match reports whether the pattern matches the topic. It checks neither: for a
+// malformed topic or pattern the result is unspecified.
 func Match(pattern, topic string) bool {
 	for {
 		p, patternRest, morePattern := cut(pattern)

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Topic is a topic or a pattern for events of one type, for programs in which publisher
-// and subscriber shall not differ about it: the compiler checks both.
+// Topic is a topic or a pattern for events of one type, for programs that want the
+// compiler to check that publisher and subscriber agree:
 //
 //	const (
 //		Kitchen      eventbus.Topic[Temperature] = "sensors.kitchen.temp"
@@ -18,9 +18,9 @@ import (
 //	err := Kitchen.Publish(ctx, bus, 21.5)
 //	_, err = eventbus.SubscribeTo(ctx, bus, Temperatures, func(topic string, t Temperature) Warm { … })
 //
-// It is a plain string otherwise. Whoever uses the functions that take one is on the same
-// bus, and free to publish something else to it; that is not delivered to a subscription
-// of this type, and counted, as ever.
+// Otherwise it is a plain string. Code that uses the untyped functions on the same bus
+// can still publish something else to the topic; that is counted, and not delivered to a
+// subscription of this type.
 type Topic[Ev any] string
 
 // Publish is the function [Publish] for events of the topic's type.

@@ -16,25 +16,23 @@
 //		fmt.Println(desk)
 //	}
 //
-// A [Pool] starts its routees itself, supervises them, replaces those that end and
-// can be resized. A [Group] is given actors that exist already, and drops those
-// that end.
+// A [Pool] spawns its routees, supervises them, replaces those that end and can be
+// resized. A [Group] is given existing actors, and drops those that end.
 //
 // The strategies are [RoundRobin], [Random], [LeastLoaded], [ConsistentHash] and
 // [ConsistentHashNumber], which choose one routee, and [Broadcast] and
-// [ScatterGather], which take all of them. Any function of the type [Strategy] is one
-// too.
+// [ScatterGather], which take all of them. You can write your own: see [Strategy].
 //
-// The choice is made by whoever sends, on its own goroutine, from a table that is
-// replaced as a whole when it changes: no actor stands in the way of a message, and
-// no lock. What one sender sends to one routee arrives in the order of sending. A
-// router without routees makes a dead letter of what it gets.
+// The choice is made on the sender's goroutine, from a table that is replaced as a whole
+// when it changes: a message passes through no actor and no lock. Messages from one
+// sender to one routee arrive in the order of sending. A message to a router without
+// routees becomes a dead letter.
 //
 // # When not to use a router
 //
-// Work that has no state needs no pool of actors: start a goroutine, and bound the
-// number of them with a semaphore. To get one actor for each of thousands of keys,
-// spawn one for each key; a consistent hash is for a few routees that share many keys,
-// and its choice takes time in proportion to their number. And a router is no queue:
-// what waits in the mailbox of a slow routee waits there, even when another is free.
+// Stateless work needs no pool of actors: start goroutines, and bound their number with a
+// semaphore. If each of thousands of keys needs an actor, spawn one for each key;
+// consistent hashing is for few routees that share many keys, and takes time proportional
+// to the number of routees. And a router is not a queue: messages in the mailbox of a
+// slow routee stay there, even when another routee is idle.
 package router

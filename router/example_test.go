@@ -383,3 +383,53 @@ func idle(ref actor.Ref[moment]) {
 		runtime.Gosched()
 	}
 }
+
+// A pool spawns its routees and supervises them.
+func ExampleSpawnPool() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPool(sys, "workers", router.RoundRobin, 2, NewWorker)
+	done, err := actor.Ask(ctx, pool.Ref, Job{ID: "a"})
+	fmt.Println(done, err)
+	for _, worker := range pool.Routees() {
+		fmt.Println(worker.PID().Path())
+	}
+	// Output:
+	// /workers/1 did a <nil>
+	// /workers/1
+	// /workers/2
+}
+
+// A pool whose routees are a function.
+func ExampleSpawnPoolFunc() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	pool := router.SpawnPoolFunc(sys, "greeters", router.RoundRobin, 2,
+		func(ctx *actor.Context[Job], job Job) error {
+			actor.Reply(ctx, job, "hello "+job.ID)
+			return nil
+		})
+	fmt.Println(actor.Ask(ctx, pool.Ref, Job{ID: "Roger"}))
+	// Output: hello Roger <nil>
+}
+
+func ExampleGroup_Add() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	ann := actor.Spawn(sys, "ann", NewWorker)
+	bob := actor.Spawn(sys, "bob", NewWorker)
+	group := router.SpawnGroup(sys, "desks", router.RoundRobin, ann)
+	fmt.Println(group.Add(ctx, bob), len(group.Routees()))
+	fmt.Println(group.Remove(ctx, ann), len(group.Routees()))
+	fmt.Println(actor.Ask(ctx, group.Ref, Job{ID: "a"}))
+	// Output:
+	// <nil> 2
+	// <nil> 1
+	// /bob did a <nil>
+}

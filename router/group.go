@@ -8,24 +8,24 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Group is a router over actors that somebody else has started. It watches its
-// members and drops those that end; it neither supervises nor ends them.
+// Group is a router over actors that somebody else has spawned. It watches its members
+// and drops those that end; it neither supervises nor stops them.
 //
 // Use it like a Ref, whose methods it has. Stop, Drain and Kill end the group, not its
-// members; to pass it on, or to ask it, use its field Ref. Its methods are safe for
-// concurrent use, in handlers too, those of its members included. The zero Group is
-// not usable: SpawnGroup makes one.
+// members. To pass it on or to ask it, use its field Ref. Its methods are safe for
+// concurrent use, also in handlers, those of its members included. The zero Group is not
+// usable; call SpawnGroup.
 type Group[M any] struct{ handle[M] }
 
-// SpawnGroup starts a group of the given members, of which there may be none yet. For
-// the parent and the name see [actor.Spawn]. SpawnGroup panics where [TrySpawnGroup]
-// returns an error.
+// SpawnGroup spawns a group with the given members, of which there may be none. For the
+// parent and the name see [actor.Spawn]. SpawnGroup panics where [TrySpawnGroup] returns
+// an error.
 func SpawnGroup[M any](parent actor.Spawner, name string, strategy Strategy[M], members ...actor.Ref[M]) *Group[M] {
 	return must(TrySpawnGroup(parent, name, strategy, members...))
 }
 
 // TrySpawnGroup is [SpawnGroup] with an error: ErrZeroRef, ErrNoStrategy, or those of
-// [actor.TrySpawn]. After an error nothing is left.
+// [actor.TrySpawn]. If it fails, nothing is left behind.
 func TrySpawnGroup[M any](parent actor.Spawner, name string, strategy Strategy[M], members ...actor.Ref[M]) (*Group[M], error) {
 	if strategy == nil {
 		return nil, fmt.Errorf("spawn group %q: %w: RoundRobin is one", name, ErrNoStrategy)
@@ -57,16 +57,15 @@ func checkMembers[M any](members []actor.Ref[M]) error {
 	return nil
 }
 
-// Add makes the given actors members, after those that are already, and returns when
-// the senders see it. Who is a member already stays one, once. An actor that has ended
-// is dropped again at once.
+// Add adds members, after those that the group has, and returns once senders see them.
+// Adding a member twice has no effect. An actor that has ended is dropped again at once.
 //
-// A member may be a router itself, but not this one, and no router whose messages come
-// back to this one: what is sent to such a circle overflows its sender's stack.
+// A member may itself be a router, but not this one, nor one whose messages come back to
+// this one: a message sent into such a cycle overflows its sender's stack.
 //
-// It fails with [ErrZeroRef] and [ErrSelf], with [actor.ErrStopped] when the group has
-// ended, and when ctx ends, or without a deadline the system's ask timeout: then it will
-// still be done. In a handler pass the handler's ctx.
+// Add fails with [ErrZeroRef] or [ErrSelf], with [actor.ErrStopped] if the group has
+// ended, and when ctx ends or, without a deadline, after the system's ask timeout; the
+// members are then still added later. In a handler pass the handler's ctx.
 func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 	err := checkMembers(members)
 	for _, ref := range members {
@@ -83,10 +82,9 @@ func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 	return nil
 }
 
-// Remove ends the membership of the given actors and returns when the senders see it;
-// who is no member is none afterwards either. A message whose sender had chosen a
-// removed member before that may still reach it. The errors are those of Add without
-// ErrSelf.
+// Remove removes members and returns once senders see it; actors that are not members
+// are ignored. A message whose sender had already chosen a removed member may still
+// reach it. The errors are those of Add, without ErrSelf.
 func (g *Group[M]) Remove(ctx context.Context, members ...actor.Ref[M]) error {
 	err := checkMembers(members)
 	if err == nil {

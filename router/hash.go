@@ -7,18 +7,18 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// ConsistentHash returns the [Strategy] that gives all messages with the same key to
-// the same routee. The keys are spread evenly, and when a routee comes or goes only
-// the keys move that it gets or had: with n routees about one in n.
+// ConsistentHash returns the [Strategy] that sends all messages with the same key to the
+// same routee. Keys are spread evenly, and when a routee is added or removed only its
+// keys move: with n routees about one in n.
 //
-// It is the routee's path that counts: a routee of the same name gets the same keys,
-// in this process and in every other, after a replacement and after the program has
-// been started again. (The hash is rendezvous hashing over FNV-1a: no ring, no
-// virtual nodes to tune; the price is a choice in proportion to the number of routees,
-// a few nanoseconds for each.)
+// The hash depends on the routee's path: a routee of the same name gets the same keys,
+// in every process, and also after it was replaced or the program was restarted. (It is
+// rendezvous hashing over FNV-1a: there is no ring and there are no virtual nodes to
+// tune. The price is a choice in time proportional to the number of routees, a few
+// nanoseconds each.)
 //
-// The key function runs on the senders' goroutines and must be quick and pure. A key
-// is a string, bytes or a UUID; for numbers see [ConsistentHashNumber].
+// The key function runs on the senders' goroutines and must be quick and pure. A key is
+// a string, bytes or a UUID; for numbers see [ConsistentHashNumber].
 func ConsistentHash[M any, K ~string | ~[]byte | ~[16]byte](key func(M) K, opts ...HashOption) Strategy[M] {
 	return rendezvous(func(msg M) uint64 {
 		k := key(msg)
@@ -44,16 +44,16 @@ type HashOption func(*hashConfig)
 
 type hashConfig struct{ bound float64 } // 0: no bound
 
-// BoundedLoad keeps a popular key from drowning its routee: a routee that has more
-// than factor times its share of all the waiting messages is passed over, and the
-// message goes to the next in the key's own order of preference, which is the same for
-// everybody. With a factor of 1.25, a good one to begin with, none has more than a
-// quarter above the mean, give or take a message of each sender that decides at the
-// same moment. The factor must be greater than 1; anything else panics.
+// BoundedLoad keeps a popular key from overloading its routee: a routee that has more
+// than factor times its share of all waiting messages is skipped, and the message goes
+// to the next one in the key's order of preference, which is the same for all senders. A
+// factor of 1.25 is a good start: no routee then has more than a quarter above the mean,
+// give or take one message of each sender that chooses at the same moment. The factor
+// must be greater than 1; otherwise BoundedLoad panics.
 //
-// It gives up what ConsistentHash is often used for: under load messages of one key
-// are handled by several routees, at the same time and out of order. The mailboxes are
-// looked at as [LeastLoaded] does it. While the key's routee is idle that is one look.
+// This gives up what ConsistentHash is often used for: under load, several routees
+// handle messages of one key, at the same time and out of order. Mailboxes are inspected
+// as by [LeastLoaded]; while the key's routee is idle, only one is.
 func BoundedLoad(factor float64) HashOption {
 	if !(factor > 1) || math.IsInf(factor, 1) {
 		panic(fmt.Sprintf("router: BoundedLoad(%v): the factor must be greater than 1, 1.25 for example", factor))

@@ -12,15 +12,15 @@ import (
 // random is hardly worse than the least of all.
 const mostLooks = 16
 
-// LeastLoaded is the [Strategy] that takes the routee with the fewest messages to handle,
-// the one in hand included ([actor.Ref.Backlog]): of all routees up to 16 of them, of 16
-// neighbors beginning at a random one when there are more. The search ends at the
-// first that has none, so that it is short while there is little to do.
+// LeastLoaded is the [Strategy] that chooses the routee with the fewest messages to
+// handle, the one being handled included ([actor.Ref.Backlog]). It looks at all routees
+// if there are up to 16 of them, otherwise at 16 neighbors from a random one on. The
+// search ends at the first idle routee, so it is short while there is little to do.
 //
-// The number is that of the moment and not an estimate, and it costs a look under each
-// routee's lock (see BenchmarkTell). It pays where messages take long, and differently
-// long. Senders do not wait for each other: two of them may find the same routee empty. A
-// routee that is itself a router appears empty.
+// The numbers are exact, and cost a look under each routee's lock (see BenchmarkTell).
+// That pays off if messages take long, and if some take longer than others. Senders do
+// not coordinate: two of them may find the same routee idle. A routee that is itself a
+// router appears idle.
 func LeastLoaded[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	look := loads[M]{sys.Rand(), routees}
 	return func(_ M, to func(actor.Ref[M])) {

@@ -13,15 +13,15 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Pool is a router that starts its routees itself. They are children of the pool's
-// actor, named "1", "2" and so on, and supervised by it: a routee that fails is
-// restarted, keeps its mailbox and stays in its place. One that ends, by itself or
-// because it has failed too often, is replaced.
+// Pool is a router that spawns its own routees. They are children of the pool's actor,
+// named "1", "2" and so on, and supervised by it: a routee that fails is restarted, and
+// keeps its mailbox and its place. One that ends, of its own accord or after too many
+// failures, is replaced.
 //
 // Use it like a Ref, whose methods it has. Stop, Drain and Kill end the pool and its
-// routees; to pass it on, or to ask it, use its field Ref. Its methods are safe for
-// concurrent use, in handlers too, those of its own routees included. The zero Pool is
-// not usable: SpawnPool makes one.
+// routees. To pass it on or to ask it, use its field Ref. Its methods are safe for
+// concurrent use, also in handlers, those of its own routees included. The zero Pool is
+// not usable; call SpawnPool.
 type Pool[M any] struct{ handle[M] }
 
 // PoolOption refines [SpawnPool].
@@ -33,47 +33,47 @@ type poolConfig struct {
 	removeEnded bool
 }
 
-// RemoveEnded lets the pool shrink when a routee ends: it is not replaced. Without it
-// a routee that ends is, at once; one that had lived for less than 10 seconds after
-// 100 milliseconds, then 200 and so on up to 10 seconds, so that a routee that cannot
-// live does not keep the machine busy.
+// RemoveEnded lets the pool shrink: a routee that ends is not replaced. By default it is
+// replaced at once; one that has lived for less than 10 seconds is replaced after 100
+// milliseconds, then 200 and so on up to 10 seconds, so that a routee that cannot run
+// does not keep the machine busy.
 func RemoveEnded() PoolOption {
 	return func(c *poolConfig) { c.removeEnded = true }
 }
 
-// Supervision says how the pool supervises its routees. Without it each that fails is
-// restarted, 10 times in a minute, and then ends. When a supervision escalates, as
-// [actor.Supervise] does by default when the restarts are used up, it is the pool that
-// has failed: its supervisor restarts it, and all routees are new.
+// Supervision sets how the pool supervises its routees. By default one that fails is
+// restarted, up to 10 times a minute, and then ends. If a supervision escalates, as
+// [actor.Supervise] does by default when the restart budget is used up, the pool itself
+// fails: its supervisor restarts it, with new routees.
 func Supervision(s actor.SuperviseOption) PoolOption {
 	return func(c *poolConfig) { c.supervision = s }
 }
 
-// RouteeOptions are the options with which each routee is spawned.
+// RouteeOptions sets the options with which each routee is spawned.
 func RouteeOptions(opts ...actor.SpawnOption) PoolOption {
 	return func(c *poolConfig) { c.routee = append(c.routee, opts...) }
 }
 
-// SpawnPool starts a pool of size routees; newRoutee makes the state of each of them,
+// SpawnPool spawns a pool of size routees. newRoutee makes the state of each of them,
 // again for each restart, and must be safe for concurrent use: routees that fail at the
-// same time are restarted at the same time. When SpawnPool returns the Init of each has
-// returned.
+// same time are restarted at the same time. When SpawnPool returns, the Init of each
+// routee has returned.
 //
-// For the parent and the name see [actor.Spawn]. SpawnPool panics where
-// [TrySpawnPool] returns an error.
+// For the parent and the name see [actor.Spawn]. SpawnPool panics where [TrySpawnPool]
+// returns an error.
 func SpawnPool[M any, A actor.Actor[M]](parent actor.Spawner, name string, strategy Strategy[M], size int, newRoutee func() A, opts ...PoolOption) *Pool[M] {
 	return must(TrySpawnPool(parent, name, strategy, size, newRoutee, opts...))
 }
 
-// SpawnPoolFunc is [SpawnPool] with routees that are a function. What it closes over
-// is shared by all of them, which run at the same time.
+// SpawnPoolFunc is [SpawnPool] with a function as routee. All routees share what it
+// closes over, and run concurrently.
 func SpawnPoolFunc[M any](parent actor.Spawner, name string, strategy Strategy[M], size int, receive func(*actor.Context[M], M) error, opts ...PoolOption) *Pool[M] {
 	return must(TrySpawnPoolFunc(parent, name, strategy, size, receive, opts...))
 }
 
 // TrySpawnPool is [SpawnPool] with an error: ErrBadSize for a negative size,
-// ErrNoStrategy, those of [actor.TrySpawn] for the pool's name, or what the Init of a
-// routee returned. After an error nothing is left.
+// ErrNoStrategy, those of [actor.TrySpawn] for the name of the pool, or the error of a
+// routee's Init. If it fails, nothing is left behind.
 func TrySpawnPool[M any, A actor.Actor[M]](parent actor.Spawner, name string, strategy Strategy[M], size int, newRoutee func() A, opts ...PoolOption) (*Pool[M], error) {
 	return spawnPool(parent, name, strategy, size, opts, func(ctx *actor.Context[any], name string, opts []actor.SpawnOption) (actor.Ref[M], error) {
 		return actor.TrySpawn(ctx, name, newRoutee, opts...)
@@ -124,14 +124,14 @@ func checkSize(size int) error {
 	return nil
 }
 
-// Resize makes the pool have size routees and returns when the senders see it. New
-// ones have returned from Init; when one fails to, Resize returns its error and the
-// pool has as many as could be started. Those that are removed get nothing new, handle
-// what they have got, and end; Resize does not wait for that.
+// Resize changes the number of routees to size and returns once senders see it. The Init
+// of new routees has then returned; if one fails, Resize returns its error, and the pool
+// has as many routees as could be started. Removed routees get no new messages, handle
+// those they have, and end; Resize does not wait for that.
 //
-// It fails with [ErrBadSize] for a negative size, with [actor.ErrStopped] when the pool
-// has ended, and when ctx ends, or without a deadline the system's ask timeout: then
-// the pool will still be resized. In a handler pass the handler's ctx.
+// It fails with [ErrBadSize] for a negative size, with [actor.ErrStopped] if the pool
+// has ended, and when ctx ends or, without a deadline, after the system's ask timeout;
+// the pool is then still resized later. In a handler pass the handler's ctx.
 func (p *Pool[M]) Resize(ctx context.Context, size int) error {
 	err := checkSize(size)
 	if err == nil {

@@ -6,19 +6,19 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Strategy decides who gets a message. It is called for each new set of routees,
-// never with an empty one, and returns the function that chooses among them, which
-// calls to for each routee that shall have the message.
+// Strategy decides which routees get a message. It is called for each new set of
+// routees, never with an empty one, and returns a function that chooses among them by
+// calling to for each routee that gets the message.
 //
-// The function it returns runs on the goroutines of the senders, at the same time:
-// it must be safe for concurrent use, quick, and must not block. A message for which it
-// panics goes to those it had chosen before, to nobody as a rule, and the first panic is
-// logged. The slice is the strategy's to keep and must not be changed.
+// That function runs on the senders' goroutines, concurrently: it must be safe for
+// concurrent use and quick, and must not block. If it panics, the message goes to the
+// routees chosen so far, usually none, and the first panic is logged. The strategy may
+// keep the slice, but must not change it.
 type Strategy[M any] func(sys *actor.System, routees []actor.Ref[M]) actor.Route[M]
 
-// RoundRobin is the [Strategy] that takes the routees in turn, beginning with the
-// first whenever their set changes. The turn is that of the router and not of a
-// sender: with several of them each finds the turn where the others left it.
+// RoundRobin is the [Strategy] that takes the routees in turn, beginning with the first
+// whenever their set changes. Senders share the turn: each continues where the one
+// before has left off.
 func RoundRobin[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	var turn atomic.Uint64
 	n := uint64(len(routees))
@@ -27,8 +27,8 @@ func RoundRobin[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	}
 }
 
-// Random is the [Strategy] that takes any routee, each equally often in the long run.
-// Unlike RoundRobin it shares nothing among the senders.
+// Random is the [Strategy] that takes a random routee, each with the same probability.
+// Unlike RoundRobin it shares nothing among senders.
 func Random[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	random := sys.Rand()
 	return func(_ M, to func(actor.Ref[M])) {
@@ -36,10 +36,10 @@ func Random[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	}
 }
 
-// Broadcast is the [Strategy] that gives every message to all routees. They get the
-// same value: what it points to must not be changed by any of them. An ask ends with
-// the first answer, as with [ScatterGather]; for all the answers use [actor.Gather]
-// with the Routees of the router.
+// Broadcast is the [Strategy] that sends every message to all routees. They get the same
+// value, so none of them may change what it points to. An ask ends with the first
+// answer, as with [ScatterGather]; to get all answers use [actor.Gather] with the
+// Routees of the router.
 func Broadcast[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	return func(_ M, to func(actor.Ref[M])) {
 		for _, r := range routees {
@@ -48,11 +48,11 @@ func Broadcast[M any](_ *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	}
 }
 
-// ScatterGather is the [Strategy] that gives a request to all routees, and the first
-// answer wins; the others are dropped. A routee that fails, or has ended, only counts
-// when all do: then the ask ends with the last error. It trades work for latency.
+// ScatterGather is the [Strategy] that sends a request to all routees and takes the
+// first answer; the others are dropped. A routee that fails or has ended matters only if
+// all do: the ask then ends with the last error. It trades work for latency.
 //
-// It chooses as [Broadcast] does; the name says what it is for.
+// It is the same as [Broadcast]; the name says what it is for.
 func ScatterGather[M any](sys *actor.System, routees []actor.Ref[M]) actor.Route[M] {
 	return Broadcast(sys, routees)
 }

@@ -90,7 +90,7 @@ func newHandle[M any](d *desk[M], manager actor.Ref[any], sys *actor.System) (ha
 	return handle[M]{ref, d, manager}, err
 }
 
-// Routees returns those that get messages at this moment, in the order in which they
+// Routees returns the routees that currently get messages, in the order in which they
 // were added. The slice is the caller's. It is safe for concurrent use.
 func (h *handle[M]) Routees() []actor.Ref[M] {
 	if t := h.desk.current.Load(); t != nil {
@@ -99,9 +99,9 @@ func (h *handle[M]) Routees() []actor.Ref[M] {
 	return nil
 }
 
-// Broadcast tells msg to all routees of the moment, whatever the strategy. They get
-// the same value: what it points to must not be changed by any of them. Without
-// routees it becomes a dead letter. It never blocks, and is safe for concurrent use.
+// Broadcast tells msg to all current routees, whatever the strategy. They get the same
+// value, so none of them may change what it points to. Without routees the message
+// becomes a dead letter. Broadcast never blocks, and is safe for concurrent use.
 func (h *handle[M]) Broadcast(ctx context.Context, msg M) {
 	routees := h.Routees()
 	if len(routees) == 0 {
