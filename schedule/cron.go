@@ -9,16 +9,16 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// ErrBadCron says that a text is no cron expression. The error that wraps it names the
-// field, what is wrong with it and what would be right.
+// ErrBadCron says that a text is not a cron expression. The error that wraps it names
+// the field, its problem and what it must be.
 var ErrBadCron = errors.New("bad cron expression")
 
 // Cron returns the schedule of a cron expression, in [time.Local] unless the expression
-// names a zone. See the package's documentation for what it may be. The error wraps
+// names a zone. The package documentation describes expressions. The error wraps
 // [ErrBadCron].
 func Cron(expr string) (Schedule, error) { return CronIn(nil, expr) }
 
-// CronIn is [Cron] in a time zone; nil stands for [time.Local]. It is an error when the
+// CronIn is [Cron] in a time zone; nil means [time.Local]. It is an error if the
 // expression names a zone too.
 func CronIn(loc *time.Location, expr string) (Schedule, error) {
 	s, err := parse(loc, expr)
@@ -28,7 +28,7 @@ func CronIn(loc *time.Location, expr string) (Schedule, error) {
 	return s, nil
 }
 
-// MustCron is [Cron] for an expression that is part of the program: it panics where
+// MustCron is [Cron] for expressions that are constants of the program: it panics where
 // Cron returns an error.
 func MustCron(expr string) Schedule {
 	s, err := Cron(expr)

@@ -15,8 +15,8 @@ type rule interface {
 	next(after time.Time) time.Time
 }
 
-// Next returns the first time that is due after the given one, never that one itself,
-// and the zero time when there is none any more.
+// Next returns the first due time after the given one, which is never that one itself,
+// or the zero time if there is none.
 func (s Schedule) Next(after time.Time) time.Time {
 	if s.rule == nil {
 		return time.Time{}
@@ -32,7 +32,7 @@ func (s Schedule) String() string {
 	return s.rule.String()
 }
 
-// Every is due each d, counted from the time that Next is given. It panics when d is not
+// Every is due every d, counted from the time that Next is given. It panics if d is not
 // positive.
 func Every(d time.Duration) Schedule {
 	if d <= 0 {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Check runs f in many worlds, each with another schedule, and fails the test with the
-// first failure that it finds: a condition that does not hold, a [World.Fatalf], a wait
+// Check runs f in many worlds, each with a different schedule, and fails the test with
+// the first failure it finds: a condition that does not hold, a [World.Fatalf], a wait
 // that nothing can end, actors that cannot be stopped, a run that is not the same twice.
-// The failure's schedule is shrunk, and the command that replays it is printed. Package sim
-// describes what a run is.
+// It shrinks the failure's schedule and prints the command that replays it. The package
+// documentation describes what a run is.
 //
-// With the flag -sim.seed there is one run, that of the seed. f must not call t.Run, and
-// ends a run with [World.Fatalf]; all that f uses must be made in f.
+// With the flag -sim.seed there is one run, with that seed. f must not call t.Run, must
+// end a run with [World.Fatalf], and must create everything it uses.
 func Check(t *testing.T, opts Options, f func(w *World)) {
 	t.Helper()
 	if failure, found := Find(t, opts, f); found {
@@ -27,7 +27,7 @@ func Check(t *testing.T, opts Options, f func(w *World)) {
 	}
 }
 
-// Find is [Check] that returns the failure: for tests which show that a fault is found.
+// Find is [Check], but returns the failure: for tests that show that a fault is found.
 // The failure's trace, and the files of the flags -sim.trace and -sim.diagram, are those
 // of the shrunk schedule.
 func Find(t *testing.T, opts Options, f func(w *World)) (failure Failure, found bool) {

@@ -8,9 +8,9 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Sometimes reports true with the probability p: a point at which something may go wrong,
-// in a handler or in the test. What it says is a fault of the run: it is replayed, and left
-// out when the failure does not need it.
+// Sometimes returns true with probability p: a point in a handler or in the test at
+// which something may go wrong. A true result is a fault of the run: it is replayed, and
+// shrinking removes it if the failure does not need it.
 func (w *World) Sometimes(p float64) bool {
 	w.sometimes++
 	if w.follow != nil {
@@ -23,23 +23,22 @@ func (w *World) Sometimes(p float64) bool {
 	return true
 }
 
-// Moment is when, in the handling of a message, a [World.Panic] strikes.
+// Moment says when a [World.Panic] happens in the handling of a message.
 type Moment uint8
 
 const (
 	// Before the handler: the message has had no effect.
 	Before Moment = iota
-	// After the handler has returned: what it has done and sent stays, and so does the answer
-	// that it has given.
+	// After the handler has returned: what it has done and sent stays, and so does its
+	// answer.
 	After
 )
 
-// Panic lets the nth message that an actor handles from now on, counted from 1, end in a
-// panic. It is a point that the test chooses, and part of the script: it strikes in each run,
-// whatever [Options.Faults] say. A point that is drawn takes its n from [World.Rand]; a point
-// inside of a handler is a [World.Sometimes] there. A panic of an actor that handles fewer
-// messages does not come. Panic reports a PID of another world by failing the run, and an n
-// of less than 1 as well.
+// Panic makes the nth message that an actor handles from now on, counted from 1, end in
+// a panic. The test chooses this point, so it is part of the script and happens in each
+// run, whatever [Options.Faults] say. For a random point, take n from [World.Rand]; for
+// a point inside a handler, use [World.Sometimes] there. If the actor handles fewer
+// messages, nothing happens. A PID of another world or an n less than 1 fails the run.
 func (w *World) Panic(pid actor.PID, n int, when Moment) {
 	if n < 1 || !slices.ContainsFunc(w.nodes, func(o *Node) bool { return o.name == pid.Node() }) {
 		w.fail("test", fmt.Sprintf("Panic(%s, %d): want an actor of this world, and a message counted from 1", pid, n))

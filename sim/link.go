@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Pipe is what a transport between systems needs of a network: frames go one way, in
+// Pipe is what a transport between systems needs from a network: frames go one way, in
 // order. [Link] is one.
 type Pipe interface {
 	// Send sends a frame. It does not wait.
@@ -16,8 +16,8 @@ type Pipe interface {
 	Receive(arrive func(frame any))
 }
 
-// Link is the connection from one node to another, one way. Frames arrive in the order in
-// which they were sent, each as a step of its own; a frame may be late, lost or doubled as
+// Link is the connection from one node to another, one way. Frames arrive in the order
+// of sending, each as a step of its own; a frame may be delayed, lost or duplicated, as
 // the link's faults say. There is one link for each pair of nodes and direction.
 type Link struct {
 	w      *World
@@ -66,11 +66,11 @@ func (l *Link) To() *Node { return l.to }
 // Receive implements [Pipe].
 func (l *Link) Receive(arrive func(frame any)) { l.arrive = arrive }
 
-// Faults replaces the link's faults, which are those of the run to begin with.
+// Faults replaces the link's faults, which are initially those of the run.
 func (l *Link) Faults(f LinkFaults) { l.faults = f }
 
-// Cut parts the link: what is in flight is lost, and so is what is sent until [Link.Mend].
-// The sender does not notice.
+// Cut breaks the link: frames in flight are lost, and so is everything sent until
+// [Link.Mend]. The sender does not notice.
 func (l *Link) Cut() {
 	l.lose()
 	l.cut = true
@@ -85,7 +85,7 @@ func (l *Link) Mend() {
 	}
 }
 
-// Lost returns how many frames were lost, of how many that were sent; one that is doubled
+// Lost returns how many frames were lost, and how many were sent; a duplicated frame
 // counts twice.
 func (l *Link) Lost() (lost, sent int) { return l.lost, l.sent }
 
@@ -159,8 +159,8 @@ func (f *frame) arrive() {
 	l.arrive(head.content)
 }
 
-// Partition cuts all links between nodes of different groups, both ways; a node that is in
-// no group is cut off from nobody. Links that do not exist yet are made.
+// Partition cuts all links between nodes of different groups, in both directions. A node
+// that is in no group stays connected. Links that do not exist yet are created.
 func (w *World) Partition(groups ...[]*Node) {
 	for i, group := range groups {
 		for j, other := range groups {
@@ -176,9 +176,9 @@ func (w *World) Partition(groups ...[]*Node) {
 	}
 }
 
-// Proxy spawns an actor on the link's first node that passes what it gets on to an actor
-// on the second one, over the link. The frames are the messages themselves. A link carries
-// one proxy's messages.
+// Proxy spawns an actor on the link's first node that forwards its messages over the
+// link to an actor on the second node. The frames are the messages themselves. A link
+// carries the messages of one proxy.
 func Proxy[M any](l *Link, name string, to actor.Ref[M]) actor.Ref[M] {
 	l.Receive(func(content any) { to.Tell(l.w.ctx, content.(M)) })
 	return actor.SpawnFunc(l.from.sys, name, func(_ *actor.Context[M], m M) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Node is a place where a system runs: a process, if the world were real.
+// Node is a place where a system runs: in the real world, a process.
 type Node struct {
 	w       *World
 	number  int
@@ -22,12 +22,12 @@ type Node struct {
 	crashed bool
 }
 
-// System returns the system of the node "sim", which is there from the first call on.
+// System returns the system of the node "sim", which exists from the first call on.
 func (w *World) System() *actor.System { return w.Node("sim").System() }
 
-// Node returns the node with that name. If there was none, or if it has crashed, it is made,
-// with a new system of that name; opts are options of that system besides those of
-// [Options].
+// Node returns the node with that name. If there is none, or if it has crashed, Node
+// creates it, with a new system of that name; opts are options of that system in
+// addition to those of [Options].
 func (w *World) Node(name string, opts ...actor.SystemOption) *Node {
 	for _, n := range w.nodes {
 		if n.name == name && !n.crashed {
@@ -53,8 +53,8 @@ func (n *Node) Name() string { return n.name }
 func (n *Node) System() *actor.System { return n.sys }
 
 // Crash ends the node as if its process were killed: nothing in it runs any more, no
-// Terminate and no deferred function, and what was on its way to it or from it on links is
-// lost. [World.Node] with the same name starts it again, with an empty system.
+// Terminate and no deferred function, and frames to or from it on links are lost.
+// Calling [World.Node] with the same name starts it again, with an empty system.
 func (n *Node) Crash() {
 	if n.crashed {
 		return

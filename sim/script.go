@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Settle runs steps until nothing more happens unless time passes.
+// Settle runs steps until nothing more can happen without time passing.
 func (w *World) Settle() {
 	w.settle()
 	for len(w.ready) > 0 {
@@ -17,7 +17,7 @@ func (w *World) Settle() {
 	w.abortIfFailed()
 }
 
-// Advance lets d of virtual time pass, with all that happens in it, and settles.
+// Advance lets d of virtual time pass, with everything that happens in it, and settles.
 func (w *World) Advance(d time.Duration) {
 	over := false
 	w.at(time.Now().Add(d), func() { over = true })
@@ -25,11 +25,11 @@ func (w *World) Advance(d time.Duration) {
 	w.Settle()
 }
 
-// At does something when d has passed, as a step of its own among others that are ready
-// then. do may tell, ask, stop, crash and so on.
+// At calls do after d, as a step of its own among others that are ready then. do may
+// tell, ask, stop, crash and so on.
 func (w *World) At(d time.Duration, do func()) { w.at(time.Now().Add(d), do) }
 
-// Sometime returns a moment within the next d, drawn from [World.Rand]: for [World.At].
+// Sometime returns a random time within d, drawn from [World.Rand], for [World.At].
 func (w *World) Sometime(d time.Duration) time.Duration {
 	return time.Duration(w.userRand.Int64N(int64(max(d, 1))))
 }
@@ -45,9 +45,9 @@ func (w *World) at(when time.Time, do func()) {
 // Begin is the one message of a [World.Go].
 type Begin struct{}
 
-// Go runs script beside what the test does, as the handler of an actor with that name: it
-// may ask and sleep with its context, and the steps of others come in between. Faults do not
-// concern it.
+// Go runs script beside the test, as the handler of an actor with that name: it may ask
+// and sleep with its context, and steps of others run in between. Faults do not affect
+// it.
 func (w *World) Go(name string, script func(ctx *actor.Context[Begin])) {
 	ref := actor.SpawnFunc(w.System(), name, func(ctx *actor.Context[Begin], _ Begin) error {
 		script(ctx)
@@ -63,16 +63,16 @@ type monitor struct {
 	check func() error
 }
 
-// Always says that check must return nil, now and after each step of the rest of the run.
-// check looks and must not wait.
+// Always requires that check returns nil, now and after each step of the rest of the
+// run. check must not wait.
 func (w *World) Always(name string, check func() error) {
 	w.monitors = append(w.monitors, monitor{name, check})
 	w.observe()
 	w.abortIfFailed()
 }
 
-// Never says that found must not report true, now or after any step of the rest of the
-// run. found looks and must not wait.
+// Never requires that found returns false, now and after each step of the rest of the
+// run. found must not wait.
 func (w *World) Never(name string, found func() bool) {
 	w.Always(name, func() error {
 		if found() {
@@ -82,8 +82,8 @@ func (w *World) Never(name string, found func() bool) {
 	})
 }
 
-// Heal ends what goes wrong: from here on there are no faults, links work, and the
-// schedule is a fair one, which starves nobody.
+// Heal turns off all faults: from here on links work, and the schedule is fair, so that
+// nothing starves.
 func (w *World) Heal() {
 	w.faults, w.healed = Faults{}, true
 	for _, l := range w.links {
@@ -95,8 +95,8 @@ func (w *World) Heal() {
 	}
 }
 
-// Eventually heals the world and fails the run unless check returns nil before d of virtual
-// time has passed. check is called after each step; it looks and must not wait.
+// Eventually heals the world, and fails the run unless check returns nil before d of
+// virtual time has passed. check is called after each step and must not wait.
 func (w *World) Eventually(d time.Duration, name string, check func() error) {
 	w.Heal()
 	over := false

@@ -60,15 +60,15 @@ type picker func(ready []Choice) int
 
 func (p picker) Pick(ready []Choice) int { return p(ready) }
 
-// RandomWalk chooses evenly.
+// RandomWalk chooses uniformly at random.
 func RandomWalk() Strategy {
 	return strategy{"random", func(r *rand.Rand, _ int) Picker {
 		return picker(func(ready []Choice) int { return r.IntN(len(ready)) })
 	}}
 }
 
-// RoundRobin gives everybody who is ready one step after the other. It does not depend on
-// the seed.
+// RoundRobin gives everything that is ready one step in turn. It does not depend on the
+// seed.
 func RoundRobin() Strategy {
 	return strategy{"roundrobin", func(*rand.Rand, int) Picker {
 		last := uint64(0)
@@ -92,12 +92,12 @@ func RoundRobin() Strategy {
 	}}
 }
 
-// PCT is the strategy of "A Randomized Scheduler with Probabilistic Guarantees of Finding
-// Bugs" (Burckhardt and others, ASPLOS 2010): each actor has a priority, the highest goes
-// first, and at depth-1 points of the run who is at it falls back behind all others. It
-// finds a bug that needs depth orderings with a probability that is known, and finds those
-// which need one actor to be slow for long, which a random walk hardly does. The length of
-// the run, which the points are drawn from, is drawn itself.
+// PCT is the strategy of "A Randomized Scheduler with Probabilistic Guarantees of
+// Finding Bugs" (Burckhardt and others, ASPLOS 2010): each actor has a priority, the
+// highest goes first, and at depth-1 points of the run the running actor drops to the
+// lowest priority. It finds a bug that needs depth orderings with a known probability,
+// and finds bugs that need one actor to be slow for a long time, which a random walk
+// rarely does. The length of the run, from which the points are drawn, is itself drawn.
 func PCT(depth int) Strategy {
 	depth = max(depth, 1)
 	return strategy{fmt.Sprintf("pct%d", depth), func(r *rand.Rand, steps int) Picker {
@@ -142,8 +142,8 @@ func (p *pct) Pick(ready []Choice) int {
 	return best
 }
 
-// Portfolio lets each run draw one of several strategies; without any a random walk twice,
-// PCT of depth 2, 3 and 5, and round robin.
+// Portfolio lets each run draw one of several strategies. Without arguments these are a
+// random walk (twice), PCT of depth 2, 3 and 5, and round robin.
 func Portfolio(of ...Strategy) Strategy {
 	if len(of) == 0 {
 		of = []Strategy{RandomWalk(), RandomWalk(), PCT(2), PCT(3), PCT(5), RoundRobin()}
@@ -175,8 +175,8 @@ type named struct {
 }
 
 // Replay follows a schedule that a failure has printed. Where the schedule says nothing,
-// what became ready first happens first. The faults in it are left to the flag
-// -sim.schedule, which replays a whole run.
+// steps run in the order in which they became ready. Faults in it are ignored; the flag
+// -sim.schedule replays them.
 func Replay(schedule string) (Strategy, error) {
 	s, err := parseSchedule(schedule)
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// World is one run: systems of actors whose every step is chosen, a clock that stands
-// still until nothing is left to do, and what the test does with them. It is for the
-// function that was given it, and may be used in the handlers of its actors; nothing in it
-// is for other goroutines.
+// World is one run: systems of actors whose every step is chosen, and a clock that
+// stands still until nothing is left to do. It is for the function that gets it and for
+// the handlers of its actors; other goroutines must not use it.
 type World struct {
 	opts     Options
 	seed     uint64
@@ -109,8 +108,8 @@ func newWorld(opts Options, seed uint64, follow *schedule, detailed bool) *World
 	return w
 }
 
-// Rand returns random numbers that are a matter of the seed and of nothing else: neither the
-// schedule nor faults draw from them.
+// Rand returns random numbers that depend only on the seed: neither the schedule nor
+// faults draw from them.
 func (w *World) Rand() *rand.Rand { return w.userRand }
 
 // Seed returns the run's seed.
@@ -129,7 +128,7 @@ func (w *World) Logf(format string, args ...any) {
 	}
 }
 
-// Fatalf ends the run as a failure. In a handler it ends the handler as well.
+// Fatalf ends the run as a failure. In a handler it also ends the handler.
 func (w *World) Fatalf(format string, args ...any) {
 	w.fail("test "+format, fmt.Sprintf(format, args...))
 }
