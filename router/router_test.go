@@ -29,14 +29,14 @@ type task struct {
 	do   func(ctx *actor.Context[task]) error
 }
 
-// crew counts what its members handle.
-type crew struct {
+// tally counts what each routee handles.
+type tally struct {
 	mu    sync.Mutex
 	by    map[string]int
 	total atomic.Int64
 }
 
-func (c *crew) receive(ctx *actor.Context[task], m task) error {
+func (c *tally) receive(ctx *actor.Context[task], m task) error {
 	path := ctx.Self().PID().Path()
 	c.mu.Lock()
 	if c.by == nil {
@@ -53,7 +53,7 @@ func (c *crew) receive(ctx *actor.Context[task], m task) error {
 }
 
 // expect settles and fails the test unless so many messages were handled.
-func (c *crew) expect(k *actortest.Kit, messages int64) {
+func (c *tally) expect(k *actortest.Kit, messages int64) {
 	k.T().Helper()
 	k.Settle()
 	if n := c.total.Load(); n != messages {
@@ -61,7 +61,7 @@ func (c *crew) expect(k *actortest.Kit, messages int64) {
 	}
 }
 
-func (c *crew) counts() map[string]int {
+func (c *tally) counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.by)
@@ -88,7 +88,7 @@ func block(k *actortest.Kit, refs ...actor.Ref[task]) *actortest.Gate {
 
 func TestRoundRobinGivesEachRouteeTheSameNumber(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 4, c.receive)
 		var wg sync.WaitGroup
 		for range 8 {
@@ -109,7 +109,7 @@ func TestRoundRobinGivesEachRouteeTheSameNumber(t *testing.T) {
 
 func TestRandomSpreadsEvenly(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.Random, 4, c.receive)
 		const n = 8000
 		for range n {
@@ -127,7 +127,7 @@ func TestRandomSpreadsEvenly(t *testing.T) {
 
 func TestBroadcastReachesEveryRouteeOnce(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.Broadcast, 5, c.receive)
 		for range 10 {
 			pool.Tell(k.Context(), task{})
@@ -143,7 +143,7 @@ func TestBroadcastReachesEveryRouteeOnce(t *testing.T) {
 
 func TestBroadcastOfTheHandleIgnoresTheStrategy(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 3, c.receive)
 		pool.Broadcast(k.Context(), task{})
 		c.expect(k, 3)
@@ -155,7 +155,7 @@ func TestBroadcastOfTheHandleIgnoresTheStrategy(t *testing.T) {
 
 func TestLeastLoadedPassesOverBusyRoutees(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.LeastLoaded, 5, c.receive)
 		block(k, pool.Routees()[:4]...)
 		for range 50 {
@@ -168,7 +168,7 @@ func TestLeastLoadedPassesOverBusyRoutees(t *testing.T) {
 
 func TestLeastLoadedFillsMailboxesEvenly(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.LeastLoaded, 4, c.receive)
 		block(k, pool.Routees()...)
 		pool.Routees()[1].Tell(k.Context(), task{})
@@ -187,7 +187,7 @@ func TestLeastLoadedFillsMailboxesEvenly(t *testing.T) {
 func TestLeastLoadedUsesMembersWithoutANameToo(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		named, unnamed := actor.SpawnFunc(sys, "named", c.receive), actor.SpawnFunc(sys, "", c.receive)
 		group := router.SpawnGroup(sys, "group", router.LeastLoaded, named, unnamed)
 		for range 200 {
@@ -202,7 +202,7 @@ func TestLeastLoadedUsesMembersWithoutANameToo(t *testing.T) {
 func TestScatterGatherTakesTheFirstAnswer(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		cause := errors.New("no")
 		refuse := actor.SpawnFunc(sys, "refuse", func(*actor.Context[task], task) error { return cause })
 		slow, quick := actor.SpawnFunc(sys, "slow", c.receive), actor.SpawnFunc(sys, "quick", c.receive)
@@ -222,7 +222,7 @@ func TestScatterGatherTakesTheFirstAnswer(t *testing.T) {
 
 func TestAskGoesThroughEveryStrategy(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		strategies := map[string]router.Strategy[task]{
 			"round robin": router.RoundRobin[task], "random": router.Random[task], "broadcast": router.Broadcast[task],
 			"least loaded": router.LeastLoaded[task], "scatter gather": router.ScatterGather[task],
@@ -256,7 +256,7 @@ func assign(k *actortest.Kit, to actor.Ref[task], n int) []string {
 
 func TestConsistentHashIsBalancedAndMovesAsFewKeysAsItCan(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		const n, keys = 8, 4000
 		var members []actor.Ref[task]
 		for i := range n {
@@ -296,7 +296,7 @@ func TestConsistentHashIsBalancedAndMovesAsFewKeysAsItCan(t *testing.T) {
 
 func TestConsistentHashKeepsItsKeysWhenARouteeIsReplaced(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.ConsistentHash(func(m task) string { return m.key }), 4, c.receive)
 		before, old := assign(k, pool.Ref, 100), pool.Routees()
 		old[1].Stop()
@@ -312,7 +312,7 @@ func TestConsistentHashKeepsItsKeysWhenARouteeIsReplaced(t *testing.T) {
 
 func TestConsistentHashIsTheSameInEveryProcess(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.ConsistentHash(func(m task) string { return m.key }), 5, c.receive)
 		got := strings.Join(assign(k, pool.Ref, 10), " ")
 		// Pinned: with another hash the keys of everybody who updates would move.
@@ -325,7 +325,7 @@ func TestConsistentHashIsTheSameInEveryProcess(t *testing.T) {
 
 func TestBoundedLoadSpillsAPopularKeyAndNoMoreThanNeeded(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		const n, factor, messages = 5, 1.25, 200
 		hash := router.ConsistentHash(func(m task) string { return m.key }, router.BoundedLoad(factor))
 		pool := router.SpawnPoolFunc(k.System(), "pool", hash, n, c.receive)
@@ -354,7 +354,7 @@ func TestBoundedLoadSpillsAPopularKeyAndNoMoreThanNeeded(t *testing.T) {
 
 func TestBoundedLoadStaysWithTheKeyWhileItsRouteeIsIdle(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		key := func(m task) string { return m.key }
 		plain := router.SpawnPoolFunc(k.System(), "pool", router.ConsistentHash(key), 5, c.receive)
 		bounded := router.SpawnGroup(k.System(), "bounded", router.ConsistentHash(key, router.BoundedLoad(1.25)), plain.Routees()...)
@@ -383,7 +383,7 @@ func TestBoundedLoadRefusesAFactorThatCannotBeKept(t *testing.T) {
 func TestEmptyRouterMakesDeadLetters(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		strategies := map[string]router.Strategy[task]{
 			"round robin": router.RoundRobin[task], "random": router.Random[task], "broadcast": router.Broadcast[task],
 			"least loaded": router.LeastLoaded[task], "scatter gather": router.ScatterGather[task],
@@ -460,7 +460,7 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 		"hash": router.ConsistentHashNumber(func(m task) int { return m.n }, router.BoundedLoad(1.25)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			sys, c := actortest.NewSystem(t), &crew{}
+			sys, c := actortest.NewSystem(t), &tally{}
 			pool := router.SpawnPoolFunc(sys, "pool", strategy, 3, c.receive)
 			var stop atomic.Bool
 			var sent atomic.Int64
@@ -502,7 +502,7 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 
 func TestResizeDownHandlesWhatTheRemovedHaveGot(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 3, c.receive)
 		removed := pool.Routees()[1:]
 		gate := block(k, removed...)
@@ -540,7 +540,7 @@ func TestResizeDownHandlesWhatTheRemovedHaveGot(t *testing.T) {
 
 func TestResizeUpDoesNotTakeTheNameOfARouteeThatStillDrains(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 2, c.receive)
 		block(k, pool.Routees()[1])
 		for _, size := range []int{1, 2} {
@@ -556,7 +556,7 @@ func TestResizeUpDoesNotTakeTheNameOfARouteeThatStillDrains(t *testing.T) {
 
 func TestResizeFromARouteesOwnHandler(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 1, c.receive)
 		for _, size := range []int{3, 0} {
 			done := make(chan error, 1)
@@ -574,7 +574,7 @@ func TestResizeFromARouteesOwnHandler(t *testing.T) {
 func TestResizeRefusesWhatCannotBe(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(sys, "pool", router.RoundRobin, 1, c.receive)
 		if err := pool.Resize(k.Context(), -1); !errors.Is(err, router.ErrBadSize) {
 			k.T().Errorf("negative: %v", err)
@@ -605,7 +605,7 @@ func TestResizeRefusesWhatCannotBe(t *testing.T) {
 
 // picky is a routee whose Init fails while told to.
 type picky struct {
-	crew
+	tally
 	refuse *atomic.Bool
 	init   func()
 }
@@ -622,7 +622,7 @@ func (p *picky) Init(*actor.Context[task]) error {
 	return nil
 }
 
-func (p *picky) Receive(ctx *actor.Context[task], m task) error { return p.crew.receive(ctx, m) }
+func (p *picky) Receive(ctx *actor.Context[task], m task) error { return p.tally.receive(ctx, m) }
 
 func TestSpawnPoolReportsAFailingInit(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
@@ -650,7 +650,7 @@ func TestSpawnPoolReportsAFailingInit(t *testing.T) {
 
 func TestFailingRouteeIsRestartedInItsPlace(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 2, c.receive)
 		before := pool.Routees()
 		pool.Tell(k.Context(), task{do: func(*actor.Context[task]) error { panic("ouch") }})
@@ -679,7 +679,7 @@ func TestRouteeThatEndsIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			actortest.Run(t, func(k *actortest.Kit) {
-				c := new(crew)
+				c := new(tally)
 				pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 3, c.receive)
 				victim := pool.Routees()[1]
 				end(victim)
@@ -697,7 +697,7 @@ func TestRouteeThatEndsIsReplaced(t *testing.T) {
 
 func TestRouteeThatFailsTooOftenIsReplacedAndItsSiblingsLive(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 2, c.receive, router.Supervision(
 			actor.Supervise(actor.OneForOne, actor.MaxRestarts(2, stdtime.Hour), actor.Exhausted(actor.Stop))))
 		before := pool.Routees()
@@ -714,7 +714,7 @@ func TestRouteeThatFailsTooOftenIsReplacedAndItsSiblingsLive(t *testing.T) {
 
 func TestEscalationRestartsThePoolInItsCurrentSize(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 1, c.receive, router.Supervision(
 			actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, stdtime.Hour))))
 		if err := pool.Resize(k.Context(), 3); err != nil {
@@ -733,7 +733,7 @@ func TestEscalationRestartsThePoolInItsCurrentSize(t *testing.T) {
 
 func TestRemoveEndedLetsThePoolShrink(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(k.System(), "pool", router.RoundRobin, 3, c.receive, router.RemoveEnded())
 		for left := 2; left >= 0; left-- {
 			pool.Routees()[0].Stop()
@@ -790,7 +790,7 @@ func TestRouteeThatCannotLiveIsReplacedAtGrowingIntervals(t *testing.T) {
 func TestGroupDropsAMemberThatEnds(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		a, b := actor.SpawnFunc(sys, "a", c.receive), actor.SpawnFunc(sys, "b", c.receive)
 		group := router.SpawnGroup(sys, "group", router.RoundRobin, a, b)
 		a.Stop()
@@ -814,7 +814,7 @@ func TestGroupDropsAMemberThatEnds(t *testing.T) {
 func TestGroupKeepsAMemberThatIsRestarted(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		a := actor.SpawnFunc(sys, "a", c.receive)
 		group := router.SpawnGroup(sys, "group", router.RoundRobin, a)
 		group.Tell(k.Context(), task{do: func(*actor.Context[task]) error { return errInit }})
@@ -831,7 +831,7 @@ func TestGroupKeepsAMemberThatIsRestarted(t *testing.T) {
 func TestGroupAddAndRemove(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		a, b, gone := actor.SpawnFunc(sys, "a", c.receive), actor.SpawnFunc(sys, "b", c.receive), actor.SpawnFunc(sys, "gone", c.receive)
 		k.Watch(gone)
 		gone.Stop()
@@ -879,7 +879,7 @@ func TestGroupAddAndRemove(t *testing.T) {
 func TestGroupOfRoutersOverOneActorWatchesBoth(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
-		c := new(crew)
+		c := new(tally)
 		pool := router.SpawnPoolFunc(sys, "pool", router.RoundRobin, 2, c.receive)
 		other, err := actor.Routed(sys, pool.PID(), func(m task, to func(actor.Ref[task])) { to(pool.Ref) })
 		if err != nil {
@@ -905,7 +905,7 @@ func TestRouterThatEndsTakesNothingAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			actortest.Run(t, func(k *actortest.Kit) {
 				sys := k.System()
-				c := new(crew)
+				c := new(tally)
 				a := actor.SpawnFunc(sys, "a", c.receive)
 				group := router.SpawnGroup(sys, "group", router.RoundRobin, a)
 				pool := router.SpawnPoolFunc(sys, "pool", router.RoundRobin, 2, c.receive)
@@ -929,7 +929,7 @@ func TestRouterThatEndsTakesNothingAnyMore(t *testing.T) {
 
 func TestPoolAsTheChildOfAnActor(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		c := new(crew)
+		c := new(tally)
 		parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], m any) error {
 			actor.ReplyFor(ctx, router.SpawnPoolFunc(ctx, "pool", router.RoundRobin, 2, c.receive))
 			return nil

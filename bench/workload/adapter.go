@@ -67,9 +67,9 @@ type Timers[C any] interface {
 	After(ctx C, d time.Duration, m Msg)
 }
 
-// Crew is an adapter that can say how many goroutines its runtime occupies with
+// WorkerCounter is an adapter that can say how many goroutines its runtime occupies with
 // running handlers at the moment. The workload askinside reports the largest
 // number it saw.
-type Crew interface {
+type WorkerCounter interface {
 	Workers() int
 }

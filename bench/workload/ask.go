@@ -69,10 +69,10 @@ func (s show[C, R, S, A]) askInside(ctx context.Context, size Size) (Figures, er
 	var outside C
 	var handled int64
 	most := 0
-	crew, counted := any(s.a).(Crew)
+	counter, counted := any(s.a).(WorkerCounter)
 	server := s.increment(&handled, func(n int64) {
 		if counted && n%1024 == 1 {
-			most = max(most, crew.Workers())
+			most = max(most, counter.Workers())
 		}
 	})
 	done := make(chan error, 1)

@@ -75,15 +75,15 @@ func (s show[C, R, S, A]) fair(ctx context.Context, size Size) (Figures, error) 
 	const producers = 2
 	f, q := s.floodedActor(producers), s.quietActor(size.Window)
 	sent := make([]tally, producers)
-	var crew sync.WaitGroup
+	var producing sync.WaitGroup
 	for i := range sent {
-		crew.Go(func() { sent[i] = s.produce(f, producers) })
+		producing.Go(func() { sent[i] = s.produce(f, producers) })
 	}
 	err := s.tell(ctx, q, size.Window)
 	took := time.Since(q.began)
 	handled := f.handled.Load()
 	f.over.Store(true)
-	crew.Wait()
+	producing.Wait()
 	if err != nil {
 		return nil, err
 	}

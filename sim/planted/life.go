@@ -72,9 +72,9 @@ type job struct {
 func worker(w *sim.World, mended bool) {
 	const jobs = 5
 	open := jobs
-	var crew []actor.Ref[job]
+	var workers []actor.Ref[job]
 	for range 2 {
-		crew = append(crew, actor.SpawnFunc(w.System(), "worker-*", func(ctx *actor.Context[job], m job) error {
+		workers = append(workers, actor.SpawnFunc(w.System(), "worker-*", func(ctx *actor.Context[job], m job) error {
 			actor.Reply(ctx, m, m.number)
 			return nil
 		}))
@@ -82,7 +82,7 @@ func worker(w *sim.World, mended bool) {
 	next := 0
 	give := func(ctx *actor.Context[dispatchMsg], number int) {
 		next++
-		actor.AskThen(ctx, crew[next%2], job{number: number}, func(_ int, err error) dispatchMsg {
+		actor.AskThen(ctx, workers[next%2], job{number: number}, func(_ int, err error) dispatchMsg {
 			if err != nil {
 				return failed{number}
 			}
