@@ -5,8 +5,8 @@
 # With SECONDS it goes through the targets again and again until that time is
 # over; without, it goes through them once.
 #
-# A new input that fails is written by Go to testdata/fuzz beside the test; it
-# belongs into the commit that mends the bug.
+# Go writes a new failing input to testdata/fuzz beside the test; it belongs in the
+# commit that fixes the bug.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what `make bench` needs beside Go: Erlang/OTP, one of the runtimes
-# that are measured. On Debian and Ubuntu as root it installs Debian's package.
-# Elsewhere, or when that fails, it says what will be skipped: the benchmark
-# runs without it and says so in its table.
+# Installs what `make bench` needs besides Go: Erlang/OTP, one of the runtimes that
+# it measures. As root on Debian or Ubuntu it installs Debian's package. Elsewhere,
+# or if that fails, it reports what will be skipped: the benchmark runs without it
+# and says so in its table.
 set -euo pipefail
 
 have_erlang() { command -v erl >/dev/null 2>&1 && command -v erlc >/dev/null 2>&1; }
