@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -49,6 +50,14 @@ func TestMistakesOnTheCommandLineAreSaidOnOneLine(t *testing.T) {
 	_, errs := command(t, exitFailed, "replay", "--file", "no-such.csv")
 	if !strings.Contains(errs, "no-such.csv") {
 		t.Errorf("a file that is not there: %q", errs)
+	}
+}
+
+func TestAnErrorWithOneCauseIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	stopped, other := errors.New("stopped by the signal"), errors.New("2 messages were refused")
+	if got := oneLine(errors.Join(stopped, errors.Join(stopped, other))); got != "stopped by the signal; 2 messages were refused" {
+		t.Errorf("the line is %q", got)
 	}
 }
 
