@@ -75,8 +75,8 @@ func (g *Gate) Pass(ctx context.Context) {
 	closed := g.closed
 	g.mu.Unlock()
 	if closed {
-		// By asking, so that the runtime gives the worker's place to another: what is held
-		// up shall hold up nobody else.
+		// By asking, so that the runtime uses the worker for others meanwhile: an actor that is
+		// held up must hold up nobody else.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endless)
 		_, _ = actor.Ask(ctx, g.keeper, pass{}) // an error says that the keeper is gone, and the test over
 		cancel()

@@ -96,7 +96,7 @@ func (g *Group[M]) Remove(ctx context.Context, members ...actor.Ref[M]) error {
 	return nil
 }
 
-// What a group's actor is told.
+// The messages of a group's actor.
 type (
 	change[M any] struct {
 		order

@@ -62,7 +62,7 @@ func (l loads[M]) least() int {
 }
 
 // total returns how many messages all routees have to handle: counted up to 16 of them,
-// extrapolated from 16 neighbors when there are more. Who has ended counts as an average
+// extrapolated from 16 neighbors when there are more. A routee that has ended counts as an average
 // one.
 func (l loads[M]) total() float64 {
 	start := l.random.IntN(len(l.routees))

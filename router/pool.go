@@ -143,7 +143,7 @@ func (p *Pool[M]) Resize(ctx context.Context, size int) error {
 	return nil
 }
 
-// What a pool's actor is told.
+// The messages of a pool's actor.
 type (
 	resize struct {
 		order
@@ -292,7 +292,7 @@ func (m *poolManager[M]) retire(ctx *actor.Context[any]) {
 	}
 }
 
-// down is told when a routee has ended.
+// down handles the end of a routee.
 func (m *poolManager[M]) down(ctx *actor.Context[any], number int, d actor.Down) {
 	s := m.slot(number)
 	if s == nil || s.ref.PID() != d.PID {

@@ -14,11 +14,11 @@ import (
 // takes microseconds. In one that takes longer the handler may wait for a socket, which is no
 // matter of the seed: the run is refused when the step is over. And it may wait for something
 // that is not coming, for a lock that another handler holds for example, which no bubble
-// notices: then the run is given up. Of a handler that only computes it is told.
+// notices: then the run is abandoned. A handler that only computes is reported.
 type lookout struct {
 	world atomic.Pointer[World]
 	out   io.Writer     // for what cannot wait until the step is over
-	long  time.Duration // after which it is told that a step is not over, and one that waits is given up
+	long  time.Duration // after which a step that is not over is reported, and one that waits is abandoned
 	stuck chan outcome  // the run that was given up
 	stop  chan struct{}
 	ended chan struct{}

@@ -16,7 +16,7 @@ const nothing = 0.05
 // processor time of a process is kept in steps of up to 10 ms.
 const noCPU = 0.5
 
-// Bar is something that Greenroom shall cost at most.
+// Bar is an upper bound for a cost of Greenroom.
 type Bar struct {
 	Work     string // what the reader knows it by
 	Workload string

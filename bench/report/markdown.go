@@ -185,7 +185,7 @@ func (r Report) control() string {
 	return "the control, which was not run"
 }
 
-// missing says in the place of a figure why there is none.
+// missing says, in place of a figure, why there is none.
 func (r Report) missing(rt runtimes.Runtime, w workload.Workload, procs int) string {
 	if _, failed := r.Results.Failure(Cell{rt.Name, w.Name, procs}); failed {
 		return "**failed**"

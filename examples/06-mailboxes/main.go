@@ -1,8 +1,8 @@
 // Mailboxes is the sixth step of the tour: customers who come faster than the barista works.
 //
-// A mailbox is unbounded unless it is told otherwise. A bounded one refuses what does not
-// fit, so that the customer knows at once, or makes the customer wait, which is
-// backpressure. There are more policies: see examples/mailbox-policies.
+// A mailbox is unbounded by default. A bounded one refuses what does not fit, so that the
+// customer knows at once, or makes the customer wait, which is backpressure. There are more
+// policies: see examples/mailbox-policies.
 package main
 
 import (

@@ -2,7 +2,7 @@
 // two waiters.
 //
 // The program is ordinary. What is new is its main_test.go. Package actortest tests one
-// actor in virtual time, with a probe in the place of its neighbor. Package sim runs several
+// actor in virtual time, with a probe in place of its neighbor. Package sim runs several
 // in thousands of orders: it finds that a waiter who looks before taking sells the same
 // croissant twice, and that the waiter of this program does not.
 package main
