@@ -6,7 +6,7 @@ import (
 )
 
 // Picks of a worker that always has work of its own, until it takes what came from outside.
-func picksUntilTheLobbysTurn(t *testing.T, refill func(w *worker, own *core)) (picks int) {
+func picksUntilTheGlobalQueuesTurn(t *testing.T, refill func(w *worker, own *core)) (picks int) {
 	t.Helper()
 	s := newScheduler(nil)
 	defer s.close()
@@ -28,14 +28,14 @@ func TestWhatComesFromOutsideIsPickedSoonBesideBusyActors(t *testing.T) {
 		"an actor that is told by its own worker": func(w *worker, own *core) { w.runnext.Store(own) },
 		"an actor with mail left":                 func(w *worker, own *core) { w.queue.push(own) },
 	} {
-		if n := picksUntilTheLobbysTurn(t, refill); n > globalEvery {
+		if n := picksUntilTheGlobalQueuesTurn(t, refill); n > globalEvery {
 			t.Errorf("%s: picked at last the %dth time, want at most %d", name, n, globalEvery)
 		}
 	}
 }
 
-func TestAfterATurnThatUsedUpItsTimeTheLobbyComesFirst(t *testing.T) {
-	n := picksUntilTheLobbysTurn(t, func(w *worker, own *core) {
+func TestAfterATurnThatUsedUpItsTimeTheGlobalQueueComesFirst(t *testing.T) {
+	n := picksUntilTheGlobalQueuesTurn(t, func(w *worker, own *core) {
 		w.queue.push(own)
 		w.hasty = true
 	})

@@ -41,7 +41,7 @@ func TestAFailureInInitIsNotThatOfAMessage(t *testing.T) {
 	})
 }
 
-func TestNilAndNonsenseSayWhatWouldBeRight(t *testing.T) {
+func TestNilAndNonsenseSayWhatMustBe(t *testing.T) {
 	nop := func(*actor.Context[any], any) error { return nil }
 	for what, misuse := range map[string]func(sys *actor.System){
 		"SpawnFunc":      func(sys *actor.System) { actor.SpawnFunc[any](sys, "", nil) },

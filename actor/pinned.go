@@ -62,9 +62,9 @@ func (h *thread) open(c *core) {
 // live runs a pinned actor until it has stopped.
 func (h *thread) live(c *core) {
 	runtime.LockOSThread()
-	onStage := false
+	running := false
 	defer func() {
-		if !onStage {
+		if !running {
 			return
 		}
 		// A handler has ended the goroutine with runtime.Goexit: another one takes over.
@@ -80,10 +80,10 @@ func (h *thread) live(c *core) {
 		if c.hasStopped() {
 			return // it was woken to leave, and the turn is not its own
 		}
-		onStage = true
+		running = true
 		for c.play() {
 		}
-		onStage = false
+		running = false
 	}
 }
 

@@ -74,16 +74,16 @@ func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
 	s := newScheduler(nil)
 	defer s.close()
 	w := &worker{s: s}
-	veteran := new(core)
+	older := new(core)
 	parents := map[*core]bool{}
-	w.put(veteran)
+	w.put(older)
 	for picks := range 10_000 {
 		switch c := w.next(); {
-		case c == veteran:
+		case c == older:
 			parent := new(core)
 			parents[parent] = true
 			w.put(parent)
-			w.put(veteran)
+			w.put(older)
 		case parents[c]:
 			delete(parents, c)
 			for range 4 {
@@ -147,10 +147,10 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 
 func TestWhatWaitsInItsFirstTurnBelongsToNoBrood(t *testing.T) {
 	for name, change := range map[string]func(c *core){
-		"it waits":             func(c *core) { c.parked = true },
-		"the turn is over":     func(c *core) { c.endFirstTurn() },
-		"too deep in a tree":   func(c *core) { c.flags.Store(depthMost << depthShift) },
-		"spawned by a veteran": func(c *core) { c.flags.Store(1 << depthShift) },
+		"it waits":                  func(c *core) { c.parked = true },
+		"the turn is over":          func(c *core) { c.endFirstTurn() },
+		"too deep in a tree":        func(c *core) { c.flags.Store(depthMost << depthShift) },
+		"spawned by an older actor": func(c *core) { c.flags.Store(1 << depthShift) },
 	} {
 		c := nestling()
 		if !c.goesFirst() {
@@ -228,7 +228,7 @@ func TestChildrenOfAFirstTurnThatDoesNotReturnAreHandled(t *testing.T) {
 
 func TestChildrenOfALaterTurnBelongToNoBrood(t *testing.T) {
 	for name, opts := range map[string][]SpawnOption{"pool": nil, "pinned": {Pinned()}, "inline": {Inline()}} {
-		sys := NewSystem("veterans")
+		sys := NewSystem("older")
 		nests := make(chan uint32, 2)
 		parent := SpawnFunc(sys, "", func(ctx *Context[int], _ int) error {
 			child := SpawnFunc(ctx, "", func(*Context[int], int) error { return nil })

@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// The protocol of an actor's state (idle, queued, on stage, on hold, gone) is walked
+// The protocol of an actor's state (idle, queued, running, parked, gone) is walked
 // through exhaustively: two senders, one who stops or kills, and an actor that waits for an
 // answer in its handler, whose steps are taken in every possible order. What senders do may
 // also fall into the middle of a handler; a reentrant actor handles others in the middle of a
@@ -137,7 +137,7 @@ func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), sends int, ree
 	j := &judge{odo: odo}
 	sys := actor.NewSystem("walk", actor.DrivenBy(j), actor.WithLogger(slog.New(slog.DiscardHandler)))
 	type question struct{ actor.Returns[int] }
-	handled, onStage := 0, 0
+	handled, running := 0, 0
 	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[question], q question) error {
 		actor.Reply(ctx, q, 1)
 		return nil
@@ -148,17 +148,17 @@ func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), sends int, ree
 		opts, off = append(opts, actor.Reentrant()), 1
 	}
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
-		if onStage++; onStage != 1 {
-			t.Errorf("%d handlers at once", onStage)
+		if running++; running != 1 {
+			t.Errorf("%d handlers at once", running)
 		}
 		if n == 0 {
-			onStage -= off
+			running -= off
 			_, _ = actor.Ask(ctx, server, question{})
-			onStage += off
+			running += off
 		} else {
 			j.meanwhile()
 		}
-		onStage--
+		running--
 		handled++
 		return nil
 	}, opts...)

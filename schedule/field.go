@@ -27,7 +27,7 @@ var fields = []field{
 	{name: "day of week", min: 0, max: 7, any: "*?", cyclic: 7, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// check says what is wrong with a field, and what would be right.
+// check says what is wrong with a field, and what it must be.
 func (f field) check(text string) error {
 	for element := range strings.SplitSeq(text, ",") {
 		if err := f.checkElement(element); err != nil {

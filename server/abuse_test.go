@@ -87,7 +87,7 @@ func TestNoRequestIsOurFailure(t *testing.T) {
 		for _, body := range abusiveBodies {
 			for _, media := range []string{"", mediaJSON, mediaMergePatch, mediaJSONPatch, mediaNDJSON, mediaCSV, mediaText} {
 				if len(body) > 1000 && media != "" && media != mediaJSONPatch {
-					continue // one that is right is enough
+					continue // one that fits is enough
 				}
 				path := fine
 				if rt.pattern == "/v1/import" {

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-func TestMistakesGetAProblemThatSaysWhatIsRight(t *testing.T) {
+func TestMistakesGetAProblemThatSaysWhatMustBe(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	s.post("room", `{"ts":1000,"values":{"t":1}}`)

@@ -14,7 +14,7 @@ var (
 	ErrStoreAddress = errors.New("store not known")
 
 	// ErrBackup says that a backup cannot be made or restored as asked. The text
-	// says what would be right.
+	// says what it must be.
 	ErrBackup = errors.New("backup")
 
 	// ErrClosed says that a server was closed before it was run.

@@ -65,7 +65,7 @@ export class Stream {
     };
   }
 
-  /** Tells whether anybody can see the page: a hidden one needs no stream, it catches up by cursor. */
+  /** Sets whether anybody can see the page: a hidden one needs no stream, it catches up by cursor. */
   setVisible(visible: boolean): void {
     this.#visible = visible;
     this.#reviseSoon();
