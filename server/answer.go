@@ -65,17 +65,18 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(a.status)
 		return nil
 	}
-	body := append(a.text, '\n')
-	if a.text == nil {
+	if a.text != nil {
+		a.text = append(a.text, '\n')
+	} else {
 		var err error
-		if body, err = encodeJSON(a.value); err != nil {
+		if a.text, err = encodeJSON(a.value); err != nil {
 			return err
 		}
 	}
 	h.Set("Content-Type", mediaJSON)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", strconv.Itoa(len(a.text)))
 	w.WriteHeader(max(a.status, http.StatusOK))
-	_, _ = w.Write(body) // a client that has left is not our error
+	_, _ = w.Write(a.text) // a client that has left is not our error
 	return nil
 }
 

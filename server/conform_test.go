@@ -275,7 +275,7 @@ func (c *conformance) parameters(o *operation, op object, round int) (path strin
 		switch {
 		case round == 0 && o.method == http.MethodPut && name == "If-Match":
 			value = "*" // the fixtures are there
-		case round == 1 && makesNew(o) && strings.HasPrefix(o.pattern[strings.Index(o.pattern, "{"):], "{"+name+"}"):
+		case round == 1 && makesNew(o) && strings.HasPrefix(firstName(o.pattern), name+"}"):
 			if value = "new-" + o.id; o.id == "putType" {
 				value = p["example"] // as the body has it
 			}
@@ -320,6 +320,12 @@ func (c *conformance) parameters(o *operation, op object, round int) (path strin
 		path += "?" + query.Encode()
 	}
 	return path, header
+}
+
+// firstName is a path from its first name on.
+func firstName(pattern string) string {
+	_, rest, _ := strings.Cut(pattern, "{")
+	return rest
 }
 
 // makesNew reports whether a write under If-None-Match makes what its path names.
@@ -394,11 +400,11 @@ func (c *conformance) value(s object, depth int) any {
 	}
 	for _, of := range []string{"enum", "oneOf", "anyOf"} {
 		if list, ok := s[of].([]any); ok {
-			if chosen := list[c.rand.IntN(len(list))]; of == "enum" {
+			chosen := list[c.rand.IntN(len(list))]
+			if of == "enum" {
 				return chosen
-			} else {
-				return c.value(chosen.(object), depth+1)
 			}
+			return c.value(chosen.(object), depth+1)
 		}
 	}
 	switch s["type"] {

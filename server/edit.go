@@ -21,7 +21,7 @@ type entityBody struct {
 	// Only where an entity is created: without it the server makes one up.
 	ID string `json:"id,omitempty" example:"room-1"`
 	// The id of its type; null for none.
-	Type typeRef `json:"type,omitempty" example:"\"Room\""`
+	Type typeRef `json:"type,omitzero" example:"\"Room\""`
 	sectionsBody
 	// The relations from it.
 	Relations *[]relationBody `json:"relations,omitempty"`

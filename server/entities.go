@@ -109,7 +109,7 @@ type entityPageJSON struct {
 // entityPatch is what is merged into an entity.
 type entityPatch struct {
 	// The id of its type; null for none.
-	Type typeRef `json:"type,omitempty" example:"\"Room\""`
+	Type typeRef `json:"type,omitzero" example:"\"Room\""`
 	sectionsBody
 }
 

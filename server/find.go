@@ -45,7 +45,7 @@ type searchBody struct {
 	cursorParam
 	// The most entities to return.
 	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"50" example:"50"`
-	Fields fieldList `json:"fields,omitempty"`
+	Fields fieldList `json:"fields,omitzero"`
 	// Also count all entities that match.
 	Count bool `json:"count,omitempty"`
 }

@@ -281,19 +281,19 @@ func tooManyBuckets(members int) error {
 }
 
 // appendGroups appends the buckets of each group, up to the end of the array.
-func (api *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, members []member, from, to int64) ([]byte, error) {
-	a, err := aggregationParam(strings.Join(b.Agg, ","), b.Step, b.TZ, b.Fill, from, to)
+func (a *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, members []member, from, to int64) ([]byte, error) {
+	asked, err := aggregationParam(strings.Join(b.Agg, ","), b.Step, b.TZ, b.Fill, from, to)
 	if err != nil {
 		return nil, err
 	}
 	if b.Combine != "" && b.Combine != "pool" && !slices.Contains(across, series.Func(b.Combine)) {
 		return nil, problemf(http.StatusBadRequest, "combine must be pool, sum, avg, min or max, not %q", shorten(b.Combine, 32))
 	}
-	g := grouper{reader: api.reader.open(ctx, &a), across: series.Func(b.Combine)}
+	g := grouper{reader: a.reader.open(ctx, &asked), across: series.Func(b.Combine)}
 	if err := g.plan(members); err != nil {
 		return nil, err
 	}
-	body := a.appendGrid([]byte(`{`), nil)
+	body := asked.appendGrid([]byte(`{`), nil)
 	if len(body) > 1 {
 		body = append(body[:1], body[2:]...) // without the comma before the first member
 		body = append(body, ',')
@@ -309,7 +309,7 @@ func (api *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, mem
 			if err != nil {
 				return nil, fmt.Errorf("group %s: %w", shorten(name, 200), err)
 			}
-			body = a.appendBucket(appendComma(body, buckets), &bucket)
+			body = asked.appendBucket(appendComma(body, buckets), &bucket)
 			buckets++
 		}
 		body = append(body, "]}"...)

@@ -299,8 +299,7 @@ func (d *document31) finish(t reflect.Type, s *jsonschema.Schema) error {
 
 // describeMembers takes the descriptions of members from the comments of fields.
 func (d *document31) describeMembers(t reflect.Type, s *jsonschema.Schema) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.Anonymous {
 			embedded := f.Type
 			if embedded.Kind() == reflect.Pointer {
@@ -344,7 +343,7 @@ func (d *document31) finishMember(p jsonschema.InterceptPropParams) error {
 	if kind := p.Field.Tag.Get("type"); kind != "" {
 		p.PropertySchema.WithType(jsonschema.SimpleType(kind).Type())
 	}
-	if p.Field.Tag.Get("path") != "" || p.Field.Tag.Get("json") != "" && !strings.Contains(p.Field.Tag.Get("json"), ",omitempty") {
+	if p.Field.Tag.Get("path") != "" || p.Field.Tag.Get("json") != "" && !strings.Contains(p.Field.Tag.Get("json"), ",omit") {
 		if !slices.Contains(p.ParentSchema.Required, p.Name) {
 			p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
 		}

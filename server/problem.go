@@ -109,7 +109,7 @@ func problemOf(err error) *problem {
 		switch {
 		case c.hint == "":
 			return problemf(c.status, "%v", err)
-		case c.status == http.StatusServiceUnavailable && c.err != entity.ErrStopped:
+		case c.status == http.StatusServiceUnavailable && !errors.Is(c.err, entity.ErrStopped):
 			return problemf(c.status, "%s", c.hint) // the error says nothing that a client could use
 		default:
 			return problemf(c.status, "%v; %s", err, c.hint)

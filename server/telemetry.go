@@ -138,9 +138,9 @@ type pointPageJSON struct {
 }
 
 // historyJSON is a page of values, or aggregates.
-type historyJSON struct {
-	either[pointPageJSON, bucketPageJSON]
-}
+type historyJSON struct{}
+
+func (historyJSON) alternatives() []any { return []any{pointPageJSON{}, bucketPageJSON{}} }
 
 // get answers with the history of a key, or its aggregates.
 func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[historyJSON], error) {

@@ -29,7 +29,7 @@ type traverseBody struct {
 	// A condition on the properties of a relation, such as relation.since > 2020.
 	Edge string `json:"edge,omitempty" example:"relation.since > 2020"`
 	// The parts of the entities to return; none without it.
-	Fields fieldList `json:"fields,omitempty"`
+	Fields fieldList `json:"fields,omitzero"`
 }
 
 type traverseRequest struct {
