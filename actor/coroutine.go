@@ -132,6 +132,9 @@ const (
 // work is the worker's own goroutine.
 func (w *worker) work() {
 	defer w.leave()
+	if w.s.walk != nil {
+		w.s.walk.arrived(w)
+	}
 	w.drive(w.s.stacks.get())
 }
 

@@ -39,6 +39,8 @@ type scheduler struct {
 	driver Driver  // nil unless somebody else runs the system
 	solo   *worker // the one worker of a driven system
 
+	walk walker // nil outside of the test that takes the workers' steps one at a time
+
 	turnMessages int // messages in a turn of weight 1, 0 for one message in any turn
 
 	n       int32 // workers wanted: GOMAXPROCS when the system was made
@@ -89,6 +91,7 @@ func (s *scheduler) ready(c *core, w *worker) {
 		c.ext.thread.wake <- struct{}{}
 		return
 	}
+	s.step()
 	if w != nil && w.s == s && !w.away.Load() { // w may belong to the system of the sender
 		if c = w.runnext.Swap(c); c != nil {
 			w.put(c)
@@ -97,6 +100,7 @@ func (s *scheduler) ready(c *core, w *worker) {
 		// A lone actor in runnext wakes nobody. But the worker may have gone away since, if a
 		// handler's context is used outside of its turn: there away and runnext are written in
 		// the opposite order, so one of the two sees the other.
+		s.step()
 		if !w.away.Load() {
 			return
 		}
@@ -105,7 +109,25 @@ func (s *scheduler) ready(c *core, w *worker) {
 		}
 	}
 	s.global.push(c)
+	s.step()
 	s.wakeIfNeeded()
+}
+
+// walker takes the steps of the workers, and of whoever uses the system, one at a time: only one
+// goroutine runs, and at each step the walker chooses who goes on. A step is whatever others can
+// see of the queues and of who sleeps.
+type walker interface {
+	step()           // the caller is about to take a step
+	arrives(*worker) // the worker's goroutine is about to begin, or to wake up
+	arrived(*worker) // it has
+	sleeps(*worker)  // the worker is about to sleep until it is woken
+	gone()           // the caller is about to end
+}
+
+func (s *scheduler) step() {
+	if s.walk != nil {
+		s.walk.step()
+	}
 }
 
 // wakeIfNeeded sees to it that somebody looks for the work that has just been queued.
@@ -141,6 +163,9 @@ func (s *scheduler) wakeOrStart(n int) {
 	s.active.Add(int32(n))
 	for ; n > 0 && len(s.asleep) > 0; n-- {
 		last := len(s.asleep) - 1
+		if s.walk != nil {
+			s.walk.arrives(s.asleep[last])
+		}
 		s.asleep[last].wake <- struct{}{}
 		s.asleep = s.asleep[:last]
 	}
@@ -160,6 +185,9 @@ func (s *scheduler) startWorkers(n int) {
 	}
 	s.workers.Store(&workers)
 	for _, w := range workers[hired:] {
+		if s.walk != nil {
+			s.walk.arrives(w)
+		}
 		s.goroutines.start(w.work)
 	}
 }

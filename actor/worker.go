@@ -101,6 +101,7 @@ func (w *worker) pick() *core {
 			}
 		}
 		if w.seeking {
+			w.s.step()
 			w.seeking = false
 			if w.s.searching.Add(-1) == 0 && w.s.waiting() {
 				w.s.wakeIfNeeded()
@@ -136,6 +137,7 @@ func (w *worker) next() *core {
 		}
 	}
 	if w.runnext.Load() != nil {
+		s.step()
 		if c := w.runnext.Swap(nil); c != nil {
 			if w.streak++; w.streak <= runnextMost || w.waits() == 0 && s.global.n.Load() == 0 {
 				return c // nobody else waits, or not for long
@@ -198,6 +200,7 @@ func (w *worker) search() *core {
 // steal takes from another worker: half of what waits in its queue, or, as a last resort,
 // the actor in its runnext. A look that is not thorough tries a few workers only.
 func (w *worker) steal(thorough, runnexts bool) *core {
+	w.s.step()
 	workers := *w.s.workers.Load()
 	looks := len(workers)
 	if !thorough && !runnexts {
@@ -225,12 +228,15 @@ func (w *worker) steal(thorough, runnexts bool) *core {
 // instead.
 func (w *worker) sleep() bool {
 	s := w.s
+	s.step()
 	w.away.Store(true)
+	s.step()
 	if c := w.runnext.Swap(nil); c != nil {
 		w.away.Store(false)
 		w.queue.push(c)
 		return true
 	}
+	s.step()
 	s.mu.Lock()
 	if s.closed || len(s.asleep) >= int(s.n)+asleepMost {
 		s.mu.Unlock()
@@ -244,12 +250,19 @@ func (w *worker) sleep() bool {
 		s.searching.Add(-1)
 	}
 	s.mu.Unlock()
+	s.step()
 	// Whoever queued something just now may have found this worker searching and relied
 	// on it: having said that it sleeps, it looks once more.
 	if s.waiting() {
 		s.wakeIfNeeded()
 	}
+	if s.walk != nil {
+		s.walk.sleeps(w)
+	}
 	<-w.wake
+	if s.walk != nil {
+		s.walk.arrived(w)
+	}
 	if w.surplus {
 		return false
 	}
@@ -263,6 +276,9 @@ func (w *worker) sleep() bool {
 // worker takes over.
 func (w *worker) leave() {
 	s := w.s
+	if s.walk != nil {
+		defer s.walk.gone()
+	}
 	if w.playing && w.lost() { // the monitor has seen to nearly all of it
 		s.mu.Lock()
 		delete(s.abandoned, w)
