@@ -2,7 +2,7 @@ package actor
 
 import "time"
 
-// Driver runs the actors of a system in place of the workers of workers: one step at a time,
+// Driver runs the actors of a system in place of the workers: one step at a time,
 // on one goroutine, in the order that it likes. Package sim has one, which makes that order
 // a matter of a seed; nobody else needs to write one.
 //

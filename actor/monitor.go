@@ -209,7 +209,7 @@ func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 	return slow, moving, dying
 }
 
-// backlog returns how many actors wait. Those in the places of slow workers are put where
+// backlog returns how many actors wait. Those in the runnext of slow workers are put where
 // everybody looks.
 func (s *scheduler) backlog() int {
 	n := int(s.global.n.Load()) + int(s.spawned.n.Load())

@@ -189,7 +189,7 @@ func TestAsksInHandlersBlockNoWorker(t *testing.T) {
 		time.Sleep(time.Second) // who has stepped in for a worker that waited for a lock has gone home by then
 		st := sys.Stats()
 		if st.Waiting != askers {
-			k.T().Errorf("%d handlers wait off stage, want %d", st.Waiting, askers)
+			k.T().Errorf("%d handlers wait, want %d", st.Waiting, askers)
 		}
 		if st.Workers > 8 {
 			k.T().Errorf("%d workers for handlers that all wait", st.Workers)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestABroodGivesTheYoungestAndTheOldest(t *testing.T) {
+func TestASpawnStackGivesTheYoungestAndTheOldest(t *testing.T) {
 	var b spawnStack
 	all := make([]*core, 3*ringLeast)
 	for i := range all {
@@ -30,7 +30,7 @@ func TestABroodGivesTheYoungestAndTheOldest(t *testing.T) {
 	}
 }
 
-func TestALongBroodIsGivenBack(t *testing.T) {
+func TestALongSpawnStackIsGivenBack(t *testing.T) {
 	var b spawnStack
 	for range 2 {
 		for range ringKeep + 1 {
@@ -45,25 +45,25 @@ func TestALongBroodIsGivenBack(t *testing.T) {
 	}
 }
 
-// nestling returns an actor that was spawned in its parent's first turn.
-func nestling() *core {
+// spawnedYoung returns an actor that was spawned in its parent's first turn.
+func spawnedYoung() *core {
 	c := new(core)
 	c.flags.Store(2 << depthShift)
 	return c
 }
 
-func TestABroodDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
+func TestASpawnStackDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
 	s := newScheduler(nil)
 	defer s.close()
 	w := &worker{s: s}
 	for range 10 {
-		w.put(nestling())
+		w.put(spawnedYoung())
 	}
 	prev := new(core)
 	w.put(prev)
 	for picks := 1; w.next() != prev; picks++ {
-		w.put(nestling())
-		w.put(nestling())
+		w.put(spawnedYoung())
+		w.put(spawnedYoung())
 		if picks > 11 {
 			t.Fatal("beside those who are new, who was there waits for more than a round")
 		}
@@ -74,20 +74,20 @@ func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
 	s := newScheduler(nil)
 	defer s.close()
 	w := &worker{s: s}
-	older := new(core)
+	old := new(core)
 	parents := map[*core]bool{}
-	w.put(older)
+	w.put(old)
 	for picks := range 10_000 {
 		switch c := w.next(); {
-		case c == older:
+		case c == old:
 			parent := new(core)
 			parents[parent] = true
 			w.put(parent)
-			w.put(older)
+			w.put(old)
 		case parents[c]:
 			delete(parents, c)
 			for range 4 {
-				w.put(nestling())
+				w.put(spawnedYoung())
 			}
 		}
 		if n := s.spawned.n.Load(); n > 40*s.n {
@@ -96,14 +96,14 @@ func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
 	}
 }
 
-func TestTheOldestOfABroodIsPickedAtLast(t *testing.T) {
+func TestTheOldestOfASpawnStackIsPickedAtLast(t *testing.T) {
 	s := newScheduler(nil)
 	defer s.close()
 	w := &worker{s: s}
-	oldest := nestling()
+	oldest := spawnedYoung()
 	w.put(oldest)
 	for picks := 1; ; picks++ {
-		w.put(nestling())
+		w.put(spawnedYoung())
 		s.global.push(new(core)) // as busy outside
 		if w.next() == oldest {
 			return
@@ -120,7 +120,7 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 	w := &worker{s: s}
 	siblings := map[*core]bool{}
 	for range 100 {
-		c := nestling()
+		c := spawnedYoung()
 		siblings[c] = true
 		w.put(c)
 	}
@@ -145,14 +145,14 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsInItsFirstTurnBelongsToNoBrood(t *testing.T) {
+func TestWhatWaitsInItsFirstTurnBelongsToNoSpawnStack(t *testing.T) {
 	for name, change := range map[string]func(c *core){
-		"it waits":                  func(c *core) { c.parked = true },
-		"the turn is over":          func(c *core) { c.endFirstTurn() },
-		"too deep in a tree":        func(c *core) { c.flags.Store(depthMost << depthShift) },
-		"spawned by an older actor": func(c *core) { c.flags.Store(1 << depthShift) },
+		"it waits":           func(c *core) { c.parked = true },
+		"the turn is over":   func(c *core) { c.endFirstTurn() },
+		"too deep in a tree": func(c *core) { c.flags.Store(depthMost << depthShift) },
+		"spawned by a old":   func(c *core) { c.flags.Store(1 << depthShift) },
 	} {
-		c := nestling()
+		c := spawnedYoung()
 		if !c.goesFirst() {
 			t.Fatal("a new one is not goesFirst")
 		}
@@ -226,9 +226,9 @@ func TestChildrenOfAFirstTurnThatDoesNotReturnAreHandled(t *testing.T) {
 	<-done
 }
 
-func TestChildrenOfALaterTurnBelongToNoBrood(t *testing.T) {
+func TestChildrenOfALaterTurnBelongToNoSpawnStack(t *testing.T) {
 	for name, opts := range map[string][]SpawnOption{"pool": nil, "pinned": {Pinned()}, "inline": {Inline()}} {
-		sys := NewSystem("older")
+		sys := NewSystem("olds")
 		nests := make(chan uint32, 2)
 		parent := SpawnFunc(sys, "", func(ctx *Context[int], _ int) error {
 			child := SpawnFunc(ctx, "", func(*Context[int], int) error { return nil })

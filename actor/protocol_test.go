@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// The protocol of an actor's state (idle, queued, running, parked, gone) is walked
+// The protocol of an actor's state (idle, runnable, running, parked, stopped) is walked
 // through exhaustively: two senders, one who stops or kills, and an actor that waits for an
 // answer in its handler, whose steps are taken in every possible order. What senders do may
 // also fall into the middle of a handler; a reentrant actor handles others in the middle of a
@@ -137,28 +137,28 @@ func walk(t *testing.T, odo *odometer, stop func(actor.Ref[int]), sends int, ree
 	j := &judge{odo: odo}
 	sys := actor.NewSystem("walk", actor.DrivenBy(j), actor.WithLogger(slog.New(slog.DiscardHandler)))
 	type question struct{ actor.Returns[int] }
-	handled, running := 0, 0
+	handled, inHandler := 0, 0
 	server := actor.SpawnFunc(sys, "", func(ctx *actor.Context[question], q question) error {
 		actor.Reply(ctx, q, 1)
 		return nil
 	})
 	var opts []actor.SpawnOption
-	off := 0 // handlers of a reentrant actor that are off stage while they wait
+	off := 0 // handlers of a reentrant actor that do not count while they wait
 	if reentrant {
 		opts, off = append(opts, actor.Reentrant()), 1
 	}
 	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
-		if running++; running != 1 {
-			t.Errorf("%d handlers at once", running)
+		if inHandler++; inHandler != 1 {
+			t.Errorf("%d handlers at once", inHandler)
 		}
 		if n == 0 {
-			running -= off
+			inHandler -= off
 			_, _ = actor.Ask(ctx, server, question{})
-			running += off
+			inHandler += off
 		} else {
 			j.meanwhile()
 		}
-		running--
+		inHandler--
 		handled++
 		return nil
 	}, opts...)
