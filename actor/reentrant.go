@@ -58,7 +58,7 @@ func (c *core) resumable() bool {
 }
 
 // mayBegin reports whether the next message may begin. REQUIRES: the turn owns c.
-func (c *core) mayBegin() bool { return !c.mustBlock() }
+func (c *core) mayBegin() bool { return !c.traits.reentrant() || !c.mustBlock() }
 
 // waitingHandlers returns the handlers that wait while others run. REQUIRES: the turn owns c, or
 // c.mu held.

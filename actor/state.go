@@ -183,17 +183,16 @@ func (c *core) leaveUser() {
 
 // leftUser is leaveUser; it reports false when the actor was fenced.
 func (c *core) leftUser() bool {
-	return c.flags.And(^inUser)&(fencing|fenced) == 0 || !c.leftBehind()
+	c.flags.And(^inUser) // and look after it: with the old value asked for it takes twice as long
+	return c.flags.Load()&(fencing|fenced) == 0 || !c.leftBehind()
 }
 
 // enterRuntime keeps the actor from being fenced while a function that a callback has called
 // touches what the turn owns. It reports false when the actor is fenced already: then the
 // caller must touch nothing, and not call exitRuntime. It does not nest.
 func (c *core) enterRuntime() bool {
-	if c.flags.Or(inside)&(fencing|fenced) != 0 && c.leftBehind() {
-		return false
-	}
-	return true
+	c.flags.Or(inside)
+	return c.flags.Load()&(fencing|fenced) == 0 || !c.leftBehind()
 }
 
 // exitRuntime ends what enterRuntime began.

@@ -176,11 +176,13 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		s.sweep()
 		c.account(s, w)
 	}
-	again = c.hasSignals() && c.phase != stopped || c.resumable()
-	if !again && c.mustBlock() {
-		c.block()
-		c.mu.Unlock()
-		return false
+	again = c.hasSignals() && c.phase != stopped
+	if !again && c.traits.reentrant() {
+		if again = c.resumable(); !again && c.mustBlock() {
+			c.block()
+			c.mu.Unlock()
+			return false
+		}
 	}
 	if again || c.phase == running && s != nil && (s.left() || s.take()) {
 		c.unmark()
