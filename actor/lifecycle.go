@@ -208,8 +208,9 @@ func (c *cell[M]) tryStart() (err error) {
 	}()
 	a := c.actor
 	if c.newActor != nil {
+		maker := c.newActor
 		c.enterUser()
-		a = c.newActor.make()
+		a = maker.make()
 		c.leaveUser()
 		c.mu.Lock()
 		c.actor = a

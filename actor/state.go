@@ -44,7 +44,8 @@ import (
 // by inUser. A function of the runtime that such code has called, and that touches what the
 // turn owns, says so by inside. To fence an actor the monitor holds mu, raises fencing, and
 // needs the mark and no inside; whoever comes back from user code, or begins with something
-// inside, finds fencing raised and waits for the decision, or finds that it was fenced.
+// inside, finds fencing raised and waits for the decision, or finds that it was fenced. What
+// the call of user code needs is read before the mark is set.
 //
 // mu is a leaf lock: while holding it, acquire no other lock and call no user code. The
 // invariants build asserts both.

@@ -241,11 +241,13 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		var err error
 		through := false
 		if plain && s.inc == nil && c.kind.around == nil {
-			// What handle comes to for most messages.
+			// What handle comes to for most messages. The state is read before the mark: what is
+			// read after it could be what close changes once the actor is fenced.
+			a := c.actor
 			if !s.enter(e) {
 				c.exit()
 			}
-			err = c.actor.Receive(c.context(), e.msg)
+			err = a.Receive(c.context(), e.msg)
 			if through = err == nil && s.inc == nil && s.resumed == nil && !c.halting; !through {
 				c.returned(s)
 			}
@@ -365,11 +367,16 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 
 // receive passes the current message to whatever handles messages now.
 func (c *cell[M]) receive(s *mailbox[M]) (err error) {
-	c.enterUser()
+	a, msg := c.actor, s.cur.msg
+	var behavior func(*Context[M], M) error
 	if m := s.inc; m != nil && len(m.behaviors) > 0 {
-		err = m.behaviors[len(m.behaviors)-1](c.context(), s.cur.msg)
+		behavior = m.behaviors[len(m.behaviors)-1]
+	}
+	c.enterUser()
+	if behavior != nil {
+		err = behavior(c.context(), msg)
 	} else {
-		err = c.actor.Receive(c.context(), s.cur.msg)
+		err = a.Receive(c.context(), msg)
 	}
 	c.leaveUser()
 	if s.inc != nil {
