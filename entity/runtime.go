@@ -53,7 +53,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: newWindow(cfg.WindowBytes), handles: newHandles(), keys: newKeyTable(), graph: newGraph(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()
@@ -125,7 +125,6 @@ func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readin
 // send waits for room in the window and brings a delivery on its way.
 func (r *Runtime) send(ctx context.Context, id string, d *delivery) error {
 	n := uint64(len(d.readings))
-	d.cost = min(d.cost, r.window.size) // what is larger takes all of it
 	if err := r.window.acquire(ctx, d.cost); err != nil {
 		r.count.rejected.Add(n)
 		return err

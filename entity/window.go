@@ -1,83 +1,126 @@
 package entity
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
-
-	"golang.org/x/sync/semaphore"
 )
 
-// window bounds the memory of the readings between Ingest and their commit: a semaphore
-// counted in bytes, first come first served. A source that waits is slowed down.
+// window bounds the memory of the readings between Ingest and their commit. It
+// is a semaphore counted in bytes, first come first served: who waits is a
+// source that is slowed down.
 type window struct {
 	size int64
-	free *semaphore.Weighted
 
-	used    atomic.Int64
-	closed  context.Context //nolint:containedctx // ends with close, and with it those that wait
-	end     context.CancelFunc
-	emptied sync.Once
-	idle    chan struct{} // closed when the window is closed and nothing is in use
+	mu      sync.Mutex
+	used    int64
+	waiting list.List // of *applicant
+	closed  bool
+	idle    chan struct{} // made by close; closed when nothing is in use
 }
 
-func newWindow(size int64) *window {
-	w := &window{size: size, free: semaphore.NewWeighted(size), idle: make(chan struct{})}
-	w.closed, w.end = context.WithCancel(context.Background())
-	return w
+type applicant struct {
+	bytes   int64
+	granted chan struct{} // closed with the bytes taken, or with refused set
+	refused bool
 }
 
-// acquire takes bytes, at most size, waiting for them until ctx ends or the window is
-// closed.
+// acquire takes bytes, waiting for them until ctx ends. What is larger than the
+// window takes all of it.
 func (w *window) acquire(ctx context.Context, bytes int64) error {
-	if !w.free.TryAcquire(bytes) {
-		if err := w.wait(ctx, bytes); err != nil {
-			return err
-		}
-	}
-	w.used.Add(bytes) // before the look at closed, as close looks the other way round
-	if w.closed.Err() != nil {
-		w.release(bytes)
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
 		return ErrClosed
 	}
-	return nil
-}
-
-// wait is acquire where the bytes are not free.
-func (w *window) wait(ctx context.Context, bytes int64) error {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(w.closed, cancel)()
-	err := w.free.Acquire(waiting, bytes)
-	switch {
-	case err == nil:
+	if w.waiting.Len() == 0 && w.fits(bytes) {
+		w.used += bytes
+		w.mu.Unlock()
 		return nil
-	case w.closed.Err() != nil:
-		return ErrClosed
+	}
+	a := &applicant{bytes: bytes, granted: make(chan struct{})}
+	place := w.waiting.PushBack(a)
+	w.mu.Unlock()
+
+	select {
+	case <-a.granted:
+		if a.refused {
+			return ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return w.withdraw(ctx, a, place)
+	}
+}
+
+// withdraw gives up waiting, unless the bytes were granted at the last moment.
+func (w *window) withdraw(ctx context.Context, a *applicant, place *list.Element) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-a.granted:
+		if a.refused {
+			return ErrClosed
+		}
+		return nil
 	default:
-		return fmt.Errorf("wait for room in the window of %d bytes: %w", w.size, context.Cause(ctx))
+	}
+	w.waiting.Remove(place)
+	w.grant() // who comes next may be smaller
+	return fmt.Errorf("wait for room in the window of %d bytes: %w", w.size, context.Cause(ctx))
+}
+
+// fits reports whether bytes are free. An empty window has room for anything.
+// REQUIRES: w.mu held.
+func (w *window) fits(bytes int64) bool { return w.used == 0 || w.used+bytes <= w.size }
+
+// grant lets in who waits, in order. REQUIRES: w.mu held.
+func (w *window) grant() {
+	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
+		a := e.Value.(*applicant)
+		if !w.fits(a.bytes) {
+			return
+		}
+		w.used += a.bytes
+		w.waiting.Remove(e)
+		close(a.granted)
 	}
 }
 
-// release gives bytes back, those of one acquire or of many.
 func (w *window) release(bytes int64) {
-	w.free.Release(bytes)
-	if w.used.Add(-bytes) == 0 && w.closed.Err() != nil {
-		w.empty()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used -= bytes
+	w.grant()
+	if w.closed && w.used == 0 {
+		close(w.idle)
 	}
 }
 
-// close refuses all who wait and all who come. The channel is closed when what is in use
-// has been released.
+// close refuses all who wait and all who come. The channel is closed when what
+// is in use has been released.
 func (w *window) close() <-chan struct{} {
-	w.end()
-	if w.used.Load() == 0 {
-		w.empty()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return w.idle
+	}
+	w.closed, w.idle = true, make(chan struct{})
+	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
+		a := e.Value.(*applicant)
+		a.refused = true
+		w.waiting.Remove(e)
+		close(a.granted)
+	}
+	if w.used == 0 {
+		close(w.idle)
 	}
 	return w.idle
 }
 
-func (w *window) empty() { w.emptied.Do(func() { close(w.idle) }) }
-
-func (w *window) inUse() int64 { return w.used.Load() }
+func (w *window) inUse() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
+}
