@@ -7,7 +7,6 @@ type invariant struct{}
 
 func (*invariant) moved(state)     {}
 func (*invariant) aged(_, _ phase) {}
-func (*invariant) requireTurn()    {}
 func (*invariant) requireNoLock()  {}
 func (*spin) acquired()            {}
 func (*spin) released()            {}

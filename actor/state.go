@@ -6,7 +6,8 @@ import (
 )
 
 // What an actor can be, who may touch what of it meanwhile, and every way from one state to
-// another. No other file changes scheduled, parked, phase or the flags of an actor.
+// another. Only this file changes scheduled, parked and, but for that of the root at its start,
+// phase; the flags say with each who sets and clears it.
 //
 //	state     stored as                   who owns the fields of the turn
 //	idle      not scheduled               whoever holds mu
@@ -83,8 +84,8 @@ type core struct {
 
 // The flags. Above them is the actor's depth, see spawnstack.go.
 const (
-	signaled uint32 = 1 << iota // ext.signals is not empty; set and cleared under mu
-	inUser                      // the turn is in a callback that is no plain message; set and cleared by the turn
+	signaled uint32 = 1 << iota // ext.signals is not empty; set under mu, cleared by the turn under mu
+	inUser                      // the turn is in a callback that is no plain message; set and cleared by the turn, also where a reentrant handler waits
 	inside                      // the runtime is at work for a callback; set and cleared by the turn
 	fencing                     // the monitor is about to decide; set and cleared by the monitor
 	fenced                      // the actor was taken away from its callback; set by the monitor under mu
