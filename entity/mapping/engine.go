@@ -268,7 +268,7 @@ func (e *Engine) use(u watch, ts int64, v value.Value) {
 	}
 	if f.fanIn {
 		if !f.m.replaying {
-			e.soil(f)
+			e.markDirty(f)
 		}
 		return
 	}
@@ -290,8 +290,8 @@ func (f *field) take(u watch, ts int64, v value.Value) {
 	}
 }
 
-// soil makes sure that a field over a group is computed at the end.
-func (e *Engine) soil(f *field) {
+// markDirty makes sure that a field over a group is computed at the end.
+func (e *Engine) markDirty(f *field) {
 	if !f.isDirty {
 		f.isDirty = true
 		e.dirty = append(e.dirty, f)

@@ -230,7 +230,7 @@ func (s *components) visit(f *field) {
 // suspend stops a field or lets it go on.
 func (e *Engine) suspend(f *field, suspended bool) {
 	if f.suspended && !suspended {
-		e.soil(f) // what it has missed
+		e.markDirty(f) // what it has missed
 	}
 	f.suspended = suspended
 }

@@ -251,7 +251,7 @@ func (e *Engine) Remove(name string) bool {
 func (e *Engine) first(m *mapping, seq uint64) {
 	for _, f := range m.fields {
 		if f.fanIn {
-			e.soil(f)
+			e.markDirty(f)
 			continue
 		}
 		if f.newest, f.any = f.frame.newest(); f.any {

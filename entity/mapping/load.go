@@ -322,7 +322,7 @@ func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []joining) err
 						return err
 					}
 				}
-				e.soil(u.f)
+				e.markDirty(u.f)
 			}
 		}
 	}

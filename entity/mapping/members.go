@@ -48,7 +48,7 @@ func (e *Engine) parameter(u watch, ts int64, v value.Value) {
 	}
 	u.f.take(u, ts, v)
 	if u.f.any || u.f.fanIn {
-		e.soil(u.f)
+		e.markDirty(u.f)
 	}
 }
 
@@ -96,7 +96,7 @@ func (e *Engine) leave(g *group, id string) {
 	for _, u := range g.uses {
 		u.f.many[u.i].leave(n)
 		e.unwatch(id, u)
-		e.soil(u.f)
+		e.markDirty(u.f)
 		if u.source().windowed() && !slices.Contains(e.pending.reload, g.m) {
 			e.pending.reload = append(e.pending.reload, g.m)
 		}
