@@ -15,10 +15,12 @@ type (
 	// constant is true or false.
 	constant bool
 
-	// allOf is true when each of its nodes is, and anyOf when one of them is. They
-	// have at least two nodes, none of them of their own type.
-	allOf struct{ list []node }
-	anyOf struct{ list []node }
+	// joined is true when each of its nodes is or, with any, when one of them is. It has
+	// at least two nodes, none of them joined in the same way.
+	joined struct {
+		any  bool
+		list []node
+	}
 
 	not struct{ node node }
 
@@ -213,19 +215,28 @@ func (o operand) append(dst []byte) []byte {
 
 func (c constant) append(dst []byte) []byte { return appendLiteral(dst, value.Bool(bool(c))) }
 
-func (n *allOf) append(dst []byte) []byte { return appendList(dst, n.list, " and ") }
+// add adds a node, or those of one that is joined in the same way.
+func (n *joined) add(x node) {
+	if inner, ok := x.(*joined); ok && inner.any == n.any {
+		n.list = append(n.list, inner.list...)
+	} else {
+		n.list = append(n.list, x)
+	}
+}
 
-func (n *anyOf) append(dst []byte) []byte { return appendList(dst, n.list, " or ") }
-
-func appendList(dst []byte, list []node, between string) []byte {
-	for i, n := range list {
+func (n *joined) append(dst []byte) []byte {
+	between := " and "
+	if n.any {
+		between = " or "
+	}
+	for i, x := range n.list {
 		if i > 0 {
 			dst = append(dst, between...)
 		}
-		if _, ok := n.(*anyOf); ok {
-			dst = appendGroup(dst, n) // or binds less than and, so the other way round needs none
+		if inner, ok := x.(*joined); ok && inner.any { // or binds less than and
+			dst = appendGroup(dst, x)
 		} else {
-			dst = n.append(dst)
+			dst = x.append(dst)
 		}
 	}
 	return dst
@@ -237,12 +248,10 @@ func appendGroup(dst []byte, n node) []byte {
 
 func (n *not) append(dst []byte) []byte {
 	dst = append(dst, "not "...)
-	switch n.node.(type) {
-	case *allOf, *anyOf:
+	if _, ok := n.node.(*joined); ok {
 		return appendGroup(dst, n.node)
-	default:
-		return n.node.append(dst)
 	}
+	return n.node.append(dst)
 }
 
 func (n *compare) append(dst []byte) []byte {

@@ -1,9 +1,9 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
-	"sort"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // condition is a compiled node. Conditions keep nothing between calls, so that
@@ -15,10 +15,8 @@ func compile(n node) condition {
 	switch n := n.(type) {
 	case constant:
 		return func(View, *Env) bool { return bool(n) }
-	case *allOf:
-		return compileAll(sorted(n.list))
-	case *anyOf:
-		return compileAny(sorted(n.list))
+	case *joined:
+		return compileJoined(n.any, sorted(n.list))
 	case *not:
 		x := compile(n.node)
 		return func(v View, e *Env) bool { return !x(v, e) && e.Err() == nil }
@@ -51,11 +49,9 @@ func newRelation(n *related) *Relation {
 // sorted orders nodes so that what costs little is looked at first. The result
 // is the same in any order: conditions have no effects.
 func sorted(list []node) []condition {
-	list = slices.Clone(list)
-	sort.SliceStable(list, func(i, j int) bool { return cost(list[i]) < cost(list[j]) })
-	out := make([]condition, len(list))
-	for i, n := range list {
-		out[i] = compile(n)
+	var out []condition
+	for _, n := range slices.SortedStableFunc(slices.Values(list), func(a, b node) int { return cost(a) - cost(b) }) {
+		out = append(out, compile(n))
 	}
 	return out
 }
@@ -63,10 +59,12 @@ func sorted(list []node) []condition {
 // cost is what a node costs, roughly, in comparisons of an id.
 func cost(n node) int {
 	switch n := n.(type) {
-	case *allOf:
-		return costs(n.list)
-	case *anyOf:
-		return costs(n.list)
+	case *joined:
+		sum := 0
+		for _, x := range n.list {
+			sum += cost(x)
+		}
+		return sum
 	case *not:
 		return cost(n.node)
 	case *compare:
@@ -87,13 +85,6 @@ func cost(n node) int {
 	}
 }
 
-func costs(list []node) (sum int) {
-	for _, n := range list {
-		sum += cost(n)
-	}
-	return sum
-}
-
 func (o operand) cost() int {
 	switch {
 	case o.fixed():
@@ -111,29 +102,19 @@ func (o operand) cost() int {
 	}
 }
 
-func compileAll(list []condition) condition {
-	if len(list) == 2 {
+// compileJoined asks one after the other until one settles it.
+func compileJoined(settles bool, list []condition) condition {
+	if len(list) == 2 && !settles {
 		a, b := list[0], list[1]
 		return func(v View, e *Env) bool { return a(v, e) && b(v, e) }
 	}
 	return func(v View, e *Env) bool {
 		for _, c := range list {
-			if !c(v, e) {
-				return false
+			if c(v, e) == settles {
+				return settles
 			}
 		}
-		return true
-	}
-}
-
-func compileAny(list []condition) condition {
-	return func(v View, e *Env) bool {
-		for _, c := range list {
-			if c(v, e) {
-				return true
-			}
-		}
-		return false
+		return !settles
 	}
 }
 

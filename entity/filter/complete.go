@@ -60,7 +60,7 @@ type offer struct {
 }
 
 func (p *parser) offer(o offer) {
-	if p.offers != nil && p.tok.kind == tokenEnd {
+	if p.offers != nil && p.tok.kind == tokenEnd && p.err == nil {
 		*p.offers = append(*p.offers, o)
 	}
 }
@@ -173,8 +173,9 @@ func Complete(text string, offset int, v Vocabulary) Completion {
 	c := Completion{From: partial(text[:offset]), To: offset}
 	c.To += tail(text, c.From, offset)
 	var offers []offer
-	p := parser{lexer: lexer{text: text[:c.From]}, known: make(map[Path]*Path), offers: &offers}
-	p.filter() //nolint:errcheck // the text breaks off, so an error is the rule
+	p := newParser(text[:c.From])
+	p.offers = &offers
+	p.filter()
 	s := suggester{Vocabulary: v, typed: text[c.From:offset]}
 	for _, o := range offers {
 		s.add(o)
@@ -188,15 +189,9 @@ func Complete(text string, offset int, v Vocabulary) Completion {
 func partial(text string) int {
 	l := lexer{text: text}
 	for {
-		t, err := l.next()
-		if err != nil {
-			return t.from // an open string, a path with a dot at its end
-		}
-		if t.kind == tokenEnd {
-			return len(text)
-		}
-		if t.to == len(text) && t.kind != tokenSymbol {
-			return t.from
+		t := l.next()
+		if l.err != nil || t.to == len(text) && t.kind != tokenSymbol {
+			return t.from // also of an open string, and a path with a dot at its end
 		}
 	}
 }
@@ -208,7 +203,7 @@ func tail(text string, from, offset int) int {
 		return 0
 	}
 	l := lexer{text: text, at: from}
-	if t, err := l.next(); err == nil && t.to > offset {
+	if t := l.next(); l.err == nil && t.to > offset {
 		return t.to - offset
 	}
 	return 0
@@ -279,7 +274,7 @@ func (s *suggester) values(p Path) {
 }
 
 // suggest adds an item if it goes on from what was typed. Case does not count,
-// and quotes need not have been typed: what is put in place is right anyway.
+// and quotes need not have been typed: what is put in place has them.
 func (s *suggester) suggest(kind SuggestionKind, text string) {
 	item := Suggestion{Text: text, Kind: kind}
 	typed, plain := s.open(), strings.TrimLeft(text, "\"`")

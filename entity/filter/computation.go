@@ -59,9 +59,10 @@ func (o operand) binds() binding {
 		switch n := o.node.(type) {
 		case computation:
 			return n.binds()
-		case *anyOf:
-			return bindsOr
-		case *allOf:
+		case *joined:
+			if n.any {
+				return bindsOr
+			}
 			return bindsAnd
 		case *not:
 			return bindsNot

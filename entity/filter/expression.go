@@ -70,97 +70,96 @@ type Reference struct {
 // Resolver returns the slot of what a name in an expression stands for, under which
 // the expression's [View] looks it up with [RootSource], and its canonical text. It
 // may read on: what follows a function over many values.
-type Resolver func(r *Reader, ref Reference) (slot int, text string, err error)
+type Resolver func(r *Reader, ref Reference) (slot int, text string)
 
-// Reader goes through a text in which there are expressions, names and words. It is
-// used by one goroutine at a time.
+// Reader goes through a text in which there are expressions, names and words. After
+// the first error, which Err returns, it is at the end of the text, and what it returns
+// means nothing. It is used by one goroutine at a time.
 type Reader struct {
 	parser
 }
 
 // NewReader returns a reader of a text.
-func NewReader(text string) (*Reader, error) {
-	r := &Reader{parser{lexer: lexer{text: text}, known: make(map[Path]*Path)}}
-	return r, r.advance()
+func NewReader(text string) *Reader {
+	r := &Reader{newParser(text)}
+	r.advance()
+	return r
 }
 
-// Errorf returns an error at the beginning of what is read next.
-func (r *Reader) Errorf(format string, args ...any) error {
-	return r.errorf(r.tok.from, format, args...)
-}
+// Err returns the first error, an [*Error].
+func (r *Reader) Err() error { return r.err }
 
-// Refuse returns an error at a name of an expression.
-func (r *Reader) Refuse(ref Reference, format string, args ...any) error {
-	return r.errorf(ref.at, format, args...)
-}
+// Refuse makes an error at a name of an expression the reader's.
+func (r *Reader) Refuse(ref Reference, format string, args ...any) { r.fail(ref.at, format, args...) }
 
-// Expected returns an error that says what must be next.
-func (r *Reader) Expected(what string) error { return r.expected(what) }
+// Fail makes an error at a place the reader's.
+func (r *Reader) Fail(p Place, format string, args ...any) { r.fail(p.tok.from, format, args...) }
+
+// Expected makes an error the reader's that says what must be next.
+func (r *Reader) Expected(what string) { r.expected(what) }
 
 // End reports whether the text is at its end.
 func (r *Reader) End() bool { return r.tok.kind == tokenEnd }
 
 // IsWord reports whether a word without quotes is next, in any case.
 func (r *Reader) IsWord(word string) bool {
-	r.offer(offer{kind: SuggestWord, text: word})
-	return r.tok.kind == tokenWord && r.tok.text == word ||
-		r.tok.kind == tokenPath && len(r.tok.names) == 1 && !r.tok.names[0].quoted && strings.EqualFold(r.tok.names[0].text, word)
+	return r.word(word) ||
+		r.tok.kind == tokenPath && len(r.tok.names) == 1 && !r.tok.names[0].Quoted && strings.EqualFold(r.tok.names[0].Text, word)
 }
 
 // Word goes on if a word is next.
-func (r *Reader) Word(word string) (bool, error) {
-	if !r.IsWord(word) {
-		return false, nil
-	}
-	return true, r.advance()
-}
+func (r *Reader) Word(word string) bool { return r.skipIf(r.IsWord(word)) }
 
 // IsSymbol reports whether a punctuation mark is next.
-func (r *Reader) IsSymbol(s string) bool { return r.symbolIs(s) }
+func (r *Reader) IsSymbol(s string) bool { return r.isSymbol(s) }
 
 // Symbol goes on if a punctuation mark is next.
-func (r *Reader) Symbol(s string) (bool, error) {
-	if !r.symbolIs(s) {
-		return false, nil
+func (r *Reader) Symbol(s string) bool { return r.skipIf(r.isSymbol(s)) }
+
+func (r *Reader) skipIf(is bool) bool {
+	if is {
+		r.advance()
 	}
-	return true, r.advance()
+	return is
 }
 
 // Arrow goes on if -> or <- is next, and returns it.
-func (r *Reader) Arrow() (arrow string, err error) {
+func (r *Reader) Arrow() string {
 	for _, a := range []string{"->", "<-"} {
 		if strings.HasPrefix(r.text[r.tok.from:], a) {
-			if err := r.advance(); err != nil {
-				return "", err
-			}
-			return a, r.advance()
+			r.advance()
+			r.advance()
+			return a
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // Name reads a name; what says in an error whose it is. A string is taken for one.
-func (r *Reader) Name(what string) (string, error) {
-	t := r.tok
+func (r *Reader) Name(what string) (name string) {
 	switch {
-	case t.kind == tokenPath && len(t.names) == 1:
-		return t.names[0].text, r.advance()
-	case t.kind == tokenWord && len(t.names) == 1:
-		return t.names[0].text, r.advance()
-	case t.kind == tokenLiteral && t.value.Kind() == value.KindString && t.value.Text() != "":
-		return t.value.Text(), r.advance()
+	case (r.tok.kind == tokenPath || r.tok.kind == tokenWord) && len(r.tok.names) == 1:
+		name = r.tok.names[0].Text
+	case r.isLiteral(value.KindString) && r.tok.value.Text() != "":
+		name = r.tok.value.Text()
 	default:
-		return "", r.expected(what)
+		r.expected(what)
 	}
+	r.advance()
+	return name
 }
 
+// IsLiteral reports whether a literal of one kind is next.
+func (r *Reader) IsLiteral(kind value.Kind) bool { return r.isLiteral(kind) }
+
 // Literal reads a literal of one kind.
-func (r *Reader) Literal(kind value.Kind, what string) (value.Value, error) {
-	if r.tok.kind != tokenLiteral || r.tok.value.Kind() != kind || r.tok.least {
-		return value.Value{}, r.expected(what)
+func (r *Reader) Literal(kind value.Kind, what string) value.Value {
+	if !r.isLiteral(kind) {
+		r.expected(what)
 	}
 	v := r.tok.value
-	return v, r.advance()
+	r.advance()
+	return v
 }
 
 // Place is a place in the text to come back to.
@@ -172,94 +171,72 @@ type Place struct {
 // Place returns where the reader is.
 func (r *Reader) Place() Place { return Place{r.at, r.tok, r.prev} }
 
-// Return goes back to a place.
-func (r *Reader) Return(p Place) { r.at, r.tok, r.prev = p.at, p.tok, p.prev }
+// Return goes back to a place, unless there was an error.
+func (r *Reader) Return(p Place) {
+	if r.err == nil {
+		r.at, r.tok, r.prev = p.at, p.tok, p.prev
+	}
+}
 
 // Skip goes on by one token of whatever kind.
-func (r *Reader) Skip() error { return r.advance() }
+func (r *Reader) Skip() { r.advance() }
 
-// Expression reads an expression up to what cannot belong to it.
-func (r *Reader) Expression(resolve Resolver) (*Expression, error) {
+// Expression reads an expression up to what cannot belong to it. It returns nil after
+// an error.
+func (r *Reader) Expression(resolve Resolver) *Expression {
 	r.paths, r.terms, r.conditions, r.items, r.depth = nil, 0, 0, 0, 0
 	clear(r.known)
-	r.resolve = func(ref Reference) (Path, error) {
-		slot, text, err := resolve(r, ref)
-		return Path{Root: RootSource, Name: text, Slot: slot}, err
+	r.resolve = func(ref Reference) Path {
+		slot, text := resolve(r, ref)
+		return Path{Root: RootSource, Name: text, Slot: slot}
 	}
-	defer func() { r.resolve = nil }()
 	at := r.tok.from
-	root, err := r.choice("an expression")
-	if err != nil {
-		return nil, err
+	root := r.choice("an expression")
+	r.resolve = nil
+	if k := root.valueKind(); k == value.KindTime || k == value.KindDuration {
+		r.fail(at, "the expression is %s, which no reading can be", withArticle(k))
 	}
-	switch k := root.valueKind(); k {
-	case value.KindTime, value.KindDuration:
-		return nil, r.errorf(at, "the expression is %s, which no reading can be", withArticle(k))
-	default:
+	if r.err != nil {
+		return nil
 	}
-	return &Expression{root: root, eval: compileOperand(foldOperand(root)), paths: slices.Clone(r.paths)}, nil
+	return &Expression{root: root, eval: compileOperand(foldOperand(root)), paths: slices.Clone(r.paths)}
 }
 
 // aggregates are the functions over many values.
 var aggregates = []string{"avg", "min", "max", "sum", "count", "last", "first"}
 
-func isAggregate(name string) bool { return slices.Contains(aggregates, name) }
-
-// aggregate reads a function over one source, if that is all that is in its
-// parentheses: min and max are also functions of several values.
-func (p *parser) aggregate(name string) (*Path, bool, error) {
+// isAggregate reports whether a function over one source is next: min and max are also
+// functions of several values.
+func (p *parser) isAggregate(name string) bool {
+	if !slices.Contains(aggregates, name) {
+		return false
+	}
 	after := p.lexer
-	var next [3]token // the parenthesis, the source, the other parenthesis
-	for i := range next {
-		t, err := after.next()
-		if err != nil {
-			return nil, false, nil //nolint:nilerr // whoever reads it as arguments comes to it
-		}
-		next[i] = t
-	}
-	if len(next[1].names) == 0 || next[2].kind != tokenSymbol || next[2].text != ")" {
-		return nil, false, nil
-	}
+	after.next()
+	source, end := after.next(), after.next()
+	return len(source.names) > 0 && end.kind == tokenSymbol && end.text == ")"
+}
+
+// aggregate reads a function over one source.
+func (p *parser) aggregate(name string) *Path {
 	ref := Reference{Func: name, at: p.tok.from}
-	for range 2 {
-		if err := p.advance(); err != nil {
-			return nil, false, err
-		}
-	}
-	ref.Names, ref.At = namesOf(p.tok), p.tok.at
-	for range 2 {
-		if err := p.advance(); err != nil {
-			return nil, false, err
-		}
-	}
-	path, err := p.resolve(ref)
-	return p.intern(path), true, err
+	p.advance()
+	p.advance()
+	return p.resolved(ref)
 }
 
-func namesOf(t token) []Name {
-	list := make([]Name, len(t.names))
-	for i, n := range t.names {
-		list[i] = Name{n.text, n.quoted}
+// resolved reads a name that stands for something of its resolver's, in the parentheses
+// of a function if there is one.
+func (p *parser) resolved(ref Reference) *Path {
+	ref.Names, ref.At = p.tok.names, p.tok.at
+	p.advance()
+	if ref.Func != "" {
+		p.advance()
 	}
-	return list
-}
-
-// resolved reads a name that stands for something of its resolver's.
-func (p *parser) resolved(ref Reference) (*Path, error) {
-	ref.Names, ref.At = namesOf(p.tok), p.tok.at
-	if err := p.advance(); err != nil {
-		return nil, err
+	if p.err != nil {
+		return &Path{}
 	}
-	path, err := p.resolve(ref)
-	if err != nil {
-		return nil, err
-	}
-	return p.intern(path), nil
-}
-
-// ErrorAt returns an error at a place.
-func (r *Reader) ErrorAt(p Place, format string, args ...any) error {
-	return r.errorf(p.tok.from, format, args...)
+	return p.intern(p.resolve(ref))
 }
 
 // IsName reports whether a name can be written without quotes: letters, digits and

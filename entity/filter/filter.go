@@ -89,11 +89,7 @@ func walk(n node, visit func(node)) {
 		}
 	}
 	switch n := n.(type) {
-	case *allOf:
-		for _, x := range n.list {
-			walk(x, visit)
-		}
-	case *anyOf:
+	case *joined:
 		for _, x := range n.list {
 			walk(x, visit)
 		}

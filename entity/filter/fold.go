@@ -1,18 +1,18 @@
 package filter
 
-import "github.com/greenroom-go/greenroom/entity/value"
+import (
+	"slices"
 
-import "slices"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
 
 // fold works out what is the same for all entities, and brings the rest into
 // the form that is matched: no constants but at the top, no list of one value,
 // no not of a not.
 func fold(n node) node {
 	switch n := n.(type) {
-	case *allOf:
-		return foldList(n.list, false)
-	case *anyOf:
-		return foldList(n.list, true)
+	case *joined:
+		return foldJoined(n)
 	case *not:
 		return foldNot(n)
 	case *compare:
@@ -28,41 +28,24 @@ func fold(n node) node {
 	}
 }
 
-// foldList folds the nodes of allOf and anyOf; decides is the constant that
-// settles it: false for allOf, true for anyOf.
-func foldList(list []node, decides constant) node {
-	var left []node
-	for _, x := range list {
-		switch x := fold(x).(type) {
-		case constant:
-			if x == decides {
-				return x
-			}
-		case *allOf:
-			if decides {
-				left = append(left, x)
-			} else {
-				left = append(left, x.list...)
-			}
-		case *anyOf:
-			if decides {
-				left = append(left, x.list...)
-			} else {
-				left = append(left, x)
-			}
-		default:
-			left = append(left, x)
+// foldJoined folds the nodes. One that is true settles it for any, else one that is false.
+func foldJoined(n *joined) node {
+	left := &joined{any: n.any}
+	for _, x := range n.list {
+		x = fold(x)
+		if c, ok := x.(constant); !ok {
+			left.add(x)
+		} else if bool(c) == n.any {
+			return c
 		}
 	}
-	switch {
-	case len(left) == 0:
-		return !decides
-	case len(left) == 1:
-		return left[0]
-	case bool(decides):
-		return &anyOf{left}
+	switch len(left.list) {
+	case 0:
+		return constant(!n.any)
+	case 1:
+		return left.list[0]
 	default:
-		return &allOf{left}
+		return left
 	}
 }
 

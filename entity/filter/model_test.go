@@ -17,18 +17,14 @@ func (m model) is(n node, t *thing) bool {
 	switch n := n.(type) {
 	case constant:
 		return bool(n)
-	case *allOf:
-		ok := true
+	case *joined:
+		held := 0
 		for _, x := range n.list {
-			ok = m.is(x, t) && ok
+			if m.is(x, t) {
+				held++
+			}
 		}
-		return ok
-	case *anyOf:
-		ok := false
-		for _, x := range n.list {
-			ok = m.is(x, t) || ok
-		}
-		return ok
+		return held == len(n.list) || n.any && held > 0
 	case *not:
 		return !m.is(n.node, t)
 	case *compare:

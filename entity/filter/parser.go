@@ -2,13 +2,15 @@ package filter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // parser makes the tree of a text: one function for each rule of the grammar in
-// docs/language.md.
+// docs/language.md. After the first error, which is the lexer's, the token is the end of
+// the text, and what the functions return means nothing.
 type parser struct {
 	lexer
 
@@ -23,79 +25,96 @@ type parser struct {
 
 	// resolve, where it is not nil, is what reads the names of an expression in
 	// another text.
-	resolve func(Reference) (Path, error)
+	resolve func(Reference) Path
 
 	// offers, where it is not nil, gathers what may stand at the end of the
 	// text: completion reads a filter up to the cursor.
 	offers *[]offer
 }
 
-// parse returns the tree of a text and its paths.
-func parse(text string) (node, []*Path, error) {
-	p := parser{lexer: lexer{text: text}, known: make(map[Path]*Path)}
-	n, err := p.filter()
-	return n, p.paths, err
+func newParser(text string) parser {
+	return parser{lexer: lexer{text: text}, known: make(map[Path]*Path)}
 }
 
-func (p *parser) filter() (node, error) {
+// parse returns the tree of a text and its paths.
+func parse(text string) (node, []*Path, error) {
+	p := newParser(text)
+	n := p.filter()
+	return n, p.paths, p.err
+}
+
+func (p *parser) filter() node {
 	if len(p.text) > MaxBytes {
-		return nil, p.errorf(MaxBytes, "the filter has %d bytes; at most %d are allowed", len(p.text), MaxBytes)
+		p.fail(MaxBytes, "the filter has %d bytes; at most %d are allowed", len(p.text), MaxBytes)
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	if p.tok.kind == tokenEnd && p.offers == nil {
-		return constant(true), nil
+		return constant(true)
 	}
-	o, err := p.choice("a condition")
-	if err != nil {
-		return nil, err
-	}
-	if p.tok.kind != tokenEnd {
-		if o.looked() {
-			return nil, p.expected(operatorSigns)
-		}
-		return nil, p.expected("'and', 'or' or the end")
+	o := p.choice("a condition")
+	switch {
+	case p.tok.kind == tokenEnd:
+	case o.looked():
+		p.expected(operatorSigns)
+	default:
+		p.expected("'and', 'or' or the end")
 	}
 	return p.condition(o)
 }
 
 // advance goes on to the next token.
-func (p *parser) advance() (err error) {
-	p.prev = p.tok
-	p.tok, err = p.next()
-	return err
+func (p *parser) advance() { p.prev, p.tok = p.tok, p.next() }
+
+// fail notes what is wrong at an offset.
+func (p *parser) fail(offset int, format string, args ...any) {
+	p.lexer.fail(offset, format, args...)
+	p.tok = p.next()
+}
+
+// isWord reports whether the token is this word, which is not offered.
+func (p *parser) isWord(w string) bool { return p.tok.kind == tokenWord && p.tok.text == w }
+
+// isSymbol reports whether the token is this symbol, which is not offered.
+func (p *parser) isSymbol(s string) bool { return p.tok.kind == tokenSymbol && p.tok.text == s }
+
+// isLiteral reports whether the token is a literal of a kind.
+func (p *parser) isLiteral(k value.Kind) bool {
+	return p.tok.kind == tokenLiteral && p.tok.value.Kind() == k && !p.tok.least
 }
 
 // word reports whether the token is this word.
 func (p *parser) word(w string) bool {
 	p.offer(offer{kind: SuggestWord, text: w})
-	return p.tok.kind == tokenWord && p.tok.text == w
+	return p.isWord(w)
 }
 
 func (p *parser) symbol(s string) bool {
 	p.offer(offer{kind: SuggestOperator, text: s})
-	return p.tok.kind == tokenSymbol && p.tok.text == s
+	return p.isSymbol(s)
 }
 
 // accept goes on if the token is this word.
-func (p *parser) accept(w string) (bool, error) {
-	if !p.word(w) {
-		return false, nil
+func (p *parser) accept(w string) bool {
+	is := p.word(w)
+	if is {
+		p.advance()
 	}
-	return true, p.advance()
+	return is
 }
 
 // need goes on if the token is this symbol, and complains otherwise.
-func (p *parser) need(s string) error {
+func (p *parser) need(s string) {
 	if !p.symbol(s) {
-		return p.expected("'" + s + "'")
+		p.expected("'" + s + "'")
 	}
-	return p.advance()
+	p.advance()
 }
 
-// expected is the complaint about the present token.
-func (p *parser) expected(what string) error {
+// expected complains about the present token.
+func (p *parser) expected(what string) {
+	if p.err != nil {
+		return
+	}
 	after := ""
 	if p.prev.to > p.prev.from {
 		after = fmt.Sprintf(" after '%s'", brief(p.text[p.prev.from:p.prev.to]))
@@ -107,25 +126,21 @@ func (p *parser) expected(what string) error {
 	if p.tok.kind == tokenWord {
 		found += fmt.Sprintf(", a word of the language; a name like this is written `%s` in backquotes", p.text[p.tok.from:p.tok.to])
 	}
-	return p.errorf(p.tok.from, "expected %s%s, found %s", what, after, found)
+	p.fail(p.tok.from, "expected %s%s, found %s", what, after, found)
 }
 
 // nest counts a level of nesting; the caller takes it back.
-func (p *parser) nest() error {
-	p.depth++
-	if p.depth > MaxDepth {
-		return p.errorf(p.tok.from, "nested deeper than %d", MaxDepth)
+func (p *parser) nest() {
+	if p.depth++; p.depth > MaxDepth {
+		p.fail(p.tok.from, "nested deeper than %d", MaxDepth)
 	}
-	return nil
 }
 
 // term counts a value, an operator or a call.
-func (p *parser) term() error {
-	p.terms++
-	if p.terms > MaxTerms {
-		return p.errorf(p.tok.from, "more than %d values, operators and calls", MaxTerms)
+func (p *parser) term() {
+	if p.terms++; p.terms > MaxTerms {
+		p.fail(p.tok.from, "more than %d values, operators and calls", MaxTerms)
 	}
-	return nil
 }
 
 // computed makes an operand of a node.
@@ -134,167 +149,109 @@ func computed(n node, at int) operand { return operand{kind: ofComputed, node: n
 const operatorSigns = "an operator such as =, <, in or like"
 
 // condition makes a condition of an operand. A bool may stand alone.
-func (p *parser) condition(o operand) (node, error) {
+func (p *parser) condition(o operand) node {
 	switch k := o.valueKind(); {
 	case o.kind == ofComputed && k == value.KindBool:
 		if _, ok := o.node.(computation); !ok {
-			return o.node, nil
+			return o.node
 		}
 	case o.kind == ofLiteral && k == value.KindBool:
-		return constant(o.value.Bool()), nil
+		return constant(o.value.Bool())
 	case k != 0 && k != value.KindBool || o.kind == ofLiteral:
-		return nil, p.expected(operatorSigns)
+		p.expected(operatorSigns)
 	}
-	return &compare{left: o, op: isEqual, right: literal(value.Bool(true)), alone: true}, nil
+	return &compare{left: o, op: isEqual, right: literal(value.Bool(true)), alone: true}
 }
 
 // choice reads an expression: condition ? yes : no, or what binds closer. what says
 // in messages what it is to be.
-func (p *parser) choice(what string) (operand, error) {
-	if err := p.nest(); err != nil {
-		return operand{}, err
-	}
-	defer func() { p.depth-- }()
-	return p.choices(what)
+func (p *parser) choice(what string) operand {
+	p.nest()
+	o := p.choices(what)
+	p.depth--
+	return o
 }
 
-func (p *parser) choices(what string) (operand, error) {
-	o, err := p.anyOf(what)
-	if err != nil || p.tok.kind != tokenSymbol || p.tok.text != "?" {
-		return o, err
+func (p *parser) choices(what string) operand {
+	o := p.joined("or", what, p.allOf)
+	if !p.isSymbol("?") {
+		return o
 	}
-	if err := p.term(); err != nil {
-		return o, err
-	}
-	condition, err := p.condition(o)
-	if err == nil {
-		err = p.advance()
-	}
-	if err != nil {
-		return o, err
-	}
+	p.term()
 	n := &choice{condition: o}
-	if o.kind != ofComputed {
+	if condition := p.condition(o); o.kind != ofComputed {
 		n.condition = computed(condition, o.at)
 	}
-	if n.yes, err = p.choice("a value"); err == nil {
-		err = p.need(":")
-	}
-	if err == nil {
-		n.no, err = p.choices("a value")
-	}
-	return computed(n, o.at), err
+	p.advance()
+	n.yes = p.choice("a value")
+	p.need(":")
+	n.no = p.choices("a value")
+	return computed(n, o.at)
 }
 
-func (p *parser) anyOf(what string) (operand, error) {
-	return p.list("or", what, p.allOf, func(list []node) node {
-		n := &anyOf{}
-		for _, x := range list {
-			if inner, ok := x.(*anyOf); ok { // from parentheses that were not needed
-				n.list = append(n.list, inner.list...)
-			} else {
-				n.list = append(n.list, x)
-			}
-		}
-		return n
-	})
-}
+func (p *parser) allOf(what string) operand { return p.joined("and", what, p.negated) }
 
-func (p *parser) allOf(what string) (operand, error) {
-	return p.list("and", what, p.negated, func(list []node) node {
-		n := &allOf{}
-		for _, x := range list {
-			if inner, ok := x.(*allOf); ok {
-				n.list = append(n.list, inner.list...)
-			} else {
-				n.list = append(n.list, x)
-			}
-		}
-		return n
-	})
-}
-
-// list reads what is joined by a word.
-func (p *parser) list(word, what string, element func(string) (operand, error), join func([]node) node) (operand, error) {
-	first, err := element(what)
-	if err != nil || !first.isCondition() && p.tok.kind == tokenEnd || !p.word(word) {
-		return first, err
+// joined reads what is joined by a word.
+func (p *parser) joined(word, what string, element func(string) operand) operand {
+	first := element(what)
+	if !first.isCondition() && p.tok.kind == tokenEnd || !p.word(word) {
+		return first
 	}
-	n, err := p.condition(first)
-	list := []node{n}
-	for err == nil && p.word(word) {
-		if err = p.advance(); err != nil {
-			break
-		}
-		var o operand
-		if o, err = element("a condition"); err != nil {
-			break
-		}
-		n, err = p.condition(o)
-		list = append(list, n)
+	n := &joined{any: word == "or"}
+	n.add(p.condition(first))
+	for p.accept(word) {
+		n.add(p.condition(element("a condition")))
 	}
-	if err != nil {
-		return first, err
-	}
-	return computed(join(list), first.at), nil
+	return computed(n, first.at)
 }
 
 // negated reads not and what follows it.
-func (p *parser) negated(what string) (operand, error) {
+func (p *parser) negated(what string) operand {
 	at := p.tok.from
 	p.offerCondition()
-	is, err := p.accept("not")
-	if err != nil || !is {
-		o, e := p.predicate(what)
-		if err == nil {
-			err = e
-		}
-		return o, err
+	if !p.accept("not") {
+		return p.predicate(what)
 	}
-	if err := p.nest(); err != nil {
-		return operand{}, err
-	}
-	defer func() { p.depth-- }()
-	o, err := p.negated("a condition")
-	if err != nil {
-		return o, err
-	}
-	n, err := p.condition(o)
-	return computed(&not{n}, at), err
+	p.nest()
+	n := p.condition(p.negated("a condition"))
+	p.depth--
+	return computed(&not{n}, at)
 }
 
 // predicate reads an operand and what is said of it.
-func (p *parser) predicate(what string) (operand, error) {
-	left, err := p.sum(what)
-	if err != nil {
-		return left, err
+func (p *parser) predicate(what string) operand {
+	left := p.sum(what)
+	at := p.tok.from
+	n := p.said(left)
+	if n == nil {
+		return left
 	}
-	before := p.tok
-	n, err := p.said(left)
-	if n == nil || err != nil {
-		return left, err
+	if p.conditions++; p.conditions > MaxConditions {
+		p.fail(at, "more than %d conditions", MaxConditions)
 	}
-	p.conditions++
-	if p.conditions > MaxConditions {
-		return left, p.errorf(before.from, "more than %d conditions", MaxConditions)
+	if _, ok := p.sign(); ok {
+		p.fail(p.tok.from, "two comparisons in a row; a < b < c is written a < b and b < c")
 	}
-	if _, ok := comparisons[p.tok.text]; ok && p.tok.kind == tokenSymbol {
-		return left, p.errorf(p.tok.from, "two comparisons in a row; a < b < c is written a < b and b < c")
-	}
-	return computed(n, left.at), nil
+	return computed(n, left.at)
 }
 
-// said reads what is said of an operand, nothing where it stands alone.
-func (p *parser) said(left operand) (node, error) {
+// sign returns the comparison that the token is, if it is one.
+func (p *parser) sign() (op comparison, ok bool) {
+	if p.tok.kind == tokenSymbol {
+		op, ok = comparisons[p.tok.text]
+	}
+	return op, ok
+}
+
+// said reads what is said of an operand, nil where it stands alone.
+func (p *parser) said(left operand) node {
 	p.offerOperators(left)
-	if op, ok := comparisons[p.tok.text]; ok && p.tok.kind == tokenSymbol {
+	if op, ok := p.sign(); ok {
 		return p.comparison(left, op)
 	}
-	negated := p.tok.kind == tokenWord && p.tok.text == "not"
+	negated := p.isWord("not")
 	if negated {
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+		p.advance()
 		p.offerWords(left)
 	}
 	if p.tok.kind == tokenWord {
@@ -310,74 +267,51 @@ func (p *parser) said(left operand) (node, error) {
 		}
 	}
 	if negated {
-		return nil, p.expected("'in', 'between', 'like' or another operator that is a word")
+		p.expected("'in', 'between', 'like' or another operator that is a word")
 	}
-	return nil, nil //nolint:nilnil // nothing is said
+	return nil
 }
 
-func (p *parser) comparison(left operand, op comparison) (node, error) {
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+func (p *parser) comparison(left operand, op comparison) node {
+	p.advance()
 	p.offerValue(left)
-	right, err := p.sum("a value")
-	if err != nil {
-		return nil, err
-	}
+	right := p.sum("a value")
 	if left.fixed() && !right.fixed() {
 		left, right, op = right, left, op.turned()
 	}
-	if right, err = p.comparable(left, right, op.inOrder()); err != nil {
-		return nil, err
-	}
+	right = p.comparable(left, right, op.inOrder())
 	if left.kind == ofLiteral && right.kind == ofNow { // 2026-01-01 < now
 		left, right, op = right, left, op.turned()
 	}
-	return &compare{left: left, right: right, op: op}, nil
+	return &compare{left: left, right: right, op: op}
 }
 
 // sum reads additions and subtractions, and what binds closer.
-func (p *parser) sum(what string) (operand, error) {
-	return p.binary(what, []string{"+", "-"}, p.product)
-}
+func (p *parser) sum(what string) operand { return p.binary(what, bindsSum, p.product) }
 
-func (p *parser) product(what string) (operand, error) {
-	return p.binary(what, []string{"*", "/", "%"}, p.sign)
-}
+func (p *parser) product(what string) operand { return p.binary(what, bindsProduct, p.signed) }
 
 // binary reads operations that group from the left.
-func (p *parser) binary(what string, signs []string, element func(string) (operand, error)) (operand, error) {
-	left, err := element(what)
-	for err == nil {
-		op := p.operator(signs)
-		if op == nil {
-			return left, nil
-		}
+func (p *parser) binary(what string, bound binding, element func(string) operand) operand {
+	left := element(what)
+	for op := p.operator(bound); op != nil; op = p.operator(bound) {
 		at := p.tok.from
-		if err = p.advance(); err != nil {
-			break
-		}
+		p.advance()
 		if left.valueKind() == value.KindTime {
 			p.offer(offer{kind: SuggestValue, text: "5m"})
 		} else {
 			p.offerPart()
 		}
-		var right operand
-		if right, err = element("a value"); err == nil {
-			left, err = p.operation(at, op, left, right)
-		}
+		left = p.operation(at, op, left, element("a value"))
 	}
-	return left, err
+	return left
 }
 
-// operator returns the operator that the token is, if it is one of these.
-func (p *parser) operator(signs []string) *operator {
-	if p.tok.kind != tokenSymbol {
-		return nil
-	}
-	for _, s := range signs {
-		if p.tok.text == s {
-			return operators[s]
+// operator returns the operator that the token is, nil where it binds otherwise.
+func (p *parser) operator(bound binding) *operator {
+	if p.tok.kind == tokenSymbol {
+		if op := operators[p.tok.text]; op != nil && op.bound == bound {
+			return op
 		}
 	}
 	return nil
@@ -385,20 +319,17 @@ func (p *parser) operator(signs []string) *operator {
 
 // operation makes an operand of an operator and two others, of which one may be
 // refused for its kind.
-func (p *parser) operation(at int, op *operator, left, right operand) (operand, error) {
-	if err := p.term(); err != nil {
-		return left, err
-	}
+func (p *parser) operation(at int, op *operator, left, right operand) operand {
+	p.term()
 	if left.kind == ofNow && right.kind == ofLiteral && right.value.Kind() == value.KindDuration && op.bound == bindsSum {
 		ms := right.value.Int()
 		if op.sign == "-" {
 			ms = -ms
 		}
-		if sum := left.shift + ms; sum < value.MaxDuration && sum > -value.MaxDuration {
-			left.shift = sum
-			return left, nil
+		if left.shift += ms; left.shift >= value.MaxDuration || left.shift <= -value.MaxDuration {
+			p.fail(right.at, "%s is too far from now", right.append(nil))
 		}
-		return left, p.errorf(right.at, "%s is too far from now", right.append(nil))
+		return left
 	}
 	l, r := left.valueKind(), right.valueKind()
 	ok := couldBe(l, value.KindFloat) && couldBe(r, value.KindFloat)
@@ -406,466 +337,375 @@ func (p *parser) operation(at int, op *operator, left, right operand) (operand, 
 		_, ok = op.sumKind(l, r)
 	}
 	if !ok {
-		return left, p.errorf(at, "'%s' has no meaning for %s and %s", op.sign, withArticle(l), withArticle(r))
+		p.fail(at, "'%s' has no meaning for %s and %s", op.sign, withArticle(l), withArticle(r))
 	}
-	return computed(&arithmetic{op, left, right}, left.at), nil
+	return computed(&arithmetic{op, left, right}, left.at)
 }
 
-// sign reads - and + before an operand, and powers.
-func (p *parser) sign(what string) (operand, error) {
+// signed reads - and + before an operand, and powers.
+func (p *parser) signed(what string) operand {
 	at := p.tok.from
-	op := p.operator([]string{"+", "-"})
+	op := p.operator(bindsSum)
 	if op == nil {
 		return p.power(what)
 	}
-	if err := p.advance(); err != nil {
-		return operand{}, err
-	}
+	p.advance()
 	if op.sign == "-" && p.tok.least && p.tok.from == at+1 {
-		return operand{kind: ofLiteral, value: value.Int(-1 << 63), at: at}, p.advance()
+		p.advance()
+		return operand{kind: ofLiteral, value: value.Int(-1 << 63), at: at}
 	}
-	if err := p.nest(); err != nil {
-		return operand{}, err
-	}
-	defer func() { p.depth-- }()
+	p.nest()
 	p.offerPart()
-	o, err := p.sign("a value")
-	if err != nil {
-		return o, err
-	}
+	o := p.signed("a value")
+	p.depth--
 	o.at = at
 	switch k := o.valueKind(); {
 	case !couldBe(k, value.KindFloat) && k != value.KindDuration:
-		return o, p.errorf(at, "'%s' has no meaning for %s", op.sign, withArticle(k))
+		p.fail(at, "'%s' has no meaning for %s", op.sign, withArticle(k))
+		return o
 	case op.sign == "+" && k != 0:
-		return o, nil
+		return o
 	case op.sign == "+":
-		return computed(&arithmetic{operators["+"], literal(value.Int(0)), o}, at), nil
+		return computed(&arithmetic{op, literal(value.Int(0)), o}, at)
 	case o.kind == ofLiteral && k == value.KindFloat:
-		return operand{kind: ofLiteral, value: value.Float(-o.value.Float()), at: at}, nil
+		return operand{kind: ofLiteral, value: value.Float(-o.value.Float()), at: at}
 	case o.kind == ofLiteral:
-		return operand{kind: ofLiteral, value: negate(&Env{}, o.value), at: at}, nil
+		return operand{kind: ofLiteral, value: negate(&Env{}, o.value), at: at}
 	}
-	return computed(&negation{o}, at), p.term()
+	p.term()
+	return computed(&negation{o}, at)
 }
 
 // power reads x ** y, which groups from the right.
-func (p *parser) power(what string) (operand, error) {
-	left, err := p.fallback(what)
-	if err != nil {
-		return left, err
-	}
-	op := p.operator([]string{"**"})
+func (p *parser) power(what string) operand {
+	left := p.fallback(what)
+	op := p.operator(bindsPower)
 	if op == nil {
-		return left, nil
+		return left
 	}
 	at := p.tok.from
-	if err := p.advance(); err != nil {
-		return left, err
-	}
+	p.advance()
 	p.offerPart()
-	right, err := p.sign("a value")
-	if err != nil {
-		return left, err
-	}
-	return p.operation(at, op, left, right)
+	return p.operation(at, op, left, p.signed("a value"))
 }
 
 // fallback reads x ?? y.
-func (p *parser) fallback(what string) (operand, error) {
-	left, err := p.primary(what)
-	for err == nil && p.tok.kind == tokenSymbol && p.tok.text == "??" {
-		if err = p.advance(); err != nil {
-			break
-		}
+func (p *parser) fallback(what string) operand {
+	left := p.primary(what)
+	for p.isSymbol("??") {
+		p.advance()
 		p.offerPart()
-		var right operand
-		if right, err = p.primary("a value"); err == nil {
-			left, err = computed(&fallback{left, right}, left.at), p.term()
-		}
+		left = computed(&fallback{left, p.primary("a value")}, left.at)
+		p.term()
 	}
-	return left, err
+	return left
 }
 
 // primary reads what no operator is in.
-func (p *parser) primary(what string) (operand, error) {
-	if err := p.term(); err != nil {
-		return operand{}, err
-	}
+func (p *parser) primary(what string) operand {
+	p.term()
 	o := operand{at: p.tok.from}
 	switch {
-	case p.tok.kind == tokenLiteral && p.tok.least:
-		return o, p.tooLarge(p.tok.from, p.text[p.tok.from:p.tok.to])
+	case p.tok.least:
+		p.fail(p.tok.from, tooLarge, brief(p.text[p.tok.from:p.tok.to]))
 	case p.tok.kind == tokenLiteral:
 		o.value = p.tok.value
-	case p.symbolIs("("):
+		p.advance()
+	case p.isSymbol("("):
 		return p.group(what)
 	case p.tok.kind == tokenPath:
 		return p.named(o, what)
 	case p.tok.kind == tokenWord:
 		return p.reserved(o, what)
 	default:
-		return o, p.expected(what)
+		p.expected(what)
 	}
-	return o, p.advance()
+	return o
 }
 
-// symbolIs reports whether the token is this symbol, which is not offered.
-func (p *parser) symbolIs(s string) bool { return p.tok.kind == tokenSymbol && p.tok.text == s }
-
-func (p *parser) group(what string) (operand, error) {
-	if err := p.advance(); err != nil {
-		return operand{}, err
+func (p *parser) group(what string) operand {
+	p.advance()
+	o := p.choice(what)
+	if what == "a condition" && p.resolve == nil && p.tok.kind != tokenEnd && !p.isSymbol(")") && o.looked() {
+		p.expected(operatorSigns)
 	}
-	o, err := p.choice(what)
-	if err == nil && what == "a condition" && p.resolve == nil && p.tok.kind != tokenEnd && !p.symbolIs(")") && o.looked() {
-		return o, p.expected(operatorSigns)
-	}
-	if err != nil {
-		return o, err
-	}
-	return o, p.need(")")
+	p.need(")")
+	return o
 }
 
 // reserved reads what begins with a word of the language.
-func (p *parser) reserved(o operand, what string) (operand, error) {
+func (p *parser) reserved(o operand, what string) operand {
 	word := p.tok.text
 	switch word {
 	case "true", "false":
 		o.value = value.Bool(word == "true")
-		return o, p.advance()
+		p.advance()
+		return o
 	case "null":
 		if p.resolve == nil {
-			return o, p.errorf(p.tok.from, "nothing equals null; what is missing is tested with 'not exists'")
+			p.fail(p.tok.from, "nothing equals null; what is missing is tested with 'not exists'")
 		}
-		return o, p.advance()
+		p.advance()
+		return o
 	case "exists":
-		n, err := p.exists()
-		return computed(n, o.at), err
+		return computed(p.exists(), o.at)
 	}
 	if p.resolve != nil && (word == "related" || word == "now" || word == "ts" || word == "age") {
-		return o, p.errorf(p.tok.from, "'%s' has no place in a mapping, whose values depend on readings and attributes alone", word)
+		p.fail(p.tok.from, "'%s' has no place in a mapping, whose values depend on readings and attributes alone", word)
+		return o
 	}
 	switch {
 	case word == "related":
-		n, err := p.relation()
-		return computed(n, o.at), err
+		return computed(p.relation(), o.at)
 	case word == "now":
 		o.kind = ofNow
-		if err := p.advance(); err != nil {
-			return o, err
-		}
+		p.advance()
 		p.offerShift()
-		return o, nil
 	case word == "ts", word == "age":
 		return p.time(o)
 	case rootOf(word) != RootLatest:
 		return p.named(o, what)
 	default:
-		return o, p.expected(what)
+		p.expected(what)
 	}
+	return o
 }
 
 // named reads a path or a call.
-func (p *parser) named(o operand, what string) (operand, error) {
+func (p *parser) named(o operand, what string) operand {
 	name := p.tok
-	if len(name.names) == 1 && !name.names[0].quoted && name.kind == tokenPath {
+	if len(name.names) == 1 && !name.names[0].Quoted && name.kind == tokenPath {
 		after := p.lexer
-		if t, err := after.next(); err == nil && t.kind == tokenSymbol && t.text == "(" {
+		if t := after.next(); t.kind == tokenSymbol && t.text == "(" {
 			return p.call(o)
 		}
 	}
-	path, err := p.path(what)
-	if err == nil && p.resolve == nil && path.Root.document() && path.Name == "" {
-		err = p.errorf(o.at, "%s is a whole document; name a leaf as in %s.mode, or write exists %s", path, path, path)
+	o.kind, o.path = ofPath, p.path(what)
+	if path := o.path; p.resolve == nil && path.Root.document() && path.Name == "" {
+		p.fail(o.at, "%s is a whole document; name a leaf as in %s.mode, or write exists %s", path, path, path)
 	}
-	o.kind, o.path = ofPath, path
-	return o, err
+	return o
 }
 
 // call reads a function with its arguments.
-func (p *parser) call(o operand) (operand, error) {
-	name := strings.ToLower(p.tok.names[0].text)
-	if p.resolve != nil && isAggregate(name) {
-		if path, ok, err := p.aggregate(name); ok || err != nil {
-			o.kind, o.path = ofPath, path
-			return o, err
-		}
+func (p *parser) call(o operand) operand {
+	name := strings.ToLower(p.tok.names[0].Text)
+	if p.resolve != nil && p.isAggregate(name) {
+		o.kind, o.path = ofPath, p.aggregate(name)
+		return o
 	}
 	fn := functions[name]
 	if fn == nil {
-		return o, p.noFunction(name)
+		p.noFunction(name)
+		return o
 	}
-	if err := p.advance(); err != nil {
-		return o, err
-	}
+	p.advance()
 	n := &call{fn: fn}
-	for first := true; first || p.symbolIs(","); first = false {
-		if err := p.advance(); err != nil {
-			return o, err
-		}
-		if first && p.symbolIs(")") {
+	for first := true; first || p.isSymbol(","); first = false {
+		p.advance()
+		if first && p.isSymbol(")") {
 			break
 		}
 		p.offerPart()
-		arg, err := p.choice("a value")
-		if err != nil {
-			return o, err
-		}
+		arg := p.choice("a value")
 		if k := arg.valueKind(); fn.takes != 0 && !couldBe(k, fn.takes) {
-			return o, p.errorf(arg.at, "%s takes numbers, and this is %s", fn.name, withArticle(k))
+			p.fail(arg.at, "%s takes numbers, and this is %s", fn.name, withArticle(k))
 		}
 		n.args = append(n.args, arg)
 		if len(n.args) > MaxArguments {
-			return o, p.errorf(arg.at, "more than %d arguments", MaxArguments)
+			p.fail(arg.at, "more than %d arguments", MaxArguments)
 		}
 	}
 	if got := len(n.args); got < fn.least || got > fn.most {
-		return o, p.errorf(o.at, "%s has %d arguments, and must be %s", fn.name, got, fn.usage)
+		p.fail(o.at, "%s has %d arguments, and must be %s", fn.name, got, fn.usage)
 	}
-	return computed(n, o.at), p.need(")")
+	p.need(")")
+	return computed(n, o.at)
 }
 
-func (p *parser) noFunction(name string) error {
-	if isAggregate(name) {
-		if p.resolve == nil {
-			return p.errorf(p.tok.from, "%s is over many values, which mappings have and filters do not", name)
-		}
-		return p.errorf(p.tok.from, "%s is over one source, as in %s(meters.power); values are put together with operators", name, name)
+func (p *parser) noFunction(name string) {
+	switch aggregate := slices.Contains(aggregates, name); {
+	case aggregate && p.resolve == nil:
+		p.fail(p.tok.from, "%s is over many values, which mappings have and filters do not", name)
+	case aggregate:
+		p.fail(p.tok.from, "%s is over one source, as in %s(meters.power); values are put together with operators", name, name)
 	}
 	hint := ""
 	if p.resolve != nil {
 		hint = ", and over many values " + strings.Join(aggregates, ", ")
 	}
-	return p.errorf(p.tok.from, "there is no function %s; there are %s%s", brief(name), strings.Join(functionNames, ", "), hint)
+	p.fail(p.tok.from, "there is no function %s; there are %s%s", brief(name), strings.Join(functionNames, ", "), hint)
 }
 
-func (p *parser) between(x operand, negated bool) (node, error) {
-	if err := p.advance(); err != nil {
-		return nil, err
+func (p *parser) between(x operand, negated bool) node {
+	n := &between{operand: x, negated: negated}
+	p.advance()
+	n.low = p.end(x)
+	if !p.accept("and") {
+		p.expected("'and'")
 	}
-	p.offerValue(x)
-	low, err := p.sum("a value")
-	if err != nil {
-		return nil, err
-	}
-	if low, err = p.comparable(x, low, true); err != nil {
-		return nil, err
-	}
-	and, err := p.accept("and")
-	if err != nil {
-		return nil, err
-	}
-	if !and {
-		return nil, p.expected("'and'")
-	}
-	p.offerValue(x)
-	high, err := p.sum("a value")
-	if err != nil {
-		return nil, err
-	}
-	if high, err = p.comparable(x, high, true); err != nil {
-		return nil, err
-	}
-	return &between{operand: x, low: low, high: high, negated: negated}, nil
+	n.high = p.end(x)
+	return n
 }
 
-func (p *parser) in(x operand, negated bool) (node, error) {
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	if err := p.need("("); err != nil {
-		return nil, err
-	}
+// end reads an end of the range that an operand is between.
+func (p *parser) end(x operand) operand {
+	p.offerValue(x)
+	return p.comparable(x, p.sum("a value"), true)
+}
+
+func (p *parser) in(x operand, negated bool) node {
+	p.advance()
+	p.need("(")
 	n := &in{operand: x, negated: negated}
 	terms := p.terms // the items are counted by themselves
 	for {
-		p.items++
-		if p.items > MaxItems {
-			return nil, p.errorf(p.tok.from, "more than %d values in lists", MaxItems)
+		if p.items++; p.items > MaxItems {
+			p.fail(p.tok.from, "more than %d values in lists", MaxItems)
 		}
 		p.offerLiteral(x)
-		item, err := p.sum("a value")
+		item := p.sum("a value")
 		p.terms = terms
-		if err != nil {
-			return nil, err
-		}
 		if item.kind != ofLiteral {
-			return nil, p.errorf(item.at, "a list has values only; %s is compared with = and 'or'", item.append(nil))
+			p.fail(item.at, "a list has values only; %s is compared with = and 'or'", item.append(nil))
 		}
-		if item, err = p.comparable(x, item, false); err != nil {
-			return nil, err
-		}
-		n.list = append(n.list, item.value)
+		n.list = append(n.list, p.comparable(x, item, false).value)
 		if !p.symbol(",") {
-			return n, p.need(")")
+			p.need(")")
+			return n
 		}
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+		p.advance()
 	}
 }
 
-func (p *parser) textual(x operand, op textOp, negated bool) (node, error) {
+func (p *parser) textual(x operand, op textOp, negated bool) node {
 	at := p.tok.from
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	p.offerString(x)
-	pattern, err := p.sum("a string")
-	if err != nil {
-		return nil, err
-	}
-	if err := p.checkText(at, x, op, pattern); err != nil {
-		return nil, err
-	}
-	return &textual{operand: x, op: op, pattern: pattern.value, negated: negated}, nil
+	pattern := p.sum("a string")
+	p.checkText(at, x, op, pattern)
+	return &textual{operand: x, op: op, pattern: pattern.value, negated: negated}
 }
 
-func (p *parser) is(x operand) (node, error) {
+func (p *parser) is(x operand) node {
 	if x.kind != ofPath || x.path.Root != RootType {
-		return nil, p.errorf(p.tok.from, "'is' is about the type: type is \"meter\"; other things are compared with '='")
+		p.fail(p.tok.from, "'is' is about the type: type is \"meter\"; other things are compared with '='")
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	negated, err := p.accept("not")
-	if err != nil {
-		return nil, err
-	}
+	p.advance()
+	n := &is{negated: p.accept("not")}
 	p.offerString(x)
-	if p.tok.kind != tokenLiteral || p.tok.value.Kind() != value.KindString {
-		return nil, p.expected("the id of a type as a string")
+	if !p.isLiteral(value.KindString) {
+		p.expected("the id of a type as a string")
 	}
-	n := &is{typeID: p.tok.value.Text(), negated: negated}
-	return n, p.advance()
+	n.typeID = p.tok.value.Text()
+	p.advance()
+	return n
 }
 
-func (p *parser) exists() (node, error) {
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+func (p *parser) exists() node {
+	p.advance()
 	group := p.symbol("(")
 	if group {
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+		p.advance()
 	}
 	at := p.tok.from
-	path, err := p.path("a path")
-	if err != nil {
-		return nil, err
-	}
+	path := p.path("a path")
 	if path.Root == RootRelation && path.Name == "" {
-		return nil, p.errorf(at, "name a property, as in relation.weight")
+		p.fail(at, "name a property, as in relation.weight")
 	}
 	if group {
-		err = p.need(")")
+		p.need(")")
 	}
-	return &exists{path: path}, err
+	return &exists{path: path}
 }
 
-func (p *parser) relation() (node, error) {
-	p.related++
-	defer func() { p.related-- }()
-	if p.related > MaxRelated {
-		return nil, p.errorf(p.tok.from, "more than %d related inside of each other", MaxRelated)
+func (p *parser) relation() node {
+	if p.related++; p.related > MaxRelated {
+		p.fail(p.tok.from, "more than %d related inside of each other", MaxRelated)
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	n := &related{}
 	p.offer(offer{kind: SuggestRelation})
 	switch {
 	case p.tok.kind == tokenPath && len(p.tok.names) == 1:
-		n.typ = p.tok.names[0].text
+		n.typ = p.tok.names[0].Text
 	case p.word("any"):
 	case p.tok.kind == tokenWord: // such as contains; none but any has a meaning here
 		n.typ = p.text[p.tok.from:p.tok.to]
-	case p.tok.kind == tokenLiteral && p.tok.value.Kind() == value.KindString:
-		return nil, p.errorf(p.tok.from, "a type of relation is a name: without quotes, or in backquotes")
+	case p.isLiteral(value.KindString):
+		p.fail(p.tok.from, "a type of relation is a name: without quotes, or in backquotes")
 	default:
-		return nil, p.expected("a type of relation or 'any'")
+		p.expected("a type of relation or 'any'")
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	switch {
 	case p.word("from"):
 		n.direction = From
 	case p.word("to"):
 	default:
-		return nil, p.expected("'to' or 'from'")
+		p.expected("'to' or 'from'")
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	return n, p.target(n)
+	p.advance()
+	p.target(n)
+	p.related--
+	return n
 }
 
 // target reads what the other end of a relation must be.
-func (p *parser) target(n *related) (err error) {
+func (p *parser) target(n *related) {
 	p.offer(offer{kind: SuggestID})
 	switch {
 	case p.symbol("("):
-		return p.other(n)
+		n.other = p.condition(p.group("a condition"))
+		return
 	case p.word("any"):
-	case p.tok.kind == tokenLiteral && p.tok.value.Kind() == value.KindString && p.tok.value.Text() != "":
+	case p.isLiteral(value.KindString) && p.tok.value.Text() != "":
 		n.id = p.tok.value.Text()
 	default:
-		return p.expected(`the id of an entity as a string, 'any', or a condition in parentheses`)
+		p.expected(`the id of an entity as a string, 'any', or a condition in parentheses`)
 	}
-	return p.advance()
-}
-
-// other reads the condition about the entity at the other end.
-func (p *parser) other(n *related) error {
-	o, err := p.group("a condition")
-	if err == nil {
-		n.other, err = p.condition(o)
-	}
-	return err
+	p.advance()
 }
 
 // path reads a path.
-func (p *parser) path(what string) (*Path, error) {
+func (p *parser) path(what string) *Path {
 	p.offer(offer{kind: SuggestPath})
-	if p.tok.kind != tokenPath && (p.tok.kind != tokenWord || rootOf(p.tok.text) == RootLatest) {
-		return nil, p.expected(what)
-	}
 	t := p.tok
-	if p.resolve != nil {
+	switch {
+	case t.kind != tokenPath && (t.kind != tokenWord || rootOf(t.text) == RootLatest):
+		p.expected(what)
+		return &Path{}
+	case p.resolve != nil:
 		return p.resolved(Reference{at: t.from})
 	}
-	path, err := p.pathOf(t)
-	if err != nil {
-		return nil, err
-	}
+	path := p.pathOf(t)
 	if path.Root == RootRelation && p.related == 0 {
-		return nil, p.errorf(t.from, "there is a relation only inside of related: related feeds to (relation.weight > 3)")
+		p.fail(t.from, "there is a relation only inside of related: related feeds to (relation.weight > 3)")
 	}
-	return p.intern(path), p.advance()
+	p.advance()
+	return p.intern(path)
 }
 
 // pathOf returns the path that names stand for in a filter.
-func (p *parser) pathOf(t token) (Path, error) {
+func (p *parser) pathOf(t token) Path {
 	first := t.names[0]
-	switch root := rootOf(strings.ToLower(first.text)); {
+	switch root := rootOf(strings.ToLower(first.Text)); {
 	case t.at:
-		return Path{}, p.errorf(t.from, "'@' has no meaning here; an attribute is written attributes.floor")
-	case first.quoted, !isReserved(first.text):
+		p.fail(t.from, "'@' has no meaning here; an attribute is written attributes.floor")
+	case first.Quoted, !isReserved(first.Text):
 		list := make([]string, len(t.names))
 		for i, n := range t.names {
-			list[i] = n.text
+			list[i] = n.Text
 		}
-		return Path{Root: RootLatest, Name: strings.Join(list, ".")}, nil
+		return Path{Root: RootLatest, Name: strings.Join(list, ".")}
 	case root.document():
-		return Path{Root: root, Name: pointer(t.names[1:])}, nil
+		return Path{Root: root, Name: pointer(t.names[1:])}
 	case root != RootLatest && len(t.names) == 1:
-		return Path{Root: root}, nil
+		return Path{Root: root}
 	default:
-		return Path{}, p.errorf(t.from, "'%s' has nothing below it; a key of this name must be in backquotes: `%s`", first.text, p.text[t.from:t.to])
+		p.fail(t.from, "'%s' has nothing below it; a key of this name must be in backquotes: `%s`", first.Text, p.text[t.from:t.to])
 	}
+	return Path{}
 }
 
 // intern keeps one pointer for each path.
@@ -880,38 +720,24 @@ func (p *parser) intern(path Path) *Path {
 }
 
 // rootOf returns the root that a word stands for, RootLatest for none.
-func rootOf(word string) Root {
-	for root, name := range rootNames {
-		if name == word {
-			return Root(root)
-		}
-	}
-	return RootLatest
-}
+func rootOf(word string) Root { return Root(max(0, slices.Index(rootNames[:], word))) }
 
 // time reads ts(path) and age(path).
-func (p *parser) time(o operand) (operand, error) {
+func (p *parser) time(o operand) operand {
 	name := p.tok.text
 	o.kind = ofTime
 	if name == "age" {
 		o.kind = ofAge
 	}
-	if err := p.advance(); err != nil {
-		return o, err
-	}
-	if err := p.need("("); err != nil {
-		return o, err
-	}
+	p.advance()
+	p.need("(")
 	at := p.tok.from
-	path, err := p.path("a path")
-	if err != nil {
-		return o, err
-	}
-	instant := path.Root.kind() == value.KindTime
-	switch {
+	o.path = p.path("a path")
+	instant := o.path.Root.kind() == value.KindTime
+	switch path := o.path; {
 	case path.Root == RootID, path.Root == RootType, path.Root == RootRelation, instant && o.kind == ofTime, path.Root.document() && path.Name == "":
-		return o, p.errorf(at, "%s(%s) is not known: %s is about the latest value of a key or a leaf of attributes, desired or reported", name, path, name)
+		p.fail(at, "%s(%s) is not known: %s is about the latest value of a key or a leaf of attributes, desired or reported", name, path, name)
 	}
-	o.path = path
-	return o, p.need(")")
+	p.need(")")
+	return o
 }

@@ -2,9 +2,11 @@ package filter
 
 import (
 	"cmp"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Plan is what is true of every entity that a filter matches, in a form that an
@@ -38,20 +40,13 @@ func (f *Filter) Plan(now int64) Plan {
 		return Plan{Never: true}
 	}
 	slices.SortFunc(p.Bounds, func(a, b Bound) int {
-		return cmp.Or(cmp.Compare(a.Path.Root, b.Path.Root), cmp.Compare(a.Path.Name, b.Path.Name), boolCompare(a.TS, b.TS))
+		order := cmp.Or(cmp.Compare(a.Path.Root, b.Path.Root), strings.Compare(a.Path.Name, b.Path.Name))
+		if order == 0 && a.TS { // there is one with and one without
+			return 1
+		}
+		return order
 	})
 	return p
-}
-
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }
 
 type planner struct{ now int64 }
@@ -60,10 +55,8 @@ func (p planner) node(n node) Plan {
 	switch n := n.(type) {
 	case constant:
 		return Plan{Never: !bool(n)}
-	case *allOf:
-		return p.allOf(n.list)
-	case *anyOf:
-		return p.anyOf(n.list)
+	case *joined:
+		return p.joined(n)
 	case *compare:
 		return p.compare(n)
 	case *between:
@@ -209,29 +202,19 @@ func successor(prefix []rune) (after string, ok bool) {
 	return "", false
 }
 
-func (p planner) allOf(list []node) (sum Plan) {
-	for _, n := range list {
-		sum = p.both(sum, p.node(n))
-	}
-	return sum
-}
-
-func (p planner) anyOf(list []node) Plan {
-	var sum *Plan
-	for _, n := range list {
-		x := p.node(n)
-		switch {
-		case x.Never:
-		case sum == nil:
-			sum = &x
-		default:
-			*sum = either(*sum, x)
+func (p planner) joined(n *joined) Plan {
+	sum := Plan{Never: n.any}
+	for _, x := range n.list {
+		switch next := p.node(x); {
+		case !n.any:
+			sum = p.both(sum, next)
+		case sum.Never:
+			sum = next
+		case !next.Never:
+			sum = either(sum, next)
 		}
 	}
-	if sum == nil {
-		return Plan{Never: true}
-	}
-	return *sum
+	return sum
 }
 
 // both returns what is true where a and b are.
@@ -251,16 +234,8 @@ func (p planner) both(a, b Plan) Plan {
 			return Plan{Never: true}
 		}
 	}
-	for _, id := range b.Is {
-		if !slices.Contains(sum.Is, id) {
-			sum.Is = append(sum.Is, id)
-		}
-	}
-	for _, e := range b.Edges {
-		if !slices.Contains(sum.Edges, e) {
-			sum.Edges = append(sum.Edges, e)
-		}
-	}
+	sum.Is = append(sum.Is, selected(b.Is, a.Is, false)...)
+	sum.Edges = append(sum.Edges, selected(b.Edges, a.Edges, false)...)
 	return sum
 }
 
@@ -271,15 +246,11 @@ func either(a, b Plan) (sum Plan) {
 			sum.Bounds = append(sum.Bounds, join(x, b.Bounds[i]))
 		}
 	}
-	for _, id := range a.Is {
-		if slices.Contains(b.Is, id) {
-			sum.Is = append(sum.Is, id)
-		}
-	}
-	for _, e := range a.Edges {
-		if slices.Contains(b.Edges, e) {
-			sum.Edges = append(sum.Edges, e)
-		}
-	}
+	sum.Is, sum.Edges = selected(a.Is, b.Is, true), selected(a.Edges, b.Edges, true)
 	return sum
+}
+
+// selected returns what of a list is in another one, or what is not.
+func selected[T comparable](list, other []T, in bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return slices.Contains(other, x) != in })
 }

@@ -37,31 +37,18 @@ func (m *maker) node(depth int) node {
 	return m.condition(depth)
 }
 
-// flat makes allOf or anyOf without one of its own type directly below it.
+// flat makes a node of others, none of which is joined in the same way.
 func (m *maker) flat(next func() node, or bool) node {
 	var list []node
 	for range 2 + m.IntN(3) {
-		switch n := next().(type) {
-		case *anyOf:
-			if or {
-				list = append(list, n.list...)
-			} else {
-				list = append(list, n)
-			}
-		case *allOf:
-			if or {
-				list = append(list, n)
-			} else {
-				list = append(list, n.list...)
-			}
-		default:
-			list = append(list, n)
+		x := next()
+		if n, ok := x.(*joined); ok && n.any == or {
+			list = append(list, n.list...)
+		} else {
+			list = append(list, x)
 		}
 	}
-	if or {
-		return &anyOf{list}
-	}
-	return &allOf{list}
+	return &joined{or, list}
 }
 
 func (m *maker) condition(depth int) node {
@@ -290,10 +277,8 @@ func dump(n node) string {
 	switch n := n.(type) {
 	case constant:
 		return fmt.Sprint(bool(n))
-	case *allOf:
-		return "all" + dumpList(n.list)
-	case *anyOf:
-		return "any" + dumpList(n.list)
+	case *joined:
+		return fmt.Sprint("any ", n.any, dumpList(n.list))
 	case *not:
 		return "not(" + dump(n.node) + ")"
 	case *compare:

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -29,14 +30,8 @@ type token struct {
 	text     string
 	value    value.Value
 	least    bool // 9223372036854775808, which is an integer with a minus only
-	names    []name
+	names    []Name
 	at       bool // of a path: an @ is between two names
-}
-
-// name is one name of a path.
-type name struct {
-	text   string
-	quoted bool
 }
 
 // words are those that mean something. In backquotes, or as a later part of a
@@ -48,51 +43,51 @@ var words = []string{
 	"id", "type", "created", "updated", "attributes", "desired", "reported", "delta", "relation",
 }
 
-var reserved = func() map[string]bool {
-	m := make(map[string]bool, len(words))
-	for _, w := range words {
-		m[w] = true
-	}
-	return m
-}()
-
 // isReserved reports whether a name is a word of the language, in any case.
-func isReserved(name string) bool { return reserved[strings.ToLower(name)] }
+func isReserved(name string) bool { return slices.Contains(words, strings.ToLower(name)) }
 
 // lexer cuts a text into tokens.
 type lexer struct {
 	text string
 	at   int
+	err  error // the first, after which there are no more tokens
 }
 
-func (l *lexer) errorf(offset int, format string, args ...any) error {
-	return errorAt(l.text, offset, format, args...)
+// fail notes what is wrong at an offset, unless something was before.
+func (l *lexer) fail(offset int, format string, args ...any) {
+	if l.err == nil {
+		l.err = errorAt(l.text, offset, format, args...)
+	}
+	l.at = len(l.text)
 }
 
-// next returns the next token, one of the kind tokenEnd at the end of the text.
-func (l *lexer) next() (token, error) {
+// next returns the next token, one of the kind tokenEnd at the end of the text and for
+// what is none.
+func (l *lexer) next() token {
 	for l.at < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.at]) >= 0 {
 		l.at++
 	}
 	t := token{from: l.at}
 	if l.at == len(l.text) {
 		t.to = l.at
-		return t, nil
+		return t
 	}
-	var err error
 	rest := l.text[l.at:]
 	switch c := rest[0]; {
 	case c == '"' || c == '\'':
-		err = l.string(&t, c)
+		l.string(&t, c)
 	case isDigit(c):
-		err = l.number(&t)
+		l.number(&t)
 	case c == '`' || scanName(rest) > 0:
-		err = l.path(&t, nil)
+		l.name(&t)
+		l.path(&t)
 	default:
-		err = l.symbol(&t)
+		l.symbol(&t)
 	}
-	t.to = l.at
-	return t, err
+	if t.to = l.at; l.err != nil {
+		t.kind = tokenEnd
+	}
+	return t
 }
 
 // symbols are the operators and punctuation marks, with what they are synonyms
@@ -106,50 +101,51 @@ var symbols = []struct{ written, means string }{
 // instead are signs of other languages, and what this one has for them.
 var instead = map[string]string{"=~": "like", "[": "(", "]": ")", "&": "and", "|": "or"}
 
-func (l *lexer) symbol(t *token) error {
+func (l *lexer) symbol(t *token) {
 	rest := l.text[l.at:]
 	if strings.HasPrefix(rest, "=~") {
-		return l.errorf(l.at, "'=~' is written 'like' here")
+		l.fail(l.at, "'=~' is written 'like' here")
+		return
 	}
 	for _, s := range symbols {
 		if strings.HasPrefix(rest, s.written) {
 			t.kind, t.text = tokenSymbol, s.means
-			if reserved[s.means] {
+			if isReserved(s.means) {
 				t.kind = tokenWord
 			}
 			l.at += len(s.written)
-			return nil
+			return
 		}
 	}
 	r, size := utf8.DecodeRuneInString(rest)
 	switch right := instead[rest[:size]]; {
 	case right != "":
-		return l.errorf(l.at, "'%c' is written '%s' here", r, right)
+		l.fail(l.at, "'%c' is written '%s' here", r, right)
 	case r == utf8.RuneError && size == 1:
-		return l.errorf(l.at, "the text is not UTF-8")
+		l.fail(l.at, notUTF8)
 	case unicode.IsPrint(r):
-		return l.errorf(l.at, "'%c' has no meaning here; a name with it must be in backquotes", r)
+		l.fail(l.at, "'%c' has no meaning here; a name with it must be in backquotes", r)
 	default:
-		return l.errorf(l.at, "the character %U has no meaning here", r)
+		l.fail(l.at, "the character %U has no meaning here", r)
 	}
 }
 
+const notUTF8 = "the text is not UTF-8"
+
 // string reads a text in quotes, or a path that begins with one.
-func (l *lexer) string(t *token, quote byte) error {
-	text, err := l.quotedText(quote)
-	if err != nil {
-		return err
-	}
+func (l *lexer) string(t *token, quote byte) {
+	text := l.quotedText(quote)
 	if l.at < len(l.text) && (l.text[l.at] == '.' || l.text[l.at] == '@') && text != "" {
-		return l.path(t, &name{text, true})
+		t.names = append(t.names, Name{text, true})
+		l.path(t)
+		return
 	}
 	t.kind, t.value = tokenLiteral, value.String(text)
-	return nil
 }
 
 // quotedText reads a text in quotes. A quote in it has a backslash before it, or is
 // written twice.
-func (l *lexer) quotedText(quote byte) (string, error) {
+func (l *lexer) quotedText(quote byte) string {
 	start := l.at
 	var b strings.Builder
 	for i := start + 1; i < len(l.text); {
@@ -157,43 +153,40 @@ func (l *lexer) quotedText(quote byte) (string, error) {
 		switch {
 		case l.text[i] == quote && i+1 < len(l.text) && l.text[i+1] == quote:
 			size = 2
-			b.WriteByte(quote)
-			i += size
-			continue
 		case l.text[i] == quote:
 			l.at = i + 1
-			return b.String(), nil
+			return b.String()
 		case r == '\\':
-			r, n, ok := unescape(l.text[i+1:])
-			if !ok {
-				return "", l.errorf(i, `a backslash in a string must be followed by one of " ' \ / n r t, or by u and the four digits of a character`)
+			var ok bool
+			if r, size, ok = unescape(l.text[i+1:]); !ok {
+				l.fail(i, `a backslash in a string must be followed by one of " ' \ / n r t, or by u and the four digits of a character`)
 			}
-			b.WriteRune(r)
-			i += 1 + n
-			continue
+			size++
 		case r == utf8.RuneError && size == 1:
-			return "", l.errorf(i, "the text is not UTF-8")
+			l.fail(i, notUTF8)
 		case r < ' ' || r == 0x7f:
-			return "", l.errorf(i, `a control character in a string must be written \n, \t or \u%04x`, r)
+			l.fail(i, `a control character in a string must be written \n, \t or \u%04x`, r)
 		}
-		b.WriteString(l.text[i : i+size])
+		b.WriteRune(r)
 		i += size
 	}
-	l.at = len(l.text)
-	return "", l.errorf(start, "the string that begins here has no closing %c", quote)
+	l.fail(start, "the string that begins here has no closing %c", quote)
+	return ""
 }
 
 // number reads what begins with a digit: a number, a duration, a date or a time.
-func (l *lexer) number(t *token) error {
+func (l *lexer) number(t *token) {
 	t.kind = tokenLiteral
 	start := l.at
 	if ms, rest, ok := value.ScanTime(l.text[start:]); ok {
 		l.at = len(l.text) - len(rest)
 		t.value = value.Time(ms)
-		return l.separated(start, "time")
+		l.separated(start, "time")
+		return
 	}
 	if s := l.text[start:]; len(s) > 5 && s[4] == '-' && digits(s) == 4 && isDigit(s[5]) {
-		return l.errorf(start, "%q is no time; 2026-11-21 is one, and 2026-11-21T07:30:00Z", word(s))
+		l.fail(start, "a time must be written as 2026-11-21 or 2026-11-21T07:30:00Z, not %q", word(s))
+		return
 	}
 	end := start + 1
 	for end < len(l.text) && (isDigit(l.text[end]) || l.text[end] == '.') {
@@ -204,35 +197,35 @@ func (l *lexer) number(t *token) error {
 		letters++
 	}
 	body := l.text[start:letters]
-	if letters > end && (l.text[end] == 'e' || l.text[end] == 'E') {
-		return l.float(t, start, end)
+	isFloat := strings.Contains(body, ".")
+	if letters > end {
+		isFloat = l.text[end] == 'e' || l.text[end] == 'E'
 	}
 	l.at = letters
 	switch {
+	case isFloat:
+		l.float(t, start, end)
 	case letters > end:
 		ms, ok := value.ParseDuration(body)
 		if !ok {
-			return l.errorf(start, "%q is no duration: numbers with the units w, d, h, m, s, ms, in this order, as in 1h30m", brief(body))
+			l.fail(start, "a duration must be numbers with the units w, d, h, m, s, ms, in this order, as in 1h30m, not %q", brief(body))
 		}
 		t.value = value.Duration(ms)
-		return l.separated(start, "duration")
-	case strings.Contains(body, "."):
-		return l.float(t, start, end)
+		l.separated(start, "duration")
+	default:
+		i, err := strconv.ParseInt(body, 10, 64)
+		t.value, t.least = value.Int(i), strings.TrimLeft(body, "0") == "9223372036854775808"
+		if err != nil && !t.least {
+			l.fail(start, tooLarge, brief(body))
+		}
+		l.separated(start, "number")
 	}
-	i, err := strconv.ParseInt(body, 10, 64)
-	t.value, t.least = value.Int(i), strings.TrimLeft(body, "0") == "9223372036854775808"
-	if err != nil && !t.least {
-		return l.tooLarge(start, body)
-	}
-	return l.separated(start, "number")
 }
 
-func (l *lexer) tooLarge(at int, body string) error {
-	return l.errorf(at, "%s is beyond the integers of 64 bits; write it with a decimal point for a float", brief(body))
-}
+const tooLarge = "%s is beyond the integers of 64 bits; write it with a decimal point for a float"
 
 // float reads a number with a point or an exponent, whose digits end at end.
-func (l *lexer) float(t *token, start, end int) error {
+func (l *lexer) float(t *token, start, end int) {
 	if end < len(l.text) && (l.text[end] == 'e' || l.text[end] == 'E') {
 		end++
 		if end < len(l.text) && (l.text[end] == '+' || l.text[end] == '-') {
@@ -245,12 +238,12 @@ func (l *lexer) float(t *token, start, end int) error {
 	f, err := strconv.ParseFloat(body, 64)
 	switch {
 	case math.IsInf(f, 0):
-		return l.errorf(start, "%s is beyond the floats of 64 bits", brief(body))
+		l.fail(start, "%s is beyond the floats of 64 bits", brief(body))
 	case err != nil || body[len(body)-1] == '.':
-		return l.errorf(start, "%q is no number", brief(body))
+		l.fail(start, "a number must be written as 21, 21.5 or 1e-3, not %q", brief(body))
 	}
 	t.value = value.Float(f)
-	return l.separated(start, "number")
+	l.separated(start, "number")
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -264,12 +257,11 @@ func digits(s string) (n int) {
 }
 
 // separated refuses a literal that runs into a name or another literal.
-func (l *lexer) separated(start int, what string) error {
+func (l *lexer) separated(start int, what string) {
 	rest := l.text[l.at:]
-	if rest == "" || rest[0] != '.' && !isDigit(rest[0]) && scanName(rest) == 0 {
-		return nil
+	if rest != "" && (rest[0] == '.' || isDigit(rest[0]) || scanName(rest) > 0) {
+		l.fail(start, "%q is no %s; a name like this must be in backquotes, a string in quotes", word(l.text[start:]), what)
 	}
-	return l.errorf(start, "%q is no %s; a name like this must be in backquotes, a string in quotes", word(l.text[start:]), what)
 }
 
 // word is the beginning of s up to a space or a bracket, for a message.
@@ -280,101 +272,89 @@ func word(s string) string {
 	return brief(s)
 }
 
-// path reads names with dots in between, or a word. first is a name that was read
-// already.
-func (l *lexer) path(t *token, first *name) error {
-	if first != nil {
-		t.names = append(t.names, *first)
-	} else if err := l.name(t); err != nil {
-		return err
-	}
+// path reads what follows the first name: more of them with dots in between, or nothing,
+// and then it may be a word.
+func (l *lexer) path(t *token) {
 	for l.at < len(l.text) && (l.text[l.at] == '.' || l.text[l.at] == '@') {
 		t.at = t.at || l.text[l.at] == '@'
 		l.at++
-		if err := l.name(t); err != nil {
-			return err
-		}
+		l.name(t)
 	}
-	if err := l.hyphen(t); err != nil {
-		return err
+	if l.err != nil {
+		return
 	}
+	l.hyphen(t)
 	t.kind = tokenPath
-	if n := t.names[0]; len(t.names) == 1 && !n.quoted && isReserved(n.text) {
-		t.kind, t.text = tokenWord, strings.ToLower(n.text)
+	if n := t.names[0]; len(t.names) == 1 && !n.Quoted && isReserved(n.Text) {
+		t.kind, t.text = tokenWord, strings.ToLower(n.Text)
 	}
-	return nil
 }
 
 // hyphen refuses a-b: it was a name, and could be a difference.
-func (l *lexer) hyphen(t *token) error {
+func (l *lexer) hyphen(t *token) {
 	last := t.names[len(t.names)-1]
-	if l.at+1 >= len(l.text) || l.text[l.at] != '-' || last.quoted || len(t.names) == 1 && isReserved(last.text) {
-		return nil
+	if l.at+1 >= len(l.text) || l.text[l.at] != '-' || last.Quoted || len(t.names) == 1 && isReserved(last.Text) {
+		return
 	}
 	n := digits(l.text[l.at+1:])
 	if n += scanName(l.text[l.at+1+n:]); n == 0 {
-		return nil
+		return
 	}
-	from := l.at - len(last.text)
+	from := l.at - len(last.Text)
 	after := l.text[l.at+1 : l.at+1+n]
-	return l.errorf(from, "%s could be a name or a difference: write `%s` or %s - %s", brief(last.text+"-"+after), brief(last.text+"-"+after), brief(last.text), brief(after))
+	l.fail(from, "%s could be a name or a difference: write `%s` or %s - %s", brief(last.Text+"-"+after), brief(last.Text+"-"+after), brief(last.Text), brief(after))
 }
 
 // name reads one name of a path.
-func (l *lexer) name(t *token) error {
-	rest := l.text[l.at:]
+func (l *lexer) name(t *token) {
+	start, rest := l.at, l.text[l.at:]
+	name := Name{Quoted: true}
 	switch n := scanName(rest); {
 	case n > 0:
 		l.at += n
-		t.names = append(t.names, name{rest[:n], false})
-		return nil
+		name = Name{Text: rest[:n]}
 	case rest != "" && rest[0] == '`':
-		return l.backquoted(t, rest)
+		start++
+		name.Text = l.backquoted(rest)
 	case rest != "" && (rest[0] == '"' || rest[0] == '\''):
-		start := l.at
-		text, err := l.quotedText(rest[0])
-		if err == nil && text == "" {
-			err = l.errorf(start, "a name is empty")
-		}
-		t.names = append(t.names, name{text, true})
-		return err
+		name.Text = l.quotedText(rest[0])
 	default:
-		return l.errorf(l.at, "expected a name after '.'; one with other than letters, digits and _ must be in backquotes")
+		l.fail(l.at, "expected a name after '.'; one with other than letters, digits and _ must be in backquotes")
 	}
+	if name.Text == "" {
+		l.fail(start, "a name is empty")
+	}
+	t.names = append(t.names, name)
 }
 
-func (l *lexer) backquoted(t *token, rest string) error {
+func (l *lexer) backquoted(rest string) string {
 	start := l.at
 	for i := 1; i < len(rest); i++ {
 		switch {
 		case rest[i] < ' ' || rest[i] == 0x7f:
-			return l.errorf(start+i, "a control character in a name")
+			l.fail(start+i, "a control character in a name")
 		case rest[i] != '`':
 		case i+1 < len(rest) && rest[i+1] == '`':
 			i++
 		default:
 			l.at = start + i + 1
 			text := strings.ReplaceAll(rest[1:i], "``", "`")
-			if text == "" {
-				return l.errorf(start+1, "a name is empty")
-			}
 			if !utf8.ValidString(text) {
-				return l.errorf(start+1, "the text is not UTF-8")
+				l.fail(start+1, notUTF8)
 			}
-			t.names = append(t.names, name{text, true})
-			return nil
+			return text
 		}
 	}
-	l.at = len(l.text)
-	return l.errorf(start, "the name that begins here has no closing backquote")
+	l.fail(start, "the name that begins here has no closing backquote")
+	return ""
 }
 
 // pointer is the JSON pointer of member names.
-func pointer(names []name) string {
+func pointer(names []Name) string {
 	var b strings.Builder
 	for _, n := range names {
 		b.WriteByte('/')
-		b.WriteString(memberEscaper.Replace(n.text))
+		b.WriteString(memberEscaper.Replace(n.Text))
 	}
 	return b.String()
 }

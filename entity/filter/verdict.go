@@ -15,10 +15,8 @@ type test func(v View, e *Env) verdict
 
 func compileVerdict(n node) test {
 	switch n := n.(type) {
-	case *allOf:
-		return verdictOfAll(n.list, fails)
-	case *anyOf:
-		return verdictOfAll(n.list, holds)
+	case *joined:
+		return verdictOfJoined(n.list, verdictOf(n.any))
 	case *not:
 		x := compileVerdict(n.node)
 		return func(v View, e *Env) verdict {
@@ -51,9 +49,9 @@ func compileVerdict(n node) test {
 	}
 }
 
-// verdictOfAll asks one after the other until one settles it: a false one of allOf,
-// a true one of anyOf, and one that is neither.
-func verdictOfAll(list []node, settles verdict) test {
+// verdictOfJoined asks one after the other until one settles it, or is neither true nor
+// false.
+func verdictOfJoined(list []node, settles verdict) test {
 	tests := make([]test, len(list))
 	for i, n := range list {
 		tests[i] = compileVerdict(n)
@@ -70,9 +68,8 @@ func verdictOfAll(list []node, settles verdict) test {
 
 func verdictOfCompare(n *compare) test {
 	left, right, op := compileOperand(n.left), compileOperand(n.right), n.op
-	if b, ok := isTrue(n); ok { // a bool that stands alone
-		operand := compileOperand(b)
-		return func(v View, e *Env) verdict { return truth(e, operand(v, e)) }
+	if n.alone {
+		return func(v View, e *Env) verdict { return truth(e, left(v, e)) }
 	}
 	return func(v View, e *Env) verdict {
 		x := left(v, e)
@@ -113,9 +110,6 @@ func verdictOfBetween(n *between) test {
 		return verdictOf((above == holds && below == holds) != negated)
 	}
 }
-
-// isTrue returns the operand of a condition that is a bool and stands alone.
-func isTrue(n *compare) (operand, bool) { return n.left, n.alone }
 
 // kindName is what a kind is called in messages.
 func kindName(k value.Kind) string {

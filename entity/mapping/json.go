@@ -135,30 +135,24 @@ func (in *groupJSON) group() (Group, error) {
 
 // field reads a field.
 func (in *fieldJSON) field(i int, s *Statement) (f Field, err error) {
-	where := fmt.Sprintf("select[%d].value", i)
 	p, err := newParser(in.Value)
-	if err == nil {
-		p.into, p.groups = s.Into, s.From
-		err = p.expression(&f)
-	}
-	if err == nil && !p.End() {
-		err = p.Expected("the end of the expression")
-	}
-	err = located(in.Value, err)
-	if at, ok := errors.AsType[*SyntaxError](err); ok {
-		at.In = where
-	}
 	if err != nil {
 		return f, err
 	}
-	if f.As = in.As; f.As == "" {
-		src := f.lone()
-		if src == nil || src.Func != "" {
-			return f, fmt.Errorf("select[%d].as: %w: the key of the value is missing", i, entity.ErrInvalid)
-		}
-		f.As = src.ownKey()
+	p.into, p.groups = s.Into, s.From
+	if p.expression(&f); !p.End() {
+		p.Expected("the end of the expression")
 	}
-	return f, nil
+	err = p.located()
+	if at, ok := errors.AsType[*SyntaxError](err); ok {
+		at.In = fmt.Sprintf("select[%d].value", i)
+	}
+	if f.As = in.As; f.As == "" && err == nil {
+		if f.As = f.ownKey(); f.As == "" {
+			err = fmt.Errorf("select[%d].as: %w: the key of the value is missing", i, entity.ErrInvalid)
+		}
+	}
+	return f, err
 }
 
 // MarshalJSON returns the statement as [ParseJSON] reads it.

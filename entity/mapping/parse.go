@@ -3,6 +3,7 @@ package mapping
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,17 +17,21 @@ import (
 // [*SyntaxError], or wraps [entity.ErrInvalid] where it is about no place.
 func Parse(src string) (*Statement, error) {
 	p, err := newParser(src)
-	var s *Statement
-	if err == nil {
-		s, err = p.statement()
+	if err != nil {
+		return nil, err
 	}
-	return s, located(src, err)
+	s := p.statement()
+	if err := p.located(); err != nil {
+		return nil, err
+	}
+	return s, s.check()
 }
 
 // parser reads a statement, or one expression of a mapping in JSON.
 type parser struct {
 	*filter.Reader
 
+	src    string
 	into   string
 	groups []Group
 	field  *Field // being read
@@ -36,17 +41,16 @@ func newParser(src string) (*parser, error) {
 	if len(src) > MaxStatementBytes {
 		return nil, fmt.Errorf("statement: %w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxStatementBytes, len(src))
 	}
-	r, err := filter.NewReader(src)
-	return &parser{Reader: r}, err
+	return &parser{Reader: filter.NewReader(src), src: src}, nil
 }
 
-// located gives an error of the language its line, and leaves others as they are.
-func located(src string, err error) error {
-	at, ok := errors.AsType[*filter.Error](err)
+// located returns the error of the reader, with its line.
+func (p *parser) located() error {
+	at, ok := errors.AsType[*filter.Error](p.Err())
 	if !ok {
-		return err
+		return p.Err()
 	}
-	before := src[:min(at.Offset, len(src))]
+	before := p.src[:at.Offset]
 	line := strings.LastIndexByte(before, '\n') + 1
 	return &SyntaxError{
 		Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(before[line:]) + 1, Offset: at.Offset,
@@ -55,171 +59,117 @@ func located(src string, err error) error {
 }
 
 // keyword reads a word that must be there.
-func (p *parser) keyword(word string) error {
-	ok, err := p.Word(word)
-	if err == nil && !ok {
-		err = p.Expected("'" + word + "'")
+func (p *parser) keyword(word string) {
+	if !p.Word(word) {
+		p.Expected("'" + word + "'")
 	}
-	return err
+}
+
+// refuse makes an error at a place the reader's, if there is one.
+func (p *parser) refuse(at filter.Place, err error) {
+	if err != nil {
+		p.Fail(at, "%v", err)
+	}
 }
 
 // entityName reads the id of an entity.
-func (p *parser) entityName() (string, error) {
+func (p *parser) entityName() string {
 	at := p.Place()
-	id, err := p.Name("the id of an entity")
-	if err != nil {
-		return "", err
-	}
-	if err := entity.CheckID(id); err != nil {
-		return "", p.ErrorAt(at, "%v", err)
-	}
-	return id, nil
+	id := p.Name("the id of an entity")
+	p.refuse(at, entity.CheckID(id))
+	return id
 }
 
 // statement reads all of it. The groups stand at the end and are needed first.
-func (p *parser) statement() (*Statement, error) {
-	err := p.keyword("insert")
-	if err == nil {
-		err = p.keyword("into")
-	}
-	if err == nil {
-		p.into, err = p.entityName()
-	}
-	if err == nil {
-		err = p.keyword("select")
-	}
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) statement() *Statement {
+	p.keyword("insert")
+	p.keyword("into")
+	p.into = p.entityName()
+	p.keyword("select")
 	start := p.Place()
-	found, err := p.skipTo("from")
-	if err == nil && found {
-		err = p.from()
+	for !p.End() && !p.IsSymbol(";") {
+		if p.Word("from") {
+			p.from()
+			break
+		}
+		p.Skip()
 	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.Symbol(";"); err != nil {
-		return nil, err
-	}
+	p.Symbol(";")
 	if !p.End() {
-		return nil, p.Expected("the end of the statement")
+		p.Expected("the end of the statement")
 	}
 	p.Return(start)
-	s := &Statement{Into: p.into, From: p.groups}
-	if s.Select, err = p.fields(); err != nil {
-		return nil, err
-	}
-	return s, s.check()
-}
-
-// skipTo goes to behind the keyword, or to the end of the statement.
-func (p *parser) skipTo(word string) (found bool, err error) {
-	for !p.End() && !p.IsSymbol(";") {
-		if found, err = p.Word(word); found || err != nil {
-			return found, err
-		}
-		if err := p.Skip(); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+	return &Statement{Into: p.into, From: p.groups, Select: p.fields()}
 }
 
 // from reads the groups.
-func (p *parser) from() error {
-	for {
-		g, err := p.selector()
-		if err == nil {
-			err = p.keyword("as")
-		}
-		if err != nil {
-			return err
-		}
+func (p *parser) from() {
+	for more := true; more; more = p.Symbol(",") {
+		g := p.selector()
+		p.keyword("as")
 		at := p.Place()
-		if g.Alias, err = p.Name("an alias"); err != nil {
-			return err
-		}
+		g.Alias = p.Name("an alias")
 		switch {
 		case !filter.IsName(g.Alias):
-			return p.ErrorAt(at, "an alias must be a name of letters, digits and _, and no word of the language")
+			p.Fail(at, "an alias must be a name of letters, digits and _, and no word of the language")
 		case find(p.groups, g.Alias) != nil:
-			return p.ErrorAt(at, "%s is an alias already", g.Alias)
+			p.Fail(at, "%s is an alias already", g.Alias)
 		case len(p.groups) == MaxGroups:
-			return p.ErrorAt(at, "more than %d groups", MaxGroups)
+			p.Fail(at, "more than %d groups", MaxGroups)
 		}
 		p.groups = append(p.groups, g)
-		if more, err := p.Symbol(","); err != nil || !more {
-			return err
-		}
 	}
 }
 
 // selector reads what an alias stands for.
-func (p *parser) selector() (g Group, err error) {
-	at := p.Place()
-	if like, err := p.Word("like"); err != nil {
-		return g, err
-	} else if like {
-		pattern := p.Place()
-		if v, err := p.Literal(value.KindString, "a pattern"); err == nil {
-			g.Like = v.Text()
-			if err := checkPattern(g.Like); err != nil {
-				return g, p.ErrorAt(pattern, "%v", err)
-			}
-			return g, nil
+func (p *parser) selector() (g Group) {
+	start := p.Place()
+	if p.Word("like") {
+		at := p.Place()
+		if p.IsLiteral(value.KindString) {
+			g.Like = p.Literal(value.KindString, "a pattern").Text()
+			p.refuse(at, checkPattern(g.Like))
+			return g
 		}
-		p.Return(at) // an entity of this name
+		p.Return(start) // an entity of this name
 	}
-	if open, err := p.Symbol("("); err != nil || open {
-		if err == nil {
-			g.List, err = p.list()
-		}
-		return g, err
+	if p.Symbol("(") {
+		g.List = p.list()
+		return g
 	}
-	id, err := p.entityName()
-	if err != nil {
-		return g, err
-	}
-	arrow, err := p.Arrow()
-	if err != nil || arrow == "" {
+	id := p.entityName()
+	arrow := p.Arrow()
+	if arrow == "" {
 		g.Entity = id
-		return g, err
+		return g
 	}
-	g.Relation = &Relation{Entity: id, Incoming: arrow == "<-"}
-	at = p.Place()
-	g.Relation.Type, err = p.Name("the type of a relation")
-	if err == nil && len(g.Relation.Type) > entity.MaxTypeBytes {
-		err = p.ErrorAt(at, "the type of a relation must have at most %d bytes, not %d", entity.MaxTypeBytes, len(g.Relation.Type))
+	at := p.Place()
+	g.Relation = &Relation{Entity: id, Incoming: arrow == "<-", Type: p.Name("the type of a relation")}
+	if n := len(g.Relation.Type); n > entity.MaxTypeBytes {
+		p.Fail(at, "the type of a relation must have at most %d bytes, not %d", entity.MaxTypeBytes, n)
 	}
-	return g, err
+	return g
 }
 
 // list reads the ids of a list, behind its parenthesis.
-func (p *parser) list() (ids []string, err error) {
+func (p *parser) list() (ids []string) {
 	seen := make(map[string]bool)
-	for {
+	for more := true; more; more = p.Symbol(",") {
 		at := p.Place()
-		id, err := p.entityName()
+		id := p.entityName()
 		switch {
-		case err != nil:
-			return nil, err
 		case seen[id]:
-			return nil, p.ErrorAt(at, "%s is in the list already", filter.QuoteName(id))
+			p.Fail(at, "%s is in the list already", filter.QuoteName(id))
 		case len(ids) == MaxList:
-			return nil, p.ErrorAt(at, "more than %d entities in a list", MaxList)
+			p.Fail(at, "more than %d entities in a list", MaxList)
 		}
 		seen[id] = true
 		ids = append(ids, id)
-		if end, err := p.Symbol(")"); err != nil || end {
-			return ids, err
-		}
-		if more, err := p.Symbol(","); err != nil {
-			return nil, err
-		} else if !more {
-			return nil, p.Expected("',' or ')'")
-		}
 	}
+	if !p.Symbol(")") {
+		p.Expected("',' or ')'")
+	}
+	return ids
 }
 
 // checkPattern reports whether a pattern can match an id.
@@ -234,73 +184,51 @@ func checkPattern(pattern string) error {
 }
 
 // fields reads what is selected.
-func (p *parser) fields() (fields []Field, err error) {
-	for {
+func (p *parser) fields() (fields []Field) {
+	for more := true; more; more = p.Symbol(",") {
 		if len(fields) == MaxFields {
-			return nil, p.Errorf("more than %d fields", MaxFields)
+			p.Fail(p.Place(), "more than %d fields", MaxFields)
 		}
 		f := Field{}
-		if err := p.expression(&f); err != nil {
-			return nil, err
-		}
-		if f.As, err = p.key(&f); err != nil {
-			return nil, err
-		}
+		p.expression(&f)
+		f.As = p.key(&f)
 		fields = append(fields, f)
-		if more, err := p.Symbol(","); err != nil {
-			return nil, err
-		} else if more {
-			continue
-		}
-		if !p.End() && !p.IsSymbol(";") && !p.IsWord("from") {
-			return nil, p.Expected("',', 'from' or the end")
-		}
-		return fields, nil
 	}
+	if !p.End() && !p.IsSymbol(";") && !p.IsWord("from") {
+		p.Expected("',', 'from' or the end")
+	}
+	return fields
 }
 
 // expression reads an expression into f, up to what cannot belong to it.
-func (p *parser) expression(f *Field) (err error) {
+func (p *parser) expression(f *Field) {
 	p.field = f
 	at := p.Place()
-	if f.expression, err = p.Expression(p.resolve); err != nil {
-		return err
+	f.expression = p.Expression(p.resolve)
+	switch {
+	case len(f.Sources) == 0:
+		p.Fail(at, "the expression has no source; nothing would ever compute it")
+	case !slices.ContainsFunc(f.Sources, func(s Source) bool { return !s.timeless() }):
+		p.Fail(at, "the expression has attributes alone, and so no time; it needs telemetry or a group")
 	}
-	if len(f.Sources) == 0 {
-		return p.ErrorAt(at, "the expression has no source; nothing would ever compute it")
-	}
-	for i := range f.Sources {
-		if !f.Sources[i].timeless() {
-			return nil
-		}
-	}
-	return p.ErrorAt(at, "the expression has attributes alone, and so no time; it needs telemetry or a group")
 }
 
 // key reads the key of a field. A lone source may go without: it keeps its own.
-func (p *parser) key(f *Field) (string, error) {
-	as, err := p.Word("as")
-	if err != nil {
-		return "", err
-	}
-	if !as {
-		if src := f.lone(); src != nil && src.Func == "" {
-			return src.ownKey(), nil
+func (p *parser) key(f *Field) string {
+	if !p.Word("as") {
+		key := f.ownKey()
+		if key == "" {
+			p.Expected("an operator, or 'as' and the key of the value")
 		}
-		return "", p.Expected("an operator, or 'as' and the key of the value")
+		return key
 	}
 	at := p.Place()
 	if p.IsWord("from") {
-		return "", p.Expected("the key of the value")
+		p.Expected("the key of the value")
 	}
-	key, err := p.Name("the key of the value")
-	if err != nil {
-		return "", err
-	}
-	if err := checkKey(key); err != nil {
-		return "", p.ErrorAt(at, "%v", err)
-	}
-	return key, nil
+	key := p.Name("the key of the value")
+	p.refuse(at, checkKey(key))
+	return key
 }
 
 func isNameRune(r rune) bool {

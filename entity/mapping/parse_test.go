@@ -141,7 +141,7 @@ var refused = []struct{ text, at, want string }{
 	{"insert into e select avg(a.x) over last 0 as t", "1:41", "must be from 1 to 10000, not 0"},
 	{"insert into e select avg(a.x) over last 1000000 as t", "1:41", "must be from 1 to 10000"},
 	{"insert into e select avg(a.x) over 5 as t", "1:36", "expected a window"},
-	{"insert into e select avg(a.x) over 5y as t", "1:36", "no duration"},
+	{"insert into e select avg(a.x) over 5y as t", "1:36", "a duration must"},
 	{"insert into e select avg(a.x) over 9999d as t", "1:36", "a window must be from 1ms to 366d"},
 	{"insert into e select m.x as t from like 'a*' as m", "1:22", "m is a group"},
 	{"insert into e select sum(m.x) over last 3 as t from like 'a*' as m", "1:22", "for one entity"},

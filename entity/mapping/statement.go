@@ -101,14 +101,6 @@ func (s *Source) extract(v value.Value) value.Value {
 	return v
 }
 
-// ownKey is the key that a value copied from the source has.
-func (s *Source) ownKey() string {
-	if n := len(s.Path); n > 0 {
-		return s.Path[n-1]
-	}
-	return s.Key
-}
-
 func (s *Source) equal(o *Source) bool {
 	return s.Section == o.Section && s.Func == o.Func && s.Group == o.Group && s.Entity == o.Entity && s.Key == o.Key &&
 		s.LastN == o.LastN && s.Over == o.Over && s.name == o.name && slices.Equal(s.Path, o.Path)
@@ -144,12 +136,20 @@ func (g *Group) plain() bool { return g.Entity != "" }
 // Expression returns the expression of the field in its canonical form.
 func (f *Field) Expression() string { return f.expression.String() }
 
-// lone returns the source that is all of the expression, or nil.
-func (f *Field) lone() *Source {
-	if p := f.expression.Source(); p != nil {
-		return &f.Sources[p.Slot]
+// ownKey returns the key of a field that has no other: of a value that is copied, the one
+// that it has in its source, and "" for what is computed.
+func (f *Field) ownKey() string {
+	if f.expression == nil || f.expression.Source() == nil {
+		return ""
 	}
-	return nil
+	src := &f.Sources[f.expression.Source().Slot]
+	switch n := len(src.Path); {
+	case src.Func != "":
+		return ""
+	case n > 0:
+		return src.Path[n-1]
+	}
+	return src.Key
 }
 
 // fanIn reports whether the field is over the latest values of a group.
