@@ -57,10 +57,12 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	if err := a.pause.begin(sys, from, w); err != nil {
 		return answer, describe(err, to, req)
 	}
+	var asked pendingAsk           // the request in whose handler this one is sent
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
 		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
+		asked = t.request()
 		if !from.taken { // otherwise others may answer
-			i.asked = t.request()
+			i.asked = asked
 		}
 		if !from.inquire(i) { // which makes a known to others
 			a.pause.free(sys)
@@ -78,7 +80,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 		a.forget()
 		return answer, describe(err, to, req)
 	}
-	err = a.await(isAsked(ctx))
+	err = a.await(asked != nil)
 	return a.answer, describe(err, to, req)
 }
 
@@ -238,18 +240,18 @@ func (c *core) cycle(target *core, ask interrupter, n int) error {
 // nobody waits: it is dropped. For use in the handler that was given ctx.
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	_ = req // fixes R
-	if ask, ok := ctx.cell().currentWith(false).(*call[R]); ok {
+	if ask, ok := ctx.cell().currentWith().(*call[R]); ok {
 		ask.resolve(answer, nil, ctx.worker.Load())
 	}
 }
 
 // ReplyFor is [Reply] to a request of [AskFor].
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
-	switch ask := ctx.cell().currentWith(false).(type) {
+	switch ask := ctx.cell().currentWith().(type) {
 	case *call[R]:
 		ask.resolve(answer, nil, ctx.worker.Load())
 	case pendingAsk:
-		ctx.cell().currentWith(true) // this is its one rejection
+		ctx.cell().takeAsk() // this is its one rejection
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.worker.Load())
 	}
 }
@@ -259,9 +261,9 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
-	ask, ok := ctx.cell().currentWith(false).(*call[R])
+	ask, ok := ctx.cell().currentWith().(*call[R])
 	if ok {
-		ctx.cell().currentWith(true)
+		ctx.cell().takeAsk()
 	}
 	return &Promised[R]{ask}
 }
@@ -355,7 +357,7 @@ func (a *call[R]) expire(err error, w *worker) bool {
 }
 
 func (a *call[R]) resolve(answer R, err error, w *worker) bool {
-	if a.settled.Swap(true) {
+	if a.settled.Load() || a.settled.Swap(true) { // it is usual to be late: every handler's return is
 		return false
 	}
 	a.answer, a.err = answer, err

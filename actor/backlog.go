@@ -13,7 +13,7 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 	if c.phase == stopped {
 		return 0, false
 	}
-	s := c.mailbox
+	s := c.mailbox.Load()
 	if s == nil {
 		return 0, true
 	}

@@ -64,24 +64,25 @@ func (ctx *Context[M]) Stash() error {
 		return fmt.Errorf("stash of %s: the actor was killed: %w", c.fullPath(), ErrStopped)
 	}
 	defer c.exitRuntime()
-	if c.mailbox == nil || c.mailbox.cur == nil {
+	s := c.mailbox.Load()
+	if s == nil || s.cur == nil {
 		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
 	}
 	m := c.needIncarnation()
 	if len(m.stash) >= stashMax {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
 	}
-	e := *c.message()
+	e := *s.cur
 	if _, ok := e.with.(pendingAsk); ok {
 		ctx.taken = true
 	}
 	if _, ok := e.with.(note[M]); ok {
 		e.with = nil // it has become a plain message
 	}
-	e.with = withHeader(c.mailbox.header, e.with)
+	e.with = withHeader(s.header, e.with)
 	m.stash = append(m.stash, e)
 	c.mu.Lock()
-	c.mailbox.handled-- // it will be counted when it comes again
+	s.handled-- // it will be counted when it comes again
 	c.mu.Unlock()
 	return nil
 }
@@ -99,7 +100,7 @@ func (ctx *Context[M]) Unstash() {
 		return
 	}
 	c.mu.Lock()
-	c.mailbox.putFirst(m.stash)
+	c.mailbox.Load().putFirst(m.stash)
 	c.mu.Unlock()
 	m.stash = nil
 }

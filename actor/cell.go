@@ -1,6 +1,9 @@
 package actor
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // cell is an actor: the core, the mailbox while it has one, and the user's code and state.
 //
@@ -12,10 +15,10 @@ import "fmt"
 //
 // An idle actor is this and nothing else: 128 bytes.
 type cell[M any] struct {
-	core                 // first: see cellOf
-	mailbox  *mailbox[M] // nil while idle for long; changes under mu, and not during a turn
-	actor    Actor[M]    // nil between incarnations; written under mu, owned by the turn
-	newActor maker[M]    // nil for an actor that is a function
+	core                                // first: see cellOf
+	mailbox  atomic.Pointer[mailbox[M]] // nil while idle for long; written under mu, and not during a turn that goes on
+	actor    Actor[M]                   // nil between incarnations; written under mu, owned by the turn
+	newActor maker[M]                   // nil for an actor that is a function
 }
 
 // maker makes the state of an incarnation.
@@ -27,10 +30,10 @@ func (c *cell[M]) context() *Context[M] { return (*Context[M])(c) }
 func (c *cell[M]) mailboxLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mailbox == nil {
-		return 0
+	if s := c.mailbox.Load(); s != nil {
+		return s.waiting()
 	}
-	return c.mailbox.waiting()
+	return 0
 }
 
 func (c *cell[M]) typeName() string {

@@ -31,7 +31,7 @@ func (ctx *Context[M]) System() *System { return ctx.sys() }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
-func (ctx *Context[M]) Sender() PID { return senderIn(ctx.cell().currentWith(false)).pid() }
+func (ctx *Context[M]) Sender() PID { return senderIn(ctx.cell().currentWith()).pid() }
 
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.
@@ -65,10 +65,11 @@ func (ctx *Context[M]) Log() *slog.Logger {
 func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ctx.mailbox == nil || ctx.mailbox.asker == nil {
+	ask := ctx.askLocked()
+	if ask == nil {
 		return time.Time{}, false
 	}
-	_, deadline = ctx.mailbox.asker.asker()
+	_, deadline = ask.asker()
 	return deadline, true
 }
 
@@ -84,7 +85,7 @@ func (ctx *Context[M]) Done() <-chan struct{} {
 func (ctx *Context[M]) Err() error {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ext := ctx.ext; (ctx.mailbox == nil || ctx.mailbox.asker == nil) && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
+	if ext := ctx.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
 		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
@@ -113,7 +114,7 @@ func (ctx *Context[M]) moment() context.Context {
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life, sc := ctx.cell().lifeContext(), ctx.mailbox
+	life, sc := ctx.cell().lifeContext(), ctx.mailbox.Load()
 	if sc == nil || sc.asker == nil {
 		return life
 	}
@@ -167,14 +168,15 @@ func (c *core) lifeContext() context.Context {
 // beginAsk and endAsk bracket the handling of a request.
 func (ctx *Context[M]) beginAsk(ask pendingAsk) {
 	ctx.mu.Lock()
-	ctx.mailbox.asker = ask
+	ctx.mailbox.Load().asker = ask
 	ctx.mu.Unlock()
 }
 
 func (ctx *Context[M]) endAsk() {
 	ctx.mu.Lock()
-	done := ctx.mailbox.mergedOf
-	ctx.mailbox.asker, ctx.mailbox.merged, ctx.mailbox.mergedOf = nil, nil, nil
+	s := ctx.mailbox.Load()
+	done := s.mergedOf
+	s.asker, s.merged, s.mergedOf = nil, nil, nil
 	ctx.mu.Unlock()
 	if done != nil {
 		done()
@@ -197,16 +199,16 @@ func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx
 func (ctx *Context[M]) request() pendingAsk {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ctx.mailbox == nil {
-		return nil
-	}
-	return ctx.mailbox.asker
+	return ctx.askLocked()
 }
 
-// isAsked reports whether ctx is that of a handler which handles a request.
-func isAsked(ctx context.Context) bool {
-	t, ok := ctx.(turn)
-	return ok && t.request() != nil
+// askLocked returns the request that is being handled, nil for other messages.
+// REQUIRES: ctx.mu held.
+func (ctx *Context[M]) askLocked() pendingAsk {
+	if s := ctx.mailbox.Load(); s != nil {
+		return s.asker
+	}
+	return nil
 }
 
 // caller returns the actor whose handler runs with ctx and its worker, nil and nil

@@ -138,7 +138,7 @@ func (c *cell[M]) detail(d *Detail) {
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s := c.mailbox
+		s := c.mailbox.Load()
 		if s == nil {
 			return
 		}

@@ -75,7 +75,7 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 		return nil, false
 	}
 	before := c.flags.Or(fencing)
-	s := c.mailbox
+	s := c.mailbox.Load()
 	if before&(inside|fenced) != 0 || before&inUser == 0 && (s == nil || !s.claim()) {
 		c.flags.And(^fencing)
 		return nil, false
@@ -90,7 +90,7 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 	under, endContext := s.under(), s.mergedOf
 	s.handled += uint64(s.done() - s.clear)
 	c.account(s, nil)
-	c.mailbox = s.inherited()
+	c.mailbox.Store(s.inherited())
 	return func() { c.settleAbandoned(under, endContext) }, true
 }
 

@@ -19,7 +19,9 @@ func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
 	if err := b.pause.begin(sys, from, w); err != nil {
 		return nil, err
 	}
-	if b.pause.waiter != nil {
+	if b.pause.parked() {
+		from.needExt()
+	} else {
 		b.pause.waiter = newWaiter() // whoever puts something in too late must not wake a stranger
 	}
 	return b, nil

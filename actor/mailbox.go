@@ -191,7 +191,7 @@ func (s *mailbox[M]) done() int { return int(s.head.Load() >> headShift) }
 
 // unmark takes a mark back that nobody needs. REQUIRES: c.mu held.
 func (c *cell[M]) unmark() {
-	if s := c.mailbox; s != nil && s.head.Load()&inHandler != 0 {
+	if s := c.mailbox.Load(); s != nil && s.head.Load()&inHandler != 0 {
 		s.setHead(s.done())
 	}
 }
@@ -338,12 +338,14 @@ type incarnation[M any] struct {
 	idle      *idle[M]
 }
 
-// set returns the actor's mailbox, made on first need. REQUIRES: c.mu held.
+// acquireMailbox returns the actor's mailbox, made on first need. REQUIRES: c.mu held.
 func (c *cell[M]) acquireMailbox() *mailbox[M] {
-	if c.mailbox == nil {
-		c.mailbox = c.mailboxes().get()
+	s := c.mailbox.Load()
+	if s == nil {
+		s = c.mailboxes().get()
+		c.mailbox.Store(s)
 	}
-	return c.mailbox
+	return s
 }
 
 // mailboxes returns the pool of the actor's kind.
@@ -364,34 +366,43 @@ func (c *cell[M]) needIncarnation() *incarnation[M] {
 func (c *cell[M]) peekIncarnation() *incarnation[M] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mailbox == nil {
-		return nil
+	if s := c.mailbox.Load(); s != nil {
+		return s.inc
 	}
-	return c.mailbox.inc
+	return nil
 }
 
 // message returns the envelope that is being handled, the zero one outside of a message.
 // REQUIRES: the turn owns c.
 func (c *cell[M]) message() *envelope[M] {
-	if c.mailbox == nil || c.mailbox.cur == nil {
-		return &envelope[M]{}
+	if s := c.mailbox.Load(); s != nil && s.cur != nil {
+		return s.cur
 	}
-	return c.mailbox.cur
+	return &envelope[M]{}
 }
 
-// currentWith returns what has come with the message that is being handled, and takes the duty
-// to answer it from the handler if take is set. It returns nil when the actor was taken away
-// from the caller, a callback.
-func (c *cell[M]) currentWith(take bool) any {
+// currentWith returns what has come with the message that is being handled, nil when the actor
+// was taken away from the caller, a callback. It need not keep the monitor off: as long as the
+// actor is not fenced it has the mailbox that it had, and in that cur is the caller's.
+func (c *cell[M]) currentWith() any {
+	s := c.mailbox.Load()
+	if s == nil || c.isFenced() || s.cur == nil {
+		return nil
+	}
+	return s.cur.with
+}
+
+// takeAsk returns the request that is being handled, and takes the duty to answer it from the
+// handler. It returns nil when there is none, or when the actor was taken away from the caller,
+// a callback.
+func (c *cell[M]) takeAsk() pendingAsk {
 	if !c.enterRuntime() {
 		return nil
 	}
 	defer c.exitRuntime()
-	with := c.message().with
-	if _, asked := with.(pendingAsk); asked && take {
-		c.taken = true
-	}
-	return with
+	ask, asked := c.message().with.(pendingAsk)
+	c.taken = c.taken || asked
+	return ask
 }
 
 // noticed notes that a message was handled: the silence begins when the handler has
@@ -420,7 +431,7 @@ func (m *incarnation[M]) release(c *cell[M]) {
 	}
 	if len(m.stash) > 0 {
 		c.mu.Lock()
-		c.mailbox.putFirst(m.stash)
+		c.mailbox.Load().putFirst(m.stash)
 		c.mu.Unlock()
 	}
 }
@@ -439,7 +450,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		c.mu.Unlock()
 		return verdictGone
 	}
-	s := c.mailbox
+	s := c.mailbox.Load()
 	if s == nil {
 		s = c.acquireMailbox()
 	}
@@ -468,10 +479,11 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 func (c *cell[M]) room() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mailbox == nil || c.mailbox.special == nil {
+	s := c.mailbox.Load()
+	if s == nil || s.special == nil {
 		return nil
 	}
-	mail := c.mailbox.special
+	mail := s.special
 	if c.phase >= stopping || mail.queue.len()-mail.notes < mail.bound {
 		now := make(chan struct{})
 		close(now)
@@ -493,8 +505,8 @@ func (c *cell[M]) reclaim() {
 // releaseMailbox gives the mailbox back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
 func (c *cell[M]) releaseMailbox() {
-	if s := c.mailbox; s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
-		c.mailbox = nil
+	if s := c.mailbox.Load(); s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
+		c.mailbox.Store(nil)
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
 		c.mailboxes().put(s)

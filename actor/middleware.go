@@ -85,15 +85,15 @@ func HeaderOf(ctx context.Context) Header {
 func (ctx *Context[M]) currentHeader() Header {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if ctx.mailbox == nil {
-		return nil
+	if s := ctx.mailbox.Load(); s != nil {
+		return s.header
 	}
-	return ctx.mailbox.header
+	return nil
 }
 
 // setHeader sets the header of the message that is being handled.
 func (c *cell[M]) setHeader(h Header) {
-	if s := c.mailbox; h != nil || s.header != nil {
+	if s := c.mailbox.Load(); h != nil || s.header != nil {
 		c.mu.Lock()
 		s.header = h
 		c.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *System) address(ctx context.Context, to *core, msg, with any) any {
 // receiveAround runs the handler inside of the middleware from the i-th on.
 func (c *cell[M]) receiveAround(r Reception, i int) error {
 	if i == len(c.kind.around) {
-		return c.receive(c.mailbox)
+		return c.receive(c.mailbox.Load())
 	}
 	c.enterUser()
 	err := c.kind.around[i](c.context(), r, func() error {

@@ -141,7 +141,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, replaces func() bool, p
 		c.mu.Unlock()
 		return verdictGone
 	}
-	s := c.mailbox
+	s := c.mailbox.Load()
 	out, v := s.special.admit(e, replaces, put)
 	wake := false
 	if v == verdictTaken || v >= verdictReplaced {

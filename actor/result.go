@@ -43,7 +43,7 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	e.active = false
-	delete(c.mailbox.inc.results, e)
+	delete(c.mailbox.Load().inc.results, e)
 	c.enterUser()
 	msg = e.outcome()
 	c.leaveUser()

@@ -41,9 +41,10 @@ import (
 //
 // Code of the user's runs in the turn, and so may not return: then Kill takes the actor away
 // from it. Whether the turn is in such code must be certain, so it is marked. A plain message
-// is marked in the mailbox's head, which is written for each message anyway; any other callback
-// by inUser. A function of the runtime that such code has called, and that touches what the
-// turn owns, says so by inside. To fence an actor the monitor holds mu, raises fencing, and
+// or request is marked in the mailbox's head, which is written for each message anyway; any
+// other callback by inUser. A function of the runtime that such code has called, and that
+// touches what the turn owns, says so by inside; one that only reads the current message looks
+// whether the actor is fenced. To fence an actor the monitor holds mu, raises fencing, and
 // needs the mark and no inside; whoever comes back from user code, or begins with something
 // inside, finds fencing raised and waits for the decision, or finds that it was fenced. What
 // the call of user code needs is read before the mark is set.
@@ -145,11 +146,9 @@ func (c *core) block() {
 }
 
 // park says that the caller's stack is about to be set aside.
-// REQUIRES: the caller is the actor's handler.
+// REQUIRES: the caller is the actor's handler, and c.ext exists, which never changes any more.
 func (c *core) park(stack *coroutine) {
-	c.mu.Lock()
-	c.needExtLocked().stack = stack
-	c.mu.Unlock()
+	c.ext.stack = stack
 	c.parked = true
 	c.moved(stateParked)
 }

@@ -27,7 +27,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	}
 	var s *mailbox[M]
 	if mail && c.phase == running {
-		s = c.mailbox
+		s = c.mailbox.Load()
 		c.work(s)
 	}
 	c.endFirstTurn()
@@ -122,7 +122,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
 	c.lock(c.worker.Load())
-	s := c.mailbox
+	s := c.mailbox.Load()
 	got := s != nil && (s.left() || s.take())
 	c.mu.Unlock()
 	return got
@@ -171,7 +171,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 
 // endTurnLocked is endTurn. It releases c.mu. REQUIRES: c.mu held.
 func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
-	s := c.mailbox
+	s := c.mailbox.Load()
 	if s != nil {
 		s.sweep()
 		c.account(s, w)
@@ -238,22 +238,32 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	for t.messages > 0 && s.left() && !c.hasSignals() {
 		e := s.peek()
 		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
+		var ask pendingAsk
+		if !plain {
+			if !s.leave() { // what is done for it is not for the window between two plain messages
+				c.exit()
+			}
+			ask, _ = e.with.(pendingAsk)
+		}
 		var err error
 		through := false
-		if plain && s.inc == nil && c.kind.around == nil {
+		if (plain || ask != nil) && s.inc == nil && c.kind.around == nil {
 			// What handle comes to for most messages. The state is read before the mark: what is
 			// read after it could be what close changes once the actor is fenced.
 			a := c.actor
+			if ask != nil {
+				c.context().beginAsk(ask)
+			}
 			if !s.enter(e) {
 				c.exit()
 			}
 			err = a.Receive(c.context(), e.msg)
-			if through = err == nil && s.inc == nil && s.resumed == nil && !c.halting; !through {
+			if through = plain && err == nil && s.inc == nil && s.resumed == nil && !c.halting; !through {
 				c.returned(s)
 			}
 		} else {
 			s.next()
-			err = c.handle(s, e)
+			err = c.handle(s, plain)
 		}
 		resumed := s.resumed != nil
 		if resumed {
@@ -294,7 +304,9 @@ func (c *cell[M]) returned(s *mailbox[M]) {
 	if !s.leave() {
 		c.exit()
 	}
-	c.leaveUser() // which waitAside has set if the handler has waited while others ran
+	if s.resumed != nil {
+		c.leaveUser() // which waitAside has set
+	}
 	if s.inc != nil {
 		s.inc.noticed(s.cur)
 	}
@@ -304,7 +316,7 @@ func (c *cell[M]) returned(s *mailbox[M]) {
 // Terminate look after themselves.
 func (c *cell[M]) crashed(failure error) {
 	c.leaveUser()
-	s := c.mailbox
+	s := c.mailbox.Load()
 	if s == nil || s.cur == nil {
 		return
 	}
@@ -324,8 +336,8 @@ func (c *cell[M]) crashed(failure error) {
 
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
-func (c *cell[M]) handle(s *mailbox[M], e *envelope[M]) error {
-	if !e.plain() && !c.unwrap(s) {
+func (c *cell[M]) handle(s *mailbox[M], plain bool) error {
+	if !plain && !c.unwrap(s) {
 		return nil
 	}
 	if len(c.kind.around) > 0 {

@@ -69,7 +69,7 @@ func (ctx *Context[M]) Unwatch(pid PID) {
 	for w := range m.watches {
 		if w.pid == pid {
 			w.active = false
-			delete(c.mailbox.inc.watches, w)
+			delete(c.mailbox.Load().inc.watches, w)
 			w.target.forget(w)
 		}
 	}
@@ -83,7 +83,7 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	w.active = false
-	delete(c.mailbox.inc.watches, w)
+	delete(c.mailbox.Load().inc.watches, w)
 	c.enterUser()
 	msg = w.wrap(n.down)
 	c.leaveUser()
