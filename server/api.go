@@ -42,7 +42,7 @@ func (s *Server) resources() []operation {
 
 // handler builds the HTTP side.
 func (s *Server) handler() (http.Handler, error) {
-	dashboard, err := newDashboard()
+	dashboard, err := loadDashboard()
 	if err != nil {
 		return nil, err
 	}

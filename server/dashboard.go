@@ -13,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // dist is the dashboard, built from web/ and committed, so that go install needs
@@ -36,6 +37,9 @@ type asset struct {
 
 // dashboard serves the embedded files, and the 404 of everything else.
 type dashboard map[string]*asset
+
+// loadDashboard makes the dashboard of this binary once: compressing it takes a while.
+var loadDashboard = sync.OnceValues(newDashboard)
 
 func newDashboard() (dashboard, error) {
 	d := dashboard{}

@@ -210,6 +210,17 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
+// eventually looks every few milliseconds until ok: a loop that only looks takes a CPU
+// from what it waits for.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {

@@ -299,11 +299,7 @@ func TestShutdownDoesNotWaitForSlowTransfers(t *testing.T) {
 	s.post("a", `{"t":1}`)
 	const line = `{"entity":"b","ts":1,"values":{"t":1}}` + "\n"
 	conn := s.raw(fmt.Sprintf("POST /v1/import?what=history HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n%s", line))
-	for began := time.Now(); s.runtime.Stats().Registered < 2; {
-		if time.Since(began) > patience {
-			t.Fatal("the line is not taken in")
-		}
-	}
+	eventually(t, "the line to be taken in", func() bool { return s.runtime.Stats().Registered == 2 })
 	if err := s.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
@@ -415,11 +411,7 @@ func TestSocketThatTalksIsPutOut(t *testing.T) {
 	if m := next(); m.Event != eventChange {
 		t.Errorf("the quiet one gets %+v", m)
 	}
-	for began := time.Now(); len(s.streams.places) != 1; {
-		if time.Since(began) > patience {
-			t.Fatalf("%d streams are open", len(s.streams.places))
-		}
-	}
+	eventually(t, "the end of all streams but one", func() bool { return len(s.streams.places) == 1 })
 }
 
 // What a bulk update has said that it changed is changed, also when the server was
@@ -436,11 +428,7 @@ func TestBulkUpdateEndsWithTheServer(t *testing.T) {
 	s.send(200, "POST", "/v1/import?what=entities", mediaNDJSON, lines.String())
 	s.send(202, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"","patch":{"desired":{"on":true}}}`)
 	job := s.bulk.known()[0]
-	for began := time.Now(); job.state().Changed == 0; {
-		if time.Since(began) > patience {
-			t.Fatal("it does not begin")
-		}
-	}
+	eventually(t, "the first change", func() bool { return job.state().Changed > 0 })
 	if err := s.stopped(t); err != nil {
 		t.Fatal(err)
 	}

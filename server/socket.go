@@ -36,7 +36,7 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 		return nil // it has answered
 	}
 	defer func() { _ = c.CloseNow() }() // it may be closed already
-	connected := c.CloseRead(context.WithoutCancel(r.Context()))
+	connected := listenIn(context.WithoutCancel(r.Context()), c)
 	ctx, cancel := context.WithCancel(connected)
 	defer cancel()
 	defer context.AfterFunc(a.serving, cancel)()
@@ -46,6 +46,20 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
 	}
 	return nil
+}
+
+// listenIn returns a context that ends with the connection, and ends a connection that
+// says something. CloseRead would do the same, but then waits 15 seconds for itself,
+// and the stream keeps its place meanwhile.
+func listenIn(ctx context.Context, c *websocket.Conn) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		if _, _, err := c.Reader(ctx); err == nil {
+			_ = c.Close(websocket.StatusPolicyViolation, "unexpected data message") // it may have left
+		}
+	}()
+	return ctx
 }
 
 // socketWriter writes events as messages.

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,12 +44,14 @@ func OnPostgres() bool { return os.Getenv(againVariable) != "" }
 
 var addresses struct {
 	sync.Mutex
-	of map[string]string
+	database string
+	of       map[string]string
 }
 
-// Address returns the URL of the database that takes the place of a directory: the
-// same one for the same directory. It returns "" in a process that Again has not
-// started. It is safe for concurrent use.
+// Address returns the URL of the store that takes the place of a directory: the same
+// one for the same directory. Each is a schema, which its first user makes, of one
+// database: a database costs five times as much. It returns "" in a process that Again
+// has not started. It is safe for concurrent use.
 func Address(tb testing.TB, dir string) string {
 	tb.Helper()
 	if !OnPostgres() {
@@ -57,10 +60,10 @@ func Address(tb testing.TB, dir string) string {
 	addresses.Lock()
 	defer addresses.Unlock()
 	if addresses.of == nil {
-		addresses.of = make(map[string]string)
+		addresses.of, addresses.database = make(map[string]string), Database(tb)
 	}
 	if addresses.of[dir] == "" {
-		addresses.of[dir] = Database(tb)
+		addresses.of[dir] = fmt.Sprintf("%s&search_path=test%d", addresses.database, len(addresses.of)+1)
 	}
 	return addresses.of[dir]
 }

@@ -17,8 +17,37 @@ import (
 //	GREENROOM_REQUIRE_BROWSER  "1": a missing browser fails the tests instead of skipping them
 //	GREENROOM_SCREENSHOTS      the folder for screenshots; without it they are test artifacts
 
-// TestDashboard looks at each page of a server that runs its demo.
+// TestDashboard looks at the pages of a server that runs its demo and has nothing else.
 func TestDashboard(t *testing.T) {
+	v, _ := newVisit(t)
+	v.run("entities are live and drawn", testEntities)
+	v.run("search keeps its state in the address", testSearch)
+	v.run("an entity has values and history", testEntity)
+	v.run("actors are shown live", testActors)
+	v.run("one actor is shown closely", testActor)
+}
+
+// TestDashboardOfAChangingServer looks at the pages of one to which more is added, and
+// which is stopped in the end.
+func TestDashboardOfAChangingServer(t *testing.T) {
+	v, server := newVisit(t)
+	v.run("a phone in the dark fits an actor", testPhoneActor)
+	v.run("a phone in the dark fits every page", testPhone)
+	v.run("a first reading makes an entity appear", testFirstReading)
+	v.run("types, mappings and the state of an entity are shown", testModel)
+	v.run("a filter is completed, applied and saved", testQueries)
+	v.run("a lost server is told and found again", func(v *visit) {
+		if server == nil {
+			v.t.Skip("GREENROOM_URL names a server that is not ours to stop")
+		}
+		testReconnect(v, server)
+	})
+}
+
+// newVisit starts a browser and a server, which is nil if GREENROOM_URL names another.
+// The test runs beside others then: it waits more than it works.
+func newVisit(t *testing.T) (*visit, *process) {
+	t.Helper()
 	path, missing := findBrowser()
 	if missing != "" {
 		if os.Getenv("GREENROOM_REQUIRE_BROWSER") == "1" {
@@ -26,32 +55,19 @@ func TestDashboard(t *testing.T) {
 		}
 		t.Skipf("SKIPPED, THE DASHBOARD IS NOT TESTED: %s", missing)
 	}
-	url := strings.TrimSuffix(os.Getenv("GREENROOM_URL"), "/")
-	var server *process
-	if url == "" {
-		server = buildGreenroom(t)
-		server.start(t)
-		t.Cleanup(func() { server.stop(t) })
-		url = server.url
+	if url := strings.TrimSuffix(os.Getenv("GREENROOM_URL"), "/"); url != "" {
+		return &visit{t, startBrowser(t, path), url}, nil
 	}
-	chromium := startBrowser(t, path)
+	t.Parallel()
+	server := newProcess(t)
+	server.start(t)
+	t.Cleanup(func() { server.stop(t) })
+	return &visit{t, startBrowser(t, path), server.url}, server
+}
 
-	t.Run("entities are live and drawn", func(t *testing.T) { testEntities(&visit{t, chromium, url}) })
-	t.Run("search keeps its state in the address", func(t *testing.T) { testSearch(&visit{t, chromium, url}) })
-	t.Run("a first reading makes an entity appear", func(t *testing.T) { testFirstReading(&visit{t, chromium, url}) })
-	t.Run("an entity has values and history", func(t *testing.T) { testEntity(&visit{t, chromium, url}) })
-	t.Run("actors are shown live", func(t *testing.T) { testActors(&visit{t, chromium, url}) })
-	t.Run("one actor is shown closely", func(t *testing.T) { testActor(&visit{t, chromium, url}) })
-	t.Run("a phone in the dark fits an actor", func(t *testing.T) { testPhoneActor(&visit{t, chromium, url}) })
-	t.Run("a phone in the dark fits every page", func(t *testing.T) { testPhone(&visit{t, chromium, url}) })
-	t.Run("types, mappings and the state of an entity are shown", func(t *testing.T) { testModel(&visit{t, chromium, url}) })
-	t.Run("a filter is completed, applied and saved", func(t *testing.T) { testQueries(&visit{t, chromium, url}) })
-	t.Run("a lost server is told and found again", func(t *testing.T) {
-		if server == nil {
-			t.Skip("GREENROOM_URL names a server that is not ours to stop")
-		}
-		testReconnect(&visit{t, chromium, url}, server)
-	})
+// run makes a subtest of a visit.
+func (v *visit) run(name string, f func(*visit)) {
+	v.t.Run(name, func(t *testing.T) { f(&visit{t, v.browser, v.url}) })
 }
 
 const (

@@ -49,23 +49,43 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// buildGreenroom compiles the command and prepares a process for it that has
-// its own data and ports. It is not started yet.
-func buildGreenroom(t *testing.T) *process {
-	t.Helper()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "greenroom")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/greenroom")
+// buildDir is where buildGreenroom leaves the program.
+var buildDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "greenroom-browsertest-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(buildDir) // of no use to anybody
+	os.Exit(code)
+}
+
+// buildGreenroom compiles the command, once for all tests.
+var buildGreenroom = sync.OnceValues(func() (binary string, err error) {
+	binary = filepath.Join(buildDir, "greenroom")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/greenroom") //nolint:noctx // it belongs to no one test
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/greenroom: %v\n%s", err, out)
+		return "", fmt.Errorf("go build ./cmd/greenroom: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// newProcess prepares a process that has its own data and ports. It is not started yet.
+func newProcess(t *testing.T) *process {
+	t.Helper()
+	binary, err := buildGreenroom()
+	if err != nil {
+		t.Fatal(err)
 	}
 	httpAddr, mqttAddr := freeAddr(t), freeAddr(t)
 	return &process{
 		binary: binary,
 		args: []string{
 			"serve", "--demo",
-			"--data", filepath.Join(dir, "data"), "--http", httpAddr, "--mqtt", mqttAddr,
+			"--data", filepath.Join(t.TempDir(), "data"), "--http", httpAddr, "--mqtt", mqttAddr,
 		},
 		url: "http://" + httpAddr,
 	}
