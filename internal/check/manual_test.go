@@ -221,28 +221,18 @@ func excuseFor(verb string, excused map[string]string) string {
 }
 
 func TestEachVerbHasAnExampleWithItsOutput(t *testing.T) {
-	var args []string
+	var patterns []string
 	for _, name := range manual {
-		args = append(args, "./"+name)
+		patterns = append(patterns, "./"+name)
 	}
-	built := make(map[string]goPackage)
-	for _, p := range goList(t, append([]string{"-export", "-deps", "-test"}, args...)...) {
-		built[p.ImportPath] = p
-	}
+	sources := listSources(t, patterns...)
 	var all []string
 	shown := make(map[string]bool)
 	for _, name := range manual {
 		pkg := module + "/" + name
-		plain, err := exportImporter(token.NewFileSet(), built, nil).Import(pkg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, verbs(plain)...)
-		tests, ok := built[pkg+"_test ["+pkg+".test]"]
-		if !ok {
-			t.Fatalf("%s has no package %s_test: its examples belong there", name, name)
-		}
-		for verb := range exampleUses(typeCheck(t, tests, built)) {
+		all = append(all, verbs(sources.check(pkg).pkg)...)
+		tests := sources.check(pkg + "_test [" + pkg + ".test]")
+		for verb := range exampleUses(tests.files, tests.info) {
 			shown[verb] = shown[verb] || strings.HasPrefix(verb, name+".")
 		}
 	}
@@ -262,55 +252,98 @@ var noWorkload = map[string]string{
 const workload = "TestTheEngineKeepsItsPromises"
 
 func TestTheGeneratedWorkloadUsesEachVerb(t *testing.T) {
-	built := make(map[string]goPackage)
-	for _, p := range goList(t, "-export", "-deps", "-test", "./sim") {
-		built[p.ImportPath] = p
-	}
-	plain, err := exportImporter(token.NewFileSet(), built, nil).Import(module + "/actor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkg := module + "/sim"
-	files, info := typeCheck(t, built[pkg+" ["+pkg+".test]"], built)
-	for _, finding := range unshown(verbs(plain), testUses(files, info, workload), noWorkload) {
+	sources := listSources(t, "./sim")
+	tests := sources.check(module + "/sim [" + module + "/sim.test]")
+	for _, finding := range unshown(verbs(sources.check(module+"/actor").pkg), testUses(tests.files, tests.info, workload), noWorkload) {
 		verb, _, _ := strings.Cut(finding, " ")
 		t.Errorf("%s: give the players of sim/workload_test.go a move that uses it, or say in noWorkload why not, or why not any more", verb)
 	}
 }
 
-// typeCheck checks a package of tests against the export data of what it imports.
-func typeCheck(t *testing.T, p goPackage, built map[string]goPackage) ([]*ast.File, *types.Info) {
-	t.Helper()
-	fset := token.NewFileSet()
-	var files []*ast.File
-	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
-	info := &types.Info{Uses: make(map[*ast.Ident]types.Object), Defs: make(map[*ast.Ident]types.Object)}
-	config := types.Config{Importer: exportImporter(fset, built, p.ImportMap)}
-	if _, err := config.Check(p.ImportPath, fset, files, info); err != nil {
-		t.Fatal(err)
-	}
-	return files, info
+// sources checks packages of this module from their source, and reads only what they import
+// of others as the compiler has built it: to build a package of tests takes a minute, to check
+// it a second.
+type sources struct {
+	t       *testing.T
+	fset    *token.FileSet
+	listed  map[string]goPackage
+	built   types.Importer
+	checked map[string]checkedPackage
 }
 
-// exportImporter reads packages as `go list -export` has built them. variants says which
-// build of a path is meant: a test imports its package with the files that test it.
-func exportImporter(fset *token.FileSet, built map[string]goPackage, variants map[string]string) types.Importer {
-	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		if variant, ok := variants[path]; ok {
-			path = variant
+type checkedPackage struct {
+	pkg   *types.Package
+	files []*ast.File
+	info  *types.Info
+}
+
+// listSources returns the packages of these patterns with their tests, and what they import.
+func listSources(t *testing.T, patterns ...string) *sources {
+	t.Helper()
+	s := &sources{t: t, fset: token.NewFileSet(), listed: make(map[string]goPackage), checked: make(map[string]checkedPackage)}
+	others := []string{"-export"}
+	for _, p := range goList(t, append([]string{"-deps", "-test"}, patterns...)...) {
+		s.listed[p.ImportPath] = p
+		if !strings.HasPrefix(p.ImportPath, module) && p.ImportPath != "unsafe" {
+			others = append(others, p.ImportPath)
 		}
-		p, ok := built[path]
-		if !ok || p.Export == "" {
+	}
+	exports := make(map[string]string)
+	for _, p := range goList(t, others...) {
+		exports[p.ImportPath] = p.Export
+	}
+	s.built = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) {
+		if exports[path] == "" {
 			return nil, fmt.Errorf("go list has not built %s", path)
 		}
-		return os.Open(p.Export)
+		return os.Open(exports[path])
 	})
+	return s
+}
+
+// check checks a package of this module, once.
+func (s *sources) check(path string) checkedPackage {
+	s.t.Helper()
+	if c, ok := s.checked[path]; ok {
+		return c
+	}
+	p, ok := s.listed[path]
+	if !ok {
+		s.t.Fatalf("there is no package %s", path)
+	}
+	c := checkedPackage{info: &types.Info{Uses: make(map[*ast.Ident]types.Object), Defs: make(map[*ast.Ident]types.Object)}}
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(s.fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		c.files = append(c.files, file)
+	}
+	importPath, _, _ := strings.Cut(path, " ")
+	var err error
+	if c.pkg, err = (&types.Config{Importer: importsOf{s, p.ImportMap}}).Check(importPath, s.fset, c.files, c.info); err != nil {
+		s.t.Fatal(err)
+	}
+	s.checked[path] = c
+	return c
+}
+
+// importsOf finds what a package imports. Its variants say which build of a path is meant: a
+// test imports its package with the files that test it.
+type importsOf struct {
+	sources  *sources
+	variants map[string]string
+}
+
+// Import implements types.Importer.
+func (i importsOf) Import(path string) (*types.Package, error) {
+	if variant, ok := i.variants[path]; ok {
+		path = variant
+	}
+	if strings.HasPrefix(path, module) {
+		return i.sources.check(path).pkg, nil
+	}
+	return i.sources.built.Import(path)
 }
 
 func TestUnshownFindsWhatHasNoExample(t *testing.T) {
