@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // checkHouse compares what is in the store with what is computed at once from
@@ -89,7 +90,7 @@ func checkOnce(t *testing.T, h *house, cursor string) {
 }
 
 func TestAfterACrashOfTheStoreNothingIsMissingOrThereTwice(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(soaktest.Rounds(t, 2, 20)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			dir := t.TempDir()

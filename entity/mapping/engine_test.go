@@ -684,7 +684,7 @@ func TestAnAttributeIsNewerByItsCommitWhenTheClockGoesBack(t *testing.T) {
 
 func TestOneStepOfAWideFanOutIsBounded(t *testing.T) {
 	m := newModel(t)
-	const width, n = 500, 300
+	const width, n = 500, 80
 	var list []string
 	for i := range width {
 		list = append(list, fmt.Sprintf("m%d: insert into e%d select a.x as x, count(m.x) as n from like 'a*' as m", i, i))

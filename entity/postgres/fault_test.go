@@ -142,57 +142,65 @@ func cutBatch(first uint64, n, rows int) *entity.Batch {
 // server and back, and the commit is tried again as the runtime does. Wherever the
 // cut was, what the batch has is there once.
 func TestCommitThatIsCutAnywhereHappensOnce(t *testing.T) {
-	server := pgtest.Start(t)
+	t.Parallel()
 	for _, rows := range []int{4, 3 * copyFrom} {
-		direct := server.Database(t)
-		p := newProxy(t, server.Socket())
-		s := open(t, p.url(t, direct), Options{})
-		next, commits, retried, settled := uint64(1), 0, 0, 0
-		run := func() {
-			b := cutBatch(next, commits, rows)
-			for tries := 0; ; tries++ {
-				before := s.w.unsure
-				err := s.Commit(t.Context(), b)
-				if err == nil {
-					if before != nil && s.w.unsure == nil && tries > 0 && s.w.state.commits == before.commits {
-						settled++
-					}
-					break
-				}
-				if p.heal(); tries > 20 {
-					t.Fatal(err)
-				}
-				retried++
-			}
-			if b.Entities[0].Num == 0 || b.Entities[1].Num == 0 {
-				t.Fatalf("numbers %+v", b.Entities)
-			}
-			next += uint64(len(b.Records))
-			commits++
-		}
-		run() // the statements are prepared
-		run()
-		for _, allowance := range []*atomic.Int64{&p.toServer, &p.fromServer} {
-			for at := int64(0); ; at += 1 + at/8 {
-				allowance.Store(at)
-				run()
-				over := allowance.Load() > 0 // all of it was less
-				p.heal()
-				if over {
-					break
-				}
-			}
-		}
-		t.Logf("%d rows: %d commits, %d tries failed, %d had happened all the same", rows, commits, retried, settled)
-		if retried < 15 || settled == 0 {
-			t.Errorf("%d tries failed, %d had happened: this tests nothing", retried, settled)
-		}
-		checkCut(t, s, next, commits, rows)
-		closeStore(t, s)
-		s = open(t, direct, Options{})
-		checkCut(t, s, next, commits, rows)
-		closeStore(t, s)
+		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
+			t.Parallel()
+			cutAnywhere(t, rows)
+		})
 	}
+}
+
+func cutAnywhere(t *testing.T, rows int) {
+	server := pgtest.Start(t)
+	direct := server.Database(t)
+	p := newProxy(t, server.Socket())
+	s := open(t, p.url(t, direct), Options{})
+	next, commits, retried, settled := uint64(1), 0, 0, 0
+	run := func() {
+		b := cutBatch(next, commits, rows)
+		for tries := 0; ; tries++ {
+			before := s.w.unsure
+			err := s.Commit(t.Context(), b)
+			if err == nil {
+				if before != nil && s.w.unsure == nil && tries > 0 && s.w.state.commits == before.commits {
+					settled++
+				}
+				break
+			}
+			if p.heal(); tries > 20 {
+				t.Fatal(err)
+			}
+			retried++
+		}
+		if b.Entities[0].Num == 0 || b.Entities[1].Num == 0 {
+			t.Fatalf("numbers %+v", b.Entities)
+		}
+		next += uint64(len(b.Records))
+		commits++
+	}
+	run() // the statements are prepared
+	run()
+	for _, allowance := range []*atomic.Int64{&p.toServer, &p.fromServer} {
+		for at := int64(0); ; at += 1 + at/8 {
+			allowance.Store(at)
+			run()
+			over := allowance.Load() > 0 // all of it was less
+			p.heal()
+			if over {
+				break
+			}
+		}
+	}
+	t.Logf("%d rows: %d commits, %d tries failed, %d had happened all the same", rows, commits, retried, settled)
+	if retried < 15 || settled == 0 {
+		t.Errorf("%d tries failed, %d had happened: this tests nothing", retried, settled)
+	}
+	checkCut(t, s, next, commits, rows)
+	closeStore(t, s)
+	s = open(t, direct, Options{})
+	checkCut(t, s, next, commits, rows)
+	closeStore(t, s)
 }
 
 // checkCut checks that the store has the commits of cutBatch, each once.
@@ -233,6 +241,7 @@ func checkCut(t *testing.T, s *Store, next uint64, commits, rows int) {
 // with all its processes while readings are committed, and starts it again, a few
 // times. The runtime goes on by itself.
 func TestNoAcknowledgedReadingIsLostOrDoubledWhenTheServerIsKilled(t *testing.T) {
+	t.Parallel()
 	const rounds = 5
 	server := pgtest.Start(t)
 	url := server.Database(t)

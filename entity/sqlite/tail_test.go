@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/storetest"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // troubled is a store that does something after each commit, and ends as by a crash
@@ -239,7 +240,7 @@ func (m *model) compare(step int) {
 }
 
 func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(soaktest.Rounds(t, 1, 20)) {
 		dir := t.TempDir()
 		m := &model{
 			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{}), subject: open(t, dir, Options{}),
