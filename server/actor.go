@@ -128,7 +128,7 @@ func (a *systemAPI) find(in *actorRequest) (actor.PID, error) {
 
 func newActorDetailJSON(d *actor.Detail) *actorDetailJSON {
 	shown := &actorDetailJSON{
-		Actor: newActorJSON(&d.Info), Parent: pidText(d.Parent), Mail: make([]mailJSON, len(d.Mail)), Oldest: d.Oldest.Milliseconds(),
+		Actor: actorJSON(d.Info), Parent: pidText(d.Parent), Mail: make([]mailJSON, len(d.Mail)), Oldest: d.Oldest.Milliseconds(),
 		Current: messageType(d.Current), Sender: pidText(d.Sender), Waits: pidText(d.Waits), Watchers: d.Watchers, Links: nonNil(d.Links),
 		Failures: make([]failureJSON, len(d.Failures)), Busy: d.Busy, Timers: make([]timerJSON, len(d.Timers)),
 		Watches: nonNil(d.Watches), Stash: d.Stash, Now: time.Now().UnixMilli(),

@@ -65,14 +65,13 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(a.status)
 		return nil
 	}
-	if a.text != nil {
-		a.text = append(a.text, '\n')
-	} else {
+	if a.text == nil {
 		var err error
 		if a.text, err = encodeJSON(a.value); err != nil {
 			return err
 		}
 	}
+	a.text = append(a.text, '\n')
 	h.Set("Content-Type", mediaJSON)
 	h.Set("Content-Length", strconv.Itoa(len(a.text)))
 	w.WriteHeader(max(a.status, http.StatusOK))
@@ -80,8 +79,7 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// encodeJSON encodes a value and a line feed. The JSON does not end up inside HTML, so
-// < is not escaped.
+// encodeJSON encodes a value. The JSON does not end up inside HTML, so < is not escaped.
 func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -89,7 +87,7 @@ func encodeJSON(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
-	return buf.Bytes(), nil
+	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), nil
 }
 
 // created is the status of a write.

@@ -148,12 +148,8 @@ func (a *attributeAPI) putSection(ctx context.Context, in *writeSectionRequest) 
 	if err != nil {
 		return nil, err
 	}
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
-	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: entity.Replace, Body: in.Body.text}}}
-	return a.editor.edit(ctx, in.ID, edits, blind)
+	edits := entity.Edits{If: in.replacing(), Patches: []entity.Patch{{Section: section, Form: entity.Replace, Body: in.Body.text}}}
+	return a.editor.edit(ctx, in.ID, edits, in.blind())
 }
 
 type putAttributesRequest struct {
@@ -164,11 +160,7 @@ type putAttributesRequest struct {
 
 // put replaces all sections.
 func (a *attributeAPI) put(ctx context.Context, in *putAttributesRequest) (*answer[editedJSON], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
-	return a.editor.edit(ctx, in.ID, entity.Edits{If: condition, Patches: in.Body.patches(entity.Replace)}, blind)
+	return a.editor.edit(ctx, in.ID, entity.Edits{If: in.replacing(), Patches: in.Body.patches(entity.Replace)}, in.blind())
 }
 
 // patches makes patches of the sections. With replace a section that is not there is
@@ -195,11 +187,7 @@ func (a *attributeAPI) patchSection(ctx context.Context, in *writeSectionRequest
 	if err != nil {
 		return nil, err
 	}
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	edits := entity.Edits{If: condition, Patches: []entity.Patch{{Section: section, Form: patchForms[in.Body.media], Body: in.Body.text}}}
+	edits := entity.Edits{If: in.condition, Patches: []entity.Patch{{Section: section, Form: patchForms[in.Body.media], Body: in.Body.text}}}
 	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
@@ -211,12 +199,9 @@ type patchAttributesRequest struct {
 
 // patch patches the document that has the sections as its members.
 func (a *attributeAPI) patch(ctx context.Context, in *patchAttributesRequest) (*answer[editedJSON], error) {
-	edits := entity.Edits{}
-	var err error
-	if edits.If, err = in.condition(); err != nil {
-		return nil, err
-	}
+	edits := entity.Edits{If: in.condition}
 	if in.Body.media == mediaJSONPatch {
+		var err error
 		if edits.Patches, err = splitPatch(in.Body.text); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,6 +119,8 @@ type precondition struct {
 	IfMatch entityTags `header:"If-Match"`
 	// With *: nothing must be there yet.
 	IfNoneMatch entityTags `header:"If-None-Match"`
+
+	condition string // both as entity.CheckCondition has them, "" for none
 }
 
 // ifChanged is a reader's wish to be told when nothing has changed: see
@@ -130,37 +133,51 @@ type ifChanged struct {
 // entityTags are the values of a header.
 type entityTags []string
 
-// condition returns the condition as entity.CheckCondition has it, "" for none.
-func (p *precondition) condition() (string, error) {
+// check reads the condition.
+func (p *precondition) check() error {
 	switch {
 	case len(p.IfMatch)+len(p.IfNoneMatch) > 1:
-		return "", problemf(http.StatusBadRequest, "the request must have one If-Match or one If-None-Match, not several conditions")
+		return problemf(http.StatusBadRequest, "the request must have one If-Match or one If-None-Match, not several conditions")
 	case len(p.IfNoneMatch) == 1 && p.IfNoneMatch[0] == "*":
-		return entity.IfNone, nil
+		p.condition = entity.IfNone
+		return nil
 	case len(p.IfNoneMatch) == 1:
-		return "", problemf(http.StatusBadRequest, "If-None-Match must be * in a write, not %s; a version goes into If-Match", shorten(p.IfNoneMatch[0], 64))
+		return problemf(http.StatusBadRequest, "If-None-Match must be * in a write, not %s; a version goes into If-Match", shorten(p.IfNoneMatch[0], 64))
 	case len(p.IfMatch) == 0 || p.IfMatch[0] == "":
-		return "", nil
+		return nil
 	case p.IfMatch[0] == "*":
-		return entity.IfAny, nil
+		p.condition = entity.IfAny
+		return nil
 	}
 	tag, ok := strings.CutPrefix(p.IfMatch[0], `"`)
 	tag, closed := strings.CutSuffix(tag, `"`)
 	if !ok || !closed || tag == "" || strings.ContainsAny(tag, `",`) {
-		return "", problemf(http.StatusBadRequest, `If-Match must be the ETag of an answer, in its quotes, or *, not %s`, shorten(p.IfMatch[0], 64))
+		return problemf(http.StatusBadRequest, `If-Match must be the ETag of an answer, in its quotes, or *, not %s`, shorten(p.IfMatch[0], 64))
 	}
-	version, _, _ := strings.Cut(tag, ".") // behind the dot is a hash of a representation
-	return version, nil
+	p.condition, _, _ = strings.Cut(tag, ".") // behind the dot is a hash of a representation
+	return nil
 }
 
-// replacement is condition for a write that replaces all there is. Without a condition
-// it may only make something new, and blind is true.
-func (p *precondition) replacement() (condition string, blind bool, err error) {
-	condition, err = p.condition()
-	if condition == "" {
-		return entity.IfNone, true, err
+// replacing is the condition of a write that replaces all there is: a blind one, without
+// a condition, may only make something new.
+func (p *precondition) replacing() string { return cmp.Or(p.condition, entity.IfNone) }
+
+func (p *precondition) blind() bool { return p.condition == "" }
+
+// replaced answers a write that has replaced all there is, or failed to.
+func replaced[T any](p *precondition, value T, etag string, err error) (*answer[T], error) {
+	if err != nil {
+		return nil, conditionProblem(err, p.replacing(), p.blind(), true)
 	}
-	return condition, false, err
+	return ok(value).withETag(etag).withStatus(created(p.replacing() == entity.IfNone)), nil
+}
+
+// removed answers a write that has removed something, or failed to.
+func (p *precondition) removed(err error) (*answer[nothing], error) {
+	if err != nil {
+		return nil, conditionProblem(err, p.condition, false, true)
+	}
+	return noContent(), nil
 }
 
 // conditionProblem turns the error of a write under a condition into what HTTP

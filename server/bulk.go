@@ -154,7 +154,9 @@ func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus
 	a.wg.Go(func() {
 		defer cancel()
 		job.run(ctx)
-		a.over()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.running--
 	})
 	status := job.state()
 	return &answer[bulkStatus]{value: status, status: http.StatusAccepted, location: "/v1/bulk/" + status.ID}, nil
@@ -203,12 +205,6 @@ func (a *bulkAPI) add(job *bulkJob) error {
 		a.jobs = slices.Delete(a.jobs, i, i+1)
 	}
 	return nil
-}
-
-func (a *bulkAPI) over() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.running--
 }
 
 // active is how many jobs run.

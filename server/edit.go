@@ -115,10 +115,6 @@ type writeEntityRequest struct {
 
 // put replaces an entity, but for its telemetry.
 func (a *entityAPI) put(ctx context.Context, in *writeEntityRequest) (*answer[editedJSON], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
 	b := &in.Body
 	if b.ID != "" && b.ID != in.ID {
 		return nil, problemf(http.StatusBadRequest, "id must be that of the path, %q, not %q", in.ID, shorten(b.ID, 64))
@@ -132,8 +128,8 @@ func (a *entityAPI) put(ctx context.Context, in *writeEntityRequest) (*answer[ed
 			return nil, err
 		}
 	}
-	edits.If = condition
-	return a.editor.edit(ctx, in.ID, edits, blind)
+	edits.If = in.replacing()
+	return a.editor.edit(ctx, in.ID, edits, in.blind())
 }
 
 // othersThan returns the edges from an entity that are not in a list.
@@ -169,9 +165,7 @@ func (a *entityAPI) patch(ctx context.Context, in *patchEntityRequest) (*answer[
 	if err != nil {
 		return nil, err
 	}
-	if edits.If, err = in.condition(); err != nil {
-		return nil, err
-	}
+	edits.If = in.condition
 	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
@@ -187,14 +181,7 @@ type deleteEntityRequest struct {
 }
 
 func (a *entityAPI) remove(ctx context.Context, in *deleteEntityRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.runtime.Delete(ctx, in.ID, condition); err != nil {
-		return nil, conditionProblem(err, condition, false, true)
-	}
-	return noContent(), nil
+	return in.removed(a.runtime.Delete(ctx, in.ID, in.condition))
 }
 
 // editor edits entities, and says what is wrong with an edit that is refused.

@@ -202,7 +202,11 @@ func (x *entityEncoder) append(ctx context.Context, dst []byte, e *entity.Snapsh
 		if err != nil {
 			return nil, err
 		}
-		dst = appendRelationCounts(dst, e.ID, list)
+		counts, err := encodeJSON(countRelations(e.ID, list))
+		if err != nil {
+			return nil, err
+		}
+		dst = append(append(dst, `,"relations":`...), counts...)
 	}
 	if e.Actor != "" {
 		dst = append(dst, `,"actor":`...)
@@ -286,34 +290,18 @@ func appendSections(dst []byte, e *entity.Snapshot, f fields) []byte {
 	return append(dst, '}')
 }
 
-// appendRelationCounts appends how many edges of each type there are.
-func appendRelationCounts(dst []byte, id string, list []entity.Relation) []byte {
-	out, in := make(map[string]int), make(map[string]int)
+// countRelations counts the edges of an entity by type.
+func countRelations(id string, list []entity.Relation) relationCountsJSON {
+	counts := relationCountsJSON{Out: make(map[string]int), In: make(map[string]int)}
 	for i := range list {
 		if list[i].From == id {
-			out[list[i].Type]++
+			counts.Out[list[i].Type]++
 		}
 		if list[i].To == id {
-			in[list[i].Type]++
+			counts.In[list[i].Type]++
 		}
 	}
-	dst = append(dst, `,"relations":{"out":`...)
-	dst = append(appendCounts(dst, out), `,"in":`...)
-	return append(appendCounts(dst, in), '}')
-}
-
-func appendCounts(dst []byte, counts map[string]int) []byte {
-	names := make([]string, 0, len(counts))
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	dst = append(dst, '{')
-	for i, name := range names {
-		dst = value.String(name).AppendJSON(appendComma(dst, i))
-		dst = strconv.AppendInt(append(dst, ':'), int64(counts[name]), 10)
-	}
-	return append(dst, '}')
+	return counts
 }
 
 // snapshotOf copies out of a view what the fields need.

@@ -230,15 +230,6 @@ func (x *exporter) each(q search.Query, write func(entity.View) error) error {
 	return err
 }
 
-func (x *exporter) eachType() error {
-	for _, t := range x.runtime.Types() {
-		if err := x.json(t.Type); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // keys are the keys of an entity that are meant.
 func (x *exporter) keys(v entity.View) []string {
 	snapshot := snapshotOf(v, fieldLatest)
@@ -288,10 +279,7 @@ func (x *exporter) value(id, key string, ts int64, v value.Value) error {
 
 func (x *exporter) latest(v entity.View) error {
 	for _, key := range x.keys(v) {
-		l, ok := v.Latest(key)
-		if !ok {
-			continue
-		}
+		l, _ := v.Latest(key)
 		if err := x.value(v.ID(), key, l.TS, l.Value); err != nil {
 			return err
 		}

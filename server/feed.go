@@ -322,7 +322,9 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 			return nil
 		}
 		f.sendPending("") // what was before comes before
-		f.data = appendEdit(f.data[:0], c)
+		if f.data, err = encodeJSON(newEditEvent(c)); err != nil {
+			return err
+		}
 		f.send(eventEdit, c.Cursor)
 		return nil
 	}
@@ -554,47 +556,18 @@ type relationEditJSON struct {
 	Removed bool `json:"removed,omitempty"`
 }
 
-// appendEdit encodes an edit as editEventJSON has it.
-func appendEdit(dst []byte, c *entity.Change) []byte {
+func newEditEvent(c *entity.Change) *editEventJSON {
 	e := c.Edit
-	dst = append(dst, `{"entity":`...)
-	dst = value.String(c.Entity).AppendJSON(dst)
-	dst = strconv.AppendInt(append(dst, `,"ts":`...), c.TS, 10)
-	dst = strconv.AppendUint(append(dst, `,"revision":`...), e.Revision, 10)
-	if e.Created {
-		dst = append(dst, `,"created":true`...)
-	}
-	if e.Deleted {
-		dst = append(dst, `,"deleted":true`...)
-	}
+	event := &editEventJSON{Entity: c.Entity, TS: c.TS, Revision: e.Revision, Created: e.Created, Deleted: e.Deleted, Committed: c.Committed}
 	if e.Typed {
-		dst = value.String(e.Type).AppendJSON(append(dst, `,"type":`...))
+		event.Type = &e.Type
 	}
-	if len(e.Attributes) > 0 {
-		dst = append(dst, `,"attributes":[`...)
-		for i := range e.Attributes {
-			dst = appendAttributeEdit(appendComma(dst, i), &e.Attributes[i])
-		}
-		dst = append(dst, ']')
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		event.Attributes = append(event.Attributes, attributeEditJSON{a.Section.String(), a.Path, someValue(a.Value), a.Removed()})
 	}
-	if len(e.Relations) > 0 {
-		dst = append(dst, `,"relations":[`...)
-		for i := range e.Relations {
-			dst = appendRelation(appendComma(dst, i), &e.Relations[i].Relation)
-			if e.Relations[i].Removed {
-				dst = append(dst[:len(dst)-1], `,"removed":true}`...)
-			}
-		}
-		dst = append(dst, ']')
+	for i := range e.Relations {
+		event.Relations = append(event.Relations, relationEditJSON{newRelationJSON(&e.Relations[i].Relation), e.Relations[i].Removed})
 	}
-	return append(strconv.AppendInt(append(dst, `,"committed_ms":`...), c.Committed, 10), '}')
-}
-
-func appendAttributeEdit(dst []byte, a *entity.AttributeEdit) []byte {
-	dst = append(append(dst, `{"section":"`...), a.Section.String()...)
-	dst = value.String(a.Path).AppendJSON(append(dst, `","path":`...))
-	if a.Removed() {
-		return append(dst, `,"removed":true}`...)
-	}
-	return append(a.Value.AppendJSON(append(dst, `,"value":`...)), '}')
+	return event
 }

@@ -401,10 +401,14 @@ func (h *historyReader) downsample(ctx context.Context, in *historyRequest, from
 func appendPoints(dst []byte, points []series.Point) []byte {
 	dst = append(dst, `,"points":[`...)
 	for i, p := range points {
-		dst = strconv.AppendInt(append(appendComma(dst, i), `{"ts":`...), p.TS, 10)
-		dst = append(p.Value.AppendJSON(append(dst, `,"value":`...)), '}')
+		dst = appendPoint(appendComma(dst, i), p.TS, p.Value)
 	}
 	return append(dst, ']')
+}
+
+func appendPoint(dst []byte, ts int64, v value.Value) []byte {
+	dst = strconv.AppendInt(append(dst, `{"ts":`...), ts, 10)
+	return append(v.AppendJSON(append(dst, `,"value":`...)), '}')
 }
 
 // downsampleTries is how often the points are read again when there were others

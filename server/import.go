@@ -137,8 +137,8 @@ func (m *importer) taker(what, format string) (func(line int64, text []byte), er
 		return nil, problemf(http.StatusBadRequest, "format must be ndjson for %s: only history and entities have a form in CSV", what)
 	}
 	take := map[string]func(line int64, text []byte){
-		whatHistory: m.reading, whatEntities: m.entity, whatRelations: m.relation, whatTypes: m.typ,
-		whatMappings: m.mapping, whatQueries: m.query, whatRetention: m.rule,
+		whatHistory: m.reading, whatEntities: lineOf(m.apart, m.put), whatRelations: lineOf(m.apart, m.relate), whatTypes: m.typ,
+		whatMappings: lineOf(m.inTurn, m.mapping), whatQueries: lineOf(m.inTurn, m.query), whatRetention: lineOf(m.inTurn, m.rule),
 	}[what]
 	if take == nil {
 		return nil, problemf(http.StatusBadRequest, "what must be history, entities, relations, types, mappings, queries or retention")
@@ -223,6 +223,22 @@ func (m *importer) apart(line int64, f func() error) {
 	})
 }
 
+// inTurn does the work of a line before that of the next.
+func (m *importer) inTurn(line int64, f func() error) { m.done(line, f()) }
+
+// lineOf returns what takes in a line of JSON: f does the work, when do lets it.
+func lineOf[T any](do func(int64, func() error), f func(*T) error) func(line int64, text []byte) {
+	return func(line int64, text []byte) {
+		do(line, func() error {
+			l := new(T)
+			if err := decodeJSON(text, l); err != nil {
+				return err
+			}
+			return f(l)
+		})
+	}
+}
+
 // readingLine is a reading with its entity.
 type readingLine struct {
 	Entity string          `json:"entity"`
@@ -263,17 +279,8 @@ func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 	m.done(line, err)
 }
 
-// entity puts an entity as the line says. Its relations are imported apart, when
-// all entities exist.
-func (m *importer) entity(line int64, text []byte) {
-	var b entityBody
-	if err := decodeJSON(text, &b); err != nil {
-		m.done(line, err)
-		return
-	}
-	m.apart(line, func() error { return m.put(&b) })
-}
-
+// put puts an entity as the line says. Its relations are imported apart, when all
+// entities exist.
 func (m *importer) put(b *entityBody) error {
 	edits, err := b.edits(entity.Replace)
 	if err == nil && b.ID == "" {
@@ -285,19 +292,12 @@ func (m *importer) put(b *entityBody) error {
 	return err
 }
 
-func (m *importer) relation(line int64, text []byte) {
-	var r relationBody
-	if err := decodeJSON(text, &r); err != nil {
-		m.done(line, err)
-		return
+func (m *importer) relate(r *relationBody) error {
+	rel, err := r.relation()
+	if err == nil {
+		_, err = m.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
 	}
-	m.apart(line, func() error {
-		rel, err := r.relation()
-		if err == nil {
-			_, err = m.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
-		}
-		return err
-	})
+	return err
 }
 
 // typ gathers the types, which may need each other.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -255,11 +254,8 @@ type putMappingRequest struct {
 
 // put puts a mapping in force, given as a statement or as JSON.
 func (a *mappingAPI) put(ctx context.Context, in *putMappingRequest) (*answer[mappingJSON], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
 	var statement *mapping.Statement
+	var err error
 	if in.Body.media == mediaJSON {
 		statement, err = mapping.ParseJSON(in.Body.text)
 	} else {
@@ -274,15 +270,15 @@ func (a *mappingAPI) put(ctx context.Context, in *putMappingRequest) (*answer[ma
 		}
 		return &answer[mappingJSON]{status: http.StatusNoContent}, nil
 	}
-	installed, err := a.mappings.Put(ctx, in.Name, statement, condition)
+	installed, err := a.mappings.Put(ctx, in.Name, statement, in.replacing())
 	if err != nil {
-		return nil, conditionProblem(err, condition, blind, true)
+		return replaced(&in.precondition, mappingJSON{}, "", err)
 	}
 	ex, err := a.mappings.Explain(ctx, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	return ok(newMappingJSON(&ex)).withETag(installed.ETag).withStatus(created(condition == entity.IfNone)), nil
+	return replaced(&in.precondition, newMappingJSON(&ex), installed.ETag, nil)
 }
 
 type deleteMappingRequest struct {
@@ -291,14 +287,7 @@ type deleteMappingRequest struct {
 }
 
 func (a *mappingAPI) remove(ctx context.Context, in *deleteMappingRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.mappings.Delete(ctx, in.Name, condition); err != nil {
-		return nil, conditionProblem(err, condition, false, true)
-	}
-	return noContent(), nil
+	return in.removed(a.mappings.Delete(ctx, in.Name, in.condition))
 }
 
 type recomputeRequest struct {

@@ -224,7 +224,8 @@ func TestSubscribersGetCommittedMessages(t *testing.T) {
 		late <- got{m.Topic(), string(m.Payload()), m.Retained()}
 	}))
 	same(t, "retained", receive(t, late, "the retained message"), got{"e/a/telemetry", `{"qos":2}`, true})
-	await(t, c.Publish("e/a/telemetry", 1, true, "")) // takes it back
+	await(t, c.Publish("e/a/telemetry", 1, true, "")) // takes it back, and is forwarded after its acknowledgement
+	same(t, "forwarded", receive(t, messages, "the empty message"), got{"e/a/telemetry", "", false})
 	same(t, "latest", s.latest("a"), map[string]string{"qos": "2"})
 	later := make(chan got, 1)
 	await(t, s.dial311("later").Subscribe("e/a/telemetry", 1, func(_ mqtt311.Client, m mqtt311.Message) {

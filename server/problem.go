@@ -158,7 +158,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(sent.Status)
-	_, _ = w.Write(body) // a client that has left is not our error
+	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error
 }
 
 // fail answers a request with the problem of an error, and logs what is ours.

@@ -109,19 +109,12 @@ type putQueryRequest struct {
 }
 
 func (a *queryAPI) put(ctx context.Context, in *putQueryRequest) (*answer[queryJSON], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
+	var q queryJSON
+	doc, err := a.queries.keep(ctx, in.ID, &in.Body, in.replacing())
+	if err == nil {
+		q, err = newQueryJSON(&doc)
 	}
-	doc, err := a.queries.keep(ctx, in.ID, &in.Body, condition)
-	if err != nil {
-		return nil, conditionProblem(err, condition, blind, true)
-	}
-	q, err := newQueryJSON(&doc)
-	if err != nil {
-		return nil, err
-	}
-	return ok(q).withETag(doc.ETag()).withStatus(created(condition == entity.IfNone)), nil
+	return replaced(&in.precondition, q, q.ETag, err)
 }
 
 type deleteQueryRequest struct {
@@ -130,14 +123,7 @@ type deleteQueryRequest struct {
 }
 
 func (a *queryAPI) remove(ctx context.Context, in *deleteQueryRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.runtime.DeleteDoc(ctx, kindQuery, in.ID, condition); err != nil {
-		return nil, conditionProblem(err, condition, false, true)
-	}
-	return noContent(), nil
+	return in.removed(a.runtime.DeleteDoc(ctx, kindQuery, in.ID, in.condition))
 }
 
 // queryBook keeps the saved queries, of which there is a limited number.

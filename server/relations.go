@@ -185,22 +185,17 @@ type putRelationRequest struct {
 
 // put puts a relation, or gives it other properties.
 func (a *relationAPI) put(ctx context.Context, in *putRelationRequest) (*answer[editedJSON], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
 	properties, err := parseProperties(in.Body.text)
 	if err != nil {
 		return nil, err
 	}
-	if condition == "" { // a relation does not make an entity
+	if in.condition == "" { // a relation does not make an entity
 		if err := mustExist(ctx, a.runtime, in.ID); err != nil {
 			return nil, err
 		}
-		condition = entity.IfAny
 	}
 	rel := entity.Relation{Type: in.Type, To: in.To, Properties: properties}
-	return a.editor.edit(ctx, in.ID, entity.Edits{If: condition, Relate: []entity.Relation{rel}}, false)
+	return a.editor.edit(ctx, in.ID, entity.Edits{If: cmp.Or(in.condition, entity.IfAny), Relate: []entity.Relation{rel}}, false)
 }
 
 type deleteRelationRequest struct {
@@ -209,17 +204,13 @@ type deleteRelationRequest struct {
 }
 
 func (a *relationAPI) remove(ctx context.Context, in *deleteRelationRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
 	rel, err := a.find(ctx, &in.relationPath)
 	if err != nil {
 		return nil, err
 	}
-	edits := entity.Edits{If: cmp.Or(condition, entity.IfAny), Unrelate: []entity.Relation{rel}}
+	edits := entity.Edits{If: cmp.Or(in.condition, entity.IfAny), Unrelate: []entity.Relation{rel}}
 	if _, err := a.runtime.Edit(ctx, rel.From, edits); err != nil {
-		return nil, conditionProblem(err, condition, false, false)
+		return nil, conditionProblem(err, in.condition, false, false)
 	}
 	return noContent(), nil
 }

@@ -105,6 +105,11 @@ func (d *decoder) decode(w http.ResponseWriter, r *http.Request, o *operation) (
 			return in, err
 		}
 	}
+	if c, ok := in.Interface().(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return in, err
+		}
+	}
 	if d.body == nil {
 		return in, nil
 	}

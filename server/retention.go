@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
@@ -76,15 +75,8 @@ type putRuleRequest struct {
 }
 
 func (a *retentionAPI) put(ctx context.Context, in *putRuleRequest) (*answer[retention.Rule], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
-	rule, err := a.retainer.PutRule(ctx, in.Rule, &in.Body.Rule, condition)
-	if err != nil {
-		return nil, conditionProblem(err, condition, blind, true)
-	}
-	return ok(rule).withETag(rule.ETag).withStatus(created(condition == entity.IfNone)), nil
+	rule, err := a.retainer.PutRule(ctx, in.Rule, &in.Body.Rule, in.replacing())
+	return replaced(&in.precondition, rule, rule.ETag, err)
 }
 
 type deleteRuleRequest struct {
@@ -93,12 +85,5 @@ type deleteRuleRequest struct {
 }
 
 func (a *retentionAPI) remove(ctx context.Context, in *deleteRuleRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.retainer.DeleteRule(ctx, in.Rule, condition); err != nil {
-		return nil, conditionProblem(err, condition, false, true)
-	}
-	return noContent(), nil
+	return in.removed(a.retainer.DeleteRule(ctx, in.Rule, in.condition))
 }

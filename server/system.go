@@ -157,18 +157,11 @@ func (a *systemAPI) actors(_ context.Context, in *actorsRequest) (*answer[actorT
 	if err != nil {
 		return nil, problemf(http.StatusNotFound, "no actor has the path %q; a path begins with / as in /entities, and / itself is the root", shorten(in.Path, 300))
 	}
-	list := actorTreeJSON{Actor: newActorJSON(&tree.Info), Children: make([]actorJSON, len(tree.Children)), More: tree.More, Now: time.Now().UnixMilli()}
+	list := actorTreeJSON{Actor: actorJSON(tree.Info), Children: make([]actorJSON, len(tree.Children)), More: tree.More, Now: time.Now().UnixMilli()}
 	for i := range tree.Children {
-		list.Children[i] = newActorJSON(&tree.Children[i])
+		list.Children[i] = actorJSON(tree.Children[i])
 	}
 	return ok(list), nil
-}
-
-func newActorJSON(i *actor.Info) actorJSON {
-	return actorJSON{
-		Path: i.Path, PID: i.PID, Type: i.Type, State: i.State,
-		Mailbox: i.Mailbox, Handled: i.Handled, Restarts: i.Restarts, Children: i.Children,
-	}
 }
 
 // healthJSON says that the server works.

@@ -162,11 +162,7 @@ func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[his
 	body := appendSeries(nil, query.ID, query.Key)
 	body = append(body, `,"points":[`...)
 	for i, p := range points {
-		body = appendComma(body, i)
-		body = append(body, `{"ts":`...)
-		body = strconv.AppendInt(body, p.TS, 10)
-		body = append(body, `,"value":`...)
-		body = append(p.Value.AppendJSON(body), '}')
+		body = appendPoint(appendComma(body, i), p.TS, p.Value)
 	}
 	return encoded[historyJSON](appendNext(append(body, ']'), next)), nil
 }

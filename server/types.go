@@ -122,11 +122,6 @@ type putTypeRequest struct {
 }
 
 func (a *typeAPI) put(ctx context.Context, in *putTypeRequest) (*answer[typeJSON], error) {
-	condition, blind, err := in.replacement()
-	if err != nil {
-		return nil, err
-	}
-	// An answer can be sent back as it is.
 	var head map[string]json.RawMessage
 	if err := json.Unmarshal(in.Body.text, &head); err != nil {
 		return nil, problemf(http.StatusBadRequest, "the body must be a type: %v", jsonError(err))
@@ -136,9 +131,7 @@ func (a *typeAPI) put(ctx context.Context, in *putTypeRequest) (*answer[typeJSON
 	}
 	delete(head, "etag")
 	if head["id"] == nil {
-		if head["id"], err = json.Marshal(in.ID); err != nil {
-			return nil, err
-		}
+		head["id"], _ = json.Marshal(in.ID) // a string
 	}
 	body, err := json.Marshal(head)
 	if err != nil {
@@ -151,11 +144,8 @@ func (a *typeAPI) put(ctx context.Context, in *putTypeRequest) (*answer[typeJSON
 	if t.ID != in.ID {
 		return nil, problemf(http.StatusBadRequest, "id must be that of the path, %q, not %q", in.ID, shorten(t.ID, 64))
 	}
-	stored, err := a.runtime.PutType(ctx, t, condition)
-	if err != nil {
-		return nil, conditionProblem(err, condition, blind, true)
-	}
-	return ok(typeJSON(stored)).withETag(stored.ETag).withStatus(created(condition == entity.IfNone)), nil
+	stored, err := a.runtime.PutType(ctx, t, in.replacing())
+	return replaced(&in.precondition, typeJSON(stored), stored.ETag, err)
 }
 
 type deleteTypeRequest struct {
@@ -164,14 +154,7 @@ type deleteTypeRequest struct {
 }
 
 func (a *typeAPI) remove(ctx context.Context, in *deleteTypeRequest) (*answer[nothing], error) {
-	condition, err := in.condition()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.runtime.DeleteType(ctx, in.ID, condition); err != nil {
-		return nil, conditionProblem(err, condition, false, true)
-	}
-	return noContent(), nil
+	return in.removed(a.runtime.DeleteType(ctx, in.ID, in.condition))
 }
 
 // typesBody is one or several types, in DTDL or in the form of this server.

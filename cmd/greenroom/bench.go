@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,12 +80,8 @@ messages, its memory, and the bytes on disk per value.`,
 }
 
 func (o *benchOptions) check() error {
-	host, _, err := net.SplitHostPort(o.mqtt)
-	if err != nil {
-		return usagef("--mqtt: %w", err)
-	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return usagef("--mqtt must be the address of a server on this machine, such as 127.0.0.1:1883, not %s", o.mqtt)
+	if err := checkLoopback("mqtt", o.mqtt, server.DefaultMQTT); err != nil {
+		return err
 	}
 	within := func(name string, value, least, most int64) error {
 		if value < least || value > most {
@@ -98,7 +92,7 @@ func (o *benchOptions) check() error {
 	if o.entities == 0 {
 		o.entities = o.connections
 	}
-	err = errors.Join(
+	err := errors.Join(
 		within("connections", int64(o.connections), 1, benchMaxConnections),
 		within("entities", int64(o.entities), int64(o.connections), benchMaxEntities),
 		within("in-flight", int64(o.inFlight), 1, benchMaxInFlight),

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"github.com/greenroom-go/greenroom/server"
 )
 
 // maxProblem bounds what is read of a refusal.
@@ -25,15 +27,23 @@ type client struct {
 // newClient returns a client of the server at --http host:port, which must be this
 // machine: there are no credentials.
 func newClient(addr string) (*client, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, usagef("--http: %w", err)
-	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return nil, usagef("--http must be the address of a server on this machine, such as 127.0.0.1:8080, not %s", addr)
+	if err := checkLoopback("http", addr, server.DefaultHTTP); err != nil {
+		return nil, err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
 	return &client{addr: addr, http: &http.Client{Transport: transport}}, nil
+}
+
+// checkLoopback returns an error unless the address in a flag is on this machine.
+func checkLoopback(flag, addr, example string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("--%s: %w", flag, err)
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return usagef("--%s must be the address of a server on this machine, such as %s, not %s", flag, example, addr)
+	}
+	return nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

@@ -29,17 +29,6 @@ const (
 	columnBool
 )
 
-func (k columnKind) String() string {
-	switch k {
-	case columnNumber:
-		return "numbers"
-	case columnBool:
-		return "true and false"
-	default:
-		return "text"
-	}
-}
-
 // column is a column of readings.
 type column struct {
 	name  string // in the header
@@ -92,7 +81,7 @@ func openTable(r io.Reader, timeColumn string, zone *time.Location) (*table, err
 	t.csv.FieldsPerRecord = -1 // a row of another width is reported, the rest read on
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the file is empty; a header with the names of the columns is right")
+		return nil, errors.New("the file must begin with a header that names the columns, but is empty")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the header: %w", err)
@@ -101,12 +90,10 @@ func openTable(r io.Reader, timeColumn string, zone *time.Location) (*table, err
 	if err := t.findColumns(header, timeColumn); err != nil {
 		return nil, err
 	}
-	for len(t.sample) < sampleRows {
-		rec, ok := t.read()
-		if !ok {
+	for rec, ok := t.read(); ok; rec, ok = t.read() {
+		if t.sample = append(t.sample, rec); len(t.sample) == sampleRows {
 			break
 		}
-		t.sample = append(t.sample, rec)
 	}
 	for i := range t.columns {
 		t.columns[i].kind = t.kindOf(t.columns[i].index)
@@ -216,7 +203,7 @@ func (t *table) next() (row, error) {
 	}
 	ts, err := parseTime(rec.fields[t.time], t.zone)
 	if err != nil {
-		return row{}, &rowError{rec.line, fmt.Sprintf("column %s: %v", t.timeName, err)}
+		return row{}, &rowError{rec.line, fmt.Sprintf("column %s %v", t.timeName, err)}
 	}
 	r := row{ts: ts}
 	for _, c := range t.columns {
@@ -226,12 +213,12 @@ func (t *table) next() (row, error) {
 		}
 		v, err := parseCell(cell, c.kind)
 		if err != nil {
-			return row{}, &rowError{rec.line, fmt.Sprintf("column %s: %v", c.name, err)}
+			return row{}, &rowError{rec.line, fmt.Sprintf("column %s %v", c.name, err)}
 		}
 		r.samples = append(r.samples, entity.Sample{Key: c.key, Value: v})
 	}
 	if len(r.samples) == 0 {
-		return row{}, &rowError{rec.line, "no cell has a value; at least one is right"}
+		return row{}, &rowError{rec.line, "at least one cell must have a value"}
 	}
 	return r, nil
 }
@@ -244,13 +231,13 @@ func parseCell(cell string, kind columnKind) (value.Value, error) {
 		}
 		f, err := strconv.ParseFloat(cell, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return value.Value{}, fmt.Errorf("%.40q where the others have %v; a finite number is right, or an empty cell where there was no measurement", cell, kind)
+			return value.Value{}, fmt.Errorf("must be a finite number as in most rows, or empty without a measurement, not %.40q", cell)
 		}
 		return value.Float(f), nil
 	case columnBool:
 		b, ok := parseBool(cell)
 		if !ok {
-			return value.Value{}, fmt.Errorf("%.40q where the others have %v; one of these is right, or an empty cell", cell, kind)
+			return value.Value{}, fmt.Errorf("must be true or false as in most rows, or empty without a measurement, not %.40q", cell)
 		}
 		return value.Bool(b), nil
 	default:
@@ -259,13 +246,8 @@ func parseCell(cell string, kind columnKind) (value.Value, error) {
 }
 
 func parseBool(cell string) (value, ok bool) {
-	switch strings.ToLower(cell) {
-	case "true":
-		return true, true
-	case "false":
-		return false, true
-	}
-	return false, false
+	value = strings.EqualFold(cell, "true")
+	return value, value || strings.EqualFold(cell, "false")
 }
 
 var timeLayouts = []string{
@@ -282,21 +264,21 @@ func parseTime(cell string, zone *time.Location) (int64, error) {
 		if n < 1e11 {
 			n *= 1000
 		}
-		return checkTime(cell, n)
+		return n, checkTime(cell, n)
 	}
 	for _, layout := range timeLayouts {
 		if t, err := time.ParseInLocation(layout, cell, zone); err == nil {
-			return checkTime(cell, t.UnixMilli())
+			return t.UnixMilli(), checkTime(cell, t.UnixMilli())
 		}
 	}
-	return 0, fmt.Errorf("%.40q is not a time; 2015-02-04 17:51:00, RFC 3339, or seconds or milliseconds since the epoch are right", cell)
+	return 0, fmt.Errorf("must be a time such as 2015-02-04 17:51:00, in RFC 3339, or in seconds or milliseconds since the epoch, not %.40q", cell)
 }
 
-func checkTime(cell string, ms int64) (int64, error) {
+func checkTime(cell string, ms int64) error {
 	if ms < entity.MinTS || ms > entity.MaxTS {
-		return 0, fmt.Errorf("%.40q is not a time from 1970 to 9999", cell)
+		return fmt.Errorf("must be a time from 1970 to 9999, not %.40q", cell)
 	}
-	return ms, nil
+	return nil
 }
 
 // keyOf makes the key of a column: snake case, so that HumidityRatio becomes
@@ -319,7 +301,7 @@ func keyOf(name string) string {
 	return strings.TrimSuffix(b.String(), "_")
 }
 
-// startsWord tells whether a capital letter begins a word: after one that is
+// startsWord reports whether a capital letter begins a word: after one that is
 // not, or as the last of several before one that is not, as the S in HTTPServer.
 func startsWord(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {

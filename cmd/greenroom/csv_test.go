@@ -51,11 +51,11 @@ func TestTableReadsWhatPeopleHave(t *testing.T) {
 		{"seconds and milliseconds", "ts,a\n1435744800,1\n1435744800123,2\n", "", time.UTC, "1435744800000 a=1\n1435744800123 a=2\n"},
 		{"named time column", "a,when,b\n1,1970-01-01,x\n", "when", time.UTC, "0 a=1 b=\"x\"\n"},
 		{"bools and text", "ts,door,room\n1,TRUE,101\n2,false,foyer\n3,true,hall\n", "", time.UTC, "1000 door=true room=\"101\"\n2000 door=false room=\"foyer\"\n3000 door=true room=\"hall\"\n"},
-		{"empty cells", "ts,a,b\n1,,2\n2,1,\n3,,\n", "", time.UTC, "1000 b=2\n2000 a=1\nline 4: no cell has a value; at least one is right\n"},
+		{"empty cells", "ts,a,b\n1,,2\n2,1,\n3,,\n", "", time.UTC, "1000 b=2\n2000 a=1\nline 4: at least one cell must have a value\n"},
 		{"large integers", "ts,a\n1,9007199254740993\n", "", time.UTC, "1000 a=9007199254740993\n"},
-		{"bad among numbers", "ts,a\n1,1\n2,NaN\n3,off\n4,4\n", "", time.UTC, "1000 a=1\nline 3: column a: \"NaN\" where the others have numbers; a finite number is right, or an empty cell where there was no measurement\nline 4: column a: \"off\" where the others have numbers; a finite number is right, or an empty cell where there was no measurement\n4000 a=4\n"},
+		{"bad among numbers", "ts,a\n1,1\n2,NaN\n3,off\n4,4\n", "", time.UTC, "1000 a=1\nline 3: column a must be a finite number as in most rows, or empty without a measurement, not \"NaN\"\nline 4: column a must be a finite number as in most rows, or empty without a measurement, not \"off\"\n4000 a=4\n"},
 		{"bad quotes", "ts,a\n1,\"x\"y\n2,z\n", "", time.UTC, "line 2: extraneous or missing \" in quoted-field\n2000 a=\"z\"\n"},
-		{"time out of range", "ts,a\n-5,1\n", "", time.UTC, "line 2: column ts: \"-5\" is not a time from 1970 to 9999\n"},
+		{"time out of range", "ts,a\n-5,1\n", "", time.UTC, "line 2: column ts must be a time from 1970 to 9999, not \"-5\"\n"},
 	} {
 		got, err := readTable(tt.text, tt.column, tt.zone)
 		if err != nil || got != tt.want {

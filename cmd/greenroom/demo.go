@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -64,25 +62,19 @@ func replayDemo(ctx context.Context, mqttAddr string, duration time.Duration, st
 // newest asks for the time of an entity's newest reading, 0 when it has none: a
 // demo on a directory that has its readings goes on where it was.
 func newest(ctx context.Context, httpAddr, id string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+httpAddr+"/v1/entities/"+id, http.NoBody)
+	c, err := newClient(httpAddr)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNotFound {
-		return 0, nil
-	}
+	defer c.close()
 	var e struct {
 		Updated int64 `json:"updated_ms"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
-		return 0, fmt.Errorf("read the entity %s: %w", id, err)
+	err = c.get(ctx, entityPath(id), &e)
+	if isMissing(err) {
+		return 0, nil
 	}
-	return e.Updated, nil
+	return e.Updated, err
 }
 
 // backfill publishes what the building went through from its beginning to now,
@@ -93,7 +85,7 @@ func backfill(ctx context.Context, p *publisher, b *building, known int64, now t
 		if len(pending[id]) == 0 {
 			return nil
 		}
-		m := newMessage(id, pending[id])
+		m := newMessage(id, pending[id]...)
 		delete(pending, id)
 		return p.publish(ctx, m)
 	}
@@ -129,7 +121,7 @@ func runDemo(ctx context.Context, p *publisher, b *building, done func(*message)
 		case t := <-ticker.C:
 			b.advance(t)
 			for _, r := range b.readings() {
-				m := newMessage(r.id, []entity.Reading{r.reading})
+				m := newMessage(r.id, r.reading)
 				if err := p.publish(ctx, m); err != nil {
 					return err
 				}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // loader is one connection of a bench run: the least of MQTT 3.1.1 that can
@@ -157,14 +159,7 @@ func (l *loader) pace(ctx context.Context) error {
 	if err := l.out.Flush(); err != nil {
 		return err
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, wait)
 }
 
 // encode puts the next PUBLISH into buf.

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server"
 )
 
@@ -157,9 +160,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	err = publishRows(send, rows, func(yield func(*message) bool) func(row) bool {
-		return func(r row) bool { return eachMessage(id, o.perColumn, &r, yield) }
-	}, rate)
+	err = publishRows(send, rows, func(r *row) []*message { return rowMessages(id, o.perColumn, r) }, rate)
 	err = errors.Join(err, send.finish())
 	fmt.Fprintln(stdout, send.report())
 	if err == nil && bad.n > 0 {
@@ -169,21 +170,19 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 }
 
 // publishRows sends all rows, each at its time.
-func publishRows(send *sender, rows func(func(row, error) bool), messages func(func(*message) bool) func(row) bool, rate float64) (err error) {
+func publishRows(send *sender, rows iter.Seq2[row, error], messages func(*row) []*message, rate float64) error {
 	pace := pacer{rate: rate}
-	each := messages(func(m *message) bool {
-		err = send.send(m)
-		return err == nil
-	})
-	for r, rerr := range rows {
-		if rerr != nil {
-			return rerr
+	for r, err := range rows {
+		if err == nil {
+			err = pace.wait(send.ctx, r.ts)
 		}
-		if err := pace.wait(send.ctx, r.ts); err != nil {
+		if err != nil {
 			return err
 		}
-		if !each(r) {
-			return err
+		for _, m := range messages(&r) {
+			if err := send.send(m); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -204,14 +203,7 @@ func (p *pacer) wait(ctx context.Context, ts int64) error {
 		p.first, p.began = ts, time.Now()
 	}
 	due := time.Duration(float64(ts-p.first) / p.rate * float64(time.Millisecond))
-	timer := time.NewTimer(time.Until(p.began.Add(due)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, time.Until(p.began.Add(due)))
 }
 
 // badRows reports rows that cannot be read.
@@ -231,7 +223,7 @@ func (b *badRows) add(err error) {
 }
 
 // rows iterates over the rows, reporting the bad ones. An error ends it.
-func (t *table) rows(bad *badRows) func(func(row, error) bool) {
+func (t *table) rows(bad *badRows) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		for {
 			r, err := t.next()
@@ -251,7 +243,7 @@ func (t *table) rows(bad *badRows) func(func(row, error) bool) {
 }
 
 // shuffled reads all rows and returns them in the order of the seed.
-func shuffled(rows func(func(row, error) bool), seed int64) (func(func(row, error) bool), error) {
+func shuffled(rows iter.Seq2[row, error], seed int64) (iter.Seq2[row, error], error) {
 	var all []row
 	for r, err := range rows {
 		if err != nil {
@@ -272,48 +264,37 @@ func shuffled(rows func(func(row, error) bool), seed int64) (func(func(row, erro
 	}, nil
 }
 
-// eachMessage makes the messages of a row: one, or one for each column.
-func eachMessage(id string, perColumn bool, r *row, yield func(*message) bool) bool {
+// rowMessages makes the messages of a row: one, or one for each column.
+func rowMessages(id string, perColumn bool, r *row) []*message {
 	if !perColumn {
-		return yield(newMessage(id, []entity.Reading{{TS: r.ts, Values: r.samples}}))
+		return []*message{newMessage(id, entity.Reading{TS: r.ts, Values: r.samples})}
 	}
+	list := make([]*message, len(r.samples))
 	for i := range r.samples {
-		if !yield(newMessage(id+"-"+r.samples[i].Key, []entity.Reading{{TS: r.ts, Values: r.samples[i : i+1]}})) {
-			return false
-		}
+		list[i] = newMessage(id+"-"+r.samples[i].Key, entity.Reading{TS: r.ts, Values: r.samples[i : i+1]})
 	}
-	return true
+	return list
 }
 
 // newMessage makes the message that carries readings of an entity.
-func newMessage(id string, readings []entity.Reading) *message {
+func newMessage(id string, readings ...entity.Reading) *message {
+	type reading struct {
+		TS     int64                  `json:"ts"`
+		Values map[string]value.Value `json:"values"`
+	}
 	m := &message{topic: "e/" + id + "/telemetry", readings: len(readings)}
-	b := make([]byte, 0, 256)
-	if len(readings) > 1 {
-		b = append(b, '[')
-	}
-	for i := range readings {
-		if i > 0 {
-			b = append(b, ',')
+	list := make([]reading, len(readings))
+	for i, r := range readings {
+		list[i] = reading{r.TS, make(map[string]value.Value, len(r.Values))}
+		for _, s := range r.Values {
+			list[i].Values[s.Key] = s.Value
 		}
-		b = append(b, `{"ts":`...)
-		b = strconv.AppendInt(b, readings[i].TS, 10)
-		b = append(b, `,"values":{`...)
-		for j, s := range readings[i].Values {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = value.String(s.Key).AppendJSON(b)
-			b = append(b, ':')
-			b = s.Value.AppendJSON(b)
-		}
-		b = append(b, "}}"...)
-		m.values += len(readings[i].Values)
+		m.values += len(r.Values)
 	}
-	if len(readings) > 1 {
-		b = append(b, ']')
+	m.payload, _ = json.Marshal(list) // values are JSON
+	if len(list) == 1 {
+		m.payload = m.payload[1 : len(m.payload)-1] // without the array
 	}
-	m.payload = b
 	return m
 }
 

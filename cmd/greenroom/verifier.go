@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 const (
@@ -15,7 +17,9 @@ const (
 	verifyLatest = 1500 * time.Millisecond
 	// verifyPatience is how long what must happen may take.
 	verifyPatience = time.Minute
-	verifyEditors  = 4
+	// verifyPoll is how long to wait before another look at what is on its way.
+	verifyPoll    = 50 * time.Millisecond
+	verifyEditors = 4
 )
 
 // verifier loads, kills and compares.
@@ -48,20 +52,15 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 		return nil, err
 	}
 	results := make(map[string]outcome)
-	if results["readings"], err = v.compareReadings(ctx, round, l); err != nil {
-		return nil, err
+	for kind, compare := range map[string]func(context.Context, int, *load) (outcome, error){
+		"readings": v.compareReadings, "patches": v.comparePatches, "relations": v.compareRelations,
+		"mapped values": v.compareMapped, "mapped sums": v.compareSums,
+	} {
+		if results[kind], err = compare(ctx, round, l); err != nil {
+			return nil, err
+		}
 	}
-	if results["patches"], err = v.comparePatches(ctx, round, l); err != nil {
-		return nil, err
-	}
-	if results["relations"], err = v.compareRelations(ctx, round, l); err != nil {
-		return nil, err
-	}
-	if results["mapped values"], err = v.compareMapped(ctx, round); err != nil {
-		return nil, err
-	}
-	results["mapped sums"], err = v.compareSums(ctx, round, l)
-	return results, err
+	return results, nil
 }
 
 // prepare makes the entities that are edited, and the mappings: one of each
@@ -113,12 +112,8 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no reading was acknowledged in %v", verifyPatience)
 	}
-	timer := time.NewTimer(after) // the random moment is what is tested
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := pause.For(ctx, after); err != nil { // the random moment is what is tested
+		return nil, err
 	}
 	if err := v.child.kill(); err != nil {
 		return nil, err
@@ -256,7 +251,7 @@ func (v *verifier) compareRelations(ctx context.Context, round int, l *load) (ou
 
 // compareMapped waits until the mapping has caught up, and compares what it has
 // written with its source: each value twice as large, once each.
-func (v *verifier) compareMapped(ctx context.Context, round int) (outcome, error) {
+func (v *verifier) compareMapped(ctx context.Context, round int, _ *load) (outcome, error) {
 	source, err := v.points(ctx, verifyID(round, "0"), "n")
 	if isMissing(err) {
 		return outcome{}, nil
@@ -280,7 +275,7 @@ func (v *verifier) compareMapped(ctx context.Context, round int) (outcome, error
 		n := int64(len(source))
 		o := judge(there, n, n)
 		o.invented += wrong
-		if !o.wrong() || !v.more(ctx) {
+		if !o.wrong() || pause.For(ctx, verifyPoll) != nil {
 			return o, nil
 		}
 	}
@@ -322,7 +317,7 @@ func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outco
 				o.lost++
 			}
 		}
-		if o.lost == 0 || !v.more(ctx) {
+		if o.lost == 0 || pause.For(ctx, verifyPoll) != nil {
 			return o, nil
 		}
 	}
@@ -337,19 +332,6 @@ func (v *verifier) latest(ctx context.Context, id, key string) (n int64, ok bool
 	}
 	p, ok := e.Latest[key]
 	return p.Value, ok, err
-}
-
-// more waits a moment for what is on its way, and reports false when the patience
-// is over.
-func (v *verifier) more(ctx context.Context) bool {
-	timer := time.NewTimer(50 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // isMissing reports whether the server has no such thing.
