@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -53,9 +54,10 @@ func ParseDTDL(data []byte) (types []*Type, err error) {
 		if ok {
 			at = fmt.Sprintf("$[%d]", i)
 		}
-		if _, err := in.document(at, item); err != nil {
-			return nil, err
-		}
+		in.document(at, item)
+	}
+	if in.err != nil {
+		return nil, in.err
 	}
 	seen := map[string]bool{}
 	for _, t := range in.types {
@@ -70,29 +72,75 @@ func ParseDTDL(data []byte) (types []*Type, err error) {
 	return in.types, nil
 }
 
-// dtdlReader gathers the interfaces of a document.
+// dtdlReader gathers the interfaces of a document. After the first error what its methods
+// and those of its elements return means nothing.
 type dtdlReader struct {
 	types []*Type
 	depth int
 	nodes int // schemas read so far
+	err   error
 }
 
 // maxNodes bounds the schemas of a document: shared ones that use each other would
 // grow beyond any measure.
 const maxNodes = 100_000
 
+func (in *dtdlReader) fail(at, format string, args ...any) {
+	if in.err == nil {
+		in.err = invalid(at, format, args...)
+	}
+}
+
 // element is a JSON object of a DTDL document and where it stands.
 type element struct {
+	in *dtdlReader
 	at string
 	m  map[string]any
 }
 
-func object(at string, v any) (element, error) {
+func (in *dtdlReader) object(at string, v any) element {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return element{}, invalid(at, "must be an object, not %s", describe(v))
+		in.fail(at, "must be an object, not %s", describe(v))
 	}
-	return element{at, m}, nil
+	return element{in, at, m}
+}
+
+// object returns a member that is an object.
+func (e element) object(name string) element { return e.in.object(e.at+"."+name, e.m[name]) }
+
+// each calls f with what a member has until there is an error: the items of an array, or
+// one that stands there by itself.
+func (e element) each(name string, f func(at string, item any)) {
+	v, ok := e.m[name]
+	if !ok {
+		return
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for i, item := range list {
+		if e.in.err == nil {
+			f(fmt.Sprintf("%s.%s[%d]", e.at, name, i), item)
+		}
+	}
+}
+
+// eachOf is each for a member that must be an array.
+func (e element) eachOf(name string, f func(at string, item any)) {
+	if _, ok := e.m[name].([]any); !ok {
+		e.in.fail(e.at+"."+name, "must be an array, not %s", describe(e.m[name]))
+	}
+	e.each(name, f)
+}
+
+// checkID refuses what is no id of an interface or a schema.
+func (in *dtdlReader) checkID(at, id string) string {
+	if !dtmi.MatchString(id) {
+		in.fail(at, "must be an id such as dtmi:com:example:Room;1, not %q", brief(id))
+	}
+	return id
 }
 
 func describe(v any) string {
@@ -110,89 +158,85 @@ func describe(v any) string {
 }
 
 // text returns a member that is a text, "" where it is missing.
-func (e element) text(name string) (string, error) {
+func (e element) text(name string) string {
 	v, ok := e.m[name]
-	if !ok {
-		return "", nil
+	s, isText := v.(string)
+	if ok && !isText {
+		e.in.fail(e.at+"."+name, "must be a text, not %s", describe(v))
 	}
-	s, ok := v.(string)
-	if !ok {
-		return "", invalid(e.at+"."+name, "must be a text, not %s", describe(v))
-	}
-	return s, nil
+	return s
 }
 
 // words is a text in one language: a string, or an object of languages.
-func (e element) words(name string) (string, error) {
+func (e element) words(name string) string {
 	m, ok := e.m[name].(map[string]any)
-	if !ok {
+	switch {
+	case !ok:
 		return e.text(name)
+	case len(m) == 0:
+		return ""
 	}
-	var languages []string
-	for language := range m {
-		languages = append(languages, language)
-	}
-	slices.Sort(languages)
+	language := slices.Min(slices.Collect(maps.Keys(m)))
 	if _, ok := m["en"]; ok {
-		languages = []string{"en"}
+		language = "en"
 	}
-	if len(languages) == 0 {
-		return "", nil
+	return e.object(name).text(language)
+}
+
+func (e element) id() string { return e.in.checkID(e.at+".@id", e.text("@id")) }
+
+func (e element) name() string {
+	name := e.text("name")
+	if !memberName.MatchString(name) || len(name) > 512 {
+		e.in.fail(e.at+".name", "must have letters, digits and _, and begin with a letter, not %q", brief(name))
 	}
-	return element{e.at + "." + name, m}.text(languages[0])
+	return name
 }
 
 // kinds returns @type: which sort the element is, and what it means beside.
-func (e element) kinds(of ...string) (sort, semantic string, err error) {
-	var names []string
-	switch v := e.m["@type"].(type) {
-	case string:
-		names = []string{v}
-	case []any:
-		for i, item := range v {
-			name, ok := item.(string)
-			if !ok {
-				return "", "", invalid(fmt.Sprintf("%s.@type[%d]", e.at, i), "must be a text, not %s", describe(item))
-			}
-			names = append(names, name)
-		}
-	default:
-		return "", "", invalid(e.at+".@type", "must be one of %v, not %s", of, describe(v))
+func (e element) kinds(of ...string) (sort, semantic string) {
+	at := e.at + ".@type"
+	if e.m["@type"] == nil {
+		e.in.fail(at, "must be one of %v, not nothing", of)
 	}
-	for _, name := range names {
-		if slices.Contains(of, name) {
-			if sort != "" {
-				return "", "", invalid(e.at+".@type", "both %s and %s", sort, name)
-			}
-			sort = name
-		} else {
-			semantic = name
+	var names []string
+	e.each("@type", func(at string, item any) {
+		name, ok := item.(string)
+		if !ok {
+			e.in.fail(at, "must be a text, not %s", describe(item))
 		}
+		names = append(names, name)
+	})
+	for _, name := range names {
+		if !slices.Contains(of, name) {
+			semantic = name
+			continue
+		}
+		if sort != "" {
+			e.in.fail(at, "must be one of %s and %s, not both", sort, name)
+		}
+		sort = name
 	}
 	if sort == "" {
-		return "", "", invalid(e.at+".@type", "must be one of %v, not %v", of, names)
+		e.in.fail(at, "must be one of %v, not %v", of, names)
 	}
-	return sort, semantic, nil
+	return sort, semantic
 }
 
 // only refuses members that are not in names. A semantic type brings its own.
-func (e element) only(semantic string, names ...string) error {
+func (e element) only(semantic string, names ...string) {
 	names = append(names, "@type", "@id", "displayName", "description", "comment", "name")
 	for name := range e.m {
 		if !slices.Contains(names, name) && (semantic == "" || strings.HasPrefix(name, "@")) {
 			slices.Sort(names)
-			return invalid(e.at+"."+name, "it is not known here; there are %v", names)
+			e.in.fail(e.at+"."+name, "it is not known here; there are %v", names)
 		}
 	}
-	return nil
 }
 
 // document reads an interface that stands on its own, with its context.
-func (in *dtdlReader) document(at string, v any) (string, error) {
-	e, err := object(at, v)
-	if err != nil {
-		return "", err
-	}
+func (in *dtdlReader) document(at string, v any) {
+	e := in.object(at, v)
 	contexts, ok := e.m["@context"].([]any)
 	if !ok {
 		contexts = []any{e.m["@context"]}
@@ -203,265 +247,112 @@ func (in *dtdlReader) document(at string, v any) (string, error) {
 		return s == dtdl2 || s == dtdl3
 	}
 	if !slices.ContainsFunc(contexts, known) {
-		return "", invalid(at+".@context", "must be %q, not %s", dtdl3, describe(e.m["@context"]))
+		in.fail(at+".@context", "must be %q, not %s", dtdl3, describe(e.m["@context"]))
 	}
-	return in.iface(e)
+	in.iface(e)
 }
 
-// reference reads an interface given by its id or in place.
-func (in *dtdlReader) reference(at string, v any) (string, error) {
+// reference reads an interface given by its id or in place, and returns its id.
+func (in *dtdlReader) reference(at string, v any) string {
 	if id, ok := v.(string); ok {
-		if !dtmi.MatchString(id) {
-			return "", invalid(at, "must be an id such as dtmi:com:example:Room;1, not %q", brief(id))
-		}
-		return id, nil
+		return in.checkID(at, id)
 	}
-	e, err := object(at, v)
-	if err != nil {
-		return "", err
-	}
-	return in.iface(e)
+	return in.iface(in.object(at, v))
 }
 
 // iface reads an interface and returns its id.
-func (in *dtdlReader) iface(e element) (string, error) {
+func (in *dtdlReader) iface(e element) string {
 	if in.depth++; in.depth > MaxDepth {
-		return "", invalid(e.at, "interfaces nested deeper than %d", MaxDepth)
+		in.fail(e.at, "interfaces nested deeper than %d", MaxDepth)
 	}
-	defer func() { in.depth-- }()
-	_, semantic, err := e.kinds("Interface")
-	if err != nil {
-		return "", err
-	}
-	if err := e.only(semantic, "@context", "contents", "extends", "schemas"); err != nil {
-		return "", err
-	}
-	id, err := e.text("@id")
-	if err != nil {
-		return "", err
-	}
-	if !dtmi.MatchString(id) {
-		return "", invalid(e.at+".@id", "must be an id such as dtmi:com:example:Room;1, not %q", brief(id))
-	}
-	r := interfaceReader{in: in, t: &Type{
-		ID: id, Properties: map[string]*Property{}, Telemetry: map[string]*Schema{}, Relations: map[string]*Relation{},
+	_, semantic := e.kinds("Interface")
+	e.only(semantic, "@context", "contents", "extends", "schemas")
+	r := interfaceReader{dtdlReader: in, shared: map[string]any{}, t: &Type{
+		ID: e.id(), Name: e.words("displayName"), Description: e.words("description"),
+		Properties: map[string]*Property{}, Telemetry: map[string]*Schema{}, Relations: map[string]*Relation{},
 		Commands: map[string]*Command{}, Components: map[string]string{},
 	}}
-	if r.t.Name, err = e.words("displayName"); err != nil {
-		return "", err
-	}
-	if r.t.Description, err = e.words("description"); err != nil {
-		return "", err
-	}
-	for _, part := range []func(element) error{r.schemas, r.extends, r.contents} {
-		if err := part(e); err != nil {
-			return "", err
+	e.each("schemas", func(at string, item any) { r.shared[in.object(at, item).id()] = item })
+	e.each("schemas", func(at string, item any) { r.schema(at, item, 1) })
+	e.each("extends", func(at string, item any) { r.t.Extends = append(r.t.Extends, in.reference(at, item)) })
+	names := map[string]bool{}
+	e.each("contents", func(at string, item any) {
+		c := in.object(at, item)
+		name := c.name()
+		if names[name] {
+			in.fail(c.at+".name", "%q occurs twice", name)
 		}
-	}
+		names[name] = true
+		r.content(c, name)
+	})
 	in.types = append(in.types, r.t)
-	return id, nil
+	in.depth--
+	return r.t.ID
 }
 
 // interfaceReader reads what an interface has.
 type interfaceReader struct {
-	in     *dtdlReader
+	*dtdlReader
+
 	t      *Type
 	shared map[string]any // schemas by id
 }
 
-func (r *interfaceReader) schemas(e element) error {
-	v, ok := e.m["schemas"]
-	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
-	r.shared = map[string]any{}
-	for i, item := range list {
-		s, err := object(fmt.Sprintf("%s.schemas[%d]", e.at, i), item)
-		if err != nil {
-			return err
-		}
-		id, err := s.text("@id")
-		if err != nil {
-			return err
-		}
-		if !dtmi.MatchString(id) {
-			return invalid(s.at+".@id", "%q; a schema that is shared has an id", brief(id))
-		}
-		r.shared[id] = item
-	}
-	for i, item := range list {
-		if _, err := r.schema(fmt.Sprintf("%s.schemas[%d]", e.at, i), item, 1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *interfaceReader) extends(e element) error {
-	v, ok := e.m["extends"]
-	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
-	for i, item := range list {
-		id, err := r.in.reference(fmt.Sprintf("%s.extends[%d]", e.at, i), item)
-		if err != nil {
-			return err
-		}
-		r.t.Extends = append(r.t.Extends, id)
-	}
-	return nil
-}
-
-func (r *interfaceReader) contents(e element) error {
-	v, ok := e.m["contents"]
-	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
-	names := map[string]bool{}
-	for i, item := range list {
-		c, err := object(fmt.Sprintf("%s.contents[%d]", e.at, i), item)
-		if err != nil {
-			return err
-		}
-		name, err := c.name()
-		if err != nil {
-			return err
-		}
-		if names[name] {
-			return invalid(c.at+".name", "%q occurs twice", name)
-		}
-		names[name] = true
-		if err := r.content(c, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e element) name() (string, error) {
-	name, err := e.text("name")
-	if err == nil && (!memberName.MatchString(name) || len(name) > 512) {
-		err = invalid(e.at+".name", "must have letters, digits and _, and begin with a letter, not %q", brief(name))
-	}
-	return name, err
-}
-
-func (r *interfaceReader) content(e element, name string) error {
-	sort, semantic, err := e.kinds("Property", "Telemetry", "Relationship", "Command", "Component")
-	if err != nil {
-		return err
-	}
-	switch sort {
+func (r *interfaceReader) content(e element, name string) {
+	switch sort, semantic := e.kinds("Property", "Telemetry", "Relationship", "Command", "Component"); sort {
 	case "Property":
-		p := &Property{}
 		writable, ok := e.m["writable"].(bool)
 		if !ok && e.m["writable"] != nil {
-			return invalid(e.at+".writable", "must be true or false, not %s", describe(e.m["writable"]))
+			r.fail(e.at+".writable", "must be true or false, not %s", describe(e.m["writable"]))
 		}
-		p.Writable = writable
-		r.t.Properties[name] = p
-		return r.described(e, semantic, &p.Schema, "schema", "unit", "writable")
+		r.t.Properties[name] = &Property{Schema: *r.described(e, semantic, "schema", "unit", "writable"), Writable: writable}
 	case "Telemetry":
-		s := &Schema{}
-		r.t.Telemetry[name] = s
-		return r.described(e, semantic, s, "schema", "unit")
+		r.t.Telemetry[name] = r.described(e, semantic, "schema", "unit")
 	case "Relationship":
-		return r.relationship(e, semantic, name)
+		r.relationship(e, semantic, name)
 	case "Command":
-		return r.command(e, semantic, name)
+		e.only(semantic, "request", "response", "commandType")
+		r.t.Commands[name] = &Command{Description: e.words("description"), Request: r.payload(e, "request"), Response: r.payload(e, "response")}
+	case "Component":
+		e.only(semantic, "schema")
+		r.t.Components[name] = r.reference(e.at+".schema", e.m["schema"])
 	}
-	if err := e.only(semantic, "schema"); err != nil {
-		return err
-	}
-	id, err := r.in.reference(e.at+".schema", e.m["schema"])
-	r.t.Components[name] = id
-	return err
 }
 
 // described reads the schema of an element, with what the element says of it.
-func (r *interfaceReader) described(e element, semantic string, s *Schema, names ...string) error {
-	if err := e.only(semantic, names...); err != nil {
-		return err
-	}
-	schema, err := r.schema(e.at+".schema", e.m["schema"], 1)
-	if err != nil {
-		return err
-	}
-	*s = *schema
-	s.Semantic = semantic
-	if s.Name, err = e.words("displayName"); err != nil {
-		return err
-	}
-	if s.Description, err = e.words("description"); err != nil {
-		return err
-	}
-	s.Unit, err = e.text("unit")
-	return err
+func (r *interfaceReader) described(e element, semantic string, names ...string) *Schema {
+	e.only(semantic, names...)
+	s := r.schema(e.at+".schema", e.m["schema"], 1)
+	s.Semantic, s.Name, s.Description, s.Unit = semantic, e.words("displayName"), e.words("description"), e.text("unit")
+	return s
 }
 
-func (r *interfaceReader) relationship(e element, semantic, name string) error {
-	if err := e.only(semantic, "target", "minMultiplicity", "maxMultiplicity", "properties", "writable"); err != nil {
-		return err
-	}
-	rel := &Relation{}
+func (r *interfaceReader) relationship(e element, semantic, name string) {
+	e.only(semantic, "target", "minMultiplicity", "maxMultiplicity", "properties", "writable")
+	rel := &Relation{Description: e.words("description")}
 	r.t.Relations[name] = rel
-	var err error
-	if rel.Description, err = e.words("description"); err != nil {
-		return err
-	}
-	if v, ok := e.m["target"]; ok {
-		id, ok := v.(string)
-		if !ok || !dtmi.MatchString(id) {
-			return invalid(e.at+".target", "must be the id of an interface, not %s", describe(v))
-		}
-		rel.Target = []string{id}
+	if _, ok := e.m["target"]; ok {
+		rel.Target = []string{r.checkID(e.at+".target", e.text("target"))}
 	}
 	if v, ok := e.m["maxMultiplicity"]; ok {
 		n, err := wholeNumber(v)
 		if err != nil || n < 1 || n > 500 {
-			return invalid(e.at+".maxMultiplicity", "must be from 1 to 500, not %s", describe(v))
+			r.fail(e.at+".maxMultiplicity", "must be from 1 to 500, not %s", describe(v))
 		}
 		rel.Max = int(n)
 	}
-	list, ok := e.m["properties"].([]any)
-	if !ok && e.m["properties"] != nil {
-		return invalid(e.at+".properties", "must be an array, not %s", describe(e.m["properties"]))
+	if e.m["properties"] == nil {
+		return
 	}
-	for i, item := range list {
-		p, err := object(fmt.Sprintf("%s.properties[%d]", e.at, i), item)
-		if err != nil {
-			return err
-		}
-		name, err := p.name()
-		if err != nil {
-			return err
-		}
-		_, semantic, err := p.kinds("Property")
-		if err != nil {
-			return err
-		}
+	e.eachOf("properties", func(at string, item any) {
+		p := r.object(at, item)
+		name := p.name()
+		_, semantic := p.kinds("Property")
 		if rel.Properties == nil {
 			rel.Properties = map[string]*Schema{}
 		}
-		s := &Schema{}
-		rel.Properties[name] = s
-		if err := r.described(p, semantic, s, "schema", "unit", "writable"); err != nil {
-			return err
-		}
-	}
-	return nil
+		rel.Properties[name] = r.described(p, semantic, "schema", "unit", "writable")
+	})
 }
 
 func wholeNumber(v any) (int64, error) {
@@ -472,37 +363,14 @@ func wholeNumber(v any) (int64, error) {
 	return n.Int64()
 }
 
-func (r *interfaceReader) command(e element, semantic, name string) (err error) {
-	if err := e.only(semantic, "request", "response", "commandType"); err != nil {
-		return err
+// payload reads what goes with a command, nil where nothing does.
+func (r *interfaceReader) payload(e element, name string) *Schema {
+	if e.m[name] == nil {
+		return nil
 	}
-	c := &Command{}
-	r.t.Commands[name] = c
-	if c.Description, err = e.words("description"); err != nil {
-		return err
-	}
-	if c.Request, err = r.payload(e, "request"); err != nil {
-		return err
-	}
-	c.Response, err = r.payload(e, "response")
-	return err
-}
-
-// payload reads what goes with a command.
-func (r *interfaceReader) payload(e element, name string) (*Schema, error) {
-	v, ok := e.m[name]
-	if !ok || v == nil {
-		return nil, nil //nolint:nilnil // a command without one
-	}
-	p, err := object(e.at+"."+name, v)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.name(); err != nil {
-		return nil, err
-	}
-	s := &Schema{}
-	return s, r.described(p, "", s, "schema", "nullable")
+	p := e.object(name)
+	p.name()
+	return r.described(p, "", "schema", "nullable")
 }
 
 // primitives are the schemas that are a word.
@@ -514,131 +382,83 @@ var primitives = map[string]Schema{
 	"point":   {Type: Any}, "multiPoint": {Type: Any}, "lineString": {Type: Any}, "multiLineString": {Type: Any}, "polygon": {Type: Any}, "multiPolygon": {Type: Any},
 }
 
-func (r *interfaceReader) schema(at string, v any, depth int) (*Schema, error) {
+// schema reads a schema. It never returns nil.
+func (r *interfaceReader) schema(at string, v any, depth int) *Schema {
 	if depth > MaxDepth {
-		return nil, invalid(at, "schemas nested deeper than %d", MaxDepth)
+		r.fail(at, "schemas nested deeper than %d", MaxDepth)
 	}
-	if r.in.nodes++; r.in.nodes > maxNodes {
-		return nil, invalid(at, "more than %d schemas in one document, those that are shared counted wherever they are used", maxNodes)
+	if r.nodes++; r.nodes > maxNodes {
+		r.fail(at, "more than %d schemas in one document, those that are shared counted wherever they are used", maxNodes)
+	}
+	if r.err != nil {
+		return &Schema{}
 	}
 	if name, ok := v.(string); ok {
-		if p, ok := primitives[name]; ok {
-			return &p, nil
-		}
 		if shared, ok := r.shared[name]; ok {
 			return r.schema(at, shared, depth+1)
 		}
-		return nil, invalid(at, "%q is neither a primitive schema nor the id of one of this interface", brief(name))
+		p, ok := primitives[name]
+		if !ok {
+			r.fail(at, "%q is neither a primitive schema nor the id of one of this interface", brief(name))
+		}
+		return &p
 	}
-	e, err := object(at, v)
-	if err != nil {
-		return nil, err
-	}
-	sort, semantic, err := e.kinds("Array", "Enum", "Map", "Object")
-	if err != nil {
-		return nil, err
-	}
-	switch sort {
+	e := r.object(at, v)
+	switch sort, semantic := e.kinds("Array", "Enum", "Map", "Object"); sort {
 	case "Array":
-		if err := e.only(semantic, "elementSchema"); err != nil {
-			return nil, err
-		}
-		s := &Schema{Type: Array}
-		s.Element, err = r.schema(at+".elementSchema", e.m["elementSchema"], depth+1)
-		return s, err
+		e.only(semantic, "elementSchema")
+		return &Schema{Type: Array, Element: r.schema(at+".elementSchema", e.m["elementSchema"], depth+1)}
 	case "Map":
-		return r.mapSchema(e, semantic, depth)
-	case "Object":
-		return r.objectSchema(e, semantic, depth)
-	}
-	return enumSchema(e, semantic)
-}
-
-func (r *interfaceReader) mapSchema(e element, semantic string, depth int) (*Schema, error) {
-	if err := e.only(semantic, "mapKey", "mapValue"); err != nil {
-		return nil, err
-	}
-	key, err := object(e.at+".mapKey", e.m["mapKey"])
-	if err != nil {
-		return nil, err
-	}
-	if key.m["schema"] != "string" {
-		return nil, invalid(key.at+".schema", `must be "string", not %s`, describe(key.m["schema"]))
-	}
-	value, err := object(e.at+".mapValue", e.m["mapValue"])
-	if err != nil {
-		return nil, err
-	}
-	s := &Schema{Type: Map}
-	s.Element, err = r.schema(value.at+".schema", value.m["schema"], depth+1)
-	return s, err
-}
-
-func (r *interfaceReader) objectSchema(e element, semantic string, depth int) (*Schema, error) {
-	if err := e.only(semantic, "fields"); err != nil {
-		return nil, err
-	}
-	list, ok := e.m["fields"].([]any)
-	if !ok {
-		if e.m["fields"] == nil {
-			return nil, invalid(e.at+".fields", "it is missing")
+		e.only(semantic, "mapKey", "mapValue")
+		key, value := e.object("mapKey"), e.object("mapValue")
+		if key.m["schema"] != "string" {
+			r.fail(key.at+".schema", `must be "string", not %s`, describe(key.m["schema"]))
 		}
-		list = []any{e.m["fields"]}
+		return &Schema{Type: Map, Element: r.schema(value.at+".schema", value.m["schema"], depth+1)}
+	case "Object":
+		e.only(semantic, "fields")
+		return r.fields(e, depth)
+	default:
+		e.only(semantic, "enumValues", "valueSchema")
+		return e.enum()
+	}
+}
+
+func (r *interfaceReader) fields(e element, depth int) *Schema {
+	if e.m["fields"] == nil {
+		r.fail(e.at+".fields", "it is missing")
 	}
 	s := &Schema{Type: Object, Fields: map[string]*Schema{}}
-	for i, item := range list {
-		f, err := object(fmt.Sprintf("%s.fields[%d]", e.at, i), item)
-		if err != nil {
-			return nil, err
-		}
-		name, err := f.name()
-		if err != nil {
-			return nil, err
-		}
+	e.each("fields", func(at string, item any) {
+		f := r.object(at, item)
+		name := f.name()
 		if s.Fields[name] != nil {
-			return nil, invalid(f.at+".name", "%q occurs twice", name)
+			r.fail(f.at+".name", "%q occurs twice", name)
 		}
-		if s.Fields[name], err = r.schema(f.at+".schema", f.m["schema"], depth+1); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+		s.Fields[name] = r.schema(f.at+".schema", f.m["schema"], depth+1)
+	})
+	return s
 }
 
-func enumSchema(e element, semantic string) (*Schema, error) {
-	if err := e.only(semantic, "enumValues", "valueSchema"); err != nil {
-		return nil, err
-	}
-	kind, err := e.text("valueSchema")
-	if err != nil {
-		return nil, err
-	}
+func (e element) enum() *Schema {
+	kind := e.text("valueSchema")
 	if kind != "string" && kind != "integer" {
-		return nil, invalid(e.at+".valueSchema", `must be "string" or "integer", not %q`, kind)
-	}
-	list, ok := e.m["enumValues"].([]any)
-	if !ok {
-		return nil, invalid(e.at+".enumValues", "must be an array, not %s", describe(e.m["enumValues"]))
+		e.in.fail(e.at+".valueSchema", `must be "string" or "integer", not %q`, kind)
 	}
 	s := &Schema{Type: Enum}
-	for i, item := range list {
-		v, err := object(fmt.Sprintf("%s.enumValues[%d]", e.at, i), item)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := v.name(); err != nil {
-			return nil, err
-		}
+	e.eachOf("enumValues", func(at string, item any) {
+		v := e.in.object(at, item)
+		v.name()
 		text, isText := v.m["enumValue"].(string)
-		n, nerr := wholeNumber(v.m["enumValue"])
+		n, err := wholeNumber(v.m["enumValue"])
 		switch {
 		case kind == "string" && isText:
 			s.Values = append(s.Values, text)
-		case kind == "integer" && nerr == nil:
+		case kind == "integer" && err == nil:
 			s.Values = append(s.Values, n)
 		default:
-			return nil, invalid(v.at+".enumValue", "must be of type %s, not %s", kind, describe(v.m["enumValue"]))
+			e.in.fail(v.at+".enumValue", "must be of type %s, not %s", kind, describe(v.m["enumValue"]))
 		}
-	}
-	return s, nil
+	})
+	return s
 }
