@@ -91,7 +91,7 @@ func unescapeMember(token string) string {
 	return memberUnescaper.Replace(token)
 }
 
-// checkPointer tells whether path can be that of an attribute.
+// checkPointer reports what keeps path from being that of an attribute.
 func checkPointer(path string) error {
 	switch {
 	case path == "":

@@ -335,7 +335,7 @@ func (s *Subscription) fromPage() (Change, bool) {
 	return Change{}, false
 }
 
-// listed tells whether changes of this sort are wanted.
+// listed reports whether changes of this sort are wanted.
 func (s *Subscription) listed(c *LoggedChange) bool {
 	if c.Edit != nil {
 		return s.edits
@@ -343,7 +343,7 @@ func (s *Subscription) listed(c *LoggedChange) bool {
 	return s.values
 }
 
-// wants tells whether a change from the log concerns the subscription.
+// wants reports whether a change from the log concerns the subscription.
 func (s *Subscription) wants(c *LoggedChange) bool {
 	if !s.listed(c) {
 		return false
@@ -366,10 +366,7 @@ func (s *Subscription) catchUp(ctx context.Context) error {
 			return nil
 		}
 	}
-	err = s.rt.read(ctx, func(ctx context.Context) (err error) {
-		s.page, err = s.rt.store.Changes(ctx, s.seq, changePage)
-		return err
-	})
+	s.page, err = query(ctx, s.rt, func(ctx context.Context) ([]LoggedChange, error) { return s.rt.store.Changes(ctx, s.seq, changePage) })
 	if err != nil {
 		return fmt.Errorf("stream: %w", err)
 	}

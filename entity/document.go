@@ -1,10 +1,10 @@
 package entity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
 )
 
 // Doc is a document that is stored once for all entities: a type, a mapping, a
@@ -31,7 +31,7 @@ const (
 	IfNone = "-"
 )
 
-// CheckCondition tells whether a write may go ahead: condition is an entity tag,
+// CheckCondition reports what keeps a write from going ahead: condition is an entity tag,
 // IfAny, IfNone, or "" for no condition, and etag is what is there, "" for
 // nothing. The error wraps ErrConflict, or ErrNotFound where there is nothing.
 func CheckCondition(condition, etag string) error {
@@ -56,34 +56,21 @@ func (r *Runtime) PutDoc(ctx context.Context, kind, id string, body []byte, cond
 		return Doc{}, err
 	}
 	if len(body) > MaxDocBytes {
-		return Doc{}, fmt.Errorf("%s %q: %w: %d bytes; at most %d are allowed", kind, id, ErrInvalid, len(body), MaxDocBytes)
+		return Doc{}, fmt.Errorf("%s %q: %w: must have at most %d bytes, not %d", kind, id, ErrInvalid, MaxDocBytes, len(body))
 	}
-	var doc Doc
-	err := r.read(ctx, func(ctx context.Context) (err error) {
-		doc, err = r.store.PutDoc(ctx, Doc{Kind: kind, ID: id, Body: body}, condition)
-		return err
+	return query(ctx, r, func(ctx context.Context) (Doc, error) {
+		return r.store.PutDoc(ctx, Doc{Kind: kind, ID: id, Body: body}, condition)
 	})
-	return doc, err
 }
 
 // Doc returns a document, or ErrNotFound.
 func (r *Runtime) Doc(ctx context.Context, kind, id string) (Doc, error) {
-	var doc Doc
-	err := r.read(ctx, func(ctx context.Context) (err error) {
-		doc, err = r.store.Doc(ctx, kind, id)
-		return err
-	})
-	return doc, err
+	return query(ctx, r, func(ctx context.Context) (Doc, error) { return r.store.Doc(ctx, kind, id) })
 }
 
 // Docs returns all documents of a kind, ordered by id.
 func (r *Runtime) Docs(ctx context.Context, kind string) ([]Doc, error) {
-	var docs []Doc
-	err := r.read(ctx, func(ctx context.Context) (err error) {
-		docs, err = r.store.Docs(ctx, kind)
-		return err
-	})
-	return docs, err
+	return query(ctx, r, func(ctx context.Context) ([]Doc, error) { return r.store.Docs(ctx, kind) })
 }
 
 // DeleteDoc removes a document, under the conditions of PutDoc. It returns
@@ -93,18 +80,5 @@ func (r *Runtime) DeleteDoc(ctx context.Context, kind, id, condition string) err
 }
 
 func checkDoc(kind, id string) error {
-	for _, name := range [...]string{kind, id} {
-		switch {
-		case name == "" || len(name) > MaxDocIDBytes:
-			return fmt.Errorf("%s %.64q: %w: a name of 1 to %d bytes is right", kind, id, ErrInvalid, MaxDocIDBytes)
-		case !utf8.ValidString(name):
-			return fmt.Errorf("%s %q: %w: not UTF-8", kind, id, ErrInvalid)
-		}
-		for i := 0; i < len(name); i++ {
-			if name[i] < ' ' || name[i] == 0x7f {
-				return fmt.Errorf("%s %q: %w: control character %U", kind, id, ErrInvalid, rune(name[i]))
-			}
-		}
-	}
-	return nil
+	return cmp.Or(checkName("kind of a document", kind, MaxDocIDBytes), checkName(kind, id, MaxDocIDBytes))
 }

@@ -35,11 +35,11 @@ var (
 	ErrFailed = errors.New("entity failed on the reading")
 
 	// ErrInvalid is the root of every complaint about what the caller passed: an
-	// id, a reading, a limit, a range. The text says what would be right.
+	// id, a reading, a limit, a range. The text says what it must be.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrMismatch says that a reading, an attribute or a relation is not as the
-	// type of the entity wants it. The text says what would be right. It is that of
+	// type of the entity wants it. The text says what it must be. It is that of
 	// package model.
 	ErrMismatch = model.ErrMismatch
 

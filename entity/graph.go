@@ -58,11 +58,7 @@ func (g *graph) load(r *Runtime) {
 	var after Relation
 	delay := r.cfg.RetryMin
 	for {
-		var page []Relation
-		err := r.read(r.ctx, func(ctx context.Context) (err error) {
-			page, err = r.store.Relations(ctx, after, graphPage)
-			return err
-		})
+		page, err := query(r.ctx, r, func(ctx context.Context) ([]Relation, error) { return r.store.Relations(ctx, after, graphPage) })
 		if err != nil {
 			if r.ctx.Err() != nil {
 				return

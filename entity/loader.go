@@ -110,10 +110,7 @@ func (l *loader) read(batch []*wantedEntity) {
 		return
 	}
 	for _, w := range batch { // one that cannot be read keeps no other from life
-		w.err = l.rt.read(ctx, func(ctx context.Context) (err error) {
-			w.stored, err = l.rt.store.Load(ctx, w.id)
-			return err
-		})
+		w.stored, w.err = query(ctx, l.rt, func(ctx context.Context) (Stored, error) { return l.rt.store.Load(ctx, w.id) })
 	}
 }
 
@@ -123,11 +120,7 @@ func (l *loader) together(ctx context.Context, batch []*wantedEntity) error {
 	for i, w := range batch {
 		q.IDs[i] = w.id
 	}
-	var list []Stored
-	err := l.rt.read(ctx, func(ctx context.Context) (err error) {
-		list, err = l.rt.store.Entities(ctx, q)
-		return err
-	})
+	list, err := l.rt.page(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,11 @@ func (o Origin) IsZero() bool { return o.Source == "" }
 func (o Origin) check() error {
 	switch {
 	case len(o.Source) > MaxSourceBytes:
-		return fmt.Errorf("source %.32q…: %w: %d bytes; at most %d are allowed", o.Source, ErrInvalid, len(o.Source), MaxSourceBytes)
+		return fmt.Errorf("source %.32q…: %w: must have at most %d bytes, not %d", o.Source, ErrInvalid, MaxSourceBytes, len(o.Source))
 	case !utf8.ValidString(o.Source):
-		return fmt.Errorf("source %q: %w: not UTF-8", o.Source, ErrInvalid)
+		return fmt.Errorf("source %q: %w: must be UTF-8", o.Source, ErrInvalid)
 	case o.Source != "" && (o.Seq == 0 || o.Seq > math.MaxInt64):
-		return fmt.Errorf("source %q: %w: its sequence is %d; 1 to 2^63-1 is right", o.Source, ErrInvalid, o.Seq)
+		return fmt.Errorf("source %q: %w: its sequence must be from 1 to 2^63-1, not %d", o.Source, ErrInvalid, o.Seq)
 	case o.Source == "" && o.Seq != 0:
 		return fmt.Errorf("sequence %d: %w: it has no source", o.Seq, ErrInvalid)
 	}

@@ -327,7 +327,7 @@ func (p *parser) readKey() (string, *PayloadError) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		p.i = at
 		return "", p.fail(CauseKey, "%s", err)
 	}

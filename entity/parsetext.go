@@ -7,6 +7,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
@@ -22,7 +23,7 @@ func (p *parser) readString() (string, *PayloadError) {
 	}
 	text := p.s[start : p.i-1]
 	if escaped {
-		text = unescape(text)
+		text = value.Unquote(text)
 	}
 	return text, nil
 }
@@ -81,51 +82,8 @@ func hex4(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
 	}
-	var r rune
-	for _, c := range []byte(s[2:6]) {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-// unescape resolves the escapes of a string that skipString has checked.
-func unescape(s string) string {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			b = append(b, s[i])
-			i++
-			continue
-		}
-		if s[i+1] == 'u' {
-			r, _ := hex4(s[i:])
-			i += 6
-			if utf16.IsSurrogate(r) {
-				low, _ := hex4(s[i:])
-				r = utf16.DecodeRune(r, low)
-				i += 6
-			}
-			b = utf8.AppendRune(b, r)
-			continue
-		}
-		c := s[i+1]
-		if k := strings.IndexByte("bfnrt", c); k >= 0 {
-			c = "\b\f\n\r\t"[k]
-		}
-		b = append(b, c)
-		i += 2
-	}
-	return string(b)
+	code, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(code), err == nil
 }
 
 // fail makes the error, with the place.

@@ -103,10 +103,8 @@ func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message],
 
 // exists asks the store whether there is such an entity.
 func (r *Runtime) exists(ctx context.Context, id string) error {
-	return r.read(ctx, func(ctx context.Context) error {
-		_, err := r.store.Load(ctx, id)
-		return err
-	})
+	_, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	return err
 }
 
 // Entities returns a page of entities in the order of their ids, as committed,
@@ -123,11 +121,7 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	if err != nil {
 		return nil, "", fmt.Errorf("page after %q: %w", brief(p.After), ErrCursorInvalid)
 	}
-	var list []Stored
-	err = r.read(ctx, func(ctx context.Context) (err error) {
-		list, err = r.store.Entities(ctx, ListQuery{After: string(after), Limit: limit + 1, Search: p.Search, Types: r.typesOf(p.Type)})
-		return err
-	})
+	list, err := r.page(ctx, ListQuery{After: string(after), Limit: limit + 1, Search: p.Search, Types: r.typesOf(p.Type)})
 	if err != nil {
 		return nil, "", err
 	}
@@ -156,7 +150,7 @@ func checkLimit(limit, def, most int) (int, error) {
 	case limit == 0:
 		return def, nil
 	case limit < 0 || limit > most:
-		return 0, fmt.Errorf("limit %d: %w: 1 to %d is right", limit, ErrInvalid, most)
+		return 0, fmt.Errorf("limit: %w: must be from 1 to %d, not %d", ErrInvalid, most, limit)
 	}
 	return limit, nil
 }
@@ -167,7 +161,7 @@ func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, 0, err
 	}
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return 0, 0, err
 	}
 	if to == 0 {
@@ -265,18 +259,13 @@ func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, e
 	if err != nil {
 		return nil, err
 	}
-	var list []PointOrigin
-	err = r.read(ctx, func(ctx context.Context) (err error) {
-		list, err = r.store.Origins(ctx, q.ID, q.Key, from, to, limit)
-		return err
+	list, err := query(ctx, r, func(ctx context.Context) ([]PointOrigin, error) {
+		return r.store.Origins(ctx, q.ID, q.Key, from, to, limit)
 	})
 	if err == nil && len(list) == 0 {
 		err = r.exists(ctx, q.ID)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }
 
 // Trim removes the values of a key that are older than before from the history,
@@ -286,10 +275,8 @@ func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int
 		return 0, err
 	}
 	for {
-		var some int
-		err := r.read(ctx, func(ctx context.Context) (err error) {
-			some, err = r.store.Trim(ctx, id, key, min(before, MaxTS+1), trimPage)
-			return err
+		some, err := query(ctx, r, func(ctx context.Context) (int, error) {
+			return r.store.Trim(ctx, id, key, min(before, MaxTS+1), trimPage)
 		})
 		n += some
 		if err != nil || some < trimPage {
@@ -308,10 +295,7 @@ func (r *Runtime) CountNumbers(ctx context.Context, id, key string, from, to int
 	if from, to, err = checkSeries(id, key, from, to); err != nil {
 		return 0, err
 	}
-	err = r.read(ctx, func(ctx context.Context) (err error) {
-		n, err = r.store.CountNumbers(ctx, id, key, from, to)
-		return err
-	})
+	n, err = query(ctx, r, func(ctx context.Context) (int, error) { return r.store.CountNumbers(ctx, id, key, from, to) })
 	if err == nil && n == 0 {
 		err = r.exists(ctx, id)
 	}

@@ -39,7 +39,7 @@ func footprint(readings []Reading) int64 {
 	return n
 }
 
-// checkReadings tells whether readings may be ingested: what ParseReadings
+// checkReadings reports what keeps readings from being ingested: what ParseReadings
 // guarantees of its own, for readings that a program has made.
 func checkReadings(readings []Reading) error {
 	switch n := len(readings); {
@@ -58,14 +58,14 @@ func checkReadings(readings []Reading) error {
 
 func (r *Reading) check() error {
 	if r.TS < MinTS || r.TS > MaxTS {
-		return fmt.Errorf("ts %d: %w: milliseconds since the epoch, from %d to %d, are right", r.TS, ErrInvalid, MinTS, MaxTS)
+		return fmt.Errorf("ts: %w: must be milliseconds since the epoch, from %d to %d, not %d", ErrInvalid, MinTS, MaxTS, r.TS)
 	}
 	if n := len(r.Values); n == 0 || n > MaxReadingKeys {
 		return fmt.Errorf("values: %w: %d keys; 1 to %d are allowed", ErrInvalid, n, MaxReadingKeys)
 	}
 	for i := range r.Values {
 		s := &r.Values[i]
-		if err := checkKey(s.Key); err != nil {
+		if err := CheckKey(s.Key); err != nil {
 			return err
 		}
 		if err := checkValue(s.Value); err != nil {

@@ -3,13 +3,11 @@ package entity
 import (
 	"context"
 	"fmt"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// checkRelations tells whether the edges of an edit can be put. That the other
+// checkRelations reports whether the edges of an edit can be put. That the other
 // end exists is asked of its actor if it is live, and of the store if not.
 //
 // It returns the types of the entities at the other ends.
@@ -45,40 +43,19 @@ func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error)
 		err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
 		return typ, err
 	}
-	err = r.read(ctx, func(ctx context.Context) error {
-		e, err := r.store.Load(ctx, id)
-		typ = e.Type
-		return err
-	})
-	return typ, err
+	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	return e.Type, err
 }
 
 func (rel *Relation) check() error {
 	if err := CheckID(rel.To); err != nil {
 		return err
 	}
-	if err := checkTypeName(rel.Type); err != nil {
+	if err := checkName("type", rel.Type, MaxTypeBytes); err != nil {
 		return err
 	}
 	if p := rel.Properties; p.Kind() != 0 && (p.Kind() != value.KindJSON || p.Text()[0] != '{' || len(p.Text()) > MaxTextBytes) {
-		return fmt.Errorf("properties: %w: a JSON object of at most %d bytes is right", ErrInvalid, MaxTextBytes)
-	}
-	return nil
-}
-
-// checkTypeName tells whether name can be that of a type of relations or
-// entities.
-func checkTypeName(name string) error {
-	switch {
-	case name == "" || len(name) > MaxTypeBytes:
-		return fmt.Errorf("type %.32q: %w: a name of 1 to %d bytes is right", name, ErrInvalid, MaxTypeBytes)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("type %q: %w: not UTF-8", name, ErrInvalid)
-	}
-	for _, c := range name {
-		if unicode.IsControl(c) {
-			return fmt.Errorf("type %q: %w: control character %U; a name without one is right", name, ErrInvalid, c)
-		}
+		return fmt.Errorf("properties: %w: must be a JSON object of at most %d bytes", ErrInvalid, MaxTextBytes)
 	}
 	return nil
 }

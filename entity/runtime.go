@@ -247,6 +247,15 @@ func (r *Runtime) read(ctx context.Context, f func(ctx context.Context) error) e
 	return err
 }
 
+// query is read for what returns something.
+func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (T, error)) (result T, err error) {
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	})
+	return result, err
+}
+
 // closeGrace is how long Close waits, once its context has ended, for what it
 // broke off.
 const closeGrace = 2 * time.Second

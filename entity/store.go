@@ -6,7 +6,7 @@ import "context"
 //
 // All methods are safe for concurrent use, except that Commit is called by one
 // goroutine at a time. The conformance suite is package storetest; an
-// implementation is right when it passes.
+// implementation must pass it.
 type Store interface {
 	// Info tells what the store holds. It does no input or output.
 	Info() StoreInfo

@@ -23,7 +23,7 @@ type Traversal struct {
 	// Limit is the most entities to answer with, up to MaxTraversal. Defaults to
 	// that.
 	Limit int
-	// Edge, where it is not nil, tells whether an edge is followed, and Match
+	// Edge, where it is not nil, reports whether an edge is followed, and Match
 	// whether an entity is in the answer. Only by Through the way goes on beyond
 	// an entity: nil is beyond all. They are called on the goroutine of the caller
 	// and may take their time. Match and Through see entities as committed, and
@@ -93,11 +93,11 @@ func (t *Traversal) check() error {
 	}
 	switch {
 	case t.Direction > Both:
-		return fmt.Errorf("direction %d: %w: out, in or both is right", t.Direction, ErrInvalid)
+		return fmt.Errorf("direction: %w: must be out, in or both, not %d", ErrInvalid, t.Direction)
 	case t.Depth < 0 || t.Depth > MaxTraversalDepth:
-		return fmt.Errorf("depth %d: %w: 1 to %d is right", t.Depth, ErrInvalid, MaxTraversalDepth)
+		return fmt.Errorf("depth: %w: must be from 1 to %d, not %d", ErrInvalid, MaxTraversalDepth, t.Depth)
 	case t.Limit < 0 || t.Limit > MaxTraversal:
-		return fmt.Errorf("limit %d: %w: 1 to %d is right", t.Limit, ErrInvalid, MaxTraversal)
+		return fmt.Errorf("limit: %w: must be from 1 to %d, not %d", ErrInvalid, MaxTraversal, t.Limit)
 	}
 	return nil
 }
@@ -172,10 +172,7 @@ func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, err
 	var lists [2][]Stored
 	var errs [2]error
 	load := func(i int, ids []string) {
-		errs[i] = r.read(ctx, func(ctx context.Context) (err error) {
-			lists[i], err = r.store.Entities(ctx, ListQuery{IDs: ids, Limit: len(ids)})
-			return err
-		})
+		lists[i], errs[i] = r.page(ctx, ListQuery{IDs: ids, Limit: len(ids)})
 	}
 	var wg sync.WaitGroup
 	var failure any

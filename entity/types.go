@@ -127,7 +127,7 @@ func (r *Runtime) putTypes(ctx context.Context, list []*model.Type, condition st
 
 // DeleteType removes a type, under a condition as DeleteDoc has it. It returns
 // ErrTypeInUse while there are entities of it or types that need it.
-func (r *Runtime) DeleteType(ctx context.Context, id, condition string) error {
+func (r *Runtime) DeleteType(ctx context.Context, id, condition string) (err error) {
 	r.types.mu.Lock()
 	defer r.types.mu.Unlock()
 	set := r.types.current.Load()
@@ -137,15 +137,10 @@ func (r *Runtime) DeleteType(ctx context.Context, id, condition string) error {
 	next := &typeSet{declared: maps.Clone(set.declared), etags: maps.Clone(set.etags)}
 	delete(next.declared, id)
 	delete(next.etags, id)
-	var err error
 	if next.resolved, err = model.ResolveAll(next.declared); err != nil {
 		return fmt.Errorf("delete type %q: %w: %w", id, ErrTypeInUse, err)
 	}
-	var some []Stored
-	err = r.read(ctx, func(ctx context.Context) (err error) {
-		some, err = r.store.Entities(ctx, ListQuery{Limit: 1, Types: []string{id}})
-		return err
-	})
+	some, err := r.page(ctx, ListQuery{Limit: 1, Types: []string{id}})
 	if err != nil {
 		return err
 	}
@@ -189,7 +184,7 @@ func (r *Runtime) ResolvedType(id string) (*model.Resolved, error) {
 	return nil, fmt.Errorf("type %q: %w", id, ErrNotFound)
 }
 
-// isA tells whether a type is another or extends it.
+// isA reports whether a type is another or extends it.
 func (r *Runtime) isA(typ, of string) bool {
 	if typ == "" || typ == of {
 		return typ != ""
@@ -221,7 +216,7 @@ func (e *entityActor) resolved(typ string) *model.Resolved {
 	return e.rt.types.current.Load().resolved[typ]
 }
 
-// checkTelemetry tells whether the readings are as the entity's type wants them.
+// checkTelemetry reports what of the readings is not as the entity's type wants it.
 func (e *entityActor) checkTelemetry(readings []Reading) error {
 	t := e.resolved(e.state.typ)
 	if t == nil {
@@ -238,7 +233,7 @@ func (e *entityActor) checkTelemetry(readings []Reading) error {
 	return nil
 }
 
-// conforms tells whether the entity may be edited so: what the edit sets is
+// conforms reports what keeps the entity from being edited so: what the edit sets is
 // checked, and with a new type all that the entity has.
 func (e *entityActor) conforms(edit *Edit, next [len(sections)]section, targets map[string]string) error {
 	typ := e.state.typ

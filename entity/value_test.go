@@ -61,7 +61,7 @@ func TestCheckIDNamesTheRule(t *testing.T) {
 		}
 	}
 	for id, rule := range map[string]string{
-		"": "empty", strings.Repeat("x", MaxIDBytes+1): "257 bytes", "a/b": "'/'", "a+": "'+'", "#": "'#'",
+		"": "not 0", strings.Repeat("x", MaxIDBytes+1): "not 257", "a/b": "'/'", "a+": "'+'", "#": "'#'",
 		"\u2003a": "space", "a\u00a0": "space", "a\nb": "U+000A", "a\u0085b": "U+0085", "\xff": "UTF-8",
 	} {
 		if err := CheckID(id); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), rule) {

@@ -15,8 +15,8 @@ import (
 // given it runs, and on its goroutine; the values that it hands out may be kept.
 type View interface {
 	ID() string
-	// Type is the id of the entity's type, "" for none; IsA tells whether it is
-	// that type or one that extends it.
+	// Type is the id of the entity's type, "" for none; IsA reports whether it
+	// is that type or one that extends it.
 	Type() string
 	IsA(id string) bool
 	// Created is when the entity came to be and Updated the newest TS of its
@@ -30,7 +30,7 @@ type View interface {
 	// EachLatest has all of them, in no certain order.
 	EachLatest() iter.Seq[Latest]
 	// Attribute returns the leaf at a JSON pointer of a section (see Pointer). An
-	// object with members is no leaf; Has tells whether there is one or a leaf.
+	// object with members is no leaf; Has reports whether there is one or a leaf.
 	Attribute(s Section, path string) (Attribute, bool)
 	Has(s Section, path string) bool
 	// EachAttribute has all leaves of a section, ordered by path.
@@ -62,11 +62,7 @@ func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error
 func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) error {
 	q.Limit = scanPage
 	for {
-		var page []Stored
-		err := r.read(ctx, func(ctx context.Context) (err error) {
-			page, err = r.store.Entities(ctx, q)
-			return err
-		})
+		page, err := r.page(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -80,6 +76,11 @@ func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) erro
 		}
 		q.After = page[len(page)-1].ID
 	}
+}
+
+// page reads entities from the store.
+func (r *Runtime) page(ctx context.Context, q ListQuery) ([]Stored, error) {
+	return query(ctx, r, func(ctx context.Context) ([]Stored, error) { return r.store.Entities(ctx, q) })
 }
 
 // scanPage is how many entities Scan reads at once.

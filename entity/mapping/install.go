@@ -29,7 +29,7 @@ type View interface {
 	Attribute(s entity.Section, path string) (entity.Attribute, bool)
 }
 
-// Check tells whether a mapping could be installed: it returns what
+// Check reports what keeps a mapping from being installed: it returns what
 // [Engine.Install] would, and changes nothing.
 func (e *Engine) Check(ctx context.Context, r Reader, mapped Mapping) error {
 	m, err := e.build(ctx, r, mapped)
@@ -158,8 +158,8 @@ func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping,
 
 func (f *field) roster(alias string) *roster { return &f.m.groups[alias].roster }
 
-// admit tells whether the mapping closes no cycle and writes what nobody else
-// does.
+// admit reports an error where the mapping closes a cycle, or writes what another
+// one does.
 func (e *Engine) admit(m *mapping, relations bool) error {
 	if err := e.checkTargets(m); err != nil {
 		return err

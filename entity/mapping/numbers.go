@@ -13,7 +13,7 @@ import (
 // sequence that is not greater than the last one for a repetition and keeps
 // nothing of it, so they go up over all runs of the service. They are counted, by
 // blocks of which a document tells the next run that they are used up: a clock
-// would do as long as it is right, and many a small machine starts in 1970.
+// would do as long as it does not go back, and many a small machine starts in 1970.
 //
 // The zero value hands out none before a block is reserved.
 type numbers struct {

@@ -227,7 +227,7 @@ func (p *parser) key(f *Field) string {
 		p.Expected("the key of the value")
 	}
 	key := p.Name("the key of the value")
-	p.refuse(at, checkKey(key))
+	p.refuse(at, entity.CheckKey(key))
 	return key
 }
 

@@ -147,8 +147,8 @@ func (s *Service) do(ctx context.Context, f func(context.Context, *follower) err
 	return <-c.done // it has been taken, and ends with its context
 }
 
-// Check tells whether a mapping could be put in force under a name: it returns
-// the error that Put would, and changes nothing.
+// Check returns the error that Put would for a mapping under a name, and changes
+// nothing.
 func (s *Service) Check(ctx context.Context, name string, statement *Statement) error {
 	if err := CheckName(name); err != nil {
 		return err

@@ -317,7 +317,7 @@ func TestWhatCannotBeInForceIsRefusedAndNotKept(t *testing.T) {
 		}
 	}
 	if err := h.Check(t.Context(), "b", mustParse(t, "insert into eb select ec.x as x")); err != nil {
-		t.Errorf("check of one that is right: %v", err)
+		t.Errorf("check of one that could be put: %v", err)
 	}
 	if list, err := h.List(t.Context()); len(list) != 1 || err != nil {
 		t.Errorf("there are %v, %v", list, err)
@@ -753,7 +753,7 @@ func TestTheHumidityRatioOfTheDataIsComputed(t *testing.T) {
 	// testdata/occupancy/README.md: the formula reproduces the column to a relative 2e-5.
 	for _, id := range []string{"room", "apart"} {
 		if worst := worstRatio(t, h, id, rows); worst > 2e-5 {
-			t.Errorf("%s: the mapping is off by a relative %.2g; at most 2e-5 is right", id, worst)
+			t.Errorf("%s: the mapping must be off by at most a relative 2e-5, not %.2g", id, worst)
 		} else {
 			t.Logf("%s: %d values, off by a relative %.2g at most", id, len(rows), worst)
 		}

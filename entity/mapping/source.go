@@ -84,7 +84,7 @@ func isSection(n filter.Name) bool {
 }
 
 func (p *parser) setKey(src *Source, key string, ref filter.Reference) {
-	if err := checkKey(key); err != nil {
+	if err := entity.CheckKey(key); err != nil {
 		p.Refuse(ref, "%v", err)
 	}
 	src.Key = key

@@ -183,7 +183,7 @@ func (s *Statement) check() error {
 	}
 	for i := range s.Select {
 		f := &s.Select[i]
-		if err := checkKey(f.As); err != nil {
+		if err := entity.CheckKey(f.As); err != nil {
 			return fmt.Errorf("as: %w", err)
 		}
 		for j := range i {
@@ -204,19 +204,6 @@ func (s *Statement) checkUse() error {
 		})
 		if !used {
 			return fmt.Errorf("from: %w: nothing is selected from %s", entity.ErrInvalid, alias)
-		}
-	}
-	return nil
-}
-
-// checkKey is the rule of the entity runtime for keys.
-func checkKey(key string) error {
-	if key == "" || len(key) > entity.MaxKeyBytes {
-		return fmt.Errorf("key %.32q: %w: must have 1 to %d bytes, not %d", key, entity.ErrInvalid, entity.MaxKeyBytes, len(key))
-	}
-	for _, r := range key {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return fmt.Errorf("key %q: %w: control character %U", key, entity.ErrInvalid, r)
 		}
 	}
 	return nil

@@ -194,7 +194,7 @@ func TestValuesAreCheckedByTheirSchema(t *testing.T) {
 	}
 }
 
-func TestMismatchSaysWhatWouldBeRight(t *testing.T) {
+func TestMismatchSaysWhatMustBe(t *testing.T) {
 	typ := parse(t, `{"id":"T","telemetry":{"t":{"type":"number","min":-50,"max":100,"unit":"degreeCelsius"}}}`)
 	err := typ.Telemetry["t"].Check(value.Float(130.5))
 	const want = "does not agree with the type: must be a number from -50 to 100 degreeCelsius, not 130.5"

@@ -129,7 +129,7 @@ func schemaOf(path string) (string, error) {
 	if quoted, ok := strings.CutPrefix(path, `"`); ok && strings.HasSuffix(quoted, `"`) {
 		path = strings.ReplaceAll(strings.TrimSuffix(quoted, `"`), `""`, `"`)
 	} else if strings.ContainsAny(path, `,$"`) {
-		return "", fmt.Errorf("%w: search_path %q: the name of one schema is right", ErrAddress, path)
+		return "", fmt.Errorf("%w: search_path must name one schema, not %q", ErrAddress, path)
 	}
 	return path, nil
 }
@@ -137,7 +137,7 @@ func schemaOf(path string) (string, error) {
 func checkSchema(name string) error {
 	switch {
 	case name == "" || len(name) > 63 || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return fmt.Errorf("%w: schema %.64q: a name of 1 to 63 bytes is right", ErrAddress, name)
+		return fmt.Errorf("%w: the name of a schema must have 1 to 63 bytes of UTF-8, not be %.64q", ErrAddress, name)
 	case strings.HasPrefix(name, "pg_") || name == "information_schema":
 		return fmt.Errorf("%w: schema %q belongs to PostgreSQL", ErrAddress, name)
 	}

@@ -6,7 +6,7 @@
 // lock as long as it lives, so that a second server is told that the schema is in
 // use; a few others read. A commit is one transaction with synchronous_commit on.
 // It counts itself in the table greenroom: after a connection broke while a commit
-// was under way, the number tells whether it happened, and a commit that is tried
+// was under way, the number says if it happened, and a commit that is tried
 // again is never made twice.
 //
 // Telemetry is partitioned by time. Partitions are made ahead, and for older or

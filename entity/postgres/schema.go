@@ -202,7 +202,7 @@ func upgrade(ctx context.Context, tx pgx.Tx, schema string, exists bool, version
 // identifier quotes a name for SQL.
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// checkServer tells whether the server will do.
+// checkServer reports what the server lacks.
 func (s *Store) checkServer(ctx context.Context, conn *pgx.Conn) error {
 	var version int
 	var encoding, fsync, commit string

@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [entity.Store]: a store is right
-// when Run passes.
+// Package storetest is the conformance suite of [entity.Store]: whatever
+// passes Run is one.
 package storetest
 
 import (

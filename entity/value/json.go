@@ -323,18 +323,8 @@ func hexRune(s string) (r rune, ok bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false
 	}
-	for _, c := range []byte(s[1:5]) {
-		switch {
-		case isDigit(c):
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
+	code, err := strconv.ParseUint(s[1:5], 16, 16)
+	return rune(code), err == nil
 }
 
 // memberUnescaper undoes the escapes of RFC 6901.

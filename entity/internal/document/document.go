@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Check tells whether a document of that kind and id may be written under a condition
+// Check reports what keeps a document of that kind and id from being written under a condition
 // (see [entity.CheckCondition]). old and err are what reading it has given, within the
 // transaction that is to write it; an err other than [entity.ErrNotFound] is returned.
 func Check(kind, id, condition string, old entity.Doc, err error) error {
