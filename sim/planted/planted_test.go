@@ -7,7 +7,7 @@ import (
 )
 
 func TestEachPlantedMistakeIsFoundAndReplayedByItsSeed(t *testing.T) {
-	for _, c := range Cases() {
+	for _, c := range cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			opts := c.Options
 			opts.Runs = c.Within
@@ -26,7 +26,7 @@ func TestEachPlantedMistakeIsFoundAndReplayedByItsSeed(t *testing.T) {
 }
 
 func TestTheSameSystemsMendedPass(t *testing.T) {
-	for _, c := range Cases() {
+	for _, c := range cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			opts := c.Options
 			opts.Runs = 2 * c.Within

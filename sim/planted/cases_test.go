@@ -13,8 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/sim"
 )
 
-// Case is one system.
-type Case struct {
+// system is one of them.
+type system struct {
 	Name string
 	// Mistake is what is wrong with it.
 	Mistake string
@@ -26,9 +26,9 @@ type Case struct {
 	Play func(w *sim.World, mended bool)
 }
 
-// Cases returns all systems.
-func Cases() []Case {
-	return []Case{
+// cases returns all systems.
+func cases() []system {
+	return []system{
 		{"bank", "a transfer asks for the balance and withdraws later: check, then act", 50, sim.Options{}, bank},
 		{"cache", "an answer that was asked for before an update overwrites the update", 50, sim.Options{}, cache},
 		{"lock", "a lock that times out is given to the next while the first still works", 200, sim.Options{Faults: sim.Faults{Lag: 0.1}}, lock},
