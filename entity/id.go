@@ -16,7 +16,7 @@ func CheckID(id string) error {
 		return err
 	}
 	if i := strings.IndexAny(id, "/+#"); i >= 0 {
-		return fmt.Errorf("entity id %q: %w: must have none of / + #, not '%c'", id, ErrInvalid, id[i])
+		return fmt.Errorf("entity id %q: %w: '%c' is not allowed; must have none of / + #", id, ErrInvalid, id[i])
 	}
 	if strings.TrimSpace(id) != id {
 		return fmt.Errorf("entity id %q: %w: must not begin or end with a space", id, ErrInvalid)
