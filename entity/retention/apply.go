@@ -10,7 +10,6 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/series"
-	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // apply is one round: it applies the rules to every series.
@@ -184,14 +183,13 @@ func (r *Retainer) addTo(ctx context.Context, k *Series, task series.Task, row *
 			return ignoreMissing(err) // deleted since
 		}
 		for _, p := range page {
-			n := number(p.Value)
-			if n.IsZero() {
+			if !p.Value.IsNumber() {
 				continue
 			}
 			if !open(p.TS) {
 				return errStopped
 			}
-			if err := row.Summary.Add(series.Point{TS: p.TS, Value: n}); err != nil {
+			if err := row.Summary.Add(series.Point{TS: p.TS, Value: p.Value}); err != nil {
 				return err
 			}
 		}
@@ -265,12 +263,4 @@ func (l *ancestry) of(typ string) []string {
 	}
 	l.known[typ] = list
 	return list
-}
-
-// number returns a value that is a number, and the zero Value for any other.
-func number(v value.Value) value.Value {
-	if v.IsNumber() {
-		return v
-	}
-	return value.Value{}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/greenroom-go/greenroom/entity/internal/wire"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -29,26 +30,24 @@ func decodeChunk(body []byte, step series.Span, n int64) ([]series.Row, error) {
 	damaged := func(what string) error {
 		return fmt.Errorf("chunk %d of %v: %w: %s", n, step, series.ErrEncoding, what)
 	}
-	if len(body) == 0 || body[0] != chunkVersion {
+	in := wire.Reader{Data: body}
+	if in.Byte() != chunkVersion {
 		return nil, damaged("unknown version")
 	}
-	body = body[1:]
 	var list []series.Row
 	least := uint64(0)
-	for len(body) > 0 {
-		place, a := binary.Uvarint(body)
-		size, b := binary.Uvarint(body[max(a, 0):])
-		if a <= 0 || b <= 0 || place < least || place >= chunkRows || size > uint64(len(body)-a-b) {
+	for len(in.Data) > 0 {
+		place, summary := in.Uvarint(), in.Bytes()
+		if in.Failed || place < least || place >= chunkRows {
 			return nil, damaged("a row out of its place")
 		}
-		body = body[a+b:]
 		sum := &series.Summary{}
-		if err := sum.UnmarshalBinary(body[:size]); err != nil {
+		if err := sum.UnmarshalBinary(summary); err != nil {
 			return nil, fmt.Errorf("chunk %d of %v: %w", n, step, err)
 		}
 		start := (n*chunkRows + int64(place)) * int64(step)
 		list = append(list, series.Row{Start: start, End: start + int64(step), Summary: sum})
-		body, least = body[size:], place+1
+		least = place + 1
 	}
 	return list, nil
 }

@@ -51,15 +51,6 @@ type Series struct {
 
 func (k *Series) name() seriesName { return newSeriesName(k.Entity, k.Key) }
 
-func (k *Series) tier(step series.Span) series.KeptTier {
-	for _, t := range k.Kept.Tiers {
-		if t.Step == step {
-			return t
-		}
-	}
-	return series.KeptTier{Step: step}
-}
-
 func chunkOf(ts int64, step series.Span) int64 { return ts / (int64(step) * chunkRows) }
 
 // rollups stores the rows of rollups as documents.
@@ -93,7 +84,7 @@ func (r rollups) save(ctx context.Context, k *Series) error {
 // rows is Retainer.Rows.
 func (r rollups) rows(ctx context.Context, k *Series, step series.Span, within series.Range) iter.Seq2[series.Row, error] {
 	return func(yield func(series.Row, error) bool) {
-		tier := k.tier(step)
+		tier := k.Kept.Tier(step)
 		from, to := max(within.From, tier.From), min(within.To, tier.To)
 		for n := max(chunkOf(from, step), k.First[step]); from < to && n <= chunkOf(to-1, step); n++ {
 			list, err := r.chunk(ctx, k, step, n)
@@ -150,7 +141,7 @@ func ignoreMissing(err error) error {
 // replace replaces the rows that begin in a range by others, which must begin there and
 // be in the order of time. It returns how many those are.
 func (r rollups) replace(ctx context.Context, k *Series, step series.Span, within series.Range, rows iter.Seq2[series.Row, error]) (count int, err error) {
-	old := k.tier(step)
+	old := k.Kept.Tier(step)
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	row, err, more := next()

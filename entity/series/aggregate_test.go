@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -84,7 +85,7 @@ func modelAnswer(q Query, points []Point) []Bucket {
 			}
 		}
 	}
-	slices.SortFunc(starts, func(a, b [2]int64) int { return compareInts(a[0], b[0]) })
+	slices.SortFunc(starts, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	var answer []Bucket
 	for _, s := range starts {
 		answer = append(answer, modelBucket(q, points, s[0], s[1]))

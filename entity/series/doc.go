@@ -6,7 +6,7 @@
 //     last, percentiles and rate, by a fixed step or by the calendar of a time zone
 //     ([Grid]), with what is missing filled in ([Fill]).
 //   - [Align] and [Across] put several series side by side and make one of them;
-//     [Group] pools their points, [Groups] does so by a key.
+//     [Group] pools their points.
 //   - [Downsample] leaves as many points as a chart can show.
 //   - [Rule] says how long values are kept and which rollups are made of them,
 //     [Rule.Plan] what is to be done when, and [Kept.Sources] what an answer is to

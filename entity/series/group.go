@@ -1,7 +1,6 @@
 package series
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -98,41 +97,4 @@ func (p *pooled) bucket(funcs []Func) Bucket {
 		}
 	}
 	return b
-}
-
-// Groups has a group for each value of something that series are grouped by: the
-// building that a meter is in, the type of an entity. It is used by one goroutine
-// at a time.
-type Groups[K cmp.Ordered] struct {
-	query  Query
-	groups map[K]*Group
-}
-
-// NewGroups returns no groups yet, or an error that wraps ErrInvalid.
-func NewGroups[K cmp.Ordered](q Query) (*Groups[K], error) {
-	if err := q.Check(); err != nil {
-		return nil, err
-	}
-	return &Groups[K]{query: q, groups: make(map[K]*Group)}, nil
-}
-
-// Of returns the group of a key, making it if need be.
-func (g *Groups[K]) Of(key K) *Group {
-	group := g.groups[key]
-	if group == nil {
-		group = &Group{query: g.query, buckets: make(map[int64]*pooled)}
-		g.groups[key] = group
-	}
-	return group
-}
-
-// All returns the groups in the order of their keys.
-func (g *Groups[K]) All() iter.Seq2[K, *Group] {
-	return func(yield func(K, *Group) bool) {
-		for _, key := range slices.Sorted(maps.Keys(g.groups)) {
-			if !yield(key, g.groups[key]) {
-				return
-			}
-		}
-	}
 }

@@ -23,7 +23,7 @@ func modelGroup(q Query, members [][]Point) []Bucket {
 			all = append(all, member{p, i})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b member) int { return cmp.Or(compareInts(a.TS, b.TS), cmp.Compare(a.series, b.series)) })
+	slices.SortStableFunc(all, func(a, b member) int { return cmp.Or(cmp.Compare(a.TS, b.TS), cmp.Compare(a.series, b.series)) })
 	var together []Point
 	for _, m := range all {
 		together = append(together, m.Point)
@@ -143,28 +143,6 @@ func TestGroupIsBounded(t *testing.T) {
 	}
 	if _, err := NewGroup(Query{}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a group of nothing: %v", err)
-	}
-}
-
-func TestGroupsAreInTheOrderOfTheirKeys(t *testing.T) {
-	groups, err := NewGroups[string](Query{Funcs: []Func{Sum}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, building := range []string{"north", "east", "north", "west"} {
-		if err := groups.Of(building).Add(Each([]Point{{1000, value.Int(int64(i + 1))}})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var got []string
-	for key, g := range groups.All() {
-		got = append(got, fmt.Sprint(key, collect(t, g.Buckets())[0].Values))
-	}
-	if fmt.Sprint(got) != "[east[2] north[4] west[4]]" {
-		t.Errorf("the sums are %v", got)
-	}
-	if _, err := NewGroups[int](Query{}); !errors.Is(err, ErrInvalid) {
-		t.Errorf("groups of nothing: %v", err)
 	}
 }
 

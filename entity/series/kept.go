@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -32,8 +33,8 @@ type KeptTier struct {
 	Range
 }
 
-// tier returns what there is of a rollup.
-func (k *Kept) tier(step Span) KeptTier {
+// Tier returns what there is of a rollup.
+func (k *Kept) Tier(step Span) KeptTier {
 	for _, t := range k.Tiers {
 		if t.Step == step {
 			return t
@@ -48,7 +49,7 @@ func (k *Kept) Done(t Task) {
 		k.Raw = max(k.Raw, t.To)
 		return
 	}
-	kept := k.tier(t.Step)
+	kept := k.Tier(t.Step)
 	switch {
 	case t.Action == Delete:
 		kept.From = max(kept.From, t.To)
@@ -61,7 +62,7 @@ func (k *Kept) Done(t Task) {
 	}
 	tiers := slices.DeleteFunc(slices.Clone(k.Tiers), func(o KeptTier) bool { return o.Step == t.Step })
 	tiers = append(tiers, kept)
-	slices.SortFunc(tiers, func(a, b KeptTier) int { return compareInts(int64(a.Step), int64(b.Step)) })
+	slices.SortFunc(tiers, func(a, b KeptTier) int { return cmp.Compare(a.Step, b.Step) })
 	k.Tiers = tiers
 }
 

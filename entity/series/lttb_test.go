@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -80,7 +81,7 @@ func TestDownsampleKeepsEndsAndPeaks(t *testing.T) {
 	if len(got) != 100 || got[0] != points[0] || got[99] != points[9999] || !slices.Contains(got, points[4321]) {
 		t.Errorf("%d points, from %v to %v", len(got), got[0], got[len(got)-1])
 	}
-	if !slices.IsSortedFunc(got, func(a, b Point) int { return compareInts(a.TS, b.TS) }) {
+	if !slices.IsSortedFunc(got, func(a, b Point) int { return cmp.Compare(a.TS, b.TS) }) {
 		t.Error("they are not in order")
 	}
 	for n, want := range map[int]int{0: 2, 1: 2, 2: 2, 3: 3, 9999: 9999, 10_000: 10_000, 20_000: 10_000} {

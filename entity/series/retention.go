@@ -1,6 +1,9 @@
 package series
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Action is what a Task is about to do.
 type Action uint8
@@ -78,13 +81,13 @@ func (r *Rule) source(k *Kept, tier int, now int64) (step Span, complete Range) 
 		return 0, Range{k.Raw, now - int64(r.Grace)}
 	}
 	step = r.Tiers[tier-1].Step
-	return step, k.tier(step).Range
+	return step, k.Tier(step).Range
 }
 
 // rollUps returns the rows of a tier that are to be made: again for late values,
 // and for the first time.
 func (r *Rule) rollUps(k Kept, tier int, now int64, late []Range) []Task {
-	made := k.tier(r.Tiers[tier].Step)
+	made := k.Tier(r.Tiers[tier].Step)
 	step := int64(made.Step)
 	source, complete := r.source(&k, tier, now)
 	task := Task{Action: RollUp, Step: made.Step, Source: source, Percentiles: r.Tiers[tier].Percentiles}
@@ -109,7 +112,7 @@ func (r *Rule) deletion(k Kept, tier int, now int64, late []Range) (Task, bool) 
 	task := Task{Action: Delete}
 	if tier >= 0 {
 		task.Step = r.Tiers[tier].Step
-		keep, from = r.Tiers[tier].Keep, k.tier(task.Step).From
+		keep, from = r.Tiers[tier].Keep, k.Tier(task.Step).From
 	}
 	if keep == 0 {
 		return Task{}, false
@@ -117,7 +120,7 @@ func (r *Rule) deletion(k Kept, tier int, now int64, late []Range) (Task, bool) 
 	until := now - int64(keep)
 	if next := tier + 1; next < len(r.Tiers) {
 		// Whole rows of what is made of it, and none that are not made yet.
-		made := k.tier(r.Tiers[next].Step)
+		made := k.Tier(r.Tiers[next].Step)
 		until = min(until-floorMod(until, int64(made.Step)), made.To)
 	} else if tier >= 0 {
 		until -= floorMod(until, int64(task.Step))
@@ -139,7 +142,7 @@ func merged(ranges []Range, from, step int64) []Range {
 			wide = append(wide, Range{x.From - floorMod(x.From, step), ceil(x.To, step)})
 		}
 	}
-	slices.SortFunc(wide, func(a, b Range) int { return compareInts(a.From, b.From) })
+	slices.SortFunc(wide, func(a, b Range) int { return cmp.Compare(a.From, b.From) })
 	var out []Range
 	for _, x := range wide {
 		if n := len(out); n > 0 && x.From <= out[n-1].To {
@@ -149,17 +152,6 @@ func merged(ranges []Range, from, step int64) []Range {
 		}
 	}
 	return out
-}
-
-func compareInts(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
 }
 
 // ceil returns the multiple of step at or after ts.

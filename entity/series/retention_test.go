@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func newKeeper(t *testing.T, rule Rule) *keeper {
 }
 
 func insert(points []Point, p Point) []Point {
-	i, there := slices.BinarySearchFunc(points, p.TS, func(q Point, ts int64) int { return compareInts(q.TS, ts) })
+	i, there := slices.BinarySearchFunc(points, p.TS, func(q Point, ts int64) int { return cmp.Compare(q.TS, ts) })
 	if there {
 		points[i] = p
 		return points
@@ -51,7 +52,7 @@ func (k *keeper) ingest(p Point) {
 	if p.TS >= k.kept.Raw {
 		k.all = insert(k.all, p)
 	}
-	if p.TS < k.kept.Raw || len(k.rule.Tiers) > 0 && p.TS < k.kept.tier(k.rule.Tiers[0].Step).To {
+	if p.TS < k.kept.Raw || len(k.rule.Tiers) > 0 && p.TS < k.kept.Tier(k.rule.Tiers[0].Step).To {
 		k.late = append(k.late, Range{p.TS, p.TS + 1})
 	}
 }

@@ -69,10 +69,13 @@ func (r *Reader) Count() int {
 	return int(n)
 }
 
-// Text reads a count of bytes and these.
-func (r *Reader) Text() string {
+// Bytes reads a count of bytes and these, which stay those of Data.
+func (r *Reader) Bytes() []byte {
 	n := r.Count()
-	s := string(r.Data[:n])
+	b := r.Data[:n]
 	r.Data = r.Data[n:]
-	return s
+	return b
 }
+
+// Text reads a count of bytes and these.
+func (r *Reader) Text() string { return string(r.Bytes()) }
