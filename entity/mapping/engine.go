@@ -159,7 +159,7 @@ type Effects struct {
 	Late []Span
 	// joined are members that relations have brought, whose values are to be
 	// loaded, and reload are mappings that have lost members of a window.
-	joined []joining
+	joined []membership
 	reload []*mapping
 }
 
@@ -172,11 +172,6 @@ type Span struct {
 	f       *field
 	sources []int
 	ts      int64
-}
-
-type joining struct {
-	g  *group
-	id string
 }
 
 // NewEngine returns an engine without mappings.

@@ -612,12 +612,11 @@ func TestTheOrderOfEvaluationFollowsTheData(t *testing.T) {
 		var order []string
 		for _, f := range ranked {
 			order = append(order, f.target().String())
-			e.producers(f, true, func(p *field) bool {
+			for p := range e.producers(f, true) {
 				if p.rank >= f.rank {
 					t.Errorf("%v is computed before its source %v", f.target(), p.target())
 				}
-				return true
-			})
+			}
 		}
 		if got := strings.Join(order, " "); want == "" {
 			want = got

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -100,21 +101,16 @@ func (e *Engine) explainSource(f *field, i int) ExplainedSource {
 		x.TS, _ = c.newest()
 		x.Readings = c.readings()
 	}
-	one := Field{Sources: []Source{*src}}
-	e.producers(&field{frame: &frame{spec: &one}, m: f.m}, true, func(p *field) bool {
+	for _, p := range e.producersOf(f.m, src, true) {
 		if !slices.Contains(x.Mappings, p.m.Name) && len(x.Mappings) < maxMembers {
 			x.Mappings = append(x.Mappings, p.m.Name)
 		}
-		return true
-	})
+	}
 	slices.Sort(x.Mappings)
 	if g := f.m.groups[src.Group]; g != nil {
 		x.Members = len(g.index)
-		for id := range g.index {
-			x.Some = append(x.Some, id)
-		}
-		slices.Sort(x.Some)
-		x.Some = slices.Clip(x.Some[:min(len(x.Some), maxMembers)])
+		some := slices.Sorted(maps.Keys(g.index))
+		x.Some = slices.Clip(some[:min(len(some), maxMembers)])
 	}
 	return x
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -204,13 +203,12 @@ func (f *follower) install(ctx context.Context, in Installed) error {
 	return f.flight(func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 
-func (f *follower) list() []Installed {
-	list := make([]Installed, 0, len(f.installed))
-	for _, in := range f.installed {
-		list = append(list, *in)
+// find returns what is installed under a name, or ErrNotFound.
+func (f *follower) find(name string) (*Installed, error) {
+	if in := f.installed[name]; in != nil {
+		return in, nil
 	}
-	slices.SortFunc(list, func(a, b Installed) int { return strings.Compare(a.Name, b.Name) })
-	return list
+	return nil, fmt.Errorf("mapping %q: %w", name, ErrNotFound)
 }
 
 // follow applies changes and does what it is called for, until an error.

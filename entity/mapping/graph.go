@@ -3,6 +3,8 @@ package mapping
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -48,31 +50,32 @@ func (e *Engine) checkTargets(m *mapping) error {
 	return nil
 }
 
-// producers calls visit with each field that writes a source of the field, until
-// it returns false; with those of relations if that is asked for.
-func (e *Engine) producers(f *field, relations bool, visit func(*field) bool) bool {
-	for i := range f.spec.Sources {
-		src := &f.spec.Sources[i]
-		if src.Section != 0 {
-			continue // no mapping writes attributes
-		}
-		if src.Group == "" {
-			if p := e.targets[valueKey{src.Entity, src.Key}]; p != nil && !visit(p) {
-				return false
-			}
-			continue
-		}
-		g := f.m.groups[src.Group]
-		if g.spec.Relation != nil && !relations {
-			continue
-		}
-		for _, p := range e.writers(g, src.Key) {
-			if !visit(p) {
-				return false
+// producers returns the fields that write a source of the field, with those of relations
+// if that is asked for.
+func (e *Engine) producers(f *field, relations bool) iter.Seq[*field] {
+	return func(yield func(*field) bool) {
+		for i := range f.spec.Sources {
+			for _, p := range e.producersOf(f.m, &f.spec.Sources[i], relations) {
+				if !yield(p) {
+					return
+				}
 			}
 		}
 	}
-	return true
+}
+
+// producersOf returns the fields that write one source.
+func (e *Engine) producersOf(m *mapping, src *Source, relations bool) []*field {
+	switch g := m.groups[src.Group]; {
+	case src.Section != 0: // no mapping writes attributes
+	case g == nil:
+		if p := e.targets[valueKey{src.Entity, src.Key}]; p != nil {
+			return []*field{p}
+		}
+	case g.spec.Relation == nil || relations:
+		return e.writers(g, src.Key)
+	}
+	return nil
 }
 
 // writer returns where in a list, ordered by the id of the target, the field of
@@ -123,19 +126,15 @@ func (e *Engine) checkCycles(m *mapping, relations bool) error {
 		for len(todo) > 0 {
 			f := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
-			closed := !e.producers(f, relations, func(p *field) bool {
+			for p := range e.producers(f, relations) {
 				if p == start {
 					from[start] = f
-					return false
+					return cycleError(start, from)
 				}
 				if _, seen := from[p]; !seen {
 					from[p] = f
 					todo = append(todo, p)
 				}
-				return true
-			})
-			if closed {
-				return cycleError(start, from)
 			}
 		}
 	}
@@ -172,17 +171,9 @@ func (e *Engine) order() {
 
 // fields returns all of them, by mapping and place.
 func (e *Engine) fields() []*field {
-	all := make([]*field, 0, len(e.targets))
-	for _, f := range e.targets {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b *field) int {
-		if c := cmp.Compare(a.m.Name, b.m.Name); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.index, b.index)
+	return slices.SortedFunc(maps.Values(e.targets), func(a, b *field) int {
+		return cmp.Or(strings.Compare(a.m.Name, b.m.Name), cmp.Compare(a.index, b.index))
 	})
-	return all
 }
 
 // components is Tarjan's search for strongly connected components. They come
@@ -200,7 +191,7 @@ func (s *components) visit(f *field) {
 	s.low[f] = s.number[f]
 	s.stack, s.open[f] = append(s.stack, f), true
 	self := false
-	s.e.producers(f, true, func(p *field) bool {
+	for p := range s.e.producers(f, true) {
 		switch {
 		case p == f:
 			self = true
@@ -210,8 +201,7 @@ func (s *components) visit(f *field) {
 		case s.open[p]:
 			s.low[f] = min(s.low[f], s.number[p])
 		}
-		return true
-	})
+	}
 	if s.low[f] != s.number[f] {
 		return
 	}

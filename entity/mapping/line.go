@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -47,15 +48,7 @@ func (l *line) find(ts int64) (int, bool) {
 	if n == 0 || l.points[n-1].ts < ts {
 		return n, false
 	}
-	return slices.BinarySearchFunc(l.points, ts, func(p point, ts int64) int {
-		switch {
-		case p.ts < ts:
-			return -1
-		case p.ts > ts:
-			return 1
-		}
-		return 0
-	})
+	return slices.BinarySearchFunc(l.points, ts, func(p point, ts int64) int { return cmp.Compare(p.ts, ts) })
 }
 
 // covers reports whether the line knows what the source was at a time.

@@ -3,6 +3,7 @@ package mapping
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -43,12 +44,7 @@ func (e *Engine) load(ctx context.Context, r Reader, fresh []*mapping) error {
 			}
 		}
 	}
-	ids := make([]string, 0, len(wanted))
-	for id := range wanted {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	err := r.Entities(ctx, ids, func(id string, v View) {
+	err := r.Entities(ctx, slices.Sorted(maps.Keys(wanted)), func(id string, v View) {
 		for _, u := range wanted[id] {
 			u.load(v)
 		}
@@ -152,7 +148,9 @@ func (m *mapping) loadHistory(ctx context.Context, r Reader) error {
 			case f.lines[i] != nil:
 				err = f.loadLine(ctx, r, i)
 			case src.Group == "" && src.windowed():
-				err = f.loadWindow(ctx, r, i, 0, src.Entity)
+				var points []point
+				points, err = warm(ctx, r, src, src.Entity, end)
+				f.fill(i, 0, points)
 			case src.windowed():
 				err = f.loadGroupWindow(ctx, r, i)
 			}
@@ -180,19 +178,7 @@ func (f *field) loadLine(ctx context.Context, r Reader, i int) error {
 	return nil
 }
 
-// loadWindow fills a window with the history of one entity.
-func (f *field) loadWindow(ctx context.Context, r Reader, i int, member int32, id string) error {
-	src := &f.spec.Sources[i]
-	points, err := warm(ctx, r, src, id, end)
-	if err == nil {
-		for _, p := range points {
-			f.many[i].put(member, p.ts, p.value)
-		}
-	}
-	return err
-}
-
-// loadGroupWindow does so for all members. The time of the window is that of the
+// loadGroupWindow fills the window of a group with the history of all members. The time of the window is that of the
 // newest reading of all of them, which the latest values have told.
 func (f *field) loadGroupWindow(ctx context.Context, r Reader, i int) error {
 	g := f.m.groups[f.spec.Sources[i].Group]
@@ -210,13 +196,18 @@ func (f *field) loadGroupWindow(ctx context.Context, r Reader, i int) error {
 
 // loadMemberWindow fills the window of a group, whose newest reading is known, with
 // the history of one member.
-func (f *field) loadMemberWindow(ctx context.Context, r Reader, i int, member int32, id string, newest int64) error {
+func (f *field) loadMemberWindow(ctx context.Context, r Reader, i int, member int32, id string, last int64) error {
 	src := &f.spec.Sources[i]
-	points, err := readPoints(ctx, r, src, id, newest-src.Over.Milliseconds()+1, end)
+	points, err := newest(ctx, r, src, id, last-src.Over.Milliseconds()+1, end, MaxWindowReadings+1)
+	f.fill(i, member, points)
+	return err
+}
+
+// fill puts readings of a member into what a source keeps.
+func (f *field) fill(i int, member int32, points []point) {
 	for _, p := range points {
 		f.many[i].put(member, p.ts, p.value)
 	}
-	return err
 }
 
 // warm returns what is in the window of a source when everything before the time
@@ -225,23 +216,20 @@ func warm(ctx context.Context, r Reader, src *Source, id string, to int64) ([]po
 	limit, from := src.LastN, int64(0)
 	switch {
 	case src.Over > 0:
-		newest, err := r.Points(ctx, id, src.Key, 0, to, 1, true)
-		if err != nil || len(newest) == 0 {
+		last, err := r.Points(ctx, id, src.Key, 0, to, 1, true)
+		if err != nil || len(last) == 0 {
 			return nil, err
 		}
-		limit, from = MaxWindowReadings+1, newest[0].TS-src.Over.Milliseconds()+1
+		limit, from = MaxWindowReadings+1, last[0].TS-src.Over.Milliseconds()+1
 	case limit == 0:
 		limit = 1
 	}
-	points, err := r.Points(ctx, id, src.Key, max(from, 0), to, limit, true)
-	slices.Reverse(points)
-	return toPoints(points, src), err
+	return newest(ctx, r, src, id, from, to, limit)
 }
 
-// readPoints returns all readings of a source in a range of time, up to one more
-// than a window may hold.
-func readPoints(ctx context.Context, r Reader, src *Source, id string, from, to int64) ([]point, error) {
-	points, err := r.Points(ctx, id, src.Key, max(from, 0), to, MaxWindowReadings+1, true)
+// newest returns the newest readings of a source in a range of time, up to a limit.
+func newest(ctx context.Context, r Reader, src *Source, id string, from, to int64, limit int) ([]point, error) {
+	points, err := r.Points(ctx, id, src.Key, max(from, 0), to, limit, true)
 	slices.Reverse(points)
 	return toPoints(points, src), err
 }
@@ -290,7 +278,7 @@ func (e *Engine) Complete(ctx context.Context, r Reader, effects Effects, seq ui
 }
 
 // loadJoined loads the values of members that relations have brought.
-func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []joining) error {
+func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []membership) error {
 	members := make(map[string][]membership)
 	var ids []string
 	for _, j := range joined {
@@ -300,7 +288,7 @@ func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []joining) err
 		if members[j.id] == nil {
 			ids = append(ids, j.id)
 		}
-		members[j.id] = append(members[j.id], membership(j))
+		members[j.id] = append(members[j.id], j)
 	}
 	if len(ids) == 0 {
 		return nil

@@ -60,7 +60,7 @@ func (e *Engine) relate(r Relation, id string, put bool) {
 		case g.m.replaying || *g.spec.Relation != r:
 		case put && !in:
 			e.join(g, id)
-			e.pending.joined = append(e.pending.joined, joining{g, id})
+			e.pending.joined = append(e.pending.joined, membership{g, id})
 		case !put && in:
 			e.leave(g, id)
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -195,8 +197,8 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 // hold.
 func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, f *follower) error {
-		if f.installed[name] == nil {
-			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+		if _, err := f.find(name); err != nil {
+			return err
 		}
 		if err := s.rt.DeleteDoc(ctx, docKind, name, condition); err != nil {
 			return fmt.Errorf("mapping %q: %w", name, err)
@@ -209,24 +211,23 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 }
 
 // Get returns a mapping, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, name string) (Installed, error) {
-	var got Installed
-	err := s.do(ctx, func(ctx context.Context, f *follower) error {
-		in := f.installed[name]
-		if in == nil {
-			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+func (s *Service) Get(ctx context.Context, name string) (got Installed, err error) {
+	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		in, err := f.find(name)
+		if err == nil {
+			got = *in
 		}
-		got = *in
-		return nil
+		return err
 	})
 	return got, err
 }
 
 // List returns all mappings, by name.
-func (s *Service) List(ctx context.Context) ([]Installed, error) {
-	var list []Installed
-	err := s.do(ctx, func(ctx context.Context, f *follower) error {
-		list = f.list()
+func (s *Service) List(ctx context.Context) (list []Installed, err error) {
+	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		for _, name := range slices.Sorted(maps.Keys(f.installed)) {
+			list = append(list, *f.installed[name])
+		}
 		return nil
 	})
 	return list, err
@@ -234,15 +235,13 @@ func (s *Service) List(ctx context.Context) ([]Installed, error) {
 
 // Explain tells what a mapping is doing. It returns ErrNotFound for none of the
 // name.
-func (s *Service) Explain(ctx context.Context, name string) (Explanation, error) {
-	var ex Explanation
-	err := s.do(ctx, func(ctx context.Context, f *follower) error {
-		in := f.installed[name]
-		if in == nil {
-			return fmt.Errorf("mapping %q: %w", name, ErrNotFound)
+func (s *Service) Explain(ctx context.Context, name string) (ex Explanation, err error) {
+	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+		in, err := f.find(name)
+		if err == nil {
+			ex = f.engine.explain(*in)
 		}
-		ex = f.engine.explain(*in)
-		return nil
+		return err
 	})
 	return ex, err
 }

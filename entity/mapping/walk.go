@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -28,12 +29,7 @@ const (
 
 // seek returns the readings from a time on, n of them or more, or all there are.
 func (w *walk) seek(ctx context.Context, ts int64, n int) ([]entity.Point, error) {
-	i, _ := slices.BinarySearchFunc(w.page, ts, func(p entity.Point, ts int64) int {
-		if p.TS < ts {
-			return -1
-		}
-		return 1
-	})
+	i, _ := slices.BinarySearchFunc(w.page, ts, func(p entity.Point, ts int64) int { return cmp.Compare(p.TS, ts) })
 	w.page = w.page[i:]
 	if len(w.page) >= n || w.ended {
 		w.used++
