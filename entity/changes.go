@@ -77,28 +77,27 @@ func (h *hub) publish(done committed) {
 		}
 		some := h.byEntity[d.h.id]
 		if d.edit != nil {
-			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Edit: d.edit, Committed: done.ms}
-			for s := range h.all {
-				s.push(c)
-			}
-			for _, s := range some {
-				s.push(c)
-			}
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Edit: d.edit, Committed: done.ms})
 			seq++
 			continue
 		}
 		for i := range d.readings {
-			c := LoggedChange{Seq: seq, Entity: d.h.id, TS: d.readings[i].TS, Values: d.readings[i].Values, Origin: d.origin, Committed: done.ms}
-			for s := range h.all {
-				s.push(c)
-			}
-			for _, s := range some {
-				s.push(c)
-			}
+			r := &d.readings[i]
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms})
 			seq++
 		}
 	}
 	h.published = seq - 1
+}
+
+// push passes a change to those without a filter and to some others. REQUIRES: h.mu held.
+func (h *hub) push(some []*Subscription, c LoggedChange) {
+	for s := range h.all {
+		s.push(c)
+	}
+	for _, s := range some {
+		s.push(c)
+	}
 }
 
 // join makes a subscription live if it is near enough to the end, and returns

@@ -159,7 +159,7 @@ func negate(e *Env, x value.Value) value.Value {
 }
 
 func (n *arithmetic) compile(parts []source) source {
-	left, right, apply := parts[0], parts[1], n.op.apply
+	left, apply := parts[0], n.op.apply
 	if n.right.kind == ofLiteral && !n.right.value.IsZero() {
 		y := n.right.value
 		return func(v View, e *Env) value.Value {
@@ -170,29 +170,10 @@ func (n *arithmetic) compile(parts []source) source {
 			return apply(e, x, y)
 		}
 	}
-	return func(v View, e *Env) value.Value {
-		x := left(v, e)
-		if x.IsZero() {
-			return x
-		}
-		y := right(v, e)
-		if y.IsZero() {
-			return y
-		}
-		return apply(e, x, y)
-	}
+	return binary(apply)(parts)
 }
 
-func (n *negation) compile(parts []source) source {
-	operand := parts[0]
-	return func(v View, e *Env) value.Value {
-		x := operand(v, e)
-		if x.IsZero() {
-			return x
-		}
-		return negate(e, x)
-	}
-}
+func (n *negation) compile(parts []source) source { return unary(negate)(parts) }
 
 func (n *call) compile(parts []source) source { return n.fn.compile(parts) }
 

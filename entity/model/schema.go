@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
@@ -65,12 +64,7 @@ func (s *Schema) check(at string, depth int) error {
 		if len(s.Fields) > MaxMembers {
 			return invalid(at+".fields", "%d; at most %d are allowed", len(s.Fields), MaxMembers)
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
-			err := checkMember(at+".fields", name, s.Fields[name] != nil, func(at string) error { return s.Fields[name].check(at, depth+1) })
-			if err != nil {
-				return err
-			}
-		}
+		return checkSchemas(at+".fields", s.Fields, depth+1)
 	case Array, Map:
 		if s.Element == nil {
 			return invalid(at+".element", "it is missing; %s has one", s.Type)

@@ -120,32 +120,22 @@ func (t *Type) Check() error {
 	if err := t.checkCounts(where); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Properties)) {
-		if err := checkMember(where+".properties", name, t.Properties[name] != nil, func(at string) error { return t.Properties[name].check(at, 1) }); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Telemetry)) {
-		if err := checkMember(where+".telemetry", name, t.Telemetry[name] != nil, func(at string) error { return t.Telemetry[name].check(at, 1) }); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Relations)) {
-		if err := checkMember(where+".relations", name, t.Relations[name] != nil, t.Relations[name].check); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Commands)) {
-		if err := checkMember(where+".commands", name, t.Commands[name] != nil, t.Commands[name].check); err != nil {
-			return err
-		}
+	err := cmp.Or(
+		checkMembers(where+".properties", t.Properties, func(p *Property, at string) error { return p.check(at, 1) }),
+		checkSchemas(where+".telemetry", t.Telemetry, 1),
+		checkMembers(where+".relations", t.Relations, (*Relation).check),
+		checkMembers(where+".commands", t.Commands, (*Command).check),
+	)
+	if err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Components)) {
-		if err := checkMember(where+".components", name, true, func(at string) error { return checkName(at, t.Components[name]) }); err != nil {
+		at := where + ".components." + name
+		if err := cmp.Or(checkName(at, name), checkName(at, t.Components[name])); err != nil {
 			return err
 		}
 		if t.Properties[name] != nil {
-			return invalid(where+".components."+name, "a property has this name")
+			return invalid(at, "a property has this name")
 		}
 	}
 	return nil
@@ -163,28 +153,32 @@ func (t *Type) checkCounts(where string) error {
 	return nil
 }
 
-func checkMember(where, name string, there bool, check func(at string) error) error {
-	at := where + "." + name
-	if err := checkName(at, name); err != nil {
-		return err
+// checkMembers checks members and their names, in the order of these.
+func checkMembers[M any](where string, members map[string]*M, check func(m *M, at string) error) error {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		at := where + "." + name
+		if err := checkName(at, name); err != nil {
+			return err
+		}
+		if members[name] == nil {
+			return invalid(at, "must be an object, not null")
+		}
+		if err := check(members[name], at); err != nil {
+			return err
+		}
 	}
-	if !there {
-		return invalid(at, "must be an object, not null")
-	}
-	return check(at)
+	return nil
+}
+
+func checkSchemas(where string, members map[string]*Schema, depth int) error {
+	return checkMembers(where, members, func(s *Schema, at string) error { return s.check(at, depth) })
 }
 
 func (r *Relation) check(at string) error {
 	if r.Max < 0 {
 		return invalid(at+".max", "must be 0 or more, not %d", r.Max)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
-		err := checkMember(at+".properties", name, r.Properties[name] != nil, func(at string) error { return r.Properties[name].check(at, 1) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return checkSchemas(at+".properties", r.Properties, 1)
 }
 
 func (c *Command) check(at string) error {

@@ -250,7 +250,7 @@ func (t *table) apply(c *entity.Change) (again bool) {
 	for i := range c.Values {
 		s := &c.Values[i]
 		if col := t.columns[filter.Path{Root: filter.RootLatest, Name: s.Key}]; col != nil && c.TS >= col.times[row] {
-			col.set(row, entityview.Value(s.Value), c.TS)
+			col.set(row, s.Value, c.TS)
 		}
 	}
 	return false
@@ -272,7 +272,7 @@ func (t *table) edit(row int32, e *entity.Edit) (again bool) {
 			switch {
 			case a.Section != section || a.Path != path.Name && !strings.HasPrefix(a.Path, path.Name+"/"):
 			case a.Path == path.Name && !a.Removed():
-				col.set(row, entityview.Value(a.Value), a.TS)
+				col.set(row, a.Value, a.TS)
 				col.touch(row)
 			default:
 				again = true

@@ -21,6 +21,8 @@ type queries struct {
 	latest, attributes, applied, origins *sql.Stmt // of a JSON array of numbers
 	ascending, descending, count         *sql.Stmt
 	relations, changes                   *sql.Stmt
+
+	all []*sql.Stmt
 }
 
 // series joins one series over the hours that have data at all. CROSS JOIN fixes
@@ -63,18 +65,14 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		if *stmt, err = db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // queries.close does
 			return fmt.Errorf("prepare a query: %w", err)
 		}
+		q.all = append(q.all, *stmt)
 	}
 	return nil
 }
 
 func (q *queries) close() {
-	for _, stmt := range []*sql.Stmt{
-		q.load, q.entities, q.typed, q.named, q.these, q.latest, q.attributes, q.applied, q.origins,
-		q.ascending, q.descending, q.count, q.relations, q.changes,
-	} {
-		if stmt != nil {
-			_ = stmt.Close() // the connections are closed next
-		}
+	for _, stmt := range q.all {
+		_ = stmt.Close() // the connections are closed next
 	}
 }
 

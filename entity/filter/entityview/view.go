@@ -44,22 +44,6 @@ func Section(r filter.Root) (s entity.Section, ok bool) {
 	}
 }
 
-// Value returns the value as filters have it. Arrays and objects are JSON.
-func Value(v value.Value) value.Value {
-	switch v.Kind() {
-	case value.KindFloat:
-		return value.Float(v.Float())
-	case value.KindInt:
-		return value.Int(v.Int())
-	case value.KindBool:
-		return value.Bool(v.Bool())
-	case value.KindString:
-		return value.String(v.Text())
-	default:
-		return value.JSON(v.Text())
-	}
-}
-
 // Lookup returns the value at a path, as [filter.View] wants it.
 func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	switch p.Root {
@@ -73,7 +57,7 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 		return value.Time(v.Updated()), v.Updated() != 0
 	case filter.RootLatest:
 		l, ok := v.Latest(p.Name)
-		return Value(l.Value), ok
+		return l.Value, ok
 	case filter.RootRelation:
 		return value.At(v.edge.Text(), p.Name)
 	case filter.RootDelta:
@@ -86,7 +70,7 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 func (v *View) leaf(p *filter.Path) (value.Value, bool) {
 	section, _ := Section(p.Root)
 	if a, ok := v.Attribute(section, p.Name); ok {
-		return Value(a.Value), true
+		return a.Value, true
 	}
 	return value.JSON("{}"), v.Has(section, p.Name)
 }
@@ -103,7 +87,7 @@ func (v *View) delta(p *filter.Path) (value.Value, bool) {
 	for _, a := range entity.Delta(desired, reported) {
 		switch {
 		case a.Path == p.Name:
-			return Value(a.Value), true
+			return a.Value, true
 		case strings.HasPrefix(a.Path, p.Name+"/"):
 			return value.JSON("{}"), true
 		}
