@@ -109,7 +109,7 @@ var refusedMessages = []struct {
 	{"time in nanoseconds", "e/room/telemetry", `{"ts":1451649600512000000,"values":{"t":1}}`, 0x99, entity.CauseTime, "milliseconds"},
 	{"second reading bad", "e/room/telemetry", `[{"t":1},{"t":null}]`, 0x99, entity.CauseNull, ""},
 	{"typo in the topic", "e/room/telemetri", `{"t":1}`, 0x90, refusal.CauseTopic, "e/{id}/telemetry"},
-	{"no id", "e//telemetry", `{"t":1}`, 0x90, refusal.CauseID, "empty"},
+	{"no id", "e//telemetry", `{"t":1}`, 0x90, refusal.CauseID, "1 to 256 bytes"},
 	{"id with a slash", "e/a/b/telemetry", `{"t":1}`, 0x90, refusal.CauseID, "/"},
 	{"reserved topic", "$SYS/broker/version", `{"t":1}`, 0x90, refusal.CauseTopic, "e/{id}/telemetry"},
 	{"other reserved topic", "$share", `{"t":1}`, 0x90, refusal.CauseTopic, "e/{id}/telemetry"},
