@@ -23,7 +23,7 @@ const (
 type actorDetailJSON struct {
 	Actor actorJSON `json:"actor"`
 	// The PID of the parent; absent for the root.
-	Parent string `json:"parent,omitempty" example:"greenroom/entities#3"`
+	Parent actor.PID `json:"parent,omitzero" example:"greenroom/entities#3"`
 	// The messages that wait, by type, the most frequent first.
 	Mail []mailJSON `json:"mail"`
 	// How long the oldest message has waited.
@@ -31,9 +31,9 @@ type actorDetailJSON struct {
 	// The type of the message that is being handled, or was last.
 	Current string `json:"current,omitempty" example:"entity.message"`
 	// The PID of the sender of that message.
-	Sender string `json:"sender,omitempty" example:"greenroom/entities#3"`
+	Sender actor.PID `json:"sender,omitzero" example:"greenroom/entities#3"`
 	// The PID of the actor that an ask in the handler waits for.
-	Waits string `json:"waits_for,omitempty" example:"greenroom/store#4"`
+	Waits actor.PID `json:"waits_for,omitzero" example:"greenroom/store#4"`
 	// How many actors watch this one.
 	Watchers int `json:"watchers"`
 	// The PIDs of the actors that it is linked to.
@@ -128,10 +128,10 @@ func (a *systemAPI) find(in *actorRequest) (actor.PID, error) {
 
 func newActorDetailJSON(d *actor.Detail) *actorDetailJSON {
 	shown := &actorDetailJSON{
-		Actor: actorJSON(d.Info), Parent: pidText(d.Parent), Mail: make([]mailJSON, len(d.Mail)), Oldest: d.Oldest.Milliseconds(),
-		Current: messageType(d.Current), Sender: pidText(d.Sender), Waits: pidText(d.Waits), Watchers: d.Watchers, Links: nonNil(d.Links),
+		Actor: actorJSON(d.Info), Parent: d.Parent, Mail: make([]mailJSON, len(d.Mail)), Oldest: d.Oldest.Milliseconds(),
+		Current: messageType(d.Current), Sender: d.Sender, Waits: d.Waits, Watchers: d.Watchers, Links: append([]actor.PID{}, d.Links...),
 		Failures: make([]failureJSON, len(d.Failures)), Busy: d.Busy, Timers: make([]timerJSON, len(d.Timers)),
-		Watches: nonNil(d.Watches), Stash: d.Stash, Now: time.Now().UnixMilli(),
+		Watches: append([]actor.PID{}, d.Watches...), Stash: d.Stash, Now: time.Now().UnixMilli(),
 	}
 	for i, m := range d.Mail {
 		shown.Mail[i] = mailJSON(m)
@@ -184,19 +184,4 @@ func messageType(name string) string {
 		return ""
 	}
 	return name
-}
-
-// pidText is the printed PID, empty for nobody's.
-func pidText(pid actor.PID) string {
-	if pid.IsZero() {
-		return ""
-	}
-	return pid.String()
-}
-
-func nonNil(pids []actor.PID) []actor.PID {
-	if pids == nil {
-		return []actor.PID{}
-	}
-	return pids
 }

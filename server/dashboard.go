@@ -52,11 +52,7 @@ func newDashboard() (dashboard, error) {
 			return err
 		}
 		urlPath := strings.TrimPrefix(name, "dist")
-		a, err := newAsset(urlPath, content)
-		if err != nil {
-			return err
-		}
-		d[urlPath] = a
+		d[urlPath] = newAsset(urlPath, content)
 		return nil
 	})
 	if err != nil {
@@ -68,7 +64,7 @@ func newDashboard() (dashboard, error) {
 	return d, nil
 }
 
-func newAsset(urlPath string, content []byte) (*asset, error) {
+func newAsset(urlPath string, content []byte) *asset {
 	sum := sha256.Sum256(content)
 	a := &asset{
 		contentType: mime.TypeByExtension(path.Ext(urlPath)), plain: content,
@@ -81,20 +77,13 @@ func newAsset(urlPath string, content []byte) (*asset, error) {
 		a.cache = "public, max-age=31536000, immutable"
 	}
 	var zipped bytes.Buffer
-	zw, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := zw.Write(content); err != nil {
-		return nil, err
-	}
-	if err := zw.Close(); err != nil {
-		return nil, err
-	}
+	zw, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // which is a level
+	_, _ = zw.Write(content)                                    // memory takes all
+	_ = zw.Close()                                              // likewise
 	if zipped.Len() < len(content)*9/10 {
 		a.gzipped = zipped.Bytes()
 	}
-	return a, nil
+	return a
 }
 
 // ServeHTTP serves a file of the dashboard.

@@ -45,23 +45,11 @@ func (g *grouper) entities(name string) int {
 }
 
 // buckets reads the members of a group and returns what they are together.
-func (g *grouper) buckets(name string) iter.Seq2[series.Bucket, error] {
-	return func(yield func(series.Bucket, error) bool) {
-		together := g.pooled
-		if g.across != "" && g.across != "pool" {
-			together = g.combined
-		}
-		list, err := together(name)
-		if err != nil {
-			yield(series.Bucket{}, err)
-			return
-		}
-		for b, err := range list {
-			if !yield(b, err) {
-				return
-			}
-		}
+func (g *grouper) buckets(name string) (iter.Seq2[series.Bucket, error], error) {
+	if g.across != "" && g.across != "pool" {
+		return g.combined(name)
 	}
+	return g.pooled(name)
 }
 
 // pooled makes one series of all values.

@@ -3,7 +3,6 @@ package server
 import (
 	"net"
 	"net/http"
-	"strings"
 )
 
 // guard protects the API from other sites in the browser of someone on this
@@ -25,18 +24,14 @@ func guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !isLoopback(hostname(r.Host)) {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil { // there is no port
+			name = r.Host
+		}
+		if !isLoopback(name) {
 			writeProblem(w, r, problemf(http.StatusForbidden, "the host %q is not this machine; address the server as localhost or 127.0.0.1", shorten(r.Host, 256)))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// hostname is a Host header without its port.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }

@@ -304,8 +304,12 @@ func (a *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, membe
 		body = append(append(appendComma(body, n), `{"group":`...), name...)
 		body = strconv.AppendInt(append(body, `,"entities":`...), int64(g.entities(name)), 10)
 		body = append(body, `,"buckets":[`...)
+		list, err := g.buckets(name)
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", shorten(name, 200), err)
+		}
 		buckets := 0
-		for bucket, err := range g.buckets(name) {
+		for bucket, err := range list {
 			if err != nil {
 				return nil, fmt.Errorf("group %s: %w", shorten(name, 200), err)
 			}

@@ -114,8 +114,8 @@ type mappedFieldJSON struct {
 type mappedSourceJSON struct {
 	Source string `json:"source" example:"sensor.t"`
 	// The last value; absent while there is none.
-	Value *value.Value `json:"value,omitempty"`
-	TS    int64        `json:"ts,omitempty" example:"1451649600512"`
+	Value value.Value `json:"value,omitzero"`
+	TS    int64       `json:"ts,omitempty" example:"1451649600512"`
 	// How many readings of a window are counted.
 	Readings int `json:"readings" example:"1"`
 	// How many entities of a group are counted.
@@ -173,19 +173,12 @@ func newMappingJSON(ex *mapping.Explanation) mappingJSON {
 			Sources: make([]mappedSourceJSON, len(f.Sources)),
 		}
 		for j := range f.Sources {
-			src := &f.Sources[j]
-			field.Sources[j] = mappedSourceJSON{
-				Source: src.Source, Value: someValue(src.Value), TS: src.TS, Readings: src.Readings,
-				Members: src.Members, Some: src.Some, Mappings: src.Mappings,
-			}
+			field.Sources[j] = mappedSourceJSON(f.Sources[j])
 		}
 		m.Fields = append(m.Fields, field)
 	}
-	if ex.Problem != "" {
-		m.State = cmp.Or(worseState(m.State, ""), stateRefused)
-		if m.State != mapping.StateSuspended {
-			m.State = stateRefused
-		}
+	if ex.Problem != "" && m.State != mapping.StateSuspended {
+		m.State = stateRefused
 	}
 	return m
 }

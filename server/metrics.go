@@ -2,7 +2,7 @@ package server
 
 import (
 	"net/http"
-	"runtime/debug"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -95,7 +95,7 @@ type valueMetric struct {
 }
 
 func newCollector(s *Server) *collector {
-	c := &collector{
+	return &collector{
 		server:      s,
 		values:      valueMetrics(),
 		commit:      prometheus.NewDesc("greenroom_commit_seconds", "From an entity's acceptance of readings to their commit.", nil, nil),
@@ -105,7 +105,6 @@ func newCollector(s *Server) *collector {
 		events:      prometheus.NewDesc("greenroom_stream_events_total", "Events sent to the readers of streams, by name.", []string{"event"}, nil),
 		info:        prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
 	}
-	return c
 }
 
 // Describe sends the descriptions.
@@ -143,9 +142,5 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for i, name := range eventNames {
 		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.streams.events[i].Load()), name)
 	}
-	goVersion := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		goVersion = info.GoVersion
-	}
-	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, c.server.cfg.Version, goVersion)
+	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, c.server.cfg.Version, runtime.Version())
 }

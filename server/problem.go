@@ -120,25 +120,18 @@ func problemOf(err error) *problem {
 
 // placedProblem is the problem of an error that has a place in a text, nil for any other.
 func placedProblem(err error) *problem {
-	var cycle *mapping.CycleError
-	var syntax *mapping.SyntaxError
-	var text *filter.Error
-	switch {
-	case errors.As(err, &cycle):
-		p := problemf(http.StatusConflict, "%v", err)
+	p := problemf(http.StatusBadRequest, "%v", err)
+	if cycle, ok := errors.AsType[*mapping.CycleError](err); ok {
+		p = problemf(http.StatusConflict, "%v", err)
 		p.Cycle, p.Mappings = cycle.Values, cycle.Mappings
-		return p
-	case errors.As(err, &syntax):
-		p := problemf(http.StatusBadRequest, "%v", err)
+	} else if syntax, ok := errors.AsType[*mapping.SyntaxError](err); ok {
 		p.Line, p.Column, p.Offset, p.In = &syntax.Line, &syntax.Column, &syntax.Offset, syntax.In
-		return p
-	case errors.As(err, &text):
-		p := problemf(http.StatusBadRequest, "%v", err)
+	} else if text, ok := errors.AsType[*filter.Error](err); ok {
 		p.Offset, p.Column = &text.Offset, &text.Column
-		return p
-	default:
+	} else {
 		return nil
 	}
+	return p
 }
 
 // writeProblem sends a problem. Nothing of the answer may have been sent.

@@ -236,12 +236,9 @@ func setBool(field reflect.Value, texts []string) error {
 
 func intSetter(f reflect.StructField) func(field reflect.Value, texts []string) error {
 	least, err := strconv.Atoi(f.Tag.Get("minimum"))
-	if err != nil {
-		panic(fmt.Sprintf("server: parameter %s needs a minimum", f.Name))
-	}
-	most, err := strconv.Atoi(f.Tag.Get("maximum"))
-	if err != nil {
-		panic(fmt.Sprintf("server: parameter %s needs a maximum", f.Name))
+	most, err2 := strconv.Atoi(f.Tag.Get("maximum"))
+	if err != nil || err2 != nil {
+		panic(fmt.Sprintf("server: parameter %s needs a minimum and a maximum", f.Name))
 	}
 	return func(field reflect.Value, texts []string) error {
 		n, err := strconv.Atoi(texts[0])

@@ -61,8 +61,7 @@ type Server struct {
 	serving context.Context //nolint:containedctx // the server's own life
 	end     context.CancelFunc
 
-	closing  sync.Once
-	closeErr error
+	shutdown func() error // once; later calls wait for it
 }
 
 // New opens the listeners and the store and starts the entity runtime. Clients
@@ -79,6 +78,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 // open is New with a store of the caller's.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
 	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger)}
+	s.shutdown = sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
+		defer cancel()
+		return s.drain(ctx)
+	})
 	s.serving, s.end = context.WithCancel(context.Background())
 	var undo []func()
 	defer func() {
@@ -171,39 +175,20 @@ func (s *Server) Run(ctx context.Context) error {
 // end. It waits until that is done.
 func (s *Server) Close() error { return s.shutdown() }
 
-func (s *Server) shutdown() error {
-	s.closing.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
-		defer cancel()
-		s.closeErr = s.drain(ctx)
-	})
-	return s.closeErr
-}
-
 // drain shuts down from the outside to the inside: no new connections and
 // messages, then the answers to those that came, then the store.
 func (s *Server) drain(ctx context.Context) error {
 	s.end()
 	s.broker.Stop()
-	var errs []error
-	if err := s.finishRequests(ctx); err != nil {
-		errs = append(errs, err)
-	}
+	err := s.finishRequests(ctx)
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
 	s.retention.Close()
 	s.finder.Close()
-	if err := s.mappings.Close(ctx); err != nil {
-		errs = append(errs, err)
-	}
-	if err := s.runtime.Close(ctx); err != nil {
-		errs = append(errs, err)
-	}
+	err = errors.Join(err, s.mappings.Close(ctx), s.runtime.Close(ctx))
 	s.broker.Close(ctx)
-	if _, err := s.system.Shutdown(ctx); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	_, late := s.system.Shutdown(ctx)
+	return errors.Join(err, late)
 }
 
 // finishRequests waits for the answers to HTTP requests, in half of the time that there

@@ -66,9 +66,9 @@ type deadLettersJSON struct {
 // deadLetterJSON is a message that no actor handled.
 type deadLetterJSON struct {
 	// The PID of the receiver.
-	To string `json:"to" example:"greenroom/entities/room-1#17"`
+	To actor.PID `json:"to" example:"greenroom/entities/room-1#17"`
 	// The PID of the sender; empty for a message from outside.
-	From string `json:"from"`
+	From actor.PID `json:"from"`
 	// The Go type of the message.
 	Type   string `json:"type" example:"entity.reading"`
 	Reason string `json:"reason" example:"stopped"`
@@ -137,7 +137,7 @@ func (a *systemAPI) get(context.Context, *struct{}) (*answer[systemJSON], error)
 	}
 	for _, d := range a.system.DeadLetters() {
 		info.DeadLetters.Recent = append(info.DeadLetters.Recent, deadLetterJSON{
-			To: d.To.String(), From: d.From.String(), Type: d.Type, Reason: d.Reason.String(), Time: d.Time.UnixMilli(),
+			To: d.To, From: d.From, Type: d.Type, Reason: d.Reason.String(), Time: d.Time.UnixMilli(),
 		})
 	}
 	return ok(info), nil

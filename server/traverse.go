@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -199,10 +200,10 @@ func (a *entityAPI) encodeReached(ctx context.Context, reached []entity.Reached,
 // entitiesOf returns entities as JSON, by id.
 func (a *entityAPI) entitiesOf(ctx context.Context, reached []entity.Reached, f fields) (map[string][]byte, error) {
 	list := make(map[string][]byte, len(reached))
-	for at := 0; at < len(reached); at += entity.MaxPageLimit {
-		var ids []string
-		for i := at; i < min(at+entity.MaxPageLimit, len(reached)); i++ {
-			ids = append(ids, reached[i].ID)
+	for part := range slices.Chunk(reached, entity.MaxPageLimit) {
+		ids := make([]string, len(part))
+		for i := range part {
+			ids[i] = part[i].ID
 		}
 		var aerr error
 		err := a.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, func(v entity.View) bool {

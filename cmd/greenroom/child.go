@@ -26,23 +26,13 @@ type child struct {
 	ended      chan struct{} // closed when the process is gone
 }
 
-// startChild starts this program as a server on a directory and waits until it
-// serves.
-func startChild(ctx context.Context, dir string) (*child, error) {
-	c, err := startChildOn(ctx, scratch{args: []string{"--data", dir}})
-	if c != nil {
-		c.dir = dir
-	}
-	return c, err
-}
-
-// startChildOn starts it on any place.
-func startChildOn(ctx context.Context, s scratch) (*child, error) {
+// startChild starts this program as a server and waits until it serves.
+func startChild(ctx context.Context, s scratch) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{stderr: &tail{}, ended: make(chan struct{})}
+	c := &child{dir: s.dir, stderr: &tail{}, ended: make(chan struct{})}
 	c.cmd = exec.CommandContext(ctx, program, append([]string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"}, s.args...)...)
 	c.cmd.Env = append(os.Environ(), s.env...)
 	c.cmd.Stderr = c.stderr

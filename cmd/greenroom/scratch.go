@@ -18,6 +18,7 @@ import (
 // a new schema of a database.
 type scratch struct {
 	name   string   // for people
+	dir    string   // "" for a schema
 	args   []string // of serve
 	env    []string // for what the command line should not show
 	remove func() error
@@ -32,7 +33,7 @@ func newScratch(data, store, what string) (scratch, error) {
 	if err != nil {
 		return scratch{}, err
 	}
-	return scratch{name: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
+	return scratch{name: dir, dir: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
 }
 
 // dropPatience is how long the end of a schema may take: the server may need a

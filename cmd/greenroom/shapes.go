@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -68,13 +67,13 @@ func runShapes(ctx context.Context, o benchOptions, stdout io.Writer) error {
 }
 
 func runShape(ctx context.Context, sh *shape, o benchOptions, stdout io.Writer) (err error) {
-	dir, err := os.MkdirTemp(cmp.Or(o.data, "."), "greenroom-bench-")
+	place, err := newScratch(cmp.Or(o.data, "."), "", "bench")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &suite{options: o, stdout: stdout, dir: dir}
-	if s.child, err = startChild(ctx, dir); err != nil {
+	defer func() { err = errors.Join(err, place.remove()) }()
+	s := &suite{options: o, stdout: stdout, place: place}
+	if s.child, err = startChild(ctx, place); err != nil {
 		return err
 	}
 	defer func() { _ = s.child.kill() }() // it may be gone already
@@ -85,7 +84,7 @@ func runShape(ctx context.Context, sh *shape, o benchOptions, stdout io.Writer) 
 type suite struct {
 	options benchOptions
 	stdout  io.Writer
-	dir     string
+	place   scratch
 	child   *child
 }
 
@@ -180,7 +179,7 @@ func (s *suite) loss(ctx context.Context, r *benchRun, key string) error {
 	}
 	began := time.Now()
 	var err error
-	if s.child, err = startChild(ctx, s.dir); err != nil {
+	if s.child, err = startChild(ctx, s.place); err != nil {
 		return err
 	}
 	started := time.Since(began)

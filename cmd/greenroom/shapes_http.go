@@ -351,5 +351,5 @@ func runFanOut(ctx context.Context, s *suite) error {
 // runCrash is greenroom verify for as long as a shape lasts.
 func runCrash(ctx context.Context, s *suite) error {
 	rounds := max(1, int(s.options.duration/(2*time.Second)))
-	return verify(ctx, verifyOptions{data: s.dir, rounds: rounds, connections: min(s.options.connections, 8), seed: uint64(time.Now().UnixNano())}, s.stdout)
+	return verify(ctx, verifyOptions{data: s.place.dir, rounds: rounds, connections: min(s.options.connections, 8), seed: uint64(time.Now().UnixNano())}, s.stdout)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 )
@@ -42,12 +41,12 @@ func runSkew(ctx context.Context, s *suite) (err error) {
 	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), register); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(cmp.Or(s.options.data, "."), "greenroom-bench-")
+	place, err := newScratch(cmp.Or(s.options.data, "."), "", "bench")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	elsewhere, err := startChild(ctx, dir)
+	defer func() { err = errors.Join(err, place.remove()) }()
+	elsewhere, err := startChild(ctx, place)
 	if err != nil {
 		return err
 	}

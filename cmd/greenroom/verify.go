@@ -103,7 +103,7 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 	fmt.Fprintf(stdout, "verifying in %s with --seed %d\n", place.name, o.seed)
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	v := &verifier{options: o, place: place}
-	if v.child, err = startChildOn(ctx, place); err != nil {
+	if v.child, err = startChild(ctx, place); err != nil {
 		return err
 	}
 	defer func() { _ = v.child.kill() }() // it may be gone already
