@@ -145,7 +145,7 @@ function Failures({ detail }: { detail: ActorDetail }) {
         <span class="panel-range">{detail.failures.length > 0 ? `the last ${detail.failures.length}` : ""}</span>
       </header>
       {detail.failures.length === 0 ? (
-        <p class="hint">None in the life of this actor.</p>
+        <p class="hint">None since this actor was started.</p>
       ) : (
         <ol>
           {detail.failures.map((failure, i) => (
@@ -164,7 +164,7 @@ function isObject(view: Json | undefined): view is { [key: string]: Json } {
 /** What the actor shows of its state. */
 function State({ detail }: { detail: ActorDetail }) {
   const { view } = detail;
-  const hint = detail.busy ? "Not known while the actor is busy." : (detail.view_problem ?? "This actor shows nothing of its state: it is no Inspector.");
+  const hint = detail.busy ? "Not known while the actor is busy." : (detail.view_problem ?? "This actor does not show its state: it has no Inspect method.");
   return (
     <section class="panel view" aria-label="State">
       <header>

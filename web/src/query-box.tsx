@@ -167,7 +167,7 @@ function Saved({ filter, onFilter }: QueryInputProps) {
       return true;
     } catch (error) {
       const taken = error instanceof ApiError && error.status === 412;
-      problem.value = taken ? "It was changed, or a query of this name exists already." : describe(error);
+      problem.value = taken ? "Somebody has changed it, or another query has this name." : describe(error);
       return false;
     }
   };
