@@ -76,7 +76,7 @@ func (p *parser) offerCondition() {
 	if p.resolve == nil {
 		p.offer(offer{kind: SuggestWord, text: "related"})
 	}
-	p.offer(offer{kind: SuggestPath})
+	p.offerPath()
 	p.offerFunctions()
 	if p.resolve == nil {
 		p.offer(offer{kind: SuggestWord, text: "age("})
@@ -93,6 +93,11 @@ func (p *parser) offerPart() {
 func (p *parser) offerFunctions() {
 	for _, name := range functionNames {
 		p.offer(offer{kind: SuggestFunction, text: name + "("})
+	}
+	for _, name := range aggregates {
+		if p.resolve != nil {
+			p.offer(offer{kind: SuggestFunction, text: name + "("})
+		}
 	}
 }
 
@@ -140,9 +145,12 @@ func (p *parser) offerValue(left operand) {
 		p.offer(offer{kind: SuggestWord, text: "now"})
 		p.offer(offer{kind: SuggestValue, text: "now - 1h"})
 	} else if k == 0 {
-		p.offer(offer{kind: SuggestPath})
+		p.offerPath()
 	}
 }
+
+// offerPath offers what has a name. In a mapping it has no strings and instants.
+func (p *parser) offerPath() { p.offer(offer{kind: SuggestPath, part: p.resolve != nil}) }
 
 // offerLiteral offers what may be in a list of values.
 func (p *parser) offerLiteral(left operand) {
@@ -166,6 +174,12 @@ func (p *parser) offerString(left operand) { p.offer(offer{kind: SuggestValue, l
 // touches is taken for the beginning of what is wanted. Where the text before
 // that is wrong already there are no items.
 func Complete(text string, offset int, v Vocabulary) Completion {
+	return CompleteBy(text, offset, v, func(r *Reader) { r.filter() })
+}
+
+// CompleteBy is Complete for a text of another kind: read reads what there is before the
+// cursor, and finds the end where the grammar has something else.
+func CompleteBy(text string, offset int, v Vocabulary, read func(r *Reader)) Completion {
 	offset = min(max(offset, 0), len(text))
 	for offset > 0 && offset < len(text) && !utf8.RuneStart(text[offset]) {
 		offset--
@@ -173,9 +187,9 @@ func Complete(text string, offset int, v Vocabulary) Completion {
 	c := Completion{From: partial(text[:offset]), To: offset}
 	c.To += tail(text, c.From, offset)
 	var offers []offer
-	p := newParser(text[:c.From])
-	p.offers = &offers
-	p.filter()
+	r := NewReader(text[:c.From])
+	r.offers = &offers
+	read(r)
 	s := suggester{Vocabulary: v, typed: text[c.From:offset]}
 	for _, o := range offers {
 		s.add(o)
@@ -232,7 +246,7 @@ func (s *suggester) add(o offer) {
 		for _, id := range s.IDs(s.open()) {
 			s.suggest(o.kind, string(appendString(nil, id)))
 		}
-	case o.kind == SuggestValue && o.left.kind == ofPath:
+	case o.kind == SuggestValue && o.left.kind == ofPath && o.left.path.Root != RootSource:
 		s.values(*o.left.path)
 	}
 }

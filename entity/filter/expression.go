@@ -80,11 +80,7 @@ type Reader struct {
 }
 
 // NewReader returns a reader of a text.
-func NewReader(text string) *Reader {
-	r := &Reader{newParser(text)}
-	r.advance()
-	return r
-}
+func NewReader(text string) *Reader { return &Reader{newParser(text)} }
 
 // Err returns the first error, an [*Error].
 func (r *Reader) Err() error { return r.err }
@@ -94,6 +90,9 @@ func (r *Reader) Refuse(ref Reference, format string, args ...any) { r.fail(ref.
 
 // Fail makes an error at a place the reader's.
 func (r *Reader) Fail(p Place, format string, args ...any) { r.fail(p.tok.from, format, args...) }
+
+// OfferIDs says to a completion that the id of an entity may be next.
+func (r *Reader) OfferIDs() { r.offer(offer{kind: SuggestID}) }
 
 // Expected makes an error the reader's that says what must be next.
 func (r *Reader) Expected(what string) { r.expected(what) }

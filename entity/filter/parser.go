@@ -33,7 +33,9 @@ type parser struct {
 }
 
 func newParser(text string) parser {
-	return parser{lexer: lexer{text: text}, known: make(map[Path]*Path)}
+	p := parser{lexer: lexer{text: text}, known: make(map[Path]*Path)}
+	p.advance()
+	return p
 }
 
 // parse returns the tree of a text and its paths.
@@ -47,7 +49,6 @@ func (p *parser) filter() node {
 	if len(p.text) > MaxBytes {
 		p.fail(MaxBytes, "the filter has %d bytes; at most %d are allowed", len(p.text), MaxBytes)
 	}
-	p.advance()
 	if p.tok.kind == tokenEnd && p.offers == nil {
 		return constant(true)
 	}
@@ -669,7 +670,7 @@ func (p *parser) target(n *related) {
 
 // path reads a path.
 func (p *parser) path(what string) *Path {
-	p.offer(offer{kind: SuggestPath})
+	p.offerPath()
 	t := p.tok
 	switch {
 	case t.kind != tokenPath && (t.kind != tokenWord || rootOf(t.text) == RootLatest):

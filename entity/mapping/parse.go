@@ -27,6 +27,13 @@ func Parse(src string) (*Statement, error) {
 	return s, s.check()
 }
 
+// Complete returns what may stand at a cursor in a text that need not be a whole
+// statement, as [filter.Complete] does for a filter. Of the vocabulary it takes the keys
+// and attributes for those of the entity that is written to.
+func Complete(text string, offset int, v filter.Vocabulary) filter.Completion {
+	return filter.CompleteBy(text, offset, v, func(r *filter.Reader) { (&parser{Reader: r, cut: true}).statement() })
+}
+
 // parser reads a statement, or one expression of a mapping in JSON.
 type parser struct {
 	*filter.Reader
@@ -35,6 +42,7 @@ type parser struct {
 	into   string
 	groups []Group
 	field  *Field // being read
+	cut    bool   // the text ends at a cursor, and the groups may come after it
 }
 
 func newParser(src string) (*parser, error) {
@@ -75,6 +83,7 @@ func (p *parser) refuse(at filter.Place, err error) {
 // entityName reads the id of an entity.
 func (p *parser) entityName() string {
 	at := p.Place()
+	p.OfferIDs()
 	id := p.Name("the id of an entity")
 	p.refuse(at, entity.CheckID(id))
 	return id
@@ -194,7 +203,7 @@ func (p *parser) fields() (fields []Field) {
 		f.As = p.key(&f)
 		fields = append(fields, f)
 	}
-	if !p.End() && !p.IsSymbol(";") && !p.IsWord("from") {
+	if !p.IsWord("from") && !p.End() && !p.IsSymbol(";") {
 		p.Expected("',', 'from' or the end")
 	}
 	return fields

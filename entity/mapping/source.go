@@ -117,7 +117,7 @@ func (p *parser) checkSource(src *Source, ref filter.Reference) {
 		if err := entity.CheckID(src.Entity); err != nil {
 			p.Refuse(ref, "%v", err)
 		}
-		if src.Func != "" && !src.windowed() {
+		if src.Func != "" && !src.windowed() && !p.cut {
 			p.Refuse(ref, "%s of one value is that value: over last 10 or over 5m is missing, or a group in from", src.Func)
 		}
 	case src.Func == "":
