@@ -90,6 +90,16 @@ func (p *parser) offerPart() {
 	p.offerFunctions()
 }
 
+// offerRight offers what may be on the right of an operator.
+func (p *parser) offerRight(op *operator, left operand) {
+	switch k := left.valueKind(); {
+	case k == value.KindTime:
+		p.offer(offer{kind: SuggestValue, text: "5m"})
+	case couldBe(k, value.KindFloat), k == value.KindString && op.sign == "+":
+		p.offerPart()
+	}
+}
+
 func (p *parser) offerFunctions() {
 	for _, name := range functionNames {
 		p.offer(offer{kind: SuggestFunction, text: name + "("})
@@ -186,6 +196,12 @@ func CompleteBy(text string, offset int, v Vocabulary, read func(r *Reader)) Com
 	}
 	c := Completion{From: partial(text[:offset]), To: offset}
 	c.To += tail(text, c.From, offset)
+	after := lexer{text: text[:c.From] + "x"}
+	for after.next().kind != tokenEnd {
+	}
+	if after.err != nil {
+		return c // such as power-, to which no name can be added
+	}
 	var offers []offer
 	r := NewReader(text[:c.From])
 	r.offers = &offers

@@ -73,6 +73,7 @@ func TestCompletion(t *testing.T) {
 		`exists (temperature |`:         `)`,
 		`a = = |`:                       ``,
 		`a = 1 b |`:                     ``,
+		`temperature-|`:                 ``,
 		`x > 1|`:                        ``,
 	} {
 		at := strings.IndexByte(text, '|')

@@ -80,7 +80,7 @@ var refused = []struct {
 	{`battery-level > 5`, 1, "battery-level could be a name or a difference: write `battery-level` or battery - level"},
 	{`attributes.set-point > 5`, 12, "write `set-point` or set - point"},
 	{`id + 1 > 2`, 4, `'+' has no meaning for a string and an integer`},
-	{`a * created > 2`, 3, `'*' has no meaning for a none and a time`},
+	{`a * created > 2`, 3, `'*' has no meaning for a value and a time`},
 	{`-id = 1`, 1, `'-' has no meaning for a string`},
 	{`abs(id) = 1`, 5, `abs takes numbers, and this is a string`},
 	{`abs(a, b) = 1`, 1, `abs has 2 arguments, and must be abs(x)`},

@@ -298,11 +298,7 @@ func (p *parser) binary(what string, bound binding, element func(string) operand
 	for op := p.operator(bound); op != nil; op = p.operator(bound) {
 		at := p.tok.from
 		p.advance()
-		if left.valueKind() == value.KindTime {
-			p.offer(offer{kind: SuggestValue, text: "5m"})
-		} else {
-			p.offerPart()
-		}
+		p.offerRight(op, left)
 		left = p.operation(at, op, left, element("a value"))
 	}
 	return left
@@ -386,7 +382,7 @@ func (p *parser) power(what string) operand {
 	}
 	at := p.tok.from
 	p.advance()
-	p.offerPart()
+	p.offerRight(op, left)
 	return p.operation(at, op, left, p.signed("a value"))
 }
 

@@ -114,6 +114,8 @@ func verdictOfBetween(n *between) test {
 // kindName is what a kind is called in messages.
 func kindName(k value.Kind) string {
 	switch k {
+	case 0:
+		return "value"
 	case value.KindInt:
 		return "integer"
 	case value.KindFloat:
