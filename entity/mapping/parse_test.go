@@ -162,7 +162,7 @@ var refused = []struct{ text, at, want string }{
 	{"insert into e select 'a as t", "1:22", "no closing '"},
 	{"insert into e select a.x + 99999999999999999999 as t", "1:28", "beyond the integers of 64 bits"},
 	{"insert into e select a.x + 1e999 as t", "1:28", "beyond the floats"},
-	{"insert into e select a.x + 5m as t", "1:26", "no meaning for a none and a duration"},
+	{"insert into e select a.x + 5m as t", "1:26", "no meaning for a value and a duration"},
 	{"insert into e select a.x + now as t", "1:28", "has no place in a mapping"},
 	{"insert into e select type as t", "1:22", "must be in backquotes"},
 	{"insert into \"a/b\" select a.x as t", "1:13", "not allowed"},
