@@ -166,7 +166,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	if wait {
 		var err error
-		if v, err = tellWaiting(ctx, dst, e, w, ask); err != nil {
+		if v, err = tellWaiting(ctx, dst, e, w, from == c && isTurn(ctx), ask); err != nil {
 			return err
 		}
 	} else {

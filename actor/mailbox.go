@@ -163,6 +163,9 @@ func (s *mailbox[M]) take() bool {
 			return false
 		}
 		s.batch, s.since = append(s.batch[:0], e), s.inSince
+		if since, ok := s.special.admitWaiting(); ok && s.special.queue.len() == 1 {
+			s.inSince = since
+		}
 	case s.overflowing() > 0:
 		s.spare.put(s.batch)
 		b := s.over.next()
@@ -439,11 +442,20 @@ func (m *incarnation[M]) release(c *cell[M]) {
 // tell implements target.
 func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
 
+// tellOrWait implements target.
+func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M]) {
+	if c.kind.queue != nil {
+		return c.kind.queue.(queue[M]).post(c, e, w, true)
+	}
+	return c.post(&e, w), nil
+}
+
 // post puts an envelope into the mailbox, and makes the actor runnable if it was idle. When
 // the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	if c.kind.queue != nil {
-		return c.kind.queue.(queue[M]).post(c, *e, w)
+		v, _ := c.kind.queue.(queue[M]).post(c, *e, w, false)
+		return v
 	}
 	c.lock(w)
 	if c.phase >= stopping {
@@ -472,24 +484,6 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		runtime.Gosched()
 	}
 	return verdictTaken
-}
-
-// room returns a channel that is closed when a full mailbox has room again, nil when
-// there is no point in waiting.
-func (c *cell[M]) room() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.mailbox.Load()
-	if s == nil || s.special == nil {
-		return nil
-	}
-	mail := s.special
-	if c.phase >= stopping || mail.queue.len()-mail.notes < mail.bound {
-		now := make(chan struct{})
-		close(now)
-		return now
-	}
-	return mail.waitRoom()
 }
 
 // reclaim takes the mailbox of an actor back that does not need it.

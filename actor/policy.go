@@ -23,7 +23,8 @@ const (
 	// DropOldest makes a dead letter of the message that has waited longest, and takes
 	// the new one.
 	DropOldest
-	// Block lets TryTell and Ask wait for room as long as their context allows. Tell
+	// Block lets TryTell and Ask wait for room as long as their context allows: who has
+	// waited longest is next. Tell
 	// never waits: its message becomes a dead letter. Nobody waits for room in their own
 	// mailbox, nor behind a [Routed] reference, which would have to choose anew: that fails
 	// as with Reject.
@@ -66,9 +67,10 @@ func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
 
 // queue is the order of a mailbox that is not plain. post acquires the actor's lock, after it
 // has called the user's function that ranks a message or finds its key, and ends in
-// postSpecial. All other methods are called with that lock held.
+// postSpecial; where the sender is patient and has to wait for room it returns that wait, which
+// has the message. All other methods are called with that lock held.
 type queue[M any] interface {
-	post(c *cell[M], e envelope[M], w *worker) verdict
+	post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M])
 	take() (e envelope[M], ok bool)
 	dropOldest() (e envelope[M], ok bool)
 	len() int
@@ -82,8 +84,8 @@ type special[M any] struct {
 	queue    queue[M]
 	bound    int // 0 for none
 	overflow Overflow
-	notes    int           // envelopes that do not count
-	room     chan struct{} // closed when there is room again; nil while nobody waits
+	notes    int          // envelopes that do not count
+	room     roomQueue[M] // who waits for room: nobody while there is some
 }
 
 // newSpecial returns what the options ask for, nil for a plain mailbox.
@@ -134,8 +136,9 @@ func (v verdict) err() error {
 
 // postSpecial is post for a mailbox with an order or a bound. replaces reports whether put will
 // replace a message, and so needs no room; put puts the message into the queue and returns what
-// it has replaced. Both are called with the actor's lock held, and do not call the user's code.
-func (c *cell[M]) postSpecial(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) verdict {
+// it has replaced. Both are called with the actor's lock held, and do not call the user's code. If
+// the verdict is verdictWait the sender waits from now on as wait says, which may be nil.
+func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], replaces func() bool, put func() (old envelope[M], did bool)) verdict {
 	c.lock(w)
 	if c.phase >= stopping {
 		c.mu.Unlock()
@@ -143,6 +146,9 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, replaces func() bool, p
 	}
 	s := c.mailbox.Load()
 	out, v := s.special.admit(e, replaces, put)
+	if v == verdictWait && wait != nil {
+		s.special.room.push(wait)
+	}
 	wake := false
 	if v == verdictTaken || v >= verdictReplaced {
 		if s.inSince == 0 || s.special.queue.len() == 1 {
@@ -196,14 +202,11 @@ func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (env
 	return out, verdictTaken
 }
 
-// rest empties the mailbox and lets go of who waits for room.
-// REQUIRES: the actor's mutex held.
+// rest empties the mailbox and lets go of who waits for room, see roomWait.leave.
+// REQUIRES: the actor's mutex held, and the actor takes nothing any more.
 func (s *special[M]) rest() []envelope[M] {
 	s.notes = 0
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
-	}
+	s.room.tellFirst()
 	return s.queue.rest()
 }
 
@@ -215,20 +218,7 @@ func (s *special[M]) take() (e envelope[M], ok bool) {
 	if e.internal() {
 		s.notes--
 	}
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
-	}
 	return e, true
-}
-
-// waitRoom returns the channel that is closed when there is room again.
-// REQUIRES: the actor's mutex held.
-func (s *special[M]) waitRoom() <-chan struct{} {
-	if s.room == nil {
-		s.room = make(chan struct{})
-	}
-	return s.room
 }
 
 // keepQueue is how much memory, in envelopes, an empty queue keeps for the next burst.
@@ -290,9 +280,19 @@ func (e *envelope[M]) internal() bool {
 // fifoQueue is the plain order.
 type fifoQueue[M any] struct{ fifo[envelope[M]] }
 
-func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker) verdict {
-	return c.postSpecial(&e, w, never, func() (none envelope[M], did bool) {
-		q.push(e)
+func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
+	if !patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, never, func() (none envelope[M], did bool) {
+			q.push(e)
+			return none, false
+		})
+		if v != verdictWait || !patient {
+			return v, nil
+		}
+	}
+	later := e // a copy, so that only a message that waits is allocated
+	return c.postWaiting(&later, w, never, func() (none envelope[M], did bool) {
+		q.push(later)
 		return none, false
 	})
 }
@@ -352,13 +352,23 @@ const (
 	afterLast
 )
 
-func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker) verdict {
+func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
 	r := ranked[M]{e: e}
 	if !e.internal() {
 		r.rank = q.rank(e.msg)
 	}
-	return c.postSpecial(&e, w, never, func() (none envelope[M], did bool) {
-		q.put(r)
+	if !patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, never, func() (none envelope[M], did bool) {
+			q.put(r)
+			return none, false
+		})
+		if v != verdictWait || !patient {
+			return v, nil
+		}
+	}
+	later := r
+	return c.postWaiting(&later.e, w, never, func() (none envelope[M], did bool) {
+		q.put(later)
 		return none, false
 	})
 }
@@ -471,16 +481,25 @@ type conflated[M any, K comparable] struct {
 	keyed bool // not so if the actor has sent it itself, or if the key equals nothing, like NaN
 }
 
-func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker) verdict {
+func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
 	m := conflated[M, K]{e: e}
 	if !e.internal() {
 		m.key = q.key(e.msg)
 		same := m.key
 		m.keyed = same == m.key
 	}
-	return c.postSpecial(&e, w,
-		func() bool { return m.keyed && q.has(m.key) },
-		func() (old envelope[M], did bool) { return q.put(m) })
+	if !patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil,
+			func() bool { return m.keyed && q.has(m.key) },
+			func() (old envelope[M], did bool) { return q.put(m) })
+		if v != verdictWait || !patient {
+			return v, nil
+		}
+	}
+	later := m
+	return c.postWaiting(&later.e, w,
+		func() bool { return later.keyed && q.has(later.key) },
+		func() (old envelope[M], did bool) { return q.put(later) })
 }
 
 // has reports whether a message of that key waits.

@@ -14,7 +14,10 @@ type Ref[M any] struct{ to target[M] }
 // target is what can stand behind a reference.
 type target[M any] interface {
 	tell(e envelope[M], w *worker) verdict
-	room() <-chan struct{}
+	// tellOrWait is tell for a sender that may wait for room. If it has to, the verdict is
+	// verdictWait, and the message is in the wait, which the caller must call; a nil wait
+	// says that there is no point in waiting.
+	tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M])
 	base() *core
 	waitedOn() *core // whom an ask waits for; nil when that is not known
 }
@@ -71,7 +74,7 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	if len(c.sys().beforeSend) > 0 {
 		e.with = c.sys().address(ctx, c, msg, from)
 	}
-	v, err := tellWaiting(ctx, r.to, e, w, nil)
+	v, err := tellWaiting(ctx, r.to, e, w, from == c && isTurn(ctx), nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
@@ -85,41 +88,49 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 }
 
 // tellWaiting is tell that waits for room where the mailbox says so, and no longer than
-// the ask, if it is one, has time.
-func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *worker, ask pendingAsk) (verdict, error) {
-	if v := to.tell(e, w); v != verdictWait {
-		return v, nil
+// the ask, if it is one, has time. own says that the actor sends itself something: then nobody
+// else makes room.
+func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *worker, own bool, ask pendingAsk) (verdict, error) {
+	if own {
+		return full(to.tell(e, w)), nil
 	}
-	if _, own := ctx.(turn); own && e.from() == to.base() {
-		return verdictFull, nil // nobody else makes room
+	v, wait := to.tellOrWait(e, w)
+	if wait == nil {
+		return full(v), nil
 	}
 	if from := e.from(); from != nil {
 		defer from.sys().sched.uncover(from.sys().sched.cover(from))
 	}
 	if ask == nil {
-		return tellPatiently(ctx, to, e, w)
+		return waitForRoom(ctx, wait)
 	}
 	parent, deadline := ask.asker()
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
-	return tellPatiently(limited, to, e, w)
+	return waitForRoom(limited, wait)
 }
 
-// tellPatiently tries whenever there is room, until ctx ends.
-func tellPatiently[M any](ctx context.Context, to target[M], e envelope[M], w *worker) (verdict, error) {
-	for {
-		v := to.tell(e, w)
-		if v != verdictWait {
-			return v, nil
-		}
-		room := to.room()
-		if room == nil {
-			return verdictFull, nil
-		}
-		if !to.base().sys().sched.waitFor(room, ctx.Done()) {
-			return v, noRoom(ctx)
-		}
+// isTurn reports whether ctx is a handler's own context.
+func isTurn(ctx context.Context) bool {
+	_, own := ctx.(turn)
+	return own
+}
+
+// full returns the verdict for whoever cannot wait.
+func full(v verdict) verdict {
+	if v == verdictWait {
+		return verdictFull
 	}
+	return v
+}
+
+// waitForRoom waits until the message is taken or refused, or ctx ends.
+func waitForRoom[M any](ctx context.Context, wait *roomWait[M]) (verdict, error) {
+	v := wait.wait(ctx.Done())
+	if v == verdictWait {
+		return v, noRoom(ctx)
+	}
+	return v, nil
 }
 
 // noRoom says that there was no room as long as ctx lasted.

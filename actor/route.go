@@ -32,7 +32,10 @@ func (r *routed[M]) base() *core { return r.owner }
 // may well ask its own pool.
 func (r *routed[M]) waitedOn() *core { return nil }
 
-func (r *routed[M]) room() <-chan struct{} { return nil }
+// tellOrWait does not wait: the route would have to choose anew.
+func (r *routed[M]) tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M]) {
+	return r.tell(e, w), nil
+}
 
 func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 	var first Ref[M]

@@ -1,0 +1,143 @@
+package actor
+
+import "sync/atomic"
+
+// roomWait is a sender that waits for room in a bounded mailbox, with its message. Whoever
+// makes room puts the message of the one that has waited longest into the queue and wakes that
+// one alone: with thousands of senders a freed slot costs one of them a wake-up, and nobody who
+// comes later takes the slot away. To wake a sender that then tries again would leave the slot
+// empty meanwhile, and the actor idle.
+type roomWait[M any] struct {
+	c      *cell[M]
+	waiter *waiter // told when taken is set, or when the actor takes nothing any more
+	since  int64   // when it came, by the coarse clock
+
+	// Guarded by the actor's lock.
+	put        func() (old envelope[M], did bool) // puts the message into the queue; nil when it has
+	prev, next *roomWait[M]
+	queued     bool
+	taken      bool
+	replaced   bool        // put has replaced old, which is the waiter's to discard
+	old        envelope[M] // see replaced
+}
+
+// roomQueue is who waits for room, first in first out. Guarded by the actor's lock.
+type roomQueue[M any] struct {
+	first, last *roomWait[M]
+	crowded     atomic.Bool // somebody waits; may be read without the lock
+}
+
+func (q *roomQueue[M]) push(r *roomWait[M]) {
+	r.prev, r.queued = q.last, true
+	if q.last == nil {
+		q.first = r
+		q.crowded.Store(true)
+	} else {
+		q.last.next = r
+	}
+	q.last = r
+}
+
+// remove takes r out, if it is in.
+func (q *roomQueue[M]) remove(r *roomWait[M]) {
+	if !r.queued {
+		return
+	}
+	if r.prev == nil {
+		q.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		q.last = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next, r.queued = nil, nil, false
+	if q.first == nil {
+		q.crowded.Store(false)
+	}
+}
+
+// tellFirst wakes the first, if there is one.
+func (q *roomQueue[M]) tellFirst() {
+	if r := q.first; r != nil {
+		r.tell()
+	}
+}
+
+func (r *roomWait[M]) tell() {
+	select {
+	case r.waiter.told <- struct{}{}:
+	default: // it knows already
+	}
+}
+
+// admitWaiting lets those in who wait, as long as there is room. It reports since when the first
+// of them has waited, and false when there was none. REQUIRES: the actor's lock held.
+func (s *special[M]) admitWaiting() (since int64, ok bool) {
+	for s.room.first != nil && s.queue.len()-s.notes < s.bound {
+		r := s.room.first
+		s.room.remove(r)
+		r.old, r.replaced = r.put()
+		r.put, r.taken = nil, true
+		r.tell()
+		if !ok {
+			since, ok = r.since, true
+		}
+	}
+	return since, ok
+}
+
+// crowded reports whether somebody waits for room: then there is none.
+// REQUIRES: the mailbox is not plain.
+func (c *cell[M]) crowded() bool { return c.mailbox.Load().special.room.crowded.Load() }
+
+// postWaiting is postSpecial for a message that the mailbox had no room for: its sender waits,
+// unless there is room now. put is called once, at once or later.
+func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) (verdict, *roomWait[M]) {
+	r := &roomWait[M]{c: c, put: put, waiter: c.sys().waiters.get(), since: c.sys().sched.monitor.coarse.Load()}
+	v := c.postSpecial(e, w, r, replaces, put)
+	if v != verdictWait {
+		c.sys().waiters.put(r.waiter)
+		return v, nil
+	}
+	return v, r
+}
+
+// wait returns when the message is taken or refused, or done is closed, and says what has become
+// of it: it is still the caller's if the verdict is verdictGone, or verdictWait, when nobody has
+// made room in time.
+func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
+	c := r.c
+	if told := c.sys().sched.waitFor(r.waiter.told, done); told && r.taken {
+		v = verdictTaken // without the lock: who tells has written taken before
+	} else {
+		v = r.leave()
+	}
+	isClosed(r.waiter.told) // what was told and not waited for
+	c.sys().waiters.put(r.waiter)
+	if r.replaced {
+		c.discard(&r.old, Conflated, ErrMailboxFull)
+	}
+	return v
+}
+
+// leave takes the sender out of the queue, if it is still in. Whoever leaves a mailbox that takes
+// nothing any more wakes the next: so the turn that has closed it need not wake all.
+func (r *roomWait[M]) leave() verdict {
+	c := r.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.taken {
+		return verdictTaken
+	}
+	room := &c.mailbox.Load().special.room
+	room.remove(r)
+	r.put = nil
+	if c.phase < stopping {
+		return verdictWait
+	}
+	room.tellFirst()
+	return verdictGone
+}

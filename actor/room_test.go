@@ -1,0 +1,155 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// A slot that becomes free wakes one of those who wait for it: the key of a message is asked for
+// when its sender tries, and again when it begins to wait.
+func TestASlotThatBecomesFreeWakesOneOfManySenders(t *testing.T) {
+	const senders = 300
+	actortest.Run(t, func(k *actortest.Kit) {
+		var tries atomic.Int64
+		ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
+			return ctx.Sleep(time.Second) // until all who were woken wait again
+		}, actor.Bounded(1, actor.Block), actor.Conflate(func(n int) int { tries.Add(1); return n }))
+		var all sync.WaitGroup
+		for i := range senders {
+			all.Go(func() {
+				if err := ref.TryTell(k.Context(), i); err != nil {
+					k.T().Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := tries.Load(); n > 2*senders {
+			k.T().Errorf("%d senders have tried %d times, want twice at most", senders, n)
+		}
+	})
+}
+
+// BenchmarkSendersThatWaitForRoom is b.N messages of 8000 senders through room for one.
+func BenchmarkSendersThatWaitForRoom(b *testing.B) {
+	const senders = 8000
+	run := func(b *testing.B, send func(beat)) {
+		b.ReportAllocs()
+		b.ResetTimer()
+		var all sync.WaitGroup
+		for i := range senders {
+			all.Go(func() {
+				for range b.N/senders + min(1, max(0, b.N%senders-i)) {
+					send(beat{1})
+				}
+			})
+		}
+		all.Wait()
+	}
+	b.Run("runtime=greenroom", func(b *testing.B) {
+		ref := actor.SpawnFunc(actortest.NewSystem(b), "", func(*actor.Context[beat], beat) error { return nil }, actor.Bounded(1, actor.Block))
+		run(b, func(m beat) {
+			if err := ref.TryTell(bg, m); err != nil {
+				b.Error(err)
+			}
+		})
+	})
+	b.Run("runtime=channel", func(b *testing.B) {
+		ch, ended := make(chan beat, 1), make(chan struct{})
+		go func() {
+			for range ch {
+			}
+			close(ended)
+		}()
+		run(b, func(m beat) { ch <- m })
+		close(ch)
+		<-ended
+	})
+}
+
+func TestSendersThatWaitForRoomGetItInTheirOrder(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "0")
+		want := []string{"held", "0"}
+		var giveUp []context.CancelFunc
+		var waiting sync.WaitGroup
+		for i := range 9 {
+			ctx, cancel := context.WithCancel(k.Context())
+			defer cancel()
+			gives := i%3 == 0 // also the one who is first
+			waiting.Go(func() {
+				err := p.Ref().TryTell(ctx, fmt.Sprint(i+1))
+				if gives != errors.Is(err, context.Canceled) || !gives && err != nil {
+					k.T().Errorf("sender %d: %v", i+1, err)
+				}
+			})
+			k.Settle()
+			if gives {
+				giveUp = append(giveUp, cancel)
+			} else {
+				want = append(want, fmt.Sprint(i+1))
+			}
+		}
+		for _, cancel := range giveUp {
+			cancel()
+		}
+		k.Settle()
+		gate.Open()
+		waiting.Wait()
+		k.Settle()
+		p.ExpectAll(want...)
+		k.ExpectNoDeadLetter()
+	})
+}
+
+func TestAllSendersThatWaitForRoomLearnThatTheActorHasStopped(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(1, actor.Block))
+		p.Ref().Tell(k.Context(), "0")
+		var waiting sync.WaitGroup
+		for range 20 {
+			waiting.Go(func() {
+				if err := p.Ref().TryTell(k.Context(), "late"); !errors.Is(err, actor.ErrStopped) {
+					k.T().Errorf("got %v", err)
+				}
+			})
+		}
+		k.Settle()
+		p.Ref().Stop()
+		gate.Open()
+		waiting.Wait()
+	})
+}
+
+// A message that waits for room and finds one of its key when its turn comes replaces that.
+func TestAMessageThatWaitedForRoomReplacesTheOneOfItsKey(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Bounded(2, actor.Block), actor.Conflate(func(s string) byte { return s[0] }))
+		p.Ref().Tell(k.Context(), "a1")
+		p.Ref().Tell(k.Context(), "d1")
+		var waiting sync.WaitGroup
+		for _, msg := range []string{"b1", "b2", "c1"} {
+			waiting.Go(func() {
+				if err := p.Ref().TryTell(k.Context(), msg); err != nil {
+					k.T().Error(err)
+				}
+			})
+			k.Settle()
+		}
+		gate.Open()
+		waiting.Wait()
+		k.Settle()
+		p.ExpectAll("held", "a1", "d1", "b2", "c1")
+		if n := k.System().Stats().DeadLettersByReason["conflated"]; n != 1 {
+			k.T().Errorf("%d conflated, want 1", n)
+		}
+	})
+}
