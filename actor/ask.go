@@ -53,13 +53,17 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	dst := to.recipient()
 	sys := dst.base().sys()
 	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
+	if a.ctx.Err() != nil {
+		return answer, describe(context.Cause(a.ctx), to, req)
+	}
+	a.passTo(dst.waitedOn())
 	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
 		return answer, describe(err, to, req)
 	}
 	var asked pendingAsk           // the request in whose handler this one is sent
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		i := inquiry{call: a, target: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
+		i := inquiry{call: a, aside: a.pause.parked() && from.setsAside()}
 		asked = t.request()
 		if !from.taken { // otherwise others may answer
 			i.asked = asked
@@ -96,14 +100,23 @@ func (s *System) askDeadline(ctx context.Context) time.Duration {
 type interrupter interface {
 	interrupt()
 	over() bool
+	waitsFor() *core // who has to do something for it to end, nil when that is not known
 }
 
 // inquiry is what a handler waits for.
 type inquiry struct {
-	call   interrupter // the ask; nil when another actor is on the handler's stack
-	target *core       // whom it waits for, nil when that is not known
-	asked  pendingAsk  // the request that it handles and has not promised to answer, if there is one
-	aside  bool        // other messages are handled meanwhile
+	call  interrupter // the ask, or the wait for room; nil when another actor is on the handler's stack
+	guest *core       // that other actor
+	asked pendingAsk  // the request that it handles and has not promised to answer, if there is one
+	aside bool        // other messages are handled meanwhile
+}
+
+// target returns whom the handler waits for, nil when that is not known.
+func (i *inquiry) target() *core {
+	if i.call != nil {
+		return i.call.waitsFor()
+	}
+	return i.guest
 }
 
 // isFor reports whether the handler handles the request of that ask.
@@ -137,13 +150,13 @@ func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
 		return nil, nil
 	}
 	i := c.ext.inquiry
-	if c.traits.reentrant() && c.phase == running && (i.target == nil || i.aside) {
+	if c.traits.reentrant() && c.phase == running && (i.target() == nil || i.aside) {
 		i = c.inquiryFor(ask)
 	}
 	if i.call != nil && i.call.over() {
 		return nil, nil
 	}
-	return i.target, i.call
+	return i.target(), i.call
 }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
@@ -237,12 +250,34 @@ func (c *core) cycle(target *core, ask interrupter, n int) error {
 
 // Reply answers the request that is being handled; the compiler checks the answer's
 // type. For the second answer to a request, and for one that was told and not asked,
-// nobody waits: it is dropped. For use in the handler that was given ctx.
+// nobody waits: it is dropped. For use in the handler that was given ctx. A req that is not
+// equal to the message being handled panics: to answer a request later, take a [Promise].
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
-	_ = req // fixes R
-	if ask, ok := ctx.cell().currentWith().(*call[R]); ok {
+	cur := ctx.cell().current()
+	if cur == nil {
+		return
+	}
+	requireCurrent(req, cur.msg)
+	if ask, ok := cur.with.(*call[R]); ok {
 		ask.resolve(answer, nil, ctx.worker.Load())
 	}
+}
+
+// requireCurrent panics when req is not the message msg.
+func requireCurrent(req, msg any) {
+	if !equal(req, msg) && equal(req, req) { // unlike what has a NaN
+		panic(fmt.Sprintf("actor: Reply: this %s is not the request that is being handled: take a Promise to answer one later", reflect.TypeOf(req)))
+	}
+}
+
+// equal reports whether a == b, and true when that cannot be told.
+func equal(a, b any) (same bool) {
+	defer func() {
+		if recover() != nil {
+			same = true
+		}
+	}()
+	return a == b
 }
 
 // ReplyFor is [Reply] to a request of [AskFor].
@@ -281,8 +316,10 @@ func (p *Promised[R]) Reject(err error) bool { return p.ask != nil && p.ask.reje
 // pendingAsk is an ask as the target's cell sees it. w is the worker of the turn that
 // ends the ask, nil outside of one: an asker that waits in a handler goes on there.
 type pendingAsk interface {
+	interrupter
 	reject(err error, w *worker) bool // false: nobody waits any more, or others may still answer
 	share(n int)                      // n actors get the request: only the last rejection counts
+	passTo(c *core)                   // c has to answer it now, nil when that is not known
 	asker() (ctx context.Context, deadline time.Time)
 	sentBy(from *core) // before it is sent
 	sender() *core
@@ -300,6 +337,7 @@ type call[R any] struct {
 	sys      *System
 	ctx      context.Context
 	deadline time.Duration // by the system's clock
+	to       atomic.Pointer[core]
 	alarm    timerNode
 	notify   func() // called when settled, if not nil; otherwise somebody waits in pause
 	pause    pause
@@ -340,6 +378,11 @@ func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
 func (a *call[R]) sentBy(from *core) { a.pause.from = from }
 
 func (a *call[R]) sender() *core { return a.pause.from }
+
+func (a *call[R]) passTo(c *core) { a.to.Store(c) }
+
+// waitsFor returns who has to answer.
+func (a *call[R]) waitsFor() *core { return a.to.Load() }
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 

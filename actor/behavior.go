@@ -57,7 +57,8 @@ func (ctx *Context[M]) Unbecome() {
 //	return ctx.Stash()
 //
 // Stashed messages survive a restart, at the head of the mailbox; those of an actor
-// that stops become dead letters. For use in the handler of that message.
+// that stops become dead letters. A second Stash of the same message changes nothing. For use
+// in the handler of that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
 	if !c.enterRuntime() {
@@ -69,6 +70,9 @@ func (ctx *Context[M]) Stash() error {
 		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
 	}
 	m := c.needIncarnation()
+	if m.stashed {
+		return nil
+	}
 	if len(m.stash) >= stashMax {
 		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
 	}
@@ -80,7 +84,7 @@ func (ctx *Context[M]) Stash() error {
 		e.with = nil // it has become a plain message
 	}
 	e.with = withHeader(s.header, e.with)
-	m.stash = append(m.stash, e)
+	m.stash, m.stashed = append(m.stash, e), true
 	c.mu.Lock()
 	s.handled-- // it will be counted when it comes again
 	c.mu.Unlock()

@@ -48,7 +48,8 @@ func (ctx *Context[M]) Children() []PID {
 }
 
 // Stop stops the actor after the current message. What is left in the mailbox
-// becomes dead letters.
+// becomes dead letters. When the handler fails besides, the actor ends with the reason
+// [Failed], and a [Permanent] one is its supervisor's to decide about.
 func (ctx *Context[M]) Stop() {
 	if c := ctx.cell(); c.enterRuntime() {
 		c.halting = true

@@ -113,11 +113,13 @@ type watcher struct {
 type signal struct {
 	kind  signalKind
 	mode  stopMode
-	child *core         // who failed or ended
-	err   error         // the failure
-	bare  bool          // the failure has left no state: it was that of Init
-	after time.Duration // backoff before a restart
-	look  func()        // what to do in the actor's turn
+	child *core // who failed or ended
+	err   error // the failure
+	bare  bool  // the failure has left no state: it was that of Init
+
+	undecided bool          // the decider has ended its goroutine
+	after     time.Duration // backoff before a restart
+	look      func()        // what to do in the actor's turn
 }
 
 type signalKind uint8
@@ -193,7 +195,7 @@ func (c *core) signal(s signal) {
 	wake := c.scheduleTurn()
 	var cancel func()
 	var inquiries []interrupter
-	if s.kind == sigStop && s.mode != stopDrain {
+	if s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping) {
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
 		cancel, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish

@@ -309,3 +309,122 @@ func TestInlineActorThatAsksItsAskerFailsAtOnce(t *testing.T) {
 		failsAtOnce(t, errs)
 	})
 }
+
+func TestAPromiseThatOthersKeepIsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		var a, b actor.Ref[any]
+		a = actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case askBack:
+				actor.Reply(ctx, m, 1)
+			default:
+				if n, err := actor.Ask(ctx, b, get{}); n != 7 || err != nil {
+					t.Errorf("b has answered %d, %v", n, err)
+				}
+			}
+			return nil
+		}, actor.Reentrant())
+		b = actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case get:
+				p := actor.Promise(ctx, m)
+				time.AfterFunc(2*time.Second, func() { p.Resolve(7) })
+			default:
+				_, err := actor.Ask(ctx, a, askBack{})
+				errs <- err
+			}
+			return nil
+		})
+		c := actor.SpawnFunc(sys, "c", func(ctx *actor.Context[any], m any) error { // asks and is not reentrant
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			n, err := actor.Ask(ctx, b, get{})
+			if n != 7 || err != nil {
+				t.Errorf("b has answered %d, %v", n, err)
+			}
+			return nil
+		})
+		c.Tell(bg, "go")
+		synctest.Wait()
+		a = c
+		b.Tell(bg, "ask back")
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A asks B, B passes the request on, and whoever has it waits for A, or will.
+func TestACycleThroughForwardIsFound(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			errs := make(chan error, 2)
+			var a actor.Ref[any]
+			c := actor.SpawnFunc(sys, "c", func(ctx *actor.Context[any], m any) error {
+				if late {
+					ctx.Sleep(time.Second)
+				}
+				_, err := actor.Ask(ctx, a, askBack{})
+				errs <- err
+				return nil
+			})
+			b := actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], _ any) error {
+				if !late {
+					ctx.Sleep(time.Second)
+				}
+				return actor.Forward(ctx, c)
+			})
+			a = actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+				if m, ok := m.(askBack); ok {
+					actor.Reply(ctx, m, 1)
+					return nil
+				}
+				_, err := actor.Ask(ctx, b, get{})
+				errs <- err
+				return nil
+			})
+			a.Tell(bg, "go")
+			if !late {
+				synctest.Wait()
+				c.Tell(bg, "go") // and so it waits for a when the request comes
+			}
+			began := time.Now()
+			if err := <-errs; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > time.Second {
+				t.Errorf("late %v, after %v: %v", late, time.Since(began), err)
+			}
+		})
+	}
+}
+
+func TestTwoThatWaitForRoomInEachOtherAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		var refs [2]actor.Ref[string]
+		errs := make(chan error, 2)
+		for i := range refs {
+			refs[i] = actor.SpawnFunc(sys, []string{"a", "b"}[i], func(ctx *actor.Context[string], m string) error {
+				if m == "go" {
+					ctx.Sleep(time.Second) // meanwhile the mailboxes fill
+					errs <- refs[1-i].TryTell(ctx, "more")
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+		}
+		for _, ref := range refs {
+			ref.Tell(bg, "go")
+		}
+		synctest.Wait()
+		for _, ref := range refs {
+			ref.Tell(bg, "mail")
+		}
+		first, second := <-errs, <-errs
+		if !errors.Is(first, actor.ErrDeadlock) || !strings.Contains(first.Error(), "/a") || !strings.Contains(first.Error(), "/b") || second != nil {
+			t.Errorf("first %v, second %v", first, second)
+		}
+	})
+}

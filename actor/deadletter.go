@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -74,13 +73,21 @@ type deadLetterBox struct {
 	recent []DeadLetter // a ring once it is full
 	next   int          // where the ring's next one goes
 	logged time.Time    // when the last log line was written
-	unsaid uint64       // dead letters since then
+
+	unsaid atomic.Uint64 // dead letters since then
+}
+
+// count notes a dead letter of which nothing else is kept.
+func (b *deadLetterBox) count(reason Reason) {
+	b.counts[reason].Add(1)
+	if reason != Conflated {
+		b.unsaid.Add(1)
+	}
 }
 
 func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
 	b := &s.dead
-	b.counts[reason].Add(1)
-	if reason == Conflated {
+	if b.count(reason); reason == Conflated {
 		return
 	}
 	d := DeadLetter{Time: time.Now(), To: to.pid(), From: from.pid(), Type: fmt.Sprintf("%T", msg), Message: msg, Reason: reason}
@@ -91,20 +98,19 @@ func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
 		b.recent[b.next] = d
 	}
 	b.next = (b.next + 1) % deadLettersKept
-	b.unsaid++
 	say := d.Time.Sub(b.logged) >= deadLetterLogEvery
-	count := b.unsaid
+	var unsaid uint64
 	if say {
-		b.logged, b.unsaid = d.Time, 0
+		b.logged, unsaid = d.Time, b.unsaid.Swap(0)
 	}
 	b.mu.Unlock()
 
 	s.publish(d)
 	if say {
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "dead letter",
+		s.say(slog.LevelWarn, "dead letter",
 			slog.String("to", d.To.String()), slog.String("from", d.From.String()),
 			slog.String("message_type", d.Type), slog.String("reason", reason.String()),
-			slog.Uint64("since_last_line", count))
+			slog.Uint64("since_last_line", unsaid))
 	}
 }
 

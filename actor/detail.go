@@ -100,9 +100,9 @@ func (c *core) detail(d *Detail) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
-			waits, links = ext.inquiry.target, slices.Collect(maps.Keys(ext.links))
+			waits, links = ext.inquiry.target(), slices.Collect(maps.Keys(ext.links))
 			for _, i := range c.waitingHandlers() {
-				waits = cmp.Or(waits, i.target)
+				waits = cmp.Or(waits, i.target())
 			}
 			d.Waiting = len(c.waitingHandlers())
 			d.Watchers = len(ext.watchers)

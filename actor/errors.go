@@ -26,9 +26,10 @@ var (
 	// request. Nothing was sent.
 	ErrNotAccepted = errors.New("message type not accepted by the target")
 
-	// ErrDeadlock says that the ask would have closed a cycle of actors which wait
-	// for each other, so that none of them could ever go on. Nothing was sent.
-	ErrDeadlock = errors.New("ask would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
+	// ErrDeadlock says that an ask, a Forward or a wait for room would have closed a cycle of
+	// actors which wait for each other, so that none of them could ever go on. Nothing was
+	// sent; what was forwarded has no asker any more.
+	ErrDeadlock = errors.New("wait would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
 
 	// ErrTooManyWaiting says that so many handlers of the system wait already, each with
 	// its stack set aside, that one more is refused: see [WithMaxWaiting]. Nothing was

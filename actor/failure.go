@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,11 +12,19 @@ func (c *cell[M]) fail(err error) {
 	if c.phase >= stopping {
 		return
 	}
+	c.enterUser()
+	err = vetted(err)
+	c.leaveUser()
 	c.sys().failures.Add(1)
 	c.noteFailure(err, c.messageType())
 	if c.phase == suspended && c.traits.reentrant() { // the supervisor has the failure of another handler already
 		c.halting = false
 		c.logFailure(err)
+		return
+	}
+	if c.phase == running && c.halting && c.traits.lifetime() != Permanent && len(c.waitingHandlers()) == 0 { // it has asked to stop: nobody need decide
+		c.logFailure(err)
+		c.beginStop(stopNow, Failed, err)
 		return
 	}
 	c.needExt().failure = err
@@ -27,6 +34,21 @@ func (c *cell[M]) fail(err error) {
 	c.parent.signal(signal{kind: sigFailed, child: &c.core, err: err, bare: c.actor == nil})
 }
 
+// vetted returns err, or, when its methods panic, an error that says so: whoever asks a failure
+// what it is would otherwise fail, in the middle of the runtime. Most of these are nil pointers
+// in an error that is not nil.
+func vetted(err error) (safe error) {
+	defer func() {
+		if v := recover(); v != nil {
+			safe = &PanicError{Value: fmt.Sprintf("the failure is a %T whose methods panic: %v", err, v), Stack: debug.Stack()}
+		}
+	}()
+	_ = err.Error()
+	errors.Is(err, errGoexit) // calls each Is and Unwrap
+	errors.AsType[*PanicError](err)
+	return err
+}
+
 // logFailure writes the one line about a failure, and tells listeners.
 func (c *cell[M]) logFailure(err error) {
 	if c.sys().listeners.any() {
@@ -34,13 +56,13 @@ func (c *cell[M]) logFailure(err error) {
 	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
-		slog.String("error", fmt.Sprint(err)), // and not Error, which may panic
+		slog.String("error", fmt.Sprint(err)), // and not Error, which may panic all the same
 		slog.String("message_type", c.messageType()),
 	}
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
-	c.sys().log.LogAttrs(context.Background(), slog.LevelWarn, "actor failed", attrs...)
+	c.sys().say(slog.LevelWarn, "actor failed", attrs...)
 }
 
 // messageType returns the printed type of the message being handled, "" when none is.

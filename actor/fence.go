@@ -105,11 +105,12 @@ func (s *mailbox[M]) under() envelope[M] {
 	return envelope[M]{}
 }
 
-// inherited returns a mailbox with what lies in s and has not been handled. s itself is not changed: the
-// handler may look at it. REQUIRES: the actor's lock held.
+// inherited returns a mailbox with what lies in s and has not been handled. What the handler may
+// look at, s itself and the message that it handles, stays as it is. REQUIRES: the actor's lock
+// held; nobody uses s any more but the handler.
 func (s *mailbox[M]) inherited() *mailbox[M] {
 	return &mailbox[M]{
-		in: slices.Concat(s.batch[s.done():], slices.Concat(s.buffers()...)), inSince: s.since,
+		in: s.in, over: s.over, inSince: s.inSince, batch: s.batch[s.done():], since: s.since, behind: s.behind,
 		spare: s.spare, special: s.special, inc: s.inc, alarm: s.alarm, limit: s.limit,
 	}
 }

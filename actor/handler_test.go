@@ -456,3 +456,31 @@ func TestInlineActorHasTimersAndSurvivesGoexit(t *testing.T) {
 		p.ExpectAll("exit", "again")
 	})
 }
+
+func TestASecondStashOfAMessageChangesNothing(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		journal, open := actortest.NewProbe[string](k), false
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[string], m string) error {
+			switch {
+			case m == "open":
+				open = true
+				ctx.Unstash()
+			case !open:
+				if err := ctx.Stash(); err != nil {
+					return err
+				}
+				return ctx.Stash()
+			default:
+				journal.Ref().Tell(ctx, m)
+			}
+			return nil
+		})
+		for _, m := range []string{"1", "2", "open", "3"} {
+			ref.Tell(k.Context(), m)
+		}
+		journal.ExpectAll("1", "2", "3")
+		if n := k.System().Stats().Handled; n < 4 {
+			k.T().Errorf("%d handled", n)
+		}
+	})
+}

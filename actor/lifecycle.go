@@ -13,11 +13,16 @@ func (c *cell[M]) handleSignals() {
 		c.acquireMailbox() // now, or a tell would bring one in the middle of what follows
 	}
 	c.mu.Unlock()
-	next := 0
+	next, through := 0, false
 	defer func() { // a callback may end the goroutine: the rest is for the turn after
-		if next < len(signals) && c.leftUser() && c.phase != stopped {
-			c.putBackSignals(signals[next:])
+		if through || !c.leftUser() || c.phase == stopped {
+			return
 		}
+		if s := &signals[next-1]; s.kind == sigFailed && !s.undecided { // it was the decider's: the child must not wait for ever
+			s.undecided = true
+			next--
+		}
+		c.putBackSignals(signals[next:])
 	}()
 	for next < len(signals) && c.phase != stopped {
 		s := signals[next]
@@ -81,6 +86,7 @@ func (c *cell[M]) handleSignals() {
 			}
 		}
 	}
+	through = true
 }
 
 // quit stops the actor at its own request, or at the drain mark in its mailbox.
@@ -277,7 +283,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		}
 	}
 	c.setPhaseLocked(stopping)
-	var rest []envelope[M]
+	var rest [][]envelope[M]
 	if s := c.mailbox.Load(); s != nil {
 		if m := s.inc; m != nil && len(m.stash) > 0 {
 			s.putFirst(m.stash)
@@ -290,9 +296,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
 	}
-	for i := range rest {
-		c.discard(&rest[i], reason, ErrStopped)
-	}
+	c.discardAll(rest, reason)
 	c.stopChildren(mode)
 }
 
@@ -377,8 +381,16 @@ func (c *cell[M]) terminate() {
 		return
 	}
 	c.mu.Lock()
-	if ext := c.ext; ext != nil && ext.reentry != nil {
-		ext.reentry.ending = false // what cut the handlers short is not for Terminate
+	if ext := c.ext; ext != nil { // what cut the handlers short is not for Terminate
+		if ext.reentry != nil {
+			ext.reentry.ending = false
+		}
+		if c.phase == stopping && !ext.killed {
+			ext.told = false
+		}
+		if ext.life != nil && ext.life.Err() != nil && !ext.told {
+			ext.life, ext.lifeDone = nil, nil
+		}
 	}
 	_, _, why := c.ext.ends()
 	c.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"runtime"
-	"slices"
 	"sync/atomic"
 )
 
@@ -295,18 +294,18 @@ func (s *mailbox[M]) all() iter.Seq[*envelope[M]] {
 	}
 }
 
-// rest empties the mailbox and returns all that was in it, oldest first.
-// REQUIRES: the actor's lock held by the turn that owns the actor.
-func (s *mailbox[M]) rest() []envelope[M] {
+// rest empties the mailbox and returns all that was in it, oldest first, in the buffers in which
+// it lay: it may be millions. REQUIRES: the actor's lock held by the turn that owns the actor.
+func (s *mailbox[M]) rest() [][]envelope[M] {
 	s.sweep()
 	if s.waiting() == 0 {
 		return nil
 	}
-	all := slices.Concat(s.batch[s.done():], slices.Concat(s.buffers()...))
+	all := append([][]envelope[M]{s.batch[s.done():]}, s.buffers()...)
 	s.in, s.over, s.batch, s.clear, s.behind = nil, nil, nil, 0, false
 	s.setHead(0)
 	if s.special != nil {
-		all = append(all, s.special.rest()...)
+		all = append(all, s.special.rest())
 	}
 	return all
 }
@@ -338,6 +337,7 @@ type incarnation[M any] struct {
 	results   map[*result[M]]struct{}
 	behaviors []func(*Context[M], M) error
 	stash     []envelope[M]
+	stashed   bool // the message that is being handled is in stash
 	idle      *idle[M]
 }
 
@@ -384,15 +384,23 @@ func (c *cell[M]) message() *envelope[M] {
 	return &envelope[M]{}
 }
 
-// currentWith returns what has come with the message that is being handled, nil when the actor
+// current returns the message that is being handled, nil when there is none, or when the actor
 // was taken away from the caller, a callback. It need not keep the monitor off: as long as the
 // actor is not fenced it has the mailbox that it had, and in that cur is the caller's.
-func (c *cell[M]) currentWith() any {
+func (c *cell[M]) current() *envelope[M] {
 	s := c.mailbox.Load()
-	if s == nil || c.isFenced() || s.cur == nil {
+	if s == nil || c.isFenced() {
 		return nil
 	}
-	return s.cur.with
+	return s.cur
+}
+
+// currentWith returns what has come with it.
+func (c *cell[M]) currentWith() any {
+	if e := c.current(); e != nil {
+		return e.with
+	}
+	return nil
 }
 
 // takeAsk returns the request that is being handled, and takes the duty to answer it from the
@@ -404,7 +412,10 @@ func (c *cell[M]) takeAsk() pendingAsk {
 	}
 	defer c.exitRuntime()
 	ask, asked := c.message().with.(pendingAsk)
-	c.taken = c.taken || asked
+	if asked {
+		c.taken = true
+		ask.passTo(nil)
+	}
 	return ask
 }
 
@@ -513,6 +524,28 @@ func (c *cell[M]) drain() {
 		return
 	}
 	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
+}
+
+// discardAll discards what nobody will handle. Messages that were told are only counted, and not
+// described, when nobody listens and later ones push them out of [System.DeadLetters].
+func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
+	sys, unread := c.sys(), 0
+	if !sys.listeners.any() {
+		unread = -deadLettersKept
+		for _, mail := range rest {
+			unread += len(mail)
+		}
+	}
+	for _, mail := range rest {
+		for i := range mail {
+			if e := &mail[i]; unread > 0 && e.plain() {
+				sys.dead.count(reason)
+			} else {
+				c.discard(e, reason, ErrStopped)
+			}
+			unread--
+		}
+	}
 }
 
 // discard turns an envelope that nobody will handle into a dead letter; its asker, if

@@ -230,6 +230,7 @@ func (c *cell[M]) waitAside(leave func()) {
 	under := *s.cur
 	i := new(inquiry)
 	taken, halting := c.taken, c.halting
+	stashed := s.inc != nil && s.inc.stashed
 	c.mu.Lock()
 	*i, c.ext.inquiry = c.ext.inquiry, inquiry{}
 	header, asker, merged, mergedOf := s.header, s.asker, s.merged, s.mergedOf
@@ -246,6 +247,9 @@ func (c *cell[M]) waitAside(leave func()) {
 	c.beginTurn()
 	c.flags.Or(inUser | inside)
 	c.taken, c.halting = taken, halting
+	if s.inc != nil {
+		s.inc.stashed = stashed
+	}
 	c.mu.Lock()
 	at := slices.Index(r.waiting, i)
 	r.waiting = slices.Delete(r.waiting, at, at+1)

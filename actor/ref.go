@@ -98,10 +98,20 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if wait == nil {
 		return full(v), nil
 	}
-	if from := e.from(); from != nil {
+	from := e.from()
+	if from != nil {
 		defer from.sys().sched.uncover(from.sys().sched.cover(from))
 	}
 	if ask == nil {
+		if isTurn(ctx) {
+			if !from.inquire(inquiry{call: wait}) {
+				return gaveUp(wait, noRoom(ctx))
+			}
+			defer from.inquired()
+			if err := from.deadlock(wait.waitsFor(), wait); err != nil {
+				return gaveUp(wait, err)
+			}
+		}
 		return waitForRoom(ctx, wait)
 	}
 	parent, deadline := ask.asker()
@@ -122,6 +132,14 @@ func full(v verdict) verdict {
 		return verdictFull
 	}
 	return v
+}
+
+// gaveUp ends a wait that cannot go on, because of err.
+func gaveUp[M any](wait *roomWait[M], err error) (verdict, error) {
+	if v := wait.giveUp(); v != verdictWait {
+		return v, nil
+	}
+	return verdictFull, err
 }
 
 // waitForRoom waits until the message is taken or refused, or ctx ends.

@@ -214,10 +214,20 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
 	e := envelope[N]{msg: msg, with: withHeader(ctx.currentHeader(), passedOn(cur.with))}
+	if asked {
+		ask.passTo(dst.waitedOn())
+	}
 	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
 		c.sys().deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if asked {
 			ask.reject(v.err(), nil)
+		}
+		return nil
+	}
+	if asker := e.from(); asked && asker != nil {
+		// As with asks that cross each other: who has to answer is known before one looks.
+		if err := asker.deadlock(dst.waitedOn(), ask); err != nil {
+			ask.reject(err, nil)
 		}
 	}
 	return nil

@@ -177,7 +177,12 @@ func TestContextOfAnAskThatComesBackToItsAskerDoesNotLock(t *testing.T) {
 			}
 			return nil
 		})
-		b = actor.SpawnFunc(k.System(), "b", func(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, a) })
+		// Behind a reference that may choose anybody nobody sees that the ask is to come back.
+		back, err := actor.Routed(k.System(), a.PID(), func(_ any, to func(actor.Ref[any])) { to(a) })
+		if err != nil {
+			k.T().Fatal(err)
+		}
+		b = actor.SpawnFunc(k.System(), "b", func(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, back) })
 		a.Tell(k.Context(), "go")
 		if err := <-seen; !errors.Is(err, context.DeadlineExceeded) {
 			k.T().Errorf("the handler's context ended with %v", err)

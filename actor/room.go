@@ -109,19 +109,29 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // of it: it is still the caller's if the verdict is verdictGone, or verdictWait, when nobody has
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
-	c := r.c
-	if told := c.sys().sched.waitFor(r.waiter.told, done); told && r.taken {
-		v = verdictTaken // without the lock: who tells has written taken before
-	} else {
-		v = r.leave()
+	if told := r.c.sys().sched.waitFor(r.waiter.told, done); told && r.taken {
+		return r.ended(verdictTaken) // without the lock: who tells has written taken before
 	}
+	return r.giveUp()
+}
+
+// giveUp is wait for who does not want to wait any longer.
+func (r *roomWait[M]) giveUp() verdict { return r.ended(r.leave()) }
+
+// ended gives back what the wait has used.
+func (r *roomWait[M]) ended(v verdict) verdict {
 	isClosed(r.waiter.told) // what was told and not waited for
-	c.sys().waiters.put(r.waiter)
+	r.c.sys().waiters.put(r.waiter)
 	if r.replaced {
-		c.discard(&r.old, Conflated, ErrMailboxFull)
+		r.c.discard(&r.old, Conflated, ErrMailboxFull)
 	}
 	return v
 }
+
+// A roomWait is an interrupter. The end of the handler's context ends it.
+func (r *roomWait[M]) interrupt()      {}
+func (r *roomWait[M]) over() bool      { return false }
+func (r *roomWait[M]) waitsFor() *core { return &r.c.core }
 
 // leave takes the sender out of the queue, if it is still in. Whoever leaves a mailbox that takes
 // nothing any more wakes the next: so the turn that has closed it need not wake all.

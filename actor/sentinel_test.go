@@ -99,7 +99,7 @@ var sentinels = []struct {
 		refused := make(chan error, 1)
 		for range 2 {
 			actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
-				if err := ctx.Sleep(time.Minute); err != nil {
+				if err := ctx.Sleep(time.Second); err != nil {
 					refused <- err
 				}
 				return nil

@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -125,8 +124,8 @@ func Exhausted(d Directive) SupervisionOption {
 }
 
 // Decide chooses the directive by the failure: an error that Receive or Init returned,
-// or a [*PanicError]. It runs in the supervisor's turn and must not block; if it panics,
-// the directive is Escalate.
+// or a [*PanicError]. It runs in the supervisor's turn and must not block; if it panics
+// or ends its goroutine, the directive is Escalate.
 func Decide(decide func(err error) Directive) SupervisionOption {
 	required(decide != nil, "Decide: the function is nil")
 	return func(s *supervision) { s.decide = decide }
@@ -171,15 +170,12 @@ func (s *supervision) decision(err error) (d Directive) {
 // count notes a failure and returns how many there were in the window.
 func (s *supervision) count(failures *[]time.Time) int {
 	now := time.Now()
-	recent := (*failures)[:0]
-	for _, t := range *failures {
-		if now.Sub(t) < s.within {
-			recent = append(recent, t)
-		}
+	recent := *failures // oldest first
+	for len(recent) > 0 && now.Sub(recent[0]) >= s.within {
+		recent = recent[1:]
 	}
-	recent = append(recent, now)
-	*failures = recent
-	return len(recent)
+	*failures = append(recent, now)
+	return len(*failures)
 }
 
 // supervise decides about a child that failed, or, with a nil err, a permanent one
@@ -199,7 +195,7 @@ func (c *cell[M]) supervise(s signal) {
 	}
 	d := Restart
 	if err != nil {
-		d = c.decide(err)
+		d = c.decide(s)
 	}
 	switch d = s.possible(d); d {
 	case Resume:
@@ -214,9 +210,12 @@ func (c *cell[M]) supervise(s signal) {
 }
 
 // decide asks the actor's decider. REQUIRES: the turn owns c.
-func (c *cell[M]) decide(err error) Directive {
+func (c *cell[M]) decide(s signal) Directive {
+	if s.undecided {
+		return Escalate
+	}
 	c.enterUser()
-	d := c.kind.super.decision(err)
+	d := c.kind.super.decision(s.err)
 	c.leaveUser()
 	return d
 }
@@ -235,7 +234,7 @@ func (s signal) possible(d Directive) Directive {
 // superviseDraining decides while the children handle the rest of their mail: one that fails
 // goes on with it if it may, by itself, since its siblings are gone or about to be.
 func (c *cell[M]) superviseDraining(s signal) {
-	d := s.possible(c.decide(s.err))
+	d := s.possible(c.decide(s))
 	after, ok := time.Duration(0), d == Resume
 	if d == Restart {
 		_, after, ok = c.mayRestart(s.child)
@@ -304,7 +303,7 @@ func (c *cell[M]) escalate(child *core, err error) {
 
 // giveUp stops a child for good.
 func (c *cell[M]) giveUp(child *core, err error) {
-	c.sys().log.LogAttrs(context.Background(), slog.LevelError, "actor stopped by its supervisor",
-		slog.String("actor", child.pid().String()), slog.String("error", orStopped(err).Error()))
+	c.sys().say(slog.LevelError, "actor stopped by its supervisor",
+		slog.String("actor", child.pid().String()), slog.String("error", fmt.Sprint(orStopped(err))))
 	child.signal(signal{kind: sigGiveUp, err: err})
 }

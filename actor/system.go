@@ -149,6 +149,13 @@ func (s *System) Name() string { return s.name }
 // Log returns the system's logger.
 func (s *System) Log() *slog.Logger { return s.log }
 
+// say writes a line of the runtime's own. A handler of the log that panics loses the line, and
+// not the process: most callers are where nobody would recover.
+func (s *System) say(level slog.Level, msg string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }()
+	s.log.LogAttrs(context.Background(), level, msg, attrs...)
+}
+
 // Report says how a shutdown went.
 type Report struct {
 	// Unfinished are the actors that had not stopped when the time was up, the
@@ -164,11 +171,16 @@ type Report struct {
 
 // Shutdown stops all actors, children before parents and in the reverse order of
 // their start. Each one first handles what lies in its mailbox. When ctx ends before
-// that is done, what is left is killed, its mail becomes dead letters, and the error,
-// which wraps the cause of ctx, and the report name who would not stop.
+// that is done, what is left is killed and its mail becomes dead letters. Shutdown then
+// returns an error that wraps the cause of ctx, also when all have ended; it and the report
+// name who would not stop.
 //
-// It blocks, and must not be called in a handler. A second call waits for the first.
+// It blocks. With the context of a handler of the system it fails at once with
+// [ErrDeadlock]: the handler would wait for its own end. A second call waits for the first.
 func (s *System) Shutdown(ctx context.Context) (Report, error) {
+	if c, _ := caller(ctx); c != nil && c.sys() == s {
+		return Report{}, fmt.Errorf("shut down %s: %s would wait for its own end: %w", s.name, c.fullPath(), ErrDeadlock)
+	}
 	began, before := time.Now(), s.deadLetterCount()
 	s.root.drain()
 	var err error
@@ -176,7 +188,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		err = context.Cause(ctx)
 		s.killAll()
 	}
-	report := Report{}
+	var report Report
 	if err != nil {
 		report.Unfinished = s.unfinished()
 		if len(report.Unfinished) == 0 {
@@ -192,6 +204,9 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	}
 	if !s.workersLeft(ctx) {
 		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
+	}
+	if err != nil {
+		return report, fmt.Errorf("shut down %s: the time was up, and what was left was killed; %d messages became dead letters: %w", s.name, report.DeadLetters, err)
 	}
 	return report, nil
 }
@@ -233,12 +248,13 @@ func (s *System) killAll() {
 		c.signal(signal{kind: sigStop, mode: stopKill})
 	}
 	kill(&s.root.core)
-	for left := s.living.Load(); !s.awaitFor(killGrace); {
-		now := s.living.Load()
-		if now == left {
+	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.deadLetterCount()} }
+	for last := progress(); !s.awaitFor(killGrace); {
+		now := progress()
+		if now == last {
 			return
 		}
-		left = now
+		last = now
 	}
 }
 

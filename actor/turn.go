@@ -337,6 +337,9 @@ func (c *cell[M]) crashed(failure error) {
 // handle passes the current envelope to the handler. What is not a plain message
 // is turned into one first, or dealt with here.
 func (c *cell[M]) handle(s *mailbox[M], plain bool) error {
+	if s.inc != nil {
+		s.inc.stashed = false
+	}
 	if !plain && !c.unwrap(s) {
 		return nil
 	}

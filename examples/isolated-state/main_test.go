@@ -11,6 +11,6 @@ func TestOutput(t *testing.T) {
 		10 <nil>
 		15 <nil>
 		My score is 15
-		ask /actor1 with main.copyScore: ask /actor1 with main.score: ask would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not: /actor1 -> /actor1
+		ask /actor1 with main.copyScore: ask /actor1 with main.score: wait would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not: /actor1 -> /actor1
 	`)
 }

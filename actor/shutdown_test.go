@@ -1,0 +1,134 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+func TestShutdownThatKillsSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		ref := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[int], _ int) error { return ctx.Sleep(time.Second) })
+		const n = 1000
+		for range n {
+			ref.Tell(bg, 1)
+		}
+		late := errors.New("late")
+		ctx, cancel := context.WithTimeoutCause(bg, 5500*time.Millisecond, late)
+		defer cancel()
+		report, err := sys.Shutdown(ctx)
+		if !errors.Is(err, late) || !strings.Contains(err.Error(), "994 messages became dead letters") {
+			t.Errorf("the error is %v", err)
+		}
+		if report.DeadLetters != n-6 || len(report.Unfinished) != 0 {
+			t.Errorf("the report is %+v", report)
+		}
+	})
+}
+
+func TestTheReportOfShutdownIsExactWithManyMessagesAtItsDeadline(t *testing.T) {
+	sys := actor.NewSystem("test", quiet)
+	ref := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[int], _ int) error {
+		<-ctx.Done()
+		return nil
+	})
+	const n = 3_000_000
+	for range n {
+		ref.Tell(bg, 1)
+	}
+	ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+	defer cancel()
+	report, err := sys.Shutdown(ctx)
+	handled := sys.Stats().Handled
+	if !errors.Is(err, context.DeadlineExceeded) || handled+report.DeadLetters != n || len(report.Unfinished) != 0 {
+		t.Errorf("%d handled, report %+v, %v", handled, report, err)
+	}
+}
+
+func TestShutdownInAHandlerFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 2)
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[int], _ int) error {
+			_, err := sys.Shutdown(ctx)
+			errs <- err
+			derived, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			_, err = sys.Shutdown(derived)
+			errs <- err
+			return nil
+		})
+		ref.Tell(bg, 1)
+		failsAtOnce(t, errs)
+		failsAtOnce(t, errs)
+	})
+}
+
+// asksAtTheEnd asks in Terminate.
+type asksAtTheEnd struct {
+	whom actor.Ref[counterMsg]
+	errs chan error
+}
+
+func (asksAtTheEnd) Receive(ctx *actor.Context[any], m any) error {
+	if err, ok := m.(error); ok {
+		return err
+	}
+	if m == "wait" {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (a asksAtTheEnd) Terminate(ctx *actor.Context[any], _ error) {
+	_, err := actor.Ask(ctx, a.whom, get{})
+	a.errs <- err
+}
+
+func TestTerminateMayAskHoweverTheActorEnds(t *testing.T) {
+	for name, end := range map[string]func(ref actor.Ref[any], parent actor.Ref[any]){
+		"Stop":               func(ref, _ actor.Ref[any]) { ref.Stop() },
+		"Stop of the parent": func(_, parent actor.Ref[any]) { parent.Stop() },
+		"Stop in a handler":  func(ref, _ actor.Ref[any]) { ref.Tell(bg, "wait"); ref.Stop() },
+		"Stop, twice":        func(ref, parent actor.Ref[any]) { ref.Stop(); parent.Stop() },
+		"Drain":              func(ref, _ actor.Ref[any]) { ref.Drain() },
+		"a failure":          func(ref, _ actor.Ref[any]) { ref.Tell(bg, errBroken) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				whom, errs := actor.Spawn(sys, "whom", newCounter), make(chan error, 1)
+				children := make(chan actor.Ref[any], 1)
+				parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+					children <- actor.Spawn(ctx, "child", func() asksAtTheEnd { return asksAtTheEnd{whom, errs} })
+					return nil
+				})
+				parent.Tell(bg, "spawn")
+				end(<-children, parent)
+				if err := <-errs; err != nil {
+					t.Errorf("Terminate got %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAskWhoseContextHasEndedIsNotSent(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := actortest.NewProbe[get](k)
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(k.Context())
+		cancel(gone)
+		if _, err := actor.Ask(ctx, p.Ref(), get{}); !errors.Is(err, gone) {
+			k.T().Errorf("the ask ended with %v", err)
+		}
+		p.ExpectNone()
+	})
+}
