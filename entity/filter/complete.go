@@ -93,7 +93,7 @@ func (p *parser) offerPart() {
 // offerRight offers what may be on the right of an operator.
 func (p *parser) offerRight(op *operator, left operand) {
 	switch k := left.valueKind(); {
-	case k == value.KindTime:
+	case k == value.KindTime && op.bound == bindsSum:
 		p.offer(offer{kind: SuggestValue, text: "5m"})
 	case couldBe(k, value.KindFloat), k == value.KindString && op.sign == "+":
 		p.offerPart()

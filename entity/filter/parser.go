@@ -299,9 +299,17 @@ func (p *parser) binary(what string, bound binding, element func(string) operand
 		at := p.tok.from
 		p.advance()
 		p.offerRight(op, left)
-		left = p.operation(at, op, left, element("a value"))
+		left = p.operation(at, op, left, p.right(left, element))
 	}
 	return left
+}
+
+// right reads the right side of an operator. Beside what is no number there is none either.
+func (p *parser) right(left operand, element func(string) operand) operand {
+	if couldBe(left.valueKind(), value.KindFloat) {
+		return element("a value")
+	}
+	return p.without(element, "a value")
 }
 
 // operator returns the operator that the token is, nil where it binds otherwise.
@@ -561,7 +569,7 @@ func (p *parser) in(x operand, negated bool) node {
 			p.fail(p.tok.from, "more than %d values in lists", MaxItems)
 		}
 		p.offerLiteral(x)
-		item := p.sum("a value")
+		item := p.without(p.sum, "a value")
 		p.terms = terms
 		if item.kind != ofLiteral {
 			p.fail(item.at, "a list has values only; %s is compared with = and 'or'", item.append(nil))
@@ -575,11 +583,20 @@ func (p *parser) in(x operand, negated bool) node {
 	}
 }
 
+// without reads an operand and offers nothing to compute it of.
+func (p *parser) without(read func(what string) operand, what string) operand {
+	offers := p.offers
+	p.offers = nil
+	o := read(what)
+	p.offers = offers
+	return o
+}
+
 func (p *parser) textual(x operand, op textOp, negated bool) node {
 	at := p.tok.from
 	p.advance()
 	p.offerString(x)
-	pattern := p.sum("a string")
+	pattern := p.without(p.sum, "a string")
 	p.checkText(at, x, op, pattern)
 	return &textual{operand: x, op: op, pattern: pattern.value, negated: negated}
 }
