@@ -204,8 +204,8 @@ func (r *Reader) Expression(resolve Resolver) *Expression {
 // aggregates are the functions over many values.
 var aggregates = []string{"avg", "min", "max", "sum", "count", "last", "first"}
 
-// isAggregate reports whether a function over one source is next: min and max are also
-// functions of several values.
+// isAggregate reports whether a function over one source is next, or the text ends within
+// one: min and max are also functions of several values.
 func (p *parser) isAggregate(name string) bool {
 	if !slices.Contains(aggregates, name) {
 		return false
@@ -213,7 +213,8 @@ func (p *parser) isAggregate(name string) bool {
 	after := p.lexer
 	after.next()
 	source, end := after.next(), after.next()
-	return len(source.names) > 0 && end.kind == tokenSymbol && end.text == ")"
+	return functions[name] == nil && end.kind == tokenEnd && (len(source.names) > 0 || source.kind == tokenEnd) ||
+		len(source.names) > 0 && end.kind == tokenSymbol && end.text == ")"
 }
 
 // aggregate reads a function over one source.
@@ -221,6 +222,10 @@ func (p *parser) aggregate(name string) *Path {
 	ref := Reference{Func: name, at: p.tok.from}
 	p.advance()
 	p.advance()
+	p.offer(offer{kind: SuggestPath, part: true})
+	if p.tok.kind == tokenEnd {
+		p.expected("a source, as in " + name + "(meters.power)")
+	}
 	return p.resolved(ref)
 }
 
@@ -230,7 +235,7 @@ func (p *parser) resolved(ref Reference) *Path {
 	ref.Names, ref.At = p.tok.names, p.tok.at
 	p.advance()
 	if ref.Func != "" {
-		p.advance()
+		p.need(")")
 	}
 	if p.err != nil {
 		return &Path{}

@@ -521,7 +521,9 @@ func (p *parser) call(o operand) operand {
 			p.fail(arg.at, "more than %d arguments", MaxArguments)
 		}
 	}
-	if got := len(n.args); got < fn.least || got > fn.most {
+	if got := len(n.args); got < fn.least && p.tok.kind == tokenEnd {
+		p.expected("another argument of " + fn.usage)
+	} else if got < fn.least || got > fn.most {
 		p.fail(o.at, "%s has %d arguments, and must be %s", fn.name, got, fn.usage)
 	}
 	p.need(")")

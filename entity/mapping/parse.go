@@ -214,6 +214,9 @@ func (p *parser) expression(f *Field) {
 	p.field = f
 	at := p.Place()
 	f.expression = p.Expression(p.resolve)
+	if p.cut && p.End() {
+		at = p.Place() // there may be more of it
+	}
 	switch {
 	case len(f.Sources) == 0:
 		p.Fail(at, "the expression has no source; nothing would ever compute it")
