@@ -546,8 +546,8 @@ type attributeEditJSON struct {
 	// A JSON pointer.
 	Path string `json:"path" example:"/setpoint"`
 	// Absent where it was removed.
-	Value   *value.Value `json:"value,omitempty"`
-	Removed bool         `json:"removed,omitempty"`
+	Value   value.Value `json:"value,omitzero"`
+	Removed bool        `json:"removed,omitempty"`
 }
 
 // relationEditJSON is a relation that was put or removed.
@@ -564,7 +564,7 @@ func newEditEvent(c *entity.Change) *editEventJSON {
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
-		event.Attributes = append(event.Attributes, attributeEditJSON{a.Section.String(), a.Path, someValue(a.Value), a.Removed()})
+		event.Attributes = append(event.Attributes, attributeEditJSON{a.Section.String(), a.Path, a.Value, a.Removed()})
 	}
 	for i := range e.Relations {
 		event.Relations = append(event.Relations, relationEditJSON{newRelationJSON(&e.Relations[i].Relation), e.Relations[i].Removed})

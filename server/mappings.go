@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity/mapping"
-	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // mappingAPI reads and writes the mappings, which compute values.
@@ -19,7 +18,7 @@ func (a *mappingAPI) operations() []operation {
 		op("GET", "/v1/mappings", "listMappings", "List all mappings, without their fields.", a.list),
 		op("GET", "/v1/mappings/{name}", "getMapping", "Read a mapping: what it computes, and from what.", a.get, fails(404)),
 		op("PUT", "/v1/mappings/{name}", "putMapping", "Create or replace a mapping, or only check it.", a.put,
-			accepts(mapping.MaxStatementBytes, content{mediaText, statementText("")}, content{mediaJSON, statementBody{}}),
+			accepts(mapping.MaxStatementBytes, content{mediaText, statementText("")}, content{mediaJSON, mapping.Statement{}}),
 			answers(200, 201, 204), fails(409, 422, 428)),
 		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written stay.", a.remove, fails(404)),
 		op("POST", "/v1/mappings/{name}/recompute", "recomputeMapping", "Compute a mapping over the history of its sources.", a.recompute, takesLong, fails(404)),
@@ -28,39 +27,6 @@ func (a *mappingAPI) operations() []operation {
 
 type mappingPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128" example:"fahrenheit"`
-}
-
-// statementBody is a mapping in JSON.
-type statementBody struct {
-	// The entity that the values are written to.
-	Into string `json:"into" example:"room"`
-	// The values that are computed.
-	Select []statementField `json:"select"`
-	// The groups that the expressions name.
-	From []statementGroup `json:"from,omitempty"`
-}
-
-// statementField is a value that a mapping computes.
-type statementField struct {
-	// The key that is written.
-	As string `json:"as,omitempty" example:"fahrenheit"`
-	// The expression.
-	Value string `json:"value" example:"sensor.t * 1.8 + 32"`
-}
-
-// statementGroup is one or several entities that a mapping reads from: by list, by like,
-// or by entity and one of out and in.
-type statementGroup struct {
-	// The name of the group in expressions.
-	As     string   `json:"as" example:"m"`
-	Entity string   `json:"entity,omitempty"`
-	List   []string `json:"list,omitempty"`
-	// A pattern of ids with * for any characters.
-	Like string `json:"like,omitempty" example:"meter-*"`
-	// The type of the relations from the entity.
-	Out string `json:"out,omitempty"`
-	// The type of the relations to the entity.
-	In string `json:"in,omitempty"`
 }
 
 // statementText is a mapping in the language of mappings; docs/mappings.md has it.
@@ -83,71 +49,18 @@ type mappingJSON struct {
 	// Why it is suspended or refused.
 	Problem string `json:"problem,omitempty"`
 	// What it computes; absent in a list.
-	Fields []mappedFieldJSON `json:"fields,omitempty"`
+	Fields []mapping.ExplainedField `json:"fields,omitempty"`
 	// How many of its values the target did not accept.
 	Refusals uint64 `json:"refusals"`
 	// Why it did not accept the last of these.
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// mappedFieldJSON is one value that a mapping computes.
-type mappedFieldJSON struct {
-	// The key that is written.
-	As         string `json:"as" example:"fahrenheit"`
-	Expression string `json:"expression" example:"sensor.t * 1.8 + 32"`
-	State      string `json:"state" enum:"active,waiting,failing,suspended" example:"active"`
-	// The last value; absent while there is none.
-	Value *value.Value `json:"value,omitempty"`
-	TS    int64        `json:"ts,omitempty" example:"1451649600512"`
-	// Its place in the order of evaluation: after the mappings that it reads from.
-	Rank        int    `json:"rank"`
-	Evaluations uint64 `json:"evaluations" example:"10"`
-	Failures    uint64 `json:"failures"`
-	// Why the last evaluation that failed did.
-	Failure   string `json:"failure,omitempty"`
-	FailureTS int64  `json:"failure_ts,omitempty" example:"1451649600512"`
-	// What it is computed from.
-	Sources []mappedSourceJSON `json:"sources"`
-}
-
-// mappedSourceJSON is something that a value is computed from.
-type mappedSourceJSON struct {
-	Source string `json:"source" example:"sensor.t"`
-	// The last value; absent while there is none.
-	Value value.Value `json:"value,omitzero"`
-	TS    int64       `json:"ts,omitempty" example:"1451649600512"`
-	// How many readings of a window are counted.
-	Readings int `json:"readings" example:"1"`
-	// How many entities of a group are counted.
-	Members int `json:"members" example:"1"`
-	// Some of these entities.
-	Some []string `json:"some,omitempty" example:"[\"sensor\"]"`
-	// The mappings that compute the source.
-	Mappings []string `json:"mappings,omitempty"`
-}
-
 // mappingStatsJSON has the counters of all mappings since the start of the server.
 type mappingStatsJSON struct {
-	Mappings int `json:"mappings" example:"1"`
-	// The changes that were looked at.
-	Changes     uint64 `json:"changes" example:"10"`
-	Evaluations uint64 `json:"evaluations" example:"10"`
-	Failures    uint64 `json:"failures"`
-	// The readings that were written.
-	Outputs uint64 `json:"outputs" example:"10"`
-	// The values in them.
-	Values uint64 `json:"values" example:"10"`
-	// The readings that their targets did not accept.
-	Refused uint64 `json:"refused"`
-	// The readings that are not committed yet.
-	Waiting int `json:"waiting"`
+	mapping.Stats
 	// How far the mappings are behind the changes.
 	Lag float64 `json:"lag_ms" example:"1.5"`
-	// How often they fell behind the change buffer and read the log.
-	Lagged uint64 `json:"lagged"`
-	// How often changes were no longer in the log.
-	Missed   uint64 `json:"missed"`
-	Restarts uint64 `json:"restarts"`
 }
 
 // mappingListJSON is all mappings, by name.
@@ -162,33 +75,15 @@ const stateRefused = "refused"
 func newMappingJSON(ex *mapping.Explanation) mappingJSON {
 	m := mappingJSON{
 		Name: ex.Name, ETag: ex.ETag, Version: ex.Version, Updated: ex.Updated, Into: ex.Statement.Into, Text: ex.Statement.String(),
-		Statement: ex.Statement, Problem: ex.Problem, Refusals: ex.Refusals, Refusal: ex.Refusal,
+		Statement: ex.Statement, Problem: ex.Problem, Fields: ex.Fields, Refusals: ex.Refusals, Refusal: ex.Refusal,
 	}
-	for i := range ex.Fields {
-		f := &ex.Fields[i]
-		m.State = worseState(m.State, f.State)
-		field := mappedFieldJSON{
-			As: f.As, Expression: f.Expression, State: f.State, Value: someValue(f.Value), TS: f.TS, Rank: f.Rank,
-			Evaluations: f.Evaluations, Failures: f.Failures, Failure: f.Failure, FailureTS: f.FailureTS,
-			Sources: make([]mappedSourceJSON, len(f.Sources)),
-		}
-		for j := range f.Sources {
-			field.Sources[j] = mappedSourceJSON(f.Sources[j])
-		}
-		m.Fields = append(m.Fields, field)
+	for i := range m.Fields {
+		m.State = worseState(m.State, m.Fields[i].State)
 	}
 	if ex.Problem != "" && m.State != mapping.StateSuspended {
 		m.State = stateRefused
 	}
 	return m
-}
-
-// someValue is nil for the zero Value.
-func someValue(v value.Value) *value.Value {
-	if v.Kind() == 0 {
-		return nil
-	}
-	return &v
 }
 
 // worseState is the state of a mapping with fields of two states.
@@ -206,7 +101,8 @@ func (a *mappingAPI) list(ctx context.Context, _ *struct{}) (*answer[mappingList
 	if err != nil {
 		return nil, err
 	}
-	list := mappingListJSON{Mappings: []mappingJSON{}, Stats: newMappingStatsJSON(a.mappings.Stats())}
+	stats := a.mappings.Stats()
+	list := mappingListJSON{Mappings: []mappingJSON{}, Stats: mappingStatsJSON{stats, float64(stats.Lag) / float64(time.Millisecond)}}
 	for i := range installed {
 		ex, err := a.mappings.Explain(ctx, installed[i].Name)
 		if errors.Is(err, mapping.ErrNotFound) {
@@ -220,13 +116,6 @@ func (a *mappingAPI) list(ctx context.Context, _ *struct{}) (*answer[mappingList
 		list.Mappings = append(list.Mappings, m)
 	}
 	return ok(list), nil
-}
-
-func newMappingStatsJSON(s mapping.Stats) mappingStatsJSON {
-	return mappingStatsJSON{
-		Mappings: s.Mappings, Changes: s.Changes, Evaluations: s.Evaluations, Failures: s.Failures, Outputs: s.Outputs, Values: s.Values,
-		Refused: s.Refused, Waiting: s.Waiting, Lag: float64(s.Lag) / float64(time.Millisecond), Lagged: s.Lagged, Missed: s.Missed, Restarts: s.Restarts,
-	}
 }
 
 func (a *mappingAPI) get(ctx context.Context, in *mappingPath) (*answer[mappingJSON], error) {

@@ -71,11 +71,44 @@ type document31 struct {
 	openapiDoc object
 }
 
+// statementBody is a mapping in JSON.
+type statementBody struct {
+	// The entity that the values are written to.
+	Into string `json:"into" example:"room"`
+	// The values that are computed.
+	Select []statementField `json:"select"`
+	// The groups that the expressions name.
+	From []statementGroup `json:"from,omitempty"`
+}
+
+// statementField is a value that a mapping computes.
+type statementField struct {
+	// The key that is written.
+	As string `json:"as,omitempty" example:"fahrenheit"`
+	// The expression.
+	Value string `json:"value" example:"sensor.t * 1.8 + 32"`
+}
+
+// statementGroup is one or several entities that a mapping reads from: by list, by like,
+// or by entity and one of out and in.
+type statementGroup struct {
+	// The name of the group in expressions.
+	As     string   `json:"as" example:"m"`
+	Entity string   `json:"entity,omitempty"`
+	List   []string `json:"list,omitempty"`
+	// A pattern of ids with * for any characters.
+	Like string `json:"like,omitempty" example:"meter-*"`
+	// The type of the relations from the entity.
+	Out string `json:"out,omitempty"`
+	// The type of the relations to the entity.
+	In string `json:"in,omitempty"`
+}
+
 // describe makes the description of the operations.
 func describe(t *testing.T) *document31 {
 	t.Helper()
 	d := &document31{t: t, comments: map[string]string{}, schemas: object{}, closed: map[string]bool{}, paths: map[string]object{}}
-	for _, dir := range []string{".", "../entity/model", "../entity/retention", "../entity/series"} {
+	for _, dir := range []string{".", "../entity/mapping", "../entity/model", "../entity/retention", "../entity/series"} {
 		d.readComments(dir)
 	}
 	d.setUp()
@@ -197,6 +230,7 @@ func sentence(comment, name string, isType bool) string {
 
 // names are components whose names are not those of their Go types.
 var names = map[string]string{
+	"mapping.ExplainedField": "MappedField", "mapping.ExplainedSource": "MappedSource",
 	"model.Type": "TypeDeclaration", "model.Relation": "RelationDeclaration", "problem": "Problem",
 	"documentJSON": "JsonObject", "resolvedJSON": "ResolvedType", "bulkStatus": "Bulk", "Status": "RetentionStatus",
 }

@@ -28,35 +28,40 @@ type Explanation struct {
 	Refusal  string
 }
 
-// ExplainedField is one field of a mapping.
+// ExplainedField is one value that a mapping computes.
 type ExplainedField struct {
-	As, Expression string
-	State          string // one of the State constants
-	// Value is the newest one that was computed, and TS its time; the zero Value
-	// when there is none since the mapping was loaded.
-	Value value.Value
-	TS    int64
-	// Rank is the place in the order of evaluation, from 1.
-	Rank                  int
-	Sources               []ExplainedSource
-	Evaluations, Failures uint64
-	Failure               string // the last one
-	FailureTS             int64
+	// The key that is written.
+	As         string `json:"as" example:"fahrenheit"`
+	Expression string `json:"expression" example:"sensor.t * 1.8 + 32"`
+	State      string `json:"state" enum:"active,waiting,failing,suspended" example:"active"`
+	// The last value; absent while there is none.
+	Value value.Value `json:"value,omitzero"`
+	TS    int64       `json:"ts,omitempty" example:"1451649600512"`
+	// Its place in the order of evaluation: after the mappings that it reads from.
+	Rank        int    `json:"rank"`
+	Evaluations uint64 `json:"evaluations" example:"10"`
+	Failures    uint64 `json:"failures"`
+	// Why the last evaluation that failed did.
+	Failure   string `json:"failure,omitempty"`
+	FailureTS int64  `json:"failure_ts,omitempty" example:"1451649600512"`
+	// What it is computed from.
+	Sources []ExplainedSource `json:"sources"`
 }
 
-// ExplainedSource is one source of a field as it is now.
+// ExplainedSource is something that a value is computed from.
 type ExplainedSource struct {
-	Source string // as it is written
-	// Value is what it contributes; the zero Value when there is none. TS is the
-	// time of its newest reading, 0 when there is none.
-	Value value.Value
-	TS    int64
-	// Readings is how many readings a source over many has, and Members how many
-	// entities its group has, of which Some are the first by id.
-	Readings, Members int
-	Some              []string
-	// Mappings are the names of those that compute it.
-	Mappings []string
+	Source string `json:"source" example:"sensor.t"` // as it is written
+	// The last value; absent while there is none.
+	Value value.Value `json:"value,omitzero"`
+	TS    int64       `json:"ts,omitempty" example:"1451649600512"`
+	// How many readings of a window are counted.
+	Readings int `json:"readings" example:"1"`
+	// How many entities of a group are counted.
+	Members int `json:"members" example:"1"`
+	// Some of these entities.
+	Some []string `json:"some,omitempty" example:"[\"sensor\"]"`
+	// The mappings that compute the source.
+	Mappings []string `json:"mappings,omitempty"`
 }
 
 // explain describes an installed mapping.
@@ -73,8 +78,9 @@ func (e *Engine) explain(in Installed) Explanation {
 			As: f.spec.As, Expression: f.spec.Expression(), State: f.state(), Value: f.value, TS: f.valueTS, Rank: f.rank,
 			Evaluations: f.evaluations, Failures: f.failures, Failure: f.failure, FailureTS: f.failureTS,
 		}
-		for i := range f.spec.Sources {
-			x.Sources = append(x.Sources, e.explainSource(f, i))
+		x.Sources = make([]ExplainedSource, len(f.spec.Sources))
+		for i := range x.Sources {
+			x.Sources[i] = e.explainSource(f, i)
 		}
 		ex.Fields = append(ex.Fields, x)
 	}

@@ -7,23 +7,34 @@ import (
 	"time"
 )
 
-// Stats are the counters of a service at one moment, since it was opened.
+// Stats has the counters of all mappings since the service was opened.
 type Stats struct {
-	Mappings    int           // installed
-	Changes     uint64        // applied
-	Evaluations uint64        // of fields
-	Failures    uint64        // evaluations that failed, and values that a target refused
-	Outputs     uint64        // readings written
-	Values      uint64        // values in them
-	Again       uint64        // values of those that replaced an earlier one, or were written at a start
-	Refused     uint64        // readings that a target did not take
-	Waiting     int           // changes that are read and not applied
-	Lag         time.Duration // how long ago the last change that was applied had been committed, 0 when none waits
-	Lagged      uint64        // times the subscription fell behind and went on from the log
-	Missed      uint64        // times changes were gone, so that everything was recomputed
-	Restarts    uint64        // times the service began anew
-	// Failing has the mappings with the most failures, at most MaxFailing.
-	Failing []Failing
+	Mappings int `json:"mappings" example:"1"`
+	// The changes that were looked at.
+	Changes     uint64 `json:"changes" example:"10"`
+	Evaluations uint64 `json:"evaluations" example:"10"`
+	// The evaluations that failed, and the readings that a target refused.
+	Failures uint64 `json:"failures"`
+	// The readings that were written.
+	Outputs uint64 `json:"outputs" example:"10"`
+	// The values in them.
+	Values uint64 `json:"values" example:"10"`
+	// Those of the values that replaced an earlier one, or were written at a start.
+	Again uint64 `json:"-"`
+	// The readings that their targets did not accept.
+	Refused uint64 `json:"refused"`
+	// The changes that are read and not applied.
+	Waiting int `json:"waiting"`
+	// How long ago the change had been committed that is applied now, 0 when none waits.
+	Lag time.Duration `json:"-"`
+	// How often the mappings fell behind the change buffer and read the log.
+	Lagged uint64 `json:"lagged"`
+	// How often changes were no longer in the log, so that everything was recomputed.
+	Missed uint64 `json:"missed"`
+	// How often the service began anew.
+	Restarts uint64 `json:"restarts"`
+	// The mappings with the most failures, at most MaxFailing.
+	Failing []Failing `json:"-"`
 }
 
 // Failing is a mapping whose evaluations fail.

@@ -540,22 +540,24 @@ export interface MappingStats {
   /** The changes that were looked at. */
   changes: number;
   evaluations: number;
+  /** The evaluations that failed, and the readings that a target refused. */
   failures: number;
   /** How far the mappings are behind the changes. */
   lag_ms: number;
-  /** How often they fell behind the change buffer and read the log. */
+  /** How often the mappings fell behind the change buffer and read the log. */
   lagged: number;
   mappings: number;
-  /** How often changes were no longer in the log. */
+  /** How often changes were no longer in the log, so that everything was recomputed. */
   missed: number;
   /** The readings that were written. */
   outputs: number;
   /** The readings that their targets did not accept. */
   refused: number;
+  /** How often the service began anew. */
   restarts: number;
   /** The values in them. */
   values: number;
-  /** The readings that are not committed yet. */
+  /** The changes that are read and not applied. */
   waiting: number;
 }
 
