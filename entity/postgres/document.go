@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/document"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 const docColumns = "SELECT version, updated, body FROM doc WHERE kind = $1 AND id = $2"
@@ -42,6 +43,7 @@ func (s *Store) Doc(ctx context.Context, kind, id string) (doc entity.Doc, err e
 
 // Docs returns all documents of a kind. See [entity.Store].
 func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err error) {
+	defer failure.In(&err, "list documents of kind %s", kind)
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT id, version, updated, body FROM doc WHERE kind = $1 ORDER BY id", kind)
 		if err != nil {
@@ -54,10 +56,7 @@ func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err e
 		})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
-	}
-	return list, nil
+	return list, err
 }
 
 // check checks the condition of a write in its transaction.
@@ -67,14 +66,12 @@ func check(ctx context.Context, tx pgx.Tx, kind, id, condition string) error {
 }
 
 // PutDoc stores a document. See [entity.Store].
-func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, condition string) (entity.Doc, error) {
-	err := s.update(ctx, func(ctx context.Context, w *writer) error {
+func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, condition string) (_ entity.Doc, err error) {
+	defer failure.In(&err, "put document")
+	err = s.update(ctx, func(ctx context.Context, w *writer) error {
 		return w.transact(ctx, func(tx pgx.Tx) error { return w.putDoc(ctx, tx, &doc, condition) })
 	})
-	if err != nil {
-		return entity.Doc{}, fmt.Errorf("put document: %w", err)
-	}
-	return doc, nil
+	return doc, err
 }
 
 func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, condition string) error {
@@ -101,14 +98,15 @@ func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, conditi
 }
 
 // DeleteDoc removes a document. See [entity.Store].
-func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) error {
+func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) (err error) {
+	defer failure.In(&err, "delete document")
 	if condition == "" {
 		condition = entity.IfAny
 	}
 	if impossible(id) {
-		return fmt.Errorf("delete document: %s %q: %w", kind, id, entity.ErrNotFound)
+		return fmt.Errorf("%s %q: %w", kind, id, entity.ErrNotFound)
 	}
-	err := s.update(ctx, func(ctx context.Context, w *writer) error {
+	return s.update(ctx, func(ctx context.Context, w *writer) error {
 		return w.transact(ctx, func(tx pgx.Tx) error {
 			if err := check(ctx, tx, kind, id, condition); err != nil {
 				return err
@@ -117,8 +115,4 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) error
 			return err
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("delete document: %w", err)
-	}
-	return nil
 }

@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // series is the part of one series in a range of times.
@@ -43,16 +43,13 @@ func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to 
 }
 
 // History returns a range of one series. See [entity.Store].
-func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) (_ []entity.Point, err error) {
+	defer failure.In(&err, "history of %q key %q", id, key)
 	sql := "SELECT ts, number, whole, text, json " + series + "ORDER BY ts LIMIT $5"
 	if descending {
 		sql = "SELECT ts, number, whole, text, json " + series + "ORDER BY ts DESC LIMIT $5"
 	}
-	list, err := points(ctx, s, sql, id, key, from, to, limit, descending, scanPoint)
-	if err != nil {
-		return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
-	}
-	return list, nil
+	return points(ctx, s, sql, id, key, from, to, limit, descending, scanPoint)
 }
 
 func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
@@ -65,8 +62,9 @@ func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
 }
 
 // Origins tells who computed a range of one series. See [entity.Store].
-func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]entity.PointOrigin, error) {
-	list, err := points(ctx, s, "SELECT ts, origin "+series+"AND origin IS NOT NULL ORDER BY ts LIMIT $5", id, key, from, to, limit, false,
+func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (_ []entity.PointOrigin, err error) {
+	defer failure.In(&err, "origins of %q key %q", id, key)
+	return points(ctx, s, "SELECT ts, origin "+series+"AND origin IS NOT NULL ORDER BY ts LIMIT $5", id, key, from, to, limit, false,
 		func(row pgx.CollectableRow) (p entity.PointOrigin, err error) {
 			var origin []byte
 			if err := row.Scan(&p.TS, &origin); err != nil {
@@ -75,18 +73,15 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 			p.Origin, err = unpackOrigin(origin)
 			return p, err
 		})
-	if err != nil {
-		return nil, fmt.Errorf("origins of %q key %q: %w", id, key, err)
-	}
-	return list, nil
 }
 
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
 func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
 	const sql = "SELECT count(*) " + series + "AND (number IS NOT NULL OR whole IS NOT NULL)"
+	defer failure.In(&err, "count the numbers of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
+		return 0, err
 	}
 	defer end()
 	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
@@ -97,18 +92,16 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 		n += some
 		return true, err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
-	}
-	return n, nil
+	return n, err
 }
 
 // Trim removes the oldest points of one series. See [entity.Store].
 func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
 	const sql = "WITH gone AS (DELETE " + series + "AND ts <= (SELECT max(ts) FROM (SELECT ts " + series + "ORDER BY ts LIMIT $5) oldest) RETURNING 1) SELECT count(*) FROM gone"
+	defer failure.In(&err, "trim the history of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+		return 0, err
 	}
 	defer end()
 	err = s.stretches(entity.MinTS, before, false, func(from, to int64) (bool, error) {
@@ -119,8 +112,5 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 		n += some
 		return n < limit, err
 	})
-	if err != nil {
-		return n, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
-	}
-	return n, nil
+	return n, err
 }

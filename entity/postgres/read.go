@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // querier is a connection or a transaction.
@@ -79,8 +79,9 @@ const (
 
 // Load returns an entity with what it has. See [entity.Store].
 func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error) {
+	defer failure.In(&err, "load %q", id)
 	if impossible(id) {
-		return entity.Stored{}, fmt.Errorf("load %q: %w", id, entity.ErrNotFound)
+		return entity.Stored{}, entity.ErrNotFound
 	}
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		e = entity.Stored{ID: id}
@@ -98,10 +99,7 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 		e = list[0]
 		return err
 	})
-	if err != nil {
-		return entity.Stored{}, fmt.Errorf("load %q: %w", id, err)
-	}
-	return e, nil
+	return e, err
 }
 
 // fill adds to entities what is in the other tables.
@@ -177,6 +175,7 @@ func (f *filler) applied(rows pgx.Rows) error {
 
 // Entities returns a page of entities. See [entity.Store].
 func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
+	defer failure.In(&err, "list entities")
 	types, ids := slices.DeleteFunc(slices.Clone(q.Types), impossible), slices.DeleteFunc(slices.Clone(q.IDs), impossible)
 	if impossible(q.Search) || len(types) == 0 && len(q.Types) > 0 || len(ids) == 0 && len(q.IDs) > 0 {
 		return nil, nil // nothing has such a name
@@ -202,10 +201,7 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 		}
 		return fill(ctx, tx, list)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list entities: %w", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // impossible reports whether a name is one that nothing in the database can have: it is
@@ -232,40 +228,20 @@ func fold(id string) *string {
 }
 
 // Changes returns changes from the log. See [entity.Store].
-func (s *Store) Changes(ctx context.Context, after uint64, limit int) (list []entity.LoggedChange, err error) {
-	info := s.Info()
-	if after > info.LastChange || after+1 < info.FirstChange {
-		return nil, fmt.Errorf("changes after %d, with %d to %d in the log: %w", after, info.FirstChange, info.LastChange, entity.ErrCursorExpired)
-	}
-	if after == info.LastChange {
-		return nil, nil
-	}
-	err = s.read(ctx, func(conn *pgxpool.Conn) error {
-		list = nil
-		// No change of the sequence is left out, so this is no row too many.
-		rows, err := conn.Query(ctx, `SELECT first, n, committed, data FROM change
-			WHERE first >= (SELECT max(first) FROM change WHERE first <= $1) AND first < $1 + $2::bigint ORDER BY first`, int64(after)+1, limit)
-		if err != nil {
+func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]entity.LoggedChange, error) {
+	return changelog.Page(s.Info(), after, limit, func(row func(data []byte, first uint64, n, committed int64) error) error {
+		return s.read(ctx, func(conn *pgxpool.Conn) error {
+			// No change of the sequence is left out, so this is no row too many.
+			rows, err := conn.Query(ctx, `SELECT first, n, committed, data FROM change
+				WHERE first >= (SELECT max(first) FROM change WHERE first <= $1) AND first < $1 + $2::bigint ORDER BY first`, int64(after)+1, limit)
+			if err != nil {
+				return err
+			}
+			var first uint64
+			var n, committed int64
+			var data pgtype.DriverBytes
+			_, err = pgx.ForEachRow(rows, []any{&first, &n, &committed, &data}, func() error { return row(data, first, n, committed) })
 			return err
-		}
-		var first uint64
-		var n, committed int64
-		var data pgtype.DriverBytes
-		_, err = pgx.ForEachRow(rows, []any{&first, &n, &committed, &data}, func() error {
-			return changelog.Decode(data, first, n, committed, func(c entity.LoggedChange, _ uint64) bool {
-				if c.Seq > after {
-					list = append(list, c)
-				}
-				return len(list) < limit
-			})
 		})
-		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("changes after %d: %w", after, err)
-	}
-	if len(list) == 0 || list[0].Seq != after+1 { // the log was shortened meanwhile
-		return nil, fmt.Errorf("changes after %d: %w", after, entity.ErrCursorExpired)
-	}
-	return list, nil
 }

@@ -3,13 +3,13 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // Relations returns a page of all edges. See [entity.Store].
@@ -17,6 +17,7 @@ import (
 // It goes from entity to entity, some at a time: for one query that joins the
 // tables the server would sort all edges for each page.
 func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int) (list []entity.Relation, err error) {
+	defer failure.In(&err, "list relations")
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		// A planner that has no statistics yet, after an import say, would rather
 		// read whole tables.
@@ -39,10 +40,7 @@ func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list relations: %w", err)
-	}
-	return list[:min(len(list), limit)], nil
+	return list[:min(len(list), limit)], err
 }
 
 // sources returns the numbers of some entities in the order of their ids, and the

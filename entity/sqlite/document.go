@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/document"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // update runs f in a transaction of its own on the connection that writes,
@@ -58,22 +59,12 @@ func scanDoc(row *sql.Row, kind, id string) (entity.Doc, error) {
 }
 
 // Docs returns all documents of a kind. See [entity.Store].
-func (s *Store) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
-	rows, err := s.readDB.QueryContext(ctx, "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id", kind)
-	if err != nil {
-		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
-	}
-	var list []entity.Doc
-	err = scan(rows, func() error {
+func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err error) {
+	defer failure.In(&err, "list documents of kind %s", kind)
+	return collect(ctx, s.queries.docs, func(rows *sql.Rows) (entity.Doc, error) {
 		d := entity.Doc{Kind: kind}
-		err := rows.Scan(&d.ID, &d.Version, &d.Updated, &d.Body)
-		list = append(list, d)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list documents of kind %s: %w", kind, err)
-	}
-	return list, nil
+		return d, rows.Scan(&d.ID, &d.Version, &d.Updated, &d.Body)
+	}, kind)
 }
 
 // check checks the condition of a write in its transaction.
@@ -92,8 +83,9 @@ func nextVersion(ctx context.Context, tx *sql.Tx, now int64) (version int64, err
 }
 
 // PutDoc stores a document. See [entity.Store].
-func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, cond string) (entity.Doc, error) {
-	err := s.update(ctx, func(tx *sql.Tx) error {
+func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, cond string) (_ entity.Doc, err error) {
+	defer failure.In(&err, "put document")
+	err = s.update(ctx, func(tx *sql.Tx) error {
 		if err := check(ctx, tx, doc.Kind, doc.ID, cond); err != nil {
 			return err
 		}
@@ -110,28 +102,22 @@ func (s *Store) PutDoc(ctx context.Context, doc entity.Doc, cond string) (entity
 			doc.Kind, doc.ID, doc.Version, doc.Updated, doc.Body)
 		return err
 	})
-	if err != nil {
-		return entity.Doc{}, fmt.Errorf("put document: %w", err)
-	}
-	return doc, nil
+	return doc, err
 }
 
 // DeleteDoc removes a document. See [entity.Store].
-func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) error {
+func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) (err error) {
+	defer failure.In(&err, "delete document")
 	if cond == "" {
 		cond = entity.IfAny
 	}
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(tx *sql.Tx) error {
 		if err := check(ctx, tx, kind, id, cond); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM doc WHERE kind = ? AND id = ?", kind, id)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("delete document: %w", err)
-	}
-	return nil
 }
 
 // Trim removes the oldest points of one series. See [entity.Store].
@@ -140,14 +126,15 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) error {
 // back from the log after a crash. Then all that is committed is moved first: the most of
 // it beside the commits.
 func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
+	defer failure.In(&err, "trim the history of %q key %q", id, key)
 	if err := s.settle(before); err != nil {
-		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+		return 0, err
 	}
 	s.begin()
 	defer s.writing.Unlock()
 	if before > s.tail.oldest {
 		if err := s.flushTo(ctx, s.Info().LastChange); err != nil {
-			return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
+			return 0, err
 		}
 	}
 	err = s.updateLocked(ctx, func(tx *sql.Tx) error {
@@ -160,8 +147,5 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 		n = int(gone)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("trim the history of %q key %q: %w", id, key, err)
-	}
-	return n, nil
+	return n, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // queries are the prepared statements of the readers.
@@ -20,7 +21,7 @@ type queries struct {
 	load, entities, typed, named, these  *sql.Stmt
 	latest, attributes, applied, origins *sql.Stmt // of a JSON array of numbers
 	ascending, descending, count         *sql.Stmt
-	relations, changes                   *sql.Stmt
+	relations, changes, docs, computed   *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -58,6 +59,10 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.ascending:  "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour, t.ts LIMIT ?5",
 		&q.descending: "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5",
 		&q.count:      "SELECT count(*) " + series + "AND t.kind IN (1, 2)",
+		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
+		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
+			WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
+			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`,
 		&q.changes: `SELECT first, n, committed, data FROM change
 			WHERE first >= (SELECT max(first) FROM change WHERE first <= ?1) ORDER BY first`,
 	} {
@@ -77,18 +82,8 @@ func (q *queries) close() {
 }
 
 // Load returns an entity with what it has. See [entity.Store].
-func (s *Store) Load(ctx context.Context, id string) (entity.Stored, error) {
-	e, err := s.load(ctx, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = entity.ErrNotFound
-	}
-	if err != nil {
-		return entity.Stored{}, fmt.Errorf("load %q: %w", id, err)
-	}
-	return e, nil
-}
-
-func (s *Store) load(ctx context.Context, id string) (e entity.Stored, err error) {
+func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error) {
+	defer failure.In(&err, "load %q", id)
 	err = s.consistently(func() error {
 		found := []entity.Stored{{ID: id}}
 		var typ sql.NullString
@@ -101,6 +96,9 @@ func (s *Store) load(ctx context.Context, id string) (e entity.Stored, err error
 		e = found[0]
 		return err
 	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = entity.ErrNotFound
+	}
 	return e, err
 }
 
@@ -300,18 +298,33 @@ func scan(rows *sql.Rows, row func() error) error {
 	return rows.Err()
 }
 
+// collect makes a list of what a query finds.
+func collect[T any](ctx context.Context, stmt *sql.Stmt, row func(rows *sql.Rows) (T, error), args ...any) (list []T, err error) {
+	rows, err := stmt.QueryContext(ctx, args...) //nolint:sqlclosecheck // scan does
+	if err != nil {
+		return nil, err
+	}
+	err = scan(rows, func() error {
+		x, err := row(rows)
+		list = append(list, x)
+		return err
+	})
+	return list, err
+}
+
 // Entities returns a page of entities. See [entity.Store].
-func (s *Store) Entities(ctx context.Context, q entity.ListQuery) ([]entity.Stored, error) {
+func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
+	defer failure.In(&err, "list entities")
 	if len(q.IDs) > 0 && len(q.Types) == 0 && q.Search == "" {
 		return s.these(ctx, q)
 	}
 	types, err := jsonArray(q.Types)
 	if err != nil {
-		return nil, fmt.Errorf("list entities: %w", err)
+		return nil, err
 	}
 	ids, err := jsonArray(q.IDs)
 	if err != nil {
-		return nil, fmt.Errorf("list entities: %w", err)
+		return nil, err
 	}
 	stmt := s.queries.entities
 	switch {
@@ -320,15 +333,11 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) ([]entity.Stor
 	case types != "":
 		stmt = s.queries.typed
 	}
-	var list []entity.Stored
 	err = s.consistently(func() (err error) {
 		list, err = s.page(ctx, stmt, q.After, strings.ToLower(q.Search), q.Limit, types, ids)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list entities: %w", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // these is Entities for a query that names them and asks nothing else. It takes half the
@@ -347,10 +356,7 @@ func (s *Store) these(ctx context.Context, q entity.ListQuery) (list []entity.St
 		}
 		return s.fill(ctx, list)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list entities: %w", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // appendThese appends those of the entities that exist, in the order of the ids.
@@ -369,21 +375,13 @@ func (s *Store) appendThese(ctx context.Context, list *[]entity.Stored, ids []st
 
 // page returns what a query for entities finds.
 func (s *Store) page(ctx context.Context, stmt *sql.Stmt, args ...any) (list []entity.Stored, err error) {
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
-	err = scan(rows, func() error {
-		var e entity.Stored
+	list, err = collect(ctx, stmt, func(rows *sql.Rows) (e entity.Stored, err error) {
 		var typ sql.NullString
 		var revision int64
-		if err := rows.Scan(&e.Num, &e.ID, &e.Created, &typ, &revision); err != nil {
-			return err
-		}
+		err = rows.Scan(&e.Num, &e.ID, &e.Created, &typ, &revision)
 		e.Type, e.Revision = typ.String, uint64(revision)
-		list = append(list, e)
-		return nil
-	})
+		return e, err
+	}, args...)
 	if err == nil {
 		err = s.fill(ctx, list)
 	}
@@ -400,70 +398,45 @@ func jsonArray(list []string) (string, error) {
 }
 
 // Relations returns a page of all edges. See [entity.Store].
-func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int) ([]entity.Relation, error) {
-	rows, err := s.queries.relations.QueryContext(ctx, after.From, after.Type, after.To, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list relations: %w", err)
-	}
-	var list []entity.Relation
-	err = scan(rows, func() error {
-		var r entity.Relation
+func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int) (_ []entity.Relation, err error) {
+	defer failure.In(&err, "list relations")
+	return collect(ctx, s.queries.relations, func(rows *sql.Rows) (r entity.Relation, err error) {
 		var properties sql.NullString
-		if err := rows.Scan(&r.From, &r.Type, &r.To, &properties); err != nil {
-			return err
-		}
+		err = rows.Scan(&r.From, &r.Type, &r.To, &properties)
 		if properties.Valid {
 			r.Properties = entity.ParseJSON([]byte(properties.String))
 		}
-		list = append(list, r)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list relations: %w", err)
-	}
-	return list, nil
+		return r, err
+	}, after.From, after.Type, after.To, limit)
 }
 
 // Origins tells who computed a range of one series. See [entity.Store].
-func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]entity.PointOrigin, error) {
+func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (_ []entity.PointOrigin, err error) {
+	defer failure.In(&err, "origins of %q key %q", id, key)
 	var tail []entity.PointOrigin
 	for _, r := range s.tail.series(id, key, from, to) {
 		if r.source != nil {
 			tail = append(tail, entity.PointOrigin{TS: r.ts, Origin: r.origin()})
 		}
 	}
-	rows, err := s.readDB.QueryContext(ctx, `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
-		WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
-		AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`, id, key, from, to, limit)
-	if err != nil {
-		return nil, fmt.Errorf("origins of %q key %q: %w", id, key, err)
-	}
-	var list []entity.PointOrigin
-	err = scan(rows, func() error {
-		var p entity.PointOrigin
+	list, err := collect(ctx, s.queries.computed, func(rows *sql.Rows) (p entity.PointOrigin, err error) {
 		var n int64
-		err := rows.Scan(&p.TS, &p.Source, &n)
+		err = rows.Scan(&p.TS, &p.Source, &n)
 		p.Seq = uint64(n)
-		list = append(list, p)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("origins of %q key %q: %w", id, key, err)
-	}
-	return merge(list, tail, limit, false, func(p *entity.PointOrigin) int64 { return p.TS }), nil
+		return p, err
+	}, id, key, from, to, limit)
+	return merge(list, tail, limit, false, func(p *entity.PointOrigin) int64 { return p.TS }), err
 }
 
 // History returns a range of one series. See [entity.Store].
-func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) (_ []entity.Point, err error) {
+	defer failure.In(&err, "history of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
-	if err == nil {
-		defer end()
-		var points []entity.Point
-		if points, err = s.history(ctx, id, key, from, to, limit, descending); err == nil {
-			return points, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("history of %q key %q: %w", id, key, err)
+	defer end()
+	return s.history(ctx, id, key, from, to, limit, descending)
 }
 
 func (s *Store) history(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
@@ -475,37 +448,26 @@ func (s *Store) history(ctx context.Context, id, key string, from, to int64, lim
 	for _, r := range s.tail.series(id, key, from, to) {
 		tail = append(tail, entity.Point{TS: r.ts, Value: r.value})
 	}
-	rows, err := stmt.QueryContext(ctx, id, key, from, to, limit)
-	if err != nil {
-		return nil, err
-	}
-	var points []entity.Point
-	err = scan(rows, func() error {
-		var p entity.Point
+	points, err := collect(ctx, stmt, func(rows *sql.Rows) (p entity.Point, err error) {
 		var kind int64
 		var col any
-		if err := rows.Scan(&p.TS, &kind, &col); err != nil {
-			return err
+		if err = rows.Scan(&p.TS, &kind, &col); err == nil {
+			p.Value, err = valueOf(kind, col)
 		}
-		var err error
-		p.Value, err = valueOf(kind, col)
-		points = append(points, p)
-		return err
-	})
+		return p, err
+	}, id, key, from, to, limit)
 	return merge(points, tail, limit, descending, func(p *entity.Point) int64 { return p.TS }), err
 }
 
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
-func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (int, error) {
+func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
+	defer failure.In(&err, "count the numbers of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
-	if err == nil {
-		defer end()
-		var n int
-		if n, err = s.countNumbers(ctx, id, key, from, to); err == nil {
-			return n, nil
-		}
+	if err != nil {
+		return 0, err
 	}
-	return 0, fmt.Errorf("count the numbers of %q key %q: %w", id, key, err)
+	defer end()
+	return s.countNumbers(ctx, id, key, from, to)
 }
 
 // countNumbers counts in SQL where the tables are complete, and point by point from the
@@ -546,45 +508,18 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 
 // Changes returns changes from the log. See [entity.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]entity.LoggedChange, error) {
-	info := s.Info()
-	if after > info.LastChange || after+1 < info.FirstChange {
-		return nil, fmt.Errorf("changes after %d, with %d to %d in the log: %w", after, info.FirstChange, info.LastChange, entity.ErrCursorExpired)
-	}
-	if after == info.LastChange {
-		return nil, nil
-	}
-	rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1)
-	if err != nil {
-		return nil, fmt.Errorf("changes after %d: %w", after, err)
-	}
-	list, err := collectChanges(rows, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("changes after %d: %w", after, err)
-	}
-	if len(list) == 0 || list[0].Seq != after+1 { // the log was shortened meanwhile
-		return nil, fmt.Errorf("changes after %d: %w", after, entity.ErrCursorExpired)
-	}
-	return list, nil
-}
-
-func collectChanges(rows *sql.Rows, after uint64, limit int) ([]entity.LoggedChange, error) {
-	defer rows.Close()
-	var list []entity.LoggedChange
-	for len(list) < limit && rows.Next() {
-		var first, n, committed int64
-		var data sql.RawBytes
-		if err := rows.Scan(&first, &n, &committed, &data); err != nil {
-			return nil, err
-		}
-		err := changelog.Decode(data, uint64(first), n, committed, func(c entity.LoggedChange, _ uint64) bool {
-			if c.Seq > after {
-				list = append(list, c)
-			}
-			return len(list) < limit
-		})
+	return changelog.Page(s.Info(), after, limit, func(row func(data []byte, first uint64, n, committed int64) error) error {
+		rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1) //nolint:sqlclosecheck // scan does
 		if err != nil {
-			return nil, err
+			return err
 		}
-	}
-	return list, rows.Err()
+		return scan(rows, func() error {
+			var first, n, committed int64
+			var data sql.RawBytes
+			if err := rows.Scan(&first, &n, &committed, &data); err != nil {
+				return err
+			}
+			return row(data, uint64(first), n, committed)
+		})
+	})
 }

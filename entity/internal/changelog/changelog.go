@@ -201,6 +201,45 @@ func Decode(data []byte, first uint64, n, committed int64, yield func(c entity.L
 	return nil
 }
 
+// Page returns changes after one, up to limit: what the stores' Changes share. read gives
+// row the rows of the log in their order, from the one that has the change after that, and
+// begins from the beginning where it is read again; the error of row ends it.
+func Page(info entity.StoreInfo, after uint64, limit int, read func(row func(data []byte, first uint64, n, committed int64) error) error) (list []entity.LoggedChange, err error) {
+	if after > info.LastChange || after+1 < info.FirstChange {
+		return nil, fmt.Errorf("changes after %d, with %d to %d in the log: %w", after, info.FirstChange, info.LastChange, entity.ErrCursorExpired)
+	}
+	if after == info.LastChange {
+		return nil, nil
+	}
+	err = read(func(data []byte, first uint64, n, committed int64) error {
+		if len(list) == limit {
+			return errFull
+		}
+		return Decode(data, first, n, committed, func(c entity.LoggedChange, _ uint64) bool {
+			if c.Seq == after+1 {
+				list = nil // read again
+			}
+			if c.Seq > after {
+				list = append(list, c)
+			}
+			return len(list) < limit
+		})
+	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	if err == nil && (len(list) == 0 || list[0].Seq != after+1) { // the log was shortened meanwhile
+		err = entity.ErrCursorExpired
+	}
+	if err != nil {
+		return nil, fmt.Errorf("changes after %d: %w", after, err)
+	}
+	return list, nil
+}
+
+// errFull ends the reading of a page.
+var errFull = errors.New("page is full")
+
 // change reads the next change and returns the sequence of a reading.
 func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 	what := aReading
