@@ -11,7 +11,7 @@ func TestSetupOfAServerIsImportedByAnother(t *testing.T) {
 	from, to := start(t, ""), start(t, "")
 	lines := map[string]string{
 		whatMappings: `{"name":"double","text":"insert into b select a.n * 2 as twice"}
-{"name":"total","text":"insert into ` + "`c µ`" + ` select sum(m.twice) as sum from like \"b*\" as m"}
+{"name":"total","text":"insert into ` + "`c µ`" + ` select sum(m.twice) as sum from like \"b%\" as m"}
 `,
 		whatQueries: `{"id":"hungry","filter":"power > 10"}
 {"id":"old ones","title":"Those of \"before\"","filter":"not exists reported","type":"Meter","view":{"columns":["a",1]}}

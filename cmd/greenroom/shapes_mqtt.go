@@ -116,12 +116,12 @@ func runFanIn(ctx context.Context, s *suite) error {
 	meters := s.entities(10_000)
 	for f := range floors {
 		name := "floor-" + strconv.Itoa(f)
-		body := fmt.Sprintf(`{"into":"floor-%d","select":[{"as":"power","value":"sum(m.power)"},{"as":"mean","value":"avg(m.power)"},{"as":"peak","value":"max(m.power)"}],"from":[{"as":"m","like":"meter-%d-*"}]}`, f, f)
+		body := fmt.Sprintf(`{"into":"floor-%d","select":[{"as":"power","value":"sum(m.power)"},{"as":"mean","value":"avg(m.power)"},{"as":"peak","value":"max(m.power)"}],"from":[{"as":"m","like":"meter-%d-%%"}]}`, f, f)
 		if err := s.child.client.do(ctx, "PUT", "/v1/mappings/"+name, "application/json", body, nil); err != nil {
 			return err
 		}
 	}
-	body := `{"into":"building","select":[{"as":"power","value":"sum(f.power)"},{"as":"peak","value":"max(f.peak)"}],"from":[{"as":"f","like":"floor-*"}]}`
+	body := `{"into":"building","select":[{"as":"power","value":"sum(f.power)"},{"as":"peak","value":"max(f.peak)"}],"from":[{"as":"f","like":"floor-%"}]}`
 	if err := s.child.client.do(ctx, "PUT", "/v1/mappings/building", "application/json", body, nil); err != nil {
 		return err
 	}

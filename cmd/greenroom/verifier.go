@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (v *verifier) prepare(ctx context.Context, round int) error {
 	for name, statement := range map[string]string{
 		"mapped": fmt.Sprintf("insert into %s select %s.n * 2 as twice", verifyID(round, "mapped"), verifyID(round, "0")),
 		"sums": fmt.Sprintf(`insert into %s select sum(m.n) as readings, sum(e@attributes.last) as patches, sum(r@attributes.last) as related
-			from like '%s' as m, (%s, %s) as e, %s -> "0" as r`, verifyID(round, "sums"), verifyID(round, "*"), first, second, first),
+			from like '%s' as m, (%s, %s) as e, %s -> "0" as r`, verifyID(round, "sums"), strings.ReplaceAll(verifyID(round, ""), "_", `\\_`)+"%", first, second, first),
 	} {
 		if err := v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, name), "text/plain", statement, nil); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (p *parser) checkText(at int, x operand, op textOp, pattern operand) {
 		p.fail(pattern.at, "'%s' needs a string, and %s is %s", op, pattern.append(nil), withArticle(k))
 	case op.word == "like":
 		if _, ok := likePattern(pattern.value.Text()); !ok {
-			p.fail(pattern.at, `a backslash in a pattern is followed by %%, _ or another backslash, and is itself written \\ in a string`)
+			p.fail(pattern.at, "%v", errBackslash)
 		}
 	}
 }

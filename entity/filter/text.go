@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
@@ -69,6 +70,43 @@ func (p *pattern) add(run []rune, first, last bool) {
 	}
 	p.pieces = append(p.pieces, x)
 }
+
+// Pattern is what like looks for: % stands for any characters, _ for one, and \ takes the
+// meaning of one of the three. It comes from [ParsePattern], does not change, and any
+// number of goroutines may use it.
+type Pattern struct {
+	pattern  *pattern
+	literals []string
+}
+
+// errBackslash says what is wrong with a pattern.
+var errBackslash = errors.New(`a backslash in a pattern is followed by %, _ or another backslash, and is itself written \\ in a string`)
+
+// ParsePattern reads the right side of like.
+func ParsePattern(text string) (*Pattern, error) {
+	runs, ok := likePattern(text)
+	if !ok {
+		return nil, errBackslash
+	}
+	p := &Pattern{pattern: newPattern(textOps["like"], text)}
+	for _, run := range runs {
+		p.literals = append(p.literals, "")
+		for _, r := range run {
+			if r == anyRune {
+				p.literals = append(p.literals, "")
+			} else {
+				p.literals[len(p.literals)-1] += string(r)
+			}
+		}
+	}
+	return p, nil
+}
+
+// Match reports whether the whole of a text is as the pattern says.
+func (p *Pattern) Match(text string) bool { return p.pattern.match(text) }
+
+// Literals returns the texts before, between and behind the wildcards, at least one.
+func (p *Pattern) Literals() []string { return p.literals }
 
 // likePattern cuts the pattern of like at each % and reports whether its
 // backslashes stand before what they may.

@@ -32,7 +32,7 @@ func TestCompletionOfAStatement(t *testing.T) {
 		"insert into floor select sum(m.power) / power a":                  "as",
 		"insert into floor select sum(m.power) as power f":                 "from",
 		"insert into floor select sum(m.power) as power from li":           "like",
-		`insert into floor select sum(m.power) as power from like "m-*" a`: "as",
+		`insert into floor select sum(m.power) as power from like "m-%" a`: "as",
 		`insert into floor select sum(m.power) as power from me`:           `"meter-1"`,
 		"insert floor ": "",
 	} {

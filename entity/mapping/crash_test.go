@@ -152,7 +152,7 @@ func TestAStoreThatFailsForATimeLosesNothing(t *testing.T) {
 		mappings: Config{SaveEvery: time.Millisecond, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond},
 		runtime:  entity.Config{RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond},
 	})
-	list := []string{"m: insert into e select a.x * 2 as y", "n: insert into f select sum(m.x) as y from like 'a*' as m"}
+	list := []string{"m: insert into e select a.x * 2 as y", "n: insert into f select sum(m.x) as y from like 'a%' as m"}
 	for _, mapped := range parseAll(t, list) {
 		h.put(mapped.Name, mapped.Statement.String())
 	}

@@ -1,6 +1,6 @@
 // Package mapping computes values of entities from values of other entities.
 //
-//	s, err := mapping.Parse(`insert into floor select sum(m.power) as power from like 'meter-1-*' as m`)
+//	s, err := mapping.Parse(`insert into floor select sum(m.power) as power from like 'meter-1-%' as m`)
 //	...
 //	service, err := mapping.Open(ctx, runtime, mapping.Config{})
 //	...

@@ -138,7 +138,7 @@ func (f *follower) load(ctx context.Context, head string) error {
 		f.installed[in.Name] = in
 		var body stored
 		if err = json.Unmarshal(docs[i].Body, &body); err == nil {
-			in.Statement, err = Parse(body.Statement)
+			in.Statement, err = parse(body.Statement, body.Language < language)
 		}
 		if err != nil {
 			in.Problem = err.Error()

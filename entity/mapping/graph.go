@@ -93,9 +93,9 @@ func (e *Engine) writers(g *group, key string) []*field {
 	}
 	var found []*field
 	if g.spec.Like != "" {
-		begin := prefix(g.spec.Like)
+		begin := g.spec.prefix()
 		for i, _ := writer(list, begin); i < len(list) && strings.HasPrefix(list[i].m.Statement.Into, begin); i++ {
-			if matches(g.spec.Like, list[i].m.Statement.Into) {
+			if g.spec.like.Match(list[i].m.Statement.Into) {
 				found = append(found, list[i])
 			}
 		}

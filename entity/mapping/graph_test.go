@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
 // cycles are mappings of which the last closes a cycle.
@@ -18,14 +19,14 @@ var cycles = []struct {
 	{"itself", "a -> a (x.p -> x.p)", []string{"a: insert into x select x.p + 1 as p"}},
 	{"itself in a window", "a -> a (x.p -> x.p)", []string{"a: insert into x select avg(x.p) over last 10 as p"}},
 	{"itself in a list", "a -> a (x.p -> x.p)", []string{"a: insert into x select sum(m.p) as p from (x, y) as m"}},
-	{"itself in a pattern", "a -> a (`meter-all`.p -> `meter-all`.p)", []string{`a: insert into "meter-all" select sum(m.p) as p from like 'meter-*' as m`}},
+	{"itself in a pattern", "a -> a (`meter-all`.p -> `meter-all`.p)", []string{`a: insert into "meter-all" select sum(m.p) as p from like 'meter-%' as m`}},
 	{"two fields of one", "a -> a -> a (x.p -> x.q -> x.p)", []string{"a: insert into x select x.q + 1 as p, x.p + 1 as q"}},
 	{"two", "b -> a -> b (y.q -> x.p -> y.q)", []string{"a: insert into x select y.q as p", "b: insert into y select x.p as q"}},
 	{"three", "c -> a -> b -> c (z.r -> x.p -> y.q -> z.r)", []string{
 		"a: insert into x select z.r + 1 as p, other.k as k", "b: insert into y select max(x.p) over 5m as q", "c: insert into z select w.k + y.q as r",
 	}},
 	{"through groups", "c -> a -> b -> c (f1.p -> house.p -> f0.p -> f1.p)", []string{
-		"a: insert into house select sum(m.p) as p from like 'f?' as m", "b: insert into f0 select max(m.p) as p from (house) as m", "c: insert into f1 select f0.p as p",
+		"a: insert into house select sum(m.p) as p from like 'f_' as m", "b: insert into f0 select max(m.p) as p from (house) as m", "c: insert into f1 select f0.p as p",
 	}[:2]},
 	{"a path does not help", "b -> a -> b (y.q -> x.p -> y.q)", []string{"a: insert into x select y.q.deep as p", "b: insert into y select x.p.er as q"}},
 }
@@ -64,7 +65,7 @@ func TestWhatIsNoCycleIsLetIn(t *testing.T) {
 		"a: insert into x select x.p + 1 as q",                                                    // another key of its own
 		"b: insert into y select x.q as p, x.p as r",                                              // both keys
 		"c: insert into x select y.r as s",                                                        // mapping to mapping and back, value to value not
-		`d: insert into "meter-all" select sum(m.p) as total from like 'meter-*' as m`,            // in the pattern, with another key
+		`d: insert into "meter-all" select sum(m.p) as total from like 'meter-%' as m`,            // in the pattern, with another key
 		"e: insert into house select sum(m.p) as p from house -> contains as m",                   // the same key of what it contains
 		"f: insert into z select avg(house.p) over last 5 + avg(house.p) over last 6 as p",        // a diamond
 		"g: insert into q select z.p + house.p as p, coalesce(max(m.s), 0) as s from (x, y) as m", // more of them
@@ -180,46 +181,57 @@ func TestPatterns(t *testing.T) {
 	}{
 		{"a", "a", true},
 		{"a", "ab", false},
-		{"*", "", true},
-		{"*", "anything", true},
-		{"a*", "a", true},
-		{"a*c", "abcbc", true},
-		{"a*c", "abcb", false},
-		{"a*b*c", "a1b2b3c", true},
-		{"?", "é", true},
-		{"?", "", false},
-		{"??", "é", false},
-		{"m-?-*", "m-1-", true},
-		{"m-?-*", "m--", false},
-		{"*é?", "xéy", true},
-		{strings.Repeat("*a", 40) + "b", strings.Repeat("a", 200), false},
+		{"%", "", true},
+		{"%", "anything", true},
+		{"a%", "a", true},
+		{"a%c", "abcbc", true},
+		{"a%c", "abcb", false},
+		{"a%b%c", "a1b2b3c", true},
+		{"_", "é", true},
+		{"_", "", false},
+		{"__", "é", false},
+		{"m-_-%", "m-1-", true},
+		{"m-_-%", "m--", false},
+		{"%é_", "xéy", true},
+		{strings.Repeat("%a", 40) + "b", strings.Repeat("a", 200), false},
 	} {
-		if got := matches(c.pattern, c.id); got != c.want {
+		var p patterns
+		g := likeGroup(t, c.pattern)
+		if got := g.spec.like.Match(c.id); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.id, got)
 		}
-		var p patterns
-		g := &group{spec: &Group{Like: c.pattern}}
 		p.add(g)
-		p.add(&group{spec: &Group{Like: "other*"}})
+		p.add(likeGroup(t, "other%"))
 		var found []*group
 		p.each(c.id, func(g *group) { found = append(found, g) })
 		if slices.Contains(found, g) != c.want {
 			t.Errorf("%q is found for %q: %v", c.pattern, c.id, !c.want)
 		}
 	}
-	if got := literal("m-?-floor*x"); got != "-floor" {
-		t.Errorf("the literal part is %q", got)
+}
+
+// likeGroup returns the group of a pattern.
+func likeGroup(t *testing.T, pattern string) *group {
+	t.Helper()
+	spec := &Group{}
+	if err := spec.setLike(pattern); err != nil {
+		t.Fatal(err)
 	}
+	return &group{spec: spec}
 }
 
 func FuzzPattern(f *testing.F) {
-	f.Add("a*b?c", "axxbyc")
-	f.Add("*é", "ééé")
+	f.Add("a%b_c", "axxbyc")
+	f.Add("%é", "ééé")
 	f.Fuzz(func(t *testing.T, pattern, id string) {
 		if entity.CheckID(id) != nil || len(pattern) > entity.MaxIDBytes {
 			return
 		}
-		if want := slowMatch([]rune(pattern), []rune(id), map[[2]int]bool{}); strings.ToValidUTF8(pattern, "") == pattern && matches(pattern, id) != want {
+		p, err := filter.ParsePattern(pattern)
+		if err != nil {
+			return
+		}
+		if want := slowMatch([]rune(pattern), []rune(id), map[[2]int]bool{}); strings.ToValidUTF8(pattern, "") == pattern && p.Match(id) != want {
 			t.Errorf("%q matches %q: %v", pattern, id, !want)
 		}
 	})
@@ -233,9 +245,11 @@ func slowMatch(pattern, id []rune, no map[[2]int]bool) bool {
 		return false
 	case len(pattern) == 0:
 		return len(id) == 0
-	case pattern[0] == '*' && (slowMatch(pattern[1:], id, no) || len(id) > 0 && slowMatch(pattern, id[1:], no)):
+	case pattern[0] == '%' && (slowMatch(pattern[1:], id, no) || len(id) > 0 && slowMatch(pattern, id[1:], no)):
 		return true
-	case len(id) > 0 && pattern[0] != '*' && (pattern[0] == '?' || pattern[0] == id[0]) && slowMatch(pattern[1:], id[1:], no):
+	case pattern[0] == '\\' && len(id) > 0 && pattern[1] == id[0] && slowMatch(pattern[2:], id[1:], no):
+		return true
+	case len(id) > 0 && !strings.ContainsRune(`%\`, pattern[0]) && (pattern[0] == '_' || pattern[0] == id[0]) && slowMatch(pattern[1:], id[1:], no):
 		return true
 	}
 	no[at] = true

@@ -15,7 +15,7 @@ import (
 //
 //	{"into": "floor-1",
 //	 "select": [{"as": "power", "value": "sum(m.power) / r.area"}],
-//	 "from": [{"as": "m", "like": "meter-1-*"},
+//	 "from": [{"as": "m", "like": "meter-1-%"},
 //	          {"as": "r", "entity": "room-1"}]}
 //
 // A group has a list of ids in place of like, or an entity and the type of its
@@ -97,10 +97,9 @@ func (in *groupJSON) group() (Group, error) {
 	}
 	switch {
 	case in.Like != "":
-		if err := checkPattern(in.Like); err != nil {
+		if err := g.setLike(in.Like); err != nil {
 			return g, fmt.Errorf(".like: %w", err)
 		}
-		g.Like = in.Like
 		return g, nil
 	case in.List != nil:
 		if n := len(in.List); n == 0 || n > MaxList {

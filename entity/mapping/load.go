@@ -124,7 +124,7 @@ func (e *Engine) loadPatterns(ctx context.Context, r Reader, fresh []*mapping) e
 	if len(found) == 0 {
 		return nil
 	}
-	pattern := "*"
+	pattern := "%"
 	if len(found) == 1 {
 		pattern = found[0].spec.Like
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -149,8 +150,12 @@ func (m *model) set(id string, ts int64, s entity.Section, path string, v value.
 }
 
 func (m *model) Match(_ context.Context, pattern string, f func(id string, v View)) error {
+	p, err := filter.ParsePattern(pattern)
+	if err != nil {
+		return err
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.points)) {
-		if matches(pattern, id) {
+		if p.Match(id) {
 			f(id, modelView{m, id})
 		}
 	}

@@ -15,11 +15,15 @@ import (
 
 // Parse reads a statement. docs/language.md has the grammar. The error is a
 // [*SyntaxError], or wraps [entity.ErrInvalid] where it is about no place.
-func Parse(src string) (*Statement, error) {
+func Parse(src string) (*Statement, error) { return parse(src, false) }
+
+// parse reads a statement; with stars its patterns are those of older versions.
+func parse(src string, stars bool) (*Statement, error) {
 	p, err := newParser(src)
 	if err != nil {
 		return nil, err
 	}
+	p.stars = stars
 	s := p.statement()
 	if err := p.located(); err != nil {
 		return nil, err
@@ -43,6 +47,7 @@ type parser struct {
 	groups []Group
 	field  *Field // being read
 	cut    bool   // the text ends at a cursor, and the groups may come after it
+	stars  bool   // patterns have * and ?
 }
 
 func newParser(src string) (*parser, error) {
@@ -136,8 +141,11 @@ func (p *parser) selector() (g Group) {
 	if p.Word("like") {
 		at := p.Place()
 		if p.IsLiteral(value.KindString) {
-			g.Like = p.Literal(value.KindString, "a pattern").Text()
-			p.refuse(at, checkPattern(g.Like))
+			pattern := p.Literal(value.KindString, "a pattern").Text()
+			if p.stars {
+				pattern = fromStars.Replace(pattern)
+			}
+			p.refuse(at, g.setLike(pattern))
 			return g
 		}
 		p.Return(start) // an entity of this name
@@ -179,17 +187,6 @@ func (p *parser) list() (ids []string) {
 		p.Expected("',' or ')'")
 	}
 	return ids
-}
-
-// checkPattern reports whether a pattern can match an id.
-func checkPattern(pattern string) error {
-	if pattern == "" || len(pattern) > entity.MaxIDBytes {
-		return fmt.Errorf("pattern: %w: must have 1 to %d bytes, not %d", entity.ErrInvalid, entity.MaxIDBytes, len(pattern))
-	}
-	if literal := strings.NewReplacer("*", "x", "?", "x").Replace(pattern); entity.CheckID(literal) != nil {
-		return fmt.Errorf("pattern %q: %w: no id looks like this", pattern, entity.ErrInvalid)
-	}
-	return nil
 }
 
 // fields reads what is selected.

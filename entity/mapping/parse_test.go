@@ -40,8 +40,8 @@ var canonical = []struct{ text, want string }{
 	{"insert into e select max(a.x, b.y, 3) as p", "insert into e select max(a.x, b.y, 3) as p"},
 	{"insert into e select coalesce(a.x, ifnull(b.y, 1.0)) ?? 0 as p", "insert into e select coalesce(a.x, ifnull(b.y, 1.0)) ?? 0 as p"},
 	{
-		"insert into f select sum(m.power) as power, count(m.power) as n from like 'meter-1-*' as m",
-		`insert into f select sum(m.power) as power, count(m.power) as n from like "meter-1-*" as m`,
+		"insert into f select sum(m.power) as power, count(m.power) as n from like 'meter-1-%' as m",
+		`insert into f select sum(m.power) as power, count(m.power) as n from like "meter-1-%" as m`,
 	},
 	{
 		`insert into f select sum(m.p)/r.area as p, last(l.s) over 5m as s from "f-1"->contains as m, (a, "b c", d) as l, "room-1" as r`,
@@ -49,8 +49,8 @@ var canonical = []struct{ text, want string }{
 	},
 	{"insert into f select max(m.p) as p from f <- locatedIn as m", "insert into f select max(m.p) as p from f <- locatedIn as m"},
 	{
-		`insert into f select sum(m.p) / f@attributes.area + g.desired."a b".c as x, count(m@reported.on) as n from like 'm*' as m`,
-		"insert into f select sum(m.p) / f.attributes.area + g.desired.`a b`.c as x, count(m.reported.on) as n from like \"m*\" as m",
+		`insert into f select sum(m.p) / f@attributes.area + g.desired."a b".c as x, count(m@reported.on) as n from like 'm%' as m`,
+		"insert into f select sum(m.p) / f.attributes.area + g.desired.`a b`.c as x, count(m.reported.on) as n from like \"m%\" as m",
 	},
 	{"insert into e select a.x + b@attributes.y as p", "insert into e select a.x + b.attributes.y as p"},
 	{"insert into 楼层 select 房间.温度 * 1e3 as 温度", "insert into 楼层 select 房间.温度 * 1000.0 as 温度"},
@@ -93,7 +93,7 @@ func TestStatementsInJSONAreTheSame(t *testing.T) {
 func TestJSONOfEachForm(t *testing.T) {
 	s, err := ParseJSON([]byte(`{"into": "floor-1",
 		"select": [{"as": "power", "value": "sum(m.power) + sum(n.power) over 5m + max(i.power)"}, {"value": "r.t"}],
-		"from": [{"as": "m", "like": "meter-*"}, {"as": "n", "list": ["a", "b c"]}, {"as": "r", "entity": "room-1"},
+		"from": [{"as": "m", "like": "meter-%"}, {"as": "n", "list": ["a", "b c"]}, {"as": "r", "entity": "room-1"},
 			{"as": "o", "entity": "floor-1", "out": "contains"}, {"as": "i", "entity": "floor-1", "in": "locatedIn"}]}`))
 	if err == nil || !strings.Contains(err.Error(), "nothing is selected from o") {
 		t.Fatalf("got %v, %v; want an error about the group that is not used", s, err)
@@ -125,7 +125,7 @@ var refused = []struct{ text, at, want string }{
 	{"insert into room-12 select a.x", "1:13", "room-12 could be a name or a difference: write `room-12` or room - 12"},
 	{"insert into e select room-12.t as t", "1:22", "could be a name or a difference"},
 	{"insert into e select a.x-b.y as t", "1:24", "write `x-b` or x - b"},
-	{"insert into e select m as t from like 'a*' as m", "1:22", "a source has a key, as in m.power"},
+	{"insert into e select m as t from like 'a%' as m", "1:22", "a source has a key, as in m.power"},
 	{"insert into e select 1 + 2 as t", "1:22", "no source"},
 	{"insert into e select a.x +\n  * b.y as t", "2:3", "expected a value after '+', found '*'"},
 	{"insert into e select (a.x as t", "1:27", "expected ')' after 'a.x', found 'as'"},
@@ -143,11 +143,13 @@ var refused = []struct{ text, at, want string }{
 	{"insert into e select avg(a.x) over 5 as t", "1:36", "expected a window"},
 	{"insert into e select avg(a.x) over 5y as t", "1:36", "a duration must"},
 	{"insert into e select avg(a.x) over 9999d as t", "1:36", "a window must be from 1ms to 366d"},
-	{"insert into e select m.x as t from like 'a*' as m", "1:22", "m is a group"},
-	{"insert into e select sum(m.x) over last 3 as t from like 'a*' as m", "1:22", "for one entity"},
-	{"insert into e select first(m.x) as t from like 'a*' as m", "1:22", "first(…) needs a window"},
+	{"insert into e select m.x as t from like 'a%' as m", "1:22", "m is a group"},
+	{"insert into e select sum(m.x) over last 3 as t from like 'a%' as m", "1:22", "for one entity"},
+	{"insert into e select first(m.x) as t from like 'a%' as m", "1:22", "first(…) needs a window"},
 	{"insert into e select sum(m.x) as t from like '' as m", "1:46", "pattern"},
 	{"insert into e select sum(m.x) as t from like 'a/b' as m", "1:46", "no id looks like this"},
+	{"insert into e select sum(m.x) as t from like 'a*' as m", "1:46", "must have % for any characters and _ for one, not * and ?"},
+	{"insert into e select sum(m.x) as t from like 'a\\\\b' as m", "1:46", "a backslash in a pattern"},
 	{"insert into e select sum(m.x) as t from (a, a) as m", "1:45", "in the list already"},
 	{"insert into e select sum(m.x) as t from (a b) as m", "1:44", "',' or ')'"},
 	{"insert into e select sum(m.x) as t from (a) as m, (b) as m", "1:58", "an alias already"},
@@ -226,12 +228,12 @@ func word(i int) string {
 func TestFieldsAndGroupsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"insert into e select a.x as p, a.y as p":           "two fields have this key",
-		"insert into e select a.x as p from like 'b*' as m": "nothing is selected from m",
+		"insert into e select a.x as p from like 'b%' as m": "nothing is selected from m",
 		"insert into e select a.x as p from b as c":         "nothing is selected from c",
 		"insert into e select a.x as \"\"":                  "the key of the value",
 
 		"insert into e select sum(m.x) as p from \"\" -> c as m":   "the id of an entity",
-		"insert into e select sum(m.x) as p from like 'a b*' as n": "m",
+		"insert into e select sum(m.x) as p from like 'a b%' as n": "m",
 	} {
 		if _, err := Parse(text); !errors.Is(err, entity.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n gives %v\n  want …%s…", text, err, want)
@@ -249,7 +251,7 @@ func TestJSONErrorsNameTheMember(t *testing.T) {
 		`{"into": "e", "select": []}`:                                                                        "it has no field",
 		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "m"}]}`:                 "from[0]",
 		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "m", "like": "a/"}]}`:   "from[0].like",
-		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "1", "like": "a*"}]}`:   "from[0].as",
+		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "1", "like": "a%"}]}`:   "from[0].as",
 		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "m", "list": ["a/"]}]}`: "from[0].list[0]",
 		`{"into": "e", "select": [{"value": "sum(m.x)", "as": "x"}], "from": [{"as": "m", "out": "c"}]}`:     "from[0].entity",
 		`{"into": "e", "select": [{"value": "a.x"}], "form": []}`:                                            "form",

@@ -1,54 +1,35 @@
 package mapping
 
 import (
+	"fmt"
+	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
-// matches reports whether an id fits a pattern of literal characters, * for any
-// run and ? for one. It goes back only to the last *, so that it ends after at
-// most len(pattern) * len(id) steps.
-func matches(pattern, id string) bool {
-	p, i, star, mark := 0, 0, -1, 0
-	for i < len(id) {
-		if p < len(pattern) {
-			switch pattern[p] {
-			case '*':
-				star, mark = p, i
-				p++
-				continue
-			case '?':
-				_, size := utf8.DecodeRuneInString(id[i:])
-				p, i = p+1, i+size
-				continue
-			case id[i]:
-				p, i = p+1, i+1
-				continue
-			}
-		}
-		if star < 0 {
-			return false
-		}
-		_, size := utf8.DecodeRuneInString(id[mark:])
-		mark += size
-		p, i = star+1, mark
+// setLike makes the group that of a pattern, if it can match an id.
+func (g *Group) setLike(pattern string) (err error) {
+	if pattern == "" || len(pattern) > entity.MaxIDBytes {
+		return fmt.Errorf("pattern: %w: must have 1 to %d bytes, not %d", entity.ErrInvalid, entity.MaxIDBytes, len(pattern))
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
+	if strings.ContainsAny(pattern, "*?") {
+		return fmt.Errorf("pattern %q: %w: must have %% for any characters and _ for one, not * and ?", pattern, entity.ErrInvalid)
 	}
-	return p == len(pattern)
+	g.Like = pattern
+	if g.like, err = filter.ParsePattern(pattern); err != nil {
+		return fmt.Errorf("pattern %q: %w: %w", pattern, entity.ErrInvalid, err)
+	}
+	if entity.CheckID(strings.Join(g.like.Literals(), "x")) != nil {
+		return fmt.Errorf("pattern %q: %w: no id looks like this", pattern, entity.ErrInvalid)
+	}
+	return nil
 }
 
-// literal returns the longest part of a pattern without * and ?.
-func literal(pattern string) string {
-	longest := ""
-	for part := range strings.FieldsFuncSeq(pattern, func(r rune) bool { return r == '*' || r == '?' }) {
-		if len(part) > len(longest) {
-			longest = part
-		}
-	}
-	return longest
-}
+// fromStars turns a pattern of * and ? into one of % and _. The stored mappings of older
+// versions have such patterns.
+var fromStars = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%", "?", "_")
 
 // patterns finds the groups whose pattern an id fits, by the literal beginning
 // of the pattern: what has another beginning is not looked at.
@@ -57,31 +38,21 @@ type patterns struct {
 	lengths  map[int]int // of the beginnings, and how many there are
 }
 
-func prefix(pattern string) string {
-	if i := strings.IndexAny(pattern, "*?"); i >= 0 {
-		return pattern[:i]
-	}
-	return pattern
-}
+// prefix is what all ids of the group begin with.
+func (g *Group) prefix() string { return g.like.Literals()[0] }
 
 func (p *patterns) add(g *group) {
 	if p.byPrefix == nil {
 		p.byPrefix, p.lengths = make(map[string][]*group), make(map[int]int)
 	}
-	begin := prefix(g.spec.Like)
+	begin := g.spec.prefix()
 	p.byPrefix[begin] = append(p.byPrefix[begin], g)
 	p.lengths[len(begin)]++
 }
 
 func (p *patterns) remove(g *group) {
-	begin := prefix(g.spec.Like)
-	list := p.byPrefix[begin]
-	for i := range list {
-		if list[i] == g {
-			p.byPrefix[begin] = append(list[:i:i], list[i+1:]...)
-			break
-		}
-	}
+	begin := g.spec.prefix()
+	p.byPrefix[begin] = slices.DeleteFunc(p.byPrefix[begin], func(o *group) bool { return o == g })
 	if len(p.byPrefix[begin]) == 0 {
 		delete(p.byPrefix, begin)
 	}
@@ -97,7 +68,7 @@ func (p *patterns) each(id string, f func(*group)) {
 			continue
 		}
 		for _, g := range p.byPrefix[id[:n]] {
-			if matches(g.spec.Like, id) {
+			if g.spec.like.Match(id) {
 				f(g)
 			}
 		}

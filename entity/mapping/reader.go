@@ -1,11 +1,13 @@
 package mapping
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
 // runtimeReader is the Reader of an entity runtime.
@@ -14,10 +16,15 @@ type runtimeReader struct{ rt *entity.Runtime }
 // idsAtOnce is how many entities are read with one query.
 const idsAtOnce = 500
 
-// Match reads all entities whose id has the literal part of the pattern.
+// Match reads all entities whose id has the longest literal of the pattern.
 func (r *runtimeReader) Match(ctx context.Context, pattern string, f func(id string, v View)) error {
-	return r.rt.Scan(ctx, entity.ListQuery{Search: literal(pattern)}, func(v entity.View) bool {
-		if matches(pattern, v.ID()) {
+	p, err := filter.ParsePattern(pattern)
+	if err != nil {
+		return err
+	}
+	longest := slices.MaxFunc(p.Literals(), func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	return r.rt.Scan(ctx, entity.ListQuery{Search: longest}, func(v entity.View) bool {
+		if p.Match(v.ID()) {
 			f(v.ID(), v)
 		}
 		return ctx.Err() == nil

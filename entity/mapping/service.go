@@ -102,7 +102,12 @@ type Installed struct {
 // stored is the body of a mapping's document.
 type stored struct {
 	Statement string `json:"statement"`
+	// Language is the version of the statement's language. In the one before, 0, the
+	// patterns had * and ?.
+	Language int `json:"language"`
 }
+
+const language = 1
 
 // Open starts the mappings that the runtime's store has. It returns when they
 // are loaded; what was committed since they last ran is then gone through. Close
@@ -169,7 +174,7 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 	if err := CheckName(name); err != nil {
 		return Installed{}, err
 	}
-	body, err := json.Marshal(stored{Statement: statement.String()})
+	body, err := json.Marshal(stored{statement.String(), language})
 	if err != nil {
 		return Installed{}, fmt.Errorf("mapping %q: %w", name, err)
 	}

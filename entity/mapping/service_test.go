@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -334,7 +335,7 @@ func TestMetersFloorsAndBuilding(t *testing.T) {
 		}
 		h.put(fmt.Sprintf("floor-%d", f), fmt.Sprintf(`insert into "floor-%d" select sum(m.power) as power, max(m.power) as top from "floor-%d" -> contains as m`, f, f))
 	}
-	h.put("building", `insert into building select sum(f.power) as power, max(f.top) as top from like 'floor-?' as f`)
+	h.put("building", `insert into building select sum(f.power) as power, max(f.top) as top from like 'floor-_' as f`)
 	total := 0
 	r := rand.New(rand.NewPCG(1, 1))
 	state := map[string]int{}
@@ -387,7 +388,7 @@ func TestAttributesAreFollowedLive(t *testing.T) {
 		}
 	}
 	set("floor", `{"size":{"area":10}}`)
-	h.put("m", "insert into floor select sum(m.power) / floor@attributes.size.area as density, m1.power * m1@attributes.factor as scaled from like 'm?' as m")
+	h.put("m", "insert into floor select sum(m.power) / floor@attributes.size.area as density, m1.power * m1@attributes.factor as scaled from like 'm_' as m")
 	h.write("m1", 5, sample("power", 30))
 	h.sync(1)
 	h.is("floor", "density", 5, 3.0)
@@ -407,7 +408,7 @@ func TestAttributesAreFollowedLive(t *testing.T) {
 
 func TestExplainTellsWhereAValueComesFrom(t *testing.T) {
 	h := build(t, t.TempDir(), houseOptions{})
-	h.put("sum", "insert into e select sum(m.x) / count(m.x) as mean, r.t + 1 as t, 1 / z.x as inverse from like 'm*' as m, room as r")
+	h.put("sum", "insert into e select sum(m.x) / count(m.x) as mean, r.t + 1 as t, 1 / z.x as inverse from like 'm%' as m, room as r")
 	h.put("next", "insert into f select e.mean * 2 as mean")
 	h.write("m1", 1, sample("x", 1))
 	h.write("m2", 2, sample("x", 2))
@@ -510,12 +511,34 @@ func TestAReaderThatFellBehindMissesNothing(t *testing.T) {
 	}
 }
 
+func TestStoredPatternsOfOlderVersionsAreRead(t *testing.T) {
+	dir := t.TempDir()
+	h := build(t, dir, houseOptions{})
+	body, err := json.Marshal(map[string]string{"statement": "insert into f select sum(m.x) as y from like 'a_*-?' as m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.rt.PutDoc(t.Context(), docKind, "old", body, ""); err != nil {
+		t.Fatal(err)
+	}
+	h.close()
+	h = build(t, dir, houseOptions{})
+	in, err := h.Get(t.Context(), "old")
+	if err != nil || in.Problem != "" || in.Statement.String() != `insert into f select sum(m.x) as y from like "a\\_%-_" as m` {
+		t.Fatalf("read as %v with the problem %q, %v", in.Statement, in.Problem, err)
+	}
+	h.write("a_1-b", 1, sample("x", 1))
+	h.write("ab1-b", 2, sample("x", 10))
+	h.sync(2)
+	h.is("f", "y", 1, 1)
+}
+
 func TestChangesThatAreGoneAreRecomputed(t *testing.T) {
 	dir := t.TempDir()
 	small := sqlite.Options{ChangeLogBytes: 64 << 10}
 	h := build(t, dir, houseOptions{store: small})
 	h.put("m", "insert into e select a.x * 2 as y")
-	h.put("n", "insert into f select sum(m.x) as y from like 'a*' as m")
+	h.put("n", "insert into f select sum(m.x) as y from like 'a%' as m")
 	h.write("a", 1, sample("x", 1))
 	h.sync(2)
 	h.Service.cancel() // the mappings stop and the runtime goes on
@@ -640,7 +663,7 @@ func TestCallsEndWithTheirContextAndWithTheService(t *testing.T) {
 func TestAServiceThatTheRuntimeFailsBeginsAnew(t *testing.T) {
 	h := build(t, t.TempDir(), houseOptions{mappings: Config{SaveEvery: time.Millisecond, RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond}})
 	h.put("m", "insert into e select a.x * 2 as y")
-	h.put("n", "insert into f select sum(m.x) as y from like 'a*' as m")
+	h.put("n", "insert into f select sum(m.x) as y from like 'a%' as m")
 	h.store.mute.Store(true) // the place cannot be saved
 	n := 0
 	for began := time.Now(); h.Stats().Restarts < 3; n++ {

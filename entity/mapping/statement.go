@@ -114,11 +114,13 @@ type Group struct {
 	Entity string
 	// List has the ids of the entities.
 	List []string
-	// Like is a pattern of ids: * stands for any characters, none included, and
-	// ? for one.
+	// Like is a pattern of ids, as like in a filter has it: % stands for any
+	// characters, none included, _ for one, and \ takes the meaning of one of the three.
 	Like string
 	// Relation selects what an entity is related to.
 	Relation *Relation
+
+	like *filter.Pattern // of Like
 }
 
 // Relation selects the entities at the other end of the relations that one

@@ -152,7 +152,7 @@ function Empty() {
         A mapping computes values of one entity from values of others and goes on doing so. Send one as text to <code>PUT /v1/mappings/NAME</code>, for
         example:
       </p>
-      <pre class="expression">insert into floor select avg(r.temperature) as temperature from like 'room-*' as r</pre>
+      <pre class="expression">insert into floor select avg(r.temperature) as temperature from like 'room-%' as r</pre>
     </section>
   );
 }

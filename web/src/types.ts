@@ -178,11 +178,11 @@ export interface Command {
   response?: Schema;
 }
 
-/** What may stand at the cursor of a query box, and whether the text is a filter. */
+/** What may stand at the cursor of a query box, and whether the text is what it should be. */
 export interface Completion {
-  /** The filter as the server writes it; absent with an error. */
+  /** The text as the server writes it; absent with an error. */
   canonical?: string;
-  /** What is wrong with the filter; absent where nothing is. */
+  /** What is wrong with the text; absent where nothing is. */
   error?: FilterError;
   /** Where the replaced text begins, in bytes of UTF-8. */
   from: number;
@@ -328,10 +328,12 @@ export interface Failure {
 
 export type FieldList = ("latest" | "attributes" | "desired" | "reported" | "delta" | "metadata" | "relations")[];
 
-/** What is wrong with a filter. */
+/** What is wrong with a filter or a mapping. */
 export interface FilterError {
-  /** The place in characters, from 1. */
+  /** The place in characters, of a mapping in its line, from 1. */
   column: number;
+  /** The line, from 1; only of a mapping. */
+  line?: number;
   /** The place in bytes of UTF-8. */
   offset: number;
   text: string;
@@ -931,7 +933,7 @@ export interface StatementGroup {
   entity?: string;
   /** The type of the relations to the entity. */
   in?: string;
-  /** A pattern of ids with * for any characters. */
+  /** A pattern of ids with % for any characters and _ for one. */
   like?: string;
   list?: string[];
   /** The type of the relations from the entity. */
@@ -940,7 +942,7 @@ export interface StatementGroup {
 
 /** A text that may be put there. */
 export interface Suggestion {
-  kind: "word" | "operator" | "path" | "relation" | "id" | "value";
+  kind: "word" | "operator" | "path" | "relation" | "id" | "value" | "function";
   text: string;
 }
 
