@@ -111,6 +111,3 @@ func (e either[A, B]) MarshalJSON() ([]byte, error) {
 	}
 	return encodeJSON(e.b)
 }
-
-// alternatives are both, for openapi.json.
-func (e either[A, B]) alternatives() []any { return []any{*new(A), *new(B)} }

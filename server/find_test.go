@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -85,12 +86,13 @@ func TestQueryBoxIsOfferedWhatThereIs(t *testing.T) {
 	type completion struct {
 		From, To  int
 		Items     []struct{ Text, Kind string }
-		Error     *struct{ Column int }
+		Error     *struct{ Line, Column int }
 		Canonical *string
 	}
 	ask := func(q string) (c completion) {
 		t.Helper()
-		s.get("/v1/query/complete?q="+url.QueryEscape(q), &c)
+		q, kind, _ := strings.Cut(q, "&kind=")
+		s.get("/v1/query/complete?q="+url.QueryEscape(q)+"&kind="+cmp.Or(kind, "filter"), &c)
 		return c
 	}
 	for q, want := range map[string]string{"temp": "temperature", "hum": "humidity", "attributes.c": "attributes.color", `attributes.color = "r`: `"red"`, `type is "R`: `"Room"`, `id = "ro`: `"room-1"`} {
@@ -109,6 +111,13 @@ func TestQueryBoxIsOfferedWhatThereIs(t *testing.T) {
 		t.Errorf("a whole filter: %+v", c)
 	}
 	s.send(400, "GET", "/v1/query/complete?q=ab&offset=3", typeJSONHeader, "")
+	if c := ask("insert into x select\n 1 + hum&kind=mapping"); len(c.Items) != 1 || c.Items[0].Text != "humidity" || c.Error == nil || c.Error.Line != 2 || c.Error.Column != 9 {
+		t.Errorf("half a mapping: %+v", c)
+	}
+	if c := ask("INSERT into x select `a`.b&kind=mapping"); c.Error != nil || *c.Canonical != "insert into x select a.b as b" {
+		t.Errorf("a whole mapping: %+v", c)
+	}
+	s.send(400, "GET", "/v1/query/complete?q=a&kind=other", typeJSONHeader, "")
 }
 
 func TestQueriesAreSaved(t *testing.T) {

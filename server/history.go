@@ -133,8 +133,6 @@ type bucketJSON struct {
 	End *int64 `json:"end,omitempty"`
 }
 
-func (bucketJSON) others() any { return new(float64) }
-
 // gridJSON says what the steps of an answer are.
 type gridJSON struct {
 	// The length of a step that is a duration.

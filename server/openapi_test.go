@@ -96,8 +96,8 @@ type statementGroup struct {
 	As     string   `json:"as" example:"m"`
 	Entity string   `json:"entity,omitempty"`
 	List   []string `json:"list,omitempty"`
-	// A pattern of ids with * for any characters.
-	Like string `json:"like,omitempty" example:"meter-*"`
+	// A pattern of ids with % for any characters and _ for one.
+	Like string `json:"like,omitempty" example:"meter-%"`
 	// The type of the relations from the entity.
 	Out string `json:"out,omitempty"`
 	// The type of the relations to the entity.
@@ -772,3 +772,34 @@ func tsType(s object) string {
 		return "Json"
 	}
 }
+
+// alternatives are both, for openapi.json.
+func (e either[A, B]) alternatives() []any { return []any{*new(A), *new(B)} }
+
+func (telemetryBody) alternatives() []any {
+	return []any{valuesBody{}, readingBody{}, []sentReading{}}
+}
+
+func (historyJSON) alternatives() []any { return []any{pointPageJSON{}, bucketPageJSON{}} }
+
+func (bucketJSON) others() any { return new(float64) }
+
+// mayFail returns the statuses of problems that the operation may answer with.
+func (o *operation) mayFail() []int {
+	list := append([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}, o.problems...)
+	if o.request.body != nil {
+		list = append(list, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	if o.request.has("If-Match") {
+		list = append(list, http.StatusPreconditionFailed)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// has reports whether there is a parameter of a name.
+func (d *decoder) has(name string) bool {
+	return slices.ContainsFunc(d.params, func(p param) bool { return p.name == name })
+}
+
+func (typesBody) alternatives() []any { return []any{[]typeBody{}, documentJSON{}, []documentJSON{}} }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 )
 
@@ -141,17 +140,4 @@ func (o *operation) medias() []string {
 		list[i] = o.bodies[i].media
 	}
 	return list
-}
-
-// mayFail returns the statuses of problems that the operation may answer with.
-func (o *operation) mayFail() []int {
-	list := append([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}, o.problems...)
-	if o.request.body != nil {
-		list = append(list, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-	}
-	if o.request.has("If-Match") {
-		list = append(list, http.StatusPreconditionFailed)
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

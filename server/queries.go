@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
 // kindQuery is the kind of the documents that have the saved queries.
@@ -27,7 +29,7 @@ type queryAPI struct {
 
 func (a *queryAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/query/complete", "complete", "Complete a filter at a place, and check it.", a.complete),
+		op("GET", "/v1/query/complete", "complete", "Complete a filter or a mapping at a place, and check it.", a.complete),
 		op("GET", "/v1/queries", "listQueries", "List the saved queries, by id.", a.list),
 		op("GET", "/v1/queries/{query}", "getQuery", "Read one saved query.", a.get, fails(404)),
 		op("PUT", "/v1/queries/{query}", "putQuery", "Save a query.", a.put, answers(200, 201), fails(422, 428)),
@@ -156,6 +158,8 @@ func (b *queryBook) keep(ctx context.Context, id string, q *queryBody, condition
 }
 
 type completeRequest struct {
+	// What the text is.
+	Kind string `query:"kind" enum:"filter,mapping" default:"filter"`
 	// The text of the query box.
 	Text string `query:"q" example:"temp"`
 	// The place of the cursor in bytes of UTF-8; the end without it.
@@ -163,30 +167,32 @@ type completeRequest struct {
 }
 
 // completionJSON is what may stand at the cursor of a query box, and whether the text is
-// a filter.
+// what it should be.
 type completionJSON struct {
 	// Where the replaced text begins, in bytes of UTF-8.
 	From int `json:"from"`
 	// Where it ends.
 	To    int              `json:"to" example:"4"`
 	Items []suggestionJSON `json:"items"`
-	// What is wrong with the filter; absent where nothing is.
+	// What is wrong with the text; absent where nothing is.
 	Error *filterErrorJSON `json:"error,omitempty"`
-	// The filter as the server writes it; absent with an error.
+	// The text as the server writes it; absent with an error.
 	Canonical *string `json:"canonical,omitempty"`
 }
 
 // suggestionJSON is a text that may be put there.
 type suggestionJSON struct {
 	Text string                `json:"text" example:"temperature"`
-	Kind filter.SuggestionKind `json:"kind" enum:"word,operator,path,relation,id,value" example:"path"`
+	Kind filter.SuggestionKind `json:"kind" enum:"word,operator,path,relation,id,value,function" example:"path"`
 }
 
-// filterErrorJSON is what is wrong with a filter.
+// filterErrorJSON is what is wrong with a filter or a mapping.
 type filterErrorJSON struct {
 	// The place in bytes of UTF-8.
 	Offset int `json:"offset" example:"4"`
-	// The place in characters, from 1.
+	// The line, from 1; only of a mapping.
+	Line int `json:"line,omitempty"`
+	// The place in characters, of a mapping in its line, from 1.
 	Column int    `json:"column" example:"5"`
 	Text   string `json:"text" example:"expected an operator"`
 }
@@ -203,21 +209,30 @@ func (a *queryAPI) complete(ctx context.Context, in *completeRequest) (*answer[c
 	if err != nil {
 		return nil, err
 	}
-	c := filter.Complete(in.Text, offset, vocabulary)
-	reply := completionJSON{From: c.From, To: c.To, Items: make([]suggestionJSON, len(c.Items))}
-	for i := range c.Items {
-		reply.Items[i] = suggestionJSON{c.Items[i].Text, c.Items[i].Kind}
+	var c filter.Completion
+	var read fmt.Stringer
+	if in.Kind == "mapping" {
+		c = mapping.Complete(in.Text, offset, vocabulary)
+		read, err = mapping.Parse(in.Text)
+	} else {
+		c = filter.Complete(in.Text, offset, vocabulary)
+		read, err = filter.Parse(in.Text)
 	}
-	f, err := filter.Parse(in.Text)
-	var at *filter.Error
+	reply := completionJSON{From: c.From, To: c.To, Items: make([]suggestionJSON, len(c.Items))}
+	for i, item := range c.Items {
+		reply.Items[i] = suggestionJSON(item)
+	}
+	var inFilter *filter.Error
+	var inMapping *mapping.SyntaxError
 	switch {
-	case errors.As(err, &at):
-		reply.Error = &filterErrorJSON{at.Offset, at.Column, at.Text}
+	case errors.As(err, &inFilter):
+		reply.Error = &filterErrorJSON{inFilter.Offset, 0, inFilter.Column, inFilter.Text}
+	case errors.As(err, &inMapping):
+		reply.Error = &filterErrorJSON{inMapping.Offset, inMapping.Line, inMapping.Column, inMapping.Detail}
 	case err != nil:
 		reply.Error = &filterErrorJSON{Column: 1, Text: err.Error()}
 	default:
-		canonical := f.String()
-		reply.Canonical = &canonical
+		reply.Canonical = new(read.String())
 	}
 	return ok(reply), nil
 }

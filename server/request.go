@@ -72,11 +72,6 @@ func (d *decoder) add(t reflect.Type, path []int) {
 
 var paramSources = []string{"path", "query", "header"}
 
-// has reports whether there is a parameter of a name.
-func (d *decoder) has(name string) bool {
-	return slices.ContainsFunc(d.params, func(p param) bool { return p.name == name })
-}
-
 // names returns the names of the parameters of a source.
 func (d *decoder) names(in string) (list []string) {
 	for i := range d.params {

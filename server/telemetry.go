@@ -34,10 +34,6 @@ func (a *telemetryAPI) operations() []operation {
 // either.
 type telemetryBody struct{}
 
-func (telemetryBody) alternatives() []any {
-	return []any{valuesBody{}, readingBody{}, []sentReading{}}
-}
-
 // sentReading is one of the readings of an array.
 type sentReading struct {
 	either[valuesBody, readingBody]
@@ -139,8 +135,6 @@ type pointPageJSON struct {
 
 // historyJSON is a page of values, or aggregates.
 type historyJSON struct{}
-
-func (historyJSON) alternatives() []any { return []any{pointPageJSON{}, bucketPageJSON{}} }
 
 // get answers with the history of a key, or its aggregates.
 func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[historyJSON], error) {

@@ -160,8 +160,6 @@ func (a *typeAPI) remove(ctx context.Context, in *deleteTypeRequest) (*answer[no
 // typesBody is one or several types, in DTDL or in the form of this server.
 type typesBody struct{}
 
-func (typesBody) alternatives() []any { return []any{[]typeBody{}, documentJSON{}, []documentJSON{}} }
-
 type importTypesRequest struct {
 	// DTDL of version 2 or 3, or an array of types in the form of this server.
 	Format string `query:"format" enum:"dtdl,native" default:"dtdl"`

@@ -55,7 +55,6 @@ func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filt
 	})
 	out.IDs = func(prefix string) []string { return idsWith(ctx, rt, prefix) }
 	out.Values = func(p filter.Path, prefix string) []string {
-		p.Slot = 0
 		var texts []string
 		for text := range v.paths[p] {
 			if strings.HasPrefix(text, prefix) {
