@@ -86,6 +86,7 @@ type suite struct {
 	stdout  io.Writer
 	place   scratch
 	child   *child
+	err     error // the first of publish and workers, which do nothing after it
 }
 
 // entities is --entities, or what the shape takes without it.
@@ -117,9 +118,17 @@ type measured struct {
 	disk     int64   // more bytes than before
 }
 
+// figures reads what the server has done and used, unless something has failed.
+func (s *suite) figures(ctx context.Context) (figures, error) {
+	if s.err != nil {
+		return figures{}, s.err
+	}
+	return s.child.figures(ctx)
+}
+
 // measure runs something and reads what the server used for it.
 func (s *suite) measure(ctx context.Context, what string, latency *latencies, run func() (messages int64, err error)) (m measured, err error) {
-	before, err := s.child.figures(ctx)
+	before, err := s.figures(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -155,16 +164,15 @@ func (s *suite) print(m *measured, more string) {
 }
 
 // publish runs a publisher and prints what came of it.
-func (s *suite) publish(ctx context.Context, what string, r *benchRun) error {
+func (s *suite) publish(ctx context.Context, what string, r *benchRun) {
 	m, err := s.measure(ctx, what, &r.latency, func() (int64, error) {
 		err := r.run(ctx)
 		return r.acked.Load(), err
 	})
-	if err == nil {
+	if s.err = err; err == nil {
 		m.took = r.took
 		s.print(&m, "")
 	}
-	return err
 }
 
 // lossSample is how many entities are looked at after a kill.
@@ -174,7 +182,7 @@ const lossSample = 200
 // messages of a run is not there, in a sample of its entities. Each message of the
 // run has a time of its own.
 func (s *suite) loss(ctx context.Context, r *benchRun, key string) error {
-	if err := s.child.kill(); err != nil {
+	if err := cmp.Or(s.err, s.child.kill()); err != nil {
 		return err
 	}
 	began := time.Now()

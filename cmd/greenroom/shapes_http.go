@@ -16,7 +16,7 @@ import (
 // workers runs a function on so many goroutines, each with a connection of its own,
 // until the time is over, and counts how often and how long. The time that goes to
 // decoding answers here is not counted.
-func (s *suite) workers(ctx context.Context, what string, n int, f func(c *caller, worker, i int) error) error {
+func (s *suite) workers(ctx context.Context, what string, n int, f func(c *caller, worker, i int) error) {
 	latency := &latencies{}
 	limited, cancel := context.WithTimeout(ctx, s.options.duration)
 	defer cancel()
@@ -44,10 +44,9 @@ func (s *suite) workers(ctx context.Context, what string, n int, f func(c *calle
 		wg.Wait()
 		return done.Load(), errors.Join(errs...)
 	})
-	if err == nil {
+	if s.err = err; err == nil {
 		s.print(&m, "")
 	}
-	return err
 }
 
 // runModify patches one property over HTTP.
@@ -63,12 +62,10 @@ func runModify(ctx context.Context, s *suite) error {
 	patch := func(c *caller, w, i int) error {
 		return c.do("PATCH", path(w, i)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, nil)
 	}
-	if err := s.workers(ctx, "PATCH", n, patch); err != nil {
-		return err
-	}
+	s.workers(ctx, "PATCH", n, patch)
 	// One entity a worker, whose version it knows from the answer before.
 	tags := make([]string, n)
-	if err := s.workers(ctx, "PATCH with If-Match", n, func(c *caller, w, i int) error {
+	s.workers(ctx, "PATCH with If-Match", n, func(c *caller, w, i int) error {
 		header := []string{"If-Match", "*"}
 		if tags[w] != "" {
 			header[1] = `"` + tags[w] + `"`
@@ -77,20 +74,17 @@ func runModify(ctx context.Context, s *suite) error {
 		err := c.do("PATCH", path(w, 0)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, &edited, header...)
 		tags[w] = edited.ETag
 		return err
-	}); err != nil {
-		return err
-	}
-	if err := s.workers(ctx, "80 % reads, 20 % PATCH", n, func(c *caller, w, i int) error {
+	})
+	s.workers(ctx, "80 % reads, 20 % PATCH", n, func(c *caller, w, i int) error {
 		if i%5 == 0 {
 			return patch(c, w, i)
 		}
 		return c.get(path(w, i*7), &struct{}{})
-	}); err != nil {
-		return err
-	}
-	return s.workers(ctx, "read latest, 1 at a time", 1, func(c *caller, w, i int) error {
+	})
+	s.workers(ctx, "read latest, 1 at a time", 1, func(c *caller, w, i int) error {
 		return c.get(path(w, i)+"?fields=latest", &struct{}{})
 	})
+	return s.err
 }
 
 // chainID is the id of a step of a chain; as it has no hyphen it can stand in a
@@ -111,7 +105,7 @@ func runChain(ctx context.Context, s *suite) error {
 		if err != nil {
 			return err
 		}
-		err = s.workers(ctx, fmt.Sprintf("%d steps", depth), 1, func(c *caller, _, i int) error {
+		s.workers(ctx, fmt.Sprintf("%d steps", depth), 1, func(c *caller, _, i int) error {
 			body := fmt.Sprintf(`{"v":%d}`, i)
 			if err := c.do("POST", entityPath(chainID(depth, 0))+"/telemetry", "application/json", body, nil); err != nil {
 				return err
@@ -131,8 +125,8 @@ func runChain(ctx context.Context, s *suite) error {
 			}
 		})
 		stop()
-		if err != nil {
-			return err
+		if s.err != nil {
+			return s.err
 		}
 	}
 	return nil
@@ -173,9 +167,7 @@ func runHistory(ctx context.Context, s *suite) error {
 		return topicOf(l.shared.entityOf(l.index, l.count)), fmt.Appendf(nil, `{"ts":%d,"values":{"v":%d.25}}`, at, l.count%997)
 	})
 	load.goRound(points)
-	if err := s.publish(ctx, fmt.Sprintf("load %d values", entities*points), load); err != nil {
-		return err
-	}
+	s.publish(ctx, fmt.Sprintf("load %d values", entities*points), load)
 	one := func(i int) string { return entityPath("bench-"+strconv.Itoa(i%entities)) + "/telemetry/v?" }
 	from := load.began.UnixMilli() - points*1000
 	hour := func(i int) string {
@@ -191,11 +183,9 @@ func runHistory(ctx context.Context, s *suite) error {
 		{"1 entity, all, 500 points", func(i int) string { return one(i) + "points=500" }},
 		{"1 entity, last 100", func(i int) string { return one(i) + "limit=100&order=desc" }},
 	} {
-		if err := s.workers(ctx, question.what, 4, func(c *caller, w, i int) error { return c.get(question.path(w+4*i), &struct{}{}) }); err != nil {
-			return err
-		}
+		s.workers(ctx, question.what, 4, func(c *caller, w, i int) error { return c.get(question.path(w+4*i), &struct{}{}) })
 	}
-	return s.workers(ctx, "8 entities, 1 hour, by minutes", 4, func(c *caller, w, i int) error {
+	s.workers(ctx, "8 entities, 1 hour, by minutes", 4, func(c *caller, w, i int) error {
 		at := from + int64((w+i)%12)*3_600_000
 		ids := make([]string, 8)
 		for j := range ids {
@@ -204,6 +194,7 @@ func runHistory(ctx context.Context, s *suite) error {
 		body := fmt.Sprintf(`{"entities":[%s],"keys":["v"],"agg":["max"],"step":"1m","group_by":[],"from":%d,"to":%d}`, strings.Join(ids, ","), at, at+3_600_000)
 		return c.do("POST", "/v1/history", "application/json", body, &struct{}{})
 	})
+	return s.err
 }
 
 // runSearch finds, walks and waits for a write to be found.
@@ -211,9 +202,7 @@ func runSearch(ctx context.Context, s *suite) error {
 	entities := s.entities(100_000)
 	load := s.publisher("search", entities, meterMessage)
 	load.goRound(1)
-	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), load); err != nil {
-		return err
-	}
+	s.publish(ctx, fmt.Sprintf("register %d", entities), load)
 	const five = `temperature > 22 and humidity < 50 and battery between 60 and 90 and id like "bench-%7" and not exists attributes.retired`
 	find := func(count string) func(c *caller, _, _ int) error {
 		body := fmt.Sprintf(`{"filter":%q,"limit":50%s}`, five, count)
@@ -221,29 +210,23 @@ func runSearch(ctx context.Context, s *suite) error {
 			return c.do("POST", "/v1/search", "application/json", body, &struct{}{})
 		}
 	}
-	if err := s.warm(ctx, find(`,"count":true`)); err != nil {
-		return err
+	if s.err == nil {
+		s.err = s.warm(ctx, find(`,"count":true`))
 	}
-	if err := s.workers(ctx, "five conditions, a page", 1, find("")); err != nil {
-		return err
+	s.workers(ctx, "five conditions, a page", 1, find(""))
+	s.workers(ctx, "five conditions, count all", 1, find(`,"count":true`))
+	if s.err == nil {
+		s.err = s.tree(ctx, 3000)
 	}
-	if err := s.workers(ctx, "five conditions, count all", 1, find(`,"count":true`)); err != nil {
-		return err
-	}
-	if err := s.tree(ctx, 3000); err != nil {
-		return err
-	}
-	if err := s.workers(ctx, "traversal of 3000", 1, func(c *caller, _, _ int) error {
+	s.workers(ctx, "traversal of 3000", 1, func(c *caller, _, _ int) error {
 		var reached struct{ Reached []struct{ ID string } }
 		err := c.do("POST", "/v1/entities/tree-0/traverse", "application/json", `{"types":["has"]}`, &reached)
 		if err == nil && len(reached.Reached) != 3000 {
 			err = fmt.Errorf("%d were reached", len(reached.Reached))
 		}
 		return err
-	}); err != nil {
-		return err
-	}
-	return s.workers(ctx, "write, then find it", 1, func(c *caller, _, i int) error {
+	})
+	s.workers(ctx, "write, then find it", 1, func(c *caller, _, i int) error {
 		id := "bench-" + strconv.Itoa(i%entities)
 		if err := c.do("PATCH", entityPath(id)+"/attributes/attributes", "application/merge-patch+json", fmt.Sprintf(`{"mark":%d}`, i), nil); err != nil {
 			return err
@@ -255,6 +238,7 @@ func runSearch(ctx context.Context, s *suite) error {
 		}
 		return err
 	})
+	return s.err
 }
 
 // atOnce is an answer so quick that it waits for nothing: few entities need no index.
@@ -338,10 +322,8 @@ func runFanOut(ctx context.Context, s *suite) error {
 		}()
 	}
 	r := s.publisher("fan-out", entities, meterMessage)
-	if err := s.publish(ctx, fmt.Sprintf("%d streams", streams), r); err != nil {
-		return err
-	}
-	f, err := s.child.figures(ctx)
+	s.publish(ctx, fmt.Sprintf("%d streams", streams), r)
+	f, err := s.figures(ctx)
 	if err == nil {
 		fmt.Fprintf(s.stdout, "  %.0f events sent, %d read so far\n", f.streamed, got.Load())
 	}

@@ -38,8 +38,8 @@ func runSkew(ctx context.Context, s *suite) (err error) {
 	entities := s.entities(100_000)
 	register := s.publisher("skew-register", entities, meterMessage)
 	register.goRound(1)
-	if err := s.publish(ctx, fmt.Sprintf("register %d", entities), register); err != nil {
-		return err
+	if s.publish(ctx, fmt.Sprintf("register %d", entities), register); s.err != nil {
+		return s.err
 	}
 	place, err := newScratch(cmp.Or(s.options.data, "."), "", "bench")
 	if err != nil {

@@ -1,8 +1,10 @@
 package filter
 
-import "github.com/greenroom-go/greenroom/entity/value"
+import (
+	"slices"
 
-import "slices"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
 
 // Bound says that there is something at a path, and within which limits it is.
 type Bound struct {
@@ -28,27 +30,65 @@ func (b *Bound) Contains(v value.Value) bool {
 	if len(b.Values) > 0 {
 		return slices.ContainsFunc(b.Values, func(w value.Value) bool { return value.Compare(v, w) == value.Equal })
 	}
-	return b.above(v) && b.below(v)
+	return b.low().allows(v) && b.high().allows(v)
 }
 
-func (b *Bound) above(v value.Value) bool {
-	if b.Low.Kind() == 0 {
-		return true
-	}
-	if b.LowOpen {
-		return isGreater.holds(value.Compare(v, b.Low))
-	}
-	return isAtLeast.holds(value.Compare(v, b.Low))
+// end is one end of a range: what is on its side of v is outside.
+type end struct {
+	v    value.Value // the zero Value where there is no end
+	open bool
+	side value.Order // Less of a low end, Greater of a high one
 }
 
-func (b *Bound) below(v value.Value) bool {
-	if b.High.Kind() == 0 {
-		return true
+func (b *Bound) low() end { return end{b.Low, b.LowOpen, value.Less} }
+
+func (b *Bound) high() end { return end{b.High, b.HighOpen, value.Greater} }
+
+func (b *Bound) setEnds(low, high end) {
+	b.Low, b.LowOpen, b.High, b.HighOpen = low.v, low.open, high.v, high.open
+}
+
+// allows reports whether a value is not outside.
+func (e end) allows(v value.Value) bool {
+	order := value.Compare(v, e.v)
+	return e.v.IsZero() || order == value.Equal && !e.open || order == (value.Less|value.Greater)&^e.side
+}
+
+// inner returns the end that leaves out what either does, and false where none can: the
+// ends are in no order.
+func (e end) inner(f end) (end, bool) {
+	if e.v.IsZero() || f.v.IsZero() {
+		if e.v.IsZero() {
+			e = f
+		}
+		return e, true
 	}
-	if b.HighOpen {
-		return isLess.holds(value.Compare(v, b.High))
+	switch value.Compare(e.v, f.v) {
+	case value.Apart:
+		return e, false
+	case value.Equal:
+		e.open = e.open || f.open
+	case e.side:
+		return f, true
 	}
-	return isAtMost.holds(value.Compare(v, b.High))
+	return e, true
+}
+
+// outer returns the end that leaves out what both do.
+func (e end) outer(f end) end {
+	if e.v.IsZero() || f.v.IsZero() {
+		return end{}
+	}
+	switch value.Compare(e.v, f.v) {
+	case value.Apart: // no end that holds for both
+		return end{}
+	case value.Equal:
+		e.open = e.open && f.open
+	case e.side:
+	default:
+		return f
+	}
+	return e
 }
 
 // restrict sets the end or the value that a comparison with v says.
@@ -75,27 +115,10 @@ func meet(b, c Bound) (Bound, bool) {
 		b.Values = slices.DeleteFunc(slices.Clone(b.Values), func(v value.Value) bool { return !c.Contains(v) })
 		return b, len(b.Values) > 0
 	}
-	low, high := value.Equal, value.Equal
-	if b.Low.Kind() != 0 && c.Low.Kind() != 0 {
-		low = value.Compare(b.Low, c.Low)
-	}
-	if b.High.Kind() != 0 && c.High.Kind() != 0 {
-		high = value.Compare(b.High, c.High)
-	}
-	if low == value.Apart || high == value.Apart {
-		return b, false
-	}
-	if b.Low.Kind() == 0 || low == value.Less || low == value.Equal && c.LowOpen {
-		if c.Low.Kind() != 0 {
-			b.Low, b.LowOpen = c.Low, c.LowOpen
-		}
-	}
-	if b.High.Kind() == 0 || high == value.Greater || high == value.Equal && c.HighOpen {
-		if c.High.Kind() != 0 {
-			b.High, b.HighOpen = c.High, c.HighOpen
-		}
-	}
-	return b, b.possible()
+	low, ok := b.low().inner(c.low())
+	high, alsoOK := b.high().inner(c.high())
+	b.setEnds(low, high)
+	return b, ok && alsoOK && b.possible()
 }
 
 // possible reports whether a range has anything between its ends.
@@ -126,28 +149,7 @@ func join(b, c Bound) Bound {
 		return sum
 	}
 	b, c = b.hull(), c.hull()
-	if b.Low.Kind() != 0 && c.Low.Kind() != 0 {
-		switch value.Compare(b.Low, c.Low) {
-		case value.Less:
-			sum.Low, sum.LowOpen = b.Low, b.LowOpen
-		case value.Greater:
-			sum.Low, sum.LowOpen = c.Low, c.LowOpen
-		case value.Equal:
-			sum.Low, sum.LowOpen = b.Low, b.LowOpen && c.LowOpen
-		case value.Apart: // no end that holds for both
-		}
-	}
-	if b.High.Kind() != 0 && c.High.Kind() != 0 {
-		switch value.Compare(b.High, c.High) {
-		case value.Less:
-			sum.High, sum.HighOpen = c.High, c.HighOpen
-		case value.Greater:
-			sum.High, sum.HighOpen = b.High, b.HighOpen
-		case value.Equal:
-			sum.High, sum.HighOpen = b.High, b.HighOpen && c.HighOpen
-		case value.Apart:
-		}
-	}
+	sum.setEnds(b.low().outer(c.low()), b.high().outer(c.high()))
 	return sum
 }
 
