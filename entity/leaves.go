@@ -69,12 +69,6 @@ func (l *leaves) remove(path string) {
 
 func parentOf(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
-// child is the path of a member.
-func child(path, name string) (string, error) {
-	path += "/" + escapeMember(name)
-	return path, checkPointer(path)
-}
-
 // write puts the JSON value that p reads at path; objects become leaves of their
 // own.
 func (l *leaves) write(p *parser, path string) error {
@@ -93,13 +87,7 @@ func (l *leaves) write(p *parser, path string) error {
 	if path != "" {
 		l.set(path, emptyObject)
 	}
-	return p.members(func(name string) error {
-		path, err := child(path, name)
-		if err != nil {
-			return err
-		}
-		return l.write(p, path)
-	})
+	return p.members(path, func(path string) error { return l.write(p, path) })
 }
 
 // merge applies the merge patch that p reads to what is at path (RFC 7396).
@@ -110,11 +98,7 @@ func (l *leaves) merge(p *parser, path string) error {
 	} else if i, ok := l.find(path); ok {
 		l.section[i].TS = l.now
 	}
-	return p.members(func(name string) error {
-		path, err := child(path, name)
-		if err != nil {
-			return err
-		}
+	return p.members(path, func(path string) error {
 		switch {
 		case p.peek() == '{':
 			return l.merge(p, path)
@@ -133,10 +117,10 @@ func (l *leaves) merge(p *parser, path string) error {
 	})
 }
 
-// members reads an object and calls value for each member, which reads its
-// value. A member that occurs twice is refused: which one counts is not defined.
+// members reads the object at a path and calls value with the path of each member, which
+// reads its value. A member that occurs twice is refused: which one counts is not defined.
 // REQUIRES: the next byte is '{'.
-func (p *parser) members(value func(name string) error) error {
+func (p *parser) members(path string, value func(path string) error) error {
 	p.i++
 	if p.peek() == '}' {
 		p.i++
@@ -159,7 +143,11 @@ func (p *parser) members(value func(name string) error) error {
 		if err := p.expect(':', "':' after a key"); err != nil {
 			return err
 		}
-		if err := value(name); err != nil {
+		at := path + "/" + escapeMember(name)
+		if err := checkPointer(at); err != nil {
+			return err
+		}
+		if err := value(at); err != nil {
 			return err
 		}
 		if p.peek() == '}' {

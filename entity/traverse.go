@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // Traversal asks for the entities that can be reached from one over relations.
@@ -59,16 +61,17 @@ func (r *Runtime) Traverse(ctx context.Context, t Traversal) (reached []Reached,
 	if err := t.check(); err != nil {
 		return nil, false, fmt.Errorf("traverse: %w", err)
 	}
+	defer failure.In(&err, "traverse from %q", t.From)
 	if err := r.graph.wait(ctx); err != nil {
-		return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+		return nil, false, err
 	}
 	if _, err := r.typeOf(ctx, t.From); err != nil {
-		return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+		return nil, false, err
 	}
 	w := walker{rt: r, t: &t, frontier: []Reached{{ID: t.From}}, seen: make(map[uint32]struct{})}
 	for depth := 0; len(w.frontier) > 0 && !w.more; depth++ {
 		if err := w.judge(ctx); err != nil {
-			return nil, false, fmt.Errorf("traverse from %q: %w", t.From, err)
+			return nil, false, err
 		}
 		if depth == t.Depth {
 			break

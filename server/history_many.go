@@ -177,11 +177,7 @@ func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member,
 		}
 		return list, nil
 	}
-	text := ""
-	if b.Filter != nil {
-		text = *b.Filter
-	}
-	f, err := filter.Parse(text)
+	f, err := filter.Parse(some(b.Filter))
 	if err != nil {
 		return nil, err
 	}
@@ -299,9 +295,8 @@ func (a *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, membe
 		body = append(body, ',')
 	}
 	body = append(body, `"series":[`...)
-	n := 0
-	for _, name := range g.names {
-		body = append(append(appendComma(body, n), `{"group":`...), name...)
+	for i, name := range g.names {
+		body = append(append(appendComma(body, i), `{"group":`...), name...)
 		body = strconv.AppendInt(append(body, `,"entities":`...), int64(g.entities(name)), 10)
 		body = append(body, `,"buckets":[`...)
 		list, err := g.buckets(name)
@@ -317,7 +312,6 @@ func (a *manyHistoryAPI) appendGroups(ctx context.Context, b *historyBody, membe
 			buckets++
 		}
 		body = append(body, "]}"...)
-		n++
 	}
 	return body, nil
 }

@@ -180,23 +180,31 @@ func (e *Engine) admit(m *mapping, relations bool) error {
 	return nil
 }
 
-// link lets a mapping in.
-func (e *Engine) link(m *mapping) {
-	e.mappings[m.Name] = m
-	e.claim(m)
-	for _, f := range m.fields {
-		for i := range f.spec.Sources {
-			if src := &f.spec.Sources[i]; src.Group == "" {
-				e.watch(src.Entity, fieldSource{f, i}, -1)
+// eachSource calls f with the sources by their entities, and with the number that these
+// have in a group, -1 outside of one.
+func (m *mapping) eachSource(f func(id string, u fieldSource, member int32)) {
+	for _, x := range m.fields {
+		for i := range x.spec.Sources {
+			if src := &x.spec.Sources[i]; src.Group == "" {
+				f(src.Entity, fieldSource{x, i}, -1)
 			}
 		}
 	}
 	for _, g := range m.groups {
 		for id, n := range g.index {
 			for _, u := range g.uses {
-				e.watch(id, u, n)
+				f(id, u, n)
 			}
 		}
+	}
+}
+
+// link lets a mapping in.
+func (e *Engine) link(m *mapping) {
+	e.mappings[m.Name] = m
+	e.claim(m)
+	m.eachSource(e.watch)
+	for _, g := range m.groups {
 		switch r := g.spec.Relation; {
 		case g.spec.Like != "":
 			e.patterns.add(g)
@@ -212,18 +220,9 @@ func (e *Engine) unlink(m *mapping) {
 	e.release(m)
 	for _, f := range m.fields {
 		e.dirty = slices.DeleteFunc(e.dirty, func(o *field) bool { return o == f })
-		for i := range f.spec.Sources {
-			if src := &f.spec.Sources[i]; src.Group == "" {
-				e.unwatch(src.Entity, fieldSource{f, i})
-			}
-		}
 	}
+	m.eachSource(func(id string, u fieldSource, _ int32) { e.unwatch(id, u) })
 	for _, g := range m.groups {
-		for id := range g.index {
-			for _, u := range g.uses {
-				e.unwatch(id, u)
-			}
-		}
 		switch r := g.spec.Relation; {
 		case g.spec.Like != "":
 			e.patterns.remove(g)

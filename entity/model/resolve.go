@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -90,16 +91,10 @@ func (r *resolver) resolve(id string, way []string) (*Resolved, error) {
 func (t *Resolved) extend(base *Resolved) error {
 	t.Strict = t.Strict || base.Strict
 	maps.Copy(t.IsA, base.IsA)
-	if err := inherit("property", &t.Properties, base.Properties); err != nil {
-		return err
-	}
-	if err := inherit("telemetry", &t.Telemetry, base.Telemetry); err != nil {
-		return err
-	}
-	if err := inherit("relation", &t.Relations, base.Relations); err != nil {
-		return err
-	}
-	return inherit("command", &t.Commands, base.Commands)
+	return cmp.Or(
+		inherit("property", &t.Properties, base.Properties), inherit("telemetry", &t.Telemetry, base.Telemetry),
+		inherit("relation", &t.Relations, base.Relations), inherit("command", &t.Commands, base.Commands),
+	)
 }
 
 // inherit adds the members of a base. What both declare must be the same: then it
@@ -124,21 +119,19 @@ func (t *Resolved) contain(name string, c *Resolved) error {
 		fields[p] = &property.Schema
 	}
 	property := map[string]*Property{name: {Schema: Schema{Type: Object, Fields: fields}}}
-	if err := inherit("property", &t.Properties, property); err != nil {
-		return err
+	return cmp.Or(
+		inherit("property", &t.Properties, property), inherit("telemetry", &t.Telemetry, within(name, c.Telemetry)),
+		inherit("command", &t.Commands, within(name, c.Commands)),
+	)
+}
+
+// within returns the members of a component under their names in the whole.
+func within[M any](component string, members map[string]M) map[string]M {
+	named := make(map[string]M, len(members))
+	for name, m := range members {
+		named[component+"."+name] = m
 	}
-	keys := make(map[string]*Schema, len(c.Telemetry))
-	for key, s := range c.Telemetry {
-		keys[name+"."+key] = s
-	}
-	if err := inherit("telemetry", &t.Telemetry, keys); err != nil {
-		return err
-	}
-	commands := make(map[string]*Command, len(c.Commands))
-	for command, d := range c.Commands {
-		commands[name+"."+command] = d
-	}
-	return inherit("command", &t.Commands, commands)
+	return named
 }
 
 // CheckTelemetry reports whether a key may have a value.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -175,11 +176,7 @@ func (f *Finder) subtypes(bases []string) []string {
 		if err != nil {
 			continue // deleted since
 		}
-		all := true
-		for _, id := range bases {
-			all = all && resolved.IsA[id]
-		}
-		if all {
+		if !slices.ContainsFunc(bases, func(id string) bool { return !resolved.IsA[id] }) {
 			list = append(list, known[i].ID)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
 // edits makes the edits of the batch, in their order: types and relations, which come
@@ -194,13 +195,14 @@ const (
 )
 
 // purge removes a bit of the history of deleted entities.
-func (t *transaction) purge() error {
+func (t *transaction) purge() (err error) {
+	defer failure.In(&err, "purge")
 	if !t.w.doomed {
 		return nil
 	}
 	row, err := t.query("SELECT num, hour FROM doomed LIMIT 1", 2)
 	if err != nil {
-		return fmt.Errorf("purge: %w", err)
+		return err
 	}
 	if row == nil {
 		t.w.doomed = false
@@ -209,11 +211,11 @@ func (t *transaction) purge() error {
 	num, from := row[0], row[1]
 	row, err = t.query("SELECT max(hour) FROM (SELECT hour FROM hour WHERE hour >= ? ORDER BY hour LIMIT ?)", 1, from, int64(purgeHours))
 	if err != nil {
-		return fmt.Errorf("purge: %w", err)
+		return err
 	}
 	if last, ok := row[0].(int64); ok {
 		if _, err := t.query("DELETE FROM telemetry WHERE entity = ? AND hour IN (SELECT hour FROM hour WHERE hour BETWEEN ? AND ?)", 1, num, from, last); err != nil {
-			return fmt.Errorf("purge: %w", err)
+			return err
 		}
 		_, err = t.query("UPDATE doomed SET hour = ? WHERE num = ?", 1, last+1, num)
 		return err
