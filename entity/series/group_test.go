@@ -224,3 +224,5 @@ func TestAcross(t *testing.T) {
 		}
 	}
 }
+
+func (q *Query) within(ts int64) bool { return ts >= q.From && (q.To == 0 || ts < q.To) }

@@ -107,8 +107,6 @@ func (q *Query) bucket(ts int64) (start, end int64) {
 	return start, end
 }
 
-func (q *Query) within(ts int64) bool { return ts >= q.From && (q.To == 0 || ts < q.To) }
-
 // Each returns points as an iterator.
 func Each(points []Point) iter.Seq2[Point, error] {
 	return func(yield func(Point, error) bool) {
