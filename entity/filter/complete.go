@@ -197,10 +197,12 @@ func CompleteBy(text string, offset int, v Vocabulary, read func(r *Reader)) Com
 	c := Completion{From: partial(text[:offset]), To: offset}
 	c.To += tail(text, c.From, offset)
 	after := lexer{text: text[:c.From] + "x"}
-	for after.next().kind != tokenEnd {
+	last := 0
+	for t := after.next(); t.kind != tokenEnd; t = after.next() {
+		last = t.from
 	}
-	if after.err != nil {
-		return c // such as power-, to which no name can be added
+	if after.err != nil || last != c.From {
+		return c // such as power-, to which no name can be added, and and` without a space
 	}
 	var offers []offer
 	r := NewReader(text[:c.From])

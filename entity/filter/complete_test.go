@@ -65,6 +65,7 @@ func TestCompletion(t *testing.T) {
 		`id in (-|`:                     ``,
 		`id like "a" + |`:               ``,
 		`created > now - 0 % |`:         ``,
+		`a % (b = 1 |`:                  ``,
 		`type in ("room", |`:            `"room" "meter"`,
 		`related |`:                     "contains `any` `is a` any",
 		`related con|`:                  `contains`,

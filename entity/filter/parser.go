@@ -72,6 +72,15 @@ func (p *parser) fail(offset int, format string, args ...any) {
 	p.tok = p.next()
 }
 
+// refuse is fail for the kind of an operand. If the text ends within it, and it has its
+// kind already, nothing that was offered there helps.
+func (p *parser) refuse(k value.Kind, offset int, format string, args ...any) {
+	if p.offers != nil && k != 0 {
+		*p.offers = nil
+	}
+	p.fail(offset, format, args...)
+}
+
 // isWord reports whether the token is this word, which is not offered.
 func (p *parser) isWord(w string) bool { return p.tok.kind == tokenWord && p.tok.text == w }
 
@@ -342,7 +351,7 @@ func (p *parser) operation(at int, op *operator, left, right operand) operand {
 		_, ok = op.sumKind(l, r)
 	}
 	if !ok {
-		p.fail(at, "'%s' has no meaning for %s and %s", op.sign, withArticle(l), withArticle(r))
+		p.refuse(r, at, "'%s' has no meaning for %s and %s", op.sign, withArticle(l), withArticle(r))
 	}
 	return computed(&arithmetic{op, left, right}, left.at)
 }
@@ -366,7 +375,7 @@ func (p *parser) signed(what string) operand {
 	o.at = at
 	switch k := o.valueKind(); {
 	case !couldBe(k, value.KindFloat) && k != value.KindDuration:
-		p.fail(at, "'%s' has no meaning for %s", op.sign, withArticle(k))
+		p.refuse(k, at, "'%s' has no meaning for %s", op.sign, withArticle(k))
 		return o
 	case op.sign == "+" && k != 0:
 		return o
@@ -514,7 +523,7 @@ func (p *parser) call(o operand) operand {
 		p.offerPart()
 		arg := p.choice("a value")
 		if k := arg.valueKind(); fn.takes != 0 && !couldBe(k, fn.takes) {
-			p.fail(arg.at, "%s takes numbers, and this is %s", fn.name, withArticle(k))
+			p.refuse(k, arg.at, "%s takes numbers, and this is %s", fn.name, withArticle(k))
 		}
 		n.args = append(n.args, arg)
 		if len(n.args) > MaxArguments {
