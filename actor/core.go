@@ -64,7 +64,7 @@ type extension struct {
 	firstChild, lastChild *core // children in order of start, guarded by mu
 	children              int   // guarded by mu
 
-	watchers []watcher // who watches this actor, guarded by mu
+	watchers watchers // who watches this actor, guarded by mu
 
 	links map[*core]struct{} // guarded by mu
 
@@ -101,12 +101,6 @@ type extension struct {
 	backoff    *timerNode // pending start after a backoff, owned by the turn
 	backoffFor time.Duration
 	ended      bool // the incarnation to be replaced has ended, owned by the turn
-}
-
-// watcher is somebody who wants to know when an actor ends.
-type watcher struct {
-	note any          // identifies the watch: the watcher's *watch[M]
-	down func(d Down) // puts the Down into the watcher's mailbox
 }
 
 // signal is an order of the runtime. Signals overtake messages.

@@ -105,7 +105,7 @@ func (c *core) detail(d *Detail) {
 				waits = cmp.Or(waits, i.target())
 			}
 			d.Waiting = len(c.waitingHandlers())
-			d.Watchers = len(ext.watchers)
+			d.Watchers = ext.watchers.n
 			d.Failures = slices.Clone(ext.recent)
 		}
 	}()
@@ -178,8 +178,10 @@ func (c *cell[M]) detailOwn(d *Detail) {
 			in, every := c.sys().clock.pending(t.node)
 			d.Timers = append(d.Timers, Timer{Key: key, In: in, Every: every})
 		}
-		for w := range m.watches {
-			d.Watches = append(d.Watches, w.pid)
+		for pid := range m.watches {
+			for range m.watches.of(pid) {
+				d.Watches = append(d.Watches, pid)
+			}
 		}
 		d.Stash = len(m.stash)
 	}

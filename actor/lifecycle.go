@@ -453,15 +453,15 @@ func (c *cell[M]) close() {
 	c.flags.And(^signaled)
 	c.flags.Or(ended)
 	ext := c.ext
-	var watchers []watcher
+	var told watchers
 	var links map[*core]struct{}
 	if ext != nil {
-		watchers, links = ext.watchers, ext.links
-		ext.signals, ext.watchers, ext.links = nil, nil, nil
+		told, links = ext.watchers, ext.links
+		ext.signals, ext.watchers, ext.links = nil, watchers{}, nil
 	}
 	c.mu.Unlock()
-	if len(watchers) > 0 || len(links) > 0 || sys.listeners.any() {
-		c.announce(ext, watchers, links)
+	if told.n > 0 || len(links) > 0 || sys.listeners.any() {
+		c.announce(ext, told, links)
 	}
 	if ext != nil {
 		ext.thread.leave()
@@ -480,7 +480,7 @@ func (c *cell[M]) close() {
 }
 
 // announce tells those who want to know that the actor has ended.
-func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]struct{}) {
+func (c *cell[M]) announce(ext *extension, told watchers, links map[*core]struct{}) {
 	_, reason, why := ext.ends()
 	down := Down{PID: c.pid(), Reason: reason}
 	if reason == Failed {
@@ -490,9 +490,7 @@ func (c *cell[M]) announce(ext *extension, watchers []watcher, links map[*core]s
 		sys.listeners.drop(&c.core)
 		sys.publish(ActorStopped(down))
 	}
-	for _, w := range watchers {
-		w.down(down)
-	}
+	told.tell(down)
 	c.cutLinks(links, down)
 }
 

@@ -333,7 +333,7 @@ func (s *mailbox[M]) portable() bool { return s.inc == nil && s.special == nil &
 // it is owned by the turn.
 type incarnation[M any] struct {
 	timers    map[string]*timer[M]
-	watches   map[*watch[M]]struct{}
+	watches   watches[M]
 	results   map[*result[M]]struct{}
 	behaviors []func(*Context[M], M) error
 	stash     []envelope[M]
@@ -433,9 +433,11 @@ func (m *incarnation[M]) release(c *cell[M]) {
 	for _, t := range m.timers {
 		t.cancel(c.sys())
 	}
-	for w := range m.watches {
-		w.active = false
-		w.target.forget(w)
+	for pid := range m.watches {
+		for w := range m.watches.of(pid) {
+			w.active = false
+			w.target.forget(&w.watcher)
+		}
 	}
 	for e := range m.results {
 		e.active = false

@@ -1,6 +1,6 @@
 package actor
 
-import "slices"
+import "iter"
 
 // Down says that a watched actor has ended. Each [Context.Watch] leads to exactly
 // one.
@@ -10,12 +10,104 @@ type Down struct {
 	Err    error // the failure when the reason is Failed, else nil
 }
 
-// watch is one Watch of an actor: the watcher's side of it.
+// watch is one Watch of an actor: the watcher's side of it. Both sides end one of many watches
+// without looking at the others.
 type watch[M any] struct {
-	target *core // nil when there was nobody
-	pid    PID
-	wrap   func(Down) M
-	active bool // owned by the watcher's turn
+	watcher
+	target      *core // nil when there was nobody
+	pid         PID
+	wrap        func(Down) M
+	active      bool      // owned by the watcher's turn
+	older, next *watch[M] // of the same address, in watches; owned by the watcher's turn
+}
+
+// watches has the watches of an incarnation: for each address the last one. Owned by the turn.
+type watches[M any] map[PID]*watch[M]
+
+func (m watches[M]) add(w *watch[M]) {
+	if last := m[w.pid]; last != nil {
+		w.older, last.next = last, w
+	}
+	m[w.pid] = w
+}
+
+func (m watches[M]) remove(w *watch[M]) {
+	switch {
+	case w.next != nil:
+		w.next.older = w.older
+	case w.older != nil:
+		m[w.pid] = w.older
+	default:
+		delete(m, w.pid)
+	}
+	if w.older != nil {
+		w.older.next = w.next
+	}
+	w.older, w.next = nil, nil
+}
+
+// of iterates over the watches of an address. The current one may be removed.
+func (m watches[M]) of(pid PID) iter.Seq[*watch[M]] {
+	return func(yield func(*watch[M]) bool) {
+		for w := m[pid]; w != nil; {
+			older := w.older
+			if !yield(w) {
+				return
+			}
+			w = older
+		}
+	}
+}
+
+// watcher is somebody who wants to know when an actor ends, in the list of that actor.
+type watcher struct {
+	down       func(d Down) // puts the Down into the watcher's mailbox
+	prev, next *watcher     // guarded by the watched actor's mu
+	listed     bool         // guarded by the watched actor's mu
+}
+
+// watchers is who watches an actor, in the order in which they came: a seed replays it. Guarded by
+// that actor's mu.
+type watchers struct {
+	first, last *watcher
+	n           int
+}
+
+func (l *watchers) add(w *watcher) {
+	w.prev, w.listed = l.last, true
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+	l.n++
+}
+
+func (l *watchers) remove(w *watcher) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next, w.listed = nil, nil, false
+	l.n--
+}
+
+// tell tells all. REQUIRES: the list was taken from an actor that has stopped, so that nobody else
+// touches it.
+func (l *watchers) tell(d Down) {
+	for w := l.first; w != nil; {
+		next := w.next
+		w.prev, w.next = nil, nil
+		w.down(d)
+		w = next
+	}
 }
 
 // downNote carries a Down through the watcher's mailbox, so that it arrives after
@@ -41,16 +133,16 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	w := &watch[M]{pid: pid, wrap: wrap, active: true}
 	inc := c.needIncarnation()
 	if inc.watches == nil {
-		inc.watches = make(map[*watch[M]]struct{})
+		inc.watches = make(watches[M])
 	}
-	inc.watches[w] = struct{}{}
-	down := func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
+	inc.watches.add(w)
+	w.down = func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	if pid.node == c.sys().name {
 		w.target = c.sys().actors.find(pid.id)
 	}
-	if w.target == nil || !w.target.watchedBy(watcher{note: w, down: down}) {
+	if w.target == nil || !w.target.watchedBy(&w.watcher) {
 		w.target = nil
-		down(Down{PID: pid, Reason: NoActor})
+		w.down(Down{PID: pid, Reason: NoActor})
 	}
 }
 
@@ -66,12 +158,10 @@ func (ctx *Context[M]) Unwatch(pid PID) {
 	if m == nil {
 		return
 	}
-	for w := range m.watches {
-		if w.pid == pid {
-			w.active = false
-			delete(c.mailbox.Load().inc.watches, w)
-			w.target.forget(w)
-		}
+	for w := range m.watches.of(pid) {
+		w.active = false
+		m.watches.remove(w)
+		w.target.forget(&w.watcher)
 	}
 }
 
@@ -83,7 +173,7 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	w.active = false
-	delete(c.mailbox.Load().inc.watches, w)
+	c.mailbox.Load().inc.watches.remove(w)
 	c.enterUser()
 	msg = w.wrap(n.down)
 	c.leaveUser()
@@ -91,32 +181,24 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 }
 
 // watchedBy adds a watcher; it reports false when c is gone.
-func (c *core) watchedBy(w watcher) bool {
+func (c *core) watchedBy(w *watcher) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase == stopped {
 		return false
 	}
-	ext := c.needExtLocked()
-	ext.watchers = append(ext.watchers, w)
+	c.needExtLocked().watchers.add(w)
 	return true
 }
 
-// forget drops the watcher with that note. c may be nil.
-func (c *core) forget(note any) {
+// forget drops a watcher. c may be nil.
+func (c *core) forget(w *watcher) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ext == nil {
-		return
-	}
-	list := c.ext.watchers
-	for i := range list {
-		if list[i].note == note {
-			c.ext.watchers = slices.Delete(list, i, i+1) // in their order: a seed replays it
-			return
-		}
+	if w.listed && c.phase != stopped { // otherwise its Down is on the way
+		c.ext.watchers.remove(w)
 	}
 }
