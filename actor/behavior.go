@@ -25,6 +25,7 @@ func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
 }
 
 func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) {
+	required(receive != nil, "Become: the function that handles the messages is nil")
 	c := ctx.cell()
 	if !c.enterRuntime() {
 		return

@@ -123,3 +123,43 @@ func TestAnAskerThatGivesUpIsNoFailureOfWhomItAsked(t *testing.T) {
 		k.ExpectFailures(0)
 	})
 }
+
+func TestBecomeOfNothingIsAFailureThatSaysSo(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		failures := actortest.Events[actor.ActorFailed](k)
+		actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error {
+			ctx.Become(nil)
+			return nil
+		}, actor.Temporary).Tell(k.Context(), 1)
+		k.ExpectFailures(1)
+		if f := failures.Next(); !strings.Contains(f.Err.Error(), "Become") {
+			k.T().Errorf("got %v", f.Err)
+		}
+	})
+}
+
+func TestAnAddressWithAnotherPathReachesNobody(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		named := actor.Spawn(k.System(), "named", newCounter)
+		bare := actor.Spawn(k.System(), "", newCounter)
+		for _, ref := range []actor.Ref[counterMsg]{named, bare} {
+			if got, err := actor.Lookup[counterMsg](k.System(), ref.PID()); err != nil || got != ref {
+				k.T().Errorf("got %v, %v", got, err)
+			}
+			text := ref.PID().String()
+			other, err := actor.ParsePID("test/other" + text[strings.LastIndexByte(text, '#'):])
+			if err != nil {
+				k.T().Fatal(err)
+			}
+			if _, err := actor.Lookup[counterMsg](k.System(), other); !errors.Is(err, actor.ErrStopped) {
+				k.T().Errorf("looking up %s: %v", other, err)
+			}
+			p := actortest.NewProbe[any](k)
+			actortest.Do(p, func(ctx *actor.Context[any]) error {
+				ctx.Watch(other, func(d actor.Down) any { return d.Reason })
+				return nil
+			})
+			p.ExpectAll(actor.NoActor)
+		}
+	})
+}

@@ -206,7 +206,7 @@ func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
 // resolve finds a living actor by its address.
 func (s *System) resolve(pid PID) (*core, error) {
 	if pid.node == s.name {
-		if c := s.actors.find(pid.id); c != nil {
+		if c := s.at(pid); c != nil {
 			return c, nil
 		}
 	}
@@ -214,6 +214,16 @@ func (s *System) resolve(pid PID) (*core, error) {
 		return nil, fmt.Errorf("look up %s: it is of the system %q and this one is %q: %w", pid, pid.node, s.name, ErrStopped)
 	}
 	return nil, nobody(pid.String())
+}
+
+// at returns the living actor with that address in this system, nil if there is none. Its number
+// says which one that is; the path is looked at as well, since an address may come as text from
+// anywhere.
+func (s *System) at(pid PID) *core {
+	if c := s.actors.find(pid.id); c != nil && c.fullPath() == pid.path {
+		return c
+	}
+	return nil
 }
 
 // nobody says that there is no such actor, or not any more.

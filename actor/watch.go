@@ -138,7 +138,7 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	inc.watches.add(w)
 	w.down = func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	if pid.node == c.sys().name {
-		w.target = c.sys().actors.find(pid.id)
+		w.target = c.sys().at(pid)
 	}
 	if w.target == nil || !w.target.watchedBy(&w.watcher) {
 		w.target = nil
