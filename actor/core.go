@@ -269,6 +269,7 @@ func (c *core) disown(child *core) (awaited bool) {
 	} else {
 		next.prev = child.prev
 	}
+	child.prev, child.next = 0, 0 // nobody's sibling: who was at it sees that
 	ext.children--
 	return c.phase == stopping || c.phase == restarting || ext.regrouping
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -14,11 +15,12 @@ import (
 // block; what it returns belongs to the caller from then on.
 type Inspector interface{ Inspect() any }
 
-// Detail describes one actor closely, at one moment.
+// Detail describes one actor closely. Info, the mailbox, the links and what only the actor itself
+// knows are each of one moment, but not of the same one: the actor goes on.
 type Detail struct {
 	Info
 	Parent  PID
-	Mail    []Mail        // what waits in the mailbox, by type, most first
+	Mail    []Mail        // what waits in the mailbox, by type, most first; estimated beyond 512 messages
 	Oldest  time.Duration // how long the oldest message waits, to a few milliseconds
 	Current string        // the type of the message that is being handled, empty when none is
 	Sender  PID           // who sent that
@@ -26,7 +28,7 @@ type Detail struct {
 	Waiting int           // handlers of a Reentrant actor that wait while others run
 
 	Watchers int       // how many watches of this actor there are
-	Links    []PID     // actors that it is linked to
+	Links    []PID     // actors that it is linked to, at most 512
 	Failures []Failure // the last ones, newest first, at most 8
 
 	// Busy says that the actor did not get to the rest in time: it is inside a handler, or
@@ -38,7 +40,9 @@ type Detail struct {
 	View    any // what its Inspect returned, nil if it is no Inspector
 }
 
-// Mail is how many messages of a type wait.
+// Mail is how many messages of a type wait. Where more than 512 messages wait, it is an estimate by
+// that many of them, evenly spread: a type that is rare may be missing, and the counts add up to
+// about the length of the mailbox.
 type Mail struct {
 	Type  string
 	Count int
@@ -59,6 +63,10 @@ type Failure struct {
 }
 
 const keepFailures = 8
+
+// detailMost is how many messages, links or children are looked at while a lock is held: that takes
+// some 50 µs.
+const detailMost = 512
 
 // lookPatience is how long Detail waits for an actor's turn when its context does not say.
 const lookPatience = 100 * time.Millisecond
@@ -89,6 +97,8 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 		return d, nil
 	}
 	d.Timers, d.Watches, d.Stash, d.View = own.Timers, own.Watches, own.Stash, own.View
+	slices.SortFunc(d.Timers, func(a, b Timer) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(d.Watches, comparePIDs)
 	return d, nil
 }
 
@@ -100,7 +110,12 @@ func (c *core) detail(d *Detail) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
-			waits, links = ext.inquiry.target(), slices.Collect(maps.Keys(ext.links))
+			waits = ext.inquiry.target()
+			for peer := range ext.links {
+				if links = append(links, peer); len(links) == detailMost {
+					break
+				}
+			}
 			for _, i := range c.waitingHandlers() {
 				waits = cmp.Or(waits, i.target())
 			}
@@ -117,7 +132,9 @@ func (c *core) detail(d *Detail) {
 	slices.SortFunc(d.Links, comparePIDs)
 }
 
-func comparePIDs(a, b PID) int { return cmp.Compare(a.String(), b.String()) }
+func comparePIDs(a, b PID) int {
+	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.path, b.path), cmp.Compare(a.id, b.id))
+}
 
 // noteFailure remembers a failure for who inspects the actor.
 func (c *core) noteFailure(err error, messageType string) {
@@ -134,7 +151,9 @@ func (c *core) noteFailure(err error, messageType string) {
 func (c *cell[M]) detail(d *Detail) {
 	at := c.currentMessage()
 	d.Current, d.Sender = at.messageType, at.sender
-	counts := make(map[string]int)
+	seen := make([]reflect.Type, 0, detailMost)
+	notes := make([]note[M], 0, detailMost)
+	drains, waiting := 0, 0
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -143,12 +162,44 @@ func (c *cell[M]) detail(d *Detail) {
 			return
 		}
 		d.Oldest = s.age(c.sys().sched.monitor.coarse.Load())
-		for e := range s.all() {
-			counts[e.typeName()]++
-		}
+		waiting = s.waiting()
+		s.sample(detailMost, func(e *envelope[M]) {
+			switch x := e.inner().(type) {
+			case note[M]:
+				notes = append(notes, x)
+			case drainMark:
+				drains++
+			default:
+				seen = append(seen, e.messageType())
+			}
+		})
 	}()
+	d.addMail(c.mailNames(seen, notes, drains), waiting)
+}
+
+// mailNames counts by name: without the lock, since names are made.
+func (c *cell[M]) mailNames(seen []reflect.Type, notes []note[M], drains int) map[string]int {
+	counts := make(map[string]int)
+	for _, t := range seen {
+		counts[typeText(t)]++
+	}
+	for _, n := range notes {
+		counts["("+n.origin()+")"]++
+	}
+	if drains > 0 {
+		counts["(drain)"] = drains
+	}
+	return counts
+}
+
+// addMail adds the counts of a sample of what waits.
+func (d *Detail) addMail(counts map[string]int, waiting int) {
+	sampled := 0
+	for _, n := range counts {
+		sampled += n
+	}
 	for typ, n := range counts {
-		d.Mail = append(d.Mail, Mail{typ, n})
+		d.Mail = append(d.Mail, Mail{typ, int(math.Round(float64(n) * float64(waiting) / float64(sampled)))})
 	}
 	slices.SortFunc(d.Mail, func(a, b Mail) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type))
@@ -158,17 +209,37 @@ func (c *cell[M]) detail(d *Detail) {
 // typeName returns the printed type of the message; what the actor sends itself is named
 // by where it comes from.
 func (e *envelope[M]) typeName() string {
-	with := e.with
-	if h, ok := with.(*headed); ok {
-		with = h.inner
-	}
-	switch x := with.(type) {
+	switch x := e.inner().(type) {
 	case note[M]:
 		return "(" + x.origin() + ")"
 	case drainMark:
 		return "(drain)"
 	}
-	return fmt.Sprintf("%T", e.msg)
+	return typeText(e.messageType())
+}
+
+// inner returns what comes with the message beside a header.
+func (e *envelope[M]) inner() any {
+	if h, ok := e.with.(*headed); ok {
+		return h.inner
+	}
+	return e.with
+}
+
+// messageType returns the dynamic type of the message, nil if it is a nil interface.
+func (e *envelope[M]) messageType() reflect.Type {
+	if t := reflect.TypeFor[M](); t.Kind() != reflect.Interface {
+		return t // without a copy of the message
+	}
+	return reflect.TypeOf(e.msg)
+}
+
+// typeText returns what %T prints.
+func typeText(t reflect.Type) string {
+	if t == nil {
+		return "<nil>"
+	}
+	return t.String()
 }
 
 // detailOwn adds what only the actor's turn may look at.
@@ -185,8 +256,6 @@ func (c *cell[M]) detailOwn(d *Detail) {
 		}
 		d.Stash = len(m.stash)
 	}
-	slices.SortFunc(d.Timers, func(a, b Timer) int { return cmp.Compare(a.Key, b.Key) })
-	slices.SortFunc(d.Watches, comparePIDs)
 	if in, ok := c.actor.(Inspector); ok {
 		c.enterUser()
 		d.View = inspect(in)

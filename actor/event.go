@@ -44,6 +44,8 @@ func (DeadLetter) event()     {}
 type listeners struct {
 	mu   sync.Mutex
 	list atomic.Pointer[[]listener] // replaced as a whole
+
+	missed atomic.Uint64 // events that a bounded mailbox had no room for
 }
 
 type listener struct {
@@ -55,12 +57,22 @@ type listener struct {
 // Ref[DeadLetter], all of them to a Ref[Event] or a Ref[any]. It ends with the actor
 // or by [Unsubscribe]. A second call for the same actor changes nothing. Events that
 // an actor causes itself arrive in the order in which they happened; an event that
-// reaches a listener too late to be handled is dropped.
+// reaches a listener too late to be handled is dropped. So is one for which a [Bounded] mailbox
+// has no room, whatever its policy; with [DropOldest] it takes the place of the oldest message if
+// that is an event, too. [Stats] counts those: they are no dead letters, whose events would be the
+// next ones.
 func Subscribe[M any](sys *System, ref Ref[M]) {
 	dst := ref.recipient()
 	tell := func(e Event) bool {
 		msg, ok := e.(M)
-		return !ok || dst.tell(envelope[M]{with: eventNote[M]{msg}}, nil) != verdictGone
+		if !ok {
+			return true
+		}
+		v := dst.tell(envelope[M]{with: eventNote[M]{msg}}, nil)
+		if v != verdictTaken && v != verdictGone {
+			sys.listeners.missed.Add(1)
+		}
+		return v != verdictGone
 	}
 	a := &sys.listeners
 	a.mu.Lock()

@@ -17,6 +17,7 @@ type Stats struct {
 	Waiting     int // handlers that wait with their stacks set aside, for an answer for example
 	Timers      int // pending timers
 	DeadLetters uint64
+	EventsLost  uint64 // events for which the bounded mailbox of a listener had no room, see Subscribe
 	// DeadLettersByReason has an entry for each reason that occurred.
 	DeadLettersByReason map[string]uint64
 }
@@ -28,6 +29,7 @@ func (s *System) Stats() Stats {
 	st := Stats{
 		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load() + s.sched.handledMessages(), Failures: s.failures.Load(),
 		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.sched.parked.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
+		EventsLost: s.listeners.missed.Load(),
 	}
 	for r := range reasons {
 		if n := s.dead.counts[r].Load(); n > 0 {
@@ -66,7 +68,8 @@ type Tree struct {
 
 // Inspect describes the actor at the path, "/" for the root, and at most limit of
 // its children, oldest first. Only actors with a name have a path to ask for. It fails
-// with [ErrStopped] when there is no such actor.
+// with [ErrStopped] when there is no such actor. Children are looked up by and by, while others
+// start and stop: when one ends at which the search is, the rest is left out, and More says so.
 func (s *System) Inspect(path string, limit int) (Tree, error) {
 	c := s.names.find(path)
 	if c == nil {
@@ -77,14 +80,47 @@ func (s *System) Inspect(path string, limit int) (Tree, error) {
 		t.More = t.Info.Children > 0
 		return t, nil
 	}
-	for _, child := range c.childList(limit + 1) {
-		if len(t.Children) == limit {
-			t.More = true
-			break
-		}
+	var children []*core
+	children, t.More = c.firstChildren(limit)
+	for _, child := range children {
 		t.Children = append(t.Children, child.info())
 	}
 	return t, nil
+}
+
+// firstChildren returns at most limit children, oldest first, and whether there are more. It does
+// not hold the lock for long.
+func (c *core) firstChildren(limit int) (list []*core, more bool) {
+	for {
+		part, more, ok := c.childrenAfter(list, min(limit-len(list), detailMost))
+		list = append(list, part...)
+		if !ok || !more || len(list) == limit {
+			return list, more
+		}
+	}
+}
+
+// childrenAfter returns at most n of the children that come after those, and whether there are
+// more. It reports false when the last of those is no child any more.
+func (c *core) childrenAfter(those []*core, n int) (part []*core, more, ok bool) {
+	part = make([]*core, 0, n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return nil, false, true
+	}
+	child := c.ext.firstChild
+	if len(those) > 0 {
+		last := those[len(those)-1]
+		if last.prev == 0 && c.ext.firstChild != last {
+			return nil, true, false // see disown
+		}
+		child = c.sibling(last.next)
+	}
+	for ; child != nil && len(part) < n; child = c.sibling(child.next) {
+		part = append(part, child)
+	}
+	return part, child != nil, true
 }
 
 func (c *core) info() Info {

@@ -60,7 +60,7 @@ func (p *mailboxPool[M]) get() *mailbox[M] {
 
 // put takes a mailbox back that is empty.
 func (p *mailboxPool[M]) put(s *mailbox[M]) {
-	s.shrink(keepEnvelopes)
+	s.shrink(piece[envelope[M]](keepBytes, keepEnvelopes))
 	p.pool.Put(s)
 }
 

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"iter"
 	"runtime"
 	"sync/atomic"
 )
@@ -119,7 +118,9 @@ var (
 type drainMark struct{}
 
 const (
-	keepEnvelopes = 16                // buffer that a pooled mailbox may keep
+	keepEnvelopes = 16                // buffer that a pooled mailbox may keep, and
+	keepQueue     = 64                // the queue of an empty mailbox that is not plain
+	keepBytes     = 16 << 10          // and in bytes
 	overloadStart = 1024              // mail at which the first Overload is due
 	firstLook     = overloadStart - 1 // and what may lie beside the message that has woken the actor
 )
@@ -274,22 +275,28 @@ func (s *mailbox[M]) waiting() int {
 	return n
 }
 
-// all iterates over what waits. REQUIRES: the actor's lock held meanwhile.
-func (s *mailbox[M]) all() iter.Seq[*envelope[M]] {
-	return func(yield func(*envelope[M]) bool) {
-		parts := []iter.Seq[*envelope[M]]{each(s.batch[s.done():])}
-		for _, mail := range s.buffers() {
-			parts = append(parts, each(mail))
+// sample yields all that waits if that is no more than most, and otherwise as much of it, evenly
+// spread. REQUIRES: the actor's lock held meanwhile.
+func (s *mailbox[M]) sample(most int, yield func(*envelope[M])) {
+	n := s.waiting()
+	step := max(1, (n+most-1)/most)
+	i := 0
+	part := func(mail []envelope[M]) {
+		for ; i < len(mail); i += step {
+			yield(&mail[i])
 		}
-		if s.special != nil {
-			parts = append(parts, s.special.queue.all())
+		i -= len(mail)
+	}
+	part(s.batch[s.done():])
+	if s.over != nil {
+		for _, b := range s.over.full[s.over.first:] {
+			part(b.mail)
 		}
-		for _, part := range parts {
-			for e := range part {
-				if !yield(e) {
-					return
-				}
-			}
+	}
+	part(s.in)
+	if s.special != nil {
+		for ; i < s.special.queue.len(); i += step {
+			yield(s.special.queue.at(i))
 		}
 	}
 }
@@ -313,6 +320,7 @@ func (s *mailbox[M]) rest() [][]envelope[M] {
 // shrink gives back what an exceptional burst has taken.
 // REQUIRES: the actor's lock held by the turn, the mailbox empty.
 func (s *mailbox[M]) shrink(keep int) {
+	keep = min(keep, bufferLen[M]())
 	s.over = nil
 	if cap(s.in) > keep {
 		s.spare.put(s.in)
@@ -562,7 +570,11 @@ func (c *cell[M]) discard(e *envelope[M], reason Reason, err error) {
 	case pendingAsk:
 		c.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
 		x.reject(err, nil)
+	case eventNote[M]:
+		if reason == Overflowed {
+			c.sys().listeners.missed.Add(1)
+		}
 	}
-	// Notes and the drain mark are from the actor itself or from the runtime: nobody else
+	// Other notes and the drain mark are from the actor itself or from the runtime: nobody else
 	// sent them, and nobody misses them.
 }

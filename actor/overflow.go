@@ -1,6 +1,9 @@
 package actor
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // overflow holds the mail that has come while the turn was busy with what came before, and
 // that one buffer does not hold: full buffers, in their order. So a mailbox that grows never
@@ -20,32 +23,46 @@ type buffer[M any] struct {
 	since int64
 }
 
-// bufferMost is how many messages a buffer holds. Smaller ones than that grow.
-const bufferMost = 1024
+// bufferMost is how many messages a buffer holds, and bufferBytes how many bytes: a buffer is made
+// under the actor's lock, and an idle actor may keep two. Smaller ones than that grow.
+const (
+	bufferMost  = 1024
+	bufferBytes = 128 << 10
+)
+
+// piece returns how many elements of type T there may be in so many bytes, at most most and at
+// least one.
+func piece[T any](bytes, most int) int {
+	var v T
+	return max(1, min(most, bytes/max(1, int(unsafe.Sizeof(v)))))
+}
+
+// bufferLen returns how many messages a buffer holds.
+func bufferLen[M any]() int { return piece[envelope[M]](bufferBytes, bufferMost) }
 
 // bufferPool keeps empty buffers of that size, for whoever has a burst next.
 type bufferPool[M any] struct{ pool sync.Pool }
 
 func (p *bufferPool[M]) get() []envelope[M] {
-	if b, ok := p.pool.Get().(*[bufferMost]envelope[M]); ok {
-		return b[:0]
+	if b, ok := p.pool.Get().(*envelope[M]); ok {
+		return unsafe.Slice(b, bufferLen[M]())[:0]
 	}
-	return make([]envelope[M], 0, bufferMost)
+	return make([]envelope[M], 0, bufferLen[M]())
 }
 
 // put takes a buffer back that is empty all through, if it is of that size. The mailbox of a
 // mailbox with an order or a bound has no such pool.
 func (p *bufferPool[M]) put(empty []envelope[M]) {
-	if p != nil && cap(empty) == bufferMost {
-		p.pool.Put((*[bufferMost]envelope[M])(empty[:bufferMost]))
+	if p != nil && cap(empty) == bufferLen[M]() {
+		p.pool.Put(unsafe.SliceData(empty))
 	}
 }
 
 // grow makes room in s.in, which is full. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) grow() {
 	n := len(s.in)
-	if n < bufferMost {
-		s.in = append(make([]envelope[M], 0, max(1, min(2*n, bufferMost))), s.in...)
+	if most := bufferLen[M](); n < most {
+		s.in = append(make([]envelope[M], 0, max(1, min(2*n, most))), s.in...)
 		return
 	}
 	if s.over == nil {

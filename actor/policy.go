@@ -1,11 +1,8 @@
 package actor
 
 import (
-	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
-	"iter"
 )
 
 // ErrMailboxFull says that a bounded mailbox did not take the message.
@@ -21,7 +18,7 @@ const (
 	// DropNewest makes a dead letter of the new message. TryTell does not fail.
 	DropNewest
 	// DropOldest makes a dead letter of the message that has waited longest, and takes
-	// the new one.
+	// the new one; in a [Priority] mailbox it is the oldest of the lowest rank.
 	DropOldest
 	// Block lets TryTell and Ask wait for room as long as their context allows: who has
 	// waited longest is next. Tell
@@ -32,8 +29,9 @@ const (
 )
 
 // Bounded makes a mailbox that holds at most n messages besides the one that is being
-// handled. What an actor sends itself by timers, watches and pipes, and the runtime's own
-// notes, always find room. Bounded panics when n is less than 1.
+// handled. Events of the system, see [Subscribe], are among them. What an actor has ordered
+// itself always finds room: timers, a receive timeout, the Down of a watch, the outcome of a Pipe
+// or an AskThen; and so does the order to drain. Bounded panics when n is less than 1.
 func Bounded(n int, overflow Overflow) SpawnOption {
 	required(n > 0, fmt.Sprintf("Bounded(%d): a mailbox needs room for at least one message", n))
 	required(overflow <= Block, fmt.Sprintf("Bounded: there is no policy %d: it is Reject, DropNewest, DropOldest or Block", overflow))
@@ -41,8 +39,8 @@ func Bounded(n int, overflow Overflow) SpawnOption {
 }
 
 // Priority makes a mailbox from which the message with the highest rank is handled
-// first; messages of equal rank keep their order. What an actor sends itself has the
-// rank 0. rank runs on the sender's goroutine, concurrently, and must not block. M must be
+// first; messages of equal rank keep their order. What an actor sends itself, and events, have
+// the rank 0. rank runs on the sender's goroutine, concurrently, and must not block. M must be
 // the actor's message type: anything else is a programmer's error and panics.
 func Priority[M any](rank func(M) int) SpawnOption {
 	required(rank != nil, "Priority: the function that ranks messages is nil")
@@ -57,7 +55,7 @@ func Priority[M any](rank func(M) int) SpawnOption {
 func Conflate[M any, K comparable](key func(M) K) SpawnOption {
 	required(key != nil, "Conflate: the function that finds a message's key is nil")
 	return spawnOption(func(c *spawnConfig) {
-		c.queue, c.queueOf = func() any { return &conflateQueue[M, K]{key: key, at: make(map[K]uint64)} }, nameOf[M]
+		c.queue, c.queueOf = func() any { return &conflateQueue[M, K]{key: key, places: make(map[K]uint64)} }, nameOf[M]
 	})
 }
 
@@ -72,10 +70,11 @@ func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
 type queue[M any] interface {
 	post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M])
 	take() (e envelope[M], ok bool)
-	dropOldest() (e envelope[M], ok bool)
+	oldest() *envelope[M] // what dropOldest would drop, nil for nothing
+	dropOldest() envelope[M]
 	len() int
-	all() iter.Seq[*envelope[M]] // in no particular order
-	rest() []envelope[M]         // empties the queue, oldest first
+	at(i int) *envelope[M] // in no particular order
+	rest() []envelope[M]   // empties the queue, oldest first
 }
 
 // special is the part of a mailbox that is bounded or not in plain order. It hands out
@@ -101,6 +100,9 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 			return nil, fmt.Errorf("%w: the mailbox option is for the message type %s, and the actor's is %s", ErrNotAccepted, cfg.queueOf(), nameOf[M]())
 		}
 		s.queue = typed
+		if ranks, ok := q.(*rankQueue[M]); ok {
+			ranks.evict = cfg.bound > 0 && cfg.overflow == DropOldest
+		}
 	}
 	return s, nil
 }
@@ -175,7 +177,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 
 // admit decides about a message. REQUIRES: the actor's lock held.
 func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (envelope[M], bool)) (out envelope[M], v verdict) {
-	if e.internal() {
+	if e.exempt() {
 		put()
 		s.notes++
 		return out, verdictTaken
@@ -185,11 +187,11 @@ func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (env
 		case DropNewest:
 			return out, verdictDropped
 		case DropOldest:
-			put()
-			if oldest, ok := s.queue.dropOldest(); ok {
-				return oldest, verdictEvicted
+			if e.isEvent() && !s.queue.oldest().isEvent() {
+				return out, verdictDropped // the dead letter would be an event again
 			}
-			return out, verdictTaken
+			put()
+			return s.queue.dropOldest(), verdictEvicted
 		case Block:
 			return out, verdictWait
 		default:
@@ -215,59 +217,63 @@ func (s *special[M]) take() (e envelope[M], ok bool) {
 	if e, ok = s.queue.take(); !ok {
 		return e, false
 	}
-	if e.internal() {
+	if e.exempt() {
 		s.notes--
 	}
 	return e, true
 }
 
-// keepQueue is how much memory, in envelopes, an empty queue keeps for the next burst.
-const keepQueue = 64
-
-// fifo is a queue that gives back what an exceptional burst has taken.
+// fifo is a queue in pieces of a bounded size: nothing in it is moved when it grows or shrinks, and
+// what a burst has taken is given back. The zero fifo is empty.
 type fifo[T any] struct {
-	list []T
-	head int
+	chunks [][]T // all but the last are full
+	head   int   // how much of the first is gone
+	n      int
 }
 
-func (q *fifo[T]) push(v T) { q.list = append(q.list, v) }
+// most returns how many elements a piece has.
+func (*fifo[T]) most() int { return piece[T](bufferBytes, bufferMost) }
+
+func (q *fifo[T]) push(v T) {
+	last := len(q.chunks) - 1
+	if last < 0 || len(q.chunks[last]) == q.most() {
+		q.chunks = append(q.chunks, nil)
+		last++
+	}
+	q.chunks[last] = append(q.chunks[last], v)
+	q.n++
+}
 
 func (q *fifo[T]) pop() (v T, ok bool) {
-	if q.head == len(q.list) {
+	if q.n == 0 {
 		return v, false
 	}
 	var none T
-	v, q.list[q.head] = q.list[q.head], none
-	if q.head++; q.head == len(q.list) {
-		q.list, q.head = q.list[:0], 0
-		if cap(q.list) > keepQueue {
-			q.list = nil
-		}
-	} else if q.head > len(q.list)/2 && q.head > keepQueue {
-		n := copy(q.list, q.list[q.head:])
-		clear(q.list[n:])
-		q.list, q.head = q.list[:n], 0
+	first := q.chunks[0]
+	v, first[q.head] = first[q.head], none
+	q.n--
+	switch q.head++; {
+	case q.n == 0 && cap(first) <= piece[T](keepBytes, keepQueue):
+		q.chunks[0], q.head = first[:0], 0
+	case q.n == 0:
+		q.chunks, q.head = nil, 0
+	case q.head == len(first):
+		q.chunks[0] = nil
+		q.chunks, q.head = q.chunks[1:], 0
 	}
 	return v, true
 }
 
-// waiting returns what is in the queue, where it lies.
-func (q *fifo[T]) waiting() []T { return q.list[q.head:] }
-
-// remove takes out the i-th of those that wait: those before it move up.
-func (q *fifo[T]) remove(i int) (v T) {
+// at returns the i-th of those that wait, where it lies.
+func (q *fifo[T]) at(i int) *T {
 	i += q.head
-	v = q.list[i]
-	copy(q.list[q.head+1:i+1], q.list[q.head:i])
-	var none T
-	q.list[q.head] = none
-	q.head++
-	return v
+	return &q.chunks[i/q.most()][i%q.most()]
 }
 
-func (q *fifo[T]) len() int { return len(q.list) - q.head }
+func (q *fifo[T]) len() int { return q.n }
 
-// internal reports whether the actor itself, or the runtime, has sent the envelope.
+// internal reports whether the actor itself, or the runtime, has sent the envelope: then it has no
+// rank and no key.
 func (e *envelope[M]) internal() bool {
 	switch e.with.(type) {
 	case note[M], drainMark:
@@ -277,13 +283,32 @@ func (e *envelope[M]) internal() bool {
 	}
 }
 
+// isEvent reports whether the envelope is an event of the system, see [Subscribe].
+func (e *envelope[M]) isEvent() bool {
+	_, ok := e.with.(eventNote[M])
+	return ok
+}
+
+// exempt reports whether the envelope is outside of the mailbox's bound: what the actor itself has
+// ordered, and the order to stop. Events are not, since others cause them.
+func (e *envelope[M]) exempt() bool { return e.internal() && !e.isEvent() }
+
 // fifoQueue is the plain order.
-type fifoQueue[M any] struct{ fifo[envelope[M]] }
+type fifoQueue[M any] struct {
+	mail  fifo[numbered[M]]
+	notes fifo[numbered[M]] // what is outside of the bound, and so is never dropped
+	seq   uint64
+}
+
+type numbered[M any] struct {
+	e   envelope[M]
+	seq uint64
+}
 
 func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
 	if !patient || !c.crowded() {
 		v := c.postSpecial(&e, w, nil, never, func() (none envelope[M], did bool) {
-			q.push(e)
+			q.put(&e)
 			return none, false
 		})
 		if v != verdictWait || !patient {
@@ -292,7 +317,7 @@ func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) 
 	}
 	later := e // a copy, so that only a message that waits is allocated
 	return c.postWaiting(&later, w, never, func() (none envelope[M], did bool) {
-		q.push(later)
+		q.put(&later)
 		return none, false
 	})
 }
@@ -300,41 +325,66 @@ func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) 
 // never is what replaces nothing.
 func never() bool { return false }
 
-func (q *fifoQueue[M]) take() (e envelope[M], ok bool) { return q.pop() }
-
-// dropOldest skips what is the actor's own.
-func (q *fifoQueue[M]) dropOldest() (e envelope[M], ok bool) {
-	for i := range q.waiting() {
-		if !q.waiting()[i].internal() {
-			return q.remove(i), true
-		}
-	}
-	return e, false
-}
-
-func (q *fifoQueue[M]) all() iter.Seq[*envelope[M]] { return each(q.waiting()) }
-
-// each iterates over envelopes where they lie.
-func each[M any](list []envelope[M]) iter.Seq[*envelope[M]] {
-	return func(yield func(*envelope[M]) bool) {
-		for i := range list {
-			if !yield(&list[i]) {
-				return
-			}
-		}
+func (q *fifoQueue[M]) put(e *envelope[M]) {
+	q.seq++
+	if e.exempt() {
+		q.notes.push(numbered[M]{*e, q.seq})
+	} else {
+		q.mail.push(numbered[M]{*e, q.seq})
 	}
 }
 
-func (q *fifoQueue[M]) rest() []envelope[M] {
-	all := q.waiting()
-	q.list, q.head = nil, 0
-	return all
+func (q *fifoQueue[M]) take() (e envelope[M], ok bool) {
+	from := &q.mail
+	if q.mail.len() == 0 || q.notes.len() > 0 && q.notes.at(0).seq < q.mail.at(0).seq {
+		from = &q.notes
+	}
+	m, ok := from.pop()
+	return m.e, ok
 }
 
-// rankQueue is the order by rank, then by arrival.
+func (q *fifoQueue[M]) oldest() *envelope[M] {
+	if q.mail.len() == 0 {
+		return nil
+	}
+	return &q.mail.at(0).e
+}
+
+func (q *fifoQueue[M]) dropOldest() envelope[M] {
+	m, _ := q.mail.pop()
+	return m.e
+}
+
+func (q *fifoQueue[M]) len() int { return q.mail.len() + q.notes.len() }
+
+func (q *fifoQueue[M]) at(i int) *envelope[M] {
+	if n := q.mail.len(); i >= n {
+		return &q.notes.at(i - n).e
+	}
+	return &q.mail.at(i).e
+}
+
+func (q *fifoQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
+
+func takeAll[M any](take func() (envelope[M], bool)) (all []envelope[M]) {
+	for {
+		e, ok := take()
+		if !ok {
+			return all
+		}
+		all = append(all, e)
+	}
+}
+
+// rankQueue is the order by rank, then by arrival. The messages do not move: two heaps, of which a
+// mailbox without [DropOldest] has only the first, order their numbers.
 type rankQueue[M any] struct {
 	rank  func(M) int
-	items rankHeap[M]
+	nodes []ranked[M]
+	free  []int32    // nodes that are not in use
+	turns numberHeap // the next to be handled first
+	drops numberHeap // the next to be dropped first
+	evict bool       // drops is kept; set before the first message
 	seq   uint64
 	ends  bool // the drain mark is in: what comes now is behind it, whatever its rank
 }
@@ -344,6 +394,8 @@ type ranked[M any] struct {
 	rank int
 	when uint8 // before, at or after the drain mark
 	seq  uint64
+	turn int32 // where it is in turns
+	drop int32 // where it is in drops, -1 if it is not
 }
 
 const (
@@ -373,112 +425,170 @@ func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) 
 	})
 }
 
-// put numbers a message and puts it into the heap.
+// put numbers a message and puts it into the heaps.
 func (q *rankQueue[M]) put(r ranked[M]) {
 	q.seq++
-	r.seq = q.seq
+	r.seq, r.drop = q.seq, -1
 	if q.ends {
 		r.when = afterLast
 	}
 	if _, drain := r.e.with.(drainMark); drain {
 		r.when, q.ends = max(r.when, atLast), true
 	}
-	heap.Push(&q.items, r)
+	var n int32
+	if last := len(q.free) - 1; last >= 0 {
+		n, q.free = q.free[last], q.free[:last]
+		q.nodes[n] = r
+	} else {
+		n = int32(len(q.nodes))
+		q.nodes = append(q.nodes, r)
+	}
+	q.turns.push(n, turnOrder[M]{q})
+	if q.evict && !r.e.exempt() {
+		q.drops.push(n, dropOrder[M]{q})
+	}
+}
+
+// remove takes a node out of both heaps.
+func (q *rankQueue[M]) remove(n int32) envelope[M] {
+	r := &q.nodes[n]
+	e := r.e
+	q.turns.remove(r.turn, turnOrder[M]{q})
+	if r.drop >= 0 {
+		q.drops.remove(r.drop, dropOrder[M]{q})
+	}
+	if *r = (ranked[M]{}); len(q.turns) > 0 {
+		q.free = append(q.free, n)
+		return e
+	}
+	if q.nodes, q.free = q.nodes[:0], q.free[:0]; cap(q.nodes) > piece[ranked[M]](keepBytes, keepQueue) {
+		q.nodes, q.free, q.turns, q.drops = nil, nil, nil, nil
+	}
+	return e
 }
 
 func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
-	if len(q.items) == 0 {
+	if len(q.turns) == 0 {
 		return e, false
 	}
-	r := heap.Pop(&q.items).(ranked[M])
-	if len(q.items) == 0 && cap(q.items) > keepQueue {
-		q.items = nil
-	}
-	return r.e, true
+	return q.remove(q.turns[0]), true
 }
 
-// dropOldest drops the oldest of those with the lowest rank: what is least urgent.
-func (q *rankQueue[M]) dropOldest() (e envelope[M], ok bool) {
-	found := -1
-	for i, r := range q.items {
-		if _, internal := r.e.with.(note[M]); internal || r.when == atLast {
-			continue
-		}
-		if found < 0 || r.rank < q.items[found].rank || r.rank == q.items[found].rank && r.seq < q.items[found].seq {
-			found = i
-		}
+// oldest returns the oldest of those with the lowest rank: what is least urgent.
+func (q *rankQueue[M]) oldest() *envelope[M] {
+	if len(q.drops) == 0 {
+		return nil
 	}
-	if found < 0 {
-		return e, false
-	}
-	return heap.Remove(&q.items, found).(ranked[M]).e, true
+	return &q.nodes[q.drops[0]].e
 }
 
-func (q *rankQueue[M]) len() int { return len(q.items) }
+func (q *rankQueue[M]) dropOldest() envelope[M] { return q.remove(q.drops[0]) }
 
-func (q *rankQueue[M]) all() iter.Seq[*envelope[M]] {
-	return func(yield func(*envelope[M]) bool) {
-		for i := range q.items {
-			if !yield(&q.items[i].e) {
-				return
-			}
-		}
+func (q *rankQueue[M]) len() int { return len(q.turns) }
+
+func (q *rankQueue[M]) at(i int) *envelope[M] { return &q.nodes[q.turns[i]].e }
+
+func (q *rankQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
+
+// numberHeap is a heap of the numbers of nodes, which know where in it they are.
+type numberHeap []int32
+
+// heapOrder says which node is before which, and is told where a node has gone.
+type heapOrder interface {
+	before(a, b int32) bool
+	moved(n int32, to int)
+}
+
+func (h *numberHeap) push(n int32, o heapOrder) {
+	*h = append(*h, n)
+	h.up(len(*h)-1, o)
+}
+
+func (h *numberHeap) remove(at int32, o heapOrder) {
+	i, last := int(at), len(*h)-1
+	n := (*h)[last]
+	if *h = (*h)[:last]; i < last {
+		h.set(i, n, o)
+		h.down(i, o)
+		h.up(i, o)
 	}
 }
 
-func (q *rankQueue[M]) rest() []envelope[M] {
-	var all []envelope[M]
+func (h numberHeap) set(i int, n int32, o heapOrder) {
+	h[i] = n
+	o.moved(n, i)
+}
+
+func (h numberHeap) up(i int, o heapOrder) {
+	n := h[i]
+	for i > 0 && o.before(n, h[(i-1)/2]) {
+		h.set(i, h[(i-1)/2], o)
+		i = (i - 1) / 2
+	}
+	h.set(i, n, o)
+}
+
+func (h numberHeap) down(i int, o heapOrder) {
+	n := h[i]
 	for {
-		e, ok := q.take()
-		if !ok {
-			return all
+		child := 2*i + 1
+		if child+1 < len(h) && o.before(h[child+1], h[child]) {
+			child++
 		}
-		all = append(all, e)
+		if child >= len(h) || !o.before(h[child], n) {
+			break
+		}
+		h.set(i, h[child], o)
+		i = child
 	}
+	h.set(i, n, o)
 }
 
-type rankHeap[M any] []ranked[M]
+// turnOrder is the order in which messages are handled.
+type turnOrder[M any] struct{ *rankQueue[M] }
 
-func (h rankHeap[M]) Len() int { return len(h) }
-
-func (h rankHeap[M]) Less(i, j int) bool {
-	a, b := &h[i], &h[j]
+func (o turnOrder[M]) before(i, j int32) bool {
+	a, b := &o.nodes[i], &o.nodes[j]
 	if a.when != b.when {
 		return a.when < b.when
 	}
-	if c := cmp.Compare(b.rank, a.rank); c != 0 {
-		return c < 0
+	if a.rank != b.rank {
+		return a.rank > b.rank
 	}
 	return a.seq < b.seq
 }
 
-func (h rankHeap[M]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (o turnOrder[M]) moved(n int32, to int) { o.nodes[n].turn = int32(to) }
 
-// Push is called by package heap.
-func (h *rankHeap[M]) Push(x any) { *h = append(*h, x.(ranked[M])) }
+// dropOrder is the order in which messages are dropped.
+type dropOrder[M any] struct{ *rankQueue[M] }
 
-// Pop is called by package heap.
-func (h *rankHeap[M]) Pop() any {
-	old := *h
-	r := old[len(old)-1]
-	old[len(old)-1] = ranked[M]{}
-	*h = old[:len(old)-1]
-	return r
+func (o dropOrder[M]) before(i, j int32) bool {
+	a, b := &o.nodes[i], &o.nodes[j]
+	if a.rank != b.rank {
+		return a.rank < b.rank
+	}
+	return a.seq < b.seq
 }
+
+func (o dropOrder[M]) moved(n int32, to int) { o.nodes[n].drop = int32(to) }
 
 // conflateQueue is the plain order with at most one message a key. The user's function is
 // called once for each message, when that comes: later it might say something else.
 type conflateQueue[M any, K comparable] struct {
-	fifo  fifo[conflated[M, K]]
-	key   func(M) K
-	at    map[K]uint64 // the number of the key's message
-	first uint64       // the number of the message at the queue's head
+	mail   fifo[conflated[M, K]]
+	notes  fifo[numbered[M]] // what is outside of the bound, and so is never dropped
+	key    func(M) K
+	places map[K]uint64 // the number of the key's message
+	first  uint64       // the number of the message at the head of mail
+	seq    uint64
 }
 
 type conflated[M any, K comparable] struct {
 	e     envelope[M]
 	key   K
-	keyed bool // not so if the actor has sent it itself, or if the key equals nothing, like NaN
+	keyed bool // not so for an event, or if the key equals nothing, like NaN
+	seq   uint64
 }
 
 func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
@@ -504,78 +614,63 @@ func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient
 
 // has reports whether a message of that key waits.
 func (q *conflateQueue[M, K]) has(key K) bool {
-	_, ok := q.at[key]
+	_, ok := q.places[key]
 	return ok
 }
 
 // put puts a message into the place of the one with its key, which it returns, or at the end.
 func (q *conflateQueue[M, K]) put(m conflated[M, K]) (old envelope[M], did bool) {
-	if n, ok := q.at[m.key]; ok && m.keyed {
-		p := &q.fifo.waiting()[n-q.first]
+	if n, ok := q.places[m.key]; ok && m.keyed {
+		p := q.mail.at(int(n - q.first))
 		old, p.e = p.e, m.e
 		return old, true
 	}
-	if m.keyed {
-		q.at[m.key] = q.first + uint64(q.fifo.len())
+	q.seq++
+	if m.seq = q.seq; m.e.exempt() {
+		q.notes.push(numbered[M]{m.e, m.seq})
+		return old, false
 	}
-	q.fifo.push(m)
+	if m.keyed {
+		q.places[m.key] = q.first + uint64(q.mail.len())
+	}
+	q.mail.push(m)
 	return old, false
 }
 
 func (q *conflateQueue[M, K]) take() (e envelope[M], ok bool) {
-	c, ok := q.fifo.pop()
-	if !ok {
-		return e, false
+	if q.mail.len() == 0 || q.notes.len() > 0 && q.notes.at(0).seq < q.mail.at(0).seq {
+		m, ok := q.notes.pop()
+		return m.e, ok
 	}
+	return q.dropOldest(), true
+}
+
+func (q *conflateQueue[M, K]) oldest() *envelope[M] {
+	if q.mail.len() == 0 {
+		return nil
+	}
+	return &q.mail.at(0).e
+}
+
+func (q *conflateQueue[M, K]) dropOldest() envelope[M] {
+	m, _ := q.mail.pop()
 	q.first++
-	if c.keyed {
-		delete(q.at, c.key)
+	if m.keyed {
+		delete(q.places, m.key)
 	}
-	if len(q.at) == 0 && q.fifo.list == nil { // the queue gave its memory back: so does the map
-		q.at = make(map[K]uint64)
+	if q.mail.chunks == nil { // the queue gave its memory back: so does the map
+		q.places = make(map[K]uint64)
 	}
-	return c.e, true
+	return m.e
 }
 
-// dropOldest takes a message out of the middle, which moves the numbers of those
-// before it: they are noted anew.
-func (q *conflateQueue[M, K]) dropOldest() (e envelope[M], ok bool) {
-	for i := range q.fifo.waiting() {
-		if q.fifo.waiting()[i].e.internal() {
-			continue
-		}
-		e = q.fifo.remove(i).e
-		q.first++
-		clear(q.at)
-		for n, c := range q.fifo.waiting() {
-			if c.keyed {
-				q.at[c.key] = q.first + uint64(n)
-			}
-		}
-		return e, true
+func (q *conflateQueue[M, K]) len() int { return q.mail.len() + q.notes.len() }
+
+func (q *conflateQueue[M, K]) at(i int) *envelope[M] {
+	if n := q.mail.len(); i >= n {
+		return &q.notes.at(i - n).e
 	}
-	return e, false
+	return &q.mail.at(i).e
 }
 
-func (q *conflateQueue[M, K]) len() int { return q.fifo.len() }
-
-func (q *conflateQueue[M, K]) all() iter.Seq[*envelope[M]] {
-	return func(yield func(*envelope[M]) bool) {
-		for i := range q.fifo.waiting() {
-			if !yield(&q.fifo.waiting()[i].e) {
-				return
-			}
-		}
-	}
-}
-
-func (q *conflateQueue[M, K]) rest() []envelope[M] {
-	var all []envelope[M]
-	for e := range q.all() {
-		all = append(all, *e)
-	}
-	clear(q.at)
-	q.first += uint64(q.fifo.len())
-	q.fifo = fifo[conflated[M, K]]{}
-	return all
-}
+func (q *conflateQueue[M, K]) rest() []envelope[M] { return takeAll(q.take) }

@@ -59,6 +59,10 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 	}
 	for _, to := range append(rest, first) {
 		if v := to.to.tell(e, w); v != verdictTaken {
+			if e.isEvent() { // a dead letter would be the next one
+				r.owner.sys().listeners.missed.Add(1)
+				continue
+			}
 			r.owner.sys().deadLetter(to.to.base(), e.from(), e.msg, v.reason())
 			if asked {
 				ask.reject(v.err(), w)
