@@ -106,9 +106,6 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 		}
 		return
 	}
-	if t.used%turnLook != 0 {
-		return
-	}
 	if t.began.IsZero() {
 		t.began = time.Now()
 	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
@@ -269,7 +266,10 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		if resumed {
 			c.endResumed(s)
 		}
-		if w != nil && w.due.Load() || t.used >= turnLook {
+		if w != nil && w.due.Load() || t.used > 0 && t.used%turnLook == 0 {
+			if !s.leave() { // the worker may be that of the next turn
+				c.exit()
+			}
 			w = c.worker.Load()
 			t.look(w, c.weight)
 		}
