@@ -18,16 +18,21 @@ import (
 //     more workers in, half as many again at each tick. It asks the Go scheduler for that
 //     (runtime/metrics, some 100 ns). To look for handlers that take longer than a tick
 //     would not do: with handlers that block for a millisecond each, every worker has
-//     always just begun one. On a load that keeps the processors busy it lets nobody in.
+//     always just begun one. On a load that keeps the processors busy it lets nobody in,
+//     but for handlers that compute for long: for each of those there is one worker more, and
+//     the Go scheduler shares the processors out among them.
 //   - It keeps the coarse clock: time.Now for each message would cost more than the
 //     message.
 type monitor struct {
-	coarse   atomic.Int64 // nanoseconds since the epoch at the last tick, 0 while it sleeps
-	sleeping bool         // it waits for kick; guarded by the scheduler's mu
-	kick     chan struct{}
-	stopped  chan struct{}
-	samples  [2]metrics.Sample
-	starved  time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
+	coarse    atomic.Int64 // nanoseconds since the epoch at the last tick, 0 while it sleeps
+	sleeping  bool         // it waits for kick; guarded by the scheduler's mu
+	kick      chan struct{}
+	stopped   chan struct{}
+	samples   [2]metrics.Sample
+	stuck     []stuckReport // gathered in this look
+	reporting atomic.Bool   // those of an earlier look are on their way
+
+	starved time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
 
 const (
@@ -35,7 +40,9 @@ const (
 	tickGrowing   = 200 * time.Microsecond // while workers are let in
 	tickSlow      = 100 * time.Millisecond // while nothing changes
 	quietTicks    = 25                     // looks at an idle workers before the monitor sleeps
-	starvedFor    = 5 * time.Millisecond   // then one more is let in even on busy processors
+	starvedFor    = 5 * time.Millisecond   // then more are let in even on busy processors
+	longAfter     = 10 * time.Millisecond  // in one handler that computes: for Go's scheduler it is time to take turns
+	longMost      = 256                    // handlers that compute for which there are workers more
 	surplusAfter  = 25 * time.Millisecond  // of sleep, a worker over the usual number
 	surplusAtOnce = 64                     // such workers with a tick
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
@@ -125,10 +132,12 @@ const (
 func (s *scheduler) look(now time.Time) poolState {
 	m := &s.monitor
 	m.coarse.Store(now.UnixNano())
-	slow, moving, dying := s.mark(now)
+	slow, long, moving, dying := s.mark(now)
+	s.reportStuck()
 	surplus := s.endSurplus(now)
 	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
+		s.computing.Store(false)
 		if surplus {
 			return poolBusy
 		}
@@ -137,10 +146,12 @@ func (s *scheduler) look(now time.Time) poolState {
 	waits := s.backlog()
 	busy := s.processorsBusy()
 	allowed := s.allowed.Load()
-	for i := 0; busy && waits > 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
+	s.computing.Store(busy && long > 0)
+	for i := 0; busy && waits > 0 && long == 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
 		// On idle processors Go's timers are due together, by the millisecond: handlers that
 		// slept have just become runnable, each time the monitor looks. Those that compute
-		// are so still when it has let all go first, or take long about it.
+		// are so still when it has let all go first, or take long about it: who computes for
+		// long is not waited for, a round of all those takes 10 ms each.
 		runtime.Gosched()
 		busy = s.processorsBusy()
 	}
@@ -156,12 +167,14 @@ func (s *scheduler) look(now time.Time) poolState {
 	case waits > 0 && (!busy || starved):
 		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
 		if busy { // and who searches may have no processor for it
-			more, m.starved = 1, now
+			if more, m.starved = 1, now; long > 0 {
+				more = min(waits, longMost)
+			}
 		}
 		s.addWorkers(more)
 		return poolGrows
 	case busy:
-		s.allowed.Store(max(s.n, allowed-max(1, allowed/16)))
+		s.allowed.Store(max(s.n+int32(min(long, longMost)), allowed-max(1, allowed/16)))
 		return poolBusy
 	default:
 		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
@@ -173,8 +186,9 @@ func (s *scheduler) look(now time.Time) poolState {
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
-// last tick, how many have, and how many more run an actor that is to be killed.
-func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
+// last tick, how many of these for longAfter, how many have, and how many more run an actor
+// that is to be killed.
+func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 	for _, w := range *s.workers.Load() {
 		c, out := w.current.Load(), w.out.Load() || w.covered.Load()
 		killed := c != nil && out && c.toBeKilled()
@@ -196,17 +210,21 @@ func (s *scheduler) mark(now time.Time) (slow, moving, dying int) {
 			continue
 		}
 		slow++
+		if now.Sub(w.watched.since) >= longAfter {
+			long++
+		}
 		if now.Sub(w.watched.since) >= fenceAfter && c.toBeKilled() && s.fence(w, c) {
 			continue
 		}
 		if n := w.watched.told; n < len(stuckAfter) {
 			if lasted := now.Sub(w.watched.since); lasted >= stuckAfter[n] {
-				w.watched.told++
-				s.reportStuck(w, c, lasted)
+				if s.monitor.noteStuck(w, c, lasted) {
+					w.watched.told++
+				}
 			}
 		}
 	}
-	return slow, moving, dying
+	return slow, long, moving, dying
 }
 
 // backlog returns how many actors wait. Those in the runnext of slow workers are put where

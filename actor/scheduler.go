@@ -50,6 +50,7 @@ type scheduler struct {
 	active    atomic.Int32 // workers that are neither asleep nor away
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block
 	searching atomic.Int32 // workers that look for work
+	computing atomic.Bool  // handlers compute for long: to yield the processor is to wait for all of them, 10 ms each
 	workers   atomic.Pointer[[]*worker]
 	stacks    stackPool
 	parked    atomic.Int64 // handlers whose stacks are set aside

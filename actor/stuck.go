@@ -27,13 +27,54 @@ type Stuck struct {
 
 func (Stuck) event() {}
 
-// reportStuck publishes a Stuck if somebody listens.
-func (s *scheduler) reportStuck(w *worker, c *core, lasted time.Duration) {
+// stuckReport is a Stuck of which only the stack is missing, and the goroutine that has it.
+type stuckReport struct {
+	sys       *System
+	event     Stuck
+	goroutine uint64
+}
+
+// stuckMost bounds the reports of one round: what is more waits for a later tick.
+const stuckMost = 64
+
+// noteStuck puts a report on the list of those that are due. It reports false when there is no
+// room for it: then it is due again at the next tick.
+func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
 	if !c.sys().listeners.any() {
-		return
+		return true
+	}
+	if len(m.stuck) == stuckMost || m.reporting.Load() {
+		return false
 	}
 	at := c.impl().currentMessage()
-	c.sys().publish(Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender, Stack: stackOf(w.goroutine.Load())})
+	m.stuck = append(m.stuck, stuckReport{c.sys(), Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.goroutine.Load()})
+	return true
+}
+
+// reportStuck publishes what noteStuck has gathered. To find the stacks takes milliseconds with
+// many goroutines: that is done for all of a round at once, and beside the monitor, which others
+// wait for.
+func (s *scheduler) reportStuck() {
+	m := &s.monitor
+	if len(m.stuck) == 0 {
+		return
+	}
+	due := m.stuck
+	m.stuck = nil
+	m.reporting.Store(true)
+	s.goroutines.start(func() {
+		defer m.reporting.Store(false)
+		stacks, text := labeledStacks(), ""
+		for _, r := range due {
+			if r.event.Stack = stacks[r.goroutine]; r.event.Stack == "" { // the handler has replaced the label
+				if text == "" {
+					text = allStacks()
+				}
+				r.event.Stack = stackIn(text, r.goroutine)
+			}
+			r.sys.publish(r.event)
+		}
+	})
 }
 
 // stackLabel names the goroutine of each coroutine, so that its stack can be found.
@@ -44,45 +85,45 @@ func label(id uint64) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(stackLabel, strconv.FormatUint(id, 10))))
 }
 
-// stackOf returns the stack of the goroutine with that number, innermost call first.
-func stackOf(id uint64) string {
-	if stack := labeledStack(id); stack != "" {
-		return stack
-	}
-	return numberedStack(id) // the handler has replaced the label
-}
-
-// labeledStack finds the goroutine in the profile, which stops the world for a moment only.
-func labeledStack(id uint64) string {
+// labeledStacks returns the stacks of all coroutines by the number of the goroutine, innermost
+// call first. It takes them from the profile, for which the world stops for a moment only.
+func labeledStacks() map[uint64]string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
-		return ""
+		return nil
 	}
-	mine := fmt.Sprintf("%q:%q", stackLabel, strconv.FormatUint(id, 10))
+	stacks := make(map[uint64]string)
+	label := strconv.Quote(stackLabel) + `:"`
 	for entry := range strings.SplitSeq(b.String(), "\n\n") {
+		_, labels, _ := strings.Cut(entry, "# labels:")
+		labels, frames, _ := strings.Cut(labels, "\n")
+		_, mine, _ := strings.Cut(labels, label)
+		number, _, _ := strings.Cut(mine, `"`)
 		// A goroutine that the handler has started has inherited the label.
-		if strings.Contains(entry, mine) && strings.Contains(entry, "(*coroutine).loop") {
-			_, frames, _ := strings.Cut(entry, "# labels:")
-			_, frames, _ = strings.Cut(frames, "\n")
-			return frames
+		if id, err := strconv.ParseUint(number, 10, 64); err == nil && strings.Contains(frames, "(*coroutine).loop") {
+			stacks[id] = frames
 		}
 	}
-	return ""
+	return stacks
 }
 
 // stackMost bounds the text of all stacks.
 const stackMost = 64 << 20
 
-// numberedStack finds the goroutine in the text of all stacks, for which the world stops
-// until it is written.
-func numberedStack(id uint64) string {
+// allStacks returns the text of all stacks, for which the world stops until it is written.
+func allStacks() string {
 	text := make([]byte, 1<<20)
 	n := runtime.Stack(text, true)
 	for n == len(text) && n < stackMost {
 		text = make([]byte, 2*n)
 		n = runtime.Stack(text, true)
 	}
-	_, stack, found := strings.Cut("\n\n"+string(text[:n]), fmt.Sprintf("\n\ngoroutine %d [", id))
+	return "\n\n" + string(text[:n])
+}
+
+// stackIn finds the goroutine with that number in the text of all stacks.
+func stackIn(text string, id uint64) string {
+	_, stack, found := strings.Cut(text, fmt.Sprintf("\n\ngoroutine %d [", id))
 	if !found {
 		return ""
 	}

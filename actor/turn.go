@@ -131,7 +131,7 @@ func (c *cell[M]) fetch() bool {
 // together, the less often the turn takes the lock away from the senders.
 func (c *cell[M]) linger(s *mailbox[M]) bool {
 	w := c.worker.Load()
-	if w == nil || !w.alone() {
+	if w == nil || !w.alone() || w.s.computing.Load() {
 		return false
 	}
 	w.publish()

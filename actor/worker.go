@@ -164,6 +164,9 @@ func (w *worker) next() *core {
 // one has then computed for long, up to those 10 ms, the worker takes as long for itself.
 func (w *worker) lookAround() {
 	w.hasty = false
+	if w.s.computing.Load() {
+		return // Go takes the processor away from all who run for long
+	}
 	now := time.Now()
 	if now.Before(w.yieldAt) {
 		return
@@ -184,14 +187,21 @@ func (w *worker) search() *core {
 		w.seeking = true
 	}
 	for i := range searchTimes {
+		last := i == searchTimes-1 || s.computing.Load()
 		for range i * i {
+			if s.computing.Load() {
+				break
+			}
 			runtime.Gosched()
 		}
 		if c := w.next(); c != nil {
 			return c
 		}
-		if c := w.steal(i%2 == 0, i == searchTimes-1); c != nil {
+		if c := w.steal(i%2 == 0 || last, last); c != nil {
 			return c
+		}
+		if last {
+			break
 		}
 	}
 	return nil

@@ -1,0 +1,131 @@
+package actor_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
+)
+
+// delays sends a beat every few milliseconds, from half a second after the beginning on, and
+// returns how long each took to be handled, sorted.
+func delays(n int, send func(sent time.Time), handled <-chan time.Duration) []time.Duration {
+	<-time.After(500 * time.Millisecond)
+	list := make([]time.Duration, n)
+	for i := range list {
+		send(time.Now())
+		list[i] = <-handled
+		<-time.After(2 * time.Millisecond)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// To tell a listener where hundreds of handlers are stuck holds nobody up.
+func TestReportsOfManyStuckHandlersHoldUpNobody(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const blocked = 500
+	sys := actortest.NewSystem(t)
+	var reported atomic.Int32
+	actor.Subscribe(sys, actor.SpawnFunc(sys, "listener", func(_ *actor.Context[actor.Stuck], m actor.Stuck) error {
+		if m.Stack == "" {
+			t.Errorf("the stack of %v is missing", m.PID)
+		}
+		reported.Add(1)
+		return nil
+	}))
+	release := make(chan struct{})
+	defer close(release)
+	for range blocked {
+		actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+			<-release
+			return nil
+		}).Tell(bg, 1)
+	}
+	quiet, asks := actor.Spawn(sys, "quiet", newCounter), []time.Duration{}
+	for began := time.Now(); reported.Load() < blocked; {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%d of %d reported", reported.Load(), blocked)
+		}
+		sent := time.Now()
+		if _, err := actor.Ask(bg, quiet, get{}); err != nil {
+			t.Fatal(err)
+		}
+		asks = append(asks, time.Since(sent))
+		<-time.After(time.Millisecond)
+	}
+	slices.Sort(asks)
+	p99 := asks[len(asks)*99/100]
+	t.Logf("%d asks, p50 %v, p99 %v, last %v", len(asks), asks[len(asks)/2], p99, asks[len(asks)-1])
+	if p99 > 500*time.Millisecond {
+		t.Errorf("p99 %v", p99)
+	}
+}
+
+// Beside handlers that compute without an end a quiet actor is served about as soon as a
+// goroutine is beside goroutines that compute: Go takes turns among those after 10 ms.
+func TestAQuietActorIsServedBesideHandlersThatCompute(t *testing.T) {
+	const beats = 40
+	computing := []int{8, 1, 2, 64}
+	for _, procs := range []int{1, 2} {
+		for _, spinners := range computing[:soaktest.Rounds(t, 1, len(computing))] {
+			t.Run(fmt.Sprintf("procs=%d,computing=%d", procs, spinners), func(t *testing.T) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+				var ended atomic.Bool
+				handled := make(chan time.Duration, 1)
+
+				sys := actortest.NewSystem(t)
+				for range spinners {
+					actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+						for !ended.Load() {
+						}
+						return nil
+					}).Tell(bg, 1)
+				}
+				quiet := actor.SpawnFunc(sys, "", func(_ *actor.Context[time.Time], sent time.Time) error {
+					handled <- time.Since(sent)
+					return nil
+				})
+				ours := delays(beats, func(sent time.Time) { quiet.Tell(bg, sent) }, handled)
+				ended.Store(true)
+
+				var computing atomic.Int64
+				computing.Add(int64(spinners))
+				stop := make(chan struct{})
+				for range spinners {
+					go func() {
+						defer computing.Add(-1)
+						for {
+							select {
+							case <-stop:
+								return
+							default:
+							}
+						}
+					}()
+				}
+				beat := make(chan time.Time, 1)
+				go func() {
+					for sent := range beat {
+						handled <- time.Since(sent)
+					}
+				}()
+				control := delays(beats, func(sent time.Time) { beat <- sent }, handled)
+				close(stop)
+				close(beat)
+
+				p50, p99 := ours[beats/2], ours[beats-1]
+				t.Logf("actor p50 %v, last %v; goroutine p50 %v, last %v", p50, p99, control[beats/2], control[beats-1])
+				if limit := 50*time.Millisecond + 4*control[beats/2]; p50 > limit {
+					t.Errorf("p50 %v, want at most %v", p50, limit)
+				}
+			})
+		}
+	}
+}
