@@ -56,14 +56,13 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	if a.ctx.Err() != nil {
 		return answer, describe(context.Cause(a.ctx), to, req)
 	}
-	a.passTo(dst.waitedOn())
 	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
 		return answer, describe(err, to, req)
 	}
 	var asked pendingAsk           // the request in whose handler this one is sent
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		i := inquiry{call: a, aside: a.pause.parked() && from.setsAside()}
+		i := inquiry{call: a, first: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
 		asked = t.request()
 		if !from.taken { // otherwise others may answer
 			i.asked = asked
@@ -100,13 +99,13 @@ func (s *System) askDeadline(ctx context.Context) time.Duration {
 type interrupter interface {
 	interrupt()
 	over() bool
-	waitsFor() *core // who has to do something for it to end, nil when that is not known
+	passedTo() *heir // nil when it is still the same who has to end it
 }
 
 // inquiry is what a handler waits for.
 type inquiry struct {
 	call  interrupter // the ask, or the wait for room; nil when another actor is on the handler's stack
-	guest *core       // that other actor
+	first *core       // whom it waited for at first, nil when that is not known; or that other actor
 	asked pendingAsk  // the request that it handles and has not promised to answer, if there is one
 	aside bool        // other messages are handled meanwhile
 }
@@ -114,10 +113,15 @@ type inquiry struct {
 // target returns whom the handler waits for, nil when that is not known.
 func (i *inquiry) target() *core {
 	if i.call != nil {
-		return i.call.waitsFor()
+		if heir := i.call.passedTo(); heir != nil {
+			return heir.c
+		}
 	}
-	return i.guest
+	return i.first
 }
+
+// heir is who has to answer a request that was promised or forwarded, nil when that is not known.
+type heir struct{ c *core }
 
 // isFor reports whether the handler handles the request of that ask.
 func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
@@ -330,17 +334,16 @@ type pendingAsk interface {
 // it: through pause or through notify. It is not used again for another ask, since a
 // handler may still parking it when the asker has gone on.
 type call[R any] struct {
-	settled  atomic.Bool
-	others   atomic.Int32 // rejections that do not count yet
-	answer   R
-	err      error
-	sys      *System
-	ctx      context.Context
-	deadline time.Duration // by the system's clock
-	to       atomic.Pointer[core]
-	alarm    timerNode
-	notify   func() // called when settled, if not nil; otherwise somebody waits in pause
-	pause    pause
+	settled atomic.Bool
+	others  atomic.Int32 // rejections that do not count yet
+	answer  R
+	err     error
+	sys     *System
+	ctx     context.Context
+	heir    atomic.Pointer[heir]
+	alarm   timerNode // when is the deadline, also where the context sees to it
+	notify  func()    // called when settled, if not nil; otherwise somebody waits in pause
+	pause   pause
 }
 
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
@@ -351,7 +354,7 @@ func newCall[R any](ctx context.Context, sys *System, deadline time.Duration) *c
 	} else if t, ok := ctx.Value(turnKey{}).(turn); ok {
 		ctx = derived{ctx, t, t.moment()}
 	}
-	return &call[R]{sys: sys, ctx: ctx, deadline: deadline}
+	return &call[R]{sys: sys, ctx: ctx, alarm: timerNode{when: deadline}}
 }
 
 // derived is an asker's context that was made of a handler's. Its values lead back to that
@@ -372,17 +375,16 @@ func (d derived) Value(key any) any {
 }
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
-	return a.ctx, a.sys.clock.base.Add(a.deadline)
+	return a.ctx, a.sys.clock.base.Add(a.alarm.when)
 }
 
 func (a *call[R]) sentBy(from *core) { a.pause.from = from }
 
 func (a *call[R]) sender() *core { return a.pause.from }
 
-func (a *call[R]) passTo(c *core) { a.to.Store(c) }
+func (a *call[R]) passTo(c *core) { a.heir.Store(&heir{c}) }
 
-// waitsFor returns who has to answer.
-func (a *call[R]) waitsFor() *core { return a.to.Load() }
+func (a *call[R]) passedTo() *heir { return a.heir.Load() }
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 
@@ -428,7 +430,7 @@ func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
 func (a *call[R]) await(asked bool) error {
 	_, timed := a.ctx.Deadline()
 	if !timed {
-		a.sys.clock.at(&a.alarm, a.deadline, a)
+		a.sys.clock.at(&a.alarm, a.alarm.when, a)
 	}
 	switch {
 	case !a.pause.parked():

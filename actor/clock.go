@@ -83,7 +83,9 @@ func (k *clock) at(n *timerNode, when time.Duration, what ringer) {
 
 // set is at; it reports false when the clock is closed.
 func (k *clock) set(n *timerNode, when time.Duration, what ringer) bool {
-	n.when, n.what = when, what
+	if n.what = what; n.when != when { // that of an ask is known to others already
+		n.when = when
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {

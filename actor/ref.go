@@ -104,11 +104,11 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	}
 	if ask == nil {
 		if isTurn(ctx) {
-			if !from.inquire(inquiry{call: wait}) {
+			if !from.inquire(inquiry{call: wait, first: to.waitedOn()}) {
 				return gaveUp(wait, noRoom(ctx))
 			}
 			defer from.inquired()
-			if err := from.deadlock(wait.waitsFor(), wait); err != nil {
+			if err := from.deadlock(to.waitedOn(), wait); err != nil {
 				return gaveUp(wait, err)
 			}
 		}

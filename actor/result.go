@@ -92,7 +92,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		c.sys().clock.cancel(&ask.alarm)
 		e.deliver(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
-	c.sys().clock.at(&ask.alarm, ask.deadline, ask)
+	c.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
 	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}

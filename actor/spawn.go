@@ -281,8 +281,8 @@ func (c *core) occupy(before, with *core) {
 	}
 	c.mu.Lock()
 	ext := c.needExtLocked()
-	if ext.inquiry.guest == before {
-		ext.inquiry.guest = with
+	if ext.inquiry.first == before {
+		ext.inquiry.first = with
 	}
 	ext.inquiry.aside = ext.inquiry.aside && with == nil
 	c.mu.Unlock()
