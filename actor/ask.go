@@ -332,7 +332,7 @@ type pendingAsk interface {
 // call is an ask under way, all of it: it is the one thing that an ask allocates. It is
 // settled once, and who settles it has answer and err to itself until the asker hears of
 // it: through pause or through notify. It is not used again for another ask, since a
-// handler may still parking it when the asker has gone on.
+// handler may still hold it when the asker has gone on.
 type call[R any] struct {
 	settled atomic.Bool
 	others  atomic.Int32 // rejections that do not count yet

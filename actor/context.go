@@ -42,7 +42,9 @@ func (ctx *Context[M]) Parent() PID { return ctx.parent.pid() }
 func (ctx *Context[M]) Children() []PID {
 	var pids []PID
 	for _, child := range ctx.cell().childList(0) {
-		pids = append(pids, child.pid())
+		if child.flags.Load()&ended == 0 { // one whose Down is on its way is a child for a moment longer
+			pids = append(pids, child.pid())
+		}
 	}
 	return pids
 }

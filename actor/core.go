@@ -83,7 +83,7 @@ type extension struct {
 	failures []time.Time // recent failures of its children as a group, owned by the turn
 
 	group      *group // a restart of several children under way, owned by the turn
-	regrouping bool   // the same for those who parking mu
+	regrouping bool   // the same for those who hold mu
 	halted     bool   // the parent's group says when to start; owned by the turn
 	member     bool   // the parent's group waits for the start; owned by the turn
 

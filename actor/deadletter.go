@@ -59,7 +59,7 @@ type DeadLetter struct {
 	Reason  Reason
 }
 
-// deadLettersKept bounds the memory that dead letters can parking on to.
+// deadLettersKept bounds the memory that dead letters can hold on to.
 const deadLettersKept = 256
 
 // deadLetterLogEvery bounds the log lines: one for each interval, with a count.

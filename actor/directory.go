@@ -22,7 +22,7 @@ type slotChunk [slotsPerChunk]slot
 
 type slot struct{ actor atomic.Pointer[core] }
 
-// freeSlot is a slot that was given back, and the generation of whom it will parking next.
+// freeSlot is a slot that was given back, and the generation of whom it will hold next.
 type freeSlot struct{ index, generation uint32 }
 
 // add gives c its number. first is the generation that a fresh slot starts with:

@@ -418,7 +418,7 @@ func (c *cell[M]) terminated() {
 	}
 }
 
-// release gives back what the incarnation held.
+// endIncarnation gives back what the incarnation held.
 func (c *cell[M]) endIncarnation() {
 	if m := c.peekIncarnation(); m != nil {
 		c.mailbox.Load().inc = nil

@@ -362,7 +362,7 @@ func (c *cell[M]) acquireMailbox() *mailbox[M] {
 // mailboxes returns the pool of the actor's kind.
 func (c *cell[M]) mailboxes() *mailboxPool[M] { return c.kind.mailboxes.(*mailboxPool[M]) }
 
-// needIncarnation returns the mailbox's more, made on first need. REQUIRES: the turn owns c.
+// needIncarnation returns what the incarnation needs beside its mailbox, made on first need. REQUIRES: the turn owns c.
 func (c *cell[M]) needIncarnation() *incarnation[M] {
 	c.mu.Lock()
 	s := c.acquireMailbox()
@@ -373,7 +373,7 @@ func (c *cell[M]) needIncarnation() *incarnation[M] {
 	return s.inc
 }
 
-// peekIncarnation returns the mailbox's more, nil when there is none. REQUIRES: the turn owns c.
+// peekIncarnation returns the same, nil when there is none. REQUIRES: the turn owns c.
 func (c *cell[M]) peekIncarnation() *incarnation[M] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

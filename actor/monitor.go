@@ -36,13 +36,13 @@ type monitor struct {
 }
 
 const (
-	tickBusy      = time.Millisecond       // between two looks at a busy workers
+	tickBusy      = time.Millisecond       // between two looks at busy workers
 	tickGrowing   = 200 * time.Microsecond // while workers are let in
 	tickSlow      = 100 * time.Millisecond // while nothing changes
-	quietTicks    = 25                     // looks at an idle workers before the monitor sleeps
+	quietTicks    = 25                     // looks at idle workers before the monitor sleeps
 	starvedFor    = 5 * time.Millisecond   // then more are let in even on busy processors
-	longAfter     = 10 * time.Millisecond  // in one handler that computes: for Go's scheduler it is time to take turns
-	longMost      = 256                    // handlers that compute for which there are workers more
+	longAfter     = 10 * time.Millisecond  // in a handler that computes: then Go's scheduler makes it take turns
+	longMost      = 256                    // workers to which handlers that compute may lead at once
 	surplusAfter  = 25 * time.Millisecond  // of sleep, a worker over the usual number
 	surplusAtOnce = 64                     // such workers with a tick
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
@@ -168,7 +168,7 @@ func (s *scheduler) look(now time.Time) poolState {
 		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
 		if busy { // and who searches may have no processor for it
 			if more, m.starved = 1, now; long > 0 {
-				more = min(waits, longMost)
+				more = min(waits, max(1, longMost-int(allowed)))
 			}
 		}
 		s.addWorkers(more)

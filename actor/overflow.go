@@ -7,7 +7,7 @@ import (
 
 // overflow holds the mail that has come while the turn was busy with what came before, and
 // that one buffer does not hold: full buffers, in their order. So a mailbox that grows never
-// moves: copying megabytes under the actor's lock would parking up all who send, and whoever
+// moves: copying megabytes under the actor's lock would hold up all who send, and whoever
 // needs their processor.
 //
 // All of it is guarded by the actor's lock.

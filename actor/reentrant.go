@@ -6,7 +6,7 @@ import "slices"
 // the turn: what belongs to the message is put aside, with the stack, and the actor is idle
 // or queued like any other. When the wait is over the stack waits for a turn, in which the
 // handler goes on. So the actor still does one thing at a time, and its word needs no state
-// more; with one exception: while no message may begin (held) nobody has the actor, and yet
+// more; with one exception: while no message may begin (blocked) nobody has the actor, and yet
 // it stays scheduled, so that mail does not wake it.
 //
 // A signal that would end the incarnation waits until no handler is under way any more:

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -153,7 +154,7 @@ func waitForRoom[M any](ctx context.Context, wait *roomWait[M]) (verdict, error)
 
 // noRoom says that there was no room as long as ctx lasted.
 func noRoom(ctx context.Context) error {
-	return fmt.Errorf("%w: no room until the time was up: %w", ErrMailboxFull, context.Cause(ctx))
+	return fmt.Errorf("%w: no room until the time was up: %w", ErrMailboxFull, cmp.Or(context.Cause(ctx), context.Canceled)) // the context of one told to stop may not know yet
 }
 
 // PID returns the untyped address, the zero PID for the zero Ref.

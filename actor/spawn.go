@@ -281,7 +281,7 @@ func (c *core) occupy(before, with *core) {
 	}
 	c.mu.Lock()
 	ext := c.needExtLocked()
-	if ext.inquiry.first == before {
+	if ext.inquiry.call == nil && ext.inquiry.first == before {
 		ext.inquiry.first = with
 	}
 	ext.inquiry.aside = ext.inquiry.aside && with == nil

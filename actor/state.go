@@ -184,7 +184,7 @@ func (c *core) leaveUser() {
 
 // leftUser is leaveUser; it reports false when the actor was fenced.
 func (c *core) leftUser() bool {
-	c.flags.And(^inUser) // and look after it: with the old value asked for it takes twice as long
+	c.flags.And(^inUser) // and read again: to ask And for the old value takes twice as long
 	return c.flags.Load()&(fencing|fenced) == 0 || !c.leftBehind()
 }
 

@@ -31,13 +31,12 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.work(s)
 	}
 	c.endFirstTurn()
-	w = c.worker.Load()
-	c.lock(w)
+	c.lock(nil) // the worker may be that of the next turn
 	if s != nil && !s.owned() {
 		c.mu.Unlock()
 		c.exit()
 	}
-	return c.endTurnLocked(w)
+	return c.endTurnLocked(c.worker.Load())
 }
 
 // exit ends the goroutine of a handler that its actor was taken away from.
@@ -231,7 +230,7 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 // is used up, a signal has come, or the actor has failed or wants to stop. For the last two
 // it reports false.
 func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
-	w := c.worker.Load()
+	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
 	for t.messages > 0 && s.left() && !c.hasSignals() {
 		e := s.peek()
 		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
@@ -245,9 +244,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		var err error
 		through := false
 		if (plain || ask != nil) && s.inc == nil && c.kind.around == nil {
-			// What handle comes to for most messages. The state is read before the mark: what is
-			// read after it could be what close changes once the actor is fenced.
-			a := c.actor
+			// What handle comes to for most messages.
 			if ask != nil {
 				c.context().beginAsk(ask)
 			}
@@ -266,6 +263,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		if resumed {
 			c.endResumed(s)
 		}
+		w := c.worker.Load() // the handler may have waited
 		if w != nil && w.due.Load() || t.used > 0 && t.used%turnLook == 0 {
 			if !s.leave() { // the worker may be that of the next turn
 				c.exit()

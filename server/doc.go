@@ -40,7 +40,7 @@
 // keep those. A will may have any topic; one at e/{id}/telemetry or e/{id}/attributes
 // is taken in when it is sent. Accepted messages are forwarded to the subscribers of
 // their topic after the commit, retained ones are kept in memory for new subscribers
-// (up to limits, see mqtt.go), and $SYS is published. Sessions live in memory and end
+// (up to limits, see server/mqtt), and $SYS is published. Sessions live in memory and end
 // with the process.
 //
 // The HTTP API is described by openapi.json, which the server serves. Its entities,

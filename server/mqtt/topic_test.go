@@ -33,7 +33,7 @@ func TestReceiverSaysWhyATopicTakesNothing(t *testing.T) {
 		"x/room/telemetry":   {Cause: refusal.CauseTopic, Detail: "nothing takes this topic"},
 		"e/telemetry":        {Cause: refusal.CauseTopic, Detail: "nothing takes this topic"},
 		"e/room/desired":     {Cause: refusal.CauseTopic, Detail: "the server publishes to this topic"},
-		"e//telemetry":       {Cause: refusal.CauseID, Detail: "empty"},
+		"e//telemetry":       {Cause: refusal.CauseID, Detail: "must have 1 to 256 bytes, not 0"},
 		"e/a/b/telemetry":    {Cause: refusal.CauseID, Detail: "/"},
 		"$SYS/broker/uptime": {Cause: refusal.CauseTopic, Detail: "nothing takes this topic"},
 	} {
