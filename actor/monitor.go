@@ -32,6 +32,8 @@ type monitor struct {
 	stuck     []stuckReport // gathered in this look
 	reporting atomic.Bool   // those of an earlier look are on their way
 
+	computed time.Time // when it was last found out whether handlers compute
+
 	starved time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
 
@@ -45,6 +47,7 @@ const (
 	longMost      = 256                    // workers to which handlers that compute may lead at once
 	surplusAfter  = 25 * time.Millisecond  // of sleep, a worker over the usual number
 	surplusAtOnce = 64                     // such workers with a tick
+	recheckAfter  = time.Second            // whether handlers that were found to compute still do
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
 )
 
@@ -146,14 +149,20 @@ func (s *scheduler) look(now time.Time) poolState {
 	waits := s.backlog()
 	busy := s.processorsBusy()
 	allowed := s.allowed.Load()
-	s.computing.Store(busy && long > 0)
-	for i := 0; busy && waits > 0 && long == 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
-		// On idle processors Go's timers are due together, by the millisecond: handlers that
-		// slept have just become runnable, each time the monitor looks. Those that compute
-		// are so still when it has let all go first, or take long about it: who computes for
-		// long is not waited for, a round of all those takes 10 ms each.
-		runtime.Gosched()
-		busy = s.processorsBusy()
+	if !busy || long == 0 {
+		s.computing.Store(false)
+	}
+	if !s.computing.Load() || now.Sub(m.computed) > recheckAfter {
+		for i := 0; busy && waits+long > 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
+			// On idle processors Go's timers are due together, by the millisecond: handlers that
+			// slept have just become runnable, each time the monitor looks. Those that compute
+			// are so still when it has let all go first, or take long about it. Once that is
+			// known it does not look again for a while: a round of all takes 10 ms each.
+			runtime.Gosched()
+			busy = s.processorsBusy()
+		}
+		m.computed = time.Now()
+		s.computing.Store(busy && long > 0 && m.computed.Sub(now) >= starvedFor)
 	}
 	if waits == 0 || moving > 0 {
 		m.starved = time.Time{}
