@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // What becomes of readings when actors fail, stop and are killed: each delivery
@@ -302,6 +305,41 @@ func TestAskThatTheEndOfTheRuntimeCutsShortIsErrClosed(t *testing.T) {
 	for range 2 {
 		if err := wait(t, done, "both views"); err != nil && (!errors.Is(err, entity.ErrClosed) || errors.Is(err, actor.ErrStopped)) {
 			t.Errorf("got %v, want ErrClosed", err)
+		}
+	}
+}
+
+func TestAStoreThatReturnsAfterCloseIsClosedThen(t *testing.T) {
+	t.Parallel() // it waits for two seconds
+	s := open(t, t.TempDir(), entity.Config{BatchDelay: -1})
+	s.store.breaks.Store(true)
+	g := newGate()
+	s.store.onCommit(func(context.Context, *entity.Batch) error { return g.pass(context.Background()) })
+	settled := newSettlements(t)
+	if err := settled.ingest(t.Context(), s, "0", "a", at(1, "t", value.Int(1))); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, g.came, "the commit")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ended); err == nil || !strings.Contains(err.Error(), "the store does not return") {
+		t.Fatalf("close beside a commit that does not return: %v", err)
+	}
+	g.open()
+	settled.wait()
+	for until := time.Now().Add(patience); ; {
+		disk, err := sqlite.Open(t.Context(), s.dir, sqlite.Options{})
+		if err == nil {
+			if err := disk.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if !errors.Is(err, sqlite.ErrInUse) || time.Now().After(until) {
+			t.Fatal(err)
+		}
+		if err := pause.For(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -262,8 +262,9 @@ const closeGrace = 2 * time.Second
 
 // Close refuses new readings, lets the entities work off what they have, commits
 // and acknowledges it, and closes the store. When ctx ends first, what is not
-// committed is refused with ErrClosed, and the error says so. Later calls return
-// what the first one did.
+// committed is refused with ErrClosed, and the error says so. A store that does not
+// return within two seconds of that is closed once it does, after Close has returned.
+// Later calls return what the first one did.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Do(func() { r.closeErr = r.close(ctx) })
 	return r.closeErr
@@ -282,16 +283,25 @@ func (r *Runtime) close(ctx context.Context) error {
 	close(r.committer.stop)
 	r.hub.close()
 	if errors.Is(err, errStuck) {
-		return err // the store is still at work and cannot be closed
+		go func() {
+			<-idle
+			_ = r.closeStore() // the caller has gone with errStuck
+		}()
+		return err
 	}
+	return errors.Join(err, r.closeStore())
+}
+
+// closeStore waits for what still uses the store and closes it.
+func (r *Runtime) closeStore() error {
 	r.wg.Wait()
 	r.gate.Lock()
 	r.shut = true
 	r.gate.Unlock()
-	if cerr := r.store.Close(); cerr != nil {
-		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
+	if err := r.store.Close(); err != nil {
+		return fmt.Errorf("close the store: %w", err)
 	}
-	return err
+	return nil
 }
 
 var errStuck = errors.New("the store does not return")

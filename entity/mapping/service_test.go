@@ -23,6 +23,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
@@ -95,6 +96,13 @@ type houseOptions struct {
 func build(t testing.TB, dir string, o houseOptions) *house {
 	t.Helper()
 	disk, err := sqlite.Open(t.Context(), dir, o.store)
+	for until := time.Now().Add(patience); errors.Is(err, sqlite.ErrInUse) && time.Now().Before(until); {
+		// A crash beside a slow disk leaves while the last commit is under way.
+		if err := pause.For(t.Context(), 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		disk, err = sqlite.Open(t.Context(), dir, o.store)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
