@@ -17,6 +17,7 @@ import (
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
 
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -214,9 +215,12 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 // from what it waits for.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); !ok(); {
 		if time.Since(began) > patience {
 			t.Fatalf("waited in vain for %s", what)
+		}
+		if err := pause.For(t.Context(), 5*time.Millisecond); err != nil {
+			t.Fatalf("waited for %s: %v", what, err)
 		}
 	}
 }

@@ -15,7 +15,6 @@ var sleepsAllowed = map[string]string{
 	"actor/books_test.go": "what sleeps is run in a bubble, one function further",
 	"actor/fence_test.go": "what sleeps is run in a bubble, further down",
 
-	"server/helpers_test.go":   "eventually looks again after a few milliseconds: what it looks for is in another process, or tells nobody",
 	"server/mqtt/flow_test.go": "inBubble runs what sleeps in a bubble",
 }
 
