@@ -74,7 +74,7 @@ type entityJSON struct {
 type originJSON struct {
 	// The mapping that computed the value.
 	Mapping string `json:"mapping,omitempty"`
-	// Who computed it.
+	// The mapping that computed it.
 	Source string `json:"source,omitempty"`
 	// The source's number of it: of the change that it follows from.
 	SourceSeq uint64 `json:"source_seq,omitempty"`

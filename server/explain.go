@@ -18,7 +18,7 @@ type explainedJSON struct {
 	Value  value.Value `json:"value"`
 	// No device sent it.
 	Computed bool `json:"computed"`
-	// Who computed it.
+	// The mapping that computed it.
 	Source string `json:"source,omitempty"`
 	// The source's number of it: of the change that it follows from.
 	SourceSeq uint64 `json:"source_seq,omitempty"`

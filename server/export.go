@@ -34,8 +34,8 @@ type transferAPI struct {
 func (a *transferAPI) operations() []operation {
 	lines, table := content{mediaNDJSON, ""}, content{mediaCSV, ""}
 	return []operation{
-		rawOp("GET", "/v1/export", "export", "Export everything of a sort, as lines.", a.export, takesLong, sends(lines, table), fails(422)),
-		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Lines that are wrong are counted and skipped.", a.load,
+		rawOp("GET", "/v1/export", "export", "Export all data of one kind, one record a line.", a.export, takesLong, sends(lines, table), fails(422)),
+		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Invalid lines are counted and skipped.", a.load,
 			takesLong, accepts(0, lines, content{"application/ndjson", ""}, table, content{mediaJSON, ""}, content{mediaText, ""}), sends(content{mediaJSON, importedJSON{}})),
 	}
 }

@@ -48,13 +48,13 @@ type feedRequest struct {
 	Filter string `query:"q"`
 	// readings, edits, or both with a comma.
 	Kinds string `query:"kinds" default:"readings"`
-	// All readings, those that differ enough from the one before, or the newest ones now and then.
+	// All readings, those that differ enough from the one before, or the newest at an interval.
 	Mode string `query:"mode" enum:"realtime,onchange,periodic" default:"realtime"`
 	// With onchange: by how much a number must differ; 2% is a part of the one before.
 	Deadband string `query:"deadband" example:"0.5"`
 	// With periodic: 100ms to 1h; 1s without it.
 	Every string `query:"every" example:"5s"`
-	// Where to go on: the id of an event.
+	// Where to resume: the id of an event.
 	Cursor string `query:"cursor"`
 }
 

@@ -64,7 +64,7 @@ type historyBody struct {
 	GroupBy []string `json:"group_by,omitempty" maxItems:"8" example:"[\"attributes.room\"]"`
 	// How the members of a group are combined; pool counts their values together.
 	Combine string `json:"combine,omitempty" enum:"pool,sum,avg,min,max"`
-	// Instead of agg: so many points of each series for a chart.
+	// Instead of agg: reduce each series to this many points, for a chart.
 	Points int `json:"points,omitempty" minimum:"2" maximum:"10000"`
 }
 

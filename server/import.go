@@ -39,7 +39,7 @@ type importedJSON struct {
 	Errors []importErrorJSON `json:"errors"`
 }
 
-// importErrorJSON is what is wrong with a line.
+// importErrorJSON is an error in a line.
 type importErrorJSON struct {
 	// The number of the line, from 1; 0 for types, which are imported together.
 	Line   int64  `json:"line" example:"7"`

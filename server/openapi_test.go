@@ -496,12 +496,12 @@ func (d *document31) responses(o *operation) object {
 
 // failures are what is said about the statuses of problems, with a detail as an example.
 var failures = map[int][2]string{
-	400: {"The request is wrong.", "limit must be an integer from 1 to 1000, not \"0\""},
+	400: {"The request is invalid.", "limit must be an integer from 1 to 1000, not \"0\""},
 	403: {"The request came from a page of another origin, or was addressed to another host.", "the host \"example.org\" is not this machine; address the server as localhost or 127.0.0.1"},
-	404: {"There is no such thing.", "entity \"room-1\": not found"},
+	404: {"Not found.", "entity \"room-1\": not found"},
 	408: {"The body did not arrive in time.", "the body took too long to arrive; send it faster, or in parts"},
-	409: {"The request contradicts what there is.", "entity \"room-1\": conflict: it exists"},
-	412: {"The condition of the request does not hold.", "entity \"room-1\": conflict: its version is \"3l\""},
+	409: {"The request conflicts with what exists.", "entity \"room-1\": conflict: it exists"},
+	412: {"The condition of the request is not met.", "entity \"room-1\": conflict: its version is \"3l\""},
 	413: {"The body is too large.", "the body has more than 1048576 bytes; send it in parts"},
 	415: {"The media type of the body is wrong.", "the body must be application/json in UTF-8, not text/html: with curl, -H 'Content-Type: application/json'"},
 	422: {"The request is well formed, but cannot be fulfilled.", "entity \"sensor-9\": not found; a relation leads to an entity that exists"},

@@ -51,9 +51,9 @@ func (t instant) ms(name string, fallback int64) (int64, error) {
 
 // timeRange is the range [from, to).
 type timeRange struct {
-	// The begin of the range, included.
+	// The start of the range, inclusive.
 	From instant `query:"from" json:"from,omitempty" example:"1451606400000"`
-	// The end of the range, not included.
+	// The end of the range, exclusive.
 	To instant `query:"to" json:"to,omitempty" example:"1451692800000"`
 }
 

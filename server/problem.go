@@ -22,7 +22,7 @@ type problem struct {
 	Type   string `json:"type" example:"about:blank"`
 	Title  string `json:"title" example:"Bad Request"`
 	Status int    `json:"status" example:"400"`
-	// What was wrong, and what must be instead.
+	// What was wrong, and what is expected.
 	Detail string `json:"detail" example:"limit must be an integer from 1 to 1000, not 0"`
 	// The path of the request.
 	Instance string `json:"instance" example:"/v1/entities"`

@@ -49,7 +49,7 @@ type queryBody struct {
 	Filter string `json:"filter" example:"temperature > 30"`
 	// Only entities of this type or one that extends it.
 	Type string `json:"type,omitempty" example:"Room"`
-	// Whatever the owner of the query wants to keep with it.
+	// Any JSON that the owner of the query keeps with it.
 	View json.RawMessage `json:"view,omitempty"`
 }
 
@@ -166,27 +166,26 @@ type completeRequest struct {
 	Offset *int `query:"offset" minimum:"0" maximum:"1000000"`
 }
 
-// completionJSON is what may stand at the cursor of a query box, and whether the text is
-// what it should be.
+// completionJSON is what may stand at the cursor of a query box, and whether the text is valid.
 type completionJSON struct {
 	// Where the replaced text begins, in bytes of UTF-8.
 	From int `json:"from"`
 	// Where it ends.
 	To    int              `json:"to" example:"4"`
 	Items []suggestionJSON `json:"items"`
-	// What is wrong with the text; absent where nothing is.
+	// The error in the text; absent if there is none.
 	Error *filterErrorJSON `json:"error,omitempty"`
 	// The text as the server writes it; absent with an error.
 	Canonical *string `json:"canonical,omitempty"`
 }
 
-// suggestionJSON is a text that may be put there.
+// suggestionJSON is a text that may be inserted there.
 type suggestionJSON struct {
 	Text string                `json:"text" example:"temperature"`
 	Kind filter.SuggestionKind `json:"kind" enum:"word,operator,path,relation,id,value,function" example:"path"`
 }
 
-// filterErrorJSON is what is wrong with a filter or a mapping.
+// filterErrorJSON is an error in a filter or a mapping.
 type filterErrorJSON struct {
 	// The place in bytes of UTF-8.
 	Offset int `json:"offset" example:"4"`

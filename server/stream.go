@@ -57,7 +57,7 @@ func (a *streamAPI) enter() (leave func(), err error) {
 
 type streamRequest struct {
 	feedRequest
-	// Where to go on; comes before cursor.
+	// Where to resume; takes precedence over cursor.
 	LastEventID string `header:"Last-Event-ID"`
 }
 

@@ -39,7 +39,7 @@ type systemJSON struct {
 	Version string `json:"version" example:"v0.5.0"`
 	Started int64  `json:"started_ms" example:"1451649600512"`
 	Now     int64  `json:"now_ms" example:"1451649660512"`
-	// The actors that live.
+	// The live actors.
 	Actors int `json:"actors" example:"12"`
 	// The messages that actors handled.
 	Handled uint64 `json:"handled" example:"4711"`
@@ -89,7 +89,7 @@ type ingestJSON struct {
 	Window int64 `json:"window_bytes"`
 	// The bound of window_bytes.
 	WindowMax int64 `json:"window_bytes_max" example:"67108864"`
-	// The entities whose actors live.
+	// The entities with a live actor.
 	Live int `json:"entities_live" example:"7"`
 	// The entities that exist.
 	Registered int64 `json:"entities_registered" example:"7"`
@@ -164,7 +164,7 @@ func (a *systemAPI) actors(_ context.Context, in *actorsRequest) (*answer[actorT
 	return ok(list), nil
 }
 
-// healthJSON says that the server works.
+// healthJSON says that the server can commit.
 type healthJSON struct {
 	Status string `json:"status" enum:"ok" example:"ok"`
 }

@@ -104,7 +104,7 @@ type historyRequest struct {
 	Order *string `query:"order" enum:"asc,desc" default:"asc"`
 	// The next of the page before; not with agg or points.
 	Cursor *string `query:"cursor"`
-	// So many points that look like all of them in a chart (Largest Triangle Three Buckets).
+	// Reduce to this many points that look like all of them in a chart (Largest Triangle Three Buckets).
 	Points *int `query:"points" minimum:"2" maximum:"10000"`
 	// Aggregates over the numbers of each step, separated by commas: avg, min, max, sum, count, first, last, rate and percentiles such as p95.
 	Agg *string `query:"agg" example:"avg,max"`

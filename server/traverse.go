@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// traverseBody says how far to go from an entity.
+// traverseBody selects the entities to reach from one.
 type traverseBody struct {
 	Direction string `json:"direction,omitempty" enum:"out,in,both" default:"out" example:"out"`
 	// The types of the relations to follow; all if there is none.
@@ -23,9 +23,9 @@ type traverseBody struct {
 	Depth int `json:"depth,omitempty" minimum:"1" maximum:"64" example:"3"`
 	// The most entities to return.
 	Limit int `json:"limit,omitempty" minimum:"1" maximum:"100000" example:"100"`
-	// A filter for what is in the answer.
+	// A filter for the entities in the answer.
 	Match string `json:"match,omitempty" example:"type = 'Sensor'"`
-	// A filter for the entities beyond which to go on.
+	// A filter for the entities from which the traversal continues.
 	Through string `json:"through,omitempty"`
 	// A condition on the properties of a relation, such as relation.since > 2020.
 	Edge string `json:"edge,omitempty" example:"relation.since > 2020"`

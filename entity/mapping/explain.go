@@ -48,7 +48,7 @@ type ExplainedField struct {
 	Sources []ExplainedSource `json:"sources"`
 }
 
-// ExplainedSource is something that a value is computed from.
+// ExplainedSource is a source of a computed value.
 type ExplainedSource struct {
 	Source string `json:"source" example:"sensor.t"` // as it is written
 	// The last value; absent while there is none.

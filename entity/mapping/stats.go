@@ -31,7 +31,7 @@ type Stats struct {
 	Lagged uint64 `json:"lagged"`
 	// How often changes were no longer in the log, so that everything was recomputed.
 	Missed uint64 `json:"missed"`
-	// How often the service began anew.
+	// How often the service restarted.
 	Restarts uint64 `json:"restarts"`
 	// The mappings with the most failures, at most MaxFailing.
 	Failing []Failing `json:"-"`

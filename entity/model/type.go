@@ -49,27 +49,26 @@ type Type struct {
 	Components map[string]string `json:"components,omitempty"`
 }
 
-// Property is something about an entity that stays until it is changed.
+// Property is a value of an entity that stays until it is changed.
 type Property struct {
 	Schema
-	// Writable says that people may want it otherwise than it is: it makes sense
-	// in the section desired.
+	// Writable says that the value may be requested in the section desired.
 	Writable bool `json:"writable,omitempty"`
 }
 
-// Relation is a sort of edges from an entity.
+// Relation is a kind of edge from an entity.
 type Relation struct {
 	Description string `json:"description,omitempty"`
 	// Target are the types of entities that an edge may lead to, or that theirs
 	// extend; empty for all.
 	Target []string `json:"target,omitempty"`
-	// Max is how many edges of the sort an entity may have, 0 for any number.
+	// Max is the most edges of this kind that an entity may have; 0 is no limit.
 	Max int `json:"max,omitempty"`
 	// Properties are those of an edge.
 	Properties map[string]*Schema `json:"properties,omitempty"`
 }
 
-// Command is something an entity can be told to do. It is a declaration only.
+// Command is an operation that an entity offers. It is only declared.
 type Command struct {
 	Description string  `json:"description,omitempty"`
 	Request     *Schema `json:"request,omitempty"`

@@ -99,7 +99,7 @@ function Banner() {
         {lost && (
           <>
             <strong>Connection lost.</strong>{" "}
-            {since.value > 0 ? `What you see is from ${formatClock(since.value)}.` : "The server has not answered yet."}
+            {since.value > 0 ? `Showing data as of ${formatClock(since.value)}.` : "The server has not answered yet."}
           </>
         )}
       </p>

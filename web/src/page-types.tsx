@@ -141,7 +141,7 @@ function Detail({ type }: { type: ResolvedType }) {
     <section class="panel type" aria-label={type.id}>
       <header>
         <h2>{type.id}</h2>
-        <span class="panel-range">{type.strict ? "strict: nothing else is taken" : "open: other keys are taken, too"}</span>
+        <span class="panel-range">{type.strict ? "strict: undeclared keys are refused" : "open: undeclared keys are accepted"}</span>
       </header>
       {inherited.length > 0 && (
         <p class="hint">
@@ -171,8 +171,8 @@ function Empty() {
     <section class="empty">
       <h2>No types yet</h2>
       <p>
-        Entities need none: a type says what an entity of it may have, and refuses what is wrong. Send types, of the own form or as DTDL, to{" "}
-        <code>POST /v1/types</code>; they appear here.
+        A type declares what its entities may have and refuses what does not match; an entity can do without one. Add types in Greenroom’s own format with{" "}
+        <code>PUT /v1/types/&#123;id&#125;</code>, or as DTDL with <code>POST /v1/types</code>.
       </p>
     </section>
   );

@@ -167,7 +167,7 @@ function Saved({ filter, onFilter }: QueryInputProps) {
       return true;
     } catch (error) {
       const taken = error instanceof ApiError && error.status === 412;
-      problem.value = taken ? "Somebody has changed it, or another query has this name." : describe(error);
+      problem.value = taken ? "Another user has changed this query, or a query of this name already exists." : describe(error);
       return false;
     }
   };

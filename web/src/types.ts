@@ -154,7 +154,7 @@ export interface Change {
   entity: string;
   /** The mapping that computed the value. */
   mapping?: string;
-  /** Who computed it. */
+  /** The mapping that computed it. */
   source?: string;
   /** The source's number of it: of the change that it follows from. */
   source_seq?: number;
@@ -171,18 +171,18 @@ export interface Changed {
   section: "attributes" | "desired" | "reported";
 }
 
-/** Something an entity can be told to do. It is a declaration only. */
+/** An operation that an entity offers. It is only declared. */
 export interface Command {
   description?: string;
   request?: Schema;
   response?: Schema;
 }
 
-/** What may stand at the cursor of a query box, and whether the text is what it should be. */
+/** What may stand at the cursor of a query box, and whether the text is valid. */
 export interface Completion {
   /** The text as the server writes it; absent with an error. */
   canonical?: string;
-  /** What is wrong with the text; absent where nothing is. */
+  /** The error in the text; absent if there is none. */
   error?: FilterError;
   /** Where the replaced text begins, in bytes of UTF-8. */
   from: number;
@@ -270,7 +270,7 @@ export interface Entity {
 export interface EntityBody {
   attributes?: { [key: string]: Json };
   desired?: { [key: string]: Json };
-  /** Only where an entity is created: without it the server makes one up. */
+  /** Only when an entity is created; without it the server generates one. */
   id?: string;
   /** The relations from it. */
   relations?: RelationBody[];
@@ -306,7 +306,7 @@ export interface Explained {
   mapping?: Mapping;
   /** The mapping is still the version that computed the value. */
   same_version?: boolean;
-  /** Who computed it. */
+  /** The mapping that computed it. */
   source?: string;
   /** The source's number of it: of the change that it follows from. */
   source_seq?: number;
@@ -328,7 +328,7 @@ export interface Failure {
 
 export type FieldList = ("latest" | "attributes" | "desired" | "reported" | "delta" | "metadata" | "relations")[];
 
-/** What is wrong with a filter or a mapping. */
+/** An error in a filter or a mapping. */
 export interface FilterError {
   /** The place in characters, of a mapping in its line, from 1. */
   column: number;
@@ -353,7 +353,7 @@ export interface Group {
   total?: number;
 }
 
-/** Says that the server works. */
+/** Says that the server can commit. */
 export interface Health {
   status: "ok";
 }
@@ -373,16 +373,16 @@ export interface HistoryBody {
   fill?: string;
   /** docs/filter.md has the language; the empty filter matches all. */
   filter?: string;
-  /** The begin of the range, included. */
+  /** The start of the range, inclusive. */
   from?: Instant;
   /** entity, key, type, or paths such as attributes.building; entity and key without it. */
   group_by?: string[];
   keys: string[];
-  /** Instead of agg: so many points of each series for a chart. */
+  /** Instead of agg: reduce each series to this many points, for a chart. */
   points?: number;
   /** The length of a step, as in the history of one key. */
   step?: string;
-  /** The end of the range, not included. */
+  /** The end of the range, exclusive. */
   to?: Instant;
   /** Only entities of this type or one that extends it. */
   type?: string;
@@ -390,7 +390,7 @@ export interface HistoryBody {
   tz?: string;
 }
 
-/** What is wrong with a line. */
+/** An error in a line. */
 export interface ImportError {
   detail: string;
   /** The number of the line, from 1; 0 for types, which are imported together. */
@@ -425,7 +425,7 @@ export interface Ingest {
   commit_p50_ms: number;
   /** The 99th percentile of it. */
   commit_p99_ms: number;
-  /** The entities whose actors live. */
+  /** The entities with a live actor. */
   entities_live: number;
   /** The entities that exist. */
   entities_registered: number;
@@ -453,7 +453,7 @@ export interface Latest {
   mapping?: string;
   /** The entity's number of the reading that brought it. */
   seq: number;
-  /** Who computed it. */
+  /** The mapping that computed it. */
   source?: string;
   /** The source's number of it: of the change that it follows from. */
   source_seq?: number;
@@ -489,7 +489,7 @@ export interface MappedField {
   value?: Value;
 }
 
-/** Something that a value is computed from. */
+/** A source of a computed value. */
 export interface MappedSource {
   /** The mappings that compute the source. */
   mappings?: string[];
@@ -555,7 +555,7 @@ export interface MappingStats {
   outputs: number;
   /** The readings that their targets did not accept. */
   refused: number;
-  /** How often the service began anew. */
+  /** How often the service restarted. */
   restarts: number;
   /** The values in them. */
   values: number;
@@ -606,7 +606,7 @@ export interface Problem {
   column?: number;
   /** The values of a cycle of mappings. */
   cycle?: string[];
-  /** What was wrong, and what must be instead. */
+  /** What was wrong, and what is expected. */
   detail: string;
   /** The member of a JSON body that the place is in. */
   in?: string;
@@ -623,7 +623,7 @@ export interface Problem {
   type: string;
 }
 
-/** Something about an entity that stays until it is changed. */
+/** A value of an entity that stays until it is changed. */
 export interface Property {
   description?: string;
   /** What the elements of an array and the values of a map are. */
@@ -642,7 +642,7 @@ export interface Property {
   unit?: string;
   /** Those of an enumeration: all texts or all integers. */
   values?: Json[];
-  /** Writable says that people may want it otherwise than it is: it makes sense in the section desired. */
+  /** Writable says that the value may be requested in the section desired. */
   writable?: boolean;
 }
 
@@ -658,7 +658,7 @@ export interface Query {
   type?: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
-  /** Whatever the owner of the query wants to keep with it. */
+  /** Any JSON that the owner of the query keeps with it. */
   view?: Json;
 }
 
@@ -669,7 +669,7 @@ export interface QueryBody {
   title?: string;
   /** Only entities of this type or one that extends it. */
   type?: string;
-  /** Whatever the owner of the query wants to keep with it. */
+  /** Any JSON that the owner of the query keeps with it. */
   view?: Json;
 }
 
@@ -705,9 +705,9 @@ export interface ReadingBody {
 
 /** The range of time that a mapping is computed over. */
 export interface RecomputeBody {
-  /** The begin of the range, included. */
+  /** The start of the range, inclusive. */
   from?: Instant;
-  /** The end of the range, not included. */
+  /** The end of the range, exclusive. */
   to?: Instant;
 }
 
@@ -742,10 +742,10 @@ export interface RelationCounts {
   out: Record<string, number>;
 }
 
-/** A sort of edges from an entity. */
+/** A kind of edge from an entity. */
 export interface RelationDeclaration {
   description?: string;
-  /** How many edges of the sort an entity may have, 0 for any number. */
+  /** The most edges of this kind that an entity may have; 0 is no limit. */
   max?: number;
   /** Those of an edge. */
   properties?: Record<string, Schema>;
@@ -940,7 +940,7 @@ export interface StatementGroup {
   out?: string;
 }
 
-/** A text that may be put there. */
+/** A text that may be inserted there. */
 export interface Suggestion {
   kind: "word" | "operator" | "path" | "relation" | "id" | "value" | "function";
   text: string;
@@ -948,7 +948,7 @@ export interface Suggestion {
 
 /** Has the counters of a server since its start. */
 export interface System {
-  /** The actors that live. */
+  /** The live actors. */
   actors: number;
   dead_letters: DeadLetters;
   /** The failures of actors. */
@@ -992,7 +992,7 @@ export interface Timer {
   key: string;
 }
 
-/** Says how far to go from an entity. */
+/** Selects the entities to reach from one. */
 export interface TraverseBody {
   /** How many relations to follow one after the other. */
   depth?: number;
@@ -1003,9 +1003,9 @@ export interface TraverseBody {
   fields?: FieldList;
   /** The most entities to return. */
   limit?: number;
-  /** A filter for what is in the answer. */
+  /** A filter for the entities in the answer. */
   match?: string;
-  /** A filter for the entities beyond which to go on. */
+  /** A filter for the entities from which the traversal continues. */
   through?: string;
   /** The types of the relations to follow; all if there is none. */
   types?: string[];
