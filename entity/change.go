@@ -48,12 +48,17 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 	for i := range edits.Relate {
 		size += len(edits.Relate[i].To) + len(edits.Relate[i].Properties.Text())
 	}
-	targets, err := r.checkRelations(ctx, id, &edits)
+	release, err := r.claim(ctx, id, &edits)
 	if err != nil {
 		return Edited{}, err
 	}
+	targets, err := r.checkRelations(ctx, id, &edits)
+	if err != nil {
+		release()
+		return Edited{}, err
+	}
 	var done Edited
-	err = r.change(ctx, id, size, func(e *entityActor) (*Edit, error) {
+	err = r.change(ctx, id, size, release, func(e *entityActor) (*Edit, error) {
 		edit, err := e.apply(&edits, targets)
 		if err != nil {
 			return nil, err
@@ -73,6 +78,17 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 	return done, nil
 }
 
+// claim claims what the edits depend on, nothing for those of attributes alone.
+func (r *Runtime) claim(ctx context.Context, id string, edits *Edits) (release func(), err error) {
+	if edits.Type == nil && len(edits.Relate)+len(edits.Unrelate) == 0 {
+		return func() {}, nil
+	}
+	if release, err = r.claims.take(ctx, id, toItself, edits.Relate); err != nil {
+		return nil, fmt.Errorf("entity %q: %w", id, err)
+	}
+	return release, nil
+}
+
 // Delete ends an entity: its state, its relations in both directions and its
 // history are gone when Delete returns, under the conditions of Edit. A reading
 // that comes later makes a new one. It returns ErrNotFound when there is none.
@@ -80,7 +96,11 @@ func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if condition == "" {
 		condition = IfAny
 	}
-	return r.change(ctx, id, 0, func(e *entityActor) (*Edit, error) {
+	release, err := r.claims.take(ctx, id, toEnd, nil)
+	if err != nil {
+		return fmt.Errorf("entity %q: %w", id, err)
+	}
+	return r.change(ctx, id, 0, release, func(e *entityActor) (*Edit, error) {
 		if err := CheckCondition(condition, e.etag()); err != nil {
 			return nil, err
 		}
@@ -102,9 +122,11 @@ const editCost = 512
 // change brings an edit to an entity and waits for its commit. f runs in the
 // entity's turn, with its state loaded; it changes the state and returns what it
 // did, nil for nothing, or an error and changes nothing. after runs once it is
-// durable. size is about how many bytes the edit has.
-func (r *Runtime) change(ctx context.Context, id string, size int, f func(*entityActor) (*Edit, error), after func(*delivery)) error {
+// durable, and release when the edit is settled, one way or the other. size is about how
+// many bytes the edit has.
+func (r *Runtime) change(ctx context.Context, id string, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
 	if err := CheckID(id); err != nil {
+		release()
 		return err
 	}
 	settled := make(chan error, 1)
@@ -113,9 +135,11 @@ func (r *Runtime) change(ctx context.Context, id string, size int, f func(*entit
 		if err == nil {
 			after(d)
 		}
+		release()
 		settled <- err
 	}
 	if err := r.send(ctx, id, d); err != nil {
+		release()
 		return fmt.Errorf("entity %q: %w", id, err)
 	}
 	select {

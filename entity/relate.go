@@ -39,9 +39,14 @@ func (r *Runtime) checkRelations(ctx context.Context, id string, edits *Edits) (
 // typeOf returns the type of an entity that exists: of its actor if it is live,
 // which knows what is not in the store yet, and of the store if not.
 func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error) {
-	if h := r.handles.find(id); h != nil && !h.actor().IsZero() {
-		err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
-		return typ, err
+	if h := r.handles.find(id); h != nil {
+		if !h.actor().IsZero() {
+			err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
+			return typ, err
+		}
+		if err := r.committer.wait(ctx, h.ticket.Load()); err != nil { // what an actor that is gone has left
+			return "", err
+		}
 	}
 	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
 	return e.Type, err
@@ -60,8 +65,8 @@ func (rel *Relation) check() error {
 	return nil
 }
 
-// relate notes the edges that the edits put and remove. The graph has them, as
-// committed: what an edit on its way has not told it yet does not count.
+// relate notes the edges that the edits put and remove. The graph has all that there
+// are: who edits them has claimed the entity (claims).
 func (e *entityActor) relate(edits *Edits, edit *Edit) error {
 	if len(edits.Relate)+len(edits.Unrelate) == 0 {
 		return nil

@@ -29,6 +29,7 @@ type Runtime struct {
 	loader    *loader
 	hub       *hub
 	graph     *graph
+	claims    *claims
 	types     types
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
@@ -53,7 +54,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(), claims: newClaims(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()
