@@ -15,6 +15,7 @@ import (
 var importOrder = [][]string{
 	{"internal"}, // pgtest, for the tests of all the others
 	{"actor"},
+	{"codec"},
 	{"router", "eventbus", "schedule", "actortest", "sim", "persist", "remote"},
 	{"cluster"},
 	{"entity", "lua"},

@@ -1,0 +1,236 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// MaxNameBytes is the length of the longest name of a type.
+const MaxNameBytes = 128
+
+var (
+	// ErrUnknownType is returned for a value whose type is not registered.
+	ErrUnknownType = errors.New("type is not registered")
+	// ErrUnknownName is returned for a name that no type has or had.
+	ErrUnknownName = errors.New("name is not registered")
+	// ErrSplit is returned by [Types.Decode] for bytes that have not become exactly
+	// one value.
+	ErrSplit = errors.New("not one value")
+)
+
+// Types knows the registered types. Use [NewTypes]: its zero value knows none. It does
+// not change and is safe for concurrent use.
+type Types struct {
+	written map[reflect.Type]written
+	read    map[string]shape
+	dropped map[string][]string // by name: see Dropped
+}
+
+// written is how the values of a registered type are written.
+type written struct {
+	name string
+	form form
+}
+
+// shape is what is under a name: how its bytes are read, and what is made of them.
+type shape struct {
+	form   form
+	upcast func(v any) ([]any, error) // nil where it is today's shape
+}
+
+// Registration is a part of a [Types]. [Of] and [Split] return one.
+type Registration struct{ register func(ts *Types) error }
+
+// Option is an option of [Of].
+type Option struct {
+	name    string
+	shape   *shape       // nil: that of the type itself
+	result  reflect.Type // of shape
+	dropped []string
+}
+
+// NewTypes returns a Types with the given registrations. It panics if a name or a type is
+// given twice, or if a type cannot be encoded and decoded without loss.
+func NewTypes(registrations ...Registration) *Types {
+	ts := &Types{written: map[reflect.Type]written{}, read: map[string]shape{}, dropped: map[string][]string{}}
+	for _, r := range registrations {
+		if err := r.register(ts); err != nil {
+			panic("codec: " + err.Error())
+		}
+	}
+	return ts
+}
+
+// Of registers T under a name, which stays the same as long as bytes with it exist: 1 to
+// [MaxNameBytes] bytes of visible ASCII. For a T that is a [proto.Message], "" stands for
+// the full name of the message. The cases of an interface are registered one by one.
+func Of[T any](name string, options ...Option) Registration {
+	return Registration{func(ts *Types) error {
+		t := reflect.TypeFor[T]()
+		form, err := formOf[T]()
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			name = protoName[T]()
+		}
+		if had, ok := ts.written[t]; ok {
+			return fmt.Errorf("type %v is registered twice, as %q and as %q", t, had.name, name)
+		}
+		if err := ts.add(name, t, shape{form: form}); err != nil {
+			return err
+		}
+		ts.written[t] = written{name, form}
+		for _, o := range options {
+			if err := ts.apply(o, t, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// apply does what an option of the type t says, which is written under name.
+func (ts *Types) apply(o Option, t reflect.Type, name string) error {
+	switch {
+	case o.dropped != nil:
+		ts.dropped[name] = append(ts.dropped[name], o.dropped...)
+		return nil
+	case o.shape == nil:
+		return ts.add(o.name, t, ts.read[name])
+	case o.result != t:
+		return fmt.Errorf("type %v: the upcast from %q makes %v", t, o.name, o.result)
+	}
+	return ts.add(o.name, t, *o.shape)
+}
+
+// protoName returns the full name of the message T, or "" if T is none.
+func protoName[T any]() string {
+	var v T
+	if m, ok := any(v).(proto.Message); ok {
+		return string(m.ProtoReflect().Descriptor().FullName())
+	}
+	return ""
+}
+
+func (ts *Types) add(name string, t reflect.Type, s shape) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("type %v: %w", t, err)
+	}
+	if _, ok := ts.read[name]; ok {
+		return fmt.Errorf("type %v: name %q is registered twice", t, name)
+	}
+	ts.read[name] = s
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > MaxNameBytes {
+		return fmt.Errorf("name must have 1 to %d bytes, not %d", MaxNameBytes, len(name))
+	}
+	for _, c := range []byte(name) {
+		if c <= ' ' || c > '~' {
+			return fmt.Errorf("name must be visible ASCII, not %q", name)
+		}
+	}
+	return nil
+}
+
+// Name returns the name of the type of v, and whether it is registered.
+func (ts *Types) Name(v any) (name string, ok bool) {
+	w, ok := ts.written[reflect.TypeOf(v)]
+	return w.name, ok
+}
+
+// Names returns the names under which values are written, sorted.
+func (ts *Types) Names() []string {
+	names := make([]string, 0, len(ts.written))
+	for _, w := range ts.written {
+		names = append(names, w.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// OldNames returns the names that are only read, those of [Was], [From] and [Split], sorted.
+func (ts *Types) OldNames() []string {
+	old := maps.Clone(ts.read)
+	for _, w := range ts.written {
+		delete(old, w.name)
+	}
+	return slices.Sorted(maps.Keys(old))
+}
+
+// Append appends the bytes of v to dst and returns them with the name of its type. The
+// error wraps [ErrUnknownType] if the type is not registered; a method of v that panics
+// is an error, too. On an error dst is returned as it was.
+func (ts *Types) Append(dst []byte, v any) (name string, data []byte, err error) {
+	w, ok := ts.written[reflect.TypeOf(v)]
+	if !ok {
+		return "", dst, fmt.Errorf("codec: encode: %w: %T", ErrUnknownType, v)
+	}
+	data, err = guard(func() ([]byte, error) { return w.form.append(dst, v) })
+	if err != nil {
+		return "", dst, fmt.Errorf("codec: encode %q: %w", w.name, err)
+	}
+	return w.name, data, nil
+}
+
+// Decode returns the value that the bytes under a name stand for today. It keeps no part
+// of data. The error wraps [ErrUnknownName] if there is no such name, and [ErrSplit] if
+// the bytes are of a [Split] and have not become exactly one value.
+func (ts *Types) Decode(name string, data []byte) (any, error) {
+	var one [1]any
+	values, err := ts.AppendDecoded(one[:0], name, data)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(values) != 1:
+		return nil, fmt.Errorf("codec: decode %q: %w: it has become %d", name, ErrSplit, len(values))
+	}
+	return values[0], nil
+}
+
+// AppendDecoded appends the values that the bytes under a name stand for today: one, or as
+// many as a [Split] makes of them. It keeps no part of data. The error wraps
+// [ErrUnknownName] if there is no such name; a method or an upcast that panics is an
+// error, too. On an error dst is returned as it was.
+func (ts *Types) AppendDecoded(dst []any, name string, data []byte) ([]any, error) {
+	s, ok := ts.read[name]
+	if !ok {
+		return dst, fmt.Errorf("codec: decode %q: %w", name, ErrUnknownName)
+	}
+	v, err := guard(func() (any, error) { return s.form.decode(data) })
+	if err != nil {
+		return dst, fmt.Errorf("codec: decode %q: %w", name, err)
+	}
+	if s.upcast == nil {
+		return append(dst, v), nil
+	}
+	values, err := guard(func() ([]any, error) { return s.upcast(v) })
+	if err != nil {
+		return dst, fmt.Errorf("codec: upcast %q: %w", name, err)
+	}
+	for i, v := range values {
+		if _, ok := ts.Name(v); !ok {
+			return dst, fmt.Errorf("codec: upcast %q: value %d: %w: %T", name, i, ErrUnknownType, v)
+		}
+	}
+	return append(dst, values...), nil
+}
+
+// guard calls what the user wrote: what it panics with is an error, so that a record that
+// cannot be read ends the one who reads it and nobody else.
+func guard[T any](f func() (T, error)) (result T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f()
+}
