@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 // problem is an RFC 9457 problem document, and the error that a handler returns
@@ -50,14 +50,14 @@ func problemf(status int, format string, args ...any) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// codes say how HTTP answers the errors of the packages below. The first that an error
-// is counts: those that wrap another one come before it.
+// codes say how HTTP answers the errors of the packages below that are not in
+// refusal.Answers, which come after them. The first that an error is counts: those that
+// wrap another one come before it.
 var codes = []struct {
 	err    error
 	status int
 	hint   string // what the client can do about it
 }{
-	{entity.ErrTestFailed, http.StatusConflict, ""},
 	{entity.ErrTypeInUse, http.StatusConflict, ""},
 	{model.ErrCycle, http.StatusConflict, ""},
 	{model.ErrUnknown, http.StatusUnprocessableEntity, ""},
@@ -71,22 +71,13 @@ var codes = []struct {
 	{mapping.ErrTaken, http.StatusConflict, ""},
 	{mapping.ErrLimit, http.StatusUnprocessableEntity, ""},
 	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
-	{entity.ErrNotFound, http.StatusNotFound, ""},
-	{entity.ErrStopped, http.StatusServiceUnavailable, "the readings were not kept; send them again"},
 	{entity.ErrCursorExpired, http.StatusGone, "start over without a cursor"},
 	{entity.ErrCursorInvalid, http.StatusBadRequest, "a cursor must be the next of an answer, or the id of an event"},
-	{entity.ErrConflict, http.StatusConflict, ""},
 	{retention.ErrOverlap, http.StatusConflict, ""},
 	{filter.ErrSyntax, http.StatusBadRequest, ""},
 	{filter.ErrVisits, http.StatusUnprocessableEntity, "use a filter that looks at fewer related entities"},
 	{search.ErrCountTimeout, http.StatusUnprocessableEntity, "ask without count, with a narrower filter, or again: what is indexed by then is counted at once"},
-	{entity.ErrTooManyKeys, http.StatusUnprocessableEntity, ""},
-	{entity.ErrMismatch, http.StatusUnprocessableEntity, ""},
 	{retention.ErrTooManyRules, http.StatusUnprocessableEntity, ""},
-	{entity.ErrInvalid, http.StatusBadRequest, ""},
-	{entity.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
-	{context.DeadlineExceeded, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},
-	{context.Canceled, http.StatusServiceUnavailable, "the server is too busy to answer in time; try again in a moment"},
 }
 
 // problemOf turns any error of a handler into a problem.
@@ -109,13 +100,14 @@ func problemOf(err error) *problem {
 		switch {
 		case c.hint == "":
 			return problemf(c.status, "%v", err)
-		case c.status == http.StatusServiceUnavailable && !errors.Is(c.err, entity.ErrStopped):
+		case c.status == http.StatusServiceUnavailable:
 			return problemf(c.status, "%s", c.hint) // the error says nothing that a client could use
 		default:
 			return problemf(c.status, "%v; %s", err, c.hint)
 		}
 	}
-	return problemf(http.StatusInternalServerError, "the server failed; its log has the reason")
+	a, _ := refusal.Find(err)
+	return problemf(a.Status, "%s", a.Say(err))
 }
 
 // placedProblem is the problem of an error that has a place in a text, nil for any other.

@@ -24,6 +24,7 @@ type systemAPI struct {
 func (a *systemAPI) operations() []operation {
 	return []operation{
 		op("GET", "/v1/system", "getSystem", "Read the counters of the actor system and of the ingestion.", a.get),
+		op("GET", "/v1/refusals", "getRefusals", "Read what was refused last, of devices and of requests with readings, and why.", a.getRefusals),
 		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, fails(http.StatusNotFound)),
 		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, fails(http.StatusNotFound)),
 		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health),
@@ -97,6 +98,44 @@ type ingestJSON struct {
 	CommitP50 float64 `json:"commit_p50_ms" example:"4.5"`
 	// The 99th percentile of it.
 	CommitP99 float64 `json:"commit_p99_ms" example:"12.5"`
+}
+
+// refusalsJSON is what was refused since the start.
+type refusalsJSON struct {
+	// The messages and requests that were refused.
+	Total uint64 `json:"total" example:"2"`
+	// The last ones, one for each place, client and cause, newest first.
+	Recent []refusalJSON `json:"recent"`
+	Now    int64         `json:"now_ms" example:"1451649660512"`
+}
+
+// refusalJSON is what was refused of one client at one place for one cause.
+type refusalJSON struct {
+	// mqtt or http.
+	Source string `json:"source" example:"mqtt"`
+	Cause  string `json:"cause" example:"type"`
+	// The topic or the path.
+	Where string `json:"where" example:"e/room-1/telemetry"`
+	// The client id of MQTT.
+	Client string `json:"client,omitempty" example:"sensor-1"`
+	// What was wrong the last time, and what must be instead.
+	Detail string `json:"detail" example:"type \"Room\": reading 0 key \"power\": does not agree with the type: must be a number up to 100, not 101"`
+	// How often.
+	Count uint64 `json:"count" example:"2"`
+	First int64  `json:"first_ms" example:"1451649600512"`
+	Last  int64  `json:"last_ms" example:"1451649660000"`
+}
+
+// getRefusals answers with what was refused last.
+func (a *systemAPI) getRefusals(context.Context, *struct{}) (*answer[refusalsJSON], error) {
+	list := refusalsJSON{Total: a.refusals.Total(), Recent: []refusalJSON{}, Now: time.Now().UnixMilli()}
+	for _, r := range a.refusals.Latest() {
+		list.Recent = append(list.Recent, refusalJSON{
+			Source: r.Source, Cause: r.Cause, Where: r.Where, Client: r.Client, Detail: r.Detail,
+			Count: r.Count, First: r.First.UnixMilli(), Last: r.Last.UnixMilli(),
+		})
+	}
+	return ok(list), nil
 }
 
 // actorJSON is one actor.

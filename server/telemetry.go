@@ -71,7 +71,7 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 // refused counts what was not taken.
 func (a *telemetryAPI) refused(r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		a.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), problemOf(err).Detail)
+		a.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), "", problemOf(err).Detail)
 	}
 }
 

@@ -33,6 +33,7 @@ func TestDashboardOfAChangingServer(t *testing.T) {
 	v, server := newVisit(t)
 	v.run("a phone in the dark fits an actor", testPhoneActor)
 	v.run("a phone in the dark fits every page", testPhone)
+	v.run("what was refused is told with the reason", testRefusals)
 	v.run("a first reading makes an entity appear", testFirstReading)
 	v.run("types, mappings and the state of an entity are shown", testModel)
 	v.run("a filter is completed, applied and saved", testQueries)
@@ -257,6 +258,25 @@ func testActors(v *visit) {
 	p.wait("the found actor and the way to it", `location.hash.includes('search=') && [...document.querySelectorAll('.actors tr:not(.on-the-way) .actor-name')].some((name) => name.textContent === window.wanted)`)
 	p.requireFits()
 	p.requireQuiet()
+}
+
+func testRefusals(v *visit) {
+	resp, err := http.Post(v.url+"/v1/entities/clumsy/telemetry", "application/json", strings.NewReader("temperature=21"))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	const shown = `/temperature|where an object is expected/.test(document.querySelector('.refused .refusal-detail')?.textContent ?? '')`
+	p := v.open("/#/actors", 1280, 800, "light")
+	p.wait("the reason among all", shown)
+	p.requireFits()
+	p.screenshotWhole("refusals")
+	p.requireQuiet()
+	// Its page says why there is nothing. That it is not there is an error to the browser.
+	of := v.open("/#/e/clumsy", 1280, 800, "dark")
+	of.wait("the reason on the page of the entity", shown)
+	of.requireFits()
+	of.screenshot("refusals-entity")
 }
 
 func testPhone(v *visit) {

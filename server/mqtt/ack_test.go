@@ -426,16 +426,85 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// MQTT 5 tells a failure by a code from 0x80 on.
-func TestEachVerdictHasACodeThatSaysNo(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{
-		&entity.PayloadError{Cause: entity.CauseSyntax}, &entity.PayloadError{Cause: entity.CauseTooLarge}, entity.ErrInvalid,
-		entity.ErrTooManyKeys, entity.ErrClosed, entity.ErrFailed, entity.ErrStopped, context.Canceled, io.ErrUnexpectedEOF,
-	} {
-		v := refusal.Judge(err)
-		if code := codeOf(&v); code.Code < 0x80 {
-			t.Errorf("%v: code %#x", err, code.Code)
-		}
+// answered is what a client saw of a message: an acknowledgement with a code, or the end
+// of the connection, with the code of a DISCONNECT where there was one.
+type answered struct {
+	acked bool
+	code  byte
+}
+
+// outcome reads what becomes of a message.
+func (c *rawClient) outcome() (a answered) {
+	c.t.Helper()
+	kind, err := c.in.ReadByte()
+	if err != nil {
+		return a
 	}
+	n, err := binary.ReadUvarint(c.in)
+	body := make([]byte, n)
+	if err == nil {
+		_, err = io.ReadFull(c.in, body)
+	}
+	if err != nil {
+		c.t.Fatalf("read: %v", err)
+	}
+	switch kind {
+	case 0x40, 0x50: // PUBACK, PUBREC
+		a.acked = true
+		if len(body) > 2 {
+			a.code = body[2]
+		}
+	case 0xe0: // DISCONNECT
+		if len(body) > 0 {
+			a.code = body[0]
+		}
+	default:
+		c.t.Fatalf("packet %x", kind)
+	}
+	return a
+}
+
+func TestEachErrorIsAnsweredAsTheTableSays(t *testing.T) {
+	t.Parallel()
+	rows := append(slices.Clone(refusal.Answers), refusal.Answer{Err: io.ErrUnexpectedEOF, Code: 0x83, Retry: true})
+	inBubbles(t, func(t *testing.T, version byte, b *Broker, p *pipes, h *heldRuntime) {
+		for i, row := range rows {
+			for qos := range byte(3) {
+				c := p.dial(t, fmt.Sprint("client ", i, qos), version)
+				body := publishBody(version, 7, `{"t":1}`)
+				if qos == 0 {
+					body = slices.Delete(body, 2+len("e/a/telemetry"), 4+len("e/a/telemetry"))
+				}
+				c.write(0x30|qos<<1, body)
+				synctest.Wait()
+				settled := h.held() - 1
+				h.settle(settled, fmt.Errorf("entity: %w", row.Err))
+				if row.Retry {
+					want := answered{code: row.Code}
+					if version < 5 {
+						want.code = 0 // it has no DISCONNECT from a server
+					}
+					if got := c.outcome(); got != want {
+						t.Errorf("%v with QoS %d: %+v, want %+v", row.Err, qos, got, want)
+					}
+					continue
+				}
+				if qos > 0 {
+					want := answered{true, row.Code}
+					if version < 5 {
+						want.code = 0
+					}
+					if got := c.outcome(); got != want {
+						t.Errorf("%v with QoS %d: %+v, want %+v", row.Err, qos, got, want)
+					}
+				}
+				c.publish(version, 8, `{"t":2}`) // the connection is as it was
+				synctest.Wait()
+				h.settle(settled+1, nil)
+				if got, want := c.outcome(), (answered{acked: true}); got != want {
+					t.Errorf("after %v with QoS %d: %+v, want %+v", row.Err, qos, got, want)
+				}
+			}
+		}
+	})
 }

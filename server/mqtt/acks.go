@@ -33,7 +33,7 @@ func (d *delivery) settle(err error) {
 }
 
 func (d *delivery) refuse(v *refusal.Verdict) {
-	d.conn.broker.refusals.Add(refusal.MQTT, v.Cause, d.topic, v.Detail)
+	d.conn.broker.refusals.Add(refusal.MQTT, v.Cause, d.topic, d.conn.client.ID, v.Detail)
 	d.verdict = v
 	d.conn.acks.settle(d)
 }
@@ -154,7 +154,7 @@ func (c *conn) answer(batch []*delivery) {
 		}
 	}
 	if hangUp != nil {
-		c.broker.hangUp(c.client, codeOf(hangUp))
+		c.broker.hangUp(c.client, goodbye(hangUp))
 	}
 }
 

@@ -89,7 +89,7 @@ func (h *hook) OnDisconnect(cl *mochi.Client, err error, _ bool) {
 		c.endExactly()
 	}
 	if errors.Is(err, packets.ErrPacketTooLarge) {
-		h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, cl.ID,
+		h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", cl.ID,
 			"a packet larger than the payload limit; send the readings in smaller arrays")
 	}
 }

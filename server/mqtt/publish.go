@@ -6,7 +6,6 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/text"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
@@ -38,7 +37,7 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 		}
 		if !b.mayRetain(pk.TopicName, pk.Payload) {
 			pk.FixedHeader.Retain = false
-			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
+			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, cl.ID, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
 		}
 	}
 	if pk.FixedHeader.Qos == 2 {
@@ -97,9 +96,9 @@ func (b *Broker) answer(c *conn, pk *packets.Packet, v *refusal.Verdict) {
 		d.refuse(v)
 		return
 	}
-	b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, v.Detail)
+	b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, c.client.ID, v.Detail)
 	if v.Retry {
-		b.hangUp(c.client, codeOf(v))
+		b.hangUp(c.client, goodbye(v))
 		return
 	}
 	// The error is that of a connection that is going away.
@@ -112,25 +111,14 @@ func negative(kind byte, packetID uint16, v *refusal.Verdict) packets.Packet {
 	return packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: kind},
 		PacketID:    packetID,
-		ReasonCode:  codeOf(v).Code,
+		ReasonCode:  v.Code,
 		Properties:  packets.Properties{ReasonString: text.Shorten(v.Detail, 1024)},
 	}
 }
 
-// codeOf returns the reason code of MQTT 5 for a verdict.
-func codeOf(v *refusal.Verdict) packets.Code {
-	switch v.Cause {
-	case refusal.CauseTopic, refusal.CauseID:
-		return packets.ErrTopicNameInvalid
-	case refusal.CauseTooManyKeys, entity.CauseTooLarge:
-		return packets.ErrQuotaExceeded
-	case refusal.CauseClosing:
-		return packets.ErrServerShuttingDown
-	case refusal.CauseFailed:
-		return packets.ErrImplementationSpecificError
-	default:
-		return packets.ErrPayloadFormatInvalid
-	}
+// goodbye is the reason for which a connection ends with a verdict.
+func goodbye(v *refusal.Verdict) packets.Code {
+	return packets.Code{Code: v.Code, Reason: text.Shorten(v.Detail, 1024)}
 }
 
 // OnWill keeps the retained wills within the limit. The message itself goes its
@@ -144,7 +132,7 @@ func (h *hook) OnWill(_ *mochi.Client, will mochi.Will) (mochi.Will, error) {
 
 // OnWillSent takes in a will with a topic that takes messages. Nobody waits for an
 // answer, and the caller may be the loop that sends all delayed wills.
-func (h *hook) OnWillSent(_ *mochi.Client, pk packets.Packet) {
+func (h *hook) OnWillSent(cl *mochi.Client, pk packets.Packet) {
 	id, t, refused := receiver(pk.TopicName)
 	if refused != nil {
 		return // a will may have any topic
@@ -153,7 +141,7 @@ func (h *hook) OnWillSent(_ *mochi.Client, pk packets.Packet) {
 	go func() {
 		if err := b.receive(id, t, pk.Payload); err != nil {
 			v := refusal.Judge(err)
-			b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, v.Detail)
+			b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, cl.ID, v.Detail)
 		}
 	}()
 }

@@ -117,12 +117,12 @@ func receiver(name string) (id string, t *topic, refused *refusal.Verdict) {
 	id, t = findTopic(name)
 	switch {
 	case t == nil:
-		return "", nil, &refusal.Verdict{Cause: refusal.CauseTopic, Detail: errUnknownTopic.Error()}
+		return "", nil, refusal.Topic(refusal.CauseTopic, errUnknownTopic.Error())
 	case t.receive == nil:
-		return "", nil, &refusal.Verdict{Cause: refusal.CauseTopic, Detail: errToDevices.Error()}
+		return "", nil, refusal.Topic(refusal.CauseTopic, errToDevices.Error())
 	}
 	if err := entity.CheckID(id); err != nil {
-		return "", nil, &refusal.Verdict{Cause: refusal.CauseID, Detail: err.Error()}
+		return "", nil, refusal.Topic(refusal.CauseID, err.Error())
 	}
 	return id, t, nil
 }

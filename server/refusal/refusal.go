@@ -3,10 +3,12 @@
 package refusal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +27,14 @@ const (
 const (
 	CauseTopic       = "topic"         // nothing takes the topic
 	CauseID          = "entity_id"     // not an id
+	CauseType        = "type"          // not as the type of the entity wants it
 	CauseTooManyKeys = "too_many_keys" // of an entity, or of all
+	CauseConflict    = "conflict"      // its condition does not hold
+	CauseNotFound    = "not_found"     // it is about what does not exist
 	CauseInvalid     = "invalid"       // any other complaint about the message
 	CausePacketSize  = "packet_size"   // the message was too large to be read
 	CauseRetain      = "retain"        // taken, but not kept for new subscribers
+	CauseBusy        = "busy"          // the server was too slow
 	CauseClosing     = "closing"       // the server shuts down
 	CauseFailed      = "failed"        // the server has failed
 )
@@ -37,26 +43,33 @@ const (
 type Verdict struct {
 	Cause  string
 	Detail string // for a person: what was wrong and what is expected
+	Code   byte   // the reason code of MQTT 5
 	// Retry says that the message is not at fault: it must not be acknowledged, so
 	// that its sender keeps it.
 	Retry bool
 }
 
-// Judge returns the verdict for an error of entity.ParseReadings or of the runtime.
+// Judge returns the verdict for an error of entity.ParseReadings or of the runtime, as
+// Answers has it.
 func Judge(err error) Verdict {
-	var payload *entity.PayloadError
-	switch {
-	case errors.As(err, &payload):
-		return Verdict{Cause: payload.Cause, Detail: payload.Detail}
-	case errors.Is(err, entity.ErrTooManyKeys):
-		return Verdict{Cause: CauseTooManyKeys, Detail: err.Error()}
-	case errors.Is(err, entity.ErrInvalid):
-		return Verdict{Cause: CauseInvalid, Detail: err.Error()}
-	case errors.Is(err, entity.ErrClosed), errors.Is(err, context.Canceled):
-		return Verdict{Cause: CauseClosing, Detail: "the server is shutting down", Retry: true}
-	default:
-		return Verdict{Cause: CauseFailed, Detail: err.Error(), Retry: true}
+	a, _ := Find(err)
+	v := Verdict{Cause: a.Cause, Detail: err.Error(), Code: a.Code, Retry: a.Retry}
+	if a.Instead && a.Cause != CauseFailed { // of a failure the log should have the reason
+		v.Detail = a.Hint
 	}
+	if payload, ok := errors.AsType[*entity.PayloadError](err); ok {
+		v.Cause, v.Detail = payload.Cause, payload.Detail
+		if payload.Cause == entity.CauseTooLarge {
+			v.Code = codeQuota
+		}
+	}
+	return v
+}
+
+// Topic is the verdict for a message with a topic that takes none; cause is CauseTopic
+// or CauseID.
+func Topic(cause, detail string) *Verdict {
+	return &Verdict{Cause: cause, Detail: detail, Code: codeTopic}
 }
 
 // logEvery is how often a cause may be logged. In between it is counted.
@@ -71,15 +84,31 @@ type entry struct {
 	logged time.Time // when that was
 }
 
-// Counter counts refusals by source and cause. It logs each of them once, then once a
-// minute while it goes on: a device with a wrong payload sends it thousands of times.
-// Its methods may be called concurrently. Make it with NewCounter.
+// MaxLatest is how many refusals Latest remembers.
+const MaxLatest = 100
+
+// Refusal is what was refused last at one place for one cause.
+type Refusal struct {
+	Key
+	Where  string // the topic or the path, cut after 300 bytes
+	Client string // of MQTT; "" for HTTP
+	Detail string // what was wrong the last time, cut after 500 bytes
+	Count  uint64 // how often, since the server remembers it
+	First  time.Time
+	Last   time.Time
+}
+
+// Counter counts refusals by source and cause, and remembers the latest of them. It logs
+// each cause once, then once a minute while it goes on: a device with a wrong payload
+// sends it thousands of times. Its methods may be called concurrently. Make it with
+// NewCounter.
 type Counter struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu      sync.Mutex
 	entries map[Key]*entry // guarded by mu
+	latest  []*Refusal     // guarded by mu; at most MaxLatest, one a place and cause
 }
 
 // NewCounter returns a Counter that logs to log.
@@ -87,9 +116,11 @@ func NewCounter(log *slog.Logger) *Counter {
 	return &Counter{log: log, now: time.Now, entries: map[Key]*entry{}}
 }
 
-// Add counts a refusal. where is the topic or the path.
-func (c *Counter) Add(source, cause, where, detail string) {
+// Add counts a refusal. where is the topic or the path, and client the one of MQTT that
+// sent the message.
+func (c *Counter) Add(source, cause, where, client, detail string) {
 	now := c.now()
+	where, client, detail = text.Shorten(where, 300), text.Shorten(client, 100), text.Shorten(detail, 500)
 	c.mu.Lock()
 	e := c.entries[Key{source, cause}]
 	if e == nil {
@@ -102,12 +133,46 @@ func (c *Counter) Add(source, cause, where, detail string) {
 	if say {
 		e.logged, e.unsaid = now, 0
 	}
+	c.remember(Refusal{Key: Key{source, cause}, Where: where, Client: client, Detail: detail, Count: 1, First: now, Last: now})
 	c.mu.Unlock()
 	if say {
 		c.log.LogAttrs(context.Background(), slog.LevelWarn, "message refused; more of this cause are counted and summed up once a minute",
-			slog.String("source", source), slog.String("cause", cause), slog.String("where", text.Shorten(where, 300)),
+			slog.String("source", source), slog.String("cause", cause), slog.String("where", where), slog.String("client", client),
 			slog.String("detail", detail), slog.Uint64("since_last_line", unsaid))
 	}
+}
+
+// remember notes a refusal among the latest: a device that repeats its mistake does not
+// drive out those of others. The caller holds mu.
+func (c *Counter) remember(r Refusal) {
+	oldest := 0
+	for i, have := range c.latest {
+		if have.Key == r.Key && have.Where == r.Where && have.Client == r.Client {
+			have.Detail, have.Last = r.Detail, r.Last
+			have.Count++
+			return
+		}
+		if have.Last.Before(c.latest[oldest].Last) {
+			oldest = i
+		}
+	}
+	if len(c.latest) < MaxLatest {
+		c.latest = append(c.latest, &r)
+	} else {
+		*c.latest[oldest] = r
+	}
+}
+
+// Latest returns what was refused last, the newest first.
+func (c *Counter) Latest() []Refusal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]Refusal, len(c.latest))
+	for i, r := range c.latest {
+		list[i] = *r
+	}
+	slices.SortStableFunc(list, func(a, b Refusal) int { return cmp.Compare(b.Last.UnixNano(), a.Last.UnixNano()) })
+	return list
 }
 
 // Counts returns how much was refused.

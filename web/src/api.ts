@@ -10,6 +10,7 @@ import type {
   PointPage,
   Query,
   QueryList,
+  Refusals,
   RelationPage,
   ResolvedType,
   System,
@@ -112,6 +113,8 @@ export const api = {
     get<{ step_ms: number; buckets: Bucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg }), signal),
 
   system: (signal?: AbortSignal) => get<System>(apiPath(["system"]), signal),
+
+  refusals: (signal?: AbortSignal) => get<Refusals>(apiPath(["refusals"]), signal),
 
   actors: (path: string, signal?: AbortSignal) => get<ActorTree>(apiPath(["actors"], { path, limit: 200 }), signal),
 

@@ -5,6 +5,7 @@ import { formatAge, formatBytes, formatCount, formatTime, formatUptime } from ".
 import { navigate } from "./location";
 import { poll } from "./poll";
 import { RateChart } from "./rate-chart";
+import { Refusals } from "./refusals";
 import { actorRoute, type Route } from "./route";
 import { Search } from "./search";
 import { system } from "./system";
@@ -278,6 +279,7 @@ export function ActorsPage({ route }: { route: ActorsRoute }) {
         </div>
         <div class="column">
           <RateChart rates={system.rates.value} of="all actors" />
+          <Refusals />
           {info && <DeadLetters info={info} />}
         </div>
       </div>

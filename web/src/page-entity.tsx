@@ -13,6 +13,7 @@ import { onBack, stream } from "./live";
 import { navigate } from "./location";
 import { presetFor, presets, type Range, resolveRange } from "./range";
 import { RangePicker } from "./range-picker";
+import { Refusals } from "./refusals";
 import { aggregates, formatRoute, type Route } from "./route";
 import { StateView } from "./state-view";
 import type { Change, Latest } from "./types";
@@ -250,6 +251,7 @@ export function EntityPage({ route }: { route: EntityRoute }) {
           {problem.missing ? `There is no entity “${route.id}” yet. It appears here with its first reading.` : problem.text}
         </div>
       )}
+      <Refusals of={route.id} />
       {entity ? <Content key={entity.id} entity={entity} route={route} /> : !problem && <div class="panel placeholder" />}
       {entity && <StateView key={entity.id} id={entity.id} />}
     </main>

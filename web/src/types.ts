@@ -716,6 +716,35 @@ export interface Recomputed {
   written: number;
 }
 
+/** What was refused of one client at one place for one cause. */
+export interface Refusal {
+  cause: string;
+  /** The client id of MQTT. */
+  client?: string;
+  /** How often. */
+  count: number;
+  /** What was wrong the last time, and what must be instead. */
+  detail: string;
+  /** Milliseconds since the epoch. */
+  first_ms: number;
+  /** Milliseconds since the epoch. */
+  last_ms: number;
+  /** mqtt or http. */
+  source: string;
+  /** The topic or the path. */
+  where: string;
+}
+
+/** What was refused since the start. */
+export interface Refusals {
+  /** Milliseconds since the epoch. */
+  now_ms: number;
+  /** The last ones, one for each place, client and cause, newest first. */
+  recent: Refusal[];
+  /** The messages and requests that were refused. */
+  total: number;
+}
+
 /** A relation. */
 export interface Relation {
   /** The id of the entity that it leads from. */

@@ -1,0 +1,91 @@
+package refusal
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Reason codes of MQTT 5 that refuse a message.
+const (
+	codeImplementation = 0x83
+	codeShuttingDown   = 0x8b
+	codeTopic          = 0x90
+	codeQuota          = 0x97
+	codePayload        = 0x99
+)
+
+// Answer says what the sender of a message is told about an error of the runtime. One
+// that is not to be tried again never costs the sender its connection:
+//
+//   - MQTT 5 answers with a PUBACK or PUBREC that has the code and the error as its reason;
+//   - MQTT 3.1.1, which has no code, with a plain one;
+//   - HTTP with the status and the error.
+//
+// Where it is to be tried again, MQTT does not acknowledge: no version can ask for the
+// message once more but by ending the connection, which MQTT 5 does with the code. A
+// WebSocket of the server takes no messages.
+type Answer struct {
+	Err   error
+	Name  string // of Err, as the documents have it
+	Cause string // "" where a PayloadError says it
+	// Status is that of HTTP, and Code the reason code of MQTT 5.
+	Status int
+	Code   byte
+	// Retry says that the message is not at fault, so that its sender should keep it.
+	Retry bool
+	// Hint says what the sender can do. It follows the error, or with Instead takes its
+	// place, where the error says nothing that a sender could use.
+	Hint    string
+	Instead bool
+}
+
+// Answers has a row for each error that a reading, a patch or a relation can come back
+// with. The first that an error is counts: those that wrap another come before it.
+var Answers = []Answer{
+	{Err: entity.ErrTestFailed, Name: "entity.ErrTestFailed", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
+	{Err: entity.ErrNotFound, Name: "entity.ErrNotFound", Cause: CauseNotFound, Status: http.StatusNotFound, Code: codeTopic},
+	{Err: entity.ErrConflict, Name: "entity.ErrConflict", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
+	{Err: entity.ErrTooManyKeys, Name: "entity.ErrTooManyKeys", Cause: CauseTooManyKeys, Status: http.StatusUnprocessableEntity, Code: codeQuota},
+	{Err: entity.ErrMismatch, Name: "entity.ErrMismatch", Cause: CauseType, Status: http.StatusUnprocessableEntity, Code: codePayload},
+	{Err: entity.ErrInvalid, Name: "entity.ErrInvalid", Cause: CauseInvalid, Status: http.StatusBadRequest, Code: codePayload},
+	{Err: entity.ErrStopped, Name: "entity.ErrStopped", Cause: CauseFailed, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
+		Hint: "the readings were not kept; send them again"},
+	{Err: entity.ErrFailed, Name: "entity.ErrFailed", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
+		Hint: "the server failed; its log has the reason", Instead: true},
+	{Err: entity.ErrClosed, Name: "entity.ErrClosed", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
+		Hint: "the server is shutting down; try again in a moment", Instead: true},
+	{Err: context.DeadlineExceeded, Name: "context.DeadlineExceeded", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
+		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},
+	{Err: context.Canceled, Name: "context.Canceled", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
+		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},
+}
+
+// unknown is the answer to any other error: one of the store, or a bug.
+var unknown = Answer{Name: "any other error", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
+	Hint: "the server failed; its log has the reason", Instead: true}
+
+// Find returns the answer to an error, and false where the table has none: then it is
+// the server's fault.
+func Find(err error) (*Answer, bool) {
+	for i := range Answers {
+		if errors.Is(err, Answers[i].Err) {
+			return &Answers[i], true
+		}
+	}
+	return &unknown, false
+}
+
+// Say is what the sender is told about an error that this is the answer to.
+func (a *Answer) Say(err error) string {
+	switch {
+	case a.Instead:
+		return a.Hint
+	case a.Hint != "":
+		return err.Error() + "; " + a.Hint
+	default:
+		return err.Error()
+	}
+}
