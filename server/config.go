@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
 // Defaults of Config.
@@ -39,6 +40,9 @@ type Config struct {
 
 	// Entity sets up the entity runtime. Its Logger defaults to Logger.
 	Entity entity.Config
+
+	// MQTTLimits bound what the MQTT broker keeps in memory for subscribers.
+	MQTTLimits mqtt.Limits
 
 	// Logger takes what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger

@@ -72,6 +72,8 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_mqtt_bytes_sent_total", "Bytes written to MQTT clients.", func(s *snapshot) float64 { return float64(s.mqtt.BytesSent) }),
 		counter("greenroom_mqtt_forwarded_total", "Messages forwarded to MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.Forwarded) }),
 		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.ForwardDropped) }),
+		gauge("greenroom_mqtt_queued_bytes", "Bytes of the messages and wills that wait for MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.Queued) }),
+		gauge("greenroom_mqtt_sessions", "Sessions of MQTT clients that are not connected.", func(s *snapshot) float64 { return float64(s.mqtt.Sessions) }),
 
 		gauge("greenroom_actors", "Living actors.", func(s *snapshot) float64 { return float64(s.actors.Actors) }),
 		gauge("greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *snapshot) float64 { return float64(s.actors.Queued) }),

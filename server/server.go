@@ -118,7 +118,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Refusals: s.refusals, Logger: cfg.Logger}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits}); err != nil {
 		return nil, err
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}

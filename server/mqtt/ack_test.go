@@ -101,13 +101,19 @@ func (p *pipes) dial(t *testing.T, id string, version byte) *rawClient {
 	return c
 }
 
+// connect opens a connection without a CONNECT.
+func (p *pipes) connect(t *testing.T) *rawClient {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return &rawClient{t: t, nc: ours, in: bufio.NewReader(ours)}
+}
+
 // dialWith connects with flags, 2 for a clean start, and the properties of MQTT 5. It
 // also returns whether there was a session.
 func (p *pipes) dialWith(t *testing.T, id string, version, flags byte, properties []byte) (c *rawClient, present bool) {
 	t.Helper()
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	c = &rawClient{t: t, nc: ours, in: bufio.NewReader(ours)}
+	c = p.connect(t)
 	body := []byte{0, 4, 'M', 'Q', 'T', 'T', version, flags, 0, 60}
 	if version == 5 {
 		body = append(body, byte(len(properties)))
@@ -177,11 +183,17 @@ func (c *rawClient) readAck() uint16 {
 // inBubble runs a broker over pipes in a synctest bubble.
 func inBubble(t *testing.T, test func(t *testing.T, b *Broker, p *pipes, h *heldRuntime)) {
 	t.Helper()
+	inBubbleWith(t, Limits{}, test)
+}
+
+// inBubbleWith is inBubble with limits of the test's own.
+func inBubbleWith(t *testing.T, limits Limits, test func(t *testing.T, b *Broker, p *pipes, h *heldRuntime)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &heldRuntime{}
 		p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		log := slog.New(slog.DiscardHandler)
-		b, err := New(Config{Listener: p, Runtime: h, Refusals: refusal.NewCounter(log), Logger: log})
+		b, err := New(Config{Listener: p, Runtime: h, Refusals: refusal.NewCounter(log), Logger: log, Limits: limits})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -17,9 +16,22 @@ type delivery struct {
 	topic    string
 	packetID uint16
 	qos      byte             // 0: no answer
-	forward  *packets.Packet  // nil: nobody wants it
+	forward  *packets.Packet  // nil: nobody wants it; charged to the budget
 	settled  bool             // guarded by the queue's mu; what follows is set before it
 	verdict  *refusal.Verdict // nil: committed
+}
+
+// keep keeps a message until it can be forwarded. Where too much waits already, its
+// subscribers lose it.
+func (d *delivery) keep(pk *packets.Packet) {
+	b := d.conn.broker
+	if !b.queued.take(sizeOf(pk)) {
+		atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
+		b.refusals.Add(refusal.MQTT, refusal.CauseForward, d.topic, pk.Origin, "too much waits for the subscribers of all topics, and those of this one have lost the message, which is stored; /v1/stream loses none")
+		return
+	}
+	forwarded := *pk
+	d.forward = &forwarded
 }
 
 // settle is the runtime's answer. It does not block.
@@ -149,9 +161,13 @@ func (c *conn) answer(batch []*delivery) {
 		c.writeAcks(acks)
 	}
 	for _, d := range batch {
-		if d.forward != nil && d.verdict == nil {
-			c.broker.forward(c.relayClient(), d.forward)
+		if d.forward == nil {
+			continue
 		}
+		if d.verdict == nil {
+			c.broker.forward(d.forward)
+		}
+		c.broker.queued.give(sizeOf(d.forward))
 	}
 	if hangUp != nil {
 		c.broker.hangUp(c.client, goodbye(hangUp))
@@ -182,17 +198,6 @@ func (c *conn) writeAcks(acks int) {
 	if err == nil {
 		atomic.AddInt64(&info.PacketsSent, int64(acks))
 	}
-}
-
-// relayClient is the client in whose name messages are forwarded: without a
-// connection, so that mochi does not answer, but with the id of the publisher, so
-// that a subscription with "no local" works.
-func (c *conn) relayClient() *mochi.Client {
-	if c.relay == nil {
-		c.relay = c.broker.server.NewClient(nil, mochi.LocalListener, c.client.ID, true)
-		c.relay.Properties.ProtocolVersion = c.client.Properties.ProtocolVersion
-	}
-	return c.relay
 }
 
 // flight counts the deliveries of all connections, so that a shutdown can wait

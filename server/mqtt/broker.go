@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,7 @@ const (
 	// loses some. A program that must not lose any reads /v1/stream.
 	forwardQueue = 1024
 	// maxRetained and maxRetainedBytes bound the retained messages, which are
-	// kept in memory: 64 MB in all.
+	// kept in memory with their topics and properties: 64 MB in all.
 	maxRetained      = 16 << 10
 	maxRetainedBytes = 4 << 10
 	sessionSeconds   = 24 * 60 * 60
@@ -50,12 +51,13 @@ type Ingester interface {
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 }
 
-// Config sets up a Broker. All fields are needed.
+// Config sets up a Broker. All fields but Limits are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
 	Refusals *refusal.Counter
 	Logger   *slog.Logger
+	Limits   Limits // of what is kept in memory for subscribers
 }
 
 // Broker is an MQTT broker that gives what devices publish to an entity runtime,
@@ -77,6 +79,11 @@ type Broker struct {
 	received [3]atomic.Uint64 // publishes by QoS
 	flight   flight           // messages that are not answered yet, of all connections
 
+	limits   Limits
+	queued   budget // of the messages and wills that wait in memory
+	wills    wills
+	sessions sessions
+
 	published atomic.Int64 // messages of QoS 1 and 2 to subscribers, which numbers them
 }
 
@@ -85,6 +92,10 @@ func New(cfg Config) (*Broker, error) {
 	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals}
 	b.running, b.refuse = context.WithCancel(context.Background())
 	b.flight.zero = make(chan struct{}, 1)
+	b.limits = cfg.Limits.withDefaults()
+	b.queued.max = b.limits.QueueBytes
+	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}
+	b.sessions = sessions{broker: b, of: map[string]*list.Element{}}
 	b.server = mochi.New(&mochi.Options{
 		Capabilities:           capabilities(),
 		InlineClient:           true,
@@ -125,6 +136,8 @@ type Stats struct {
 	Received                             [3]uint64 // publishes, by QoS
 	Forwarded                            int64     // messages to subscribers
 	ForwardDropped                       int64     // that a subscriber lost, because it was too far behind or takes no packets as large
+	Queued                               int64     // bytes that wait for subscribers now, with the wills
+	Sessions                             int       // of clients that are not connected now
 }
 
 // Stats returns the counters. It may be called concurrently with everything else.
@@ -135,6 +148,7 @@ func (b *Broker) Stats() Stats {
 		BytesReceived: info.BytesReceived, BytesSent: info.BytesSent,
 		Forwarded: info.MessagesSent, ForwardDropped: info.MessagesDropped + info.InflightDropped,
 	}
+	s.Queued, s.Sessions = b.queued.used.Load(), b.sessions.len()
 	for qos := range b.received {
 		s.Received[qos] = b.received[qos].Load()
 	}
@@ -189,29 +203,20 @@ func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 	cl.Stop(code)
 }
 
-// forward hands a committed message to the subscribers of its topic, and keeps
-// it when it is retained. The relay stands for the publisher.
-func (b *Broker) forward(relay *mochi.Client, pk *packets.Packet) {
-	if err := b.server.InjectPacket(relay, *pk); err != nil {
-		b.log.LogAttrs(context.Background(), slog.LevelError, "forward a message to its subscribers",
-			slog.String("topic", pk.TopicName), slog.Any("error", err))
-	}
-}
-
 // wanted reports whether a message is to be forwarded to anyone, or retained.
 func (b *Broker) wanted(pk *packets.Packet) bool {
 	return pk.FixedHeader.Retain || atomic.LoadInt64(&b.server.Info.Subscriptions) > 0
 }
 
 // mayRetain reports whether there is room for a message among the retained ones.
-func (b *Broker) mayRetain(topic string, payload []byte) bool {
-	if len(payload) > maxRetainedBytes {
+func (b *Broker) mayRetain(pk *packets.Packet) bool {
+	if sizeOf(pk)-packetOverhead > maxRetainedBytes {
 		return false
 	}
 	if b.server.Topics.Retained.Len() < maxRetained {
 		return true
 	}
-	_, replaces := b.server.Topics.Retained.Get(topic)
+	_, replaces := b.server.Topics.Retained.Get(pk.TopicName)
 	return replaces
 }
 

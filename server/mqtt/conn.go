@@ -22,10 +22,11 @@ type conn struct {
 	net.Conn
 	broker *Broker
 	client *mochi.Client // set on CONNECT, before the first message
-	relay  *mochi.Client // stands for the client where its messages are forwarded; made when needed
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
 	flow   flow
+	outbox outbox
+	will   *will // of the goroutine that reads; nil: none
 
 	present []string    // topics whose present documents are wanted; of the goroutine that reads
 	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
@@ -51,6 +52,7 @@ func newConn(nc net.Conn, b *Broker) *conn {
 	c.acks.conn = c
 	c.acks.room.L = &c.acks.mu
 	c.flow.conn = c
+	c.outbox.conn, c.outbox.charged = c, map[uint16]int64{}
 	// An error here shows again at the first read.
 	_ = nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	return c
@@ -90,5 +92,6 @@ func (c *conn) write(p []byte) (n int, err error) {
 func (c *conn) Close() error {
 	c.acks.close()
 	c.flow.close()
+	c.outbox.close()
 	return c.Conn.Close()
 }

@@ -19,6 +19,8 @@ const (
 	// forwardQueue of them under way; more come together only where it forgets one
 	// that is still held.
 	maxHeld = 2 * forwardQueue
+	// dupFlag is the bit of a PUBLISH that says that it is sent again.
+	dupFlag = 0x08
 	// flowChunk is how many bytes of released messages are written with one call.
 	flowChunk = 32 << 10
 )
@@ -248,7 +250,11 @@ func (f *flow) passes(packet []byte) bool {
 		return f.stage != stageConnecting // before CONNACK, which is first, it comes too early (MQTT-3.2.0-1)
 	}
 	if _, twice := f.pending[m.id]; twice {
-		// It was published while the session was resumed, and both ways lead here.
+		// It was published while the session was resumed, and both ways lead here. Then
+		// it is sent for the first time.
+		if i := slices.IndexFunc(f.held, func(h heldMessage) bool { return h.id == m.id }); i >= 0 {
+			f.held[i].packet[0] &= packet[0] | ^byte(dupFlag)
+		}
 		return false
 	}
 	if f.stage == stageOpen && len(f.held) == 0 && f.unacked < f.maximum {
@@ -289,6 +295,7 @@ func (f *flow) discard(id uint16) {
 	atomic.AddInt64(&info.MessagesDropped, 1)
 	if id != 0 && f.conn.client.State.Inflight.Delete(id) {
 		atomic.AddInt64(&info.Inflight, -1)
+		f.conn.outbox.release(id)
 	}
 }
 

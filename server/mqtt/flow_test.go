@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
@@ -146,9 +145,7 @@ func (s *subscriber) ack(kind byte, id uint16) {
 func send(t *testing.T, b *Broker, qos byte, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := b.server.Publish("e/a/telemetry", []byte(strconv.Itoa(i)), false, qos); err != nil {
-			t.Fatal(err)
-		}
+		b.publish("e/a/telemetry", []byte(strconv.Itoa(i)), qos)
 		synctest.Wait() // mochi's own queue is not what is tested
 	}
 }
@@ -278,14 +275,11 @@ func TestHeldMessageExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 2, 1, receiveMaximum(1))
 		for i, seconds := range []uint32{1000, 10, 100} {
-			err := b.server.InjectPacket(b.server.NewClient(nil, mochi.LocalListener, "inline", true), packets.Packet{
+			b.forward(&packets.Packet{
 				FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, ProtocolVersion: 5, PacketID: 1,
 				TopicName: "e/a/telemetry", Payload: []byte(strconv.Itoa(i)),
 				Properties: packets.Properties{MessageExpiryInterval: seconds, PayloadFormat: 1, PayloadFormatFlag: true},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			synctest.Wait()
 		}
 		got := s.next(t, packets.Publish, 1)
@@ -304,9 +298,7 @@ func TestMessageTooLargeForASubscriberIsLeftOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
 		s := p.subscriber(t, 5, 0, 1, keepSession, maximumPacketSize(60))
 		for _, payload := range []string{strings.Repeat("x", 60), "1"} {
-			if err := b.server.Publish("e/a/telemetry", []byte(payload), false, 1); err != nil {
-				t.Fatal(err)
-			}
+			b.publish("e/a/telemetry", []byte(payload), 1)
 			synctest.Wait()
 		}
 		got, _ := s.messages(t, 1)
@@ -315,9 +307,7 @@ func TestMessageTooLargeForASubscriberIsLeftOut(t *testing.T) {
 		same(t, "messages in flight", s.flow(b).conn.client.State.Inflight.Len(), 1)
 		_ = s.nc.Close()
 		synctest.Wait()
-		if err := b.server.Publish("e/a/telemetry", []byte(strings.Repeat("y", 60)), false, 1); err != nil {
-			t.Fatal(err)
-		}
+		b.publish("e/a/telemetry", []byte(strings.Repeat("y", 60)), 1)
 		s = p.subscriber(t, 5, 0, 1, keepSession, maximumPacketSize(60))
 		same(t, "a session", s.present, true)
 		got, _ = s.messages(t, 1)
@@ -445,9 +435,7 @@ func TestSubscriberThatComesAndGoesGetsItsMessagesInOrder(t *testing.T) {
 		for i := range publishers {
 			busy.Go(func() {
 				for n := range messages {
-					if err := b.server.Publish("e/a/telemetry", fmt.Appendf(nil, "%d %d", i, n), false, 1); err != nil {
-						t.Error(err)
-					}
+					b.publish("e/a/telemetry", fmt.Appendf(nil, "%d %d", i, n), 1)
 					time.Sleep(time.Millisecond)
 				}
 			})

@@ -26,7 +26,7 @@ func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
 		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed,
-		mochi.OnWill, mochi.OnWillSent:
+		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired:
 		return true
 	default:
 		return false
@@ -36,26 +36,65 @@ func (h *hook) Provides(b byte) bool {
 // OnConnectAuthenticate lets everyone in: only this machine can connect.
 func (h *hook) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
 
-// OnACLCheck lets everyone subscribe to everything. What may be published is
-// decided in OnPublish, which can say why not.
-func (h *hook) OnACLCheck(*mochi.Client, string, bool) bool { return true }
-
-// OnConnect ties mochi's client to our connection.
-func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
-	if c, ok := cl.Net.Conn.(*conn); ok {
-		c.client = cl
-		c.flow.begin(cl)
+// OnACLCheck lets everyone subscribe to everything, up to a number of subscriptions.
+// What may be published is decided in OnPublish, which can say why not.
+func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
+	if write || cl.State.Subscriptions.Len() < maxSubscriptions {
+		return true
 	}
+	_, have := cl.State.Subscriptions.Get(filter)
+	return have
+}
+
+// OnConnect ties mochi's client to our connection, and takes its will.
+func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		takeOver(cl)
+		return nil
+	}
+	c.client = cl
+	c.flow.begin(cl)
 	takeOver(cl)
-	return nil
+	if h.broker.wills.take(c, cl) {
+		return nil
+	}
+	h.broker.refusals.Add(refusal.MQTT, refusal.CauseWill, "", cl.ID, "there is no room for the will of another client")
+	code := packets.ErrQuotaExceeded
+	if cl.Properties.ProtocolVersion < 5 {
+		code = packets.ErrServerUnavailable
+	}
+	_ = h.broker.server.SendConnack(cl, code, false, nil) // the error below ends the connection
+	return code
 }
 
 // OnSessionEstablished lets go out what was in flight.
 func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	liftReceiveQuota(cl)
+	h.broker.wills.cancel(cl.ID)
+	h.broker.sessions.resumed(cl.ID)
 	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.outbox.inherit(cl)
 		c.flow.open()
 	}
+}
+
+// OnQosComplete gives back what a message occupied that was acknowledged.
+func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.outbox.release(pk.PacketID)
+	}
+}
+
+// OnQosDropped gives back what a message occupied that has expired, or whose session has
+// ended.
+func (h *hook) OnQosDropped(cl *mochi.Client, pk packets.Packet) { h.OnQosComplete(cl, pk) }
+
+// OnClientExpired ends the session of a client that has been away for too long. mochi
+// would leave its subscriptions and what is in flight to it.
+func (h *hook) OnClientExpired(cl *mochi.Client) {
+	h.broker.sessions.resumed(cl.ID)
+	h.broker.endSession(cl)
 }
 
 // OnPacketSent ends the wait for a QoS 2 message whose PUBREC is on its way, and
@@ -83,10 +122,17 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	}
 }
 
-// OnDisconnect counts the clients that were put out over a packet's size.
-func (h *hook) OnDisconnect(cl *mochi.Client, err error, _ bool) {
+// OnDisconnect sends the will of a client that was lost, notes the session that stays,
+// and counts the clients that were put out over a packet's size.
+func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.endExactly()
+		h.broker.wills.lost(c, cl, err == nil)
+	}
+	if expire || cl.IsTakenOver() {
+		endOutbox(cl)
+	} else {
+		h.broker.sessions.left(cl)
 	}
 	if errors.Is(err, packets.ErrPacketTooLarge) {
 		h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", cl.ID,
@@ -135,6 +181,11 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 	case packets.Suback, packets.Unsuback, packets.Puback: // mochi writes them while it handles what is being read
 		if c, ok := cl.Net.Conn.(*conn); ok {
 			pk.PacketID = cmp.Or(c.ownID, pk.PacketID)
+		}
+		for i, code := range pk.ReasonCodes {
+			if code == packets.ErrNotAuthorized.Code { // the only thing that nobody is allowed, see OnACLCheck
+				pk.ReasonCodes[i] = packets.ErrQuotaExceeded.Code
+			}
 		}
 	default:
 	}

@@ -16,9 +16,6 @@ import (
 // meanwhile the connection is read on. Any other error would make mochi
 // acknowledge and forward the message, whatever it says.
 func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, error) {
-	if cl.Net.Inline { // one of ours, being forwarded
-		return pk, nil
-	}
 	b := h.broker
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -31,15 +28,8 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 		b.answer(c, &pk, refused)
 		return pk, packets.ErrRejectPacket
 	}
-	if pk.FixedHeader.Retain {
-		if len(pk.Payload) == 0 { // it removes the retained message
-			return pk, nil
-		}
-		if !b.mayRetain(pk.TopicName, pk.Payload) {
-			pk.FixedHeader.Retain = false
-			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, cl.ID, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
-		}
-	}
+	b.checkRetained(&pk)
+	pk.Origin = cl.ID
 	if pk.FixedHeader.Qos == 2 {
 		return b.takeExactlyOnce(c, pk, id, t)
 	}
@@ -47,35 +37,50 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 	return pk, packets.ErrRejectPacket
 }
 
+// clears reports whether a message is none but takes back the retained one.
+func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Payload) == 0 }
+
+// checkRetained lets a message that is to be retained beyond the limits go without that.
+func (b *Broker) checkRetained(pk *packets.Packet) {
+	if !pk.FixedHeader.Retain || clears(pk) || b.mayRetain(pk) {
+		return
+	}
+	pk.FixedHeader.Retain = false
+	b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
+}
+
 // take gives a message of QoS 0 or 1 to its topic.
 func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
 	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
 	if b.wanted(pk) {
-		forwarded := *pk
-		forwarded.Properties.TopicAlias, forwarded.Properties.TopicAliasFlag = 0, false
-		d.forward = &forwarded
+		d.keep(pk)
 	}
 	c.acks.push(d)
-	if err := t.receive(b, id, pk.Payload, d.settle); err != nil {
+	if clears(pk) {
+		d.settle(nil)
+	} else if err := t.receive(b, id, pk.Payload, d.settle); err != nil {
 		d.settle(err)
 	}
 }
 
-// takeExactlyOnce is take for QoS 2: it waits for the commit, after which mochi goes on
-// with PUBREC and the forwarding. A sender of QoS 2 does not ask for speed.
+// takeExactlyOnce is take for QoS 2: it waits for the commit and forwards the message,
+// after which mochi goes on with PUBREC. A sender of QoS 2 does not ask for speed.
 //
 // What the runtime has taken is waited for also when the broker stops: the message
 // counts as under way until its PUBREC is written or its connection has ended, so that a
 // client does not send again, with a time of its own, what is stored.
 func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic) (packets.Packet, error) {
 	c.beginExactly()
-	if err := b.receive(id, t, pk.Payload); err != nil {
-		v := refusal.Judge(err)
-		b.answer(c, &pk, &v)
-		c.endExactly()
-		return pk, packets.ErrRejectPacket
+	if !clears(&pk) {
+		if err := b.receive(id, t, pk.Payload); err != nil {
+			v := refusal.Judge(err)
+			b.answer(c, &pk, &v)
+			c.endExactly()
+			return pk, packets.ErrRejectPacket
+		}
 	}
-	return pk, nil
+	b.forward(&pk)
+	return pk, packets.CodeSuccessIgnore
 }
 
 // receive gives a payload to its topic and waits for the commit.
@@ -119,29 +124,4 @@ func negative(kind byte, packetID uint16, v *refusal.Verdict) packets.Packet {
 // goodbye is the reason for which a connection ends with a verdict.
 func goodbye(v *refusal.Verdict) packets.Code {
 	return packets.Code{Code: v.Code, Reason: text.Shorten(v.Detail, 1024)}
-}
-
-// OnWill keeps the retained wills within the limit. The message itself goes its
-// way in mochi.
-func (h *hook) OnWill(_ *mochi.Client, will mochi.Will) (mochi.Will, error) {
-	if will.Retain && !h.broker.mayRetain(will.TopicName, will.Payload) {
-		will.Retain = false
-	}
-	return will, nil
-}
-
-// OnWillSent takes in a will with a topic that takes messages. Nobody waits for an
-// answer, and the caller may be the loop that sends all delayed wills.
-func (h *hook) OnWillSent(cl *mochi.Client, pk packets.Packet) {
-	id, t, refused := receiver(pk.TopicName)
-	if refused != nil {
-		return // a will may have any topic
-	}
-	b := h.broker
-	go func() {
-		if err := b.receive(id, t, pk.Payload); err != nil {
-			v := refusal.Judge(err)
-			b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, cl.ID, v.Detail)
-		}
-	}()
 }

@@ -128,7 +128,5 @@ func (s *shadow) publish(ctx context.Context, c *entity.Change, t *topic) {
 	if err != nil && !errors.Is(err, entity.ErrNotFound) || !changed {
 		return // the server shuts down
 	}
-	if err := s.broker.server.Publish(name, document, false, 1); err != nil {
-		s.broker.log.LogAttrs(ctx, slog.LevelError, "publish a document to its subscribers", slog.String("topic", name), slog.Any("error", err))
-	}
+	s.broker.publish(name, document, 1)
 }

@@ -34,6 +34,9 @@ const (
 	CauseInvalid     = "invalid"       // any other complaint about the message
 	CausePacketSize  = "packet_size"   // the message was too large to be read
 	CauseRetain      = "retain"        // taken, but not kept for new subscribers
+	CauseForward     = "not_forwarded" // taken, but a subscriber that is too far behind did not get it
+	CauseSession     = "session"       // no message: a session was given up
+	CauseWill        = "will"          // no message: a client with a will for which there was no room
 	CauseBusy        = "busy"          // the server was too slow
 	CauseClosing     = "closing"       // the server shuts down
 	CauseFailed      = "failed"        // the server has failed
@@ -189,7 +192,9 @@ func (c *Counter) Counts() map[Key]uint64 {
 // Total returns how many messages were refused, by any source and for any cause.
 func (c *Counter) Total() (n uint64) {
 	for key, count := range c.Counts() {
-		if key.Cause != CauseRetain { // taken all the same
+		switch key.Cause {
+		case CauseRetain, CauseForward, CauseSession: // taken all the same
+		default:
 			n += count
 		}
 	}

@@ -51,7 +51,7 @@ export function Refusals({ of }: { of?: string }) {
     <section class="panel refused" aria-label="Refused messages">
       <header>
         <h2>Refused messages</h2>
-        <span class="panel-range">{of === undefined ? `${formatCount(value.total)} in all` : "not stored"}</span>
+        <span class="panel-range">{of === undefined ? `${formatCount(value.total)} in all` : "newest first"}</span>
       </header>
       {list.length === 0 ? <p class="hint">{value.total === 0 ? "None since the server started." : "None of late."}</p> : <Rows list={list.slice(0, 20)} />}
     </section>

@@ -1,0 +1,316 @@
+package mqtt
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// Defaults of Limits.
+const (
+	DefaultSessionBytes = 16 << 20
+	DefaultQueueBytes   = 256 << 20
+	DefaultSessions     = 10_000
+)
+
+// Limits bound the memory of what the broker keeps for others. The zero value has the
+// defaults.
+type Limits struct {
+	// SessionBytes bounds the messages that wait for one subscriber, connected or not:
+	// those it has not acknowledged, and those that are not written yet. Beyond it the
+	// subscriber loses messages. A message of QoS 1 and 2 counts twice, because it is
+	// kept until it is acknowledged also while it is being sent. Defaults to
+	// DefaultSessionBytes.
+	SessionBytes int64
+
+	// QueueBytes bounds the messages that wait for all subscribers together, those that
+	// are forwarded once they are committed, and the wills. Beyond it subscribers lose
+	// messages, and who connects with a will is refused. Readings are taken in and
+	// stored all the same. Defaults to DefaultQueueBytes.
+	QueueBytes int64
+
+	// Sessions bounds the sessions that are kept for clients that are not connected.
+	// The one whose client has been away for longest is given up for a new one.
+	// Defaults to DefaultSessions.
+	Sessions int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.SessionBytes <= 0 {
+		l.SessionBytes = DefaultSessionBytes
+	}
+	if l.QueueBytes <= 0 {
+		l.QueueBytes = DefaultQueueBytes
+	}
+	if l.Sessions <= 0 {
+		l.Sessions = DefaultSessions
+	}
+	return l
+}
+
+// budget is a number of bytes that many take from.
+type budget struct {
+	used atomic.Int64
+	max  int64
+}
+
+// take takes n bytes, or none where there are not so many left.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) <= b.max {
+		return true
+	}
+	b.used.Add(-n)
+	return false
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// packetOverhead is about what a message occupies beside its texts.
+const packetOverhead = 700
+
+// sizeOf is about what a message occupies in memory.
+func sizeOf(pk *packets.Packet) int64 {
+	p := &pk.Properties
+	n := packetOverhead + len(pk.TopicName) + len(pk.Payload) + len(p.CorrelationData) + len(p.ContentType) + len(p.ResponseTopic)
+	return int64(n) + sizeOfUser(p.User)
+}
+
+func sizeOfUser(list []packets.UserProperty) int64 {
+	n := 0
+	for i := range list {
+		n += 32 + len(list[i].Key) + len(list[i].Val)
+	}
+	return int64(n)
+}
+
+// outbox has the messages that wait for a subscriber: the queue of those that are not
+// written yet, and by packet id what those of QoS 1 and 2 occupy until they are
+// acknowledged. mochi has a queue of its own, which is bounded by a count and copies
+// each message for each subscriber; here all share one payload.
+//
+// The queue is written by a goroutine that lives while there is something in it. Of a
+// client that is away only the messages in flight are kept.
+type outbox struct {
+	conn *conn
+
+	mu       sync.Mutex
+	queue    []packets.Packet
+	charged  map[uint16]int64 // in bytes, by packet id
+	lastID   uint16
+	bytes    int64 // of queue and charged
+	draining bool  // there is a goroutine
+	closed   bool  // the connection is
+	ended    bool  // the session is, or has another connection: nothing is taken any more
+}
+
+// put queues a message for a client, with the packet id that it gets here. It reports
+// false where there is no room; then the subscriber has lost it.
+func (o *outbox) put(cl *mochi.Client, pk packets.Packet) bool { //nolint:gocritic // it becomes the subscriber's own
+	b := o.conn.broker
+	size := sizeOf(&pk)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended || o.closed && pk.FixedHeader.Qos == 0 {
+		return true // there is no subscriber, or one that is away and was promised nothing
+	}
+	if pk.FixedHeader.Qos == 0 {
+		if len(o.queue) >= forwardQueue || !o.charge(size) {
+			atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
+			return false
+		}
+		o.push(pk)
+		return true
+	}
+	if cl.State.Inflight.Len() >= forwardQueue || !o.charge(2*size) {
+		atomic.AddInt64(&b.server.Info.InflightDropped, 1)
+		return false
+	}
+	pk.PacketID = o.nextID(cl)
+	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order in which it was published, see OnQosPublish
+	o.charged[pk.PacketID] += 2 * size                 // an id that mochi gave up without a word is still charged
+	if fresh := cl.State.Inflight.Set(pk); fresh {
+		atomic.AddInt64(&b.server.Info.Inflight, 1)
+	}
+	if !o.closed {
+		o.push(pk)
+	}
+	return true
+}
+
+// nextID returns a packet id that is free. mochi's own way waits for who writes to the
+// client, and a slow one would hold up the publisher. The caller holds mu, and has
+// looked that there are free ones.
+func (o *outbox) nextID(cl *mochi.Client) uint16 {
+	for {
+		o.lastID++
+		if _, taken := cl.State.Inflight.Get(o.lastID); !taken && o.lastID != 0 {
+			return o.lastID
+		}
+	}
+}
+
+// charge takes bytes for a message. The caller holds mu.
+func (o *outbox) charge(n int64) bool {
+	if o.bytes+n > o.conn.broker.limits.SessionBytes || !o.conn.broker.queued.take(n) {
+		return false
+	}
+	o.bytes += n
+	return true
+}
+
+// discharge gives bytes back. The caller holds mu.
+func (o *outbox) discharge(n int64) {
+	o.bytes -= n
+	o.conn.broker.queued.give(n)
+}
+
+// push queues a message that is charged. The caller holds mu.
+func (o *outbox) push(pk packets.Packet) { //nolint:gocritic // as put
+	o.queue = append(o.queue, pk)
+	if !o.draining {
+		o.draining = true
+		go o.drain()
+	}
+}
+
+// drain writes what is queued until there is nothing more.
+func (o *outbox) drain() {
+	for {
+		pk, ok := o.next()
+		if !ok {
+			return
+		}
+		// An error is that of a connection that is going away.
+		_ = o.conn.client.WritePacket(pk)
+		if pk.FixedHeader.Qos == 0 {
+			o.mu.Lock()
+			o.discharge(sizeOf(&pk))
+			o.mu.Unlock()
+		}
+	}
+}
+
+func (o *outbox) next() (pk packets.Packet, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		o.queue, o.draining = nil, false // what a burst needed is not kept
+		return pk, false
+	}
+	pk = o.queue[0]
+	o.queue[0] = packets.Packet{}
+	o.queue = o.queue[1:]
+	return pk, true
+}
+
+// release gives back what a message in flight occupied.
+func (o *outbox) release(id uint16) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n, ok := o.charged[id]; ok {
+		delete(o.charged, id)
+		o.discharge(n)
+	}
+}
+
+// inherit charges for what was in flight before the connection, beyond any limit: it
+// was charged to the connection before, which has given it back.
+func (o *outbox) inherit(cl *mochi.Client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, pk := range cl.State.Inflight.GetAll(false) {
+		if _, ok := o.charged[pk.PacketID]; ok || pk.FixedHeader.Type != packets.Publish {
+			continue
+		}
+		n := 2 * sizeOf(&pk)
+		o.charged[pk.PacketID] = n
+		o.bytes += n
+		o.conn.broker.queued.used.Add(n)
+	}
+}
+
+// close forgets the queue: what is in flight is still mochi's.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	for i := range o.queue {
+		if o.queue[i].FixedHeader.Qos == 0 {
+			o.discharge(sizeOf(&o.queue[i]))
+		}
+	}
+	o.queue = nil
+}
+
+// end gives back what messages in flight occupied, and takes none any more.
+func (o *outbox) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	for id, n := range o.charged {
+		delete(o.charged, id)
+		o.discharge(n)
+	}
+}
+
+// stamp notes when a message was published, and until when it is of use.
+func stamp(pk *packets.Packet) {
+	pk.Created = time.Now().Unix()
+	pk.Expiry = pk.Created + sessionSeconds
+	if interval := int64(pk.Properties.MessageExpiryInterval); interval > 0 {
+		pk.Expiry = pk.Created + min(interval, sessionSeconds)
+	}
+}
+
+// publish sends a message of the server's own.
+func (b *Broker) publish(topic string, payload []byte, qos byte) {
+	b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Qos: qos}, TopicName: topic, Payload: payload})
+}
+
+// forward hands a committed message to the subscribers of its topic, and keeps it when
+// it is to be retained. Origin is its publisher, for subscriptions with "no local". The
+// message must not be changed afterwards.
+func (b *Broker) forward(pk *packets.Packet) {
+	message := *pk
+	message.FixedHeader = packets.FixedHeader{Type: packets.Publish, Qos: pk.FixedHeader.Qos, Retain: pk.FixedHeader.Retain}
+	message.PacketID = 0
+	message.Properties.TopicAlias, message.Properties.TopicAliasFlag = 0, false
+	message.Properties.SubscriptionIdentifier = nil
+	stamp(&message)
+	if message.FixedHeader.Retain {
+		b.server.Topics.RetainMessage(message)
+		atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
+	}
+	subscribers := b.server.Topics.Subscribers(message.TopicName)
+	if len(subscribers.Shared) > 0 {
+		subscribers.SelectShared()
+		subscribers.MergeSharedSelected()
+	}
+	for id, sub := range subscribers.Subscriptions {
+		if cl, ok := b.server.Clients.Get(id); ok && (!sub.NoLocal || message.Origin != cl.ID) {
+			b.send(cl, &sub, message)
+		}
+	}
+}
+
+// send gives a message to one subscriber, as it has subscribed.
+func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Packet) { //nolint:gocritic // it becomes the subscriber's own
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return
+	}
+	pk.FixedHeader.Qos = min(pk.FixedHeader.Qos, sub.Qos)
+	pk.FixedHeader.Retain = pk.FixedHeader.Retain && cl.Properties.ProtocolVersion == 5 && sub.RetainAsPublished
+	for _, id := range sub.Identifiers {
+		pk.Properties.SubscriptionIdentifier = append(pk.Properties.SubscriptionIdentifier, id)
+	}
+	if !c.outbox.put(cl, pk) {
+		b.refusals.Add(refusal.MQTT, refusal.CauseForward, pk.TopicName, cl.ID,
+			"a subscriber is too far behind, or too much waits for all subscribers, and it has lost the message, which is stored; /v1/stream loses none")
+	}
+}

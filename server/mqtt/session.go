@@ -1,0 +1,89 @@
+package mqtt
+
+import (
+	"container/list"
+	"sync"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// maxSubscriptions bounds the subscriptions of a session.
+const maxSubscriptions = 1024
+
+// sessions are those of clients that are not connected, in the order in which they went
+// away. mochi keeps any number of them.
+type sessions struct {
+	broker *Broker
+
+	mu   sync.Mutex
+	away list.List                // guarded by mu; of *mochi.Client, the oldest first
+	of   map[string]*list.Element // guarded by mu; by client id
+}
+
+// left notes the session of a client that has gone, and gives up the oldest ones beyond
+// the limit.
+func (s *sessions) left(cl *mochi.Client) {
+	for _, old := range s.add(cl) {
+		s.broker.endSession(old)
+		s.broker.refusals.Add(refusal.MQTT, refusal.CauseSession, "", old.ID,
+			"the session of a client that is not connected was given up for a newer one, with the messages that waited for it")
+	}
+}
+
+func (s *sessions) add(cl *mochi.Client) (tooMany []*mochi.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(cl.ID)
+	s.of[cl.ID] = s.away.PushBack(cl)
+	for s.away.Len() > s.broker.limits.Sessions {
+		tooMany = append(tooMany, s.drop(s.away.Front().Value.(*mochi.Client).ID))
+	}
+	return tooMany
+}
+
+// resumed forgets that a client was away. What its connection then kept is kept by the
+// new one.
+func (s *sessions) resumed(id string) {
+	s.mu.Lock()
+	old := s.drop(id)
+	s.mu.Unlock()
+	if old != nil {
+		endOutbox(old)
+	}
+}
+
+// drop takes a client out, and returns nil where it was not there. The caller holds mu.
+func (s *sessions) drop(id string) *mochi.Client {
+	e := s.of[id]
+	if e == nil {
+		return nil
+	}
+	delete(s.of, id)
+	return s.away.Remove(e).(*mochi.Client)
+}
+
+func endOutbox(cl *mochi.Client) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.outbox.end()
+	}
+}
+
+// len returns how many there are.
+func (s *sessions) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away.Len()
+}
+
+// endSession ends the session of a client that is not connected.
+func (b *Broker) endSession(cl *mochi.Client) {
+	if now, ok := b.server.Clients.Get(cl.ID); !ok || now != cl {
+		return // it has come back
+	}
+	b.server.Clients.Delete(cl.ID)
+	b.server.UnsubscribeClient(cl)
+	cl.ClearInflights()
+	endOutbox(cl)
+}
