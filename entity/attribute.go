@@ -120,6 +120,14 @@ func checkPointer(path string) error {
 // attributes. The strings of the paths are shared by all entities.
 type section []Attribute
 
+// bytes returns the length of all paths and texts.
+func (s section) bytes() (n int) {
+	for i := range s {
+		n += len(s[i].Path) + len(s[i].Value.Text())
+	}
+	return n
+}
+
 // find returns where the leaf is or belongs, and whether it is there.
 func (s section) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(s, path, func(a Attribute, path string) int { return strings.Compare(a.Path, path) })

@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -216,27 +217,37 @@ func (e *entityActor) patched(patches []Patch, now int64, edit *Edit) (next [len
 	for _, s := range sections {
 		next[s-1] = e.state.section(s)
 	}
-	total := 0
+	total, bytes, work := 0, 0, 0
 	for i := range patches {
 		p := &patches[i]
 		if p.Section < Attributes || p.Section > Reported {
 			return next, fmt.Errorf("section %d: %w: there are attributes, desired and reported", p.Section, ErrInvalid)
 		}
-		l, err := p.apply(next[p.Section-1], now)
+		l, err := p.apply(next[p.Section-1], now, work)
 		if err != nil {
 			return next, fmt.Errorf("patch of %v: %w", p.Section, err)
 		}
-		next[p.Section-1] = l.section
+		next[p.Section-1], work = l.section, l.work
 	}
 	for _, s := range sections {
-		l := leaves{next[s-1], now}
+		l := leaves{section: next[s-1], now: now}
 		edit.Attributes = append(edit.Attributes, l.compare(e.state.section(s), s)...)
 		total += len(next[s-1])
+		bytes += next[s-1].bytes()
 	}
 	if total > MaxAttributes {
 		return next, fmt.Errorf("attributes: %w: the entity would have %d; at most %d are allowed", ErrInvalid, total, MaxAttributes)
 	}
+	if bytes > MaxAttributeBytes && len(edit.Attributes) > 0 && grows(edit.Attributes) {
+		return next, fmt.Errorf("attributes: %w: the entity would have %d bytes of them; at most %d are allowed", ErrInvalid, bytes, MaxAttributeBytes)
+	}
 	return next, nil
+}
+
+// grows reports whether an edit sets a leaf. One that only removes some is welcome also
+// where there are too many.
+func grows(edits []AttributeEdit) bool {
+	return slices.ContainsFunc(edits, func(a AttributeEdit) bool { return !a.Removed() })
 }
 
 // intern makes the new leaves use the shared strings of their paths.

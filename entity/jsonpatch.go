@@ -40,7 +40,7 @@ func (l *leaves) applyJSONPatch(body []byte) error {
 			return fmt.Errorf("operation %d (%s %s): %w", i, brief(op.Op), path, err)
 		}
 	}
-	return nil
+	return l.closeArrays("")
 }
 
 func (l *leaves) operate(op *operation) error {
@@ -112,7 +112,10 @@ func (l *leaves) array(path string) (leaf int, rest []string, ok bool) {
 
 func (l *leaves) addAt(path string, raw []byte) error {
 	if leaf, rest, ok := l.array(path); ok {
-		return l.reshape(leaf, func(v any) (any, error) { return alter(v, rest, addition, raw) })
+		return l.reshape(leaf, rest, addition, raw)
+	}
+	if err := l.closeArrays(path); err != nil {
+		return err
 	}
 	if path != "" && !l.isObject(parentOf(path)) {
 		return fmt.Errorf("%w: there is no object at %q to have a member", ErrInvalid, brief(parentOf(path)))
@@ -123,7 +126,7 @@ func (l *leaves) addAt(path string, raw []byte) error {
 
 func (l *leaves) replaceAt(path string, raw []byte) error {
 	if leaf, rest, ok := l.array(path); ok {
-		return l.reshape(leaf, func(v any) (any, error) { return alter(v, rest, replacement, raw) })
+		return l.reshape(leaf, rest, replacement, raw)
 	}
 	if path != "" && !l.has(path) {
 		return missing(path)
@@ -133,7 +136,10 @@ func (l *leaves) replaceAt(path string, raw []byte) error {
 
 func (l *leaves) removeAt(path string) error {
 	if leaf, rest, ok := l.array(path); ok {
-		return l.reshape(leaf, func(v any) (any, error) { return alter(v, rest, removal, nil) })
+		return l.reshape(leaf, rest, removal, nil)
+	}
+	if err := l.closeArrays(path); err != nil {
+		return err
 	}
 	switch {
 	case path == "":
@@ -168,6 +174,9 @@ func (l *leaves) test(path string, raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrTestFailed, err)
 	}
+	if err := l.spend(decodeWork * (len(have) + len(raw))); err != nil {
+		return err
+	}
 	if !sameJSON(have, raw) {
 		return fmt.Errorf("%w: there is %s, not %s", ErrTestFailed, brief(string(have)), brief(string(raw)))
 	}
@@ -176,17 +185,29 @@ func (l *leaves) test(path string, raw []byte) error {
 
 // textAt returns what is at path as JSON.
 func (l *leaves) textAt(path string) ([]byte, error) {
+	raw, err := l.readAt(path)
+	if err != nil {
+		return nil, err
+	}
+	return raw, l.spend(len(raw))
+}
+
+func (l *leaves) readAt(path string) ([]byte, error) {
 	if leaf, rest, ok := l.array(path); ok {
-		v, err := decodeJSON([]byte(l.section[leaf].Value.Text()))
+		a, err := l.openArray(leaf)
 		if err != nil {
 			return nil, err
 		}
+		v := a.value
 		for i, name := range rest {
 			if v, ok = member(v, name); !ok {
-				return nil, missing(l.section[leaf].Path + Pointer(rest[:i+1]...))
+				return nil, missing(a.path + Pointer(rest[:i+1]...))
 			}
 		}
 		return encodeJSON(v)
+	}
+	if err := l.closeArrays(path); err != nil {
+		return nil, err
 	}
 	if i, ok := l.find(path); ok {
 		return l.section[i].Value.AppendJSON(nil), nil
@@ -201,27 +222,106 @@ func (l *leaves) textAt(path string) ([]byte, error) {
 	return appendLeaves(nil, l.section[from:to], len(path), appendAttribute), nil
 }
 
-// reshape changes an array.
-func (l *leaves) reshape(leaf int, f func(any) (any, error)) error {
-	a := l.section[leaf]
-	v, err := decodeJSON([]byte(a.Value.Text()))
+// openArrays is how many arrays a patch has decoded at the same time.
+const openArrays = 4
+
+// openArray is an array that a patch works inside of: it is decoded once, and encoded
+// when something else looks at it.
+type openArray struct {
+	path    string
+	value   any
+	changed bool
+}
+
+// openArray returns the array of a leaf, decoded.
+func (l *leaves) openArray(leaf int) (*openArray, error) {
+	path := l.section[leaf].Path
+	for _, a := range l.arrays {
+		if a.path == path {
+			return a, nil
+		}
+	}
+	if len(l.arrays) == openArrays {
+		if err := l.closeArrays(l.arrays[0].path); err != nil {
+			return nil, err
+		}
+	}
+	text := l.section[leaf].Value.Text()
+	if err := l.spend(decodeWork * len(text)); err != nil {
+		return nil, err
+	}
+	v, err := decodeJSON([]byte(text))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if v, err = f(v); err != nil {
-		return err
+	a := &openArray{path: path, value: v}
+	l.arrays = append(l.arrays, a)
+	return a, nil
+}
+
+// closeArrays writes the arrays at a path and below it back to their leaves.
+func (l *leaves) closeArrays(path string) error {
+	kept := l.arrays[:0]
+	for _, a := range l.arrays {
+		if !strings.HasPrefix(a.path, path) || len(a.path) > len(path) && a.path[len(path)] != '/' {
+			kept = append(kept, a)
+		} else if err := l.closeArray(a); err != nil {
+			return err
+		}
 	}
-	text, err := encodeJSON(v)
+	clear(l.arrays[len(kept):])
+	l.arrays = kept
+	return nil
+}
+
+func (l *leaves) closeArray(a *openArray) error {
+	if !a.changed {
+		return nil
+	}
+	text, err := encodeJSON(a.value)
+	if err == nil {
+		err = l.spend(decodeWork * len(text))
+	}
 	if err != nil {
 		return err
 	}
 	in := parser{s: string(text), reading: -1}
 	value, perr := in.readValue()
 	if perr != nil {
-		return perr
+		return fmt.Errorf("%s: %w", brief(a.path), perr)
 	}
+	leaf, _ := l.find(a.path)
 	l.section[leaf].Value, l.section[leaf].TS = value, l.now
 	return nil
+}
+
+// reshape changes an array.
+func (l *leaves) reshape(leaf int, rest []string, what alteration, raw []byte) error {
+	a, err := l.openArray(leaf)
+	if err != nil {
+		return err
+	}
+	work := decodeWork * len(raw)
+	if what != replacement { // all elements may move, 16 bytes each
+		work += 2 * longest(a.value, rest)
+	}
+	if err := l.spend(work); err != nil {
+		return err
+	}
+	a.changed = true
+	a.value, err = alter(a.value, rest, what, raw)
+	return err
+}
+
+// longest returns the length of the longest array on the way.
+func longest(v any, rest []string) (n int) {
+	for _, name := range rest {
+		if list, ok := v.([]any); ok {
+			n = max(n, len(list))
+		}
+		v, _ = member(v, name)
+	}
+	return n
 }
 
 // What alter does at the end of the way.

@@ -16,7 +16,38 @@ var emptyObject = value.JSON("{}")
 // time now.
 type leaves struct {
 	section
-	now int64
+	now    int64
+	work   int          // how much the patch has done, see spend
+	arrays []*openArray // that a JSON patch works inside of
+}
+
+const (
+	// maxPatchWork bounds what a patch may do, because the entity does nothing else
+	// meanwhile: an eighth of the bytes that move, four times those that are parsed into
+	// leaves, and 32 times those of arrays that are decoded or encoded. It is about a
+	// tenth of a second.
+	maxPatchWork = 64 << 20
+	parseWork    = 4
+	decodeWork   = 32
+	// leafBytes is about what a leaf has to move.
+	leafBytes = 64
+)
+
+// spend counts the work of a step, and refuses one beyond the limit.
+func (l *leaves) spend(work int) error {
+	if l.work += work; l.work > maxPatchWork {
+		return fmt.Errorf("%w: the patch takes too many steps; send it in parts", ErrInvalid)
+	}
+	return nil
+}
+
+// makeRoom counts the work of a leaf that is to be set, and refuses one that makes the
+// section too large, also if a later step would make it smaller.
+func (l *leaves) makeRoom(path string, size int) error {
+	if len(l.section) >= 2*MaxAttributes {
+		return fmt.Errorf("%w: the patch makes more than %d attributes on its way; send it in parts", ErrInvalid, 2*MaxAttributes)
+	}
+	return l.spend(len(path) + parseWork*size + len(l.section)*leafBytes/8)
 }
 
 // isObject reports whether there is an object at path.
@@ -80,8 +111,14 @@ func (l *leaves) write(p *parser, path string) error {
 		if err != nil {
 			return err
 		}
+		if err := l.makeRoom(path, len(v.Text())); err != nil {
+			return err
+		}
 		l.set(path, v)
 		return nil
+	}
+	if err := l.makeRoom(path, 0); err != nil {
+		return err
 	}
 	l.clear(path)
 	if path != "" {
@@ -93,6 +130,9 @@ func (l *leaves) write(p *parser, path string) error {
 // merge applies the merge patch that p reads to what is at path (RFC 7396).
 // REQUIRES: the next byte is '{'.
 func (l *leaves) merge(p *parser, path string) error {
+	if err := l.makeRoom(path, 0); err != nil {
+		return err
+	}
 	if !l.isObject(path) {
 		l.set(path, emptyObject)
 	} else if i, ok := l.find(path); ok {
@@ -105,12 +145,16 @@ func (l *leaves) merge(p *parser, path string) error {
 		case p.literal("null"):
 			if l.has(path) {
 				l.remove(path)
+				return l.spend(len(l.section) * leafBytes / 8)
 			}
 			return nil
 		}
 		v, perr := p.readValue()
 		if perr != nil {
 			return perr
+		}
+		if err := l.makeRoom(path, len(v.Text())); err != nil {
+			return err
 		}
 		l.set(path, v)
 		return nil

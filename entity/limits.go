@@ -26,10 +26,12 @@ const (
 	MaxSourceBytes   = 256
 	MaxEntitySources = 4096
 	// MaxPathBytes bounds the path of an attribute, MaxAttributes the leaves of all
-	// sections of an entity together, and MaxPatchBytes a patch.
-	MaxPathBytes  = 1024
-	MaxAttributes = 4096
-	MaxPatchBytes = 1 << 20
+	// sections of an entity together, MaxAttributeBytes their paths and values, and
+	// MaxPatchBytes a patch.
+	MaxPathBytes      = 1024
+	MaxAttributes     = 4096
+	MaxAttributeBytes = 4 << 20
+	MaxPatchBytes     = 1 << 20
 	// MaxTypeBytes bounds the name of a type of entity or of relation.
 	MaxTypeBytes = 256
 	// MaxRelations bounds the edges from one entity. Those to it are not bounded.

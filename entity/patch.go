@@ -30,8 +30,9 @@ type Patch struct {
 	Body []byte
 }
 
-// apply makes the patch to a copy of the section.
-func (p *Patch) apply(before section, now int64) (*leaves, error) {
+// apply makes the patch to a copy of the section. work is what the patches of the same
+// edit before it have done.
+func (p *Patch) apply(before section, now int64, work int) (*leaves, error) {
 	if p.Section < Attributes || p.Section > Reported {
 		return nil, fmt.Errorf("%w: section %d; there are attributes, desired and reported", ErrInvalid, p.Section)
 	}
@@ -42,8 +43,11 @@ func (p *Patch) apply(before section, now int64) (*leaves, error) {
 	if !utf8.ValidString(in.s) {
 		return nil, in.encodingError()
 	}
-	l := &leaves{slices.Clone(before), now}
-	var err error
+	l := &leaves{section: slices.Clone(before), now: now, work: work}
+	err := l.spend(len(p.Body) + len(before)*leafBytes/8)
+	if err != nil {
+		return nil, err
+	}
 	switch p.Form {
 	case MergePatch:
 		if in.peek() != '{' {

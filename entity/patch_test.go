@@ -13,7 +13,7 @@ import (
 // sectionOf makes a section of a JSON object, all leaves with the time 1.
 func sectionOf(t testing.TB, doc string) section {
 	t.Helper()
-	l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1)
+	l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1, 0)
 	if err != nil {
 		t.Fatalf("section of %s: %v", doc, err)
 	}
@@ -22,7 +22,7 @@ func sectionOf(t testing.TB, doc string) section {
 
 func patched(t testing.TB, doc string, form PatchForm, patch string) (string, error) {
 	t.Helper()
-	l, err := (&Patch{Section: Attributes, Form: form, Body: []byte(patch)}).apply(sectionOf(t, doc), 2)
+	l, err := (&Patch{Section: Attributes, Form: form, Body: []byte(patch)}).apply(sectionOf(t, doc), 2, 0)
 	if err != nil {
 		return "", err
 	}
@@ -138,7 +138,7 @@ func TestFailedTestOperationIsAConflict(t *testing.T) {
 
 func TestEditSaysWhatWasSetAndRemovedAndOnlySetLeavesGetANewTime(t *testing.T) {
 	before := sectionOf(t, `{"keep":1,"same":2,"other":{"x":1,"y":2},"list":[1]}`)
-	l, err := (&Patch{Section: Desired, Form: MergePatch, Body: []byte(`{"same":2,"other":{"x":null},"new":true}`)}).apply(before, 5)
+	l, err := (&Patch{Section: Desired, Form: MergePatch, Body: []byte(`{"same":2,"other":{"x":null},"new":true}`)}).apply(before, 5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +183,11 @@ func FuzzMergePatch(f *testing.F) {
 	f.Add(`{"a":{}}`, `{"a":{"x":null}}`)
 	f.Add(`{"":{"":1}}`, `{"":{"":null}}`)
 	f.Fuzz(func(t *testing.T, doc, patch string) {
-		l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1)
+		l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1, 0)
 		if err != nil {
 			return
 		}
-		merged, err := (&Patch{Section: Attributes, Form: MergePatch, Body: []byte(patch)}).apply(l.section, 2)
+		merged, err := (&Patch{Section: Attributes, Form: MergePatch, Body: []byte(patch)}).apply(l.section, 2, 0)
 		if err != nil {
 			return
 		}
@@ -228,16 +228,16 @@ func mergeDocs(target, patch any) any {
 func FuzzJSONPatch(f *testing.F) {
 	f.Add(`{"a":[1,{"b":2}]}`, `[{"op":"add","path":"/a/1/c","value":3},{"op":"move","from":"/a/0","path":"/d"}]`)
 	f.Fuzz(func(t *testing.T, doc, patch string) {
-		l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1)
+		l, err := (&Patch{Section: Attributes, Form: Replace, Body: []byte(doc)}).apply(nil, 1, 0)
 		if err != nil {
 			return
 		}
-		after, err := (&Patch{Section: Attributes, Form: JSONPatch, Body: []byte(patch)}).apply(l.section, 2)
+		after, err := (&Patch{Section: Attributes, Form: JSONPatch, Body: []byte(patch)}).apply(l.section, 2, 0)
 		if err != nil {
 			return
 		}
 		text := AppendAttributes(nil, after.section)
-		again, err := (&Patch{Section: Attributes, Form: Replace, Body: text}).apply(nil, 1)
+		again, err := (&Patch{Section: Attributes, Form: Replace, Body: text}).apply(nil, 1, 0)
 		if err != nil || string(AppendAttributes(nil, again.section)) != string(text) {
 			t.Errorf("%s with %s: %s does not read back: %v", doc, patch, text, err)
 		}
