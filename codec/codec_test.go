@@ -107,8 +107,13 @@ func full() everything {
 func TestValuesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{
-		full(), everything{}, &inner{N: 1, Next: &inner{}}, point{-1, 2}, &point{3, -4}, &message{"hello"},
-		ids{"a", "b"}, ids(nil), weekday(-3),
+		full(),
+		everything{},
+		&inner{N: 1, Next: &inner{}},
+		point{-1, 2},
+		&point{3, -4}, &message{"hello"},
+		ids{"a", "b"},
+		ids(nil), weekday(-3),
 	} {
 		name, data, err := types.Append([]byte("before"), v)
 		if err != nil || string(data[:6]) != "before" {
@@ -167,7 +172,7 @@ func TestEqualValuesHaveEqualBytes(t *testing.T) {
 
 func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 	t.Parallel()
-	type hidden struct{ n int }
+	type hidden struct{ n int } //nolint:unused // found by reflection
 	type deep struct{ Items []struct{ F func() } }
 	type either struct{ V any }
 	type ref struct{ To actor.Ref[int] }
@@ -191,7 +196,7 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 	}
 	type pointing struct{ *inner }
 	up := func(inner) (*inner, error) { return nil, nil }
-	for want, make := range map[string]func(){
+	for want, define := range map[string]func(){
 		"field n is not exported":                                     func() { codec.NewTypes(codec.Of[hidden]("x")) },
 		"field Items[].F is of kind func":                             func() { codec.NewTypes(codec.Of[deep]("x")) },
 		"field V is of the interface type interface {}":               func() { codec.NewTypes(codec.Of[either]("x")) },
@@ -223,7 +228,7 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 					t.Errorf("want a panic with %q, not %q", want, text)
 				}
 			}()
-			make()
+			define()
 		}()
 	}
 }

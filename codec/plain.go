@@ -137,14 +137,16 @@ func (c *plainChecker) check(t reflect.Type) error {
 		return fmt.Errorf("is of the interface type %v, whose cases the bytes do not name", t)
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Uintptr, reflect.Complex64, reflect.Complex128, reflect.Invalid:
 		return fmt.Errorf("is of kind %v, which cannot be encoded", t.Kind())
+	default: // bools, numbers and strings
+		return nil
 	}
-	return nil
 }
 
 func (c *plainChecker) checkMap(t reflect.Type) error {
 	switch k := t.Key(); k.Kind() {
 	case reflect.Pointer, reflect.Interface, reflect.Struct, reflect.Array, reflect.Chan:
 		return fmt.Errorf("has keys of type %v: they must be numbers, strings or bools", k)
+	default: // its kind is checked as that of a field
 	}
 	if err := c.enter("[key]", t.Key()); err != nil {
 		return err
@@ -186,7 +188,7 @@ func checkField(f reflect.StructField) error {
 	switch {
 	case f.Anonymous && f.Type.Kind() == reflect.Pointer:
 		return errors.New("is an embedded pointer: give the field a name")
-	case !f.IsExported() && !(f.Anonymous && f.Type.Kind() == reflect.Struct):
+	case !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct):
 		return errors.New(`is not exported and would be left out: export it, or give it the tag cbor:"-"`)
 	case f.Tag.Get("json") == "-" && !tagged:
 		return errors.New(`has the tag json:"-" and would be left out: give it a cbor tag`)
