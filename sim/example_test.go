@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -538,4 +539,54 @@ func ExampleProxy() {
 		w.Settle()
 	})
 	// Output: 0s hello
+}
+
+// A text is replaced by writing another file and renaming it. Who forgets the first sync
+// has a file that is empty after a crash.
+func ExampleNode_Disk() {
+	once(func(w *sim.World) {
+		d := w.Node("n").Disk()
+		for _, text := range []string{"first", "second"} {
+			f, err := d.Open("text.new")
+			if err != nil {
+				w.Fatalf("%v", err)
+			}
+			_, _ = f.WriteAt([]byte(text), 0)
+			_ = f.Sync(w.Context()) // what is in it
+			_ = d.Rename("text.new", "text")
+			_ = d.Sync(w.Context()) // its name
+		}
+		w.Node("n").Crash()
+		d = w.Node("n").Disk()
+		f, _ := d.Open("text")
+		text := make([]byte, f.Size())
+		_, err := f.ReadAt(text, 0)
+		fmt.Println(d.Names(), string(text), err)
+	})
+	// Output: [text] second <nil>
+}
+
+func ExampleDisk_Faults() {
+	once(func(w *sim.World) {
+		d := w.Node("n").Disk()
+		f, _ := d.Open("log")
+		d.Faults(sim.DiskFaults{Fail: 1}) // from now on, all the time
+		_, err := f.WriteAt([]byte("x"), 0)
+		fmt.Println(err, errors.Is(err, sim.ErrDisk))
+	})
+	// Output: write log: sim: disk failure true
+}
+
+func ExampleDisk_Remove() {
+	once(func(w *sim.World) {
+		d := w.Node("n").Disk()
+		f, _ := d.Open("log")
+		fmt.Println(d.Remove("log"), d.Names())
+		fmt.Println(f.Truncate(10), f.Size()) // it is open still
+		fmt.Println(d.Remove("log"))
+	})
+	// Output:
+	// <nil> []
+	// <nil> 10
+	// remove log: file does not exist
 }

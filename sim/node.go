@@ -53,7 +53,8 @@ func (n *Node) Name() string { return n.name }
 func (n *Node) System() *actor.System { return n.sys }
 
 // Crash ends the node as if its process were killed: nothing in it runs any more, no
-// Terminate and no deferred function, and frames to or from it on links are lost.
+// Terminate and no deferred function, frames to or from it on links are lost, and its
+// [Disk] has what was synced.
 // Calling [World.Node] with the same name starts it again, with an empty system.
 func (n *Node) Crash() {
 	if n.crashed {
@@ -65,6 +66,11 @@ func (n *Node) Crash() {
 	for _, l := range w.links {
 		if l.from == n || l.to == n {
 			l.lose()
+		}
+	}
+	for _, d := range w.disks {
+		if d.node == n.name {
+			d.crash()
 		}
 	}
 	w.freeze(0)

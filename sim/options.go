@@ -99,6 +99,7 @@ const (
 	streamLinks
 	streamUser
 	streamSystem
+	streamDisks
 )
 
 func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }
@@ -118,6 +119,8 @@ type Faults struct {
 	Of func(actor.PID) bool
 	// Link is what happens on the links between nodes.
 	Link LinkFaults
+	// Disk is what happens on the disks of nodes.
+	Disk DiskFaults
 	// Swarm lets each run draw which of these faults it has, and how often, up to what is
 	// given here. One run of ten has none.
 	Swarm bool
@@ -151,6 +154,14 @@ func (f Faults) drawn(r *rand.Rand) Faults {
 	}
 	if calm || r.IntN(2) == 0 {
 		f.Link.Delay = 0
+	}
+	if f.Disk != (DiskFaults{}) {
+		if calm || r.IntN(2) == 0 {
+			f.Disk.Fail = 0
+		}
+		if calm || r.IntN(2) == 0 {
+			f.Disk.Delay = 0
+		}
 	}
 	return f
 }

@@ -90,6 +90,9 @@ func (w *World) Heal() {
 		l.Mend()
 		l.Faults(LinkFaults{})
 	}
+	for _, d := range w.disks {
+		d.Faults(DiskFaults{})
+	}
 	if w.follow == nil {
 		w.picker = RandomWalk().Start(stream(w.seed, streamSchedule), 0)
 	}

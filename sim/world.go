@@ -27,7 +27,7 @@ type World struct {
 	strategy string
 	faults   Faults
 
-	faultRand, linkRand, userRand, systemRand *rand.Rand
+	faultRand, linkRand, diskRand, userRand, systemRand *rand.Rand
 
 	began time.Time
 	alarm *time.Timer
@@ -42,6 +42,7 @@ type World struct {
 
 	nodes   []*Node
 	links   []*Link
+	disks   []*Disk
 	ready   []Choice
 	frozen  []Choice // what nodes that have crashed would do
 	events  eventHeap
@@ -87,7 +88,7 @@ type aside struct {
 func newWorld(opts Options, seed uint64, follow *schedule, detailed bool) *World {
 	w := &World{
 		opts: opts, seed: seed, follow: follow, limit: opts.Steps,
-		faultRand: stream(seed, streamFaults), linkRand: stream(seed, streamLinks),
+		faultRand: stream(seed, streamFaults), linkRand: stream(seed, streamLinks), diskRand: stream(seed, streamDisks),
 		userRand: stream(seed, streamUser), systemRand: stream(seed, streamSystem),
 		began: time.Now(), alarm: time.NewTimer(time.Hour), wake: make(chan struct{}, 1),
 	}

@@ -34,6 +34,7 @@ var unraced = map[string]string{
 	"schedule":                  pure,
 	"sim":                       simulated,
 	"sim/planted":               simulated,
+	"examples/raft":             simulated,
 	"internal/check":            "reads the repository's files",
 	"internal/check/dashboard":  "npm is another process",
 	"internal/check/testrun":    "what it runs is another process",
