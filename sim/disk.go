@@ -76,7 +76,7 @@ func resize(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size:size]
 	}
-	return append(data[:len(data):len(data)], make([]byte, size-int64(len(data)))...)
+	return append(slices.Clip(data), make([]byte, size-int64(len(data)))...)
 }
 
 // Disk returns the node's disk: all nodes of one name, those that have crashed included,

@@ -50,7 +50,7 @@ func run(w io.Writer) {
 	members[leader].Stop()
 	next := propose(ctx, members, "second")
 	fmt.Fprintln(w, "second is committed, by another leader:", next != leader)
-	time.Sleep(time.Second) // a heartbeat tells the others what is committed
+	<-time.After(time.Second) // a heartbeat tells the others what is committed
 	for id, member := range members {
 		if id == leader {
 			continue
@@ -70,7 +70,7 @@ func propose(ctx context.Context, members []actor.Ref[Msg], command string) (lea
 			return id
 		}
 		if errors.Is(err, ErrNotLeader) {
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 )
 
 // Folder is where a member keeps its file. A sim.Disk is one.
@@ -96,8 +97,7 @@ func (s *stable) load(ctx context.Context) error {
 func (s *stable) apply(r record) {
 	s.term, s.voted = r.Term, r.Voted
 	if r.From > 0 {
-		kept := s.log[:r.From-1]
-		s.log = append(kept[:len(kept):len(kept)], r.Log...)
+		s.log = slices.Concat(s.log[:r.From-1], r.Log)
 	}
 }
 
