@@ -9,19 +9,9 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
-	"github.com/greenroom-go/greenroom/examples/internal/exampletest"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/sim"
 )
-
-func TestOutput(t *testing.T) {
-	exampletest.Check(t, run, `
-		first is committed
-		second is committed, by another leader: true
-		committed: [first second] <nil>
-		committed: [first second] <nil>
-	`)
-}
 
 // cluster is a world with members on nodes of their own, and what must hold of them.
 type cluster struct {
