@@ -17,6 +17,7 @@ import (
 // (worker.work). The race detector found that in the prototype.
 type coroutine struct {
 	id     uint64  // of its goroutine
+	g      uintptr // the same, for who asks often
 	w      *worker // who runs it; set before it is resumed
 	resume func() (struct{}, bool)
 	stop   func()
@@ -29,7 +30,7 @@ func newCoroutine(alive *atomic.Int64) *coroutine {
 	co := new(coroutine)
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer alive.Add(-1)
-		co.id = goroutineID()
+		co.id, co.g = goroutineID(), getg()
 		label(co.id)
 		co.yield = yield
 		if yield(struct{}{}) {
@@ -142,7 +143,9 @@ func (w *worker) work() {
 func (w *worker) drive(co *coroutine) {
 	for {
 		co.w, w.co = w, co
-		w.goroutine.Store(co.id)
+		if w.on.Load() != co { // a store takes longer
+			w.on.Store(co)
+		}
 		if _, ok := co.resume(); !ok {
 			return
 		}
