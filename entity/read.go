@@ -107,6 +107,31 @@ func (r *Runtime) exists(ctx context.Context, id string) error {
 	return err
 }
 
+// bounded reads entities, up to a limit and until they occupy pageBytes; more says that
+// there are others.
+func (r *Runtime) bounded(ctx context.Context, q ListQuery, limit int) (list []Stored, more bool, err error) {
+	p, bytes := newPager(limit+1), int64(0)
+	for {
+		q.Limit = min(p.limit(), limit+1-len(list))
+		page, err := r.page(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		whole := len(page) < q.Limit
+		bytes += p.took(page)
+		list = append(list, page...)
+		switch {
+		case len(list) > limit:
+			return list[:limit], true, nil
+		case whole:
+			return list, false, nil
+		case bytes >= pageBytes:
+			return list, true, nil
+		}
+		q.After = list[len(list)-1].ID
+	}
+}
+
 // Entities returns a page of entities in the order of their ids, as committed,
 // and the cursor of the next page, "" at the end.
 func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, next string, err error) {
@@ -121,13 +146,12 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	if err != nil {
 		return nil, "", fmt.Errorf("page after %q: %w", brief(p.After), ErrCursorInvalid)
 	}
-	list, err := r.page(ctx, ListQuery{After: string(after), Limit: limit + 1, Search: p.Search, Types: r.typesOf(p.Type)})
+	list, more, err := r.bounded(ctx, ListQuery{After: string(after), Search: p.Search, Types: r.typesOf(p.Type)}, limit)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = base64.RawURLEncoding.EncodeToString([]byte(list[limit-1].ID))
+	if more {
+		next = base64.RawURLEncoding.EncodeToString([]byte(list[len(list)-1].ID))
 	}
 	entities = make([]Snapshot, len(list))
 	for i := range list {

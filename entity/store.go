@@ -119,6 +119,19 @@ type Stored struct {
 	Applied []Origin
 }
 
+// bytes is about what the entity occupies.
+func (e *Stored) bytes() int64 {
+	const each = 64
+	n := len(e.ID) + len(e.Type) + each*(1+len(e.Latest)+len(e.Attributes))
+	for i := range e.Latest {
+		n += len(e.Latest[i].Value.Text())
+	}
+	for i := range e.Attributes {
+		n += len(e.Attributes[i].Path) + len(e.Attributes[i].Value.Text())
+	}
+	return int64(n)
+}
+
 // StoredAttribute is a leaf as the store has it.
 type StoredAttribute struct {
 	Section Section

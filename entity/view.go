@@ -60,8 +60,8 @@ func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error
 // committed, until it returns false. q.Limit has no meaning here. None of them is brought to life. The
 // acknowledged writes of the caller are seen.
 func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) error {
-	q.Limit = scanPage
-	for {
+	for p := newPager(scanPage); ; {
+		q.Limit = p.limit()
 		page, err := r.page(ctx, q)
 		if err != nil {
 			return err
@@ -75,7 +75,33 @@ func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) erro
 			return nil
 		}
 		q.After = page[len(page)-1].ID
+		p.took(page)
 	}
+}
+
+// pageBytes is about what entities that are read together may occupy.
+const pageBytes = 16 << 20
+
+// pager says how many entities to read at once: few at first, then as many as those
+// before let expect to fit into pageBytes.
+type pager struct {
+	next, most int
+	largest    int64
+}
+
+func newPager(most int) pager { return pager{next: 32, most: most} }
+
+func (p *pager) limit() int { return min(p.next, p.most) }
+
+// took notes the entities of a page and returns what they occupy.
+func (p *pager) took(page []Stored) (bytes int64) {
+	for i := range page {
+		size := page[i].bytes()
+		p.largest = max(p.largest, size)
+		bytes += size
+	}
+	p.next = max(1, min(4*p.limit(), int(pageBytes/max(p.largest, 1)))) //nolint:gosec // at most pageBytes
+	return bytes
 }
 
 // page reads entities from the store.

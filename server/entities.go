@@ -96,8 +96,8 @@ type relationCountsJSON struct {
 	In  map[string]int `json:"in"`
 }
 
-// entityPageJSON is a page of entities. With a filter it may have fewer than were asked
-// for, even none, while there is a next page.
+// entityPageJSON is a page of entities. It may have fewer than were asked for while there
+// is a next page: where they are large, and with a filter, when it may even have none.
 type entityPageJSON struct {
 	Entities []entityJSON `json:"entities"`
 	// How many entities match in all; only with count.
@@ -137,6 +137,10 @@ func (a *entityAPI) list(ctx context.Context, in *listEntitiesRequest) (*answer[
 	}
 	body := []byte(`{"entities":[`)
 	for i := range list {
+		if len(body) >= a.finder.bytes {
+			next = pageCursor(list[i-1].ID)
+			break
+		}
 		if body, err = a.encoder.append(ctx, appendComma(body, i), &list[i], f); err != nil {
 			return nil, err
 		}

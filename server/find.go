@@ -16,11 +16,16 @@ import (
 // out as it is.
 const findTimeout = 2 * time.Second
 
+// maxPageBytes is the size at which a page of entities ends before it has as many as were
+// asked for.
+const maxPageBytes = 16 << 20
+
 // entityFinder answers with the entities that a filter matches.
 type entityFinder struct {
 	finder  *search.Finder
 	encoder *entityEncoder
 	timeout time.Duration // findTimeout but in tests
+	bytes   int           // maxPageBytes but in tests
 }
 
 // findQuery asks for entities.
@@ -80,7 +85,7 @@ func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPa
 	began := time.Now()
 	last := after
 	err = x.finder.Each(ctx, selection, func(v entity.View, matched bool) bool {
-		if matched && found == q.limit || last != after && time.Since(began) > x.timeout {
+		if matched && (found == q.limit || len(body) >= x.bytes) || last != after && time.Since(began) > x.timeout {
 			next = last
 			return false
 		}

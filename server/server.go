@@ -123,7 +123,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
 	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
-	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout}
+	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout, maxPageBytes}
 	s.metrics = newMetrics(s)
 	s.operations = s.resources()
 	handler, err := s.handler()

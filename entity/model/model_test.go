@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -261,6 +262,39 @@ func TestTypeOfTheWrongShapeIsRefusedInTheWordsOfJSON(t *testing.T) {
 		_, err := Parse([]byte(body))
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+// With 21 levels there was a gigabyte of members, after 7.5 s.
+func TestATypeThatBecomesTooLargeIsRefusedBeforeItIsPutTogether(t *testing.T) {
+	texts := []string{`{"id":"T0","telemetry":{"a":{"type":"number"},"b":{"type":"number"}}}`}
+	levels := 0
+	for i := 1; i < 31; i++ {
+		texts = append(texts, fmt.Sprintf(`{"id":"T%d","components":{"x":"T%d","y":"T%d"}}`, i, i-1, i-1))
+		resolved, err := ResolveAll(set(t, texts...))
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "10000 members") {
+				t.Errorf("level %d: %v", i, err)
+			}
+			continue
+		}
+		levels = i
+		if n := len(resolved[fmt.Sprint("T", i)].Telemetry); n != 2<<i {
+			t.Errorf("level %d: %d keys", i, n)
+		}
+	}
+	if levels != 10 {
+		t.Errorf("%d levels were taken, want 10", levels)
+	}
+}
+
+func TestAllTypesTogetherAreBounded(t *testing.T) {
+	for left, want := range map[int]error{4: ErrInvalid, 5: nil} {
+		types := set(t, `{"id":"a","telemetry":{"t":{"type":"number"}}}`, `{"id":"b","extends":["a"]}`)
+		r := resolver{types: types, done: map[string]*Resolved{}, sizes: map[string]int{}, total: MaxResolvedAll - left}
+		if _, err := r.resolve("b", nil); !errors.Is(err, want) {
+			t.Errorf("with room for %d: %v, want %v", left, err, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type Resolved struct {
 // ResolveAll resolves types that may extend and contain each other. The error
 // wraps ErrUnknown, ErrCycle or ErrInvalid and names the type.
 func ResolveAll(types map[string]*Type) (map[string]*Resolved, error) {
-	r := resolver{types: types, done: make(map[string]*Resolved, len(types))}
+	r := resolver{types: types, done: make(map[string]*Resolved, len(types)), sizes: make(map[string]int, len(types))}
 	for _, id := range slices.Sorted(maps.Keys(types)) {
 		if _, err := r.resolve(id, nil); err != nil {
 			return nil, err
@@ -41,6 +41,8 @@ func ResolveAll(types map[string]*Type) (map[string]*Resolved, error) {
 type resolver struct {
 	types map[string]*Type
 	done  map[string]*Resolved
+	sizes map[string]int // of those that are done, see measure
+	total int
 }
 
 // resolve resolves a type; way are those that wait for it.
@@ -62,6 +64,9 @@ func (r *resolver) resolve(id string, way []string) (*Resolved, error) {
 		return nil, fmt.Errorf("type %q, which %q needs: %w", id, way[len(way)-1], ErrUnknown)
 	}
 	way = append(slices.Clone(way), id)
+	if err := r.measure(t, way); err != nil {
+		return nil, err
+	}
 	out := &Resolved{
 		Type: t, Strict: t.Strict, IsA: map[string]bool{id: true},
 		Properties: maps.Clone(t.Properties), Telemetry: maps.Clone(t.Telemetry), Relations: maps.Clone(t.Relations), Commands: maps.Clone(t.Commands),
@@ -86,6 +91,59 @@ func (r *resolver) resolve(id string, way []string) (*Resolved, error) {
 	}
 	r.done[id] = out
 	return out, nil
+}
+
+// measure counts what a type has with those that it extends and contains, which it
+// resolves, before any of that is put together.
+func (r *resolver) measure(t *Type, way []string) error {
+	size := t.size()
+	for _, other := range slices.Concat(t.Extends, slices.Sorted(maps.Values(t.Components))) {
+		if _, err := r.resolve(other, way); err != nil {
+			return err
+		}
+		size += r.sizes[other]
+		if size > MaxResolved {
+			return fmt.Errorf("type %q: %w: with what it extends and contains it has more than %d members", t.ID, ErrInvalid, MaxResolved)
+		}
+	}
+	if r.total += size; r.total > MaxResolvedAll {
+		return fmt.Errorf("type %q: %w: with it all types have more than %d members, those that they extend and contain included", t.ID, ErrInvalid, MaxResolvedAll)
+	}
+	r.sizes[t.ID] = size
+	return nil
+}
+
+// size counts the members of a type and the schemas in them.
+func (t *Type) size() int {
+	n := 1 + len(t.Components) + len(t.Relations) + len(t.Commands)
+	for _, p := range t.Properties {
+		n += p.size()
+	}
+	for _, s := range t.Telemetry {
+		n += s.size()
+	}
+	for _, rel := range t.Relations {
+		n += sizeOf(rel.Properties)
+	}
+	for _, c := range t.Commands {
+		n += c.Request.size() + c.Response.size()
+	}
+	return n
+}
+
+func sizeOf(schemas map[string]*Schema) (n int) {
+	for _, s := range schemas {
+		n += s.size()
+	}
+	return n
+}
+
+// size counts a schema and those in it; that of nil is 0.
+func (s *Schema) size() int {
+	if s == nil {
+		return 0
+	}
+	return 1 + len(s.Values)/16 + sizeOf(s.Fields) + s.Element.size()
 }
 
 func (t *Resolved) extend(base *Resolved) error {

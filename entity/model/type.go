@@ -21,6 +21,12 @@ const (
 	MaxMembers   = 1000 // of one type, of each sort
 	MaxDepth     = 32   // of schemas in each other, and of types that extend each other
 	MaxEnum      = 1000 // values of an enumeration
+
+	// MaxResolved bounds what a type has with all that it extends and contains, and
+	// MaxResolvedAll what all types have together: schemas, relations and commands. A
+	// type with two components of another is more than twice as large.
+	MaxResolved    = 10_000
+	MaxResolvedAll = 1_000_000
 )
 
 // Type is what is declared of a sort of entities. It is a plain value: whoever has

@@ -279,7 +279,7 @@ export interface EntityBody {
   type?: TypeRef;
 }
 
-/** A page of entities. With a filter it may have fewer than were asked for, even none, while there is a next page. */
+/** A page of entities. It may have fewer than were asked for while there is a next page: where they are large, and with a filter, when it may even have none. */
 export interface EntityPage {
   entities: Entity[];
   /** The cursor of the next page; absent at the end. */
