@@ -157,10 +157,11 @@ func (h *hub) close() {
 // Subscription is a stream of committed changes, made by Runtime.Changes. One
 // goroutine at a time may call Next and Cursor; Close may be called by any.
 type Subscription struct {
-	rt     *Runtime
-	filter map[string]struct{} // nil for all entities
-	edits  bool                // wanted
-	values bool                // readings are wanted
+	rt       *Runtime
+	filter   map[string]struct{} // nil for all entities
+	edits    bool                // wanted
+	computed bool                // of the readings, those that a source has computed only
+	values   bool                // readings are wanted
 
 	// Owned by the reader.
 	seq  uint64         // the last change that was returned or passed over
@@ -186,7 +187,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	if len(q.Entities) > MaxStreamEntities {
 		return nil, fmt.Errorf("subscribe: %w: %d entities; at most %d are allowed", ErrInvalid, len(q.Entities), MaxStreamEntities)
 	}
-	s := &Subscription{rt: r, edits: q.Edits || q.EditsOnly, values: !q.EditsOnly, ready: make(chan struct{}, 1)}
+	s := &Subscription{rt: r, edits: q.Edits || q.EditsOnly, values: !q.EditsOnly, computed: q.Computed, ready: make(chan struct{}, 1)}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
 			return nil, fmt.Errorf("subscribe: %w", err)
@@ -339,7 +340,7 @@ func (s *Subscription) listed(c *LoggedChange) bool {
 	if c.Edit != nil {
 		return s.edits
 	}
-	return s.values
+	return s.values && (!s.computed || c.Origin.Source != "")
 }
 
 // wants reports whether a change from the log concerns the subscription.

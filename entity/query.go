@@ -81,6 +81,9 @@ type ChangesQuery struct {
 	// EditsOnly asks for those alone: readings are passed over, and occupy nothing of
 	// the subscription's buffer. Edits has no meaning then.
 	EditsOnly bool
+	// Computed keeps, of the readings, only those that a source has computed (see
+	// Origin), a mapping for example. The others occupy nothing of the buffer.
+	Computed bool
 }
 
 // Change is one committed reading or edit. Readings that came late are changes as well:

@@ -22,7 +22,7 @@ func (s *Server) resources() []operation {
 		&entityAPI{s.runtime, editor, s.find, s.find.encoder},
 		&attributeAPI{s.runtime, editor},
 		&relationAPI{s.runtime, editor},
-		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader},
+		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker},
 		&manyHistoryAPI{s.runtime, s.finder, reader},
 		&retentionAPI{s.retention},
 		&typeAPI{s.runtime},
@@ -30,7 +30,7 @@ func (s *Server) resources() []operation {
 		&mappingAPI{s.mappings},
 		s.streams,
 		s.bulk,
-		&transferAPI{s.runtime, s.mappings, s.finder, queries, s.retention, s.serving, s.log},
+		&transferAPI{s.runtime, s.mappings, s.finder, queries, s.retention, s.broker, s.serving, s.log},
 		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, closing},
 	}
 	var list []operation

@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
 // transferAPI exports and imports everything of a sort.
@@ -27,6 +28,7 @@ type transferAPI struct {
 	finder   *search.Finder
 	queries  *queryBook
 	retainer *retention.Retainer
+	broker   *mqtt.Broker
 	serving  context.Context //nolint:containedctx // the server's own life
 	log      *slog.Logger
 }

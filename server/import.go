@@ -65,8 +65,15 @@ type importer struct {
 	wg     sync.WaitGroup
 	types  []*model.Type
 
-	mu     sync.Mutex
-	answer importedJSON
+	mu        sync.Mutex
+	answer    importedJSON
+	committed []importedReading // for the subscribers of MQTT
+}
+
+// importedReading is a reading as a device would have published it.
+type importedReading struct {
+	entity  string
+	payload []byte
 }
 
 // load takes in what export has written. It answers when all of it is durable.
@@ -90,6 +97,7 @@ func (a *transferAPI) load(w http.ResponseWriter, r *http.Request, in *importReq
 		err = m.lines(body, take)
 	}
 	m.wg.Wait()
+	m.forward()
 	if a.serving.Err() != nil {
 		return entity.ErrClosed
 	}
@@ -263,12 +271,19 @@ func (m *importer) reading(line int64, text []byte) {
 
 // ingest gives values of one time to an entity.
 func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
+	m.forward()
 	payload := append(strconv.AppendInt([]byte(`{"ts":`), ts, 10), `,"values":`...)
-	readings, err := entity.ParseReadings(append(append(payload, values...), '}'), time.Now())
+	payload = append(append(payload, values...), '}')
+	readings, err := entity.ParseReadings(payload, time.Now())
 	if err == nil {
 		m.wg.Add(1)
 		err = m.runtime.Ingest(m.ctx, id, readings, len(payload), func(err error) {
 			m.done(line, err)
+			if err == nil && m.broker.Subscribed() {
+				m.mu.Lock()
+				m.committed = append(m.committed, importedReading{id, payload})
+				m.mu.Unlock()
+			}
 			m.wg.Done()
 		})
 		if err == nil {
@@ -277,6 +292,18 @@ func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 		m.wg.Done()
 	}
 	m.done(line, err)
+}
+
+// forward gives what was committed to the subscribers of MQTT. The runtime's callback
+// must not: it would hold up the commits.
+func (m *importer) forward() {
+	m.mu.Lock()
+	list := m.committed
+	m.committed = nil
+	m.mu.Unlock()
+	for i := range list {
+		m.broker.Committed(list[i].entity, list[i].payload)
+	}
 }
 
 // put puts an entity as the line says. Its relations are imported apart, when all

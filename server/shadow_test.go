@@ -95,3 +95,34 @@ func TestWillReportsThatADeviceIsGone(t *testing.T) {
 		t.Errorf("the entity: %s %s", resp.Status, body)
 	}
 }
+
+func TestWhoSubscribesToTelemetryGetsEachReading(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "PUT", "/v1/mappings/double", "text/plain", "insert into lamp select a.x * 2 as double")
+	got := follow(t, s.dial311("reader"), "e/lamp/telemetry")
+	wild := follow(t, s.dial311("all"), "e/#")
+	sent := func(topic, payload string) {
+		t.Helper()
+		same(t, "all", receive(t, wild, "the message for all"), document{topic, payload, false})
+		if topic == "e/lamp/telemetry" {
+			same(t, "one", receive(t, got, "the message"), document{topic, payload, false})
+		}
+	}
+	s.post("lamp", `{"ts":1000,"values":{"t":1}}`)
+	sent("e/lamp/telemetry", `{"ts":1000,"values":{"t":1}}`)
+	await(t, s.dial311("sensor").Publish("e/lamp/telemetry", 1, false, `{"t":2}`))
+	sent("e/lamp/telemetry", `{"t":2}`)
+	s.post("a", `{"ts":2000,"values":{"x":21}}`)
+	sent("e/a/telemetry", `{"ts":2000,"values":{"x":21}}`)
+	sent("e/lamp/telemetry", `{"ts":2000,"values":{"double":42}}`)
+	if resp, text := s.do("POST", "/v1/import?what=history", `{"entity":"lamp","ts":3000,"values":{"t":3}}`, "Content-Type", "application/x-ndjson"); resp.StatusCode != http.StatusOK {
+		t.Fatalf("import: %s %s", resp.Status, text)
+	}
+	sent("e/lamp/telemetry", `{"ts":3000,"values":{"t":3}}`)
+	if resp, _ := s.do("POST", "/v1/entities/lamp/telemetry", `{"t":null}`, "Content-Type", "application/json"); resp.StatusCode != http.StatusBadRequest {
+		t.Fatal(resp.Status)
+	}
+	s.post("lamp", `{"ts":4000,"values":{"t":4}}`) // the refused one was not forwarded
+	sent("e/lamp/telemetry", `{"ts":4000,"values":{"t":4}}`)
+}

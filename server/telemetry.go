@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -19,6 +20,7 @@ type telemetryAPI struct {
 	mappings *mapping.Service
 	refusals *refusal.Counter
 	reader   *historyReader
+	broker   *mqtt.Broker
 }
 
 func (a *telemetryAPI) operations() []operation {
@@ -65,6 +67,7 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 	if err := a.runtime.Write(ctx, in.ID, readings, len(in.Body.text)); err != nil {
 		return nil, err
 	}
+	a.broker.Committed(in.ID, in.Body.text)
 	return noContent(), nil
 }
 

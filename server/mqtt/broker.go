@@ -205,7 +205,7 @@ func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 
 // wanted reports whether a message is to be forwarded to anyone, or retained.
 func (b *Broker) wanted(pk *packets.Packet) bool {
-	return pk.FixedHeader.Retain || atomic.LoadInt64(&b.server.Info.Subscriptions) > 0
+	return pk.FixedHeader.Retain || b.Subscribed()
 }
 
 // mayRetain reports whether there is room for a message among the retained ones.

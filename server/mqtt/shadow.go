@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // shadow tells devices what they should be: it publishes the document desired of an
@@ -23,14 +26,14 @@ import (
 // from then on.
 type shadow struct {
 	broker *Broker
-	wanted chan struct{} // closed with the first subscription that may want documents
+	wanted chan struct{} // closed with the first subscription that may want documents or computed values
 	once   sync.Once
 	wg     sync.WaitGroup
 }
 
 func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
 
-// start begins to follow the edits, once somebody subscribes. It ends with the
+// start begins to follow the edits, and the readings that mappings compute, once somebody subscribes. It ends with the
 // broker; wait waits for that.
 func (s *shadow) start() { s.wg.Go(func() { s.follow(s.broker.running) }) }
 
@@ -45,11 +48,11 @@ func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 		}
 		_, t := findTopic(sub.Filter)
 		wild := strings.ContainsAny(sub.Filter, "#+")
-		if !wild && (t == nil || t.document == nil) {
+		if !wild && t == nil {
 			continue
 		}
 		s.once.Do(func() { close(s.wanted) })
-		if !wild && sub.RetainHandling == 0 {
+		if !wild && t.document != nil && sub.RetainHandling == 0 {
 			c.present = append(c.present, sub.Filter)
 		}
 	}
@@ -84,7 +87,7 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{EditsOnly: true})
+	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true})
 	if err != nil {
 		return // the runtime is closed
 	}
@@ -92,17 +95,56 @@ func (s *shadow) follow(ctx context.Context) {
 	for {
 		c, err := changes.Next(ctx)
 		switch {
+		case err == nil && c.Edit == nil:
+			s.computed(&c)
 		case err == nil:
 			s.edited(ctx, &c)
 		case ctx.Err() != nil, errors.Is(err, entity.ErrClosed):
 			return
 		case errors.Is(err, entity.ErrLagged):
 		case errors.Is(err, entity.ErrCursorExpired):
-			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes were missed; subscribers get the next ones")
+			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes, or computed values, were missed; subscribers get the next ones")
 		default:
 			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: the changes are read again", slog.Any("error", err))
 		}
 	}
+}
+
+// Committed forwards readings that came in another way than by MQTT to those who
+// subscribe to the telemetry of their entity, as if a device had published the payload.
+// The payload belongs to the broker afterwards. It does not block.
+func (b *Broker) Committed(id string, payload []byte) {
+	if b.Subscribed() {
+		b.publish(topicPrefix+id+"/"+telemetryTopic, payload, 1)
+	}
+}
+
+// Subscribed reports whether anyone subscribes to anything, so that Committed has an
+// effect.
+func (b *Broker) Subscribed() bool { return atomic.LoadInt64(&b.server.Info.Subscriptions) > 0 }
+
+// computed publishes a reading that a mapping has computed.
+func (s *shadow) computed(c *entity.Change) {
+	name := topicPrefix + c.Entity + "/" + telemetryTopic
+	if !s.broker.hasSubscribers(name) {
+		return
+	}
+	payload := strconv.AppendInt([]byte(`{"ts":`), c.TS, 10)
+	payload = append(payload, `,"values":{`...)
+	for i := range c.Values {
+		if i > 0 {
+			payload = append(payload, ',')
+		}
+		payload = append(value.AppendQuoted(payload, c.Values[i].Key), ':')
+		payload = c.Values[i].Value.AppendJSON(payload)
+	}
+	s.broker.publish(name, append(payload, "}}"...), 1)
+}
+
+// hasSubscribers reports whether anyone subscribes to a topic.
+func (b *Broker) hasSubscribers(name string) bool {
+	subscribers := b.server.Topics.Subscribers(name)
+	return len(subscribers.Subscriptions)+len(subscribers.Shared) > 0
 }
 
 // edited publishes the documents that an edit has changed, where somebody wants them.
@@ -116,8 +158,7 @@ func (s *shadow) edited(ctx context.Context, c *entity.Change) {
 
 func (s *shadow) publish(ctx context.Context, c *entity.Change, t *topic) {
 	name := topicPrefix + c.Entity + "/" + t.name
-	subscribers := s.broker.server.Topics.Subscribers(name)
-	if len(subscribers.Subscriptions)+len(subscribers.Shared) == 0 {
+	if !s.broker.hasSubscribers(name) {
 		return
 	}
 	document, changed := []byte("{}"), true // of a deleted entity

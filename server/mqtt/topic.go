@@ -13,6 +13,10 @@ import (
 // topicPrefix begins the topics of entities: e/{id}/ and the name of a topic.
 const topicPrefix = "e/"
 
+// telemetryTopic is the name of the topic with the readings of an entity: those that
+// devices publish, and all others for who subscribes.
+const telemetryTopic = "telemetry"
+
 // topic is a kind of messages about an entity: from a device, with receive, or to
 // devices, with document.
 type topic struct {
@@ -34,7 +38,7 @@ type topic struct {
 
 // topics has all topics of entities. A new one is one more row.
 var topics = []topic{
-	{name: "telemetry", purpose: "telemetry", receive: receiveTelemetry},
+	{name: telemetryTopic, purpose: "telemetry", receive: receiveTelemetry},
 	{name: "attributes", purpose: "what a device reports of itself", receive: receiveAttributes},
 	{name: "desired", document: desiredDocument, sections: []entity.Section{entity.Desired}},
 	{name: "delta", document: deltaDocument, sections: []entity.Section{entity.Desired, entity.Reported}},
