@@ -40,6 +40,8 @@ func CheckCondition(condition, etag string) error {
 		return nil
 	case condition == IfNone:
 		return fmt.Errorf("%w: it exists, with the version %q", ErrConflict, etag)
+	case condition == IfAny:
+		return fmt.Errorf("%w: there is none, and the condition is that there be one", ErrNotFound)
 	case etag == "":
 		return fmt.Errorf("%w: there is none of the version %q", ErrNotFound, condition)
 	default:

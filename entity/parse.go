@@ -52,7 +52,8 @@ const payloadForms = `{"temperature":21.5}, {"ts":1451649600512,"values":{"tempe
 // integer, in milliseconds since the epoch; it has no third member. Without the
 // other, "ts" and "values" are keys like any: {"ts":1} is the reading ts = 1 of
 // now, {"values":{"a":1}} the reading values = {"a":1} of now. An object with
-// both whose ts is not an integer is refused, because nobody means that.
+// both whose ts is not an integer, or whose values is no object, is refused, because
+// nobody means that.
 //
 // Numbers that are written as integers and fit are int64, the others float64; a
 // number beyond float64 is refused. Objects and arrays are JSON values. null is
@@ -209,8 +210,11 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 	if err != nil {
 		return Reading{}, err
 	}
-	ts := find(samples, "ts")
+	ts, values := find(samples, "ts"), find(samples, "values")
 	if ts == nil || f.valuesAt == 0 {
+		if ts != nil && values != nil {
+			return Reading{}, p.fail(CauseShape, `values must be an object of keys, as in {"ts":1451649600512,"values":{"temperature":21.5}}, not %s`, brief(values.String()))
+		}
 		return p.closeFlat(samples, &f)
 	}
 	switch {

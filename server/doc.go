@@ -37,8 +37,7 @@
 // with wildcards gets what changes only.
 //
 // Other topics are refused: an acknowledgement means durable here, and nothing would
-// keep those. A will may have any topic; one at e/{id}/telemetry or e/{id}/attributes
-// is taken in when it is sent. Accepted messages are forwarded to the subscribers of
+// keep those. A will is taken in when it is sent, by the same rules. Accepted messages are forwarded to the subscribers of
 // their topic after the commit, retained ones are kept in memory for new subscribers
 // (up to limits, see server/mqtt), and $SYS is published. Sessions live in memory and end
 // with the process.

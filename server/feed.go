@@ -63,7 +63,8 @@ type feedQuery struct {
 	cursor          string
 	entities, keys  []string
 	typ             string
-	filter          *filter.Filter // nil for all
+	filterText      string
+	filter          *filter.Filter // of filterText; nil for all
 	readings, edits bool
 	mode            feedMode
 	deadband        float64 // absolute or, with relative, a part of the value before
@@ -73,7 +74,7 @@ type feedQuery struct {
 
 // query returns what the stream is to send.
 func (in *feedRequest) query() (f feedQuery, err error) {
-	f = feedQuery{cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type}
+	f = feedQuery{cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type, filterText: in.Filter}
 	f.mode = map[string]feedMode{"onchange": feedOnChange, "periodic": feedPeriodic}[in.Mode] // realtime is 0
 	if err := f.parseKinds(in.Kinds); err != nil {
 		return f, err
@@ -477,10 +478,12 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	if known && !f.touches(c) {
 		return answer, nil
 	}
-	matched := false
-	err := f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
-		matched = f.judge(ctx, v)
-		return nil
+	matched, err := f.api.judge.once(ctx, judged{f.query.typ, f.query.filterText, c.Entity}, c.Seq, func() (matched bool, err error) {
+		err = f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
+			matched = f.judge(ctx, v)
+			return nil
+		})
+		return matched, err
 	})
 	if errors.Is(err, entity.ErrNotFound) {
 		return answer, nil // deleted since; the edit that says so comes

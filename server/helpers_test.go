@@ -35,11 +35,19 @@ type running struct {
 // start runs a server on free ports, on dir or on a directory of its own.
 func start(t *testing.T, dir string) *running {
 	t.Helper()
-	if dir == "" {
-		dir = t.TempDir()
+	return startWith(t, Config{DataDir: dir})
+}
+
+// startWith is start with more of a configuration.
+func startWith(t *testing.T, cfg Config) *running {
+	t.Helper()
+	if cfg.DataDir == "" {
+		cfg.DataDir = t.TempDir()
 	}
 	log := &logBuffer{}
-	s, err := New(t.Context(), Config{DataDir: dir, Store: pgtest.Address(t, dir), HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Version: "v0.0.0-test", Logger: slog.New(slog.NewTextHandler(log, nil))})
+	cfg.Store, cfg.HTTP, cfg.MQTT = pgtest.Address(t, cfg.DataDir), "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Version, cfg.Logger = "v0.0.0-test", slog.New(slog.NewTextHandler(log, nil))
+	s, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

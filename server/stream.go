@@ -31,6 +31,7 @@ type streamAPI struct {
 	serving context.Context                //nolint:containedctx // the server's own life
 	places  chan struct{}                  // one for each open stream
 	events  [len(eventNames)]atomic.Uint64 // sent to their readers, by name
+	judge   judge
 }
 
 func (a *streamAPI) operations() []operation {

@@ -24,6 +24,10 @@ type pattern struct {
 type piece struct {
 	text  string
 	runes []rune // anyRune for _
+	// fall says, for each number of runes that match, how many still do when the next
+	// one does not: a text is read once however it repeats itself (Knuth, Morris and
+	// Pratt). nil with an anyRune.
+	fall []int
 }
 
 const anyRune rune = -1
@@ -68,7 +72,25 @@ func (p *pattern) add(run []rune, first, last bool) {
 	if !p.wildcards && !p.fold {
 		x.text = string(run)
 	}
+	if !slices.Contains(run, anyRune) {
+		x.fall = fallOf(run)
+	}
 	p.pieces = append(p.pieces, x)
+}
+
+// fallOf returns piece.fall of runes.
+func fallOf(runes []rune) []int {
+	fall := make([]int, len(runes)+1)
+	for i, n := 1, 0; i < len(runes); i++ {
+		for n > 0 && runes[i] != runes[n] {
+			n = fall[n]
+		}
+		if runes[i] == runes[n] {
+			n++
+		}
+		fall[i+1] = n
+	}
+	return fall
 }
 
 // Pattern is what like looks for: % stands for any characters, _ for one, and \ takes the
@@ -203,6 +225,9 @@ func (x piece) find(s string, p *pattern) (rest string, ok bool) {
 		_, rest, ok = strings.Cut(s, x.text)
 		return rest, ok
 	}
+	if x.fall != nil {
+		return x.search(s, p)
+	}
 	for {
 		if rest, ok := x.after(s, p); ok {
 			return rest, true
@@ -213,6 +238,28 @@ func (x piece) find(s string, p *pattern) (rest string, ok bool) {
 		}
 		s = s[size:]
 	}
+}
+
+// search is find for a piece without an anyRune.
+func (x piece) search(s string, p *pattern) (rest string, ok bool) {
+	n := 0 // runes that match
+	for n < len(x.runes) {
+		r, size := utf8.DecodeRuneInString(s)
+		if size == 0 {
+			return s, false
+		}
+		s = s[size:]
+		if p.fold {
+			r = foldRune(r)
+		}
+		for n > 0 && r != x.runes[n] {
+			n = x.fall[n]
+		}
+		if r == x.runes[n] {
+			n++
+		}
+	}
+	return s, true
 }
 
 func (p *pattern) same(r, want rune) bool {

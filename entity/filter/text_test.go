@@ -1,6 +1,10 @@
 package filter
 
-import "testing"
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
 
 func TestTextOperators(t *testing.T) {
 	for _, x := range []struct {
@@ -32,10 +36,53 @@ func TestTextOperators(t *testing.T) {
 		{"like", `a\_\\`, `a_\`, true},
 		{"like", "a%%%b", "ab", true},
 		{"prefix", "é", "éa", true},
+		{"icontains", "aab", "AAAAB", true},
+		{"icontains", "abab", "abaABAB", true},
+		{"icontains", "ababc", "abababd", false},
+		{"ilike", "%aab%b_%", "aaabbx", true},
+		{"like", "%ab%_%", "aab", false},
 		{"suffix", "", "x", true},
 	} {
 		if got := newPattern(textOps[x.op], x.pattern).match(x.text); got != x.want {
 			t.Errorf("%q %s %q is %v, want %v", x.text, x.op, x.pattern, got, x.want)
 		}
+	}
+}
+
+// The text was searched from each of its characters: 65 kB and half of that took seconds.
+func TestALongTextIsSearchedOnce(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a", 64<<10)
+	p := newPattern(textOps["icontains"], strings.Repeat("a", 15<<10)+"b")
+	for range 200 {
+		if p.match(text) {
+			t.Fatal("it matches")
+		}
+	}
+}
+
+func TestSearchFindsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	of := func(n int) string {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = "abAB"[random.IntN(4)]
+		}
+		return string(text)
+	}
+	found := 0
+	for range 20_000 {
+		text, part := of(random.IntN(30)), of(random.IntN(6))
+		want := strings.Contains(strings.ToLower(text), strings.ToLower(part))
+		if got := newPattern(textOps["icontains"], part).match(text); got != want {
+			t.Fatalf("%q icontains %q is %v", text, part, got)
+		}
+		if want {
+			found++
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d were there", found)
 	}
 }
