@@ -210,9 +210,12 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 	if err != nil {
 		return Reading{}, err
 	}
-	ts, values := find(samples, "ts"), find(samples, "values")
-	if ts == nil || f.valuesAt == 0 {
-		if ts != nil && values != nil {
+	ts := find(samples, "ts")
+	if ts == nil {
+		return p.closeFlat(samples, &f)
+	}
+	if f.valuesAt == 0 {
+		if values := find(samples, "values"); values != nil {
 			return Reading{}, p.fail(CauseShape, `values must be an object of keys, as in {"ts":1451649600512,"values":{"temperature":21.5}}, not %s`, brief(values.String()))
 		}
 		return p.closeFlat(samples, &f)
