@@ -33,40 +33,35 @@ const defaultAskTimeout = 5 * time.Second
 // error that the handler returned, [ErrUnhandled], [ErrStopped] when the target has
 // stopped or stops before it answers, [ErrNotAccepted] when its message type does not
 // include req, [ErrDeadlock] when the target waits for the asker, or the cause of
-// ctx. Without a deadline on ctx, and without [Within], the system's ask timeout applies,
-// 5 seconds unless set otherwise. After an ask that timed out it is unknown whether req was
-// handled.
+// ctx. Without a deadline on ctx the system's ask timeout applies, 5 seconds unless
+// set otherwise. After an ask that timed out it is unknown whether req was handled.
 //
-// In a handler pass the handler's ctx, or one derived from it. While the handler waits its
-// actor handles nothing else, and the worker goes on with others.
-func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...AskOption) (R, error) {
-	return ask[R](ctx, to, req, limitOf(opts))
+// In a handler pass the handler's ctx or one made of it. While the handler waits its
+// actor handles nothing else, and the worker's place is taken by another.
+func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R]) (R, error) {
+	return ask[R](ctx, to, req)
 }
 
 // AskFor is [Ask] for a message type that cannot embed [Returns], generated code for
 // example: the caller says what the answer is, the handler answers with [ReplyFor]. An
 // answer of another type ends the ask with [ErrNotAccepted].
-func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...AskOption) (R, error) {
-	return ask[R](ctx, to, req, limitOf(opts))
+func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
+	return ask[R](ctx, to, req)
 }
 
-func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
+func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
-	deadline, timed := sys.askDeadline(ctx, limit)
-	from, w, t, own := handlerOf(ctx)
-	a := newCallIn[R](ctx, t, sys, deadline)
+	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
 	if a.ctx.Err() != nil {
 		return answer, describe(context.Cause(a.ctx), to, req)
 	}
-	if limit < 0 {
-		return answer, describe(limitError(limit), to, req)
-	}
+	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
 		return answer, describe(err, to, req)
 	}
-	var asked pendingAsk // the request in whose handler this one is sent
-	if own {
+	var asked pendingAsk           // the request in whose handler this one is sent
+	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
 		i := inquiry{call: a, first: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
 		asked = t.request()
 		if !from.taken { // otherwise others may answer
@@ -84,15 +79,20 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 			return answer, describe(err, to, req)
 		}
 	}
-	if err := sendAsk(ctx, from, w, to, req, a, true); err != nil {
+	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
 		return answer, describe(err, to, req)
 	}
-	err = a.await(asked != nil || own && !isTurn(ctx), timed)
-	if err != nil {
-		err = describe(sys.timeUp(err, limit), to, req)
+	err = a.await(asked != nil)
+	return a.answer, describe(err, to, req)
+}
+
+// askDeadline returns when an ask with that context ends at the latest.
+func (s *System) askDeadline(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline.Sub(s.clock.base)
 	}
-	return a.answer, err
+	return s.clock.in(s.askTimeout)
 }
 
 // interrupter is a wait that an order to stop cuts short.
@@ -164,14 +164,15 @@ func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
 }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
-// room there. from and w are those of the caller with ctx.
-func sendAsk[M any](ctx context.Context, from *core, w *worker, to Ref[M], req any, ask pendingAsk, wait bool) error {
+// room there.
+func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wait bool) error {
 	dst := to.recipient()
 	c := dst.base()
 	msg, ok := req.(M)
 	if !ok {
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
 	}
+	from, w := caller(ctx)
 	if from.isFenced() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
@@ -182,7 +183,7 @@ func sendAsk[M any](ctx context.Context, from *core, w *worker, to Ref[M], req a
 	}
 	if wait {
 		var err error
-		if v, err = tellWaiting(ctx, dst, e, w, from == c && isHandler(ctx), ask); err != nil {
+		if v, err = tellWaiting(ctx, dst, e, w, from == c && isTurn(ctx), ask); err != nil {
 			return err
 		}
 	} else {
@@ -201,6 +202,10 @@ func describe[M any](err error, to Ref[M], req any) error {
 		return nil
 	}
 	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
+}
+
+func timeoutError(timeout time.Duration) error {
+	return fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
 }
 
 // deadlock returns an error that names the cycle if target, asked by c with that ask, waits
@@ -344,16 +349,9 @@ type call[R any] struct {
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
 // own it takes the one of the handler's message.
 func newCall[R any](ctx context.Context, sys *System, deadline time.Duration) *call[R] {
-	return newCallIn[R](ctx, turnOf(ctx), sys, deadline)
-}
-
-// newCallIn is newCall for a context behind which is the handler's context t, or nil.
-func newCallIn[R any](ctx context.Context, t turn, sys *System, deadline time.Duration) *call[R] {
-	switch {
-	case t == nil:
-	case isTurn(ctx):
+	if t, ok := ctx.(turn); ok {
 		ctx = t.moment()
-	default:
+	} else if t, ok := ctx.Value(turnKey{}).(turn); ok {
 		ctx = derived{ctx, t, t.moment()}
 	}
 	return &call[R]{sys: sys, ctx: ctx, alarm: timerNode{when: deadline}}
@@ -417,7 +415,7 @@ func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 }
 
 // ring ends an ask whose time is up.
-func (a *call[R]) ring() { a.expire(errTimeUp, nil) }
+func (a *call[R]) ring() { a.expire(timeoutError(a.sys.askTimeout), nil) }
 
 // shut ends an ask that the system does not outlive.
 func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
@@ -428,11 +426,10 @@ func (a *call[R]) over() bool { return a.settled.Load() }
 // interrupt ends an ask whose asker has been told to stop.
 func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
 
-// await returns when the call is settled, with its error. A later answer is dropped. cut says that
-// the context of a handler's ask may end before its incarnation does, timed that the alarm is to
-// end it, and not only its context.
-func (a *call[R]) await(cut, timed bool) error {
-	if timed {
+// await returns when the call is settled, with its error. A later answer is dropped.
+func (a *call[R]) await(asked bool) error {
+	_, timed := a.ctx.Deadline()
+	if !timed {
 		a.sys.clock.at(&a.alarm, a.alarm.when, a)
 	}
 	switch {
@@ -441,14 +438,14 @@ func (a *call[R]) await(cut, timed bool) error {
 			a.expire(context.Cause(a.ctx), nil)
 			a.pause.await(a.sys, nil)
 		}
-	case cut: // its own asker may give up
+	case asked: // its own asker may give up
 		stop := context.AfterFunc(a.ctx, func() { a.expire(context.Cause(a.ctx), nil) })
 		a.pause.await(a.sys, nil)
 		stop()
 	default:
 		a.pause.await(a.sys, nil)
 	}
-	if timed {
+	if !timed {
 		a.sys.clock.cancel(&a.alarm)
 	}
 	a.pause.free(a.sys)

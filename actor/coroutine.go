@@ -17,7 +17,6 @@ import (
 // (worker.work). The race detector found that in the prototype.
 type coroutine struct {
 	id     uint64  // of its goroutine
-	g      uintptr // the same, for who asks often
 	w      *worker // who runs it; set before it is resumed
 	resume func() (struct{}, bool)
 	stop   func()
@@ -30,7 +29,7 @@ func newCoroutine(alive *atomic.Int64) *coroutine {
 	co := new(coroutine)
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer alive.Add(-1)
-		co.id, co.g = goroutineID(), getg()
+		co.id = goroutineID()
 		label(co.id)
 		co.yield = yield
 		if yield(struct{}{}) {
@@ -143,9 +142,7 @@ func (w *worker) work() {
 func (w *worker) drive(co *coroutine) {
 	for {
 		co.w, w.co = w, co
-		if w.on.Load() != co { // a store takes longer
-			w.on.Store(co)
-		}
+		w.goroutine.Store(co.id)
 		if _, ok := co.resume(); !ok {
 			return
 		}

@@ -14,12 +14,7 @@ type inbox[T any] struct {
 // newInbox makes one for whoever has ctx, who alone may call take. It fails when so many
 // handlers wait already that this one may not.
 func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
-	from, w, _, _ := handlerOf(ctx)
-	return inboxOf[T](from, w, sys)
-}
-
-// inboxOf is newInbox for what [handlerOf] has returned.
-func inboxOf[T any](from *core, w *worker, sys *System) (*inbox[T], error) {
+	from, w := caller(ctx)
 	b := &inbox[T]{sys: sys}
 	if err := b.pause.begin(sys, from, w); err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 // pause is one wait for something that others will say: of a handler, whose stack is set
 // aside so that its worker can go on, or of a goroutine.
 //
-// The stack of a handler is set aside. Whether the caller is one, handlerOf says: a context
-// derived from a handler's may be on any goroutine. Any other goroutine waits where it is, and so
-// does a handler in Blocking; another worker may take the worker's place meanwhile.
+// A handler's own context says that the caller is that handler: its stack is set aside. A
+// derived context may be on any goroutine, and so may a handler's own one after Blocking;
+// then the goroutine waits, and another worker may take the worker's place meanwhile.
 type pause struct {
 	parking parking // parking.who is set for a handler whose stack is set aside
 	waiter  *waiter // for a goroutine

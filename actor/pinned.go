@@ -3,7 +3,6 @@ package actor
 import (
 	"fmt"
 	"runtime"
-	"sync/atomic"
 )
 
 // runsOn is where an actor's turns run.
@@ -42,8 +41,7 @@ func Weight(n int) SpawnOption {
 
 // home is where a pinned actor runs.
 type thread struct {
-	wake chan struct{}  // a pinned actor's goroutine waits here; scheduled bounds it to one
-	g    atomic.Uintptr // that goroutine
+	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
 
 // newThread returns nil for an actor that has no goroutine of its own.
@@ -64,7 +62,6 @@ func (h *thread) open(c *core) {
 // live runs a pinned actor until it has stopped.
 func (h *thread) live(c *core) {
 	runtime.LockOSThread()
-	h.g.Store(getg())
 	running := false
 	defer func() {
 		if !running {

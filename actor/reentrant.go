@@ -17,8 +17,7 @@ import "slices"
 const reentrantMost = 1000
 
 // Reentrant lets the actor begin with its next messages while a handler waits in [Ask],
-// [Gather], [System.Wait], [Future.Wait] or [Context.Sleep] with the handler's own context or one
-// derived from it, up to 1000 at the same time.
+// [Gather] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
 // Its handlers still run one at a time, and change places only where one waits: after a wait
 // the state may be another. Two actors that ask each other are no deadlock when one of them
 // is reentrant, unless the one that is not waits for the very request in whose handler it is
@@ -30,7 +29,8 @@ const reentrantMost = 1000
 // [Context.Stop] let them end by themselves. A Kill does not take the actor away from a
 // handler that clings while others wait.
 //
-// Init and Terminate are not interrupted by messages, and neither is Blocking. Pinned and Inline actors cannot be reentrant: spawning one fails.
+// Init and Terminate are not interrupted by messages, and neither are Blocking and waits with a
+// derived context. Pinned and Inline actors cannot be reentrant: spawning one fails.
 func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reentrant = true }) }
 
 // reentry is what a reentrant actor knows of its handlers that wait.

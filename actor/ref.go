@@ -75,7 +75,7 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	if len(c.sys().beforeSend) > 0 {
 		e.with = c.sys().address(ctx, c, msg, from)
 	}
-	v, err := tellWaiting(ctx, r.to, e, w, from == c && isHandler(ctx), nil)
+	v, err := tellWaiting(ctx, r.to, e, w, from == c && isTurn(ctx), nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
@@ -104,7 +104,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		defer from.sys().sched.uncover(from.sys().sched.cover(from))
 	}
 	if ask == nil {
-		if isHandler(ctx) {
+		if isTurn(ctx) {
 			if !from.inquire(inquiry{call: wait, first: to.waitedOn()}) {
 				return gaveUp(wait, noRoom(ctx))
 			}

@@ -78,26 +78,22 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 
 // AskThen is [Ask] without waiting: the answer, or the error with which Ask would
 // have ended, comes as a message of the actor's protocol, which wrap makes in the
-// actor's own turn. The ask ends with the limit that [Within] sets, without one with the system's
-// ask timeout, or earlier with the asker's incarnation; then nothing comes. For use in the actor's
-// own callbacks.
-func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M, opts ...AskOption) {
+// actor's own turn. The ask ends with the system's ask timeout, or earlier with the
+// asker's incarnation; then nothing comes. For use in the actor's own callbacks.
+func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
 	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
 	e := c.expectResult()
 	if e == nil {
 		return
 	}
-	limit := limitOf(opts)
-	ask := newCall[R](c.life(), c.sys(), c.sys().askTimeoutAt(limit))
+	ask := newCall[R](c.life(), c.sys(), c.sys().clock.in(c.sys().askTimeout))
 	ask.notify = func() {
 		c.sys().clock.cancel(&ask.alarm)
-		e.deliver(c, func() M { return wrap(ask.answer, describe(c.sys().timeUp(ask.err, limit), to, req)) })
+		e.deliver(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
 	}
 	c.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
-	if limit < 0 {
-		ask.ring()
-	} else if err := sendAsk(ctx, &c.core, ctx.worker.Load(), to, req, ask, false); err != nil {
+	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}
 }
@@ -109,16 +105,16 @@ type Answer[R any] struct {
 }
 
 // Gather asks all of refs at once and yields each answer, or the error with which
-// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, of ctx, of
-// [Within] or of the system, in a handler without holding up the worker. Leaving the loop early drops the answers
+// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, in a
+// handler without holding up the worker. Leaving the loop early drops the answers
 // that have not come.
-func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts ...AskOption) iter.Seq2[Ref[M], Answer[R]] {
+func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.Seq2[Ref[M], Answer[R]] {
 	return func(yield func(Ref[M], Answer[R]) bool) {
 		if len(refs) == 0 {
 			return
 		}
 		sys := refs[0].recipient().base().sys()
-		inner, cancel := withAskTimeout(ctx, sys.askTimeout, limitOf(opts))
+		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
 		defer cancel()
 		deadline, _ := inner.Deadline()
 		come, err := newInbox[int](ctx, sys) // the numbers of those that have ended
@@ -131,12 +127,11 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			return
 		}
 		open := make([]*call[R], len(refs))
-		from, w := caller(ctx)
 		for i, to := range refs {
 			ask := newCall[R](inner, sys, deadline.Sub(sys.clock.base))
 			ask.notify = func() { come.put(i) }
 			open[i] = ask
-			if err := sendAsk(ctx, from, w, to, req, ask, false); err != nil {
+			if err := sendAsk(ctx, to, req, ask, false); err != nil {
 				ask.reject(err, nil)
 			}
 		}
@@ -163,11 +158,8 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 	}
 }
 
-// withAskTimeout gives ctx the limit if it is not 0, and otherwise the timeout if it has no deadline.
-func withAskTimeout(ctx context.Context, timeout, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit > 0 {
-		return context.WithTimeoutCause(ctx, limit, limitError(limit))
-	}
+// withAskTimeout gives ctx a deadline if it has none.
+func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}

@@ -47,7 +47,7 @@ func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
 		return false
 	}
 	at := c.impl().currentMessage()
-	m.stuck = append(m.stuck, stuckReport{c.sys(), Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.on.Load().id})
+	m.stuck = append(m.stuck, stuckReport{c.sys(), Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.goroutine.Load()})
 	return true
 }
 

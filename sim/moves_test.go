@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -23,7 +22,7 @@ func number64(id uint64) string {
 func waitMoves() []move {
 	return []move{
 		{name: "ask", where: anywhere, waits: true, do: act(func(p *player, ctx *actor.Context[card], o op) { p.doAsk(ctx, o, ctx.Self().PID()) })},
-		{name: "ask with a deadline", where: anywhere, waits: true, do: act(func(p *player, ctx *actor.Context[card], o op) {
+		{name: "ask with a deadline", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) {
 			limited, cancel := context.WithTimeout(ctx, o.time())
 			defer cancel()
 			p.doAsk(limited, o, ctx.Self().PID())
@@ -35,15 +34,11 @@ func waitMoves() []move {
 			p.doAsk(limited, o, actor.PID{})
 		})},
 		{name: "ask for another type", where: anywhere, waits: true, do: act((*player).askWrong)},
-		{name: "ask the clerk", where: anywhere, waits: true, do: act((*player).askClerk)},
-		{name: "ask by the router", where: anywhere, waits: true, do: act((*player).askRouted)},
-		{name: "ask within", where: anywhere, waits: true, do: act((*player).askWithin)},
+		{name: "ask the clerk", where: anywhere, do: act((*player).askClerk)},
+		{name: "ask by the router", where: anywhere, do: act((*player).askRouted)},
 		{name: "ask then", where: anywhere, do: act((*player).askThen)},
-		{name: "wait for a future", where: anywhere, waits: true, do: act((*player).future)},
-		{name: "wait for an end", where: anywhere, waits: true, do: act((*player).waitForEnd)},
-		{name: "after the end", where: anywhere, do: act((*player).afterEnd)},
-		{name: "gather", where: anywhere, waits: true, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 0) })},
-		{name: "gather the first", where: anywhere, waits: true, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 1) })},
+		{name: "gather", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 0) })},
+		{name: "gather the first", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 1) })},
 		{name: "pipe", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) {
 			p.pipe(ctx, o, nil, func(context.Context) (int, error) { return o.n, nil })
 		})},
@@ -143,79 +138,6 @@ func (p *player) askThen(ctx *actor.Context[card], o op) {
 	})
 }
 
-// askWithin asks with a limit of its own.
-func (p *player) askWithin(ctx *actor.Context[card], o op) {
-	to, kind := p.target(o)
-	if kind.waits {
-		return
-	}
-	c := p.next(ctx, o, to.PID())
-	p.asked(c.id)
-	limit := p.limit(ctx)
-	if !limit.IsZero() {
-		limit = time.Now().Add(o.time())
-	}
-	answer, err := actor.Ask(ctx, to, c, actor.Within(o.time()))
-	p.answered(c.id, answer, err, limit)
-}
-
-// future waits for an ask that it has begun, of which the clerk hears as well.
-func (p *player) future(ctx *actor.Context[card], o op) {
-	to, kind := p.target(o)
-	if kind.waits {
-		return
-	}
-	c := p.next(ctx, o, to.PID())
-	p.asked(c.id)
-	f := actor.AskFuture(ctx, to, c, actor.Within(o.time()))
-	actor.PipeTo(f, p.clerk, func(uint64, error) any { return poke{} })
-	_, err := f.Wait(ctx)
-	select {
-	case <-f.Done():
-		answer, err := f.Wait(ctx)
-		p.answered(c.id, answer, err, time.Time{})
-	default:
-		p.mayEnd(c.id)
-		if err == nil {
-			p.report("waiting for ask %d has ended without its answer", c.id)
-		}
-	}
-}
-
-// waitForEnd waits until an actor has ended, but not for long.
-func (p *player) waitForEnd(ctx *actor.Context[card], o op) {
-	to, _ := p.target(o)
-	limited, cancel := context.WithTimeout(ctx, o.time())
-	defer cancel()
-	wait := func() (actor.Down, error) { return ctx.System().Wait(limited, to.PID()) }
-	if o.draw%2 == 0 {
-		wait = func() (actor.Down, error) { return to.Wait(limited) }
-	}
-	if d, err := wait(); err == nil {
-		p.hasEnded(to.PID(), d)
-	}
-}
-
-// afterEnd wants to know when an actor ends, or thinks better of it.
-func (p *player) afterEnd(_ *actor.Context[card], o op) {
-	to, _ := p.target(o)
-	times, taken := 0, false
-	var mu sync.Mutex
-	stop := p.sys.AfterEnd(to.PID(), func(d actor.Down) {
-		mu.Lock()
-		defer mu.Unlock()
-		if times++; times > 1 || taken {
-			p.report("AfterEnd of %s has run %d times, taken back %v", to, times, taken)
-		}
-		p.hasEnded(to.PID(), d)
-	})
-	if o.draw%2 == 0 {
-		mu.Lock()
-		defer mu.Unlock()
-		taken = stop()
-	}
-}
-
 // gather asks all at the top, and leaves after so many answers if that is not 0.
 func (p *player) gather(ctx *actor.Context[card], o op, most int) {
 	p.mu.Lock()
@@ -230,7 +152,7 @@ func (p *player) gather(ctx *actor.Context[card], o op, most int) {
 	p.gathered(c.id, len(refs))
 	limited, cancel := context.WithTimeout(ctx, o.time())
 	defer cancel()
-	now, seen := p.now, make(map[actor.Ref[card]]bool)
+	seen := make(map[actor.Ref[card]]bool)
 	for from, a := range actor.Gather(limited, refs, c) {
 		if a.Err == nil && a.Value != c.id {
 			p.report("gather %d was answered %d", c.id, a.Value)
@@ -242,7 +164,6 @@ func (p *player) gather(ctx *actor.Context[card], o op, most int) {
 			return
 		}
 		if o.draw%2 == 0 { // so that the order of the answers shows
-			p.now = now // others may have come since
 			from.Tell(ctx, p.next(ctx, op{}, from.PID()))
 		}
 	}
