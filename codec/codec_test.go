@@ -189,6 +189,10 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 		N int
 	}
 	type nesting struct{ E embedding }
+	type mixing struct {
+		time.Time
+		netip.Addr
+	}
 	type pointers struct{ P **int }
 	type keys struct{ M map[point]int }
 	type jsonTag struct {
@@ -204,6 +208,7 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 		`fields A and B, which are both written as "x"`:               func() { codec.NewTypes(codec.Of[twice]("x")) },
 		`fields inner and N, which are both written as "N"`:           func() { codec.NewTypes(codec.Of[hiding]("x")) },
 		"embeds time.Time, whose MarshalBinary":                       func() { codec.NewTypes(codec.Of[embedding]("x")) },
+		"field Time is embedded and has methods that encode it":       func() { codec.NewTypes(codec.Of[mixing]("x")) },
 		"field E embeds time.Time":                                    func() { codec.NewTypes(codec.Of[nesting]("x")) },
 		"field P is a pointer to a pointer":                           func() { codec.NewTypes(codec.Of[pointers]("x")) },
 		"field M has keys of type codec_test.point":                   func() { codec.NewTypes(codec.Of[keys]("x")) },

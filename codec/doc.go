@@ -31,7 +31,8 @@
 // field that is left out. Equal values have equal bytes. Times keep their
 // nanoseconds and their offset, and lose the name of their zone. A type that CBOR
 // cannot give back is refused: one with a channel, a function, an interface, an
-// [unsafe.Pointer], a complex number, or an unexported field without the tag "-".
+// [unsafe.Pointer], a complex number, or an unexported field without the tag "-". A value
+// must have no cycles, and be at most 65 535 levels deep.
 //
 // # Evolution
 //

@@ -153,7 +153,7 @@ var (
 	}.UserBufferEncMode())
 	cborDecoder = must(cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden,
-		MaxArrayElements: 1<<31 - 1, MaxMapPairs: 1<<31 - 1, MaxNestedLevels: 256,
+		MaxArrayElements: 1<<31 - 1, MaxMapPairs: 1<<31 - 1, MaxNestedLevels: 65535,
 		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive, UTF8: cbor.UTF8DecodeInvalid,
 		TextUnmarshaler: cbor.TextUnmarshalerTextString,
 	}.DecMode())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,11 @@ func checkPair(t reflect.Type, p pair) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// encodesItself reports whether methods of t encode it in place of its fields.
+func encodesItself(t reflect.Type) bool {
+	return slices.ContainsFunc(fieldPairs, func(p pair) bool { return implementsAny(t, p.write) })
 }
 
 func implementsAny(t reflect.Type, interfaces []reflect.Type) bool {
@@ -188,6 +194,8 @@ func checkField(f reflect.StructField) error {
 	switch {
 	case f.Anonymous && f.Type.Kind() == reflect.Pointer:
 		return errors.New("is an embedded pointer: give the field a name")
+	case f.Anonymous && !tagged && encodesItself(f.Type):
+		return errors.New("is embedded and has methods that encode it: give the field a name")
 	case !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct):
 		return errors.New(`is not exported and would be left out: export it, or give it the tag cbor:"-"`)
 	case f.Tag.Get("json") == "-" && !tagged:

@@ -76,6 +76,7 @@ func Of[T any](name string, options ...Option) Registration {
 		if err != nil {
 			return err
 		}
+		name := name // a Registration may be used again
 		if name == "" {
 			name = protoName[T]()
 		}

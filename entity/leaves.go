@@ -47,7 +47,8 @@ func (l *leaves) makeRoom(path string, size int) error {
 	if len(l.section) >= 2*MaxAttributes {
 		return fmt.Errorf("%w: the patch makes more than %d attributes on its way; send it in parts", ErrInvalid, 2*MaxAttributes)
 	}
-	return l.spend(len(path) + parseWork*size + len(l.section)*leafBytes/8)
+	i, _ := l.find(path)
+	return l.spend(len(path) + parseWork*size + (len(l.section)-i)*leafBytes/8)
 }
 
 // isObject reports whether there is an object at path.

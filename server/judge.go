@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // maxJudgements bounds the answers that a judge remembers.
 const maxJudgements = 4096
+
+// judgedFor is how long an answer is shared.
+const judgedFor = time.Second
 
 // judge has the answers of filters to the changes of entities. Streams that have the same
 // filter share them: an entity is looked at in its own turn, where 20 streams with a
@@ -25,6 +29,7 @@ type judged struct{ typ, filter, entity string }
 // judgement is the answer at a change, or later. What follows seq is set before done is closed.
 type judgement struct {
 	seq     uint64
+	asked   time.Time
 	done    chan struct{}
 	matched bool
 	err     error
@@ -57,14 +62,14 @@ func (j *judge) answer(about judged, seq uint64) (a *judgement, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	// An entity is always judged as it is now, so a later answer is good for a stream that
-	// is behind.
-	if a := j.answers[about]; a != nil && a.seq >= seq {
+	// is behind. An old one is not: a filter may look at other entities and at types, too.
+	if a := j.answers[about]; a != nil && a.seq >= seq && time.Since(a.asked) < judgedFor {
 		return a, false
 	}
 	if j.answers == nil || len(j.answers) >= maxJudgements {
 		j.answers = make(map[judged]*judgement)
 	}
-	a = &judgement{seq: seq, done: make(chan struct{}), err: errUnanswered}
+	a = &judgement{seq: seq, asked: time.Now(), done: make(chan struct{}), err: errUnanswered}
 	j.answers[about] = a
 	return a, true
 }

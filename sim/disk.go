@@ -21,8 +21,8 @@ var errCrashed = errors.New("sim: the node has crashed")
 // not synced. The zero value is nothing.
 type DiskFaults struct {
 	// Fail is the probability that a write, a sync or a change of names fails with
-	// [ErrDisk] and has had no effect. As on Linux, what was to be synced by a sync that
-	// fails is not synced by a later one either: it must be written again.
+	// [ErrDisk] and has had no effect. As on Linux, what was written to a file before a sync
+	// of it that fails is not synced by a later one either: it must be written again.
 	Fail float64
 	// Delay is the longest time that a sync takes, drawn anew for each. In it the handler
 	// waits, and the node may crash.
@@ -42,8 +42,9 @@ type Disk struct {
 	faults  DiskFaults
 	names   map[string]*content
 	synced  map[string]*content // the names that a crash leaves
-	changes []func(names map[string]*content)
-	life    int // counts crashes
+	changes []func(names map[string]*content) // since synced
+	done    int                               // how many there were before them
+	life    int                               // counts crashes
 }
 
 // content is what is in a file.
@@ -52,6 +53,7 @@ type content struct {
 	synced []byte
 	writes []diskWrite // since then
 	done   int         // how many there were before them
+	failed int         // up to which of all a sync has failed
 }
 
 // diskWrite is a write that is not synced, or a change of the size.
@@ -76,7 +78,7 @@ func resize(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size:size]
 	}
-	return append(slices.Clip(data), make([]byte, size-int64(len(data)))...)
+	return append(data, make([]byte, size-int64(len(data)))...)
 }
 
 // Disk returns the node's disk: all nodes of one name, those that have crashed included,
@@ -143,10 +145,15 @@ func (d *Disk) Names() []string { return slices.Sorted(maps.Keys(d.names)) }
 // Sync makes the names of the files outlive a crash, though not what is in them: see
 // [File.Sync]. ctx is the context of the handler, which waits.
 func (d *Disk) Sync(ctx context.Context) error {
+	until := d.done + len(d.changes)
 	if err := d.sync(ctx, d.life, "."); err != nil {
 		return err
 	}
-	d.synced, d.changes = maps.Clone(d.names), nil
+	n := max(until-d.done, 0) // another sync may have ended meanwhile
+	for _, change := range d.changes[:n] {
+		change(d.synced)
+	}
+	d.changes, d.done = d.changes[n:], d.done+n
 	return nil
 }
 
@@ -286,13 +293,18 @@ func (f *File) write(what string, write diskWrite) error {
 // since the last [Disk.Sync] may still lose its name. ctx is the context of the handler,
 // which waits; without a handler, as in the test's function, it takes no time.
 func (f *File) Sync(ctx context.Context) error {
-	until := f.c.done + len(f.c.writes)
+	first, until := f.c.done, f.c.done+len(f.c.writes)
 	err := f.disk.sync(ctx, f.life, f.name)
+	if err == nil && f.c.failed > first {
+		err = fmt.Errorf("sync %s: of what it is for, a sync meanwhile: %w", f.name, ErrDisk)
+	}
 	n := max(until-f.c.done, 0) // another sync may have ended meanwhile
 	if err == nil {
 		for _, write := range f.c.writes[:n] {
 			f.c.synced = write.applyTo(f.c.synced)
 		}
+	} else {
+		f.c.failed = max(f.c.failed, until)
 	}
 	f.c.writes, f.c.done = f.c.writes[n:], f.c.done+n
 	return err

@@ -27,6 +27,8 @@ type conn struct {
 	flow   flow
 	outbox outbox
 	will   *will // of the goroutine that reads; nil: none
+	// disconnected says that OnDisconnect was called; of the goroutine that reads.
+	disconnected bool
 
 	present []string    // topics whose present documents are wanted; of the goroutine that reads
 	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads

@@ -136,6 +136,17 @@ func (f *flow) release(id uint16) {
 	f.wake()
 }
 
+// forget takes out a message that is held and has expired, or whose session has ended.
+func (f *flow) forget(id uint16) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sent, ok := f.pending[id]; sent || !ok {
+		return
+	}
+	delete(f.pending, id)
+	f.held = slices.DeleteFunc(f.held, func(m heldMessage) bool { return m.id == id })
+}
+
 // acknowledged releases what a packet from the client acknowledges.
 func (f *flow) acknowledged(pk *packets.Packet) {
 	switch pk.FixedHeader.Type {

@@ -88,7 +88,12 @@ func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
 
 // OnQosDropped gives back what a message occupied that has expired, or whose session has
 // ended.
-func (h *hook) OnQosDropped(cl *mochi.Client, pk packets.Packet) { h.OnQosComplete(cl, pk) }
+func (h *hook) OnQosDropped(cl *mochi.Client, pk packets.Packet) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.flow.forget(pk.PacketID)
+		c.outbox.forget(pk.PacketID)
+	}
+}
 
 // OnClientExpired ends the session of a client that has been away for too long. mochi
 // would leave its subscriptions and what is in flight to it.
@@ -127,7 +132,9 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.endExactly()
-		h.broker.wills.lost(c, cl, err == nil)
+		c.disconnected = true
+		// mochi has no error either for a connection that the server itself has closed.
+		h.broker.wills.lost(c, cl, errors.Is(cl.StopCause(), packets.CodeDisconnect))
 	}
 	if expire || cl.IsTakenOver() {
 		endOutbox(cl)

@@ -75,6 +75,7 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
 		_ = c.Close() // it may be closed already
+		l.broker.abandoned(c)
 		l.mu.Lock()
 		delete(l.conns, c)
 		l.mu.Unlock()

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"math"
+	"strings"
 	"sync/atomic"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -29,6 +30,10 @@ func takeOver(cl *mochi.Client) {
 	if cl.State.Keepalive > maxKeepalive {
 		cl.State.Keepalive, cl.State.ServerKeepalive = maxKeepalive, true
 	}
+	// What mochi decodes are parts of the packet, which would stay as long as the session.
+	cl.ID = strings.Clone(cl.ID)
+	cl.Properties.Username = nil
+	cl.Properties.Props.User, cl.Properties.Props.AuthenticationData = nil, nil
 }
 
 // liftReceiveQuota lifts mochi's receive quota for MQTT 3.1.1, which knows no receive

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,10 +209,24 @@ func (o *outbox) next() (pk packets.Packet, ok bool) {
 	return pk, true
 }
 
+// forget takes a message out that has expired or whose session has ended. That it waits in
+// the queue must not outlive what it was charged for.
+func (o *outbox) forget(id uint16) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = slices.DeleteFunc(o.queue, func(pk packets.Packet) bool { return pk.FixedHeader.Qos > 0 && pk.PacketID == id })
+	o.giveBack(id)
+}
+
 // release gives back what a message in flight occupied.
 func (o *outbox) release(id uint16) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.giveBack(id)
+}
+
+// giveBack is release for a caller that holds mu.
+func (o *outbox) giveBack(id uint16) {
 	if n, ok := o.charged[id]; ok {
 		delete(o.charged, id)
 		o.discharge(n)

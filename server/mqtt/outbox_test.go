@@ -3,6 +3,7 @@ package mqtt
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,21 +170,48 @@ func TestTheSubscriptionsOfASessionAreBounded(t *testing.T) {
 func (p *pipes) dialWithWill(t *testing.T, id, topic, payload string, retain bool, properties []byte) (c *rawClient, code byte) {
 	t.Helper()
 	c = p.connect(t)
-	flags := byte(0x04 | 1<<3)
-	if retain {
-		flags |= 0x20
-	}
-	body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 5, flags, 0, 60, byte(len(keepSession))}, keepSession...)
-	body = append(append(body, 0, byte(len(id))), id...)
-	body = append(append(body, byte(len(properties))), properties...)
-	body = append(append(body, 0, byte(len(topic))), topic...)
-	body = append(binary.BigEndian.AppendUint16(body, uint16(len(payload))), payload...)
-	c.write(0x10, body)
+	c.write(0x10, connectWithWill(id, topic, payload, retain, keepSession, properties))
 	kind, body := c.read()
 	if kind != 0x20 {
 		t.Fatalf("packet %x % x", kind, body)
 	}
 	return c, body[1]
+}
+
+// connectWithWill is the body of a CONNECT.
+func connectWithWill(id, topic, payload string, retain bool, properties, willProperties []byte) []byte {
+	flags := byte(0x04 | 1<<3)
+	if retain {
+		flags |= 0x20
+	}
+	body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 5, flags, 0, 60, byte(len(properties))}, properties...)
+	body = append(append(body, 0, byte(len(id))), id...)
+	body = append(append(body, byte(len(willProperties))), willProperties...)
+	body = append(append(body, 0, byte(len(topic))), topic...)
+	return append(binary.BigEndian.AppendUint16(body, uint16(len(payload))), payload...)
+}
+
+// A CONNACK that the client says it cannot take ends a connection between OnConnect and
+// OnSessionEstablished.
+func TestAConnectionThatFailsAtItsConnackLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	inBubbleWith(t, Limits{}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		for i := range 5 {
+			c := p.connect(t)
+			properties := append(slices.Clone(keepSession), packets.PropMaximumPacketSize, 0, 0, 0, 4)
+			if i > 2 {
+				properties = properties[len(keepSession):] // its session ends with it
+			}
+			c.write(0x10, connectWithWill(fmt.Sprint("client-", i), "e/lamp/telemetry", strings.Repeat("x", 10<<10), false, properties, nil))
+			if n, err := c.nc.Read(make([]byte, 100)); err == nil {
+				t.Fatalf("%d bytes came", n)
+			}
+		}
+		synctest.Wait()
+		same(t, "bytes that wait", b.Stats().Queued, 0)
+		same(t, "sessions of clients that are away", b.sessions.len(), 3)
+		same(t, "clients", b.server.Clients.Len(), 3+1) // mochi's own is one
+	})
 }
 
 func isRetained(b *Broker, topic string) bool {

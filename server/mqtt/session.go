@@ -77,6 +77,29 @@ func (s *sessions) len() int {
 	return s.away.Len()
 }
 
+// abandoned does for a connection what OnDisconnect does, which mochi does not call for one
+// that fails between its CONNECT and the end of its CONNACK. It is called at the end of
+// each connection.
+func (b *Broker) abandoned(c *conn) {
+	cl := c.client
+	if cl == nil || c.disconnected {
+		return
+	}
+	if c.will != nil { // of a session that never began
+		b.queued.give(c.will.size)
+		c.will = nil
+	}
+	now, ok := b.server.Clients.Get(cl.ID)
+	switch p := &cl.Properties; {
+	case !ok || now != cl:
+		endOutbox(cl)
+	case p.ProtocolVersion == 5 && p.Props.SessionExpiryInterval == 0, p.ProtocolVersion < 5 && p.Clean:
+		b.endSession(cl)
+	default:
+		b.sessions.left(cl)
+	}
+}
+
 // endSession ends the session of a client that is not connected.
 func (b *Broker) endSession(cl *mochi.Client) {
 	if now, ok := b.server.Clients.Get(cl.ID); !ok || now != cl {

@@ -1,6 +1,9 @@
 package mqtt
 
 import (
+	"bytes"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +44,7 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	}
 	left := &will{packet: packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: given.Qos, Retain: given.Retain},
-		TopicName:   given.TopicName, Payload: given.Payload, Properties: packets.Properties{User: given.User},
+		TopicName:   strings.Clone(given.TopicName), Payload: bytes.Clone(given.Payload), Properties: packets.Properties{User: cloneUser(given.User)},
 		ProtocolVersion: cl.Properties.ProtocolVersion, Origin: cl.ID,
 	}, delay: time.Duration(given.WillDelayInterval) * time.Second}
 	left.size = sizeOf(&left.packet)
@@ -51,6 +54,15 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	}
 	c.will = left
 	return true
+}
+
+// cloneUser copies user properties out of the packet that they are parts of.
+func cloneUser(list []packets.UserProperty) []packets.UserProperty {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Key, list[i].Val = strings.Clone(list[i].Key), strings.Clone(list[i].Val)
+	}
+	return list
 }
 
 // cancel takes back the delayed will of a client that has come back.
