@@ -119,23 +119,74 @@ func (e *entityActor) deliver(d *delivery) {
 // take takes readings in. A repetition of what a source has computed before has
 // no effect, and waits in the committer for what it repeats.
 func (e *entityActor) take(d *delivery) error {
-	if e.state.repeated(d.origin) {
+	if e.state.repeated(d.origin) || d.once.Token != 0 && !d.once.Fresh && e.rt.tokens.has(d.once.Token) {
 		d.readings = nil
+		return nil
+	}
+	numbered := e.passOver(d)
+	if len(d.readings) == 0 {
 		return nil
 	}
 	if err := e.checkTelemetry(d.readings); err != nil {
 		return err
 	}
+	e.stamp(d.readings)
 	late, err := e.state.apply(d.readings, d.origin, e.rt.keys)
 	if err != nil {
 		return err
 	}
+	if d.once.Token != 0 {
+		e.rt.tokens.add(d.once.Token)
+	}
+	if numbered {
+		e.remember(d.readings)
+	}
 	if e.state.created == 0 {
-		e.state.created = time.Now().UnixMilli()
+		e.state.created = e.rt.clock.stamp()
 	}
 	d.late, d.firstSeq = late, e.state.seq-uint64(len(d.readings))+1
 	d.created, d.num = e.state.created, e.num
 	return nil
+}
+
+// passOver takes out the readings that the entity has had by the device's own number,
+// and reports whether there are others with one.
+func (e *entityActor) passOver(d *delivery) (numbered bool) {
+	kept := d.readings[:0]
+	for i := range d.readings {
+		if n := d.readings[i].Number; n != 0 {
+			if e.rt.tokens.has(numberToken(e.h.id, n)) {
+				continue
+			}
+			numbered = true
+		}
+		kept = append(kept, d.readings[i])
+	}
+	d.readings = kept
+	return numbered
+}
+
+// remember remembers the numbers of readings that were taken in.
+func (e *entityActor) remember(readings []Reading) {
+	for i := range readings {
+		if n := readings[i].Number; n != 0 {
+			e.rt.tokens.add(numberToken(e.h.id, n))
+		}
+	}
+}
+
+// stamp gives the readings without a time the time at which the entity takes them in, so
+// that their order is that of their arrival.
+func (e *entityActor) stamp(readings []Reading) {
+	var now int64
+	for i := range readings {
+		if readings[i].Arrived {
+			if now == 0 {
+				now = e.rt.clock.stamp()
+			}
+			readings[i].TS = now
+		}
+	}
 }
 
 // load brings the state from the store, once for an incarnation. What an earlier

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Edits is what Runtime.Edit is to do to one entity: all of it or nothing.
@@ -157,7 +156,7 @@ func (e *entityActor) edit(d *delivery) error {
 	if err != nil || edit == nil {
 		return err
 	}
-	d.ts = time.Now().UnixMilli()
+	d.ts = e.rt.clock.stamp()
 	if e.state.created == 0 {
 		edit.Created = true
 		e.state.created = d.ts
@@ -181,7 +180,7 @@ func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, err
 			return nil, err
 		}
 	}
-	now := time.Now().UnixMilli()
+	now := e.rt.clock.stamp()
 	edit := &Edit{}
 	next, err := e.patched(edits.Patches, now, edit)
 	if err != nil {

@@ -291,7 +291,7 @@ func (c *committer) build(deliveries []*delivery) int {
 		sample := 0
 		for i := range d.readings {
 			r, seq := &d.readings[i], d.firstSeq+uint64(i)
-			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r, Origin: d.origin})
+			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r, Origin: d.origin, Once: d.once.Token})
 			for j := range r.Values {
 				if d.late == nil || !d.late[sample] {
 					c.offer(h.place, Latest{Key: r.Values[j].Key, TS: r.TS, Seq: seq, Value: r.Values[j].Value, Origin: d.origin})
@@ -323,7 +323,7 @@ func (c *committer) persist() error {
 		if c.rt.ctx.Err() != nil {
 			return fmt.Errorf("commit: %w", ErrClosed)
 		}
-		c.batch.Committed = time.Now().UnixMilli()
+		c.batch.Committed = c.rt.clock.stamp()
 		err := c.rt.store.Commit(c.rt.ctx, &c.batch)
 		if err == nil {
 			c.recovered()

@@ -53,6 +53,7 @@ type delivery struct {
 
 	readings []Reading
 	origin   Origin
+	once     Once
 	change   func(*entityActor) (*Edit, error) // an edit in place of readings
 	cost     int64                             // bytes of the window
 	done     func(error)

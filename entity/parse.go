@@ -49,11 +49,12 @@ const payloadForms = `{"temperature":21.5}, {"ts":1451649600512,"values":{"tempe
 //	{"ts":1451649600512,"values":{"temperature":21.5}}  measured at ts
 //
 // The second form is an object whose "values" is an object and whose "ts" is an
-// integer, in milliseconds since the epoch; it has no third member. Without the
-// other, "ts" and "values" are keys like any: {"ts":1} is the reading ts = 1 of
-// now, {"values":{"a":1}} the reading values = {"a":1} of now. An object with
-// both whose ts is not an integer, or whose values is no object, is refused, because
-// nobody means that.
+// integer, in milliseconds since the epoch. It may have a third member, "seq", the
+// device's own number of the reading from 1 on, by which a repetition is known, and
+// "seq" may take the place of "ts". Without the other, "ts", "seq" and "values" are
+// keys like any: {"ts":1} is the reading ts = 1 of now, {"values":{"a":1}} the reading
+// values = {"a":1} of now. An object with "ts" and "values" whose ts is not an integer,
+// or whose values is no object, is refused, because nobody means that.
 //
 // Numbers that are written as integers and fit are int64, the others float64; a
 // number beyond float64 is refused. Objects and arrays are JSON values. null is
@@ -198,7 +199,7 @@ func (p *parser) readEnvelope() (r Reading, ok bool, err *PayloadError) {
 		return r, false, err
 	}
 	if p.peek() == ',' {
-		return r, false, p.thirdMember()
+		return Reading{}, false, nil // a third member
 	}
 	return r, true, p.expect('}', "'}' after values")
 }
@@ -210,28 +211,43 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 	if err != nil {
 		return Reading{}, err
 	}
-	ts := find(samples, "ts")
-	if ts == nil {
-		return p.closeFlat(samples, &f)
-	}
-	if f.valuesAt == 0 {
+	ts, seq := find(samples, "ts"), find(samples, "seq")
+	if ts != nil && f.valuesAt == 0 {
 		if values := find(samples, "values"); values != nil {
 			return Reading{}, p.fail(CauseShape, `values must be an object of keys, as in {"ts":1451649600512,"values":{"temperature":21.5}}, not %s`, brief(values.String()))
 		}
+	}
+	numbered := seq != nil && seq.Kind() == value.KindInt && seq.Int() > 0
+	members := 1
+	for _, there := range []bool{ts != nil, seq != nil} {
+		if there {
+			members++
+		}
+	}
+	if f.valuesAt == 0 || ts == nil && (!numbered || len(samples) > members) {
 		return p.closeFlat(samples, &f)
 	}
 	switch {
-	case ts.Kind() != value.KindInt:
+	case ts != nil && ts.Kind() != value.KindInt:
 		return Reading{}, p.fail(CauseTime, `ts must be an integer of milliseconds since the epoch, such as 1451649600512, not %s`, brief(ts.String()))
-	case len(samples) > 2:
+	case len(samples) > members:
 		return Reading{}, p.thirdMember()
+	case seq != nil && !numbered:
+		return Reading{}, p.fail(CauseShape, "seq must be an integer from 1 to 9223372036854775807, not %s", brief(seq.String()))
 	case f.nestedErr != nil:
 		return Reading{}, f.nestedErr
 	}
-	if err := p.checkTS(ts.Int()); err != nil {
-		return Reading{}, err
+	r := Reading{TS: p.now, Values: f.nested, Arrived: ts == nil}
+	if seq != nil {
+		r.Number = uint64(seq.Int())
 	}
-	return Reading{TS: ts.Int(), Values: f.nested}, nil
+	if ts != nil {
+		if err := p.checkTS(ts.Int()); err != nil {
+			return Reading{}, err
+		}
+		r.TS = ts.Int()
+	}
+	return r, nil
 }
 
 // flatReading is what is known of a "values" object before it is clear which
@@ -255,7 +271,7 @@ func (p *parser) closeFlat(samples []Sample, f *flatReading) (Reading, *PayloadE
 		p.i, p.key = end, ""
 		*find(samples, "values") = v
 	}
-	return Reading{TS: p.now, Values: samples}, nil
+	return Reading{TS: p.now, Values: samples, Arrived: true}, nil
 }
 
 func find(samples []Sample, key string) *value.Value {

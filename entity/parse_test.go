@@ -15,7 +15,15 @@ import (
 
 var parseNow = time.UnixMilli(1_700_000_000_123)
 
-func reading(ts int64, samples ...Sample) Reading { return Reading{TS: ts, Values: samples} }
+// reading is what comes of a payload: of now where it says no time.
+func reading(ts int64, samples ...Sample) Reading {
+	return Reading{TS: ts, Values: samples, Arrived: ts == parseNow.UnixMilli()}
+}
+
+func numbered(n uint64, r Reading) Reading {
+	r.Number = n
+	return r
+}
 
 func TestParseReadingsAcceptsTheFormsOfAPayload(t *testing.T) {
 	const now = 1_700_000_000_123
@@ -37,6 +45,12 @@ func TestParseReadingsAcceptsTheFormsOfAPayload(t *testing.T) {
 		"ts as a text":             {`{"ts":"noon","t":2}`, []Reading{reading(now, Sample{"ts", value.String("noon")}, Sample{"t", value.Int(2)})}},
 		"key ts inside values":     {`{"ts":5,"values":{"ts":6,"values":{"x":1}}}`, []Reading{reading(5, Sample{"ts", value.Int(6)}, Sample{"values", ParseJSON([]byte(`{"x":1}`))})}},
 		"escapes":                  {`{"k\u0041":"a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é"}`, []Reading{reading(now, Sample{"kA", value.String("a\"\\/\b\f\n\r\té😀é")})}},
+		"a number of its own":      {`{"seq":7,"values":{"t":1}}`, []Reading{numbered(7, reading(now, Sample{"t", value.Int(1)}))}},
+		"values before a number":   {`{"values":{"t":1},"seq":7}`, []Reading{numbered(7, reading(now, Sample{"t", value.Int(1)}))}},
+		"number and time":          {`{"ts":5,"seq":7,"values":{"t":1}}`, []Reading{numbered(7, reading(5, Sample{"t", value.Int(1)}))}},
+		"time, values and number":  {`{"ts":5,"values":{"t":1},"seq":7}`, []Reading{numbered(7, reading(5, Sample{"t", value.Int(1)}))}},
+		"seq is a key":             {`{"seq":7,"t":1}`, []Reading{reading(now, Sample{"seq", value.Int(7)}, Sample{"t", value.Int(1)})}},
+		"seq as a text":            {`{"seq":"a","values":{"t":1}}`, []Reading{reading(now, Sample{"seq", value.String("a")}, Sample{"values", ParseJSON([]byte(`{"t":1}`))})}},
 		"nul in a text":            {`{"k":"a\u0000b"}`, []Reading{reading(now, Sample{"k", value.String("a\x00b")})}},
 		"json keeps its strings":   {`{"k":{ "a b" : "c  \" d" }}`, []Reading{reading(now, Sample{"k", ParseJSON([]byte(`{"a b":"c  \" d"}`))})}},
 	}
@@ -127,6 +141,8 @@ func TestParseReadingsRefusesTheWholePayloadAndSaysWhy(t *testing.T) {
 		"values a number":        {`{"ts":1,"values":2}`, CauseShape, "values must be an object"},
 		"values a text, first":   {`{"values":"x","ts":1}`, CauseShape, "values must be an object"},
 		"values an array":        {`{"ts":1,"values":[1]}`, CauseShape, "values must be an object"},
+		"number not positive":    {`{"ts":1,"seq":0,"values":{"a":1}}`, CauseShape, "seq must be"},
+		"fourth member":          {`{"ts":1,"seq":1,"values":{"a":1},"b":2}`, CauseShape, "inside values"},
 		"third member first":     {`{"b":2,"ts":1,"values":{"a":1}}`, CauseShape, "inside values"},
 		"too deep":               {`{"a":` + deep + `}`, CauseTooLarge, "deeper than 32"},
 		"too many keys":          {`{` + manyKeys(MaxReadingKeys+1) + `}`, CauseTooLarge, "1024 keys"},

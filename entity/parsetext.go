@@ -130,7 +130,7 @@ func (p *parser) encodingError() *PayloadError {
 }
 
 func (p *parser) thirdMember() *PayloadError {
-	return p.fail(CauseShape, `an object with "ts" and "values" has no other member; put every key inside values`)
+	return p.fail(CauseShape, `an object with "ts" and "values" has no other member but "seq"; put every key inside values`)
 }
 
 func (p *parser) textError(size int) *PayloadError {

@@ -50,7 +50,13 @@ type Page struct {
 type Point struct {
 	TS    int64 // milliseconds since the epoch
 	Value value.Value
+	// Seq tells points of the same TS apart: it is the entity's sequence of a reading
+	// that came without a time, 0 for one with a time of its own.
+	Seq uint64
 }
+
+// Place is where the point is in the history.
+func (p *Point) Place() Place { return Place{p.TS, p.Seq} }
 
 // HistoryQuery asks for the values of one key of one entity over a range of
 // time, oldest first unless Descending.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -210,20 +211,17 @@ func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, 
 	if err != nil {
 		return nil, "", err
 	}
+	first, end := AllOf(from, to)
 	if q.Cursor != "" {
-		last, err := strconv.ParseInt(q.Cursor, 36, 64)
-		if err != nil || last < MinTS || last > MaxTS {
-			return nil, "", fmt.Errorf("history after %q: %w", brief(q.Cursor), ErrCursorInvalid)
+		last, err := parsePlace(q.Cursor)
+		if err != nil {
+			return nil, "", fmt.Errorf("history after %q: %w", brief(q.Cursor), err)
 		}
-		if q.Descending {
-			to = min(to, last)
-		} else {
-			from = max(from, last+1)
-		}
+		first, end = within(first, end, last, q.Descending)
 	}
 	var more bool
 	err = r.read(ctx, func(ctx context.Context) (err error) {
-		points, more, err = r.historyPage(ctx, q, from, to, limit)
+		points, more, err = r.historyPage(ctx, q, first, end, limit)
 		return err
 	})
 	if err == nil && len(points) == 0 {
@@ -233,9 +231,43 @@ func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, 
 		return nil, "", err
 	}
 	if more {
-		next = strconv.FormatInt(points[len(points)-1].TS, 36)
+		next = points[len(points)-1].Place().cursor()
 	}
 	return points, next, nil
+}
+
+// within returns what is left of a range when all up to a place has been read.
+func within(from, to, last Place, descending bool) (Place, Place) {
+	if descending {
+		if last.Compare(to) < 0 {
+			to = last
+		}
+		return from, to
+	}
+	if last.Compare(from) >= 0 {
+		from = Place{last.TS, last.Seq + 1}
+	}
+	return from, to
+}
+
+// cursor is the printed form of a place: the sequence is left out where there is none.
+func (p Place) cursor() string {
+	text := strconv.AppendInt(nil, p.TS, 36)
+	if p.Seq != 0 {
+		text = strconv.AppendUint(append(text, '-'), p.Seq, 36)
+	}
+	return string(text)
+}
+
+func parsePlace(cursor string) (p Place, err error) {
+	ts, seq, more := strings.Cut(cursor, "-")
+	if p.TS, err = strconv.ParseInt(ts, 36, 64); err == nil && more {
+		p.Seq, err = strconv.ParseUint(seq, 36, 63)
+	}
+	if err != nil || p.TS < MinTS || p.TS > MaxTS {
+		return p, ErrCursorInvalid
+	}
+	return p, nil
 }
 
 // historyChunk is how many values are read from the store at once.
@@ -243,7 +275,7 @@ const historyChunk = 4096
 
 // historyPage reads at most limit values and, since a value may be long, stops when they
 // have MaxHistoryBytes. It reports whether there are more.
-func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to int64, limit int) (points []Point, more bool, err error) {
+func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to Place, limit int) (points []Point, more bool, err error) {
 	size := 0
 	for {
 		want := min(limit+1-len(points), historyChunk)
@@ -261,11 +293,7 @@ func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to int6
 		if len(chunk) < want {
 			return points, false, nil
 		}
-		if last := points[len(points)-1].TS; q.Descending {
-			to = last
-		} else {
-			from = last + 1
-		}
+		from, to = within(from, to, points[len(points)-1].Place(), q.Descending)
 	}
 }
 

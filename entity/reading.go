@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -23,12 +24,36 @@ type Reading struct {
 	TS int64
 	// Values has at least one sample. Where a key occurs twice the later wins.
 	Values []Sample
+	// Number is the device's own number of the reading, 0 for none. One that the
+	// entity has taken in lately is a repetition, and not kept again.
+	Number uint64
+	// Arrived says that the device gave no time. TS is then when the reading arrived:
+	// the runtime sets it, by a clock that does not go back. Such readings are kept
+	// each, in the order of their arrival, also where TS is the same; of two with a
+	// time of their own the later replaces the earlier.
+	Arrived bool
 }
+
+// Place is the place of a value in the history of a key: by time and, of readings with
+// the same time of arrival, by their sequence. Seq is 0 for a reading with a time of its
+// own.
+type Place struct {
+	TS  int64 // milliseconds since the epoch
+	Seq uint64
+}
+
+// Compare orders places: it returns -1, 0 or 1.
+func (p Place) Compare(o Place) int {
+	return cmp.Or(cmp.Compare(p.TS, o.TS), cmp.Compare(p.Seq, o.Seq))
+}
+
+// AllOf returns the range [from, to) that has all values with from <= TS < to.
+func AllOf(from, to int64) (first, end Place) { return Place{TS: from}, Place{TS: to} }
 
 // footprint is about what a delivery of these readings occupies in memory
 // until it is settled, in bytes.
 func footprint(readings []Reading) int64 {
-	const delivery, reading, sample = 192, 40, 48
+	const delivery, reading, sample = 192, 56, 48
 	n := int64(delivery + reading*len(readings))
 	for i := range readings {
 		n += int64(sample * len(readings[i].Values))

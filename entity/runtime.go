@@ -30,6 +30,8 @@ type Runtime struct {
 	hub       *hub
 	graph     *graph
 	claims    *claims
+	clock     *clock
+	tokens    *tokens
 	types     types
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
@@ -54,7 +56,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(), claims: newClaims(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()
@@ -62,7 +64,11 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
 	r.committer, r.loader = newCommitter(r), &loader{rt: r}
-	err := r.loadTypes(ctx)
+	last, err := r.recallTokens(ctx)
+	if err == nil {
+		r.clock = newClock(r.log, time.Now, last)
+		err = r.loadTypes(ctx)
+	}
 	if err != nil {
 		r.cancel()
 		return nil, fmt.Errorf("open the entity runtime: %w", err)
@@ -95,7 +101,15 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 // occupy in memory is counted if it is more. The readings belong to the runtime
 // from now on.
 func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, size int, done func(error)) error {
-	return r.IngestFrom(ctx, id, Origin{}, readings, size, done)
+	return r.ingest(ctx, id, &delivery{readings: readings, done: done}, size)
+}
+
+// IngestOnce is Ingest for readings that may come a second time, when their source has
+// not heard that they are kept. If the entity has taken in readings of the same Token
+// lately (MaxOnce), these are a repetition: nothing is kept, and done is called with nil
+// when what they repeat is durable.
+func (r *Runtime) IngestOnce(ctx context.Context, id string, once Once, readings []Reading, size int, done func(error)) error {
+	return r.ingest(ctx, id, &delivery{readings: readings, once: once, done: done}, size)
 }
 
 // IngestFrom is Ingest for readings that from has computed. If the entity has
@@ -105,18 +119,22 @@ func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, siz
 // again at an earlier one after a crash, with the number of the change as Seq,
 // and have each result once.
 func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readings []Reading, size int, done func(error)) error {
+	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, done: done}, size)
+}
+
+func (r *Runtime) ingest(ctx context.Context, id string, d *delivery, size int) error {
 	err := CheckID(id)
 	if err == nil {
-		err = from.check()
+		err = d.origin.check()
 	}
 	if err == nil {
-		err = checkReadings(readings)
+		err = checkReadings(d.readings)
 	}
 	if err != nil {
-		r.count.rejected.Add(uint64(len(readings)))
+		r.count.rejected.Add(uint64(len(d.readings)))
 		return err
 	}
-	d := &delivery{readings: readings, origin: from, cost: max(int64(size), footprint(readings)), done: done}
+	d.cost = max(int64(size), footprint(d.readings))
 	if err := r.send(ctx, id, d); err != nil {
 		return fmt.Errorf("ingest for %q: %w", id, err)
 	}
@@ -216,8 +234,13 @@ func (r *Runtime) settle(d *delivery, err error) {
 // Write is Ingest that waits for the commit. When ctx ends while it waits for
 // that, the outcome is unknown: the readings may still become durable.
 func (r *Runtime) Write(ctx context.Context, id string, readings []Reading, size int) error {
+	return r.WriteOnce(ctx, id, Once{}, readings, size)
+}
+
+// WriteOnce is IngestOnce that waits for the commit, as Write does.
+func (r *Runtime) WriteOnce(ctx context.Context, id string, once Once, readings []Reading, size int) error {
 	settled := make(chan error, 1)
-	if err := r.Ingest(ctx, id, readings, size, func(err error) { settled <- err }); err != nil {
+	if err := r.IngestOnce(ctx, id, once, readings, size, func(err error) { settled <- err }); err != nil {
 		return err
 	}
 	select {

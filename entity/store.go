@@ -39,9 +39,9 @@ type Store interface {
 	// first).
 	Relations(ctx context.Context, after Relation, limit int) ([]Relation, error)
 
-	// History returns up to limit points of a key of an entity with
-	// from <= TS < to, in the order of TS. An unknown entity or key has none.
-	History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]Point, error)
+	// History returns up to limit points of a key of an entity with places from
+	// <= place < to, in the order of their places. An unknown entity or key has none.
+	History(ctx context.Context, id, key string, from, to Place, limit int, descending bool) ([]Point, error)
 
 	// CountNumbers returns how many points of a key of an entity with
 	// from <= TS < to are numbers.
@@ -156,7 +156,7 @@ type Batch struct {
 	Entities []BatchEntity
 	// Records are the changes in the order in which they were accepted: the
 	// change log, and of the readings the history. For the same entity, key and
-	// TS the later replaces the earlier, in the batch and in the store. Edits of
+	// place the later replaces the earlier, in the batch and in the store. Edits of
 	// the same leaf or edge are made in their order.
 	Records []Record
 	// Latest is the change buffer: the newest value of each entity and key that
@@ -190,8 +190,18 @@ type Record struct {
 	// Origin is who computed the reading. The store remembers the greatest Seq of
 	// each Source for the entity, and the origin of each value at its time.
 	Origin Origin
+	// Once is what Once.Token of its delivery was, 0 for none.
+	Once uint64
 	// Edit is nil for a reading; otherwise Reading has only the time.
 	Edit *Edit
+}
+
+// Place is where the values of a reading are in the history.
+func (r *Record) Place() Place {
+	if r.Arrived {
+		return Place{r.TS, r.Seq}
+	}
+	return Place{TS: r.TS}
 }
 
 // LatestRow is one latest value in a batch.
@@ -209,4 +219,7 @@ type LoggedChange struct {
 	Origin    Origin
 	Edit      *Edit // nil for a reading
 	Committed int64
+	// Arrived, Number and Once are those of the Record.
+	Arrived      bool
+	Number, Once uint64
 }

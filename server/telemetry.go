@@ -46,13 +46,17 @@ type valuesBody map[string]value.Value
 
 // readingBody is values by key, measured at a time.
 type readingBody struct {
-	TS     int64      `json:"ts" minimum:"0" maximum:"253402300799999" example:"1451649600512"`
+	TS int64 `json:"ts" minimum:"0" maximum:"253402300799999" example:"1451649600512"`
+	// The device's own number of the reading, by which a repetition is known.
+	Seq    int64      `json:"seq,omitempty" minimum:"1"`
 	Values valuesBody `json:"values"`
 }
 
 type postTelemetryRequest struct {
 	entityPath
-	Body payload
+	// Names the request: one with the same key and body is kept once, also after a restart.
+	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
+	Body           payload
 }
 
 // post takes the payloads of MQTT and answers after the commit.
@@ -64,11 +68,19 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 	if err != nil {
 		return nil, err
 	}
-	if err := a.runtime.Write(ctx, in.ID, readings, len(in.Body.text)); err != nil {
+	if err := a.runtime.WriteOnce(ctx, in.ID, in.once(), readings, len(in.Body.text)); err != nil {
 		return nil, err
 	}
 	a.broker.Committed(in.ID, in.Body.text)
 	return noContent(), nil
+}
+
+// once is by what a repetition of the request is known.
+func (in *postTelemetryRequest) once() entity.Once {
+	if in.IdempotencyKey == nil {
+		return entity.Once{}
+	}
+	return entity.Once{Token: entity.TokenOf("http", in.ID, *in.IdempotencyKey, string(in.Body.text))}
 }
 
 // refused counts what was not taken.

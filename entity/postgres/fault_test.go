@@ -400,8 +400,11 @@ func TestLongQueriesLeaveReadersForLoads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for what, query := range map[string]func() error{
-		"count":   func() error { _, err := s.CountNumbers(ctx, "a", "k", 0, 1); return err },
-		"history": func() error { _, err := s.History(ctx, "a", "k", 0, 1, 1, false); return err },
+		"count": func() error { _, err := s.CountNumbers(ctx, "a", "k", 0, 1); return err },
+		"history": func() error {
+			_, err := s.History(ctx, "a", "k", entity.Place{}, entity.Place{TS: 1}, 1, false)
+			return err
+		},
 		"origins": func() error { _, err := s.Origins(ctx, "a", "k", 0, 1, 1); return err },
 		"trim":    func() error { _, err := s.Trim(ctx, "a", "k", 1, 1); return err },
 	} {

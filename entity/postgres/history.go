@@ -19,8 +19,8 @@ const series = `FROM telemetry WHERE entity = (SELECT num FROM entity WHERE id =
 const planned = pgx.QueryExecModeCacheDescribe
 
 // points reads a range of one series, stretch by stretch. The SQL begins with
-// "SELECT …" and ends after series.
-func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to int64, limit int, descending bool, scan pgx.RowToFunc[T]) (list []T, err error) {
+// "SELECT …" and ends after series; more are its parameters from $6 on.
+func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to int64, limit int, descending bool, scan pgx.RowToFunc[T], more ...any) (list []T, err error) {
 	end, err := s.beginLong(ctx)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to 
 	err = s.stretches(from, to, descending, func(from, to int64) (bool, error) {
 		var some []T
 		err := s.read(ctx, func(conn *pgxpool.Conn) error {
-			rows, err := conn.Query(ctx, sql, planned, id, key, from, to, limit-len(list))
+			rows, err := conn.Query(ctx, sql, append([]any{planned, id, key, from, to, limit - len(list)}, more...)...)
 			if err != nil {
 				return err
 			}
@@ -43,20 +43,27 @@ func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to 
 }
 
 // History returns a range of one series. See [entity.Store].
-func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) (_ []entity.Point, err error) {
+func (s *Store) History(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) (_ []entity.Point, err error) {
 	defer failure.In(&err, "history of %q key %q", id, key)
-	sql := "SELECT ts, number, whole, text, json " + series + "ORDER BY ts LIMIT $5"
+	const sql = "SELECT ts, seq, number, whole, text, json " + series + "AND (ts, seq) >= ($6, $7) AND (ts, seq) < ($8, $9) "
+	order := "ORDER BY ts, seq LIMIT $5"
 	if descending {
-		sql = "SELECT ts, number, whole, text, json " + series + "ORDER BY ts DESC LIMIT $5"
+		order = "ORDER BY ts DESC, seq DESC LIMIT $5"
 	}
-	return points(ctx, s, sql, id, key, from, to, limit, descending, scanPoint)
+	end := to.TS
+	if to.Seq > 0 {
+		end++
+	}
+	return points(ctx, s, sql+order, id, key, from.TS, end, limit, descending, scanPoint, from.TS, int64(from.Seq), to.TS, int64(to.Seq))
 }
 
 func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
 	var c columns
-	if err := row.Scan(&p.TS, &c.number, &c.whole, &c.text, &c.json); err != nil {
+	var seq int64
+	if err := row.Scan(&p.TS, &seq, &c.number, &c.whole, &c.text, &c.json); err != nil {
 		return p, err
 	}
+	p.Seq = uint64(seq)
 	p.Value, err = c.value()
 	return p, err
 }

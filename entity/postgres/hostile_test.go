@@ -85,7 +85,7 @@ func TestDefaultsOfTheDatabaseDoNotMatter(t *testing.T) {
 	b := batch(2*n+1, 5000, 1)
 	b.Records[0].Values[0].Value, b.Latest[0].Value = value.Float(math.Pi), value.Float(math.Pi)
 	commit(t, s, b)
-	points, err := s.History(t.Context(), "a", "key 0", 0, 10_000, 10, false)
+	points, err := s.History(t.Context(), "a", "key 0", entity.Place{}, entity.Place{TS: 10_000}, 10, false)
 	if err != nil || len(points) != 1 || points[0].Value != value.Float(math.Pi) {
 		t.Errorf("history %v, %v", points, err)
 	}

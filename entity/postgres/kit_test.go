@@ -55,7 +55,7 @@ func commit(t testing.TB, s *Store, b *entity.Batch) {
 // times returns the times of a series.
 func times(t testing.TB, s *Store, id, key string) (list []int64) {
 	t.Helper()
-	points, err := s.History(t.Context(), id, key, 0, entity.MaxTS+1, 1_000_000, false)
+	points, err := s.History(t.Context(), id, key, entity.Place{}, entity.Place{TS: entity.MaxTS + 1}, 1_000_000, false)
 	if err != nil {
 		t.Fatal(err)
 	}

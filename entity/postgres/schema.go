@@ -144,6 +144,12 @@ CREATE VIEW reading AS
 	SELECT e.id AS entity, k.name AS key, t.ts, to_timestamp(t.ts / 1000.0) AS time,
 		coalesce(t.number, t.whole) AS number, t.text, t.json
 	FROM telemetry t JOIN entity e ON e.num = t.entity JOIN key k ON k.num = t.key;
+`, `
+-- Readings that came without a time are rows of their own: seq is the entity's of such a
+-- reading, 0 for one with a time of its own. It makes the indexes of all partitions anew.
+ALTER TABLE telemetry ADD COLUMN seq bigint NOT NULL DEFAULT 0;
+ALTER TABLE telemetry DROP CONSTRAINT telemetry_pkey;
+ALTER TABLE telemetry ADD PRIMARY KEY (entity, key, ts, seq);
 `}
 
 // migrate brings the schema to this version, in one transaction. REQUIRES: the

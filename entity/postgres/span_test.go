@@ -115,7 +115,7 @@ func TestReadingsOfAnyTimeFitIntoFewPartitions(t *testing.T) {
 	if n := len(s.spans.all()); n > 102+2*nearWidths+2 {
 		t.Errorf("%d partitions", n)
 	}
-	down, err := s.History(t.Context(), "a", "t", 0, entity.MaxTS+1, 3000, true)
+	down, err := s.History(t.Context(), "a", "t", entity.Place{}, entity.Place{TS: entity.MaxTS + 1}, 3000, true)
 	if err != nil || len(down) != 3000 {
 		t.Fatalf("%d points, %v", len(down), err)
 	}
@@ -177,7 +177,7 @@ func TestExpiredPartitionsAreDroppedAndTheLatestValuesStay(t *testing.T) {
 	now := time.Now()
 	old, edge, fresh := now.Add(-8*day).UnixMilli(), now.Add(-5*day+time.Hour).UnixMilli(), now.UnixMilli()
 	commit(t, s, atTimes(1, old, edge, fresh))
-	gone, err := s.History(t.Context(), "a", "t", old, old+1, 1, false)
+	gone, err := s.History(t.Context(), "a", "t", entity.Place{TS: old}, entity.Place{TS: old + 1}, 1, false)
 	if err != nil || len(gone) != 1 {
 		t.Fatalf("%v, %v", gone, err)
 	}

@@ -121,7 +121,7 @@ func TestReadingsThatComeAgainAreMerged(t *testing.T) {
 		t.Errorf("merging %d more times after all that", s.w.merging)
 	}
 	send(2*n, 3*n, value.Float(3), entity.Origin{})
-	points, err := s.History(t.Context(), "a", "t", 0, 3*n, 10*n, false)
+	points, err := s.History(t.Context(), "a", "t", entity.Place{}, entity.Place{TS: 3 * n}, 10*n, false)
 	if err != nil || len(points) != 3*n {
 		t.Fatalf("%d points, %v", len(points), err)
 	}

@@ -13,6 +13,7 @@ import (
 // telemetryRow is a row of the table telemetry.
 type telemetryRow struct {
 	ts          int64
+	seq         uint64 // see entity.Place
 	entity, key int32
 	order       int // in the batch
 	value       value.Value
@@ -20,9 +21,9 @@ type telemetryRow struct {
 }
 
 // telemetryColumns are the columns of the table, in the order of Values.
-var telemetryColumns = []string{"ts", "entity", "key", "number", "whole", "text", "json", "origin"}
+var telemetryColumns = []string{"ts", "entity", "key", "number", "whole", "text", "json", "origin", "seq"}
 
-// history makes the rows of the telemetry, one for each entity, key and time: the
+// history makes the rows of the telemetry, one for each entity, key and place: the
 // last of them. They are in the order of the index, so that inserting them walks
 // along it.
 func (t *transaction) history() {
@@ -37,11 +38,11 @@ func (t *transaction) history() {
 			continue
 		}
 		for j := range r.Values {
-			t.rows = append(t.rows, telemetryRow{r.TS, t.nums[r.Entity], t.key(r.Values[j].Key), len(t.rows), r.Values[j].Value, &r.Origin})
+			t.rows = append(t.rows, telemetryRow{r.TS, r.Place().Seq, t.nums[r.Entity], t.key(r.Values[j].Key), len(t.rows), r.Values[j].Value, &r.Origin})
 		}
 	}
 	slices.SortFunc(t.rows, func(a, b telemetryRow) int {
-		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.key, b.key), cmp.Compare(a.ts, b.ts), cmp.Compare(a.order, b.order))
+		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.key, b.key), cmp.Compare(a.ts, b.ts), cmp.Compare(a.seq, b.seq), cmp.Compare(a.order, b.order))
 	})
 	kept := t.rows[:0]
 	for i := range t.rows {
@@ -55,14 +56,14 @@ func (t *transaction) history() {
 }
 
 func (r *telemetryRow) same(o *telemetryRow) bool {
-	return r.entity == o.entity && r.key == o.key && r.ts == o.ts
+	return r.entity == o.entity && r.key == o.key && r.ts == o.ts && r.seq == o.seq
 }
 
 // copySource gives the rows to COPY.
 type copySource struct {
 	rows   []telemetryRow // that are left, the first is the present one once Next was called
 	began  bool
-	values [8]any
+	values [9]any
 }
 
 // Next goes to the next row.
@@ -78,7 +79,7 @@ func (c *copySource) Next() bool {
 // of the columns of a value all but one are.
 func (c *copySource) Values() ([]any, error) {
 	r := &c.rows[0]
-	c.values = [8]any{r.ts, r.entity, r.key}
+	c.values = [9]any{r.ts, r.entity, r.key, 8: int64(r.seq)}
 	switch v := columnsOf(r.value); {
 	case v.number.Valid:
 		c.values[3] = v.number.Float64
@@ -104,16 +105,16 @@ func (t *transaction) merge(rows *pgx.Batch) {
 	if n == 0 {
 		return
 	}
-	ts, entities, keys, origins := make([]int64, n), make([]int32, n), make([]int32, n), make([][]byte, n)
+	ts, seqs, entities, keys, origins := make([]int64, n), make([]int64, n), make([]int32, n), make([]int32, n), make([][]byte, n)
 	values := newColumnArrays(n)
 	for i := range t.rows {
 		r := &t.rows[i]
-		ts[i], entities[i], keys[i], origins[i] = r.ts, r.entity, r.key, packOrigin(*r.origin)
+		ts[i], seqs[i], entities[i], keys[i], origins[i] = r.ts, int64(r.seq), r.entity, r.key, packOrigin(*r.origin)
 		values.add(columnsOf(r.value))
 	}
-	rows.Queue(`INSERT INTO telemetry (ts, entity, key, number, whole, text, json, origin)
-		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::double precision[], $5::bigint[], $6::text[], $7::text[], $8::bytea[])
-		ON CONFLICT (entity, key, ts) DO UPDATE SET number = excluded.number, whole = excluded.whole, text = excluded.text,
+	rows.Queue(`INSERT INTO telemetry (ts, entity, key, number, whole, text, json, origin, seq)
+		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::double precision[], $5::bigint[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])
+		ON CONFLICT (entity, key, ts, seq) DO UPDATE SET number = excluded.number, whole = excluded.whole, text = excluded.text,
 			json = excluded.json, origin = excluded.origin`,
-		ts, entities, keys, values.number, values.whole, values.text, values.json, origins)
+		ts, entities, keys, values.number, values.whole, values.text, values.json, origins, seqs)
 }

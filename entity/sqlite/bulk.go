@@ -18,7 +18,7 @@ type bulk struct {
 var bulkSizes = [...]int{256, 64, 16, 4, 1}
 
 // maxBulkWidth bounds bulk.width, and with it the buffer of parameters.
-const maxBulkWidth = 6
+const maxBulkWidth = 7
 
 // parameters is a reusable buffer of statement parameters.
 type parameters [256 * maxBulkWidth]driver.NamedValue

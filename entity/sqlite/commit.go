@@ -66,8 +66,8 @@ func (w *writer) loadKeys(ctx context.Context) error {
 			WHERE (excluded.ts, excluded.seq) >= (ts, seq)`,
 	}
 	w.telemetry = bulk{
-		head: "INSERT INTO telemetry (hour, entity, key, ts, kind, value)", width: 6,
-		tail: "ON CONFLICT (hour, entity, key, ts) DO UPDATE SET kind = excluded.kind, value = excluded.value",
+		head: "INSERT INTO telemetry (hour, entity, key, ts, seq, kind, value)", width: 7,
+		tail: "ON CONFLICT (hour, entity, key, ts, seq) DO UPDATE SET kind = excluded.kind, value = excluded.value",
 	}
 	w.computed = bulk{
 		head: "INSERT INTO computed (entity, key, ts, seq, source, n)", width: 6,
@@ -444,7 +444,7 @@ func (t *transaction) readings() error {
 				return err
 			}
 			w.fresh = append(w.fresh, freshRow{r.Entity, tailRow{
-				key: key, source: source, ts: r.TS, seq: r.Seq, n: r.Origin.Seq, change: t.b.First + uint64(i), value: r.Values[j].Value.Clone(),
+				key: key, source: source, ts: r.TS, seq: r.Seq, arrived: r.Arrived, n: r.Origin.Seq, change: t.b.First + uint64(i), value: r.Values[j].Value.Clone(),
 			}})
 		}
 	}

@@ -138,8 +138,8 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 		}
 	}
 	err = s.updateLocked(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM telemetry WHERE (hour, entity, key, ts) IN
-			(SELECT t.hour, t.entity, t.key, t.ts `+series+`ORDER BY h.hour, t.ts LIMIT ?5)`, id, key, entity.MinTS, before, limit)
+		res, err := tx.ExecContext(ctx, `DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
+			(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5)`, id, key, entity.MinTS, before, limit)
 		if err != nil {
 			return err
 		}

@@ -309,7 +309,7 @@ func (t *transaction) history() error {
 	return w.telemetry.exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
 		r := &w.rows[i]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.hour(), r.entity, r.key.num, r.ts
-		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
+		row[4].Value, row[5].Value, row[6].Value = int64(r.place().Seq), int64(r.value.Kind()), column(r.value)
 	})
 }
 
@@ -383,7 +383,7 @@ func (t *tail) replay(c *entity.LoggedChange, seq uint64, keys map[string]*name)
 		if key == nil {
 			return fmt.Errorf("%w: the key %q of change %d is unknown", changelog.ErrDamaged, v.Key, c.Seq)
 		}
-		t.add(c.Entity, 0, tailRow{key: key, source: source, ts: c.TS, seq: seq, n: c.Origin.Seq, change: c.Seq, value: v.Value})
+		t.add(c.Entity, 0, tailRow{key: key, source: source, ts: c.TS, seq: seq, arrived: c.Arrived, n: c.Origin.Seq, change: c.Seq, value: v.Value})
 	}
 	return nil
 }

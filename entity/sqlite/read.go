@@ -35,6 +35,14 @@ const series = `FROM hour h CROSS JOIN telemetry t
 	AND t.ts >= ?3 AND t.ts < ?4
 	WHERE h.hour BETWEEN ?3 / 3600000 AND (?4 - 1) / 3600000 `
 
+// places joins one series between two places: (?3, ?5) <= (ts, seq) < (?4, ?6).
+const places = `FROM hour h CROSS JOIN telemetry t
+	ON t.hour = h.hour
+	AND t.entity = (SELECT num FROM entity WHERE id = ?1)
+	AND t.key = (SELECT num FROM key WHERE name = ?2)
+	AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, ?6)
+	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
+
 func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 	const one = "SELECT num, created, type, revision FROM entity "
 	const page = "SELECT num, id, created, type, revision FROM entity "
@@ -56,8 +64,8 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.relations: `SELECT e.id, k.name, t.id, r.properties
 			FROM entity e CROSS JOIN relation r ON r.source = e.num CROSS JOIN key k ON k.num = r.type CROSS JOIN entity t ON t.num = r.target
 			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT ?4`,
-		&q.ascending:  "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour, t.ts LIMIT ?5",
-		&q.descending: "SELECT t.ts, t.kind, t.value " + series + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5",
+		&q.ascending:  "SELECT t.ts, t.seq, t.kind, t.value " + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7",
+		&q.descending: "SELECT t.ts, t.seq, t.kind, t.value " + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7",
 		&q.count:      "SELECT count(*) " + series + "AND t.kind IN (1, 2)",
 		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
@@ -414,7 +422,8 @@ func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int)
 func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (_ []entity.PointOrigin, err error) {
 	defer failure.In(&err, "origins of %q key %q", id, key)
 	var tail []entity.PointOrigin
-	for _, r := range s.tail.series(id, key, from, to) {
+	first, end := entity.AllOf(from, to)
+	for _, r := range s.tail.series(id, key, first, end) {
 		if r.source != nil {
 			tail = append(tail, entity.PointOrigin{TS: r.ts, Origin: r.origin()})
 		}
@@ -425,11 +434,11 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 		p.Seq = uint64(n)
 		return p, err
 	}, id, key, from, to, limit)
-	return merge(list, tail, limit, false, func(p *entity.PointOrigin) int64 { return p.TS }), err
+	return merge(list, tail, limit, false, func(p *entity.PointOrigin) entity.Place { return entity.Place{TS: p.TS} }), err
 }
 
 // History returns a range of one series. See [entity.Store].
-func (s *Store) History(ctx context.Context, id, key string, from, to int64, limit int, descending bool) (_ []entity.Point, err error) {
+func (s *Store) History(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) (_ []entity.Point, err error) {
 	defer failure.In(&err, "history of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
 	if err != nil {
@@ -439,24 +448,25 @@ func (s *Store) History(ctx context.Context, id, key string, from, to int64, lim
 	return s.history(ctx, id, key, from, to, limit, descending)
 }
 
-func (s *Store) history(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+func (s *Store) history(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) ([]entity.Point, error) {
 	stmt := s.queries.ascending
 	if descending {
 		stmt = s.queries.descending
 	}
 	var tail []entity.Point
 	for _, r := range s.tail.series(id, key, from, to) {
-		tail = append(tail, entity.Point{TS: r.ts, Value: r.value})
+		tail = append(tail, entity.Point{TS: r.ts, Seq: r.place().Seq, Value: r.value})
 	}
 	points, err := collect(ctx, stmt, func(rows *sql.Rows) (p entity.Point, err error) {
-		var kind int64
+		var kind, seq int64
 		var col any
-		if err = rows.Scan(&p.TS, &kind, &col); err == nil {
+		if err = rows.Scan(&p.TS, &seq, &kind, &col); err == nil {
+			p.Seq = uint64(seq)
 			p.Value, err = valueOf(kind, col)
 		}
 		return p, err
-	}, id, key, from, to, limit)
-	return merge(points, tail, limit, descending, func(p *entity.Point) int64 { return p.TS }), err
+	}, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit)
+	return merge(points, tail, limit, descending, (*entity.Point).Place), err
 }
 
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
@@ -480,7 +490,8 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 		n += some
 		return err
 	}
-	tail := s.tail.series(id, key, from, to)
+	begin, end := entity.AllOf(from, to)
+	tail := s.tail.series(id, key, begin, end)
 	if len(tail) == 0 {
 		return n, count(from, to)
 	}
@@ -488,9 +499,9 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 	if err := count(from, first); err != nil {
 		return 0, err
 	}
-	for at := first; at < last; {
+	for at, end := entity.AllOf(first, last); at.Compare(end) < 0; {
 		const pageSize = 10_000
-		page, err := s.history(ctx, id, key, at, last, pageSize, false)
+		page, err := s.history(ctx, id, key, at, end, pageSize, false)
 		if err != nil {
 			return 0, err
 		}
@@ -499,9 +510,11 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 				n++
 			}
 		}
-		if at = last; len(page) == pageSize {
-			at = page[len(page)-1].TS + 1
+		if len(page) < pageSize {
+			break
 		}
+		at = page[len(page)-1].Place()
+		at.Seq++
 	}
 	return n, count(last, to)
 }

@@ -12,7 +12,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 4
+	schemaVersion = 5
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -150,6 +150,24 @@ INSERT INTO meta (name, value) SELECT 'flushed', CAST(coalesce(max(first + n - 1
 // until they are moved, which an older version would not know.
 const schema4 = "SELECT 1"
 
+// schema5 gives the telemetry a sequence: readings that came without a time are rows of
+// their own (entity.Place). It copies the table, as its primary key is another.
+const schema5 = `
+CREATE TABLE telemetry5 (
+	hour   INTEGER NOT NULL,
+	entity INTEGER NOT NULL,
+	key    INTEGER NOT NULL,
+	ts     INTEGER NOT NULL,
+	seq    INTEGER NOT NULL, -- 0 for a reading with a time of its own
+	kind   INTEGER NOT NULL,
+	value  ANY NOT NULL,
+	PRIMARY KEY (hour, entity, key, ts, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO telemetry5 SELECT hour, entity, key, ts, 0, kind, value FROM telemetry ORDER BY hour, entity, key, ts;
+DROP TABLE telemetry;
+ALTER TABLE telemetry5 RENAME TO telemetry;
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	var app, version, tables int64
@@ -187,7 +205,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for _, step := range []string{schema, schema2, schema3, schema4}[version:] {
+	for _, step := range []string{schema, schema2, schema3, schema4, schema5}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

@@ -254,7 +254,7 @@ func TestFailedCommitLeavesNothingBehind(t *testing.T) {
 	if err := s.Commit(t.Context(), batch(1, 5*hourMS, 3)); err != nil {
 		t.Fatal(err)
 	}
-	points, err := s.History(t.Context(), "a", "key 2", 0, entity.MaxTS+1, 10, false)
+	points, err := s.History(t.Context(), "a", "key 2", entity.Place{}, entity.Place{TS: entity.MaxTS + 1}, 10, false)
 	if err != nil || len(points) != 1 {
 		t.Errorf("history %v, %v", points, err)
 	}
@@ -290,7 +290,7 @@ func TestCommitWhoseOutcomeIsUnknownCanBeRepeated(t *testing.T) {
 	if changes, err := s.Changes(t.Context(), 0, 10); err != nil || len(changes) != 2 {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
-	if points, err := s.History(t.Context(), "b", "key 1", 0, entity.MaxTS+1, 10, false); err != nil || len(points) != 1 {
+	if points, err := s.History(t.Context(), "b", "key 1", entity.Place{}, entity.Place{TS: entity.MaxTS + 1}, 10, false); err != nil || len(points) != 1 {
 		t.Errorf("history %v, %v", points, err)
 	}
 }
@@ -335,7 +335,7 @@ func TestWALBeginsAnewBetweenCommits(t *testing.T) {
 	if now := size(); largest == 0 || now > 2*largest {
 		t.Errorf("the WAL has %d bytes, and had %d after the first checkpoint", now, largest)
 	}
-	if points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS+1, 10_000, false); err != nil || len(points) != int(next-1) {
+	if points, err := s.History(t.Context(), "a", "key 0", entity.Place{}, entity.Place{TS: entity.MaxTS + 1}, 10_000, false); err != nil || len(points) != int(next-1) {
 		t.Errorf("%d points, %v, want %d", len(points), err, next-1)
 	}
 }

@@ -64,6 +64,7 @@ type tailRow struct {
 	n       uint64 // the source's own sequence
 	change  uint64
 	edit    bool
+	arrived bool // see entity.Reading
 	section entity.Section
 	value   value.Value // the zero Value of an edit removes the leaf
 }
@@ -108,6 +109,14 @@ type round struct {
 const tailRowBytes = 100
 
 func (r *tailRow) bytes() int64 { return int64(tailRowBytes + len(r.value.Text())) }
+
+// place is where the row is in the history.
+func (r *tailRow) place() entity.Place {
+	if r.arrived {
+		return entity.Place{TS: r.ts, Seq: r.seq}
+	}
+	return entity.Place{TS: r.ts}
+}
 
 // newer reports whether a row is to be the latest rather than another one.
 func (r *tailRow) newer(ts int64, seq uint64) bool { return r.ts > ts || r.ts == ts && r.seq >= seq }
@@ -174,23 +183,23 @@ func (t *tail) newest(id string, num int64) (latest, edits []tailRow) {
 	return latest, edits
 }
 
-// series returns the rows of a key of an entity with from <= ts < to, ordered by ts,
-// the last one of each.
-func (t *tail) series(id, key string, from, to int64) []tailRow {
+// series returns the rows of a key of an entity with from <= place < to, ordered by
+// place, the last one of each.
+func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
 	var list []tailRow
 	t.mu.RLock()
 	if e := t.entities[id]; e != nil {
 		for i := range e.rows {
-			if r := &e.rows[i]; !r.edit && r.ts >= from && r.ts < to && r.key.text == key {
+			if r := &e.rows[i]; !r.edit && r.ts >= from.TS && r.ts <= to.TS && r.key.text == key && r.place().Compare(from) >= 0 && r.place().Compare(to) < 0 {
 				list = append(list, *r)
 			}
 		}
 	}
 	t.mu.RUnlock()
-	slices.SortStableFunc(list, func(a, b tailRow) int { return cmp.Compare(a.ts, b.ts) })
+	slices.SortStableFunc(list, func(a, b tailRow) int { return a.place().Compare(b.place()) })
 	kept := list[:0]
 	for i := range list {
-		if i+1 == len(list) || list[i+1].ts != list[i].ts {
+		if i+1 == len(list) || list[i+1].place() != list[i].place() {
 			kept = append(kept, list[i])
 		}
 	}
@@ -247,8 +256,8 @@ func (r *tailRow) origin() entity.Origin {
 }
 
 // merge merges what the tables and the tail have, both in order, up to limit: of two
-// with the same time the tail's counts.
-func merge[T any](tables, tail []T, limit int, descending bool, ts func(*T) int64) []T {
+// in the same place the tail's counts.
+func merge[T any](tables, tail []T, limit int, descending bool, place func(*T) entity.Place) []T {
 	if len(tail) == 0 {
 		return tables
 	}
@@ -264,7 +273,7 @@ func merge[T any](tables, tail []T, limit int, descending bool, ts func(*T) int6
 		case len(tables) == 0:
 			order = 1
 		default:
-			if order = cmp.Compare(ts(&tables[0]), ts(&tail[0])); descending {
+			if order = place(&tables[0]).Compare(place(&tail[0])); descending {
 				order = -order
 			}
 		}

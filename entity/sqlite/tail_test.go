@@ -213,7 +213,7 @@ func (m *model) answers(s *Store) (all []any) {
 	for _, id := range modelIDs {
 		for _, key := range modelKeys {
 			for _, descending := range []bool{false, true} {
-				points, err := s.History(ctx, id, key, from, to, limit, descending)
+				points, err := s.History(ctx, id, key, entity.Place{TS: from}, entity.Place{TS: to}, limit, descending)
 				got(append([]entity.Point{}, points...), err)
 			}
 			n, err := s.CountNumbers(ctx, id, key, from, to)
@@ -287,7 +287,7 @@ func TestTrimmedReadingsDoNotComeBackAfterACrash(t *testing.T) {
 	closeTroubled(t, troubled{Store: s, crashes: true})
 	s = open(t, dir, Options{})
 	defer closeStore(t, s)
-	points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS, 10, false)
+	points, err := s.History(t.Context(), "a", "key 0", entity.Place{}, entity.Place{TS: entity.MaxTS}, 10, false)
 	if err != nil || len(points) != 1 || points[0].TS != 102 {
 		t.Errorf("history %v, %v", points, err)
 	}
@@ -311,7 +311,7 @@ func TestTailIsBounded(t *testing.T) {
 			t.Fatalf("after %d commits the tail has %d bytes", i+1, s.tail.bytes)
 		}
 	}
-	if points, err := s.History(t.Context(), "a", "key 0", 0, entity.MaxTS, 100, true); err != nil || len(points) != 30 || points[29].Value.Text() != text {
+	if points, err := s.History(t.Context(), "a", "key 0", entity.Place{}, entity.Place{TS: entity.MaxTS}, 100, true); err != nil || len(points) != 30 || points[29].Value.Text() != text {
 		t.Errorf("%d points, %v", len(points), err)
 	}
 	if err := s.flushAll(t.Context()); err != nil || s.tail.bytes != 0 || len(s.tail.entities) != 0 {
@@ -339,7 +339,7 @@ func TestChangeLogIsNotShortenedBeforeTheTablesAreComplete(t *testing.T) {
 	}
 	s = open(t, dir, Options{ChangeLogBytes: limit})
 	defer closeStore(t, s)
-	if points, err := s.History(t.Context(), "a", "key 2", 0, entity.MaxTS, 2*commits, false); err != nil || len(points) != commits {
+	if points, err := s.History(t.Context(), "a", "key 2", entity.Place{}, entity.Place{TS: entity.MaxTS}, 2*commits, false); err != nil || len(points) != commits {
 		t.Errorf("%d points, %v, want %d", len(points), err, commits)
 	}
 }

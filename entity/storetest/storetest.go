@@ -45,6 +45,7 @@ func Run(t *testing.T, open Open) {
 		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
 		"HistoryIsTrimmedInBits":                historyIsTrimmed,
+		"ReadingsWithoutATimeAreKeptEach":       arrivedAreKeptEach,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -137,7 +138,8 @@ func (k *kit) load(id string) entity.Stored {
 
 func (k *kit) history(id, key string, from, to int64, limit int, descending bool) []entity.Point {
 	k.t.Helper()
-	points, err := k.store.History(k.t.Context(), id, key, from, to, limit, descending)
+	first, end := entity.AllOf(from, to)
+	points, err := k.store.History(k.t.Context(), id, key, first, end, limit, descending)
 	if err != nil {
 		k.t.Fatalf("history of %q %q: %v", id, key, err)
 	}

@@ -30,7 +30,7 @@ type heldRuntime struct {
 	panic bool
 }
 
-func (h *heldRuntime) Ingest(_ context.Context, _ string, _ []entity.Reading, _ int, done func(error)) error {
+func (h *heldRuntime) IngestOnce(_ context.Context, _ string, _ entity.Once, _ []entity.Reading, _ int, done func(error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.panic {
@@ -42,7 +42,7 @@ func (h *heldRuntime) Ingest(_ context.Context, _ string, _ []entity.Reading, _ 
 
 func (h *heldRuntime) Edit(ctx context.Context, id string, _ entity.Edits) (entity.Edited, error) {
 	settled := make(chan error, 1)
-	if err := h.Ingest(ctx, id, nil, 0, func(err error) { settled <- err }); err != nil {
+	if err := h.IngestOnce(ctx, id, entity.Once{}, nil, 0, func(err error) { settled <- err }); err != nil {
 		return entity.Edited{}, err
 	}
 	return entity.Edited{}, <-settled

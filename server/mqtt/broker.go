@@ -45,7 +45,7 @@ const (
 
 // Ingester is what a Broker needs of the entity runtime. See entity.Runtime, which is one.
 type Ingester interface {
-	Ingest(ctx context.Context, id string, readings []entity.Reading, size int, done func(error)) error
+	IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error
 	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
 	View(ctx context.Context, id string, f func(entity.View) error) error
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)

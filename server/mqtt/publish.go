@@ -1,11 +1,13 @@
 package mqtt
 
 import (
+	"strconv"
 	"strings"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/text"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
@@ -58,7 +60,7 @@ func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
 	c.acks.push(d)
 	if clears(pk) {
 		d.settle(nil)
-	} else if err := t.receive(b, id, pk.Payload, d.settle); err != nil {
+	} else if err := t.receive(b, id, sendingOf(c, pk), pk.Payload, d.settle); err != nil {
 		d.settle(err)
 	}
 }
@@ -72,7 +74,7 @@ func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
 func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic) (packets.Packet, error) {
 	c.beginExactly()
 	if !clears(&pk) {
-		if err := b.receive(id, t, pk.Payload); err != nil {
+		if err := b.receive(id, t, sendingOf(c, &pk), pk.Payload); err != nil {
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)
 			c.endExactly()
@@ -83,10 +85,32 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic
 	return pk, packets.CodeSuccessIgnore
 }
 
+// sending is by what a second sending of a message is known, with its payload. Only one
+// with DUP may be the second: a client uses its packet ids again.
+type sending struct {
+	client, topic string
+	packetID      uint16 // 0 for a message that is not sent again
+	dup           bool
+}
+
+func sendingOf(c *conn, pk *packets.Packet) sending {
+	if pk.FixedHeader.Qos == 0 {
+		return sending{}
+	}
+	return sending{c.client.ID, pk.TopicName, c.idOf(pk), pk.FixedHeader.Dup}
+}
+
+func (s *sending) once(payload []byte) entity.Once {
+	if s.packetID == 0 {
+		return entity.Once{}
+	}
+	return entity.Once{Token: entity.TokenOf("mqtt", s.client, strconv.Itoa(int(s.packetID)), s.topic, string(payload)), Fresh: !s.dup}
+}
+
 // receive gives a payload to its topic and waits for the commit.
-func (b *Broker) receive(id string, t *topic, payload []byte) error {
+func (b *Broker) receive(id string, t *topic, from sending, payload []byte) error {
 	settled := make(chan error, 1)
-	if err := t.receive(b, id, payload, func(err error) { settled <- err }); err != nil {
+	if err := t.receive(b, id, from, payload, func(err error) { settled <- err }); err != nil {
 		return err
 	}
 	return <-settled

@@ -25,7 +25,8 @@ type topic struct {
 
 	// receive gives a payload to the runtime. It either returns an error or calls done
 	// once, when the payload is committed or was not taken; it may wait until then.
-	receive func(b *Broker, id string, payload []byte, done func(error)) error
+	// from tells by what a repetition of the message is known.
+	receive func(b *Broker, id string, from sending, payload []byte, done func(error)) error
 
 	// document returns what devices that subscribe are sent. edit is the one that
 	// has changed the entity, or nil for a device that has just subscribed; changed is
@@ -45,17 +46,21 @@ var topics = []topic{
 }
 
 // receiveTelemetry takes readings. It returns when they are in the runtime's window.
-func receiveTelemetry(b *Broker, id string, payload []byte, done func(error)) error {
+func receiveTelemetry(b *Broker, id string, from sending, payload []byte, done func(error)) error {
 	readings, err := entity.ParseReadings(payload, time.Now())
 	if err != nil {
 		return err
 	}
-	return b.runtime.Ingest(b.running, id, readings, len(payload), done)
+	var once entity.Once
+	if entity.NeedsOnce(readings) {
+		once = from.once(payload)
+	}
+	return b.runtime.IngestOnce(b.running, id, once, readings, len(payload), done)
 }
 
 // receiveAttributes merges a patch into what an entity reports. It waits for the commit,
 // so that the patches of one device keep their order.
-func receiveAttributes(b *Broker, id string, payload []byte, done func(error)) error {
+func receiveAttributes(b *Broker, id string, _ sending, payload []byte, done func(error)) error {
 	_, err := b.runtime.Edit(b.running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: payload}}})
 	done(err)
 	return nil

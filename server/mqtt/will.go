@@ -135,7 +135,7 @@ func (b *Broker) publishWill(pk *packets.Packet) *refusal.Verdict {
 	}
 	if !clears(pk) {
 		b.checkRetained(pk)
-		if err := b.receive(id, t, pk.Payload); err != nil {
+		if err := b.receive(id, t, sending{}, pk.Payload); err != nil {
 			v := refusal.Judge(err)
 			return &v
 		}

@@ -698,6 +698,8 @@ export interface ReachedList {
 
 /** Values by key, measured at a time. */
 export interface ReadingBody {
+  /** The device's own number of the reading, by which a repetition is known. */
+  seq?: number;
   /** Milliseconds since the epoch. */
   ts: number;
   values: ValuesBody;

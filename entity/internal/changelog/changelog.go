@@ -15,11 +15,12 @@ import (
 
 // A row holds the changes of one commit:
 //
-//	version   byte, 3
+//	version   byte, 4
 //	ids       uvarint count, each: uvarint length, bytes
 //	names     the same: of keys, paths, types and sources
-//	changes   each: byte what, uvarint index of the id, varint ts minus the ts
-//	          before, and
+//	changes   each: byte what and flags, uvarint index of the id, varint ts minus the
+//	          ts before, with the flags 16 (it arrived without a time), 32 uvarint the
+//	          device's number, 64 eight bytes token of its delivery, and
 //	  reading   (0) uvarint sequence of the reading, uvarint count of values, each:
 //	            uvarint index of the key, value
 //	  computed  (1) uvarint index of the source, uvarint its sequence, as 0
@@ -30,19 +31,27 @@ import (
 //	            bytes of the target, value
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). In version 2 the
-// sequence of the reading was missing; in version 1 all changes were readings, and the
+// uvarint length and bytes (string, JSON), or nothing (none). Version
+// 3 had no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
 // A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const format = 3
+const format = 4
 
 // What a change is.
 const (
 	aReading byte = iota
 	aComputed
 	anEdit
+)
+
+// Flags of what a change is.
+const (
+	flagArrived = 16 << iota
+	flagNumber
+	flagOnce
+	flagsOfWhat = flagArrived | flagNumber | flagOnce
 )
 
 // Flags of an edit.
@@ -75,10 +84,16 @@ func Append(dst []byte, b *entity.Batch) []byte {
 		case !r.Origin.IsZero():
 			what = aComputed
 		}
-		w.body = append(w.body, what)
+		w.body = append(w.body, what|flagsOf(r))
 		w.uvarint(uint64(r.Entity))
 		w.body = binary.AppendVarint(w.body, r.TS-before)
 		before = r.TS
+		if r.Number != 0 {
+			w.uvarint(r.Number)
+		}
+		if r.Once != 0 {
+			w.body = binary.LittleEndian.AppendUint64(w.body, r.Once)
+		}
 		if what == anEdit {
 			w.edit(r.Edit)
 			continue
@@ -104,6 +119,19 @@ func Append(dst []byte, b *entity.Batch) []byte {
 		dst = appendText(dst, name)
 	}
 	return append(dst, w.body...)
+}
+
+func flagsOf(r *entity.Record) (flags byte) {
+	if r.Arrived {
+		flags |= flagArrived
+	}
+	if r.Number != 0 {
+		flags |= flagNumber
+	}
+	if r.Once != 0 {
+		flags |= flagOnce
+	}
+	return flags
 }
 
 func (w *logWriter) uvarint(n uint64) { w.body = binary.AppendUvarint(w.body, n) }
@@ -249,6 +277,16 @@ func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 	c.Entity = d.pick(d.ids)
 	d.ts += d.Varint()
 	c.TS = d.ts
+	if d.version > 3 {
+		c.Arrived = what&flagArrived != 0
+		if what&flagNumber != 0 {
+			c.Number = d.Uvarint()
+		}
+		if what&flagOnce != 0 {
+			c.Once = d.Uint64()
+		}
+		what &^= flagsOfWhat
+	}
 	switch what {
 	case anEdit:
 		c.Edit = d.edit(c.Entity, d.names)

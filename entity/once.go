@@ -1,0 +1,106 @@
+package entity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// Once names a delivery, so that it can be known again when it comes a second time. The
+// zero Once names none.
+type Once struct {
+	// Token is what both have in common. See TokenOf.
+	Token uint64
+	// Fresh says that it cannot be a repetition, even if there has been one of the same
+	// Token: a client uses its packet ids again.
+	Fresh bool
+}
+
+// TokenOf returns the token of what some texts name together, such as a client and its
+// number of a message. It is the same in each process, and never 0.
+func TokenOf(parts ...string) uint64 {
+	var room [128]byte
+	text := room[:0]
+	for _, p := range parts {
+		text = append(binary.AppendUvarint(text, uint64(len(p))), p...)
+	}
+	sum := sha256.Sum256(text)
+	return max(1, binary.LittleEndian.Uint64(sum[:]))
+}
+
+// MaxOnce bounds the tokens that are remembered, of all entities together: the newest.
+// What was remembered comes back after a restart from the last onceLog changes.
+const (
+	MaxOnce = 1 << 18
+	onceLog = 1 << 14
+)
+
+// tokens remembers the newest tokens of what was taken in, each with its entity's share.
+type tokens struct {
+	mu    sync.Mutex
+	known map[uint64]int // token → how often it is in order, guarded by mu
+	order []uint64       // a ring when it has MaxOnce, guarded by mu
+	next  int            // where the oldest one is then, guarded by mu
+}
+
+func newTokens() *tokens { return &tokens{known: make(map[uint64]int)} }
+
+func (t *tokens) has(token uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[token] > 0
+}
+
+func (t *tokens) add(token uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known[token]++
+	if len(t.order) < MaxOnce {
+		t.order = append(t.order, token)
+		return
+	}
+	old := t.order[t.next]
+	if t.known[old]--; t.known[old] == 0 {
+		delete(t.known, old)
+	}
+	t.order[t.next] = token
+	t.next = (t.next + 1) % MaxOnce
+}
+
+// NeedsOnce reports whether a repetition of the readings would be kept again if it were not
+// known for one: whether some arrived without a time and without a number.
+func NeedsOnce(readings []Reading) bool {
+	return slices.ContainsFunc(readings, func(r Reading) bool { return r.Arrived && r.Number == 0 })
+}
+
+// numberToken is the token of a reading with a number of its device.
+func numberToken(id string, number uint64) uint64 {
+	return TokenOf("number", id, strconv.FormatUint(number, 36))
+}
+
+// recall remembers the tokens of the last changes, and returns when the last commit was.
+func (r *Runtime) recallTokens(ctx context.Context) (committed int64, err error) {
+	info := r.store.Info()
+	after := max(info.FirstChange-1, info.LastChange-min(info.LastChange, onceLog))
+	for after < info.LastChange {
+		page, err := r.store.Changes(ctx, after, changePage)
+		if err != nil {
+			return 0, fmt.Errorf("read the last changes: %w", err)
+		}
+		for i := range page {
+			c := &page[i]
+			if c.Once != 0 {
+				r.tokens.add(c.Once)
+			}
+			if c.Number != 0 {
+				r.tokens.add(numberToken(c.Entity, c.Number))
+			}
+			after, committed = c.Seq, c.Committed
+		}
+	}
+	return committed, nil
+}
