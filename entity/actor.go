@@ -24,6 +24,7 @@ func (snapshotRequest) message() {}
 // read is no failure of the actor.
 type snapshotAnswer struct {
 	snapshot Snapshot
+	ticket   uint64 // of what is in it, for the committer
 	err      error
 }
 
@@ -113,7 +114,11 @@ func (e *entityActor) deliver(d *delivery) {
 		return
 	}
 	kept = true // from here on it is the committer's
-	e.h.ticket.Store(e.rt.committer.accept(d))
+	ticket := e.rt.committer.accept(d)
+	e.h.ticket.Store(ticket)
+	if d.edit != nil {
+		e.h.edited.Store(ticket)
+	}
 }
 
 // take takes readings in. A repetition of what a source has computed before has
@@ -224,7 +229,7 @@ func (e *entityActor) mustExist() error {
 
 func (e *entityActor) answer() snapshotAnswer {
 	if err := e.mustExist(); err != nil {
-		return snapshotAnswer{err: err}
+		return snapshotAnswer{err: err, ticket: e.h.ticket.Load()}
 	}
-	return snapshotAnswer{snapshot: e.state.snapshot(e.h.id, e.rt.keys)}
+	return snapshotAnswer{snapshot: e.state.snapshot(e.h.id, e.rt.keys), ticket: e.h.ticket.Load()}
 }

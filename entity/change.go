@@ -2,6 +2,7 @@ package entity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -144,10 +145,24 @@ func (r *Runtime) change(ctx context.Context, id string, size int, release func(
 	}
 	select {
 	case err := <-settled:
+		if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
+			return r.refuse(ctx, id, err)
+		}
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("entity %q: outcome unknown: %w", id, context.Cause(ctx))
 	}
+}
+
+// refuse returns why an edit was refused, once the edits before it are committed: it may
+// be because of them, and nobody is to be told of what may not stay.
+func (r *Runtime) refuse(ctx context.Context, id string, why error) error {
+	if h := r.handles.find(id); h != nil {
+		if err := r.committer.wait(ctx, h.edited.Load()); err != nil {
+			return fmt.Errorf("entity %q: refused because of edits that are not committed: %w", id, err)
+		}
+	}
+	return why
 }
 
 // edit makes the change of a delivery.

@@ -282,11 +282,11 @@ func TestEntityThatEndsAndGoesOnWhileACommitRunsKeepsTheOrder(t *testing.T) {
 		if err := settled.ingest(t.Context(), s, fmt.Sprint(i), "a", at(i, fmt.Sprintf("life %d", i), value.Int(i))); err != nil {
 			t.Fatal(err)
 		}
-		s.entity("a") // the reading has been taken in
+		s.taken("a") // the reading has been taken in
 		if i < 2 {
 			wg.Go(func() { gone <- s.Delete(context.Background(), "a", "") })
 			for {
-				if _, err := s.Entity(t.Context(), "a"); err != nil {
+				if _, err := s.Accepted(t.Context(), "a"); err != nil {
 					break // the end has been taken in
 				}
 			}
@@ -386,7 +386,7 @@ func TestRepetitionIsAcknowledgedAfterWhatItRepeats(t *testing.T) {
 		}
 	}
 	wait(t, g.came, "the commit")
-	s.entity("a") // both have been taken in
+	s.taken("a") // both have been taken in
 	select {
 	case name := <-settled:
 		t.Errorf("%s was acknowledged before the commit", name)

@@ -23,6 +23,12 @@ func (r *Runtime) StopEntity(id string) { r.handles.find(id).actor().Stop() }
 // KillEntity ends the entity's actor without a goodbye.
 func (r *Runtime) KillEntity(id string) { r.handles.find(id).actor().Kill() }
 
+// Accepted returns what the entity has taken in, committed or not.
+func (r *Runtime) Accepted(ctx context.Context, id string) (Snapshot, error) {
+	snap, _, err := r.accepted(ctx, id)
+	return snap, err
+}
+
 // IsLive reports whether the entity has an actor that takes deliveries.
 func (r *Runtime) IsLive(id string) bool {
 	h := r.handles.find(id)

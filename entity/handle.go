@@ -21,6 +21,7 @@ import (
 type handle struct {
 	id     string
 	ticket atomic.Uint64 // the committer's number of the last delivery that the actor handed over
+	edited atomic.Uint64 // that of the last edit
 	used   atomic.Int64  // when the actor was last needed, by the runtime's clock
 	bytes  atomic.Int64  // what the entity occupies, as counted in counters.hotBytes
 
@@ -223,6 +224,7 @@ func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	h = &handle{id: strings.Clone(id)} // it may be part of a packet
 	if old != nil {
 		h.ticket.Store(old.ticket.Load())
+		h.edited.Store(old.edited.Load())
 	}
 	s.m[h.id] = h
 	return h, true

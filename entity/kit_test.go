@@ -313,3 +313,13 @@ func (s *stage) untilIdle() {
 		}
 	}
 }
+
+// taken returns what an entity has taken in, committed or not.
+func (s *stage) taken(id string) entity.Snapshot {
+	s.t.Helper()
+	snap, err := s.Accepted(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return snap
+}

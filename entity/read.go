@@ -18,27 +18,55 @@ const (
 	defaultHistoryLimit = 1000
 )
 
-// Entity returns what an entity is, from its actor, which is brought to life if
-// need be. It sees all readings that the actor has taken in, also those not yet
-// committed. It returns ErrNotFound for an entity that never had a reading.
+// Entity returns what an entity is, as committed: of its actor, which is brought to life
+// if need be, or of the store while the actor is ahead of it. It returns ErrNotFound for
+// an entity that does not exist.
 func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 	if err := CheckID(id); err != nil {
 		return Snapshot{}, err
 	}
-	var snap Snapshot
-	err := askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
-		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
-		if err != nil {
-			return err
+	snap, ticket, err := r.accepted(ctx, id)
+	if (err == nil || errors.Is(err, ErrNotFound)) && !r.committer.committed(ticket) {
+		pid := snap.Actor
+		if snap, err = r.stored(ctx, id); err == nil {
+			snap.Actor = pid
 		}
-		snap = answer.snapshot
-		snap.Actor = ref.PID().String()
-		return answer.err
-	})
+	}
 	if err != nil {
 		return Snapshot{}, err
 	}
 	return snap, nil
+}
+
+// accepted returns what the actor of an entity has taken in, which may not be committed
+// yet, and its number for the committer.
+func (r *Runtime) accepted(ctx context.Context, id string) (snap Snapshot, ticket uint64, err error) {
+	err = askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
+		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
+		if err != nil {
+			return err
+		}
+		snap, ticket = answer.snapshot, answer.ticket
+		snap.Actor = ref.PID().String()
+		return answer.err
+	})
+	return snap, ticket, err
+}
+
+// stored returns what the store has of an entity.
+func (r *Runtime) stored(ctx context.Context, id string) (Snapshot, error) {
+	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return e.snapshot(), nil
+}
+
+func (e *Stored) snapshot() Snapshot {
+	return Snapshot{
+		ID: e.ID, Type: e.Type, ETag: etag(e.Created, e.Revision), Created: e.Created, Updated: e.Updated,
+		Latest: e.Latest, Attributes: e.Attributes,
+	}
 }
 
 // askEntity calls ask with the entity's actor, again with the next one when it
@@ -157,10 +185,7 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	entities = make([]Snapshot, len(list))
 	for i := range list {
 		e := &list[i]
-		entities[i] = Snapshot{
-			ID: e.ID, Type: e.Type, ETag: etag(e.Created, e.Revision), Created: e.Created, Updated: e.Updated,
-			Latest: e.Latest, Attributes: e.Attributes,
-		}
+		entities[i] = e.snapshot()
 		if h := r.handles.find(e.ID); h != nil {
 			if ref := h.actor(); !ref.IsZero() {
 				entities[i].Actor = ref.PID().String()

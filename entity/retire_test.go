@@ -112,7 +112,7 @@ func TestEntityWithReadingsOnTheirWayStaysUntilTheyAreCommitted(t *testing.T) {
 	wait(t, g.came, "the commit")
 	for range 3 {
 		s.Retire("a")
-		s.entity("a")
+		s.taken("a")
 	}
 	if !s.IsLive("a") {
 		t.Error("it went cold with a reading that is not committed")

@@ -252,7 +252,7 @@ func TestWhileACommitRunsTheNextBatchGathersAndIsCoalesced(t *testing.T) {
 		ingest(fmt.Sprint("b", i), "b", 20-i) // late but for the first
 	}
 	for _, id := range []string{"a", "b"} {
-		s.entity(id) // behind the readings in the mailbox: they are accepted now
+		s.taken(id) // behind the readings in the mailbox: they are accepted now
 	}
 	if n := settled.count(nil); n != 0 {
 		t.Errorf("%d deliveries were acknowledged before their commit", n)
@@ -287,7 +287,7 @@ func TestBatchIsBoundedInBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.entity("a")
+	s.taken("a")
 	g.open()
 	settled.wait()
 	close(most)

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -41,19 +42,29 @@ type View interface {
 
 // View calls f with the entity, in its own turn: nothing changes while f runs,
 // which must be quick, and must not wait for this entity. The entity is brought
-// to life if need be. It returns ErrNotFound for one that does not exist, and
-// the error of f.
+// to life if need be. Readings that are not committed yet may be in it, edits are not.
+// It returns ErrNotFound for one that does not exist, and the error of f.
 func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error {
 	if err := CheckID(id); err != nil {
 		return err
 	}
-	return askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
-		err, aerr := actor.Ask(ctx, ref, viewRequest{f: f})
-		if aerr != nil {
-			return aerr
+	ahead := false
+	err := askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
+		answer, err := actor.Ask(ctx, ref, viewRequest{f: f})
+		if err != nil {
+			return err
 		}
-		return err.err
+		ahead = answer.ahead
+		return answer.err
 	})
+	if !ahead {
+		return err
+	}
+	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	if err != nil {
+		return fmt.Errorf("entity %q: %w", id, err)
+	}
+	return f(storedView{r, &e})
 }
 
 // Scan calls f with all entities that q asks for, in the order of their ids, as
@@ -239,7 +250,10 @@ type viewRequest struct {
 
 func (viewRequest) message() {}
 
-type viewAnswer struct{ err error }
+type viewAnswer struct {
+	ahead bool // there are edits that are not committed; f was not called
+	err   error
+}
 
 // view answers a viewRequest. A panic in there is the asker's, not the entity's.
 func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
@@ -248,8 +262,12 @@ func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
 			answer.err = fmt.Errorf("view of entity %q panicked: %v", e.h.id, p)
 		}
 	}()
-	if err := e.mustExist(); err != nil {
-		return viewAnswer{err}
+	err := e.mustExist()
+	if (err == nil || errors.Is(err, ErrNotFound)) && !e.rt.committer.committed(e.h.edited.Load()) {
+		return viewAnswer{ahead: true}
 	}
-	return viewAnswer{f(stateView{e})}
+	if err != nil {
+		return viewAnswer{err: err}
+	}
+	return viewAnswer{err: f(stateView{e})}
 }
