@@ -41,7 +41,7 @@ type Disk struct {
 	node    string
 	faults  DiskFaults
 	names   map[string]*content
-	synced  map[string]*content // the names that a crash leaves
+	synced  map[string]*content               // the names that a crash leaves
 	changes []func(names map[string]*content) // since synced
 	done    int                               // how many there were before them
 	life    int                               // counts crashes
