@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// form is how the values of a type are encoded.
+// form is how the values of a type are encoded. append is given no nil pointer.
 type form struct {
 	cbor   bool
 	append func(dst []byte, v any) ([]byte, error)
@@ -70,9 +70,6 @@ func formOfMessage(t reflect.Type, of func(element reflect.Type) form) (form, er
 func vtForm(element reflect.Type) form {
 	return form{
 		append: func(dst []byte, v any) ([]byte, error) {
-			if reflect.ValueOf(v).IsNil() {
-				return nil, errNil
-			}
 			m := v.(vtMessage)
 			size := m.SizeVT()
 			data := slices.Grow(dst, size)[:len(dst)+size]
@@ -92,9 +89,6 @@ func protoForm(element reflect.Type) form {
 	deterministic := proto.MarshalOptions{Deterministic: true}
 	return form{
 		append: func(dst []byte, v any) ([]byte, error) {
-			if reflect.ValueOf(v).IsNil() {
-				return nil, errNil
-			}
 			return deterministic.MarshalAppend(dst, v.(proto.Message))
 		},
 		decode: func(data []byte) (any, error) {
@@ -110,25 +104,12 @@ func binaryForm[T any](t reflect.Type) form {
 	isPointer := t.Kind() == reflect.Pointer
 	return form{
 		append: func(dst []byte, v any) ([]byte, error) {
-			if isPointer && reflect.ValueOf(v).IsNil() {
-				return nil, errNil
-			}
-			switch m := v.(type) {
-			case encoding.BinaryAppender:
-				return m.AppendBinary(dst)
-			case encoding.BinaryMarshaler:
-				data, err := m.MarshalBinary()
-				return append(dst, data...), err
+			if data, ok, err := appendBinary(dst, v); ok {
+				return data, err
 			}
 			value := v.(T)
-			switch m := any(&value).(type) {
-			case encoding.BinaryAppender:
-				return m.AppendBinary(dst)
-			case encoding.BinaryMarshaler:
-				data, err := m.MarshalBinary()
-				return append(dst, data...), err
-			}
-			panic("unreachable: checkPair has found one of them")
+			data, _, err := appendBinary(dst, &value)
+			return data, err
 		},
 		decode: func(data []byte) (any, error) {
 			if isPointer {
@@ -140,6 +121,20 @@ func binaryForm[T any](t reflect.Type) form {
 			return v, err
 		},
 	}
+}
+
+// appendBinary appends what the methods of v say, and reports whether it has them.
+func appendBinary(dst []byte, v any) (data []byte, ok bool, err error) {
+	switch m := v.(type) {
+	case encoding.BinaryAppender:
+		data, err = m.AppendBinary(dst)
+	case encoding.BinaryMarshaler:
+		data, err = m.MarshalBinary()
+		data = append(dst, data...)
+	default:
+		return nil, false, nil
+	}
+	return data, true, err
 }
 
 // Invalid UTF-8 in a string is given back as it was: an event that could be written and
@@ -171,9 +166,6 @@ func plainForm[T any](t reflect.Type) form {
 	return form{
 		cbor: true,
 		append: func(dst []byte, v any) ([]byte, error) {
-			if isPointer && reflect.ValueOf(v).IsNil() {
-				return nil, errNil
-			}
 			buf := bytes.NewBuffer(dst)
 			err := cborEncoder.MarshalToBuffer(v, buf)
 			return buf.Bytes(), err

@@ -16,13 +16,9 @@ func Dropped(fields ...string) Option { return Option{dropped: append([]string{}
 // nothing of the shape's has their name, or it holds another value. It looks into CBOR only;
 // protobuf keeps what it does not know. It is for tests: see package codectest.
 func (ts *Types) Ignored(name string, data []byte) ([]string, error) {
-	s, ok := ts.read[name]
-	if !ok {
-		return nil, fmt.Errorf("codec: decode %q: %w", name, ErrUnknownName)
-	}
-	v, err := guard(func() (any, error) { return s.form.decode(data) })
+	s, v, err := ts.decodeShape(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("codec: decode %q: %w", name, err)
+		return nil, err
 	}
 	if !s.form.cbor {
 		return nil, nil

@@ -175,7 +175,12 @@ func (ts *Types) Append(dst []byte, v any) (name string, data []byte, err error)
 	if !ok {
 		return "", dst, fmt.Errorf("codec: encode: %w: %T", ErrUnknownType, v)
 	}
-	data, err = guard(func() ([]byte, error) { return w.form.append(dst, v) })
+	data, err = guard(func() ([]byte, error) {
+		if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
+			return nil, errNil
+		}
+		return w.form.append(dst, v)
+	})
 	if err != nil {
 		return "", dst, fmt.Errorf("codec: encode %q: %w", w.name, err)
 	}
@@ -202,13 +207,9 @@ func (ts *Types) Decode(name string, data []byte) (any, error) {
 // [ErrUnknownName] if there is no such name; a method or an upcast that panics is an
 // error, too. On an error dst is returned as it was.
 func (ts *Types) AppendDecoded(dst []any, name string, data []byte) ([]any, error) {
-	s, ok := ts.read[name]
-	if !ok {
-		return dst, fmt.Errorf("codec: decode %q: %w", name, ErrUnknownName)
-	}
-	v, err := guard(func() (any, error) { return s.form.decode(data) })
+	s, v, err := ts.decodeShape(name, data)
 	if err != nil {
-		return dst, fmt.Errorf("codec: decode %q: %w", name, err)
+		return dst, err
 	}
 	if s.upcast == nil {
 		return append(dst, v), nil
@@ -223,6 +224,18 @@ func (ts *Types) AppendDecoded(dst []any, name string, data []byte) ([]any, erro
 		}
 	}
 	return append(dst, values...), nil
+}
+
+// decodeShape returns the shape that a name stands for, and what the bytes are in it.
+func (ts *Types) decodeShape(name string, data []byte) (s shape, v any, err error) {
+	s, ok := ts.read[name]
+	if !ok {
+		return s, nil, fmt.Errorf("codec: decode %q: %w", name, ErrUnknownName)
+	}
+	if v, err = guard(func() (any, error) { return s.form.decode(data) }); err != nil {
+		return s, nil, fmt.Errorf("codec: decode %q: %w", name, err)
+	}
+	return s, v, nil
 }
 
 // guard calls what the user wrote: what it panics with is an error, so that a record that

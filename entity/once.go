@@ -82,7 +82,7 @@ func numberToken(id string, number uint64) uint64 {
 	return TokenOf("number", id, strconv.FormatUint(number, 36))
 }
 
-// recall remembers the tokens of the last changes, and returns when the last commit was.
+// recallTokens remembers the tokens of the last changes, and returns when the last commit was.
 func (r *Runtime) recallTokens(ctx context.Context) (committed int64, err error) {
 	info := r.store.Info()
 	after := max(info.FirstChange-1, info.LastChange-min(info.LastChange, onceLog))

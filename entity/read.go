@@ -53,9 +53,14 @@ func (r *Runtime) accepted(ctx context.Context, id string) (snap Snapshot, ticke
 	return snap, ticket, err
 }
 
+// load reads an entity from the store.
+func (r *Runtime) load(ctx context.Context, id string) (Stored, error) {
+	return query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+}
+
 // stored returns what the store has of an entity.
 func (r *Runtime) stored(ctx context.Context, id string) (Snapshot, error) {
-	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	e, err := r.load(ctx, id)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -132,7 +137,7 @@ func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message],
 
 // exists asks the store whether there is such an entity.
 func (r *Runtime) exists(ctx context.Context, id string) error {
-	_, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	_, err := r.load(ctx, id)
 	return err
 }
 

@@ -48,7 +48,7 @@ func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error)
 			return "", err
 		}
 	}
-	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	e, err := r.load(ctx, id)
 	return e.Type, err
 }
 

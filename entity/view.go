@@ -60,7 +60,7 @@ func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error
 	if !ahead {
 		return err
 	}
-	e, err := query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
+	e, err := r.load(ctx, id)
 	if err != nil {
 		return fmt.Errorf("entity %q: %w", id, err)
 	}
