@@ -52,7 +52,8 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
 func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
-	a := newCall[R](ctx, sys, sys.askDeadline(ctx))
+	a := newCall[R](ctx, sys)
+	a.alarm.when = sys.askDeadline(a.ctx)
 	if a.ctx.Err() != nil {
 		return answer, describe(context.Cause(a.ctx), to, req)
 	}
@@ -63,11 +64,8 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	var asked pendingAsk           // the request in whose handler this one is sent
 	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
 		i := inquiry{call: a, first: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
-		asked = t.request()
-		if !from.taken { // otherwise others may answer
-			i.asked = asked
-		}
-		if !from.inquire(i) { // which makes a known to others
+		var ok bool
+		if asked, ok = t.inquire(i); !ok { // which makes a known to others
 			a.pause.free(sys)
 			return answer, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
 		}
@@ -131,12 +129,28 @@ func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.a
 func (c *core) inquire(i inquiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.inquireLocked(i)
+}
+
+// inquireLocked is inquire. REQUIRES: c.mu held.
+func (c *core) inquireLocked(i inquiry) bool {
 	ext := c.needExtLocked()
 	if ext.ending() {
 		return false
 	}
 	ext.inquiry = i
 	return true
+}
+
+// inquire is that of core, with the request in whose handler the caller asks, which it returns.
+func (ctx *Context[M]) inquire(i inquiry) (asked pendingAsk, ok bool) {
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
+	asked = ctx.askLocked()
+	if !ctx.taken { // otherwise others may answer it
+		i.asked = asked
+	}
+	return asked, ctx.cell().inquireLocked(i)
 }
 
 func (c *core) inquired() {
@@ -347,14 +361,14 @@ type call[R any] struct {
 }
 
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
-// own it takes the one of the handler's message.
-func newCall[R any](ctx context.Context, sys *System, deadline time.Duration) *call[R] {
+// own it takes the one of the handler's message. The caller sets the deadline.
+func newCall[R any](ctx context.Context, sys *System) *call[R] {
 	if t, ok := ctx.(turn); ok {
 		ctx = t.moment()
 	} else if t, ok := ctx.Value(turnKey{}).(turn); ok {
 		ctx = derived{ctx, t, t.moment()}
 	}
-	return &call[R]{sys: sys, ctx: ctx, alarm: timerNode{when: deadline}}
+	return &call[R]{sys: sys, ctx: ctx}
 }
 
 // derived is an asker's context that was made of a handler's. Its values lead back to that

@@ -13,7 +13,7 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 	if c.phase == stopped {
 		return 0, false
 	}
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil {
 		return 0, true
 	}

@@ -66,7 +66,7 @@ func (ctx *Context[M]) Stash() error {
 		return fmt.Errorf("stash of %s: the actor was killed: %w", c.fullPath(), ErrStopped)
 	}
 	defer c.exitRuntime()
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil || s.cur == nil {
 		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
 	}
@@ -105,7 +105,7 @@ func (ctx *Context[M]) Unstash() {
 		return
 	}
 	c.mu.Lock()
-	c.mailbox.Load().putFirst(m.stash)
+	c.mailbox().putFirst(m.stash)
 	c.mu.Unlock()
 	m.stash = nil
 }

@@ -1,9 +1,6 @@
 package actor
 
-import (
-	"fmt"
-	"sync/atomic"
-)
+import "fmt"
 
 // cell is an actor: the core, the mailbox while it has one, and the user's code and state.
 //
@@ -15,10 +12,10 @@ import (
 //
 // An idle actor is this and nothing else: 128 bytes.
 type cell[M any] struct {
-	core                                // first: see cellOf
-	mailbox  atomic.Pointer[mailbox[M]] // nil while idle for long; written under mu, and not during a turn that goes on
-	actor    Actor[M]                   // nil between incarnations; written under mu, owned by the turn
-	newActor maker[M]                   // nil for an actor that is a function
+	core                 // first: see cellOf
+	box      *mailbox[M] // see mailbox
+	actor    Actor[M]    // nil between incarnations; written under mu, owned by the turn
+	newActor maker[M]    // nil for an actor that is a function
 }
 
 // maker makes the state of an incarnation.
@@ -27,10 +24,20 @@ type maker[M any] interface{ make() Actor[M] }
 // context returns the actor as its handlers see it.
 func (c *cell[M]) context() *Context[M] { return (*Context[M])(c) }
 
+// mailbox returns the actor's mailbox, nil while it has been idle for long. It changes under mu,
+// and not during a turn; a fenced actor's box stays with the handler left behind, which may look
+// at it without mu. REQUIRES: the caller has the turn, or c.mu held, or is a callback.
+func (c *cell[M]) mailbox() *mailbox[M] {
+	if c.isFenced() {
+		return c.inherited()
+	}
+	return c.box
+}
+
 func (c *cell[M]) mailboxLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.mailbox.Load(); s != nil {
+	if s := c.mailbox(); s != nil {
 		return s.waiting()
 	}
 	return 0

@@ -117,7 +117,7 @@ func (ctx *Context[M]) moment() context.Context {
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life, sc := ctx.cell().lifeContext(), ctx.mailbox.Load()
+	life, sc := ctx.cell().lifeContext(), ctx.cell().mailbox()
 	if sc == nil || sc.asker == nil {
 		return life
 	}
@@ -168,22 +168,27 @@ func (c *core) lifeContext() context.Context {
 	return ext.life
 }
 
-// beginAsk and endAsk bracket the handling of a request.
-func (ctx *Context[M]) beginAsk(ask pendingAsk) {
-	ctx.mu.Lock()
-	ctx.mailbox.Load().asker = ask
-	ctx.mu.Unlock()
+// beginAsk and endAsk bracket the handling of a request. endAsk reports false, and does nothing,
+// when the actor was taken away from the handler.
+func (c *cell[M]) beginAsk(s *mailbox[M], ask pendingAsk) {
+	c.mu.Lock()
+	s.asker = ask
+	c.mu.Unlock()
 }
 
-func (ctx *Context[M]) endAsk() {
-	ctx.mu.Lock()
-	s := ctx.mailbox.Load()
+func (c *cell[M]) endAsk(s *mailbox[M]) bool {
+	c.mu.Lock()
+	if !s.owned() {
+		c.mu.Unlock()
+		return false
+	}
 	done := s.mergedOf
 	s.asker, s.merged, s.mergedOf = nil, nil, nil
-	ctx.mu.Unlock()
+	c.mu.Unlock()
 	if done != nil {
 		done()
 	}
+	return true
 }
 
 // turn is how the runtime finds the actor and the worker behind the context.Context
@@ -192,23 +197,17 @@ type turn interface {
 	running() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
-	request() pendingAsk // the request that is being handled, nil for other messages
+	inquire(i inquiry) (asked pendingAsk, ok bool)
 }
 
 type turnKey struct{}
 
 func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
 
-func (ctx *Context[M]) request() pendingAsk {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
-	return ctx.askLocked()
-}
-
 // askLocked returns the request that is being handled, nil for other messages.
-// REQUIRES: ctx.mu held.
+// REQUIRES: ctx.mu held, or the caller has the turn.
 func (ctx *Context[M]) askLocked() pendingAsk {
-	if s := ctx.mailbox.Load(); s != nil {
+	if s := ctx.cell().mailbox(); s != nil {
 		return s.asker
 	}
 	return nil

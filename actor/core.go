@@ -68,6 +68,8 @@ type extension struct {
 
 	links map[*core]struct{} // guarded by mu
 
+	inherited any // of a fenced actor: its *mailbox[M], made when it was fenced
+
 	thread *thread // where it runs if not in the pool; set before the first turn
 
 	reentry *reentry // of a reentrant actor, set before the first turn

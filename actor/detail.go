@@ -157,7 +157,7 @@ func (c *cell[M]) detail(d *Detail) {
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s := c.mailbox.Load()
+		s := c.mailbox()
 		if s == nil {
 			return
 		}

@@ -75,24 +75,34 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 		return nil, false
 	}
 	before := c.flags.Or(fencing)
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if before&(inside|fenced) != 0 || before&inUser == 0 && (s == nil || !s.claim()) {
 		c.flags.And(^fencing)
 		return nil, false
 	}
 	c.moved(stateFenced)
-	w.fenced.Store(true) // before fencing ends: the one left behind looks at it then
-	c.flags.Or(fenced | signaled)
+	w.fenced.Store(true)                                                         // before fencing ends: the one left behind looks at it then
 	c.ext.signals = append(c.ext.signals, signal{kind: sigStop, mode: stopKill}) // the callback may have been called for the signal
 	if s == nil {
+		c.fenceWith(c.mailboxes().get())
 		return func() {}, true
 	}
 	under, endContext := s.under(), s.mergedOf
 	s.handled += uint64(s.done() - s.clear)
 	c.account(s, nil)
-	c.mailbox.Store(s.inherited())
+	c.fenceWith(s.heir())
 	return func() { c.settleAbandoned(under, endContext) }, true
 }
+
+// fenceWith gives the actor a mailbox that the handler left behind does not touch.
+// REQUIRES: c.mu held by the monitor.
+func (c *cell[M]) fenceWith(s *mailbox[M]) {
+	c.ext.inherited = s
+	c.flags.Or(fenced | signaled)
+}
+
+// inherited returns the mailbox of a fenced actor.
+func (c *cell[M]) inherited() *mailbox[M] { return c.ext.inherited.(*mailbox[M]) }
 
 // under returns the message whose handler runs. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) under() envelope[M] {
@@ -105,10 +115,10 @@ func (s *mailbox[M]) under() envelope[M] {
 	return envelope[M]{}
 }
 
-// inherited returns a mailbox with what lies in s and has not been handled. What the handler may
+// heir returns a mailbox with what lies in s and has not been handled. What the handler may
 // look at, s itself and the message that it handles, stays as it is. REQUIRES: the actor's lock
 // held; nobody uses s any more but the handler.
-func (s *mailbox[M]) inherited() *mailbox[M] {
+func (s *mailbox[M]) heir() *mailbox[M] {
 	return &mailbox[M]{
 		in: s.in, over: s.over, inSince: s.inSince, batch: s.batch[s.done():], since: s.since, behind: s.behind,
 		spare: s.spare, special: s.special, inc: s.inc, alarm: s.alarm, limit: s.limit,

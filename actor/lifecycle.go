@@ -284,7 +284,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 	}
 	c.setPhaseLocked(stopping)
 	var rest [][]envelope[M]
-	if s := c.mailbox.Load(); s != nil {
+	if s := c.mailbox(); s != nil {
 		if m := s.inc; m != nil && len(m.stash) > 0 {
 			s.putFirst(m.stash)
 			m.stash = nil
@@ -421,7 +421,7 @@ func (c *cell[M]) terminated() {
 // endIncarnation gives back what the incarnation held.
 func (c *cell[M]) endIncarnation() {
 	if m := c.peekIncarnation(); m != nil {
-		c.mailbox.Load().inc = nil
+		c.mailbox().inc = nil
 		m.release(c)
 	}
 	c.mu.Lock()

@@ -194,7 +194,7 @@ func (s *mailbox[M]) done() int { return int(s.head.Load() >> headShift) }
 
 // unmark takes a mark back that nobody needs. REQUIRES: c.mu held.
 func (c *cell[M]) unmark() {
-	if s := c.mailbox.Load(); s != nil && s.head.Load()&inHandler != 0 {
+	if s := c.mailbox(); s != nil && s.head.Load()&inHandler != 0 {
 		s.setHead(s.done())
 	}
 }
@@ -351,10 +351,10 @@ type incarnation[M any] struct {
 
 // acquireMailbox returns the actor's mailbox, made on first need. REQUIRES: c.mu held.
 func (c *cell[M]) acquireMailbox() *mailbox[M] {
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil {
 		s = c.mailboxes().get()
-		c.mailbox.Store(s)
+		c.box = s
 	}
 	return s
 }
@@ -377,7 +377,7 @@ func (c *cell[M]) needIncarnation() *incarnation[M] {
 func (c *cell[M]) peekIncarnation() *incarnation[M] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.mailbox.Load(); s != nil {
+	if s := c.mailbox(); s != nil {
 		return s.inc
 	}
 	return nil
@@ -386,7 +386,7 @@ func (c *cell[M]) peekIncarnation() *incarnation[M] {
 // message returns the envelope that is being handled, the zero one outside of a message.
 // REQUIRES: the turn owns c.
 func (c *cell[M]) message() *envelope[M] {
-	if s := c.mailbox.Load(); s != nil && s.cur != nil {
+	if s := c.mailbox(); s != nil && s.cur != nil {
 		return s.cur
 	}
 	return &envelope[M]{}
@@ -396,7 +396,7 @@ func (c *cell[M]) message() *envelope[M] {
 // was taken away from the caller, a callback. It need not keep the monitor off: as long as the
 // actor is not fenced it has the mailbox that it had, and in that cur is the caller's.
 func (c *cell[M]) current() *envelope[M] {
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil || c.isFenced() {
 		return nil
 	}
@@ -455,7 +455,7 @@ func (m *incarnation[M]) release(c *cell[M]) {
 	}
 	if len(m.stash) > 0 {
 		c.mu.Lock()
-		c.mailbox.Load().putFirst(m.stash)
+		c.mailbox().putFirst(m.stash)
 		c.mu.Unlock()
 	}
 }
@@ -478,12 +478,15 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		v, _ := c.kind.queue.(queue[M]).post(c, *e, w, false)
 		return v
 	}
+	if c.flags.Load()&ended != 0 { // which also brings the cell's second cache line, while lock waits for the first
+		return verdictGone
+	}
 	c.lock(w)
 	if c.phase >= stopping {
 		c.mu.Unlock()
 		return verdictGone
 	}
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil {
 		s = c.acquireMailbox()
 	}
@@ -520,8 +523,8 @@ func (c *cell[M]) reclaim() {
 // releaseMailbox gives the mailbox back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
 func (c *cell[M]) releaseMailbox() {
-	if s := c.mailbox.Load(); s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 {
-		c.mailbox.Store(nil)
+	if s := c.mailbox(); s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 && !c.isFenced() {
+		c.box = nil
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
 		c.mailboxes().put(s)

@@ -85,7 +85,7 @@ func HeaderOf(ctx context.Context) Header {
 func (ctx *Context[M]) currentHeader() Header {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if s := ctx.mailbox.Load(); s != nil {
+	if s := ctx.cell().mailbox(); s != nil {
 		return s.header
 	}
 	return nil
@@ -93,7 +93,7 @@ func (ctx *Context[M]) currentHeader() Header {
 
 // setHeader sets the header of the message that is being handled.
 func (c *cell[M]) setHeader(h Header) {
-	if s := c.mailbox.Load(); h != nil || s.header != nil {
+	if s := c.mailbox(); h != nil || s.header != nil {
 		c.mu.Lock()
 		s.header = h
 		c.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *System) address(ctx context.Context, to *core, msg, with any) any {
 // receiveAround runs the handler inside of the middleware from the i-th on.
 func (c *cell[M]) receiveAround(r Reception, i int) error {
 	if i == len(c.kind.around) {
-		return c.receive(c.mailbox.Load())
+		return c.receive(c.mailbox())
 	}
 	c.enterUser()
 	err := c.kind.around[i](c.context(), r, func() error {

@@ -42,7 +42,7 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s := c.mailbox.Load()
+		s := c.mailbox()
 		if s == nil {
 			return
 		}
@@ -112,7 +112,7 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if s := c.mailbox.Load(); s != nil {
+		if s := c.mailbox(); s != nil {
 			if s.resumed != nil && offset < 0 {
 				from, info.messageType = s.resumed.from(), s.resumed.typeName()
 			} else if i := s.done() + offset; i >= s.clear && i < len(s.batch) {

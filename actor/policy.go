@@ -146,7 +146,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 		c.mu.Unlock()
 		return verdictGone
 	}
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	out, v := s.special.admit(e, replaces, put)
 	if v == verdictWait && wait != nil {
 		s.special.room.push(wait)

@@ -218,7 +218,7 @@ func (c *core) inquiryFor(ask interrupter) inquiry {
 // handling reports whether a message is being handled, and not Init or Terminate.
 func (c *cell[M]) handling() bool {
 	c.mu.Lock()
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	c.mu.Unlock()
 	return s != nil && s.cur != nil
 }
@@ -226,7 +226,7 @@ func (c *cell[M]) handling() bool {
 // waitAside is a wait in a handler of a reentrant actor: leave gives the stack away, and
 // returns when it has a turn again.
 func (c *cell[M]) waitAside(leave func()) {
-	s, r := c.mailbox.Load(), c.ext.reentry
+	s, r := c.mailbox(), c.ext.reentry
 	under := *s.cur
 	i := new(inquiry)
 	taken, halting := c.taken, c.halting

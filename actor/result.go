@@ -43,7 +43,7 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	e.active = false
-	delete(c.mailbox.Load().inc.results, e)
+	delete(c.mailbox().inc.results, e)
 	c.enterUser()
 	msg = e.outcome()
 	c.leaveUser()
@@ -87,7 +87,8 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 	if e == nil {
 		return
 	}
-	ask := newCall[R](c.life(), c.sys(), c.sys().clock.in(c.sys().askTimeout))
+	ask := newCall[R](c.life(), c.sys())
+	ask.alarm.when = ask.sys.clock.in(ask.sys.askTimeout)
 	ask.notify = func() {
 		c.sys().clock.cancel(&ask.alarm)
 		e.deliver(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
@@ -128,7 +129,8 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 		}
 		open := make([]*call[R], len(refs))
 		for i, to := range refs {
-			ask := newCall[R](inner, sys, deadline.Sub(sys.clock.base))
+			ask := newCall[R](inner, sys)
+			ask.alarm.when = deadline.Sub(sys.clock.base)
 			ask.notify = func() { come.put(i) }
 			open[i] = ask
 			if err := sendAsk(ctx, to, req, ask, false); err != nil {

@@ -91,7 +91,7 @@ func (s *special[M]) admitWaiting() (since int64, ok bool) {
 
 // crowded reports whether somebody waits for room: then there is none.
 // REQUIRES: the mailbox is not plain.
-func (c *cell[M]) crowded() bool { return c.mailbox.Load().special.room.crowded.Load() }
+func (c *cell[M]) crowded() bool { return c.mailbox().special.room.crowded.Load() }
 
 // postWaiting is postSpecial for a message that the mailbox had no room for: its sender waits,
 // unless there is room now. put is called once, at once or later.
@@ -142,7 +142,7 @@ func (r *roomWait[M]) leave() verdict {
 	if r.taken {
 		return verdictTaken
 	}
-	room := &c.mailbox.Load().special.room
+	room := &c.mailbox().special.room
 	room.remove(r)
 	r.put = nil
 	if c.phase < stopping {

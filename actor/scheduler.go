@@ -43,9 +43,12 @@ type scheduler struct {
 
 	turnMessages int // messages in a turn of weight 1, 0 for one message in any turn
 
-	n       int32 // workers wanted: GOMAXPROCS when the system was made
+	n int32 // workers wanted: GOMAXPROCS when the system was made
+
+	_       [64]byte // what is above is read at each step, what follows is written at each message from outside
 	global  runQueue
 	spawned spawnStack
+	_       [64]byte
 
 	active    atomic.Int32 // workers that are neither asleep nor away
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block

@@ -116,7 +116,7 @@ func (t *timer[M]) origin() string { return "timer " + t.key }
 func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
 	if t.active && t.once {
-		delete(c.mailbox.Load().inc.timers, t.key)
+		delete(c.mailbox().inc.timers, t.key)
 		if t.plan != nil {
 			t.again(c)
 		}

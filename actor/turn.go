@@ -27,7 +27,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	}
 	var s *mailbox[M]
 	if mail && c.phase == running {
-		s = c.mailbox.Load()
+		s = c.mailbox()
 		c.work(s)
 	}
 	c.endFirstTurn()
@@ -118,7 +118,7 @@ func (t *turnBudget) look(w *worker, weight uint8) {
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
 	c.lock(c.worker.Load())
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	got := s != nil && (s.left() || s.take())
 	c.mu.Unlock()
 	return got
@@ -167,7 +167,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 
 // endTurnLocked is endTurn. It releases c.mu. REQUIRES: c.mu held.
 func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s != nil {
 		s.sweep()
 		c.account(s, w)
@@ -246,13 +246,14 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		if (plain || ask != nil) && s.inc == nil && c.kind.around == nil {
 			// What handle comes to for most messages.
 			if ask != nil {
-				c.context().beginAsk(ask)
+				c.beginAsk(s, ask)
 			}
 			if !s.enter(e) {
 				c.exit()
 			}
 			err = a.Receive(c.context(), e.msg)
-			if through = plain && err == nil && s.inc == nil && s.resumed == nil && !c.halting; !through {
+			through = err == nil && s.inc == nil && s.resumed == nil && !c.halting && (plain || c.answered(s, ask))
+			if !through {
 				c.returned(s)
 			}
 		} else {
@@ -296,6 +297,18 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	return true
 }
 
+// answered ends the handling of a request that has its answer, in the window after its mark. It
+// reports false when there is more to be seen to.
+func (c *cell[M]) answered(s *mailbox[M], ask pendingAsk) bool {
+	if !ask.over() || c.taken {
+		return false
+	}
+	if !c.endAsk(s) {
+		c.exit()
+	}
+	return true
+}
+
 // returned takes the mark of a plain message back whose handler has more to be seen to. It does
 // not return when the actor was taken away from the handler.
 func (c *cell[M]) returned(s *mailbox[M]) {
@@ -314,7 +327,7 @@ func (c *cell[M]) returned(s *mailbox[M]) {
 // Terminate look after themselves.
 func (c *cell[M]) crashed(failure error) {
 	c.leaveUser()
-	s := c.mailbox.Load()
+	s := c.mailbox()
 	if s == nil || s.cur == nil {
 		return
 	}
@@ -367,7 +380,7 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	}
 	switch x := s.own.with.(type) {
 	case pendingAsk:
-		c.context().beginAsk(x)
+		c.beginAsk(s, x)
 	case note[M]:
 		msg, ok := x.message(c)
 		if !ok {
@@ -413,7 +426,7 @@ func (c *cell[M]) after(err error) error {
 		c.settle(ErrStopped)
 		return nil
 	}
-	if ctx := c.context(); ctx.request() != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
+	if ctx := c.context(); ctx.askLocked() != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the asker gave up: the same
 		c.settle(err)
 		return nil
 	}
@@ -429,7 +442,7 @@ func (c *cell[M]) settle(err error) {
 	if !ok {
 		return
 	}
-	c.context().endAsk()
+	c.endAsk(c.mailbox())
 	if c.taken {
 		c.taken = false
 		return

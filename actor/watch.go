@@ -173,7 +173,7 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 		return msg, false
 	}
 	w.active = false
-	c.mailbox.Load().inc.watches.remove(w)
+	c.mailbox().inc.watches.remove(w)
 	c.enterUser()
 	msg = w.wrap(n.down)
 	c.leaveUser()
