@@ -21,10 +21,10 @@ const (
 	// the new one; in a [Priority] mailbox it is the oldest of the lowest rank.
 	DropOldest
 	// Block lets TryTell and Ask wait for room as long as their context allows: who has
-	// waited longest is next. Tell
-	// never waits: its message becomes a dead letter. Nobody waits for room in their own
-	// mailbox, nor behind a [Routed] reference, which would have to choose anew: that fails
-	// as with Reject.
+	// waited longest is next. Tell never waits: its message becomes a dead letter. Nobody
+	// waits for room in their own mailbox, nor behind a [Routed] reference, which would have
+	// to choose anew: that fails as with Reject. A sender that is stopped or killed while it
+	// waits gives its place up; a message that was let in before stays sent.
 	Block
 )
 
@@ -582,6 +582,7 @@ type conflateQueue[M any, K comparable] struct {
 	places map[K]uint64 // the number of the key's message
 	first  uint64       // the number of the message at the head of mail
 	seq    uint64
+	came   uint64 // counts messages by when they came, also those that have waited for room
 }
 
 type conflated[M any, K comparable] struct {
@@ -589,6 +590,7 @@ type conflated[M any, K comparable] struct {
 	key   K
 	keyed bool // not so for an event, or if the key equals nothing, like NaN
 	seq   uint64
+	came  uint64 // when it came, which for one that has waited for room is before it was put in
 }
 
 func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
@@ -608,7 +610,10 @@ func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient
 	}
 	later := m
 	return c.postWaiting(&later.e, w,
-		func() bool { return later.keyed && q.has(later.key) },
+		func() bool {
+			q.number(&later)
+			return later.keyed && q.has(later.key)
+		},
 		func() (old envelope[M], did bool) { return q.put(later) })
 }
 
@@ -618,11 +623,25 @@ func (q *conflateQueue[M, K]) has(key K) bool {
 	return ok
 }
 
-// put puts a message into the place of the one with its key, which it returns, or at the end.
+// number notes when a message has come.
+func (q *conflateQueue[M, K]) number(m *conflated[M, K]) {
+	if m.came == 0 {
+		q.came++
+		m.came = q.came
+	}
+}
+
+// put puts a message into the place of the one with its key, or at the end. It returns the older
+// of the two with that key, which may be m: a newer one may have found a place while m waited for
+// room.
 func (q *conflateQueue[M, K]) put(m conflated[M, K]) (old envelope[M], did bool) {
+	q.number(&m)
 	if n, ok := q.places[m.key]; ok && m.keyed {
 		p := q.mail.at(int(n - q.first))
-		old, p.e = p.e, m.e
+		if m.came < p.came {
+			return m.e, true
+		}
+		old, p.e, p.came = p.e, m.e, m.came
 		return old, true
 	}
 	q.seq++

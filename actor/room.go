@@ -13,48 +13,28 @@ type roomWait[M any] struct {
 	since  int64   // when it came, by the coarse clock
 
 	// Guarded by the actor's lock.
-	put        func() (old envelope[M], did bool) // puts the message into the queue; nil when it has
-	prev, next *roomWait[M]
-	queued     bool
-	taken      bool
-	replaced   bool        // put has replaced old, which is the waiter's to discard
-	old        envelope[M] // see replaced
+	links[roomWait[M]]
+	replaces func() bool                        // reports whether the message needs no room
+	put      func() (old envelope[M], did bool) // puts the message into the queue; nil when it has
+	taken    bool
+	replaced bool        // put has replaced old, which is the waiter's to discard
+	old      envelope[M] // see replaced
 }
 
 // roomQueue is who waits for room, first in first out. Guarded by the actor's lock.
 type roomQueue[M any] struct {
-	first, last *roomWait[M]
-	crowded     atomic.Bool // somebody waits; may be read without the lock
+	linkedList[roomWait[M], *roomWait[M]]
+	crowded atomic.Bool // somebody waits; may be read without the lock
 }
 
 func (q *roomQueue[M]) push(r *roomWait[M]) {
-	r.prev, r.queued = q.last, true
-	if q.last == nil {
-		q.first = r
-		q.crowded.Store(true)
-	} else {
-		q.last.next = r
-	}
-	q.last = r
+	q.linkedList.push(r)
+	q.crowded.Store(true)
 }
 
 // remove takes r out, if it is in.
 func (q *roomQueue[M]) remove(r *roomWait[M]) {
-	if !r.queued {
-		return
-	}
-	if r.prev == nil {
-		q.first = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		q.last = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next, r.queued = nil, nil, false
-	if q.first == nil {
+	if q.linkedList.remove(r); q.first == nil {
 		q.crowded.Store(false)
 	}
 }
@@ -73,14 +53,13 @@ func (r *roomWait[M]) tell() {
 	}
 }
 
-// admitWaiting lets those in who wait, as long as there is room. It reports since when the first
+// admitWaiting lets those in who wait, as long as there is room for the first. It reports since when the first
 // of them has waited, and false when there was none. REQUIRES: the actor's lock held.
 func (s *special[M]) admitWaiting() (since int64, ok bool) {
-	for s.room.first != nil && s.queue.len()-s.notes < s.bound {
-		r := s.room.first
+	for r := s.room.first; r != nil && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
 		s.room.remove(r)
 		r.old, r.replaced = r.put()
-		r.put, r.taken = nil, true
+		r.replaces, r.put, r.taken = nil, nil, true
 		r.tell()
 		if !ok {
 			since, ok = r.since, true
@@ -96,7 +75,7 @@ func (c *cell[M]) crowded() bool { return c.mailbox().special.room.crowded.Load(
 // postWaiting is postSpecial for a message that the mailbox had no room for: its sender waits,
 // unless there is room now. put is called once, at once or later.
 func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) (verdict, *roomWait[M]) {
-	r := &roomWait[M]{c: c, put: put, waiter: c.sys().waiters.get(), since: c.sys().sched.monitor.coarse.Load()}
+	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.sys().waiters.get(), since: c.sys().sched.monitor.coarse.Load()}
 	v := c.postSpecial(e, w, r, replaces, put)
 	if v != verdictWait {
 		c.sys().waiters.put(r.waiter)
@@ -144,7 +123,7 @@ func (r *roomWait[M]) leave() verdict {
 	}
 	room := &c.mailbox().special.room
 	room.remove(r)
-	r.put = nil
+	r.replaces, r.put = nil, nil
 	if c.phase < stopping {
 		return verdictWait
 	}

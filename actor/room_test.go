@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -150,6 +151,87 @@ func TestAMessageThatWaitedForRoomReplacesTheOneOfItsKey(t *testing.T) {
 		p.ExpectAll("held", "a1", "d1", "b2", "c1")
 		if n := k.System().Stats().DeadLettersByReason["conflated"]; n != 1 {
 			k.T().Errorf("%d conflated, want 1", n)
+		}
+	})
+}
+
+// stepped is an actor that handles a message with each step.
+func stepped(k *actortest.Kit, opts ...actor.SpawnOption) (ref actor.Ref[string], step func(), handled func() []string) {
+	next, got := make(chan struct{}), []string(nil)
+	ref = actor.SpawnFunc(k.System(), "", func(_ *actor.Context[string], s string) error {
+		<-next
+		got = append(got, s)
+		return nil
+	}, opts...)
+	step = func() {
+		next <- struct{}{}
+		k.Settle()
+	}
+	return ref, step, func() []string { return got }
+}
+
+// sendWaiting sends the messages one after the other, each on a goroutine that waits for room, and
+// returns how many have returned.
+func sendWaiting(k *actortest.Kit, ref actor.Ref[string], messages ...string) (returned func() int32) {
+	var n atomic.Int32
+	for _, msg := range messages {
+		go func() {
+			if err := ref.TryTell(k.Context(), msg); err != nil {
+				k.T().Error(err)
+			}
+			n.Add(1)
+		}()
+		k.Settle()
+	}
+	return n.Load
+}
+
+func conflateBlocking() []actor.SpawnOption {
+	return []actor.SpawnOption{actor.Bounded(2, actor.Block), actor.Conflate(func(s string) byte { return s[0] })}
+}
+
+// A message that has waited for room does not replace a newer one of its key, which a Tell has
+// put in meanwhile.
+func TestAMessageThatWaitedForRoomReplacesNoNewerOneOfItsKey(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref, step, handled := stepped(k, conflateBlocking()...)
+		for _, msg := range []string{"held", "a1", "d1"} {
+			ref.Tell(k.Context(), msg)
+			k.Settle()
+		}
+		returned := sendWaiting(k, ref, "b1", "c1", "b2")
+		step() // b1 is let in
+		ref.Tell(k.Context(), "b3")
+		for range 4 {
+			step()
+		}
+		if got, n := handled(), returned(); !slices.Equal(got, []string{"held", "a1", "d1", "b3", "c1"}) || n != 3 {
+			k.T().Errorf("handled %v, %d senders have returned", got, n)
+		}
+		if n := k.System().Stats().DeadLettersByReason["conflated"]; n != 2 {
+			k.T().Errorf("%d conflated, want 2", n)
+		}
+	})
+}
+
+// A message that replaces another needs no room: as soon as it is the first that waits, it is in.
+func TestAMessageThatReplacesOneIsLetInWithoutRoom(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref, step, handled := stepped(k, conflateBlocking()...)
+		for _, msg := range []string{"held", "a1", "d1"} {
+			ref.Tell(k.Context(), msg)
+			k.Settle()
+		}
+		returned := sendWaiting(k, ref, "b1", "b2")
+		step() // b1 is let in
+		if n := returned(); n != 2 {
+			k.T().Errorf("%d were let in, want both", n)
+		}
+		for range 3 {
+			step()
+		}
+		if got := handled(); !slices.Equal(got, []string{"held", "a1", "d1", "b2"}) {
+			k.T().Errorf("handled %v", got)
 		}
 	})
 }

@@ -61,43 +61,13 @@ func (m watches[M]) of(pid PID) iter.Seq[*watch[M]] {
 
 // watcher is somebody who wants to know when an actor ends, in the list of that actor.
 type watcher struct {
-	down       func(d Down) // puts the Down into the watcher's mailbox
-	prev, next *watcher     // guarded by the watched actor's mu
-	listed     bool         // guarded by the watched actor's mu
+	links[watcher]              // guarded by the watched actor's mu
+	down           func(d Down) // puts the Down into the watcher's mailbox
 }
 
 // watchers is who watches an actor, in the order in which they came: a seed replays it. Guarded by
 // that actor's mu.
-type watchers struct {
-	first, last *watcher
-	n           int
-}
-
-func (l *watchers) add(w *watcher) {
-	w.prev, w.listed = l.last, true
-	if l.last == nil {
-		l.first = w
-	} else {
-		l.last.next = w
-	}
-	l.last = w
-	l.n++
-}
-
-func (l *watchers) remove(w *watcher) {
-	if w.prev == nil {
-		l.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next, w.listed = nil, nil, false
-	l.n--
-}
+type watchers struct{ linkedList[watcher, *watcher] }
 
 // tell tells all. REQUIRES: the list was taken from an actor that has stopped, so that nobody else
 // touches it.
@@ -187,7 +157,7 @@ func (c *core) watchedBy(w *watcher) bool {
 	if c.phase == stopped {
 		return false
 	}
-	c.needExtLocked().watchers.add(w)
+	c.needExtLocked().watchers.push(w)
 	return true
 }
 
@@ -198,7 +168,7 @@ func (c *core) forget(w *watcher) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.listed && c.phase != stopped { // otherwise its Down is on the way
+	if c.phase != stopped { // otherwise its Down is on the way
 		c.ext.watchers.remove(w)
 	}
 }
