@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/persist"
+)
+
+// File is where [Open] keeps a journal: a sim.File is one. What was written outlives the end
+// of its process when Sync has returned nil after it.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	Size() int64
+	Truncate(size int64) error
+	Sync(ctx context.Context) error
+}
+
+// Open returns the journal that a file has, an empty one for an empty file. The file is the
+// journal's from then on; Close does not close it.
+func Open(ctx context.Context, file File) (*Journal, error) {
+	j := New()
+	j.log = &log{file: file}
+	err := j.log.read(func(f *frame) {
+		switch {
+		case f.Identity != "":
+			j.identity = f.Identity
+		case f.Claim != nil:
+			j.shards[f.Claim.Shard] = f.Claim.Epoch
+		case f.Batch != nil:
+			j.apply(f.Batch)
+		}
+	})
+	if err == nil && j.log.number == 0 {
+		err = j.log.append(ctx, frame{Identity: j.identity})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	return j, nil
+}
+
+// log is a file with frames, of which each is written and synced before the next. What comes
+// after the last whole frame was never synced, or is left of a write that has failed.
+type log struct {
+	file   File
+	end    int64  // of the last frame
+	number uint64 // of the last frame
+}
+
+// frame is one of: the beginning, a claim, a batch with what was accepted of it.
+type frame struct {
+	Identity string
+	Claim    *claim
+	Batch    *persist.Batch
+}
+
+type claim struct {
+	Shard string
+	Epoch uint64
+}
+
+var frames = codec.NewTypes(codec.Of[frame]("frame"))
+
+// headBytes is the length of what is before a frame's data: its length, the checksum of the
+// rest, and its number.
+const headBytes = 4 + 4 + 8
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// append makes a frame durable. After an error the next one takes its place. A nil log
+// has nothing to do.
+func (l *log) append(ctx context.Context, f frame) error {
+	if l == nil {
+		return nil
+	}
+	_, data, err := frames.Append(make([]byte, headBytes), f)
+	if err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(data, uint32(len(data)-headBytes))
+	binary.LittleEndian.PutUint64(data[8:], l.number+1)
+	binary.LittleEndian.PutUint32(data[4:], crc32.Checksum(data[8:], castagnoli))
+	if l.file.Size() > l.end { // a frame that is left there must not follow this one
+		if err := l.file.Truncate(l.end); err != nil {
+			return err
+		}
+	}
+	if _, err := l.file.WriteAt(data, l.end); err != nil {
+		return err
+	}
+	if err := l.file.Sync(hidden{ctx}); err != nil {
+		return err
+	}
+	l.end += int64(len(data))
+	l.number++
+	return nil
+}
+
+// hidden is a context that is no handler's: a sync must not let other handlers run while
+// the journal is locked.
+type hidden struct{ context.Context } //nolint:containedctx // it is one
+
+// read passes all frames on.
+func (l *log) read(each func(*frame)) error {
+	for {
+		data, err := l.next()
+		if err != nil || data == nil {
+			return err
+		}
+		v, err := frames.Decode("frame", data[8:])
+		if err != nil {
+			return fmt.Errorf("frame %d: %w", l.number+1, err)
+		}
+		f := v.(frame)
+		each(&f)
+		l.end += int64(headBytes - 8 + len(data))
+		l.number++
+	}
+}
+
+// next returns the number and the data of the next frame, nil when there is none.
+func (l *log) next() ([]byte, error) {
+	var head [8]byte
+	if n, err := l.file.ReadAt(head[:], l.end); n < len(head) {
+		return nil, notEOF(err)
+	}
+	length := int64(binary.LittleEndian.Uint32(head[:]))
+	if l.end+headBytes+length > l.file.Size() {
+		return nil, nil
+	}
+	data := make([]byte, 8+length)
+	if n, err := l.file.ReadAt(data, l.end+8); n < len(data) {
+		return nil, notEOF(err)
+	}
+	if crc32.Checksum(data, castagnoli) != binary.LittleEndian.Uint32(head[4:]) || binary.LittleEndian.Uint64(data) != l.number+1 {
+		return nil, nil
+	}
+	return data, nil
+}
+
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
