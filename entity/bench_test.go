@@ -58,7 +58,7 @@ func threeKeys(ts int64) []entity.Reading {
 func BenchmarkIngest(b *testing.B) {
 	stores := map[string]func(testing.TB) entity.Store{
 		"none": func(testing.TB) entity.Store {
-			return &forgetful{info: entity.StoreInfo{Identity: "bench", FirstChange: 1}}
+			return &forgetful{info: entity.StoreInfo{Identity: "bench", FirstChange: 1, Generations: []entity.Generation{{ID: "bench"}}}}
 		},
 		"sqlite": func(t testing.TB) entity.Store {
 			s, err := sqlite.Open(t.Context(), t.TempDir(), sqlite.Options{})
@@ -113,7 +113,7 @@ func BenchmarkEntityMemory(b *testing.B) {
 	const entities = 100_000
 	for b.Loop() {
 		sys := actor.NewSystem("bench")
-		r, err := entity.Open(b.Context(), sys, &forgetful{info: entity.StoreInfo{Identity: "bench", FirstChange: 1}}, entity.Config{})
+		r, err := entity.Open(b.Context(), sys, &forgetful{info: entity.StoreInfo{Identity: "bench", FirstChange: 1, Generations: []entity.Generation{{ID: "bench"}}}}, entity.Config{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -23,9 +23,9 @@ const changePage = 512
 
 // hub passes committed changes to the live subscriptions.
 type hub struct {
-	identity string // the store's, shortened
-	buffer   int
-	count    *counters
+	generations []Generation // the store's
+	buffer      int
+	count       *counters
 
 	mu        sync.Mutex
 	published uint64                     // the sequence of the last change, guarded by mu
@@ -37,23 +37,30 @@ type hub struct {
 
 func newHub(info StoreInfo, buffer int, count *counters) *hub {
 	return &hub{
-		identity: info.Identity[:min(8, len(info.Identity))], buffer: buffer, count: count, published: info.LastChange,
+		generations: info.Generations, buffer: buffer, count: count, published: info.LastChange,
 		all: make(map[*Subscription]struct{}), byEntity: make(map[string][]*Subscription), open: make(map[*Subscription]struct{}),
 	}
 }
 
 // cursor is the printed form of a place in the order of changes.
-func (h *hub) cursor(seq uint64) string { return h.identity + "-" + strconv.FormatUint(seq, 36) }
+func (h *hub) cursor(seq uint64) string {
+	return generationOf(h.generations, seq) + "-" + strconv.FormatUint(seq, 36)
+}
 
-// parse reads a cursor. One of another store has expired.
-func (h *hub) parse(cursor string) (uint64, error) {
+// parse reads a cursor of a change that the store has and keeps.
+func (h *hub) parse(cursor string, info StoreInfo) (uint64, error) {
 	cut := strings.LastIndexByte(cursor, '-')
 	seq, err := strconv.ParseUint(cursor[cut+1:], 36, 63)
 	switch {
 	case cut < 1 || err != nil:
-		return 0, fmt.Errorf("cursor %q: %w", brief(cursor), ErrCursorInvalid)
-	case cursor[:cut] != h.identity:
-		return 0, fmt.Errorf("cursor %q: of another store: %w", brief(cursor), ErrCursorExpired)
+		err = ErrCursorInvalid
+	case seq+1 < info.FirstChange:
+		err = ErrCursorExpired
+	case seq > info.LastChange || cursor[:cut] != generationOf(h.generations, seq):
+		err = ErrCursorForeign
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cursor %q: %w", brief(cursor), err)
 	}
 	return seq, nil
 }
@@ -178,7 +185,8 @@ type Subscription struct {
 
 // Changes subscribes to committed changes, in the order of their commits. It
 // returns ErrCursorExpired when the changes after the cursor are not kept any
-// more, ErrCursorInvalid when it is none, and ErrInvalid for an id that cannot
+// more, ErrCursorForeign when this store does not have the cursor's change,
+// ErrCursorInvalid when it is no cursor, and ErrInvalid for an id that cannot
 // be. Close the subscription when done.
 func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -198,12 +206,9 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 		s.filter[id] = struct{}{}
 	}
 	if q.Cursor != "" {
-		seq, err := r.hub.parse(q.Cursor)
+		seq, err := r.hub.parse(q.Cursor, r.store.Info())
 		if err != nil {
 			return nil, fmt.Errorf("subscribe: %w", err)
-		}
-		if info := r.store.Info(); seq > info.LastChange || seq+1 < info.FirstChange {
-			return nil, fmt.Errorf("subscribe from %q: %w", brief(q.Cursor), ErrCursorExpired)
 		}
 		s.seq = seq
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -234,6 +236,55 @@ func TestCursorThatIsTooOldOrOfAnotherStoreHasExpired(t *testing.T) {
 	}
 	if n := s.Stats().Subscriptions; n != 0 {
 		t.Errorf("%d subscriptions are left", n)
+	}
+}
+
+// Two stores that are copies of one have the same changes up to the copy, and the same
+// numbers for others after it.
+func TestCursorOfAChangeAfterACopyIsOfOneOfTheCopiesOnly(t *testing.T) {
+	here, there := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	s := open(t, here, entity.Config{})
+	s.write("a", at(1, "t", value.Int(1)))
+	shared := s.subscribe(entity.ChangesQuery{}).Cursor()
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(there, os.DirFS(here)); err != nil {
+		t.Fatal(err)
+	}
+	s, other := open(t, here, entity.Config{}), open(t, there, entity.Config{})
+	for ts := range int64(5) {
+		s.write("a", at(10+ts, "t", value.Int(ts)))
+		other.write("a", at(10+ts, "t", value.Int(-ts)))
+		other.write("b", at(10+ts, "t", value.Int(-ts)))
+	}
+	for name, r := range map[string]*stage{"the first": s, "the copy": other} {
+		sub, err := r.Changes(t.Context(), entity.ChangesQuery{Cursor: shared})
+		if err != nil {
+			t.Errorf("%s, from a change that both have: %v", name, err)
+			continue
+		}
+		if c, err := sub.Next(t.Context()); err != nil || c.TS != 10 {
+			t.Errorf("%s goes on with %+v, %v", name, c, err)
+		}
+		sub.Close()
+	}
+	later := s.subscribe(entity.ChangesQuery{}).Cursor()
+	_, err := other.Changes(t.Context(), entity.ChangesQuery{Cursor: later})
+	if !errors.Is(err, entity.ErrCursorForeign) || !errors.Is(err, entity.ErrCursorExpired) {
+		t.Errorf("the copy, from a change that only the first has: %v, want ErrCursorForeign", err)
+	}
+	for range 2 { // the numbers of the runs that committed are kept
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, here, entity.Config{})
+		for _, cursor := range []string{shared, later} {
+			if _, err := s.Changes(t.Context(), entity.ChangesQuery{Cursor: cursor}); err != nil {
+				t.Errorf("the first, opened again, from %s: %v", cursor, err)
+			}
+		}
+		s.write("a", at(20, "t", value.Int(1)))
 	}
 }
 

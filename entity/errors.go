@@ -55,12 +55,24 @@ var (
 	ErrCursorInvalid = errors.New("cursor is not one that was handed out")
 
 	// ErrCursorExpired says that the changes after the cursor are no longer
-	// kept, or that the cursor is from another store. Read the present state,
-	// then subscribe from now.
+	// kept. Read the present state, then subscribe from now.
 	ErrCursorExpired = errors.New("cursor is older than the changes that are kept")
+
+	// ErrCursorForeign says that the cursor's change is not one of this store: the
+	// cursor is of another one, or the store was restored from a backup that was
+	// made before the change. errors.Is takes it for an ErrCursorExpired as well.
+	ErrCursorForeign error = foreignCursor{}
 
 	// ErrLagged says that a subscription's reader was too slow and its buffer
 	// filled up. Nothing is lost yet: subscribe again with the cursor of the
 	// last change that was read.
 	ErrLagged = errors.New("subscription fell behind")
 )
+
+type foreignCursor struct{}
+
+func (foreignCursor) Error() string {
+	return "cursor is of another store, or of changes made after the backup that this one was restored from"
+}
+
+func (foreignCursor) Is(target error) bool { return target == ErrCursorExpired }

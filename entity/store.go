@@ -79,9 +79,13 @@ type Store interface {
 
 // StoreInfo tells what a store holds.
 type StoreInfo struct {
-	// Identity is random, made when the store was, and never changes. Cursors
-	// carry it, so that a cursor of another store is noticed.
+	// Identity is random, made when the store was. A store that is restored from a
+	// backup gets another one.
 	Identity string
+	// Generations are ordered by First, and cover all changes that are kept and the
+	// one before them. The last is of the next commit, unless that was before the
+	// store was opened. Nobody changes the slice.
+	Generations []Generation
 	// LastChange is the sequence of the newest change, 0 when there is none.
 	LastChange uint64
 	// FirstChange is the sequence of the oldest change that is kept,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
@@ -17,6 +20,23 @@ import (
 
 // databaseFile is the file of a SQLite store in its directory.
 const databaseFile = "greenroom.db"
+
+// BackupInfo tells what a backup is of.
+type BackupInfo struct {
+	Identity   string    // of the store, see entity.StoreInfo
+	Entities   int64     // how many it has
+	LastChange uint64    // the sequence of its newest change
+	Copied     time.Time // when it was made; zero where the file does not say
+}
+
+// String returns it as a phrase, for messages.
+func (i BackupInfo) String() string {
+	text := fmt.Sprintf("store %s with %d entities, up to change %d", i.Identity, i.Entities, i.LastChange)
+	if !i.Copied.IsZero() {
+		text += ", copied at " + i.Copied.UTC().Format(time.RFC3339)
+	}
+	return text
+}
 
 // Backup writes a consistent copy of the store at an address (see Config.Store) to
 // a file that does not exist yet. A server may be running on it and go on: what it
@@ -26,68 +46,79 @@ const databaseFile = "greenroom.db"
 //
 // Only stores of SQLite are copied so; for PostgreSQL the error says how its own
 // tools do it.
-func Backup(ctx context.Context, store, to string) (err error) {
+func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) {
 	a, err := parseStore(store)
 	switch {
 	case err != nil:
-		return err
+		return info, err
 	case a.dir == "":
-		return postgresBackup(a.url, "%s is copied by PostgreSQL's own program, also while a server runs on it: pg_dump --format=custom --schema=%s --file=%s --dbname=%s", to)
+		return info, postgresBackup(a.url, "%s is copied by PostgreSQL's own program, also while a server runs on it: pg_dump --format=custom --schema=%s --file=%s --dbname=%s", to)
 	}
 	from := filepath.Join(a.dir, databaseFile)
 	if _, err := os.Stat(from); err != nil {
-		return fmt.Errorf("%w: %s has no store: %w", ErrBackup, a.dir, err)
+		return info, fmt.Errorf("%w: %s has no store: %w", ErrBackup, a.dir, err)
 	}
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%w: the file must not exist yet, but %s does", ErrBackup, to)
+		return info, fmt.Errorf("%w: the file must not exist yet, but %s does", ErrBackup, to)
 	}
 	part := to + ".part"
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("backup: %w", err)
+		return info, fmt.Errorf("backup: %w", err)
 	}
 	defer func() { _ = os.Remove(part) }() // it has been renamed where all went well
 	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
-		return fmt.Errorf("copy %s to %s: %w", from, part, err)
+		return info, fmt.Errorf("copy %s to %s: %w", from, part, err)
 	}
-	if err := checkSQLite(ctx, part); err != nil {
-		return err
+	if err := execSQLite(ctx, part, "INSERT OR REPLACE INTO meta (name, value) VALUES ('copied', ?)", strconv.FormatInt(time.Now().UnixMilli(), 10)); err != nil {
+		return info, fmt.Errorf("note in %s what it is of: %w", part, err)
 	}
-	return settleFile(part, to)
+	if info, err = inspectBackup(ctx, part); err != nil {
+		return info, err
+	}
+	return info, settleFile(part, to)
 }
 
 // Restore puts a copy that Backup has made into the directory of a store that does
 // not exist yet, and opens it once to see that it is one. No server may use the
-// directory.
-func Restore(ctx context.Context, from, store string) error {
+// directory. The restored store is another one than that of the backup: it has an
+// identity of its own, and cursors of changes that the backup does not have are not
+// taken for its own.
+func Restore(ctx context.Context, from, store string) (info BackupInfo, err error) {
 	a, err := parseStore(store)
 	switch {
 	case err != nil:
-		return err
+		return info, err
 	case a.dir == "":
-		return postgresBackup(a.url, "a copy by pg_dump is restored to %s, which must have no schema %s yet, by PostgreSQL's own program: pg_restore --exit-on-error %s --dbname=%s", from)
+		return info, postgresBackup(a.url, "a copy by pg_dump is restored to %s, which must have no schema %s yet, by PostgreSQL's own program: pg_restore --exit-on-error %s --dbname=%s", from)
 	}
 	to := filepath.Join(a.dir, databaseFile)
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%w: the directory must be new or empty, but %s has a store", ErrBackup, a.dir)
+		return info, fmt.Errorf("%w: the directory must be new or empty, but %s has a store", ErrBackup, a.dir)
 	}
-	if err := checkSQLite(ctx, from); err != nil {
-		return err
+	if info, err = inspectBackup(ctx, from); err != nil {
+		return info, err
 	}
 	if err := os.MkdirAll(a.dir, 0o750); err != nil {
-		return fmt.Errorf("restore: %w", err)
+		return info, fmt.Errorf("restore: %w", err)
 	}
 	part := to + ".part"
 	if err := copyFile(from, part); err != nil {
-		return fmt.Errorf("restore: %w", err)
+		return info, fmt.Errorf("restore: %w", err)
+	}
+	if err := execSQLite(ctx, part, "UPDATE meta SET value = ? WHERE name = 'identity'", rand.Text()); err != nil {
+		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(part)))
+	}
+	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'copied'"); err != nil {
+		return info, fmt.Errorf("restore: %w", err)
 	}
 	if err := settleFile(part, to); err != nil {
-		return err
+		return info, err
 	}
 	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{})
 	if err != nil {
-		return fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(to)))
+		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(to)))
 	}
-	return s.Close()
+	return info, s.Close()
 }
 
 // postgresBackup is the error that says how PostgreSQL does it: with the name of the
@@ -131,6 +162,28 @@ func execSQLite(ctx context.Context, path, statement string, args ...any) error 
 	}
 	_, err = db.ExecContext(ctx, statement, args...)
 	return errors.Join(err, db.Close())
+}
+
+// inspectBackup reads what a file is a backup of, and reports whether it is sound.
+func inspectBackup(ctx context.Context, path string) (info BackupInfo, err error) {
+	if err := checkSQLite(ctx, path); err != nil {
+		return info, err
+	}
+	db, err := openSQLite(path)
+	if err != nil {
+		return info, err
+	}
+	var copied sql.NullInt64
+	err = db.QueryRowContext(ctx, `SELECT (SELECT value FROM meta WHERE name = 'identity'), (SELECT count(*) FROM entity),
+		coalesce((SELECT first + n - 1 FROM change ORDER BY first DESC LIMIT 1), 0), (SELECT value FROM meta WHERE name = 'copied')`).
+		Scan(&info.Identity, &info.Entities, &info.LastChange, &copied)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, path, err)
+	}
+	if copied.Valid {
+		info.Copied = time.UnixMilli(copied.Int64)
+	}
+	return info, nil
 }
 
 // checkSQLite reports whether a file is a sound database.

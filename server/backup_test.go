@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
@@ -38,20 +39,25 @@ func TestBackupOfARunningServerIsRestored(t *testing.T) {
 		}
 	})
 	file := filepath.Join(t.TempDir(), "copy.db")
-	if err := Backup(t.Context(), dir, file); err != nil {
-		t.Error(err)
+	info, err := Backup(t.Context(), dir, file)
+	if err != nil || info.Identity == "" || info.Entities != 2 || info.LastChange < 51 || time.Since(info.Copied) > time.Hour {
+		t.Errorf("copied %+v, %v", info, err)
 	}
 	close(stop)
 	writing.Wait()
-	if err := Backup(t.Context(), dir, file); !errors.Is(err, ErrBackup) {
+	if _, err := Backup(t.Context(), dir, file); !errors.Is(err, ErrBackup) {
 		t.Errorf("over a file that exists: %v", err)
 	}
-	if err := Restore(t.Context(), file, dir); !errors.Is(err, ErrBackup) {
+	if _, err := Restore(t.Context(), file, dir); !errors.Is(err, ErrBackup) {
 		t.Errorf("over a store that exists: %v", err)
 	}
 	restored := filepath.Join(t.TempDir(), "new")
-	if err := Restore(t.Context(), file, restored); err != nil {
-		t.Fatal(err)
+	if again, err := Restore(t.Context(), file, restored); err != nil || again != info {
+		t.Fatalf("restored %+v, %v; the backup is of %+v", again, err, info)
+	}
+	third, err := Backup(t.Context(), restored, filepath.Join(t.TempDir(), "copy.db"))
+	if err != nil || third.Identity == info.Identity || third.LastChange != info.LastChange {
+		t.Errorf("the restored store is %+v, %v; want another identity than %+v", third, err, info)
 	}
 	r := start(t, restored)
 	same(t, "attributes", r.document("/v1/entities/room/attributes/attributes"), `{"floor":3}`)
@@ -65,6 +71,16 @@ func TestBackupOfARunningServerIsRestored(t *testing.T) {
 			t.Errorf("reading %d is %+v", i, p)
 		}
 	}
+	// A stream that had seen more than the copy has is told that it cannot go on here.
+	ahead := s.open("/v1/stream")
+	s.post("room", `{"ts":2000000,"values":{"n":5}}`)
+	ahead.mustBe("change", `{"n":5}`)
+	for range 20 { // more changes than the first store has
+		r.post("other", `{"n":1}`)
+	}
+	resumed := r.open("/v1/stream", "Last-Event-ID", ahead.id)
+	resumed.mustBe("reset", "the backup that this one was restored from")
+
 	r.post("room", `{"ts":1000000,"values":{"n":4}}`)
 	if err := r.mappings.Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -79,14 +95,20 @@ func TestWhatIsNoBackupIsNotRestored(t *testing.T) {
 	if err := os.WriteFile(file, []byte("this is no database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{
-		Restore(t.Context(), file, filepath.Join(dir, "a")),
-		Restore(t.Context(), filepath.Join(dir, "missing"), filepath.Join(dir, "b")),
-		Restore(t.Context(), file, "postgres://localhost/x"),
-		Backup(t.Context(), filepath.Join(dir, "c"), filepath.Join(dir, "copy")),
-		Backup(t.Context(), "postgres://localhost/x", filepath.Join(dir, "copy")),
+	for _, failed := range []func() (BackupInfo, error){
+		func() (BackupInfo, error) { return Restore(t.Context(), file, filepath.Join(dir, "a")) },
+		func() (BackupInfo, error) {
+			return Restore(t.Context(), filepath.Join(dir, "missing"), filepath.Join(dir, "b"))
+		},
+		func() (BackupInfo, error) { return Restore(t.Context(), file, "postgres://localhost/x") },
+		func() (BackupInfo, error) {
+			return Backup(t.Context(), filepath.Join(dir, "c"), filepath.Join(dir, "copy"))
+		},
+		func() (BackupInfo, error) {
+			return Backup(t.Context(), "postgres://localhost/x", filepath.Join(dir, "copy"))
+		},
 	} {
-		if !errors.Is(err, ErrBackup) {
+		if _, err := failed(); !errors.Is(err, ErrBackup) {
 			t.Errorf("the error is %v", err)
 		}
 	}
@@ -108,7 +130,7 @@ func TestBackupSaysWhatPostgreSQLDoes(t *testing.T) {
 	r.post("room", `{"ts":1000,"values":{"n":7}}`)
 	file := filepath.Join(t.TempDir(), "joe's copy")
 	other := pg.Database(t) + "&search_path=plant"
-	obey := func(err error) {
+	obey := func(_ BackupInfo, err error) {
 		t.Helper()
 		if !errors.Is(err, ErrBackup) {
 			t.Fatalf("the error is %v", err)
@@ -131,7 +153,7 @@ func TestBackupSaysWhatPostgreSQLDoes(t *testing.T) {
 	}
 	same(t, "what was copied", run(t, again, &logBuffer{}).latest("room"), "map[n:7]")
 
-	secret := Backup(t.Context(), "postgres://joe:s3cret@host/d?sslmode=disable", "a b.db")
+	_, secret := Backup(t.Context(), "postgres://joe:s3cret@host/d?sslmode=disable", "a b.db")
 	if want := "pg_dump --format=custom --schema=greenroom --file='a b.db' --dbname='postgres://joe@host/d?sslmode=disable'"; !strings.HasSuffix(secret.Error(), want) {
 		t.Errorf("it says %v, want %s", secret, want)
 	}

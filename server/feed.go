@@ -155,7 +155,7 @@ type feed struct {
 	needs map[string]bool // the keys that the filter looks at
 
 	changes *entity.Follower
-	missed  bool   // changes before the first that is sent
+	missed  error  // why changes before the first that is sent are missing, nil when none is
 	cursor  string // the last one that the reader was told
 	data    []byte // of the event at hand
 	known   map[string]bool
@@ -203,7 +203,7 @@ func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	}
 	f.changes, err = f.api.runtime.Follow(ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) {
-		query.Cursor, f.missed = "", true
+		query.Cursor, f.missed = "", err
 		f.changes, err = f.api.runtime.Follow(ctx, query)
 	}
 	return err
@@ -216,8 +216,8 @@ func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
 // too slow for the runtime's buffer is told so, and the changes are read from the log.
 func (f *feed) run(ctx context.Context) {
 	defer f.changes.Close()
-	if f.missed {
-		f.reset()
+	if f.missed != nil {
+		f.reset(f.missed)
 	} else {
 		f.cursor = f.changes.Cursor()
 		f.out.alive(f.cursor)
@@ -228,7 +228,7 @@ func (f *feed) run(ctx context.Context) {
 			f.count(eventLagged)
 			f.out.event(eventLagged, "", []byte(`{"reason":"the reader is slower than the changes; nothing is lost, it is carried on from the log"}`))
 		case errors.Is(err, entity.ErrCursorExpired):
-			f.reset()
+			f.reset(err)
 		default:
 			return // the reader has left, or was too slow, or the server shuts down
 		}
@@ -247,11 +247,15 @@ var eventNames = [...]string{eventChange, eventEdit, eventLagged, eventReset}
 
 func (f *feed) count(name string) { f.api.events[slices.Index(eventNames[:], name)].Add(1) }
 
-// reset tells the reader that changes were missed.
-func (f *feed) reset() {
+// reset tells the reader that changes were missed, and why.
+func (f *feed) reset(why error) {
 	f.cursor = f.changes.Cursor()
 	f.count(eventReset)
-	f.out.event(eventReset, f.cursor, []byte(`{"reason":"the changes after the cursor are no longer kept; read the present state"}`))
+	reason := `{"reason":"the changes after the cursor are no longer kept; read the present state"}`
+	if errors.Is(why, entity.ErrCursorForeign) {
+		reason = `{"reason":"the cursor is of another store, or of changes made after the backup that this one was restored from; read the present state"}`
+	}
+	f.out.event(eventReset, f.cursor, []byte(reason))
 	clear(f.known)
 	clear(f.sent)
 	clear(f.pending)

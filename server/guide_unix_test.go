@@ -313,6 +313,8 @@ var guideChanges = []struct{ is, becomes string }{
 	// The version is the number of a change; whether a reading has replaced another
 	// is a matter of a moment.
 	{`(mapping:[a-z0-9-]+)@\d+(:again)?`, "$1@<n>"},
+	{`store [A-Z2-7]{26}`, "store <identity>"},
+	{`up to change \d+, copied at \S+`, "up to change <n>, copied at <now>"},
 	{`--seed \d+`, "--seed <n>"},
 	{`greenroom-verify-\d+`, "greenroom-verify-<n>"},
 	{`acknowledged \d+`, "acknowledged <n>"},

@@ -44,11 +44,12 @@ Use pg_dump for a store in PostgreSQL; backup prints the command to run.`,
 		Example: "  greenroom backup --data /var/lib/greenroom --file greenroom-monday.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()
-			if err == nil {
-				err = server.Backup(cmd.Context(), address, o.file)
+			if err != nil {
+				return err
 			}
+			info, err := server.Backup(cmd.Context(), address, o.file)
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is copied to %s and checked\n", server.StoreName(address), o.file)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is copied to %s and checked:\n  %s\n", server.StoreName(address), o.file, info)
 			}
 			return err
 		},
@@ -60,17 +61,20 @@ Use pg_dump for a store in PostgreSQL; backup prints the command to run.`,
 func newRestore() *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
-		Use:     "restore",
-		Short:   "Restore a store from a backup.",
-		Long:    "Restore a store from a backup, into a directory that has none. Then start a server on it.",
+		Use:   "restore",
+		Short: "Restore a store from a backup.",
+		Long: `Restore a store from a backup, into a directory that has none. Then start a server
+on it. The restored store is another one: streams that go on from a change that the
+backup does not have are reset, and told why.`,
 		Example: "  greenroom restore --file greenroom-monday.db --data /var/lib/greenroom-again",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()
-			if err == nil {
-				err = server.Restore(cmd.Context(), o.file, address)
+			if err != nil {
+				return err
 			}
+			info, err := server.Restore(cmd.Context(), o.file, address)
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is restored to %s\n", o.file, server.StoreName(address))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is restored to %s:\n  %s\n", o.file, server.StoreName(address), info)
 			}
 			return err
 		},

@@ -91,7 +91,7 @@ func (w *writer) fillIn(ctx context.Context, b *entity.Batch) error {
 			e.Num = int64(nums[e.ID])
 		}
 	}
-	w.unsure = nil
+	w.unsure, w.begun = nil, true
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (t *transaction) run(ctx context.Context) (err error) {
 	t.reckon()
 	var rows pgx.Batch
 	rows.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") // whatever the server's default is
-	for _, add := range []func(*pgx.Batch){t.names, t.latest, t.origins, t.edits, t.deletions, t.log} {
+	for _, add := range []func(*pgx.Batch){t.names, t.latest, t.origins, t.edits, t.deletions, t.generation, t.log} {
 		add(&rows)
 	}
 	if t.copies() {
@@ -326,6 +326,18 @@ func (t *transaction) latest(rows *pgx.Batch) {
 		entities, keys, ts, seq, values.number, values.whole, values.text, values.json, origins)
 }
 
+// generation writes with the first commit which generation begins with it, and forgets
+// those that no cursor can name any more.
+func (t *transaction) generation(rows *pgx.Batch) {
+	if t.w.begun {
+		return
+	}
+	all := t.w.generations
+	mine := all[len(all)-1]
+	rows.Queue("DELETE FROM generation WHERE first < $1", int64(all[0].First))
+	rows.Queue("INSERT INTO generation (first, id) VALUES ($1, $2)", int64(mine.First), mine.ID)
+}
+
 // log writes the changes. When the log is longer than its limit, the oldest commits
 // are dropped until an eighth of it is free again, but never the newest.
 func (t *transaction) log(rows *pgx.Batch) {
@@ -373,7 +385,7 @@ func (t *transaction) adopt() {
 		t.b.Entities[i].Num = int64(t.nums[i])
 	}
 	maps.Copy(t.w.keys, t.keys)
-	t.w.state = t.next
+	t.w.state, t.w.begun = t.next, true
 	info := t.w.s.Info()
 	info.LastChange, info.FirstChange, info.Entities = uint64(t.next.lastChange), t.first, t.next.entities
 	t.w.s.setInfo(info)

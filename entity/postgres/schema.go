@@ -8,6 +8,8 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 // minServer is the oldest PostgreSQL that will do, as server_version_num.
@@ -150,6 +152,14 @@ CREATE VIEW reading AS
 ALTER TABLE telemetry ADD COLUMN seq bigint NOT NULL DEFAULT 0;
 ALTER TABLE telemetry DROP CONSTRAINT telemetry_pkey;
 ALTER TABLE telemetry ADD PRIMARY KEY (entity, key, ts, seq);
+`, `
+-- generation has the random names of the changes from first on, up to the next one's:
+-- each server that opens the store and commits begins one.
+CREATE TABLE generation (
+	first bigint PRIMARY KEY,
+	id    text NOT NULL
+);
+INSERT INTO generation SELECT 0, left(identity, 8) FROM greenroom;
 `}
 
 // migrate brings the schema to this version, in one transaction. REQUIRES: the
@@ -201,7 +211,8 @@ func upgrade(ctx context.Context, tx pgx.Tx, schema string, exists bool, version
 		_, err := tx.Exec(ctx, "UPDATE greenroom SET version = $1", len(steps))
 		return err
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO greenroom (version, identity) VALUES ($1, $2)", len(steps), rand.Text())
+	_, err := tx.Exec(ctx, `WITH made AS (INSERT INTO greenroom (version, identity) VALUES ($1, $2))
+		INSERT INTO generation VALUES (0, $3)`, len(steps), rand.Text(), changelog.NewGeneration())
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 // writer is the one connection that writes, with what it knows of the database.
@@ -26,6 +27,11 @@ type writer struct {
 	epoch    int64     // of the store since we have opened it
 	state    state
 	keys     map[string]int32
+
+	// generations has that of the next commit at its end, which begun says is in the
+	// table: it is written with the first commit.
+	generations []entity.Generation
+	begun       bool
 
 	// unsure is the commit under way when the connection broke, nil for none.
 	unsure *attempt
@@ -205,10 +211,21 @@ func (w *writer) load(ctx context.Context) error {
 	if err := w.s.spans.load(ctx, w.conn); err != nil {
 		return fmt.Errorf("read the partitions: %w", err)
 	}
+	info := entity.StoreInfo{Identity: identity, LastChange: uint64(now.lastChange), FirstChange: uint64(first), Entities: now.entities}
+	if w.generations == nil {
+		rows, err := w.conn.Query(ctx, "SELECT first, id FROM generation ORDER BY first")
+		if err != nil {
+			return fmt.Errorf("read the generations: %w", err)
+		}
+		stored, err := pgx.CollectRows(rows, pgx.RowToStructByPos[entity.Generation])
+		if err != nil {
+			return fmt.Errorf("read the generations: %w", err)
+		}
+		w.generations = changelog.Begin(stored, info)
+	}
+	info.Generations = w.generations
 	w.identity, w.state = identity, now
-	w.s.setInfo(entity.StoreInfo{
-		Identity: identity, LastChange: uint64(now.lastChange), FirstChange: uint64(first), Entities: now.entities,
-	})
+	w.s.setInfo(info)
 	return nil
 }
 

@@ -31,6 +31,11 @@ type writer struct {
 	doomed   bool               // there may be history of deleted entities
 	lazy     bool               // the connection does not sync its commits
 
+	// generations has that of the next commit at its end, which begun says is in the
+	// table: it is written with the first commit, so that to open a store writes nothing.
+	generations []entity.Generation
+	begun       bool
+
 	entity, latest, telemetry, hour, computed, attribute, revision bulk
 	single                                                         map[string]driver.Stmt
 
@@ -161,6 +166,7 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
 	}
 	s.commits.Add(1)
+	s.w.begun = true
 	for i, num := range s.w.nums {
 		b.Entities[i].Num = num
 	}
@@ -284,7 +290,7 @@ func (t *transaction) try(f func(t *transaction) error) (err error) {
 
 // run commits a batch; dropped is the last change that the log lost to its limit.
 func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err error) {
-	for _, step := range []func() error{t.entities, t.readings, t.edits, t.deletions, t.log, t.purge} {
+	for _, step := range []func() error{t.entities, t.readings, t.edits, t.deletions, t.generation, t.log, t.purge} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -478,6 +484,25 @@ func (t *transaction) hour(hour int64) error {
 	w.hours[hour] = struct{}{}
 	w.newHour = append(w.newHour, hour)
 	return w.hour.exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
+}
+
+// generation writes with the first commit which generation begins with it, and forgets
+// those that no cursor can name any more.
+func (t *transaction) generation() error {
+	if t.w.begun {
+		return nil
+	}
+	all := t.w.generations
+	mine := all[len(all)-1]
+	if _, err := t.query("DELETE FROM generation WHERE first < ?", 1, int64(all[0].First)); err != nil {
+		return fmt.Errorf("generation: %w", err)
+	}
+	_, err := t.query("INSERT INTO generation (first, id) VALUES (?, ?) ON CONFLICT (first) DO UPDATE SET id = excluded.id",
+		1, int64(mine.First), mine.ID) // the outcome of the first time may have been unknown
+	if err != nil {
+		return fmt.Errorf("generation: %w", err)
+	}
+	return nil
 }
 
 // log writes the changes. Writing the same batch again replaces its row, where

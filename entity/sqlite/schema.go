@@ -12,7 +12,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 5
+	schemaVersion = 6
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -168,6 +168,16 @@ DROP TABLE telemetry;
 ALTER TABLE telemetry5 RENAME TO telemetry;
 `
 
+// schema6 has the generations of the changes. Cursors that were handed out before began
+// with a part of the identity.
+const schema6 = `
+CREATE TABLE generation (
+	first INTEGER PRIMARY KEY,
+	id    TEXT NOT NULL
+) STRICT;
+INSERT INTO generation SELECT 0, substr(value, 1, 8) FROM meta WHERE name = 'identity';
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	var app, version, tables int64
@@ -205,12 +215,13 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for _, step := range []string{schema, schema2, schema3, schema4, schema5}[version:] {
+	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}
-	}
-	if version == 0 {
+		if version+i > 0 {
+			continue
+		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
 			return err
 		}

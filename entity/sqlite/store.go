@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 )
 
 const (
@@ -196,10 +197,32 @@ func (s *Store) readInfo(ctx context.Context) error {
 	if err := row.Scan(&info.Identity, &info.Entities, &info.FirstChange, &info.LastChange, &s.w.logBytes); err != nil {
 		return err
 	}
+	if s.w.generations == nil {
+		stored, err := s.readGenerations(ctx)
+		if err != nil {
+			return fmt.Errorf("read the generations: %w", err)
+		}
+		s.w.generations = changelog.Begin(stored, info)
+	}
+	info.Generations = s.w.generations
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.info = info
 	return nil
+}
+
+func (s *Store) readGenerations(ctx context.Context) (list []entity.Generation, err error) {
+	rows, err := s.readDB.QueryContext(ctx, "SELECT first, id FROM generation ORDER BY first")
+	if err != nil {
+		return nil, err
+	}
+	err = scan(rows, func() error {
+		var g entity.Generation
+		err := rows.Scan(&g.First, &g.ID)
+		list = append(list, g)
+		return err
+	})
+	return list, err
 }
 
 // beginLong waits for a place for a query of a history. end gives it back.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,7 @@ func Run(t *testing.T, open Open) {
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
 		"HistoryIsTrimmedInBits":                historyIsTrimmed,
 		"ReadingsWithoutATimeAreKeptEach":       arrivedAreKeptEach,
+		"EachOpeningThatCommitsIsAGeneration":   openingsAreGenerations,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -77,8 +79,32 @@ func (k *kit) reopen() {
 		k.t.Fatalf("close: %v", err)
 	}
 	k.store = k.open(k.t, k.dir)
-	if after := k.store.Info(); after != before {
+	after := k.store.Info()
+	checkGenerations(k.t, before, after)
+	after.Generations = before.Generations
+	if !reflect.DeepEqual(after, before) {
 		k.t.Fatalf("reopened: info is %+v, was %+v", after, before)
+	}
+}
+
+// checkGenerations checks that a store that was opened again has the generations of its
+// changes, and begins another one with its next change.
+func checkGenerations(t *testing.T, before, after entity.StoreInfo) {
+	t.Helper()
+	want := before.Generations
+	if n := len(want); n > 0 && want[n-1].First > before.LastChange { // it has no change
+		want = want[:n-1]
+	}
+	n := len(after.Generations)
+	if n == 0 || !slices.Equal(after.Generations[:n-1], want[max(0, len(want)-n+1):]) {
+		t.Fatalf("reopened: the generations are %+v, were %+v", after.Generations, before.Generations)
+	}
+	mine, first := after.Generations[n-1], after.Generations[0].First
+	if mine.First != after.LastChange+1 || first >= after.FirstChange {
+		t.Errorf("reopened: the generations %+v do not cover the changes from %d to %d", after.Generations, after.FirstChange-1, after.LastChange+1)
+	}
+	if slices.ContainsFunc(before.Generations, func(g entity.Generation) bool { return g.ID == mine.ID }) || mine.ID == "" {
+		t.Errorf("reopened: the generation %+v is not a new one", mine)
 	}
 }
 
@@ -174,6 +200,22 @@ func newStoreIsEmpty(t *testing.T, k *kit) {
 		t.Errorf("changes after one that never was: %v, want ErrCursorExpired", err)
 	}
 	k.reopen()
+}
+
+func openingsAreGenerations(t *testing.T, k *kit) {
+	for i := range uint64(3) {
+		k.commit(k.batch(given{id: "a", seq: 2*i + 1, ts: 1, values: one("t", value.Int(1))}))
+		k.commit(k.batch(given{id: "a", seq: 2*i + 2, ts: 2, values: one("t", value.Int(1))}))
+		k.reopen()
+		k.reopen() // one without a commit leaves nothing
+	}
+	var firsts []uint64
+	for _, g := range k.store.Info().Generations {
+		firsts = append(firsts, g.First)
+	}
+	if !slices.Equal(firsts, []uint64{0, 1, 3, 5, 7}) {
+		t.Errorf("the generations begin with the changes %d", firsts)
+	}
 }
 
 func commitIsFoundAgain(t *testing.T, k *kit) {

@@ -98,6 +98,7 @@ var elsewhere = map[string]string{
 	"ErrTypeInUse":     "of the deletion of a type",
 	"ErrCursorInvalid": "of lists and streams",
 	"ErrCursorExpired": "of streams",
+	"ErrCursorForeign": "of streams",
 	"ErrLagged":        "of streams",
 }
 
