@@ -35,6 +35,7 @@ var innerOrder = map[string][][]string{
 		{"entity/mapping", "entity/search", "entity/retention"},
 	},
 	"server": {
+		{"server/access"},
 		{"server/refusal", "server/browsertest"},
 		{"server/mqtt"},
 		{"server"},

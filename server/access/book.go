@@ -1,0 +1,418 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// MaxPrincipals bounds the principals of a server, which are kept in memory: about 1 kB
+// each, and what their filters take.
+const MaxPrincipals = 100_000
+
+// kindPrincipal is the kind of the documents that have the principals, by name.
+const kindPrincipal = "principal"
+
+// Store keeps documents. entity.Runtime is one, with each of its stores.
+type Store interface {
+	Docs(ctx context.Context, kind string) ([]entity.Doc, error)
+	Doc(ctx context.Context, kind, id string) (entity.Doc, error)
+	PutDoc(ctx context.Context, kind, id string, body []byte, condition string) (entity.Doc, error)
+	DeleteDoc(ctx context.Context, kind, id, condition string) error
+}
+
+// Config sets up a Book.
+type Config struct {
+	// Required demands credentials although there is no principal yet.
+	Required bool
+	// Logger takes what goes wrong in the background. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// Book has the principals of a server. Its methods may be called concurrently. Make it
+// with Open. Only one Book may use a store at a time.
+type Book struct {
+	store     Store
+	log       *slog.Logger
+	required  bool
+	passwords *passwords
+	uses      *uses
+
+	// The addresses and names of failed logins. A name counts for passwords only: a
+	// token cannot be guessed.
+	addresses, names *limiter
+
+	logins [loginResults]atomic.Uint64
+
+	writing sync.Mutex // held while principals are made and revoked
+
+	mu      sync.RWMutex
+	byName  map[string]*Principal // guarded by mu
+	anyone  *Principal            // who everybody is where nobody has to log in; ended by the first principal
+	guarded atomic.Bool           // byName is not empty, or required
+}
+
+// Open reads the principals of a store.
+func Open(ctx context.Context, store Store, cfg Config) (*Book, error) {
+	b := &Book{
+		store: store, log: cmp.Or(cfg.Logger, slog.Default()), required: cfg.Required, passwords: newPasswords(),
+		addresses: newLimiter(time.Now), names: newLimiter(time.Now), byName: make(map[string]*Principal),
+	}
+	b.anyone = &Principal{}
+	for a := range Action(actions) {
+		b.anyone.all[a], b.anyone.some[a] = true, true
+	}
+	docs, err := store.Docs(ctx, kindPrincipal)
+	if err != nil {
+		return nil, fmt.Errorf("read the principals: %w", err)
+	}
+	for i := range docs {
+		p, err := parsePrincipal(&docs[i])
+		if err != nil {
+			return nil, fmt.Errorf("read the principals: %w", err)
+		}
+		b.byName[p.name] = p
+	}
+	b.guarded.Store(cfg.Required || len(b.byName) > 0)
+	if b.uses, err = openUses(ctx, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Close writes when principals were last used.
+func (b *Book) Close(ctx context.Context) error { return b.uses.close(ctx) }
+
+// Guarded reports whether who comes must log in: there is a principal, or Config
+// demands one. It never changes back while the Book is open.
+func (b *Book) Guarded() bool { return b.guarded.Load() }
+
+// Empty reports whether there is no principal.
+func (b *Book) Empty() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return len(b.byName) == 0
+}
+
+// Attempt is what somebody shows who wants to be let in. A certificate counts before a
+// token, and that before a password.
+type Attempt struct {
+	// Certificate is the common name of a client certificate that was verified.
+	Certificate string
+	// Token is a text that has the form of a token, see IsToken.
+	Token          string
+	Name, Password string
+	// Address is where it comes from.
+	Address netip.Addr
+}
+
+// Login results, as Stats counts them.
+const (
+	loginOK = iota
+	loginFailed
+	loginSlowed
+	loginBusy
+
+	loginResults
+)
+
+// Stats counts what Login has answered.
+type Stats struct {
+	OK, Failed, Slowed, Busy uint64
+	Principals               int
+}
+
+// Stats returns the counters.
+func (b *Book) Stats() Stats {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return Stats{b.logins[loginOK].Load(), b.logins[loginFailed].Load(), b.logins[loginSlowed].Load(), b.logins[loginBusy].Load(), len(b.byName)}
+}
+
+// Login returns who it is. Where nobody has to log in that is everybody, whatever they
+// show. Its errors are ErrMissing, ErrCredentials, ErrSlowed and ErrBusy, or that of
+// ctx. A password that was not seen before takes some 25 ms, and may wait for others.
+func (b *Book) Login(ctx context.Context, a *Attempt) (*Principal, error) {
+	if !b.Guarded() {
+		return b.anyone, nil
+	}
+	p, err := b.recognize(ctx, a)
+	switch {
+	case err == nil:
+		b.logins[loginOK].Add(1)
+		b.uses.note(p)
+	case errors.Is(err, ErrSlowed):
+		b.logins[loginSlowed].Add(1)
+	case errors.Is(err, ErrBusy):
+		b.logins[loginBusy].Add(1)
+	case errors.Is(err, ErrCredentials):
+		b.logins[loginFailed].Add(1)
+		b.addresses.fail(addressKey(a.Address))
+	default:
+	}
+	return p, err
+}
+
+func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
+	switch {
+	case a.Certificate != "":
+		if p := b.find(a.Certificate); p != nil && p.stored.Certificate && p.Valid() {
+			return p, nil
+		}
+		return nil, b.denied(a)
+	case a.Token != "":
+		name, ok := tokenName(a.Token)
+		if !ok {
+			return nil, b.denied(a)
+		}
+		if p := b.find(name); p != nil && p.hasToken(a.Token) && p.Valid() {
+			return p, nil
+		}
+		return nil, b.denied(a)
+	case a.Name == "" && a.Password == "":
+		return nil, ErrMissing
+	default:
+		return b.byPassword(ctx, a)
+	}
+}
+
+// denied is the error of credentials that are wrong: right ones are always let in, so
+// that one device that is set up wrongly does not shut out those behind the same address.
+func (b *Book) denied(a *Attempt) error {
+	if wait := b.addresses.wait(addressKey(a.Address)); wait > 0 {
+		return &SlowedError{wait}
+	}
+	return ErrCredentials
+}
+
+// byPassword does not even look at the password where too many were wrong. Who was let
+// in from the same address before is not slowed by what others do with his name.
+func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
+	p, from := b.find(a.Name), addressKey(a.Address)
+	if wait := b.addresses.wait(from); wait > 0 {
+		return nil, &SlowedError{wait}
+	}
+	if wait := b.names.wait(a.Name); wait > 0 && (p == nil || p.lastFrom() != from) {
+		return nil, &SlowedError{wait}
+	}
+	right, err := b.passwords.check(ctx, p, a.Password)
+	if err != nil {
+		return nil, err
+	}
+	if !right || !p.Valid() {
+		b.names.fail(a.Name)
+		return nil, ErrCredentials
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.from = from
+	return p, nil
+}
+
+func (p *Principal) lastFrom() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.from
+}
+
+// addressKey is what an address is counted by: of IPv6 the part that a provider gives
+// out as one.
+func addressKey(a netip.Addr) string {
+	a = a.Unmap()
+	if a.Is6() {
+		prefix, err := a.WithZone("").Prefix(64)
+		if err == nil {
+			return prefix.String()
+		}
+	}
+	return a.String()
+}
+
+func (b *Book) find(name string) *Principal {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.byName[name]
+}
+
+// Spec says what a principal is to be.
+type Spec struct {
+	Name   string
+	Grants []Grant
+	// Expires is when it ends by itself; zero is never.
+	Expires time.Time
+	// Password and Certificate are its credential; without either it gets a token.
+	Password    string
+	Certificate bool
+	// By is who makes it.
+	By string
+}
+
+// Info is what can be told of a principal.
+type Info struct {
+	Name       string
+	Grants     []Grant
+	Credential string // token, password or certificate
+	Created    time.Time
+	Expires    time.Time // zero: never
+	Used       time.Time // zero: never
+	By         string
+}
+
+// Create makes a principal, durably, and returns its token, which nobody can find out
+// again: "" where it has another credential. The first principal must be an admin that
+// does not expire. From the first one on everybody must log in, and what is open without
+// ends.
+//
+// Its errors are ErrInvalid, ErrExists, ErrBusy, or that of the store.
+func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, err error) {
+	r := record{Grants: s.Grants, Certificate: s.Certificate, Created: time.Now().UnixMilli(), By: s.By}
+	if !s.Expires.IsZero() {
+		if r.Expires = s.Expires.UnixMilli(); !s.Expires.After(time.Now()) {
+			return "", info, fmt.Errorf("%w: expires must be in the future, not %s", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))
+		}
+	}
+	switch {
+	case s.Password != "" && s.Certificate:
+		return "", info, fmt.Errorf("%w: password must not be given with certificate", ErrInvalid)
+	case s.Password != "":
+		if r.Password, err = b.passwords.hash(ctx, s.Password); err != nil {
+			return "", info, err
+		}
+	case !s.Certificate:
+		token = newToken(s.Name)
+		r.Token = hashToken(token)
+	}
+	p, err := newPrincipal(s.Name, &r)
+	if err != nil {
+		return "", info, err
+	}
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if err := b.mayAdd(p); err != nil {
+		return "", info, err
+	}
+	body, err := json.Marshal(&r)
+	if err == nil {
+		_, err = b.store.PutDoc(ctx, kindPrincipal, s.Name, body, entity.IfNone)
+	}
+	if errors.Is(err, entity.ErrConflict) { // made, but its answer was lost
+		return "", info, fmt.Errorf("%w: %q", ErrExists, s.Name)
+	}
+	if err != nil {
+		return "", info, fmt.Errorf("keep principal %q: %w", s.Name, err)
+	}
+	b.mu.Lock()
+	b.byName[p.name] = p
+	b.guarded.Store(true)
+	b.mu.Unlock()
+	b.anyone.end()
+	return token, p.info(), nil
+}
+
+// mayAdd reports what keeps a principal from being made. The caller holds writing.
+func (b *Book) mayAdd(p *Principal) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	switch {
+	case b.byName[p.name] != nil:
+		return fmt.Errorf("%w: %q; revoke it first", ErrExists, p.name)
+	case len(b.byName) >= MaxPrincipals:
+		return fmt.Errorf("%w: there are %d, which is the limit; revoke one", ErrInvalid, len(b.byName))
+	case len(b.byName) == 0 && (!p.all[Manage] || !p.expires.IsZero()):
+		return fmt.Errorf("%w: the first principal must be an admin that does not expire: from then on everybody must log in, and only an admin makes others", ErrInvalid)
+	}
+	return nil
+}
+
+// Revoke removes a principal, durably, and ends what it has open. The last admin that
+// does not expire stays: ErrLastAdmin. Its other errors are ErrNotFound and that of the
+// store.
+func (b *Book) Revoke(ctx context.Context, name string) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	p := b.find(name)
+	if p == nil {
+		return fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if b.isLastAdmin(p) {
+		return fmt.Errorf("%w: %q cannot be revoked, because nobody could make another one; make one first", ErrLastAdmin, name)
+	}
+	if err := b.store.DeleteDoc(ctx, kindPrincipal, name, ""); err != nil && !errors.Is(err, entity.ErrNotFound) {
+		return fmt.Errorf("revoke %q: %w", name, err)
+	}
+	b.mu.Lock()
+	delete(b.byName, name)
+	b.mu.Unlock()
+	p.end()
+	return nil
+}
+
+func (b *Book) isLastAdmin(p *Principal) bool {
+	lasting := func(p *Principal) bool { return p.all[Manage] && p.expires.IsZero() }
+	if !lasting(p) {
+		return false
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, other := range b.byName {
+		if other != p && lasting(other) {
+			return false
+		}
+	}
+	return true
+}
+
+// Info returns what is known of a principal, or ErrNotFound.
+func (b *Book) Info(name string) (Info, error) {
+	p := b.find(name)
+	if p == nil {
+		return Info{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	return p.info(), nil
+}
+
+// List returns up to limit principals in the order of their names, those after a name,
+// and whether there are more.
+func (b *Book) List(after string, limit int) (list []Info, more bool) {
+	b.mu.RLock()
+	all := make([]*Principal, 0, len(b.byName))
+	for _, p := range b.byName {
+		if p.name > after {
+			all = append(all, p)
+		}
+	}
+	b.mu.RUnlock()
+	slices.SortFunc(all, func(x, y *Principal) int { return strings.Compare(x.name, y.name) })
+	if len(all) > limit {
+		all, more = all[:limit], true
+	}
+	for _, p := range all {
+		list = append(list, p.info())
+	}
+	return list, more
+}
+
+func (p *Principal) info() Info {
+	i := Info{Name: p.name, Grants: slices.Clone(p.stored.Grants), Credential: "token", Created: time.UnixMilli(p.stored.Created), Expires: p.expires, By: p.stored.By}
+	switch {
+	case p.stored.Certificate:
+		i.Credential = "certificate"
+	case p.stored.Password != "":
+		i.Credential = "password"
+	}
+	if used := p.used.Load(); used != 0 {
+		i.Used = time.UnixMilli(used)
+	}
+	return i
+}

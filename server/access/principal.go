@@ -1,0 +1,331 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+const (
+	// MaxNameBytes bounds the name of a principal.
+	MaxNameBytes = 128
+	// MaxGrants bounds the grants of a principal.
+	MaxGrants = 16
+
+	// MovedWithin is how long a principal may still see, or no longer see, an entity
+	// whose type or attributes were changed so that it comes into a grant or leaves
+	// it. Grants by id have no such delay.
+	MovedWithin = time.Second
+
+	// maxDecisions bounds what a principal remembers about entities.
+	maxDecisions = 4096
+)
+
+// Entities is what a decision needs of the entity runtime.
+type Entities interface {
+	View(ctx context.Context, id string, f func(entity.View) error) error
+}
+
+// Principal is somebody who was let in. Its methods may be called concurrently. The
+// zero Principal may do nothing; a Book makes the others.
+type Principal struct {
+	name    string
+	grants  []grant
+	all     [actions]bool // over all entities
+	some    [actions]bool // over some
+	stored  record
+	token   [sha256.Size]byte // the hash; unused where stored.Token is ""
+	expires time.Time         // zero: never
+	used    atomic.Int64      // milliseconds since the epoch, 0: never
+
+	mu        sync.Mutex
+	ended     bool               // revoked or expired; guarded by mu
+	watches   map[*watch]bool    // guarded by mu
+	expiry    *time.Timer        // guarded by mu; from the first watch on
+	decisions map[asked]decision // guarded by mu
+	proof     []byte             // of the password that was right, see secret.go; guarded by mu
+	from      string             // the address of the last login by password; guarded by mu
+}
+
+type asked struct {
+	action Action
+	id     string
+}
+
+type decision struct {
+	may   bool
+	until time.Time
+}
+
+// record is a principal as the store has it.
+type record struct {
+	Grants      []Grant `json:"grants"`
+	Token       string  `json:"token,omitempty"`    // SHA-256, hexadecimal
+	Password    string  `json:"password,omitempty"` // argon2id, as a PHC string
+	Certificate bool    `json:"certificate,omitempty"`
+	Created     int64   `json:"created_ms"`
+	Expires     int64   `json:"expires_ms,omitempty"`
+	By          string  `json:"by,omitempty"`
+}
+
+// newPrincipal compiles what the store has, or is to have.
+func newPrincipal(name string, r *record) (*Principal, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if len(r.Grants) == 0 || len(r.Grants) > MaxGrants {
+		return nil, fmt.Errorf("%w: grants must be 1 to %d, not %d", ErrInvalid, MaxGrants, len(r.Grants))
+	}
+	p := &Principal{name: name, stored: *r}
+	size := 0
+	for i := range r.Grants {
+		g, err := r.Grants[i].compile(name)
+		if err != nil {
+			return nil, fmt.Errorf("grant %d of %q: %w", i, name, err)
+		}
+		size += len(g.text)
+		p.grants = append(p.grants, g)
+		for a := range Action(actions) {
+			if g.role.allows(a) {
+				p.some[a] = true
+				p.all[a] = p.all[a] || g.text == ""
+			}
+		}
+	}
+	if size > MaxFilterBytes {
+		return nil, fmt.Errorf("%w: the filters of all grants must have at most %d bytes together, not %d", ErrInvalid, MaxFilterBytes, size)
+	}
+	if r.Expires != 0 {
+		p.expires = time.UnixMilli(r.Expires)
+	}
+	if r.Token != "" {
+		if err := decodeHash(r.Token, &p.token); err != nil {
+			return nil, fmt.Errorf("%w: token of %q: %w", ErrInvalid, name, err)
+		}
+	}
+	return p, nil
+}
+
+func parsePrincipal(d *entity.Doc) (*Principal, error) {
+	var r record
+	if err := json.Unmarshal(d.Body, &r); err != nil {
+		return nil, fmt.Errorf("principal %q: %w", d.ID, err)
+	}
+	return newPrincipal(d.ID, &r)
+}
+
+// checkName keeps names to what can be in a token, an id, a log and a topic as it is.
+func checkName(name string) error {
+	if name == "" || len(name) > MaxNameBytes {
+		return fmt.Errorf("%w: name must have 1 to %d bytes, not %d", ErrInvalid, MaxNameBytes, len(name))
+	}
+	for _, c := range name {
+		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !plain && !strings.ContainsRune("._-:@", c) {
+			return fmt.Errorf("%w: name must have letters of ASCII, digits and . _ - : @ only, not %q", ErrInvalid, c)
+		}
+	}
+	return nil
+}
+
+// Name is what the principal is called: "" for everybody, where nobody has to log in.
+func (p *Principal) Name() string { return p.name }
+
+// MayAll reports whether it may do something with every entity, also one that is not
+// there yet, and with what is about no entity.
+func (p *Principal) MayAll(a Action) bool { return p.all[a] }
+
+// MaySome reports whether it may do something with some entities. That there are any is
+// not said.
+func (p *Principal) MaySome(a Action) bool { return p.some[a] }
+
+// Filter returns the filter of the entities with which it may do something, in the
+// language of package filter: "" for all.
+func (p *Principal) Filter(a Action) string {
+	if p.all[a] {
+		return ""
+	}
+	var parts []string
+	for i := range p.grants {
+		if p.grants[i].role.allows(a) {
+			parts = append(parts, "("+p.grants[i].text+")")
+		}
+	}
+	if len(parts) == 0 {
+		return `id = ""` // no entity has it
+	}
+	return strings.Join(parts, " or ")
+}
+
+// May returns nil if the principal may do something with an entity, and otherwise an
+// error that is ErrForbidden, or that of the runtime. An entity that does not exist is
+// judged by its id alone: it has no type and no attributes.
+//
+// It looks at the entity only for grants by type or attributes, and then not more often
+// than every MovedWithin. It must not be called in a turn of the entity.
+func (p *Principal) May(ctx context.Context, all Entities, a Action, id string) error {
+	if p.all[a] {
+		return nil
+	}
+	look := false
+	for i := range p.grants {
+		switch g := &p.grants[i]; {
+		case !g.role.allows(a):
+		case g.own != "":
+			if g.own == id {
+				return nil
+			}
+		case !g.byID:
+			look = true
+		case g.filter.Match(bareEntity(id), &filter.Env{}):
+			return nil
+		}
+	}
+	if look {
+		may, err := p.decide(ctx, all, asked{a, id})
+		if may || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %q may not %v %q", ErrForbidden, p.name, a, id)
+}
+
+// decide finds out about grants that look at the entity.
+func (p *Principal) decide(ctx context.Context, all Entities, q asked) (bool, error) {
+	now := time.Now()
+	p.mu.Lock()
+	d, known := p.decisions[q]
+	p.mu.Unlock()
+	if known && now.Before(d.until) {
+		return d.may, nil
+	}
+	may := false
+	err := all.View(ctx, q.id, func(v entity.View) error {
+		may = p.covers(q.action, entityview.New(v, nil))
+		return nil
+	})
+	if errors.Is(err, entity.ErrNotFound) {
+		may, err = p.covers(q.action, bareEntity(q.id)), nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.decisions == nil || len(p.decisions) >= maxDecisions {
+		p.decisions = make(map[asked]decision)
+	}
+	p.decisions[q] = decision{may, now.Add(MovedWithin)}
+	return may, nil
+}
+
+// Covers reports whether it may do something with an entity that is at hand.
+func (p *Principal) Covers(a Action, v entity.View) bool {
+	return p.all[a] || p.covers(a, entityview.New(v, nil))
+}
+
+func (p *Principal) covers(a Action, v filter.View) bool {
+	for i := range p.grants {
+		g := &p.grants[i]
+		if g.role.allows(a) && (g.filter == nil || g.filter.Match(v, &filter.Env{})) {
+			return true
+		}
+	}
+	return false
+}
+
+// CoversID reports whether it may do something with an entity of which nothing is
+// known but the id, such as one that is no more.
+func (p *Principal) CoversID(a Action, id string) bool {
+	return p.all[a] || p.covers(a, bareEntity(id))
+}
+
+// Valid reports whether it is neither revoked nor expired.
+func (p *Principal) Valid() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.valid()
+}
+
+// valid is Valid for a caller that holds mu.
+func (p *Principal) valid() bool {
+	return !p.ended && (p.expires.IsZero() || time.Now().Before(p.expires))
+}
+
+// watch is somebody who waits for the end of a principal.
+type watch struct{ end func() }
+
+// Watch has end called when the principal is revoked or expires, once and on a
+// goroutine of its own, until stop is called. It reports false where that has happened
+// already, and then calls nothing. Whatever a principal has open for longer than a
+// request is to watch it.
+func (p *Principal) Watch(end func()) (stop func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.valid() {
+		return nil, false
+	}
+	w := &watch{end}
+	if p.watches == nil {
+		p.watches = make(map[*watch]bool)
+	}
+	p.watches[w] = true
+	if p.expiry == nil && !p.expires.IsZero() {
+		p.expiry = time.AfterFunc(time.Until(p.expires), p.end)
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.watches, w)
+		if len(p.watches) == 0 && p.expiry != nil { // so that nothing keeps it in memory
+			p.expiry.Stop()
+			p.expiry = nil
+		}
+	}, true
+}
+
+// end ends what it has open.
+func (p *Principal) end() {
+	p.mu.Lock()
+	p.ended = true
+	watches := p.watches
+	p.watches = nil
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
+	p.mu.Unlock()
+	for w := range watches {
+		go w.end()
+	}
+}
+
+// bareEntity is an entity of which only the id is known.
+type bareEntity string
+
+// Lookup knows the id.
+func (id bareEntity) Lookup(p *filter.Path) (value.Value, bool) {
+	if p.Root == filter.RootID {
+		return value.String(string(id)), true
+	}
+	return value.Value{}, false
+}
+
+// Time knows of none.
+func (id bareEntity) Time(*filter.Path) (int64, bool) { return 0, false }
+
+// Is knows no type.
+func (id bareEntity) Is(string) bool { return false }
+
+// Related knows of none.
+func (id bareEntity) Related(*filter.Relation, *filter.Env) bool { return false }

@@ -1,0 +1,200 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Bounds of passwords. A token has 256 random bits and needs none of this.
+const (
+	MinPasswordBytes = 8
+	MaxPasswordBytes = 1024
+
+	// What argon2id costs: 19 MiB and two passes, the least that OWASP recommends
+	// (2024), about 25 ms. Passwords that are kept say with what they were made.
+	argonMemory  = 19 << 10 // KiB
+	argonPasses  = 2
+	argonKey     = 32
+	argonSalt    = 16
+	argonWaiting = 64 // passwords that wait to be checked; beyond it is ErrBusy
+)
+
+// tokenPrefix begins each token, so that tools that look for leaked secrets know it.
+const tokenPrefix = "gr_"
+
+var tokenCoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// tokenSecret is how long the random part is.
+var tokenSecret = tokenCoding.EncodedLen(sha256.Size)
+
+// newToken returns a token of a principal. The name in it is found again without a
+// table of all tokens, and tells who finds a leaked one what to revoke.
+func newToken(name string) string {
+	random := make([]byte, sha256.Size)
+	_, _ = rand.Read(random) // it does not fail
+	return tokenPrefix + name + "_" + tokenCoding.EncodeToString(random)
+}
+
+// tokenName returns the name in a token, and whether a text has the form of one.
+func tokenName(token string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	cut := len(rest) - tokenSecret - 1
+	if !ok || cut < 1 || cut > MaxNameBytes || rest[cut] != '_' {
+		return "", false
+	}
+	return rest[:cut], true
+}
+
+// IsToken reports whether a text has the form of a token.
+func IsToken(text string) bool {
+	_, ok := tokenName(text)
+	return ok
+}
+
+func hashToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func decodeHash(text string, into *[sha256.Size]byte) error {
+	raw, err := hex.DecodeString(text)
+	if err == nil && len(raw) != len(into) {
+		err = errors.New("the hash must have 32 bytes")
+	}
+	copy(into[:], raw)
+	return err
+}
+
+// hasToken compares in constant time.
+func (p *Principal) hasToken(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], p.token[:]) == 1 && p.stored.Token != ""
+}
+
+// passwords checks passwords. What argon2id costs must not be what a server does: some
+// are checked at once, some wait, and what was right once is known again by a keyed
+// hash, whose key is in memory only.
+type passwords struct {
+	key     [sha256.Size]byte
+	working chan struct{} // one for each that is checked
+	waiting chan struct{} // one for each that waits, or is checked
+	nobody  string        // a hash that nothing matches, for names that do not exist
+}
+
+func newPasswords() *passwords {
+	w := &passwords{working: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), waiting: make(chan struct{}, argonWaiting)}
+	_, _ = rand.Read(w.key[:])
+	salt := make([]byte, argonSalt)
+	w.nobody = encodePassword(argonMemory, argonPasses, salt, make([]byte, argonKey))
+	return w
+}
+
+// slot waits until a password may be worked on.
+func (w *passwords) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case w.waiting <- struct{}{}:
+	default:
+		return nil, ErrBusy
+	}
+	select {
+	case w.working <- struct{}{}:
+		return func() { <-w.working; <-w.waiting }, nil
+	case <-ctx.Done():
+		<-w.waiting
+		return nil, ctx.Err()
+	}
+}
+
+// hash makes what is kept of a password.
+func (w *passwords) hash(ctx context.Context, password string) (string, error) {
+	if len(password) < MinPasswordBytes || len(password) > MaxPasswordBytes {
+		return "", fmt.Errorf("%w: password must have %d to %d bytes, not %d", ErrInvalid, MinPasswordBytes, MaxPasswordBytes, len(password))
+	}
+	release, err := w.slot(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	salt := make([]byte, argonSalt)
+	_, _ = rand.Read(salt)
+	return encodePassword(argonMemory, argonPasses, salt, argon2.IDKey([]byte(password), salt, argonPasses, argonMemory, 1, argonKey)), nil
+}
+
+// check reports whether a password is that of a principal, nil for one that does not
+// exist: that takes as long.
+func (w *passwords) check(ctx context.Context, p *Principal, password string) (bool, error) {
+	if len(password) > MaxPasswordBytes {
+		return false, nil
+	}
+	proof := w.proof(password)
+	kept := w.nobody
+	if p != nil && p.stored.Password != "" {
+		kept = p.stored.Password
+		p.mu.Lock()
+		known := p.proof
+		p.mu.Unlock()
+		if known != nil && hmac.Equal(known, proof) {
+			return true, nil
+		}
+	}
+	release, err := w.slot(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	right, err := checkPassword(kept, password)
+	if err != nil || !right || kept == w.nobody {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proof = proof
+	return true, nil
+}
+
+func (w *passwords) proof(password string) []byte {
+	mac := hmac.New(sha256.New, w.key[:])
+	_, _ = mac.Write([]byte(password)) // a hash takes all
+	return mac.Sum(nil)
+}
+
+const argonForm = "$argon2id$v=19$m=%d,t=%d,p=1$"
+
+// encodePassword writes the form that other programs read, too.
+func encodePassword(memory, passes uint32, salt, key []byte) string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf(argonForm, memory, passes) + b64.EncodeToString(salt) + "$" + b64.EncodeToString(key)
+}
+
+func checkPassword(kept, password string) (bool, error) {
+	var memory, passes uint32
+	parts := strings.Split(kept, "$")
+	if len(parts) != 6 {
+		return false, fmt.Errorf("%w: the kept password has not the form of argon2id", ErrInvalid)
+	}
+	if _, err := fmt.Sscanf(strings.Join(parts[:4], "$")+"$", argonForm, &memory, &passes); err != nil {
+		return false, fmt.Errorf("%w: the kept password has not the form of argon2id: %w", ErrInvalid, err)
+	}
+	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
+	if err != nil {
+		return false, fmt.Errorf("%w: the salt of the kept password: %w", ErrInvalid, err)
+	}
+	key, err := base64.RawStdEncoding.DecodeString(parts[5])
+	if err != nil || len(key) == 0 {
+		return false, fmt.Errorf("%w: the key of the kept password is none", ErrInvalid)
+	}
+	got := argon2.IDKey([]byte(password), salt, passes, memory, 1, uint32(len(key)))
+	return subtle.ConstantTimeCompare(got, key) == 1, nil
+}
