@@ -202,10 +202,10 @@ func (e *entityActor) load() error {
 	}
 	ctx, cancel := context.WithTimeout(e.rt.ctx, loadTimeout)
 	defer cancel()
-	if err := e.rt.committer.wait(ctx, e.h.ticket.Load()); err != nil {
+	if err := e.rt.committer.Wait(ctx, e.h.ticket.Load()); err != nil {
 		return fmt.Errorf("load entity %q: wait for its readings to be committed: %w", e.h.id, err)
 	}
-	stored, err := e.rt.loader.load(ctx, e.h.id)
+	stored, err := e.rt.loader.Load(ctx, e.h.id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}

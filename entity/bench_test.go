@@ -31,6 +31,10 @@ func (s *forgetful) Load(context.Context, string) (entity.Stored, error) {
 	return entity.Stored{}, entity.ErrNotFound
 }
 
+func (s *forgetful) Entities(context.Context, entity.ListQuery) ([]entity.Stored, error) {
+	return nil, nil
+}
+
 func (s *forgetful) Commit(_ context.Context, b *entity.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

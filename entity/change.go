@@ -158,7 +158,7 @@ func (r *Runtime) change(ctx context.Context, id string, size int, release func(
 // be because of them, and nobody is to be told of what may not stay.
 func (r *Runtime) refuse(ctx context.Context, id string, why error) error {
 	if h := r.handles.find(id); h != nil {
-		if err := r.committer.wait(ctx, h.edited.Load()); err != nil {
+		if err := r.committer.Wait(ctx, h.edited.Load()); err != nil {
 			return fmt.Errorf("entity %q: refused because of edits that are not committed: %w", id, err)
 		}
 	}

@@ -405,3 +405,11 @@ func (s *Subscription) change(c LoggedChange) Change {
 		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Committed: c.Committed,
 	}
 }
+
+// nudge tells who waits on the channel, once, that there is something new.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

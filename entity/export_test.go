@@ -36,11 +36,7 @@ func (r *Runtime) IsLive(id string) bool {
 }
 
 // Wanted is how many entities wait for a read to begin.
-func (r *Runtime) Wanted() int {
-	r.loader.mu.Lock()
-	defer r.loader.mu.Unlock()
-	return len(r.loader.wanted)
-}
+func (r *Runtime) Wanted() int { return r.loader.Waiting() }
 
 // Audit makes the manager look for forgotten deliveries.
 func (r *Runtime) Audit() { r.manager.Tell(context.Background(), audit{}) }

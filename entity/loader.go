@@ -5,18 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync"
+
+	"github.com/greenroom-go/greenroom/internal/loadtogether"
 )
 
 // loader reads entities from the store for their actors. Those that are wanted while it
-// reads are read together next: one by one costs four times as much, and where more
-// devices send than entities are hot nearly each message brings one to life.
+// reads are read together next: where more devices send than entities are hot nearly each
+// message brings one to life.
 type loader struct {
+	*loadtogether.Loader[Stored]
 	rt *Runtime
-
-	mu      sync.Mutex
-	wanted  []*wantedEntity // guarded by mu
-	reading int             // goroutines, guarded by mu
 }
 
 const (
@@ -28,80 +26,29 @@ const (
 	loadersFull = 4 * loadTogether
 )
 
-// wantedEntity is an entity that its actor waits for. What is found is set before done
-// is closed.
-type wantedEntity struct {
-	id     string
-	stored Stored
-	err    error
-	done   chan struct{}
-}
+type wantedEntity = loadtogether.Want[Stored]
 
-// load returns an entity as it is in the store, or ErrNotFound. What was committed
-// before the call is in it.
-func (l *loader) load(ctx context.Context, id string) (Stored, error) {
-	w := &wantedEntity{id: id, done: make(chan struct{})}
-	l.mu.Lock()
-	l.wanted = append(l.wanted, w)
-	begins := l.reading < loaders
-	if begins {
-		l.reading++
-	}
-	l.mu.Unlock()
-	if begins {
-		go l.run()
-	}
-	select {
-	case <-w.done:
-		return w.stored, w.err
-	case <-ctx.Done():
-		return Stored{}, context.Cause(ctx)
-	}
+func newLoader(rt *Runtime) *loader {
+	l := &loader{rt: rt}
+	l.Loader = loadtogether.New(loaders, loadTogether, l.read)
+	return l
 }
 
 // crowded reports whether so many wait that the reads are full without more.
-func (l *loader) crowded() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.wanted) >= loadersFull
-}
+func (l *loader) crowded() bool { return l.Waiting() >= loadersFull }
 
-// run reads until nothing is wanted.
-func (l *loader) run() {
-	for batch := l.take(); batch != nil; batch = l.take() {
-		l.read(batch)
-	}
-}
-
-// take returns what is to be read next; with nil, the caller is no longer reading.
-func (l *loader) take() []*wantedEntity {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := min(len(l.wanted), loadTogether)
-	if n == 0 {
-		l.wanted = nil
-		l.reading--
-		return nil
-	}
-	batch := l.wanted[:n:n]
-	l.wanted = l.wanted[n:]
-	return batch
-}
-
-// read reads some entities and tells who waits. A panic in the store concerns these
-// alone, as it would in their actors.
+// read reads some entities as they are in the store, or ErrNotFound. A panic in the store
+// concerns these alone, as it would in their actors.
 func (l *loader) read(batch []*wantedEntity) {
 	defer func() {
 		p := recover()
-		if p != nil {
-			l.rt.log.LogAttrs(context.Background(), slog.LevelError, "loading entities panicked",
-				slog.Int("entities", len(batch)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		if p == nil {
+			return
 		}
+		l.rt.log.LogAttrs(context.Background(), slog.LevelError, "loading entities panicked",
+			slog.Int("entities", len(batch)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		for _, w := range batch {
-			if p != nil {
-				w.err = ErrFailed
-			}
-			close(w.done)
+			w.Err = ErrFailed
 		}
 	}()
 	ctx, cancel := context.WithTimeout(l.rt.ctx, loadTimeout)
@@ -110,7 +57,7 @@ func (l *loader) read(batch []*wantedEntity) {
 		return
 	}
 	for _, w := range batch { // one that cannot be read keeps no other from life
-		w.stored, w.err = query(ctx, l.rt, func(ctx context.Context) (Stored, error) { return l.rt.store.Load(ctx, w.id) })
+		w.Value, w.Err = query(ctx, l.rt, func(ctx context.Context) (Stored, error) { return l.rt.store.Load(ctx, w.ID) })
 	}
 }
 
@@ -118,7 +65,7 @@ func (l *loader) read(batch []*wantedEntity) {
 func (l *loader) together(ctx context.Context, batch []*wantedEntity) error {
 	q := ListQuery{IDs: make([]string, len(batch)), Limit: len(batch)}
 	for i, w := range batch {
-		q.IDs[i] = w.id
+		q.IDs[i] = w.ID
 	}
 	list, err := l.rt.page(ctx, q)
 	if err != nil {
@@ -129,10 +76,10 @@ func (l *loader) together(ctx context.Context, batch []*wantedEntity) error {
 		found[list[i].ID] = &list[i]
 	}
 	for _, w := range batch {
-		if stored := found[w.id]; stored != nil {
-			w.stored = *stored
+		if stored := found[w.ID]; stored != nil {
+			w.Value = *stored
 		} else {
-			w.err = fmt.Errorf("load %q: %w", w.id, ErrNotFound)
+			w.Err = fmt.Errorf("load %q: %w", w.ID, ErrNotFound)
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	snap, ticket, err := r.accepted(ctx, id)
-	if (err == nil || errors.Is(err, ErrNotFound)) && !r.committer.committed(ticket) {
+	if (err == nil || errors.Is(err, ErrNotFound)) && !r.committer.Committed(ticket) {
 		pid := snap.Actor
 		if snap, err = r.stored(ctx, id); err == nil {
 			snap.Actor = pid

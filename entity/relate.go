@@ -44,7 +44,7 @@ func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error)
 			err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
 			return typ, err
 		}
-		if err := r.committer.wait(ctx, h.ticket.Load()); err != nil { // what an actor that is gone has left
+		if err := r.committer.Wait(ctx, h.ticket.Load()); err != nil { // what an actor that is gone has left
 			return "", err
 		}
 	}

@@ -38,7 +38,7 @@ func (e *entityActor) used() {
 
 // retire closes the handle, if the entity may go.
 func (e *entityActor) retire(m retire) bool {
-	if e.h.used.Load() > m.unused || !e.rt.committer.committed(e.h.ticket.Load()) || !e.h.retire() {
+	if e.h.used.Load() > m.unused || !e.rt.committer.Committed(e.h.ticket.Load()) || !e.h.retire() {
 		return false
 	}
 	e.rt.handles.remove(e.h)
@@ -75,7 +75,7 @@ func (m *manager) retire(ctx context.Context, h *handle, limit int64) {
 	switch {
 	case over:
 		m.rt.count.hotBytes.Add(-h.bytes.Swap(0)) // of one that was killed
-		if m.rt.committer.committed(h.ticket.Load()) {
+		if m.rt.committer.Committed(h.ticket.Load()) {
 			m.rt.handles.remove(h)
 		}
 	case !ref.IsZero() && h.used.Load() <= limit:

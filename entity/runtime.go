@@ -63,7 +63,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
-	r.committer, r.loader = newCommitter(r), &loader{rt: r}
+	r.committer, r.loader = newCommitter(r), newLoader(r)
 	last, err := r.recallTokens(ctx)
 	if err == nil {
 		r.clock = newClock(r.log, time.Now, last)
@@ -79,8 +79,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 		r.cancel()
 		return nil, fmt.Errorf("open the entity runtime: %w", err)
 	}
-	r.wg.Go(r.committer.run)
-	r.wg.Go(r.committer.acknowledge)
+	r.wg.Go(r.committer.Run)
+	r.wg.Go(r.committer.Acknowledge)
 	r.wg.Go(func() { r.graph.load(r) })
 	return r, nil
 }
@@ -304,7 +304,7 @@ func (r *Runtime) close(ctx context.Context) error {
 	}
 	r.cancel()
 	r.manager.Stop()
-	close(r.committer.stop)
+	r.committer.Stop()
 	r.hub.close()
 	if errors.Is(err, errStuck) {
 		go func() {

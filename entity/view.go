@@ -263,7 +263,7 @@ func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
 		}
 	}()
 	err := e.mustExist()
-	if (err == nil || errors.Is(err, ErrNotFound)) && !e.rt.committer.committed(e.h.edited.Load()) {
+	if (err == nil || errors.Is(err, ErrNotFound)) && !e.rt.committer.Committed(e.h.edited.Load()) {
 		return viewAnswer{ahead: true}
 	}
 	if err != nil {
