@@ -55,7 +55,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 	a := newCall[R](ctx, sys)
 	a.alarm.when = sys.askDeadline(a.ctx)
 	if a.ctx.Err() != nil {
-		return answer, describe(context.Cause(a.ctx), to, req)
+		return answer, describe(causeOf(a.ctx), to, req)
 	}
 	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
@@ -67,7 +67,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 		var ok bool
 		if asked, ok = t.inquire(i); !ok { // which makes a known to others
 			a.pause.free(sys)
-			return answer, describe(cmp.Or(context.Cause(a.ctx), context.Canceled), to, req) // the context may not know yet
+			return answer, describe(causeOf(a.ctx), to, req)
 		}
 		defer from.inquired()
 		// Of two asks that cross each other the later one sees the other: what a handler waits
@@ -363,29 +363,51 @@ type call[R any] struct {
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
 // own it takes the one of the handler's message. The caller sets the deadline.
 func newCall[R any](ctx context.Context, sys *System) *call[R] {
-	if t, ok := ctx.(turn); ok {
-		ctx = t.moment()
-	} else if t, ok := ctx.Value(turnKey{}).(turn); ok {
-		ctx = derived{ctx, t, t.moment()}
-	}
-	return &call[R]{sys: sys, ctx: ctx}
+	return &call[R]{sys: sys, ctx: lasting(ctx)}
 }
 
-// derived is an asker's context that was made of a handler's. Its values lead back to that
-// handler's actor, which may have gone on to another message: maybe to this very request,
-// which would then be asked for its own values, without end.
+// lasting returns a context that stays what ctx is now, also when ctx is a handler's, or made of
+// one, and its actor goes on to another message.
+func lasting(ctx context.Context) context.Context {
+	t := turnOf(ctx)
+	if t == nil {
+		return ctx
+	}
+	at := t.moment()
+	switch {
+	case isTurn(ctx):
+		return at
+	case ctx.Done() == at.Done(): // it ends as the handler's own one does, which will be another one
+		return derived{Context: at, values: ctx, of: t, at: at}
+	default:
+		return derived{Context: ctx, values: ctx, of: t, at: at}
+	}
+}
+
+// derived is what is left of a context that was made of a handler's. Its values lead back to that
+// handler's actor, which may have gone on to another message: maybe to the very request that was
+// sent with it, which would then be asked for its own values, without end.
 type derived struct {
-	context.Context
-	of turn
-	at context.Context // the moment in which the request was sent
+	context.Context // says when it ends, and keeps to that
+	values          context.Context
+	of              turn
+	at              context.Context // the moment in which it was made
 }
 
 // Value implements context.Context.
 func (d derived) Value(key any) any {
 	if d.of.moment() == d.at {
-		return d.Context.Value(key)
+		return d.values.Value(key)
 	}
 	return d.at.Value(key)
+}
+
+// causeOf returns why ctx, which lasting has returned, has ended.
+func causeOf(ctx context.Context) error {
+	if d, ok := ctx.(derived); ok {
+		ctx = d.Context
+	}
+	return cmp.Or(context.Cause(ctx), context.Canceled) // what another goroutine is just ending may not know yet
 }
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {
@@ -449,11 +471,11 @@ func (a *call[R]) await(asked bool) error {
 	switch {
 	case !a.pause.parked():
 		if !a.pause.await(a.sys, a.ctx.Done()) {
-			a.expire(context.Cause(a.ctx), nil)
+			a.expire(causeOf(a.ctx), nil)
 			a.pause.await(a.sys, nil)
 		}
 	case asked: // its own asker may give up
-		stop := context.AfterFunc(a.ctx, func() { a.expire(context.Cause(a.ctx), nil) })
+		stop := context.AfterFunc(a.ctx, func() { a.expire(causeOf(a.ctx), nil) })
 		a.pause.await(a.sys, nil)
 		stop()
 	default:
