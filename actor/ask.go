@@ -33,29 +33,36 @@ const defaultAskTimeout = 5 * time.Second
 // error that the handler returned, [ErrUnhandled], [ErrStopped] when the target has
 // stopped or stops before it answers, [ErrNotAccepted] when its message type does not
 // include req, [ErrDeadlock] when the target waits for the asker, or the cause of
-// ctx. Without a deadline on ctx the system's ask timeout applies, 5 seconds unless
-// set otherwise. After an ask that timed out it is unknown whether req was handled.
+// ctx. Without a deadline on ctx, and without [Within], the system's ask timeout applies,
+// 5 seconds unless set otherwise. After an ask that timed out it is unknown whether req was
+// handled.
 //
-// In a handler pass the handler's ctx or one made of it. While the handler waits its
-// actor handles nothing else, and the worker's place is taken by another.
-func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R]) (R, error) {
-	return ask[R](ctx, to, req)
+// In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits
+// its actor handles nothing else, and the worker goes on with others. A context derived from the
+// handler's, as context.WithTimeout returns one, takes a worker while it waits, and a deadlock is
+// then not found: it ends with the limit.
+func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) (R, error) {
+	return ask[R](ctx, to, req, limitOf(opts))
 }
 
 // AskFor is [Ask] for a message type that cannot embed [Returns], generated code for
 // example: the caller says what the answer is, the handler answers with [ReplyFor]. An
 // answer of another type ends the ask with [ErrNotAccepted].
-func AskFor[R, M any](ctx context.Context, to Ref[M], req any) (R, error) {
-	return ask[R](ctx, to, req)
+func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOption) (R, error) {
+	return ask[R](ctx, to, req, limitOf(opts))
 }
 
-func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error) {
+func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
 	a := newCall[R](ctx, sys)
-	a.alarm.when = sys.askDeadline(a.ctx)
+	when, alarmed := sys.askDeadline(a.ctx, limit)
+	a.alarm.when = when
 	if a.ctx.Err() != nil {
 		return answer, describe(causeOf(a.ctx), to, req)
+	}
+	if limit < 0 {
+		return answer, describe(limitError(limit), to, req)
 	}
 	from, w := caller(ctx)
 	if err := a.pause.begin(sys, from, w); err != nil {
@@ -81,16 +88,10 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any) (answer R, err error
 		a.forget()
 		return answer, describe(err, to, req)
 	}
-	err = a.await(asked != nil)
-	return a.answer, describe(err, to, req)
-}
-
-// askDeadline returns when an ask with that context ends at the latest.
-func (s *System) askDeadline(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return deadline.Sub(s.clock.base)
+	if err = a.await(asked != nil, alarmed); err != nil {
+		err = describe(sys.timeUp(err, limit), to, req)
 	}
-	return s.clock.in(s.askTimeout)
+	return a.answer, err
 }
 
 // interrupter is a wait that an order to stop cuts short.
@@ -216,10 +217,6 @@ func describe[M any](err error, to Ref[M], req any) error {
 		return nil
 	}
 	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
-}
-
-func timeoutError(timeout time.Duration) error {
-	return fmt.Errorf("no answer within the system's ask timeout of %v: %w", timeout, context.DeadlineExceeded)
 }
 
 // deadlock returns an error that names the cycle if target, asked by c with that ask, waits
@@ -451,7 +448,7 @@ func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 }
 
 // ring ends an ask whose time is up.
-func (a *call[R]) ring() { a.expire(timeoutError(a.sys.askTimeout), nil) }
+func (a *call[R]) ring() { a.expire(errTimeUp, nil) }
 
 // shut ends an ask that the system does not outlive.
 func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
@@ -462,10 +459,11 @@ func (a *call[R]) over() bool { return a.settled.Load() }
 // interrupt ends an ask whose asker has been told to stop.
 func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
 
-// await returns when the call is settled, with its error. A later answer is dropped.
-func (a *call[R]) await(asked bool) error {
-	_, timed := a.ctx.Deadline()
-	if !timed {
+// await returns when the call is settled, with its error. A later answer is dropped. asked says that
+// the context of a handler's ask may end before its incarnation does, alarmed that it takes an alarm
+// to end the ask in time, and not the context alone.
+func (a *call[R]) await(asked, alarmed bool) error {
+	if alarmed {
 		a.sys.clock.at(&a.alarm, a.alarm.when, a)
 	}
 	switch {
@@ -475,13 +473,13 @@ func (a *call[R]) await(asked bool) error {
 			a.pause.await(a.sys, nil)
 		}
 	case asked: // its own asker may give up
-		stop := context.AfterFunc(a.ctx, func() { a.expire(causeOf(a.ctx), nil) })
+		stop := whenDone(a.ctx, func() { a.expire(causeOf(a.ctx), nil) })
 		a.pause.await(a.sys, nil)
 		stop()
 	default:
 		a.pause.await(a.sys, nil)
 	}
-	if !timed {
+	if alarmed {
 		a.sys.clock.cancel(&a.alarm)
 	}
 	a.pause.free(a.sys)

@@ -236,3 +236,13 @@ func turnOf(ctx context.Context) turn {
 	t, _ := ctx.Value(turnKey{}).(turn)
 	return t
 }
+
+// whenDone is [context.AfterFunc], but for a context that has ended already: then it calls f now,
+// and not on some goroutine soon.
+func whenDone(ctx context.Context, f func()) (stop func() bool) {
+	if ctx.Err() != nil {
+		f()
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, f)
+}

@@ -38,7 +38,7 @@ func (b *inbox[T]) put(v T) {
 // take returns the first thing that has come, and waits for it until ctx ends, which must
 // not be a handler's own context. What has come counts, also when the time is up.
 func (b *inbox[T]) take(ctx context.Context) (v T, ok bool) {
-	if b.pause.parked() && ctx.Done() != nil {
+	if b.pause.parked() && ctx.Done() != nil && ctx.Err() == nil {
 		stop := context.AfterFunc(ctx, func() { b.pause.end(nil) })
 		defer stop()
 	}

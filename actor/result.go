@@ -78,23 +78,27 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 
 // AskThen is [Ask] without waiting: the answer, or the error with which Ask would
 // have ended, comes as a message of the actor's protocol, which wrap makes in the
-// actor's own turn. The ask ends with the system's ask timeout, or earlier with the
-// asker's incarnation; then nothing comes. For use in the actor's own callbacks.
-func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M) {
+// actor's own turn. The ask ends with the limit that [Within] sets, otherwise with the system's
+// ask timeout, and without a message when the asker's incarnation ends. For use in the actor's own
+// callbacks.
+func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(R, error) M, opts ...WaitOption) {
 	required(wrap != nil, "AskThen: the function that wraps the answer is nil")
 	c := ctx.cell()
 	e := c.expectResult()
 	if e == nil {
 		return
 	}
+	limit := limitOf(opts)
 	ask := newCall[R](c.life(), c.sys())
-	ask.alarm.when = ask.sys.clock.in(ask.sys.askTimeout)
+	ask.alarm.when = ask.sys.limitAt(limit)
 	ask.notify = func() {
 		c.sys().clock.cancel(&ask.alarm)
-		e.deliver(c, func() M { return wrap(ask.answer, describe(ask.err, to, req)) })
+		e.deliver(c, func() M { return wrap(ask.answer, describe(c.sys().timeUp(ask.err, limit), to, req)) })
 	}
 	c.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
-	if err := sendAsk(ctx, to, req, ask, false); err != nil {
+	if limit < 0 {
+		ask.ring()
+	} else if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}
 }
@@ -106,19 +110,22 @@ type Answer[R any] struct {
 }
 
 // Gather asks all of refs at once and yields each answer, or the error with which
-// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, in a
-// handler without holding up the worker. Leaving the loop early drops the answers
-// that have not come.
-func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.Seq2[Ref[M], Answer[R]] {
+// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, of ctx, of
+// [Within] or of the system, in a handler without holding up the worker. Leaving the loop early
+// drops the answers that have not come.
+func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts ...WaitOption) iter.Seq2[Ref[M], Answer[R]] {
 	return func(yield func(Ref[M], Answer[R]) bool) {
 		if len(refs) == 0 {
 			return
 		}
-		sys := refs[0].recipient().base().sys()
-		inner, cancel := withAskTimeout(ctx, sys.askTimeout)
+		sys, limit := refs[0].recipient().base().sys(), limitOf(opts)
+		inner, cancel := withLimit(ctx, sys.askTimeout, limit)
 		defer cancel()
 		deadline, _ := inner.Deadline()
 		come, err := newInbox[int](ctx, sys) // the numbers of those that have ended
+		if err == nil && limit < 0 {
+			err = limitError(limit)
+		}
 		if err != nil {
 			for _, to := range refs {
 				if !yield(to, Answer[R]{Err: describe(err, to, req)}) {
@@ -158,14 +165,6 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R]) iter.S
 			}
 		}
 	}
-}
-
-// withAskTimeout gives ctx a deadline if it has none.
-func withAskTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 }
 
 // Blocking runs f, which may block for long: a driver, a file, a lock. The actor

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -36,6 +37,7 @@ func waitMoves() []move {
 		{name: "ask for another type", where: anywhere, waits: true, do: act((*player).askWrong)},
 		{name: "ask the clerk", where: anywhere, do: act((*player).askClerk)},
 		{name: "ask by the router", where: anywhere, do: act((*player).askRouted)},
+		{name: "ask within", where: anywhere, waits: true, do: act((*player).askWithin)},
 		{name: "ask then", where: anywhere, do: act((*player).askThen)},
 		{name: "gather", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 0) })},
 		{name: "gather the first", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 1) })},
@@ -136,6 +138,23 @@ func (p *player) askThen(ctx *actor.Context[card], o op) {
 	actor.AskThen(ctx, to, c, func(answer uint64, err error) card {
 		return p.noting(func() { p.answered(c.id, answer, err, time.Time{}) })
 	})
+}
+
+// askWithin asks with a limit of its own.
+func (p *player) askWithin(ctx *actor.Context[card], o op) {
+	to, kind := p.target(o)
+	if kind.waits {
+		return
+	}
+	c := p.next(ctx, o, to.PID())
+	p.asked(c.id)
+	_, before := ctx.Deadline()
+	due := time.Now().Add(o.time())
+	answer, err := actor.Ask(ctx, to, c, actor.Within(o.time()))
+	if !before && errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "no answer within") {
+		p.early("the end of an ask", due)
+	}
+	p.answered(c.id, answer, err, time.Time{})
 }
 
 // gather asks all at the top, and leaves after so many answers if that is not 0.
