@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // writer is the one connection that writes, with what it knows of the database.
@@ -22,7 +23,7 @@ import (
 // copy each of the thousands of parameters of a batch.
 type writer struct {
 	conn     *sql.Conn
-	params   *parameters
+	params   *sqlitedb.Parameters
 	keys     map[string]*name
 	names    *names
 	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
@@ -36,7 +37,7 @@ type writer struct {
 	generations []entity.Generation
 	begun       bool
 
-	entity, latest, telemetry, hour, computed, attribute, revision bulk
+	entity, latest, telemetry, hour, computed, attribute, revision sqlitedb.Bulk
 	single                                                         map[string]driver.Stmt
 
 	fresh     []freshRow
@@ -61,32 +62,32 @@ type freshRow struct {
 const maxHours = 1 << 16
 
 func (w *writer) loadKeys(ctx context.Context) error {
-	w.params = newParameters()
+	w.params = sqlitedb.NewParameters()
 	w.doomed = true // until the first commit finds that there is nobody
 	w.single = make(map[string]driver.Stmt)
-	w.entity = bulk{head: "INSERT INTO entity (num, id, fold, created)", width: 4}
-	w.latest = bulk{
-		head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", width: 6,
-		tail: `ON CONFLICT (entity, key) DO UPDATE SET ts = excluded.ts, seq = excluded.seq, kind = excluded.kind, value = excluded.value
+	w.entity = sqlitedb.Bulk{Head: "INSERT INTO entity (num, id, fold, created)", Width: 4}
+	w.latest = sqlitedb.Bulk{
+		Head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", Width: 6,
+		Tail: `ON CONFLICT (entity, key) DO UPDATE SET ts = excluded.ts, seq = excluded.seq, kind = excluded.kind, value = excluded.value
 			WHERE (excluded.ts, excluded.seq) >= (ts, seq)`,
 	}
-	w.telemetry = bulk{
-		head: "INSERT INTO telemetry (hour, entity, key, ts, seq, kind, value)", width: 7,
-		tail: "ON CONFLICT (hour, entity, key, ts, seq) DO UPDATE SET kind = excluded.kind, value = excluded.value",
+	w.telemetry = sqlitedb.Bulk{
+		Head: "INSERT INTO telemetry (hour, entity, key, ts, seq, kind, value)", Width: 7,
+		Tail: "ON CONFLICT (hour, entity, key, ts, seq) DO UPDATE SET kind = excluded.kind, value = excluded.value",
 	}
-	w.computed = bulk{
-		head: "INSERT INTO computed (entity, key, ts, seq, source, n)", width: 6,
-		tail: "ON CONFLICT (entity, key, ts) DO UPDATE SET seq = excluded.seq, source = excluded.source, n = excluded.n WHERE excluded.seq >= seq",
+	w.computed = sqlitedb.Bulk{
+		Head: "INSERT INTO computed (entity, key, ts, seq, source, n)", Width: 6,
+		Tail: "ON CONFLICT (entity, key, ts) DO UPDATE SET seq = excluded.seq, source = excluded.source, n = excluded.n WHERE excluded.seq >= seq",
 	}
-	w.attribute = bulk{
-		head: "INSERT INTO attribute (entity, section, path, ts, kind, value)", width: 6,
-		tail: "ON CONFLICT (entity, section, path) DO UPDATE SET ts = excluded.ts, kind = excluded.kind, value = excluded.value",
+	w.attribute = sqlitedb.Bulk{
+		Head: "INSERT INTO attribute (entity, section, path, ts, kind, value)", Width: 6,
+		Tail: "ON CONFLICT (entity, section, path) DO UPDATE SET ts = excluded.ts, kind = excluded.kind, value = excluded.value",
 	}
-	w.revision = bulk{
-		head: "WITH moved (num, revision) AS (", width: 2,
-		tail: ") UPDATE entity SET revision = moved.revision FROM moved WHERE entity.num = moved.num AND entity.revision < moved.revision",
+	w.revision = sqlitedb.Bulk{
+		Head: "WITH moved (num, revision) AS (", Width: 2,
+		Tail: ") UPDATE entity SET revision = moved.revision FROM moved WHERE entity.num = moved.num AND entity.revision < moved.revision",
 	}
-	w.hour = bulk{head: "INSERT INTO hour (hour)", width: 1, tail: "ON CONFLICT (hour) DO NOTHING"}
+	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 
 	rows, err := w.conn.QueryContext(ctx, "SELECT name, num FROM key")
 	if err != nil {
@@ -107,7 +108,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 
 func (w *writer) close() error {
 	err := w.conn.Raw(func(any) error {
-		errs := []error{w.entity.close(), w.latest.close(), w.telemetry.close(), w.hour.close(), w.computed.close(), w.attribute.close(), w.revision.close()}
+		errs := []error{w.entity.Close(), w.latest.Close(), w.telemetry.Close(), w.hour.Close(), w.computed.Close(), w.attribute.Close(), w.revision.Close()}
 		for _, stmt := range w.single {
 			errs = append(errs, stmt.Close())
 		}
@@ -358,7 +359,7 @@ func (t *transaction) create() error {
 		w.nums[place] = last + 1 + int64(i)
 	}
 	t.added += int64(len(w.unknown))
-	return w.entity.exec(t.ctx, t.conn, w.params, len(w.unknown), func(i int, row []driver.NamedValue) {
+	return w.entity.Exec(t.ctx, t.conn, w.params, len(w.unknown), func(i int, row []driver.NamedValue) {
 		e := &t.b.Entities[w.unknown[i]]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = w.nums[w.unknown[i]], e.ID, nil, e.Created
 		if lower := strings.ToLower(e.ID); lower != e.ID {
@@ -483,7 +484,7 @@ func (t *transaction) hour(hour int64) error {
 	}
 	w.hours[hour] = struct{}{}
 	w.newHour = append(w.newHour, hour)
-	return w.hour.exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
+	return w.hour.Exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
 }
 
 // generation writes with the first commit which generation begins with it, and forgets

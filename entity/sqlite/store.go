@@ -5,17 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 const (
@@ -96,14 +93,17 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	if s.lock, err = lockDir(dir); err != nil {
+	if s.lock, err = sqlitedb.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
+	}
+	if s.lock == nil {
+		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	path := filepath.Join(dir, databaseName)
 	if err := s.openWriter(ctx, path); err != nil {
 		return nil, err
 	}
-	s.readDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
+	s.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := s.queries.prepare(ctx, s.readDB); err != nil {
 		return nil, err
 	}
-	s.checkDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
+	s.checkDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
 	if err != nil {
 		return nil, err
 	}
@@ -130,26 +130,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// lockDir makes sure that no other process has the directory open.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o640)
-	if err != nil {
-		return nil, err
-	}
-	free, err := lockFile(f)
-	if err == nil && !free {
-		err = fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
-	}
-	if err != nil {
-		_ = f.Close() // nothing was written to it
-		return nil, err
-	}
-	return f, nil
-}
-
 // openWriter opens the one connection that writes.
 func (s *Store) openWriter(ctx context.Context, path string) (err error) {
-	s.writeDB, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
+	s.writeDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
 		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
 	if err != nil {
 		return err
@@ -169,19 +152,6 @@ func (s *Store) openWriter(ctx context.Context, path string) (err error) {
 	}
 	s.names.computed.Store(computed)
 	return s.w.loadKeys(ctx)
-}
-
-// dsn is the address of the database for the driver. The path is a URI: a '?' or
-// a '%' in it would mean something else.
-func dsn(path string, pragmas ...string) string {
-	path = filepath.ToSlash(path)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // C:/data
-	}
-	u := url.URL{Scheme: "file", Path: path}
-	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
-	u.RawQuery = q.Encode()
-	return u.String()
 }
 
 // readInfo finds out what the store holds. REQUIRES: s.writing held, or nobody
