@@ -1,0 +1,292 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
+	"github.com/greenroom-go/greenroom/persist"
+)
+
+const (
+	databaseName = "journal.db"
+	lockName     = "journal.lock"
+
+	// readers is how many reads run at the same time; others wait.
+	readers = 4
+	// checkpointEvery is how often the WAL is copied into the database while there are
+	// commits, and longWAL the number of its pages from which on it is to begin anew, for
+	// which a commit may have to wait: 32 MB.
+	checkpointEvery = 500 * time.Millisecond
+	longWAL         = 8192
+)
+
+// ErrInUse says that another process has the journal open.
+var ErrInUse = errors.New("journal in use by another process")
+
+// Options sets up a journal. The zero value is a sane one.
+type Options struct {
+	// ReadOnly opens a journal that is there to read it, also while a process writes to it.
+	// Claim and Commit fail.
+	ReadOnly bool
+}
+
+// Journal is a [persist.Journal] in a directory. Make it with Open. Its methods are safe
+// for concurrent use; commits wait for each other.
+type Journal struct {
+	identity string
+	lock     *os.File // nil if it is read only
+
+	readDB  *sql.DB
+	reads   reads
+	writeDB *sql.DB // nil if it is read only
+	checkDB *sql.DB // makes checkpoints
+
+	writing sync.Mutex
+	w       *writer // guarded by writing
+
+	mu     sync.RWMutex // held for reading by who uses the journal
+	closed bool         // guarded by mu
+
+	stop    chan struct{} // closed to end the checkpoints
+	working sync.WaitGroup
+}
+
+var _ persist.Journal = (*Journal)(nil)
+
+// Open opens the journal in the directory dir, and creates both where they do not exist. It
+// fails with ErrInUse when another process has it open, and with ErrSchema when a newer
+// version wrote it. Close it when done.
+func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j := &Journal{}
+	defer func() {
+		if err != nil {
+			_ = j.release() // the error that led here says more
+			err = fmt.Errorf("open journal %s: %w", dir, err)
+		}
+	}()
+	path := filepath.Join(dir, databaseName)
+	if opts.ReadOnly {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+		return j, j.openReaders(ctx, path)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	if j.lock, err = sqlitedb.Lock(filepath.Join(dir, lockName)); err != nil {
+		return nil, err
+	}
+	if j.lock == nil {
+		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
+	}
+	if err := j.openWriter(ctx, path); err != nil {
+		return nil, err
+	}
+	if err := j.openReaders(ctx, path); err != nil {
+		return nil, err
+	}
+	if j.checkDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)")); err != nil {
+		return nil, err
+	}
+	j.checkDB.SetMaxOpenConns(1)
+	j.stop = make(chan struct{})
+	j.working.Go(j.checkpoints)
+	return j, nil
+}
+
+// openWriter opens the one connection that writes.
+func (j *Journal) openWriter(ctx context.Context, path string) (err error) {
+	j.writeDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
+		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
+	if err != nil {
+		return err
+	}
+	j.writeDB.SetMaxOpenConns(1)
+	conn, err := j.writeDB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	j.w = newWriter(conn, rand.Text())
+	if err := migrate(ctx, conn, false); err != nil {
+		return err
+	}
+	return j.w.load(ctx)
+}
+
+func (j *Journal) openReaders(ctx context.Context, path string) (err error) {
+	j.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
+	if err != nil {
+		return err
+	}
+	j.readDB.SetMaxOpenConns(readers)
+	j.readDB.SetMaxIdleConns(readers)
+	conn, err := j.readDB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = migrate(ctx, conn, true)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		return err
+	}
+	if err := j.readDB.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'identity'").Scan(&j.identity); err != nil {
+		return fmt.Errorf("read the identity: %w", err)
+	}
+	return j.reads.prepare(ctx, j.readDB)
+}
+
+// Info implements [persist.Journal].
+func (j *Journal) Info() persist.Info { return persist.Info{Kind: "sqlite", Identity: j.identity} }
+
+// begin keeps the journal open until end is called. It fails without that.
+func (j *Journal) begin(ctx context.Context, what string) (end func(), err error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+	j.mu.RLock()
+	if j.closed {
+		j.mu.RUnlock()
+		return nil, fmt.Errorf("%s: %w", what, persist.ErrClosed)
+	}
+	return j.mu.RUnlock, nil
+}
+
+var errReadOnly = errors.New("the journal was opened to be read only")
+
+// beginWrite is begin for who uses j.w.
+func (j *Journal) beginWrite(ctx context.Context, what string) (end func(), err error) {
+	done, err := j.begin(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	if j.w == nil {
+		done()
+		return nil, fmt.Errorf("%s: %w", what, errReadOnly)
+	}
+	j.writing.Lock()
+	return func() { j.writing.Unlock(); done() }, nil
+}
+
+// Claim implements [persist.Journal].
+func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
+	end, err := j.beginWrite(ctx, "claim")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if epoch > math.MaxInt64 {
+		return fmt.Errorf("claim shard %q: epoch must be at most %d, not %d", shard, int64(math.MaxInt64), epoch)
+	}
+	if err := j.w.claim(context.WithoutCancel(ctx), shard, epoch); err != nil {
+		return fmt.Errorf("claim shard %q with epoch %d: %w", shard, epoch, err)
+	}
+	return nil
+}
+
+// Commit implements [persist.Journal]. A commit that has begun is not broken off when ctx
+// ends: it takes milliseconds, and to break off the connection would lose it.
+func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	end, err := j.beginWrite(ctx, "commit")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := j.w.commit(context.WithoutCancel(ctx), b); err != nil {
+		return fmt.Errorf("commit %d appends: %w", len(b.Appends), err)
+	}
+	return nil
+}
+
+// Close implements [persist.Journal]. A second Close does nothing.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil
+	}
+	j.closed = true
+	return j.release()
+}
+
+// release closes whatever is open.
+func (j *Journal) release() error {
+	if j.stop != nil {
+		close(j.stop)
+		j.working.Wait()
+	}
+	var errs []error
+	if j.checkDB != nil {
+		errs = append(errs, j.checkDB.Close())
+	}
+	if j.readDB != nil {
+		errs = append(errs, j.readDB.Close())
+	}
+	if j.w != nil {
+		errs = append(errs, j.w.close())
+	}
+	if j.writeDB != nil {
+		errs = append(errs, j.writeDB.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.Close()) // which ends the lock
+	}
+	return errors.Join(errs...)
+}
+
+// checkpoints copies the WAL into the database on a connection of its own, until stop is
+// closed: in a commit, whoever waits for that one would wait for it as well.
+func (j *Journal) checkpoints() {
+	ticker := time.NewTicker(checkpointEvery)
+	defer ticker.Stop()
+	var before uint64
+	for {
+		select {
+		case <-j.stop:
+			return
+		case <-ticker.C:
+		}
+		if n := j.w.commits.Load(); n != before {
+			before = n
+			// An error shows in the next commit, if it matters: without a checkpoint the WAL
+			// grows, and that is all.
+			_ = j.checkpoint()
+		}
+	}
+}
+
+// checkpoint copies the WAL. When it is long, what has come meanwhile is copied between two
+// commits, so that it begins anew.
+func (j *Journal) checkpoint() error {
+	pages, err := passive(j.checkDB)
+	if err != nil || pages < longWAL {
+		return err
+	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	_, err = passive(j.checkDB)
+	return err
+}
+
+// passive makes a checkpoint that waits for nobody, and returns how many pages the WAL has.
+func passive(db *sql.DB) (pages int, err error) {
+	var busy, done int
+	if err := db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {
+		return 0, fmt.Errorf("checkpoint: %w", err)
+	}
+	return pages, nil
+}

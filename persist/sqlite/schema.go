@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+const (
+	// applicationID marks a database of ours ("GRNJ").
+	applicationID = 0x47524e4a
+	// schemaVersion is what this code reads and writes.
+	schemaVersion = 1
+)
+
+// ErrSchema says that the directory holds a database that this version cannot use: one of
+// a newer version, or of another program. Nothing was changed.
+var ErrSchema = errors.New("journal not usable by this version")
+
+const schema = `
+CREATE TABLE meta (
+	name  TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- head is one row: the last position that was given, and which batch of which opening of
+-- the journal was committed last.
+CREATE TABLE head (
+	position INTEGER NOT NULL,
+	session  TEXT NOT NULL,
+	batch    INTEGER NOT NULL
+) STRICT;
+
+-- type has the names of payloads.
+CREATE TABLE type (
+	num  INTEGER PRIMARY KEY,
+	name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE actor (
+	num    INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	last   INTEGER NOT NULL,
+	erased INTEGER NOT NULL,
+	sent   INTEGER NOT NULL
+) STRICT;
+
+-- event has an erasure as well: it has no type.
+CREATE TABLE event (
+	actor    INTEGER NOT NULL,
+	number   INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	time     INTEGER NOT NULL,
+	type     INTEGER,
+	sum      INTEGER NOT NULL,
+	data     BLOB NOT NULL,
+	PRIMARY KEY (actor, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE feed (
+	part     INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	actor    INTEGER NOT NULL,
+	number   INTEGER NOT NULL,
+	PRIMARY KEY (part, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE state (
+	actor  INTEGER PRIMARY KEY,
+	number INTEGER NOT NULL,
+	type   INTEGER NOT NULL,
+	sum    INTEGER NOT NULL,
+	data   BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE snapshot (
+	actor  INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	type   INTEGER NOT NULL,
+	sum    INTEGER NOT NULL,
+	data   BLOB NOT NULL,
+	UNIQUE (actor, number)
+) STRICT;
+
+CREATE TABLE outbox (
+	part     INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	actor    INTEGER NOT NULL,
+	number   INTEGER NOT NULL,
+	time     INTEGER NOT NULL,
+	receiver TEXT NOT NULL,
+	type     INTEGER NOT NULL,
+	sum      INTEGER NOT NULL,
+	data     BLOB NOT NULL,
+	PRIMARY KEY (part, position),
+	UNIQUE (actor, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seen (
+	actor  INTEGER NOT NULL,
+	sender TEXT NOT NULL,
+	number INTEGER NOT NULL,
+	PRIMARY KEY (actor, sender)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE reminder (
+	actor INTEGER NOT NULL,
+	key   TEXT NOT NULL,
+	part  INTEGER NOT NULL,
+	at    INTEGER NOT NULL,
+	type  INTEGER NOT NULL,
+	sum   INTEGER NOT NULL,
+	data  BLOB NOT NULL,
+	PRIMARY KEY (actor, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reminder_due ON reminder (part, at);
+
+CREATE TABLE claim (
+	shard TEXT PRIMARY KEY,
+	epoch INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cursor (
+	projection TEXT NOT NULL,
+	part       INTEGER NOT NULL,
+	position   INTEGER NOT NULL,
+	PRIMARY KEY (projection, part)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO head (position, session, batch) VALUES (0, '', 0);
+`
+
+// migrate makes the schema in an empty database, and refuses one that is not ours.
+func migrate(ctx context.Context, conn *sql.Conn, readOnly bool) error {
+	var app, version, tables int64
+	for query, dst := range map[string]*int64{
+		"PRAGMA application_id":              &app,
+		"PRAGMA user_version":                &version,
+		"SELECT count(*) FROM sqlite_schema": &tables,
+	} {
+		if err := conn.QueryRowContext(ctx, query).Scan(dst); err != nil {
+			return fmt.Errorf("read the schema version: %w", err)
+		}
+	}
+	switch {
+	case app == applicationID && version == schemaVersion:
+		return nil
+	case app == applicationID:
+		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer one", ErrSchema, version, schemaVersion)
+	case app != 0 || version != 0 || tables != 0:
+		return fmt.Errorf("%w: it is not a journal", ErrSchema)
+	case readOnly:
+		return fmt.Errorf("%w: it is empty", ErrSchema)
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("create the schema: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it has been committed, or the error that led here says more
+	for _, step := range []string{schema, fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)} {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return fmt.Errorf("create the schema: %w", err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
+		return fmt.Errorf("create the schema: %w", err)
+	}
+	return tx.Commit()
+}
