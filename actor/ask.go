@@ -64,25 +64,12 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 	if limit < 0 {
 		return answer, describe(limitError(limit), to, req)
 	}
-	from, w := caller(ctx)
-	if err := a.pause.begin(sys, from, w); err != nil {
+	own, asked, err := a.begin(ctx, inquiry{call: a, first: dst.waitedOn()})
+	if err != nil {
 		return answer, describe(err, to, req)
 	}
-	var asked pendingAsk           // the request in whose handler this one is sent
-	if t, own := ctx.(turn); own { // a derived context may be on any goroutine: then it is not the handler that waits
-		i := inquiry{call: a, first: dst.waitedOn(), aside: a.pause.parked() && from.setsAside()}
-		var ok bool
-		if asked, ok = t.inquire(i); !ok { // which makes a known to others
-			a.pause.free(sys)
-			return answer, describe(causeOf(a.ctx), to, req)
-		}
-		defer from.inquired()
-		// Of two asks that cross each other the later one sees the other: what a handler waits
-		// for is known before it looks.
-		if err := from.deadlock(dst.waitedOn(), a); err != nil {
-			a.forget()
-			return answer, describe(err, to, req)
-		}
+	if own != nil {
+		defer own.inquired()
 	}
 	if err := sendAsk(ctx, to, req, a, true); err != nil {
 		a.forget()
@@ -94,16 +81,45 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 	return a.answer, err
 }
 
+// begin makes known to others that the caller waits for a, as i says. own is the actor when the
+// caller is its handler, and not merely somebody who was given a context derived from the handler's:
+// the caller must call own.inquired. asked is the request that it handles, if there is one.
+func (a *call[R]) begin(ctx context.Context, i inquiry) (own *core, asked pendingAsk, err error) {
+	from, w := caller(ctx)
+	if err := a.pause.begin(a.sys, from, w); err != nil {
+		return nil, nil, err
+	}
+	t, isOwn := ctx.(turn)
+	if !isOwn {
+		return nil, nil, nil
+	}
+	i.aside = a.pause.parked() && from.setsAside()
+	asked, ok := t.inquire(i)
+	if !ok {
+		a.pause.free(a.sys)
+		return nil, nil, causeOf(a.ctx)
+	}
+	// Of two asks that cross each other the later one sees the other: what a handler waits for is
+	// known before it looks.
+	if err := from.deadlock(i.target(), i.call); err != nil {
+		from.inquired()
+		a.forget()
+		return nil, nil, err
+	}
+	return from, asked, nil
+}
+
 // interrupter is a wait that an order to stop cuts short.
 type interrupter interface {
 	interrupt()
 	over() bool
-	passedTo() *heir // nil when it is still the same who has to end it
+	passedTo() *heir      // nil when it is still the same who has to end it
+	request() interrupter // the ask that has to be answered; nil when the target itself has to end
 }
 
 // inquiry is what a handler waits for.
 type inquiry struct {
-	call  interrupter // the ask, or the wait for room; nil when another actor is on the handler's stack
+	call  interrupter // the ask, or another wait; nil when another actor is on the handler's stack
 	first *core       // whom it waited for at first, nil when that is not known; or that other actor
 	asked pendingAsk  // the request that it handles and has not promised to answer, if there is one
 	aside bool        // other messages are handled meanwhile
@@ -160,23 +176,39 @@ func (c *core) inquired() {
 	c.mu.Unlock()
 }
 
-// waitingFor returns what keeps c from handling the request of that ask: nothing, when it has
-// come, or when c handles other messages meanwhile and has not begun with this one.
-func (c *core) waitingFor(ask interrupter) (target *core, call interrupter) {
+// waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
+// when c handles other messages meanwhile and has not begun with this one. Where the wait is for
+// c's end, and c is reentrant, all of its handlers do; then they are in all.
+func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ext == nil {
-		return nil, nil
+		return inquiry{}, nil
 	}
-	i := c.ext.inquiry
-	if c.traits.reentrant() && c.phase == running && (i.target() == nil || i.aside) {
-		i = c.inquiryFor(ask)
+	i = c.ext.inquiry
+	if c.traits.reentrant() {
+		request := wait
+		if wait != nil {
+			request = wait.request()
+		}
+		switch {
+		case wait != nil && request == nil:
+			all = append(all, i)
+			for _, i := range c.waitingHandlers() {
+				all = append(all, *i)
+			}
+			return inquiry{}, all
+		case c.phase == running && (i.target() == nil || i.aside):
+			i = c.inquiryFor(request)
+		}
 	}
-	if i.call != nil && i.call.over() {
-		return nil, nil
+	if i.isOver() {
+		return inquiry{}, nil
 	}
-	return i.target(), i.call
+	return i, nil
 }
+
+func (i *inquiry) isOver() bool { return i.call != nil && i.call.over() }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
 // room there.
@@ -219,46 +251,62 @@ func describe[M any](err error, to Ref[M], req any) error {
 	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
 }
 
-// deadlock returns an error that names the cycle if target, asked by c with that ask, waits
-// directly or through others for the ask to end.
-func (c *core) deadlock(target *core, ask interrupter) error {
+// deadlock returns an error that names the cycle if target, for which c waits with that call,
+// waits directly or through others for the call to end.
+func (c *core) deadlock(target *core, call interrupter) error {
 	// Twice: one look may put together waits that were not at the same time.
-	if waitsBehind(target, ask) == 0 {
-		return nil
-	}
-	if n := waitsBehind(target, ask); n > 0 {
-		return c.cycle(target, ask, n)
+	first, second := search{call: call}, search{call: call, names: true}
+	if first.leads(target, call) && second.leads(target, call) {
+		return c.cycle(second.path)
 	}
 	return nil
 }
 
-// waitsBehind returns after how many steps the chain of those who wait for each other leads
-// from target to whom the ask keeps waiting, 0 if it does not.
-func waitsBehind(target *core, ask interrupter) int {
-	at, call := target, ask
-	for n := 1; at != nil && n <= waitChainMax; n++ {
-		if at, call = at.waitingFor(call); call == ask {
-			return n
+// search follows those who wait for each other.
+type search struct {
+	call  interrupter // the wait that it looks for
+	steps int
+	names bool    // keep the path
+	path  []*core // from the first who waits to the one who waits with call
+}
+
+// leads reports whether the chain of those who wait leads from at, for whom somebody waits with
+// that call, to the wait that is looked for.
+func (s *search) leads(at *core, call interrupter) bool {
+	begin := len(s.path)
+	for at != nil && s.steps < waitChainMax {
+		s.steps++
+		if s.names {
+			s.path = append(s.path, at)
 		}
+		i, all := at.waitingFor(call)
+		for _, i := range all {
+			if !i.isOver() && (i.call == s.call || s.leads(i.target(), i.call)) {
+				return true
+			}
+		}
+		if i.call != nil && i.call == s.call {
+			return true
+		}
+		at, call = i.target(), i.call
 	}
-	return 0 // or others wait for each other in a circle, and are about to be told so
+	s.path = s.path[:begin]
+	return false // or others wait for each other in a circle, and are about to be told so
 }
 
 // cycleNames is how many actors of a cycle its error names.
 const cycleNames = 10
 
-// cycle names the n actors that wait for each other, from c by way of target to c.
-func (c *core) cycle(target *core, ask interrupter, n int) error {
+// cycle names the actors that wait for each other, from c along the path, which leads to c.
+func (c *core) cycle(along []*core) error {
 	var path strings.Builder
 	path.WriteString(c.fullPath())
-	at, call := target, ask
-	for i := 0; i < n && at != nil; i++ {
-		if i == cycleNames && i < n-1 {
-			fmt.Fprintf(&path, " -> (%d more)", n-1-i)
+	for i, at := range along {
+		if i == cycleNames && i < len(along)-1 {
+			fmt.Fprintf(&path, " -> (%d more)", len(along)-1-i)
 			break
 		}
 		path.WriteString(" -> " + at.fullPath())
-		at, call = at.waitingFor(call)
 	}
 	return fmt.Errorf("%w: %s", ErrDeadlock, path.String())
 }
@@ -418,6 +466,8 @@ func (a *call[R]) sender() *core { return a.pause.from }
 func (a *call[R]) passTo(c *core) { a.heir.Store(&heir{c}) }
 
 func (a *call[R]) passedTo() *heir { return a.heir.Load() }
+
+func (a *call[R]) request() interrupter { return a }
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
 

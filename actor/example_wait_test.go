@@ -9,6 +9,60 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
+// Wait for the end of an actor, in a goroutine or in a handler.
+func ExampleRef_Wait() {
+	sys := actor.NewSystem("office", quiet)
+	defer sys.Shutdown(context.Background())
+
+	clerk := actor.SpawnFunc(sys, "clerk", func(_ *actor.Context[string], m string) error {
+		fmt.Println("files", m)
+		return nil
+	})
+	clerk.Tell(context.Background(), "a letter")
+	clerk.Drain()
+	down, err := clerk.Wait(context.Background())
+	fmt.Println(down.Reason, down.Err, err)
+	// Output:
+	// files a letter
+	// stopped <nil> <nil>
+}
+
+// An address is enough: here of an actor that is gone already.
+func ExampleSystem_Wait() {
+	sys := actor.NewSystem("office", quiet)
+	defer sys.Shutdown(context.Background())
+
+	clerk := actor.SpawnFunc(sys, "clerk", func(*actor.Context[string], string) error { return nil })
+	clerk.Kill()
+	for range 2 {
+		down, err := sys.Wait(context.Background(), clerk.PID())
+		fmt.Println(down.Reason, err)
+	}
+	// Output:
+	// killed <nil>
+	// no_actor <nil>
+}
+
+// A channel, to select from.
+func ExampleSystem_AfterEnd() {
+	sys := actor.NewSystem("office", quiet, noRestarts)
+	defer sys.Shutdown(context.Background())
+
+	clerk := actor.SpawnFunc(sys, "clerk", func(*actor.Context[string], string) error { return errors.New("no ink") })
+	ended := make(chan actor.Down, 1)
+	stop := sys.AfterEnd(clerk.PID(), func(d actor.Down) { ended <- d })
+	defer stop()
+
+	clerk.Tell(context.Background(), "a letter")
+	select {
+	case d := <-ended:
+		fmt.Println(d.PID.Path(), d.Reason, d.Err)
+	case <-time.After(time.Minute):
+		fmt.Println("still at work")
+	}
+	// Output: /clerk failed no ink
+}
+
 type question struct{ actor.Returns[string] }
 
 // A limit for one ask, in a handler as well.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -39,6 +40,8 @@ func waitMoves() []move {
 		{name: "ask by the router", where: anywhere, do: act((*player).askRouted)},
 		{name: "ask within", where: anywhere, waits: true, do: act((*player).askWithin)},
 		{name: "ask then", where: anywhere, do: act((*player).askThen)},
+		{name: "wait for an end", where: anywhere, waits: true, do: act((*player).waitForEnd)},
+		{name: "after the end", where: anywhere, do: act((*player).afterEnd)},
 		{name: "gather", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 0) })},
 		{name: "gather the first", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 1) })},
 		{name: "pipe", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) {
@@ -155,6 +158,38 @@ func (p *player) askWithin(ctx *actor.Context[card], o op) {
 		p.early("the end of an ask", due)
 	}
 	p.answered(c.id, answer, err, time.Time{})
+}
+
+// waitForEnd waits until an actor has ended, but not for long.
+func (p *player) waitForEnd(ctx *actor.Context[card], o op) {
+	to, _ := p.target(o)
+	wait := func() (actor.Down, error) { return ctx.System().Wait(ctx, to.PID(), actor.Within(o.time())) }
+	if o.draw%2 == 0 {
+		wait = func() (actor.Down, error) { return to.Wait(ctx, actor.Within(o.time())) }
+	}
+	if d, err := wait(); err == nil {
+		p.hasEnded(to.PID(), d)
+	}
+}
+
+// afterEnd wants to know when an actor ends, or thinks better of it.
+func (p *player) afterEnd(_ *actor.Context[card], o op) {
+	to, _ := p.target(o)
+	times, taken := 0, false
+	var mu sync.Mutex
+	stop := p.sys.AfterEnd(to.PID(), func(d actor.Down) {
+		mu.Lock()
+		defer mu.Unlock()
+		if times++; times > 1 || taken {
+			p.report("AfterEnd of %s has run %d times, taken back %v", to, times, taken)
+		}
+		p.hasEnded(to.PID(), d)
+	})
+	if o.draw%2 == 0 {
+		mu.Lock()
+		defer mu.Unlock()
+		taken = stop()
+	}
 }
 
 // gather asks all at the top, and leaves after so many answers if that is not 0.

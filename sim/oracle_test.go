@@ -282,6 +282,19 @@ func (o *oracle) down(w *watching, d actor.Down) {
 	}
 }
 
+// hasEnded checks what somebody was told who has waited for the end of an actor.
+func (o *oracle) hasEnded(pid actor.PID, d actor.Down) {
+	_, err := actor.Lookup[card](o.sys, pid)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if d.PID != pid || d.Reason == 0 || !errors.Is(err, actor.ErrStopped) {
+		o.wrong("the end of %s was told as %+v, and looking it up gives %v", pid, d, err)
+	}
+	if (d.Reason == actor.Failed) != (d.Err != nil) {
+		o.wrong("the end of %s has the reason %s and the error %v", d.PID, d.Reason, d.Err)
+	}
+}
+
 func (o *oracle) unwatch(p *player, target actor.PID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,0 +1,136 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Wait returns when the actor with that address has ended, and why; at once, with the reason
+// [NoActor], if there is no such actor. A restart is not an end. The actor's name is free then. A
+// message that it has sent before may still wait in its receiver's mailbox: where the order
+// matters, use [Context.Watch].
+//
+// Wait lasts until ctx ends, whose cause it then returns, and no longer than [Within] says. In a
+// handler it waits as [Ask] does, and fails as Ask does with [ErrTooManyWaiting], and with
+// [ErrDeadlock] if the handler would wait for its own end, for that of a parent, or for an actor
+// that waits for it.
+//
+// A handler should wait for other actors than its children: the failure of a child is decided upon
+// when the parent's handler has returned, so a child that fails while its parent waits for its end
+// does not end. And a shutdown lets handlers finish: one that waits for an actor which is to stop
+// after its own keeps it from ending in time. Both are no deadlocks that are found. Limit such waits
+// by Within, or use Context.Watch.
+func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, error) {
+	return s.waitEnd(ctx, s.local(pid), pid, limitOf(opts))
+}
+
+// Wait is [System.Wait] for the actor that the reference is of.
+func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
+	c := r.recipient().base()
+	return c.sys().waitEnd(ctx, c, c.pid(), limitOf(opts))
+}
+
+// AfterEnd runs f on a goroutine of its own when the actor with that address has ended; at once,
+// with the reason [NoActor], if there is no such actor. stop takes that back; it reports whether f
+// will not run for this reason. Shutdown waits until f returns. Use it to have a channel to select
+// from:
+//
+//	ended := make(chan actor.Down, 1)
+//	stop := sys.AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })
+//	defer stop()
+func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
+	required(f != nil, "AfterEnd: the function is nil")
+	target := s.local(pid)
+	var over atomic.Bool // f runs, or never will
+	w := &watcher{down: func(d Down) {
+		if !over.Swap(true) {
+			s.sched.background(&s.root.core, func() { f(d) })
+		}
+	}}
+	if target == nil || !target.watchedBy(w) {
+		w.down(Down{PID: pid, Reason: NoActor})
+	}
+	return func() bool {
+		stopped := !over.Swap(true)
+		if stopped {
+			target.forget(w)
+		}
+		return stopped
+	}
+}
+
+// local returns the living actor with that address, nil if there is none in this system.
+func (s *System) local(pid PID) *core {
+	if pid.node != s.name {
+		return nil
+	}
+	return s.at(pid)
+}
+
+// waitEnd waits for the end of target, nil if there is nobody.
+func (s *System) waitEnd(ctx context.Context, target *core, pid PID, limit time.Duration) (Down, error) {
+	none := Down{PID: pid, Reason: NoActor}
+	if target == nil {
+		return none, nil
+	}
+	a := newCall[Down](ctx, s)
+	w := &watcher{down: func(d Down) { a.resolve(d, nil, nil) }}
+	err := a.wait(ctx, inquiry{call: endWait{a}, first: target}, limit, func() {
+		if !target.watchedBy(w) {
+			a.resolve(none, nil, nil)
+		}
+	})
+	if err == nil {
+		return a.answer, nil
+	}
+	target.forget(w)
+	if errors.Is(err, errTimeUp) {
+		err = fmt.Errorf("it has not ended within %v: %w", max(limit, 0), context.DeadlineExceeded)
+	}
+	return Down{}, fmt.Errorf("wait for the end of %s: %w", pid.Path(), err)
+}
+
+// endWait is the wait for the end of an actor.
+type endWait struct{ *call[Down] }
+
+// request implements interrupter.
+func (endWait) request() interrupter { return nil }
+
+// wait is for what is not the answer to an ask of the caller's own: it waits until a is settled,
+// which begin has to bring about, until the context with which a was made ends, or the limit has
+// passed.
+func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begin func()) error {
+	if a.ctx.Err() != nil {
+		return causeOf(a.ctx)
+	}
+	if limit < 0 {
+		return errTimeUp
+	}
+	own, asked, err := a.begin(ctx, i)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		defer own.inquired()
+		if i.call.request() == nil && i.first.isAbove(own) {
+			a.forget()
+			return fmt.Errorf("%w: %s would wait for its own end", ErrDeadlock, own.fullPath())
+		}
+	}
+	begin()
+	a.alarm.when = a.sys.clock.in(limit)
+	return a.await(asked != nil, limit > 0)
+}
+
+// isAbove reports whether c ends only after the other has: it is the same actor or a parent.
+func (c *core) isAbove(other *core) bool {
+	for ; other != nil; other = other.parent {
+		if other == c {
+			return true
+		}
+	}
+	return false
+}
