@@ -447,12 +447,18 @@ func (d derived) Value(key any) any {
 	return d.at.Value(key)
 }
 
+// endOf returns what ends when ctx does, which lasting has returned: package context recognizes it,
+// however the actor goes on.
+func endOf(ctx context.Context) context.Context {
+	if d, ok := ctx.(derived); ok {
+		return d.Context
+	}
+	return ctx
+}
+
 // causeOf returns why ctx, which lasting has returned, has ended.
 func causeOf(ctx context.Context) error {
-	if d, ok := ctx.(derived); ok {
-		ctx = d.Context
-	}
-	return cmp.Or(context.Cause(ctx), context.Canceled) // what another goroutine is just ending may not know yet
+	return cmp.Or(context.Cause(endOf(ctx)), context.Canceled) // what another goroutine is just ending may not know yet
 }
 
 func (a *call[R]) asker() (ctx context.Context, deadline time.Time) {

@@ -126,9 +126,7 @@ func (ctx *Context[M]) current() context.Context {
 		// one, and so no other actor's mutex is taken here.
 		parent, deadline := sc.asker.asker()
 		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
-		if d, ok := parent.(derived); ok {
-			parent = d.Context // whose end package context sees without a goroutine
-		}
+		parent = endOf(parent)
 		merged, cancel := context.WithDeadline(causal, deadline)
 		parentEnds := func() {
 			if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {

@@ -77,3 +77,43 @@ func ExampleWithin() {
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output: true
 }
+
+// Any number of goroutines and handlers may wait for the same answer.
+func ExampleAskFuture() {
+	sys := actor.NewSystem("office", quiet)
+	defer sys.Shutdown(context.Background())
+
+	clerk := actor.SpawnFunc(sys, "clerk", func(ctx *actor.Context[question], m question) error {
+		actor.Reply(ctx, m, "42")
+		return nil
+	})
+	f := actor.AskFuture(context.Background(), clerk, question{})
+	<-f.Done()
+	for range 2 {
+		fmt.Println(f.Wait(context.Background()))
+	}
+	// Output:
+	// 42 <nil>
+	// 42 <nil>
+}
+
+// An actor gets the answer to somebody else's ask.
+func ExamplePipeTo() {
+	sys := actor.NewSystem("office", quiet)
+
+	clerk := actor.SpawnFunc(sys, "clerk", func(ctx *actor.Context[question], m question) error {
+		actor.Reply(ctx, m, "42")
+		return nil
+	})
+	heard := make(chan struct{})
+	archive := actor.SpawnFunc(sys, "archive", func(_ *actor.Context[string], m string) error {
+		fmt.Println("keeps", m)
+		close(heard)
+		return nil
+	})
+	f := actor.AskFuture(context.Background(), clerk, question{})
+	actor.PipeTo(f, archive, func(answer string, err error) string { return fmt.Sprint(answer, " ", err) })
+	<-heard
+	_, _ = sys.Shutdown(context.Background())
+	// Output: keeps 42 <nil>
+}

@@ -40,6 +40,7 @@ func waitMoves() []move {
 		{name: "ask by the router", where: anywhere, do: act((*player).askRouted)},
 		{name: "ask within", where: anywhere, waits: true, do: act((*player).askWithin)},
 		{name: "ask then", where: anywhere, do: act((*player).askThen)},
+		{name: "wait for a future", where: anywhere, waits: true, do: act((*player).future)},
 		{name: "wait for an end", where: anywhere, waits: true, do: act((*player).waitForEnd)},
 		{name: "after the end", where: anywhere, do: act((*player).afterEnd)},
 		{name: "gather", where: anywhere, do: act(func(p *player, ctx *actor.Context[card], o op) { p.gather(ctx, o, 0) })},
@@ -158,6 +159,29 @@ func (p *player) askWithin(ctx *actor.Context[card], o op) {
 		p.early("the end of an ask", due)
 	}
 	p.answered(c.id, answer, err, time.Time{})
+}
+
+// future waits for an ask that it has begun, of which the clerk hears as well.
+func (p *player) future(ctx *actor.Context[card], o op) {
+	to, kind := p.target(o)
+	if kind.waits {
+		return
+	}
+	c := p.next(ctx, o, to.PID())
+	p.asked(c.id)
+	f := actor.AskFuture(ctx, to, c, actor.Within(o.time()))
+	actor.PipeTo(f, p.clerk, func(uint64, error) any { return poke{} })
+	_, err := f.Wait(ctx)
+	select {
+	case <-f.Done():
+		answer, err := f.Wait(ctx)
+		p.answered(c.id, answer, err, time.Time{})
+	default:
+		p.mayEnd(c.id)
+		if err == nil {
+			p.report("waiting for ask %d has ended without its answer", c.id)
+		}
+	}
 }
 
 // waitForEnd waits until an actor has ended, but not for long.
