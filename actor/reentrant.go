@@ -17,7 +17,7 @@ import "slices"
 const reentrantMost = 1000
 
 // Reentrant lets the actor begin with its next messages while a handler waits in [Ask],
-// [Gather] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
+// [Gather], [System.Wait], [Future.Wait] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
 // Its handlers still run one at a time, and change places only where one waits: after a wait
 // the state may be another. Two actors that ask each other are no deadlock when one of them
 // is reentrant, unless the one that is not waits for the very request in whose handler it is

@@ -198,12 +198,12 @@ func (b *Bus) Subscriptions() []Info {
 	return list
 }
 
-// panicked logs the first panic of a subscriber's wrap on the publisher's goroutine: the
+// panicked logs the first panic of a subscriber's function on the publisher's goroutine: the
 // publisher is not to blame, and there may be one an event.
 func (b *Bus) panicked(s *Subscription, value any) {
 	if s.blamed.Swap(true) {
 		return
 	}
-	b.sys.Log().LogAttrs(context.Background(), slog.LevelError, "event not delivered: the subscriber's wrap panicked",
+	b.sys.Log().LogAttrs(context.Background(), slog.LevelError, "event not delivered: the subscriber's function panicked",
 		slog.String("subscriber", s.subscriber()), slog.String("pattern", s.pattern), slog.Any("panic", value))
 }

@@ -1,5 +1,5 @@
-// Package eventbus distributes events by topic, to actors as messages of their own
-// protocol and to goroutines as an iterator.
+// Package eventbus distributes events by topic: to actors as messages of their own
+// protocol, to functions, and to goroutines as an iterator.
 //
 //	bus := eventbus.New(sys)
 //
@@ -15,6 +15,11 @@
 //	for t := range eventbus.Listen[Temperature](ctx, bus, "sensors.>") {
 //		fmt.Println(t)
 //	}
+//
+//	// a plain function, which the publishers call:
+//	_, err = eventbus.SubscribeFunc(bus, "sensors.>", func(ctx context.Context, topic string, t Temperature) {
+//		log.Println(topic, t)
+//	})
 //
 // To have the compiler check that publisher and subscriber use the same type of event,
 // declare a [Topic].
@@ -33,9 +38,10 @@
 //   - An event whose type differs from the subscription's is counted but not delivered.
 //     An event without subscribers is dropped; that is not an error.
 //   - A subscription ends with the incarnation of its actor: after a restart Init
-//     subscribes again, and nothing is delivered twice.
+//     subscribes again, and nothing is delivered twice. One of [SubscribeRef] ends with the
+//     actor.
 //   - Publishing holds no lock while it delivers. It waits only for subscriptions that
-//     have a [Buffer] with the policy [Block].
+//     have a [Buffer] with the policy [Block], and for functions without a Buffer.
 //
 // # When not to use it
 //

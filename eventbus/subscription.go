@@ -16,13 +16,15 @@ import (
 type Subscription struct {
 	bus     *Bus
 	pattern string
-	actor   actor.PID       // zero for a Listen
-	owner   context.Context //nolint:containedctx // the actor's Context, to recognize an actor that publishes to itself
+	actor   actor.PID       // zero for a Listen and a function
+	owner   context.Context //nolint:containedctx // the actor's Context, or that of a function, to recognize one that publishes to itself
 	tenant  *tenant         // the actor's incarnation, which the subscription does not outlive; nil for a Listen
 	event   reflect.Type
 	fits    func(event any) bool
-	tell    func(ctx context.Context, d delivery) // without a buffer, else nil
-	wrap    any                                   // with a buffer: func(delivery) M
+
+	function bool                                  // it is that of a function
+	tell     func(ctx context.Context, d delivery) // without a buffer, else nil
+	wrap     any                                   // with a buffer: func(delivery) M
 
 	ended atomic.Bool
 	out   bool          // removed from the trie; guarded by the trie's mu
@@ -33,6 +35,7 @@ type Subscription struct {
 	primeMu sync.Mutex
 	pending []delivery // guarded by primeMu
 	primed  uint64     // retained events up to this number are known; constant once live
+	cleanup func()     // what its end has to give back; guarded by primeMu
 
 	box    *inbox // with a buffer, else nil
 	limit  int
@@ -45,7 +48,7 @@ type Subscription struct {
 	blamed atomic.Bool // a panic of wrap has been logged
 }
 
-// SubscribeOption refines [Subscribe] and [Listen].
+// SubscribeOption refines [Subscribe], [SubscribeFunc] and [Listen].
 type SubscribeOption func(*Subscription)
 
 // Policy says what happens to an event when a buffer is full.
@@ -103,7 +106,8 @@ func Buffer(n int, policy Policy) SubscribeOption {
 //
 // The subscription ends with the actor's incarnation, or by Unsubscribe. Subscribing
 // twice leads to two messages for each event. Call Subscribe only in the actor's own
-// callbacks; it does not block. The errors are [ErrTopic] and [ErrClosed].
+// callbacks, and elsewhere [SubscribeRef]; it does not block. The errors are [ErrTopic] and
+// [ErrClosed].
 func Subscribe[Ev, M any](ctx *actor.Context[M], b *Bus, pattern string, wrap func(topic string, event Ev) M, opts ...SubscribeOption) (*Subscription, error) {
 	if err := CheckPattern(pattern); err != nil {
 		return nil, fmt.Errorf("subscribe %s: %w", ctx.Self(), err)
@@ -250,13 +254,19 @@ func (s *Subscription) end() {
 		s.box.forget(s)
 	}
 	close(s.done)
+	s.primeMu.Lock()
+	cleanup := s.cleanup
+	s.primeMu.Unlock()
+	if cleanup != nil {
+		cleanup()
+	}
 }
 
 // Info describes a subscription at one moment.
 type Info struct {
 	Pattern    string
 	Type       string    // of the events it is for
-	Actor      actor.PID // zero for a Listen
+	Actor      actor.PID // zero for a Listen and a SubscribeFunc
 	Buffer     int       // 0 for none
 	Policy     Policy    // of the buffer
 	Waiting    int       // events in the buffer
@@ -281,7 +291,10 @@ func (s *Subscription) Info() Info {
 
 // subscriber names who has subscribed.
 func (s *Subscription) subscriber() string {
-	if s.actor.IsZero() {
+	switch {
+	case s.function:
+		return "a function"
+	case s.actor.IsZero():
 		return "a goroutine"
 	}
 	return s.actor.String()

@@ -33,6 +33,11 @@ func (t Topic[Ev]) Listen(ctx context.Context, b *Bus, opts ...SubscribeOption) 
 	return Listen[Ev](ctx, b, string(t), opts...)
 }
 
+// SubscribeFunc is the function [SubscribeFunc] for the topic.
+func (t Topic[Ev]) SubscribeFunc(b *Bus, f func(ctx context.Context, topic string, event Ev), opts ...SubscribeOption) (*Subscription, error) {
+	return SubscribeFunc(b, string(t), f, opts...)
+}
+
 // Last is the function [Last] for the topic.
 func (t Topic[Ev]) Last(b *Bus) (Ev, bool) { return Last[Ev](b, string(t)) }
 
