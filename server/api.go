@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // resources makes the handlers of the API, each with what it needs, and lists their
@@ -31,6 +33,8 @@ func (s *Server) resources() []operation {
 		s.streams,
 		s.bulk,
 		&transferAPI{s.runtime, s.mappings, s.finder, queries, s.retention, s.broker, s.serving, s.log},
+		&sessionAPI{s.gate},
+		&principalAPI{s.book, s.audit},
 		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, closing},
 	}
 	var list []operation
@@ -82,7 +86,14 @@ func (s *Server) serve(o *operation) http.Handler {
 			metrics.observe(rec.status, time.Since(start))
 		}()
 		w.Header().Set("Cache-Control", "no-store")
-		if err := o.serve(rec, r); err != nil {
+		admitted, release, err := s.gate.admit(r, o)
+		if err == nil {
+			defer release()
+			err = o.serve(rec, admitted)
+		} else if o.failed != nil && errors.Is(err, access.ErrForbidden) {
+			o.failed(r, err)
+		}
+		if err != nil {
 			s.fail(rec, r, err)
 		}
 	})

@@ -21,14 +21,14 @@ type attributeAPI struct {
 func (a *attributeAPI) operations() []operation {
 	whole, patch := content{mediaJSON, documentJSON{}}, content{mediaJSONPatch, []patchOperation{}}
 	return []operation{
-		op("GET", "/v1/entities/{id}/attributes", "getAttributes", "Read all sections of an entity.", a.get, fails(404)),
-		op("PUT", "/v1/entities/{id}/attributes", "putAttributes", "Replace all sections.", a.put, answers(200, 201), fails(409, 422, 428)),
-		op("PATCH", "/v1/entities/{id}/attributes", "patchAttributes", "Patch the document that has the sections as members.", a.patch,
+		op("GET", "/v1/entities/{id}/attributes", "getAttributes", "Read all sections of an entity.", a.get, needs(seesEntity), fails(404)),
+		op("PUT", "/v1/entities/{id}/attributes", "putAttributes", "Replace all sections.", a.put, needs(writesEntity), answers(200, 201), fails(409, 422, 428)),
+		op("PATCH", "/v1/entities/{id}/attributes", "patchAttributes", "Patch the document that has the sections as members.", a.patch, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaMergePatch, sectionsBody{}}, patch), answers(200, 201), fails(404, 409, 422)),
-		op("GET", "/v1/entities/{id}/attributes/{section}", "getSection", "Read one section.", a.getSection, fails(404)),
-		op("PUT", "/v1/entities/{id}/attributes/{section}", "putSection", "Replace one section.", a.putSection,
+		op("GET", "/v1/entities/{id}/attributes/{section}", "getSection", "Read one section.", a.getSection, needs(seesEntity), fails(404)),
+		op("PUT", "/v1/entities/{id}/attributes/{section}", "putSection", "Replace one section.", a.putSection, needs(reportsSection),
 			accepts(maxBodyBytes, whole), answers(200, 201), fails(404, 409, 422, 428)),
-		op("PATCH", "/v1/entities/{id}/attributes/{section}", "patchSection", "Patch one section.", a.patchSection,
+		op("PATCH", "/v1/entities/{id}/attributes/{section}", "patchSection", "Patch one section.", a.patchSection, needs(reportsSection),
 			accepts(maxBodyBytes, content{mediaMergePatch, whole.value}, patch), answers(200, 201), fails(404, 409, 422)),
 	}
 }

@@ -52,10 +52,10 @@ type bulkAPI struct {
 
 func (a *bulkAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter.", a.post, answers(200, 202), fails(422)),
-		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, the newest first.", a.list),
-		op("GET", "/v1/bulk/{job}", "getBulk", "Read the progress of a bulk update.", a.get, fails(404)),
-		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. What it has done stays.", a.stop, fails(404)),
+		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter.", a.post, needs(writesAll), answers(200, 202), fails(422)),
+		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, the newest first.", a.list, needs(seesAll)),
+		op("GET", "/v1/bulk/{job}", "getBulk", "Read the progress of a bulk update.", a.get, needs(seesAll), fails(404)),
+		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. What it has done stays.", a.stop, needs(writesAll), fails(404)),
 	}
 }
 

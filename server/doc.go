@@ -47,7 +47,8 @@
 // If-None-Match make a write conditional (412), and a PUT that would replace something
 // must have a condition (428).
 //
-// In this version there are no credentials; therefore only loopback addresses
-// are served, and requests that a web page of another origin makes a browser
-// send are refused.
+// Package access says who may do what. As long as there is no principal, everybody on
+// this machine may do everything; from the first one on, who comes must log in. Only
+// loopback addresses are served, because nothing is encrypted, and requests that a web
+// page of another origin makes a browser send are refused.
 package server

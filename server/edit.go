@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // maxBodyBytes bounds a body of JSON where nothing else is said.
@@ -98,6 +99,12 @@ func (a *entityAPI) create(ctx context.Context, in *createEntityRequest) (*answe
 		return nil, err
 	}
 	edits.If = entity.IfNone
+	if err := callerOf(ctx).who.May(ctx, a.runtime, access.Write, id); err != nil {
+		return nil, err
+	}
+	if err := mayWriteEnds(ctx, a.runtime, edits.Relate); err != nil {
+		return nil, err
+	}
 	edited, err := a.runtime.Edit(ctx, id, edits)
 	if err != nil {
 		return nil, targetProblem(err)
@@ -189,6 +196,9 @@ type editor struct{ runtime *entity.Runtime }
 
 // edit makes an edit and answers with what it did.
 func (e *editor) edit(ctx context.Context, id string, edits entity.Edits, blind bool) (*answer[editedJSON], error) {
+	if err := mayWriteEnds(ctx, e.runtime, edits.Relate); err != nil {
+		return nil, err
+	}
 	edited, err := e.runtime.Edit(ctx, id, edits)
 	if err != nil {
 		return nil, e.problem(ctx, id, &edits, blind, err)

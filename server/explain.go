@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // explainedJSON is a value and where it comes from.
@@ -67,7 +68,8 @@ func (a *telemetryAPI) explain(ctx context.Context, in *explainRequest) (*answer
 // computed a value.
 func (a *telemetryAPI) explainMapping(ctx context.Context, origin entity.Origin, value *explainedJSON) error {
 	name, version, ok := mappingOf(origin)
-	if !ok {
+	if !ok || !callerOf(ctx).who.MayAll(access.Read) { // it may be about entities that the caller may not see
+
 		return nil
 	}
 	ex, err := a.mappings.Explain(ctx, name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,11 +14,11 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
@@ -36,8 +37,8 @@ type transferAPI struct {
 func (a *transferAPI) operations() []operation {
 	lines, table := content{mediaNDJSON, ""}, content{mediaCSV, ""}
 	return []operation{
-		rawOp("GET", "/v1/export", "export", "Export all data of one kind, one record a line.", a.export, takesLong, sends(lines, table), fails(422)),
-		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Invalid lines are counted and skipped.", a.load,
+		rawOp("GET", "/v1/export", "export", "Export all data of one kind, one record a line.", a.export, needs(seesSome), takesLong, sends(lines, table), fails(422)),
+		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Invalid lines are counted and skipped.", a.load, needs(writesAll),
 			takesLong, accepts(0, lines, content{"application/ndjson", ""}, table, content{mediaJSON, ""}, content{mediaText, ""}), sends(content{mediaJSON, importedJSON{}})),
 	}
 }
@@ -187,10 +188,13 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	} else if head == nil {
 		return nil, nil, problemf(http.StatusBadRequest, "format must be ndjson for %s, which has no form in CSV", what)
 	}
+	if setup != nil && what != whatTypes && !callerOf(x.ctx).who.MayAll(access.Read) {
+		return nil, nil, fmt.Errorf("%w: %s are about all entities, and you may not read all", access.ErrForbidden, what)
+	}
 	if setup != nil {
 		return func() error { return setup(x) }, nil, nil
 	}
-	f, err := filter.Parse(x.in.Filter)
+	f, _, err := visible(x.ctx, x.in.Filter)
 	return func() error { return x.each(search.Query{Filter: f, Type: x.in.Type}, one) }, head, err
 }
 
@@ -310,6 +314,9 @@ func (x *exporter) entity(v entity.View) error {
 
 func (x *exporter) relations(v entity.View) error {
 	for r := range v.Relations(entity.Out) {
+		if !seesEnds(x.ctx, x.runtime, &r, r.From) {
+			continue
+		}
 		x.line = append(appendRelation(x.line[:0], &r), '\n')
 		if _, err := x.out.Write(x.line); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 const (
@@ -70,17 +71,18 @@ type feedQuery struct {
 	deadband        float64 // absolute or, with relative, a part of the value before
 	relative        bool
 	every           time.Duration
+	who             *access.Principal // who reads; sees no other entities than it may
 }
 
-// query returns what the stream is to send.
-func (in *feedRequest) query() (f feedQuery, err error) {
-	f = feedQuery{cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type, filterText: in.Filter}
+// query returns what the stream is to send to the caller of ctx.
+func (in *feedRequest) query(ctx context.Context) (f feedQuery, err error) {
+	f = feedQuery{who: callerOf(ctx).who, cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type, filterText: in.Filter}
 	f.mode = map[string]feedMode{"onchange": feedOnChange, "periodic": feedPeriodic}[in.Mode] // realtime is 0
 	if err := f.parseKinds(in.Kinds); err != nil {
 		return f, err
 	}
-	if in.Filter != "" {
-		if f.filter, err = filter.Parse(in.Filter); err != nil {
+	if in.Filter != "" || !f.who.MayAll(access.Read) {
+		if f.filter, f.filterText, err = visible(ctx, in.Filter); err != nil {
 			return f, err
 		}
 	}
@@ -327,7 +329,9 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 			return nil
 		}
 		f.sendPending("") // what was before comes before
-		if f.data, err = encodeJSON(newEditEvent(c)); err != nil {
+		event := newEditEvent(c)
+		f.hideEnds(ctx, event)
+		if f.data, err = encodeJSON(event); err != nil {
 			return err
 		}
 		f.send(eventEdit, c.Cursor)
@@ -353,6 +357,21 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 		f.send(eventChange, c.Cursor)
 	}
 	return nil
+}
+
+// hideEnds takes out of an event the relations to entities that the reader may not see.
+func (f *feed) hideEnds(ctx context.Context, event *editEventJSON) {
+	if f.query.who.MayAll(access.Read) {
+		return
+	}
+	event.Relations = slices.DeleteFunc(event.Relations, func(rel relationEditJSON) bool {
+		for _, end := range []string{rel.From, rel.To} {
+			if end != event.Entity && f.query.who.May(ctx, f.api.runtime, access.Read, end) != nil {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // send sends data as an event. With a cursor the reader resumes after it.
@@ -477,7 +496,7 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	answer, known := f.known[c.Entity]
 	if c.Edit != nil && c.Edit.Deleted {
 		delete(f.known, c.Entity)
-		return answer || !known, nil
+		return answer || !known && f.query.who.CoversID(access.Read, c.Entity), nil
 	}
 	if known && !f.touches(c) {
 		return answer, nil

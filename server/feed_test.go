@@ -110,7 +110,7 @@ func TestPeriodicStreamHasTheNewestOfEachKey(t *testing.T) {
 func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	query, err := (&feedRequest{Kinds: "readings"}).query()
+	query, err := (&feedRequest{Kinds: "readings"}).query(s.asAnybody())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSlowReaderIsToldAndLosesNothing(t *testing.T) {
 func TestStreamOfEditsIsNotFilledUpByReadings(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	query, err := (&feedRequest{Kinds: "edits"}).query()
+	query, err := (&feedRequest{Kinds: "edits"}).query(s.asAnybody())
 	if err != nil {
 		t.Fatal(err)
 	}

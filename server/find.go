@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -71,7 +70,7 @@ func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPa
 	if len(q.text) > entity.MaxSearchBytes {
 		return nil, problemf(http.StatusBadRequest, "search must have at most %d bytes, not %d", entity.MaxSearchBytes, len(q.text))
 	}
-	f, err := filter.Parse(q.filter)
+	f, _, err := visible(ctx, q.filter)
 	if err != nil {
 		return nil, err
 	}

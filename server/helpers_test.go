@@ -30,6 +30,8 @@ type running struct {
 	t    *testing.T
 	log  *logBuffer
 	stop func() error // shuts down gracefully; the first call counts
+
+	token string // with which requests are made; "" for none
 }
 
 // start runs a server on free ports, on dir or on a directory of its own.
@@ -100,6 +102,9 @@ func (r *running) do(method, path, body string, header ...string) (*http.Respons
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.HTTPAddr()+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {

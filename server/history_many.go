@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/series"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Limits of a question for several entities.
@@ -36,7 +37,7 @@ type manyHistoryAPI struct {
 
 func (a *manyHistoryAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/history", "postHistory", "Read the history of several entities, grouped and combined.", a.post, asks, fails(404, 422)),
+		op("POST", "/v1/history", "postHistory", "Read the history of several entities, grouped and combined.", a.post, needs(seesSome), asks, fails(404, 422)),
 	}
 }
 
@@ -168,6 +169,11 @@ func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member,
 		return true
 	}
 	if len(b.Entities) > 0 {
+		for _, id := range b.Entities {
+			if err := callerOf(ctx).who.May(ctx, a.runtime, access.Read, id); err != nil {
+				return nil, err
+			}
+		}
 		ids := slices.Compact(slices.Sorted(slices.Values(b.Entities)))
 		if err := a.runtime.Scan(ctx, entity.ListQuery{IDs: ids}, take); err != nil {
 			return nil, err
@@ -177,7 +183,7 @@ func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member,
 		}
 		return list, nil
 	}
-	f, err := filter.Parse(some(b.Filter))
+	f, _, err := visible(ctx, some(b.Filter))
 	if err != nil {
 		return nil, err
 	}

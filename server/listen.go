@@ -18,7 +18,7 @@ func listen(ctx context.Context, name, flag, address string) (net.Listener, erro
 		return nil, fmt.Errorf("listen for %s on %q: %w; set %s to host:port, as in %s 127.0.0.1:8080", name, address, err, flag, flag)
 	}
 	if !isLoopback(host) {
-		return nil, fmt.Errorf("listen for %s on %s: %w: this version has no credentials and would let everyone in; set %s to 127.0.0.1 and reach it from elsewhere through an SSH tunnel",
+		return nil, fmt.Errorf("listen for %s on %s: %w: this version does not encrypt, and everyone on the way could read the credentials; set %s to 127.0.0.1 and reach it from elsewhere through an SSH tunnel",
 			name, address, ErrNotLoopback, flag)
 	}
 	var lc net.ListenConfig

@@ -15,13 +15,13 @@ type mappingAPI struct{ mappings *mapping.Service }
 
 func (a *mappingAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/mappings", "listMappings", "List all mappings, without their fields.", a.list),
-		op("GET", "/v1/mappings/{name}", "getMapping", "Read a mapping: what it computes, and from what.", a.get, fails(404)),
-		op("PUT", "/v1/mappings/{name}", "putMapping", "Create or replace a mapping, or only check it.", a.put,
+		op("GET", "/v1/mappings", "listMappings", "List all mappings, without their fields.", a.list, needs(seesAll)),
+		op("GET", "/v1/mappings/{name}", "getMapping", "Read a mapping: what it computes, and from what.", a.get, needs(seesAll), fails(404)),
+		op("PUT", "/v1/mappings/{name}", "putMapping", "Create or replace a mapping, or only check it.", a.put, needs(writesAll),
 			accepts(mapping.MaxStatementBytes, content{mediaText, statementText("")}, content{mediaJSON, mapping.Statement{}}),
 			answers(200, 201, 204), fails(409, 422, 428)),
-		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written stay.", a.remove, fails(404)),
-		op("POST", "/v1/mappings/{name}/recompute", "recomputeMapping", "Compute a mapping over the history of its sources.", a.recompute, takesLong, fails(404)),
+		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written stay.", a.remove, needs(writesAll), fails(404)),
+		op("POST", "/v1/mappings/{name}/recompute", "recomputeMapping", "Compute a mapping over the history of its sources.", a.recompute, needs(writesAll), takesLong, fails(404)),
 	}
 }
 

@@ -84,7 +84,7 @@ type collector struct {
 	server *Server
 	values []valueMetric
 
-	commit, refused, messages, deadLetters, events, info *prometheus.Desc
+	commit, refused, messages, deadLetters, events, logins, info *prometheus.Desc
 }
 
 // valueMetric is a metric without labels.
@@ -103,6 +103,7 @@ func newCollector(s *Server) *collector {
 		messages:    prometheus.NewDesc("greenroom_mqtt_messages_total", "Publishes received, by quality of service.", []string{"qos"}, nil),
 		deadLetters: prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil),
 		events:      prometheus.NewDesc("greenroom_stream_events_total", "Events sent to the readers of streams, by name.", []string{"event"}, nil),
+		logins:      prometheus.NewDesc("greenroom_logins_total", "Logins and requests with credentials, by what came of them.", []string{"result"}, nil),
 		info:        prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
 	}
 }
@@ -112,7 +113,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, v := range c.values {
 		out <- v.desc
 	}
-	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.events, c.info} {
+	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.events, c.logins, c.info} {
 		out <- d
 	}
 }
@@ -141,6 +142,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for i, name := range eventNames {
 		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.streams.events[i].Load()), name)
+	}
+	for result, n := range map[string]uint64{"ok": s.logins.OK, "failed": s.logins.Failed, "slowed": s.logins.Slowed, "busy": s.logins.Busy} {
+		out <- prometheus.MustNewConstMetric(c.logins, prometheus.CounterValue, float64(n), result)
 	}
 	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, c.server.cfg.Version, runtime.Version())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
@@ -17,6 +18,9 @@ type snapshot struct {
 	mqtt    mqtt.Stats
 	streams int
 
+	logins   access.Stats
+	sessions int
+
 	mappings  mapping.Stats
 	retention retention.Status
 	bulk      int
@@ -26,6 +30,7 @@ type snapshot struct {
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
 		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
+		logins: s.book.Stats(), sessions: s.gate.sessions.len(),
 		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }
@@ -52,6 +57,9 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_entities_evicted_total", "Entities that went cold.", func(s *snapshot) float64 { return float64(s.runtime.Evicted) }),
 		gauge("greenroom_relations", "Edges between entities.", func(s *snapshot) float64 { return float64(s.runtime.Relations) }),
 		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
+
+		gauge("greenroom_principals", "People, services and devices that may log in.", func(s *snapshot) float64 { return float64(s.logins.Principals) }),
+		gauge("greenroom_browser_sessions", "Sessions of browsers that are logged in.", func(s *snapshot) float64 { return float64(s.sessions) }),
 
 		gauge("greenroom_mappings", "Mappings that are installed.", func(s *snapshot) float64 { return float64(s.mappings.Mappings) }),
 		gauge("greenroom_mapping_waiting", "Changes that the mappings have read and not gone through.", func(s *snapshot) float64 { return float64(s.mappings.Waiting) }),

@@ -497,7 +497,9 @@ func (d *document31) responses(o *operation) object {
 // failures are what is said about the statuses of problems, with a detail as an example.
 var failures = map[int][2]string{
 	400: {"The request is invalid.", "limit must be an integer from 1 to 1000, not \"0\""},
-	403: {"The request came from a page of another origin, or was addressed to another host.", "the host \"example.org\" is not this machine; address the server as localhost or 127.0.0.1"},
+	401: {"The request has no valid credentials.", "the credentials are not valid"},
+	429: {"There were too many failed logins.", "too many failed logins; try again in 3s"},
+	403: {"The caller may not do this; or the request came from a page of another origin, or was addressed to another host.", "the host \"example.org\" is not this machine; address the server as localhost or 127.0.0.1"},
 	404: {"Not found.", "entity \"room-1\": not found"},
 	408: {"The body did not arrive in time.", "the body took too long to arrive; send it faster, or in parts"},
 	409: {"The request conflicts with what exists.", "entity \"room-1\": conflict: it exists"},
@@ -786,7 +788,7 @@ func (bucketJSON) others() any { return new(float64) }
 
 // mayFail returns the statuses of problems that the operation may answer with.
 func (o *operation) mayFail() []int {
-	list := append([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}, o.problems...)
+	list := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, o.problems...)
 	if o.request.body != nil {
 		list = append(list, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}

@@ -13,6 +13,7 @@ import (
 type operation struct {
 	method, pattern string
 	id, summary     string
+	needs           permission
 	request         *decoder
 	reply           reflect.Type // of the body of a success; nil where bodies says it
 	bodies          []content    // of the request, where it is not the JSON of the field Body
@@ -77,6 +78,7 @@ func op[In, Out any](method, pattern, id, summary string, f func(context.Context
 		if err != nil {
 			return err
 		}
+		callerOf(r.Context()).changed() // before the client knows
 		return a.write(w, r)
 	})
 	o.reply, o.statuses = reflect.TypeFor[Out](), []int{http.StatusOK}
@@ -123,6 +125,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err == nil {
 		err = o.handle(w, r, in)
+	}
+	if err == nil {
+		callerOf(r.Context()).changed()
 	}
 	if err != nil && o.failed != nil {
 		o.failed(r, err)

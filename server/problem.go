@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
@@ -13,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -139,8 +141,13 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	h.Del("Content-Encoding")
 	h.Del("ETag")
 	h.Set("Cache-Control", "no-store")
-	if sent.Status == http.StatusServiceUnavailable {
+	switch sent.Status {
+	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
+	case http.StatusTooManyRequests:
+		h.Set("Retry-After", strconv.Itoa(int(access.FailureForgiven.Seconds())))
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="greenroom"`)
 	}
 	w.WriteHeader(sent.Status)
 	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error

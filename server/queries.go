@@ -29,11 +29,11 @@ type queryAPI struct {
 
 func (a *queryAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/query/complete", "complete", "Complete a filter or a mapping at a place, and check it.", a.complete),
-		op("GET", "/v1/queries", "listQueries", "List the saved queries, by id.", a.list),
-		op("GET", "/v1/queries/{query}", "getQuery", "Read one saved query.", a.get, fails(404)),
-		op("PUT", "/v1/queries/{query}", "putQuery", "Save a query.", a.put, answers(200, 201), fails(422, 428)),
-		op("DELETE", "/v1/queries/{query}", "deleteQuery", "Delete a saved query.", a.remove, fails(404)),
+		op("GET", "/v1/query/complete", "complete", "Complete a filter or a mapping at a place, and check it.", a.complete, needs(seesSome)),
+		op("GET", "/v1/queries", "listQueries", "List the saved queries, by id.", a.list, needs(seesAll)),
+		op("GET", "/v1/queries/{query}", "getQuery", "Read one saved query.", a.get, needs(seesAll), fails(404)),
+		op("PUT", "/v1/queries/{query}", "putQuery", "Save a query.", a.put, needs(writesAll), answers(200, 201), fails(422, 428)),
+		op("DELETE", "/v1/queries/{query}", "deleteQuery", "Delete a saved query.", a.remove, needs(writesAll), fails(404)),
 	}
 }
 

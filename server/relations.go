@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // relationAPI reads and writes the relations of entities.
@@ -21,11 +22,11 @@ type relationAPI struct {
 
 func (a *relationAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/entities/{id}/relations", "listRelations", "List the relations of an entity, those from it first.", a.list, fails(404)),
-		op("GET", "/v1/entities/{id}/relations/{type}/{to}", "getRelation", "Read one relation.", a.get, fails(404)),
-		op("PUT", "/v1/entities/{id}/relations/{type}/{to}", "putRelation", "Create a relation, or replace its properties.", a.put,
+		op("GET", "/v1/entities/{id}/relations", "listRelations", "List the relations of an entity, those from it first.", a.list, needs(seesEntity), fails(404)),
+		op("GET", "/v1/entities/{id}/relations/{type}/{to}", "getRelation", "Read one relation.", a.get, needs(seesEntity), fails(404)),
+		op("PUT", "/v1/entities/{id}/relations/{type}/{to}", "putRelation", "Create a relation, or replace its properties.", a.put, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaJSON, documentJSON{}}), answers(200, 201), fails(404, 409, 422)),
-		op("DELETE", "/v1/entities/{id}/relations/{type}/{to}", "deleteRelation", "Delete a relation.", a.remove, fails(404)),
+		op("DELETE", "/v1/entities/{id}/relations/{type}/{to}", "deleteRelation", "Delete a relation.", a.remove, needs(writesEntity), fails(404)),
 	}
 }
 
@@ -126,7 +127,7 @@ func (a *relationAPI) list(ctx context.Context, in *listRelationsRequest) (*answ
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(rel entity.Relation) bool {
-		return in.Type != nil && rel.Type != *in.Type || relationPlace(&rel, in.ID) <= after
+		return in.Type != nil && rel.Type != *in.Type || relationPlace(&rel, in.ID) <= after || !seesEnds(ctx, a.runtime, &rel, in.ID)
 	})
 	slices.SortFunc(list, func(a, b entity.Relation) int {
 		return strings.Compare(relationPlace(&a, in.ID), relationPlace(&b, in.ID))
@@ -170,6 +171,9 @@ func (a *relationAPI) find(ctx context.Context, in *relationPath) (entity.Relati
 }
 
 func (a *relationAPI) get(ctx context.Context, in *relationPath) (*answer[relationJSON], error) {
+	if err := callerOf(ctx).who.May(ctx, a.runtime, access.Read, in.To); err != nil {
+		return nil, err
+	}
 	rel, err := a.find(ctx, in)
 	if err != nil {
 		return nil, err

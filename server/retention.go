@@ -13,11 +13,11 @@ type retentionAPI struct{ retainer *retention.Retainer }
 
 func (a *retentionAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/retention", "listRetention", "List the rules of retention and what was done by them.", a.list),
-		op("POST", "/v1/retention", "runRetention", "Apply the rules now.", a.run, answers(202)),
-		op("GET", "/v1/retention/{rule}", "getRetention", "Read one rule.", a.get, fails(404)),
-		op("PUT", "/v1/retention/{rule}", "putRetention", "Create or replace a rule: how long values and rollups are kept.", a.put, answers(200, 201), fails(409, 422, 428)),
-		op("DELETE", "/v1/retention/{rule}", "deleteRetention", "Delete a rule. The rollups that it has made stay.", a.remove, fails(404)),
+		op("GET", "/v1/retention", "listRetention", "List the rules of retention and what was done by them.", a.list, needs(seesAll)),
+		op("POST", "/v1/retention", "runRetention", "Apply the rules now.", a.run, needs(writesAll), answers(202)),
+		op("GET", "/v1/retention/{rule}", "getRetention", "Read one rule.", a.get, needs(seesAll), fails(404)),
+		op("PUT", "/v1/retention/{rule}", "putRetention", "Create or replace a rule: how long values and rollups are kept.", a.put, needs(writesAll), answers(200, 201), fails(409, 422, 428)),
+		op("DELETE", "/v1/retention/{rule}", "deleteRetention", "Delete a rule. The rollups that it has made stay.", a.remove, needs(writesAll), fails(404)),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
@@ -48,6 +49,9 @@ type Server struct {
 	retention *retention.Retainer
 	finder    *search.Finder
 	refusals  *refusal.Counter
+	book      *access.Book
+	audit     *access.Log
+	gate      *gate
 	broker    *mqtt.Broker
 	metrics   *metrics
 	http      *http.Server
@@ -116,9 +120,17 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
+	if s.book, err = access.Open(ctx, s.runtime, access.Config{Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(s.HTTPAddr()) // it is an address of net
+	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits}); err != nil {
 		return nil, err
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
@@ -185,7 +197,7 @@ func (s *Server) drain(ctx context.Context) error {
 	s.bulk.wg.Wait()     // they end with s.serving
 	s.retention.Close()
 	s.finder.Close()
-	err = errors.Join(err, s.mappings.Close(ctx), s.runtime.Close(ctx))
+	err = errors.Join(err, s.mappings.Close(ctx), s.book.Close(ctx), s.runtime.Close(ctx))
 	s.broker.Close(ctx)
 	_, late := s.system.Shutdown(ctx)
 	return errors.Join(err, late)

@@ -16,7 +16,7 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 		w.Header().Set("Upgrade", "websocket")
 		return problemf(http.StatusUpgradeRequired, "this path speaks WebSocket; %s has the same as server-sent events", streamPattern)
 	}
-	query, err := in.query()
+	query, err := in.query(r.Context())
 	if err != nil {
 		return err
 	}
@@ -40,9 +40,14 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 	ctx, cancel := context.WithCancel(connected)
 	defer cancel()
 	defer context.AfterFunc(a.serving, cancel)()
+	revoked := callerOf(r.Context()).revoked
+	defer context.AfterFunc(revoked, cancel)()
 	out.conn, out.ctx = c, connected // a write that is broken off would take the connection with it, and the reason
 	f.run(ctx)
-	if a.serving.Err() != nil {
+	switch {
+	case revoked.Err() != nil:
+		_ = c.Close(websocket.StatusPolicyViolation, errRevoked.Error())
+	case a.serving.Err() != nil:
 		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
 	}
 	return nil

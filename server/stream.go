@@ -36,9 +36,9 @@ type streamAPI struct {
 
 func (a *streamAPI) operations() []operation {
 	return []operation{
-		rawOp("GET", streamPattern, "stream", "Read committed changes as server-sent events: change, edit, lagged and reset.", a.stream,
+		rawOp("GET", streamPattern, "stream", "Read committed changes as server-sent events: change, edit, lagged and reset.", a.stream, needs(seesSome),
 			takesLong, sends(content{mediaEvents, ""})),
-		rawOp("GET", "/v1/ws", "socket", "Read the events of the stream as messages of a WebSocket.", a.socket,
+		rawOp("GET", "/v1/ws", "socket", "Read the events of the stream as messages of a WebSocket.", a.socket, needs(seesSome),
 			takesLong, answers(http.StatusSwitchingProtocols), fails(http.StatusUpgradeRequired)),
 	}
 }
@@ -69,7 +69,7 @@ type streamRequest struct {
 // is no longer kept it gets the event reset, should read the present state, and
 // goes on from now.
 func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamRequest) error {
-	query, err := in.query()
+	query, err := in.query(r.Context())
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ func (r *running) open(path string, header ...string) *events {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}

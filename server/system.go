@@ -23,13 +23,13 @@ type systemAPI struct {
 
 func (a *systemAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/system", "getSystem", "Read the counters of the actor system and of the ingestion.", a.get),
-		op("GET", "/v1/refusals", "getRefusals", "Read what was refused last, of devices and of requests with readings, and why.", a.getRefusals),
-		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, fails(http.StatusNotFound)),
-		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, fails(http.StatusNotFound)),
-		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health),
-		rawOp("GET", "/metrics", "getMetrics", "Read the metrics for Prometheus.", a.getMetrics, sends(content{mediaText, ""})),
-		rawOp("GET", "/openapi.json", "getOpenAPI", "Read this document.", a.openAPI, sends(content{mediaJSON, map[string]any{}})),
+		op("GET", "/v1/system", "getSystem", "Read the counters of the actor system and of the ingestion.", a.get, needs(seesAll)),
+		op("GET", "/v1/refusals", "getRefusals", "Read what was refused last, of devices and of requests with readings, and why.", a.getRefusals, needs(seesAll)),
+		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, needs(seesAll), fails(http.StatusNotFound)),
+		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, needs(seesAll), fails(http.StatusNotFound)),
+		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health, needs(public)),
+		rawOp("GET", "/metrics", "getMetrics", "Read the metrics for Prometheus.", a.getMetrics, needs(seesAll), sends(content{mediaText, ""})),
+		rawOp("GET", "/openapi.json", "getOpenAPI", "Read this document.", a.openAPI, needs(public), sends(content{mediaJSON, map[string]any{}})),
 	}
 }
 

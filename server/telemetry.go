@@ -25,10 +25,10 @@ type telemetryAPI struct {
 
 func (a *telemetryAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Store readings; the answer comes once they are durable.", a.post,
+		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Store readings; the answer comes once they are durable.", a.post, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, telemetryBody{}}), fails(422), onError(a.refused)),
-		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, fails(404, 422)),
-		op("GET", "/v1/entities/{id}/telemetry/{key}/explain", "explainValue", "Read where a value comes from: a device, or a version of a mapping.", a.explain, fails(404)),
+		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, needs(seesEntity), fails(404, 422)),
+		op("GET", "/v1/entities/{id}/telemetry/{key}/explain", "explainValue", "Read where a value comes from: a device, or a version of a mapping.", a.explain, needs(seesEntity), fails(404)),
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // traverseBody selects the entities to reach from one.
@@ -84,6 +86,7 @@ func (a *entityAPI) traverse(ctx context.Context, in *traverseRequest) (*answer[
 // be evaluated.
 func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *traverseBody) (check func() error, err error) {
 	var used []*search.Matcher
+	var parsed []*filter.Filter
 	compile := func(text string) (func(entity.View) bool, error) {
 		if text == "" {
 			return nil, nil //nolint:nilnil // no filter
@@ -93,7 +96,7 @@ func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *tra
 			return nil, err
 		}
 		m := search.NewMatcher(a.runtime, f)
-		used = append(used, m)
+		used, parsed = append(used, m), append(parsed, f)
 		return func(v entity.View) bool { return m.Match(ctx, v) }, nil
 	}
 	if t.Match, err = compile(b.Match); err != nil {
@@ -101,6 +104,14 @@ func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *tra
 	}
 	if t.Through, err = compile(b.Through); err != nil {
 		return nil, err
+	}
+	if who := callerOf(ctx).who; !who.MayAll(access.Read) {
+		for _, f := range parsed {
+			if d := f.Depends(); d.Related || d.Relations {
+				return nil, fmt.Errorf("%w: %w", access.ErrForbidden, errRelated)
+			}
+		}
+		t.Match, t.Through = seen(who, t.Match), seen(who, t.Through)
 	}
 	if b.Edge != "" {
 		if t.Edge, err = edgeFilter(b.Edge); err != nil {
@@ -115,6 +126,12 @@ func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *tra
 		}
 		return nil
 	}, nil
+}
+
+// seen narrows a condition to the entities that somebody may read. Where nothing else is
+// passed through, every relation that leads to an entity is between two of them.
+func seen(who *access.Principal, condition func(entity.View) bool) func(entity.View) bool {
+	return func(v entity.View) bool { return who.Covers(access.Read, v) && (condition == nil || condition(v)) }
 }
 
 // edgePrefix and edgeSuffix make a condition about an edge a whole filter: the

@@ -20,12 +20,12 @@ type typeAPI struct{ runtime *entity.Runtime }
 
 func (a *typeAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/types", "listTypes", "List all types, by id.", a.list),
-		op("GET", "/v1/types/{type}", "getType", "Read one type.", a.get, fails(404)),
-		op("PUT", "/v1/types/{type}", "putType", "Create or replace a type.", a.put,
+		op("GET", "/v1/types", "listTypes", "List all types, by id.", a.list, needs(seesSome)),
+		op("GET", "/v1/types/{type}", "getType", "Read one type.", a.get, needs(seesSome), fails(404)),
+		op("PUT", "/v1/types/{type}", "putType", "Create or replace a type.", a.put, needs(writesAll),
 			accepts(maxTypeBytes, content{mediaJSON, typeBody{}}), answers(200, 201), fails(409, 422, 428)),
-		op("DELETE", "/v1/types/{type}", "deleteType", "Delete a type that nothing uses.", a.remove, fails(404, 409)),
-		op("POST", "/v1/types", "importTypes", "Create or replace types that may need each other, all or none.", a.load,
+		op("DELETE", "/v1/types/{type}", "deleteType", "Delete a type that nothing uses.", a.remove, needs(writesAll), fails(404, 409)),
+		op("POST", "/v1/types", "importTypes", "Create or replace types that may need each other, all or none.", a.load, needs(writesAll),
 			accepts(maxTypeBytes, content{mediaJSON, typesBody{}}), fails(409, 422)),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 const (
@@ -42,7 +43,13 @@ type vocabulary struct {
 
 // vocabulary returns what the query box can offer.
 func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filter.Vocabulary, error) {
-	v, err := k.get(ctx, rt)
+	var v *vocabulary
+	var err error
+	if callerOf(ctx).who.MayAll(access.Read) {
+		v, err = k.get(ctx, rt)
+	} else { // what is in entities may be in none that the caller may see
+		v = newVocabulary(rt)
+	}
 	if err != nil {
 		return filter.Vocabulary{}, err
 	}
@@ -53,6 +60,9 @@ func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filt
 	slices.SortFunc(out.Paths, func(a, b filter.Path) int {
 		return cmp.Or(cmp.Compare(a.Root, b.Root), strings.Compare(a.Name, b.Name))
 	})
+	if !callerOf(ctx).who.MayAll(access.Read) {
+		return out, nil
+	}
 	out.IDs = func(prefix string) []string { return idsWith(ctx, rt, prefix) }
 	out.Values = func(p filter.Path, prefix string) []string {
 		var texts []string
@@ -91,8 +101,7 @@ func (k *vocabularies) get(ctx context.Context, rt *entity.Runtime) (*vocabulary
 	if k.kept != nil && time.Since(k.made) < vocabularyKept {
 		return k.kept, nil
 	}
-	v := &vocabulary{paths: make(map[filter.Path]map[string]struct{}), relations: make(map[string]struct{})}
-	v.declared(rt)
+	v := newVocabulary(rt)
 	seen := 0
 	err := rt.Scan(ctx, entity.ListQuery{}, func(e entity.View) bool {
 		v.look(e)
@@ -104,6 +113,13 @@ func (k *vocabularies) get(ctx context.Context, rt *entity.Runtime) (*vocabulary
 	}
 	k.kept, k.made = v, time.Now()
 	return v, nil
+}
+
+// newVocabulary returns what types declare.
+func newVocabulary(rt *entity.Runtime) *vocabulary {
+	v := &vocabulary{paths: make(map[filter.Path]map[string]struct{}), relations: make(map[string]struct{})}
+	v.declared(rt)
+	return v
 }
 
 // declared takes in the names that types declare.

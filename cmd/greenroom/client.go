@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/greenroom-go/greenroom/server"
@@ -20,18 +21,23 @@ const maxProblem = 64 << 10
 
 // client talks to the HTTP API of a server on this machine.
 type client struct {
-	addr string
-	http *http.Client
+	addr  string
+	token string // "" for none
+	http  *http.Client
 }
 
+// tokenVariable is the environment variable with the token of the one who calls. A flag
+// would be seen by everybody on the machine.
+const tokenVariable = "GREENROOM_TOKEN"
+
 // newClient returns a client of the server at --http host:port, which must be this
-// machine: there are no credentials.
+// machine: what is sent is not encrypted.
 func newClient(addr string) (*client, error) {
 	if err := checkLoopback("http", addr, server.DefaultHTTP); err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
-	return &client{addr: addr, http: &http.Client{Transport: transport}}, nil
+	return &client{addr: addr, token: os.Getenv(tokenVariable), http: &http.Client{Transport: transport}}, nil
 }
 
 // checkLoopback returns an error unless the address in a flag is on this machine.
@@ -57,6 +63,9 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	}
 	if media != "" {
 		req.Header.Set("Content-Type", media)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

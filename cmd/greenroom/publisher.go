@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ func dial(ctx context.Context, addr string) (*publisher, error) {
 		ReconnectBackoff:              autopaho.NewExponentialBackoff(50*time.Millisecond, 2*time.Second, 100*time.Millisecond, 2),
 		ConnectTimeout:                dialTimeout,
 		OnConnectError:                func(err error) { refused.Store(&err) },
+		ConnectPassword:               []byte(os.Getenv(tokenVariable)), // none where there is no token
 		ClientConfig:                  paho.ClientConfig{ClientID: fmt.Sprintf("greenroom-%016x", rand.Uint64()), PacketTimeout: reconnectTimeout},
 	})
 	if err != nil {

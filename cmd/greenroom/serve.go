@@ -59,7 +59,9 @@ of either. With QoS 1, readings are acknowledged once they are on disk.
 
 Without --data or --store, readings are kept in ./` + server.DefaultDataDir + `; with --demo, in
 a temporary directory that is removed at the end. The server listens only on
-loopback addresses, because this version has no credentials.
+loopback addresses, because this version does not encrypt. Everybody on this
+machine may do everything until greenroom token create makes the first token;
+from then on, who comes must log in.
 
 --store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
 the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this

@@ -13,6 +13,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -51,11 +52,12 @@ type Ingester interface {
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 }
 
-// Config sets up a Broker. All fields but Limits are needed.
+// Config sets up a Broker. All fields but Access and Limits are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
 	Refusals *refusal.Counter
+	Access   *access.Book // who may connect, and see and say what; nil: everybody, everything
 	Logger   *slog.Logger
 	Limits   Limits // of what is kept in memory for subscribers
 }
@@ -67,6 +69,7 @@ type Broker struct {
 	runtime  Ingester
 	log      *slog.Logger
 	refusals *refusal.Counter
+	access   *access.Book
 	server   *mochi.Server
 	listener *listener
 	shadow   *shadow
@@ -89,7 +92,10 @@ type Broker struct {
 
 // New returns a Broker that accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
-	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals}
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access}
+	if b.access == nil {
+		b.access = access.Everybody()
+	}
 	b.running, b.refuse = context.WithCancel(context.Background())
 	b.flight.zero = make(chan struct{}, 1)
 	b.limits = cfg.Limits.withDefaults()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
+
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // writeTimeout bounds each write to a client. Who does not take bytes for so
@@ -21,7 +23,9 @@ const connectTimeout = 10 * time.Second
 type conn struct {
 	net.Conn
 	broker *Broker
-	client *mochi.Client // set on CONNECT, before the first message
+	client *mochi.Client     // set on CONNECT, before the first message
+	who    *access.Principal // set on CONNECT, before client
+	leave  func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
 	flow   flow

@@ -33,25 +33,44 @@ func (h *hook) Provides(b byte) bool {
 	}
 }
 
-// OnConnectAuthenticate lets everyone in: only this machine can connect.
+// OnConnectAuthenticate lets everyone in: OnConnect has found out who it is.
 func (h *hook) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
 
-// OnACLCheck lets everyone subscribe to everything, up to a number of subscriptions.
-// What may be published is decided in OnPublish, which can say why not.
+// OnACLCheck says who may subscribe to a filter, and is sent a message of mochi's: one of
+// $SYS, or one that was retained. A client may subscribe to any filter with wildcards, and
+// is sent of it what it may see. What may be published is decided in OnPublish, which can
+// say why not.
 func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
-	if write || cl.State.Subscriptions.Len() < maxSubscriptions {
+	if write {
+		return true
+	}
+	c, ok := cl.Net.Conn.(*conn)
+	if ok && !h.broker.maySee(c, filter) {
+		return false
+	}
+	return hasRoom(cl, filter)
+}
+
+// hasRoom reports whether a client may have a subscription by the number of those that it
+// has.
+func hasRoom(cl *mochi.Client, filter string) bool {
+	if cl.State.Subscriptions.Len() < maxSubscriptions {
 		return true
 	}
 	_, have := cl.State.Subscriptions.Get(filter)
 	return have
 }
 
-// OnConnect ties mochi's client to our connection, and takes its will.
-func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
+// OnConnect finds out who connects, ties mochi's client to our connection, and takes its
+// will.
+func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
 		takeOver(cl)
 		return nil
+	}
+	if err := h.broker.login(c, cl, &pk); err != nil {
+		return h.broker.turnAway(cl, err)
 	}
 	c.client = cl
 	c.flow.begin(cl)
@@ -120,9 +139,16 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	}
 }
 
-// OnSubscribed notes which documents are wanted.
+// OnSubscribed notes which documents are wanted. Where it is the number of subscriptions
+// that mochi has been told to refuse, the client is to be told so: codes are what mochi
+// sends next.
 func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
+		for i, code := range codes {
+			if code == packets.ErrNotAuthorized.Code && h.broker.maySee(c, pk.Filters[i].Filter) {
+				codes[i] = packets.ErrQuotaExceeded.Code
+			}
+		}
 		h.broker.shadow.subscribed(c, &pk, codes)
 	}
 }
@@ -140,6 +166,7 @@ func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 		endOutbox(cl)
 	} else {
 		h.broker.sessions.left(cl)
+		h.broker.endRevoked(cl)
 	}
 	if errors.Is(err, packets.ErrPacketTooLarge) {
 		h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", cl.ID,
@@ -188,11 +215,6 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 	case packets.Suback, packets.Unsuback, packets.Puback: // mochi writes them while it handles what is being read
 		if c, ok := cl.Net.Conn.(*conn); ok {
 			pk.PacketID = cmp.Or(c.ownID, pk.PacketID)
-		}
-		for i, code := range pk.ReasonCodes {
-			if code == packets.ErrNotAuthorized.Code { // the only thing that nobody is allowed, see OnACLCheck
-				pk.ReasonCodes[i] = packets.ErrQuotaExceeded.Code
-			}
 		}
 	default:
 	}

@@ -76,6 +76,9 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 		}
 		_ = c.Close() // it may be closed already
 		l.broker.abandoned(c)
+		if c.leave != nil {
+			c.leave()
+		}
 		l.mu.Lock()
 		delete(l.conns, c)
 		l.mu.Unlock()

@@ -302,6 +302,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 		atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
 	}
 	subscribers := b.server.Topics.Subscribers(message.TopicName)
+	b.leaveOut(subscribers, message.TopicName)
 	if len(subscribers.Shared) > 0 {
 		subscribers.SelectShared()
 		subscribers.MergeSharedSelected()

@@ -30,6 +30,11 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 		b.answer(c, &pk, refused)
 		return pk, packets.ErrRejectPacket
 	}
+	if err := b.mayReport(c.who, id); err != nil {
+		v := refusal.Judge(err)
+		b.answer(c, &pk, &v)
+		return pk, packets.ErrRejectPacket
+	}
 	b.checkRetained(&pk)
 	pk.Origin = cl.ID
 	if pk.FixedHeader.Qos == 2 {

@@ -10,6 +10,7 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -31,6 +32,7 @@ type delayedWill struct {
 // will is the message of one connection.
 type will struct {
 	packet packets.Packet
+	who    *access.Principal // whose it is
 	delay  time.Duration
 	size   int64 // what it takes from the budget
 }
@@ -42,7 +44,7 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	if given.Flag == 0 {
 		return true
 	}
-	left := &will{packet: packets.Packet{
+	left := &will{who: c.who, packet: packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: given.Qos, Retain: given.Retain},
 		TopicName:   strings.Clone(given.TopicName), Payload: bytes.Clone(given.Payload), Properties: packets.Properties{User: cloneUser(given.User)},
 		ProtocolVersion: cl.Properties.ProtocolVersion, Origin: cl.ID,
@@ -123,15 +125,23 @@ func (w *wills) send(last *will) {
 	b := w.broker
 	defer b.queued.give(last.size)
 	pk := &last.packet
-	if v := b.publishWill(pk); v != nil {
+	if v := b.publishWill(pk, last.who); v != nil {
 		b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, pk.Origin, v.Detail)
 	}
 }
 
-func (b *Broker) publishWill(pk *packets.Packet) *refusal.Verdict {
+func (b *Broker) publishWill(pk *packets.Packet, who *access.Principal) *refusal.Verdict {
 	id, t, refused := receiver(pk.TopicName)
 	if refused != nil {
 		return refused
+	}
+	err := b.mayReport(who, id)
+	if !who.Valid() { // revoked since it connected
+		err = access.ErrCredentials
+	}
+	if err != nil {
+		v := refusal.Judge(err)
+		return &v
 	}
 	if !clears(pk) {
 		b.checkRetained(pk)

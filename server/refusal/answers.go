@@ -6,15 +6,27 @@ import (
 	"net/http"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Reason codes of MQTT 5 that refuse a message.
 const (
 	codeImplementation = 0x83
+	codeCredentials    = 0x86
+	codeNotAuthorized  = 0x87
+	codeBusy           = 0x89
 	codeShuttingDown   = 0x8b
 	codeTopic          = 0x90
 	codeQuota          = 0x97
 	codePayload        = 0x99
+	codeRate           = 0x9f
+)
+
+// Return codes of MQTT 3.1.1 that refuse a CONNECT.
+const (
+	connackUnavailable   = 3
+	connackCredentials   = 4
+	connackNotAuthorized = 5
 )
 
 // Answer says what the sender of a message is told about an error of the runtime. One
@@ -34,6 +46,9 @@ type Answer struct {
 	// Status is that of HTTP, and Code the reason code of MQTT 5.
 	Status int
 	Code   byte
+	// Connack is the return code of MQTT 3.1.1 for a CONNECT that is refused so; 0 where
+	// no CONNECT is.
+	Connack byte
 	// Retry says that the message is not at fault, so that its sender should keep it.
 	Retry bool
 	// Hint says what the sender can do. It follows the error, or with Instead takes its
@@ -57,6 +72,13 @@ var Answers = []Answer{
 		Hint: "the server failed; its log has the reason", Instead: true},
 	{Err: entity.ErrClosed, Name: "entity.ErrClosed", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
 		Hint: "the server is shutting down; try again in a moment", Instead: true},
+	{Err: access.ErrMissing, Name: "access.ErrMissing", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeNotAuthorized, Connack: connackNotAuthorized,
+		Hint: "log in, or send a token: Authorization: Bearer …, or over MQTT as the password"},
+	{Err: access.ErrCredentials, Name: "access.ErrCredentials", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeCredentials, Connack: connackCredentials},
+	{Err: access.ErrSlowed, Name: "access.ErrSlowed", Cause: CauseLogin, Status: http.StatusTooManyRequests, Code: codeRate, Connack: connackUnavailable},
+	{Err: access.ErrBusy, Name: "access.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Connack: connackUnavailable, Retry: true,
+		Hint: "try again in a moment"},
+	{Err: access.ErrForbidden, Name: "access.ErrForbidden", Cause: CauseForbidden, Status: http.StatusForbidden, Code: codeNotAuthorized},
 	{Err: context.DeadlineExceeded, Name: "context.DeadlineExceeded", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
 		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},
 	{Err: context.Canceled, Name: "context.Canceled", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,

@@ -31,6 +31,8 @@ const (
 	CauseTooManyKeys = "too_many_keys" // of an entity, or of all
 	CauseConflict    = "conflict"      // its condition does not hold
 	CauseNotFound    = "not_found"     // it is about what does not exist
+	CauseForbidden   = "forbidden"     // its sender may not do that
+	CauseLogin       = "login"         // no message: somebody who was not let in
 	CauseInvalid     = "invalid"       // any other complaint about the message
 	CausePacketSize  = "packet_size"   // the message was too large to be read
 	CauseRetain      = "retain"        // taken, but not kept for new subscribers
@@ -193,7 +195,7 @@ func (c *Counter) Counts() map[Key]uint64 {
 func (c *Counter) Total() (n uint64) {
 	for key, count := range c.Counts() {
 		switch key.Cause {
-		case CauseRetain, CauseForward, CauseSession: // taken all the same
+		case CauseRetain, CauseForward, CauseSession, CauseLogin: // taken all the same, or no messages
 		default:
 			n += count
 		}

@@ -157,6 +157,9 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 		if a.Retry {
 			v311, v5, again = "not acknowledged, connection ended", fmt.Sprintf("not acknowledged, DISCONNECT with 0x%02x", a.Code), "yes"
 		}
+		if a.Connack != 0 {
+			v311, v5 = fmt.Sprintf("CONNACK %d", a.Connack), fmt.Sprintf("CONNACK with 0x%02x and the reason", a.Code)
+		}
 		fmt.Fprintf(&want, "| %s | %s | %s | %s | %d | %s |\n", name, a.Cause, v311, v5, a.Status, again)
 	}
 	if !strings.Contains(string(document), want.String()) {

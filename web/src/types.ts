@@ -72,6 +72,28 @@ export interface AttributeEdit {
   value?: Value;
 }
 
+/** A part of the audit log. */
+export interface Audit {
+  entries: AuditEntry[];
+}
+
+/** Something that was done. */
+export interface AuditEntry {
+  /** The operation, by its operationId. */
+  action: string;
+  /** The address that it came from. */
+  from?: string;
+  outcome: string;
+  /** Numbers the entries from 1, without a gap. */
+  seq: number;
+  /** Milliseconds since the epoch. */
+  ts: number;
+  /** The path. */
+  what?: string;
+  /** The principal. */
+  who: string;
+}
+
 /** A step of time. Besides its members it has one for each aggregate: a number, or null where there is none. */
 export interface Bucket {
   /** Its end; absent where the step is a duration. */
@@ -145,6 +167,18 @@ export interface BulkError {
 /** The bulk updates that are known. */
 export interface BulkList {
   jobs: Bulk[];
+}
+
+/** Who makes a request. */
+export interface Caller {
+  /** What it may do with all entities: read, report, write or manage. */
+  all: string[];
+  /** Who comes must log in. */
+  guarded: boolean;
+  /** Empty where nobody has to log in. */
+  name: string;
+  /** What it may do with some of them. */
+  some: string[];
 }
 
 /** The data of a change event: a reading that was committed. */
@@ -337,6 +371,13 @@ export interface FilterError {
   /** The place in bytes of UTF-8. */
   offset: number;
   text: string;
+}
+
+/** What a principal may do with which entities. */
+export interface Grant {
+  /** Which entities, in the language of docs/filter.md, by id, type and attributes; absent for all, and for the role device for the entity of its name. */
+  filter?: string;
+  role: "admin" | "operator" | "viewer" | "device";
 }
 
 /** The series of a group. */
@@ -598,6 +639,44 @@ export interface PointPage {
   points: Point[];
   /** How many numbers there are; only with points. */
   total?: number;
+}
+
+/** A principal. */
+export interface Principal {
+  /** Who made it. */
+  by?: string;
+  /** Milliseconds since the epoch. */
+  created_ms: number;
+  credential: "token" | "password" | "certificate";
+  /** Absent for never. */
+  expires_ms?: number;
+  grants: Grant[];
+  name: string;
+  /** Only in the answer to the request that made it: nobody can read it again. */
+  token?: string;
+  /** When it last logged in; absent for never. */
+  used_ms?: number;
+}
+
+/** A principal as it is made. Without password and certificate it gets a token. */
+export interface PrincipalBody {
+  /** For devices that show a client certificate whose common name is the name. */
+  certificate?: boolean;
+  /** When it ends by itself, in milliseconds since the epoch; absent for never. */
+  expires_ms?: number;
+  /** 1 to 16. */
+  grants: Grant[];
+  /** Letters of ASCII, digits and . _ - : @. */
+  name: string;
+  /** For devices that have a name and a password; 8 to 1024 bytes. */
+  password?: string;
+}
+
+/** A page of principals. */
+export interface PrincipalPage {
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
+  principals: Principal[];
 }
 
 /** An RFC 9457 problem document, and the error that a handler returns to have it sent. */
@@ -937,6 +1016,13 @@ export interface SeriesList {
   step_ms?: number;
   /** The time zone of such a step. */
   tz?: string;
+}
+
+/** What somebody shows who wants to log in: a token, or a name and a password. */
+export interface SessionBody {
+  name?: string;
+  password?: string;
+  token?: string;
 }
 
 /** A mapping in JSON. */

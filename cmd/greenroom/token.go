@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/server"
+)
+
+// grantJSON and principalJSON are those of the HTTP API.
+type grantJSON struct {
+	Role   string `json:"role"`
+	Filter string `json:"filter,omitempty"`
+}
+
+type principalJSON struct {
+	Name        string      `json:"name"`
+	Grants      []grantJSON `json:"grants"`
+	Password    string      `json:"password,omitempty"`
+	Certificate bool        `json:"certificate,omitempty"`
+	Credential  string      `json:"credential,omitempty"`
+	Expires     int64       `json:"expires_ms,omitempty"`
+	Used        int64       `json:"used_ms,omitempty"`
+	Token       string      `json:"token,omitempty"`
+}
+
+// String returns a grant as a table has it.
+func (g grantJSON) String() string {
+	if g.Filter == "" {
+		return g.Role
+	}
+	return g.Role + " over " + g.Filter
+}
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Create, list and revoke the credentials of people, services and devices.",
+		Long: `Create, list and revoke the credentials of people, services and devices of a
+running server. As soon as there is one, who comes to the server must log in, so
+the first must be an admin. The token of who calls is taken from the environment
+variable ` + tokenVariable + `.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+	return cmd
+}
+
+type tokenOptions struct {
+	http, name, role, filter, entity string
+	expires                          time.Duration
+	password, certificate            bool
+}
+
+func newTokenCreate() *cobra.Command {
+	var o tokenOptions
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Create a principal and print its token, once.",
+		Long: `Create a principal and print its token, which nobody can find out again.
+
+The role admin may do everything, operator may read and write entities, viewer
+may read them, and device may read and report for the entity of its name, or for
+those of --filter: a gateway. --filter restricts a role to the entities that a
+filter matches, by id, type and attributes.`,
+		Example: `  greenroom token create --name alice --role admin
+  greenroom token create --name pump-1 --role device
+  greenroom token create --name hall-3 --role viewer --filter 'attributes.hall = 3'
+  greenroom token create --name gateway-7 --role device --filter 'id like "hall-3-%"' --expires 8760h`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := o.principal(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return createToken(cmd, o.http, p)
+		},
+	}
+	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the server")
+	cmd.Flags().StringVar(&o.name, "name", "", "name: letters, digits and . _ - : @")
+	cmd.Flags().StringVar(&o.role, "role", "", "admin, operator, viewer or device")
+	cmd.Flags().StringVar(&o.filter, "filter", "", "only the entities that this filter matches")
+	cmd.Flags().StringVar(&o.entity, "entity", "", "only the entity with this id")
+	cmd.Flags().DurationVar(&o.expires, "expires", 0, "end by itself after this time; 0 is never")
+	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of the standard input, in place of a token")
+	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it in by a client certificate with its name as the common name, in place of a token")
+	return cmd
+}
+
+// principal is what is to be created.
+func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
+	switch {
+	case o.name == "":
+		return p, usagef("--name must say who it is for")
+	case o.role == "":
+		return p, usagef("--role must be admin, operator, viewer or device")
+	case o.filter != "" && o.entity != "":
+		return p, usagef("only one of --filter and --entity may be given")
+	case o.password && o.certificate:
+		return p, usagef("only one of --password and --certificate may be given")
+	case o.expires < 0:
+		return p, usagef("--expires must be positive, or 0 for never, not %v", o.expires)
+	}
+	filter := o.filter
+	if o.entity != "" {
+		text, err := json.Marshal(o.entity)
+		if err != nil {
+			return p, err
+		}
+		filter = "id = " + string(text)
+	}
+	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Certificate: o.certificate}
+	if o.expires > 0 {
+		p.Expires = time.Now().Add(o.expires).UnixMilli()
+	}
+	if o.password {
+		text, err := io.ReadAll(io.LimitReader(stdin, maxProblem))
+		if err != nil {
+			return p, fmt.Errorf("read the password: %w", err)
+		}
+		p.Password, _, _ = strings.Cut(string(text), "\n")
+		p.Password = strings.TrimSuffix(p.Password, "\r")
+	}
+	return p, nil
+}
+
+func createToken(cmd *cobra.Command, addr string, p principalJSON) error { //nolint:gocritic // once a run
+	c, err := newClient(addr)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	var made principalJSON
+	if err := c.do(cmd.Context(), http.MethodPost, "/v1/principals", "application/json", string(body), &made); err != nil {
+		return err
+	}
+	if made.Token == "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s logs in with its %s\n", made.Name, made.Credential)
+		return nil
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The token of %s, which is shown only now. As the password of MQTT, or in the environment variable %s:\n", made.Name, tokenVariable)
+	fmt.Fprintln(cmd.OutOrStdout(), made.Token)
+	return nil
+}
+
+func newTokenList() *cobra.Command {
+	var addr string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the principals and what they may do.",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(addr)
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			fmt.Fprintln(out, "NAME\tCREDENTIAL\tMAY\tLAST USED\tEXPIRES")
+			for cursor := ""; ; {
+				var page struct {
+					Principals []principalJSON
+					Next       string
+				}
+				if err := c.get(cmd.Context(), "/v1/principals?limit=1000&cursor="+url.QueryEscape(cursor), &page); err != nil {
+					return err
+				}
+				for i := range page.Principals {
+					p := &page.Principals[i]
+					var grants []string
+					for _, g := range p.Grants {
+						grants = append(grants, g.String())
+					}
+					fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Credential, strings.Join(grants, "; "), moment(p.Used), moment(p.Expires))
+				}
+				if cursor = page.Next; cursor == "" {
+					return out.Flush()
+				}
+			}
+		},
+	}
+	cmd.Flags().StringVar(&addr, "http", server.DefaultHTTP, "address of the server")
+	return cmd
+}
+
+// moment is a time as a table has it.
+func moment(ms int64) string {
+	if ms == 0 {
+		return "never"
+	}
+	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04")
+}
+
+func newTokenRevoke() *cobra.Command {
+	var addr, name string
+	cmd := &cobra.Command{
+		Use:   "revoke",
+		Short: "Revoke a principal. What it has open ends.",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if name == "" {
+				return usagef("--name must say who is revoked")
+			}
+			c, err := newClient(addr)
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			return c.do(cmd.Context(), http.MethodDelete, "/v1/principals/"+url.PathEscape(name), "", "", nil)
+		},
+	}
+	cmd.Flags().StringVar(&addr, "http", server.DefaultHTTP, "address of the server")
+	cmd.Flags().StringVar(&name, "name", "", "name of the principal")
+	return cmd
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/greenroom-go/greenroom/server/access"
+)
+
+// gate finds out who makes a request, and whether that may.
+type gate struct {
+	book     *access.Book
+	audit    *access.Log
+	entities access.Entities
+	sessions *sessions
+	log      *slog.Logger
+}
+
+// errNoOrigin is about a request in a session that does not say which page it is from.
+var errNoOrigin = problemf(http.StatusForbidden, "a request in a session that changes something must have the header Origin or Sec-Fetch-Site, as browsers send it; a program sends a token: Authorization: Bearer …")
+
+// admit returns the request with its caller, or an error. release is to be called at the
+// end of the request.
+func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, release func(), err error) {
+	who := &access.Principal{}
+	if o.needs != public || !g.book.Guarded() {
+		if who, err = g.login(r); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := o.needs.check(r, who, g.entities); err != nil {
+		return nil, nil, err
+	}
+	c := &caller{who: who}
+	ctx := r.Context()
+	release = func() {}
+	if o.slow {
+		revoked, revoke := context.WithCancel(context.Background()) // of its own: a WebSocket outlives the request's
+		stop, ok := who.Watch(revoke)
+		if !ok {
+			revoke()
+			return nil, nil, access.ErrCredentials
+		}
+		working, end := context.WithCancelCause(ctx)
+		away := context.AfterFunc(revoked, func() { end(errRevoked) })
+		release = func() { stop(); away(); revoke(); end(nil) }
+		c.revoked, ctx = revoked, working
+	}
+	if o.needs.audited(r) {
+		c.changed = sync.OnceFunc(func() { g.record(ctx, who, r, o.id) })
+	} else {
+		c.changed = func() {}
+	}
+	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), release, nil
+}
+
+// errRevoked is why the context of a stream ends.
+var errRevoked = errors.New("the credentials were revoked, or have expired")
+
+// login finds out who makes a request: by a header, a session, or a certificate, in this
+// order.
+func (g *gate) login(r *http.Request) (*access.Principal, error) {
+	attempt := access.Attempt{Address: addressOf(r)}
+	header := r.Header.Get("Authorization")
+	scheme, rest, _ := strings.Cut(header, " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		attempt.Token = cmp.Or(strings.TrimSpace(rest), "none")
+	case header != "":
+		attempt.Name, attempt.Password, _ = r.BasicAuth()
+		if access.IsToken(attempt.Password) {
+			attempt.Token = attempt.Password
+		}
+		if attempt.Name == "" && attempt.Token == "" {
+			attempt.Token = "none" // something that is neither: not the same as nothing
+		}
+	default:
+		if who := g.sessions.find(r); who != nil {
+			if !safe(r.Method) && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+				return nil, errNoOrigin
+			}
+			return who, nil
+		}
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			attempt.Certificate = r.TLS.PeerCertificates[0].Subject.CommonName
+		}
+	}
+	return g.book.Login(r.Context(), &attempt)
+}
+
+// safe reports whether a method changes nothing.
+func safe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// addressOf is where a request comes from.
+func addressOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap()
+}
+
+// record writes to the audit log what was done. Nothing is written where nobody has to
+// log in: there is nobody to name.
+func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Request, action string) {
+	if !g.book.Guarded() {
+		return
+	}
+	entry := access.Entry{Who: who.Name(), From: addressOf(r).String(), Action: action, What: r.URL.EscapedPath(), Outcome: "ok"}
+	// It is done: that the client leaves does not change that.
+	if err := g.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
+		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),
+			slog.String("action", entry.Action), slog.String("what", shorten(entry.What, 300)), slog.Any("error", err))
+	}
+}

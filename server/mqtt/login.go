@@ -1,0 +1,169 @@
+package mqtt
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/internal/text"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// login finds out who connects. A token is the password, or the user name, as some devices
+// have it; anything else is a name and a password.
+//
+// The id of a client that had to log in begins with its name, so that nobody gets the
+// session of another principal, or ends its connection, by giving the same id.
+func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
+	attempt := access.Attempt{Name: string(pk.Connect.Username), Password: string(pk.Connect.Password), Address: addressOf(c.RemoteAddr())}
+	switch {
+	case access.IsToken(attempt.Password):
+		attempt.Token = attempt.Password
+	case access.IsToken(attempt.Name):
+		attempt.Token = attempt.Name
+	}
+	ctx, cancel := context.WithTimeout(b.running, connectTimeout)
+	defer cancel()
+	who, err := b.access.Login(ctx, &attempt)
+	if err != nil {
+		return err
+	}
+	if who.Name() != "" {
+		cl.ID = who.Name() + "/" + cl.ID
+	}
+	b.endForeign(cl.ID, who)
+	leave, ok := who.Watch(func() {
+		time.AfterFunc(farewell, func() { _ = c.Close() }) // of a client that does not read what it is told
+		b.hangUp(cl, packets.ErrNotAuthorized)
+	})
+	if !ok {
+		return access.ErrCredentials
+	}
+	c.who, c.leave = who, leave
+	return nil
+}
+
+func addressOf(a net.Addr) netip.Addr {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap()
+}
+
+// turnAway answers a CONNECT that is refused, and returns what ends the connection.
+func (b *Broker) turnAway(cl *mochi.Client, err error) error {
+	a, _ := refusal.Find(err)
+	v := refusal.Judge(err)
+	from := "" // by address: who is not let in may give any id
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		from = addressOf(c.RemoteAddr()).String()
+	}
+	b.refusals.Add(refusal.MQTT, v.Cause, "", from, v.Detail)
+	code := packets.Code{Code: v.Code, Reason: text.Shorten(a.Say(err), 1024)}
+	if cl.Properties.ProtocolVersion < 5 {
+		code = packets.Code{Code: cmp.Or(a.Connack, packets.Err3ServerUnavailable.Code), Reason: code.Reason}
+	}
+	_ = b.server.SendConnack(cl, code, false, nil) // the error below ends the connection
+	return code
+}
+
+// endForeign ends a session that a principal of the same name has left who was revoked:
+// what waits in it was meant for that one.
+func (b *Broker) endForeign(id string, who *access.Principal) {
+	old, ok := b.server.Clients.Get(id)
+	if !ok {
+		return
+	}
+	if c, ok := old.Net.Conn.(*conn); ok && c.who != who {
+		old.Stop(packets.ErrNotAuthorized)
+		b.sessions.resumed(id)
+		b.endSession(old)
+	}
+}
+
+// endRevoked ends the session of a client that has gone because its principal was revoked.
+func (b *Broker) endRevoked(cl *mochi.Client) {
+	if c, ok := cl.Net.Conn.(*conn); ok && c.who != nil && !c.who.Valid() {
+		b.sessions.resumed(cl.ID)
+		b.endSession(cl)
+	}
+}
+
+// farewell is how long a client whose principal was revoked may take to be told so.
+const farewell = 500 * time.Millisecond
+
+// lookTimeout bounds how long the broker looks at an entity to find out who may see it.
+const lookTimeout = 5 * time.Second
+
+// mayReport returns nil if somebody may publish what an entity measures and reports.
+func (b *Broker) mayReport(who *access.Principal, id string) error {
+	if who.MayAll(access.Report) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
+	defer cancel()
+	return who.May(ctx, b.runtime, access.Report, id)
+}
+
+// maySee reports whether a client may subscribe to a filter, or is sent a message with a
+// topic. $SYS is about all clients.
+func (b *Broker) maySee(c *conn, name string) bool {
+	if c.who == nil { // it has not connected yet
+		return false
+	}
+	if c.who.MayAll(access.Read) {
+		return true
+	}
+	if shared, ok := strings.CutPrefix(name, "$share/"); ok {
+		_, name, _ = strings.Cut(shared, "/")
+	}
+	if strings.ContainsAny(name, "#+") {
+		return true
+	}
+	if strings.HasPrefix(name, "$") {
+		return false
+	}
+	id, t := findTopic(name)
+	if t == nil {
+		return true // nothing is ever published to it
+	}
+	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
+	defer cancel()
+	return c.who.May(ctx, b.runtime, access.Read, id) == nil
+}
+
+// leaveOut takes out of the subscribers of a topic those that may not see it, before one
+// of a shared subscription is chosen.
+func (b *Broker) leaveOut(subscribers *mochi.Subscribers, name string) {
+	if !b.access.Guarded() {
+		return
+	}
+	blind := func(id string) bool {
+		cl, ok := b.server.Clients.Get(id)
+		if !ok {
+			return false // it is passed over
+		}
+		c, ok := cl.Net.Conn.(*conn)
+		return ok && !b.maySee(c, name)
+	}
+	for id := range subscribers.Subscriptions {
+		if blind(id) {
+			delete(subscribers.Subscriptions, id)
+		}
+	}
+	for _, group := range subscribers.Shared {
+		for id := range group {
+			if blind(id) {
+				delete(group, id)
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/server/access"
+)
+
+// permission is what a caller must be allowed for an operation. Each row of the table
+// of operations has one: the zero permission lets nobody in.
+type permission uint8
+
+const (
+	_               permission = iota
+	public                     // for everybody, without credentials
+	known                      // for who is logged in
+	seesEntity                 // who may read the entity in the path
+	seesSome                   // who may read some entities; the handler shows no others
+	seesAll                    // who may read all entities: what is about no single one
+	reportsEntity              // who may report for the entity in the path
+	reportsSection             // the same for the section reported; for others as writesEntity
+	writesEntity               // who may write the entity in the path
+	writesSome                 // who may write some entities; the handler checks which
+	writesAll                  // who may write all entities: the setup, too
+	manages                    // who may manage principals
+	permissionCount = iota
+)
+
+// needs says what a caller of an operation must be allowed.
+func needs(p permission) option { return func(o *operation) { o.needs = p } }
+
+// check returns nil if a caller has the permission for a request.
+func (p permission) check(r *http.Request, who *access.Principal, all access.Entities) error {
+	switch p {
+	case public, known:
+		return nil
+	case seesEntity:
+		return who.May(r.Context(), all, access.Read, r.PathValue("id"))
+	case reportsEntity:
+		return who.May(r.Context(), all, access.Report, r.PathValue("id"))
+	case reportsSection:
+		if r.PathValue("section") == entity.Reported.String() {
+			return who.May(r.Context(), all, access.Report, r.PathValue("id"))
+		}
+		return who.May(r.Context(), all, access.Write, r.PathValue("id"))
+	case writesEntity:
+		return who.May(r.Context(), all, access.Write, r.PathValue("id"))
+	case seesSome:
+		return holds(who.MaySome(access.Read), who, "read any entity")
+	case writesSome:
+		return holds(who.MaySome(access.Write), who, "write any entity")
+	case seesAll:
+		return holds(who.MayAll(access.Read), who, "read all entities, which this needs")
+	case writesAll:
+		return holds(who.MayAll(access.Write), who, "write all entities, which this needs")
+	case manages:
+		return holds(who.MayAll(access.Manage), who, "manage principals, which an admin may")
+	default:
+		return fmt.Errorf("%w: nobody may do this", access.ErrForbidden)
+	}
+}
+
+// audited reports whether a request changes something that the audit log is about: what
+// devices report is not.
+func (p permission) audited(r *http.Request) bool {
+	return !safe(r.Method) && (p >= writesEntity || p == reportsSection && r.PathValue("section") != entity.Reported.String())
+}
+
+func holds(may bool, who *access.Principal, what string) error {
+	if may {
+		return nil
+	}
+	return fmt.Errorf("%w: %q may not %s", access.ErrForbidden, who.Name(), what)
+}
+
+// caller is who makes a request.
+type caller struct {
+	who     *access.Principal
+	revoked context.Context //nolint:containedctx // of a slow operation: ends when the principal is revoked or expires
+	changed func()          // writes to the audit log what was done; may be called more than once
+}
+
+type callerKey struct{}
+
+// callerOf returns who makes the request of a context. It is nobody, who may do nothing,
+// where no request is.
+func callerOf(ctx context.Context) *caller {
+	if c, ok := ctx.Value(callerKey{}).(*caller); ok {
+		return c
+	}
+	return &caller{who: &access.Principal{}, changed: func() {}}
+}
+
+// errRelated is about a filter that looks at entities that its writer may not read.
+var errRelated = errors.New("a filter with related looks at other entities, which needs a grant over all of them")
+
+// visible parses a filter and narrows it to what the caller of ctx may read. It returns
+// its text, too.
+func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
+	f, err := filter.Parse(text)
+	if err != nil {
+		return nil, "", err
+	}
+	who := callerOf(ctx).who
+	if who.MayAll(access.Read) {
+		return f, text, nil
+	}
+	if d := f.Depends(); d.Related || d.Relations {
+		return nil, "", fmt.Errorf("%w: %w", access.ErrForbidden, errRelated)
+	}
+	scope := who.Filter(access.Read)
+	if written := f.String(); written != "" { // the canonical form, so that nothing in the text closes the parenthesis
+		scope = "(" + written + ") and (" + scope + ")"
+	}
+	f, err = filter.Parse(scope)
+	if err != nil {
+		return nil, "", problemf(http.StatusUnprocessableEntity, "the filter is too long or too deep with the filters of your grants: %v", err)
+	}
+	return f, scope, nil
+}
+
+// mayWriteEnds returns nil if the caller may write the entities to which relations lead:
+// they are relations of those, too.
+func mayWriteEnds(ctx context.Context, all access.Entities, list []entity.Relation) error {
+	who := callerOf(ctx).who
+	for i := range list {
+		if err := who.May(ctx, all, access.Write, list[i].To); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seesEnds reports whether the caller may read both ends of a relation, of which own is
+// one that it may.
+func seesEnds(ctx context.Context, all access.Entities, rel *entity.Relation, own string) bool {
+	other := rel.To
+	if other == own {
+		other = rel.From
+	}
+	return other == own || callerOf(ctx).who.May(ctx, all, access.Read, other) == nil
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/server/access"
+)
+
+const (
+	// MaxSessions bounds the sessions of browsers. The one that was not used for
+	// longest is ended for a new one.
+	MaxSessions = 10_000
+
+	// sessionIdle is how long a session lives without a request.
+	sessionIdle = 12 * time.Hour
+)
+
+// sessions are those of browsers that have logged in. They are in memory: after a restart
+// people log in again.
+type sessions struct {
+	cookie string // its name
+
+	mu     sync.Mutex
+	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; of recent
+	recent list.List                           // guarded by mu; of *session, the latest first
+}
+
+type session struct {
+	hash [sha256.Size]byte
+	who  *access.Principal
+	used time.Time
+	stop func() // watching who
+}
+
+// newSessions names the cookie after the port: browsers send the cookies of a host to
+// all of its ports.
+func newSessions(port string) *sessions {
+	return &sessions{cookie: "greenroom_" + port, byHash: make(map[[sha256.Size]byte]*list.Element)}
+}
+
+// begin begins a session, and returns what its cookie has.
+func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
+	text = rand.Text() + rand.Text() // twice 130 bits
+	opened := &session{hash: sha256.Sum256([]byte(text)), who: who, used: time.Now()}
+	stop, ok := who.Watch(func() { s.end(opened.hash) })
+	if !ok {
+		return "", false
+	}
+	s.mu.Lock()
+	opened.stop = stop
+	s.byHash[opened.hash] = s.recent.PushFront(opened)
+	var old *session
+	if s.recent.Len() > MaxSessions {
+		old = s.remove(s.recent.Back())
+	}
+	s.mu.Unlock()
+	if old != nil {
+		old.stop()
+	}
+	if !who.Valid() { // revoked meanwhile, before there was something to end
+		s.end(opened.hash)
+		return "", false
+	}
+	return text, true
+}
+
+// remove takes a session out. The caller holds mu.
+func (s *sessions) remove(e *list.Element) *session {
+	old := s.recent.Remove(e).(*session)
+	delete(s.byHash, old.hash)
+	return old
+}
+
+// end ends a session.
+func (s *sessions) end(hash [sha256.Size]byte) {
+	s.mu.Lock()
+	e := s.byHash[hash]
+	var old *session
+	if e != nil {
+		old = s.remove(e)
+	}
+	s.mu.Unlock()
+	if old != nil {
+		old.stop()
+	}
+}
+
+// find returns whose session a request is in, nil for none.
+func (s *sessions) find(r *http.Request) *access.Principal {
+	cookie, err := r.Cookie(s.cookie)
+	if err != nil {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(cookie.Value))
+	s.mu.Lock()
+	e := s.byHash[hash]
+	if e == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	found := e.Value.(*session)
+	late := time.Since(found.used) > sessionIdle
+	if !late {
+		found.used = time.Now()
+		s.recent.MoveToFront(e)
+	}
+	s.mu.Unlock()
+	if late || !found.who.Valid() {
+		s.end(hash)
+		return nil
+	}
+	return found.who
+}
+
+// len returns how many there are.
+func (s *sessions) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recent.Len()
+}
+
+// set sets or, with "", takes back the cookie of a session.
+func (s *sessions) set(w http.ResponseWriter, r *http.Request, text string) {
+	c := &http.Cookie{Name: s.cookie, Value: text, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+	if text == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// sessionAPI lets browsers log in and out.
+type sessionAPI struct{ gate *gate }
+
+func (a *sessionAPI) operations() []operation {
+	return []operation{
+		op("GET", "/v1/session", "getSession", "Read who is logged in, and what that allows.", a.get, needs(known)),
+		rawOp("POST", "/v1/session", "postSession", "Log in with a token, or a name and a password; the session is in a cookie.", a.post,
+			answers(http.StatusCreated), sends(content{mediaJSON, callerJSON{}}), needs(public)),
+		rawOp("DELETE", "/v1/session", "deleteSession", "Log out.", a.remove, answers(http.StatusNoContent), sends(), needs(public)),
+	}
+}
+
+// callerJSON is who makes a request.
+type callerJSON struct {
+	// Empty where nobody has to log in.
+	Name string `json:"name" example:"alice"`
+	// Who comes must log in.
+	Guarded bool `json:"guarded" example:"true"`
+	// What it may do with all entities: read, report, write or manage.
+	All []string `json:"all" example:"[\"read\"]"`
+	// What it may do with some of them.
+	Some []string `json:"some" example:"[\"read\"]"`
+}
+
+func (a *sessionAPI) describe(who *access.Principal) callerJSON {
+	c := callerJSON{Name: who.Name(), Guarded: a.gate.book.Guarded(), All: []string{}, Some: []string{}}
+	for action, name := range []string{access.Read: "read", access.Report: "report", access.Write: "write", access.Manage: "manage"} {
+		action := access.Action(action)
+		if who.MayAll(action) {
+			c.All = append(c.All, name)
+		}
+		if who.MaySome(action) {
+			c.Some = append(c.Some, name)
+		}
+	}
+	return c
+}
+
+func (a *sessionAPI) get(ctx context.Context, _ *struct{}) (*answer[callerJSON], error) {
+	return ok(a.describe(callerOf(ctx).who)), nil
+}
+
+type sessionRequest struct{ Body sessionBody }
+
+// sessionBody is what somebody shows who wants to log in: a token, or a name and a password.
+type sessionBody struct {
+	Token    string `json:"token,omitempty" example:"gr_alice_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`
+	Name     string `json:"name,omitempty"`
+	Password string `json:"password,omitempty"`
+}
+
+func (a *sessionAPI) post(w http.ResponseWriter, r *http.Request, in *sessionRequest) error {
+	who, err := a.gate.book.Login(r.Context(), &access.Attempt{Token: strings.TrimSpace(in.Body.Token), Name: in.Body.Name, Password: in.Body.Password, Address: addressOf(r)})
+	if err != nil {
+		return err
+	}
+	if text, ok := a.gate.sessions.begin(who); ok {
+		a.gate.sessions.set(w, r, text)
+	}
+	a.gate.record(r.Context(), who, r, "postSession")
+	return ok(a.describe(who)).withStatus(http.StatusCreated).write(w, r)
+}
+
+func (a *sessionAPI) remove(w http.ResponseWriter, r *http.Request, _ *struct{}) error {
+	if cookie, err := r.Cookie(a.gate.sessions.cookie); err == nil {
+		a.gate.sessions.end(sha256.Sum256([]byte(cookie.Value)))
+	}
+	a.gate.sessions.set(w, r, "")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
