@@ -126,6 +126,9 @@ func BenchmarkRecover(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+		if err := j.flush(); err != nil {
+			b.Fatal(err)
+		}
 		b.ResetTimer()
 		return j
 	}

@@ -26,6 +26,7 @@ type writer struct {
 	conn    *sql.Conn
 	session string // of this opening of the journal
 	commits atomic.Uint64
+	tail    *tail
 	params  *sqlitedb.Parameters
 	inserts inserts
 	single  map[string]driver.Stmt
@@ -39,6 +40,7 @@ type writer struct {
 	done  outcome // of the last batch that was committed
 	tried outcome // of the one that may have been, if stale
 	stale bool    // a commit has failed
+	lazy  bool    // the connection does not sync its commits
 
 	plan plan
 }
@@ -55,10 +57,11 @@ type known struct {
 	id                 string
 	last, erased, sent int64
 	fresh, touched     bool // by the batch that is made
+	dirty              bool // by the batch, in more than by events
 }
 
-func newWriter(conn *sql.Conn, session string) *writer {
-	return &writer{conn: conn, session: session, params: sqlitedb.NewParameters(), inserts: newInserts(), single: make(map[string]driver.Stmt)}
+func newWriter(conn *sql.Conn, session string, tail *tail) *writer {
+	return &writer{conn: conn, session: session, tail: tail, params: sqlitedb.NewParameters(), inserts: newInserts(), single: make(map[string]driver.Stmt)}
 }
 
 func (w *writer) close() error {
@@ -75,11 +78,14 @@ func (w *writer) close() error {
 // load reads what the writer has to know.
 func (w *writer) load(ctx context.Context) error {
 	var session string
-	var batch int64
-	err := w.conn.QueryRowContext(ctx, "SELECT position, session, batch, (SELECT coalesce(max(num), 0) FROM actor) FROM head").
-		Scan(&w.position, &session, &batch, &w.actors)
+	var batch, flushed int64
+	err := w.conn.QueryRowContext(ctx, "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head").
+		Scan(&w.position, &session, &batch, &flushed, &w.actors)
 	if err != nil {
 		return fmt.Errorf("read the head: %w", err)
+	}
+	if err := w.tail.load(ctx, w.conn, flushed); err != nil {
+		return err
 	}
 	w.known, w.types, w.claims = make(map[string]*known), make(map[string]int64), make(map[string]uint64)
 	if err := w.each(ctx, "SELECT name, num FROM type", func(name string, num int64) { w.types[name] = num }); err != nil {
@@ -133,7 +139,7 @@ func (w *writer) claim(ctx context.Context, shard string, epoch uint64) error {
 		return nil
 	}
 	w.tried = outcome{}
-	err := w.transact(ctx, func(t *transaction) error {
+	err := w.transact(ctx, true, func(t *transaction) error {
 		return t.exec("INSERT INTO claim (shard, epoch) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch", shard, int64(epoch))
 	})
 	if err == nil {
@@ -183,8 +189,11 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) error {
 		p.add(k, a)
 	}
 	w.tried = outcome{b.Number, refused}
-	if err := w.transact(ctx, p.write); err != nil {
+	if err := w.transact(ctx, true, p.write); err != nil {
 		return err
+	}
+	for _, k := range p.erased {
+		w.tail.forget(k.num, persist.PartOf(k.id), k.erased)
 	}
 	w.done, w.stale = w.tried, false
 	w.commits.Add(1)
@@ -235,6 +244,7 @@ func (w *writer) find(ctx context.Context, ids []string) error {
 		if err := rows.Scan(&k.num, &k.id, &k.last, &k.erased, &k.sent); err != nil {
 			return err
 		}
+		k.last = max(k.last, w.tail.last(k.num))
 		*w.known[k.id] = k
 	}
 	return rows.Err()
@@ -253,10 +263,14 @@ type transaction struct {
 	conn rawConn
 }
 
-// transact runs f between BEGIN and COMMIT, and takes everything back when that fails.
-func (w *writer) transact(ctx context.Context, f func(t *transaction) error) error {
+// transact runs f between BEGIN and COMMIT, and takes everything back when that fails. If
+// it need not be durable, a loss of power may undo it as long as no durable one comes after.
+func (w *writer) transact(ctx context.Context, durable bool, f func(t *transaction) error) error {
 	return w.conn.Raw(func(raw any) (err error) {
 		t := &transaction{w: w, ctx: ctx, conn: raw.(rawConn)}
+		if err := t.sync(durable); err != nil {
+			return err
+		}
 		if err := t.exec("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
@@ -274,6 +288,22 @@ func (w *writer) transact(ctx context.Context, f func(t *transaction) error) err
 		}
 		return t.exec("COMMIT")
 	})
+}
+
+// sync tells the connection whether it is to sync its commits.
+func (t *transaction) sync(durable bool) error {
+	if durable != t.w.lazy {
+		return nil
+	}
+	level := "NORMAL"
+	if durable {
+		level = "FULL"
+	}
+	_, err := t.conn.ExecContext(t.ctx, "PRAGMA synchronous = "+level, nil)
+	if err == nil {
+		t.w.lazy = !durable
+	}
+	return err
 }
 
 // exec executes one statement, which is prepared once.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
@@ -22,8 +23,8 @@ const (
 
 	// readers is how many reads run at the same time; others wait.
 	readers = 4
-	// checkpointEvery is how often the WAL is copied into the database while there are
-	// commits, and longWAL the number of its pages from which on it is to begin anew, for
+	// checkpointEvery is how often the tail is flushed and the WAL is copied into the
+	// database while there are commits, and longWAL the number of its pages from which on it is to begin anew, for
 	// which a commit may have to wait: 32 MB.
 	checkpointEvery = 500 * time.Millisecond
 	longWAL         = 8192
@@ -50,8 +51,11 @@ type Journal struct {
 	writeDB *sql.DB // nil if it is read only
 	checkDB *sql.DB // makes checkpoints
 
-	writing sync.Mutex
-	w       *writer // guarded by writing
+	writing  sync.Mutex
+	w        *writer    // guarded by writing; nil if it is read only
+	tail     *tail      // of the writer; if it is read only, each read looks for its own
+	flushing sync.Mutex // held by who flushes
+	foreign  atomic.Pointer[foreign]
 
 	mu     sync.RWMutex // held for reading by who uses the journal
 	closed bool         // guarded by mu
@@ -103,7 +107,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	}
 	j.checkDB.SetMaxOpenConns(1)
 	j.stop = make(chan struct{})
-	j.working.Go(j.checkpoints)
+	j.working.Go(j.maintain)
 	return j, nil
 }
 
@@ -119,7 +123,8 @@ func (j *Journal) openWriter(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	j.w = newWriter(conn, rand.Text())
+	j.tail = newTail()
+	j.w = newWriter(conn, rand.Text(), j.tail)
 	if err := migrate(ctx, conn, false); err != nil {
 		return err
 	}
@@ -127,7 +132,7 @@ func (j *Journal) openWriter(ctx context.Context, path string) (err error) {
 }
 
 func (j *Journal) openReaders(ctx context.Context, path string) (err error) {
-	j.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
+	j.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "query_only(1)", "cache_size(-16000)"))
 	if err != nil {
 		return err
 	}
@@ -174,6 +179,10 @@ func (j *Journal) beginWrite(ctx context.Context, what string) (end func(), err 
 	if j.w == nil {
 		done()
 		return nil, fmt.Errorf("%s: %w", what, errReadOnly)
+	}
+	if err := j.makeRoom(); err != nil {
+		done()
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	j.writing.Lock()
 	return func() { j.writing.Unlock(); done() }, nil
@@ -228,6 +237,7 @@ func (j *Journal) release() error {
 	if j.stop != nil {
 		close(j.stop)
 		j.working.Wait()
+		_ = j.flush() // without it the next Open has more to read
 	}
 	var errs []error
 	if j.checkDB != nil {
@@ -248,9 +258,17 @@ func (j *Journal) release() error {
 	return errors.Join(errs...)
 }
 
-// checkpoints copies the WAL into the database on a connection of its own, until stop is
-// closed: in a commit, whoever waits for that one would wait for it as well.
-func (j *Journal) checkpoints() {
+// makeRoom flushes the tail if it is too long.
+func (j *Journal) makeRoom() error {
+	if j.tail.size() < maxTail {
+		return nil
+	}
+	return j.flush()
+}
+
+// maintain flushes the tail, and copies the WAL into the database on a connection of its
+// own, until stop is closed: in a commit, whoever waits for that one would wait for it.
+func (j *Journal) maintain() {
 	ticker := time.NewTicker(checkpointEvery)
 	defer ticker.Stop()
 	var before uint64
@@ -260,12 +278,17 @@ func (j *Journal) checkpoints() {
 			return
 		case <-ticker.C:
 		}
-		if n := j.w.commits.Load(); n != before {
-			before = n
-			// An error shows in the next commit, if it matters: without a checkpoint the WAL
-			// grows, and that is all.
-			_ = j.checkpoint()
+		n := j.w.commits.Load()
+		idle := n == before
+		before = n
+		// An error shows in the next commit, if it matters: without a flush the tail grows,
+		// and without a checkpoint the WAL.
+		if size := j.tail.size(); size >= flushFrom || idle && size > 0 {
+			_ = j.flush()
+		} else if idle {
+			continue
 		}
+		_ = j.checkpoint()
 	}
 }
 

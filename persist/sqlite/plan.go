@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (p *plan) begin(w *writer, b *persist.Batch) {
 // end forgets the batch and keeps the room of the rows.
 func (p *plan) end() {
 	for _, k := range p.touched {
-		k.fresh, k.touched = false, false
+		k.fresh, k.touched, k.dirty = false, false, false
 	}
 	empty(&p.touched)
 	empty(&p.erased)
@@ -112,6 +113,7 @@ func (p *plan) add(k *known, a *persist.Append) {
 	}
 	part := persist.PartOf(a.ID)
 	k.last = int64(a.Last())
+	k.dirty = k.dirty || a.Erase || len(a.Events) == 0 || len(a.Send) > 0
 	if a.Erase {
 		p.erase(k)
 		p.events = append(p.events, eventRow{k.num, k.last, p.position(), part, nil, erasure})
@@ -188,7 +190,7 @@ func (p *plan) typ(payload *persist.Payload) int64 {
 
 // inserts are the statements that write many rows.
 type inserts struct {
-	fresh, moved, event, feed, state, snapshot, outbox, seen, reminder, delivered sqlitedb.Bulk
+	fresh, moved, last, event, place, feed, state, snapshot, outbox, seen, reminder, delivered sqlitedb.Bulk
 }
 
 func newInserts() inserts {
@@ -198,8 +200,13 @@ func newInserts() inserts {
 			Head: "WITH moved (num, last, erased, sent) AS (", Width: 4,
 			Tail: ") UPDATE actor SET last = moved.last, erased = moved.erased, sent = moved.sent FROM moved WHERE actor.num = moved.num",
 		},
-		event: sqlitedb.Bulk{Head: "INSERT INTO event (actor, number, position, time, type, sum, data)", Width: 7},
-		feed:  sqlitedb.Bulk{Head: "INSERT INTO feed (part, position, actor, number)", Width: 4},
+		last: sqlitedb.Bulk{
+			Head: "WITH moved (num, last) AS (", Width: 2,
+			Tail: ") UPDATE actor SET last = moved.last FROM moved WHERE actor.num = moved.num AND actor.last < moved.last",
+		},
+		event: sqlitedb.Bulk{Head: "INSERT INTO event (position, part, actor, number, time, type, sum, data)", Width: 8},
+		place: sqlitedb.Bulk{Head: "INSERT INTO place (actor, number, position)", Width: 3, Tail: "ON CONFLICT (actor, number) DO NOTHING"},
+		feed:  sqlitedb.Bulk{Head: "INSERT INTO feed (part, position)", Width: 2, Tail: "ON CONFLICT (part, position) DO NOTHING"},
 		state: sqlitedb.Bulk{
 			Head: "INSERT INTO state (actor, number, type, sum, data)", Width: 5,
 			Tail: "ON CONFLICT (actor) DO UPDATE SET number = excluded.number, type = excluded.type, sum = excluded.sum, data = excluded.data",
@@ -227,7 +234,7 @@ func newInserts() inserts {
 
 func (n *inserts) close() error {
 	var errs []error
-	for _, b := range []*sqlitedb.Bulk{&n.fresh, &n.moved, &n.event, &n.feed, &n.state, &n.snapshot, &n.outbox, &n.seen, &n.reminder, &n.delivered} {
+	for _, b := range []*sqlitedb.Bulk{&n.fresh, &n.moved, &n.last, &n.event, &n.place, &n.feed, &n.state, &n.snapshot, &n.outbox, &n.seen, &n.reminder, &n.delivered} {
 		errs = append(errs, b.Close())
 	}
 	return errors.Join(errs...)
@@ -242,7 +249,11 @@ func (p *plan) write(t *transaction) error {
 			return err
 		}
 	}
-	return t.exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.b.Number))
+	if err := t.exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.b.Number)); err != nil {
+		return err
+	}
+	p.w.tail.take(p.events)
+	return nil
 }
 
 // bulk writes n rows.
@@ -270,10 +281,22 @@ func bytes(p *persist.Payload) []byte {
 
 func (p *plan) writeErased(t *transaction) error {
 	for _, k := range p.erased {
-		if err := t.exec("DELETE FROM feed WHERE part = ? AND position IN (SELECT position FROM event WHERE actor = ?)", int64(persist.PartOf(k.id)), k.num); err != nil {
+		part := int64(persist.PartOf(k.id))
+		if err := cmp.Or(
+			t.exec("DELETE FROM feed WHERE part = ? AND position IN (SELECT position FROM place WHERE actor = ?)", part, k.num),
+			t.exec("DELETE FROM event WHERE position IN (SELECT position FROM place WHERE actor = ?)", k.num),
+		); err != nil {
 			return fmt.Errorf("erase %q: %w", k.id, err)
 		}
-		for _, table := range []string{"event", "state", "snapshot", "outbox", "reminder"} {
+		for _, e := range p.w.tail.of(k.num) {
+			if err := cmp.Or(
+				t.exec("DELETE FROM feed WHERE part = ? AND position = ?", part, e.position),
+				t.exec("DELETE FROM event WHERE position = ?", e.position),
+			); err != nil {
+				return fmt.Errorf("erase %q: %w", k.id, err)
+			}
+		}
+		for _, table := range []string{"place", "state", "snapshot", "outbox", "reminder"} {
 			if err := t.exec("DELETE FROM "+table+" WHERE actor = ?", k.num); err != nil {
 				return fmt.Errorf("erase %q: %w", k.id, err)
 			}
@@ -296,7 +319,7 @@ func (p *plan) writeActors(t *transaction) error {
 	for _, k := range p.touched {
 		if k.fresh {
 			fresh = append(fresh, k)
-		} else {
+		} else if k.dirty {
 			moved = append(moved, k)
 		}
 	}
@@ -313,15 +336,9 @@ func (p *plan) writeActors(t *transaction) error {
 }
 
 func (p *plan) writeEvents(t *transaction) error {
-	if err := t.bulk("events", &p.w.inserts.event, len(p.events), func(i int, row []driver.NamedValue) {
+	return t.bulk("events", &p.w.inserts.event, len(p.events), func(i int, row []driver.NamedValue) {
 		e := &p.events[i]
-		set(row, e.actor, e.number, e.position, p.b.Time, e.typ, int64(e.p.Sum), bytes(e.p))
-	}); err != nil {
-		return err
-	}
-	return t.bulk("the feed", &p.w.inserts.feed, len(p.events), func(i int, row []driver.NamedValue) {
-		e := &p.events[i]
-		set(row, int64(e.part), e.position, e.actor, e.number)
+		set(row, e.position, int64(e.part), e.actor, e.number, p.b.Time, e.typ, int64(e.p.Sum), bytes(e.p))
 	})
 }
 

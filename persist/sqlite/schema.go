@@ -30,7 +30,8 @@ CREATE TABLE meta (
 CREATE TABLE head (
 	position INTEGER NOT NULL,
 	session  TEXT NOT NULL,
-	batch    INTEGER NOT NULL
+	batch    INTEGER NOT NULL,
+	flushed  INTEGER NOT NULL -- up to which position place, feed and actor.last are complete
 ) STRICT;
 
 -- type has the names of payloads.
@@ -49,21 +50,27 @@ CREATE TABLE actor (
 
 -- event has an erasure as well: it has no type.
 CREATE TABLE event (
+	position INTEGER PRIMARY KEY,
+	part     INTEGER NOT NULL,
 	actor    INTEGER NOT NULL,
 	number   INTEGER NOT NULL,
-	position INTEGER NOT NULL,
 	time     INTEGER NOT NULL,
 	type     INTEGER,
 	sum      INTEGER NOT NULL,
-	data     BLOB NOT NULL,
+	data     BLOB NOT NULL
+) STRICT;
+
+-- place has where the events of an actor are, and feed those of a partition. Of events after
+-- head.flushed they have some or none.
+CREATE TABLE place (
+	actor    INTEGER NOT NULL,
+	number   INTEGER NOT NULL,
+	position INTEGER NOT NULL,
 	PRIMARY KEY (actor, number)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE feed (
 	part     INTEGER NOT NULL,
 	position INTEGER NOT NULL,
-	actor    INTEGER NOT NULL,
-	number   INTEGER NOT NULL,
 	PRIMARY KEY (part, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -129,7 +136,7 @@ CREATE TABLE cursor (
 	PRIMARY KEY (projection, part)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO head (position, session, batch) VALUES (0, '', 0);
+INSERT INTO head (position, session, batch, flushed) VALUES (0, '', 0, 0);
 `
 
 // migrate makes the schema in an empty database, and refuses one that is not ours.

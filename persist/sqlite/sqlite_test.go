@@ -60,6 +60,48 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// flusher flushes after some commits, or begins to.
+type flusher struct {
+	*Journal
+	t    *testing.T
+	rand *rand.Rand
+}
+
+func (f *flusher) Commit(ctx context.Context, b *persist.Batch) error {
+	if err := f.Journal.Commit(ctx, b); err != nil {
+		return err
+	}
+	var err error
+	switch f.rand.IntN(4) {
+	case 0:
+		err = f.flush()
+	case 1:
+		err = f.flushPlaces(f.w.position)
+	case 2:
+		err = f.flushFeeds(f.w.position)
+	}
+	if err != nil {
+		f.t.Errorf("flush: %v", err)
+	}
+	return nil
+}
+
+func TestConformanceBesideFlushes(t *testing.T) {
+	journaltest.Run(t, journaltest.Store{
+		Open: func(t *testing.T, dir string) persist.Journal {
+			return &flusher{open(t, dir), t, rand.New(rand.NewPCG(16, 2))}
+		},
+		Crash: func(t *testing.T, j persist.Journal, dir string) {
+			kept := t.TempDir()
+			left(t, dir, kept)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			left(t, kept, dir)
+		},
+	})
+}
+
 func event(text string) persist.Payload { return persist.Payload{Type: "e", Data: []byte(text)} }
 
 // number returns the number of an id.
@@ -100,7 +142,7 @@ func TestATornFileLosesTheLastBatchesWholly(t *testing.T) {
 	whole := t.TempDir()
 	left(t, dir, whole)
 	rnd := rand.New(rand.NewPCG(16, 1))
-	for round := range 16 {
+	for round := range 8 {
 		torn := t.TempDir()
 		left(t, whole, torn)
 		synced := rnd.IntN(batches)

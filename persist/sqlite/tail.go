@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/greenroom-go/greenroom/persist"
+)
+
+// The events of a commit are written one after the other, whoever they are of, and what
+// they are found by (the tables place and feed, the numbers of actors) is written later: in
+// a commit of a thousand actors that would be a page for each of them, 40 times what was
+// recorded. The tail is what the tables do not have yet. It is made again from the events
+// after head.flushed when the journal is opened.
+//
+// A reader takes its snapshot of the database while it holds the tail's lock. In the tail it
+// passes over what is not in its snapshot, and over what is in the tables of it. So events are
+// added to the tail before the COMMIT, and taken out of it after that of the flush.
+type tail struct {
+	mu     sync.RWMutex
+	actors map[int64][]tailEvent // by position, which is by number; guarded by mu
+	parts  [persist.Parts][]tailEvent
+	count  int // guarded by mu
+}
+
+// tailEvent is an event without what is in it.
+type tailEvent struct {
+	actor, number, position int64
+}
+
+func newTail() *tail { return &tail{actors: make(map[int64][]tailEvent)} }
+
+// queryer is a connection or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// load makes a tail of the events with greater positions.
+func (t *tail) load(ctx context.Context, db queryer, flushed int64) error {
+	rows, err := db.QueryContext(ctx, "SELECT part, actor, number, position FROM event WHERE position > ? ORDER BY position", flushed)
+	if err != nil {
+		return fmt.Errorf("read the tail: %w", err)
+	}
+	defer rows.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.actors)
+	clear(t.parts[:])
+	t.count = 0
+	for rows.Next() {
+		var part int
+		var e tailEvent
+		if err := rows.Scan(&part, &e.actor, &e.number, &e.position); err != nil {
+			return fmt.Errorf("read the tail: %w", err)
+		}
+		t.add(part, e)
+	}
+	return rows.Err()
+}
+
+// add adds an event. REQUIRES: mu held.
+func (t *tail) add(part int, e tailEvent) {
+	t.actors[e.actor] = append(t.actors[e.actor], e)
+	t.parts[part] = append(t.parts[part], e)
+	t.count++
+}
+
+// take adds the events of a batch.
+func (t *tail) take(events []eventRow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		t.add(e.part, tailEvent{e.actor, e.number, e.position})
+	}
+}
+
+// last returns the number of the last event of an actor, 0 if there is none.
+func (t *tail) last(actor int64) int64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if list := t.actors[actor]; len(list) > 0 {
+		return list[len(list)-1].number
+	}
+	return 0
+}
+
+// of returns the events of an actor.
+func (t *tail) of(actor int64) []tailEvent {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Clone(t.actors[actor])
+}
+
+// forget takes out the events of an actor with lower numbers.
+func (t *tail) forget(actor int64, part int, below int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	gone := func(e tailEvent) bool { return e.actor == actor && e.number < below }
+	n := len(t.parts[part])
+	t.parts[part] = slices.DeleteFunc(t.parts[part], gone)
+	t.count -= n - len(t.parts[part])
+	t.keep(actor, slices.DeleteFunc(t.actors[actor], gone))
+}
+
+// keep sets what is left of an actor. REQUIRES: mu held.
+func (t *tail) keep(actor int64, list []tailEvent) {
+	if len(list) == 0 {
+		delete(t.actors, actor)
+		return
+	}
+	t.actors[actor] = list
+}
+
+// cut takes out the events up to a position, which are in the tables.
+func (t *tail) cut(position int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for actor, list := range t.actors {
+		t.keep(actor, slices.Clone(list[after(list, position):]))
+	}
+	for part, list := range t.parts {
+		n := after(list, position)
+		t.parts[part] = slices.Clone(list[n:])
+		t.count -= n
+	}
+}
+
+// after returns the place of the first event of a list that has a greater position.
+func after(list []tailEvent, position int64) int {
+	i, _ := slices.BinarySearchFunc(list, position+1, func(e tailEvent, p int64) int { return cmp.Compare(e.position, p) })
+	return i
+}
+
+// between returns a copy of the events with positions greater than low and up to high, at
+// most limit of them. REQUIRES: mu held.
+func between(list []tailEvent, low, high int64, limit int) []tailEvent {
+	first, end := after(list, low), after(list, high)
+	if first >= end {
+		return nil
+	}
+	return slices.Clone(list[first:min(end, first+limit)])
+}
+
+// size returns how many events there are.
+func (t *tail) size() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.count
+}
