@@ -102,6 +102,10 @@ func (e *entityActor) deliver(d *delivery) {
 		}
 		e.rt.reject(d, fmt.Errorf("entity %q: %w", e.h.id, err))
 	}()
+	if e.rt.window.full.Load() && !d.patient() {
+		err = ErrFull
+		return
+	}
 	if err = e.load(); err != nil {
 		return
 	}

@@ -130,8 +130,8 @@ func (r *Runtime) change(ctx context.Context, id string, size int, release func(
 		release()
 		return err
 	}
-	settled := make(chan error, 1)
-	d := &delivery{change: f, cost: int64(size) + editCost}
+	settled := make(chan error, 2) // a notice, and the end
+	d := &delivery{change: f, cost: int64(size) + editCost, notice: func(err error) { settled <- err }}
 	d.done = func(err error) {
 		if err == nil {
 			after(d)
@@ -158,6 +158,9 @@ func (r *Runtime) change(ctx context.Context, id string, size int, release func(
 // be because of them, and nobody is to be told of what may not stay.
 func (r *Runtime) refuse(ctx context.Context, id string, why error) error {
 	if h := r.handles.find(id); h != nil {
+		if r.window.full.Load() && !r.committer.Committed(h.edited.Load()) {
+			return fmt.Errorf("entity %q: refused because of edits that are not committed: %w", id, ErrFull)
+		}
 		if err := r.committer.Wait(ctx, h.edited.Load()); err != nil {
 			return fmt.Errorf("entity %q: refused because of edits that are not committed: %w", id, err)
 		}

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,7 +14,9 @@ import (
 //
 // Entities hand over what they accepted; package groupcommit decides what is committed
 // together, and tries again what fails. Nothing is acknowledged meanwhile, the window
-// fills, and the sources wait.
+// fills, and the sources wait. While the store has no room on its disk they are told so
+// instead: who comes is refused, and who waits hears that the outcome is not known. What
+// was accepted is still tried again, which finds out that there is room.
 //
 // A second goroutine, the acker, takes each batch after its COMMIT, in order:
 // changes to the subscriptions, then the sources' done, then the window. So the
@@ -161,6 +164,10 @@ func (c *committer) persist(ctx context.Context) error {
 
 // complain reports a failing store, in the log once for each cause.
 func (c *committer) complain(err error) {
+	if errors.Is(err, ErrFull) {
+		c.rt.window.setFull(true)
+		c.notify(fmt.Errorf("outcome unknown until there is room: %w", ErrFull))
+	}
 	text := err.Error()
 	c.rt.count.storeErrors.Add(1)
 	c.rt.count.storeError.Store(&text)
@@ -172,7 +179,23 @@ func (c *committer) complain(err error) {
 		slog.String("error", text), slog.Int("readings", len(c.batch.Records)))
 }
 
+// notify tells those who wait what was accepted and is not committed. Who comes between
+// this and the refusal of all is told with the next try.
+func (c *committer) notify(err error) {
+	for _, d := range c.Uncommitted() {
+		switch {
+		case d.notice != nil:
+			d.notice(err)
+			d.notice = nil
+		case d.change == nil && !d.patient():
+			c.rt.settle(d, err)
+			d.done = nil
+		}
+	}
+}
+
 func (c *committer) recovered() {
+	c.rt.window.setFull(false)
 	if c.failing == "" {
 		return
 	}

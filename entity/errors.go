@@ -22,6 +22,11 @@ var (
 	// condition (Edits.If), for which that stands alone.
 	ErrTestFailed = fmt.Errorf("test of the patch failed: %w", ErrConflict)
 
+	// ErrFull says that the store has no room on its disk. A reading or an edit that is
+	// refused with it has not been kept, unless the text says that the outcome is
+	// unknown. What is there can be read.
+	ErrFull = errors.New("no room on the disk of the store")
+
 	// ErrClosed says that the runtime has been closed or that its actor system
 	// was shut down. A reading refused with it has not been kept.
 	ErrClosed = errors.New("entity runtime closed")

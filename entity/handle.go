@@ -58,6 +58,7 @@ type delivery struct {
 	change   func(*entityActor) (*Edit, error) // an edit in place of readings
 	cost     int64                             // bytes of the window
 	done     func(error)
+	notice   func(error) // of an edit: that its outcome is not known yet; nil once it is called
 
 	// Set by the actor.
 	firstSeq uint64
@@ -69,6 +70,10 @@ type delivery struct {
 	ts       int64  // of an edit
 	accepted int64  // when, in nanoseconds of the runtime's clock
 }
+
+// patient reports whether the delivery waits while the store is full. Who computes
+// readings from others would only have to compute them again.
+func (d *delivery) patient() bool { return !d.origin.IsZero() }
 
 // records is how many changes the delivery makes in the log.
 func (d *delivery) records() int {

@@ -92,10 +92,11 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 //
 // done is called exactly once, when all of the readings are durable (nil), or
 // with the error for which none of them is kept: ErrTooManyKeys, ErrFailed,
-// ErrStopped, ErrClosed or one of the store's. It is called on another
+// ErrStopped, ErrClosed or one of the store's. With ErrFull the outcome may be
+// unknown: they wait until there is room, and are kept then. It is called on another
 // goroutine, must not block, and may be nil. If Ingest returns an error nothing
-// is kept and done is never called: ErrInvalid, ErrClosed, or the cause of ctx
-// while waiting.
+// is kept and done is never called: ErrInvalid, ErrFull, ErrClosed, or the cause of
+// ctx while waiting.
 //
 // size is about how many bytes the readings had on their way here; what they
 // occupy in memory is counted if it is more. The readings belong to the runtime
@@ -144,7 +145,7 @@ func (r *Runtime) ingest(ctx context.Context, id string, d *delivery, size int) 
 // send waits for room in the window and brings a delivery on its way.
 func (r *Runtime) send(ctx context.Context, id string, d *delivery) error {
 	n := uint64(len(d.readings))
-	if err := r.window.acquire(ctx, d.cost); err != nil {
+	if err := r.window.acquire(ctx, d.cost, d.patient()); err != nil {
 		r.count.rejected.Add(n)
 		return err
 	}

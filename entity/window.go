@@ -5,13 +5,15 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // window bounds the memory of the readings between Ingest and their commit. It
 // is a semaphore counted in bytes, first come first served: who waits is a
-// source that is slowed down.
+// source that is slowed down. While the store is full it lets in the patient only.
 type window struct {
 	size int64
+	full atomic.Bool // written under mu
 
 	mu      sync.Mutex
 	used    int64
@@ -22,33 +24,35 @@ type window struct {
 
 type applicant struct {
 	bytes   int64
+	patient bool
 	granted chan struct{} // closed with the bytes taken, or with refused set
-	refused bool
+	refused error
 }
 
 // acquire takes bytes, waiting for them until ctx ends. What is larger than the
-// window takes all of it.
-func (w *window) acquire(ctx context.Context, bytes int64) error {
+// window takes all of it. Who is not patient is refused while the store is full.
+func (w *window) acquire(ctx context.Context, bytes int64, patient bool) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
 		return ErrClosed
+	}
+	if w.full.Load() && !patient {
+		w.mu.Unlock()
+		return ErrFull
 	}
 	if w.waiting.Len() == 0 && w.fits(bytes) {
 		w.used += bytes
 		w.mu.Unlock()
 		return nil
 	}
-	a := &applicant{bytes: bytes, granted: make(chan struct{})}
+	a := &applicant{bytes: bytes, patient: patient, granted: make(chan struct{})}
 	place := w.waiting.PushBack(a)
 	w.mu.Unlock()
 
 	select {
 	case <-a.granted:
-		if a.refused {
-			return ErrClosed
-		}
-		return nil
+		return a.refused
 	case <-ctx.Done():
 		return w.withdraw(ctx, a, place)
 	}
@@ -60,10 +64,7 @@ func (w *window) withdraw(ctx context.Context, a *applicant, place *list.Element
 	defer w.mu.Unlock()
 	select {
 	case <-a.granted:
-		if a.refused {
-			return ErrClosed
-		}
-		return nil
+		return a.refused
 	default:
 	}
 	w.waiting.Remove(place)
@@ -107,16 +108,36 @@ func (w *window) close() <-chan struct{} {
 		return w.idle
 	}
 	w.closed, w.idle = true, make(chan struct{})
-	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
-		a := e.Value.(*applicant)
-		a.refused = true
-		w.waiting.Remove(e)
-		close(a.granted)
-	}
+	w.turnAway(ErrClosed, func(*applicant) bool { return true })
 	if w.used == 0 {
 		close(w.idle)
 	}
 	return w.idle
+}
+
+// setFull says whether the store has no room.
+func (w *window) setFull(full bool) {
+	if w.full.Load() == full {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full.Store(full); full {
+		w.turnAway(ErrFull, func(a *applicant) bool { return !a.patient })
+	}
+}
+
+// turnAway refuses some of those who wait. REQUIRES: w.mu held.
+func (w *window) turnAway(why error, some func(*applicant) bool) {
+	for e := w.waiting.Front(); e != nil; {
+		a, next := e.Value.(*applicant), e.Next()
+		if some(a) {
+			a.refused = why
+			w.waiting.Remove(e)
+			close(a.granted)
+		}
+		e = next
+	}
 }
 
 func (w *window) inUse() int64 {

@@ -510,6 +510,7 @@ var failures = map[int][2]string{
 	426: {"The path speaks WebSocket.", "this path speaks WebSocket; /v1/stream has the same as server-sent events"},
 	428: {"What exists is replaced only with If-Match.", "entity \"room-1\": conflict: it exists; to replace it send If-Match with its version, or If-Match: * to replace whatever there is"},
 	503: {"Not now; Retry-After says when to try again.", "the server is shutting down; try again in a moment"},
+	507: {"The disk of the store is full.", "entity \"room-1\": no room on the disk of the store; make room on it, or move the store; commits go on by themselves when there is room"},
 }
 
 // problems describes the answers that are problem documents.
@@ -794,6 +795,9 @@ func (o *operation) mayFail() []int {
 	}
 	if o.request.has("If-Match") {
 		list = append(list, http.StatusPreconditionFailed)
+	}
+	if o.method != http.MethodGet {
+		list = append(list, http.StatusInsufficientStorage)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

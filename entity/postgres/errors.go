@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 var (
@@ -37,6 +40,7 @@ const (
 	codeDivisionByZero  = "22012"
 	codeNoLock          = "55P03"
 	codeStarting        = "57P03" // the server is starting up, or shutting down
+	codeDiskFull        = "53100"
 )
 
 // code returns the SQLSTATE of an error, "" where it has none.
@@ -45,6 +49,14 @@ func code(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// roomless makes an error that says that the server's disk is full an entity.ErrFull.
+func roomless(err error) error {
+	if code(err) == codeDiskFull {
+		return fmt.Errorf("%w: %w", entity.ErrFull, err)
+	}
+	return err
 }
 
 // disconnected reports whether an error is one of the connection, and not of what

@@ -253,7 +253,7 @@ func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *write
 		return err
 	}
 	defer end()
-	return f(ctx, w)
+	return roomless(f(ctx, w))
 }
 
 // transact runs f in a transaction. REQUIRES: s.writing held.

@@ -125,13 +125,18 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	}
 	s.begin()
 	defer s.writing.Unlock()
+	// An interrupted connection is lost, and the outcome of an interrupted
+	// COMMIT unknown: better to finish what takes milliseconds.
+	ctx = context.WithoutCancel(ctx)
+	return s.withRoom(func() error { return s.commit(ctx, b) })
+}
+
+// commit is Commit. REQUIRES: s.writing held.
+func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 	last := s.Info().LastChange
 	if b.First != last+1 {
 		return fmt.Errorf("commit: batch begins with change %d where %d is next", b.First, last+1)
 	}
-	// An interrupted connection is lost, and the outcome of an interrupted
-	// COMMIT unknown: better to finish what takes milliseconds.
-	ctx = context.WithoutCancel(ctx)
 	if err := s.makeRoom(ctx); err != nil {
 		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
 	}

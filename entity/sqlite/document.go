@@ -26,17 +26,24 @@ func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) erro
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // see Commit
-	if err := s.w.durable(ctx); err != nil {
+	return s.withRoom(func() error {
+		if err := s.w.durable(ctx); err != nil {
+			return err
+		}
+		tx, err := s.w.conn.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if err = tx.Commit(); err != nil {
+			// A COMMIT that failed may have left the transaction open, which the package sql
+			// takes for ended.
+			_, _ = s.w.conn.ExecContext(ctx, "ROLLBACK")
+		}
 		return err
-	}
-	tx, err := s.w.conn.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	})
 }
 
 const docColumns = "SELECT version, updated, body FROM doc WHERE kind = ? AND id = ?"

@@ -63,6 +63,9 @@ func (s *Store) due() bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	t := s.tail
+	if s.full {
+		return false
+	}
 	return t.bytes >= flushBytes || 4*t.logged > s.opts.ChangeLogBytes || t.flushed < s.Info().LastChange && time.Since(t.since) >= flushAfter
 }
 

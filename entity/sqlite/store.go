@@ -61,6 +61,7 @@ type Store struct {
 	writing sync.Mutex
 	waiting atomic.Int32 // who waits for writing, but for the flushes
 	w       *writer      // guarded by writing
+	full    bool         // the last transaction found no room on the disk, guarded by writing
 	tail    *tail
 	names   *names
 

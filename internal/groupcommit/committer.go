@@ -86,6 +86,13 @@ func (c *Committer[T]) Committed(number uint64) bool {
 	return c.committed >= number
 }
 
+// Uncommitted returns the items that were accepted and are not committed, in order.
+func (c *Committer[T]) Uncommitted() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.policy.Uncommitted()
+}
+
 // Stop ends Run when nothing is left, and Acknowledge after it. Call it once, when
 // nothing will be accepted any more.
 func (c *Committer[T]) Stop() { close(c.stop) }

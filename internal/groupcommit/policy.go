@@ -1,6 +1,9 @@
 package groupcommit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Config says how batches are made. Set everything but Delay.
 type Config struct {
@@ -84,6 +87,9 @@ func (p *Policy[T]) Add(item T) (number uint64, due bool) {
 	}
 	return p.added, due
 }
+
+// Uncommitted returns the items that are not settled, in order.
+func (p *Policy[T]) Uncommitted() []T { return slices.Concat(p.batch, p.gathering) }
 
 // Hasten has nothing wait from now on: no batch grows, and what failed is tried again at
 // once. Next may have something to say then.

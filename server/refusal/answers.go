@@ -66,6 +66,8 @@ var Answers = []Answer{
 	{Err: entity.ErrTooManyKeys, Name: "entity.ErrTooManyKeys", Cause: CauseTooManyKeys, Status: http.StatusUnprocessableEntity, Code: codeQuota},
 	{Err: entity.ErrMismatch, Name: "entity.ErrMismatch", Cause: CauseType, Status: http.StatusUnprocessableEntity, Code: codePayload},
 	{Err: entity.ErrInvalid, Name: "entity.ErrInvalid", Cause: CauseInvalid, Status: http.StatusBadRequest, Code: codePayload},
+	{Err: entity.ErrFull, Name: "entity.ErrFull", Cause: CauseFull, Status: http.StatusInsufficientStorage, Code: codeQuota, Retry: true,
+		Hint: "make room on it, or move the store; commits go on by themselves when there is room"},
 	{Err: entity.ErrStopped, Name: "entity.ErrStopped", Cause: CauseFailed, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
 		Hint: "the readings were not kept; send them again"},
 	{Err: entity.ErrFailed, Name: "entity.ErrFailed", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,

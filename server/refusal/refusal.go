@@ -39,6 +39,7 @@ const (
 	CauseForward     = "not_forwarded" // taken, but a subscriber that is too far behind did not get it
 	CauseSession     = "session"       // no message: a session was given up
 	CauseWill        = "will"          // no message: a client with a will for which there was no room
+	CauseFull        = "disk_full"     // the store has no room
 	CauseBusy        = "busy"          // the server was too slow
 	CauseClosing     = "closing"       // the server shuts down
 	CauseFailed      = "failed"        // the server has failed

@@ -58,6 +58,7 @@ func TestOnlyWhatTheMessageIsToBlameForIsAnswered(t *testing.T) {
 		{fmt.Errorf("x: %w", entity.ErrClosed), CauseClosing, true},
 		{context.Canceled, CauseClosing, true},
 		{context.DeadlineExceeded, CauseBusy, true},
+		{fmt.Errorf("x: %w", entity.ErrFull), CauseFull, true},
 		{entity.ErrFailed, CauseFailed, true},
 		{entity.ErrStopped, CauseFailed, true},
 		{errors.New("disk on fire"), CauseFailed, true},

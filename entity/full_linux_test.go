@@ -1,0 +1,150 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// onSmallDisk runs the rest of the test that calls it in a process of its own, which has a
+// file system of so many bytes at the directory that is returned: "" in the first process,
+// when the other one has ended.
+func onSmallDisk(t *testing.T, bytes int) (dir string) {
+	t.Helper()
+	if dir = os.Getenv("GREENROOM_TEST_ARGUMENT"); dir == "" {
+		cmd := again(t, t.TempDir())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		if os.Getuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+		}
+		if out, err := cmd.Output(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return ""
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatal("make the mounts private:", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		t.Fatal("mount a small file system:", err)
+	}
+	return dir
+}
+
+// take takes so many bytes of a disk.
+func take(t *testing.T, disk, name string, bytes int) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(disk, name), make([]byte, bytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
+	disk := onSmallDisk(t, 20<<20)
+	if disk == "" {
+		return
+	}
+	const rounds, room = 3, 4 << 20
+	for round := range rounds {
+		take(t, disk, fmt.Sprint("other", round), room)
+	}
+	dir := filepath.Join(disk, "store")
+	s := open(t, dir, entity.Config{RetryMax: time.Second})
+	s.edit("a", entity.Edits{Patches: []entity.Patch{merge(entity.Attributes, `{"n":0}`)}})
+	text := value.String(strings.Repeat("x", 50_000))
+	acknowledged, tried := 0, 0
+	// until returns when writes are refused, or kept, or after a while.
+	until := func(full bool, patience time.Duration) {
+		t.Helper()
+		for began := time.Now(); time.Since(began) < patience; {
+			tried++
+			asked := time.Now()
+			err := s.Write(t.Context(), "a", []entity.Reading{at(int64(tried), "t", text)}, 0)
+			if took := time.Since(asked); took > 5*time.Second {
+				t.Fatalf("a write was answered after %v: %v", took, err)
+			}
+			switch {
+			case err == nil:
+				if acknowledged++; !full {
+					return
+				}
+			case !errors.Is(err, entity.ErrFull):
+				t.Fatalf("a write on a full disk: %v, want ErrFull", err)
+			case full:
+				return
+			default:
+				if err := pause.For(t.Context(), 20*time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Fatalf("writes are not what they should be after %v; full is to be %v", patience, full)
+	}
+	check := func() {
+		t.Helper()
+		if got := len(s.history("a", "t")); got < acknowledged || got > tried {
+			t.Errorf("%d readings are found; %d were acknowledged and %d tried", got, acknowledged, tried)
+		}
+	}
+	for round := range rounds {
+		until(true, 30*time.Second)
+		check()
+		before, err := s.Entity(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, try := range map[string]func() error{
+			"an edit": func() error {
+				_, err := s.Edit(t.Context(), "a", entity.Edits{Patches: []entity.Patch{merge(entity.Attributes, fmt.Sprintf(`{"n":%d}`, round+1))}})
+				return err
+			},
+			"an entity": func() error {
+				return first(s.Edit(t.Context(), fmt.Sprint("new", round), entity.Edits{If: entity.IfNone}))
+			},
+			"an end": func() error { return s.Delete(t.Context(), "a", "") },
+		} {
+			if err := try(); !errors.Is(err, entity.ErrFull) {
+				t.Errorf("%s on a full disk: %v, want ErrFull", name, err)
+			}
+		}
+		if after, err := s.Entity(t.Context(), "a"); err != nil || after.ETag != before.ETag {
+			t.Errorf("refused edits changed the ETag from %s to %s, %v", before.ETag, after.ETag, err)
+		}
+		if round == 1 { // a restart needs no room
+			s.store.breaks.Store(true)
+			ending, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := s.Close(ending); err == nil {
+				t.Error("the runtime was closed on a full disk with readings that are not committed, and said nothing")
+			}
+			cancel()
+			s = open(t, dir, entity.Config{RetryMax: time.Second})
+			check()
+			if again, err := s.Entity(t.Context(), "a"); err != nil || again.ETag != before.ETag {
+				t.Errorf("opened again, the ETag is %s, was %s, %v", again.ETag, before.ETag, err)
+			}
+		}
+		if err := os.Remove(filepath.Join(disk, fmt.Sprint("other", round))); err != nil {
+			t.Fatal(err)
+		}
+		until(false, 10*time.Second)
+		s.edit("a", entity.Edits{Patches: []entity.Patch{merge(entity.Reported, fmt.Sprintf(`{"round":%d}`, round))}})
+		check()
+	}
+	s = s.reopen(entity.Config{})
+	if len(s.history("a", "t")) != acknowledged {
+		t.Logf("%d were acknowledged, %d more are kept of those whose outcome was unknown", acknowledged, len(s.history("a", "t"))-acknowledged)
+	}
+	check()
+}
