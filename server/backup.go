@@ -69,6 +69,9 @@ func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) 
 	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
 		return info, fmt.Errorf("copy %s to %s: %w", from, part, err)
 	}
+	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'open'"); err != nil {
+		return info, fmt.Errorf("make %s a store of its own: %w", part, err)
+	}
 	if err := execSQLite(ctx, part, "INSERT OR REPLACE INTO meta (name, value) VALUES ('copied', ?)", strconv.FormatInt(time.Now().UnixMilli(), 10)); err != nil {
 		return info, fmt.Errorf("note in %s what it is of: %w", part, err)
 	}
@@ -108,7 +111,7 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 	if err := execSQLite(ctx, part, "UPDATE meta SET value = ? WHERE name = 'identity'", rand.Text()); err != nil {
 		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(part)))
 	}
-	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'copied'"); err != nil {
+	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name IN ('copied', 'open')"); err != nil {
 		return info, fmt.Errorf("restore: %w", err)
 	}
 	if err := settleFile(part, to); err != nil {

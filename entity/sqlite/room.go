@@ -18,7 +18,7 @@ import (
 // REQUIRES: s.writing held.
 func (s *Store) withRoom(f func() error) error {
 	err := f()
-	if isFull(err) {
+	if isFull(err) && s.checkDB != nil { // nil while the store is being opened
 		_, _ = passive(context.Background(), s.checkDB) // f says whether that was enough
 		err = f()
 	}

@@ -519,3 +519,53 @@ func BenchmarkEntities(b *testing.B) {
 		})
 	}
 }
+
+func TestStoreOfWhichAPartIsMissingIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	if err := s.Commit(t.Context(), batch(1, 1, 2000)); err != nil {
+		t.Fatal(err)
+	}
+	for s.checkpoint() != nil || s.Info().LastChange == 0 { // so that the database says that it is in use
+	}
+	if err := s.Commit(t.Context(), batch(2, 2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	crash := t.TempDir()
+	if err := os.CopyFS(crash, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	if _, err := os.Stat(filepath.Join(dir, databaseName+"-wal")); err == nil {
+		t.Error("a store that was closed has a WAL")
+	}
+	closeStore(t, open(t, dir, Options{})) // which is how it should be
+
+	for name, damage := range map[string]func(db, wal string) error{
+		"the WAL is missing":        func(_, wal string) error { return os.Remove(wal) },
+		"the WAL is empty":          func(_, wal string) error { return os.Truncate(wal, 0) },
+		"the database is missing":   func(db, _ string) error { return os.Remove(db) },
+		"the database is empty":     func(db, _ string) error { return os.Truncate(db, 0) },
+		"the database has one page": func(db, _ string) error { return os.Truncate(db, 4096) },
+		"nothing":                   func(_, _ string) error { return nil },
+	} {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(crash)); err != nil {
+			t.Fatal(err)
+		}
+		db := filepath.Join(copied, databaseName)
+		if err := damage(db, db+"-wal"); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), copied, Options{})
+		if err == nil {
+			if last := s.Info().LastChange; last != 2 {
+				t.Errorf("%s: the last change is %d", name, last)
+			}
+			closeStore(t, s)
+		}
+		if errors.Is(err, ErrDamaged) != (name != "nothing") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -33,6 +33,10 @@ const (
 // ErrInUse says that another process has the directory open.
 var ErrInUse = errors.New("store in use by another process")
 
+// ErrDamaged says that a part of the store's files is missing. The text says which, and
+// what can be done. Nothing was changed.
+var ErrDamaged = sqlitedb.ErrDamaged
+
 // Options sets up a store. The zero value is a sane one.
 type Options struct {
 	// ChangeLogBytes bounds the change log, from which streams resume. When it
@@ -72,8 +76,8 @@ type Store struct {
 var _ entity.Store = (*Store)(nil)
 
 // Open opens the store in the directory dir, and creates both where they do not
-// exist. It fails with ErrInUse when another process has it open, and with
-// ErrSchema when a newer version wrote it.
+// exist. It fails with ErrInUse when another process has it open, with ErrSchema
+// when a newer version wrote it, and with ErrDamaged when some of it is missing.
 //
 // Close it when done; an entity runtime that was given the store does.
 func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
@@ -101,7 +105,14 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	path := filepath.Join(dir, databaseName)
+	wal, err := sqlitedb.CheckFiles(path)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.openWriter(ctx, path); err != nil {
+		return nil, err
+	}
+	if err := s.checkEnd(ctx, path, wal); err != nil {
 		return nil, err
 	}
 	s.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
@@ -153,6 +164,22 @@ func (s *Store) openWriter(ctx context.Context, path string) (err error) {
 	}
 	s.names.computed.Store(computed)
 	return s.w.loadKeys(ctx)
+}
+
+// checkEnd reports that the WAL is missing of a store that was not closed: it has what was
+// acknowledged last.
+func (s *Store) checkEnd(ctx context.Context, path string, wal bool) error {
+	var inUse bool
+	err := s.w.conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'open')").Scan(&inUse)
+	if err != nil {
+		return fmt.Errorf("read how the store was left: %w", err)
+	}
+	if inUse && !wal {
+		return fmt.Errorf("%w: %s was in use when the server or the machine stopped, or when it was copied, and %s-wal, which has what was acknowledged last, is missing; "+
+			"put it back, or to go on without what it had: greenroom restore --file %s --data NEW-DIRECTORY", ErrDamaged, path, path, path)
+	}
+	s.w.inUse = inUse
+	return nil
 }
 
 // readInfo finds out what the store holds. REQUIRES: s.writing held, or nobody
@@ -230,6 +257,18 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
+// leave notes that the store is no longer in use: what closes it last copies the WAL into
+// the database and removes it. Where there is no room to note it, there is none for that.
+func (s *Store) leave(ctx context.Context) error {
+	if !s.w.inUse {
+		return nil
+	}
+	return s.update(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM meta WHERE name = 'open'")
+		return err
+	})
+}
+
 // halt ends the goroutines and reports whether there were any.
 func (s *Store) halt() bool {
 	if s.stop == nil {
@@ -244,6 +283,9 @@ func (s *Store) halt() bool {
 // release closes whatever is open.
 func (s *Store) release() error {
 	var errs []error
+	if s.w != nil {
+		_ = s.leave(context.Background())
+	}
 	if s.checkDB != nil {
 		errs = append(errs, s.checkDB.Close())
 	}
