@@ -51,6 +51,8 @@ type listeners struct {
 type listener struct {
 	core *core
 	tell func(Event) bool // false: the listener is gone
+
+	hears func(Event) bool // it is told events of that type
 }
 
 // Subscribe sends the actor all events that are an M: those of one kind to a
@@ -74,6 +76,7 @@ func Subscribe[M any](sys *System, ref Ref[M]) {
 		}
 		return v != verdictGone
 	}
+	hears := func(e Event) bool { _, ok := e.(M); return ok }
 	a := &sys.listeners
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +87,7 @@ func Subscribe[M any](sys *System, ref Ref[M]) {
 	if slices.ContainsFunc(list, func(l listener) bool { return l.core == dst.base() }) {
 		return
 	}
-	list = append(list, listener{dst.base(), tell})
+	list = append(list, listener{dst.base(), tell, hears})
 	a.list.Store(&list)
 }
 
@@ -108,6 +111,12 @@ func (a *listeners) drop(c *core) {
 
 // any reports whether anybody wants to know.
 func (a *listeners) any() bool { return a.list.Load() != nil }
+
+// hears reports whether somebody is told events of that type.
+func (a *listeners) hears(e Event) bool {
+	list := a.list.Load()
+	return list != nil && slices.ContainsFunc(*list, func(l listener) bool { return l.hears(e) })
+}
 
 // publish tells all listeners.
 func (s *System) publish(e Event) {

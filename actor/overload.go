@@ -7,7 +7,8 @@ import (
 
 // Overload says that an actor has more mail than it gets through: at 1024 messages, and
 // again at each doubling; and once with a Length of 0 when the mailbox is empty again. Only
-// plain mailboxes report it: a bounded one has its policy.
+// plain mailboxes report it: a bounded one has its policy. Without a subscriber the log has it:
+// see [WithWarnings].
 type Overload struct {
 	PID    PID
 	Length int           // messages that wait
@@ -28,12 +29,19 @@ const (
 	topSenders     = 3
 )
 
-// overloaded publishes an Overload if it is due.
+// overloaded publishes an Overload if it is due, or writes it to the log if nobody hears it.
 func (c *cell[M]) overloaded() {
 	o, due := c.takeOverload()
-	if due && c.sys().listeners.any() {
+	if !due {
+		return
+	}
+	switch sys := c.sys(); {
+	case sys.listeners.hears(o):
 		o.PID = c.pid()
-		c.sys().publish(o)
+		sys.publish(o)
+	case sys.warnings.due(warning{actor: c.id}, time.Now()):
+		o.PID = c.pid()
+		sys.warnOverload(o)
 	}
 }
 

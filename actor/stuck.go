@@ -16,7 +16,7 @@ var stuckAfter = [...]time.Duration{100 * time.Millisecond, time.Second, 5 * tim
 
 // Stuck says that an actor of the pool has been in one handler for long: for 100 ms, for
 // 1 s and for 5 s, one event each. What a handler waits for through the runtime (Ask, Sleep,
-// Blocking) does not count.
+// Blocking) does not count. Without a subscriber the log has it: see [WithWarnings].
 type Stuck struct {
 	PID         PID
 	For         time.Duration // at least
@@ -32,6 +32,7 @@ type stuckReport struct {
 	sys       *System
 	event     Stuck
 	goroutine uint64
+	heard     bool // somebody listens; otherwise it is for the log
 }
 
 // stuckMost bounds the reports of one round: what is more waits for a later tick.
@@ -40,14 +41,19 @@ const stuckMost = 64
 // noteStuck puts a report on the list of those that are due. It reports false when there is no
 // room for it: then it is due again at the next tick.
 func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
-	if !c.sys().listeners.any() {
+	sys := c.sys()
+	heard := sys.listeners.hears(Stuck{})
+	if !heard && (sys.warnings.off || lasted < warnStuckAfter) {
 		return true
 	}
 	if len(m.stuck) == stuckMost || m.reporting.Load() {
 		return false
 	}
+	if !heard && !sys.warnings.due(warning{actor: c.id, stuck: true}, time.Now()) {
+		return true
+	}
 	at := c.impl().currentMessage()
-	m.stuck = append(m.stuck, stuckReport{c.sys(), Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.goroutine.Load()})
+	m.stuck = append(m.stuck, stuckReport{sys, Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.goroutine.Load(), heard})
 	return true
 }
 
@@ -72,7 +78,11 @@ func (s *scheduler) reportStuck() {
 				}
 				r.event.Stack = stackIn(text, r.goroutine)
 			}
-			r.sys.publish(r.event)
+			if r.heard {
+				r.sys.publish(r.event)
+			} else {
+				r.sys.warnStuck(r.event)
+			}
 		}
 	})
 }

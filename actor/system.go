@@ -40,6 +40,7 @@ type System struct {
 	suffix          atomic.Uint64
 	dead            deadLetterBox
 	listeners       listeners
+	warnings        warnings
 
 	living   atomic.Int64 // actors, the root included
 	handled  atomic.Uint64
@@ -56,6 +57,7 @@ type systemConfig struct {
 	askTimeout time.Duration
 	maxWaiting int64
 	driver     Driver
+	silent     bool
 
 	around      []ReceiveMiddleware
 	beforeSend  []SendMiddleware
@@ -104,6 +106,8 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	s := &System{
 		name: name, log: cfg.log, super: Supervise(OneForOne).s, askTimeout: cfg.askTimeout, maxWaiting: cfg.maxWaiting, began: time.Now(),
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
+		warnings: warnings{off: cfg.silent},
+
 		rand:  rand.New(randomSource{cfg.driver}),
 		sched: newScheduler(cfg.driver), clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}

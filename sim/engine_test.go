@@ -106,7 +106,7 @@ func TestTheEngineKeepsItsPromisesOnTheRealScheduler(t *testing.T) {
 func playForReal(t *testing.T, seed uint64, outsiders int) *game {
 	t.Helper()
 	g := newGame(rand.New(rand.NewPCG(seed, 0)), func(opts ...actor.SystemOption) *actor.System {
-		return actor.NewSystem("real", append(opts, actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(50*time.Millisecond))...)
+		return actor.NewSystem("real", append(opts, actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(50*time.Millisecond), actor.WithWarnings(false))...)
 	})
 	var play sync.WaitGroup
 	for i := range outsiders {

@@ -298,16 +298,22 @@ func lifeMoves() []move {
 		{name: "spawn a function", where: inReceive | inInit, waits: true, do: act((*player).spawnFunc)},
 		{name: "stop", where: anywhere, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
 			to, _ := p.target(o)
-			to.Stop()
+			if o.draw%2 == 0 || p.sys.Stop(to.PID()) != nil {
+				to.Stop()
+			}
 		})},
 		{name: "drain", where: anywhere, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
 			to, _ := p.target(o)
-			to.Drain()
+			if o.draw%2 == 0 || p.sys.Drain(to.PID()) != nil {
+				to.Drain()
+			}
 		})},
 		{name: "kill", where: anywhere, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
 			to, _ := p.target(o)
 			p.kill(to.PID())
-			to.Kill()
+			if o.draw%2 == 0 || p.sys.Kill(to.PID()) != nil {
+				to.Kill()
+			}
 		})},
 		{name: "stop itself", where: anywhere, rare: true, do: act(func(_ *player, ctx *actor.Context[card], _ op) { ctx.Stop() })},
 		{name: "return ErrStop", where: inReceive, rare: true, do: func(*player, *actor.Context[card], card, op) (bool, error) {

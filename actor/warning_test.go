@@ -1,0 +1,173 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// lines is a log handler that passes each line on.
+type lines chan string
+
+func (lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.Key + "=" + a.Value.String()
+		return true
+	})
+	l <- line
+	return nil
+}
+
+func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l lines) WithGroup(string) slog.Handler      { return l }
+
+// heard returns the lines that have come with that text.
+func (l lines) heard(text string) (found []string) {
+	for {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				found = append(found, line)
+			}
+		default:
+			return found
+		}
+	}
+}
+
+func TestAnOverloadThatNobodyHearsIsLoggedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts      []actor.SystemOption
+		subscribe func(sys *actor.System)
+		want      int
+	}{
+		"nobody listens":           {nil, func(*actor.System) {}, 1},
+		"somebody listens":         {nil, func(sys *actor.System) { collect[actor.Overload](sys) }, 0},
+		"somebody hears all":       {nil, func(sys *actor.System) { collect[actor.Event](sys) }, 0},
+		"somebody hears of others": {nil, func(sys *actor.System) { collect[actor.DeadLetter](sys) }, 1},
+		"switched off":             {[]actor.SystemOption{actor.WithWarnings(false)}, func(*actor.System) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := make(lines, 100)
+				sys := actortest.NewSystem(t, append(c.opts, actor.WithLogger(slog.New(log)))...)
+				c.subscribe(sys)
+				h := newHeld()
+				ref := actor.SpawnFunc(sys, "slow", func(_ *actor.Context[any], m any) error {
+					if h, ok := m.(held); ok {
+						close(h.entered)
+						<-h.release
+					}
+					return nil
+				})
+				ref.Tell(bg, h)
+				<-h.entered
+				for range 5000 { // more than three doublings
+					ref.Tell(bg, nil)
+				}
+				close(h.release)
+				synctest.Wait()
+				found := log.heard("does not keep up")
+				if len(found) != c.want {
+					t.Errorf("%d lines: %q", len(found), found)
+				}
+				if c.want > 0 && (!strings.Contains(found[0], "/slow") || !strings.Contains(found[0], "messages=10")) {
+					t.Errorf("the line does not say who or how much: %q", found[0])
+				}
+			})
+		})
+	}
+}
+
+func TestAStuckHandlerThatNobodyHearsOfIsLogged(t *testing.T) {
+	for name, want := range map[string]int{"on": 1, "off": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := make(lines, 100)
+				sys := actortest.NewSystem(t, actor.WithLogger(slog.New(log)), actor.WithWarnings(name == "on"))
+				h := newHeld()
+				actor.SpawnFunc(sys, "slow", func(_ *actor.Context[held], h held) error {
+					close(h.entered)
+					<-h.release
+					return nil
+				}).Tell(bg, h)
+				<-h.entered
+				time.Sleep(900 * time.Millisecond)
+				if found := log.heard("stuck"); len(found) > 0 {
+					t.Errorf("within the first second: %q", found)
+				}
+				time.Sleep(9 * time.Second)
+				found := log.heard("stuck in a handler")
+				if len(found) != want {
+					t.Fatalf("%d lines: %q", len(found), found)
+				}
+				for _, part := range []string{"/slow", "message_type=actor_test.held", "stack="} {
+					if want > 0 && !strings.Contains(found[0], part) {
+						t.Errorf("no %q in %q", part, found[0])
+					}
+				}
+				close(h.release)
+			})
+		})
+	}
+}
+
+func TestOrdersByAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		for name, c := range map[string]struct {
+			order   func(actor.PID) error
+			handled int
+			want    actor.Reason
+		}{
+			"stop":  {sys.Stop, 1, actor.Stopped},
+			"drain": {sys.Drain, 3, actor.Stopped},
+			"kill":  {sys.Kill, 1, actor.Killed},
+		} {
+			h, handled := newHeld(), 0
+			ref := actor.SpawnFunc(sys, name, func(_ *actor.Context[any], m any) error {
+				handled++
+				if h, ok := m.(held); ok {
+					close(h.entered)
+					<-h.release
+				}
+				return nil
+			})
+			ref.Tell(bg, h)
+			<-h.entered
+			ref.Tell(bg, 1)
+			ref.Tell(bg, 2)
+			if err := c.order(ref.PID()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			close(h.release)
+			if d, err := ref.Wait(bg); err != nil || d.Reason != actor.NoActor && d.Reason != c.want || handled != c.handled {
+				t.Errorf("%s: %+v, %v, %d handled", name, d, err, handled)
+			}
+			if err := c.order(ref.PID()); !errors.Is(err, actor.ErrStopped) {
+				t.Errorf("%s of who is gone: %v", name, err)
+			}
+		}
+		tree, err := sys.Inspect("/", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := actor.ParsePID(tree.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sys.Stop(root); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("the root: %v", err)
+		}
+	})
+}
