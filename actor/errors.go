@@ -26,9 +26,9 @@ var (
 	// request. Nothing was sent.
 	ErrNotAccepted = errors.New("message type not accepted by the target")
 
-	// ErrDeadlock says that an ask, a Forward or a wait for room would have closed a cycle of
-	// actors which wait for each other, so that none of them could ever go on. Nothing was
-	// sent; what was forwarded has no asker any more.
+	// ErrDeadlock says that an ask, a Forward, a wait for room or for the end of an actor would
+	// have closed a cycle of actors which wait for each other, so that none of them could ever go
+	// on. Nothing was sent; what was forwarded has no asker any more.
 	ErrDeadlock = errors.New("wait would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
 
 	// ErrTooManyWaiting says that so many handlers of the system wait already, each with

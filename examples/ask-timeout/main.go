@@ -44,9 +44,7 @@ type pingActor struct {
 
 // Receive asks, and waits for a second at most.
 func (p *pingActor) Receive(ctx *actor.Context[tick], _ tick) error {
-	second, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	result, err := actor.Ask(second, p.pong, ping{})
+	result, err := actor.Ask(ctx, p.pong, ping{}, actor.Within(time.Second))
 	if err != nil {
 		fmt.Fprintln(p.w, "Timed out")
 		return nil
