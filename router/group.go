@@ -15,7 +15,22 @@ import (
 // members. To pass it on or to ask it, use its field Ref. Its methods are safe for
 // concurrent use, also in handlers, those of its members included. The zero Group is not
 // usable; call SpawnGroup.
-type Group[M any] struct{ handle[M] }
+type Group[M any] struct {
+	// Ref is the group as everybody else sees it. Its address is that of the group's actor:
+	// watching and stopping concern that one. Asking is Ask(ctx, group.Ref, …).
+	actor.Ref[M]
+
+	handle handle[M]
+}
+
+// Routees returns the routees that currently get messages, in the order in which they
+// were added. The slice is the caller's.
+func (g *Group[M]) Routees() []actor.Ref[M] { return g.handle.routees() }
+
+// Broadcast tells msg to all current routees, whatever the strategy. They get the same
+// value, so none of them may change what it points to. Without routees the message
+// becomes a dead letter. Broadcast never blocks.
+func (g *Group[M]) Broadcast(ctx context.Context, msg M) { g.handle.broadcast(ctx, msg) }
 
 // SpawnGroup spawns a group with the given members, of which there may be none. For the
 // parent and the name see [actor.Spawn]. SpawnGroup panics where [TrySpawnGroup] returns
@@ -45,7 +60,7 @@ func TrySpawnGroup[M any](parent actor.Spawner, name string, strategy Strategy[M
 	if err != nil {
 		return nil, err
 	}
-	return &Group[M]{h}, nil
+	return &Group[M]{h.ref, h}, nil
 }
 
 func checkMembers[M any](members []actor.Ref[M]) error {
@@ -74,7 +89,7 @@ func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 		}
 	}
 	if err == nil {
-		err = g.give(ctx, change[M]{add: slices.Clone(members)})
+		err = g.handle.give(ctx, change[M]{add: slices.Clone(members)})
 	}
 	if err != nil {
 		return fmt.Errorf("add to %s: %w", g.PID().Path(), err)
@@ -88,7 +103,7 @@ func (g *Group[M]) Add(ctx context.Context, members ...actor.Ref[M]) error {
 func (g *Group[M]) Remove(ctx context.Context, members ...actor.Ref[M]) error {
 	err := checkMembers(members)
 	if err == nil {
-		err = g.give(ctx, change[M]{remove: slices.Clone(members)})
+		err = g.handle.give(ctx, change[M]{remove: slices.Clone(members)})
 	}
 	if err != nil {
 		return fmt.Errorf("remove from %s: %w", g.PID().Path(), err)

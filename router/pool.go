@@ -22,7 +22,22 @@ import (
 // routees. To pass it on or to ask it, use its field Ref. Its methods are safe for
 // concurrent use, also in handlers, those of its own routees included. The zero Pool is
 // not usable; call SpawnPool.
-type Pool[M any] struct{ handle[M] }
+type Pool[M any] struct {
+	// Ref is the pool as everybody else sees it. Its address is that of the pool's actor:
+	// watching and stopping concern that one. Asking is Ask(ctx, pool.Ref, …).
+	actor.Ref[M]
+
+	handle handle[M]
+}
+
+// Routees returns the routees that currently get messages, in the order in which they
+// were added. The slice is the caller's.
+func (p *Pool[M]) Routees() []actor.Ref[M] { return p.handle.routees() }
+
+// Broadcast tells msg to all current routees, whatever the strategy. They get the same
+// value, so none of them may change what it points to. Without routees the message
+// becomes a dead letter. Broadcast never blocks.
+func (p *Pool[M]) Broadcast(ctx context.Context, msg M) { p.handle.broadcast(ctx, msg) }
 
 // PoolOption refines [SpawnPool].
 type PoolOption func(*poolConfig)
@@ -114,7 +129,7 @@ func spawnPool[M any](parent actor.Spawner, name string, strategy Strategy[M], s
 	if err != nil {
 		return nil, err
 	}
-	return &Pool[M]{h}, nil
+	return &Pool[M]{h.ref, h}, nil
 }
 
 func checkSize(size int) error {
@@ -135,7 +150,7 @@ func checkSize(size int) error {
 func (p *Pool[M]) Resize(ctx context.Context, size int) error {
 	err := checkSize(size)
 	if err == nil {
-		err = p.give(ctx, resize{size: size})
+		err = p.handle.give(ctx, resize{size: size})
 	}
 	if err != nil {
 		return fmt.Errorf("resize %s: %w", p.PID().Path(), err)

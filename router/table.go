@@ -76,10 +76,7 @@ func (d *desk[M]) clearWith(ctx context.Context, owner any) {
 
 // handle is what a Pool and a Group have in common.
 type handle[M any] struct {
-	// Ref is the router as everybody else sees it. Its address is that of the router's
-	// actor: watching and stopping concern that one. Asking is Ask(ctx, router.Ref, …).
-	actor.Ref[M]
-
+	ref     actor.Ref[M] // that routes
 	desk    *desk[M]
 	manager actor.Ref[any]
 }
@@ -90,22 +87,17 @@ func newHandle[M any](d *desk[M], manager actor.Ref[any], sys *actor.System) (ha
 	return handle[M]{ref, d, manager}, err
 }
 
-// Routees returns the routees that currently get messages, in the order in which they
-// were added. The slice is the caller's. It is safe for concurrent use.
-func (h *handle[M]) Routees() []actor.Ref[M] {
+func (h *handle[M]) routees() []actor.Ref[M] {
 	if t := h.desk.current.Load(); t != nil {
 		return slices.Clone(t.routees)
 	}
 	return nil
 }
 
-// Broadcast tells msg to all current routees, whatever the strategy. They get the same
-// value, so none of them may change what it points to. Without routees the message
-// becomes a dead letter. Broadcast never blocks, and is safe for concurrent use.
-func (h *handle[M]) Broadcast(ctx context.Context, msg M) {
-	routees := h.Routees()
+func (h *handle[M]) broadcast(ctx context.Context, msg M) {
+	routees := h.routees()
 	if len(routees) == 0 {
-		h.Tell(ctx, msg)
+		h.ref.Tell(ctx, msg)
 	}
 	for _, r := range routees {
 		r.Tell(ctx, msg)
