@@ -120,6 +120,9 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 			return fmt.Errorf("%w: %s would wait for its own end", ErrDeadlock, own.fullPath())
 		}
 	}
+	if own == nil {
+		a.pause.from = nil // it may last for ever, long after the handler has returned: no worker is replaced for it
+	}
 	begin()
 	a.alarm.when = a.sys.clock.in(limit)
 	return a.await(asked != nil, limit > 0)
