@@ -264,6 +264,26 @@ func ExamplePool_Broadcast() {
 	// Output: [/workers/1 did count /workers/2 did count /workers/3 did count]
 }
 
+// A message for every member, whatever the strategy.
+func ExampleGroup_Broadcast() {
+	sys, shutdown := exampleSystem()
+	defer shutdown()
+	ctx := context.Background()
+
+	heard := make(chan string, 2)
+	listen := func(ctx *actor.Context[Job], job Job) error {
+		heard <- fmt.Sprint(ctx.Self().PID().Path(), " hears ", job.ID)
+		return nil
+	}
+	ann, bob := actor.SpawnFunc(sys, "ann", listen), actor.SpawnFunc(sys, "bob", listen)
+	group := router.SpawnGroup(sys, "team", router.RoundRobin, ann, bob)
+	group.Broadcast(ctx, Job{ID: "lunch"})
+	lines := []string{<-heard, <-heard}
+	slices.Sort(lines)
+	fmt.Println(lines)
+	// Output: [/ann hears lunch /bob hears lunch]
+}
+
 // A popular key spills over to others when its routee has too much to do.
 func ExampleBoundedLoad() {
 	sys, shutdown := exampleSystem()
