@@ -135,6 +135,10 @@ type futureWait struct {
 	ask interrupter
 }
 
+// over implements interrupter. Once the ask is over nobody waits for its target, also before the
+// waiting handler has heard of it.
+func (w futureWait) over() bool { return w.call.over() || w.ask.over() }
+
 // request implements interrupter.
 func (w futureWait) request() interrupter { return w.ask }
 

@@ -42,6 +42,9 @@ type Edited struct {
 // has been changed.
 // When ctx ends while it waits for the commit the outcome is unknown.
 func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, error) {
+	if r.window.full.Load() { // before it waits for an edit that is not committed
+		return Edited{}, fmt.Errorf("entity %q: %w", id, ErrFull)
+	}
 	size := 0
 	for i := range edits.Patches {
 		size += len(edits.Patches[i].Body)
@@ -96,6 +99,9 @@ func (r *Runtime) claim(ctx context.Context, id string, edits *Edits) (release f
 func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if condition == "" {
 		condition = IfAny
+	}
+	if r.window.full.Load() {
+		return fmt.Errorf("entity %q: %w", id, ErrFull)
 	}
 	release, err := r.claims.take(ctx, id, toEnd, nil)
 	if err != nil {

@@ -124,6 +124,7 @@ func (w *window) setFull(full bool) {
 	defer w.mu.Unlock()
 	if w.full.Store(full); full {
 		w.turnAway(ErrFull, func(a *applicant) bool { return !a.patient })
+		w.grant() // who waited behind them may be smaller
 	}
 }
 

@@ -69,9 +69,6 @@ func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) 
 	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
 		return info, fmt.Errorf("copy %s to %s: %w", from, part, err)
 	}
-	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'open'"); err != nil {
-		return info, fmt.Errorf("make %s a store of its own: %w", part, err)
-	}
 	if err := execSQLite(ctx, part, "INSERT OR REPLACE INTO meta (name, value) VALUES ('copied', ?)", strconv.FormatInt(time.Now().UnixMilli(), 10)); err != nil {
 		return info, fmt.Errorf("note in %s what it is of: %w", part, err)
 	}
@@ -95,8 +92,10 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 		return info, postgresBackup(a.url, "a copy by pg_dump is restored to %s, which must have no schema %s yet, by PostgreSQL's own program: pg_restore --exit-on-error %s --dbname=%s", from)
 	}
 	to := filepath.Join(a.dir, databaseFile)
-	if _, err := os.Lstat(to); err == nil {
-		return info, fmt.Errorf("%w: the directory must be new or empty, but %s has a store", ErrBackup, a.dir)
+	for _, companion := range []string{"", "-wal", "-journal"} { // SQLite would take what they have for changes of the backup
+		if _, err := os.Lstat(to + companion); err == nil {
+			return info, fmt.Errorf("%w: the directory must be new or empty, but %s has a store, or a part of one", ErrBackup, a.dir)
+		}
 	}
 	if info, err = inspectBackup(ctx, from); err != nil {
 		return info, err
@@ -111,7 +110,7 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 	if err := execSQLite(ctx, part, "UPDATE meta SET value = ? WHERE name = 'identity'", rand.Text()); err != nil {
 		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(part)))
 	}
-	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name IN ('copied', 'open')"); err != nil {
+	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'copied'"); err != nil {
 		return info, fmt.Errorf("restore: %w", err)
 	}
 	if err := settleFile(part, to); err != nil {

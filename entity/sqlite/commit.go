@@ -36,7 +36,6 @@ type writer struct {
 	// table: it is written with the first commit, so that to open a store writes nothing.
 	generations []entity.Generation
 	begun       bool
-	inUse       bool // the table meta says so
 
 	entity, latest, telemetry, hour, computed, attribute, revision sqlitedb.Bulk
 	single                                                         map[string]driver.Stmt
@@ -173,7 +172,7 @@ func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 		return fmt.Errorf("commit %d changes: %w", len(b.Records), err)
 	}
 	s.commits.Add(1)
-	s.w.begun, s.w.inUse = true, true
+	s.w.begun = true
 	for i, num := range s.w.nums {
 		b.Entities[i].Num = num
 	}
@@ -493,8 +492,8 @@ func (t *transaction) hour(hour int64) error {
 	return w.hour.Exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
 }
 
-// generation writes with the first commit that the store is in use, and which generation
-// begins with it; it forgets those that no cursor can name any more.
+// generation writes with the first commit which generation begins with it, and forgets
+// those that no cursor can name any more.
 func (t *transaction) generation() error {
 	if t.w.begun {
 		return nil
@@ -502,9 +501,6 @@ func (t *transaction) generation() error {
 	all := t.w.generations
 	mine := all[len(all)-1]
 	if _, err := t.query("DELETE FROM generation WHERE first < ?", 1, int64(all[0].First)); err != nil {
-		return fmt.Errorf("generation: %w", err)
-	}
-	if _, err := t.query("INSERT INTO meta (name, value) VALUES ('open', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", 1, mine.ID); err != nil {
 		return fmt.Errorf("generation: %w", err)
 	}
 	_, err := t.query("INSERT INTO generation (first, id) VALUES (?, ?) ON CONFLICT (first) DO UPDATE SET id = excluded.id",

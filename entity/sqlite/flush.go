@@ -95,10 +95,13 @@ func (s *Store) flush(stop <-chan struct{}) error {
 // tables.
 func (s *Store) settle(before int64) error {
 	s.writing.Lock()
-	settled := before <= s.tail.oldest
+	settled, full := before <= s.tail.oldest, s.full
 	s.writing.Unlock()
-	if settled {
+	switch {
+	case settled:
 		return nil
+	case full: // what becomes free is for commits
+		return entity.ErrFull
 	}
 	return s.flush(nil)
 }

@@ -22,7 +22,11 @@ func (s *Store) withRoom(f func() error) error {
 		_, _ = passive(context.Background(), s.checkDB) // f says whether that was enough
 		err = f()
 	}
-	if s.full = isFull(err); s.full {
+	switch {
+	case err == nil:
+		s.full = false
+	case isFull(err):
+		s.full = true
 		err = fmt.Errorf("%w: %w", entity.ErrFull, err)
 	}
 	return err

@@ -105,14 +105,10 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	path := filepath.Join(dir, databaseName)
-	wal, err := sqlitedb.CheckFiles(path)
-	if err != nil {
+	if err := sqlitedb.CheckFiles(path); err != nil {
 		return nil, err
 	}
 	if err := s.openWriter(ctx, path); err != nil {
-		return nil, err
-	}
-	if err := s.checkEnd(ctx, path, wal); err != nil {
 		return nil, err
 	}
 	s.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
@@ -164,22 +160,6 @@ func (s *Store) openWriter(ctx context.Context, path string) (err error) {
 	}
 	s.names.computed.Store(computed)
 	return s.w.loadKeys(ctx)
-}
-
-// checkEnd reports that the WAL is missing of a store that was not closed: it has what was
-// acknowledged last.
-func (s *Store) checkEnd(ctx context.Context, path string, wal bool) error {
-	var inUse bool
-	err := s.w.conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'open')").Scan(&inUse)
-	if err != nil {
-		return fmt.Errorf("read how the store was left: %w", err)
-	}
-	if inUse && !wal {
-		return fmt.Errorf("%w: %s was in use when the server or the machine stopped, or when it was copied, and %s-wal, which has what was acknowledged last, is missing; "+
-			"put it back, or to go on without what it had: greenroom restore --file %s --data NEW-DIRECTORY", ErrDamaged, path, path, path)
-	}
-	s.w.inUse = inUse
-	return nil
 }
 
 // readInfo finds out what the store holds. REQUIRES: s.writing held, or nobody
@@ -257,18 +237,6 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
-// leave notes that the store is no longer in use: what closes it last copies the WAL into
-// the database and removes it. Where there is no room to note it, there is none for that.
-func (s *Store) leave(ctx context.Context) error {
-	if !s.w.inUse {
-		return nil
-	}
-	return s.update(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM meta WHERE name = 'open'")
-		return err
-	})
-}
-
 // halt ends the goroutines and reports whether there were any.
 func (s *Store) halt() bool {
 	if s.stop == nil {
@@ -283,9 +251,6 @@ func (s *Store) halt() bool {
 // release closes whatever is open.
 func (s *Store) release() error {
 	var errs []error
-	if s.w != nil {
-		_ = s.leave(context.Background())
-	}
 	if s.checkDB != nil {
 		errs = append(errs, s.checkDB.Close())
 	}

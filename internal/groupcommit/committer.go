@@ -58,7 +58,7 @@ func (c *Committer[T]) Accept(item T) (number uint64) {
 }
 
 // Wait returns nil when the item of that number and all before it are committed, or the
-// cause of ctx.
+// cause of ctx or of the committer's end.
 func (c *Committer[T]) Wait(ctx context.Context, number uint64) error {
 	for {
 		c.mu.Lock()
@@ -75,6 +75,11 @@ func (c *Committer[T]) Wait(ctx context.Context, number uint64) error {
 		case <-progress:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-c.ctx.Done():
+			if c.Committed(number) {
+				return nil
+			}
+			return context.Cause(c.ctx)
 		}
 	}
 }

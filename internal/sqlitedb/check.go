@@ -17,33 +17,34 @@ var ErrDamaged = errors.New("database files are damaged")
 // CheckFiles looks at the files of a database in WAL mode that nobody has open: SQLite
 // opens one of which a part is missing, and loses what was in that part, or says so only
 // when somebody comes to read it. Each page must be in the database or in its WAL, of
-// which all checksums are compared. It reports whether there is a WAL with something in it.
+// which all checksums are compared. That a whole WAL is missing cannot be seen: SQLite
+// itself removes it when it is closed.
 //
 // The forms are those of https://www.sqlite.org/fileformat2.html.
-func CheckFiles(path string) (wal bool, err error) {
+func CheckFiles(path string) error {
 	db, err := readHeader(path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	log, err := readWAL(path + "-wal")
 	switch {
-	case err != nil || log == nil && db == nil:
-		return false, err
-	case db == nil && log.bytes > 0:
-		return true, fmt.Errorf("%w: %s is missing or empty beside %s-wal, which has %d bytes of its changes; put both files back from one copy, or restore a backup", ErrDamaged, path, path, log.bytes)
-	case db == nil || !db.ours:
-		return log != nil && log.bytes > 0, nil // SQLite says what it is
+	case err != nil:
+		return err
+	case db == nil && log != nil && log.bytes > 0:
+		return fmt.Errorf("%w: %s is missing or empty beside %s-wal, which has %d bytes of its changes; put both files back from one copy, or restore a backup into another directory", ErrDamaged, path, path, log.bytes)
+	case db == nil || !db.ours: // SQLite says what it is
+		return nil
 	}
 	need := db.pages
 	if log != nil && log.commits > 0 {
 		need = log.pages
 	}
 	for page := db.whole + 1; page <= need; page++ {
-		if log == nil || !log.has[page] {
-			return log != nil, fmt.Errorf("%w: %s has %d of its %d pages, and page %d is not in its WAL either; put back a whole copy together with its WAL, or restore a backup", ErrDamaged, path, db.whole, need, page)
+		if page != db.lock && (log == nil || !log.has[page]) {
+			return fmt.Errorf("%w: %s has %d of its %d pages, and page %d is not in its WAL either; put back a whole copy together with its WAL, or restore a backup into another directory", ErrDamaged, path, db.whole, need, page)
 		}
 	}
-	return log != nil && log.bytes > 0, nil
+	return nil
 }
 
 // header is what the first page of a database says.
@@ -51,6 +52,7 @@ type header struct {
 	ours  bool   // it is one of SQLite
 	pages uint32 // that it is to have
 	whole uint32 // that the file has
+	lock  uint32 // the one at 1 GiB, which SQLite never writes
 }
 
 // readHeader returns nil for a file that is missing or empty.
@@ -78,7 +80,7 @@ func readHeader(path string) (*header, error) {
 	if size < 512 {
 		return &header{}, nil
 	}
-	db := &header{ours: true, whole: uint32(info.Size() / size)}
+	db := &header{ours: true, whole: uint32(info.Size() / size), lock: uint32(1<<30/size) + 1}
 	db.pages = db.whole
 	if bytes.Equal(h[24:28], h[92:96]) { // otherwise the number of pages is out of date
 		db.pages = binary.BigEndian.Uint32(h[28:])
