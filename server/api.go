@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -60,7 +61,19 @@ func (s *Server) handler() (http.Handler, error) {
 		mux.Handle(pattern, notAllowed(methods))
 	}
 	mux.Handle("/", dashboard)
-	return guard(mux), nil
+	return guard(mux, s.isOwnName), nil
+}
+
+// isOwnName reports whether a request may address the server by a name. An IP address
+// cannot be made to mean another machine.
+func (s *Server) isOwnName(host string) bool {
+	if isLoopback(host) || slices.ContainsFunc(s.cfg.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && !onLoopback(s.httpLn) {
+		return true
+	}
+	return s.certificates != nil && s.certificates.isFor(host)
 }
 
 // serve runs an operation: an error becomes a problem document, a panic too, and the

@@ -27,10 +27,27 @@ type Config struct {
 	// (see package postgres). Defaults to DataDir.
 	Store string
 
-	// HTTP and MQTT are the addresses to listen on, host:port. The host must be
-	// a loopback address; the port 0 takes a free one. Default to DefaultHTTP
-	// and DefaultMQTT.
+	// HTTP and MQTT are the addresses to listen on, host:port; the port 0 takes a
+	// free one. A host that is not a loopback address needs TLS, and who comes must
+	// log in, or Insecure. Default to DefaultHTTP and DefaultMQTT.
 	HTTP, MQTT string
+
+	// TLS encrypts both HTTP and MQTT.
+	TLS TLS
+
+	// Insecure allows addresses that other machines reach without TLS, and without
+	// credentials as long as there is no principal: everybody on the way can read and
+	// change everything.
+	Insecure bool
+
+	// Hosts are further names by which requests may address the server, besides those
+	// of the certificate, loopback names, and, on other than loopback addresses, IP
+	// addresses.
+	Hosts []string
+
+	// NewAdmin makes a further admin at the start, for who has lost the token of the
+	// others. Its token is FirstToken.
+	NewAdmin bool
 
 	// Version is what the server says it is. Defaults to "devel".
 	Version string

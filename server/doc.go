@@ -48,7 +48,7 @@
 // must have a condition (428).
 //
 // Package access says who may do what. As long as there is no principal, everybody on
-// this machine may do everything; from the first one on, who comes must log in. Only
-// loopback addresses are served, because nothing is encrypted, and requests that a web
-// page of another origin makes a browser send are refused.
+// this machine may do everything; from the first one on, who comes must log in. Addresses
+// that other machines reach need TLS and credentials, or Config.Insecure. Requests that a
+// web page of another origin makes a browser send are refused.
 package server

@@ -7,8 +7,11 @@ var (
 	ErrAddressInUse = errors.New("address in use")
 
 	// ErrNotLoopback says that an address would be reachable from other
-	// machines, which needs credentials that this version does not have.
+	// machines, which needs TLS, or Config.Insecure.
 	ErrNotLoopback = errors.New("not a loopback address")
+
+	// ErrTLS says that Config.TLS cannot be used.
+	ErrTLS = errors.New("TLS")
 
 	// ErrStoreAddress says that Config.Store is no address of a store.
 	ErrStoreAddress = errors.New("store not known")

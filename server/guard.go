@@ -5,16 +5,16 @@ import (
 	"net/http"
 )
 
-// guard protects the API from other sites in the browser of someone on this
-// machine. There are no credentials to steal, but a page anywhere can make a
-// browser send requests to 127.0.0.1:
+// guard protects the API from other sites in the browser of someone who reaches the
+// server. Where nobody has to log in there are no credentials to steal, but a page
+// anywhere can make a browser send requests to 127.0.0.1:
 //
 //   - With DNS rebinding the page's own name comes to mean 127.0.0.1, and the
 //     browser lets the page read the answers. Such requests carry that name as
-//     Host; only names of this machine are served.
+//     Host; only names that are the server's own are served.
 //   - A plain cross-origin POST is sent without asking. Browsers mark it, and
 //     what is marked is refused.
-func guard(next http.Handler) http.Handler {
+func guard(next http.Handler, isOwn func(host string) bool) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, problemf(http.StatusForbidden, "a page of another origin made the browser send this; only pages of this server and programs may"))
@@ -28,8 +28,8 @@ func guard(next http.Handler) http.Handler {
 		if err != nil { // there is no port
 			name = r.Host
 		}
-		if !isLoopback(name) {
-			writeProblem(w, r, problemf(http.StatusForbidden, "the host %q is not this machine; address the server as localhost or 127.0.0.1", shorten(r.Host, 256)))
+		if !isOwn(name) {
+			writeProblem(w, r, problemf(http.StatusForbidden, "the host %q is none of the names of this server; address it by its certificate's, on this machine as localhost or 127.0.0.1, or start it with --hosts", shorten(r.Host, 256)))
 			return
 		}
 		next.ServeHTTP(w, r)

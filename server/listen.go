@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// listen opens a TCP listener on a loopback address. The name and the flag are
-// for the person who has to change something when that fails.
-func listen(ctx context.Context, name, flag, address string) (net.Listener, error) {
+// listen opens a TCP listener, where not open only on a loopback address. The name and
+// the flag are for the person who has to change something when that fails.
+func listen(ctx context.Context, name, flag, address string, open bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s on %q: %w; set %s to host:port, as in %s 127.0.0.1:8080", name, address, err, flag, flag)
 	}
-	if !isLoopback(host) {
-		return nil, fmt.Errorf("listen for %s on %s: %w: this version does not encrypt, and everyone on the way could read the credentials; set %s to 127.0.0.1 and reach it from elsewhere through an SSH tunnel",
+	if !isLoopback(host) && !open {
+		return nil, fmt.Errorf("listen for %s on %s: %w: other machines reach it, so it needs --tls-cert and --tls-key; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
 			name, address, ErrNotLoopback, flag)
 	}
 	var lc net.ListenConfig
@@ -30,11 +30,17 @@ func listen(ctx context.Context, name, flag, address string) (net.Listener, erro
 		return nil, fmt.Errorf("listen for %s (%s): %w", name, flag, err)
 	}
 	// A name such as localhost may resolve to anything.
-	if tcp, ok := ln.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+	if !onLoopback(ln) && !open {
 		_ = ln.Close()
 		return nil, fmt.Errorf("listen for %s on %s, which is %s: %w; set %s to 127.0.0.1", name, address, ln.Addr(), ErrNotLoopback, flag)
 	}
 	return ln, nil
+}
+
+// onLoopback reports whether only this machine reaches a listener.
+func onLoopback(ln net.Listener) bool {
+	tcp, ok := ln.Addr().(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // isLoopback reports whether a host, as written in a URL or an address, is this

@@ -499,7 +499,7 @@ var failures = map[int][2]string{
 	400: {"The request is invalid.", "limit must be an integer from 1 to 1000, not \"0\""},
 	401: {"The request has no valid credentials.", "the credentials are not valid"},
 	429: {"There were too many failed logins.", "too many failed logins; try again in 3s"},
-	403: {"The caller may not do this; or the request came from a page of another origin, or was addressed to another host.", "the host \"example.org\" is not this machine; address the server as localhost or 127.0.0.1"},
+	403: {"The caller may not do this; or the request came from a page of another origin, or was addressed to another host.", "\"alice\" may not write \"room-1\""},
 	404: {"Not found.", "entity \"room-1\": not found"},
 	408: {"The body did not arrive in time.", "the body took too long to arrive; send it faster, or in parts"},
 	409: {"The request conflicts with what exists.", "entity \"room-1\": conflict: it exists"},

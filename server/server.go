@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,11 +55,14 @@ type Server struct {
 	book      *access.Book
 	audit     *access.Log
 	gate      *gate
-	broker    *mqtt.Broker
-	metrics   *metrics
-	http      *http.Server
-	httpLn    net.Listener
-	mqttLn    net.Listener
+
+	certificates *certificates // nil without TLS
+	firstToken   string
+	broker       *mqtt.Broker
+	metrics      *metrics
+	http         *http.Server
+	httpLn       net.Listener
+	mqttLn       net.Listener
 
 	operations []operation
 	unused     unusedConns
@@ -70,7 +76,7 @@ type Server struct {
 
 // New opens the listeners and the store and starts the entity runtime. Clients
 // can connect from now on and are served when Run is called. It fails with
-// ErrAddressInUse, ErrNotLoopback, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
+// ErrAddressInUse, ErrNotLoopback, ErrTLS, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
 // or what else the store says.
 //
 // Call Run, or Close when that is not going to happen.
@@ -97,11 +103,17 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 			}
 		}
 	}()
-	if s.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP); err != nil {
+	if cfg.TLS.Enabled() {
+		if s.certificates, err = newCertificates(cfg.TLS, cfg.Logger); err != nil {
+			return nil, err
+		}
+	}
+	open := cfg.Insecure || s.certificates != nil
+	if s.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP, open); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.httpLn.Close() })
-	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT); err != nil {
+	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT, open); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.mqttLn.Close() })
@@ -120,7 +132,10 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
-	if s.book, err = access.Open(ctx, s.runtime, access.Config{Logger: cfg.Logger}); err != nil {
+	if s.book, err = access.Open(ctx, s.runtime, access.Config{Required: s.isOpen() && !cfg.Insecure, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if err := s.makeAdmin(ctx); err != nil {
 		return nil, err
 	}
 	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
@@ -130,7 +145,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.mqttLn, Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits}); err != nil {
 		return nil, err
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
@@ -149,6 +164,40 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		ErrorLog:  slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
 	return s, nil
+}
+
+// isOpen reports whether other machines reach the server.
+func (s *Server) isOpen() bool { return !onLoopback(s.httpLn) || !onLoopback(s.mqttLn) }
+
+// makeAdmin makes the first admin where who comes must log in and nobody could, and a
+// further one where that is asked for.
+func (s *Server) makeAdmin(ctx context.Context) (err error) {
+	spec := access.Spec{Name: "admin", Grants: []access.Grant{{Role: access.Admin}}, By: "the start of the server"}
+	switch {
+	case s.book.Guarded() && s.book.Empty():
+	case s.cfg.NewAdmin:
+		spec.Name = "admin-" + strings.ToLower(rand.Text()[:8])
+	default:
+		return nil
+	}
+	s.firstToken, _, err = s.book.Create(ctx, &spec)
+	return err
+}
+
+// FirstToken returns the token of the admin that New has made: at the first start of a
+// server that other machines reach, or with Config.NewAdmin. It is "" otherwise. Nobody
+// can find it out again.
+func (s *Server) FirstToken() string { return s.firstToken }
+
+// Guarded reports whether who comes must log in.
+func (s *Server) Guarded() bool { return s.book.Guarded() }
+
+// encrypted returns the listener with TLS, if there is.
+func (s *Server) encrypted(ln net.Listener) net.Listener {
+	if s.certificates == nil {
+		return ln
+	}
+	return tls.NewListener(ln, s.certificates.server())
 }
 
 // HTTPAddr returns the address of the HTTP API, host:port.
@@ -170,7 +219,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.retention.Start()
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.http.Serve(netutil.LimitListener(s.httpLn, MaxHTTPConnections))
+		failed <- s.http.Serve(s.encrypted(netutil.LimitListener(s.httpLn, MaxHTTPConnections)))
 	}()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
 		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("store", StoreName(s.cfg.Store)))

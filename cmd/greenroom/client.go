@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/server"
@@ -22,6 +25,7 @@ const maxProblem = 64 << 10
 // client talks to the HTTP API of a server on this machine.
 type client struct {
 	addr  string
+	url   string // of the server, without a path
 	token string // "" for none
 	http  *http.Client
 }
@@ -30,14 +34,41 @@ type client struct {
 // would be seen by everybody on the machine.
 const tokenVariable = "GREENROOM_TOKEN"
 
-// newClient returns a client of the server at --http host:port, which must be this
-// machine: what is sent is not encrypted.
+// caVariable is the environment variable with the file of the certificates that sign that
+// of the server. Without it those of the system are trusted.
+const caVariable = "GREENROOM_CA"
+
+func trust(transport *http.Transport, file string) error {
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return usagef("%s: %w", caVariable, err)
+	}
+	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
+		return usagef("%s: %s has no certificate in PEM", caVariable, file)
+	}
+	return nil
+}
+
+// newClient returns a client of the server at --http: https://host:port, or host:port on
+// this machine, as what is sent is not encrypted then.
 func newClient(addr string) (*client, error) {
-	if err := checkLoopback("http", addr, server.DefaultHTTP); err != nil {
+	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
+	base := "http://" + addr
+	if secure, ok := strings.CutPrefix(addr, "https://"); ok {
+		addr = strings.TrimSuffix(secure, "/")
+		base = "https://" + addr
+		if err := trust(transport, os.Getenv(caVariable)); err != nil {
+			return nil, err
+		}
+	} else if err := checkLoopback("http", addr, server.DefaultHTTP); err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
-	return &client{addr: addr, token: os.Getenv(tokenVariable), http: &http.Client{Transport: transport}}, nil
+	return &client{addr: addr, url: base, token: os.Getenv(tokenVariable), http: &http.Client{Transport: transport}}, nil
 }
 
 // checkLoopback returns an error unless the address in a flag is on this machine.
@@ -57,7 +88,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // send makes a request and returns the answer, whose body is the caller's to
 // close. Anything but a success is an error with the server's own text.
 func (c *client) send(ctx context.Context, method, path, media string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
 	if err != nil {
 		return nil, err
 	}

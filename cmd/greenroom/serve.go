@@ -21,6 +21,12 @@ type serveOptions struct {
 	data, store, http, mqtt string
 	demo                    bool
 
+	tls      server.TLS
+	hosts    []string
+	insecure bool
+	newAdmin bool
+	check    bool // only check
+
 	hot, window int64 // MiB
 	idleAfter   time.Duration
 }
@@ -57,11 +63,17 @@ the entity, as JSON: {"temperature":21.5}, or with the time of the measurement
 in milliseconds {"ts":1451649600512,"values":{"temperature":21.5}}, or an array
 of either. With QoS 1, readings are acknowledged once they are on disk.
 
+Everything can also be set in a file of TOML, --config, by the names of the flags
+with _ in place of -, and by environment variables: GREENROOM_DATA for --data. A
+flag comes before the environment, and that before the file.
+
 Without --data or --store, readings are kept in ./` + server.DefaultDataDir + `; with --demo, in
-a temporary directory that is removed at the end. The server listens only on
-loopback addresses, because this version does not encrypt. Everybody on this
-machine may do everything until greenroom token create makes the first token;
-from then on, who comes must log in.
+a temporary directory that is removed at the end.
+
+Everybody on this machine may do everything until greenroom token create makes the
+first token; from then on, who comes must log in. An address that other machines
+reach needs --tls-cert and --tls-key, and who comes must log in: the first start
+prints the token of an admin, once.
 
 --store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
 the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this
@@ -74,11 +86,29 @@ second signal stops it at once.`,
   greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090
   greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := configure(cmd); err != nil {
+				return err
+			}
 			if o.store != "" && o.data != "" {
 				return usagef("only one of --data and --store may be given")
 			}
 			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
 				return usagef("--store: %w", err)
+			}
+			if o.tls.Enabled() {
+				if err := o.tls.Check(); err != nil {
+					return usagef("%w", err)
+				}
+			}
+			if o.check {
+				_, err := o.entities()
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), "the configuration is right")
+				}
+				return err
+			}
+			if o.demo && (o.tls.Enabled() || o.newAdmin) {
+				return usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them")
 			}
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -87,6 +117,15 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
+	cmd.Flags().String(configFlag, "", "file of TOML that sets flags, such as http = \"127.0.0.1:8080\"")
+	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
+	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
+	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "file with the certificates of those who sign those of clients, in PEM")
+	cmd.Flags().StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
+	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make a further admin and print its token, where the others are lost")
+	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
+	_ = cmd.Flags().MarkHidden(checkFlag) // it is there
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
@@ -114,12 +153,24 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, Version: version(), Entity: entities, Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, Hosts: o.hosts, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "Greenroom %s\n  dashboard  http://%s/\n  mqtt       mqtt://%s  publish to e/{id}/telemetry\n  data       %s\n",
-		version(), s.HTTPAddr(), s.MQTTAddr(), where)
+	secure := ""
+	if o.tls.Enabled() {
+		secure = "s"
+	}
+	fmt.Fprintf(stdout, "Greenroom %s\n  dashboard  http%s://%s/\n  mqtt       mqtt%s://%s  publish to e/{id}/telemetry\n  data       %s\n",
+		version(), secure, s.HTTPAddr(), secure, s.MQTTAddr(), where)
+	if token := s.FirstToken(); token != "" {
+		fmt.Fprintf(stdout, "  admin      %s  (this token is shown only now)\n", token)
+	}
+	if o.insecure && !s.Guarded() {
+		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted, and who reaches these addresses may do everything")
+	} else if o.insecure && !o.tls.Enabled() {
+		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; everyone on the way can read the tokens of others")
+	}
 	if !o.demo {
 		return s.Run(ctx)
 	}

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"strings"
@@ -17,7 +18,8 @@ import (
 )
 
 // login finds out who connects. A token is the password, or the user name, as some devices
-// have it; anything else is a name and a password.
+// have it; without a password a certificate counts, if there is one; anything else is a name
+// and a password.
 //
 // The id of a client that had to log in begins with its name, so that nobody gets the
 // session of another principal, or ends its connection, by giving the same id.
@@ -28,6 +30,8 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 		attempt.Token = attempt.Password
 	case access.IsToken(attempt.Name):
 		attempt.Token = attempt.Name
+	case attempt.Password == "":
+		attempt.Certificate = certificateOf(c.Conn)
 	}
 	ctx, cancel := context.WithTimeout(b.running, connectTimeout)
 	defer cancel()
@@ -48,6 +52,19 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	}
 	c.who, c.leave = who, leave
 	return nil
+}
+
+// certificateOf returns the common name of the certificate that a client has shown, if the
+// listener has found it right, "" for none.
+func certificateOf(nc net.Conn) string {
+	secure, ok := nc.(*tls.Conn)
+	if !ok {
+		return ""
+	}
+	if state := secure.ConnectionState(); len(state.VerifiedChains) > 0 {
+		return state.PeerCertificates[0].Subject.CommonName
+	}
+	return ""
 }
 
 func addressOf(a net.Addr) netip.Addr {

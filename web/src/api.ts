@@ -1,13 +1,18 @@
 import type { ChartBucket, EntityState, LiveEntity } from "./answers";
 import { parseJSON } from "./json";
+import { loggedOut } from "./session";
 import type {
   ActorDetail,
   ActorTree,
+  Audit,
   Bucket,
+  Caller,
   Completion,
   Mapping,
   MappingList,
   PointPage,
+  Principal,
+  PrincipalPage,
   Query,
   QueryList,
   Refusals,
@@ -63,6 +68,7 @@ function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 async function send<T>(path: string, init: RequestInit): Promise<T> {
   const response = await fetch(path, init);
   const body = await response.text();
+  if (response.status === 401) loggedOut.value = true;
   if (!response.ok) throw new ApiError(response.status, problemMessage(response.status, body));
   return (body === "" ? undefined : parseJSON(body)) as T;
 }
@@ -115,6 +121,26 @@ export const api = {
   system: (signal?: AbortSignal) => get<System>(apiPath(["system"]), signal),
 
   refusals: (signal?: AbortSignal) => get<Refusals>(apiPath(["refusals"]), signal),
+
+  session: (signal?: AbortSignal) => get<Caller>(apiPath(["session"]), signal),
+
+  login: (credentials: { token: string } | { name: string; password: string }) =>
+    send<Caller>(apiPath(["session"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(credentials) }),
+
+  logout: () => send<void>(apiPath(["session"]), { method: "DELETE" }),
+
+  principals: (signal?: AbortSignal) => get<PrincipalPage>(apiPath(["principals"], { limit: 1000 }), signal),
+
+  createPrincipal: (name: string, role: string, filter: string) =>
+    send<Principal>(apiPath(["principals"]), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ name, grants: [{ role, ...(filter === "" ? {} : { filter }) }] }),
+    }),
+
+  revoke: (name: string) => send<void>(apiPath(["principals", name]), { method: "DELETE" }),
+
+  audit: (signal?: AbortSignal) => get<Audit>(apiPath(["audit"], { limit: 50 }), signal),
 
   actors: (path: string, signal?: AbortSignal) => get<ActorTree>(apiPath(["actors"], { path, limit: 200 }), signal),
 

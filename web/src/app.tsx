@@ -3,14 +3,18 @@ import { useEffect, useRef } from "preact/hooks";
 import { now } from "./clock";
 import { formatClock, formatDuration } from "./format";
 import { connection, stream } from "./live";
+import { api } from "./api";
 import { route } from "./location";
 import { ActorPage } from "./page-actor";
 import { ActorsPage } from "./page-actors";
+import { AccessPage } from "./page-access";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
+import { LoginPage } from "./page-login";
 import { MappingsPage } from "./page-mappings";
 import { TypesPage } from "./page-types";
 import type { Route } from "./route";
+import { caller, loggedOut } from "./session";
 import { system, watchSystem } from "./system";
 import { dark, toggleTheme } from "./theme";
 
@@ -39,6 +43,7 @@ const sections: readonly Section[] = [
   { name: "Types", href: "#/types", main: "types" },
   { name: "Mappings", href: "#/mappings", main: "mappings" },
   { name: "Actors", href: "#/actors", main: "actors", part: "actor" },
+  { name: "Access", href: "#/access", main: "access" },
 ];
 
 function Header() {
@@ -64,6 +69,11 @@ function Header() {
         <i aria-hidden="true" />
         <span>{connectionWords[state]}</span>
       </span>
+      {caller.value !== null && caller.value.name !== "" && (
+        <button type="button" class="link" onClick={() => void api.logout().finally(() => location.reload())}>
+          Log out {caller.value.name}
+        </button>
+      )}
       <button type="button" class="theme" onClick={toggleTheme} aria-label={dark.value ? "Use the light theme" : "Use the dark theme"}>
         <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
           {dark.value ? (
@@ -150,7 +160,16 @@ function usePageTitle(): void {
 export function App() {
   const current = route.value;
   usePageTitle();
-  useEffect(() => watchSystem(), []);
+  useEffect(() => {
+    // A 401 makes the login page, and whatever else fails is tried by the pages.
+    api.session().then(
+      (who) => (caller.value = who),
+      () => undefined,
+    );
+  }, []);
+  const hidden = loggedOut.value;
+  useEffect(() => (hidden ? undefined : watchSystem()), [hidden]);
+  if (hidden) return <LoginPage />;
   return (
     <>
       <Header />
@@ -160,6 +179,7 @@ export function App() {
       {current.page === "actor" && <ActorPage key={`${current.path} ${current.pid}`} route={current} />}
       {current.page === "types" && <TypesPage route={current} />}
       {current.page === "mappings" && <MappingsPage route={current} />}
+      {current.page === "access" && <AccessPage />}
       <Footer />
       <Banner />
     </>

@@ -1,11 +1,16 @@
 import { computed, effect } from "@preact/signals";
+import { loggedOut } from "./session";
 import { Stream } from "./stream";
 import { system } from "./system";
 import { visible } from "./visibility";
 
 /** The page's only stream. */
 export const stream = new Stream({
-  fetch: (url, init) => fetch(url, init),
+  fetch: async (url, init) => {
+    const response = await fetch(url, init);
+    if (response.status === 401) loggedOut.value = true;
+    return response;
+  },
   setTimeout: (run, ms) => setTimeout(run, ms),
   clearTimeout: (timer) => clearTimeout(timer as number | undefined),
   random: Math.random,
@@ -18,7 +23,7 @@ effect(() => stream.setVisible(visible.value));
 export const connection = computed<"live" | "connecting" | "lost">(() => {
   const status = stream.status.value;
   if (status === "lost" || system.failing.value) return "lost";
-  return status === "connecting" || !system.info.value ? "connecting" : "live";
+  return status === "connecting" || (!system.info.value && !system.forbidden.value) ? "connecting" : "live";
 });
 
 /** Runs something each time the server is found again after it was lost. The answer ends that. */

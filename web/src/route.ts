@@ -9,7 +9,9 @@ export type Route =
   | { page: "actor"; path: string; pid: string }
   /** The types, or the mappings, and which of them is shown closely; empty for the first. */
   | { page: "types"; id: string }
-  | { page: "mappings"; id: string };
+  | { page: "mappings"; id: string }
+  /** Who may do what. */
+  | { page: "access" };
 
 /** What can be made of the readings of a step. */
 export const aggregates: readonly string[] = ["min", "max", "sum", "count", "rate", "first", "last", "p50", "p95", "p99"];
@@ -52,6 +54,7 @@ export function parseRoute(hash: string): Route {
     return { page: "actor", path: path.slice("/actors".length).split("/").map(decode).join("/"), pid: query.get("pid") ?? "" };
   }
   if (path === "/actors") return { page: "actors", search: query.get("search") ?? "" };
+  if (path === "/access") return { page: "access" };
   const listed = /^\/(types|mappings)(?:\/(.*))?$/.exec(path);
   if (listed) return { page: listed[1] as "types" | "mappings", id: decode(listed[2] ?? "") };
   return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
@@ -81,6 +84,9 @@ export function formatRoute(route: Route): string {
     case "actors":
       path = "/actors";
       if (route.search !== "") query.set("search", route.search);
+      break;
+    case "access":
+      path = "/access";
       break;
     case "types":
     case "mappings":

@@ -1,5 +1,5 @@
 import { batch, signal } from "@preact/signals";
-import { api, isAbort } from "./api";
+import { ApiError, api, isAbort } from "./api";
 import { setServerTime } from "./clock";
 import { poll } from "./poll";
 import { perSecond } from "./rate";
@@ -20,6 +20,8 @@ export const system = {
   info: signal<System | null>(null),
   rates: signal<readonly SystemRate[]>([]),
   failing: signal(false),
+  /** Whether the server answers that we may not see it. */
+  forbidden: signal(false),
   /** When the last answer came, by this machine's clock; 0 before the first. */
   answeredAt: signal(0),
 };
@@ -49,6 +51,15 @@ async function look(signal: AbortSignal): Promise<void> {
     misses = 0;
   } catch (error) {
     if (isAbort(error)) return;
+    if (error instanceof ApiError && error.status === 403) {
+      misses = 0;
+      batch(() => {
+        system.forbidden.value = true;
+        system.failing.value = false;
+        system.answeredAt.value = Date.now();
+      });
+      return;
+    }
     misses++;
     if (misses >= 2) system.failing.value = true;
   }

@@ -10,6 +10,7 @@ test("every state survives the way through the address", () => {
     { page: "types", id: "" },
     { page: "types", id: "dtmi:com:example:Room;1" },
     { page: "mappings", id: "heat / rooms" },
+    { page: "access" },
     { page: "entity", id: "a b%c?d", range: null, keys: null, agg: "" },
     { page: "entity", id: "boiler", range: { kind: "24h" }, keys: ["temperature", "a,b&c"], agg: "p95" },
     { page: "entity", id: "boiler", range: { kind: "custom", from: 1, to: 2 }, keys: [], agg: "" },

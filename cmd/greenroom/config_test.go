@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheConfigurationIsChecked(t *testing.T) { // not parallel: it sets the environment
+	dir := t.TempDir()
+	check := func(code int, text string, args ...string) (stdout, stderr string) {
+		t.Helper()
+		file := filepath.Join(dir, "greenroom.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return command(t, code, append([]string{"config", "check", "--config", file}, args...)...)
+	}
+	check(0, "# a plant\nhttp = \"127.0.0.1:9090\"\nhot_mib = 64\nidle_after = \"5m\"\nhosts = [\"a.example\", \"b.example\"]\ndemo = false\n")
+	for text, want := range map[string]string{
+		"\nhttpp = 1":             `greenroom.toml:2: there is no key "httpp"; the nearest is http`,
+		"hot-mib = 64":            `greenroom.toml:1: there is no key "hot-mib"; the nearest is hot_mib`,
+		"quite-other-things = 64": "the keys are client_ca, data",
+		"\n\nhot_mib = \"many\"":  "greenroom.toml:3: hot_mib: invalid",
+		"hot_mib = 0":             "--hot-mib must be an integer from 1 to",
+		"idle_after = 5":          "greenroom.toml:1: idle_after: invalid",
+		"hosts = [1]":             "hosts: must be a list of strings",
+		"[http]\nport = 1":        "greenroom.toml:1: http: must be a string",
+		"http = \n":               "greenroom.toml:1:",
+		"tls_cert = \"none.pem\"": "--tls-cert and --tls-key must both be given",
+		"store = \"nosuch://x\"":  "--store:",
+	} {
+		if _, stderr := check(exitUsage, text); !strings.Contains(stderr, want) {
+			t.Errorf("%q: %s, want %s", text, stderr, want)
+		}
+	}
+	// A flag comes before the environment, and that before the file.
+	t.Setenv("GREENROOM_HOT_MIB", "0")
+	if _, stderr := check(exitUsage, "hot_mib = 64"); !strings.Contains(stderr, "not 0") {
+		t.Errorf("the environment: %s", stderr)
+	}
+	check(0, "hot_mib = -1", "--hot-mib", "64")
+	t.Setenv("GREENROOM_HOT_MIB", "many")
+	if _, stderr := check(exitUsage, ""); !strings.Contains(stderr, "GREENROOM_HOT_MIB") {
+		t.Errorf("a wrong variable: %s", stderr)
+	}
+}

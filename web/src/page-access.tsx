@@ -1,0 +1,168 @@
+import { useSignal } from "@preact/signals";
+import { api, describe } from "./api";
+import { formatTime } from "./format";
+import { usePolled } from "./polled";
+import { caller } from "./session";
+import type { Audit, Principal } from "./types";
+
+const roles = ["viewer", "device", "operator", "admin"] as const;
+
+function grantText(principal: Principal): string {
+  return principal.grants.map(({ role, filter }) => (filter ? `${role} over ${filter}` : role)).join("; ");
+}
+
+function moment(ms: number | undefined): string {
+  return ms ? formatTime(ms) : "never";
+}
+
+function List({ principals, onError }: { principals: readonly Principal[]; onError: (text: string) => void }) {
+  const revoke = async (name: string): Promise<void> => {
+    if (!confirm(`Revoke ${name}? What it has open ends at once.`)) return;
+    try {
+      await api.revoke(name);
+      onError("");
+    } catch (thrown) {
+      onError(describe(thrown));
+    }
+  };
+  return (
+    <section class="card" aria-label="Principals">
+      <table class="listed">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">May</th>
+            <th scope="col">Logs in by</th>
+            <th scope="col">Last used</th>
+            <th scope="col">Expires</th>
+            <th scope="col">
+              <span class="visually-hidden">Revoke</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {principals.map((principal) => (
+            <tr key={principal.name}>
+              <th scope="row">{principal.name}</th>
+              <td>{grantText(principal)}</td>
+              <td>{principal.credential}</td>
+              <td>{moment(principal.used_ms)}</td>
+              <td>{moment(principal.expires_ms)}</td>
+              <td>
+                <button type="button" class="link" onClick={() => void revoke(principal.name)} aria-label={`Revoke ${principal.name}`}>
+                  Revoke
+                </button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Makes a principal with a token, which is shown until the next one. */
+function Create() {
+  const name = useSignal("");
+  const role = useSignal<string>("viewer");
+  const filter = useSignal("");
+  const token = useSignal("");
+  const error = useSignal("");
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    token.value = "";
+    try {
+      const made = await api.createPrincipal(name.value, role.value, filter.value);
+      token.value = made.token ?? "";
+      error.value = "";
+      name.value = "";
+    } catch (thrown) {
+      error.value = describe(thrown);
+    }
+  };
+  return (
+    <form class="card create-token" aria-label="Create a token" onSubmit={(event) => void submit(event)}>
+      <h2>Create a token</h2>
+      <label>
+        <span>Name</span>
+        <input type="text" required spellcheck={false} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} />
+      </label>
+      <label>
+        <span>Role</span>
+        <select value={role.value} onChange={(e) => (role.value = e.currentTarget.value)}>
+          {roles.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span>Only entities that match</span>
+        <input
+          type="text"
+          spellcheck={false}
+          placeholder={role.value === "device" ? "the entity of its name" : "all"}
+          value={filter.value}
+          onInput={(e) => (filter.value = e.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" disabled={name.value === ""}>
+        Create
+      </button>
+      <p role="alert">{error.value}</p>
+      {token.value !== "" && (
+        <p role="status">
+          The token, which is shown only now: <code>{token.value}</code>
+        </p>
+      )}
+    </form>
+  );
+}
+
+function Log({ entries }: { entries: Audit["entries"] }) {
+  return (
+    <section class="card" aria-label="Audit log">
+      <h2>Who changed what</h2>
+      <table class="listed">
+        <thead>
+          <tr>
+            <th scope="col">When</th>
+            <th scope="col">Who</th>
+            <th scope="col">From</th>
+            <th scope="col">Did</th>
+            <th scope="col">To</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map((entry) => (
+            <tr key={entry.seq}>
+              <td>{formatTime(entry.ts)}</td>
+              <td>{entry.who || "nobody had to log in"}</td>
+              <td>{entry.from}</td>
+              <td>{entry.action}</td>
+              <td>{entry.what}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+export function AccessPage() {
+  const error = useSignal("");
+  const list = usePolled((abort) => api.principals(abort), 2000, []);
+  const audit = usePolled((abort) => api.audit(abort), 5000, []);
+  return (
+    <main id="main" class="page access" tabIndex={-1}>
+      {caller.value?.guarded === false && (
+        <p class="note">
+          Nobody has to log in. From the first token on everybody must, so the first must be that of an admin: keep it, and log in with it.
+        </p>
+      )}
+      <p role="alert">{error.value || list.error}</p>
+      <Create />
+      {list.value && <List principals={list.value.principals} onError={(text) => (error.value = text)} />}
+      {audit.value && audit.value.entries.length > 0 && <Log entries={audit.value.entries} />}
+    </main>
+  );
+}
