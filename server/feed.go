@@ -269,6 +269,9 @@ func (f *feed) follow(ctx context.Context) error {
 	beat := time.Now().Add(heartbeatEvery)
 	f.due = time.Now().Add(f.query.every)
 	for {
+		if ctx.Err() != nil { // while there is always a change in memory, Next does not look
+			return context.Cause(ctx)
+		}
 		until := beat
 		if f.query.mode == feedPeriodic && f.due.Before(until) {
 			until = f.due

@@ -53,7 +53,7 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 		c.revoked, ctx = revoked, working
 	}
 	if o.needs.audited(r) {
-		c.changed = sync.OnceFunc(func() { g.record(ctx, who, r, o.id) })
+		c.changed = sync.OnceFunc(func() { g.record(ctx, who, r, o.id, c.about) })
 	} else {
 		c.changed = func() {}
 	}
@@ -110,11 +110,18 @@ func addressOf(r *http.Request) netip.Addr {
 
 // record writes to the audit log what was done. Nothing is written where nobody has to
 // log in: there is nobody to name.
-func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Request, action string) {
+func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Request, action, about string) {
 	if !g.book.Guarded() {
 		return
 	}
-	entry := access.Entry{Who: who.Name(), From: addressOf(r).String(), Action: action, What: r.URL.EscapedPath(), Outcome: "ok"}
+	what := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		what += "?" + r.URL.RawQuery
+	}
+	if about != "" {
+		what += " " + about
+	}
+	entry := access.Entry{Who: who.Name(), From: addressOf(r).String(), Action: action, What: shorten(what, 1000), Outcome: "ok"}
 	// It is done: that the client leaves does not change that.
 	if err := g.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
 		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),

@@ -83,6 +83,7 @@ type caller struct {
 	who     *access.Principal
 	revoked context.Context //nolint:containedctx // of a slow operation: ends when the principal is revoked or expires
 	changed func()          // writes to the audit log what was done; may be called more than once
+	about   string          // what the audit log says besides the path
 }
 
 type callerKey struct{}

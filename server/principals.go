@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/server/access"
@@ -125,6 +126,10 @@ func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (
 	token, info, err := a.book.Create(ctx, &spec)
 	if err != nil {
 		return nil, principalProblem(err)
+	}
+	callerOf(ctx).about = info.Name
+	for i := range info.Grants {
+		callerOf(ctx).about += " " + strings.TrimSpace(string(info.Grants[i].Role)+" "+info.Grants[i].Filter)
 	}
 	p := newPrincipalJSON(&info)
 	p.Token = token

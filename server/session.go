@@ -194,7 +194,6 @@ func (a *sessionAPI) post(w http.ResponseWriter, r *http.Request, in *sessionReq
 	if text, ok := a.gate.sessions.begin(who); ok {
 		a.gate.sessions.set(w, r, text)
 	}
-	a.gate.record(r.Context(), who, r, "postSession")
 	return ok(a.describe(who)).withStatus(http.StatusCreated).write(w, r)
 }
 

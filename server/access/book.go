@@ -201,9 +201,13 @@ func (b *Book) denied(a *Attempt) error {
 	return ErrCredentials
 }
 
-// byPassword does not even look at the password where too many were wrong. Who was let
-// in from the same address before is not slowed by what others do with his name.
+// byPassword does not even look at the password where too many were wrong: a look would be
+// a guess. Who was let in from the same address before is not slowed by what others do with
+// his name from elsewhere.
 func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
+	if checkName(a.Name) != nil { // nor is it counted: it is nobody's, and may be long
+		return nil, ErrCredentials
+	}
 	p, from := b.find(a.Name), addressKey(a.Address)
 	if wait := b.addresses.wait(from); wait > 0 {
 		return nil, &SlowedError{wait}
@@ -334,8 +338,8 @@ func (b *Book) mayAdd(p *Principal) error {
 		return fmt.Errorf("%w: %q; revoke it first", ErrExists, p.name)
 	case len(b.byName) >= MaxPrincipals:
 		return fmt.Errorf("%w: there are %d, which is the limit; revoke one", ErrInvalid, len(b.byName))
-	case len(b.byName) == 0 && (!p.all[Manage] || !p.expires.IsZero()):
-		return fmt.Errorf("%w: the first principal must be an admin that does not expire: from then on everybody must log in, and only an admin makes others", ErrInvalid)
+	case len(b.byName) == 0 && !p.lasting():
+		return fmt.Errorf("%w: the first principal must be an admin that does not expire, with a token or a password: from then on everybody must log in, and only an admin makes others", ErrInvalid)
 	}
 	return nil
 }
@@ -363,15 +367,20 @@ func (b *Book) Revoke(ctx context.Context, name string) error {
 	return nil
 }
 
+// lasting reports whether it may always make others. Certificates end, and are taken only
+// where the server has the CA of them.
+func (p *Principal) lasting() bool {
+	return p.all[Manage] && p.expires.IsZero() && !p.stored.Certificate
+}
+
 func (b *Book) isLastAdmin(p *Principal) bool {
-	lasting := func(p *Principal) bool { return p.all[Manage] && p.expires.IsZero() }
-	if !lasting(p) {
+	if !p.lasting() {
 		return false
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, other := range b.byName {
-		if other != p && lasting(other) {
+		if other != p && other.lasting() {
 			return false
 		}
 	}

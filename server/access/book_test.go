@@ -276,3 +276,43 @@ func TestOnlySomePasswordsAreCheckedAtOnce(t *testing.T) {
 		t.Errorf("one more: %v, want %v", err, ErrBusy)
 	}
 }
+
+func TestALongNameIsRefusedAndNotRemembered(t *testing.T) {
+	t.Parallel()
+	b, _ := guarded(t, newMemory())
+	for range 50 {
+		_, err := login(t, b, Attempt{Name: strings.Repeat("x", 1<<20), Password: "x", Address: netip.MustParseAddr("192.0.2.8")})
+		if err == nil {
+			t.Fatal("it was let in")
+		}
+	}
+	if n := len(b.names.byKey); n != 0 {
+		t.Errorf("%d names are remembered", n)
+	}
+}
+
+func TestAnAdminWithACertificateIsNotTheOneWhoStays(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, newMemory())
+	if _, _, err := b.Create(t.Context(), &Spec{Name: "eve", Certificate: true, Grants: []Grant{{Role: Admin}}}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("as the first principal: %v, want ErrInvalid", err)
+	}
+}
+
+func TestAGrantWithANegationCoversNothingThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	p, err := newPrincipal("x", &record{Grants: []Grant{{Role: Operator, Filter: `not type is "Meter"`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.CoversID(Write, "new") {
+		t.Error("an entity that does not exist is covered by a grant about types")
+	}
+	p, err = newPrincipal("pump-1", &record{Grants: []Grant{{Role: Device, Filter: " "}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.CoversID(Report, "pump-2") || !p.CoversID(Report, "pump-1") {
+		t.Error("a device with a blank filter is not about its own entity")
+	}
+}

@@ -85,22 +85,21 @@ type grant struct {
 }
 
 // errGrantFilter says what the filter of a grant may look at. What a device can change
-// by itself, or what changes by itself, must not move the border.
+// by itself, or what changes by itself, must not widen a grant.
 var errGrantFilter = errors.New(`the filter of a grant may look at id, type and attributes only, as in id like "hall-3-%" or attributes.building = "A"`)
 
 // compile checks a grant of a principal.
 func (g *Grant) compile(name string) (grant, error) {
-	c := grant{role: g.Role, text: g.Filter}
+	c := grant{role: g.Role, text: strings.TrimSpace(g.Filter)}
 	switch {
 	case !slices.Contains(Roles(), g.Role):
 		return c, fmt.Errorf("%w: role must be admin, operator, viewer or device, not %.32q", ErrInvalid, g.Role)
-	case g.Role == Admin && g.Filter != "":
+	case g.Role == Admin && c.text != "":
 		return c, fmt.Errorf("%w: an admin has no filter: who says what others may do may do everything", ErrInvalid)
-	case g.Role == Device && g.Filter == "":
+	case g.Role == Device && c.text == "":
 		c.own, c.text = name, `id = "`+name+`"`
 	}
-	if strings.TrimSpace(c.text) == "" {
-		c.text = ""
+	if c.text == "" {
 		return c, nil
 	}
 	var err error

@@ -133,7 +133,7 @@ func (b *Broker) mayReport(who *access.Principal, id string) error {
 // maySee reports whether a client may subscribe to a filter, or is sent a message with a
 // topic. $SYS is about all clients.
 func (b *Broker) maySee(c *conn, name string) bool {
-	if c.who == nil { // it has not connected yet
+	if c.who == nil || !c.who.Valid() { // it has not connected yet, or is away and was revoked meanwhile
 		return false
 	}
 	if c.who.MayAll(access.Read) {
