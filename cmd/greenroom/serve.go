@@ -103,7 +103,7 @@ second signal stops it at once.`,
 			if o.check {
 				_, err := o.entities()
 				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), "the configuration is right")
+					fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 				}
 				return err
 			}
