@@ -138,9 +138,14 @@ func (w *passwords) check(ctx context.Context, p *Principal, password string) (b
 	if len(password) > MaxPasswordBytes {
 		return false, nil
 	}
+	proof := w.proof(password)
 	kept := w.nobody
 	if p != nil && p.stored.Password != "" {
-		if kept = p.stored.Password; w.proven(p, password) {
+		kept = p.stored.Password
+		p.mu.Lock()
+		known := p.proof
+		p.mu.Unlock()
+		if known != nil && hmac.Equal(known, proof) {
 			return true, nil
 		}
 	}
@@ -155,20 +160,8 @@ func (w *passwords) check(ctx context.Context, p *Principal, password string) (b
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proof = w.proof(password)
+	p.proof = proof
 	return true, nil
-}
-
-// proven reports whether a password is the one that was right before, which takes little
-// time.
-func (w *passwords) proven(p *Principal, password string) bool {
-	if len(password) > MaxPasswordBytes {
-		return false
-	}
-	p.mu.Lock()
-	known := p.proof
-	p.mu.Unlock()
-	return known != nil && hmac.Equal(known, w.proof(password))
 }
 
 func (w *passwords) proof(password string) []byte {
