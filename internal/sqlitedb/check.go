@@ -55,19 +55,30 @@ type header struct {
 	lock  uint32 // the one at 1 GiB, which SQLite never writes
 }
 
+// open opens a file and returns its size; nil for one that is missing.
+func open(path string) (f *os.File, size int64, err error) {
+	if f, err = os.Open(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
 // readHeader returns nil for a file that is missing or empty.
 func readHeader(path string) (*header, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // documented
-	}
-	if err != nil {
+	f, length, err := open(path)
+	if f == nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return nil, err
+	if length == 0 {
+		return nil, nil //nolint:nilnil // documented
 	}
 	var h [100]byte
 	if _, err := io.ReadFull(f, h[:]); err != nil || !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")) {
@@ -80,7 +91,7 @@ func readHeader(path string) (*header, error) {
 	if size < 512 {
 		return &header{}, nil
 	}
-	db := &header{ours: true, whole: uint32(info.Size() / size), lock: uint32(1<<30/size) + 1}
+	db := &header{ours: true, whole: uint32(length / size), lock: uint32(1<<30/size) + 1}
 	db.pages = db.whole
 	if bytes.Equal(h[24:28], h[92:96]) { // otherwise the number of pages is out of date
 		db.pages = binary.BigEndian.Uint32(h[28:])
@@ -104,19 +115,12 @@ const (
 
 // readWAL returns nil for a file that is missing.
 func readWAL(path string) (*walInfo, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // documented
-	}
-	if err != nil {
+	f, length, err := open(path)
+	if f == nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	w := &walInfo{bytes: info.Size(), has: make(map[uint32]bool)}
+	w := &walInfo{bytes: length, has: make(map[uint32]bool)}
 	in := bufio.NewReaderSize(f, 1<<20)
 	h := make([]byte, walHeaderBytes)
 	if _, err := io.ReadFull(in, h); err != nil {
