@@ -2,11 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,19 +16,14 @@ import (
 
 // writer is the one connection that writes, with what it knows of the database.
 // What a transaction adds to keys and hours is taken back when it fails.
-//
-// It speaks to the driver itself (sql.Conn.Raw): package sql would convert and
-// copy each of the thousands of parameters of a batch.
 type writer struct {
-	conn     *sql.Conn
-	params   *sqlitedb.Parameters
+	*sqlitedb.Writer
 	keys     map[string]*name
 	names    *names
 	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
 	doomed   bool               // there may be history of deleted entities
-	lazy     bool               // the connection does not sync its commits
 
 	// generations has that of the next commit at its end, which begun says is in the
 	// table: it is written with the first commit, so that to open a store writes nothing.
@@ -38,7 +31,6 @@ type writer struct {
 	begun       bool
 
 	entity, latest, telemetry, hour, computed, attribute, revision sqlitedb.Bulk
-	single                                                         map[string]driver.Stmt
 
 	fresh     []freshRow
 	rows      []movedRow
@@ -62,9 +54,7 @@ type freshRow struct {
 const maxHours = 1 << 16
 
 func (w *writer) loadKeys(ctx context.Context) error {
-	w.params = sqlitedb.NewParameters()
 	w.doomed = true // until the first commit finds that there is nobody
-	w.single = make(map[string]driver.Stmt)
 	w.entity = sqlitedb.Bulk{Head: "INSERT INTO entity (num, id, fold, created)", Width: 4}
 	w.latest = sqlitedb.Bulk{
 		Head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", Width: 6,
@@ -89,7 +79,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 	}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 
-	rows, err := w.conn.QueryContext(ctx, "SELECT name, num FROM key")
+	rows, err := w.Conn.QueryContext(ctx, "SELECT name, num FROM key")
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
@@ -107,14 +97,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 }
 
 func (w *writer) close() error {
-	err := w.conn.Raw(func(any) error {
-		errs := []error{w.entity.Close(), w.latest.Close(), w.telemetry.Close(), w.hour.Close(), w.computed.Close(), w.attribute.Close(), w.revision.Close()}
-		for _, stmt := range w.single {
-			errs = append(errs, stmt.Close())
-		}
-		return errors.Join(errs...)
-	})
-	return errors.Join(err, w.conn.Close())
+	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision)
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See
@@ -210,17 +193,10 @@ func (t *tail) take(b *entity.Batch, w *writer) {
 	t.logged, t.loggedNew = t.logged+int64(len(w.blob)), t.loggedNew+int64(len(w.blob))
 }
 
-// rawConn is what the driver's connection can do.
-type rawConn interface {
-	driver.ConnPrepareContext
-	driver.ExecerContext
-}
-
 // transaction is one transaction of the writer.
 type transaction struct {
+	*sqlitedb.Tx
 	w     *writer
-	ctx   context.Context //nolint:containedctx // lives as long as one call of transact
-	conn  rawConn
 	b     *entity.Batch // of a commit
 	added int64         // new entities
 }
@@ -228,58 +204,10 @@ type transaction struct {
 // transact runs f in a transaction. Unless it is to be durable it may be undone by a
 // loss of power, as long as no durable one comes after it.
 func (w *writer) transact(ctx context.Context, durable bool, f func(t *transaction) error) error {
-	return w.conn.Raw(func(raw any) error {
-		t := &transaction{w: w, ctx: ctx, conn: raw.(rawConn)}
-		if err := t.sync(durable); err != nil {
-			return err
-		}
-		err := t.try(f)
-		if !durable {
-			err = errors.Join(err, t.sync(true)) // as everybody else expects it
-		}
-		return err
-	})
-}
-
-// durable sees to it that the connection syncs its commits.
-func (w *writer) durable(ctx context.Context) error {
-	if !w.lazy {
-		return nil
-	}
-	return w.conn.Raw(func(raw any) error { return (&transaction{w: w, ctx: ctx, conn: raw.(rawConn)}).sync(true) })
-}
-
-// sync tells the connection whether it is to sync its commits.
-func (t *transaction) sync(durable bool) error {
-	if durable == !t.w.lazy {
-		return nil
-	}
-	level := "NORMAL"
-	if durable {
-		level = "FULL"
-	}
-	err := t.exec("PRAGMA synchronous = " + level)
-	if err == nil {
-		t.w.lazy = !durable
-	}
-	return err
-}
-
-// try runs f between BEGIN and COMMIT, and takes everything back when that fails.
-func (t *transaction) try(f func(t *transaction) error) (err error) {
-	w := t.w
 	w.newKeys, w.newHour = w.newKeys[:0], w.newHour[:0]
 	logBytes := w.logBytes
-	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil {
-			return
-		}
-		if rerr := t.exec("ROLLBACK"); rerr != nil && !strings.Contains(rerr.Error(), "no transaction is active") {
-			err = fmt.Errorf("%w; and the rollback: %w", err, rerr)
-		}
+	err := w.Transact(ctx, durable, func(tx *sqlitedb.Tx) error { return f(&transaction{Tx: tx, w: w}) })
+	if err != nil {
 		for _, k := range w.newKeys {
 			delete(w.keys, k)
 		}
@@ -287,11 +215,11 @@ func (t *transaction) try(f func(t *transaction) error) (err error) {
 			delete(w.hours, h)
 		}
 		w.logBytes = logBytes
-	}()
-	if err := f(t); err != nil {
-		return err
 	}
-	return t.exec("COMMIT")
+	if !durable {
+		err = errors.Join(err, w.Durable(ctx)) // as everybody else expects it
+	}
+	return err
 }
 
 // run commits a batch; dropped is the last change that the log lost to its limit.
@@ -302,11 +230,6 @@ func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err e
 		}
 	}
 	return t.prune(logLimit, flushed)
-}
-
-func (t *transaction) exec(sql string) error {
-	_, err := t.conn.ExecContext(t.ctx, sql, nil)
-	return err
 }
 
 // entities finds the numbers of the entities, and gives one to those without.
@@ -346,7 +269,7 @@ func (t *transaction) find() error {
 	if err != nil {
 		return err
 	}
-	return t.each("SELECT j.key, e.num FROM json_each(?) j CROSS JOIN entity e ON e.id = j.value", 2, func(row []driver.Value) {
+	return t.Each("SELECT j.key, e.num FROM json_each(?) j CROSS JOIN entity e ON e.id = j.value", 2, func(row []driver.Value) {
 		w.nums[w.unknown[first[int64](row)]] = first[int64](row[1:])
 	}, list)
 }
@@ -364,7 +287,7 @@ func (t *transaction) create() error {
 		w.nums[place] = last + 1 + int64(i)
 	}
 	t.added += int64(len(w.unknown))
-	return w.entity.Exec(t.ctx, t.conn, w.params, len(w.unknown), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.entity, len(w.unknown), func(i int, row []driver.NamedValue) {
 		e := &t.b.Entities[w.unknown[i]]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = w.nums[w.unknown[i]], e.ID, nil, e.Created
 		if lower := strings.ToLower(e.ID); lower != e.ID {
@@ -383,41 +306,12 @@ func first[T any](row []driver.Value) (v T) {
 
 // query runs a statement, prepared once, and returns the first row, nil for none.
 func (t *transaction) query(sql string, columns int, args ...any) (first []driver.Value, err error) {
-	err = t.each(sql, columns, func(row []driver.Value) {
+	err = t.Each(sql, columns, func(row []driver.Value) {
 		if first == nil {
 			first = slices.Clone(row)
 		}
 	}, args...)
 	return first, err
-}
-
-// each runs a statement, prepared once, to its end, and calls f for each row, which is
-// valid until f returns.
-func (t *transaction) each(sql string, columns int, f func(row []driver.Value), args ...any) error {
-	stmt := t.w.single[sql]
-	if stmt == nil {
-		var err error
-		if stmt, err = t.conn.PrepareContext(t.ctx, sql); err != nil {
-			return err
-		}
-		t.w.single[sql] = stmt
-	}
-	params := t.w.params[:len(args)]
-	for i := range args {
-		params[i].Value = args[i]
-	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(t.ctx, params)
-	if err != nil {
-		return err
-	}
-	row := make([]driver.Value, columns)
-	for err = rows.Next(row); err == nil; err = rows.Next(row) {
-		f(row)
-	}
-	if cerr := rows.Close(); errors.Is(err, io.EOF) {
-		err = cerr
-	}
-	return err
 }
 
 // key returns a key, giving it a number if it has none.
@@ -489,7 +383,7 @@ func (t *transaction) hour(hour int64) error {
 	}
 	w.hours[hour] = struct{}{}
 	w.newHour = append(w.newHour, hour)
-	return w.hour.Exec(t.ctx, t.conn, w.params, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
+	return t.Bulk(&w.hour, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
 }
 
 // generation writes with the first commit which generation begins with it, and forgets

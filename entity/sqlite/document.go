@@ -27,10 +27,10 @@ func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) erro
 	}
 	ctx = context.WithoutCancel(ctx) // see Commit
 	return s.withRoom(func() error {
-		if err := s.w.durable(ctx); err != nil {
+		if err := s.w.Durable(ctx); err != nil {
 			return err
 		}
-		tx, err := s.w.conn.BeginTx(ctx, nil)
+		tx, err := s.w.Conn.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) erro
 		if err = tx.Commit(); err != nil {
 			// A COMMIT that failed may have left the transaction open, which the package sql
 			// takes for ended.
-			_, _ = s.w.conn.ExecContext(ctx, "ROLLBACK")
+			_, _ = s.w.Conn.ExecContext(ctx, "ROLLBACK")
 		}
 		return err
 	})

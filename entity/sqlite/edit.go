@@ -108,7 +108,7 @@ func (t *transaction) moveEdits(parts []part) error {
 	if err := t.attributes(); err != nil {
 		return err
 	}
-	return w.revision.Exec(t.ctx, t.conn, w.params, len(w.revisions), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.revision, len(w.revisions), func(i int, row []driver.NamedValue) {
 		row[0].Value, row[1].Value = w.revisions[i].num, int64(w.revisions[i].revision)
 	})
 }
@@ -135,7 +135,7 @@ func (t *transaction) attributes() error {
 		}
 	}
 	set := slices.DeleteFunc(w.edited, func(r movedRow) bool { return r.value.Kind() == 0 })
-	return w.attribute.Exec(t.ctx, t.conn, w.params, len(set), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.attribute, len(set), func(i int, row []driver.NamedValue) {
 		r := set[i]
 		row[0].Value, row[1].Value, row[2].Value = r.entity, int64(r.section), r.key.num
 		row[3].Value, row[4].Value, row[5].Value = r.ts, int64(r.value.Kind()), column(r.value)

@@ -297,7 +297,7 @@ func (t *transaction) latest() error {
 		}
 	}
 	defer clear(w.newest)
-	return w.latest.Exec(t.ctx, t.conn, w.params, len(w.newest), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.latest, len(w.newest), func(i int, row []driver.NamedValue) {
 		r := w.newest[i]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.entity, r.key.num, r.ts, int64(r.seq)
 		row[4].Value, row[5].Value = int64(r.value.Kind()), column(r.value)
@@ -312,7 +312,7 @@ func (t *transaction) history() error {
 			return err
 		}
 	}
-	return w.telemetry.Exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.telemetry, len(w.rows), func(i int, row []driver.NamedValue) {
 		r := &w.rows[i]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.hour(), r.entity, r.key.num, r.ts
 		row[4].Value, row[5].Value, row[6].Value = int64(r.place().Seq), int64(r.value.Kind()), column(r.value)
@@ -323,7 +323,7 @@ func (t *transaction) history() error {
 func (t *transaction) computed() error {
 	w := t.w
 	w.rows = slices.DeleteFunc(w.rows, func(r movedRow) bool { return r.source == nil })
-	return w.computed.Exec(t.ctx, t.conn, w.params, len(w.rows), func(i int, row []driver.NamedValue) {
+	return t.Bulk(&w.computed, len(w.rows), func(i int, row []driver.NamedValue) {
 		r := &w.rows[i]
 		row[0].Value, row[1].Value, row[2].Value = r.entity, r.key.num, r.ts
 		row[3].Value, row[4].Value, row[5].Value = int64(r.seq), r.source.num, int64(r.n)

@@ -9,6 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // withRoom runs f, which is one transaction. Where the disk has no room for it, f runs once
@@ -19,7 +20,7 @@ import (
 func (s *Store) withRoom(f func() error) error {
 	err := f()
 	if isFull(err) && s.checkDB != nil { // nil while the store is being opened
-		_, _ = passive(context.Background(), s.checkDB) // f says whether that was enough
+		_, _ = sqlitedb.Passive(context.Background(), s.checkDB) // f says whether that was enough
 		err = f()
 	}
 	switch {

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 const (
@@ -180,24 +182,19 @@ INSERT INTO generation SELECT 0, substr(value, 1, 8) FROM meta WHERE name = 'ide
 
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
-	var app, version, tables int64
-	for query, dst := range map[string]*int64{
-		"PRAGMA application_id":              &app,
-		"PRAGMA user_version":                &version,
-		"SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := conn.QueryRowContext(ctx, query).Scan(dst); err != nil {
-			return fmt.Errorf("read the schema version: %w", err)
-		}
+	mark, err := sqlitedb.ReadMark(ctx, conn)
+	if err != nil {
+		return err
 	}
+	ours := mark.Application == applicationID
 	switch {
-	case app == applicationID && version == schemaVersion:
+	case ours && mark.Version == schemaVersion:
 		return nil
-	case app == applicationID && version > schemaVersion:
-		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer greenroom", ErrSchema, version, schemaVersion)
-	case app == applicationID && version > 0:
-		return upgrade(ctx, conn, int(version))
-	case app != 0 || version != 0 || tables != 0:
+	case ours && mark.Version > schemaVersion:
+		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer greenroom", ErrSchema, mark.Version, schemaVersion)
+	case ours && mark.Version > 0:
+		return upgrade(ctx, conn, int(mark.Version))
+	case mark != sqlitedb.Mark{}:
 		return fmt.Errorf("%w: it is not a database of greenroom", ErrSchema)
 	}
 	return upgrade(ctx, conn, 0)
@@ -226,8 +223,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			return err
 		}
 	}
-	pragmas := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion)
-	if _, err := tx.ExecContext(ctx, pragmas); err != nil {
+	if err := (sqlitedb.Mark{Application: applicationID, Version: schemaVersion}).Set(ctx, tx); err != nil {
 		return err
 	}
 	return tx.Commit()

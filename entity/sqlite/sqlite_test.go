@@ -192,7 +192,7 @@ func TestDurabilityIsSwitchedOn(t *testing.T) {
 	defer closeStore(t, s)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
 		var got string
-		if err := s.w.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := s.w.Conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, %v, want %q", pragma, got, err, want)
 		}
 	}
@@ -246,7 +246,7 @@ func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
 func TestFailedCommitLeavesNothingBehind(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer closeStore(t, s)
-	if _, err := s.w.conn.ExecContext(t.Context(), "ALTER TABLE change RENAME TO hidden"); err != nil {
+	if _, err := s.w.Conn.ExecContext(t.Context(), "ALTER TABLE change RENAME TO hidden"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Commit(t.Context(), batch(1, 5*hourMS, 3)); err == nil {
@@ -255,7 +255,7 @@ func TestFailedCommitLeavesNothingBehind(t *testing.T) {
 	if len(s.w.keys) != 0 || len(s.w.hours) != 0 || s.Info().Entities != 0 {
 		t.Errorf("left: keys %v, hours %v, info %+v", s.w.keys, s.w.hours, s.Info())
 	}
-	if _, err := s.w.conn.ExecContext(t.Context(), "ALTER TABLE hidden RENAME TO change"); err != nil {
+	if _, err := s.w.Conn.ExecContext(t.Context(), "ALTER TABLE hidden RENAME TO change"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Commit(t.Context(), batch(1, 5*hourMS, 3)); err != nil {

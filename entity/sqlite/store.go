@@ -50,15 +50,15 @@ type Store struct {
 	opts Options
 	lock *os.File
 
-	readDB, writeDB *sql.DB
-	queries         queries
-	long            chan struct{} // a place for each query of a history
+	readDB  *sql.DB
+	queries queries
+	long    chan struct{} // a place for each query of a history
 
 	checkDB *sql.DB        // makes checkpoints
 	stop    chan struct{}  // closed to end these and the flushes
 	working sync.WaitGroup // who makes them
 	commits atomic.Uint64
-	longWAL int   // longWAL, but for tests
+	longWAL int   // sqlitedb.LongWAL, but for tests
 	maxTail int64 // maxTail, but for tests
 	slice   int64 // sliceBytes, but for tests
 
@@ -88,7 +88,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts, longWAL: longWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail(), names: &names{byNum: make(map[int64]string)}}
+	s := &Store{opts: opts, longWAL: sqlitedb.LongWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail(), names: &names{byNum: make(map[int64]string)}}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -121,11 +121,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := s.queries.prepare(ctx, s.readDB); err != nil {
 		return nil, err
 	}
-	s.checkDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
-	if err != nil {
+	if s.checkDB, err = sqlitedb.OpenCheckpoints(path); err != nil {
 		return nil, err
 	}
-	s.checkDB.SetMaxOpenConns(1)
 	if err := s.readInfo(ctx); err != nil {
 		return nil, err
 	}
@@ -139,23 +137,17 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 }
 
 // openWriter opens the one connection that writes.
-func (s *Store) openWriter(ctx context.Context, path string) (err error) {
-	s.writeDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
+func (s *Store) openWriter(ctx context.Context, path string) error {
+	w, err := sqlitedb.OpenWriter(ctx, path)
 	if err != nil {
 		return err
 	}
-	s.writeDB.SetMaxOpenConns(1)
-	conn, err := s.writeDB.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	s.w = &writer{conn: conn, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{})}
-	if err := migrate(ctx, conn); err != nil {
+	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{})}
+	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}
 	var computed bool
-	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM applied)").Scan(&computed); err != nil {
+	if err := w.Conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM applied)").Scan(&computed); err != nil {
 		return err
 	}
 	s.names.computed.Store(computed)
@@ -261,12 +253,9 @@ func (s *Store) release() error {
 	if s.w != nil {
 		errs = append(errs, s.w.close())
 	}
-	if s.writeDB != nil {
-		errs = append(errs, s.writeDB.Close())
-	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // which ends the lock
 	}
-	s.checkDB, s.readDB, s.w, s.writeDB, s.lock = nil, nil, nil, nil, nil
+	s.checkDB, s.readDB, s.w, s.lock = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/storetest"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // troubled is a store that does something after each commit, and ends as by a crash
@@ -349,7 +350,7 @@ func TestCommitsAfterAFlushAreDurable(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer closeStore(t, s)
 	level := func() (got string) {
-		if err := s.w.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&got); err != nil {
+		if err := s.w.Conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&got); err != nil {
 			t.Fatal(err)
 		}
 		return got
@@ -363,9 +364,8 @@ func TestCommitsAfterAFlushAreDurable(t *testing.T) {
 	if err != nil || within != "1" || level() != "2" {
 		t.Errorf("within %q, after %q, %v", within, level(), err)
 	}
-	s.w.lazy = true // as if it could not be set back
-	if _, err := s.w.conn.ExecContext(t.Context(), "PRAGMA synchronous = NORMAL"); err != nil {
-		t.Fatal(err)
+	if err := s.w.Transact(t.Context(), false, func(*sqlitedb.Tx) error { return nil }); err != nil || level() != "1" { // as if it could not be set back
+		t.Fatal(err, level())
 	}
 	if _, err := s.PutDoc(t.Context(), entity.Doc{Kind: "k", ID: "i"}, ""); err != nil || level() != "2" {
 		t.Errorf("after a document %q, %v", level(), err)

@@ -23,20 +23,20 @@ var bulkSizes = [...]int{256, 64, 16, 4, 1}
 // MaxWidth bounds Bulk.Width, and with it the buffer of parameters.
 const MaxWidth = 9
 
-// Parameters is a reusable buffer of statement parameters. Make it with NewParameters.
-type Parameters [256 * MaxWidth]driver.NamedValue
+// parameters is a reusable buffer of statement parameters.
+type parameters [256 * MaxWidth]driver.NamedValue
 
-// NewParameters makes a buffer for all statements of a connection.
-func NewParameters() *Parameters {
-	p := new(Parameters)
+// newParameters makes a buffer for all statements of a connection.
+func newParameters() *parameters {
+	p := new(parameters)
 	for i := range p {
 		p[i].Ordinal = i + 1
 	}
 	return p
 }
 
-// Exec inserts n rows; fill sets the parameters of row i.
-func (b *Bulk) Exec(ctx context.Context, conn driver.ConnPrepareContext, params *Parameters, n int, fill func(i int, row []driver.NamedValue)) error {
+// insert inserts n rows; fill sets the parameters of row i.
+func (b *Bulk) insert(ctx context.Context, conn driver.ConnPrepareContext, params *parameters, n int, fill func(i int, row []driver.NamedValue)) error {
 	for done, size := 0, 0; done < n; {
 		if bulkSizes[size] > n-done {
 			size++
@@ -71,8 +71,8 @@ func (b *Bulk) prepare(ctx context.Context, conn driver.ConnPrepareContext, size
 	return stmt, err
 }
 
-// Close closes the statements.
-func (b *Bulk) Close() error {
+// close closes the statements.
+func (b *Bulk) close() error {
 	var errs []error
 	for i, stmt := range b.stmts {
 		if stmt != nil {

@@ -1,5 +1,6 @@
-// Package sqlitedb is what the stores on SQLite share: the address of a database, the lock
-// of a directory, and inserts of many rows.
+// Package sqlitedb is what the stores on SQLite share: the lock of a directory, a look at the
+// files of a database, the connection that writes with its inserts of many rows, and
+// checkpoints.
 package sqlitedb
 
 import (

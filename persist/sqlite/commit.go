@@ -2,12 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
@@ -19,17 +15,12 @@ const maxKnown = 1 << 17
 
 // writer is the one connection that writes, with what it knows of the database. When a
 // commit fails, what it knows is read again.
-//
-// It speaks to the driver itself (sql.Conn.Raw): package sql would convert and copy each of
-// the thousands of parameters of a batch.
 type writer struct {
-	conn    *sql.Conn
+	*sqlitedb.Writer
 	session string // of this opening of the journal
 	commits atomic.Uint64
 	tail    *tail
-	params  *sqlitedb.Parameters
 	inserts inserts
-	single  map[string]driver.Stmt
 
 	position int64 // that was given last
 	actors   int64 // the number of the newest one
@@ -40,7 +31,6 @@ type writer struct {
 	done  outcome // of the last batch that was committed
 	tried outcome // of the one that may have been, if stale
 	stale bool    // a commit has failed
-	lazy  bool    // the connection does not sync its commits
 
 	plan plan
 }
@@ -60,31 +50,16 @@ type known struct {
 	dirty              bool // by the batch, in more than by events
 }
 
-func newWriter(conn *sql.Conn, session string, tail *tail) *writer {
-	return &writer{conn: conn, session: session, tail: tail, params: sqlitedb.NewParameters(), inserts: newInserts(), single: make(map[string]driver.Stmt)}
-}
-
-func (w *writer) close() error {
-	err := w.conn.Raw(func(any) error {
-		errs := []error{w.inserts.close()}
-		for _, stmt := range w.single {
-			errs = append(errs, stmt.Close())
-		}
-		return errors.Join(errs...)
-	})
-	return errors.Join(err, w.conn.Close())
-}
-
 // load reads what the writer has to know.
 func (w *writer) load(ctx context.Context) error {
 	var session string
 	var batch, flushed int64
-	err := w.conn.QueryRowContext(ctx, "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head").
+	err := w.Conn.QueryRowContext(ctx, "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head").
 		Scan(&w.position, &session, &batch, &flushed, &w.actors)
 	if err != nil {
 		return fmt.Errorf("read the head: %w", err)
 	}
-	if err := w.tail.load(ctx, w.conn, flushed); err != nil {
+	if err := w.tail.load(ctx, w.Conn, flushed); err != nil {
 		return err
 	}
 	w.known, w.types, w.claims = make(map[string]*known), make(map[string]int64), make(map[string]uint64)
@@ -103,7 +78,7 @@ func (w *writer) load(ctx context.Context) error {
 
 // each calls f with the rows of a query.
 func (w *writer) each(ctx context.Context, query string, f func(string, int64)) error {
-	rows, err := w.conn.QueryContext(ctx, query)
+	rows, err := w.Conn.QueryContext(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -139,8 +114,8 @@ func (w *writer) claim(ctx context.Context, shard string, epoch uint64) error {
 		return nil
 	}
 	w.tried = outcome{}
-	err := w.transact(ctx, true, func(t *transaction) error {
-		return t.exec("INSERT INTO claim (shard, epoch) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch", shard, int64(epoch))
+	err := w.transact(ctx, true, func(t *sqlitedb.Tx) error {
+		return t.Exec("INSERT INTO claim (shard, epoch) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch", shard, int64(epoch))
 	})
 	if err == nil {
 		w.claims[shard] = epoch
@@ -234,7 +209,7 @@ func (w *writer) lookUp(ctx context.Context, b *persist.Batch) error {
 }
 
 func (w *writer) find(ctx context.Context, ids []string) error {
-	rows, err := w.conn.QueryContext(ctx, selectActors, texts(ids)...)
+	rows, err := w.Conn.QueryContext(ctx, selectActors, texts(ids)...)
 	if err != nil {
 		return err
 	}
@@ -250,76 +225,9 @@ func (w *writer) find(ctx context.Context, ids []string) error {
 	return rows.Err()
 }
 
-// rawConn is what the driver's connection can do.
-type rawConn interface {
-	driver.ConnPrepareContext
-	driver.ExecerContext
-}
-
-// transaction is one transaction of the writer.
-type transaction struct {
-	w    *writer
-	ctx  context.Context //nolint:containedctx // lives as long as one call of transact
-	conn rawConn
-}
-
-// transact runs f between BEGIN and COMMIT, and takes everything back when that fails. If
-// it need not be durable, a loss of power may undo it as long as no durable one comes after.
-func (w *writer) transact(ctx context.Context, durable bool, f func(t *transaction) error) error {
-	return w.conn.Raw(func(raw any) (err error) {
-		t := &transaction{w: w, ctx: ctx, conn: raw.(rawConn)}
-		if err := t.sync(durable); err != nil {
-			return err
-		}
-		if err := t.exec("BEGIN IMMEDIATE"); err != nil {
-			return err
-		}
-		defer func() {
-			if err == nil {
-				return
-			}
-			w.stale = true
-			if rerr := t.exec("ROLLBACK"); rerr != nil && !strings.Contains(rerr.Error(), "no transaction is active") {
-				err = fmt.Errorf("%w; and the rollback: %w", err, rerr)
-			}
-		}()
-		if err := f(t); err != nil {
-			return err
-		}
-		return t.exec("COMMIT")
-	})
-}
-
-// sync tells the connection whether it is to sync its commits.
-func (t *transaction) sync(durable bool) error {
-	if durable != t.w.lazy {
-		return nil
-	}
-	level := "NORMAL"
-	if durable {
-		level = "FULL"
-	}
-	_, err := t.conn.ExecContext(t.ctx, "PRAGMA synchronous = "+level, nil)
-	if err == nil {
-		t.w.lazy = !durable
-	}
-	return err
-}
-
-// exec executes one statement, which is prepared once.
-func (t *transaction) exec(query string, args ...any) error {
-	stmt := t.w.single[query]
-	if stmt == nil {
-		var err error
-		if stmt, err = t.conn.PrepareContext(t.ctx, query); err != nil {
-			return err
-		}
-		t.w.single[query] = stmt
-	}
-	values := make([]driver.NamedValue, len(args))
-	for i, arg := range args {
-		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
-	}
-	_, err := stmt.(driver.StmtExecContext).ExecContext(t.ctx, values)
+// transact is [sqlitedb.Writer.Transact], and notes when what is known may be wrong.
+func (w *writer) transact(ctx context.Context, durable bool, f func(t *sqlitedb.Tx) error) error {
+	err := w.Transact(ctx, durable, f)
+	w.stale = w.stale || err != nil
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 	"github.com/greenroom-go/greenroom/persist"
 )
 
@@ -44,7 +45,7 @@ func (j *Journal) flush() error {
 
 // flushed says that the tables are complete up to a position.
 func (j *Journal) flushed(upTo int64) error {
-	if err := j.slice(func(t *transaction) error { return t.exec("UPDATE head SET flushed = ?", upTo) }); err != nil {
+	if err := j.slice(func(t *sqlitedb.Tx) error { return t.Exec("UPDATE head SET flushed = ?", upTo) }); err != nil {
 		return err
 	}
 	j.tail.cut(upTo)
@@ -52,7 +53,7 @@ func (j *Journal) flushed(upTo int64) error {
 }
 
 // slice runs a transaction between two commits.
-func (j *Journal) slice(f func(t *transaction) error) error {
+func (j *Journal) slice(f func(t *sqlitedb.Tx) error) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	if j.w.stale {
@@ -69,7 +70,7 @@ func (j *Journal) flushPlaces(upTo int64) error {
 	actors := slices.Sorted(maps.Keys(j.tail.actors))
 	j.tail.mu.RUnlock()
 	for len(actors) > 0 {
-		err := j.slice(func(t *transaction) error {
+		err := j.slice(func(t *sqlitedb.Tx) error {
 			var rows, last []tailEvent
 			j.tail.mu.RLock()
 			for len(actors) > 0 && len(rows) < sliceEvents {
@@ -80,12 +81,12 @@ func (j *Journal) flushPlaces(upTo int64) error {
 				actors = actors[1:]
 			}
 			j.tail.mu.RUnlock()
-			if err := t.bulk("places", &j.w.inserts.place, len(rows), func(i int, row []driver.NamedValue) {
+			if err := bulk(t, "places", &j.w.inserts.place, len(rows), func(i int, row []driver.NamedValue) {
 				set(row, rows[i].actor, rows[i].number, rows[i].position)
 			}); err != nil {
 				return err
 			}
-			return t.bulk("numbers", &j.w.inserts.last, len(last), func(i int, row []driver.NamedValue) { set(row, last[i].actor, last[i].number) })
+			return bulk(t, "numbers", &j.w.inserts.last, len(last), func(i int, row []driver.NamedValue) { set(row, last[i].actor, last[i].number) })
 		})
 		if err != nil {
 			return err
@@ -104,8 +105,8 @@ func (j *Journal) flushFeeds(upTo int64) error {
 				break
 			}
 			from = rows[len(rows)-1].position
-			if err := j.slice(func(t *transaction) error {
-				return t.bulk("feeds", &j.w.inserts.feed, len(rows), func(i int, row []driver.NamedValue) { set(row, int64(part), rows[i].position) })
+			if err := j.slice(func(t *sqlitedb.Tx) error {
+				return bulk(t, "feeds", &j.w.inserts.feed, len(rows), func(i int, row []driver.NamedValue) { set(row, int64(part), rows[i].position) })
 			}); err != nil {
 				return err
 			}

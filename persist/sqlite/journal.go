@@ -23,11 +23,6 @@ const (
 
 	// readers is how many reads run at the same time; others wait.
 	readers = 4
-	// checkpointEvery is how often the tail is flushed and the WAL is copied into the
-	// database while there are commits, and longWAL the number of its pages from which on it is to begin anew, for
-	// which a commit may have to wait: 32 MB.
-	checkpointEvery = 500 * time.Millisecond
-	longWAL         = 8192
 )
 
 // ErrInUse says that another process has the journal open.
@@ -48,8 +43,7 @@ type Journal struct {
 
 	readDB  *sql.DB
 	reads   reads
-	writeDB *sql.DB // nil if it is read only
-	checkDB *sql.DB // makes checkpoints
+	checkDB *sql.DB // makes checkpoints; nil if it is read only
 
 	writing  sync.Mutex
 	w        *writer    // guarded by writing; nil if it is read only
@@ -102,30 +96,23 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	if err := j.openReaders(ctx, path); err != nil {
 		return nil, err
 	}
-	if j.checkDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)")); err != nil {
+	if j.checkDB, err = sqlitedb.OpenCheckpoints(path); err != nil {
 		return nil, err
 	}
-	j.checkDB.SetMaxOpenConns(1)
 	j.stop = make(chan struct{})
 	j.working.Go(j.maintain)
 	return j, nil
 }
 
 // openWriter opens the one connection that writes.
-func (j *Journal) openWriter(ctx context.Context, path string) (err error) {
-	j.writeDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
-	if err != nil {
-		return err
-	}
-	j.writeDB.SetMaxOpenConns(1)
-	conn, err := j.writeDB.Conn(ctx)
+func (j *Journal) openWriter(ctx context.Context, path string) error {
+	w, err := sqlitedb.OpenWriter(ctx, path)
 	if err != nil {
 		return err
 	}
 	j.tail = newTail()
-	j.w = newWriter(conn, rand.Text(), j.tail)
-	if err := migrate(ctx, conn, false); err != nil {
+	j.w = &writer{Writer: w, session: rand.Text(), tail: j.tail, inserts: newInserts()}
+	if err := migrate(ctx, w.Conn, false); err != nil {
 		return err
 	}
 	return j.w.load(ctx)
@@ -247,10 +234,7 @@ func (j *Journal) release() error {
 		errs = append(errs, j.readDB.Close())
 	}
 	if j.w != nil {
-		errs = append(errs, j.w.close())
-	}
-	if j.writeDB != nil {
-		errs = append(errs, j.writeDB.Close())
+		errs = append(errs, j.w.Close(j.w.inserts.all()...))
 	}
 	if j.lock != nil {
 		errs = append(errs, j.lock.Close()) // which ends the lock
@@ -269,7 +253,7 @@ func (j *Journal) makeRoom() error {
 // maintain flushes the tail, and copies the WAL into the database on a connection of its
 // own, until stop is closed: in a commit, whoever waits for that one would wait for it.
 func (j *Journal) maintain() {
-	ticker := time.NewTicker(checkpointEvery)
+	ticker := time.NewTicker(sqlitedb.CheckpointEvery)
 	defer ticker.Stop()
 	var before uint64
 	for {
@@ -288,28 +272,6 @@ func (j *Journal) maintain() {
 		} else if idle {
 			continue
 		}
-		_ = j.checkpoint()
+		_ = sqlitedb.Checkpoint(context.Background(), j.checkDB, sqlitedb.LongWAL, j.writing.Lock, j.writing.Unlock)
 	}
-}
-
-// checkpoint copies the WAL. When it is long, what has come meanwhile is copied between two
-// commits, so that it begins anew.
-func (j *Journal) checkpoint() error {
-	pages, err := passive(j.checkDB)
-	if err != nil || pages < longWAL {
-		return err
-	}
-	j.writing.Lock()
-	defer j.writing.Unlock()
-	_, err = passive(j.checkDB)
-	return err
-}
-
-// passive makes a checkpoint that waits for nobody, and returns how many pages the WAL has.
-func passive(db *sql.DB) (pages int, err error) {
-	var busy, done int
-	if err := db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {
-		return 0, fmt.Errorf("checkpoint: %w", err)
-	}
-	return pages, nil
 }

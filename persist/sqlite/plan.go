@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -204,18 +203,12 @@ func newInserts() inserts {
 			Head: "WITH moved (num, last) AS (", Width: 2,
 			Tail: ") UPDATE actor SET last = moved.last FROM moved WHERE actor.num = moved.num AND actor.last < moved.last",
 		},
-		event: sqlitedb.Bulk{Head: "INSERT INTO event (position, part, actor, number, time, type, sum, data)", Width: 8},
-		place: sqlitedb.Bulk{Head: "INSERT INTO place (actor, number, position)", Width: 3, Tail: "ON CONFLICT (actor, number) DO NOTHING"},
-		feed:  sqlitedb.Bulk{Head: "INSERT INTO feed (part, position)", Width: 2, Tail: "ON CONFLICT (part, position) DO NOTHING"},
-		state: sqlitedb.Bulk{
-			Head: "INSERT INTO state (actor, number, type, sum, data)", Width: 5,
-			Tail: "ON CONFLICT (actor) DO UPDATE SET number = excluded.number, type = excluded.type, sum = excluded.sum, data = excluded.data",
-		},
-		snapshot: sqlitedb.Bulk{
-			Head: "INSERT INTO snapshot (actor, number, type, sum, data)", Width: 5,
-			Tail: "ON CONFLICT (actor, number) DO UPDATE SET type = excluded.type, sum = excluded.sum, data = excluded.data",
-		},
-		outbox: sqlitedb.Bulk{Head: "INSERT INTO outbox (part, position, actor, number, time, receiver, type, sum, data)", Width: 9},
+		event:    sqlitedb.Bulk{Head: "INSERT INTO event (position, part, actor, number, time, type, sum, data)", Width: 8},
+		place:    sqlitedb.Bulk{Head: "INSERT INTO place (actor, number, position)", Width: 3, Tail: "ON CONFLICT (actor, number) DO NOTHING"},
+		feed:     sqlitedb.Bulk{Head: "INSERT INTO feed (part, position)", Width: 2, Tail: "ON CONFLICT (part, position) DO NOTHING"},
+		state:    insertPayloads("state", "actor"),
+		snapshot: insertPayloads("snapshot", "actor, number"),
+		outbox:   sqlitedb.Bulk{Head: "INSERT INTO outbox (part, position, actor, number, time, receiver, type, sum, data)", Width: 9},
 		seen: sqlitedb.Bulk{
 			Head: "INSERT INTO seen (actor, sender, number)", Width: 3,
 			Tail: "ON CONFLICT (actor, sender) DO UPDATE SET number = max(seen.number, excluded.number)",
@@ -232,24 +225,28 @@ func newInserts() inserts {
 	}
 }
 
-func (n *inserts) close() error {
-	var errs []error
-	for _, b := range []*sqlitedb.Bulk{&n.fresh, &n.moved, &n.last, &n.event, &n.place, &n.feed, &n.state, &n.snapshot, &n.outbox, &n.seen, &n.reminder, &n.delivered} {
-		errs = append(errs, b.Close())
+// insertPayloads replaces what has the same key.
+func insertPayloads(table, key string) sqlitedb.Bulk {
+	return sqlitedb.Bulk{
+		Head: "INSERT INTO " + table + " (actor, number, type, sum, data)", Width: 5,
+		Tail: "ON CONFLICT (" + key + ") DO UPDATE SET number = excluded.number, type = excluded.type, sum = excluded.sum, data = excluded.data",
 	}
-	return errors.Join(errs...)
+}
+
+func (n *inserts) all() []*sqlitedb.Bulk {
+	return []*sqlitedb.Bulk{&n.fresh, &n.moved, &n.last, &n.event, &n.place, &n.feed, &n.state, &n.snapshot, &n.outbox, &n.seen, &n.reminder, &n.delivered}
 }
 
 // write writes the plan.
-func (p *plan) write(t *transaction) error {
-	for _, step := range []func(*transaction) error{
+func (p *plan) write(t *sqlitedb.Tx) error {
+	for _, step := range []func(*sqlitedb.Tx) error{
 		p.writeErased, p.writeTypes, p.writeActors, p.writeEvents, p.writeMessages, p.writeStates, p.writeSnapshots, p.writeSeen, p.writeReminders, p.writeCursors,
 	} {
 		if err := step(t); err != nil {
 			return err
 		}
 	}
-	if err := t.exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.b.Number)); err != nil {
+	if err := t.Exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.b.Number)); err != nil {
 		return err
 	}
 	p.w.tail.take(p.events)
@@ -257,8 +254,8 @@ func (p *plan) write(t *transaction) error {
 }
 
 // bulk writes n rows.
-func (t *transaction) bulk(what string, b *sqlitedb.Bulk, n int, fill func(i int, row []driver.NamedValue)) error {
-	if err := b.Exec(t.ctx, t.conn, t.w.params, n, fill); err != nil {
+func bulk(t *sqlitedb.Tx, what string, b *sqlitedb.Bulk, n int, fill func(i int, row []driver.NamedValue)) error {
+	if err := t.Bulk(b, n, fill); err != nil {
 		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
@@ -279,25 +276,25 @@ func bytes(p *persist.Payload) []byte {
 	return p.Data
 }
 
-func (p *plan) writeErased(t *transaction) error {
+func (p *plan) writeErased(t *sqlitedb.Tx) error {
 	for _, k := range p.erased {
 		part := int64(persist.PartOf(k.id))
 		if err := cmp.Or(
-			t.exec("DELETE FROM feed WHERE part = ? AND position IN (SELECT position FROM place WHERE actor = ?)", part, k.num),
-			t.exec("DELETE FROM event WHERE position IN (SELECT position FROM place WHERE actor = ?)", k.num),
+			t.Exec("DELETE FROM feed WHERE part = ? AND position IN (SELECT position FROM place WHERE actor = ?)", part, k.num),
+			t.Exec("DELETE FROM event WHERE position IN (SELECT position FROM place WHERE actor = ?)", k.num),
 		); err != nil {
 			return fmt.Errorf("erase %q: %w", k.id, err)
 		}
 		for _, e := range p.w.tail.of(k.num) {
 			if err := cmp.Or(
-				t.exec("DELETE FROM feed WHERE part = ? AND position = ?", part, e.position),
-				t.exec("DELETE FROM event WHERE position = ?", e.position),
+				t.Exec("DELETE FROM feed WHERE part = ? AND position = ?", part, e.position),
+				t.Exec("DELETE FROM event WHERE position = ?", e.position),
 			); err != nil {
 				return fmt.Errorf("erase %q: %w", k.id, err)
 			}
 		}
 		for _, table := range []string{"place", "state", "snapshot", "outbox", "reminder"} {
-			if err := t.exec("DELETE FROM "+table+" WHERE actor = ?", k.num); err != nil {
+			if err := t.Exec("DELETE FROM "+table+" WHERE actor = ?", k.num); err != nil {
 				return fmt.Errorf("erase %q: %w", k.id, err)
 			}
 		}
@@ -305,16 +302,16 @@ func (p *plan) writeErased(t *transaction) error {
 	return nil
 }
 
-func (p *plan) writeTypes(t *transaction) error {
+func (p *plan) writeTypes(t *sqlitedb.Tx) error {
 	for _, name := range p.newTypes {
-		if err := t.exec("INSERT INTO type (num, name) VALUES (?, ?)", p.w.types[name], name); err != nil {
+		if err := t.Exec("INSERT INTO type (num, name) VALUES (?, ?)", p.w.types[name], name); err != nil {
 			return fmt.Errorf("write types: %w", err)
 		}
 	}
 	return nil
 }
 
-func (p *plan) writeActors(t *transaction) error {
+func (p *plan) writeActors(t *sqlitedb.Tx) error {
 	fresh, moved := make([]*known, 0, len(p.touched)), make([]*known, 0, len(p.touched))
 	for _, k := range p.touched {
 		if k.fresh {
@@ -323,41 +320,41 @@ func (p *plan) writeActors(t *transaction) error {
 			moved = append(moved, k)
 		}
 	}
-	if err := t.bulk("ids", &p.w.inserts.fresh, len(fresh), func(i int, row []driver.NamedValue) {
+	if err := bulk(t, "ids", &p.w.inserts.fresh, len(fresh), func(i int, row []driver.NamedValue) {
 		k := fresh[i]
 		set(row, k.num, k.id, k.last, k.erased, k.sent)
 	}); err != nil {
 		return err
 	}
-	return t.bulk("ids", &p.w.inserts.moved, len(moved), func(i int, row []driver.NamedValue) {
+	return bulk(t, "ids", &p.w.inserts.moved, len(moved), func(i int, row []driver.NamedValue) {
 		k := moved[i]
 		set(row, k.num, k.last, k.erased, k.sent)
 	})
 }
 
-func (p *plan) writeEvents(t *transaction) error {
-	return t.bulk("events", &p.w.inserts.event, len(p.events), func(i int, row []driver.NamedValue) {
+func (p *plan) writeEvents(t *sqlitedb.Tx) error {
+	return bulk(t, "events", &p.w.inserts.event, len(p.events), func(i int, row []driver.NamedValue) {
 		e := &p.events[i]
 		set(row, e.position, int64(e.part), e.actor, e.number, p.b.Time, e.typ, int64(e.p.Sum), bytes(e.p))
 	})
 }
 
 // writeMessages writes the outbox, and takes out of it what was delivered.
-func (p *plan) writeMessages(t *transaction) error {
-	if err := t.bulk("messages", &p.w.inserts.outbox, len(p.messages), func(i int, row []driver.NamedValue) {
+func (p *plan) writeMessages(t *sqlitedb.Tx) error {
+	if err := bulk(t, "messages", &p.w.inserts.outbox, len(p.messages), func(i int, row []driver.NamedValue) {
 		r := &p.messages[i]
 		set(row, int64(r.part), r.position, r.actor, int64(r.m.Number), p.b.Time, r.m.To, r.typ, int64(r.m.Sum), bytes(&r.m.Payload))
 	}); err != nil {
 		return err
 	}
-	return t.bulk("what was delivered", &p.w.inserts.delivered, len(p.b.Delivered), func(i int, row []driver.NamedValue) {
+	return bulk(t, "what was delivered", &p.w.inserts.delivered, len(p.b.Delivered), func(i int, row []driver.NamedValue) {
 		d := &p.b.Delivered[i]
 		set(row, d.From, int64(d.Number))
 	})
 }
 
-func (p *plan) writeStates(t *transaction) error {
-	return t.bulk("states", &p.w.inserts.state, len(p.states), fillPayloads(p.states))
+func (p *plan) writeStates(t *sqlitedb.Tx) error {
+	return bulk(t, "states", &p.w.inserts.state, len(p.states), fillPayloads(p.states))
 }
 
 func fillPayloads(rows []payloadRow) func(i int, row []driver.NamedValue) {
@@ -367,12 +364,12 @@ func fillPayloads(rows []payloadRow) func(i int, row []driver.NamedValue) {
 	}
 }
 
-func (p *plan) writeSnapshots(t *transaction) error {
-	if err := t.bulk("snapshots", &p.w.inserts.snapshot, len(p.snapshots), fillPayloads(p.snapshots)); err != nil {
+func (p *plan) writeSnapshots(t *sqlitedb.Tx) error {
+	if err := bulk(t, "snapshots", &p.w.inserts.snapshot, len(p.snapshots), fillPayloads(p.snapshots)); err != nil {
 		return err
 	}
 	for _, s := range p.snapshots {
-		if err := t.exec(`DELETE FROM snapshot WHERE actor = ?1 AND number <
+		if err := t.Exec(`DELETE FROM snapshot WHERE actor = ?1 AND number <
 			(SELECT number FROM snapshot WHERE actor = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)`, s.actor, int64(persist.KeepSnapshots-1)); err != nil {
 			return fmt.Errorf("delete old snapshots: %w", err)
 		}
@@ -380,33 +377,33 @@ func (p *plan) writeSnapshots(t *transaction) error {
 	return nil
 }
 
-func (p *plan) writeSeen(t *transaction) error {
-	return t.bulk("what was seen", &p.w.inserts.seen, len(p.seen), func(i int, row []driver.NamedValue) {
+func (p *plan) writeSeen(t *sqlitedb.Tx) error {
+	return bulk(t, "what was seen", &p.w.inserts.seen, len(p.seen), func(i int, row []driver.NamedValue) {
 		r := &p.seen[i]
 		set(row, r.actor, r.s.From, int64(r.s.Number))
 	})
 }
 
-func (p *plan) writeReminders(t *transaction) error {
+func (p *plan) writeReminders(t *sqlitedb.Tx) error {
 	kept := p.reminders[:0]
 	for _, r := range p.reminders {
 		if r.r.At != 0 {
 			kept = append(kept, r)
 			continue
 		}
-		if err := t.exec("DELETE FROM reminder WHERE actor = ? AND key = ?", r.actor, r.r.Key); err != nil {
+		if err := t.Exec("DELETE FROM reminder WHERE actor = ? AND key = ?", r.actor, r.r.Key); err != nil {
 			return fmt.Errorf("remove reminders: %w", err)
 		}
 	}
-	return t.bulk("reminders", &p.w.inserts.reminder, len(kept), func(i int, row []driver.NamedValue) {
+	return bulk(t, "reminders", &p.w.inserts.reminder, len(kept), func(i int, row []driver.NamedValue) {
 		r := &kept[i]
 		set(row, r.actor, r.r.Key, int64(r.part), r.r.At, r.typ, int64(r.r.Sum), bytes(&r.r.Payload))
 	})
 }
 
-func (p *plan) writeCursors(t *transaction) error {
+func (p *plan) writeCursors(t *sqlitedb.Tx) error {
 	for _, c := range p.b.Cursors {
-		if err := t.exec("INSERT INTO cursor (projection, part, position) VALUES (?, ?, ?) ON CONFLICT (projection, part) DO UPDATE SET position = excluded.position",
+		if err := t.Exec("INSERT INTO cursor (projection, part, position) VALUES (?, ?, ?) ON CONFLICT (projection, part) DO UPDATE SET position = excluded.position",
 			c.Projection, int64(c.Part), int64(c.Position)); err != nil {
 			return fmt.Errorf("write cursors: %w", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 const (
@@ -141,22 +143,16 @@ INSERT INTO head (position, session, batch, flushed) VALUES (0, '', 0, 0);
 
 // migrate makes the schema in an empty database, and refuses one that is not ours.
 func migrate(ctx context.Context, conn *sql.Conn, readOnly bool) error {
-	var app, version, tables int64
-	for query, dst := range map[string]*int64{
-		"PRAGMA application_id":              &app,
-		"PRAGMA user_version":                &version,
-		"SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := conn.QueryRowContext(ctx, query).Scan(dst); err != nil {
-			return fmt.Errorf("read the schema version: %w", err)
-		}
+	mark, err := sqlitedb.ReadMark(ctx, conn)
+	if err != nil {
+		return err
 	}
 	switch {
-	case app == applicationID && version == schemaVersion:
+	case mark.Application == applicationID && mark.Version == schemaVersion:
 		return nil
-	case app == applicationID:
-		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer one", ErrSchema, version, schemaVersion)
-	case app != 0 || version != 0 || tables != 0:
+	case mark.Application == applicationID:
+		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer one", ErrSchema, mark.Version, schemaVersion)
+	case mark != sqlitedb.Mark{}:
 		return fmt.Errorf("%w: it is not a journal", ErrSchema)
 	case readOnly:
 		return fmt.Errorf("%w: it is empty", ErrSchema)
@@ -166,10 +162,11 @@ func migrate(ctx context.Context, conn *sql.Conn, readOnly bool) error {
 		return fmt.Errorf("create the schema: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // it has been committed, or the error that led here says more
-	for _, step := range []string{schema, fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)} {
-		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("create the schema: %w", err)
-		}
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		return fmt.Errorf("create the schema: %w", err)
+	}
+	if err := (sqlitedb.Mark{Application: applicationID, Version: schemaVersion}).Set(ctx, tx); err != nil {
+		return fmt.Errorf("create the schema: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
 		return fmt.Errorf("create the schema: %w", err)

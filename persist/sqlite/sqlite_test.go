@@ -241,7 +241,7 @@ func TestAReaderSeesWhatAWriterCommits(t *testing.T) {
 func TestAFailedCommitIsWrittenOnceWhenItIsTriedAgain(t *testing.T) {
 	j := open(t, t.TempDir())
 	pragma := func(text string) {
-		if _, err := j.w.conn.ExecContext(t.Context(), text); err != nil {
+		if _, err := j.w.Conn.ExecContext(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
 	}
