@@ -28,6 +28,10 @@ const (
 // ErrInUse says that another process has the journal open.
 var ErrInUse = errors.New("journal in use by another process")
 
+// ErrDamaged says that a part of the journal's files is missing. The text says which, and
+// what can be done. Nothing was changed.
+var ErrDamaged = sqlitedb.ErrDamaged
+
 // Options sets up a journal. The zero value is a sane one.
 type Options struct {
 	// ReadOnly opens a journal that is there to read it, also while a process writes to it.
@@ -61,8 +65,8 @@ type Journal struct {
 var _ persist.Journal = (*Journal)(nil)
 
 // Open opens the journal in the directory dir, and creates both where they do not exist. It
-// fails with ErrInUse when another process has it open, and with ErrSchema when a newer
-// version wrote it. Close it when done.
+// fails with ErrInUse when another process has it open, with ErrSchema when a newer version
+// wrote it, and with ErrDamaged when some of it is missing. Close it when done.
 func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -89,6 +93,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	}
 	if j.lock == nil {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
+	}
+	if err := sqlitedb.CheckFiles(path); err != nil {
+		return nil, err
 	}
 	if err := j.openWriter(ctx, path); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
@@ -318,5 +319,53 @@ func TestADamagedDatabaseIsAnError(t *testing.T) {
 	defer damaged.Close()
 	if _, err := damaged.Load(context.Background(), []string{"7"}); err == nil {
 		t.Error("it is loaded")
+	}
+}
+
+func TestAJournalOfWhichAPartIsMissingIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	commit := func(number uint64) {
+		b := &persist.Batch{Number: number}
+		for i := range 300 {
+			b.Appends = append(b.Appends, persist.Append{ID: fmt.Sprint(i), After: number - 1, Events: []persist.Payload{event("some text for the event")}})
+		}
+		if err := j.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(1)
+	if _, err := sqlitedb.Passive(t.Context(), j.checkDB); err != nil {
+		t.Fatal(err)
+	}
+	commit(2)
+	crash := t.TempDir()
+	left(t, dir, crash)
+	for name, damage := range map[string]func(db string) error{
+		"missing":   os.Remove,
+		"empty":     func(db string) error { return os.Truncate(db, 0) },
+		"one page":  func(db string) error { return os.Truncate(db, 4096) },
+		"as it was": func(string) error { return nil },
+	} {
+		copied := t.TempDir()
+		left(t, crash, copied)
+		if err := damage(filepath.Join(copied, databaseName)); err != nil {
+			t.Fatal(err)
+		}
+		switch j, err := Open(t.Context(), copied, Options{}); {
+		case name != "as it was":
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "put ") {
+				t.Errorf("the database is %s: %v", name, err)
+			}
+		case err != nil:
+			t.Error(err)
+		default:
+			if n := number(t, j, "299"); n != 2 {
+				t.Errorf("number %d", n)
+			}
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
