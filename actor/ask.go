@@ -55,6 +55,11 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOptio
 func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
+	if from, _ := caller(ctx); from.isGated() {
+		if err := from.settleGate(ctx); err != nil {
+			return answer, describe(err, to, req)
+		}
+	}
 	a := newCall[R](ctx, sys)
 	when, alarmed := sys.askDeadline(a.ctx, limit)
 	a.alarm.when = when
@@ -322,6 +327,11 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	}
 	requireCurrent(req, cur.msg)
 	if ask, ok := cur.with.(*call[R]); ok {
+		if ctx.isGated() {
+			ctx.cell().takeAsk()
+			answerHeld(&ctx.core, ask, answer)
+			return
+		}
 		ask.resolve(answer, nil, ctx.worker.Load())
 	}
 }
@@ -347,6 +357,11 @@ func equal(a, b any) (same bool) {
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
 	switch ask := ctx.cell().currentWith().(type) {
 	case *call[R]:
+		if ctx.isGated() {
+			ctx.cell().takeAsk()
+			answerHeld(&ctx.core, ask, answer)
+			return
+		}
 		ask.resolve(answer, nil, ctx.worker.Load())
 	case pendingAsk:
 		ctx.cell().takeAsk() // this is its one rejection
@@ -363,18 +378,47 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	if ok {
 		ctx.cell().takeAsk()
 	}
-	return &Promised[R]{ask}
+	p := &Promised[R]{ask: ask}
+	if ctx.isGated() {
+		p.of = &ctx.core
+	}
+	return p
 }
 
 // Promised is an answer to come. Its methods are safe for concurrent use; the first
 // call counts.
-type Promised[R any] struct{ ask *call[R] }
+type Promised[R any] struct {
+	ask *call[R]
+	of  *core // whose gate the answer goes through, nil for none
+}
 
 // Resolve answers. It reports false when nobody waits any more.
-func (p *Promised[R]) Resolve(answer R) bool { return p.ask != nil && p.ask.resolve(answer, nil, nil) }
+func (p *Promised[R]) Resolve(answer R) bool {
+	switch {
+	case p.ask == nil:
+		return false
+	case p.of == nil:
+		return p.ask.resolve(answer, nil, nil)
+	case p.ask.over():
+		return false
+	}
+	answerHeld(p.of, p.ask, answer)
+	return true
+}
 
 // Reject ends the ask with an error. It reports false when nobody waits any more.
-func (p *Promised[R]) Reject(err error) bool { return p.ask != nil && p.ask.reject(err, nil) }
+func (p *Promised[R]) Reject(err error) bool {
+	switch {
+	case p.ask == nil:
+		return false
+	case p.of == nil:
+		return p.ask.reject(err, nil)
+	case p.ask.over():
+		return false
+	}
+	rejectHeld(p.of, p.ask, err)
+	return true
+}
 
 // pendingAsk is an ask as the target's cell sees it. w is the worker of the turn that
 // ends the ask, nil outside of one: an asker that waits in a handler goes on there.

@@ -74,6 +74,8 @@ type extension struct {
 
 	reentry *reentry // of a reentrant actor, set before the first turn
 
+	gateway *gateway // of a gated actor, set before the first turn
+
 	inquiry inquiry    // what the handler waits for, guarded by mu
 	stack   *coroutine // the handler's stack while it waits, owned by the turn
 

@@ -54,7 +54,9 @@ func AskFuture[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ..
 		f.stop = context.AfterFunc(endOf(of), func() { a.expire(causeOf(of), nil) })
 	}
 	f.mu.Unlock()
-	if err := sendAsk(ctx, to, req, a, false); err != nil {
+	if from, _ := caller(ctx); from.isGated() && !hasLeft(ctx) {
+		askHeld(ctx, from, to, req, a)
+	} else if err := sendAsk(ctx, to, req, a, false); err != nil {
 		a.expire(err, nil)
 	}
 	return f

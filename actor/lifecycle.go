@@ -113,7 +113,7 @@ func (c *cell[M]) resume() {
 	if c.phase != suspended {
 		return
 	}
-	if c.actor == nil { // its Init failed: there is nothing to go on with
+	if c.actor == nil || c.isGated() { // its Init failed, or its state may be ahead of what its gate lets go: there is nothing to go on with
 		c.beginRestart(0)
 		return
 	}

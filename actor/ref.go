@@ -41,9 +41,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	} else {
 		from, w = caller(ctx)
 	}
-	if from.isFenced() {
-		dst := r.recipient().base()
-		dst.sys().deadLetter(dst, from, msg, Killed)
+	if from.isMarked() && r.keep(ctx, from, msg) {
 		return
 	}
 	e := envelope[M]{msg: msg, with: from}
@@ -69,8 +67,13 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := caller(ctx)
 	e := envelope[M]{msg: msg, with: from}
 	c := r.recipient().base()
-	if from.isFenced() {
-		return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
+	if from.isMarked() {
+		if from.isFenced() {
+			return fmt.Errorf("tell %s: the sender was killed: %w", c.fullPath(), ErrStopped)
+		}
+		if r.keep(ctx, from, msg) {
+			return nil
+		}
 	}
 	if len(c.sys().beforeSend) > 0 {
 		e.with = c.sys().address(ctx, c, msg, from)

@@ -63,7 +63,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 		return // nobody waits for the outcome
 	}
 	life := c.life()
-	c.sys().sched.background(&c.core, func() {
+	run := func() {
 		var value T
 		err := errGoexit
 		defer func() {
@@ -73,6 +73,15 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 			e.deliver(c, func() M { return wrap(value, err) })
 		}()
 		value, err = work(life)
+	}
+	if !c.isGated() {
+		c.sys().sched.background(&c.core, run)
+		return
+	}
+	c.holdOrLeave(func(dropped error) {
+		if dropped == nil {
+			c.sys().sched.background(&c.core, run)
+		}
 	})
 }
 
@@ -96,9 +105,15 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		e.deliver(c, func() M { return wrap(ask.answer, describe(c.sys().timeUp(ask.err, limit), to, req)) })
 	}
 	c.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
-	if limit < 0 {
+	switch {
+	case limit < 0:
 		ask.ring()
-	} else if err := sendAsk(ctx, to, req, ask, false); err != nil {
+		return
+	case c.isGated():
+		askHeld(ctx, &c.core, to, req, ask)
+		return
+	}
+	if err := sendAsk(ctx, to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}
 }
@@ -122,7 +137,12 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 		inner, cancel := withLimit(ctx, sys.askTimeout, limit)
 		defer cancel()
 		deadline, _ := inner.Deadline()
-		come, err := newInbox[int](ctx, sys) // the numbers of those that have ended
+		from, _ := caller(ctx)
+		err := from.settleGate(ctx)
+		var come *inbox[int] // the numbers of those that have ended
+		if err == nil {
+			come, err = newInbox[int](ctx, sys)
+		}
 		if err == nil && limit < 0 {
 			err = limitError(limit)
 		}
@@ -172,6 +192,9 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 // returns f's error. For use in the actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
 	required(f != nil, "Blocking: the function is nil")
+	if err := ctx.cell().settleGate(ctx); err != nil {
+		return fmt.Errorf("blocking: %w", err)
+	}
 	if w := ctx.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
 		if w.stepOut() {
 			defer w.stepIn()
@@ -218,18 +241,27 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	if asked {
 		ask.passTo(dst.waitedOn())
 	}
-	if v := dst.tell(e, ctx.worker.Load()); v != verdictTaken {
-		c.sys().deadLetter(dst.base(), e.from(), e.msg, v.reason())
-		if asked {
-			ask.reject(v.err(), nil)
-		}
+	if c.isGated() {
+		passOnHeld(&c.core, dst, e, ask)
 		return nil
 	}
-	if asker := e.from(); asked && asker != nil {
+	passOn(c.sys(), dst, e, ask, ctx.worker.Load())
+	return nil
+}
+
+// passOn sends what was forwarded. ask is nil for what was told.
+func passOn[N any](sys *System, dst target[N], e envelope[N], ask pendingAsk, w *worker) {
+	if v := dst.tell(e, w); v != verdictTaken {
+		sys.deadLetter(dst.base(), e.from(), e.msg, v.reason())
+		if ask != nil {
+			ask.reject(v.err(), nil)
+		}
+		return
+	}
+	if asker := e.from(); ask != nil && asker != nil {
 		// As with asks that cross each other: who has to answer is known before one looks.
 		if err := asker.deadlock(dst.waitedOn(), ask); err != nil {
 			ask.reject(err, nil)
 		}
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"reflect"
@@ -55,6 +56,7 @@ type spawnConfig struct {
 	around   []ReceiveMiddleware
 
 	reentrant bool
+	gate      Gate
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -126,6 +128,12 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	required(parent != nil, "Spawn: the parent is nil: it is a *System, or the Context of a callback")
 	required(given(state, newActor), "Spawn: the function is nil: it makes the actor's state, or for SpawnFunc is the handler")
 	p, w := parent.spawner()
+	if ctx, ok := parent.(context.Context); ok && p.isGated() {
+		if err := p.settleGate(ctx); err != nil {
+			return nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
+		}
+		p, w = parent.spawner() // it may have waited
+	}
 	sys := p.sys()
 	if len(sys.beforeSpawn) > 0 {
 		if err := sys.mayStart(p, name, nameOf[M]()); err != nil {
@@ -189,6 +197,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if cfg.reentrant && cfg.runsOn != onPool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
 	}
+	if cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender) {
+		return fmt.Errorf("spawn %q: a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order", name)
+	}
 	if cfg.runsOn == onThread && c.sys().sched.driver != nil {
 		cfg.runsOn = onPool
 	}
@@ -200,9 +211,13 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if h := newThread(cfg.runsOn); h != nil {
 		c.needExtLocked().thread = h
 	}
-	if cfg.super != c.kind.super || len(cfg.around) > 0 || mail != nil {
+	if cfg.super != c.kind.super || len(cfg.around) > 0 || mail != nil || cfg.gate != nil {
 		own := *c.kind
 		own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
+		if cfg.gate != nil {
+			c.gateBy(cfg.gate)
+			own.around = append(make([]ReceiveMiddleware, 0, 1), own.around...) // not nil: serve has no short way for it
+		}
 		if mail != nil {
 			own.queue = mail.queue
 		}

@@ -91,6 +91,7 @@ const (
 	fencing                     // the monitor is about to decide; set and cleared by the monitor
 	fenced                      // the actor was taken away from its callback; set by the monitor under mu
 	ended                       // the actor is gone; set by its last turn
+	gated                       // the actor has a gate; set before others can see it
 
 	depthShift = 8
 )

@@ -391,8 +391,23 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	return true
 }
 
-// receive passes the current message to whatever handles messages now.
+// receive passes the current message to whatever handles messages now, through the gate if
+// there is one.
 func (c *cell[M]) receive(s *mailbox[M]) (err error) {
+	if c.isGated() {
+		g := c.ext.gateway
+		err = g.gate.Handle(c.context(), g.next)
+	} else {
+		err = c.call(s)
+	}
+	if s.inc != nil {
+		s.inc.noticed(s.cur)
+	}
+	return err
+}
+
+// call calls the handler.
+func (c *cell[M]) call(s *mailbox[M]) (err error) {
 	a, msg := c.actor, s.cur.msg
 	var behavior func(*Context[M], M) error
 	if m := s.inc; m != nil && len(m.behaviors) > 0 {
@@ -405,9 +420,6 @@ func (c *cell[M]) receive(s *mailbox[M]) (err error) {
 		err = a.Receive(c.context(), msg)
 	}
 	c.leaveUser()
-	if s.inc != nil {
-		s.inc.noticed(s.cur)
-	}
 	return err
 }
 
@@ -449,6 +461,10 @@ func (c *cell[M]) settle(err error) {
 	}
 	if err == nil {
 		err = ErrUnhandled
+	}
+	if c.isGated() {
+		rejectHeld(&c.core, ask, err)
+		return
 	}
 	ask.reject(err, c.worker.Load())
 }

@@ -74,6 +74,10 @@ func New(sys *actor.System, opts ...Option) *Bus {
 // without a deadline, until the patience of the bus is over; the error then wraps
 // [ErrFull] and the cause. Other errors are [ErrTopic], also for a topic with wildcards,
 // and [ErrClosed]; with these, nobody has got the event.
+//
+// What the handler of an actor with a gate publishes ([actor.Gated]) is published when the
+// gate lets it leave. Publish returns nil then, and a full buffer with the policy Block
+// does not get the event.
 func Publish(ctx context.Context, b *Bus, topic string, event any) error {
 	if err := CheckTopic(topic); err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -81,6 +85,14 @@ func Publish(ctx context.Context, b *Bus, topic string, event any) error {
 	if b.closed.Load() {
 		return fmt.Errorf("publish %s: %w", topic, ErrClosed)
 	}
+	if actor.Holds(ctx) && b.hold(ctx, topic, event, (*Bus).publish) {
+		return nil
+	}
+	return b.publish(ctx, topic, event)
+}
+
+// publish retains and delivers an event.
+func (b *Bus) publish(ctx context.Context, topic string, event any) error {
 	// The retained value comes before the search: who subscribes meanwhile gets it from
 	// the one or from the other, and by its number knows when from both.
 	number := b.retained.keep(topic, event)
@@ -99,8 +111,35 @@ func PublishAll(ctx context.Context, b *Bus, pattern string, event any) error {
 	if b.closed.Load() {
 		return fmt.Errorf("publish %s: %w", pattern, ErrClosed)
 	}
+	if actor.Holds(ctx) && b.hold(ctx, pattern, event, (*Bus).publishAll) {
+		return nil
+	}
+	return b.publishAll(ctx, pattern, event)
+}
+
+// publishAll delivers an event to all topics that a pattern matches.
+func (b *Bus) publishAll(ctx context.Context, pattern string, event any) error {
 	return b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event})
 }
+
+// hold publishes when the gate of the publisher lets it: a function of its own, as its closure
+// is allocated. It reports false when the gate has not kept it.
+func (b *Bus) hold(ctx context.Context, topic string, event any, publish func(*Bus, context.Context, string, any) error) bool {
+	return actor.Hold(ctx, func(later context.Context) { _ = publish(b, impatient{later}, topic, event) })
+}
+
+// impatient is the context of an event that was held by a gate: it does not wait for room.
+type impatient struct{ context.Context } //nolint:containedctx // it is one
+
+// Done implements context.Context.
+func (impatient) Done() <-chan struct{} {
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+// Err implements context.Context.
+func (impatient) Err() error { return context.Canceled }
 
 // delivery is an event on its way.
 type delivery struct {
