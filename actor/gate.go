@@ -39,8 +39,8 @@ type Gate interface {
 //     are held;
 //   - [Reply], [ReplyFor], a [Promise] of this actor, the error that a handler returns and
 //     [ErrUnhandled] are held;
-//   - [Ask], [AskFor], [Gather], [Blocking], and Spawn with the handler's context, wait
-//     until all that is held has left;
+//   - [Ask], [AskFor], [Gather], [Future.Wait], [Blocking], and Spawn with the handler's
+//     context, wait until all that is held has left;
 //   - what else should be held goes with [Hold].
 //
 // TryTell returns nil for a message that is held; it is a dead letter if there is no room
@@ -49,7 +49,7 @@ type Gate interface {
 // ahead of what its gate has let go.
 //
 // What a handler does without its context is not held: a message with another context, the
-// Stop of another actor, a promise that it got from elsewhere. A gated actor cannot be
+// Stop of another actor, [PipeTo], a promise that it got from elsewhere. A gated actor cannot be
 // [Reentrant] or [Inline]: spawning one fails.
 func Gated(gate Gate) SpawnOption {
 	required(gate != nil, "Gated: the gate is nil")

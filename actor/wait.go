@@ -109,6 +109,11 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 	if limit < 0 {
 		return errTimeUp
 	}
+	if from, _ := caller(ctx); from.isGated() { // what it waits for may be held
+		if err := from.settleGate(ctx); err != nil {
+			return err
+		}
+	}
 	own, asked, err := a.begin(ctx, i)
 	if err != nil {
 		return err

@@ -1,5 +1,27 @@
-// Package persist keeps what actors record, so that an actor is still itself after a crash.
+// Package persist makes ordinary actors durable: an actor is still itself after a crash.
 //
-// A [Journal] is where it is kept. Package memory has one for tests; package journaltest is
-// the conformance suite.
+//	type Cart struct {
+//		persist.Events[CartEvent]
+//		items map[string]int
+//	}
+//
+//	func (c *Cart) Apply(e CartEvent) { ... } // changes the state, and does nothing else
+//
+//	func (c *Cart) Receive(ctx *actor.Context[CartMsg], m CartMsg) error {
+//		...
+//		c.Record(Added{m.SKU, m.N})          // applied now, durable before the answer leaves
+//		actor.Reply(ctx, m, c.items[m.SKU])
+//		return nil
+//	}
+//
+//	p, err := persist.Open(ctx, sys, journal, persist.Config{Types: types})
+//	cart := persist.Spawn(p, sys, "cart-42", NewCart)
+//
+// An actor embeds [Events] and records events, or embeds [Durable] and saves its state. What a
+// handler sends or answers leaves when the handler has returned and all that the actor has
+// recorded up to then is durable: nobody outside sees an effect that a crash takes back.
+// [Spawn] says more. Many actors share one commit.
+//
+// A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
+// directory; package journaltest is the conformance suite.
 package persist

@@ -39,6 +39,8 @@ func Open(ctx context.Context, file File) (*Journal, error) {
 	})
 	if err == nil && j.log.number == 0 {
 		err = j.log.append(ctx, frame{Identity: j.identity})
+	} else if err == nil {
+		err = j.log.confirm(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -52,6 +54,7 @@ type log struct {
 	file   File
 	end    int64  // of the last frame
 	number uint64 // of the last frame
+	last   []byte // the last frame that was read
 }
 
 // frame is one of: the beginning, a claim, a batch with what was accepted of it.
@@ -103,6 +106,16 @@ func (l *log) append(ctx context.Context, f frame) error {
 	return nil
 }
 
+// confirm writes the last frame that was read once more, and syncs it: the sync of it may have
+// failed, and then it can be read and is not on the disk, and no later sync brings it there. The
+// frames before it were synced before it was written.
+func (l *log) confirm(ctx context.Context) error {
+	if _, err := l.file.WriteAt(l.last, l.end-int64(len(l.last))); err != nil {
+		return err
+	}
+	return l.file.Sync(hidden{ctx})
+}
+
 // hidden is a context that is no handler's: a sync must not let other handlers run while
 // the journal is locked.
 type hidden struct{ context.Context } //nolint:containedctx // it is one
@@ -114,32 +127,33 @@ func (l *log) read(each func(*frame)) error {
 		if err != nil || data == nil {
 			return err
 		}
-		v, err := frames.Decode("frame", data[8:])
+		v, err := frames.Decode("frame", data[headBytes:])
 		if err != nil {
 			return fmt.Errorf("frame %d: %w", l.number+1, err)
 		}
 		f := v.(frame)
 		each(&f)
-		l.end += int64(headBytes - 8 + len(data))
+		l.end += int64(len(data))
 		l.number++
+		l.last = data
 	}
 }
 
-// next returns the number and the data of the next frame, nil when there is none.
+// next returns the next frame, nil when there is none.
 func (l *log) next() ([]byte, error) {
-	var head [8]byte
-	if n, err := l.file.ReadAt(head[:], l.end); n < len(head) {
+	head := make([]byte, headBytes)
+	if n, err := l.file.ReadAt(head, l.end); n < len(head) {
 		return nil, notEOF(err)
 	}
-	length := int64(binary.LittleEndian.Uint32(head[:]))
-	if l.end+headBytes+length > l.file.Size() {
+	length := headBytes + int64(binary.LittleEndian.Uint32(head))
+	if l.end+length > l.file.Size() {
 		return nil, nil
 	}
-	data := make([]byte, 8+length)
-	if n, err := l.file.ReadAt(data, l.end+8); n < len(data) {
+	data := make([]byte, length)
+	if n, err := l.file.ReadAt(data, l.end); n < len(data) {
 		return nil, notEOF(err)
 	}
-	if crc32.Checksum(data, castagnoli) != binary.LittleEndian.Uint32(head[4:]) || binary.LittleEndian.Uint64(data) != l.number+1 {
+	if crc32.Checksum(data[8:], castagnoli) != binary.LittleEndian.Uint32(data[4:]) || binary.LittleEndian.Uint64(data[8:]) != l.number+1 {
 		return nil, nil
 	}
 	return data, nil

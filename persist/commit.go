@@ -1,0 +1,248 @@
+package persist
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// unit is what one handler has recorded, on its way to the journal, and what leaves when it
+// is there. A unit without an append only leaves.
+type unit struct {
+	of     *incarnation
+	append Append
+	bytes  int
+
+	outputs []func(error)              // guarded by of.mu
+	over    bool                       // it has left, or was dropped; guarded by of.mu
+	waiters []*actor.Promised[settled] // owned by the committer's turn
+}
+
+// settled is the answer to who waits for a unit.
+type settled struct{}
+
+// commits is the group commit: units of many actors become one batch. While one batch is
+// committed the next one gathers, so that a batch is as large as a commit takes long. A batch
+// that fails is tried again until it succeeds: nothing leaves meanwhile.
+type commits struct {
+	p *Persistence
+
+	mu      sync.Mutex
+	queue   []*unit        // guarded by mu
+	pending map[string]int // units of each id that are not through, guarded by mu
+	woken   bool           // the committer has been told that there is something, guarded by mu
+
+	// Owned by the committer's turn.
+	number  uint64
+	batch   *Batch
+	units   []*unit
+	delay   time.Duration
+	failing string // the error that was logged last
+	loads   map[string][]*actor.Promised[settled]
+}
+
+func newCommits(p *Persistence) *commits {
+	return &commits{p: p, pending: make(map[string]int), loads: make(map[string][]*actor.Promised[settled])}
+}
+
+// submit takes a unit over. It does not wait.
+func (c *commits) submit(u *unit) {
+	c.mu.Lock()
+	c.queue = append(c.queue, u)
+	c.pending[u.append.ID]++
+	wake := !c.woken
+	c.woken = true
+	c.mu.Unlock()
+	if wake {
+		c.p.committer.Tell(context.Background(), wakeUp{})
+	}
+}
+
+// take returns the units of the next batch, and those whose incarnation has no right to go on:
+// the journal might take what comes after something that it has refused.
+func (c *commits) take() (units, dropped []*unit) {
+	for _, u := range c.taken() {
+		if u.of.refusal() != nil {
+			dropped = append(dropped, u)
+		} else {
+			units = append(units, u)
+		}
+	}
+	return units, dropped
+}
+
+// taken takes as much as makes a batch out of the queue. It looks at nothing that an
+// incarnation's lock guards: units are submitted under that.
+func (c *commits) taken() []*unit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.woken = false
+	n, bytes := 0, 0
+	for n < len(c.queue) && (n == 0 || bytes+c.queue[n].bytes <= c.p.cfg.BatchBytes) {
+		bytes += c.queue[n].bytes
+		n++
+	}
+	list := c.queue[:n:n]
+	c.queue = append([]*unit(nil), c.queue[n:]...)
+	return list
+}
+
+// through notes that a unit has ended, and reports whether nothing of its id is on its way.
+func (c *commits) through(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[id]--; c.pending[id] > 0 {
+		return false
+	}
+	delete(c.pending, id)
+	return true
+}
+
+func (c *commits) isPending(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[id] > 0
+}
+
+// The messages of the committer.
+type (
+	wakeUp    struct{}
+	tryAgain  struct{}
+	committed struct{ err error }
+	// waitFor is answered when a unit is through.
+	waitFor struct {
+		actor.Returns[settled]
+		unit *unit
+	}
+	// waitForID is answered when nothing of an id is on its way.
+	waitForID struct {
+		actor.Returns[settled]
+		id string
+	}
+)
+
+// committer is the actor that commits, and lets leave what was held.
+type committer struct{ *commits }
+
+// Init implements actor.Initializer.
+func (c *committer) Init(ctx *actor.Context[any]) error {
+	if c.batch != nil {
+		c.commit(ctx) // an earlier incarnation has begun it
+	} else {
+		c.next(ctx)
+	}
+	return nil
+}
+
+// Receive implements actor.Actor.
+func (c *committer) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case wakeUp:
+		if c.batch == nil {
+			c.next(ctx)
+		}
+	case tryAgain:
+		c.commit(ctx)
+	case committed:
+		c.committed(ctx, m.err)
+	case waitFor:
+		if m.unit.isOver() {
+			actor.Reply(ctx, m, settled{})
+		} else {
+			m.unit.waiters = append(m.unit.waiters, actor.Promise(ctx, m))
+		}
+	case waitForID:
+		if !c.isPending(m.id) {
+			actor.Reply(ctx, m, settled{})
+		} else {
+			c.loads[m.id] = append(c.loads[m.id], actor.Promise(ctx, m))
+		}
+	}
+	return nil
+}
+
+// next begins with the next batch, if there is something for it.
+func (c *committer) next(ctx *actor.Context[any]) {
+	units, dropped := c.take()
+	if len(units) > 0 {
+		c.number++
+		c.units = units
+		c.batch = &Batch{Number: c.number, Appends: make([]Append, len(units))}
+		for i, u := range units {
+			c.batch.Appends[i] = u.append
+		}
+		c.commit(ctx)
+	}
+	for _, u := range dropped {
+		c.end(u, u.of.refusal())
+	}
+	if len(units) == 0 && len(dropped) > 0 {
+		c.next(ctx) // there may be more behind those
+	}
+}
+
+// commit commits the batch.
+func (c *committer) commit(ctx *actor.Context[any]) {
+	c.batch.Time = time.Now().UnixMilli()
+	batch := c.batch
+	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+		return struct{}{}, c.p.journal.Commit(life, batch)
+	}, func(_ struct{}, err error) any { return committed{err} })
+}
+
+// committed goes on after a commit. Refusals are known to their incarnations before another
+// batch is made, and that is on its way before this one's outputs leave.
+func (c *committer) committed(ctx *actor.Context[any], err error) {
+	if err != nil {
+		c.complain(err)
+		c.delay = min(max(2*c.delay, c.p.cfg.RetryMin), c.p.cfg.RetryMax)
+		ctx.After("retry", c.delay, tryAgain{})
+		return
+	}
+	c.recovered()
+	units, batch := c.units, c.batch
+	c.units, c.batch, c.delay = nil, nil, 0
+	for i, u := range units {
+		if err := batch.Appends[i].Err; err != nil {
+			u.of.refuse(err)
+		}
+	}
+	c.next(ctx)
+	for i, u := range units {
+		c.end(u, batch.Appends[i].Err)
+	}
+}
+
+// end lets leave what a unit has held, or drops it.
+func (c *committer) end(u *unit, err error) {
+	u.of.leave(u, err)
+	for _, w := range u.waiters {
+		w.Resolve(settled{})
+	}
+	u.waiters = nil
+	if id := u.append.ID; c.through(id) {
+		for _, w := range c.loads[id] {
+			w.Resolve(settled{})
+		}
+		delete(c.loads, id)
+	}
+}
+
+// complain reports a journal that fails, in the log once for each cause.
+func (c *committer) complain(err error) {
+	if text := err.Error(); text != c.failing {
+		c.failing = text
+		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "commit failed, trying again; nothing leaves meanwhile",
+			slog.String("error", text), slog.Int("appends", len(c.units)))
+	}
+}
+
+func (c *committer) recovered() {
+	if c.failing != "" {
+		c.failing = ""
+		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelInfo, "commit succeeded again")
+	}
+}

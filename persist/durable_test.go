@@ -1,0 +1,522 @@
+package persist_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/memory"
+)
+
+type (
+	added   struct{ N int }
+	removed struct{ N int }
+	total   struct{ Sum int }
+)
+
+var types = codec.NewTypes(codec.Of[added]("test.added"), codec.Of[removed]("test.removed"), codec.Of[total]("test.total"))
+
+// msg is what the actors of these tests are told: add and answer, do something, or get.
+type msg struct {
+	actor.Returns[int]
+	add int
+	do  func(ctx *actor.Context[msg], a *account) error
+}
+
+// account is event-sourced.
+type account struct {
+	persist.Events[any]
+	sum     int
+	numbers uint64 // events applied
+	log     *actortest.Journal
+}
+
+func (a *account) Apply(e any) {
+	a.numbers++
+	switch e := e.(type) {
+	case added:
+		a.sum += e.N
+	case removed:
+		a.sum -= e.N
+	}
+}
+
+func (a *account) Recovered(*actor.Context[msg]) error {
+	if a.log != nil {
+		a.log.Addf("recovered with %d", a.sum)
+	}
+	return nil
+}
+
+func (a *account) Receive(ctx *actor.Context[msg], m msg) error {
+	switch {
+	case m.do != nil:
+		return m.do(ctx, a)
+	case m.add > 0:
+		a.Record(added{m.add})
+	case m.add < 0:
+		a.Record(removed{-m.add})
+	}
+	actor.ReplyFor(ctx, a.sum)
+	return nil
+}
+
+// doorJournal is a journal whose commits wait at a door, and fail.
+type doorJournal struct {
+	persist.Journal
+	mu     sync.Mutex
+	open   chan struct{} // nil: it is open
+	fail   int
+	events int // committed
+}
+
+func (j *doorJournal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open = make(chan struct{})
+}
+
+func (j *doorJournal) letIn() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	close(j.open)
+	j.open = nil
+}
+
+func (j *doorJournal) Commit(ctx context.Context, b *persist.Batch) error {
+	j.mu.Lock()
+	open, fails := j.open, j.fail > 0
+	j.fail = max(j.fail-1, 0)
+	j.mu.Unlock()
+	if open != nil {
+		select {
+		case <-open:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if fails {
+		return errors.New("the disk is full")
+	}
+	err := j.Journal.Commit(ctx, b)
+	j.mu.Lock()
+	for i := range b.Appends {
+		j.events += len(b.Appends[i].Events)
+	}
+	j.mu.Unlock()
+	return err
+}
+
+func newDoor() *doorJournal { return &doorJournal{Journal: memory.New()} }
+
+func open(k *actortest.Kit, j persist.Journal) *persist.Persistence {
+	p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types})
+	if err != nil {
+		k.T().Fatal(err)
+	}
+	return p
+}
+
+func ask(k *actortest.Kit, to actor.Ref[msg], n int) *actortest.Call[int] {
+	return actortest.Ask(k, to, msg{add: n})
+}
+
+func TestAnActorIsStillItselfInAnotherSystem(t *testing.T) {
+	j := memory.New()
+	number := uint64(0)
+	for round := range 3 {
+		actortest.Run(t, func(k *actortest.Kit) {
+			log := actortest.NewJournal(k)
+			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *account { return &account{log: log} })
+			for i := range 10 {
+				if got := ask(k, a, 1).Await().Answer(); got != 10*round+i+1 {
+					t.Fatalf("round %d: %d", round, got)
+				}
+			}
+			log.Expect(fmt.Sprintf("recovered with %d", 10*round))
+		})
+	}
+	l, err := j.Load(t.Context(), []string{"/a"})
+	if err != nil || l[0].Last != 30 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, seen := newDoor(), actortest.NewProbe[string](k)
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		j.close()
+		var calls []*actortest.Call[int]
+		for n := range 5 {
+			a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+				seen.Ref().Tell(ctx, fmt.Sprint("before ", n))
+				a.Record(added{1})
+				seen.Ref().Tell(ctx, fmt.Sprint("after ", n))
+				return nil
+			}})
+			k.Settle()
+			calls = append(calls, ask(k, a, 0)) // a query, of a state that is not durable yet
+			k.Settle()
+		}
+		k.Settle()
+		seen.ExpectNone()
+		for _, c := range calls {
+			if !c.Pending() {
+				t.Error("a query was answered from a state that is not durable")
+			}
+		}
+		j.letIn()
+		k.Settle()
+		var want []string
+		for n := range 5 {
+			want = append(want, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
+			if got := calls[n].Answer(); got != n+2 {
+				t.Errorf("query %d: %d", n, got)
+			}
+		}
+		seen.ExpectAll(want...)
+	})
+}
+
+func TestAHandlerThatFailsHasDoneNothing(t *testing.T) {
+	for name, end := range map[string]func(ctx *actor.Context[msg]) error{
+		"Error": func(*actor.Context[msg]) error { return errors.New("broken") },
+		"Panic": func(*actor.Context[msg]) error { panic("broken") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				j, seen, log := newDoor(), actortest.NewProbe[string](k), actortest.NewJournal(k)
+				a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{log: log} })
+				ask(k, a, 5).Await()
+				j.close()
+				on := ask(k, a, 1) // on its way when the handler fails
+				k.Settle()
+				failing := actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+					a.Record(added{100})
+					seen.Ref().Tell(ctx, "lost")
+					actor.ReplyFor(ctx, a.sum)
+					return end(ctx)
+				}})
+				k.Settle()
+				k.ExpectFailures(1)
+				after := ask(k, a, 0)
+				k.Settle()
+				if !on.Pending() || !after.Pending() {
+					t.Error("the new incarnation has not waited for what is on its way")
+				}
+				j.letIn()
+				k.Settle()
+				if on.Answer() != 6 || after.Answer() != 6 || failing.Err() == nil {
+					t.Errorf("on its way %d, after %d, of the one that failed %v", on.Answer(), after.Answer(), failing.Err())
+				}
+				seen.ExpectNone()
+				log.Expect("recovered with 0", "recovered with 6")
+			})
+		})
+	}
+}
+
+func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		j.fail = 5
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		c := ask(k, a, 1)
+		k.Settle()
+		if !c.Pending() {
+			t.Error("answered although the journal has failed")
+		}
+		if got := c.Await().Answer(); got != 1 || k.Elapsed() < 300*time.Millisecond {
+			t.Errorf("%d after %v", got, k.Elapsed())
+		}
+		if !strings.Contains(k.Log(), "the disk is full") {
+			t.Error("the log does not say so")
+		}
+	})
+}
+
+func TestWhoeverComesSecondIsFenced(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		store, number := memory.New(), uint64(0)
+		j, other := &doorJournal{Journal: &writer{Journal: store, next: &number}}, &writer{Journal: store, next: &number}
+		seen, log, p := actortest.NewProbe[string](k), actortest.NewJournal(k), open(k, j)
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{log: log} })
+		b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		other.write(t, "/a", 1, added{10})
+		j.close()
+		lost := ask(k, a, 2)
+		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{3})
+			seen.Ref().Tell(ctx, "lost")
+			return nil
+		}})
+		unconcerned := ask(k, b, 7)
+		k.Settle()
+		j.letIn()
+		k.Settle()
+		if !errors.Is(lost.Err(), persist.ErrFenced) || unconcerned.Answer() != 7 {
+			t.Errorf("%v, %d", lost.Err(), unconcerned.Answer())
+		}
+		seen.ExpectNone()
+		if got := ask(k, a, 4).Await().Answer(); got != 15 {
+			t.Errorf("after the conflict: %d", got)
+		}
+		log.Expect("recovered with 0", "recovered with 11")
+		k.ExpectFailures(1)
+	})
+}
+
+func TestWhatCannotBeReadStopsItsActorAlone(t *testing.T) {
+	for name, event := range map[string]persist.Payload{
+		"unknown type":  {Type: "nobody.knows", Data: []byte{0xa0}},
+		"broken":        {Type: "test.added", Data: []byte{0xa1, 0x61, 0x4e, 0x01}, Sum: 1},
+		"not decodable": {Type: "test.added", Data: []byte{0xff}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := memory.New()
+			if event.Sum == 0 {
+				event.Seal("/a", 1)
+			}
+			if err := j.Commit(t.Context(), &persist.Batch{Number: 1, Appends: []persist.Append{{ID: "/a", Events: []persist.Payload{event}}}}); err != nil {
+				t.Fatal(err)
+			}
+			actortest.Run(t, func(k *actortest.Kit) {
+				number := uint64(1)
+				p := open(k, &writer{Journal: j, next: &number})
+				a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+				b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
+				k.Watch(a)
+				lost, other := ask(k, a, 1), ask(k, b, 1)
+				if err := lost.Await().Err(); !errors.Is(err, persist.ErrUnreadable) || !strings.Contains(err.Error(), "number 1 of /a") {
+					t.Errorf("got %v", err)
+				}
+				if d := actortest.ExpectDown(k, a); d.Reason != actor.Failed || !errors.Is(d.Err, persist.ErrUnreadable) {
+					t.Errorf("down: %+v", d)
+				}
+				if got := other.Await().Answer(); got != 1 {
+					t.Errorf("the other: %d", got)
+				}
+				k.ExpectFailures(1)
+			})
+		})
+	}
+}
+
+func TestAnAskDividesTheHandler(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		oracle := actor.SpawnFunc(k.System(), "oracle", func(ctx *actor.Context[msg], _ msg) error {
+			actor.ReplyFor(ctx, j.events)
+			return nil
+		})
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		call := actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			n, err := actor.Ask(ctx, oracle, msg{})
+			if err != nil || n != 1 {
+				t.Errorf("when the request came %d events were durable, %v", n, err)
+			}
+			a.Record(added{1})
+			return errors.New("broken")
+		}})
+		if call.Await().Err() == nil {
+			t.Error("no error")
+		}
+		if got := ask(k, a, 0).Await().Answer(); got != 1 {
+			t.Errorf("%d", got)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
+func TestTheEndComesAfterWhatIsOnItsWay(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, seen := newDoor(), actortest.NewProbe[any](k)
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		actortest.Do(seen, func(ctx *actor.Context[any]) error {
+			ctx.Watch(a.PID(), func(d actor.Down) any { return d.Reason })
+			return nil
+		})
+		j.close()
+		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			seen.Ref().Tell(ctx, "last words")
+			return actor.ErrStop
+		}})
+		k.Settle()
+		seen.ExpectNone()
+		j.letIn()
+		k.Settle()
+		seen.ExpectAll("last words", actor.Stopped)
+	})
+}
+
+func TestAnActorWaitsWhenTooMuchIsOnItsWay(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Ahead: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handled := 0
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		j.close()
+		for range 10 {
+			a.Tell(k.Context(), msg{do: func(_ *actor.Context[msg], a *account) error {
+				handled++
+				a.Record(added{1})
+				return nil
+			}})
+		}
+		k.Settle()
+		if handled != 3 {
+			t.Errorf("%d were handled while nothing is durable, want 3", handled)
+		}
+		j.letIn()
+		k.Settle()
+		if handled != 10 {
+			t.Errorf("%d were handled, want 10", handled)
+		}
+	})
+}
+
+func TestManyEventsAreReadInPages(t *testing.T) {
+	j, number := memory.New(), uint64(0)
+	for range 2 {
+		actortest.Run(t, func(k *actortest.Kit) {
+			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *account { return &account{} }, persist.Eager())
+			for range 5 {
+				a.Tell(k.Context(), msg{do: func(_ *actor.Context[msg], a *account) error {
+					for range persist.PageRecords / 2 {
+						a.Record(added{1})
+					}
+					return nil
+				}})
+			}
+			ask(k, a, 0).Await()
+		})
+	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		if got := ask(k, a, 0).Await().Answer(); got != 10*persist.PageRecords/2 {
+			t.Errorf("%d", got)
+		}
+	})
+}
+
+func TestStateIsDurable(t *testing.T) {
+	j, number := memory.New(), uint64(0)
+	for round := range 3 {
+		actortest.Run(t, func(k *actortest.Kit) {
+			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *register { return &register{} })
+			for i := range 4 {
+				if got := ask(k, a, 1).Await().Answer(); got != 4*round+i+1 {
+					t.Fatalf("round %d: %d", round, got)
+				}
+			}
+			if ask(k, a, -1).Await().Err() == nil || ask(k, a, 0).Await().Answer() != 4*round+4 {
+				t.Error("a handler that failed has left something")
+			}
+			k.ExpectFailures(1)
+		})
+	}
+}
+
+// register has a durable state.
+type register struct{ persist.Durable[total] }
+
+func (r *register) Receive(ctx *actor.Context[msg], m msg) error {
+	if m.add != 0 {
+		r.State.Sum += m.add
+		r.Save()
+	}
+	if m.add < 0 {
+		return errors.New("broken")
+	}
+	actor.ReplyFor(ctx, r.State.Sum)
+	return nil
+}
+
+func TestMistakesAreFoundAtTheStart(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, memory.New())
+		for want, spawn := range map[string]func(){
+			"must have a method Apply": func() { persist.Spawn(p, k.System(), "a", func() *noApply { return nil }) },
+			"int is not registered":    func() { persist.Spawn(p, k.System(), "a", func() *ints { return nil }) },
+			"must embed":               func() { persist.Spawn(p, k.System(), "a", func() *neither { return nil }) },
+			"must be one of its own":   func() { persist.Spawn(p, k.System(), "a-*", func() *account { return nil }) },
+			"id must have": func() {
+				persist.Spawn(p, k.System(), "", func() *account { return nil }, persist.ID(strings.Repeat("x", 600)))
+			},
+			"cannot be Reentrant": func() {
+				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Actor(actor.Reentrant()))
+			},
+		} {
+			func() {
+				defer func() {
+					if v := recover(); !strings.Contains(fmt.Sprint(v), want) {
+						t.Errorf("want a panic with %q, got %v", want, v)
+					}
+				}()
+				spawn()
+			}()
+		}
+	})
+}
+
+type (
+	noApply struct {
+		persist.Events[added]
+		neither
+	}
+	ints struct {
+		persist.Durable[int]
+		neither
+	}
+	neither struct{}
+)
+
+func (neither) Receive(*actor.Context[msg], msg) error { return nil }
+
+// writer is one of several that write to a journal: it gives batches other numbers.
+type writer struct {
+	persist.Journal
+	next     *uint64
+	own, had uint64
+}
+
+func (w *writer) Commit(ctx context.Context, b *persist.Batch) error {
+	if b.Number != w.own {
+		*w.next++
+		w.own, w.had = b.Number, *w.next
+	}
+	c := *b
+	c.Number = w.had
+	return w.Journal.Commit(ctx, &c) // the appends are the same ones
+}
+
+// write appends an event to an id, as another process would.
+func (w *writer) write(t *testing.T, id string, after uint64, e any) {
+	name, data, err := types.Append(nil, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := persist.Payload{Type: name, Data: data}
+	p.Seal(id, after+1)
+	b := &persist.Batch{Number: w.own + 1, Appends: []persist.Append{{ID: id, After: after, Events: []persist.Payload{p}}}}
+	if err := w.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
+		t.Fatalf("%v, %v", err, b.Appends[0].Err)
+	}
+}

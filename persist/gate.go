@@ -1,0 +1,164 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// gate is the gate of a durable actor, over all its incarnations.
+type gate[M any] struct {
+	p      *Persistence
+	opts   options
+	in     *incarnation // owned by the turn
+	life   *life[M]     // owned by the turn
+	inside bool         // the gate itself asks with the handler's context; owned by the turn
+	poked  bool         // the message is the one that Eager has sent; owned by the turn
+}
+
+// life is the incarnation of the actor: the user's state, and how it is recovered.
+type life[M any] struct {
+	recover   func(ctx context.Context) error
+	recovered func(ctx *actor.Context[M]) error // nil if the actor has no Recovered
+	ready     bool                              // recovered has returned
+}
+
+// patience is how long one question to the committer or the loader may take. It is asked again:
+// a journal may be away for as long as it likes.
+const patience = time.Minute
+
+// errFailed is what those get who wait for something of a handler that has panicked.
+var errFailed = errors.New("the handler has failed: nothing of what it recorded and sent is kept")
+
+// Handle implements actor.Gate.
+func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
+	ctx, in := c.(*actor.Context[M]), g.in
+	poked := g.poked
+	g.poked = false
+	if unfit := in.unfit(); unfit != nil {
+		if !poked {
+			if err := ctx.Stash(); err != nil { // it waits for the next incarnation
+				return err
+			}
+		}
+		return fmt.Errorf("%s begins anew: %w", in.id, unfit)
+	}
+	if err := g.prepare(ctx); err != nil {
+		if errors.Is(err, ErrUnreadable) {
+			ctx.Stop()
+		}
+		return err
+	}
+	if poked && g.life.ready {
+		return nil
+	}
+	in.begin()
+	err = errFailed // what remains after a panic
+	defer func() {
+		if err != nil && err != actor.ErrStop { //nolint:errorlint // as the runtime does
+			in.fail(err)
+		}
+	}()
+	if !g.life.ready {
+		if g.life.recovered != nil {
+			if err = g.life.recovered(ctx); err != nil {
+				return fmt.Errorf("recovered: %w", err)
+			}
+		}
+		g.life.ready = true
+		if poked {
+			return in.end()
+		}
+	}
+	if err = next(); err == nil || err == actor.ErrStop { //nolint:errorlint // the same
+		if ended := in.end(); ended != nil {
+			err = ended
+		}
+	}
+	return err
+}
+
+// prepare returns when a handler may begin: when the actor is recovered, and when not too much
+// is on its way.
+func (g *gate[M]) prepare(ctx *actor.Context[M]) error {
+	g.inside = true
+	defer func() { g.inside = false }()
+	if g.life.recover != nil {
+		if err := g.life.recover(ctx); err != nil {
+			return fmt.Errorf("recover %s: %w", g.in.id, err)
+		}
+		g.life.recover = nil
+	}
+	for u := g.in.crowded(); u != nil; u = g.in.crowded() {
+		if err := g.in.wait(ctx, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hold implements actor.Gate.
+func (g *gate[M]) Hold(leave func(error)) bool {
+	if g.in == nil {
+		return false
+	}
+	return g.in.hold(leave)
+}
+
+// settling is the key of a context with which a gate itself asks.
+type settling struct{}
+
+// Settle implements actor.Gate.
+func (g *gate[M]) Settle(ctx context.Context) error {
+	in := g.in
+	if in == nil {
+		return nil
+	}
+	if _, own := ctx.(*actor.Context[M]); own {
+		if g.inside {
+			return nil
+		}
+		g.inside = true
+		defer func() { g.inside = false }()
+	} else {
+		if ctx.Value(settling{}) != nil {
+			return nil
+		}
+		ctx = context.WithValue(ctx, settling{}, true)
+	}
+	return in.settle(ctx)
+}
+
+// settle returns when all that was recorded is durable and has left.
+func (in *incarnation) settle(ctx context.Context) error {
+	u, err := in.divide()
+	if err == nil && u != nil {
+		err = in.wait(ctx, u)
+	}
+	if err == nil {
+		err = in.refusal()
+	}
+	if err != nil {
+		return fmt.Errorf("make durable what %s has recorded: %w", in.id, err)
+	}
+	return nil
+}
+
+// wait returns when a unit is over.
+func (in *incarnation) wait(ctx context.Context, u *unit) error {
+	_, err := persevere(ctx, in.p.committer, waitFor{unit: u})
+	return err
+}
+
+// persevere asks until there is an answer, or ctx ends.
+func persevere[R any](ctx context.Context, to actor.Ref[any], req actor.Request[R]) (answer R, err error) {
+	for {
+		answer, err = actor.Ask(ctx, to, req, actor.Within(patience))
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return answer, err
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package persist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
+)
+
+// ErrUnreadable says that what a journal has of an id cannot be read: a type that nobody
+// knows, an upcast that fails, a broken checksum, a number that is missing. The actor stops;
+// nothing is skipped.
+var ErrUnreadable = errors.New("journal cannot be read")
+
+// Config configures [Open]. All but Types may be left out.
+type Config struct {
+	// Types are those of all events and states.
+	Types *codec.Types
+	// Ahead and AheadBytes are how many events of an actor, and how much of them, may be on
+	// their way to the journal before the actor waits with its next message: 1024, and 1 MiB.
+	Ahead      int
+	AheadBytes int
+	// BatchBytes is about how much a commit is made of at most: 4 MiB.
+	BatchBytes int
+	// RetryMin and RetryMax are how long a commit or a read that has failed waits before it is
+	// tried again, the first time and at most: 10 ms and 1 s.
+	RetryMin, RetryMax time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Ahead = cmp.Or(c.Ahead, 1024)
+	c.AheadBytes = cmp.Or(c.AheadBytes, 1<<20)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 4<<20)
+	c.RetryMin = cmp.Or(c.RetryMin, 10*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Second)
+	return c
+}
+
+// Persistence makes actors of a system durable in one journal. Use [Open]. It is safe for
+// concurrent use.
+type Persistence struct {
+	sys       *actor.System
+	journal   Journal
+	cfg       Config
+	commits   *commits
+	committer actor.Ref[any]
+	loader    actor.Ref[any]
+}
+
+// Open makes a journal the one of a system's durable actors: [Spawn] spawns them. It spawns
+// the actor "persist", whose children write and read, and fails with [actor.ErrNameTaken]
+// if the system has one. It panics if the config has no types.
+//
+// Shutdown of the system waits until everything is durable. The journal is to be closed
+// after that.
+func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*Persistence, error) {
+	if cfg.Types == nil {
+		panic("persist: Open: the config has no Types: codec.NewTypes makes them")
+	}
+	p := &Persistence{sys: sys, journal: journal, cfg: cfg.withDefaults()}
+	p.commits = newCommits(p)
+	_, err := actor.TrySpawn(sys, "persist", func() *keeper { return &keeper{p: p} }, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Minute)))
+	if err != nil {
+		return nil, fmt.Errorf("open persistence: %w", err)
+	}
+	return p, nil
+}
+
+// keeper is the actor "persist", the parent of those that write and read.
+type keeper struct{ p *Persistence }
+
+// Init implements actor.Initializer.
+func (k *keeper) Init(ctx *actor.Context[struct{}]) error {
+	k.p.committer = actor.Spawn(ctx, "committer", func() *committer { return &committer{commits: k.p.commits} })
+	k.p.loader = actor.Spawn(ctx, "loader", func() *loader { return &loader{p: k.p} })
+	return nil
+}
+
+// Receive implements actor.Actor.
+func (k *keeper) Receive(*actor.Context[struct{}], struct{}) error { return nil }

@@ -1,0 +1,123 @@
+package persist
+
+import (
+	"context"
+	"fmt"
+)
+
+// subject is an actor's state as recovery sees it.
+type subject struct {
+	apply    func(v any) error // an event; nil if it has none
+	setState func(v any) error // a state; nil if it has none
+}
+
+// recovery brings an actor to the state that its journal has. It may be tried again where it
+// was broken off.
+type recovery struct {
+	in     *incarnation
+	s      subject
+	loaded *Loaded
+	at     uint64 // the number that the state has come to
+	values []any
+}
+
+// run recovers, page by page. What an earlier incarnation has on its way is waited for first.
+func (r *recovery) run(ctx context.Context) error {
+	in := r.in
+	if r.loaded == nil {
+		if _, err := persevere(ctx, in.p.committer, waitForID{id: in.id}); err != nil {
+			return err
+		}
+		l, err := persevere(ctx, in.p.loader, loadID{id: in.id})
+		if err != nil {
+			return err
+		}
+		if err := r.begin(&l); err != nil {
+			return err
+		}
+		r.loaded = &l
+	}
+	for r.at < r.loaded.Last && r.s.apply != nil {
+		page, err := persevere(ctx, in.p.loader, readEvents{id: in.id, after: r.at})
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return r.unreadable(r.at+1, "it is missing")
+		}
+		if err := r.replay(page); err != nil {
+			return err
+		}
+	}
+	in.mu.Lock()
+	in.last = r.loaded.Last
+	in.mu.Unlock()
+	return nil
+}
+
+// begin begins with the state, or with the events that were loaded, if those are the first.
+func (r *recovery) begin(l *Loaded) error {
+	r.at = l.Erased
+	switch {
+	case r.s.apply == nil && l.State != nil:
+		return r.set(l.State)
+	case r.s.apply != nil && l.Snapshot == nil:
+		return r.replay(l.Events)
+	}
+	return nil
+}
+
+// set takes a state over.
+func (r *recovery) set(s *Snapshot) error {
+	if !s.Intact(r.in.id, s.Number) {
+		return r.unreadable(s.Number, "the state has a checksum that is wrong")
+	}
+	v, err := r.in.p.cfg.Types.Decode(s.Type, s.Data)
+	if err == nil {
+		err = r.s.setState(v)
+	}
+	if err != nil {
+		return r.unreadable(s.Number, "the state: "+err.Error())
+	}
+	return nil
+}
+
+// replay applies events, which must be the next ones.
+func (r *recovery) replay(page []Record) error {
+	for i := range page {
+		e := &page[i]
+		if e.Number != r.at+1 {
+			return r.unreadable(r.at+1, fmt.Sprintf("number %d comes next", e.Number))
+		}
+		if e.Type != "" {
+			if !e.Intact(r.in.id, e.Number) {
+				return r.unreadable(e.Number, "the event has a checksum that is wrong")
+			}
+			var err error
+			if r.values, err = r.in.p.cfg.Types.AppendDecoded(r.values[:0], e.Type, e.Data); err != nil {
+				return r.unreadable(e.Number, err.Error())
+			}
+			for _, v := range r.values {
+				if err := guarded(func() error { return r.s.apply(v) }); err != nil {
+					return r.unreadable(e.Number, err.Error())
+				}
+			}
+		}
+		r.at = e.Number
+	}
+	return nil
+}
+
+func (r *recovery) unreadable(number uint64, why string) error {
+	return fmt.Errorf("%w: number %d of %s: %s", ErrUnreadable, number, r.in.id, why)
+}
+
+// guarded calls what the user wrote; a panic is an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return f()
+}

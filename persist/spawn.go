@@ -1,0 +1,273 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Events makes an actor event-sourced: embed it, and give the actor a method
+//
+//	Apply(e E)
+//
+// which changes the state as the event says, and does nothing else: it is called for each
+// event when it is recorded, and again when the actor is recovered. It must depend on the
+// state and the event alone: no clock, no random number, no order of a map.
+//
+// E is the type of the events, or an interface of theirs; all of them are in [Config.Types].
+// The zero value is for [Spawn] to fill in.
+type Events[E any] struct {
+	in    *incarnation
+	apply func(E)
+}
+
+// Record applies an event and makes it part of the actor's history, when the handler has
+// returned: with the events of one handler all are durable, or none. What the handler sends
+// or answers, also before the call, leaves when they are. It panics if the type of e is not
+// registered, and outside of the handler of a message.
+func (es *Events[E]) Record(e E) {
+	if es.in == nil {
+		panic(fmt.Sprintf("persist: Record: the actor with these Events[%s] was not spawned by persist.Spawn", reflect.TypeFor[E]()))
+	}
+	es.in.record(e)
+	es.apply(e)
+}
+
+// Durable makes an actor's State durable: embed it. State is what was saved last when the
+// first message comes, its zero value if nothing was. S is in [Config.Types].
+type Durable[S any] struct {
+	State S
+	in    *incarnation
+}
+
+// Save makes State durable, as it is when the handler returns. What the handler sends or
+// answers leaves when it is. It panics outside of the handler of a message.
+func (d *Durable[S]) Save() {
+	if d.in == nil {
+		panic(fmt.Sprintf("persist: Save: the actor with this Durable[%s] was not spawned by persist.Spawn", reflect.TypeFor[S]()))
+	}
+	d.in.save()
+}
+
+// persistent is an actor that embeds Events or Durable.
+type persistent interface {
+	// bind makes the embedded value that of an incarnation of the actor self, and returns how
+	// it is recovered. With a nil incarnation it only says what is wrong.
+	bind(in *incarnation, self any) (subject, error)
+	registered(p *Persistence) error
+}
+
+func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
+	a, ok := self.(interface{ Apply(e E) })
+	if !ok {
+		return subject{}, fmt.Errorf("%T embeds Events[%s] and must have a method Apply(%[2]s)", self, reflect.TypeFor[E]())
+	}
+	es.in, es.apply = in, a.Apply
+	return subject{apply: func(v any) error {
+		e, ok := v.(E)
+		if !ok {
+			return fmt.Errorf("it is a %T and not a %s", v, reflect.TypeFor[E]())
+		}
+		a.Apply(e)
+		return nil
+	}}, nil
+}
+
+func (*Events[E]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[E]()) }
+
+func (d *Durable[S]) bind(in *incarnation, _ any) (subject, error) {
+	d.in = in
+	if in != nil {
+		in.encode = func() (*Payload, error) { return in.p.payload(d.State) }
+	}
+	return subject{setState: func(v any) error {
+		s, ok := v.(S)
+		if !ok {
+			return fmt.Errorf("it is a %T and not a %s", v, reflect.TypeFor[S]())
+		}
+		d.State = s
+		return nil
+	}}, nil
+}
+
+func (*Durable[S]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[S]()) }
+
+// requireType says that a type is not registered. The cases of an interface are not known.
+func (p *Persistence) requireType(t reflect.Type) error {
+	if t.Kind() == reflect.Interface {
+		return nil
+	}
+	if _, ok := p.cfg.Types.Name(reflect.Zero(t).Interface()); !ok {
+		return fmt.Errorf("type %s is not registered in Config.Types", t)
+	}
+	return nil
+}
+
+// payload encodes a value.
+func (p *Persistence) payload(v any) (*Payload, error) {
+	name, data, err := p.cfg.Types.Append(nil, v)
+	if err != nil {
+		return nil, err
+	}
+	return &Payload{Type: name, Data: data}, nil
+}
+
+// Option is an option of [Spawn].
+type Option func(*options)
+
+type options struct {
+	id    string
+	shard string
+	epoch uint64
+	eager bool
+	actor []actor.SpawnOption
+}
+
+// ID gives the actor another id in the journal than its path.
+func ID(id string) Option { return func(o *options) { o.id = id } }
+
+// Shard has the actor write in the name of a shard: when that is claimed with a greater epoch
+// the journal takes nothing more, see [Journal.Claim].
+func Shard(shard string, epoch uint64) Option {
+	return func(o *options) { o.shard, o.epoch = shard, epoch }
+}
+
+// Eager recovers the actor as soon as it is spawned, and not with its first message. Spawn does
+// not wait for that.
+func Eager() Option { return func(o *options) { o.eager = true } }
+
+// Actor passes options to [actor.Spawn].
+func Actor(opts ...actor.SpawnOption) Option {
+	return func(o *options) { o.actor = append(o.actor, opts...) }
+}
+
+// Spawn starts a durable actor: one that embeds [Events] or [Durable]. It is [actor.Spawn]
+// otherwise. The actor is recovered with its first message, which waits for that as do all
+// others. Its id in the journal is its path, so it has a name without a star, unless [ID]
+// gives another.
+//
+// What its handlers send and answer is held until everything that the actor has recorded up to
+// then is durable: see [actor.Gated], which also says what is not held. A handler is atomic:
+// when it fails, nothing that it recorded is kept and nothing that it sent has left, and the
+// actor is restarted with the state that the journal has. An Ask in the handler divides it:
+// what was recorded before it is durable, and has left, when the request is sent.
+//
+// The actor may have a method Recovered(*actor.Context[M]) error, which is called when it is
+// recovered, before its first message: it may send, and set timers.
+//
+// If somebody else has written to the id meanwhile, who waits for an answer gets [ErrFenced],
+// and the actor is restarted. If the journal's content cannot be read the actor stops with
+// [ErrUnreadable]. Spawn panics if the actor embeds neither, if a type is not registered, and
+// where actor.Spawn does.
+func Spawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) actor.Ref[M] {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := p.check(reflect.TypeFor[A](), name, &o); err != nil {
+		panic("persist: Spawn: " + err.Error())
+	}
+	g := &gate[M]{p: p, opts: o}
+	return actor.Spawn(parent, name, func() *shell[M] { return &shell[M]{Actor: newActor(), gate: g} }, append(o.actor, actor.Gated(g))...)
+}
+
+// check says what is wrong with an actor's type, as far as that can be known without one.
+func (p *Persistence) check(t reflect.Type, name string, o *options) error {
+	if t.Kind() != reflect.Pointer {
+		return fmt.Errorf("the actor must be a pointer, not %s", t)
+	}
+	zero := reflect.New(t.Elem()).Interface()
+	a, ok := zero.(persistent)
+	if !ok {
+		return fmt.Errorf("%s must embed persist.Events or persist.Durable, one of them", t)
+	}
+	_, err := a.bind(nil, zero)
+	if err = errors.Join(err, a.registered(p)); err != nil {
+		return fmt.Errorf("%s: %w", t, err)
+	}
+	if o.id != "" {
+		return CheckID(o.id)
+	}
+	if name == "" || strings.Contains(name, "*") {
+		return fmt.Errorf("name %q must be one of its own, without a star: it is the actor's id in the journal; or use persist.ID", name)
+	}
+	return nil
+}
+
+// shell is the actor that the runtime sees: the user's, with its gate.
+type shell[M any] struct {
+	actor.Actor[M]
+	gate *gate[M]
+}
+
+// Init implements actor.Initializer.
+func (s *shell[M]) Init(ctx *actor.Context[M]) error {
+	g := s.gate
+	in := &incarnation{p: g.p, id: g.opts.id, shard: g.opts.shard, epoch: g.opts.epoch}
+	if in.id == "" {
+		in.id = ctx.Self().PID().Path()
+		if err := CheckID(in.id); err != nil {
+			return fmt.Errorf("the actor's path is its id: %w", err)
+		}
+	}
+	subject, err := s.Actor.(persistent).bind(in, s.Actor)
+	if err != nil {
+		return err
+	}
+	g.in, g.poked = in, false
+	g.life = &life[M]{recover: (&recovery{in: in, s: subject}).run}
+	if a, ok := s.Actor.(interface{ Recovered(*actor.Context[M]) error }); ok {
+		g.life.recovered = a.Recovered
+	}
+	if g.opts.eager {
+		actor.Pipe(ctx, func(context.Context) (struct{}, error) { return struct{}{}, nil }, func(struct{}, error) (m M) {
+			g.poked = true
+			return m
+		})
+	}
+	if a, ok := s.Actor.(actor.Initializer[M]); ok {
+		return a.Init(ctx)
+	}
+	return nil
+}
+
+// Terminate implements actor.Terminator: what is on its way leaves before anybody hears of the
+// end.
+func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
+	if a, ok := s.Actor.(actor.Terminator[M]); ok {
+		a.Terminate(ctx, why)
+	}
+	if err := s.gate.Settle(ctx); err != nil {
+		ctx.Log().Warn("ended before everything was durable", "error", err.Error())
+	}
+}
+
+// Inspection is what [actor.System.Detail] shows as the view of a durable actor.
+type Inspection struct {
+	ID       string
+	Number   uint64 // of the last event that it has applied, or of its state
+	OnItsWay int    // handlers whose events are not durable yet
+	Ready    bool   // it is recovered
+	Trouble  string // why it is about to be restarted, empty if it is not
+	View     any    // what the actor's own Inspect returns
+}
+
+// Inspect implements actor.Inspector.
+func (s *shell[M]) Inspect() any {
+	in := s.gate.in
+	i := Inspection{Ready: s.gate.life.ready}
+	in.mu.Lock()
+	i.ID, i.Number, i.OnItsWay = in.id, in.last, len(in.units)
+	in.mu.Unlock()
+	if err := in.unfit(); err != nil {
+		i.Trouble = err.Error()
+	}
+	if a, ok := s.Actor.(actor.Inspector); ok {
+		i.View = a.Inspect()
+	}
+	return i
+}
