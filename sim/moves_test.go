@@ -368,6 +368,9 @@ func (p *player) spawnFunc(ctx *actor.Context[card], o op) {
 	}
 	if o.n%2 == 0 {
 		ref := actor.SpawnFunc(ctx, "", handle)
+		if o.n%4 == 0 {
+			ref = actor.NewPropsFunc(handle, actor.Temporary).Spawn(ctx, "")
+		}
 		ref.Tell(ctx, p.next(ctx, op{}, ref.PID()))
 		return
 	}

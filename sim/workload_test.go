@@ -143,12 +143,20 @@ func (g *game) spawn(parent actor.Spawner, name string, r *rand.Rand, try bool) 
 	}
 	life := &life{kind: kind}
 	newPlayer := func() *player { return &player{game: g, life: life} }
-	if try {
-		if ref, err = actor.TrySpawn[card](parent, name, newPlayer, opts...); err != nil {
-			return ref, err
-		}
-	} else {
+	props := actor.NewProps[card](newPlayer).With(opts...)
+	byProps := len(opts)%2 == 0
+	switch {
+	case try && byProps:
+		ref, err = props.TrySpawn(parent, name)
+	case try:
+		ref, err = actor.TrySpawn[card](parent, name, newPlayer, opts...)
+	case byProps:
+		ref = props.Spawn(parent, name)
+	default:
 		ref = actor.Spawn[card](parent, name, newPlayer, opts...)
+	}
+	if err != nil {
+		return ref, err
 	}
 	g.mu.Lock()
 	g.players, g.kinds = append(g.players, ref), append(g.kinds, kind)
