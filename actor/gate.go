@@ -171,9 +171,7 @@ func (r Ref[M]) keep(ctx context.Context, from *core, msg M) bool {
 	e := envelope[M]{msg: msg, with: dst.sys().address(ctx, dst, msg, from)}
 	from.holdOrLeave(func(dropped error) {
 		if dropped != nil {
-			if from.flags.Load()&(fenced|ended) != 0 {
-				dst.sys().deadLetter(dst, from, msg, Killed)
-			}
+			from.bury(dst, from, msg)
 			return
 		}
 		if v := r.to.tell(e, nil); v != verdictTaken {
@@ -181,6 +179,14 @@ func (r Ref[M]) keep(ctx context.Context, from *core, msg M) bool {
 		}
 	})
 	return true
+}
+
+// bury makes a dead letter of a message that c's gate has dropped because c was killed. What
+// is dropped because a handler has failed was not sent.
+func (c *core) bury(dst, from *core, msg any) {
+	if c.flags.Load()&(fenced|ended) != 0 {
+		dst.sys().deadLetter(dst, from, msg, Killed)
+	}
 }
 
 // handler calls the handler for the current message.
@@ -219,10 +225,13 @@ func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendin
 // passOnHeld sends what was forwarded when the gate of c lets it.
 func passOnHeld[N any](c *core, dst target[N], e envelope[N], ask pendingAsk) {
 	c.holdOrLeave(func(dropped error) {
-		if dropped == nil {
+		switch {
+		case dropped == nil:
 			passOn(c.sys(), dst, e, ask, nil)
-		} else if ask != nil {
+		case ask != nil:
 			ask.reject(dropped, nil)
+		default:
+			c.bury(dst.base(), e.from(), e.msg)
 		}
 	})
 }

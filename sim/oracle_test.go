@@ -41,6 +41,7 @@ type sending struct {
 	answers int
 	mayEnd  bool // the ask may end without the asker: it is gone
 	moved   int
+	held    bool // with Hold, and it has not left: it is gone with a sender that is killed
 }
 
 func newOracle(sys *actor.System, moves int) *oracle {
@@ -185,6 +186,12 @@ func (o *oracle) mayMove(id uint64) bool {
 	}
 	s.moved++
 	return s.moved < 3
+}
+
+func (o *oracle) held(id uint64, held bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sent[id].held = held
 }
 
 func (o *oracle) asked(id uint64) {
@@ -344,6 +351,9 @@ func (g *game) shutdown(ctx context.Context) error {
 // letter, once, and nobody takes anything any more. patient says that the shutdown had the
 // time that it wanted.
 func (g *game) afterShutdown(patient bool) {
+	for _, kind := range g.kinds {
+		kind.gate.release() // that of one who was killed still holds something: it becomes dead letters
+	}
 	st := g.sys.Stats()
 	if st.Actors != 0 || st.Timers != 0 || st.Waiting != 0 {
 		g.report("%d actors, %d timers and %d waiting handlers are left", st.Actors, st.Timers, st.Waiting)
@@ -400,7 +410,7 @@ func (g *game) accounts(st actor.Stats) {
 			g.wrong("of card %d there were %d: %d handled, %d dead", id, s.copies, s.handled, buried[id])
 		case s.unsent && n > 0:
 			g.wrong("card %d was refused, and handled %d times, %d dead", id, s.handled, buried[id])
-		case !s.unsent && !s.ask && n < s.copies:
+		case !s.unsent && !s.ask && !s.held && n < s.copies:
 			lost++
 			which = append(which, fmt.Sprintf("%d %+v", id, *s))
 		}

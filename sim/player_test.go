@@ -83,6 +83,7 @@ func (p *player) Init(ctx *actor.Context[card]) error {
 
 // Terminate implements actor.Terminator.
 func (p *player) Terminate(ctx *actor.Context[card], _ error) {
+	defer p.life.kind.gate.release()
 	p.enter(ctx, card{})
 	defer p.leave()
 	if !p.begun {
@@ -262,6 +263,8 @@ func messageMoves() []move {
 			}
 			p.promises, p.promised = nil, nil
 		})},
+		{name: "hold", where: anywhere, do: act((*player).hold)},
+		{name: "refuse", where: inReceive, do: (*player).refuse},
 		{name: "forward", where: inReceive, do: (*player).forward},
 		{name: "forward to the clerk", where: inReceive, do: (*player).forwardToClerk},
 		{name: "forward to the wrong one", where: inReceive, do: func(p *player, ctx *actor.Context[card], c card, _ op) (bool, error) {

@@ -58,6 +58,7 @@ type playerKind struct {
 	waits   bool // sending to it may wait for room
 
 	reentrant bool
+	gate      *gate // nil for most
 	first     []op
 	last      []op
 }
@@ -195,6 +196,9 @@ func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) 
 	}
 	if kind.reentrant = !home && r.IntN(4) == 0; kind.reentrant {
 		opts = append(opts, actor.Reentrant())
+	} else if !home && r.IntN(4) == 0 {
+		kind.gate = &gate{}
+		opts = append(opts, actor.Gated(kind.gate))
 	}
 	if r.IntN(3) == 0 {
 		kind.first = g.deal(r, 1, inInit)
