@@ -35,6 +35,8 @@ type commits struct {
 	pending map[string]int // units of each id that are not through, guarded by mu
 	woken   bool           // the committer has been told that there is something, guarded by mu
 
+	committing sync.Mutex // a commit of an earlier incarnation may not have ended
+
 	// Owned by the committer's turn.
 	number  uint64
 	batch   *Batch
@@ -170,7 +172,7 @@ func (c *committer) next(ctx *actor.Context[any]) {
 	if len(units) > 0 {
 		c.number++
 		c.units = units
-		c.batch = &Batch{Number: c.number, Appends: make([]Append, len(units))}
+		c.batch = &Batch{Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units))}
 		for i, u := range units {
 			c.batch.Appends[i] = u.append
 		}
@@ -186,9 +188,10 @@ func (c *committer) next(ctx *actor.Context[any]) {
 
 // commit commits the batch.
 func (c *committer) commit(ctx *actor.Context[any]) {
-	c.batch.Time = time.Now().UnixMilli()
 	batch := c.batch
 	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+		c.committing.Lock()
+		defer c.committing.Unlock()
 		return struct{}{}, c.p.journal.Commit(life, batch)
 	}, func(_ struct{}, err error) any { return committed{err} })
 }

@@ -40,9 +40,10 @@ type process struct {
 
 // report is what the observer is told: the state after that number of the account.
 type report struct {
-	id  string
-	n   uint64
-	sum int
+	id     string
+	n      uint64
+	sum    int
+	failed bool // the handler that has sent it has failed
 }
 
 func newProcess(w *sim.World, mistake mistake, crashes ...int) *process {
@@ -116,7 +117,7 @@ func (p *process) send(to, events int, fails bool) {
 		for i := range events {
 			a.Record(added{i + 1})
 		}
-		p.observer.Tell(with, report{ref.PID().Path(), a.numbers, a.sum})
+		p.observer.Tell(with, report{ref.PID().Path(), a.numbers, a.sum, fails})
 		if fails {
 			return fmt.Errorf("broken")
 		}
@@ -129,6 +130,9 @@ func (p *process) compare(r report) {
 	l, err := p.journal.Load(context.Background(), []string{r.id})
 	if err != nil {
 		p.w.Fatalf("load: %v", err)
+	}
+	if r.failed {
+		p.w.Fatalf("%s has told of something in a handler that has failed", r.id)
 	}
 	if r.n > l[0].Last {
 		p.w.Fatalf("%s has told of number %d, and the journal has %d", r.id, r.n, l[0].Last)
@@ -165,10 +169,14 @@ func (p *process) run() int {
 	p.restart()
 	p.w.Heal()
 	p.crashes = nil
-	for i := range 3 { // everything that is in the journal is in the actors as well
+	before := p.reports // the rest may show that nothing leaves too early because nothing leaves at all
+	for i := range 3 {  // everything that is in the journal is in the actors as well
 		p.send(i, 1, false)
 	}
 	p.w.Advance(10 * time.Second)
+	if n := p.reports - before; n < 3 {
+		p.w.Fatalf("nothing is wrong any more, and of 3 reports %d have left", n)
+	}
 	points := p.points
 	for i := range 3 {
 		id := p.accounts[i].PID().Path()
@@ -176,7 +184,7 @@ func (p *process) run() int {
 		if err != nil {
 			p.w.Fatalf("load: %v", err)
 		}
-		told[id] = report{id, l[0].Last, p.sum(l[0].Events)}
+		told[id] = report{id: id, n: l[0].Last, sum: p.sum(l[0].Events)}
 	}
 	p.node.Crash() // and again after a last crash
 	p.start()

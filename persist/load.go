@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -26,43 +28,58 @@ type (
 		after uint64
 	}
 	readDone struct {
-		list []*reading
-		err  error
+		list    []*reading
+		answers []func() // one for each, unless there is an error
+		err     error
 	}
 )
 
 // reading is something that an actor waits for. A read that fails is tried again, as long as
 // somebody waits.
 type reading struct {
-	load  *actor.Promised[Loaded] // of an id, together with others unless alone
-	id    string
-	alone bool
-	read  func(ctx context.Context) (answer func(), err error) // of anything else
-
-	loaded Loaded
-	answer func()
+	number uint64
+	load   *actor.Promised[Loaded] // of an id, together with others unless alone
+	id     string
+	alone  bool
+	read   func(ctx context.Context) (answer func(), err error) // of anything else
 	delay  time.Duration
+}
+
+// loads is what the loader has to read, over all its incarnations: who waits for it would
+// otherwise ask again after a minute only. Owned by the loader's turn.
+type loads struct {
+	p    *Persistence
+	last uint64
+	open map[uint64]*reading // what was not answered, by number
+
+	failing string // the error that was logged last
 }
 
 // loader is the actor that reads from the journal for others. What is wanted while it reads is
 // read together next.
 type loader struct {
-	p      *Persistence
+	*loads
 	wanted []*reading
 	busy   int
+}
 
-	retries int    // how often something was tried again
-	failing string // the error that was logged last
+// Init implements actor.Initializer.
+func (l *loader) Init(ctx *actor.Context[any]) error {
+	for _, number := range slices.Sorted(maps.Keys(l.open)) {
+		l.wanted = append(l.wanted, l.open[number])
+	}
+	l.work(ctx)
+	return nil
 }
 
 // Receive implements actor.Actor.
 func (l *loader) Receive(ctx *actor.Context[any], m any) error {
 	switch m := m.(type) {
 	case loadID:
-		l.wanted = append(l.wanted, &reading{load: actor.Promise(ctx, m), id: m.id})
+		l.want(&reading{load: actor.Promise(ctx, m), id: m.id})
 	case readEvents:
 		answer := actor.Promise(ctx, m)
-		l.wanted = append(l.wanted, &reading{read: func(ctx context.Context) (func(), error) {
+		l.want(&reading{read: func(ctx context.Context) (func(), error) {
 			events, err := l.p.journal.Events(ctx, m.id, m.after, PageRecords)
 			return func() { answer.Resolve(events) }, err
 		}})
@@ -72,43 +89,53 @@ func (l *loader) Receive(ctx *actor.Context[any], m any) error {
 		l.busy--
 		l.done(ctx, m)
 	}
-	for l.busy < readers && len(l.wanted) > 0 {
-		l.begin(ctx)
-	}
+	l.work(ctx)
 	return nil
 }
 
-// begin reads what is wanted next.
-func (l *loader) begin(ctx *actor.Context[any]) {
-	n := 1
-	for n < min(len(l.wanted), loadTogether) && l.wanted[0].together() && l.wanted[n].together() {
-		n++
+func (l *loader) want(r *reading) {
+	l.last++
+	r.number = l.last
+	l.open[r.number] = r
+	l.wanted = append(l.wanted, r)
+}
+
+// work reads what is wanted, if not enough is being read already.
+func (l *loader) work(ctx *actor.Context[any]) {
+	for l.busy < readers && len(l.wanted) > 0 {
+		n := 1
+		for n < min(len(l.wanted), loadTogether) && l.wanted[0].together() && l.wanted[n].together() {
+			n++
+		}
+		list := l.wanted[:n:n]
+		l.wanted = l.wanted[n:]
+		l.busy++
+		actor.Pipe(ctx, func(life context.Context) ([]func(), error) { return l.read(life, list) },
+			func(answers []func(), err error) any { return readDone{list, answers, err} })
 	}
-	list := l.wanted[:n:n]
-	l.wanted = l.wanted[n:]
-	l.busy++
-	actor.Pipe(ctx, func(life context.Context) (struct{}, error) { return struct{}{}, l.read(life, list) },
-		func(_ struct{}, err error) any { return readDone{list, err} })
 }
 
 func (r *reading) together() bool { return r.load != nil && !r.alone }
 
-func (l *loader) read(ctx context.Context, list []*reading) (err error) {
+// read returns what answers those that wait. It changes nothing: the read of an earlier
+// incarnation may not have ended.
+func (l *loads) read(ctx context.Context, list []*reading) (answers []func(), err error) {
 	if read := list[0].read; read != nil {
-		list[0].answer, err = read(ctx)
-		return err
+		answer, err := read(ctx)
+		return []func(){answer}, err
 	}
 	ids := make([]string, len(list))
 	for i, r := range list {
 		ids[i] = r.id
 	}
 	loaded, err := l.p.journal.Load(ctx, ids)
-	if err == nil {
-		for i := range list {
-			list[i].loaded = loaded[i]
-		}
+	if err != nil {
+		return nil, err
 	}
-	return err
+	for i, r := range list {
+		answers = append(answers, func() { r.load.Resolve(loaded[i]) })
+	}
+	return answers, nil
 }
 
 // done answers, or sees to it that it is tried again: those that were loaded together one by
@@ -116,22 +143,20 @@ func (l *loader) read(ctx context.Context, list []*reading) (err error) {
 func (l *loader) done(ctx *actor.Context[any], m readDone) {
 	if m.err == nil {
 		l.failing = ""
-	} else if text := m.err.Error(); text != l.failing {
+		for i, r := range m.list {
+			delete(l.open, r.number)
+			m.answers[i]()
+		}
+		return
+	}
+	if text := m.err.Error(); text != l.failing {
 		l.failing = text
 		l.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "journal cannot be read, trying again; who waits for it handles nothing meanwhile",
 			slog.String("error", text))
 	}
 	for _, r := range m.list {
-		switch {
-		case m.err != nil:
-			r.alone = true
-			r.delay = min(max(2*r.delay, l.p.cfg.RetryMin), l.p.cfg.RetryMax)
-			l.retries++
-			ctx.After(fmt.Sprint("retry ", l.retries), r.delay, r)
-		case r.load != nil:
-			r.load.Resolve(r.loaded)
-		default:
-			r.answer()
-		}
+		r.alone = true
+		r.delay = min(max(2*r.delay, l.p.cfg.RetryMin), l.p.cfg.RetryMax)
+		ctx.After(fmt.Sprint("retry ", r.number), r.delay, r)
 	}
 }

@@ -47,6 +47,7 @@ type Persistence struct {
 	journal   Journal
 	cfg       Config
 	commits   *commits
+	loads     *loads
 	committer actor.Ref[any]
 	loader    actor.Ref[any]
 }
@@ -63,6 +64,7 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	}
 	p := &Persistence{sys: sys, journal: journal, cfg: cfg.withDefaults()}
 	p.commits = newCommits(p)
+	p.loads = &loads{p: p, open: make(map[uint64]*reading)}
 	_, err := actor.TrySpawn(sys, "persist", func() *keeper { return &keeper{p: p} }, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Minute)))
 	if err != nil {
 		return nil, fmt.Errorf("open persistence: %w", err)
@@ -76,7 +78,7 @@ type keeper struct{ p *Persistence }
 // Init implements actor.Initializer.
 func (k *keeper) Init(ctx *actor.Context[struct{}]) error {
 	k.p.committer = actor.Spawn(ctx, "committer", func() *committer { return &committer{commits: k.p.commits} })
-	k.p.loader = actor.Spawn(ctx, "loader", func() *loader { return &loader{p: k.p} })
+	k.p.loader = actor.Spawn(ctx, "loader", func() *loader { return &loader{loads: k.p.loads} })
 	return nil
 }
 
