@@ -22,6 +22,10 @@
 // recorded up to then is durable: nobody outside sees an effect that a crash takes back.
 // [Spawn] says more. Many actors share one commit.
 //
+// An actor with a long history has the methods Snapshot and Restore as well, see [Events]. What
+// the journal has of an actor is replayed by [Verify], for tests; codectest.Golden shows that
+// today's types read what each release has written.
+//
 // A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
 // directory; package journaltest is the conformance suite.
 package persist

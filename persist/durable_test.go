@@ -19,7 +19,10 @@ import (
 type (
 	added   struct{ N int }
 	removed struct{ N int }
-	total   struct{ Sum int }
+	total   struct {
+		Sum     int
+		Numbers uint64
+	}
 )
 
 var types = codec.NewTypes(codec.Of[added]("test.added"), codec.Of[removed]("test.removed"), codec.Of[total]("test.total"))
@@ -460,6 +463,10 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 			"id must have": func() {
 				persist.Spawn(p, k.System(), "", func() *account { return nil }, persist.ID(strings.Repeat("x", 600)))
 			},
+			"must have the methods Snapshot":   func() { persist.Spawn(p, k.System(), "a", func() *noRestore { return nil }) },
+			"with the same S, or neither":      func() { persist.Spawn(p, k.System(), "a", func() *otherRestore { return nil }) },
+			"int64 is not registered":          func() { persist.Spawn(p, k.System(), "a", func() *intSnapshots { return nil }) },
+			"the numbers must not be negative": func() { persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Every(-1, 0)) },
 			"cannot be Reentrant": func() {
 				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Actor(actor.Reentrant()))
 			},
@@ -485,8 +492,17 @@ type (
 		persist.Durable[int]
 		neither
 	}
-	neither struct{}
+	noRestore    struct{ account }
+	otherRestore struct{ account }
+	intSnapshots struct{ account }
+	neither      struct{}
 )
+
+func (*noRestore) Snapshot() (total, error)    { return total{}, nil }
+func (*otherRestore) Snapshot() (total, error) { return total{}, nil }
+func (*otherRestore) Restore(int) error        { return nil }
+func (*intSnapshots) Snapshot() (int64, error) { return 0, nil }
+func (*intSnapshots) Restore(int64) error      { return nil }
 
 func (neither) Receive(*actor.Context[msg], msg) error { return nil }
 

@@ -15,6 +15,7 @@ type gate[M any] struct {
 	opts   options
 	in     *incarnation // owned by the turn
 	life   *life[M]     // owned by the turn
+	avoid  uint64       // snapshots with this number and higher ones are passed over, 0 for none; owned by the turn
 	inside bool         // the gate itself asks with the handler's context; owned by the turn
 	poked  bool         // the message is the one that Eager has sent; owned by the turn
 }
@@ -39,16 +40,14 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	poked := g.poked
 	g.poked = false
 	if unfit := in.unfit(); unfit != nil {
-		if !poked {
-			if err := ctx.Stash(); err != nil { // it waits for the next incarnation
-				return err
-			}
-		}
-		return fmt.Errorf("%s begins anew: %w", in.id, unfit)
+		return errors.Join(fmt.Errorf("%s begins anew: %w", in.id, unfit), putAside(ctx, poked))
 	}
 	if err := g.prepare(ctx); err != nil {
-		if errors.Is(err, ErrUnreadable) {
+		switch {
+		case errors.Is(err, ErrUnreadable):
 			ctx.Stop()
+		case errors.Is(err, errBegunAnew):
+			err = errors.Join(err, putAside(ctx, poked))
 		}
 		return err
 	}
@@ -79,6 +78,14 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 		}
 	}
 	return err
+}
+
+// putAside has the message wait for the next incarnation.
+func putAside[M any](ctx *actor.Context[M], poked bool) error {
+	if poked {
+		return nil
+	}
+	return ctx.Stash()
 }
 
 // prepare returns when a handler may begin: when the actor is recovered, and when not too much

@@ -32,7 +32,15 @@ type incarnation struct {
 	refused  error         // why the journal takes nothing more of this incarnation
 	stale    error         // why its state is ahead of what is recorded: its actor must be restarted
 
-	encode func() (*Payload, error) // a state that was saved; set before the first message
+	snapshot   uint64 // the number of the newest durable snapshot, 0 for none
+	since      int    // events on their way or durable since the last snapshot was taken
+	sinceBytes int    // bytes of these
+	recoverTo  uint64 // the number that it has when it is recovered
+
+	// Set before the first message.
+	encode            func() (*Payload, error) // a state that was saved
+	snapshots         *snapshooter             // nil if it takes none
+	every, everyBytes int                      // after how many events a snapshot is taken
 }
 
 // record takes an event over that is about to be applied.
@@ -110,12 +118,12 @@ func (in *incarnation) divide() (*unit, error) {
 // pass makes a unit of what the handler has recorded and sent. After an error it has done
 // nothing.
 func (in *incarnation) pass(goesOn bool) error {
-	in.mu.Lock()
-	u, err := in.makeUnit()
+	state, snapshot, err := in.states(goesOn)
 	if err != nil {
-		in.mu.Unlock()
 		return err
 	}
+	in.mu.Lock()
+	u := in.makeUnit(state, snapshot)
 	in.handling = goesOn && in.handling
 	outputs := in.outputs
 	in.outputs = nil
@@ -143,30 +151,49 @@ func (in *incarnation) pass(goesOn bool) error {
 	return nil
 }
 
+// states returns what the user's code makes of the actor's state for the next unit: what was
+// saved, and a snapshot if one is due. REQUIRES: in.mu not held.
+func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error) {
+	in.mu.Lock()
+	saved, due, refused := in.saved, !goesOn && in.isDue(len(in.events), in.recorded), in.refused
+	in.mu.Unlock()
+	if refused != nil {
+		return nil, nil, refused
+	}
+	if saved {
+		if state, err = in.encode(); err != nil {
+			return nil, nil, fmt.Errorf("save the state of %s: %w", in.id, err)
+		}
+	}
+	if due {
+		snapshot = in.takeSnapshot()
+		in.mu.Lock()
+		in.since, in.sinceBytes = -len(in.events), -in.recorded // also when it has failed: the next one may not
+		in.mu.Unlock()
+	}
+	return state, snapshot, nil
+}
+
 // makeUnit returns nil when there is nothing to write. REQUIRES: in.mu held.
-func (in *incarnation) makeUnit() (*unit, error) {
-	if in.refused != nil {
-		return nil, in.refused
+func (in *incarnation) makeUnit(state, snapshot *Payload) *unit {
+	if len(in.events) == 0 && state == nil {
+		return nil
 	}
-	if len(in.events) == 0 && !in.saved {
-		return nil, nil
-	}
-	a := Append{ID: in.id, Shard: in.shard, Epoch: in.epoch, After: in.last - uint64(len(in.events)), Events: in.events}
+	a := Append{ID: in.id, Shard: in.shard, Epoch: in.epoch, After: in.last - uint64(len(in.events)), Events: in.events, State: state, Snapshot: snapshot}
 	bytes := in.recorded
-	if in.saved {
-		state, err := in.encode()
-		if err != nil {
-			return nil, fmt.Errorf("save the state of %s: %w", in.id, err)
+	in.since += len(in.events)
+	in.sinceBytes += in.recorded
+	if state != nil && len(in.events) == 0 {
+		in.last++
+	}
+	for _, p := range []*Payload{state, snapshot} {
+		if p != nil {
+			p.Seal(in.id, in.last)
+			bytes += len(p.Data)
 		}
-		if len(in.events) == 0 {
-			in.last++
-		}
-		state.Seal(in.id, in.last)
-		a.State = state
-		bytes += len(state.Data)
 	}
 	in.events, in.recorded, in.saved = nil, 0, false
-	return &unit{of: in, append: a, bytes: bytes + unitBytes}, nil
+	return &unit{of: in, append: a, bytes: bytes + unitBytes}
 }
 
 // unitBytes is about what a unit costs beside its events.
@@ -214,6 +241,9 @@ func (in *incarnation) leave(u *unit, err error) {
 			in.ahead -= len(u.append.Events)
 			in.bytes -= u.bytes
 			u.over = true
+			if err == nil && u.append.Snapshot != nil {
+				in.snapshot = u.append.Last()
+			}
 			in.mu.Unlock()
 			return
 		}
@@ -244,5 +274,8 @@ func (in *incarnation) crowded() *unit {
 func (in *incarnation) unfit() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return errors.Join(in.refused, in.stale)
+	return in.trouble()
 }
+
+// trouble is unfit. REQUIRES: in.mu held.
+func (in *incarnation) trouble() error { return errors.Join(in.refused, in.stale) }

@@ -27,6 +27,11 @@ type (
 		id    string
 		after uint64
 	}
+	readSnapshot struct {
+		actor.Returns[Snapshot]
+		id    string
+		below uint64
+	}
 	readDone struct {
 		list    []*reading
 		answers []func() // one for each, unless there is an error
@@ -82,6 +87,12 @@ func (l *loader) Receive(ctx *actor.Context[any], m any) error {
 		l.want(&reading{read: func(ctx context.Context) (func(), error) {
 			events, err := l.p.journal.Events(ctx, m.id, m.after, PageRecords)
 			return func() { answer.Resolve(events) }, err
+		}})
+	case readSnapshot:
+		answer := actor.Promise(ctx, m)
+		l.want(&reading{read: func(ctx context.Context) (func(), error) {
+			s, err := l.p.journal.Snapshot(ctx, m.id, m.below)
+			return func() { answer.Resolve(s) }, err
 		}})
 	case *reading: // after a while, again
 		l.wanted = append(l.wanted, m)

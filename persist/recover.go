@@ -3,22 +3,34 @@ package persist
 import (
 	"context"
 	"fmt"
+
+	"github.com/greenroom-go/greenroom/codec"
 )
 
 // subject is an actor's state as recovery sees it.
 type subject struct {
-	apply    func(v any) error // an event; nil if it has none
-	setState func(v any) error // a state; nil if it has none
+	apply     func(v any) error // an event; nil if it has none
+	setState  func(v any) error // a state; nil if it has none
+	snapshots *snapshooter      // nil if it takes none
+}
+
+// replayer applies to an actor what a journal has of it.
+type replayer struct {
+	types  *codec.Types
+	id     string
+	s      subject
+	at     uint64 // the number that the state has come to
+	bytes  int    // of the events that were applied
+	values []any
 }
 
 // recovery brings an actor to the state that its journal has. It may be tried again where it
 // was broken off.
 type recovery struct {
+	replayer
 	in     *incarnation
-	s      subject
+	avoid  *uint64 // with this number and higher ones snapshots are passed over, 0 for none
 	loaded *Loaded
-	at     uint64 // the number that the state has come to
-	values []any
 }
 
 // run recovers, page by page. What an earlier incarnation has on its way is waited for first.
@@ -32,12 +44,13 @@ func (r *recovery) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.begin(&l); err != nil {
+		if err := r.begin(ctx, &l); err != nil {
 			return err
 		}
 		r.loaded = &l
 	}
 	for r.at < r.loaded.Last && r.s.apply != nil {
+		in.progress(r.at, r.loaded.Last)
 		page, err := persevere(ctx, in.p.loader, readEvents{id: in.id, after: r.at})
 		if err != nil {
 			return err
@@ -49,30 +62,41 @@ func (r *recovery) run(ctx context.Context) error {
 			return err
 		}
 	}
+	in.progress(r.loaded.Last, r.loaded.Last)
 	in.mu.Lock()
-	in.last = r.loaded.Last
-	in.mu.Unlock()
+	defer in.mu.Unlock()
+	in.since, in.sinceBytes = int(r.loaded.Last-max(in.snapshot, r.loaded.Erased)), r.bytes
 	return nil
 }
 
-// begin begins with the state, or with the events that were loaded, if those are the first.
-func (r *recovery) begin(l *Loaded) error {
+// progress says how far recovery has come.
+func (in *incarnation) progress(at, of uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.last, in.recoverTo = at, of
+}
+
+// begin begins with the state, the snapshot, or the events that were loaded, if those are the
+// first.
+func (r *recovery) begin(ctx context.Context, l *Loaded) error {
 	r.at = l.Erased
 	switch {
 	case r.s.apply == nil && l.State != nil:
 		return r.set(l.State)
-	case r.s.apply != nil && l.Snapshot == nil:
-		return r.replay(l.Events)
+	case r.s.apply == nil:
+		return nil
+	case l.Snapshot != nil:
+		return r.fromSnapshot(ctx, l)
 	}
-	return nil
+	return r.replay(l.Events)
 }
 
 // set takes a state over.
-func (r *recovery) set(s *Snapshot) error {
-	if !s.Intact(r.in.id, s.Number) {
+func (r *replayer) set(s *Snapshot) error {
+	if !s.Intact(r.id, s.Number) {
 		return r.unreadable(s.Number, "the state has a checksum that is wrong")
 	}
-	v, err := r.in.p.cfg.Types.Decode(s.Type, s.Data)
+	v, err := r.types.Decode(s.Type, s.Data)
 	if err == nil {
 		err = r.s.setState(v)
 	}
@@ -83,18 +107,18 @@ func (r *recovery) set(s *Snapshot) error {
 }
 
 // replay applies events, which must be the next ones.
-func (r *recovery) replay(page []Record) error {
+func (r *replayer) replay(page []Record) error {
 	for i := range page {
 		e := &page[i]
 		if e.Number != r.at+1 {
 			return r.unreadable(r.at+1, fmt.Sprintf("number %d comes next", e.Number))
 		}
 		if e.Type != "" {
-			if !e.Intact(r.in.id, e.Number) {
+			if !e.Intact(r.id, e.Number) {
 				return r.unreadable(e.Number, "the event has a checksum that is wrong")
 			}
 			var err error
-			if r.values, err = r.in.p.cfg.Types.AppendDecoded(r.values[:0], e.Type, e.Data); err != nil {
+			if r.values, err = r.types.AppendDecoded(r.values[:0], e.Type, e.Data); err != nil {
 				return r.unreadable(e.Number, err.Error())
 			}
 			for _, v := range r.values {
@@ -104,12 +128,13 @@ func (r *recovery) replay(page []Record) error {
 			}
 		}
 		r.at = e.Number
+		r.bytes += len(e.Data)
 	}
 	return nil
 }
 
-func (r *recovery) unreadable(number uint64, why string) error {
-	return fmt.Errorf("%w: number %d of %s: %s", ErrUnreadable, number, r.in.id, why)
+func (r *replayer) unreadable(number uint64, why string) error {
+	return fmt.Errorf("%w: number %d of %s: %s", ErrUnreadable, number, r.id, why)
 }
 
 // guarded calls what the user wrote; a panic is an error.

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,16 @@ import (
 // which changes the state as the event says, and does nothing else: it is called for each
 // event when it is recorded, and again when the actor is recovered. It must depend on the
 // state and the event alone: no clock, no random number, no order of a map.
+//
+// An actor with a long history has the methods
+//
+//	Snapshot() (S, error)
+//	Restore(s S) error
+//
+// as well, with a type S that is in [Config.Types]: then recovery begins with the state that
+// Snapshot has returned last, see [Every], and applies only the events after it. A snapshot
+// only saves time: one that is broken, or cannot be decoded, or that Restore does not take, is
+// passed over for the one before it, and at last for the events.
 //
 // E is the type of the events, or an interface of theirs; all of them are in [Config.Types].
 // The zero value is for [Spawn] to fill in.
@@ -59,6 +70,8 @@ type persistent interface {
 	// it is recovered. With a nil incarnation it only says what is wrong.
 	bind(in *incarnation, self any) (subject, error)
 	registered(p *Persistence) error
+	// unbind undoes bind.
+	unbind()
 }
 
 func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
@@ -66,8 +79,14 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 	if !ok {
 		return subject{}, fmt.Errorf("%T embeds Events[%s] and must have a method Apply(%[2]s)", self, reflect.TypeFor[E]())
 	}
-	es.in, es.apply = in, a.Apply
-	return subject{apply: func(v any) error {
+	snapshots, err := snapshotsOf(self)
+	if err != nil {
+		return subject{}, err
+	}
+	if es.in, es.apply = in, a.Apply; in != nil {
+		in.snapshots = snapshots
+	}
+	return subject{snapshots: snapshots, apply: func(v any) error {
 		e, ok := v.(E)
 		if !ok {
 			return fmt.Errorf("it is a %T and not a %s", v, reflect.TypeFor[E]())
@@ -76,6 +95,8 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 		return nil
 	}}, nil
 }
+
+func (es *Events[E]) unbind() { es.in, es.apply = nil, nil }
 
 func (*Events[E]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[E]()) }
 
@@ -93,6 +114,8 @@ func (d *Durable[S]) bind(in *incarnation, _ any) (subject, error) {
 		return nil
 	}}, nil
 }
+
+func (d *Durable[S]) unbind() { d.in = nil }
 
 func (*Durable[S]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[S]()) }
 
@@ -125,6 +148,8 @@ type options struct {
 	epoch uint64
 	eager bool
 	actor []actor.SpawnOption
+
+	every, everyBytes int
 }
 
 // ID gives the actor another id in the journal than its path.
@@ -139,6 +164,13 @@ func Shard(shard string, epoch uint64) Option {
 // Eager recovers the actor as soon as it is spawned, and not with its first message. Spawn does
 // not wait for that.
 func Eager() Option { return func(o *options) { o.eager = true } }
+
+// Every has a snapshot taken after so many events, or so many bytes of them, whichever is first:
+// with the handler that comes to it. 1000 and 1 MiB by default, which stand for 0 as well. It is
+// for actors with the methods Snapshot and Restore, see [Events].
+func Every(events, bytes int) Option {
+	return func(o *options) { o.every, o.everyBytes = events, bytes }
+}
 
 // Actor passes options to [actor.Spawn].
 func Actor(opts ...actor.SpawnOption) Option {
@@ -185,9 +217,16 @@ func (p *Persistence) check(t reflect.Type, name string, o *options) error {
 	if !ok {
 		return fmt.Errorf("%s must embed persist.Events or persist.Durable, one of them", t)
 	}
-	_, err := a.bind(nil, zero)
-	if err = errors.Join(err, a.registered(p)); err != nil {
+	s, err := a.bind(nil, zero)
+	err = errors.Join(err, a.registered(p))
+	if s.snapshots != nil {
+		err = errors.Join(err, p.requireType(s.snapshots.state))
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", t, err)
+	}
+	if o.every < 0 || o.everyBytes < 0 {
+		return fmt.Errorf("persist.Every(%d, %d): the numbers must not be negative", o.every, o.everyBytes)
 	}
 	if o.id != "" {
 		return CheckID(o.id)
@@ -207,7 +246,8 @@ type shell[M any] struct {
 // Init implements actor.Initializer.
 func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	g := s.gate
-	in := &incarnation{p: g.p, id: g.opts.id, shard: g.opts.shard, epoch: g.opts.epoch}
+	in := &incarnation{p: g.p, id: g.opts.id, shard: g.opts.shard, epoch: g.opts.epoch,
+		every: cmp.Or(g.opts.every, everyEvents), everyBytes: cmp.Or(g.opts.everyBytes, everyBytes)}
 	if in.id == "" {
 		in.id = ctx.Self().PID().Path()
 		if err := CheckID(in.id); err != nil {
@@ -219,7 +259,7 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 		return err
 	}
 	g.in, g.poked = in, false
-	g.life = &life[M]{recover: (&recovery{in: in, s: subject}).run}
+	g.life = &life[M]{recover: (&recovery{replayer: replayer{types: g.p.cfg.Types, id: in.id, s: subject}, in: in, avoid: &g.avoid}).run}
 	if a, ok := s.Actor.(interface{ Recovered(*actor.Context[M]) error }); ok {
 		g.life.recovered = a.Recovered
 	}
@@ -244,30 +284,4 @@ func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	if err := s.gate.Settle(ctx); err != nil {
 		ctx.Log().Warn("ended before everything was durable", "error", err.Error())
 	}
-}
-
-// Inspection is what [actor.System.Detail] shows as the view of a durable actor.
-type Inspection struct {
-	ID       string
-	Number   uint64 // of the last event that it has applied, or of its state
-	OnItsWay int    // handlers whose events are not durable yet
-	Ready    bool   // it is recovered
-	Trouble  string // why it is about to be restarted, empty if it is not
-	View     any    // what the actor's own Inspect returns
-}
-
-// Inspect implements actor.Inspector.
-func (s *shell[M]) Inspect() any {
-	in := s.gate.in
-	i := Inspection{Ready: s.gate.life.ready}
-	in.mu.Lock()
-	i.ID, i.Number, i.OnItsWay = in.id, in.last, len(in.units)
-	in.mu.Unlock()
-	if err := in.unfit(); err != nil {
-		i.Trouble = err.Error()
-	}
-	if a, ok := s.Actor.(actor.Inspector); ok {
-		i.View = a.Inspect()
-	}
-	return i
 }

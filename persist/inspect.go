@@ -1,0 +1,55 @@
+package persist
+
+import "github.com/greenroom-go/greenroom/actor"
+
+// Inspection is what [actor.System.Detail] and the dashboard show as the view of a durable actor.
+type Inspection struct {
+	ID string `json:"id"`
+	// Number is that of the last event that it has applied, or of its state. While it is
+	// recovered it has come that far, and RecoverTo is where it is going to.
+	Number    uint64 `json:"number"`
+	RecoverTo uint64 `json:"recover_to,omitempty"`
+	// Ready says that it is recovered.
+	Ready bool `json:"ready"`
+	// Snapshot is the number of its newest snapshot, and SinceSnapshot how many events have
+	// come since. Both are 0 without one.
+	Snapshot      uint64 `json:"snapshot,omitempty"`
+	SinceSnapshot uint64 `json:"since_snapshot,omitempty"`
+	// OnItsWay is how many handlers have recorded something that is not durable yet, and
+	// Held how many messages and answers wait for that.
+	OnItsWay int `json:"on_its_way"`
+	Held     int `json:"held"`
+	// Trouble says why it is about to be restarted. It is empty if it is not.
+	Trouble string `json:"trouble,omitempty"`
+	// View is what the actor's own Inspect returns.
+	View any `json:"view,omitempty"`
+}
+
+// Inspect implements actor.Inspector.
+func (s *shell[M]) Inspect() any {
+	i := s.gate.in.inspect()
+	i.Ready = s.gate.life.ready
+	if a, ok := s.Actor.(actor.Inspector); ok {
+		i.View = a.Inspect()
+	}
+	return i
+}
+
+func (in *incarnation) inspect() Inspection {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := Inspection{ID: in.id, Number: in.last, Snapshot: in.snapshot, OnItsWay: len(in.units), Held: len(in.outputs)}
+	if in.recoverTo > in.last {
+		i.RecoverTo = in.recoverTo
+	}
+	if in.snapshot > 0 {
+		i.SinceSnapshot = in.last - min(in.snapshot, in.last)
+	}
+	for _, u := range in.units {
+		i.Held += len(u.outputs)
+	}
+	if err := in.trouble(); err != nil {
+		i.Trouble = err.Error()
+	}
+	return i
+}
