@@ -99,7 +99,7 @@ func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
 		}
 	}
 	for round := range rounds {
-		until(true, 30*time.Second)
+		until(true, patience)
 		check()
 		before, err := s.Entity(t.Context(), "a")
 		if err != nil {
@@ -138,7 +138,7 @@ func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
 		if err := os.Remove(filepath.Join(disk, fmt.Sprint("other", round))); err != nil {
 			t.Fatal(err)
 		}
-		until(false, 10*time.Second)
+		until(false, patience)
 		s.edit("a", entity.Edits{Patches: []entity.Patch{merge(entity.Reported, fmt.Sprintf(`{"round":%d}`, round))}})
 		check()
 	}

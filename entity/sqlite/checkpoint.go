@@ -29,5 +29,5 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 
 // checkpoint copies the WAL, and sees to it that it begins anew when it is long.
 func (s *Store) checkpoint() error {
-	return sqlitedb.Checkpoint(context.Background(), s.checkDB, s.longWAL, s.begin, s.writing.Unlock)
+	return s.copies.Make(context.Background(), s.longWAL, s.begin, s.writing.Unlock)
 }

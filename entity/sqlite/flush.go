@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // The tail is moved into the tables in rounds, entity by entity in the order of the
@@ -63,9 +64,6 @@ func (s *Store) due() bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	t := s.tail
-	if s.full {
-		return false
-	}
 	return t.bytes >= flushBytes || 4*t.logged > s.opts.ChangeLogBytes || t.flushed < s.Info().LastChange && time.Since(t.since) >= flushAfter
 }
 
@@ -95,13 +93,10 @@ func (s *Store) flush(stop <-chan struct{}) error {
 // tables.
 func (s *Store) settle(before int64) error {
 	s.writing.Lock()
-	settled, full := before <= s.tail.oldest, s.full
+	settled := before <= s.tail.oldest
 	s.writing.Unlock()
-	switch {
-	case settled:
+	if settled {
 		return nil
-	case full: // what becomes free is for commits
-		return entity.ErrFull
 	}
 	return s.flush(nil)
 }
@@ -114,8 +109,16 @@ func (s *Store) flushNext(target uint64) (done bool, took time.Duration, err err
 	if s.tail.flushed >= target {
 		return true, 0, nil
 	}
+	ctx := context.Background()
+	fits, err := s.copies.Fits(ctx, s.w.Conn, sqlitedb.SpareRoom)
+	if err != nil {
+		return false, 0, err
+	}
+	if !fits {
+		return false, 0, entity.ErrFull
+	}
 	began := time.Now()
-	err = s.flushSlice(context.Background())
+	err = s.flushSlice(ctx)
 	return false, time.Since(began), err
 }
 

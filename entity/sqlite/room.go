@@ -9,25 +9,19 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // withRoom runs f, which is one transaction. Where the disk has no room for it, f runs once
 // more after a checkpoint: once all of the WAL is in the database, a transaction begins it
-// anew and needs no room. What becomes free on a full disk is left to that: until a
-// transaction has succeeded the tail is not moved.
+// anew and needs no room.
 // REQUIRES: s.writing held.
 func (s *Store) withRoom(f func() error) error {
 	err := f()
-	if isFull(err) && s.checkDB != nil { // nil while the store is being opened
-		_, _ = sqlitedb.Passive(context.Background(), s.checkDB) // f says whether that was enough
+	if isFull(err) && s.copies != nil { // nil while the store is being opened
+		_, _ = s.copies.Copy(context.Background()) // f says whether that was enough
 		err = f()
 	}
-	switch {
-	case err == nil:
-		s.full = false
-	case isFull(err):
-		s.full = true
+	if isFull(err) {
 		err = fmt.Errorf("%w: %w", entity.ErrFull, err)
 	}
 	return err

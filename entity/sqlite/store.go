@@ -54,7 +54,7 @@ type Store struct {
 	queries queries
 	long    chan struct{} // a place for each query of a history
 
-	checkDB *sql.DB        // makes checkpoints
+	copies  *sqlitedb.Checkpoints
 	stop    chan struct{}  // closed to end these and the flushes
 	working sync.WaitGroup // who makes them
 	commits atomic.Uint64
@@ -65,7 +65,6 @@ type Store struct {
 	writing sync.Mutex
 	waiting atomic.Int32 // who waits for writing, but for the flushes
 	w       *writer      // guarded by writing
-	full    bool         // the last transaction found no room on the disk, guarded by writing
 	tail    *tail
 	names   *names
 
@@ -121,7 +120,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err := s.queries.prepare(ctx, s.readDB); err != nil {
 		return nil, err
 	}
-	if s.checkDB, err = sqlitedb.OpenCheckpoints(path); err != nil {
+	if s.copies, err = sqlitedb.OpenCheckpoints(path); err != nil {
 		return nil, err
 	}
 	if err := s.readInfo(ctx); err != nil {
@@ -243,8 +242,8 @@ func (s *Store) halt() bool {
 // release closes whatever is open.
 func (s *Store) release() error {
 	var errs []error
-	if s.checkDB != nil {
-		errs = append(errs, s.checkDB.Close())
+	if s.copies != nil {
+		errs = append(errs, s.copies.Close())
 	}
 	if s.readDB != nil {
 		s.queries.close()
@@ -256,6 +255,6 @@ func (s *Store) release() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // which ends the lock
 	}
-	s.checkDB, s.readDB, s.w, s.lock = nil, nil, nil, nil
+	s.copies, s.readDB, s.w, s.lock = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

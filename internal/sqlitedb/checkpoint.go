@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -22,34 +24,84 @@ const (
 	LongWAL = 8192
 )
 
-// OpenCheckpoints opens a database to make checkpoints of it.
-func OpenCheckpoints(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", DSN(path, "deferred", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
-	if err == nil {
-		db.SetMaxOpenConns(1)
-	}
-	return db, err
+// SpareRoom is what is left on a disk, beside the room for a checkpoint, by whoever moves
+// rows that are committed.
+const SpareRoom = 4 << 20
+
+// Checkpoints makes checkpoints of a database. A commit takes room of the disk in the WAL.
+// All the rest takes room only where enough is left for commits: a checkpoint that cannot
+// be finished would take all of it and give nothing back, since the WAL begins anew only
+// when all of it is in the database.
+type Checkpoints struct {
+	// Free is how much room there is on the disk of a directory; Free, but for tests.
+	Free func(dir string) (int64, error)
+
+	db   *sql.DB
+	path string
 }
 
-// Checkpoint copies the WAL. When it has at least long pages, what has come meanwhile is
-// copied between a call of lock and one of unlock, which keep others from committing, so
-// that it begins anew.
-func Checkpoint(ctx context.Context, db *sql.DB, long int, lock, unlock func()) error {
-	pages, err := Passive(ctx, db)
+// OpenCheckpoints opens a database to make checkpoints of it.
+func OpenCheckpoints(path string) (*Checkpoints, error) {
+	db, err := sql.Open("sqlite", DSN(path, "deferred", "busy_timeout(5000)", "synchronous(FULL)", "cache_size(-2000)"))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return &Checkpoints{Free: Free, db: db, path: path}, nil
+}
+
+// Close closes the connection.
+func (c *Checkpoints) Close() error { return c.db.Close() }
+
+// Fits reports whether the disk has room for so many bytes and a whole checkpoint. It asks
+// conn, so that it waits for no checkpoint that is under way.
+func (c *Checkpoints) Fits(ctx context.Context, conn *sql.Conn, bytes int64) (bool, error) {
+	return c.fits(ctx, conn, bytes)
+}
+
+// queryer is a connection, or several.
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (c *Checkpoints) fits(ctx context.Context, db queryer, bytes int64) (bool, error) {
+	free, err := c.Free(filepath.Dir(c.path))
+	if err != nil {
+		return true, nil //nolint:nilerr // where it cannot be known a full disk shows when it is written to
+	}
+	var size int64 // with what is in the WAL
+	if err := db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size); err != nil {
+		return false, fmt.Errorf("read the size of the database: %w", err)
+	}
+	file, err := os.Stat(c.path)
+	if err != nil {
+		return false, err
+	}
+	return free >= bytes+max(0, size-file.Size()), nil
+}
+
+// Make copies the WAL. When it has at least long pages, what has come meanwhile is copied
+// between a call of lock and one of unlock, which keep others from committing, so that it
+// begins anew.
+func (c *Checkpoints) Make(ctx context.Context, long int, lock, unlock func()) error {
+	pages, err := c.Copy(ctx)
 	if err != nil || pages < long {
 		return err
 	}
 	lock()
 	defer unlock()
-	_, err = Passive(ctx, db)
+	_, err = c.Copy(ctx)
 	return err
 }
 
-// Passive makes a checkpoint that waits for nobody, and returns how many pages the WAL
-// has.
-func Passive(ctx context.Context, db *sql.DB) (pages int, err error) {
+// Copy copies the WAL into the database, if the disk has room for all of it, and waits for
+// nobody. It returns how many pages the WAL has, or 0 if there was no room.
+func (c *Checkpoints) Copy(ctx context.Context) (pages int, err error) {
+	if fits, err := c.fits(ctx, c.db, 0); err != nil || !fits {
+		return 0, err
+	}
 	var busy, done int
-	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {
+	if err := c.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {
 		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
 	return pages, nil

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -59,10 +60,17 @@ func (j *Journal) slice(f func(t *sqlitedb.Tx) error) error {
 	if j.w.stale {
 		return errStale
 	}
-	return j.w.transact(context.Background(), false, f)
+	ctx := context.Background()
+	if fits, err := j.copies.Fits(ctx, j.w.Conn, sqlitedb.SpareRoom); err != nil || !fits {
+		return cmp.Or(err, errNoRoom)
+	}
+	return j.w.transact(ctx, false, f)
 }
 
-var errStale = errors.New("a commit has failed")
+var (
+	errStale  = errors.New("a commit has failed")
+	errNoRoom = errors.New("what room the disk has is left to commits")
+)
 
 // flushPlaces writes where the events of each actor are, actor by actor, and their numbers.
 func (j *Journal) flushPlaces(upTo int64) error {

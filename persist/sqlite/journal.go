@@ -45,9 +45,9 @@ type Journal struct {
 	identity string
 	lock     *os.File // nil if it is read only
 
-	readDB  *sql.DB
-	reads   reads
-	checkDB *sql.DB // makes checkpoints; nil if it is read only
+	readDB *sql.DB
+	reads  reads
+	copies *sqlitedb.Checkpoints // nil if it is read only
 
 	writing  sync.Mutex
 	w        *writer    // guarded by writing; nil if it is read only
@@ -103,7 +103,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	if err := j.openReaders(ctx, path); err != nil {
 		return nil, err
 	}
-	if j.checkDB, err = sqlitedb.OpenCheckpoints(path); err != nil {
+	if j.copies, err = sqlitedb.OpenCheckpoints(path); err != nil {
 		return nil, err
 	}
 	j.stop = make(chan struct{})
@@ -234,8 +234,8 @@ func (j *Journal) release() error {
 		_ = j.flush() // without it the next Open has more to read
 	}
 	var errs []error
-	if j.checkDB != nil {
-		errs = append(errs, j.checkDB.Close())
+	if j.copies != nil {
+		errs = append(errs, j.copies.Close())
 	}
 	if j.readDB != nil {
 		errs = append(errs, j.readDB.Close())
@@ -279,6 +279,6 @@ func (j *Journal) maintain() {
 		} else if idle {
 			continue
 		}
-		_ = sqlitedb.Checkpoint(context.Background(), j.checkDB, sqlitedb.LongWAL, j.writing.Lock, j.writing.Unlock)
+		_ = j.copies.Make(context.Background(), sqlitedb.LongWAL, j.writing.Lock, j.writing.Unlock)
 	}
 }

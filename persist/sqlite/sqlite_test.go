@@ -335,7 +335,7 @@ func TestAJournalOfWhichAPartIsMissingIsRefused(t *testing.T) {
 		}
 	}
 	commit(1)
-	if _, err := sqlitedb.Passive(t.Context(), j.checkDB); err != nil {
+	if _, err := j.copies.Copy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	commit(2)
