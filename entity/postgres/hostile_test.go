@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -106,9 +109,11 @@ func TestCommitThatIsCanceledByTheServerHappensOnce(t *testing.T) {
 	s := open(t, address, Options{})
 	other := admin(t, address)
 	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
 	canceled := int64(0)
+	var inVain atomic.Int64 // of this commit; who cancels makes pauses of up to so many milliseconds, or a slow machine would never be through
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			var n int64
@@ -119,6 +124,7 @@ func TestCommitThatIsCanceledByTheServerHappensOnce(t *testing.T) {
 				return
 			}
 			canceled += n
+			_ = pause.For(ctx, time.Duration(rand.Int64N(1+inVain.Load()*int64(time.Millisecond))))
 		}
 	})
 	const commits, size = 60, 100 // enough for COPY
@@ -133,8 +139,10 @@ func TestCommitThatIsCanceledByTheServerHappensOnce(t *testing.T) {
 		for began := time.Now(); ; {
 			err := s.Commit(t.Context(), atTimes(1+i*size, some...))
 			if err == nil {
+				inVain.Store(0)
 				break
 			}
+			inVain.Add(1)
 			if failed++; time.Since(began) > patience {
 				t.Fatalf("commit %d: %v", i, err)
 			}
