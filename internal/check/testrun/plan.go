@@ -42,6 +42,13 @@ var unraced = map[string]string{
 	"server/browsertest":        "the server and the browser are other processes",
 }
 
+// longest are the packages whose tests take longest. They begin first, so that no
+// processor is idle at the end of a run while one of them goes on alone.
+var longest = []string{
+	"server", "server/browsertest", "actor", "entity/postgres", "cmd/greenroom", "entity", "sim",
+	"entity/sqlite", "entity/mapping", "persist/sqlite", "internal/check", "internal/check/dashboard", "examples/raft",
+}
+
 // plan returns the arguments of each `go test` that the arguments ask for. With
 // the race detector there are two, since a process has it for all of its
 // packages or for none.
@@ -57,9 +64,17 @@ func plan(ctx context.Context, args []string) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := func(pkg string) string { return strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/") }
+	rank := func(pkg string) int {
+		if i := slices.Index(longest, name(pkg)); i >= 0 {
+			return i
+		}
+		return len(longest)
+	}
+	slices.SortStableFunc(listed, func(a, b string) int { return rank(a) - rank(b) })
 	var raced, others []string
 	for _, pkg := range listed {
-		if _, ok := unraced[strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")]; ok {
+		if _, ok := unraced[name(pkg)]; ok {
 			others = append(others, pkg)
 		} else {
 			raced = append(raced, pkg)

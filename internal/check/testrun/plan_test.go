@@ -55,6 +55,20 @@ func TestPlanLeavesOutARunWithoutPackages(t *testing.T) {
 	}
 }
 
+func TestTheLongestBeginFirst(t *testing.T) {
+	for _, name := range longest {
+		if files, err := filepath.Glob(filepath.Join(root, name, "*_test.go")); err != nil || len(files) == 0 {
+			t.Errorf("%s is in the list and has no tests: take it off (%v)", name, err)
+		}
+	}
+	runs, err := plan(t.Context(), []string{"-race", root + "/actor", root + "/router", root + "/schedule", root + "/server", root + "/sim"})
+	const module = "github.com/greenroom-go/greenroom/"
+	want := [][]string{{"-race", module + "server", module + "actor", module + "router"}, {module + "sim", module + "schedule"}}
+	if err != nil || !slices.EqualFunc(runs, want, slices.Equal) {
+		t.Errorf("the runs are %q, %v; want %q", runs, err, want)
+	}
+}
+
 // A package whose reason is pure and that has a go statement or imports a part of
 // sync is to be raced again.
 func TestUnracedPackagesAreWhatTheyAreListedAs(t *testing.T) {
