@@ -33,6 +33,8 @@ type commits struct {
 	mu      sync.Mutex
 	queue   []*unit        // guarded by mu
 	pending map[string]int // units of each id that are not through, guarded by mu
+	done    []Delivery     // what need not be delivered any more, guarded by mu
+	cursors []Cursor       // where projections have come to, guarded by mu
 	woken   bool           // the committer has been told that there is something, guarded by mu
 
 	committing sync.Mutex // a commit of an earlier incarnation may not have ended
@@ -55,6 +57,30 @@ func (c *commits) submit(u *unit) {
 	c.mu.Lock()
 	c.queue = append(c.queue, u)
 	c.pending[u.append.ID]++
+	wake := !c.woken
+	c.woken = true
+	c.mu.Unlock()
+	if wake {
+		c.p.committer.Tell(context.Background(), wakeUp{})
+	}
+}
+
+// delivered says that a message need not be delivered any more.
+func (c *commits) delivered(d Delivery) {
+	c.mu.Lock()
+	c.done = append(c.done, d)
+	wake := !c.woken
+	c.woken = true
+	c.mu.Unlock()
+	if wake {
+		c.p.committer.Tell(context.Background(), wakeUp{})
+	}
+}
+
+// moved says where a projection has come to.
+func (c *commits) moved(at Cursor) {
+	c.mu.Lock()
+	c.cursors = append(c.cursors, at)
 	wake := !c.woken
 	c.woken = true
 	c.mu.Unlock()
@@ -169,10 +195,14 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 // next begins with the next batch, if there is something for it.
 func (c *committer) next(ctx *actor.Context[any]) {
 	units, dropped := c.take()
-	if len(units) > 0 {
+	c.mu.Lock()
+	done, cursors := c.done, c.cursors
+	c.done, c.cursors = nil, nil
+	c.mu.Unlock()
+	if len(units) > 0 || len(done) > 0 || len(cursors) > 0 {
 		c.number++
 		c.units = units
-		c.batch = &Batch{Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units))}
+		c.batch = &Batch{Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units)), Delivered: done, Cursors: cursors}
 		for i, u := range units {
 			c.batch.Appends[i] = u.append
 		}
@@ -181,7 +211,7 @@ func (c *committer) next(ctx *actor.Context[any]) {
 	for _, u := range dropped {
 		c.end(u, u.of.refusal())
 	}
-	if len(units) == 0 && len(dropped) > 0 {
+	if c.batch == nil && len(dropped) > 0 {
 		c.next(ctx) // there may be more behind those
 	}
 }
@@ -214,8 +244,40 @@ func (c *committer) committed(ctx *actor.Context[any], err error) {
 		}
 	}
 	c.next(ctx)
+	c.announce(batch)
 	for i, u := range units {
 		c.end(u, batch.Appends[i].Err)
+	}
+}
+
+// announce tells those who deliver that there is something for them.
+func (c *commits) announce(b *Batch) {
+	var sent, reminded, fed parts
+	projected := c.p.projected.Load() > 0
+	for i := range b.Appends {
+		a := &b.Appends[i]
+		if a.Err != nil || len(a.Send) == 0 && len(a.Reminders) == 0 && !projected {
+			continue
+		}
+		part := parts(1) << PartOf(a.ID)
+		if len(a.Send) > 0 {
+			sent |= part
+		}
+		if len(a.Reminders) > 0 {
+			reminded |= part
+		}
+		if len(a.Events) > 0 {
+			fed |= part
+		}
+	}
+	if sent != 0 {
+		c.p.outbox.Tell(context.Background(), sent)
+	}
+	if reminded != 0 {
+		c.p.reminders.Tell(context.Background(), reminded)
+	}
+	if fed != 0 && projected {
+		c.p.tellProjections(fed)
 	}
 }
 

@@ -35,7 +35,9 @@ type process struct {
 	accounts []actor.Ref[msg]
 	observer actor.Ref[report]
 	reports  int
-	starting bool // what is written then is no point
+	starting bool                         // what is written then is no point
+	spawn    func(p *persist.Persistence) // spawns something else than the accounts, nil for these
+	opened   func(p *persist.Persistence) // does something beside, nil for nothing
 }
 
 // report is what the observer is told: the state after that number of the account.
@@ -92,6 +94,13 @@ func (p *process) start() {
 	persistence, err := persist.Open(w.Context(), p.node.System(), &pointJournal{journal, p}, persist.Config{Types: types, Ahead: 4})
 	if err != nil {
 		w.Fatalf("open: %v", err)
+	}
+	if p.opened != nil {
+		p.opened(persistence)
+	}
+	if p.spawn != nil {
+		p.spawn(persistence)
+		return
 	}
 	p.accounts = nil
 	for i := range 3 {

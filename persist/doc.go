@@ -26,6 +26,10 @@
 // the journal has of an actor is replayed by [Verify], for tests; codectest.Golden shows that
 // today's types read what each release has written.
 //
+// What an actor sends to another one with [Events.Send] is part of what it records: it arrives,
+// once in effect, whatever crashes. [Events.Remind] has it get a message at a time. A view of the
+// events of many actors is made with [Persistence.Project].
+//
 // A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
 // directory; package journaltest is the conformance suite.
 package persist

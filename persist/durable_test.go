@@ -25,7 +25,8 @@ type (
 	}
 )
 
-var types = codec.NewTypes(codec.Of[added]("test.added"), codec.Of[removed]("test.removed"), codec.Of[total]("test.total"))
+var types = codec.NewTypes(codec.Of[added]("test.added"), codec.Of[removed]("test.removed"), codec.Of[total]("test.total"),
+	codec.Of[paid]("test.paid"), codec.Of[got]("test.got"), codec.Of[rung]("test.rung"))
 
 // msg is what the actors of these tests are told: add and answer, do something, or get.
 type msg struct {

@@ -54,7 +54,11 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	if poked && g.life.ready {
 		return nil
 	}
-	in.begin()
+	a, over := g.p.receivers.attemptBy(ctx.Sender())
+	if over {
+		return nil // it was confirmed, and sent once more before that
+	}
+	in.begin(a)
 	err = errFailed // what remains after a panic
 	defer func() {
 		if err != nil && err != actor.ErrStop { //nolint:errorlint // as the runtime does
@@ -69,8 +73,13 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 		}
 		g.life.ready = true
 		if poked {
-			return in.end()
+			err = in.end()
+			return err
 		}
+	}
+	if a != nil && in.hasHad(a) {
+		err = in.end()
+		return err
 	}
 	if err = next(); err == nil || err == actor.ErrStop { //nolint:errorlint // the same
 		if ended := in.end(); ended != nil {

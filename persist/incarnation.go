@@ -20,10 +20,13 @@ type incarnation struct {
 	epoch uint64
 
 	mu       sync.Mutex
-	handling bool          // a handler runs; guarded by mu, as is all that follows
-	events   []Payload     // what it has recorded and is not on its way
-	recorded int           // bytes of events
-	saved    bool          // it has called Save
+	handling bool      // a handler runs; guarded by mu, as is all that follows
+	events   []Payload // what it has recorded and is not on its way
+	recorded int       // bytes of events
+	saved    bool      // it has called Save
+	sends    []Message // what it has sent with Send
+	edits    []ReminderEdit
+	attempt  *attempt      // what it handles, nil for what has no sender that waits
 	outputs  []func(error) // what it holds
 	units    []*unit       // not over, oldest first
 	ahead    int           // events in units
@@ -31,6 +34,10 @@ type incarnation struct {
 	last     uint64        // the number of the last event that was applied
 	refused  error         // why the journal takes nothing more of this incarnation
 	stale    error         // why its state is ahead of what is recorded: its actor must be restarted
+
+	sent      uint64            // the number of the last message of Send
+	seen      map[string]uint64 // of each sender, the last of its messages that was handled
+	reminders map[string]int64  // when, by key
 
 	snapshot   uint64 // the number of the newest durable snapshot, 0 for none
 	since      int    // events on their way or durable since the last snapshot was taken
@@ -91,10 +98,10 @@ func (in *incarnation) hold(leave func(error)) bool {
 	return false
 }
 
-// begin says that a handler begins.
-func (in *incarnation) begin() {
+// begin says that a handler begins. a is nil for a message that nobody delivers.
+func (in *incarnation) begin(a *attempt) {
 	in.mu.Lock()
-	in.handling = true
+	in.handling, in.attempt = true, a
 	in.mu.Unlock()
 }
 
@@ -123,10 +130,14 @@ func (in *incarnation) pass(goesOn bool) error {
 		return err
 	}
 	in.mu.Lock()
-	u := in.makeUnit(state, snapshot)
+	u := in.makeUnit(state, snapshot, goesOn)
 	in.handling = goesOn && in.handling
 	outputs := in.outputs
 	in.outputs = nil
+	if a := in.attempt; a != nil && !goesOn {
+		outputs = append(outputs, a.confirm)
+		in.attempt = nil
+	}
 	leaves := false
 	switch n := len(in.units); {
 	case u != nil:
@@ -175,24 +186,38 @@ func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error)
 }
 
 // makeUnit returns nil when there is nothing to write. REQUIRES: in.mu held.
-func (in *incarnation) makeUnit(state, snapshot *Payload) *unit {
-	if len(in.events) == 0 && state == nil {
+func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
+	seen := in.takeAttempt(goesOn)
+	if len(in.events) == 0 && state == nil && len(seen) == 0 && len(in.sends) == 0 && len(in.edits) == 0 {
 		return nil
 	}
-	a := Append{ID: in.id, Shard: in.shard, Epoch: in.epoch, After: in.last - uint64(len(in.events)), Events: in.events, State: state, Snapshot: snapshot}
-	bytes := in.recorded
 	in.since += len(in.events)
 	in.sinceBytes += in.recorded
-	if state != nil && len(in.events) == 0 {
+	if len(in.events) == 0 {
 		in.last++
+		if state == nil {
+			in.events = []Payload{{}} // the rest needs a number
+		}
 	}
+	a := Append{
+		ID: in.id, Shard: in.shard, Epoch: in.epoch, After: in.last - max(1, uint64(len(in.events))),
+		Events: in.events, State: state, Snapshot: snapshot, Send: in.sends, Seen: seen, Reminders: in.edits,
+	}
+	bytes := in.recorded
 	for _, p := range []*Payload{state, snapshot} {
 		if p != nil {
 			p.Seal(in.id, in.last)
 			bytes += len(p.Data)
 		}
 	}
-	in.events, in.recorded, in.saved = nil, 0, false
+	for _, r := range in.edits {
+		if r.At == 0 {
+			delete(in.reminders, r.Key)
+		} else {
+			in.reminders[r.Key] = r.At
+		}
+	}
+	in.events, in.recorded, in.saved, in.sends, in.edits = nil, 0, false, nil, nil
 	return &unit{of: in, append: a, bytes: bytes + unitBytes}
 }
 
@@ -206,8 +231,13 @@ func (in *incarnation) fail(err error) {
 	if len(in.events) > 0 || in.saved {
 		in.stale = fmt.Errorf("a handler has failed after it had recorded something: %w", err)
 	}
+	if a := in.attempt; a != nil {
+		outputs = append(outputs, a.confirm)
+	}
 	in.last -= uint64(len(in.events))
+	in.sent -= uint64(len(in.sends))
 	in.outputs, in.events, in.recorded, in.saved, in.handling = nil, nil, 0, false, false
+	in.sends, in.edits, in.attempt = nil, nil, nil
 	in.mu.Unlock()
 	for _, leave := range outputs {
 		leave(err)

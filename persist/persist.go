@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -29,6 +31,10 @@ type Config struct {
 	// RetryMin and RetryMax are how long a commit or a read that has failed waits before it is
 	// tried again, the first time and at most: 10 ms and 1 s.
 	RetryMin, RetryMax time.Duration
+	// Wake is called when something is to be delivered to an id that no actor of this system
+	// has: it may spawn the actor. It is called again after a minute if there is none.
+	// Without it what was sent waits until there is one.
+	Wake func(ctx context.Context, id string)
 }
 
 func (c Config) withDefaults() Config {
@@ -50,6 +56,13 @@ type Persistence struct {
 	loads     *loads
 	committer actor.Ref[any]
 	loader    actor.Ref[any]
+	outbox    actor.Ref[any]
+	reminders actor.Ref[any]
+	receivers *receivers
+
+	projected   atomic.Int32 // how many projections there are
+	mu          sync.Mutex
+	projections []actor.Ref[any] // guarded by mu
 }
 
 // Open makes a journal the one of a system's durable actors: [Spawn] spawns them. It spawns
@@ -64,6 +77,7 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	}
 	p := &Persistence{sys: sys, journal: journal, cfg: cfg.withDefaults()}
 	p.commits = newCommits(p)
+	p.receivers = newReceivers()
 	p.loads = &loads{p: p, open: make(map[uint64]*reading)}
 	_, err := actor.TrySpawn(sys, "persist", func() *keeper { return &keeper{p: p} }, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Minute)))
 	if err != nil {
@@ -79,6 +93,8 @@ type keeper struct{ p *Persistence }
 func (k *keeper) Init(ctx *actor.Context[struct{}]) error {
 	k.p.committer = actor.Spawn(ctx, "committer", func() *committer { return &committer{commits: k.p.commits} })
 	k.p.loader = actor.Spawn(ctx, "loader", func() *loader { return &loader{loads: k.p.loads} })
+	k.p.outbox = actor.Spawn(ctx, "outbox", func() *outbox { return &outbox{p: k.p} })
+	k.p.reminders = actor.Spawn(ctx, "reminders", func() *reminders { return &reminders{p: k.p} })
 	return nil
 }
 

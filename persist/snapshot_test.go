@@ -245,6 +245,9 @@ func TestVerifyFindsWhatDoesNotComeToOneState(t *testing.T) {
 	}
 }
 
+// few are not all types.
+var few = codec.NewTypes(codec.Of[removed]("test.removed"))
+
 func TestVerifyComparesActorsWithoutSnapshots(t *testing.T) {
 	j := after35(t)
 	if err := persist.Verify(t.Context(), j, types, "/a", func() *account { return &account{} }); err != nil {
@@ -255,7 +258,6 @@ func TestVerifyComparesActorsWithoutSnapshots(t *testing.T) {
 	if !errors.Is(err, persist.ErrNotReproducible) {
 		t.Errorf("got %v", err)
 	}
-	few := codec.NewTypes(codec.Of[removed]("test.removed"))
 	if err := persist.Verify(t.Context(), j, few, "/a", func() *account { return &account{} }); !errors.Is(err, persist.ErrUnreadable) {
 		t.Errorf("got %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -41,10 +42,7 @@ type Events[E any] struct {
 // or answers, also before the call, leaves when they are. It panics if the type of e is not
 // registered, and outside of the handler of a message.
 func (es *Events[E]) Record(e E) {
-	if es.in == nil {
-		panic(fmt.Sprintf("persist: Record: the actor with these Events[%s] was not spawned by persist.Spawn", reflect.TypeFor[E]()))
-	}
-	es.in.record(e)
+	es.bound("Record").record(e)
 	es.apply(e)
 }
 
@@ -58,10 +56,23 @@ type Durable[S any] struct {
 // Save makes State durable, as it is when the handler returns. What the handler sends or
 // answers leaves when it is. It panics outside of the handler of a message.
 func (d *Durable[S]) Save() {
+	d.bound("Save").save()
+}
+
+// Send is [Events.Send].
+func (d *Durable[S]) Send(to string, m any) { d.bound("Send").send(to, m) }
+
+// Remind is [Events.Remind].
+func (d *Durable[S]) Remind(key string, at time.Time, m any) { d.bound("Remind").remind(key, at, m) }
+
+// Forget is [Events.Forget].
+func (d *Durable[S]) Forget(key string) { d.bound("Forget").forget(key) }
+
+func (d *Durable[S]) bound(what string) *incarnation {
 	if d.in == nil {
-		panic(fmt.Sprintf("persist: Save: the actor with this Durable[%s] was not spawned by persist.Spawn", reflect.TypeFor[S]()))
+		panic(fmt.Sprintf("persist: %s: the actor with this Durable[%s] was not spawned by persist.Spawn", what, reflect.TypeFor[S]()))
 	}
-	d.in.save()
+	return d.in
 }
 
 // persistent is an actor that embeds Events or Durable.
@@ -94,6 +105,33 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 		a.Apply(e)
 		return nil
 	}}, nil
+}
+
+// Send sends a message to the actor with that id, or to the address of [Persistence.Deliver], at
+// least once: it is part of what the handler records, and is delivered until it is confirmed,
+// also after a crash of either side. What an actor sends to one receiver comes in order. A durable
+// actor remembers, with what it records for it, that it has handled a message: its effect is
+// there once. It confirms one by returning nil; after an error the message comes again, and those
+// behind it wait. So it must not set it aside with Stash: it would be confirmed. A handler that is
+// divided by an Ask, and then fails, gets it again with what was recorded before.
+//
+// The type of m is one that the receiver accepts, and is in [Config.Types]. Send panics where
+// Record does.
+func (es *Events[E]) Send(to string, m any) { es.bound("Send").send(to, m) }
+
+// Remind has the actor get a message at a time, and not before, also after a crash: it is part
+// of what the handler records. The message has its effect once, as one of Send has. A reminder
+// with the same key is replaced. It panics where Record does.
+func (es *Events[E]) Remind(key string, at time.Time, m any) { es.bound("Remind").remind(key, at, m) }
+
+// Forget takes a reminder back, if there is one with that key. It panics outside of a handler.
+func (es *Events[E]) Forget(key string) { es.bound("Forget").forget(key) }
+
+func (es *Events[E]) bound(what string) *incarnation {
+	if es.in == nil {
+		panic(fmt.Sprintf("persist: %s: the actor with these Events[%s] was not spawned by persist.Spawn", what, reflect.TypeFor[E]()))
+	}
+	return es.in
 }
 
 func (es *Events[E]) unbind() { es.in, es.apply = nil, nil }
@@ -240,7 +278,8 @@ func (p *Persistence) check(t reflect.Type, name string, o *options) error {
 // shell is the actor that the runtime sees: the user's, with its gate.
 type shell[M any] struct {
 	actor.Actor[M]
-	gate *gate[M]
+	gate     *gate[M]
+	receiver *receiver
 }
 
 // Init implements actor.Initializer.
@@ -259,6 +298,8 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 		return err
 	}
 	g.in, g.poked = in, false
+	s.receiver = receiverOf(ctx.Self())
+	g.p.receivers.add(in.id, s.receiver)
 	g.life = &life[M]{recover: (&recovery{replayer: replayer{types: g.p.cfg.Types, id: in.id, s: subject}, in: in, avoid: &g.avoid}).run}
 	if a, ok := s.Actor.(interface{ Recovered(*actor.Context[M]) error }); ok {
 		g.life.recovered = a.Recovered
@@ -281,6 +322,7 @@ func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {
 		a.Terminate(ctx, why)
 	}
+	s.gate.p.receivers.remove(s.gate.in.id, s.receiver)
 	if err := s.gate.Settle(ctx); err != nil {
 		ctx.Log().Warn("ended before everything was durable", "error", err.Error())
 	}

@@ -1,0 +1,263 @@
+package persist
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// MaxUndelivered is how many messages of the outbox are in memory at most. The others wait in the
+// journal.
+const MaxUndelivered = 1 << 16
+
+// The messages of the outbox.
+type (
+	// parts are those in which something has been written, or is to be read again, one bit each.
+	parts uint64
+
+	outboxRead struct {
+		from   parts // what was to be read
+		listed []Outgoing
+		after  [Parts]uint64
+		err    error
+	}
+	// delivered says that the first message of a pair has been confirmed.
+	delivered struct {
+		of     pair
+		number uint64
+	}
+)
+
+// pair is a sender and a receiver, between which the order is kept.
+type pair struct{ from, to string }
+
+// outbox is the actor that delivers what was sent with Send. It reads what is written to the
+// journal after that was committed, so that nothing is forgotten and nothing is delivered that a
+// crash takes back. For each pair one message is under way.
+type outbox struct {
+	p       *Persistence
+	after   [Parts]uint64
+	unread  parts
+	reading bool
+	waiting map[pair][]Outgoing // the first one is under way
+	total   int
+	failing string // the error that was logged last
+	tries   int
+}
+
+// Init implements actor.Initializer.
+func (o *outbox) Init(ctx *actor.Context[any]) error {
+	o.waiting = make(map[pair][]Outgoing)
+	o.unread = ^parts(0)
+	o.read(ctx)
+	return nil
+}
+
+// Receive implements actor.Actor.
+func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case parts:
+		o.unread |= m
+	case outboxRead:
+		o.reading = false
+		o.take(ctx, m)
+	case delivered:
+		o.delivered(ctx, m)
+	}
+	o.read(ctx)
+	return nil
+}
+
+// read reads what is not read yet, unless there is too much already.
+func (o *outbox) read(ctx *actor.Context[any]) {
+	if o.reading || o.unread == 0 || o.total >= MaxUndelivered {
+		return
+	}
+	r := outboxRead{from: o.unread, after: o.after}
+	o.unread, o.reading = 0, true
+	actor.Pipe(ctx, func(life context.Context) (outboxRead, error) {
+		for left := r.from; left != 0; left &= left - 1 {
+			part := bits.TrailingZeros64(uint64(left))
+			page, err := o.p.journal.Outbox(life, part, r.after[part], PageRecords)
+			if err != nil {
+				return r, err
+			}
+			if len(page) > 0 {
+				r.after[part] = page[len(page)-1].Position
+				r.listed = append(r.listed, page...)
+			}
+		}
+		return r, nil
+	}, func(r outboxRead, err error) any {
+		r.err = err
+		return r
+	})
+}
+
+// take begins to deliver what was read.
+func (o *outbox) take(ctx *actor.Context[any], r outboxRead) {
+	if r.err != nil {
+		if text := r.err.Error(); text != o.failing {
+			o.failing = text
+			ctx.Log().Error("outbox cannot be read, trying again", "error", text)
+		}
+		o.tries++
+		ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, r.from)
+		return
+	}
+	o.failing = ""
+	for i := range r.listed {
+		m := &r.listed[i]
+		part := PartOf(m.From)
+		if m.Position <= o.after[part] {
+			continue
+		}
+		o.after[part] = m.Position
+		o.unread |= 1 << part // there may be more
+		of := pair{m.From, m.To}
+		o.waiting[of] = append(o.waiting[of], *m)
+		o.total++
+		if len(o.waiting[of]) == 1 {
+			o.deliver(ctx, of)
+		}
+	}
+}
+
+// deliver has the first message of a pair delivered.
+func (o *outbox) deliver(ctx *actor.Context[any], of pair) {
+	m := o.waiting[of][0]
+	done := delivered{of, m.Number}
+	spawnDelivery(ctx, o.p, &attempt{from: m.From, number: m.Number, to: m.To, payload: m.Payload}, done)
+}
+
+func (o *outbox) delivered(ctx *actor.Context[any], m delivered) {
+	list := o.waiting[m.of]
+	if len(list) == 0 || list[0].Number != m.number {
+		return
+	}
+	o.total--
+	o.p.commits.delivered(Delivery{From: m.of.from, Number: m.number})
+	if o.waiting[m.of] = list[1:]; len(list) == 1 {
+		delete(o.waiting, m.of)
+		return
+	}
+	o.deliver(ctx, m.of)
+}
+
+// attempt is something that is to be delivered to an id: a message of another one, or a reminder.
+type attempt struct {
+	from     string // the sender's id; of a reminder the id itself
+	number   uint64 // the sender's; 0 for a reminder
+	to       string
+	reminder ReminderEdit
+	payload  Payload
+
+	confirm func(err error) // tells the delivery how it went
+}
+
+// delivery is the actor that delivers one thing, until it is confirmed. It is an actor of its own
+// so that the receiver knows by the sender of a message which one it is.
+type delivery struct {
+	*attempt
+	p      *Persistence
+	done   any // for the parent, when it is confirmed
+	parent actor.Ref[any]
+	value  any
+	tries  int
+	listed bool // it will be told when there is a receiver
+}
+
+// refusedMin is how long what was refused waits before it comes again, the first time; then it
+// doubles. A receiver whose handler always fails stays within its restarts, of which it has 10 a
+// minute.
+const refusedMin = 100 * time.Millisecond
+
+// The messages of a delivery, beside tryAgain.
+type (
+	confirmed struct{ err error }
+	arrived   struct{} // there is a receiver now
+)
+
+func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) {
+	parent := ctx.Self()
+	actor.Spawn(ctx, "delivery-*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
+}
+
+// Init implements actor.Initializer.
+func (d *delivery) Init(ctx *actor.Context[any]) error {
+	self := ctx.Self()
+	d.confirm = func(err error) { self.Tell(context.Background(), confirmed{err}) }
+	d.p.receivers.expect(self.PID(), d.attempt)
+	d.try(ctx)
+	return nil
+}
+
+// Terminate implements actor.Terminator.
+func (d *delivery) Terminate(ctx *actor.Context[any], _ error) {
+	d.p.receivers.forget(ctx.Self().PID())
+}
+
+// Receive implements actor.Actor.
+func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case confirmed:
+		if m.err == nil {
+			d.parent.Tell(ctx, d.done)
+			return actor.ErrStop
+		}
+		d.later(ctx, m.err)
+	case arrived:
+		d.listed = false
+		d.try(ctx)
+	case tryAgain:
+		d.try(ctx)
+	}
+	return nil
+}
+
+// try sends it, or tries again later. It may be sent more than once: the receiver knows.
+func (d *delivery) try(ctx *actor.Context[any]) {
+	if d.value == nil {
+		v, err := d.p.cfg.Types.Decode(d.payload.Type, d.payload.Data)
+		if err != nil {
+			d.later(ctx, err)
+			return
+		}
+		d.value = v
+	}
+	r := d.p.receivers.of(d.to, ctx.Self(), d.listed)
+	if r == nil {
+		d.listed = true
+		d.wake(ctx)
+		ctx.After("again", patience, tryAgain{})
+		return
+	}
+	if err := r.receive(ctx, d.attempt, d.value); err != nil {
+		d.later(ctx, err)
+	}
+}
+
+// wake asks the program for the receiver.
+func (d *delivery) wake(ctx *actor.Context[any]) {
+	if wake := d.p.cfg.Wake; wake != nil {
+		actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+			wake(life, d.to)
+			return struct{}{}, nil
+		}, func(struct{}, error) any { return nil })
+	}
+}
+
+// later tries again after a while. The first refusal is logged.
+func (d *delivery) later(ctx *actor.Context[any], err error) {
+	if d.tries == 0 {
+		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
+			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), slog.String("error", err.Error()))
+	}
+	delay := min(refusedMin<<min(d.tries, 20), patience)
+	d.tries++
+	ctx.After("again", delay, tryAgain{})
+}

@@ -1,0 +1,440 @@
+package persist_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/memory"
+	"github.com/greenroom-go/greenroom/sim"
+)
+
+// What tellers record and send.
+type (
+	paid struct {
+		To     string
+		Serial int
+	}
+	got struct {
+		From   string
+		Serial int
+	}
+	rung struct {
+		Key string
+		At  int64
+	}
+)
+
+// pay tells a teller to pay to another one, ring to set a reminder.
+type (
+	pay  struct{ to string }
+	ring struct {
+		key string
+		at  time.Time
+	}
+	forget string
+)
+
+// teller pays to others: it counts what it has paid to each, and lists what it has got.
+type teller struct {
+	persist.Events[any]
+	paid map[string]int
+	got  map[string][]int
+	rung []rung
+	err  func() error // what a handler of something delivered returns
+}
+
+func newTeller() *teller {
+	return &teller{paid: map[string]int{}, got: map[string][]int{}}
+}
+
+func (t *teller) Apply(e any) {
+	switch e := e.(type) {
+	case paid:
+		t.paid[e.To] = e.Serial
+	case got:
+		t.got[e.From] = append(t.got[e.From], e.Serial)
+	case rung:
+		t.rung = append(t.rung, e)
+	}
+}
+
+func (t *teller) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case pay:
+		serial := t.paid[m.to] + 1
+		t.Record(paid{m.to, serial})
+		t.Send(m.to, got{ctx.Self().PID().Path(), serial})
+		return nil
+	case ring:
+		t.Record(rung{Key: "set " + m.key, At: m.at.UnixMilli()})
+		t.Remind(m.key, m.at, rung{Key: m.key, At: m.at.UnixMilli()})
+		return nil
+	case forget:
+		t.Forget(string(m))
+		return nil
+	case func(t *teller):
+		m(t)
+		return nil
+	default:
+		t.Record(m)
+	}
+	if t.err != nil {
+		return t.err()
+	}
+	return nil
+}
+
+// replayed returns what a journal has of a teller.
+func replayed(j persist.Journal, id string) (*teller, error) {
+	t := newTeller()
+	for after := uint64(0); ; {
+		page, err := j.Events(context.Background(), id, after, persist.PageRecords)
+		if err != nil || len(page) == 0 {
+			return t, err
+		}
+		for _, r := range page {
+			if r.Number != after+1 {
+				return nil, fmt.Errorf("event %d of %s comes after %d", r.Number, id, after)
+			}
+			after = r.Number
+			if r.Type != "" {
+				v, err := types.Decode(r.Type, r.Data)
+				if err != nil {
+					return nil, err
+				}
+				if v, ok := v.(rung); ok && !strings.HasPrefix(v.Key, "set ") && r.Time < v.At {
+					return nil, fmt.Errorf("%s was reminded of %+v at %d", id, v, r.Time)
+				}
+				t.Apply(v)
+			}
+		}
+	}
+}
+
+// serials are the numbers from 1 to n.
+func serials(n int) (list []int) {
+	for i := range n {
+		list = append(list, i+1)
+	}
+	return list
+}
+
+func tellerID(i int) string { return fmt.Sprint("/teller-", i%3) }
+
+// startTellers starts a process with three tellers, whose handlers fail now and then.
+func startTellers(w *sim.World, crashes ...int) (p *process, tell func(i int, m any)) {
+	p = &process{w: w, crashes: map[int]bool{}}
+	for _, c := range crashes {
+		p.crashes[c] = true
+	}
+	var tellers []actor.Ref[any]
+	p.spawn = func(persistence *persist.Persistence) {
+		tellers = nil
+		for i := range 3 {
+			tellers = append(tellers, persist.Spawn(persistence, p.node.System(), tellerID(i)[1:], func() *teller {
+				t := newTeller()
+				t.err = func() error {
+					if w.Sometimes(0.1) {
+						return errors.New("planned")
+					}
+					return nil
+				}
+				return t
+			}, persist.Actor(actor.Permanent)))
+		}
+	}
+	p.start()
+	return p, func(i int, m any) { tellers[i%3].Tell(w.Context(), m) }
+}
+
+// calm ends what may go wrong, and lets pass what has to be tried again.
+func (p *process) calm() {
+	p.w.Advance(5 * time.Second)
+	p.restart()
+	p.w.Heal()
+	p.crashes = nil
+	p.w.Advance(10 * time.Minute)
+	p.restart()
+}
+
+var tellerFaults = sim.Faults{Panic: 0.01, Disk: sim.DiskFaults{Fail: 0.05}, Swarm: true}
+
+func TestOutboxHasEachEffectOnceInItsOrder(t *testing.T) {
+	sim.Check(t, sim.Options{Runs: 60, Faults: tellerFaults}, func(w *sim.World) {
+		first := 1 + w.Rand().IntN(60)
+		p, tell := startTellers(w, first, first+1+w.Rand().IntN(40))
+		for i := range 18 {
+			tell(i, pay{tellerID(i + 1 + i%2)})
+			if i%4 == 0 {
+				w.Settle()
+			}
+			p.restart()
+		}
+		p.calm()
+		for from := range 3 {
+			sender, err := replayed(p.journal, tellerID(from))
+			if err != nil {
+				w.Fatalf("%v", err)
+			}
+			for to := range 3 {
+				receiver, err := replayed(p.journal, tellerID(to))
+				if got := receiver.got[tellerID(from)]; err != nil || !slices.Equal(got, serials(sender.paid[tellerID(to)])) {
+					w.Fatalf("%s has paid %d to %s, which has got %v, %v", tellerID(from), sender.paid[tellerID(to)], tellerID(to), got, err)
+				}
+			}
+		}
+		for part := range persist.Parts {
+			if left, err := p.journal.Outbox(context.Background(), part, 0, 10); err != nil || len(left) > 0 {
+				w.Fatalf("not delivered: %+v, %v", left, err)
+			}
+		}
+	})
+}
+
+func TestRemindHasEachEffectOnceAndNotEarly(t *testing.T) {
+	sim.Check(t, sim.Options{Runs: 40, Faults: tellerFaults}, func(w *sim.World) {
+		first := 1 + w.Rand().IntN(40)
+		p, tell := startTellers(w, first, first+1+w.Rand().IntN(30))
+		start := time.Now()
+		for i := range 9 {
+			at := start.Add(time.Duration(w.Rand().IntN(20))*time.Second + time.Duration(i)*time.Millisecond)
+			tell(i, ring{fmt.Sprint("key-", i/3%2), at})
+			if i%4 == 0 {
+				w.Advance(3 * time.Second)
+			}
+			p.restart()
+		}
+		p.calm()
+		for i := range 3 {
+			a, err := replayed(p.journal, tellerID(i))
+			if err != nil {
+				w.Fatalf("%v", err)
+			}
+			last := map[string]rung{} // what was set last, by key
+			for n, r := range a.rung {
+				if key, set := strings.CutPrefix(r.Key, "set "); set {
+					last[key] = rung{key, r.At}
+				} else if slices.Contains(a.rung[:n], r) {
+					w.Fatalf("%s was reminded of %+v twice", tellerID(i), r)
+				}
+			}
+			for _, r := range last {
+				if !slices.Contains(a.rung, r) {
+					w.Fatalf("%s was not reminded of %+v", tellerID(i), r)
+				}
+			}
+		}
+	})
+}
+
+func TestAMessageThatIsRefusedComesAgainBeforeTheNextOne(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		fails := 2
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		persist.Spawn(p, k.System(), "b", func() *teller {
+			b := newTeller()
+			b.err = func() error {
+				if fails--; fails >= 0 {
+					return errors.New("not now")
+				}
+				return nil
+			}
+			return b
+		})
+		for range 3 {
+			a.Tell(k.Context(), pay{"/b"})
+		}
+		k.Advance(time.Second)
+		k.ExpectFailures(2)
+		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/a"], serials(3)) {
+			t.Errorf("%v, %v", b.got, err)
+		}
+		if !strings.Contains(k.Log(), "not delivered, trying again") {
+			t.Errorf("the log does not say so:\n%s", k.Log())
+		}
+	})
+}
+
+func TestWhatAHandlerSendsThatFailsIsNotDelivered(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		a := persist.Spawn(p, k.System(), "a", func() *teller {
+			a := newTeller()
+			a.err = func() error {
+				a.Send("/b", got{"/a", 1})
+				a.Remind("key", time.Now(), rung{})
+				return errors.New("broken")
+			}
+			return a
+		})
+		persist.Spawn(p, k.System(), "b", newTeller)
+		a.Tell(k.Context(), got{})
+		a.Tell(k.Context(), pay{"/b"})
+		k.Advance(time.Second)
+		k.ExpectFailures(1)
+		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/a"], serials(1)) {
+			t.Errorf("%v, %v", b.got, err)
+		}
+		if l, err := j.Load(t.Context(), []string{"/a"}); err != nil || l[0].Sent != 1 || len(l[0].Reminders) > 0 {
+			t.Errorf("%+v, %v", l, err)
+		}
+	})
+}
+
+func TestWhoIsNotThereGetsItLater(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, woken := memory.New(), make(chan string, 10)
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, id string) { woken <- id }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		a.Tell(k.Context(), pay{"/b"})
+		a.Tell(k.Context(), pay{"/b"})
+		k.Settle()
+		if id := <-woken; id != "/b" || len(woken) > 0 {
+			t.Errorf("woken: %s", id)
+		}
+		persist.Spawn(p, k.System(), "b", newTeller)
+		k.Settle()
+		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/a"], serials(2)) {
+			t.Errorf("%v, %v", b.got, err)
+		}
+		k.ExpectFailures(0)
+	})
+}
+
+func TestDeliverGetsWhatIsSentToAnAddress(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p, log := open(k, memory.New()), actortest.NewJournal(k)
+		fails := true
+		p.Deliver("bank of elsewhere", func(_ context.Context, from string, number uint64, m any) error {
+			log.Addf("%s %d %+v", from, number, m)
+			if fails {
+				fails = false
+				return errors.New("closed")
+			}
+			return nil
+		})
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		a.Tell(k.Context(), pay{"bank of elsewhere"})
+		a.Tell(k.Context(), pay{"bank of elsewhere"})
+		k.Advance(time.Second)
+		log.Expect("/a 1 {From:/a Serial:1}", "/a 1 {From:/a Serial:1}", "/a 2 {From:/a Serial:2}")
+	})
+}
+
+func TestAReminderIsReplacedAndForgotten(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		a := persist.Spawn(open(k, j), k.System(), "a", newTeller)
+		start := time.Now()
+		a.Tell(k.Context(), ring{"one", start.Add(time.Second)})
+		a.Tell(k.Context(), ring{"one", start.Add(time.Hour)})
+		a.Tell(k.Context(), ring{"two", start.Add(time.Second)})
+		a.Tell(k.Context(), forget("two"))
+		a.Tell(k.Context(), forget("three"))
+		k.Advance(time.Minute)
+		if a, err := replayed(j, "/a"); err != nil || len(a.rung) != 3 {
+			t.Errorf("%+v, %v", a.rung, err)
+		}
+		k.Advance(time.Hour)
+		if a, err := replayed(j, "/a"); err != nil || len(a.rung) != 4 || a.rung[3].Key != "one" {
+			t.Errorf("%+v, %v", a.rung, err)
+		}
+	})
+}
+
+// shelf is where a projection keeps what it makes of events, and how far it has come, in one.
+type shelf struct {
+	after [persist.Parts]uint64
+	seen  map[string][]uint64
+}
+
+func (s *shelf) put(events []persist.Event) {
+	for _, e := range events {
+		s.after[e.Part] = e.Position
+		s.seen[e.ID] = append(s.seen[e.ID], e.Number)
+	}
+}
+
+func TestProjectGetsTheEventsOfEachIDInOrder(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprintf("OwnCursors=%v", own), func(t *testing.T) {
+			sim.Check(t, sim.Options{Runs: 30, Faults: tellerFaults}, func(w *sim.World) {
+				first := 1 + w.Rand().IntN(60)
+				p := newProcess(w, none, first, first+1+w.Rand().IntN(30))
+				s := &shelf{seen: map[string][]uint64{}}
+				var opts []persist.ProjectOption
+				if own {
+					opts = append(opts, persist.CursorsFrom(func(context.Context) ([]uint64, error) { return slices.Clone(s.after[:]), nil }))
+				}
+				accounts := func(persistence *persist.Persistence) {
+					if _, err := persistence.Project("sums", func(_ context.Context, events []persist.Event) error {
+						if w.Sometimes(0.1) {
+							return errors.New("planned")
+						}
+						s.put(events)
+						return nil
+					}, opts...); err != nil {
+						w.Fatalf("%v", err)
+					}
+				}
+				p.opened = accounts
+				p.node.Crash()
+				p.start()
+				p.run()
+				p.w.Advance(time.Minute)
+				for i := range 3 {
+					id := p.accounts[i].PID().Path()
+					got := s.seen[id]
+					if !own { // what comes again comes in order as well
+						slices.Sort(got)
+						got = slices.Compact(got)
+					}
+					if want := p.events(id); len(got) != len(want) || !slices.IsSorted(got) {
+						w.Fatalf("of %d events of %s the projection has got %v", len(want), id, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestProjectSaysWhatItCannotRead(t *testing.T) {
+	j := after35(t)
+	actortest.Run(t, func(k *actortest.Kit) {
+		p, err := persist.Open(k.Context(), k.System(), &writer{Journal: j, next: &j.number}, persist.Config{Types: few})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := p.Project("sums", func(context.Context, []persist.Event) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Project("sums", nil); !errors.Is(err, actor.ErrNameTaken) {
+			t.Errorf("a second one of that name: %v", err)
+		}
+		k.Advance(time.Minute)
+		if log := k.Log(); strings.Count(log, "journal cannot be read: number 1 of /a") != 1 {
+			t.Errorf("the log must say so once:\n%s", log)
+		}
+		stop()
+		stop()
+		k.Settle()
+		if _, err := p.Project("sums", func(context.Context, []persist.Event) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Event is an event as a projection sees it.
+type Event struct {
+	ID     string
+	Number uint64 // of the id
+	// Part and Position are where it is: greater in a partition for what was committed later.
+	Part     int
+	Position uint64
+	Time     time.Time // of the commit
+	// Value is the event, nil if Erased. A record that codec.Split reads as several events
+	// comes as several with one number.
+	Value any
+	// Erased says that what the id had up to here is gone.
+	Erased bool
+}
+
+// ProjectOption is an option of [Persistence.Project].
+type ProjectOption func(*projection)
+
+// CursorsFrom says that the handler keeps the cursors with its own writes: for each partition the
+// position of the last event that it was given, [Parts] numbers. read returns them, 0 for a
+// partition of which it has none. Then each event has its effect once. Without this option the
+// journal keeps them, after the handler has returned: after a crash some events come again.
+func CursorsFrom(read func(ctx context.Context) ([]uint64, error)) ProjectOption {
+	return func(p *projection) { p.cursors = read }
+}
+
+// Project calls handle with the events of all ids, from the beginning of the journal or from where
+// the projection of that name has come to: a page at a time, of one partition, in the order of
+// commits. Those of an id come in their order; there is none over partitions. When handle returns
+// an error, or an event cannot be read, the page comes again after a while, and other
+// partitions go on. It is called by one goroutine at a time, and its context ends with the
+// projection.
+//
+// It ends with the system, or when stop is called, which does not wait. It fails with
+// [actor.ErrNameTaken] if there is one of that name.
+func (p *Persistence) Project(name string, handle func(ctx context.Context, events []Event) error, opts ...ProjectOption) (stop func(), err error) {
+	if err := checkText("name", name, 1); err != nil {
+		return nil, fmt.Errorf("project: %w", err)
+	}
+	ref, err := actor.TrySpawn(p.sys, "projection-"+name, func() *projection {
+		a := &projection{p: p, name: name, handle: handle}
+		a.cursors = func(ctx context.Context) ([]uint64, error) { return p.journal.Cursors(ctx, name) }
+		a.keeps = true
+		for _, opt := range opts {
+			a.keeps = false
+			opt(a)
+		}
+		return a
+	})
+	if err != nil {
+		return nil, fmt.Errorf("project: %w", err)
+	}
+	p.mu.Lock()
+	p.projections = append(p.projections, ref)
+	p.mu.Unlock()
+	p.projected.Add(1)
+	ref.Tell(context.Background(), ^parts(0)) // what was committed before it was on the list
+	return func() { p.endProjection(ref) }, nil
+}
+
+func (p *Persistence) endProjection(ref actor.Ref[any]) {
+	p.mu.Lock()
+	i := slices.Index(p.projections, ref)
+	if i >= 0 {
+		p.projections = slices.Delete(slices.Clone(p.projections), i, i+1)
+		p.projected.Add(-1)
+	}
+	p.mu.Unlock()
+	ref.Stop()
+}
+
+// tellProjections says in which partitions there are new events.
+func (p *Persistence) tellProjections(fed parts) {
+	p.mu.Lock()
+	list := p.projections
+	p.mu.Unlock()
+	for _, ref := range list {
+		ref.Tell(context.Background(), fed)
+	}
+}
+
+// projection is the actor that reads the feeds for a handler, one partition after the other.
+type projection struct {
+	p       *Persistence
+	name    string
+	handle  func(ctx context.Context, events []Event) error
+	cursors func(ctx context.Context) ([]uint64, error)
+	keeps   bool // the journal keeps the cursors
+
+	after   []uint64 // nil until they are read
+	unread  parts
+	busy    bool
+	failing [Parts]string        // the error that was logged last
+	delay   [Parts]time.Duration // before the next try
+}
+
+// The messages of a projection, beside parts.
+type (
+	cursorsRead struct {
+		after []uint64
+		err   error
+	}
+	projectedPage struct {
+		part int
+		upTo uint64 // 0 for nothing new
+		err  error
+	}
+)
+
+// Init implements actor.Initializer.
+func (a *projection) Init(ctx *actor.Context[any]) error {
+	a.readCursors(ctx)
+	return nil
+}
+
+func (a *projection) readCursors(ctx *actor.Context[any]) {
+	a.busy = true
+	actor.Pipe(ctx, func(life context.Context) ([]uint64, error) {
+		after, err := a.cursors(life)
+		if err == nil && len(after) != Parts {
+			err = fmt.Errorf("there must be %d cursors, not %d", Parts, len(after))
+		}
+		return after, err
+	}, func(after []uint64, err error) any { return cursorsRead{after, err} })
+}
+
+// Receive implements actor.Actor.
+func (a *projection) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case parts:
+		a.unread |= m
+	case cursorsRead:
+		a.busy = false
+		if m.err != nil {
+			a.failed(ctx, 0, fmt.Errorf("read its cursors: %w", m.err))
+			a.busy = true // until then
+			return nil
+		}
+		a.after, a.unread = m.after, ^parts(0)
+	case tryAgain:
+		a.readCursors(ctx)
+	case projectedPage:
+		a.busy = false
+		a.passed(ctx, m)
+	}
+	a.work(ctx)
+	return nil
+}
+
+// work passes the next page on.
+func (a *projection) work(ctx *actor.Context[any]) {
+	if a.busy || a.unread == 0 || a.after == nil {
+		return
+	}
+	part := bits.TrailingZeros64(uint64(a.unread))
+	a.unread &^= 1 << part
+	a.busy = true
+	after := a.after[part]
+	actor.Pipe(ctx, func(life context.Context) (uint64, error) { return a.pass(life, part, after) },
+		func(upTo uint64, err error) any { return projectedPage{part, upTo, err} })
+}
+
+// pass reads a page and has it handled.
+func (a *projection) pass(ctx context.Context, part int, after uint64) (upTo uint64, err error) {
+	page, err := a.p.journal.Feed(ctx, part, after, PageRecords)
+	if err != nil || len(page) == 0 {
+		return 0, err
+	}
+	events := make([]Event, 0, len(page))
+	var values []any
+	for i := range page {
+		r := &page[i]
+		e := Event{ID: r.ID, Number: r.Number, Part: part, Position: r.Position, Time: time.UnixMilli(r.Time)}
+		upTo = r.Position
+		switch {
+		case r.Erased:
+			e.Erased = true
+			events = append(events, e)
+			continue
+		case r.Type == "":
+			continue
+		case !r.Intact(r.ID, r.Number):
+			err = errors.New("its checksum is wrong")
+		default:
+			values, err = a.p.cfg.Types.AppendDecoded(values[:0], r.Type, r.Data)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: number %d of %s: %w", ErrUnreadable, r.Number, r.ID, err)
+		}
+		for _, e.Value = range values {
+			events = append(events, e)
+		}
+	}
+	if len(events) == 0 {
+		return upTo, nil
+	}
+	return upTo, a.handle(ctx, events)
+}
+
+// passed goes on after a page.
+func (a *projection) passed(ctx *actor.Context[any], m projectedPage) {
+	switch {
+	case m.err != nil:
+		a.failed(ctx, m.part, m.err)
+	case m.upTo > 0:
+		a.failing[m.part], a.delay[m.part] = "", 0
+		a.after[m.part] = m.upTo
+		a.unread |= 1 << m.part // there may be more
+		if a.keeps {
+			a.p.commits.moved(Cursor{Projection: a.name, Part: m.part, Position: m.upTo})
+		}
+	}
+}
+
+// failed tries again after a while.
+func (a *projection) failed(ctx *actor.Context[any], part int, err error) {
+	if text := err.Error(); text != a.failing[part] {
+		a.failing[part] = text
+		ctx.Log().Error("projection fails, trying again", "projection", a.name, "part", part, "error", text)
+	}
+	a.delay[part] = min(max(2*a.delay[part], a.p.cfg.RetryMin), a.p.cfg.RetryMax)
+	if a.after == nil {
+		ctx.After("cursors", a.delay[part], tryAgain{})
+		return
+	}
+	ctx.After(fmt.Sprint("part ", part), a.delay[part], parts(1)<<part)
+}

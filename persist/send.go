@@ -1,0 +1,87 @@
+package persist
+
+import (
+	"fmt"
+	"time"
+)
+
+// send takes a message over that is to be delivered.
+func (in *incarnation) send(to string, m any) {
+	if err := checkText("receiver", to, 1); err != nil {
+		panic("persist: Send: " + err.Error())
+	}
+	payload := in.encoded("Send", m)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.requireHandler("Send")
+	in.sent++
+	payload.Seal(in.id, in.sent)
+	in.sends = append(in.sends, Message{Number: in.sent, To: to, Payload: *payload})
+	in.recorded += len(payload.Data)
+}
+
+// remind sets a reminder.
+func (in *incarnation) remind(key string, at time.Time, m any) {
+	if err := checkText("key", key, 1); err != nil {
+		panic("persist: Remind: " + err.Error())
+	}
+	payload := in.encoded("Remind", m)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.requireHandler("Remind")
+	payload.Seal(in.id, 0)
+	in.edits = append(in.edits, ReminderEdit{Key: key, At: max(at.Add(time.Millisecond-1).UnixMilli(), 1), Payload: *payload})
+	in.recorded += len(payload.Data)
+}
+
+// forget removes a reminder.
+func (in *incarnation) forget(key string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.requireHandler("Forget")
+	_, set := in.reminders[key]
+	for _, r := range in.edits {
+		set = set || r.Key == key
+	}
+	if set {
+		in.edits = append(in.edits, ReminderEdit{Key: key})
+	}
+}
+
+func (in *incarnation) encoded(what string, m any) *Payload {
+	p, err := in.p.payload(m)
+	if err != nil {
+		panic(fmt.Sprintf("persist: %s: %v", what, err))
+	}
+	return p
+}
+
+// hasHad reports whether the actor has handled before what an attempt delivers.
+func (in *incarnation) hasHad(a *attempt) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.had(a)
+}
+
+// had is hasHad. REQUIRES: in.mu held.
+func (in *incarnation) had(a *attempt) bool {
+	if a.reminder.Key != "" {
+		return in.reminders[a.reminder.Key] != a.reminder.At
+	}
+	return in.seen[a.from] >= a.number
+}
+
+// takeAttempt returns what the next unit says of the message that is handled: with the last part
+// of its handler that it has been. REQUIRES: in.mu held.
+func (in *incarnation) takeAttempt(goesOn bool) []Seen {
+	a := in.attempt
+	switch {
+	case a == nil || goesOn || in.had(a):
+		return nil
+	case a.reminder.Key != "": // first: the handler may have set it again
+		in.edits = append([]ReminderEdit{{Key: a.reminder.Key}}, in.edits...)
+		return nil
+	}
+	in.seen[a.from] = a.number
+	return []Seen{{From: a.from, Number: a.number}}
+}
