@@ -134,11 +134,9 @@ func (ctx *Context[M]) current() context.Context {
 			}
 		}
 		lifeEnds := func() { cancelCause(context.Cause(life)) }
-		stopParent, stopLife := context.AfterFunc(parent, parentEnds), context.AfterFunc(life, lifeEnds)
+		stopParent, stopLife := context.AfterFunc(parent, parentEnds), life.whenEnded(lifeEnds)
 		if parent.Err() != nil { // what has ended already ends this one now, and not on some goroutine soon
 			parentEnds()
-		} else if life.Err() != nil {
-			lifeEnds()
 		}
 		sc.merged = merged
 		sc.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
@@ -147,7 +145,7 @@ func (ctx *Context[M]) current() context.Context {
 }
 
 // life is lifeContext for a caller that does not hold c.mu.
-func (c *core) life() context.Context {
+func (c *core) life() *lifetime {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lifeContext()
@@ -155,12 +153,12 @@ func (c *core) life() context.Context {
 
 // lifeContext returns the context of the incarnation, made on first need.
 // REQUIRES: c.mu held.
-func (c *core) lifeContext() context.Context {
+func (c *core) lifeContext() *lifetime {
 	ext := c.needExtLocked()
 	if ext.life == nil {
-		ext.life, ext.lifeDone = context.WithCancel(context.Background())
+		ext.life = newLifetime()
 		if c.phase == stopped || ext.told {
-			ext.lifeDone()
+			ext.life.end()
 		}
 	}
 	return ext.life
@@ -236,8 +234,13 @@ func turnOf(ctx context.Context) turn {
 }
 
 // whenDone is [context.AfterFunc], but for a context that has ended already: then it calls f now,
-// and not on some goroutine soon.
+// and not on some goroutine soon; and but for that of an incarnation. REQUIRES: lasting has
+// returned ctx.
 func whenDone(ctx context.Context, f func()) (stop func() bool) {
+	ctx = endOf(ctx)
+	if life, ok := ctx.(*lifetime); ok {
+		return life.whenEnded(f)
+	}
 	if ctx.Err() != nil {
 		f()
 		return func() bool { return false }

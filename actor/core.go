@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -79,8 +78,7 @@ type extension struct {
 	inquiry inquiry    // what the handler waits for, guarded by mu
 	stack   *coroutine // the handler's stack while it waits, owned by the turn
 
-	life     context.Context // canceled when the incarnation ends, guarded by mu
-	lifeDone context.CancelFunc
+	life *lifetime // of the incarnation, guarded by mu
 
 	restarts uint64      // guarded by mu
 	budget   []time.Time // recent failures of this actor, owned by the parent's turn
@@ -191,15 +189,15 @@ func (c *core) signal(s signal) {
 	ext.signals = append(ext.signals, s)
 	c.flags.Or(signaled)
 	wake := c.scheduleTurn()
-	var cancel func()
+	var life *lifetime
 	var inquiries []interrupter
 	if s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping) {
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
-		cancel, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
+		life, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
 	}
 	c.mu.Unlock()
-	interrupt(c.sys(), cancel, inquiries)
+	interrupt(c.sys(), life, inquiries)
 	if wake {
 		c.sys().sched.ready(c, nil)
 	} else if s.mode == stopKill {

@@ -49,9 +49,12 @@ func AskFuture[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ..
 	case alarmed:
 		sys.clock.at(&a.alarm, when, a)
 	}
+	stop := whenDone(of, func() { a.expire(causeOf(of), nil) })
 	f.mu.Lock()
 	if !f.settled {
-		f.stop = context.AfterFunc(endOf(of), func() { a.expire(causeOf(of), nil) })
+		f.stop = stop
+	} else {
+		stop()
 	}
 	f.mu.Unlock()
 	if from, _ := caller(ctx); from.isGated() && !hasLeft(ctx) {

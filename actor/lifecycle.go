@@ -389,7 +389,7 @@ func (c *cell[M]) terminate() {
 			ext.told = false
 		}
 		if ext.life != nil && ext.life.Err() != nil && !ext.told {
-			ext.life, ext.lifeDone = nil, nil
+			ext.life = nil
 		}
 	}
 	_, _, why := c.ext.ends()
@@ -425,17 +425,16 @@ func (c *cell[M]) endIncarnation() {
 		m.release(c)
 	}
 	c.mu.Lock()
-	ended := false
-	if ext := c.ext; ext != nil && ext.reentry != nil {
-		ext.reentry.ending = false
-	}
-	if ext := c.ext; ext != nil && ext.lifeDone != nil {
-		ext.lifeDone()
-		ext.life, ext.lifeDone = nil, nil
-		ended = true
+	var life *lifetime
+	if ext := c.ext; ext != nil {
+		if ext.reentry != nil {
+			ext.reentry.ending = false
+		}
+		life, ext.life = ext.life, nil
 	}
 	c.mu.Unlock()
-	if ended {
+	if life != nil {
+		life.end()
 		c.sys().sched.settle()
 	}
 }

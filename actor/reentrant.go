@@ -159,9 +159,9 @@ func (c *core) defers(s signal) bool {
 	if ends {
 		c.mu.Lock()
 		c.ext.reentry.ending = true
-		cancel, inquiries := c.cutShort()
+		life, inquiries := c.cutShort()
 		c.mu.Unlock()
-		interrupt(c.sys(), cancel, inquiries)
+		interrupt(c.sys(), life, inquiries)
 	}
 	return true
 }
@@ -174,22 +174,22 @@ func (c *core) postpone(s signal) {
 	c.ext.reentry.deferred = append(c.ext.reentry.deferred, s)
 }
 
-// cutShort returns what ends the actor's context, and what its handlers wait for.
+// cutShort returns the actor's context, nil if it has none, and what its handlers wait for.
 // REQUIRES: c.mu held.
-func (c *core) cutShort() (cancel func(), inquiries []interrupter) {
+func (c *core) cutShort() (life *lifetime, inquiries []interrupter) {
 	ext := c.ext
 	for _, i := range append([]*inquiry{&ext.inquiry}, c.waitingHandlers()...) {
 		if i.call != nil {
 			inquiries = append(inquiries, i.call)
 		}
 	}
-	return ext.lifeDone, inquiries
+	return ext.life, inquiries
 }
 
 // interrupt ends waits, with what cutShort has returned.
-func interrupt(sys *System, cancel func(), inquiries []interrupter) {
-	if cancel != nil {
-		cancel()
+func interrupt(sys *System, life *lifetime, inquiries []interrupter) {
+	if life != nil {
+		life.end()
 		sys.sched.settle()
 	}
 	for _, inquiry := range inquiries {

@@ -161,7 +161,7 @@ func (p *player) askWithin(ctx *actor.Context[card], o op) {
 	p.answered(c.id, answer, err, time.Time{})
 }
 
-// future waits for an ask that it has begun.
+// future waits for an ask that it has begun, of which the clerk hears as well.
 func (p *player) future(ctx *actor.Context[card], o op) {
 	to, kind := p.target(o)
 	if kind.waits {
@@ -170,6 +170,7 @@ func (p *player) future(ctx *actor.Context[card], o op) {
 	c := p.next(ctx, o, to.PID())
 	p.asked(c.id)
 	f := actor.AskFuture(ctx, to, c, actor.Within(o.time()))
+	actor.PipeTo(f, p.clerk, func(uint64, error) any { return poke{} })
 	_, err := f.Wait(ctx)
 	select {
 	case <-f.Done():

@@ -245,7 +245,6 @@ var noWorkload = map[string]string{
 	"actor.PanicError*": "packages fmt and errors call them, for what the workload panics with",
 	"actor.Driven*":     "for a Driver: package sim is one, and uses what it needs",
 	"actor.Step*":       "for a Driver, too",
-	"actor.PipeTo":      "its goroutine is not one that the simulator runs in order: a run with it is not the same again",
 }
 
 // workload is how the tests begin that play the generated workload: on the simulator, and on
