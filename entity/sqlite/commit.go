@@ -269,8 +269,9 @@ func (t *transaction) find() error {
 	if err != nil {
 		return err
 	}
-	return t.Each("SELECT j.key, e.num FROM json_each(?) j CROSS JOIN entity e ON e.id = j.value", 2, func(row []driver.Value) {
+	return t.Each("SELECT j.key, e.num FROM json_each(?) j CROSS JOIN entity e ON e.id = j.value", 2, func(row []driver.Value) (bool, error) {
 		w.nums[w.unknown[first[int64](row)]] = first[int64](row[1:])
+		return true, nil
 	}, list)
 }
 
@@ -306,10 +307,11 @@ func first[T any](row []driver.Value) (v T) {
 
 // query runs a statement, prepared once, and returns the first row, nil for none.
 func (t *transaction) query(sql string, columns int, args ...any) (first []driver.Value, err error) {
-	err = t.Each(sql, columns, func(row []driver.Value) {
+	err = t.Each(sql, columns, func(row []driver.Value) (bool, error) {
 		if first == nil {
 			first = slices.Clone(row)
 		}
+		return true, nil // to its end: it may write
 	}, args...)
 	return first, err
 }

@@ -16,12 +16,47 @@ import (
 // A transaction speaks to the driver itself (sql.Conn.Raw): package sql would convert and
 // copy each of the thousands of parameters of a batch.
 type Writer struct {
+	connection
+
+	db   *sql.DB
+	lazy bool // the connection does not sync its commits
+}
+
+// connection is a connection with the statements that were prepared for it.
+type connection struct {
 	Conn *sql.Conn
 
-	db         *sql.DB
-	lazy       bool // the connection does not sync its commits
 	statements map[string]driver.Stmt
 	params     *parameters
+}
+
+func newConnection(conn *sql.Conn) connection {
+	return connection{Conn: conn, statements: make(map[string]driver.Stmt), params: newParameters()}
+}
+
+// Snapshot calls f with a transaction that reads one moment of the database throughout.
+func (c *connection) Snapshot(ctx context.Context, f func(t *Tx) error) error {
+	return c.Conn.Raw(func(raw any) error {
+		t := &Tx{c: c, ctx: ctx, conn: raw.(rawConn)}
+		if err := t.Exec("BEGIN"); err != nil {
+			return err
+		}
+		return errors.Join(f(t), t.Exec("ROLLBACK"))
+	})
+}
+
+func (c *connection) close(bulks ...*Bulk) error {
+	err := c.Conn.Raw(func(any) error {
+		var errs []error
+		for _, b := range bulks {
+			errs = append(errs, b.close())
+		}
+		for _, stmt := range c.statements {
+			errs = append(errs, stmt.Close())
+		}
+		return errors.Join(errs...)
+	})
+	return errors.Join(err, c.Conn.Close())
 }
 
 // OpenWriter opens a database to write to it, in WAL mode and without checkpoints.
@@ -36,22 +71,12 @@ func OpenWriter(ctx context.Context, path string) (*Writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Writer{Conn: conn, db: db, statements: make(map[string]driver.Stmt), params: newParameters()}, nil
+	return &Writer{connection: newConnection(conn), db: db}, nil
 }
 
 // Close closes the connection and what was prepared for it.
 func (w *Writer) Close(bulks ...*Bulk) error {
-	err := w.Conn.Raw(func(any) error {
-		var errs []error
-		for _, b := range bulks {
-			errs = append(errs, b.close())
-		}
-		for _, stmt := range w.statements {
-			errs = append(errs, stmt.Close())
-		}
-		return errors.Join(errs...)
-	})
-	return errors.Join(err, w.Conn.Close(), w.db.Close())
+	return errors.Join(w.close(bulks...), w.db.Close())
 }
 
 // rawConn is what the driver's connection can do.
@@ -60,10 +85,10 @@ type rawConn interface {
 	driver.ExecerContext
 }
 
-// Tx is one transaction of a Writer. It ends when the function returns that it was given to.
+// Tx is one transaction. It ends when the function returns that it was given to.
 type Tx struct {
-	w    *Writer
-	ctx  context.Context //nolint:containedctx // lives as long as one call of Transact
+	c    *connection
+	ctx  context.Context //nolint:containedctx // lives as long as one call of Transact or Snapshot
 	conn rawConn
 }
 
@@ -72,8 +97,8 @@ type Tx struct {
 // after it; and neither are the commits that others make on Conn, until Durable.
 func (w *Writer) Transact(ctx context.Context, durable bool, f func(t *Tx) error) error {
 	return w.Conn.Raw(func(raw any) (err error) {
-		t := &Tx{w: w, ctx: ctx, conn: raw.(rawConn)}
-		if err := t.sync(durable); err != nil {
+		t := &Tx{c: &w.connection, ctx: ctx, conn: raw.(rawConn)}
+		if err := w.sync(t, durable); err != nil {
 			return err
 		}
 		if err := t.Exec("BEGIN IMMEDIATE"); err != nil {
@@ -99,12 +124,12 @@ func (w *Writer) Durable(ctx context.Context) error {
 	if !w.lazy {
 		return nil
 	}
-	return w.Conn.Raw(func(raw any) error { return (&Tx{w: w, ctx: ctx, conn: raw.(rawConn)}).sync(true) })
+	return w.Conn.Raw(func(raw any) error { return w.sync(&Tx{ctx: ctx, conn: raw.(rawConn)}, true) })
 }
 
 // sync tells the connection whether it is to sync its commits.
-func (t *Tx) sync(durable bool) error {
-	if durable != t.w.lazy {
+func (w *Writer) sync(t *Tx, durable bool) error {
+	if durable != w.lazy {
 		return nil
 	}
 	level := "NORMAL"
@@ -113,22 +138,22 @@ func (t *Tx) sync(durable bool) error {
 	}
 	_, err := t.conn.ExecContext(t.ctx, "PRAGMA synchronous = "+level, nil)
 	if err == nil {
-		t.w.lazy = !durable
+		w.lazy = !durable
 	}
 	return err
 }
 
 // prepare returns a statement, prepared once, with its parameters.
 func (t *Tx) prepare(query string, args []any) (driver.Stmt, []driver.NamedValue, error) {
-	stmt := t.w.statements[query]
+	stmt := t.c.statements[query]
 	if stmt == nil {
 		var err error
 		if stmt, err = t.conn.PrepareContext(t.ctx, query); err != nil {
 			return nil, nil, err
 		}
-		t.w.statements[query] = stmt
+		t.c.statements[query] = stmt
 	}
-	params := t.w.params[:len(args)]
+	params := t.c.params[:len(args)]
 	for i := range args {
 		params[i].Value = args[i]
 	}
@@ -145,9 +170,10 @@ func (t *Tx) Exec(query string, args ...any) error {
 	return err
 }
 
-// Each runs a statement, which is prepared once, to its end, and calls f for each row,
-// which has so many columns and is valid until f returns.
-func (t *Tx) Each(query string, columns int, f func(row []driver.Value), args ...any) error {
+// Each runs a statement, which is prepared once, and calls f for each row until it returns
+// false or an error. The row has so many columns and is valid until f returns; the texts
+// and bytes in it are the caller's.
+func (t *Tx) Each(query string, columns int, f func(row []driver.Value) (more bool, err error), args ...any) error {
 	stmt, params, err := t.prepare(query, args)
 	if err != nil {
 		return err
@@ -157,16 +183,18 @@ func (t *Tx) Each(query string, columns int, f func(row []driver.Value), args ..
 		return err
 	}
 	row := make([]driver.Value, columns)
-	for err = rows.Next(row); err == nil; err = rows.Next(row) {
-		f(row)
+	for more := true; more && err == nil; {
+		if err = rows.Next(row); err == nil {
+			more, err = f(row)
+		}
 	}
-	if cerr := rows.Close(); errors.Is(err, io.EOF) {
-		err = cerr
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	return err
+	return errors.Join(err, rows.Close())
 }
 
 // Bulk inserts n rows; fill sets the parameters of row i.
 func (t *Tx) Bulk(b *Bulk, n int, fill func(i int, row []driver.NamedValue)) error {
-	return b.insert(t.ctx, t.conn, t.w.params, n, fill)
+	return b.insert(t.ctx, t.conn, t.c.params, n, fill)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -52,46 +53,39 @@ type known struct {
 
 // load reads what the writer has to know.
 func (w *writer) load(ctx context.Context) error {
-	var session string
-	var batch, flushed int64
-	err := w.Conn.QueryRowContext(ctx, "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head").
-		Scan(&w.position, &session, &batch, &flushed, &w.actors)
-	if err != nil {
-		return fmt.Errorf("read the head: %w", err)
-	}
-	if err := w.tail.load(ctx, w.Conn, flushed); err != nil {
-		return err
-	}
 	w.known, w.types, w.claims = make(map[string]*known), make(map[string]int64), make(map[string]uint64)
-	if err := w.each(ctx, "SELECT name, num FROM type", func(name string, num int64) { w.types[name] = num }); err != nil {
-		return fmt.Errorf("read the types: %w", err)
-	}
-	if err := w.each(ctx, "SELECT shard, epoch FROM claim", func(shard string, epoch int64) { w.claims[shard] = uint64(epoch) }); err != nil {
-		return fmt.Errorf("read the claims: %w", err)
-	}
-	if session == w.session && uint64(batch) == w.tried.number {
-		w.done = w.tried
+	if err := w.Snapshot(ctx, w.read); err != nil {
+		return fmt.Errorf("read what the journal has: %w", err)
 	}
 	w.stale = false
 	return nil
 }
 
-// each calls f with the rows of a query.
-func (w *writer) each(ctx context.Context, query string, f func(string, int64)) error {
-	rows, err := w.Conn.QueryContext(ctx, query)
-	if err != nil {
+func (w *writer) read(t *sqlitedb.Tx) error {
+	var flushed int64
+	const head = "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head"
+	if err := t.Each(head, 5, func(row []driver.Value) (bool, error) {
+		if text(row[1]) == w.session && uint64(integer(row[2])) == w.tried.number {
+			w.done = w.tried
+		}
+		w.position, flushed, w.actors = integer(row[0]), integer(row[3]), integer(row[4])
+		return true, nil
+	}); err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		var n int64
-		if err := rows.Scan(&text, &n); err != nil {
-			return err
-		}
-		f(text, n)
+	if err := w.tail.load(t, flushed); err != nil {
+		return err
 	}
-	return rows.Err()
+	if err := t.Each("SELECT name, num FROM type", 2, func(row []driver.Value) (bool, error) {
+		w.types[text(row[0])] = integer(row[1])
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	return t.Each("SELECT shard, epoch FROM claim", 2, func(row []driver.Value) (bool, error) {
+		w.claims[text(row[0])] = uint64(integer(row[1]))
+		return true, nil
+	})
 }
 
 // ready reads again what is known, if that may be wrong.
@@ -209,20 +203,14 @@ func (w *writer) lookUp(ctx context.Context, b *persist.Batch) error {
 }
 
 func (w *writer) find(ctx context.Context, ids []string) error {
-	rows, err := w.Conn.QueryContext(ctx, selectActors, texts(ids)...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var k known
-		if err := rows.Scan(&k.num, &k.id, &k.last, &k.erased, &k.sent); err != nil {
-			return err
-		}
-		k.last = max(k.last, w.tail.last(k.num))
-		*w.known[k.id] = k
-	}
-	return rows.Err()
+	return w.Snapshot(ctx, func(t *sqlitedb.Tx) error {
+		return t.Each(selectActors, 5, func(row []driver.Value) (bool, error) {
+			k := w.known[text(row[1])]
+			k.num, k.erased, k.sent = integer(row[0]), integer(row[3]), integer(row[4])
+			k.last = max(integer(row[2]), w.tail.last(k.num))
+			return true, nil
+		}, texts(ids)...)
+	})
 }
 
 // transact is [sqlitedb.Writer.Transact], and notes when what is known may be wrong.

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -45,9 +45,9 @@ type Journal struct {
 	identity string
 	lock     *os.File // nil if it is read only
 
-	readDB *sql.DB
-	reads  reads
-	copies *sqlitedb.Checkpoints // nil if it is read only
+	readers *sqlitedb.Readers
+	types   types
+	copies  *sqlitedb.Checkpoints // nil if it is read only
 
 	writing  sync.Mutex
 	w        *writer    // guarded by writing; nil if it is read only
@@ -119,31 +119,30 @@ func (j *Journal) openWriter(ctx context.Context, path string) error {
 	}
 	j.tail = newTail()
 	j.w = &writer{Writer: w, session: rand.Text(), tail: j.tail, inserts: newInserts()}
-	if err := migrate(ctx, w.Conn, false); err != nil {
+	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}
 	return j.w.load(ctx)
 }
 
 func (j *Journal) openReaders(ctx context.Context, path string) (err error) {
-	j.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "query_only(1)", "cache_size(-16000)"))
+	j.types.names = make(map[int64]string)
+	if j.readers, err = sqlitedb.OpenReaders(ctx, path, readers, "cache_size(-16000)"); err != nil {
+		return err
+	}
+	mark, err := j.readers.Mark(ctx)
 	if err != nil {
 		return err
 	}
-	j.readDB.SetMaxOpenConns(readers)
-	j.readDB.SetMaxIdleConns(readers)
-	conn, err := j.readDB.Conn(ctx)
-	if err != nil {
+	if err := check(mark); err != nil {
 		return err
 	}
-	err = migrate(ctx, conn, true)
-	if err := errors.Join(err, conn.Close()); err != nil {
-		return err
-	}
-	if err := j.readDB.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'identity'").Scan(&j.identity); err != nil {
-		return fmt.Errorf("read the identity: %w", err)
-	}
-	return j.reads.prepare(ctx, j.readDB)
+	return j.readers.Snapshot(ctx, func(t *sqlitedb.Tx) error {
+		return t.Each("SELECT value FROM meta WHERE name = 'identity'", 1, func(row []driver.Value) (bool, error) {
+			j.identity = text(row[0])
+			return true, nil
+		})
+	})
 }
 
 // Info implements [persist.Journal].
@@ -237,8 +236,8 @@ func (j *Journal) release() error {
 	if j.copies != nil {
 		errs = append(errs, j.copies.Close())
 	}
-	if j.readDB != nil {
-		errs = append(errs, j.readDB.Close())
+	if j.readers != nil {
+		errs = append(errs, j.readers.Close())
 	}
 	if j.w != nil {
 		errs = append(errs, j.w.Close(j.w.inserts.all()...))

@@ -1,15 +1,17 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 	"github.com/greenroom-go/greenroom/persist"
 )
 
@@ -51,26 +53,10 @@ const (
 	selectIDs     = "SELECT id FROM actor WHERE id > ? ORDER BY id LIMIT ?"
 )
 
-// reads are the prepared queries, and the names of the types.
-type reads struct {
-	actors, states, newest, seen, reminders, events, event, head, num, snapshot, feed, outbox, due, cursors, ids *sql.Stmt
-
+// types are the names of the types, by their numbers.
+type types struct {
 	mu    sync.RWMutex
-	types map[int64]string // guarded by mu
-}
-
-func (r *reads) prepare(ctx context.Context, db *sql.DB) (err error) {
-	r.types = make(map[int64]string)
-	for query, stmt := range map[string]**sql.Stmt{
-		selectActors: &r.actors, selectStates: &r.states, selectNewest: &r.newest, selectSeen: &r.seen, selectReminders: &r.reminders,
-		selectEvents: &r.events, selectEvent: &r.event, selectHead: &r.head, selectNum: &r.num, selectSnapshot: &r.snapshot, selectFeed: &r.feed, selectOutbox: &r.outbox,
-		selectDue: &r.due, selectCursors: &r.cursors, selectIDs: &r.ids,
-	} {
-		if *stmt, err = db.PrepareContext(ctx, query); err != nil {
-			return fmt.Errorf("prepare %q: %w", query, err)
-		}
-	}
-	return nil
+	names map[int64]string // guarded by mu
 }
 
 // texts are parameters, filled up with ids that nobody has.
@@ -85,18 +71,15 @@ func texts(ids []string) []any {
 	return args
 }
 
-// raw is a payload as the database has it.
-type raw struct {
-	typ  sql.NullInt64
-	sum  int64
-	data []byte
-}
+// integer, text and data return a column of a row, zero for one that is NULL.
+func integer(v driver.Value) int64 { n, _ := v.(int64); return n }
+func text(v driver.Value) string   { s, _ := v.(string); return s }
+func data(v driver.Value) []byte   { b, _ := v.([]byte); return b }
 
 // read is one call that reads: what it sees is of one moment.
 type read struct {
-	ctx           context.Context //nolint:containedctx // lives as long as one call of Journal.read
+	*sqlitedb.Tx
 	j             *Journal
-	tx            *sql.Tx
 	upTo, flushed int64 // positions
 }
 
@@ -108,16 +91,14 @@ func (j *Journal) read(ctx context.Context, what string, pick func(r *read, t *t
 		return err
 	}
 	defer end()
-	ctx = context.WithoutCancel(ctx) // what one call reads is bounded, and the driver would look at the context for each row
-	tx, err := j.readDB.BeginTx(ctx, nil)
-	if err == nil {
-		defer tx.Rollback() //nolint:errcheck // nothing was written
-		r := &read{ctx: ctx, j: j, tx: tx}
-		if err = r.pick(pick); err == nil {
-			err = f(r)
+	// What one call reads is bounded, and the driver would watch the context for each query.
+	if err := j.readers.Snapshot(context.WithoutCancel(ctx), func(t *sqlitedb.Tx) error {
+		r := &read{Tx: t, j: j}
+		if err := r.pick(pick); err != nil {
+			return err
 		}
-	}
-	if err != nil {
+		return f(r)
+	}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -130,7 +111,10 @@ func (r *read) pick(pick func(r *read, t *tail) error) error {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
 	}
-	if err := r.tx.StmtContext(r.ctx, r.j.reads.head).QueryRowContext(r.ctx).Scan(&r.upTo, &r.flushed); err != nil {
+	if err := r.Each(selectHead, 2, func(row []driver.Value) (bool, error) {
+		r.upTo, r.flushed = integer(row[0]), integer(row[1])
+		return false, nil
+	}); err != nil {
 		return fmt.Errorf("read the head: %w", err)
 	}
 	if pick == nil {
@@ -152,7 +136,7 @@ func (r *read) foreign() (*tail, error) {
 		return known.tail, nil
 	}
 	t := newTail()
-	if err := t.load(r.ctx, r.tx, r.flushed); err != nil {
+	if err := t.load(r, r.flushed); err != nil {
 		return nil, err
 	}
 	r.j.foreign.Store(&foreign{t, r.upTo, r.flushed})
@@ -165,41 +149,30 @@ type foreign struct {
 	upTo, flushed int64
 }
 
-// each calls f for the rows of a query until it returns false.
-func (r *read) each(stmt *sql.Stmt, args []any, f func(scan func(...any) error) (more bool, err error)) error {
-	rows, err := r.tx.StmtContext(r.ctx, stmt).QueryContext(r.ctx, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if more, err := f(rows.Scan); err != nil || !more {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// payload makes a payload of what the database has.
-func (r *read) payload(row *raw) (persist.Payload, error) {
-	name, err := r.typeName(row.typ.Int64)
-	return persist.Payload{Type: name, Sum: uint32(row.sum), Data: row.data}, err
+// payload makes a payload of three columns: the number of its type, its sum and its data.
+func (r *read) payload(row []driver.Value) (persist.Payload, error) {
+	name, err := r.typeName(integer(row[0]))
+	return persist.Payload{Type: name, Sum: uint32(integer(row[1])), Data: data(row[2])}, err
 }
 
 func (r *read) typeName(num int64) (string, error) {
-	t := &r.j.reads
+	t := &r.j.types
 	t.mu.RLock()
-	name, ok := t.types[num]
+	name, ok := t.names[num]
 	t.mu.RUnlock()
 	if ok {
 		return name, nil
 	}
-	if err := r.tx.QueryRowContext(r.ctx, "SELECT name FROM type WHERE num = ?", num).Scan(&name); err != nil {
-		return "", fmt.Errorf("read the name of type %d: %w", num, err)
+	err := r.Each("SELECT name FROM type WHERE num = ?", 1, func(row []driver.Value) (bool, error) {
+		name, ok = text(row[0]), true
+		return false, nil
+	}, num)
+	if err != nil || !ok {
+		return "", fmt.Errorf("read the name of type %d: %w", num, cmp.Or(err, sql.ErrNoRows))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.types[num] = name
+	t.names[num] = name
 	return name, nil
 }
 
@@ -260,12 +233,9 @@ func (l *loading) find(r *read, t *tail) error {
 	for i := range l.nums {
 		l.nums[i] = int64(0)
 	}
-	return r.each(r.j.reads.actors, texts(ids), func(scan func(...any) error) (bool, error) {
-		var num int64
-		var found persist.Loaded
-		if err := scan(&num, &found.ID, &found.Last, &found.Erased, &found.Sent); err != nil {
-			return false, err
-		}
+	return r.Each(selectActors, 5, func(row []driver.Value) (bool, error) {
+		num := integer(row[0])
+		found := persist.Loaded{ID: text(row[1]), Last: uint64(integer(row[2])), Erased: uint64(integer(row[3])), Sent: uint64(integer(row[4]))}
 		if events := between(t.actors[num], r.flushed, r.upTo, maxTail); len(events) > 0 {
 			l.tail[num] = events
 			found.Last = max(found.Last, uint64(events[len(events)-1].number))
@@ -274,7 +244,7 @@ func (l *loading) find(r *read, t *tail) error {
 		l.found[num] = l.places[found.ID][0]
 		*l.found[num] = found
 		return true, nil
-	})
+	}, texts(ids)...)
 }
 
 // load reads what there is of the ids that were found.
@@ -309,76 +279,58 @@ func (l *loading) load(r *read) error {
 }
 
 func (r *read) loadStates(found map[int64]*persist.Loaded, nums []any) error {
-	return r.each(r.j.reads.states, nums, func(scan func(...any) error) (bool, error) {
-		num, s, err := r.scanSnapshot(scan)
-		if err == nil {
-			found[num].State = s
-		}
+	return r.Each(selectStates, 5, func(row []driver.Value) (_ bool, err error) {
+		found[integer(row[0])].State, err = r.snapshot(row[1:])
 		return true, err
-	})
+	}, nums...)
 }
 
 func (r *read) loadSnapshots(found map[int64]*persist.Loaded, nums []any) error {
-	return r.each(r.j.reads.newest, nums, func(scan func(...any) error) (bool, error) {
-		num, s, err := r.scanSnapshot(scan)
-		if err == nil {
-			found[num].Snapshot = s
-		}
+	return r.Each(selectNewest, 5, func(row []driver.Value) (_ bool, err error) {
+		found[integer(row[0])].Snapshot, err = r.snapshot(row[1:])
 		return true, err
-	})
+	}, nums...)
 }
 
-func (r *read) scanSnapshot(scan func(...any) error) (num int64, s *persist.Snapshot, err error) {
-	s = new(persist.Snapshot)
-	var row raw
-	if err := scan(&num, &s.Number, &row.typ, &row.sum, &row.data); err != nil {
-		return 0, nil, err
-	}
-	s.Payload, err = r.payload(&row)
-	return num, s, err
+// snapshot makes a snapshot of four columns.
+func (r *read) snapshot(row []driver.Value) (s *persist.Snapshot, err error) {
+	s = &persist.Snapshot{Number: uint64(integer(row[0]))}
+	s.Payload, err = r.payload(row[1:])
+	return s, err
 }
 
 func (r *read) loadSeen(found map[int64]*persist.Loaded, nums []any) error {
-	return r.each(r.j.reads.seen, nums, func(scan func(...any) error) (bool, error) {
-		var num int64
-		var s persist.Seen
-		err := scan(&num, &s.From, &s.Number)
-		if err == nil {
-			found[num].Seen = append(found[num].Seen, s)
-		}
-		return true, err
-	})
+	return r.Each(selectSeen, 3, func(row []driver.Value) (bool, error) {
+		l := found[integer(row[0])]
+		l.Seen = append(l.Seen, persist.Seen{From: text(row[1]), Number: uint64(integer(row[2]))})
+		return true, nil
+	}, nums...)
 }
 
 func (r *read) loadReminders(found map[int64]*persist.Loaded, nums []any) error {
-	return r.each(r.j.reads.reminders, nums, func(scan func(...any) error) (bool, error) {
-		var num int64
-		var e persist.ReminderEdit
-		var row raw
-		err := scan(&num, &e.Key, &e.At, &row.typ, &row.sum, &row.data)
-		if err == nil {
-			e.Payload, err = r.payload(&row)
-		}
-		if err == nil {
-			found[num].Reminders = append(found[num].Reminders, persist.Reminder{ID: found[num].ID, ReminderEdit: e})
-		}
+	return r.Each(selectReminders, 6, func(row []driver.Value) (bool, error) {
+		l := found[integer(row[0])]
+		e, err := r.reminder(l.ID, row[1:])
+		l.Reminders = append(l.Reminders, e)
 		return true, err
-	})
+	}, nums...)
+}
+
+// reminder makes a reminder of five columns.
+func (r *read) reminder(id string, row []driver.Value) (e persist.Reminder, err error) {
+	e = persist.Reminder{ID: id, ReminderEdit: persist.ReminderEdit{Key: text(row[0]), At: integer(row[1])}}
+	e.Payload, err = r.payload(row[2:])
+	return e, err
 }
 
 // eventsOf returns the events of an actor: those that the tables have, and then those of
 // the tail.
 func (r *read) eventsOf(num int64, id string, after uint64, limit int, rest []tailEvent) ([]persist.Record, error) {
 	l := records{r: r, left: int(atMost(limit))}
-	err := r.each(r.j.reads.events, []any{num, clamp(after), r.flushed, l.left}, func(scan func(...any) error) (bool, error) {
-		e := persist.Record{ID: id}
-		var row raw
-		err := scan(&e.Number, &e.Position, &e.Time, &row.typ, &row.sum, &row.data)
-		if err == nil {
-			err = l.add(&e, &row)
-		}
+	err := r.Each(selectEvents, 6, func(row []driver.Value) (bool, error) {
+		err := l.add(id, row)
 		return !l.full, err
-	})
+	}, num, clamp(after), r.flushed, atMost(limit))
 	if err != nil {
 		return nil, err
 	}
@@ -394,19 +346,18 @@ type records struct {
 	full bool // there is no more room
 }
 
-// add adds an event, if there is room.
-func (l *records) add(e *persist.Record, row *raw) (err error) {
-	if l.full = l.left == 0 || !l.page.takes(len(row.data)); l.full {
+// add adds an event of six columns, if there is room.
+func (l *records) add(id string, row []driver.Value) (err error) {
+	if l.full = l.left == 0 || !l.page.takes(len(data(row[5]))); l.full {
 		return nil
 	}
-	if row.typ.Valid {
-		if e.Payload, err = l.r.payload(row); err != nil {
+	e := persist.Record{ID: id, Number: uint64(integer(row[0])), Position: uint64(integer(row[1])), Time: integer(row[2]), Erased: row[3] == nil}
+	if !e.Erased {
+		if e.Payload, err = l.r.payload(row[3:]); err != nil {
 			return err
 		}
-	} else {
-		e.Erased = true
 	}
-	l.list = append(l.list, *e)
+	l.list = append(l.list, e)
 	l.left--
 	return nil
 }
@@ -418,15 +369,12 @@ func (l *records) addTail(rest []tailEvent, erasures bool) error {
 		if l.full || l.left == 0 {
 			return nil
 		}
-		if err := l.r.each(l.r.j.reads.event, []any{place.position}, func(scan func(...any) error) (bool, error) {
-			var e persist.Record
-			var row raw
-			err := scan(&e.ID, &e.Number, &e.Position, &e.Time, &row.typ, &row.sum, &row.data)
-			if err == nil && (row.typ.Valid || erasures) {
-				err = l.add(&e, &row)
+		if err := l.r.Each(selectEvent, 7, func(row []driver.Value) (_ bool, err error) {
+			if row[4] != nil || erasures {
+				err = l.add(text(row[0]), row[1:])
 			}
 			return true, err
-		}); err != nil {
+		}, place.position); err != nil {
 			return err
 		}
 	}
@@ -438,10 +386,10 @@ func (j *Journal) Events(ctx context.Context, id string, after uint64, limit int
 	var num int64
 	var rest []tailEvent
 	err = j.read(ctx, "read events", func(r *read, t *tail) error {
-		err := r.tx.StmtContext(r.ctx, j.reads.num).QueryRowContext(r.ctx, id).Scan(&num)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+		err := r.Each(selectNum, 1, func(row []driver.Value) (bool, error) {
+			num = integer(row[0])
+			return false, nil
+		}, id)
 		rest = between(t.actors[num], r.flushed, r.upTo, maxTail)
 		return err
 	}, func(r *read) (err error) {
@@ -454,13 +402,11 @@ func (j *Journal) Events(ctx context.Context, id string, after uint64, limit int
 // Snapshot implements [persist.Journal].
 func (j *Journal) Snapshot(ctx context.Context, id string, below uint64) (s persist.Snapshot, err error) {
 	err = j.read(ctx, "read a snapshot", nil, func(r *read) error {
-		return r.each(j.reads.snapshot, []any{id, clamp(below)}, func(scan func(...any) error) (_ bool, err error) {
-			var row raw
-			if err = scan(&s.Number, &row.typ, &row.sum, &row.data); err == nil {
-				s.Payload, err = r.payload(&row)
-			}
+		return r.Each(selectSnapshot, 4, func(row []driver.Value) (bool, error) {
+			found, err := r.snapshot(row)
+			s = *found
 			return false, err
-		})
+		}, id, clamp(below))
 	})
 	return s, err
 }
@@ -474,15 +420,10 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 		rest = between(t.parts[part], max(clamp(after), r.flushed), r.upTo, l.left)
 		return nil
 	}, func(r *read) error {
-		if err := r.each(j.reads.feed, []any{part, clamp(after), r.flushed, l.left}, func(scan func(...any) error) (bool, error) {
-			var e persist.Record
-			var row raw
-			err := scan(&e.ID, &e.Number, &e.Position, &e.Time, &row.typ, &row.sum, &row.data)
-			if err == nil {
-				err = l.add(&e, &row)
-			}
+		if err := r.Each(selectFeed, 7, func(row []driver.Value) (bool, error) {
+			err := l.add(text(row[0]), row[1:])
 			return !l.full, err
-		}); err != nil {
+		}, int64(part), clamp(after), r.flushed, atMost(limit)); err != nil {
 			return err
 		}
 		return l.addTail(rest, true)
@@ -494,19 +435,17 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int) (list []persist.Outgoing, err error) {
 	var p page
 	err = j.read(ctx, "read an outbox", nil, func(r *read) error {
-		return r.each(j.reads.outbox, []any{part, clamp(after), atMost(limit)}, func(scan func(...any) error) (bool, error) {
-			var o persist.Outgoing
-			var row raw
-			err := scan(&o.From, &o.Position, &o.Time, &o.Number, &o.To, &row.typ, &row.sum, &row.data)
-			if err == nil {
-				o.Payload, err = r.payload(&row)
+		return r.Each(selectOutbox, 8, func(row []driver.Value) (bool, error) {
+			if !p.takes(len(data(row[7]))) {
+				return false, nil
 			}
-			if err != nil || !p.takes(len(row.data)) {
-				return false, err
-			}
+			o := persist.Outgoing{From: text(row[0]), Position: uint64(integer(row[1])), Time: integer(row[2])}
+			o.Number, o.To = uint64(integer(row[3])), text(row[4])
+			var err error
+			o.Payload, err = r.payload(row[5:])
 			list = append(list, o)
-			return true, nil
-		})
+			return true, err
+		}, int64(part), clamp(after), atMost(limit))
 	})
 	return list, err
 }
@@ -514,18 +453,11 @@ func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int)
 // Due implements [persist.Journal].
 func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) (list []persist.Reminder, err error) {
 	err = j.read(ctx, "read reminders", nil, func(r *read) error {
-		return r.each(j.reads.due, []any{part, now, max(limit, 0)}, func(scan func(...any) error) (bool, error) {
-			var e persist.Reminder
-			var row raw
-			err := scan(&e.ID, &e.Key, &e.At, &row.typ, &row.sum, &row.data)
-			if err == nil {
-				e.Payload, err = r.payload(&row)
-			}
-			if err == nil {
-				list = append(list, e)
-			}
+		return r.Each(selectDue, 6, func(row []driver.Value) (bool, error) {
+			e, err := r.reminder(text(row[0]), row[1:])
+			list = append(list, e)
 			return true, err
-		})
+		}, int64(part), now, int64(max(limit, 0)))
 	})
 	return list, err
 }
@@ -534,15 +466,10 @@ func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) (list
 func (j *Journal) Cursors(ctx context.Context, projection string) ([]uint64, error) {
 	list := make([]uint64, persist.Parts)
 	err := j.read(ctx, "read cursors", nil, func(r *read) error {
-		return r.each(j.reads.cursors, []any{projection}, func(scan func(...any) error) (bool, error) {
-			var part int
-			var position uint64
-			err := scan(&part, &position)
-			if err == nil {
-				list[part] = position
-			}
-			return true, err
-		})
+		return r.Each(selectCursors, 2, func(row []driver.Value) (bool, error) {
+			list[integer(row[0])] = uint64(integer(row[1]))
+			return true, nil
+		}, projection)
 	})
 	if err != nil {
 		return nil, err
@@ -553,12 +480,10 @@ func (j *Journal) Cursors(ctx context.Context, projection string) ([]uint64, err
 // IDs implements [persist.Journal].
 func (j *Journal) IDs(ctx context.Context, after string, limit int) (list []string, err error) {
 	err = j.read(ctx, "list ids", nil, func(r *read) error {
-		return r.each(j.reads.ids, []any{after, max(limit, 0)}, func(scan func(...any) error) (bool, error) {
-			var id string
-			err := scan(&id)
-			list = append(list, id)
-			return true, err
-		})
+		return r.Each(selectIDs, 1, func(row []driver.Value) (bool, error) {
+			list = append(list, text(row[0]))
+			return true, nil
+		}, after, int64(max(limit, 0)))
 	})
 	return list, err
 }

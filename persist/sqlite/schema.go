@@ -141,12 +141,11 @@ CREATE TABLE cursor (
 INSERT INTO head (position, session, batch, flushed) VALUES (0, '', 0, 0);
 `
 
-// migrate makes the schema in an empty database, and refuses one that is not ours.
-func migrate(ctx context.Context, conn *sql.Conn, readOnly bool) error {
-	mark, err := sqlitedb.ReadMark(ctx, conn)
-	if err != nil {
-		return err
-	}
+// errEmpty is the ErrSchema of an empty database.
+var errEmpty = fmt.Errorf("%w: it is empty", ErrSchema)
+
+// check refuses a database that is not ours.
+func check(mark sqlitedb.Mark) error {
 	switch {
 	case mark.Application == applicationID && mark.Version == schemaVersion:
 		return nil
@@ -154,8 +153,18 @@ func migrate(ctx context.Context, conn *sql.Conn, readOnly bool) error {
 		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer one", ErrSchema, mark.Version, schemaVersion)
 	case mark != sqlitedb.Mark{}:
 		return fmt.Errorf("%w: it is not a journal", ErrSchema)
-	case readOnly:
-		return fmt.Errorf("%w: it is empty", ErrSchema)
+	}
+	return errEmpty
+}
+
+// migrate makes the schema in an empty database.
+func migrate(ctx context.Context, conn *sql.Conn) error {
+	mark, err := sqlitedb.ReadMark(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if err := check(mark); !errors.Is(err, errEmpty) {
+		return err
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

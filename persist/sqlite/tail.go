@@ -2,8 +2,7 @@ package sqlite
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,32 +33,25 @@ type tailEvent struct {
 
 func newTail() *tail { return &tail{actors: make(map[int64][]tailEvent)} }
 
-// queryer is a connection or a transaction.
+// queryer is a transaction.
 type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	Each(query string, columns int, f func(row []driver.Value) (bool, error), args ...any) error
 }
 
 // load makes a tail of the events with greater positions.
-func (t *tail) load(ctx context.Context, db queryer, flushed int64) error {
-	rows, err := db.QueryContext(ctx, "SELECT part, actor, number, position FROM event WHERE position > ? ORDER BY position", flushed)
-	if err != nil {
-		return fmt.Errorf("read the tail: %w", err)
-	}
-	defer rows.Close()
+func (t *tail) load(db queryer, flushed int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.actors)
 	clear(t.parts[:])
 	t.count = 0
-	for rows.Next() {
-		var part int
-		var e tailEvent
-		if err := rows.Scan(&part, &e.actor, &e.number, &e.position); err != nil {
-			return fmt.Errorf("read the tail: %w", err)
-		}
-		t.add(part, e)
+	if err := db.Each("SELECT part, actor, number, position FROM event WHERE position > ? ORDER BY position", 4, func(row []driver.Value) (bool, error) {
+		t.add(int(integer(row[0])), tailEvent{integer(row[1]), integer(row[2]), integer(row[3])})
+		return true, nil
+	}, flushed); err != nil {
+		return fmt.Errorf("read the tail: %w", err)
 	}
-	return rows.Err()
+	return nil
 }
 
 // add adds an event. REQUIRES: mu held.
