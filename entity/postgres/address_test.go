@@ -58,18 +58,6 @@ func TestBrokenAddressesAreRefusedWithoutTheirPassword(t *testing.T) {
 	}
 }
 
-func TestSchemaIsNamedByTheSearchPath(t *testing.T) {
-	for path, want := range map[string]string{"": DefaultSchema, "plant": "plant", `"Plant 7"`: "Plant 7", `"a""b"`: `a"b`, ` x `: "x"} {
-		got, err := schemaOf(path)
-		if err != nil || got != want {
-			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
-		}
-	}
-	if _, err := schemaOf("$user"); !errors.Is(err, ErrAddress) {
-		t.Errorf("$user: %v", err)
-	}
-}
-
 func TestPasswordsAreNeitherInErrorsNorInTheLogNorOnTheScreen(t *testing.T) {
 	const secret = "s3cret&/?"
 	server := pgtest.Start(t)

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // Commit makes a batch durable in one transaction. See [entity.Store]. It is
@@ -46,7 +46,7 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 	defer t.letGo()
 	w.unsure = nil
 	err := t.run(ctx)
-	if code(err) == codeUniqueViolation && t.copies() {
+	if pgdb.Code(err) == pgdb.CodeUniqueViolation && t.copies() {
 		// A reading of that time is there already. Devices that send again, and
 		// people who import something twice, seldom do it once.
 		w.merging = mergeAfter
@@ -58,7 +58,7 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 		t.adopt()
 	case w.conn.IsClosed():
 		w.unsure = &attempt{commits: t.next.commits, first: b.First, records: len(b.Records)}
-	case code(err) == codeDivisionByZero:
+	case pgdb.Code(err) == pgdb.CodeDivisionByZero:
 		err = fmt.Errorf("%w: restart this one", ErrTakenOver)
 	}
 	return err
@@ -227,7 +227,7 @@ func (t *transaction) run(ctx context.Context) (err error) {
 	conn := t.w.conn
 	defer func() {
 		if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
-			err = errors.Join(err, rollback(ctx, conn))
+			err = errors.Join(err, pgdb.Rollback(ctx, conn))
 		}
 	}()
 	t.reckon()
@@ -250,15 +250,6 @@ func (t *transaction) run(ctx context.Context) (err error) {
 	t.count(&rows)
 	rows.Queue("COMMIT")
 	return conn.SendBatch(ctx, &rows).Close()
-}
-
-// rollback ends a transaction that has failed, also when that was because its
-// time was up.
-func rollback(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_, err := conn.Exec(ctx, "ROLLBACK")
-	return err
 }
 
 // reckon finds out what the state will be, but for what the log is shortened by.

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/document"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 const docColumns = "SELECT version, updated, body FROM doc WHERE kind = $1 AND id = $2"
@@ -31,7 +32,7 @@ func scanDoc(row pgx.Row, kind, id string) (entity.Doc, error) {
 
 // Doc returns a document. See [entity.Store].
 func (s *Store) Doc(ctx context.Context, kind, id string) (doc entity.Doc, err error) {
-	if impossible(id) {
+	if pgdb.Impossible(id) {
 		return entity.Doc{}, fmt.Errorf("%s %q: %w", kind, id, entity.ErrNotFound)
 	}
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
@@ -103,7 +104,7 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, condition string) (err 
 	if condition == "" {
 		condition = entity.IfAny
 	}
-	if impossible(id) {
+	if pgdb.Impossible(id) {
 		return fmt.Errorf("%s %q: %w", kind, id, entity.ErrNotFound)
 	}
 	return s.update(ctx, func(ctx context.Context, w *writer) error {

@@ -152,10 +152,9 @@ func TestCommitThatIsCutAnywhereHappensOnce(t *testing.T) {
 }
 
 func cutAnywhere(t *testing.T, rows int) {
-	server := pgtest.Start(t)
-	direct := server.Database(t)
-	p := newProxy(t, server.Socket())
-	s := open(t, p.url(t, direct), Options{})
+	direct := pgtest.Database(t)
+	p := pgtest.NewProxy(t, direct)
+	s := open(t, p.URL(t, direct), Options{})
 	next, commits, retried, settled := uint64(1), 0, 0, 0
 	run := func() {
 		b := cutBatch(next, commits, rows)
@@ -168,7 +167,7 @@ func cutAnywhere(t *testing.T, rows int) {
 				}
 				break
 			}
-			if p.heal(); tries > 20 {
+			if p.Heal(); tries > 20 {
 				t.Fatal(err)
 			}
 			retried++
@@ -181,12 +180,12 @@ func cutAnywhere(t *testing.T, rows int) {
 	}
 	run() // the statements are prepared
 	run()
-	for _, allowance := range []*atomic.Int64{&p.toServer, &p.fromServer} {
+	for _, allowance := range []*atomic.Int64{&p.ToServer, &p.FromServer} {
 		for at := int64(0); ; at += 1 + at/8 {
 			allowance.Store(at)
 			run()
 			over := allowance.Load() > 0 // all of it was less
-			p.heal()
+			p.Heal()
 			if over {
 				break
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // series is the part of one series in a range of times.
@@ -113,7 +114,7 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 	defer end()
 	err = s.stretches(entity.MinTS, before, false, func(from, to int64) (bool, error) {
 		var some int
-		err := s.try(ctx, func(conn *pgxpool.Conn) error {
+		err := pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, sql, planned, id, key, from, to, limit-n).Scan(&some)
 		})
 		n += some

@@ -2,11 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"net/url"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,106 +91,5 @@ func hangUp(t testing.TB, conn *pgx.Conn, s *Store) {
 	t.Helper()
 	if !ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", int32(s.w.conn.PgConn().PID())) {
 		t.Fatal("the connection is still there")
-	}
-}
-
-// proxy passes connections on to a unix socket, and can cut them.
-type proxy struct {
-	ln     net.Listener
-	socket string
-
-	// After so many bytes to the server, or from it, all connections are cut.
-	// Negative for never.
-	toServer, fromServer atomic.Int64
-
-	mu    sync.Mutex
-	conns []net.Conn // guarded by mu
-	wg    sync.WaitGroup
-}
-
-func newProxy(t *testing.T, socket string) *proxy {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{ln: ln, socket: socket}
-	p.heal()
-	p.wg.Go(p.serve)
-	t.Cleanup(func() {
-		_ = ln.Close() // which ends serve
-		p.cut()
-		p.wg.Wait()
-	})
-	return p
-}
-
-// url returns the URL of a database by way of the proxy.
-func (p *proxy) url(t *testing.T, direct string) string {
-	t.Helper()
-	u, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Host, u.RawQuery = p.ln.Addr().String(), "sslmode=disable"
-	return u.String()
-}
-
-func (p *proxy) heal() {
-	p.toServer.Store(-1)
-	p.fromServer.Store(-1)
-}
-
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		_ = c.Close() // the other half may have been faster
-	}
-	p.conns = nil
-}
-
-func (p *proxy) serve() {
-	for {
-		client, err := p.ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("unix", p.socket)
-		if err != nil {
-			_ = client.Close() // as if nobody listened
-			continue
-		}
-		p.mu.Lock()
-		p.conns = append(p.conns, client, server)
-		p.mu.Unlock()
-		p.wg.Go(func() { p.pass(server, client, &p.toServer) })
-		p.wg.Go(func() { p.pass(client, server, &p.fromServer) })
-	}
-}
-
-// pass copies bytes until one side ends or the allowance does.
-func (p *proxy) pass(to io.WriteCloser, from io.ReadCloser, left *atomic.Int64) {
-	defer to.Close()
-	defer from.Close()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		some, cut := buf[:n], false
-		if allowed := left.Load(); allowed >= 0 {
-			some = buf[:min(int64(n), allowed)]
-			cut = int64(n) >= allowed
-			left.Store(max(0, allowed-int64(n)))
-		}
-		if _, err := to.Write(some); err != nil {
-			return
-		}
-		if cut {
-			p.cut()
-			return
-		}
 	}
 }

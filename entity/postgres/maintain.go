@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // The store looks after its partitions a moment after it was opened, when those
@@ -176,7 +178,7 @@ func (s *Store) purgeOne(ctx context.Context, num int32) error {
 			return err
 		}
 	}
-	return s.try(ctx, func(conn *pgxpool.Conn) error {
+	return pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, "DELETE FROM doomed WHERE num = $1", num)
 		return err
 	})
@@ -186,7 +188,7 @@ func (s *Store) purgeOne(ctx context.Context, num int32) error {
 // there were any.
 func (s *Store) purgeSome(ctx context.Context, num int32, from, to int64) (some bool, err error) {
 	const series = "FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts < $4 "
-	err = s.try(ctx, func(conn *pgxpool.Conn) error {
+	err = pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
 		var key int32
 		err := conn.QueryRow(ctx, "SELECT key FROM telemetry WHERE entity = $1 AND ts >= $2 AND ts < $3 ORDER BY key LIMIT 1", planned, num, from, to).Scan(&key)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -15,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // querier is a connection or a transaction.
@@ -23,34 +22,9 @@ type querier interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// readPatience is how long a read is tried again while the server is gone.
-const readPatience = 5 * time.Second
-
-// read runs f with a connection, and again with another one when that one turns
-// out to be broken: after the server has restarted all that are in the pool are. f
-// begins from the beginning each time.
+// read is [pgdb.Read].
 func (s *Store) read(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	began := time.Now()
-	for delay := 5 * time.Millisecond; ; delay = min(2*delay, 500*time.Millisecond) {
-		err := s.try(ctx, f)
-		if err == nil || !disconnected(err) || ctx.Err() != nil || time.Since(began) > readPatience {
-			return err
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-func (s *Store) try(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return f(conn)
+	return pgdb.Read(ctx, s.pool, f)
 }
 
 // snapshot is read in a transaction that sees one state of the database
@@ -62,7 +36,7 @@ func (s *Store) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 			return err
 		}
 		if err := f(tx); err != nil {
-			return errors.Join(err, abort(ctx, tx))
+			return errors.Join(err, pgdb.Abort(ctx, tx))
 		}
 		return tx.Commit(ctx)
 	})
@@ -80,7 +54,7 @@ const (
 // Load returns an entity with what it has. See [entity.Store].
 func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error) {
 	defer failure.In(&err, "load %q", id)
-	if impossible(id) {
+	if pgdb.Impossible(id) {
 		return entity.Stored{}, entity.ErrNotFound
 	}
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
@@ -176,8 +150,8 @@ func (f *filler) applied(rows pgx.Rows) error {
 // Entities returns a page of entities. See [entity.Store].
 func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
 	defer failure.In(&err, "list entities")
-	types, ids := slices.DeleteFunc(slices.Clone(q.Types), impossible), slices.DeleteFunc(slices.Clone(q.IDs), impossible)
-	if impossible(q.Search) || len(types) == 0 && len(q.Types) > 0 || len(ids) == 0 && len(q.IDs) > 0 {
+	types, ids := slices.DeleteFunc(slices.Clone(q.Types), pgdb.Impossible), slices.DeleteFunc(slices.Clone(q.IDs), pgdb.Impossible)
+	if pgdb.Impossible(q.Search) || len(types) == 0 && len(q.Types) > 0 || len(ids) == 0 && len(q.IDs) > 0 {
 		return nil, nil // nothing has such a name
 	}
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
@@ -185,7 +159,7 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 		rows, err := tx.Query(ctx, `SELECT num, id, type, created, revision FROM entity
 			WHERE id > $1 AND ($2 = '' OR strpos(coalesce(fold, id), $2) > 0)
 				AND (cardinality($3::text[]) = 0 OR type = ANY($3)) AND (cardinality($4::text[]) = 0 OR id = ANY($4))
-			ORDER BY id LIMIT $5`, planned, possiblePart(q.After), strings.ToLower(q.Search), append([]string{}, types...), append([]string{}, ids...), q.Limit)
+			ORDER BY id LIMIT $5`, planned, pgdb.PossiblePart(q.After), strings.ToLower(q.Search), append([]string{}, types...), append([]string{}, ids...), q.Limit)
 		if err != nil {
 			return err
 		}
@@ -202,20 +176,6 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 		return fill(ctx, tx, list)
 	})
 	return list, err
-}
-
-// impossible reports whether a name is one that nothing in the database can have: it is
-// no text to PostgreSQL, which would refuse the whole statement.
-func impossible(name string) bool { return !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 }
-
-// possiblePart is a name up to where it becomes impossible.
-func possiblePart(name string) string {
-	for i, r := range name {
-		if _, size := utf8.DecodeRuneInString(name[i:]); r == 0 || r == utf8.RuneError && size == 1 {
-			return name[:i]
-		}
-	}
-	return name
 }
 
 // fold is the id in lower case where that differs, nil where not.

@@ -3,17 +3,12 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
-
-// minServer is the oldest PostgreSQL that will do, as server_version_num.
-const minServer = 140000
 
 // steps are what brings a schema from one version to the next; their number is
 // the version of the schema that this code reads and writes.
@@ -162,81 +157,11 @@ CREATE TABLE generation (
 INSERT INTO generation SELECT 0, left(identity, 8) FROM greenroom;
 `}
 
-// migrate brings the schema to this version, in one transaction. REQUIRES: the
-// lock of the schema.
-func migrate(ctx context.Context, conn *pgx.Conn, schema string) error {
-	var exists, ours bool
-	var relations int
-	err := conn.QueryRow(ctx, `SELECT count(n) > 0, coalesce(bool_or(c.relname = 'greenroom'), false), count(c)
-		FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspname = $1`, schema).Scan(&exists, &ours, &relations)
-	if err != nil {
-		return fmt.Errorf("look at the schema: %w", err)
-	}
-	version := 0
-	if ours {
-		if err := conn.QueryRow(ctx, "SELECT version FROM greenroom").Scan(&version); err != nil {
-			return fmt.Errorf("read the schema's version: %w", err)
-		}
-	}
-	switch {
-	case version == len(steps):
-		return nil
-	case version > len(steps):
-		return fmt.Errorf("%w: %q has the version %d and this program knows %d; use a newer greenroom", ErrSchema, schema, version, len(steps))
-	case !ours && relations > 0:
-		return fmt.Errorf("%w: %q has tables of another program; name another schema with search_path", ErrSchema, schema)
-	}
-	tx, err := conn.Begin(ctx)
-	if err != nil {
+var migration = pgdb.Migration{
+	Table: "greenroom", Steps: steps, Refused: ErrSchema,
+	Made: func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `WITH made AS (INSERT INTO greenroom (version, identity) VALUES ($1, $2))
+			INSERT INTO generation VALUES (0, $3)`, len(steps), rand.Text(), changelog.NewGeneration())
 		return err
-	}
-	if err := upgrade(ctx, tx, schema, exists, version); err != nil {
-		return errors.Join(fmt.Errorf("bring the schema %q from version %d to %d: %w", schema, version, len(steps), err), tx.Rollback(ctx))
-	}
-	return tx.Commit(ctx)
-}
-
-func upgrade(ctx context.Context, tx pgx.Tx, schema string, exists bool, version int) error {
-	if !exists {
-		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+identifier(schema)); err != nil {
-			return err
-		}
-	}
-	for _, step := range steps[version:] {
-		if _, err := tx.Exec(ctx, step); err != nil {
-			return err
-		}
-	}
-	if version > 0 {
-		_, err := tx.Exec(ctx, "UPDATE greenroom SET version = $1", len(steps))
-		return err
-	}
-	_, err := tx.Exec(ctx, `WITH made AS (INSERT INTO greenroom (version, identity) VALUES ($1, $2))
-		INSERT INTO generation VALUES (0, $3)`, len(steps), rand.Text(), changelog.NewGeneration())
-	return err
-}
-
-// identifier quotes a name for SQL.
-func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
-
-// checkServer reports what the server lacks.
-func (s *Store) checkServer(ctx context.Context, conn *pgx.Conn) error {
-	var version int
-	var encoding, fsync, commit string
-	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
-		current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&version, &encoding, &fsync, &commit)
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask for the server's version: %w", err)
-	case version < minServer:
-		return fmt.Errorf("%w: it is version %d; %d or newer is needed", ErrServer, version/10000, minServer/10000)
-	case encoding != "UTF8":
-		return fmt.Errorf("%w: the database's encoding is %s; make one with UTF8", ErrServer, encoding)
-	case fsync != "on":
-		s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the PostgreSQL server has fsync off: what is acknowledged does not survive the loss of power")
-	}
-	if commit == "off" { // any other waits for the disk at least
-		_, err = conn.Exec(ctx, "SET synchronous_commit = on")
-	}
-	return err
+	},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -233,7 +234,7 @@ func TestDroppingAPartitionGivesWayToReaders(t *testing.T) {
 	exec(t, reader, "BEGIN")
 	ask[int](t, reader, "SELECT count(*) FROM greenroom.telemetry")
 	err := s.expire(t.Context(), now)
-	if code(err) != codeNoLock || !strings.Contains(err.Error(), "telemetry_") {
+	if pgdb.Code(err) != pgdb.CodeNoLock || !strings.Contains(err.Error(), "telemetry_") {
 		t.Errorf("dropped under a reader: %v", err)
 	}
 	commit(t, s, atTimes(3, now.UnixMilli()+1))

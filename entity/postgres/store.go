@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // Store is an [entity.Store] in a schema of a PostgreSQL database. Make it with
@@ -55,8 +56,7 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if s.cfg, err = parse(address, &s.opts); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	c := s.cfg.ConnConfig
-	s.name = fmt.Sprintf("postgres://%s@%s:%d/%s schema %s", c.User, c.Host, c.Port, c.Database, s.opts.Schema)
+	s.name = pgdb.Name(s.cfg, s.opts.Schema)
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more

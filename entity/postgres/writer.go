@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // writer is the one connection that writes, with what it knows of the database.
@@ -54,18 +53,11 @@ type attempt struct {
 
 func newWriter(s *Store) *writer { return &writer{s: s} }
 
-// idle is how long a connection may be left alone before it is asked whether it
-// is still there.
-const idle = time.Second
-
 // ready sees to it that there is a connection. REQUIRES: s.writing held.
 func (w *writer) ready(ctx context.Context) error {
-	// One that is in a transaction still could not end it, not even by ROLLBACK.
-	if w.conn != nil && !w.conn.IsClosed() && w.conn.PgConn().TxStatus() == 'I' {
-		if time.Since(w.used) < idle || w.conn.Ping(ctx) == nil {
-			w.used = time.Now()
-			return nil
-		}
+	if pgdb.Usable(ctx, w.conn, w.used) {
+		w.used = time.Now()
+		return nil
 	}
 	if err := w.close(ctx); err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -84,8 +76,8 @@ func (w *writer) close(ctx context.Context) error {
 // REQUIRES: s.writing held, or nobody else has the store yet.
 func (w *writer) connect(ctx context.Context) error {
 	cfg := w.s.cfg.ConnConfig.Copy()
-	cfg.RuntimeParams["statement_timeout"] = milliseconds(w.s.opts.CommitTimeout)
-	conn, err := dial(ctx, cfg, w.s.opts.LockWait)
+	cfg.RuntimeParams["statement_timeout"] = pgdb.Milliseconds(w.s.opts.CommitTimeout)
+	conn, err := pgdb.Dial(ctx, cfg, w.s.opts.LockWait)
 	if err != nil {
 		return err
 	}
@@ -100,50 +92,16 @@ func (w *writer) connect(ctx context.Context) error {
 	return nil
 }
 
-// dial connects. A server that is just starting up is waited for.
-func dial(ctx context.Context, cfg *pgx.ConnConfig, patience time.Duration) (*pgx.Conn, error) {
-	for began := time.Now(); ; {
-		conn, err := pgx.ConnectConfig(ctx, cfg)
-		if err == nil {
-			return conn, nil
-		}
-		if code(err) != codeStarting || time.Since(began) > patience {
-			return nil, connectError{err}
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, connectError{err}
-		}
-	}
-}
-
-// connectError is an error of several lines, one for each try to connect, as one
-// line without those that say the same.
-type connectError struct{ error }
-
-func (e connectError) Error() string {
-	var lines []string
-	for line := range strings.Lines(e.error.Error()) {
-		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
-}
-
-func (e connectError) Unwrap() error { return e.error }
-
 // begin makes a new connection the writer's.
 func (w *writer) begin(ctx context.Context) error {
-	if err := w.s.checkServer(ctx, w.conn); err != nil {
+	if err := pgdb.CheckServer(ctx, w.conn, w.s.opts.Logger); err != nil {
 		return err
 	}
 	if err := w.lock(ctx); err != nil {
 		return err
 	}
 	if w.identity == "" {
-		if err := migrate(ctx, w.conn, w.s.opts.Schema); err != nil {
+		if err := migration.Run(ctx, w.conn, w.s.opts.Schema); err != nil {
 			return err
 		}
 		// From here on, what others have read is out of date.
@@ -163,11 +121,11 @@ func (w *writer) lock(ctx context.Context) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(w.s.opts.Schema)) // it cannot fail
 	key := int32(h.Sum32() & 0x7fffffff)
-	if _, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", milliseconds(w.s.opts.LockWait)); err != nil {
+	if _, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.s.opts.LockWait)); err != nil {
 		return fmt.Errorf("lock the schema: %w", err)
 	}
 	_, err := w.conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), key)
-	if code(err) == codeNoLock {
+	if pgdb.Code(err) == pgdb.CodeNoLock {
 		return fmt.Errorf("%w: %s; stop that one, or name another schema with search_path", ErrInUse, w.holder(ctx, key))
 	}
 	if err != nil {
@@ -258,24 +216,12 @@ func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *write
 
 // transact runs f in a transaction. REQUIRES: s.writing held.
 func (w *writer) transact(ctx context.Context, f func(tx pgx.Tx) error) error {
-	tx, err := w.conn.BeginTx(ctx, readCommitted)
+	tx, err := w.conn.BeginTx(ctx, pgdb.ReadCommitted)
 	if err != nil {
 		return err
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(err, abort(ctx, tx))
+		return errors.Join(err, pgdb.Abort(ctx, tx))
 	}
 	return tx.Commit(ctx)
-}
-
-// readCommitted is what the statements here are written for, whatever the server's
-// default is.
-var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-
-// abort ends a transaction that has failed.
-func abort(ctx context.Context, tx pgx.Tx) error {
-	if tx.Conn().IsClosed() {
-		return nil
-	}
-	return rollback(ctx, tx.Conn())
 }

@@ -172,7 +172,9 @@ func (s *Server) Crash() error {
 func (s *Server) Programs() string { return s.bin }
 
 // Socket returns the path of the unix socket.
-func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+func (s *Server) Socket() string { return socketIn(s.dir) }
+
+func socketIn(dir string) string { return filepath.Join(dir, ".s.PGSQL.5432") }
 
 // URL returns the URL of a database.
 func (s *Server) URL(database string) string {

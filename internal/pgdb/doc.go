@@ -1,0 +1,3 @@
+// Package pgdb is what the stores on PostgreSQL share: addresses, connections that break,
+// schemas and their versions.
+package pgdb
