@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/internal/plan"
 )
 
 // maxKnown bounds how many ids the writer remembers, 100 bytes each.
@@ -27,13 +28,14 @@ type writer struct {
 	actors   int64 // the number of the newest one
 	types    map[string]int64
 	claims   map[string]uint64
-	known    map[string]*known
+	known    map[string]*plan.ID
 
 	done  outcome // of the last batch that was committed
 	tried outcome // of the one that may have been, if stale
 	stale bool    // a commit has failed
 
-	plan plan
+	plan     plan.Plan
+	newTypes []string // of the batch that is written
 }
 
 // outcome is what became of a batch.
@@ -42,18 +44,9 @@ type outcome struct {
 	refused map[int]error // by its appends
 }
 
-// known is an id as the journal has it, or as the batch that is made will have left it.
-type known struct {
-	num                int64 // 0 for one that was never written to
-	id                 string
-	last, erased, sent int64
-	fresh, touched     bool // by the batch that is made
-	dirty              bool // by the batch, in more than by events
-}
-
 // load reads what the writer has to know.
 func (w *writer) load(ctx context.Context) error {
-	w.known, w.types, w.claims = make(map[string]*known), make(map[string]int64), make(map[string]uint64)
+	w.known, w.types, w.claims = make(map[string]*plan.ID), make(map[string]int64), make(map[string]uint64)
 	if err := w.Snapshot(ctx, w.read); err != nil {
 		return fmt.Errorf("read what the journal has: %w", err)
 	}
@@ -141,44 +134,47 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) error {
 		return fmt.Errorf("look up ids: %w", err)
 	}
 	w.stale = true // what follows changes what is known
-	p := &w.plan
-	p.begin(w, b)
-	refused := make(map[int]error)
-	wrong := make(map[string]error) // by id
-	for i := range b.Appends {
-		a := &b.Appends[i]
-		k, err := w.known[a.ID], wrong[a.ID]
-		if err == nil {
-			err = w.check(a, k)
-		}
-		if err != nil {
-			wrong[a.ID], refused[i] = err, err
-			continue
-		}
-		p.add(k, a)
-	}
-	w.tried = outcome{b.Number, refused}
-	if err := w.transact(ctx, true, p.write); err != nil {
+	w.newTypes = w.newTypes[:0]
+	w.tried = outcome{b.Number, w.plan.Make(w, b)}
+	if err := w.transact(ctx, true, (&write{&w.plan, w}).all); err != nil {
 		return err
 	}
-	for _, k := range p.erased {
-		w.tail.forget(k.num, persist.PartOf(k.id), k.erased)
+	for _, k := range w.plan.Erased {
+		w.tail.forget(k.Num, k.Part, k.Erased)
 	}
 	w.done, w.stale = w.tried, false
 	w.commits.Add(1)
-	p.end()
+	w.plan.Forget()
 	return nil
 }
 
-// check returns the error with which an append is refused.
-func (w *writer) check(a *persist.Append, k *known) error {
-	if epoch := w.claims[a.Shard]; a.Shard != "" && a.Epoch < epoch {
-		return fmt.Errorf("append to %q: epoch %d of shard %q has come after %d: %w", a.ID, epoch, a.Shard, a.Epoch, persist.ErrFenced)
+// Find implements [plan.Journal], as do the others.
+func (w *writer) Find(id string) *plan.ID { return w.known[id] }
+
+// Epoch returns the epoch of a shard.
+func (w *writer) Epoch(shard string) uint64 { return w.claims[shard] }
+
+// Actor returns the number of a new id.
+func (w *writer) Actor(int) int64 {
+	w.actors++
+	return w.actors
+}
+
+// Position returns the next position, of any partition.
+func (w *writer) Position(int) int64 {
+	w.position++
+	return w.position
+}
+
+// Type returns the number of a type, giving it one if it has none.
+func (w *writer) Type(name string) int64 {
+	num, ok := w.types[name]
+	if !ok {
+		num = int64(len(w.types) + 1)
+		w.types[name] = num
+		w.newTypes = append(w.newTypes, name)
 	}
-	if a.After != uint64(k.last) {
-		return fmt.Errorf("append to %q after number %d: its number is %d: %w", a.ID, a.After, k.last, persist.ErrConflict)
-	}
-	return nil
+	return num
 }
 
 // lookUp makes sure that the ids of a batch are known.
@@ -189,7 +185,7 @@ func (w *writer) lookUp(ctx context.Context, b *persist.Batch) error {
 	var missing []string
 	for i := range b.Appends {
 		if id := b.Appends[i].ID; w.known[id] == nil {
-			w.known[id] = &known{id: id}
+			w.known[id] = plan.NewID(id)
 			missing = append(missing, id)
 		}
 	}
@@ -206,8 +202,8 @@ func (w *writer) find(ctx context.Context, ids []string) error {
 	return w.Snapshot(ctx, func(t *sqlitedb.Tx) error {
 		return t.Each(selectActors, 5, func(row []driver.Value) (bool, error) {
 			k := w.known[text(row[1])]
-			k.num, k.erased, k.sent = integer(row[0]), integer(row[3]), integer(row[4])
-			k.last = max(integer(row[2]), w.tail.last(k.num))
+			k.Num, k.Erased, k.Sent = integer(row[0]), integer(row[3]), integer(row[4])
+			k.Last = max(integer(row[2]), w.tail.last(k.Num))
 			return true, nil
 		}, texts(ids)...)
 	})

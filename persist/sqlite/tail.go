@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/internal/plan"
 )
 
 // The events of a commit are written one after the other, whoever they are of, and what
@@ -62,12 +63,12 @@ func (t *tail) add(part int, e tailEvent) {
 }
 
 // take adds the events of a batch.
-func (t *tail) take(events []eventRow) {
+func (t *tail) take(events []plan.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range events {
 		e := &events[i]
-		t.add(e.part, tailEvent{e.actor, e.number, e.position})
+		t.add(e.Part, tailEvent{e.Actor, e.Number, e.Position})
 	}
 }
 
