@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,11 +24,14 @@ type Store struct {
 	// Crash ends the journal without Close, as the end of its process or the loss of power
 	// would, and forgets what was not durable. Where it is nil, Close takes its place.
 	Crash func(t *testing.T, j persist.Journal, dir string)
+	// Shared says that several processes can write to the journal: Open is called again
+	// while it is open. The tests run in parallel then.
+	Shared bool
 }
 
 // Run runs the suite, each test with a journal of its own.
 func Run(t *testing.T, store Store) {
-	for name, test := range map[string]func(*kit){
+	tests := map[string]func(*kit){
 		"NewJournalIsEmpty":                          newJournalIsEmpty,
 		"WhatIsCommittedIsFoundAfterACrash":          committedIsFound,
 		"PayloadsComeBackAsTheyWere":                 payloadsComeBack,
@@ -52,8 +56,20 @@ func Run(t *testing.T, store Store) {
 		"WhatIsWrongWithABatchIsSaidAndNoneOfItKept": wrongBatches,
 		"ClosedJournalSaysSo":                        closedSaysSo,
 		"RandomBatchesComeToWhatTheyWouldInMemory":   randomBatches,
-	} {
+	}
+	if store.Shared {
+		maps.Copy(tests, map[string]func(*kit){
+			"OneOfTwoWritersExtendsAnId":            oneExtends,
+			"FeedHasAllOfSeveralWriters":            feedOfSeveral,
+			"ClaimIsHeededByOtherWriters":           claimIsHeeded,
+			"WhatOthersCommitIsFoundWithoutOpening": othersAreFound,
+		})
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if store.Shared {
+				t.Parallel()
+			}
 			k := &kit{T: t, store: store, dir: t.TempDir()}
 			k.open()
 			t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,40 +10,8 @@ import (
 
 	"github.com/greenroom-go/greenroom/internal/groupcommit"
 	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/journaltest"
 )
-
-// group commits what askers wait for to a journal, together.
-type group struct {
-	j      persist.Journal
-	number uint64
-}
-
-type asked struct {
-	append  persist.Append
-	durable chan error
-}
-
-func (g *group) Commit(ctx context.Context, items []*asked) (int, func(), error) {
-	g.number++
-	b := &persist.Batch{Number: g.number, Time: time.Now().UnixMilli(), Appends: make([]persist.Append, len(items))}
-	for i, item := range items {
-		b.Appends[i] = item.append
-	}
-	if err := g.j.Commit(ctx, b); err != nil {
-		return 0, nil, err
-	}
-	return len(items), func() {
-		for i, item := range items {
-			item.durable <- b.Appends[i].Err
-		}
-	}, nil
-}
-
-func (g *group) Refuse(items []*asked, err error) {
-	for _, item := range items {
-		item.durable <- err
-	}
-}
 
 // BenchmarkDurable measures events of 100 bytes that somebody waits for, each: the yardstick
 // is one transaction an event.
@@ -68,10 +35,10 @@ func BenchmarkDurable(b *testing.B) {
 
 func benchmarkAskers(b *testing.B, askers int, text persist.Payload) {
 	j := open(b, b.TempDir())
-	g := &group{j: j}
+	g := &journaltest.Group{Journal: j}
 	cfg := groupcommit.Config{Bytes: 4 << 20, Delay: time.Millisecond, RetryMin: time.Millisecond, RetryMax: time.Second}
 	began := time.Now()
-	c := groupcommit.New(b.Context(), cfg, g, func(*asked) int64 { return 200 }, func() int64 { return int64(time.Since(began)) })
+	c := groupcommit.New(b.Context(), cfg, g, func(*journaltest.Asked) int64 { return 200 }, func() int64 { return int64(time.Since(began)) })
 	go c.Run()
 	acked := make(chan struct{})
 	go func() { c.Acknowledge(); close(acked) }()
@@ -87,16 +54,16 @@ func benchmarkAskers(b *testing.B, askers int, text persist.Payload) {
 	var wg sync.WaitGroup
 	for asker := range askers {
 		wg.Go(func() {
-			item := &asked{durable: make(chan error, 1)}
+			item := &journaltest.Asked{Durable: make(chan error, 1)}
 			for n := asker; left.Add(-1) >= 0; n += 7 {
 				a := &actors[n%len(actors)]
 				a.Lock()
-				item.append = persist.Append{ID: fmt.Sprint("actor-", n%len(actors)), After: a.next, Events: []persist.Payload{text}}
+				item.Append = persist.Append{ID: fmt.Sprint("actor-", n%len(actors)), After: a.next, Events: []persist.Payload{text}}
 				a.next++
 				at := time.Now()
 				c.Accept(item)
 				a.Unlock()
-				if err := <-item.durable; err != nil {
+				if err := <-item.Durable; err != nil {
 					b.Error(err)
 				}
 				waits[asker] = append(waits[asker], time.Since(at))
@@ -107,7 +74,7 @@ func benchmarkAskers(b *testing.B, askers int, text persist.Payload) {
 	b.StopTimer()
 	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64(b.N)/float64(g.number), "events/batch")
+	b.ReportMetric(float64(b.N)/float64(g.Batches), "events/batch")
 	b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
 	c.Stop()

@@ -1,0 +1,185 @@
+package journaltest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/internal/groupcommit"
+	"github.com/greenroom-go/greenroom/persist"
+)
+
+// childAddress has the address of the journal that this process is to write to until it
+// is killed.
+const childAddress = "GREENROOM_JOURNAL_CHILD"
+
+const childActors = 40
+
+// Child is for TestMain: in a process that Kill has started it opens the journal, writes
+// to it and does not return. Elsewhere it does nothing.
+func Child(open func(ctx context.Context, address string) (persist.Journal, error)) {
+	address := os.Getenv(childAddress)
+	if address == "" {
+		return
+	}
+	if err := child(address, open); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// child has an asker for each actor record events, and prints what is durable.
+func child(address string, open func(ctx context.Context, address string) (persist.Journal, error)) error {
+	ctx := context.Background()
+	j, err := open(ctx, address)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	cfg := groupcommit.Config{Bytes: 1 << 20, Delay: time.Millisecond, RetryMin: time.Millisecond, RetryMax: time.Second}
+	c := groupcommit.New(ctx, cfg, &Group{Journal: j}, func(*Asked) int64 { return 100 }, func() int64 { return int64(time.Since(began)) })
+	go c.Run()
+	go c.Acknowledge()
+	var out sync.Mutex
+	for actor := range childActors {
+		id := fmt.Sprint("actor-", actor)
+		list, err := j.Load(ctx, []string{id})
+		if err != nil {
+			return err
+		}
+		go func() {
+			item := &Asked{Durable: make(chan error, 1)}
+			for last := list[0].Last; ; last++ {
+				text := payload(fmt.Sprint(id, " ", last+1))
+				item.Append = persist.Append{
+					ID: id, After: last, Events: []persist.Payload{text},
+					Send: []persist.Message{{Number: last + 1, To: "x", Payload: text}}, Seen: []persist.Seen{{From: "y", Number: last + 1}},
+				}
+				c.Accept(item)
+				if err := <-item.Durable; err != nil {
+					panic(err)
+				}
+				out.Lock()
+				fmt.Fprintln(os.Stdout, actor, last+1)
+				out.Unlock()
+			}
+		}()
+	}
+	select {}
+}
+
+// Kill kills processes that write to the journal at the address, one after the other:
+// whatever a process was doing, what it was told is durable is there, and each append is
+// there wholly or not at all. The TestMain of the test binary calls Child. open opens the
+// journal when the process is dead.
+func Kill(t *testing.T, address string, rounds int, open func(t *testing.T) persist.Journal) {
+	t.Helper()
+	var durable [childActors]uint64
+	for round := range rounds {
+		killOne(t, address, 200+rand.IntN(800), &durable)
+		j := open(t)
+		checkKilled(&kit{T: t, j: j}, round, &durable)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killOne starts a process and kills it after so many events.
+func killOne(t *testing.T, address string, events int, durable *[childActors]uint64) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childAddress+"="+address)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for n := 0; lines.Scan(); n++ {
+		var actor int
+		var number uint64
+		if _, err := fmt.Sscan(lines.Text(), &actor, &number); err != nil {
+			break // the last line may be half a one
+		}
+		durable[actor] = number
+		if n == events {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+		t.Fatalf("the process was not killed: %v", err)
+	}
+}
+
+func checkKilled(k *kit, round int, durable *[childActors]uint64) {
+	k.Helper()
+	for actor, least := range durable {
+		id := fmt.Sprint("actor-", actor)
+		l := k.load(id)
+		if l.Last == 0 && least == 0 {
+			continue // it was killed before that one had begun
+		}
+		if l.Last < least || l.Sent != l.Last || len(l.Seen) != 1 || l.Seen[0].Number != l.Last {
+			k.Errorf("round %d: %s has number %d, sent %d, seen %v; %d are durable", round, id, l.Last, l.Sent, l.Seen, least)
+		}
+		list := k.events(id, 0)
+		for n, r := range list {
+			if r.Number != uint64(n+1) || string(r.Data) != fmt.Sprint(id, " ", n+1) {
+				k.Fatalf("round %d: %s: event %d is %q where %d is next", round, id, r.Number, r.Data, n+1)
+			}
+		}
+		if uint64(len(list)) != l.Last {
+			k.Errorf("round %d: %s has %d events and number %d", round, id, len(list), l.Last)
+		}
+		durable[actor] = l.Last
+	}
+}
+
+// Group commits what askers wait for to a journal, together: it is a store of
+// groupcommit, for tests and benchmarks.
+type Group struct {
+	Journal persist.Journal
+	Batches uint64 // so far
+}
+
+// Asked is an append that somebody waits for. Whether it was refused is sent to Durable.
+type Asked struct {
+	Append  persist.Append
+	Durable chan error
+}
+
+// Commit commits the appends as one batch.
+func (g *Group) Commit(ctx context.Context, items []*Asked) (int, func(), error) {
+	g.Batches++
+	b := &persist.Batch{Number: g.Batches, Time: time.Now().UnixMilli(), Appends: make([]persist.Append, len(items))}
+	for i, item := range items {
+		b.Appends[i] = item.Append
+	}
+	if err := g.Journal.Commit(ctx, b); err != nil {
+		return 0, nil, err
+	}
+	return len(items), func() {
+		for i, item := range items {
+			item.Durable <- b.Appends[i].Err
+		}
+	}, nil
+}
+
+// Refuse answers the appends with an error.
+func (g *Group) Refuse(items []*Asked, err error) {
+	for _, item := range items {
+		item.Durable <- err
+	}
+}
