@@ -21,7 +21,6 @@ var (
 // Codes of PostgreSQL's errors.
 const (
 	CodeUniqueViolation = "23505"
-	CodeOutOfRange      = "22003"
 	CodeDivisionByZero  = "22012"
 	CodeNoLock          = "55P03"
 	CodeStarting        = "57P03" // the server is starting up, or shutting down

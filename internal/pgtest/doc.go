@@ -3,7 +3,7 @@
 //
 // [Database] gives a test an empty database of its own on a server that all
 // tests of the binary share; [Start] gives it a server of its own, which it may
-// crash. [Again] and [Address] run tests that were written for any store on it.
+// crash. A [Proxy] in between cuts connections. [Again] and [Address] run tests that were written for any store on it.
 // Where PostgreSQL is not installed the test is skipped, and says so.
 //
 // PostgreSQL refuses to run as root. A test that does runs the server as the user
