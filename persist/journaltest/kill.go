@@ -43,7 +43,7 @@ func child(address string, open func(ctx context.Context, address string) (persi
 	}
 	began := time.Now()
 	cfg := groupcommit.Config{Bytes: 1 << 20, Delay: time.Millisecond, RetryMin: time.Millisecond, RetryMax: time.Second}
-	c := groupcommit.New(ctx, cfg, &Group{Journal: j}, func(*Asked) int64 { return 100 }, func() int64 { return int64(time.Since(began)) })
+	c := groupcommit.New(ctx, cfg, &group{journal: j}, func(*asked) int64 { return 100 }, func() int64 { return int64(time.Since(began)) })
 	go c.Run()
 	go c.Acknowledge()
 	var out sync.Mutex
@@ -54,15 +54,15 @@ func child(address string, open func(ctx context.Context, address string) (persi
 			return err
 		}
 		go func() {
-			item := &Asked{Durable: make(chan error, 1)}
+			item := &asked{durable: make(chan error, 1)}
 			for last := list[0].Last; ; last++ {
 				text := payload(fmt.Sprint(id, " ", last+1))
-				item.Append = persist.Append{
+				item.append = persist.Append{
 					ID: id, After: last, Events: []persist.Payload{text},
 					Send: []persist.Message{{Number: last + 1, To: "x", Payload: text}}, Seen: []persist.Seen{{From: "y", Number: last + 1}},
 				}
 				c.Accept(item)
-				if err := <-item.Durable; err != nil {
+				if err := <-item.durable; err != nil {
 					panic(err)
 				}
 				out.Lock()
@@ -144,42 +144,5 @@ func checkKilled(k *kit, round int, durable *[childActors]uint64) {
 			k.Errorf("round %d: %s has %d events and number %d", round, id, len(list), l.Last)
 		}
 		durable[actor] = l.Last
-	}
-}
-
-// Group commits what askers wait for to a journal, together: it is a store of
-// groupcommit, for tests and benchmarks.
-type Group struct {
-	Journal persist.Journal
-	Batches uint64 // so far
-}
-
-// Asked is an append that somebody waits for. Whether it was refused is sent to Durable.
-type Asked struct {
-	Append  persist.Append
-	Durable chan error
-}
-
-// Commit commits the appends as one batch.
-func (g *Group) Commit(ctx context.Context, items []*Asked) (int, func(), error) {
-	g.Batches++
-	b := &persist.Batch{Number: g.Batches, Time: time.Now().UnixMilli(), Appends: make([]persist.Append, len(items))}
-	for i, item := range items {
-		b.Appends[i] = item.Append
-	}
-	if err := g.Journal.Commit(ctx, b); err != nil {
-		return 0, nil, err
-	}
-	return len(items), func() {
-		for i, item := range items {
-			item.Durable <- b.Appends[i].Err
-		}
-	}, nil
-}
-
-// Refuse answers the appends with an error.
-func (g *Group) Refuse(items []*Asked, err error) {
-	for _, item := range items {
-		item.Durable <- err
 	}
 }

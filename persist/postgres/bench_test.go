@@ -1,0 +1,13 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/pgtest"
+	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/journaltest"
+)
+
+func BenchmarkDurable(b *testing.B) {
+	journaltest.BenchmarkDurable(b, func(b *testing.B) persist.Journal { return open(b, pgtest.Database(b), Options{}) })
+}
