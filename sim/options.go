@@ -28,6 +28,11 @@ type Options struct {
 	Strategy Strategy
 	// Faults are what may go wrong. Nothing by default.
 	Faults Faults
+	// StepTime is how much virtual time a step takes at most; the seed says how much, mostly
+	// little of it. With 0, the default, steps take none: then the clock stands still while
+	// anything is left to do, and two handlers that sleep before they act never meet. Choose
+	// it about as long as what they sleep, or the timeouts that are to be missed.
+	StepTime time.Duration
 	// System are options of each system in the world.
 	System []actor.SystemOption
 	// TwiceEvery says that one run of so many is made twice, and that the two must be the
@@ -100,6 +105,7 @@ const (
 	streamUser
 	streamSystem
 	streamDisks
+	streamTime
 )
 
 func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }

@@ -16,8 +16,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// World is one run: systems of actors whose every step is chosen, and a clock that
-// stands still until nothing is left to do. It is for the function that gets it and for
+// World is one run: systems of actors whose every step is chosen, and a clock that stands still
+// until nothing is left to do, see [Options.StepTime]. It is for the function that gets it and for
 // the handlers of its actors; other goroutines must not use it.
 type World struct {
 	opts     Options
@@ -27,7 +27,7 @@ type World struct {
 	strategy string
 	faults   Faults
 
-	faultRand, linkRand, diskRand, userRand, systemRand *rand.Rand
+	faultRand, linkRand, diskRand, userRand, systemRand, timeRand *rand.Rand
 
 	began time.Time
 	alarm *time.Timer
@@ -89,7 +89,7 @@ func newWorld(opts Options, seed uint64, follow *schedule, detailed bool) *World
 	w := &World{
 		opts: opts, seed: seed, follow: follow, limit: opts.Steps,
 		faultRand: stream(seed, streamFaults), linkRand: stream(seed, streamLinks), diskRand: stream(seed, streamDisks),
-		userRand: stream(seed, streamUser), systemRand: stream(seed, streamSystem),
+		userRand: stream(seed, streamUser), systemRand: stream(seed, streamSystem), timeRand: stream(seed, streamTime),
 		began: time.Now(), alarm: time.NewTimer(time.Hour), wake: make(chan struct{}, 1),
 	}
 	w.alarm.Stop()
@@ -204,7 +204,19 @@ func (w *World) move(also <-chan struct{}) bool {
 	w.settle()
 	w.observe()
 	w.abortIfFailed()
+	w.takeTime(also)
 	return true
+}
+
+// takeTime lets the time pass that a step takes: by the cube of a random number, so that many
+// steps take little and some much.
+func (w *World) takeTime(also <-chan struct{}) {
+	if w.opts.StepTime <= 0 || w.over {
+		return
+	}
+	part := w.timeRand.Float64()
+	w.sleepUntil(time.Now().Add(time.Duration(part*part*part*float64(w.opts.StepTime))), also)
+	w.fire()
 }
 
 // run does what was chosen.
