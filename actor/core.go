@@ -3,6 +3,7 @@ package actor
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -70,6 +71,8 @@ type extension struct {
 	inherited any // of a fenced actor: its *mailbox[M], made when it was fenced
 
 	thread *thread // where it runs if not in the pool; set before the first turn
+
+	nesting atomic.Int32 // of an Inline actor, see nesting; set by whoever gives it a turn
 
 	reentry *reentry // of a reentrant actor, set before the first turn
 

@@ -3,6 +3,7 @@ package actor
 import (
 	"fmt"
 	"runtime"
+	"time"
 )
 
 // runsOn is where an actor's turns run.
@@ -21,10 +22,12 @@ const (
 // goroutines, and Go ends the process.
 func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onThread) }) }
 
-// Inline runs the actor's turns on the goroutine of whoever sends it a message while it
-// is idle: Tell then returns after the message was handled, unless another sender is at it
-// already. For tests, and for glue so thin that a hop is not worth it. What the runtime
-// itself sends, timers and signals for example, is still handled by the pool.
+// Inline runs the actor's turns on the goroutine of whoever sends it a message while it is idle:
+// Tell then returns after the message was handled, and what the actor has sent itself, unless
+// another sender or the pool is at it already. For tests, and for glue so thin that a hop is not
+// worth it. The pool handles what the runtime itself sends, timers and signals for example, what
+// is left after about the time of a turn, and messages for Inline actors that send to each other
+// more than 100 deep.
 func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onSender) }) }
 
 func (c *spawnConfig) runOn(where runsOn) {
@@ -39,7 +42,18 @@ func Weight(n int) SpawnOption {
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })
 }
 
-// home is where a pinned actor runs.
+// inlineMost is how many Inline actors may run on one stack, each in a handler of the one before.
+const inlineMost = 100
+
+// nesting returns how many Inline actors run on the stack of c's handler, c among them.
+func (c *core) nesting() int32 {
+	if c == nil || c.traits.runsOn() != onSender {
+		return 0
+	}
+	return c.ext.nesting.Load()
+}
+
+// thread is where a pinned actor runs.
 type thread struct {
 	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
@@ -111,10 +125,13 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		c.sys().sched.ready(&c.core, w)
 		return
 	}
-	if _, internal := e.with.(note[M]); internal {
-		c.sys().sched.ready(&c.core, nil)
+	_, internal := e.with.(note[M])
+	depth := e.from().nesting() + 1
+	if internal || depth > inlineMost {
+		c.leaveToPool()
 		return
 	}
+	c.ext.nesting.Store(depth)
 	through := false
 	var host *core
 	if w != nil {
@@ -124,12 +141,22 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	defer func() {
 		host.occupy(&c.core, nil)
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
-			c.sys().sched.ready(&c.core, nil)
+			c.leaveToPool()
 		}
 	}()
-	for c.play() {
+	again := c.play()
+	for began := time.Now(); again && time.Since(began) < turnTime; {
+		again = c.play()
 	}
-	through = true
+	if through = true; again { // others send all the time: this sender does not work for them
+		c.leaveToPool()
+	}
+}
+
+// leaveToPool queues an Inline actor for a worker.
+func (c *core) leaveToPool() {
+	c.ext.nesting.Store(0)
+	c.sys().sched.ready(c, nil)
 }
 
 // play gives an actor a turn that is not one of the pool's.

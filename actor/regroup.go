@@ -12,7 +12,7 @@ import (
 // after the Init of the one before has returned.
 type group struct {
 	halting  []*core // still to be halted, oldest first; the last one is on its way
-	starting []*core // halted, oldest first; once halting is empty the first one is on its way
+	starting []*core // halted, youngest first; once halting is empty the last one is on its way
 	after    time.Duration
 	later    []signal // failures of children that are not concerned, until we are done
 }
@@ -32,7 +32,7 @@ func (c *cell[M]) regroup(failed *core, after time.Duration) {
 	next := &group{halting: members, after: after}
 	if before := c.ext.group; before != nil {
 		next.later = before.later
-		for _, child := range before.starting { // halted by the group before, and not of this one
+		for _, child := range slices.Backward(before.starting) { // halted by the group before, and not of this one
 			if !slices.Contains(members, child) {
 				child.signal(signal{kind: sigRelease})
 			}
@@ -66,6 +66,7 @@ func (c *cell[M]) disband(release bool) {
 	for _, s := range g.later {
 		s.child.signal(signal{kind: sigRelease})
 	}
+	slices.Reverse(g.starting)
 	for _, child := range slices.Concat(g.starting, g.halting) {
 		child.signal(signal{kind: sigRelease})
 	}
@@ -97,7 +98,7 @@ func (c *cell[M]) regroupStep() {
 		c.ext.backoff = c.sys().clock.after(after, func() { c.signal(signal{kind: sigRegroup}) })
 		return
 	}
-	g.starting[0].signal(signal{kind: sigStart})
+	g.starting[len(g.starting)-1].signal(signal{kind: sigStart})
 }
 
 // halted notes that a member has been halted, or is gone.
@@ -106,33 +107,45 @@ func (c *cell[M]) halted(child *core, gone bool) {
 	if g == nil {
 		return
 	}
-	if i := slices.Index(g.halting, child); i >= 0 {
-		was := len(g.halting) - 1
+	if i := lastIndex(g.halting, child); i >= 0 {
 		g.halting = slices.Delete(g.halting, i, i+1)
 		if !gone {
-			g.starting = slices.Insert(g.starting, 0, child)
+			g.starting = append(g.starting, child)
 		}
-		if i == was {
+		if i == len(g.halting) {
 			c.regroupStep()
 		}
 		return
 	}
-	if i := slices.Index(g.starting, child); i >= 0 && gone {
+	if i := lastIndex(g.starting, child); i >= 0 && gone {
 		g.starting = slices.Delete(g.starting, i, i+1)
-		if i == 0 && len(g.halting) == 0 && c.ext.backoff == nil {
+		if i == len(g.starting) && len(g.halting) == 0 && c.ext.backoff == nil {
 			c.regroupStep()
 		}
 	}
 }
 
+// lastIndex returns where c is, -1 when it is not in list. It begins at the end: there is the
+// member that is on its way, of maybe thousands.
+func lastIndex(list []*core, c *core) int {
+	for i, member := range slices.Backward(list) {
+		if member == c {
+			return i
+		}
+	}
+	return -1
+}
+
 // started notes that a member runs again.
 func (c *cell[M]) started(child *core) {
 	g := c.ext.group
-	if g == nil || len(g.halting) > 0 || len(g.starting) == 0 || g.starting[0] != child {
+	if g == nil || len(g.halting) > 0 {
 		return
 	}
-	g.starting = g.starting[1:]
-	c.regroupStep()
+	if last := len(g.starting) - 1; last >= 0 && g.starting[last] == child {
+		g.starting = g.starting[:last]
+		c.regroupStep()
+	}
 }
 
 // failed sorts a failure that comes while the group restarts. It reports true when the

@@ -208,6 +208,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.traits |= reentrantTrait
 		c.needExtLocked().reentry = new(reentry)
 	}
+	if cfg.runsOn == onSender {
+		c.needExtLocked()
+	}
 	if h := newThread(cfg.runsOn); h != nil {
 		c.needExtLocked().thread = h
 	}
