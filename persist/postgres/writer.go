@@ -155,6 +155,9 @@ func (w *writer) leave(ctx context.Context) error {
 	if w.num == 0 || w.conn == nil || w.conn.IsClosed() {
 		return nil
 	}
+	if _, err := w.conn.Exec(ctx, "SET synchronous_commit = off"); err != nil { // it need not be durable
+		return err
+	}
 	_, err := w.conn.Exec(ctx, "DELETE FROM process WHERE num = $1", w.num)
 	return err
 }
