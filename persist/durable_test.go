@@ -33,6 +33,8 @@ type msg struct {
 	actor.Returns[int]
 	add int
 	do  func(ctx *actor.Context[msg], a *account) error
+
+	state func(ctx *actor.Context[msg], r *register) error
 }
 
 // account is event-sourced.
@@ -438,10 +440,35 @@ func TestStateIsDurable(t *testing.T) {
 	}
 }
 
+func TestAStateIsNotAnsweredFromAfterItsHandlerHasFailed(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		a := persist.Spawn(open(k, memory.New()), k.System(), "a", func() *register { return &register{} })
+		ask(k, a, 1).Await()
+		call := actortest.Ask(k, a, msg{state: func(ctx *actor.Context[msg], r *register) error {
+			r.State.Sum = 100
+			<-ctx.Done() // the asker gives up: that is no failure of the actor
+			return ctx.Err()
+		}})
+		if call.Await().Err() == nil {
+			t.Error("no error")
+		}
+		if got := ask(k, a, 0).Await().Answer(); got != 1 {
+			t.Errorf("%d is answered, and 1 was saved", got)
+		}
+		if got := ask(k, a, 1).Await().Answer(); got != 2 {
+			t.Errorf("%d was saved", got)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
 // register has a durable state.
 type register struct{ persist.Durable[total] }
 
 func (r *register) Receive(ctx *actor.Context[msg], m msg) error {
+	if m.state != nil {
+		return m.state(ctx, r)
+	}
 	if m.add != 0 {
 		r.State.Sum += m.add
 		r.Save()

@@ -228,8 +228,8 @@ const unitBytes = 64
 func (in *incarnation) fail(err error) {
 	in.mu.Lock()
 	outputs := in.outputs
-	if len(in.events) > 0 || in.saved {
-		in.stale = fmt.Errorf("a handler has failed after it had recorded something: %w", err)
+	if len(in.events) > 0 || in.encode != nil { // a State may have been changed without a Save
+		in.stale = fmt.Errorf("a handler has failed that may have changed the state: %w", err)
 	}
 	if a := in.attempt; a != nil {
 		outputs = append(outputs, a.confirm)

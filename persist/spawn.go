@@ -48,6 +48,10 @@ func (es *Events[E]) Record(e E) {
 
 // Durable makes an actor's State durable: embed it. State is what was saved last when the
 // first message comes, its zero value if nothing was. S is in [Config.Types].
+//
+// A handler that fails may have changed State without Save: the actor is restarted before its
+// next message, also where the runtime does not count the error as a failure, as that of an
+// asker who has given up. That restart counts for the supervisor.
 type Durable[S any] struct {
 	State S
 	in    *incarnation
