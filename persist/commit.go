@@ -18,7 +18,7 @@ type unit struct {
 
 	outputs []func(error)              // guarded by of.mu
 	over    bool                       // it has left, or was dropped; guarded by of.mu
-	waiters []*actor.Promised[settled] // owned by the committer's turn
+	waiters []*actor.Promised[settled] // guarded by of.mu
 }
 
 // settled is the answer to who waits for a unit.
@@ -140,6 +140,8 @@ type (
 	wakeUp    struct{}
 	tryAgain  struct{}
 	committed struct{ err error }
+	// release lets leave what a unit holds that has nothing to write.
+	release struct{ unit *unit }
 	// waitFor is answered when a unit is through.
 	waitFor struct {
 		actor.Returns[settled]
@@ -177,11 +179,11 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 	case committed:
 		c.committed(ctx, m.err)
 	case waitFor:
-		if m.unit.isOver() {
-			actor.Reply(ctx, m, settled{})
-		} else {
-			m.unit.waiters = append(m.unit.waiters, actor.Promise(ctx, m))
+		if w := actor.Promise(ctx, m); !m.unit.notify(w) {
+			w.Resolve(settled{})
 		}
+	case release:
+		m.unit.of.leave(m.unit, nil)
 	case waitForID:
 		if !c.isPending(m.id) {
 			actor.Reply(ctx, m, settled{})
@@ -284,10 +286,6 @@ func (c *commits) announce(b *Batch) {
 // end lets leave what a unit has held, or drops it.
 func (c *committer) end(u *unit, err error) {
 	u.of.leave(u, err)
-	for _, w := range u.waiters {
-		w.Resolve(settled{})
-	}
-	u.waiters = nil
 	if id := u.append.ID; c.through(id) {
 		for _, w := range c.loads[id] {
 			w.Resolve(settled{})

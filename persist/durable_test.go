@@ -480,6 +480,70 @@ func (r *register) Receive(ctx *actor.Context[msg], m msg) error {
 	return nil
 }
 
+func TestLastWordsOfAStateThatWasNeverDurableAreDropped(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		seen := actortest.NewProbe[string](k)
+		a := persist.Spawn(open(k, memory.New()), k.System(), "a", func() *talker { return &talker{to: seen.Ref()} })
+		ask(k, a, 1).Await()
+		broken := errors.New("broken")
+		failing := actortest.Ask(k, a, msg{do: func(_ *actor.Context[msg], a *account) error {
+			a.Record(added{100})
+			return broken
+		}})
+		if err := failing.Await().Err(); !errors.Is(err, broken) {
+			t.Errorf("the asker got %v", err)
+		}
+		k.Settle()
+		seen.ExpectNone()
+		k.ExpectFailures(1)
+		if got := ask(k, a, 1).Await().Answer(); got != 2 {
+			t.Errorf("%d", got)
+		}
+		a.Stop()
+		k.Settle()
+		seen.ExpectAll("ended with 2")
+	})
+}
+
+// talker says what its sum is when it ends.
+type talker struct {
+	account
+	to actor.Ref[string]
+}
+
+func (a *talker) Receive(ctx *actor.Context[msg], m msg) error { return a.account.Receive(ctx, m) }
+
+func (a *talker) Terminate(ctx *actor.Context[msg], _ error) {
+	a.to.Tell(ctx, fmt.Sprint("ended with ", a.sum))
+}
+
+func TestAPromiseIsNotKeptAfterARefusal(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		store, number := memory.New(), uint64(0)
+		j, other := &writer{Journal: store, next: &number}, &writer{Journal: store, next: &number}
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		other.write(t, "/a", 1, added{10})
+		var promise *actor.Promised[int]
+		req := msg{}
+		req.do = func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			promise = actor.Promise(ctx, req)
+			return nil
+		}
+		call := actortest.Ask(k, a, req)
+		k.Settle()
+		promise.Resolve(2)
+		if err := call.Await().Err(); !errors.Is(err, persist.ErrFenced) {
+			t.Errorf("%d, %v", call.Answer(), err)
+		}
+		if got := ask(k, a, 0).Await().Answer(); got != 11 {
+			t.Errorf("%d", got)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
 func TestMistakesAreFoundAtTheStart(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		p := open(k, memory.New())

@@ -1,9 +1,12 @@
 package persist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -13,11 +16,11 @@ import (
 type gate[M any] struct {
 	p      *Persistence
 	opts   options
-	in     *incarnation // owned by the turn
-	life   *life[M]     // owned by the turn
-	avoid  uint64       // snapshots with this number and higher ones are passed over, 0 for none; owned by the turn
-	inside bool         // the gate itself asks with the handler's context; owned by the turn
-	poked  bool         // the message is the one that Eager has sent; owned by the turn
+	in     atomic.Pointer[incarnation] // the one now, nil before the first; set by the turn
+	life   *life[M]                    // owned by the turn
+	avoid  uint64                      // snapshots with this number and higher ones are passed over, 0 for none; owned by the turn
+	inside bool                        // the gate itself asks with the handler's context; owned by the turn
+	poked  bool                        // the message is the one that Eager has sent; owned by the turn
 }
 
 // life is the incarnation of the actor: the user's state, and how it is recovered.
@@ -36,7 +39,7 @@ var errFailed = errors.New("the handler has failed: nothing of what it recorded 
 
 // Handle implements actor.Gate.
 func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
-	ctx, in := c.(*actor.Context[M]), g.in
+	ctx, in := c.(*actor.Context[M]), g.in.Load()
 	poked := g.poked
 	g.poked = false
 	if unfit := in.unfit(); unfit != nil {
@@ -104,12 +107,13 @@ func (g *gate[M]) prepare(ctx *actor.Context[M]) error {
 	defer func() { g.inside = false }()
 	if g.life.recover != nil {
 		if err := g.life.recover(ctx); err != nil {
-			return fmt.Errorf("recover %s: %w", g.in.id, err)
+			return fmt.Errorf("recover %s: %w", g.in.Load().id, err)
 		}
 		g.life.recover = nil
 	}
-	for u := g.in.crowded(); u != nil; u = g.in.crowded() {
-		if err := g.in.wait(ctx, u); err != nil {
+	in := g.in.Load()
+	for u := in.crowded(); u != nil; u = in.crowded() {
+		if err := in.wait(ctx, u); err != nil {
 			return err
 		}
 	}
@@ -118,10 +122,8 @@ func (g *gate[M]) prepare(ctx *actor.Context[M]) error {
 
 // Hold implements actor.Gate.
 func (g *gate[M]) Hold(leave func(error)) bool {
-	if g.in == nil {
-		return false
-	}
-	return g.in.hold(leave)
+	in := g.in.Load()
+	return in != nil && in.hold(leave)
 }
 
 // settling is the key of a context with which a gate itself asks.
@@ -129,7 +131,7 @@ type settling struct{}
 
 // Settle implements actor.Gate.
 func (g *gate[M]) Settle(ctx context.Context) error {
-	in := g.in
+	in := g.in.Load()
 	if in == nil {
 		return nil
 	}
@@ -148,17 +150,41 @@ func (g *gate[M]) Settle(ctx context.Context) error {
 	return in.settle(ctx)
 }
 
-// settle returns when all that was recorded is durable and has left.
+// drain returns when what is on its way is over, at the end of an incarnation.
+func (g *gate[M]) drain(ctx *actor.Context[M]) error {
+	g.inside = true
+	defer func() { g.inside = false }()
+	in := g.in.Load()
+	return cmp.Or(in.drain(ctx), in.refusal())
+}
+
+// settle returns when all that was recorded is durable and has left. It divides the handler.
 func (in *incarnation) settle(ctx context.Context) error {
-	u, err := in.divide()
-	if err == nil && u != nil {
-		err = in.wait(ctx, u)
+	err := in.pass(true)
+	if err == nil {
+		err = in.drain(ctx)
 	}
 	if err == nil {
-		err = in.refusal()
+		err = in.unfit()
 	}
 	if err != nil {
 		return fmt.Errorf("make durable what %s has recorded: %w", in.id, err)
+	}
+	return nil
+}
+
+// drain returns when what is on its way now is over.
+func (in *incarnation) drain(ctx context.Context) error {
+	in.mu.Lock()
+	units := slices.Clone(in.units)
+	in.mu.Unlock()
+	for _, u := range slices.Backward(units) { // mostly the last one is over last
+		if u.isOver() {
+			continue
+		}
+		if err := in.wait(ctx, u); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,10 +1,13 @@
 package persist
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // incarnation is what is between a handler and the journal, from a start of the actor to the
@@ -33,7 +36,7 @@ type incarnation struct {
 	bytes    int           // bytes in units
 	last     uint64        // the number of the last event that was applied
 	refused  error         // why the journal takes nothing more of this incarnation
-	stale    error         // why its state is ahead of what is recorded: its actor must be restarted
+	stale    error         // of a handler that has failed and left a state ahead of what is recorded
 
 	sent      uint64            // the number of the last message of Send
 	seen      map[string]uint64 // of each sender, the last of its messages that was handled
@@ -84,12 +87,23 @@ func (in *incarnation) requireHandler(what string) {
 }
 
 // hold keeps what leaves. It reports false when nothing is on its way that it has to wait for.
+// Outside of a handler an incarnation that is to be restarted drops it: its state was never
+// durable.
 func (in *incarnation) hold(leave func(error)) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.handling {
 		in.outputs = append(in.outputs, leave)
 		return true
+	}
+	if err := in.trouble(); err != nil {
+		drop := leave
+		leave = func(error) { drop(err) }
+		if len(in.units) == 0 {
+			u := &unit{of: in}
+			in.units = append(in.units, u)
+			in.p.committer.Tell(context.Background(), release{u})
+		}
 	}
 	if n := len(in.units); n > 0 {
 		in.units[n-1].outputs = append(in.units[n-1].outputs, leave)
@@ -108,22 +122,8 @@ func (in *incarnation) begin(a *attempt) {
 // end says that the handler has returned, and sends what it has recorded on its way.
 func (in *incarnation) end() error { return in.pass(false) }
 
-// divide sends what the handler has recorded so far on its way, and leaves it running. It
-// returns the last unit that is on its way, nil for none.
-func (in *incarnation) divide() (*unit, error) {
-	if err := in.pass(true); err != nil {
-		return nil, err
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if n := len(in.units); n > 0 {
-		return in.units[n-1], nil
-	}
-	return nil, nil
-}
-
-// pass makes a unit of what the handler has recorded and sent. After an error it has done
-// nothing.
+// pass makes a unit of what the handler has recorded and sent so far. If it goesOn it is still
+// running: it is divided. After an error pass has done nothing.
 func (in *incarnation) pass(goesOn bool) error {
 	state, snapshot, err := in.states(goesOn)
 	if err != nil {
@@ -229,7 +229,7 @@ func (in *incarnation) fail(err error) {
 	in.mu.Lock()
 	outputs := in.outputs
 	if len(in.events) > 0 || in.encode != nil { // a State may have been changed without a Save
-		in.stale = fmt.Errorf("a handler has failed that may have changed the state: %w", err)
+		in.stale = err
 	}
 	if a := in.attempt; a != nil {
 		outputs = append(outputs, a.confirm)
@@ -271,10 +271,15 @@ func (in *incarnation) leave(u *unit, err error) {
 			in.ahead -= len(u.append.Events)
 			in.bytes -= u.bytes
 			u.over = true
+			waiters := u.waiters
+			u.waiters = nil
 			if err == nil && u.append.Snapshot != nil {
 				in.snapshot = u.append.Last()
 			}
 			in.mu.Unlock()
+			for _, w := range waiters {
+				w.Resolve(settled{})
+			}
 			return
 		}
 		in.mu.Unlock()
@@ -288,6 +293,16 @@ func (u *unit) isOver() bool {
 	u.of.mu.Lock()
 	defer u.of.mu.Unlock()
 	return u.over
+}
+
+// notify has w resolved when the unit is over. It reports false if it is over already.
+func (u *unit) notify(w *actor.Promised[settled]) bool {
+	u.of.mu.Lock()
+	defer u.of.mu.Unlock()
+	if !u.over {
+		u.waiters = append(u.waiters, w)
+	}
+	return !u.over
 }
 
 // crowded returns the oldest unit when so much is on its way that the next message has to wait.
@@ -304,8 +319,12 @@ func (in *incarnation) crowded() *unit {
 func (in *incarnation) unfit() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.trouble()
+	if in.refused == nil && in.stale != nil {
+		return fmt.Errorf("a handler has failed that may have changed the state: %w", in.stale)
+	}
+	return in.refused
 }
 
-// trouble is unfit. REQUIRES: in.mu held.
-func (in *incarnation) trouble() error { return errors.Join(in.refused, in.stale) }
+// trouble is the error with which what would leave is dropped, nil if it may leave.
+// REQUIRES: in.mu held.
+func (in *incarnation) trouble() error { return cmp.Or(in.refused, in.stale) }

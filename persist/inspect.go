@@ -27,7 +27,7 @@ type Inspection struct {
 
 // Inspect implements actor.Inspector.
 func (s *shell[M]) Inspect() any {
-	i := s.gate.in.inspect()
+	i := s.gate.in.Load().inspect()
 	i.Ready = s.gate.life.ready
 	if a, ok := s.Actor.(actor.Inspector); ok {
 		i.View = a.Inspect()

@@ -301,7 +301,8 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	if err != nil {
 		return err
 	}
-	g.in, g.poked = in, false
+	g.in.Store(in)
+	g.poked = false
 	s.receiver = receiverOf(ctx.Self())
 	g.p.receivers.add(in.id, s.receiver)
 	g.life = &life[M]{recover: (&recovery{replayer: replayer{types: g.p.cfg.Types, id: in.id, s: subject}, in: in, avoid: &g.avoid}).run}
@@ -326,8 +327,8 @@ func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {
 		a.Terminate(ctx, why)
 	}
-	s.gate.p.receivers.remove(s.gate.in.id, s.receiver)
-	if err := s.gate.Settle(ctx); err != nil {
+	s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
+	if err := s.gate.drain(ctx); err != nil {
 		ctx.Log().Warn("ended before everything was durable", "error", err.Error())
 	}
 }
