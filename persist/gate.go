@@ -57,7 +57,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	if poked && g.life.ready {
 		return nil
 	}
-	a, over := g.p.receivers.attemptBy(ctx.Sender())
+	a, over := g.p.receivers.attemptBy(ctx.Sender(), in.id)
 	if over {
 		return nil // it was confirmed, and sent once more before that
 	}

@@ -184,7 +184,7 @@ type (
 
 func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) {
 	parent := ctx.Self()
-	actor.Spawn(ctx, "delivery-*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
+	actor.Spawn(ctx, deliveryName(a.to)+"*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
 }
 
 // Init implements actor.Initializer.

@@ -265,6 +265,40 @@ func TestAMessageThatIsRefusedComesAgainBeforeTheNextOne(t *testing.T) {
 	})
 }
 
+func TestWhatAReceiverForwardsIsAnOrdinaryMessage(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		b := persist.Spawn(p, k.System(), "b", newTeller)
+		persist.Spawn(p, k.System(), "desk", func() *desk { return &desk{to: b} })
+		for range 2 {
+			a.Tell(k.Context(), pay{"/desk"})
+			k.Settle()
+		}
+		a.Tell(k.Context(), pay{"/b"}) // message 3 of a, the first to b
+		k.Settle()
+		got, err := replayed(j, "/b")
+		if err != nil || !slices.Equal(got.got["/a"], []int{1, 2, 1}) {
+			t.Errorf("%v, %v", got.got, err)
+		}
+		l, err := j.Load(t.Context(), []string{"/b"})
+		if want := []persist.Seen{{From: "/a", Number: 3}}; err != nil || !slices.Equal(l[0].Seen, want) {
+			t.Errorf("seen: %v, %v", l[0].Seen, err)
+		}
+	})
+}
+
+// desk is durable and forwards what it gets.
+type desk struct {
+	persist.Events[any]
+	to actor.Ref[any]
+}
+
+func (*desk) Apply(any) {}
+
+func (d *desk) Receive(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, d.to) }
+
 func TestWhatAHandlerSendsThatFailsIsNotDelivered(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j := memory.New()

@@ -3,6 +3,7 @@ package persist
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 
@@ -73,10 +74,11 @@ func (rs *receivers) forget(delivery actor.PID) {
 	delete(rs.expected, delivery)
 }
 
-// attemptBy returns the attempt that the sender of a message makes, nil if it is no delivery.
-// over says that it was one.
-func (rs *receivers) attemptBy(sender actor.PID) (a *attempt, over bool) {
-	if sender.IsZero() || !strings.HasPrefix(sender.Path(), deliveriesPath) {
+// attemptBy returns the attempt at the receiver id that the sender of a message makes, nil if it is
+// no delivery to that one: a message that another actor has forwarded keeps its sender. over says
+// that it was one.
+func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bool) {
+	if sender.IsZero() || !isDeliveryTo(id, sender.Path()) {
 		return nil, false
 	}
 	rs.mu.Lock()
@@ -87,6 +89,18 @@ func (rs *receivers) attemptBy(sender actor.PID) (a *attempt, over bool) {
 
 // deliveriesPath is what the paths of deliveries begin with.
 const deliveriesPath = "/persist/"
+
+// deliveryName is the name of the deliveries to an id: it tells them from those to others, also
+// when they are over.
+func deliveryName(to string) string {
+	h := fnv.New64a()
+	h.Write([]byte(to)) // never fails
+	return fmt.Sprintf("delivery-%016x-", h.Sum64())
+}
+
+func isDeliveryTo(id, path string) bool {
+	return strings.HasPrefix(path, deliveriesPath) && strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], deliveryName(id))
+}
 
 // Deliver has f get what is sent to an address, in place of a durable actor: for what has another
 // home, a queue or an account elsewhere. It is called with the sender's id, the number of the

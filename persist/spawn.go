@@ -116,8 +116,8 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 // also after a crash of either side. What an actor sends to one receiver comes in order. A durable
 // actor remembers, with what it records for it, that it has handled a message: its effect is
 // there once. It confirms one by returning nil; after an error the message comes again, and those
-// behind it wait. So it must not set it aside with Stash: it would be confirmed. A handler that is
-// divided by an Ask, and then fails, gets it again with what was recorded before.
+// behind it wait. So it must not set it aside with Stash, or forward it to itself: it would be
+// confirmed. A handler that is divided by an Ask, and then fails, gets it again with what was recorded before.
 //
 // The type of m is one that the receiver accepts, and is in [Config.Types]. Send panics where
 // Record does.
