@@ -62,7 +62,8 @@ type Persistence struct {
 
 	projected   atomic.Int32 // how many projections there are
 	mu          sync.Mutex
-	projections []actor.Ref[any] // guarded by mu
+	projections []actor.Ref[any]         // guarded by mu
+	projecting  map[string]chan struct{} // full while a handler of that projection runs; guarded by mu
 }
 
 // Open makes a journal the one of a system's durable actors: [Spawn] spawns them. It spawns
@@ -75,7 +76,7 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	if cfg.Types == nil {
 		panic("persist: Open: the config has no Types: codec.NewTypes makes them")
 	}
-	p := &Persistence{sys: sys, journal: journal, cfg: cfg.withDefaults()}
+	p := &Persistence{sys: sys, journal: journal, cfg: cfg.withDefaults(), projecting: make(map[string]chan struct{})}
 	p.commits = newCommits(p)
 	p.receivers = newReceivers()
 	p.loads = &loads{p: p, open: make(map[uint64]*reading)}

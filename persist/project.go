@@ -51,7 +51,7 @@ func (p *Persistence) Project(name string, handle func(ctx context.Context, even
 		return nil, fmt.Errorf("project: %w", err)
 	}
 	ref, err := actor.TrySpawn(p.sys, "projection-"+name, func() *projection {
-		a := &projection{p: p, name: name, handle: handle}
+		a := &projection{p: p, name: name, handle: handle, last: Parts - 1}
 		a.cursors = func(ctx context.Context) ([]uint64, error) { return p.journal.Cursors(ctx, name) }
 		a.keeps = true
 		for _, opt := range opts {
@@ -82,6 +82,28 @@ func (p *Persistence) endProjection(ref actor.Ref[any]) {
 	ref.Stop()
 }
 
+// alone waits until no handler of a projection of that name runs: one that was stopped may not have
+// returned when the next one begins. release is to be called then.
+func (p *Persistence) alone(ctx context.Context, name string) (release func(), err error) {
+	p.mu.Lock()
+	door := p.projecting[name]
+	if door == nil {
+		door = make(chan struct{}, 1)
+		p.projecting[name] = door
+	}
+	p.mu.Unlock()
+	select {
+	case door <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		<-door
+		return nil, context.Cause(ctx)
+	}
+	return func() { <-door }, nil
+}
+
 // tellProjections says in which partitions there are new events.
 func (p *Persistence) tellProjections(fed parts) {
 	p.mu.Lock()
@@ -102,6 +124,8 @@ type projection struct {
 
 	after   []uint64 // nil until they are read
 	unread  parts
+	resting parts // those that have failed, until they are tried again
+	last    int   // the partition that was served last
 	busy    bool
 	failing [Parts]string        // the error that was logged last
 	delay   [Parts]time.Duration // before the next try
@@ -118,6 +142,8 @@ type (
 		upTo uint64 // 0 for nothing new
 		err  error
 	}
+	// rested says that a partition that has failed may be tried again.
+	rested struct{ part int }
 )
 
 // Init implements actor.Initializer.
@@ -129,6 +155,11 @@ func (a *projection) Init(ctx *actor.Context[any]) error {
 func (a *projection) readCursors(ctx *actor.Context[any]) {
 	a.busy = true
 	actor.Pipe(ctx, func(life context.Context) ([]uint64, error) {
+		release, err := a.p.alone(life, a.name)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		after, err := a.cursors(life)
 		if err == nil && len(after) != Parts {
 			err = fmt.Errorf("there must be %d cursors, not %d", Parts, len(after))
@@ -155,22 +186,33 @@ func (a *projection) Receive(ctx *actor.Context[any], m any) error {
 	case projectedPage:
 		a.busy = false
 		a.passed(ctx, m)
+	case rested:
+		a.resting &^= 1 << m.part
 	}
 	a.work(ctx)
 	return nil
 }
 
-// work passes the next page on.
+// work passes the next page on: of the partition that comes after the one that was served last, so
+// that a busy one keeps no other out.
 func (a *projection) work(ctx *actor.Context[any]) {
-	if a.busy || a.unread == 0 || a.after == nil {
+	ready := uint64(a.unread &^ a.resting)
+	if a.busy || ready == 0 || a.after == nil {
 		return
 	}
-	part := bits.TrailingZeros64(uint64(a.unread))
+	part := (a.last + 1 + bits.TrailingZeros64(bits.RotateLeft64(ready, -(a.last+1)))) % Parts
+	a.last = part
 	a.unread &^= 1 << part
 	a.busy = true
 	after := a.after[part]
-	actor.Pipe(ctx, func(life context.Context) (uint64, error) { return a.pass(life, part, after) },
-		func(upTo uint64, err error) any { return projectedPage{part, upTo, err} })
+	actor.Pipe(ctx, func(life context.Context) (uint64, error) {
+		release, err := a.p.alone(life, a.name)
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		return a.pass(life, part, after)
+	}, func(upTo uint64, err error) any { return projectedPage{part, upTo, err} })
 }
 
 // pass reads a page and has it handled.
@@ -236,5 +278,7 @@ func (a *projection) failed(ctx *actor.Context[any], part int, err error) {
 		ctx.After("cursors", a.delay[part], tryAgain{})
 		return
 	}
-	ctx.After(fmt.Sprint("part ", part), a.delay[part], parts(1)<<part)
+	a.unread |= 1 << part
+	a.resting |= 1 << part
+	ctx.After(fmt.Sprint("part ", part), a.delay[part], rested{part})
 }
