@@ -59,7 +59,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	}
 	a, over := g.p.receivers.attemptBy(ctx.Sender(), in.id)
 	if over {
-		return nil // it was confirmed, and sent once more before that
+		return nil // it was sent once more before it was confirmed, or comes again
 	}
 	in.begin(a)
 	err = errFailed // what remains after a panic

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -156,7 +157,8 @@ type attempt struct {
 	reminder ReminderEdit
 	payload  Payload
 
-	confirm func(err error) // tells the delivery how it went
+	delivery actor.Ref[any]
+	confirm  func(err error) // tells the delivery how it went
 }
 
 // delivery is the actor that delivers one thing, until it is confirmed. It is an actor of its own
@@ -166,20 +168,22 @@ type delivery struct {
 	p      *Persistence
 	done   any // for the parent, when it is confirmed
 	parent actor.Ref[any]
-	value  any
 	tries  int
-	listed bool // it will be told when there is a receiver
+	waking bool // Wake was called and has not returned
 }
 
-// refusedMin is how long what was refused waits before it comes again, the first time; then it
-// doubles. A receiver whose handler always fails stays within its restarts, of which it has 10 a
-// minute.
-const refusedMin = 100 * time.Millisecond
+// failedMin is how long what could not be handed over waits before it comes again, the first time;
+// then it doubles, up to patience.
+const failedMin = 100 * time.Millisecond
 
-// The messages of a delivery, beside tryAgain.
+// The messages of a delivery, beside tryAgain and yourTurn.
 type (
-	confirmed struct{ err error }
-	arrived   struct{} // there is a receiver now
+	confirmed struct {
+		err    error
+		queued bool // yourTurn will come
+	}
+	arrived struct{}            // there is a receiver now
+	woke    struct{ err error } // Wake has returned
 )
 
 func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) {
@@ -189,31 +193,51 @@ func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any
 
 // Init implements actor.Initializer.
 func (d *delivery) Init(ctx *actor.Context[any]) error {
-	self := ctx.Self()
-	d.confirm = func(err error) { self.Tell(context.Background(), confirmed{err}) }
-	d.p.receivers.expect(self.PID(), d.attempt)
+	self, rs := ctx.Self(), d.p.receivers
+	d.delivery = self
+	d.confirm = func(err error) { // at once: the next message of the receiver may be a delivery
+		if err == nil {
+			rs.leave(d.to, self)
+		} else {
+			rs.refused(d.to, self)
+		}
+		self.Tell(context.Background(), confirmed{err, err != nil})
+	}
+	rs.expect(self.PID(), d.attempt)
 	d.try(ctx)
 	return nil
 }
 
 // Terminate implements actor.Terminator.
 func (d *delivery) Terminate(ctx *actor.Context[any], _ error) {
-	d.p.receivers.forget(ctx.Self().PID())
+	d.p.receivers.forget(d.to, ctx.Self())
 }
 
 // Receive implements actor.Actor.
 func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 	switch m := m.(type) {
 	case confirmed:
-		if m.err == nil {
+		switch {
+		case m.err == nil:
 			d.parent.Tell(ctx, d.done)
 			return actor.ErrStop
+		case m.queued:
+			d.complain(ctx, m.err)
+		default:
+			d.later(ctx, m.err)
 		}
-		d.later(ctx, m.err)
-	case arrived:
-		d.listed = false
-		d.try(ctx)
-	case tryAgain:
+	case yourTurn:
+		if m.delay > 0 {
+			ctx.After("again", m.delay, tryAgain{})
+		} else {
+			d.try(ctx)
+		}
+	case woke:
+		d.waking = false
+		if m.err != nil {
+			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), slog.String("error", m.err.Error()))
+		}
+	case arrived, tryAgain:
 		d.try(ctx)
 	}
 	return nil
@@ -221,43 +245,70 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 
 // try sends it, or tries again later. It may be sent more than once: the receiver knows.
 func (d *delivery) try(ctx *actor.Context[any]) {
-	if d.value == nil {
-		v, err := d.p.cfg.Types.Decode(d.payload.Type, d.payload.Data)
-		if err != nil {
-			d.later(ctx, err)
-			return
-		}
-		d.value = v
-	}
-	r := d.p.receivers.of(d.to, ctx.Self(), d.listed)
-	if r == nil {
-		d.listed = true
-		d.wake(ctx)
-		ctx.After("again", patience, tryAgain{})
+	v, err := d.decode() // for each try: a handler may have changed the value
+	if err != nil {
+		d.p.receivers.leave(d.to, ctx.Self())
+		d.later(ctx, err)
 		return
 	}
-	if err := r.receive(ctx, d.attempt, d.value); err != nil {
+	if !d.p.receivers.admit(d.to, ctx.Self()) {
+		return
+	}
+	r, first := d.p.receivers.of(d.to, ctx.Self())
+	if r != nil {
+		err = r.receive(ctx, d.attempt, v)
+		if errors.Is(err, actor.ErrStopped) { // it was killed
+			d.p.receivers.remove(d.to, r)
+			r, first = d.p.receivers.of(d.to, ctx.Self())
+			if r != nil { // another one has come meanwhile
+				first, err = false, nil
+			}
+		}
+	}
+	switch {
+	case r == nil || errors.Is(err, actor.ErrStopped):
+		if first {
+			d.wake(ctx)
+		}
+		ctx.After("again", patience, tryAgain{})
+	case err != nil:
 		d.later(ctx, err)
 	}
 }
 
-// wake asks the program for the receiver.
-func (d *delivery) wake(ctx *actor.Context[any]) {
-	if wake := d.p.cfg.Wake; wake != nil {
-		actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
-			wake(life, d.to)
-			return struct{}{}, nil
-		}, func(struct{}, error) any { return nil })
+func (d *delivery) decode() (any, error) {
+	if !d.payload.Intact(d.from, d.number) {
+		return nil, fmt.Errorf("%w: its checksum is wrong", ErrUnreadable)
 	}
+	v, err := d.p.cfg.Types.Decode(d.payload.Type, d.payload.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return v, nil
 }
 
-// later tries again after a while. The first refusal is logged.
+// wake asks the program for the receiver.
+func (d *delivery) wake(ctx *actor.Context[any]) {
+	wake := d.p.cfg.Wake
+	if wake == nil || d.waking {
+		return
+	}
+	d.waking = true
+	actor.Pipe(ctx, func(life context.Context) (struct{}, error) { return struct{}{}, wake(life, d.p, d.to) },
+		func(_ struct{}, err error) any { return woke{err} })
+}
+
+// later tries again after a while.
 func (d *delivery) later(ctx *actor.Context[any], err error) {
+	d.complain(ctx, err)
+	ctx.After("again", min(failedMin<<min(d.tries-1, 20), patience), tryAgain{})
+}
+
+// complain counts the tries. The first one that fails is logged.
+func (d *delivery) complain(ctx *actor.Context[any], err error) {
 	if d.tries == 0 {
 		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
 			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), slog.String("error", err.Error()))
 	}
-	delay := min(refusedMin<<min(d.tries, 20), patience)
 	d.tries++
-	ctx.After("again", delay, tryAgain{})
 }

@@ -254,7 +254,7 @@ func TestAMessageThatIsRefusedComesAgainBeforeTheNextOne(t *testing.T) {
 		for range 3 {
 			a.Tell(k.Context(), pay{"/b"})
 		}
-		k.Advance(time.Second)
+		k.Advance(time.Minute)
 		k.ExpectFailures(2)
 		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/a"], serials(3)) {
 			t.Errorf("%v, %v", b.got, err)
@@ -285,6 +285,26 @@ func TestWhatAReceiverForwardsIsAnOrdinaryMessage(t *testing.T) {
 		l, err := j.Load(t.Context(), []string{"/b"})
 		if want := []persist.Seen{{From: "/a", Number: 3}}; err != nil || !slices.Equal(l[0].Seen, want) {
 			t.Errorf("seen: %v, %v", l[0].Seen, err)
+		}
+	})
+}
+
+func TestSendersOfWhatAlwaysFailsDoNotStopTheReceiver(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		persist.Spawn(p, k.System(), "b", func() *teller {
+			b := newTeller()
+			b.err = func() error { return errors.New("never") }
+			return b
+		})
+		for i := range 30 {
+			persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller).Tell(k.Context(), pay{"/b"})
+		}
+		k.Advance(5 * time.Minute)
+		k.AllowFailures()
+		if _, err := actor.LookupPath[any](k.System(), "/b"); err != nil {
+			t.Errorf("the receiver has stopped: %v", err)
 		}
 	})
 }
@@ -329,7 +349,10 @@ func TestWhatAHandlerSendsThatFailsIsNotDelivered(t *testing.T) {
 func TestWhoIsNotThereGetsItLater(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j, woken := memory.New(), make(chan string, 10)
-		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, id string) { woken <- id }})
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, _ *persist.Persistence, id string) error {
+			woken <- id
+			return nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,6 +369,71 @@ func TestWhoIsNotThereGetsItLater(t *testing.T) {
 			t.Errorf("%v, %v", b.got, err)
 		}
 		k.ExpectFailures(0)
+	})
+}
+
+func TestWhoWasKilledIsWokenAgain(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, wakes := memory.New(), 0
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
+			if wakes++; wakes == 1 {
+				return errors.New("nobody is at home")
+			}
+			persist.Spawn(p, k.System(), id[1:], newTeller)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := persist.Spawn(p, k.System(), "b", newTeller)
+		k.Settle()
+		b.Kill()
+		k.Settle()
+		for i := range 3 {
+			persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller).Tell(k.Context(), pay{"/b"})
+		}
+		k.Settle()
+		if wakes != 1 || !strings.Contains(k.Log(), "nobody is at home") {
+			t.Errorf("woken %d times; the log:\n%s", wakes, k.Log())
+		}
+		k.Advance(2 * time.Minute)
+		if b, err := replayed(j, "/b"); err != nil || len(b.got) != 3 || wakes != 2 {
+			t.Errorf("%v, %v, woken %d times", b.got, err, wakes)
+		}
+	})
+}
+
+// bentJournal changes what is in its outbox.
+type bentJournal struct{ persist.Journal }
+
+func (j *bentJournal) Outbox(ctx context.Context, part int, after uint64, limit int) ([]persist.Outgoing, error) {
+	list, err := j.Journal.Outbox(ctx, part, after, limit)
+	for i := range list {
+		if list[i].To == "/b" {
+			list[i].Sum++
+		}
+	}
+	return list, err
+}
+
+func TestWhatIsNotWhatWasSentIsNotDelivered(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, &bentJournal{j})
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		for _, id := range []string{"b", "c"} {
+			persist.Spawn(p, k.System(), id, newTeller)
+			a.Tell(k.Context(), pay{"/" + id})
+		}
+		k.Advance(time.Minute)
+		for id, want := range map[string]int{"/b": 0, "/c": 1} {
+			if got, err := replayed(j, id); err != nil || len(got.got["/a"]) != want {
+				t.Errorf("%s has got %v, %v", id, got.got, err)
+			}
+		}
+		if !strings.Contains(k.Log(), "its checksum is wrong") {
+			t.Errorf("the log does not say so:\n%s", k.Log())
+		}
 	})
 }
 

@@ -32,9 +32,10 @@ type Config struct {
 	// tried again, the first time and at most: 10 ms and 1 s.
 	RetryMin, RetryMax time.Duration
 	// Wake is called when something is to be delivered to an id that no actor of this system
-	// has: it may spawn the actor. It is called again after a minute if there is none.
-	// Without it what was sent waits until there is one.
-	Wake func(ctx context.Context, id string)
+	// has: it may spawn the actor with p, also before Open has returned. It is called by one
+	// goroutine at a time for an id, and again after a minute if there is no actor then. Its error
+	// is logged. Without it what was sent waits until there is one.
+	Wake func(ctx context.Context, p *Persistence, id string) error
 }
 
 func (c Config) withDefaults() Config {

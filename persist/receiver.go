@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -16,6 +18,89 @@ type receivers struct {
 	by       map[string]*receiver        // guarded by mu, as is what follows
 	missing  map[string][]actor.Ref[any] // deliveries that wait for that id
 	expected map[actor.PID]*attempt      // by the delivery that makes it
+	queues   map[string]*queue           // by the id of a receiver that has refused something
+}
+
+// queue is who delivers to a receiver that has refused something: one delivery tries at a time, and
+// the others wait, so that the receiver is not restarted more often than its supervisor allows.
+type queue struct {
+	tries   int
+	trying  actor.PID
+	waiting []actor.Ref[any]
+}
+
+// yourTurn tells a delivery that it is the one to try, after a delay.
+type yourTurn struct{ delay time.Duration }
+
+// After a refusal nobody tries for refusedMin, then for twice as long each time, up to refusedMax:
+// of the 10 restarts a minute that an actor has by default that leaves some.
+const (
+	refusedMin = time.Second
+	refusedMax = 15 * time.Second
+)
+
+func (q *queue) wait(d actor.Ref[any]) {
+	if !slices.Contains(q.waiting, d) {
+		q.waiting = append(q.waiting, d)
+	}
+}
+
+// next gives the turn to the one that has waited longest. The queue is not empty.
+func (q *queue) next(delay time.Duration) (tell func()) {
+	d := q.waiting[0]
+	q.waiting = slices.Delete(q.waiting, 0, 1)
+	q.trying = d.PID()
+	return func() { d.Tell(context.Background(), yourTurn{delay}) }
+}
+
+// admit reports whether a delivery may try. If not, it is told when it may.
+func (rs *receivers) admit(to string, d actor.Ref[any]) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	q := rs.queues[to]
+	if q == nil || q.trying == d.PID() {
+		return true
+	}
+	q.wait(d)
+	return false
+}
+
+// refused says that a receiver has failed with what was delivered: that waits behind the others.
+func (rs *receivers) refused(to string, d actor.Ref[any]) {
+	rs.mu.Lock()
+	q := rs.queues[to]
+	if q == nil {
+		q = &queue{trying: d.PID()}
+		rs.queues[to] = q
+	}
+	q.wait(d)
+	if q.trying != d.PID() {
+		rs.mu.Unlock()
+		return
+	}
+	delay := min(refusedMin<<min(q.tries, 10), refusedMax)
+	q.tries++
+	tell := q.next(delay)
+	rs.mu.Unlock()
+	tell()
+}
+
+// leave says that a delivery does not try any more: it has succeeded, or ended.
+func (rs *receivers) leave(to string, d actor.Ref[any]) {
+	rs.mu.Lock()
+	q, tell := rs.queues[to], func() {}
+	if q != nil {
+		q.waiting = slices.DeleteFunc(q.waiting, func(w actor.Ref[any]) bool { return w == d })
+		switch {
+		case q.trying != d.PID():
+		case len(q.waiting) == 0:
+			delete(rs.queues, to)
+		default:
+			tell = q.next(0)
+		}
+	}
+	rs.mu.Unlock()
+	tell()
 }
 
 // receiver is one that can be sent to.
@@ -25,7 +110,7 @@ type receiver struct {
 }
 
 func newReceivers() *receivers {
-	return &receivers{by: make(map[string]*receiver), missing: make(map[string][]actor.Ref[any]), expected: make(map[actor.PID]*attempt)}
+	return &receivers{by: make(map[string]*receiver), missing: make(map[string][]actor.Ref[any]), expected: make(map[actor.PID]*attempt), queues: make(map[string]*queue)}
 }
 
 // add makes a receiver known, in place of an earlier one of that id.
@@ -50,15 +135,17 @@ func (rs *receivers) remove(id string, r *receiver) {
 }
 
 // of returns the receiver of an id, nil if there is none: then the delivery is told when there is,
-// once. listed says that it will be already.
-func (rs *receivers) of(id string, delivery actor.Ref[any], listed bool) *receiver {
+// and first says that of those that wait for it the delivery is the one to ask the program for it.
+func (rs *receivers) of(id string, d actor.Ref[any]) (r *receiver, first bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r := rs.by[id]
-	if r == nil && !listed {
-		rs.missing[id] = append(rs.missing[id], delivery)
+	if r = rs.by[id]; r != nil {
+		return r, false
 	}
-	return r
+	if !slices.Contains(rs.missing[id], d) {
+		rs.missing[id] = append(rs.missing[id], d)
+	}
+	return nil, rs.missing[id][0] == d
 }
 
 // expect says which attempt a delivery makes.
@@ -68,15 +155,21 @@ func (rs *receivers) expect(delivery actor.PID, a *attempt) {
 	rs.expected[delivery] = a
 }
 
-func (rs *receivers) forget(delivery actor.PID) {
+// forget is for a delivery that has ended.
+func (rs *receivers) forget(to string, d actor.Ref[any]) {
+	rs.leave(to, d)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.expected, delivery)
+	delete(rs.expected, d.PID())
+	list := slices.DeleteFunc(rs.missing[to], func(w actor.Ref[any]) bool { return w == d })
+	if rs.missing[to] = list; len(list) == 0 {
+		delete(rs.missing, to)
+	}
 }
 
 // attemptBy returns the attempt at the receiver id that the sender of a message makes, nil if it is
 // no delivery to that one: a message that another actor has forwarded keeps its sender. over says
-// that it was one.
+// that it was one, or that another one is to be tried first.
 func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bool) {
 	if sender.IsZero() || !isDeliveryTo(id, sender.Path()) {
 		return nil, false
@@ -84,6 +177,10 @@ func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bo
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	a = rs.expected[sender]
+	if q := rs.queues[id]; a != nil && q != nil && q.trying != sender { // it was sent before another one was refused
+		q.wait(a.delivery)
+		return nil, true
+	}
 	return a, a == nil
 }
 
@@ -115,7 +212,7 @@ func (p *Persistence) Deliver(address string, f func(ctx context.Context, from s
 	p.receivers.add(address, &receiver{func(ctx *actor.Context[any], a *attempt, v any) error {
 		actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
 			return struct{}{}, f(life, a.from, a.number, v)
-		}, func(_ struct{}, err error) any { return confirmed{err} })
+		}, func(_ struct{}, err error) any { return confirmed{err: err} })
 		return nil
 	}})
 }
