@@ -3,6 +3,7 @@ package persist
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ type settled struct{}
 // committed the next one gathers, so that a batch is as large as a commit takes long. A batch
 // that fails is tried again until it succeeds: nothing leaves meanwhile.
 type commits struct {
-	p *Persistence
+	p       *Persistence
+	session uint64 // of the batches
 
 	mu      sync.Mutex
 	queue   []*unit        // guarded by mu
@@ -49,7 +51,7 @@ type commits struct {
 }
 
 func newCommits(p *Persistence) *commits {
-	return &commits{p: p, pending: make(map[string]int), loads: make(map[string][]*actor.Promised[settled])}
+	return &commits{p: p, session: rand.Uint64(), pending: make(map[string]int), loads: make(map[string][]*actor.Promised[settled])}
 }
 
 // submit takes a unit over. It does not wait.
@@ -204,7 +206,7 @@ func (c *committer) next(ctx *actor.Context[any]) {
 	if len(units) > 0 || len(done) > 0 || len(cursors) > 0 {
 		c.number++
 		c.units = units
-		c.batch = &Batch{Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units)), Delivered: done, Cursors: cursors}
+		c.batch = &Batch{Session: c.session, Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units)), Delivered: done, Cursors: cursors}
 		for i, u := range units {
 			c.batch.Appends[i] = u.append
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -137,11 +138,10 @@ func ask(k *actortest.Kit, to actor.Ref[msg], n int) *actortest.Call[int] {
 
 func TestAnActorIsStillItselfInAnotherSystem(t *testing.T) {
 	j := memory.New()
-	number := uint64(0)
 	for round := range 3 {
 		actortest.Run(t, func(k *actortest.Kit) {
 			log := actortest.NewJournal(k)
-			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *account { return &account{log: log} })
+			a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{log: log} })
 			for i := range 10 {
 				if got := ask(k, a, 1).Await().Answer(); got != 10*round+i+1 {
 					t.Fatalf("round %d: %d", round, got)
@@ -253,13 +253,12 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 
 func TestWhoeverComesSecondIsFenced(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		store, number := memory.New(), uint64(0)
-		j, other := &doorJournal{Journal: &writer{Journal: store, next: &number}}, &writer{Journal: store, next: &number}
+		j := newDoor()
 		seen, log, p := actortest.NewProbe[string](k), actortest.NewJournal(k), open(k, j)
 		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{log: log} })
 		b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
 		ask(k, a, 1).Await()
-		other.write(t, "/a", 1, added{10})
+		write(t, j, "/a", 1, added{10})
 		j.close()
 		lost := ask(k, a, 2)
 		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
@@ -298,8 +297,7 @@ func TestWhatCannotBeReadStopsItsActorAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			actortest.Run(t, func(k *actortest.Kit) {
-				number := uint64(1)
-				p := open(k, &writer{Journal: j, next: &number})
+				p := open(k, j)
 				a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
 				b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
 				k.Watch(a)
@@ -399,10 +397,10 @@ func TestAnActorWaitsWhenTooMuchIsOnItsWay(t *testing.T) {
 }
 
 func TestManyEventsAreReadInPages(t *testing.T) {
-	j, number := memory.New(), uint64(0)
+	j := memory.New()
 	for range 2 {
 		actortest.Run(t, func(k *actortest.Kit) {
-			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *account { return &account{} }, persist.Eager())
+			a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} }, persist.Eager())
 			for range 5 {
 				a.Tell(k.Context(), msg{do: func(_ *actor.Context[msg], a *account) error {
 					for range persist.PageRecords / 2 {
@@ -423,10 +421,10 @@ func TestManyEventsAreReadInPages(t *testing.T) {
 }
 
 func TestStateIsDurable(t *testing.T) {
-	j, number := memory.New(), uint64(0)
+	j := memory.New()
 	for round := range 3 {
 		actortest.Run(t, func(k *actortest.Kit) {
-			a := persist.Spawn(open(k, &writer{Journal: j, next: &number}), k.System(), "a", func() *register { return &register{} })
+			a := persist.Spawn(open(k, j), k.System(), "a", func() *register { return &register{} })
 			for i := range 4 {
 				if got := ask(k, a, 1).Await().Answer(); got != 4*round+i+1 {
 					t.Fatalf("round %d: %d", round, got)
@@ -519,11 +517,10 @@ func (a *talker) Terminate(ctx *actor.Context[msg], _ error) {
 
 func TestAPromiseIsNotKeptAfterARefusal(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		store, number := memory.New(), uint64(0)
-		j, other := &writer{Journal: store, next: &number}, &writer{Journal: store, next: &number}
+		j := memory.New()
 		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
 		ask(k, a, 1).Await()
-		other.write(t, "/a", 1, added{10})
+		write(t, j, "/a", 1, added{10})
 		var promise *actor.Promised[int]
 		req := msg{}
 		req.do = func(ctx *actor.Context[msg], a *account) error {
@@ -598,33 +595,16 @@ func (*intSnapshots) Restore(int64) error      { return nil }
 
 func (neither) Receive(*actor.Context[msg], msg) error { return nil }
 
-// writer is one of several that write to a journal: it gives batches other numbers.
-type writer struct {
-	persist.Journal
-	next     *uint64
-	own, had uint64
-}
-
-func (w *writer) Commit(ctx context.Context, b *persist.Batch) error {
-	if b.Number != w.own {
-		*w.next++
-		w.own, w.had = b.Number, *w.next
-	}
-	c := *b
-	c.Number = w.had
-	return w.Journal.Commit(ctx, &c) // the appends are the same ones
-}
-
 // write appends an event to an id, as another process would.
-func (w *writer) write(t *testing.T, id string, after uint64, e any) {
+func write(t *testing.T, j persist.Journal, id string, after uint64, e any) {
 	name, data, err := types.Append(nil, e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := persist.Payload{Type: name, Data: data}
 	p.Seal(id, after+1)
-	b := &persist.Batch{Number: w.own + 1, Appends: []persist.Append{{ID: id, After: after, Events: []persist.Payload{p}}}}
-	if err := w.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
+	b := &persist.Batch{Session: rand.Uint64(), Number: 1, Appends: []persist.Append{{ID: id, After: after, Events: []persist.Payload{p}}}}
+	if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
 		t.Fatalf("%v, %v", err, b.Appends[0].Err)
 	}
 }

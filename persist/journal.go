@@ -81,8 +81,8 @@ type Journal interface {
 	// the same error. When it returns nil, the batch survives the loss of power.
 	//
 	// After an error it is unknown whether the batch was written. The same batch, with the
-	// same Number, can be committed again: it is written once, and Err is set as it would
-	// have been the first time.
+	// same Session and Number, can be committed again: it is written once, and Err is set as
+	// it would have been the first time.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Feed returns the events of a partition with positions greater than after, in the
@@ -189,9 +189,13 @@ type Loaded struct {
 
 // Batch is what one commit makes durable.
 type Batch struct {
-	// Number is 1 for the first batch that is committed after the journal was opened, and
-	// one more for each further one. The same number says that it is the same batch, tried
-	// again.
+	// Session is a random number of whoever makes the batches: an open journal may have
+	// several one after another, or in turn. 0 is one as well. It is not kept.
+	Session uint64 `cbor:"-"`
+	// Number is 1 for the first batch of a session, and one more for each further one. The
+	// same number, as of the batch that was committed last, says that it is the same batch,
+	// tried again. Of a batch that is tried again after one of another session has been
+	// committed, it is not known any more that it was written: its appends are refused then.
 	Number uint64
 	// Time is when, in milliseconds since 1970.
 	Time int64

@@ -555,7 +555,7 @@ func TestProjectGetsTheEventsOfEachIDInOrder(t *testing.T) {
 func TestProjectSaysWhatItCannotRead(t *testing.T) {
 	j := after35(t)
 	actortest.Run(t, func(k *actortest.Kit) {
-		p, err := persist.Open(k.Context(), k.System(), &writer{Journal: j, next: &j.number}, persist.Config{Types: few})
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: few})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,6 @@ func (s *saver) Restore(t total) error {
 // saved is a journal of savers, over several systems.
 type saved struct {
 	*memory.Journal
-	number  uint64
 	damaged func(s *persist.Snapshot) // what becomes of snapshots that are read
 }
 
@@ -74,7 +73,7 @@ func (j *saved) Snapshot(ctx context.Context, id string, below uint64) (persist.
 func (j *saved) add(t *testing.T, n, failures int, newSaver func() *saver) (sum int, log string) {
 	t.Helper()
 	actortest.Run(t, func(k *actortest.Kit) {
-		a := persist.Spawn(open(k, &writer{Journal: j, next: &j.number}), k.System(), "a", newSaver, persist.Every(10, 0))
+		a := persist.Spawn(open(k, j), k.System(), "a", newSaver, persist.Every(10, 0))
 		for range n {
 			ask(k, a, 1).Await()
 		}
@@ -156,7 +155,7 @@ func TestASnapshotThatCannotBeTakenLeavesTheEvents(t *testing.T) {
 func TestAHandlersSnapshotIsNotOfTheNextOne(t *testing.T) {
 	j := after35(t)
 	actortest.Run(t, func(k *actortest.Kit) {
-		a := persist.Spawn(open(k, &writer{Journal: j, next: &j.number}), k.System(), "a", func() *saver { return &saver{} }, persist.Every(10, 0))
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *saver { return &saver{} }, persist.Every(10, 0))
 		a.Tell(k.Context(), msg{do: func(_ *actor.Context[msg], a *account) error {
 			for range 4 {
 				a.Record(added{1})

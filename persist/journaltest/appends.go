@@ -211,6 +211,20 @@ func sameBatchAgain(k *kit) {
 	k.equal("events", texts(k.events("a", 2)), []string{"a/3 3"})
 }
 
+func sessionsNumber(k *kit) {
+	k.commit(persist.Append{ID: "a", Events: payloads("1")})
+	for session := uint64(1); session <= 3; session++ {
+		b := k.batch(persist.Append{ID: "a", After: session, Events: payloads(fmt.Sprint(session + 1))}, persist.Append{ID: "b", After: 1, Events: payloads("wrong")})
+		b.Session, b.Number = session, 1
+		for range 2 {
+			if err := k.j.Commit(k.ctx(), b); err != nil || b.Appends[0].Err != nil || !errors.Is(b.Appends[1].Err, persist.ErrConflict) {
+				k.Fatalf("session %d: %v, %v, %v", session, err, b.Appends[0].Err, b.Appends[1].Err)
+			}
+		}
+	}
+	k.equal("events", texts(k.events("a", 0)), []string{"a/1 1", "a/2 2", "a/3 3", "a/4 4"})
+}
+
 func lowerEpochsAreRefused(k *kit) {
 	claim := func(shard string, epoch uint64, ok bool) {
 		k.Helper()

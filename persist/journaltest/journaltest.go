@@ -39,6 +39,7 @@ func Run(t *testing.T, store Store) {
 		"RefusedAppendsConcernNobodyElse":            refusedConcernNobodyElse,
 		"AppendsOfOneIdFollowEachOther":              appendsFollowEachOther,
 		"TheSameBatchAgainIsWrittenOnce":             sameBatchAgain,
+		"SessionsNumberTheirOwnBatches":              sessionsNumber,
 		"LowerEpochsAreRefused":                      lowerEpochsAreRefused,
 		"EventsArePaged":                             eventsArePaged,
 		"ManyAreLoadedTogether":                      manyAreLoaded,

@@ -29,7 +29,8 @@ type Journal struct {
 	parts  [persist.Parts]partition
 	shards map[string]uint64 // epochs
 	places map[string]*[persist.Parts]uint64
-	last   uint64        // the number of the batch that was committed last
+	by     uint64        // the session of the batch that was committed last
+	last   uint64        // its number
 	err    map[int]error // what was refused of it
 	closed bool
 }
@@ -105,6 +106,7 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	}
 	defer j.mu.Unlock()
 	switch {
+	case b.Session != j.by:
 	case b.Number == j.last:
 		for i := range b.Appends {
 			b.Appends[i].Err = j.err[i]
@@ -118,7 +120,7 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	j.apply(accepted)
-	j.last, j.err = b.Number, refused
+	j.by, j.last, j.err = b.Session, b.Number, refused
 	return nil
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 func (w *writer) commit(ctx context.Context, b *persist.Batch) error {
-	switch {
-	case b.Number < w.done.number:
+	switch same := b.Session == w.done.session; {
+	case same && b.Number < w.done.number:
 		return fmt.Errorf("batch %d comes after batch %d", b.Number, w.done.number)
-	case b.Number > w.done.number:
+	case !same || b.Number > w.done.number:
 		if err := w.write(ctx, b); err != nil {
 			return err
 		}
@@ -49,7 +49,8 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	w.tried = outcome{b.Number, w.plan.Make(w, b)}
+	w.attempts++
+	w.tried = outcome{b.Session, b.Number, w.attempts, w.plan.Make(w, b)}
 	t := transaction{&w.plan, w, parts, nil}
 	if err := t.run(ctx); err != nil {
 		if pgdb.Code(err) == pgdb.CodeDivisionByZero {
@@ -435,5 +436,5 @@ func (t *transaction) counters() {
 			FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS p (num, position, actors) WHERE part.num = p.num`, nums, positions, actors)
 	}
 	t.rows.Queue("WITH counted AS (UPDATE process SET batch = $2, used = now() WHERE num = $1 RETURNING 1) SELECT 1 / count(*) FROM counted",
-		t.w.num, int64(t.Batch.Number))
+		t.w.num, int64(t.w.attempts))
 }

@@ -32,12 +32,16 @@ type writer struct {
 	done  outcome // of the last batch that was committed
 	tried outcome // of the one that may have been
 
+	attempts uint64 // to write a batch
+
 	plan plan.Plan
 }
 
 // outcome is what became of a batch.
 type outcome struct {
+	session uint64 // of the batch
 	number  uint64
+	attempt uint64        // of the writer, by which it is known again in the database
 	refused map[int]error // by its appends
 }
 
@@ -113,7 +117,7 @@ func (w *writer) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: open it again", ErrForgotten)
 	case err != nil:
 		return fmt.Errorf("read what became of the last batch: %w", err)
-	case batch == w.tried.number:
+	case batch == w.tried.attempt:
 		w.done = w.tried
 	}
 	return nil

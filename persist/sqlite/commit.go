@@ -34,13 +34,17 @@ type writer struct {
 	tried outcome // of the one that may have been, if stale
 	stale bool    // a commit has failed
 
+	attempts uint64 // to write a batch
+
 	plan     plan.Plan
 	newTypes []string // of the batch that is written
 }
 
 // outcome is what became of a batch.
 type outcome struct {
+	session uint64 // of the batch
 	number  uint64
+	attempt uint64        // of the writer, by which it is known again in the database
 	refused map[int]error // by its appends
 }
 
@@ -58,7 +62,7 @@ func (w *writer) read(t *sqlitedb.Tx) error {
 	var flushed int64
 	const head = "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head"
 	if err := t.Each(head, 5, func(row []driver.Value) (bool, error) {
-		if text(row[1]) == w.session && uint64(integer(row[2])) == w.tried.number {
+		if text(row[1]) == w.session && uint64(integer(row[2])) == w.tried.attempt {
 			w.done = w.tried
 		}
 		w.position, flushed, w.actors = integer(row[0]), integer(row[3]), integer(row[4])
@@ -114,10 +118,10 @@ func (w *writer) commit(ctx context.Context, b *persist.Batch) error {
 	if err := w.ready(ctx); err != nil {
 		return err
 	}
-	switch {
-	case b.Number < w.done.number:
+	switch same := b.Session == w.done.session; {
+	case same && b.Number < w.done.number:
 		return fmt.Errorf("batch %d comes after batch %d", b.Number, w.done.number)
-	case b.Number > w.done.number:
+	case !same || b.Number > w.done.number:
 		if err := w.write(ctx, b); err != nil {
 			return err
 		}
@@ -135,7 +139,8 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) error {
 	}
 	w.stale = true // what follows changes what is known
 	w.newTypes = w.newTypes[:0]
-	w.tried = outcome{b.Number, w.plan.Make(w, b)}
+	w.attempts++
+	w.tried = outcome{b.Session, b.Number, w.attempts, w.plan.Make(w, b)}
 	if err := w.transact(ctx, true, (&write{&w.plan, w}).all); err != nil {
 		return err
 	}

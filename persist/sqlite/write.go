@@ -75,7 +75,7 @@ func (p *write) all(t *sqlitedb.Tx) error {
 			return err
 		}
 	}
-	if err := t.Exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.Batch.Number)); err != nil {
+	if err := t.Exec("UPDATE head SET position = ?, session = ?, batch = ?", p.w.position, p.w.session, int64(p.w.attempts)); err != nil {
 		return err
 	}
 	p.w.tail.take(p.Events)
