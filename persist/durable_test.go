@@ -344,6 +344,37 @@ func TestAnAskDividesTheHandler(t *testing.T) {
 	})
 }
 
+func TestAnAskWithADerivedContextDoesNotDivideTheHandler(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		oracle := actor.SpawnFunc(k.System(), "oracle", func(ctx *actor.Context[msg], _ msg) error {
+			actor.ReplyFor(ctx, j.events)
+			return nil
+		})
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		call := actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+			derived, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if n, err := actor.Ask(derived, oracle, msg{}); err != nil || n != 1 {
+				t.Errorf("before anything is recorded: %d, %v", n, err)
+			}
+			a.Record(added{1})
+			if _, err := actor.Ask(derived, oracle, msg{}); err == nil || !strings.Contains(err.Error(), "actor.Within") {
+				t.Errorf("after that: %v", err)
+			}
+			return errors.New("broken")
+		}})
+		if call.Await().Err() == nil {
+			t.Error("no error")
+		}
+		if got := ask(k, a, 0).Await().Answer(); got != 1 {
+			t.Errorf("a part of the handler was recorded: %d", got)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
 func TestTheEndComesAfterWhatIsOnItsWay(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j, seen := newDoor(), actortest.NewProbe[any](k)

@@ -37,6 +37,9 @@ const patience = time.Minute
 // errFailed is what those get who wait for something of a handler that has panicked.
 var errFailed = errors.New("the handler has failed: nothing of what it recorded and sent is kept")
 
+// errDerived is the error of who waits with another context in the middle of a handler.
+var errDerived = errors.New("a handler has recorded or sent something and is running: wait with its own context, with actor.Within for a limit, and not with one that is derived of it")
+
 // Handle implements actor.Gate.
 func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	ctx, in := c.(*actor.Context[M]), g.in.Load()
@@ -141,13 +144,12 @@ func (g *gate[M]) Settle(ctx context.Context) error {
 		}
 		g.inside = true
 		defer func() { g.inside = false }()
-	} else {
-		if ctx.Value(settling{}) != nil {
-			return nil
-		}
-		ctx = context.WithValue(ctx, settling{}, true)
+		return in.settle(ctx)
 	}
-	return in.settle(ctx)
+	if ctx.Value(settling{}) != nil {
+		return nil
+	}
+	return in.settleFor(context.WithValue(ctx, settling{}, true))
 }
 
 // drain returns when what is on its way is over, at the end of an incarnation.
@@ -171,6 +173,30 @@ func (in *incarnation) settle(ctx context.Context) error {
 		return fmt.Errorf("make durable what %s has recorded: %w", in.id, err)
 	}
 	return nil
+}
+
+// settleFor is settle for a context that is not the handler's own, which may be anywhere: on
+// another goroutine it would cut in two what the handler is about, and read the state that it
+// changes.
+func (in *incarnation) settleFor(ctx context.Context) error {
+	err := errDerived
+	if !in.midway() {
+		err = in.drain(ctx)
+	}
+	if err == nil {
+		err = in.unfit()
+	}
+	if err != nil {
+		return fmt.Errorf("wait for what %s has recorded: %w", in.id, err)
+	}
+	return nil
+}
+
+// midway reports whether a handler runs that has recorded or sent something.
+func (in *incarnation) midway() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.handling && (len(in.events) > 0 || in.saved || len(in.sends) > 0 || len(in.edits) > 0 || len(in.outputs) > 0)
 }
 
 // drain returns when what is on its way now is over.

@@ -228,7 +228,9 @@ func Actor(opts ...actor.SpawnOption) Option {
 // then is durable: see [actor.Gated], which also says what is not held. A handler is atomic:
 // when it fails, nothing that it recorded is kept and nothing that it sent has left, and the
 // actor is restarted with the state that the journal has. An Ask in the handler divides it:
-// what was recorded before it is durable, and has left, when the request is sent.
+// what was recorded before it is durable, and has left, when the request is sent. It takes the
+// handler's own context, with [actor.Within] for a limit: with a context that is derived of that,
+// it fails while the handler has recorded or sent something.
 //
 // The actor may have a method Recovered(*actor.Context[M]) error, which is called when it is
 // recovered, before its first message: it may send, and set timers.
