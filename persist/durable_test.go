@@ -375,6 +375,62 @@ func TestAnAskWithADerivedContextDoesNotDivideTheHandler(t *testing.T) {
 	})
 }
 
+func TestWhatRecoveredSendsIsNotLostWithTheFirstMessage(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		seen := actortest.NewProbe[string](k)
+		a := persist.Spawn(open(k, memory.New()), k.System(), "a", func() *greeter { return &greeter{to: seen.Ref()} })
+		failing := actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], _ *account) error {
+			seen.Ref().Tell(ctx, "lost")
+			return errors.New("broken")
+		}})
+		if failing.Await().Err() == nil {
+			t.Error("no error")
+		}
+		k.Settle()
+		k.ExpectFailures(1)
+		seen.ExpectAll("recovered")
+	})
+}
+
+// greeter says when it is recovered.
+type greeter struct {
+	account
+	to actor.Ref[string]
+}
+
+func (a *greeter) Recovered(ctx *actor.Context[msg]) error {
+	a.to.Tell(ctx, "recovered")
+	return nil
+}
+
+func TestAPanicOfTerminateDoesNotOvertakeWhatIsOnItsWay(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, seen := newDoor(), actortest.NewProbe[any](k)
+		a := persist.Spawn(open(k, j), k.System(), "a", func() *panicker { return &panicker{} })
+		actortest.Do(seen, func(ctx *actor.Context[any]) error {
+			ctx.Watch(a.PID(), func(d actor.Down) any { return d.Reason })
+			return nil
+		})
+		j.close()
+		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			seen.Ref().Tell(ctx, "last words")
+			return actor.ErrStop
+		}})
+		k.Settle()
+		seen.ExpectNone()
+		j.letIn()
+		k.Settle()
+		seen.ExpectAll("last words", actor.Stopped)
+		k.AllowFailures()
+	})
+}
+
+// panicker panics when it ends.
+type panicker struct{ account }
+
+func (*panicker) Terminate(*actor.Context[msg], error) { panic("broken") }
+
 func TestTheEndComesAfterWhatIsOnItsWay(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j, seen := newDoor(), actortest.NewProbe[any](k)

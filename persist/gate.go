@@ -82,6 +82,9 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 			err = in.end()
 			return err
 		}
+		if err = in.pass(true); err != nil { // what Recovered has sent is not the message's to lose
+			return err
+		}
 	}
 	if a != nil && in.hasHad(a) {
 		err = in.end()

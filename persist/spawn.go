@@ -326,11 +326,13 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 // Terminate implements actor.Terminator: what is on its way leaves before anybody hears of the
 // end.
 func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
+	defer func() { // also when the user's panics
+		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
+		if err := s.gate.drain(ctx); err != nil {
+			ctx.Log().Warn("ended before everything was durable", "error", err.Error())
+		}
+	}()
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {
 		a.Terminate(ctx, why)
-	}
-	s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
-	if err := s.gate.drain(ctx); err != nil {
-		ctx.Log().Warn("ended before everything was durable", "error", err.Error())
 	}
 }
