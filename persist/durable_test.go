@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -483,6 +484,73 @@ func TestAnActorWaitsWhenTooMuchIsOnItsWay(t *testing.T) {
 	})
 }
 
+func TestAnActorThatOnlyAnswersWaitsToo(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, AheadBytes: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		j.close()
+		calls, handled := []*actortest.Call[int]{ask(k, a, 1)}, 0
+		k.Settle()
+		for range 100 {
+			calls = append(calls, actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+				handled++
+				actor.ReplyFor(ctx, a.sum)
+				return nil
+			}}))
+		}
+		k.Settle()
+		if handled < 10 || handled > 20 {
+			t.Errorf("%d were handled while nothing leaves, want 1000/64", handled)
+		}
+		j.letIn()
+		for _, c := range calls {
+			if got := c.Await().Answer(); got != 2 {
+				t.Fatalf("%d", got)
+			}
+		}
+	})
+}
+
+func TestWhatNoJournalTakesConcernsNobodyElse(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, &overfull{memory.New()})
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
+		failing := actortest.Ask(k, a, msg{do: func(_ *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			a.Send("/b", added{1}) // its number would be 0
+			return nil
+		}})
+		other := ask(k, b, 1)
+		if err := failing.Await().Err(); err == nil || !strings.Contains(err.Error(), "message 0 comes after message 0") {
+			t.Errorf("%v", err)
+		}
+		if got := other.Await().Answer(); got != 1 {
+			t.Errorf("%d", got)
+		}
+		if got := ask(k, a, 2).Await().Answer(); got != 2 {
+			t.Errorf("%d", got)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
+// overfull is a journal in which an id has no numbers left for what it sends.
+type overfull struct{ *memory.Journal }
+
+func (j *overfull) Load(ctx context.Context, ids []string) ([]persist.Loaded, error) {
+	list, err := j.Journal.Load(ctx, ids)
+	for i := range list {
+		list[i].Sent = math.MaxUint64
+	}
+	return list, err
+}
+
 func TestManyEventsAreReadInPages(t *testing.T) {
 	j := memory.New()
 	for range 2 {
@@ -643,6 +711,12 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 			"with the same S, or neither":      func() { persist.Spawn(p, k.System(), "a", func() *otherRestore { return nil }) },
 			"int64 is not registered":          func() { persist.Spawn(p, k.System(), "a", func() *intSnapshots { return nil }) },
 			"the numbers must not be negative": func() { persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Every(-1, 0)) },
+			"shard must have 0 to 512 bytes, not 600": func() {
+				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Shard(strings.Repeat("x", 600), 1))
+			},
+			"the epoch must be at most": func() {
+				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Shard("s", 1<<63))
+			},
 			"cannot be Reentrant": func() {
 				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Actor(actor.Reentrant()))
 			},

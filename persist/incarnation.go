@@ -34,6 +34,7 @@ type incarnation struct {
 	units    []*unit       // not over, oldest first
 	ahead    int           // events in units
 	bytes    int           // bytes in units
+	held     int           // outputs in units
 	last     uint64        // the number of the last event that was applied
 	refused  error         // why the journal takes nothing more of this incarnation
 	stale    error         // of a handler that has failed and left a state ahead of what is recorded
@@ -107,6 +108,7 @@ func (in *incarnation) hold(leave func(error)) bool {
 	}
 	if n := len(in.units); n > 0 {
 		in.units[n-1].outputs = append(in.units[n-1].outputs, leave)
+		in.held++
 		return true
 	}
 	return false
@@ -123,7 +125,7 @@ func (in *incarnation) begin(a *attempt) {
 func (in *incarnation) end() error { return in.pass(false) }
 
 // pass makes a unit of what the handler has recorded and sent so far. If it goesOn it is still
-// running: it is divided. After an error pass has done nothing.
+// running: it is divided. After an error nothing is on its way that was not before.
 func (in *incarnation) pass(goesOn bool) error {
 	state, snapshot, err := in.states(goesOn)
 	if err != nil {
@@ -131,6 +133,13 @@ func (in *incarnation) pass(goesOn bool) error {
 	}
 	in.mu.Lock()
 	u := in.makeUnit(state, snapshot, goesOn)
+	if u != nil {
+		if err := u.append.check(); err != nil { // no journal takes it, nor any batch that it is in
+			in.stale = fmt.Errorf("what the handler has recorded for %s cannot be written: %w", in.id, err)
+			defer in.mu.Unlock()
+			return in.stale
+		}
+	}
 	in.handling = goesOn && in.handling
 	outputs := in.outputs
 	in.outputs = nil
@@ -138,6 +147,7 @@ func (in *incarnation) pass(goesOn bool) error {
 		outputs = append(outputs, a.confirm)
 		in.attempt = nil
 	}
+	in.held += len(outputs)
 	leaves := false
 	switch n := len(in.units); {
 	case u != nil:
@@ -166,10 +176,10 @@ func (in *incarnation) pass(goesOn bool) error {
 // saved, and a snapshot if one is due. REQUIRES: in.mu not held.
 func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error) {
 	in.mu.Lock()
-	saved, due, refused := in.saved, !goesOn && in.isDue(len(in.events), in.recorded), in.refused
+	saved, due, err := in.saved, !goesOn && in.isDue(len(in.events), in.recorded), in.trouble()
 	in.mu.Unlock()
-	if refused != nil {
-		return nil, nil, refused
+	if err != nil {
+		return nil, nil, err
 	}
 	if saved {
 		if state, err = in.encode(); err != nil {
@@ -221,14 +231,17 @@ func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
 	return &unit{of: in, append: a, bytes: bytes + unitBytes}
 }
 
-// unitBytes is about what a unit costs beside its events.
-const unitBytes = 64
+// unitBytes is about what a unit costs beside its events, and outputBytes what an output costs.
+const (
+	unitBytes   = 64
+	outputBytes = 64
+)
 
 // fail drops what the handler has recorded and sent.
 func (in *incarnation) fail(err error) {
 	in.mu.Lock()
 	outputs := in.outputs
-	if len(in.events) > 0 || in.encode != nil { // a State may have been changed without a Save
+	if in.stale == nil && (len(in.events) > 0 || in.encode != nil) { // a State may have been changed without a Save
 		in.stale = err
 	}
 	if a := in.attempt; a != nil {
@@ -265,6 +278,7 @@ func (in *incarnation) leave(u *unit, err error) {
 		in.mu.Lock()
 		outputs := u.outputs
 		u.outputs = nil
+		in.held -= len(outputs)
 		if len(outputs) == 0 {
 			i := slices.Index(in.units, u) // the first, unless another goroutine settles while this one lets leave
 			in.units = slices.Delete(in.units, i, i+1)
@@ -309,7 +323,7 @@ func (u *unit) notify(w *actor.Promised[settled]) bool {
 func (in *incarnation) crowded() *unit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.units) > 0 && (in.ahead >= in.p.cfg.Ahead || in.bytes >= in.p.cfg.AheadBytes) {
+	if len(in.units) > 0 && (in.ahead >= in.p.cfg.Ahead || in.bytes+in.held*outputBytes >= in.p.cfg.AheadBytes) {
 		return in.units[0]
 	}
 	return nil

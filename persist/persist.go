@@ -24,6 +24,7 @@ type Config struct {
 	Types *codec.Types
 	// Ahead and AheadBytes are how many events of an actor, and how much of them, may be on
 	// their way to the journal before the actor waits with its next message: 1024, and 1 MiB.
+	// A message or an answer that is held counts for 64 bytes.
 	Ahead      int
 	AheadBytes int
 	// BatchBytes is about how much a commit is made of at most: 4 MiB.

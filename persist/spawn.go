@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -271,6 +272,12 @@ func (p *Persistence) check(t reflect.Type, name string, o *options) error {
 	}
 	if o.every < 0 || o.everyBytes < 0 {
 		return fmt.Errorf("persist.Every(%d, %d): the numbers must not be negative", o.every, o.everyBytes)
+	}
+	if err := checkText("shard", o.shard, 0); err != nil {
+		return fmt.Errorf("persist.Shard: %w", err)
+	}
+	if o.epoch > math.MaxInt64 {
+		return fmt.Errorf("persist.Shard(%q, %d): the epoch must be at most %d", o.shard, o.epoch, math.MaxInt64)
 	}
 	if o.id != "" {
 		return CheckID(o.id)
