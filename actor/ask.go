@@ -380,7 +380,7 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	}
 	p := &Promised[R]{ask: ask}
 	if ctx.isGated() {
-		p.of = &ctx.core
+		p.of, p.restarts = &ctx.core, ctx.restarts()
 	}
 	return p
 }
@@ -390,6 +390,18 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 type Promised[R any] struct {
 	ask *call[R]
 	of  *core // whose gate the answer goes through, nil for none
+
+	restarts uint64 // of that actor when the promise was made
+}
+
+// lost ends the ask, and reports true, when the promise is that of an incarnation of a gated actor
+// that has failed: the answer may be of a state that its gate has not let go.
+func (p *Promised[R]) lost() bool {
+	if p.of.restarts() == p.restarts {
+		return false
+	}
+	p.ask.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped), nil)
+	return true
 }
 
 // Resolve answers. It reports false when nobody waits any more.
@@ -399,7 +411,7 @@ func (p *Promised[R]) Resolve(answer R) bool {
 		return false
 	case p.of == nil:
 		return p.ask.resolve(answer, nil, nil)
-	case p.ask.over():
+	case p.ask.over() || p.lost():
 		return false
 	}
 	answerHeld(p.of, p.ask, answer)
@@ -413,7 +425,7 @@ func (p *Promised[R]) Reject(err error) bool {
 		return false
 	case p.of == nil:
 		return p.ask.reject(err, nil)
-	case p.ask.over():
+	case p.ask.over() || p.lost():
 		return false
 	}
 	rejectHeld(p.of, p.ask, err)

@@ -45,7 +45,8 @@ type Gate interface {
 //
 // TryTell returns nil for a message that is held; it is a dead letter if there is no room
 // when it leaves, also where the mailbox has the policy [Block]. When the actor is killed
-// what is held is dropped. The directive [Resume] restarts a gated actor: its state may be
+// what is held is dropped. A [Promise] of an incarnation that has failed is not kept any more: who
+// waits for it gets [ErrStopped]. The directive [Resume] restarts a gated actor: its state may be
 // ahead of what its gate has let go.
 //
 // What a handler does without its context is not held: a message with another context, the

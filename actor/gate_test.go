@@ -451,3 +451,29 @@ func TestGateOutlivesWhatItHoldsPanicking(t *testing.T) {
 		}
 	})
 }
+
+func TestGateOfALaterIncarnationDoesNotLetGoWhatAnEarlierOneHasPromised(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		g := &holdingGate{}
+		var promise *actor.Promised[string]
+		m := gateAsk{what: "later"}
+		a := actor.SpawnFunc(k.System(), "gated", func(ctx *actor.Context[any], msg any) error {
+			if _, ok := msg.(gateAsk); ok {
+				promise = actor.Promise(ctx, m)
+				return nil
+			}
+			return errors.New("broken")
+		}, actor.Gated(g))
+		call := actortest.Ask[string, any](k, a, m)
+		k.Settle()
+		a.Tell(k.Context(), 1)
+		k.ExpectFailures(1)
+		if promise.Resolve("of a state that is gone") {
+			t.Error("it was kept")
+		}
+		g.release()
+		if err := call.Await().Err(); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
