@@ -72,6 +72,15 @@ type Persistence struct {
 // the actor "persist", whose children write and read, and fails with [actor.ErrNameTaken]
 // if the system has one. It panics if the config has no types.
 //
+// What is to be delivered of a journal, messages, reminders and events for projections, is read
+// when Open is called, all of it, and from then on when this Persistence has committed something of
+// that kind in that partition. It delivers to actors of its own system. So where several processes write to
+// one journal, an actor sends to actors of its own process; what a process leaves behind when it
+// ends is delivered when one opens the journal the next time; and what was in the journal then is
+// delivered by each process that has the receiver, or a Wake that spawns it: give those to one. A
+// durable actor has its effect once even so; a function of [Persistence.Deliver] may get a message
+// from two processes.
+//
 // Shutdown of the system waits until everything is durable. The journal is to be closed
 // after that.
 func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*Persistence, error) {

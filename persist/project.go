@@ -44,6 +44,10 @@ func CursorsFrom(read func(ctx context.Context) ([]uint64, error)) ProjectOption
 // partitions go on. It is called by one goroutine at a time, and its context ends with the
 // projection.
 //
+// Events that another process commits to the same journal come with the next ones of their
+// partition that this process commits, or when the projection is started again. Of one name there
+// must be one projection over all processes.
+//
 // It ends with the system, or when stop is called, which does not wait. It fails with
 // [actor.ErrNameTaken] if there is one of that name.
 func (p *Persistence) Project(name string, handle func(ctx context.Context, events []Event) error, opts ...ProjectOption) (stop func(), err error) {

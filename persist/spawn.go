@@ -120,13 +120,16 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 // behind it wait. So it must not set it aside with Stash, or forward it to itself: it would be
 // confirmed. A handler that is divided by an Ask, and then fails, gets it again with what was recorded before.
 //
+// The receiver is in the same process: see [Open] for what holds when several write to a journal.
+//
 // The type of m is one that the receiver accepts, and is in [Config.Types]. Send panics where
 // Record does.
 func (es *Events[E]) Send(to string, m any) { es.bound("Send").send(to, m) }
 
 // Remind has the actor get a message at a time, and not before, also after a crash: it is part
 // of what the handler records. The message has its effect once, as one of Send has. A reminder
-// with the same key is replaced. It panics where Record does.
+// with the same key is replaced. See [Open] for what holds when several processes write to a journal.
+// It panics where Record does.
 func (es *Events[E]) Remind(key string, at time.Time, m any) { es.bound("Remind").remind(key, at, m) }
 
 // Forget takes a reminder back, if there is one with that key. It panics outside of a handler.
