@@ -197,8 +197,8 @@ func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error)
 
 // makeUnit returns nil when there is nothing to write. REQUIRES: in.mu held.
 func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
-	seen := in.takeAttempt(goesOn)
-	if len(in.events) == 0 && state == nil && len(seen) == 0 && len(in.sends) == 0 && len(in.edits) == 0 {
+	seen, edits, later := in.takeAttempt(goesOn)
+	if len(in.events) == 0 && state == nil && len(seen) == 0 && len(in.sends) == 0 && len(edits) == 0 {
 		return nil
 	}
 	in.since += len(in.events)
@@ -211,7 +211,7 @@ func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
 	}
 	a := Append{
 		ID: in.id, Shard: in.shard, Epoch: in.epoch, After: in.last - max(1, uint64(len(in.events))),
-		Events: in.events, State: state, Snapshot: snapshot, Send: in.sends, Seen: seen, Reminders: in.edits,
+		Events: in.events, State: state, Snapshot: snapshot, Send: in.sends, Seen: seen, Reminders: edits,
 	}
 	bytes := in.recorded
 	for _, p := range []*Payload{state, snapshot} {
@@ -220,14 +220,14 @@ func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
 			bytes += len(p.Data)
 		}
 	}
-	for _, r := range in.edits {
+	for _, r := range edits {
 		if r.At == 0 {
 			delete(in.reminders, r.Key)
 		} else {
 			in.reminders[r.Key] = r.At
 		}
 	}
-	in.events, in.recorded, in.saved, in.sends, in.edits = nil, 0, false, nil, nil
+	in.events, in.recorded, in.saved, in.sends, in.edits = nil, 0, false, nil, later
 	return &unit{of: in, append: a, bytes: bytes + unitBytes}
 }
 

@@ -478,6 +478,50 @@ func TestAReminderIsReplacedAndForgotten(t *testing.T) {
 	})
 }
 
+// clock sets its reminder again, asks, and fails the first time.
+type clock struct {
+	persist.Events[any]
+	to    actor.Ref[msg]
+	fails *int
+}
+
+func (*clock) Apply(any) {}
+
+func (c *clock) Receive(ctx *actor.Context[any], m any) error {
+	r, ok := m.(rung)
+	if !ok {
+		r = rung{Key: "set tick"}
+	}
+	c.Remind("tick", time.Now().Add(time.Hour), rung{Key: "tick", At: r.At + 1})
+	if !ok {
+		return nil
+	}
+	c.Record(added{1})
+	if _, err := actor.Ask(ctx, c.to, msg{add: 1}); err != nil {
+		return err
+	}
+	if *c.fails--; *c.fails >= 0 {
+		return errors.New("planned")
+	}
+	c.Record(r)
+	return nil
+}
+
+func TestAReminderThatIsSetAgainComesAgainAfterAFailure(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, fails := memory.New(), 1
+		p := open(k, j)
+		to := persist.Spawn(p, k.System(), "account", func() *account { return &account{} })
+		persist.Spawn(p, k.System(), "clock", func() *clock { return &clock{to: to, fails: &fails} }).Tell(k.Context(), "begin")
+		k.Advance(90 * time.Minute)
+		k.ExpectFailures(1)
+		c, err := replayed(j, "/clock")
+		if want := []rung{{Key: "tick", At: 1}}; err != nil || !slices.Equal(c.rung, want) {
+			t.Errorf("%v, %v", c.rung, err)
+		}
+	})
+}
+
 // shelf is where a projection keeps what it makes of events, and how far it has come, in one.
 type shelf struct {
 	after [persist.Parts]uint64

@@ -71,17 +71,29 @@ func (in *incarnation) had(a *attempt) bool {
 	return in.seen[a.from] >= a.number
 }
 
-// takeAttempt returns what the next unit says of the message that is handled: with the last part
-// of its handler that it has been. REQUIRES: in.mu held.
-func (in *incarnation) takeAttempt(goesOn bool) []Seen {
+// takeAttempt returns what the next unit says of the message that is handled, and its reminders:
+// with the last part of its handler that it has been. What the handler of a reminder does with the
+// key of that one goes with the last part as well: before, it would be another reminder, and the
+// handler that fails then would not get this one again. REQUIRES: in.mu held.
+func (in *incarnation) takeAttempt(goesOn bool) (seen []Seen, edits, later []ReminderEdit) {
 	a := in.attempt
 	switch {
-	case a == nil || goesOn || in.had(a):
-		return nil
-	case a.reminder.Key != "": // first: the handler may have set it again
-		in.edits = append([]ReminderEdit{{Key: a.reminder.Key}}, in.edits...)
-		return nil
+	case a == nil || in.had(a):
+		return nil, in.edits, nil
+	case a.reminder.Key == "" && goesOn:
+		return nil, in.edits, nil
+	case a.reminder.Key == "":
+		in.seen[a.from] = a.number
+		return []Seen{{From: a.from, Number: a.number}}, in.edits, nil
+	case !goesOn: // first: the handler may have set it again
+		return nil, append([]ReminderEdit{{Key: a.reminder.Key}}, in.edits...), nil
 	}
-	in.seen[a.from] = a.number
-	return []Seen{{From: a.from, Number: a.number}}
+	for _, e := range in.edits {
+		if e.Key == a.reminder.Key {
+			later = append(later, e)
+		} else {
+			edits = append(edits, e)
+		}
+	}
+	return nil, edits, later
 }
