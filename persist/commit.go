@@ -256,7 +256,8 @@ func (c *committer) committed(ctx *actor.Context[any], err error) {
 
 // announce tells those who deliver that there is something for them.
 func (c *commits) announce(b *Batch) {
-	var sent, reminded, fed parts
+	var sent, fed parts
+	var set *earliest
 	projected := c.p.projected.Load() > 0
 	for i := range b.Appends {
 		a := &b.Appends[i]
@@ -267,8 +268,16 @@ func (c *commits) announce(b *Batch) {
 		if len(a.Send) > 0 {
 			sent |= part
 		}
-		if len(a.Reminders) > 0 {
-			reminded |= part
+		for _, r := range a.Reminders {
+			if r.At == 0 {
+				continue
+			}
+			if set == nil {
+				set = new(earliest)
+			}
+			if at := &set[PartOf(a.ID)]; *at == 0 || r.At < *at {
+				*at = r.At
+			}
 		}
 		if len(a.Events) > 0 {
 			fed |= part
@@ -277,8 +286,8 @@ func (c *commits) announce(b *Batch) {
 	if sent != 0 {
 		c.p.outbox.Tell(context.Background(), sent)
 	}
-	if reminded != 0 {
-		c.p.reminders.Tell(context.Background(), reminded)
+	if set != nil {
+		c.p.reminders.Tell(context.Background(), set)
 	}
 	if fed != 0 && projected {
 		c.p.tellProjections(fed)

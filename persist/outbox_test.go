@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -474,6 +475,52 @@ func TestAReminderIsReplacedAndForgotten(t *testing.T) {
 		k.Advance(time.Hour)
 		if a, err := replayed(j, "/a"); err != nil || len(a.rung) != 4 || a.rung[3].Key != "one" {
 			t.Errorf("%+v, %v", a.rung, err)
+		}
+	})
+}
+
+// countingJournal counts how often it is asked what is due.
+type countingJournal struct {
+	persist.Journal
+	due atomic.Int64
+}
+
+func (j *countingJournal) Due(ctx context.Context, part int, now int64, limit int) ([]persist.Reminder, error) {
+	j.due.Add(1)
+	return j.Journal.Due(ctx, part, now, limit)
+}
+
+func TestRemindersThatCannotBeDeliveredHideNoOther(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := &countingJournal{Journal: memory.New()}
+		p := open(k, j)
+		lost := persist.Spawn(p, k.System(), "lost", newTeller)
+		start := time.Now()
+		lost.Tell(k.Context(), func(t *teller) {
+			for i := range persist.PageRecords {
+				t.Remind(fmt.Sprint(i), start.Add(time.Minute), rung{Key: "lost"})
+			}
+		})
+		k.Settle()
+		lost.Stop()
+		id := ""
+		for i := 0; id == "" || persist.PartOf("/"+id) != persist.PartOf("/lost"); i++ {
+			id = fmt.Sprint("a-", i)
+		}
+		a := persist.Spawn(p, k.System(), id, newTeller)
+		a.Tell(k.Context(), ring{"key", start.Add(2 * time.Minute)})
+		k.Settle()
+		before := j.due.Load()
+		for range 10 {
+			a.Tell(k.Context(), ring{"late", start.Add(time.Hour)})
+			k.Settle()
+		}
+		if n := j.due.Load() - before; n > 0 {
+			t.Errorf("%d reads for reminders that are later than the timer", n)
+		}
+		k.Advance(10 * time.Minute)
+		if a, err := replayed(j, "/"+id); err != nil || !slices.ContainsFunc(a.rung, func(r rung) bool { return r.Key == "key" }) {
+			t.Errorf("%v, %v", a.rung, err)
 		}
 	})
 }

@@ -14,11 +14,15 @@ import (
 type (
 	remindersRead struct {
 		from   parts // what was to be read
+		left   parts // what was not read
+		full   parts // of which there is more
 		listed []Reminder
 		err    error
 	}
 	// reminded says that a reminder has had its effect.
 	reminded struct{ of reminder }
+	// earliest is the earliest time of the reminders that a commit has set, by partition, 0 for none.
+	earliest [Parts]int64
 )
 
 // reminder names one that is due.
@@ -28,13 +32,17 @@ type reminder struct {
 }
 
 // reminders is the actor that delivers reminders when they are due. It reads those of a partition
-// in the order of their times: after a commit that has some, when the next one is due, and when
-// one has been delivered.
+// in the order of their times: after a commit that has an earlier one than it has a timer for, when
+// the next one is due, and, where there are more than a page, when one has been delivered and after
+// a while: those that cannot be delivered must not hide the later ones.
 type reminders struct {
 	p       *Persistence
 	unread  parts
 	reading bool
 	open    map[reminder]bool // those under way
+	opened  [Parts]int        // how many, by partition
+	full    parts             // there are more than were read
+	next    [Parts]int64      // when the timer comes, 0 if that is not known
 	failing string            // the error that was logged last
 }
 
@@ -55,8 +63,16 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 		r.reading = false
 		r.take(ctx, m)
 	case reminded:
+		part := PartOf(m.of.id)
 		delete(r.open, m.of)
-		r.unread |= 1 << PartOf(m.of.id)
+		r.opened[part]--
+		r.unread |= r.full & (1 << part)
+	case *earliest:
+		for part, at := range m {
+			if at > 0 && (r.next[part] == 0 || at < r.next[part]) {
+				r.unread |= 1 << part
+			}
+		}
 	}
 	r.read(ctx)
 	return nil
@@ -66,19 +82,33 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 	if r.reading || r.unread == 0 {
 		return
 	}
-	from := r.unread
+	from, opened := r.unread, r.opened
 	r.unread, r.reading = 0, true
-	actor.Pipe(ctx, func(life context.Context) ([]Reminder, error) {
-		var listed []Reminder
-		for left := from; left != 0; left &= left - 1 {
-			page, err := r.p.journal.Due(life, bits.TrailingZeros64(uint64(left)), math.MaxInt64, PageRecords)
+	for left := from; left != 0; left &= left - 1 {
+		r.next[bits.TrailingZeros64(uint64(left))] = 0 // what is committed meanwhile may not be found
+	}
+	actor.Pipe(ctx, func(life context.Context) (remindersRead, error) {
+		m, bytes := remindersRead{from: from, left: from}, 0
+		for ; m.left != 0 && bytes < PageBytes; m.left &= m.left - 1 {
+			part := bits.TrailingZeros64(uint64(m.left))
+			limit := PageRecords + opened[part]
+			page, err := r.p.journal.Due(life, part, math.MaxInt64, limit)
 			if err != nil {
-				return nil, err
+				return m, err
 			}
-			listed = append(listed, page...)
+			if len(page) == limit {
+				m.full |= 1 << part
+			}
+			for i := range page {
+				bytes += len(page[i].Data)
+			}
+			m.listed = append(m.listed, page...)
 		}
-		return listed, nil
-	}, func(listed []Reminder, err error) any { return remindersRead{from, listed, err} })
+		return m, nil
+	}, func(m remindersRead, err error) any {
+		m.err = err
+		return m
+	})
 }
 
 // take begins to deliver what is due, and wakes up for what will be next.
@@ -92,6 +122,8 @@ func (r *reminders) take(ctx *actor.Context[any], m remindersRead) {
 		return
 	}
 	r.failing = ""
+	r.unread |= m.left
+	r.full = r.full&^(m.from&^m.left) | m.full
 	now := time.Now()
 	var next parts // those with a timer
 	for _, due := range m.listed {
@@ -100,10 +132,15 @@ func (r *reminders) take(ctx *actor.Context[any], m remindersRead) {
 		switch wait := time.UnixMilli(due.At).Sub(now); {
 		case wait > 0 && next&part == 0:
 			next |= part
+			r.next[PartOf(due.ID)] = due.At
 			ctx.After(fmt.Sprint("part ", PartOf(due.ID)), wait, part)
 		case wait <= 0 && !r.open[of]:
 			r.open[of] = true
+			r.opened[PartOf(due.ID)]++
 			spawnDelivery(ctx, r.p, &attempt{from: due.ID, to: due.ID, reminder: due.ReminderEdit, payload: due.Payload}, reminded{of})
 		}
+	}
+	for left := m.full &^ next; left != 0; left &= left - 1 {
+		ctx.After(fmt.Sprint("part ", bits.TrailingZeros64(uint64(left))), r.p.cfg.RetryMax, left&-left)
 	}
 }
