@@ -375,9 +375,9 @@ func TestWhoIsNotThereGetsItLater(t *testing.T) {
 
 func TestWhoWasKilledIsWokenAgain(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		j, wakes := memory.New(), 0
+		j, wakes := memory.New(), atomic.Int64{}
 		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
-			if wakes++; wakes == 1 {
+			if wakes.Add(1) == 1 {
 				return errors.New("nobody is at home")
 			}
 			persist.Spawn(p, k.System(), id[1:], newTeller)
@@ -394,12 +394,12 @@ func TestWhoWasKilledIsWokenAgain(t *testing.T) {
 			persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller).Tell(k.Context(), pay{"/b"})
 		}
 		k.Settle()
-		if wakes != 1 || !strings.Contains(k.Log(), "nobody is at home") {
-			t.Errorf("woken %d times; the log:\n%s", wakes, k.Log())
+		if wakes.Load() != 1 || !strings.Contains(k.Log(), "nobody is at home") {
+			t.Errorf("woken %d times; the log:\n%s", wakes.Load(), k.Log())
 		}
 		k.Advance(2 * time.Minute)
-		if b, err := replayed(j, "/b"); err != nil || len(b.got) != 3 || wakes != 2 {
-			t.Errorf("%v, %v, woken %d times", b.got, err, wakes)
+		if b, err := replayed(j, "/b"); err != nil || len(b.got) != 3 || wakes.Load() != 2 {
+			t.Errorf("%v, %v, woken %d times", b.got, err, wakes.Load())
 		}
 	})
 }
