@@ -11,9 +11,16 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// MaxUndelivered is how many messages of the outbox are in memory at most. The others wait in the
-// journal.
+// MaxUndelivered is how many messages of the outbox are in memory at most, beside the first one of
+// each pair of a sender and a receiver. The others wait in the journal.
 const MaxUndelivered = 1 << 16
+
+const (
+	// undeliveredBytes is MaxUndelivered in bytes.
+	undeliveredBytes = 64 << 20
+	// pairMost is how many messages of a pair are in memory at most.
+	pairMost = 256
+)
 
 // The messages of the outbox.
 type (
@@ -26,6 +33,13 @@ type (
 		after  [Parts]uint64
 		err    error
 	}
+	// outboxReadAgain is a page of the messages that a pair has left in the journal.
+	outboxReadAgain struct {
+		of   pair
+		upTo uint64 // what had been read of the partition
+		page []Outgoing
+		err  error
+	}
 	// delivered says that the first message of a pair has been confirmed.
 	delivered struct {
 		of     pair
@@ -36,25 +50,38 @@ type (
 // pair is a sender and a receiver, between which the order is kept.
 type pair struct{ from, to string }
 
+// pile is what a pair has in memory.
+type pile struct {
+	list []Outgoing // the first one is under way
+	more uint64     // the position from which on others are in the journal only, 0 for none
+}
+
 // outbox is the actor that delivers what was sent with Send. It reads what is written to the
 // journal after that was committed, so that nothing is forgotten and nothing is delivered that a
-// crash takes back. For each pair one message is under way.
+// crash takes back. For each pair one message is under way. What a pair has too much is left in
+// the journal and read again when the rest was delivered: a pair that cannot be served holds up
+// nobody else.
 type outbox struct {
 	p       *Persistence
 	after   [Parts]uint64
 	unread  parts
+	drained []pair // of which more is to be read
+	other   bool   // the next read is for these
 	reading bool
-	waiting map[pair][]Outgoing // the first one is under way
+	waiting map[pair]*pile
 	total   int
+	bytes   int
 	failing string // the error that was logged last
 	tries   int
 }
 
 // Init implements actor.Initializer.
 func (o *outbox) Init(ctx *actor.Context[any]) error {
-	o.waiting = make(map[pair][]Outgoing)
+	o.waiting = make(map[pair]*pile)
 	o.unread = ^parts(0)
-	o.read(ctx)
+	if o.p.opened.Load() { // or Open says when to begin
+		o.read(ctx)
+	}
 	return nil
 }
 
@@ -66,6 +93,11 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 	case outboxRead:
 		o.reading = false
 		o.take(ctx, m)
+	case pair:
+		o.drained = append(o.drained, m)
+	case outboxReadAgain:
+		o.reading = false
+		o.takeAgain(ctx, m)
 	case delivered:
 		o.delivered(ctx, m)
 	}
@@ -73,9 +105,18 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// read reads what is not read yet, unless there is too much already.
+// read reads what is not read yet, and what was left in the journal, by turns.
 func (o *outbox) read(ctx *actor.Context[any]) {
-	if o.reading || o.unread == 0 || o.total >= MaxUndelivered {
+	if o.reading {
+		return
+	}
+	if len(o.drained) > 0 && (o.other || o.unread == 0) {
+		of := o.drained[0]
+		o.drained, o.other = o.drained[1:], false
+		o.readAgain(ctx, of)
+		return
+	}
+	if o.other = true; o.unread == 0 {
 		return
 	}
 	r := outboxRead{from: o.unread, after: o.after}
@@ -101,16 +142,9 @@ func (o *outbox) read(ctx *actor.Context[any]) {
 
 // take begins to deliver what was read.
 func (o *outbox) take(ctx *actor.Context[any], r outboxRead) {
-	if r.err != nil {
-		if text := r.err.Error(); text != o.failing {
-			o.failing = text
-			ctx.Log().Error("outbox cannot be read, trying again", "error", text)
-		}
-		o.tries++
-		ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, r.from)
+	if o.failed(ctx, r.err, r.from) {
 		return
 	}
-	o.failing = ""
 	for i := range r.listed {
 		m := &r.listed[i]
 		part := PartOf(m.From)
@@ -120,33 +154,122 @@ func (o *outbox) take(ctx *actor.Context[any], r outboxRead) {
 		o.after[part] = m.Position
 		o.unread |= 1 << part // there may be more
 		of := pair{m.From, m.To}
-		o.waiting[of] = append(o.waiting[of], *m)
-		o.total++
-		if len(o.waiting[of]) == 1 {
+		p := o.waiting[of]
+		if p == nil {
+			p = &pile{}
+			o.waiting[of] = p
+		}
+		if p.more != 0 {
+			continue
+		}
+		if !o.add(p, m) {
+			p.more = m.Position
+		} else if len(p.list) == 1 {
 			o.deliver(ctx, of)
 		}
 	}
 }
 
+// failed logs an error of the journal, and has what it is about read again after a while.
+func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
+	if err == nil {
+		o.failing = ""
+		return false
+	}
+	if text := err.Error(); text != o.failing {
+		o.failing = text
+		ctx.Log().Error("outbox cannot be read, trying again", "error", text)
+	}
+	o.tries++
+	ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, again)
+	return true
+}
+
+// add keeps a message in memory, and reports false if that is too much.
+func (o *outbox) add(p *pile, m *Outgoing) bool {
+	if n := len(p.list); n >= pairMost || n > 0 && (o.total >= MaxUndelivered || o.bytes >= undeliveredBytes) {
+		return false
+	}
+	p.list = append(p.list, *m)
+	o.total++
+	o.bytes += len(m.Data)
+	return true
+}
+
+// readAgain reads what a pair has left in the journal.
+func (o *outbox) readAgain(ctx *actor.Context[any], of pair) {
+	part, after := PartOf(of.from), o.waiting[of].more-1
+	r := outboxReadAgain{of: of, upTo: o.after[part]}
+	o.reading = true
+	actor.Pipe(ctx, func(life context.Context) (outboxReadAgain, error) {
+		page, err := o.p.journal.Outbox(life, part, after, PageRecords)
+		r.page = page
+		return r, err
+	}, func(_ outboxReadAgain, err error) any {
+		r.err = err
+		return r
+	})
+}
+
+// takeAgain goes on with a pair that has left messages in the journal. Those that o.after says
+// are not read yet come with the others of the partition.
+func (o *outbox) takeAgain(ctx *actor.Context[any], r outboxReadAgain) {
+	if o.failed(ctx, r.err, r.of) {
+		return
+	}
+	p, after, seen := o.waiting[r.of], o.after[PartOf(r.of.from)], r.upTo
+	if n := len(r.page); n > 0 {
+		seen = r.page[n-1].Position
+	}
+	p.more = 0
+	for i := range r.page {
+		m := &r.page[i]
+		if m.Position > after {
+			break
+		}
+		if m.From == r.of.from && m.To == r.of.to && !o.add(p, m) {
+			p.more = m.Position
+			break
+		}
+	}
+	if p.more == 0 && seen < after {
+		p.more = seen + 1
+	}
+	switch {
+	case len(p.list) > 0:
+		o.deliver(ctx, r.of)
+	case p.more != 0:
+		o.drained = append(o.drained, r.of)
+	default:
+		delete(o.waiting, r.of)
+	}
+}
+
 // deliver has the first message of a pair delivered.
 func (o *outbox) deliver(ctx *actor.Context[any], of pair) {
-	m := o.waiting[of][0]
+	m := &o.waiting[of].list[0]
 	done := delivered{of, m.Number}
 	spawnDelivery(ctx, o.p, &attempt{from: m.From, number: m.Number, to: m.To, payload: m.Payload}, done)
 }
 
 func (o *outbox) delivered(ctx *actor.Context[any], m delivered) {
-	list := o.waiting[m.of]
-	if len(list) == 0 || list[0].Number != m.number {
+	p := o.waiting[m.of]
+	if p == nil || len(p.list) == 0 || p.list[0].Number != m.number {
 		return
 	}
 	o.total--
+	o.bytes -= len(p.list[0].Data)
 	o.p.commits.delivered(Delivery{From: m.of.from, Number: m.number})
-	if o.waiting[m.of] = list[1:]; len(list) == 1 {
+	p.list[0] = Outgoing{} // what the list keeps of it is not for long
+	p.list = p.list[1:]
+	switch {
+	case len(p.list) > 0:
+		o.deliver(ctx, m.of)
+	case p.more != 0:
+		o.drained = append(o.drained, m.of)
+	default:
 		delete(o.waiting, m.of)
-		return
 	}
-	o.deliver(ctx, m.of)
 }
 
 // attempt is something that is to be delivered to an id: a message of another one, or a reminder.

@@ -373,6 +373,38 @@ func TestWhoIsNotThereGetsItLater(t *testing.T) {
 	})
 }
 
+// A sender's messages to somebody who is not there are in memory up to a bound; the others come
+// when there is somebody, and those to somebody else at once.
+func TestAPairThatWaitsLeavesItsMessagesInTheJournal(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const most = 1_200 // several times what is in memory, and more than a page
+		j := memory.New()
+		p := open(k, j)
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		persist.Spawn(p, k.System(), "b", newTeller)
+		for n := range most {
+			a.Tell(k.Context(), pay{"/late"})
+			if n%4 == 0 {
+				a.Tell(k.Context(), pay{"/b"})
+			}
+		}
+		k.Settle()
+		if b, err := replayed(j, "/b"); err != nil || len(b.got["/a"]) != most/4 {
+			t.Errorf("%d messages came at once, want %d; %v", len(b.got["/a"]), most/4, err)
+		}
+		persist.Spawn(p, k.System(), "late", newTeller)
+		k.Settle()
+		for range 5 {
+			a.Tell(k.Context(), pay{"/late"})
+		}
+		k.Settle()
+		late, err := replayed(j, "/late")
+		if got := late.got["/a"]; err != nil || !slices.Equal(got, serials(most+5)) {
+			t.Errorf("%d messages came later, want %d, in order; %v", len(got), most+5, err)
+		}
+	})
+}
+
 func TestWhoWasKilledIsWokenAgain(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j, wakes := memory.New(), atomic.Int64{}

@@ -61,6 +61,7 @@ type Persistence struct {
 	outbox    actor.Ref[any]
 	reminders actor.Ref[any]
 	receivers *receivers
+	opened    atomic.Bool // Open has set all of the above: what is to be delivered may call Wake
 
 	projected   atomic.Int32 // how many projections there are
 	mu          sync.Mutex
@@ -95,6 +96,9 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	if err != nil {
 		return nil, fmt.Errorf("open persistence: %w", err)
 	}
+	p.opened.Store(true)
+	p.outbox.Tell(context.Background(), parts(0))
+	p.reminders.Tell(context.Background(), parts(0))
 	return p, nil
 }
 

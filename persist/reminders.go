@@ -50,7 +50,9 @@ type reminders struct {
 func (r *reminders) Init(ctx *actor.Context[any]) error {
 	r.open = make(map[reminder]bool)
 	r.unread = ^parts(0)
-	r.read(ctx)
+	if r.p.opened.Load() { // or Open says when to begin
+		r.read(ctx)
+	}
 	return nil
 }
 
