@@ -327,7 +327,7 @@ func TestAWaitForTheEndOfWhoWasToldToStopIsNoDeadlock(t *testing.T) {
 			return err
 		})
 		a.Tell(bg, 0)
-		if got := <-reasons; got != actor.Stopped {
+		if got := <-reasons; got != actor.Stopped && got != actor.NoActor { // it may have ended before the wait
 			t.Errorf("got %v", got)
 		}
 	})
