@@ -56,33 +56,22 @@ func newCommits(p *Persistence) *commits {
 
 // submit takes a unit over. It does not wait.
 func (c *commits) submit(u *unit) {
-	c.mu.Lock()
-	c.queue = append(c.queue, u)
-	c.pending[u.append.ID]++
-	wake := !c.woken
-	c.woken = true
-	c.mu.Unlock()
-	if wake {
-		c.p.committer.Tell(context.Background(), wakeUp{})
-	}
+	c.add(func() {
+		c.queue = append(c.queue, u)
+		c.pending[u.append.ID]++
+	})
 }
 
 // delivered says that a message need not be delivered any more.
-func (c *commits) delivered(d Delivery) {
-	c.mu.Lock()
-	c.done = append(c.done, d)
-	wake := !c.woken
-	c.woken = true
-	c.mu.Unlock()
-	if wake {
-		c.p.committer.Tell(context.Background(), wakeUp{})
-	}
-}
+func (c *commits) delivered(d Delivery) { c.add(func() { c.done = append(c.done, d) }) }
 
 // moved says where a projection has come to.
-func (c *commits) moved(at Cursor) {
+func (c *commits) moved(at Cursor) { c.add(func() { c.cursors = append(c.cursors, at) }) }
+
+// add adds something to what the next batch is made of, under the lock, and has it made.
+func (c *commits) add(something func()) {
 	c.mu.Lock()
-	c.cursors = append(c.cursors, at)
+	something()
 	wake := !c.woken
 	c.woken = true
 	c.mu.Unlock()
