@@ -46,7 +46,7 @@ type commits struct {
 	batch   *Batch
 	units   []*unit
 	delay   time.Duration
-	failing string // the error that was logged last
+	failing cause
 	loads   map[string][]*actor.Promised[settled]
 }
 
@@ -296,16 +296,14 @@ func (c *committer) end(u *unit, err error) {
 
 // complain reports a journal that fails, in the log once for each cause.
 func (c *committer) complain(err error) {
-	if text := err.Error(); text != c.failing {
-		c.failing = text
+	if c.failing.isNew(err) {
 		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "commit failed, trying again; nothing leaves meanwhile",
-			slog.String("error", text), slog.Int("appends", len(c.units)))
+			slog.String("error", err.Error()), slog.Int("appends", len(c.units)))
 	}
 }
 
 func (c *committer) recovered() {
-	if c.failing != "" {
-		c.failing = ""
+	if c.failing.end() {
 		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelInfo, "commit succeeded again")
 	}
 }

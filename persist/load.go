@@ -57,7 +57,7 @@ type loads struct {
 	last uint64
 	open map[uint64]*reading // what was not answered, by number
 
-	failing string // the error that was logged last
+	failing cause
 }
 
 // loader is the actor that reads from the journal for others. What is wanted while it reads is
@@ -153,17 +153,16 @@ func (l *loads) read(ctx context.Context, list []*reading) (answers []func(), er
 // one, as one that cannot be read must keep no other from life.
 func (l *loader) done(ctx *actor.Context[any], m readDone) {
 	if m.err == nil {
-		l.failing = ""
+		l.failing.end()
 		for i, r := range m.list {
 			delete(l.open, r.number)
 			m.answers[i]()
 		}
 		return
 	}
-	if text := m.err.Error(); text != l.failing {
-		l.failing = text
+	if l.failing.isNew(m.err) {
 		l.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "journal cannot be read, trying again; who waits for it handles nothing meanwhile",
-			slog.String("error", text))
+			slog.String("error", m.err.Error()))
 	}
 	for _, r := range m.list {
 		r.alone = true

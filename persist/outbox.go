@@ -71,7 +71,7 @@ type outbox struct {
 	waiting map[pair]*pile
 	total   int
 	bytes   int
-	failing string // the error that was logged last
+	failing cause
 	tries   int
 }
 
@@ -173,12 +173,11 @@ func (o *outbox) take(ctx *actor.Context[any], r outboxRead) {
 // failed logs an error of the journal, and has what it is about read again after a while.
 func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
 	if err == nil {
-		o.failing = ""
+		o.failing.end()
 		return false
 	}
-	if text := err.Error(); text != o.failing {
-		o.failing = text
-		ctx.Log().Error("outbox cannot be read, trying again", "error", text)
+	if o.failing.isNew(err) {
+		ctx.Log().Error("outbox cannot be read, trying again", "error", err.Error())
 	}
 	o.tries++
 	ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, again)

@@ -131,7 +131,7 @@ type projection struct {
 	resting parts // those that have failed, until they are tried again
 	last    int   // the partition that was served last
 	busy    bool
-	failing [Parts]string        // the error that was logged last
+	failing [Parts]cause
 	delay   [Parts]time.Duration // before the next try
 }
 
@@ -262,7 +262,8 @@ func (a *projection) passed(ctx *actor.Context[any], m projectedPage) {
 	case m.err != nil:
 		a.failed(ctx, m.part, m.err)
 	case m.upTo > 0:
-		a.failing[m.part], a.delay[m.part] = "", 0
+		a.failing[m.part].end()
+		a.delay[m.part] = 0
 		a.after[m.part] = m.upTo
 		a.unread |= 1 << m.part // there may be more
 		if a.keeps {
@@ -273,9 +274,8 @@ func (a *projection) passed(ctx *actor.Context[any], m projectedPage) {
 
 // failed tries again after a while.
 func (a *projection) failed(ctx *actor.Context[any], part int, err error) {
-	if text := err.Error(); text != a.failing[part] {
-		a.failing[part] = text
-		ctx.Log().Error("projection fails, trying again", "projection", a.name, "part", part, "error", text)
+	if a.failing[part].isNew(err) {
+		ctx.Log().Error("projection fails, trying again", "projection", a.name, "part", part, "error", err.Error())
 	}
 	a.delay[part] = min(max(2*a.delay[part], a.p.cfg.RetryMin), a.p.cfg.RetryMax)
 	if a.after == nil {

@@ -43,7 +43,7 @@ type reminders struct {
 	opened  [Parts]int        // how many, by partition
 	full    parts             // there are more than were read
 	next    [Parts]int64      // when the timer comes, 0 if that is not known
-	failing string            // the error that was logged last
+	failing cause
 }
 
 // Init implements actor.Initializer.
@@ -116,14 +116,13 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 // take begins to deliver what is due, and wakes up for what will be next.
 func (r *reminders) take(ctx *actor.Context[any], m remindersRead) {
 	if m.err != nil {
-		if text := m.err.Error(); text != r.failing {
-			r.failing = text
-			ctx.Log().Error("reminders cannot be read, trying again", "error", text)
+		if r.failing.isNew(m.err) {
+			ctx.Log().Error("reminders cannot be read, trying again", "error", m.err.Error())
 		}
 		ctx.After(fmt.Sprint("again ", uint64(m.from)), r.p.cfg.RetryMax, m.from)
 		return
 	}
-	r.failing = ""
+	r.failing.end()
 	r.unread |= m.left
 	r.full = r.full&^(m.from&^m.left) | m.full
 	now := time.Now()
