@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -22,11 +21,8 @@ const (
 	pairMost = 256
 )
 
-// The messages of the outbox.
+// The messages of the outbox, beside parts.
 type (
-	// parts are those in which something has been written, or is to be read again, one bit each.
-	parts uint64
-
 	outboxRead struct {
 		from   parts // what was to be read
 		listed []Outgoing
@@ -62,24 +58,20 @@ type pile struct {
 // the journal and read again when the rest was delivered: a pair that cannot be served holds up
 // nobody else.
 type outbox struct {
-	p       *Persistence
+	backlog
 	after   [Parts]uint64
-	unread  parts
 	drained []pair // of which more is to be read
 	other   bool   // the next read is for these
-	reading bool
 	waiting map[pair]*pile
 	total   int
 	bytes   int
-	failing cause
 	tries   int
 }
 
 // Init implements actor.Initializer.
 func (o *outbox) Init(ctx *actor.Context[any]) error {
 	o.waiting = make(map[pair]*pile)
-	o.unread = ^parts(0)
-	if o.p.opened.Load() { // or Open says when to begin
+	if o.begin() {
 		o.read(ctx)
 	}
 	return nil
@@ -92,12 +84,12 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 		o.unread |= m
 	case outboxRead:
 		o.reading = false
-		o.take(ctx, m)
+		o.deliverAll(ctx, m)
 	case pair:
 		o.drained = append(o.drained, m)
 	case outboxReadAgain:
 		o.reading = false
-		o.takeAgain(ctx, m)
+		o.goOn(ctx, m)
 	case delivered:
 		o.delivered(ctx, m)
 	}
@@ -119,11 +111,9 @@ func (o *outbox) read(ctx *actor.Context[any]) {
 	if o.other = true; o.unread == 0 {
 		return
 	}
-	r := outboxRead{from: o.unread, after: o.after}
-	o.unread, o.reading = 0, true
+	r := outboxRead{from: o.take(), after: o.after}
 	actor.Pipe(ctx, func(life context.Context) (outboxRead, error) {
-		for left := r.from; left != 0; left &= left - 1 {
-			part := bits.TrailingZeros64(uint64(left))
+		for part := range r.from.each() {
 			page, err := o.p.journal.Outbox(life, part, r.after[part], PageRecords)
 			if err != nil {
 				return r, err
@@ -140,8 +130,8 @@ func (o *outbox) read(ctx *actor.Context[any]) {
 	})
 }
 
-// take begins to deliver what was read.
-func (o *outbox) take(ctx *actor.Context[any], r outboxRead) {
+// deliverAll begins to deliver what was read.
+func (o *outbox) deliverAll(ctx *actor.Context[any], r outboxRead) {
 	if o.failed(ctx, r.err, r.from) {
 		return
 	}
@@ -210,9 +200,9 @@ func (o *outbox) readAgain(ctx *actor.Context[any], of pair) {
 	})
 }
 
-// takeAgain goes on with a pair that has left messages in the journal. Those that o.after says
+// goOn goes on with a pair that has left messages in the journal. Those that o.after says
 // are not read yet come with the others of the partition.
-func (o *outbox) takeAgain(ctx *actor.Context[any], r outboxReadAgain) {
+func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 	if o.failed(ctx, r.err, r.of) {
 		return
 	}

@@ -109,8 +109,8 @@ type keeper struct{ p *Persistence }
 func (k *keeper) Init(ctx *actor.Context[struct{}]) error {
 	k.p.committer = actor.Spawn(ctx, "committer", func() *committer { return &committer{commits: k.p.commits} })
 	k.p.loader = actor.Spawn(ctx, "loader", func() *loader { return &loader{loads: k.p.loads} })
-	k.p.outbox = actor.Spawn(ctx, "outbox", func() *outbox { return &outbox{p: k.p} })
-	k.p.reminders = actor.Spawn(ctx, "reminders", func() *reminders { return &reminders{p: k.p} })
+	k.p.outbox = actor.Spawn(ctx, "outbox", func() *outbox { return &outbox{backlog: backlog{p: k.p}} })
+	k.p.reminders = actor.Spawn(ctx, "reminders", func() *reminders { return &reminders{backlog: backlog{p: k.p}} })
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (p *Persistence) Project(name string, handle func(ctx context.Context, even
 	p.projections = append(p.projections, ref)
 	p.mu.Unlock()
 	p.projected.Add(1)
-	ref.Tell(context.Background(), ^parts(0)) // what was committed before it was on the list
+	ref.Tell(context.Background(), allParts) // what was committed before it was on the list
 	return func() { p.endProjection(ref) }, nil
 }
 
@@ -184,7 +184,7 @@ func (a *projection) Receive(ctx *actor.Context[any], m any) error {
 			a.busy = true // until then
 			return nil
 		}
-		a.after, a.unread = m.after, ^parts(0)
+		a.after, a.unread = m.after, allParts
 	case tryAgain:
 		a.readCursors(ctx)
 	case projectedPage:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -36,21 +35,17 @@ type reminder struct {
 // the next one is due, and, where there are more than a page, when one has been delivered and after
 // a while: those that cannot be delivered must not hide the later ones.
 type reminders struct {
-	p       *Persistence
-	unread  parts
-	reading bool
-	open    map[reminder]bool // those under way
-	opened  [Parts]int        // how many, by partition
-	full    parts             // there are more than were read
-	next    [Parts]int64      // when the timer comes, 0 if that is not known
-	failing cause
+	backlog
+	open   map[reminder]bool // those under way
+	opened [Parts]int        // how many, by partition
+	full   parts             // there are more than were read
+	next   [Parts]int64      // when the timer comes, 0 if that is not known
 }
 
 // Init implements actor.Initializer.
 func (r *reminders) Init(ctx *actor.Context[any]) error {
 	r.open = make(map[reminder]bool)
-	r.unread = ^parts(0)
-	if r.p.opened.Load() { // or Open says when to begin
+	if r.begin() {
 		r.read(ctx)
 	}
 	return nil
@@ -63,7 +58,7 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 		r.unread |= m
 	case remindersRead:
 		r.reading = false
-		r.take(ctx, m)
+		r.deliverAll(ctx, m)
 	case reminded:
 		part := PartOf(m.of.id)
 		delete(r.open, m.of)
@@ -84,15 +79,16 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 	if r.reading || r.unread == 0 {
 		return
 	}
-	from, opened := r.unread, r.opened
-	r.unread, r.reading = 0, true
-	for left := from; left != 0; left &= left - 1 {
-		r.next[bits.TrailingZeros64(uint64(left))] = 0 // what is committed meanwhile may not be found
+	from, opened := r.take(), r.opened
+	for part := range from.each() {
+		r.next[part] = 0 // what is committed meanwhile may not be found
 	}
 	actor.Pipe(ctx, func(life context.Context) (remindersRead, error) {
 		m, bytes := remindersRead{from: from, left: from}, 0
-		for ; m.left != 0 && bytes < PageBytes; m.left &= m.left - 1 {
-			part := bits.TrailingZeros64(uint64(m.left))
+		for part := range from.each() {
+			if bytes >= PageBytes {
+				break
+			}
 			limit := PageRecords + opened[part]
 			page, err := r.p.journal.Due(life, part, math.MaxInt64, limit)
 			if err != nil {
@@ -105,6 +101,7 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 				bytes += len(page[i].Data)
 			}
 			m.listed = append(m.listed, page...)
+			m.left &^= 1 << part
 		}
 		return m, nil
 	}, func(m remindersRead, err error) any {
@@ -113,8 +110,8 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 	})
 }
 
-// take begins to deliver what is due, and wakes up for what will be next.
-func (r *reminders) take(ctx *actor.Context[any], m remindersRead) {
+// deliverAll begins to deliver what is due, and wakes up for what will be next.
+func (r *reminders) deliverAll(ctx *actor.Context[any], m remindersRead) {
 	if m.err != nil {
 		if r.failing.isNew(m.err) {
 			ctx.Log().Error("reminders cannot be read, trying again", "error", m.err.Error())
@@ -141,7 +138,7 @@ func (r *reminders) take(ctx *actor.Context[any], m remindersRead) {
 			spawnDelivery(ctx, r.p, &attempt{from: due.ID, to: due.ID, reminder: due.ReminderEdit, payload: due.Payload}, reminded{of})
 		}
 	}
-	for left := m.full &^ next; left != 0; left &= left - 1 {
-		ctx.After(fmt.Sprint("part ", bits.TrailingZeros64(uint64(left))), r.p.cfg.RetryMax, left&-left)
+	for part := range (m.full &^ next).each() {
+		ctx.After(fmt.Sprint("part ", part), r.p.cfg.RetryMax, parts(1)<<part)
 	}
 }
