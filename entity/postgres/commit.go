@@ -56,7 +56,7 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 	case err == nil:
 		w.merging = max(0, w.merging-1)
 		t.adopt()
-	case w.conn.IsClosed():
+	case w.Conn.IsClosed():
 		w.unsure = &attempt{commits: t.next.commits, first: b.First, records: len(b.Records)}
 	case pgdb.Code(err) == pgdb.CodeDivisionByZero:
 		err = fmt.Errorf("%w: restart this one", ErrTakenOver)
@@ -100,7 +100,7 @@ func (w *writer) lookUp(ctx context.Context, ids []string) (map[string]int32, er
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := w.conn.Query(ctx, "SELECT id, num FROM entity WHERE id = ANY($1)", ids)
+	rows, err := w.Conn.Query(ctx, "SELECT id, num FROM entity WHERE id = ANY($1)", ids)
 	if err != nil {
 		return nil, fmt.Errorf("look up entities: %w", err)
 	}
@@ -224,7 +224,7 @@ func (t *transaction) copies() bool { return len(t.rows) >= copyFrom && t.w.merg
 // run does it all: in one round trip, or in three with COPY between the first and
 // the last.
 func (t *transaction) run(ctx context.Context) (err error) {
-	conn := t.w.conn
+	conn := t.w.Conn
 	defer func() {
 		if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 			err = errors.Join(err, pgdb.Rollback(ctx, conn))

@@ -22,7 +22,7 @@ func TestSecondServerIsToldWhoHasTheSchema(t *testing.T) {
 	s := open(t, url, Options{})
 	_, err := Open(t.Context(), url, Options{LockWait: 50 * time.Millisecond})
 	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "greenroom ") || !strings.Contains(err.Error(), "this machine") ||
-		!strings.Contains(err.Error(), fmt.Sprint(s.w.conn.PgConn().PID())) {
+		!strings.Contains(err.Error(), fmt.Sprint(s.w.Conn.PgConn().PID())) {
 		t.Errorf("a second server: %v", err)
 	}
 	closeStore(t, open(t, url, Options{Schema: "another"}))
@@ -41,9 +41,9 @@ func TestServerWaitsForTheLockOfOneThatIsAboutToGo(t *testing.T) {
 		}
 		opened <- err
 	}()
-	conn := admin(t, url)
+	conn := pgtest.Connect(t, url)
 	for waits := 0; waits == 0; { // it is in the queue
-		waits = ask[int](t, conn, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+		waits = pgtest.Ask[int](t, conn, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 	}
 	closeStore(t, first)
 	if err := <-opened; err != nil {
@@ -56,12 +56,12 @@ func TestStoreThatWasTakenOverWritesNoMore(t *testing.T) {
 	s := open(t, url, Options{})
 	defer closeStore(t, s)
 	commit(t, s, atTimes(1, 1))
-	hangUp(t, admin(t, url), s)
+	hangUp(t, pgtest.Connect(t, url), s)
 	other := open(t, url, Options{})
 	commit(t, other, atTimes(2, 2))
 	closeStore(t, other)
 	for range 2 {
-		s.w.used = time.Time{} // long enough ago that it asks before it writes
+		s.w.Used = time.Time{} // long enough ago that it asks before it writes
 		if err := s.Commit(t.Context(), atTimes(2, 3)); !errors.Is(err, ErrTakenOver) {
 			t.Errorf("commit: %v, want %v", err, ErrTakenOver)
 		}
@@ -81,7 +81,7 @@ func TestStoreThatSomebodyElseWroteToWritesNoMore(t *testing.T) {
 	s := open(t, url, Options{})
 	defer closeStore(t, s)
 	commit(t, s, atTimes(1, 1))
-	exec(t, admin(t, url), "UPDATE greenroom.greenroom SET commits = commits + 1")
+	pgtest.Exec(t, pgtest.Connect(t, url), "UPDATE greenroom.greenroom SET commits = commits + 1")
 	for n := range 2 { // merged, and copied
 		var list []int64
 		for i := range 1 + n*2*copyFrom {
@@ -101,13 +101,13 @@ func TestBrokenConnectionsAreReplacedUnnoticed(t *testing.T) {
 	s := open(t, url, Options{})
 	defer closeStore(t, s)
 	commit(t, s, atTimes(1, 1))
-	conn := admin(t, url)
+	conn := pgtest.Connect(t, url)
 	for i := range int64(3) {
 		if _, err := s.Load(t.Context(), "a"); err != nil { // a reader's connection is there
 			t.Fatal(err)
 		}
-		s.w.used = time.Time{} // it is idle for long
-		exec(t, conn, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'greenroom %'")
+		s.w.Used = time.Time{} // it is idle for long
+		pgtest.Exec(t, conn, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'greenroom %'")
 		if e, err := s.Load(t.Context(), "a"); err != nil || e.Seq != uint64(i+1) {
 			t.Errorf("load: %+v, %v", e, err)
 		}
@@ -356,22 +356,22 @@ func TestCommitThatIsHeldUpEndsWithItsContextAndCanBeRepeated(t *testing.T) {
 	s := open(t, url, Options{})
 	defer closeStore(t, s)
 	commit(t, s, atTimes(1, 1))
-	conn := admin(t, url)
-	exec(t, conn, "BEGIN")
-	exec(t, conn, "LOCK TABLE greenroom.telemetry IN SHARE MODE")
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "BEGIN")
+	pgtest.Exec(t, conn, "LOCK TABLE greenroom.telemetry IN SHARE MODE")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	b := atTimes(2, 2)
 	go func() { done <- s.Commit(ctx, b) }()
-	other := admin(t, url)
+	other := pgtest.Connect(t, url)
 	for waits := 0; waits == 0; {
-		waits = ask[int](t, other, "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted")
+		waits = pgtest.Ask[int](t, other, "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted")
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("commit: %v, want it to end with its context", err)
 	}
-	exec(t, conn, "COMMIT")
+	pgtest.Exec(t, conn, "COMMIT")
 	commit(t, s, b)
 	if got := times(t, s, "a", "t"); !slices.Equal(got, []int64{1, 2}) {
 		t.Errorf("the times are %v", got)

@@ -62,7 +62,7 @@ func TestNamesThatNothingCanHaveFindNothing(t *testing.T) {
 func TestDefaultsOfTheDatabaseDoNotMatter(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
-	other := admin(t, address)
+	other := pgtest.Connect(t, address)
 	for _, setting := range []string{
 		"default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on", "statement_timeout = '1ms'", "TimeZone = 'Asia/Kolkata'",
 		"DateStyle = 'SQL, DMY'", "bytea_output = 'escape'", "extra_float_digits = -15", "search_path = 'pg_catalog'", "synchronous_commit = off",
@@ -94,7 +94,7 @@ func TestDefaultsOfTheDatabaseDoNotMatter(t *testing.T) {
 	}
 	for _, show := range []string{"default_transaction_isolation", "synchronous_commit"} {
 		var value string
-		err := s.w.conn.QueryRow(t.Context(), "SHOW "+show).Scan(&value)
+		err := s.w.Conn.QueryRow(t.Context(), "SHOW "+show).Scan(&value)
 		if err != nil || value == "serializable" || value == "off" {
 			t.Errorf("%s is %s, %v", show, value, err)
 		}
@@ -107,7 +107,7 @@ func TestCommitThatIsCanceledByTheServerHappensOnce(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
 	s := open(t, address, Options{})
-	other := admin(t, address)
+	other := pgtest.Connect(t, address)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	defer wg.Wait()

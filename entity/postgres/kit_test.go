@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
 // patience bounds waits that only a bug makes long.
@@ -60,36 +61,10 @@ func times(t testing.TB, s *Store, id, key string) (list []int64) {
 	return list
 }
 
-// admin is a connection of somebody else to the store's database.
-func admin(t testing.TB, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // it may have been broken on purpose
-	return conn
-}
-
-func exec(t testing.TB, conn *pgx.Conn, sql string, args ...any) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func ask[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) (answer T) {
-	t.Helper()
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
-}
-
 // hangUp ends the connection that writes from the server's side.
 func hangUp(t testing.TB, conn *pgx.Conn, s *Store) {
 	t.Helper()
-	if !ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", int32(s.w.conn.PgConn().PID())) {
+	if !pgtest.Ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", int32(s.w.Conn.PgConn().PID())) {
 		t.Fatal("the connection is still there")
 	}
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"log/slog"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
 // Defaults of Options.
@@ -64,17 +66,9 @@ func (o Options) withDefaults() Options {
 	if o.PartitionWidth = o.PartitionWidth.Truncate(day); o.PartitionWidth <= 0 {
 		o.PartitionWidth = DefaultPartitionWidth
 	}
-	if o.LockWait <= 0 {
-		o.LockWait = DefaultLockWait
-	}
-	if o.CommitTimeout <= 0 {
-		o.CommitTimeout = DefaultCommitTimeout
-	}
-	if o.QueryTimeout <= 0 {
-		o.QueryTimeout = DefaultQueryTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	pgdb.Default(&o.LockWait, DefaultLockWait)
+	pgdb.Default(&o.CommitTimeout, DefaultCommitTimeout)
+	pgdb.Default(&o.QueryTimeout, DefaultQueryTimeout)
+	pgdb.DefaultLogger(&o.Logger)
 	return o
 }

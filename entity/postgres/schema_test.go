@@ -12,31 +12,31 @@ import (
 func TestNewerAndForeignSchemasAreRefusedAndLeftAlone(t *testing.T) {
 	url := pgtest.Database(t)
 	closeStore(t, open(t, url, Options{}))
-	conn := admin(t, url)
-	exec(t, conn, "UPDATE greenroom.greenroom SET version = version + 1")
-	before := ask[string](t, conn, "SELECT greenroom::text FROM greenroom.greenroom")
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "UPDATE greenroom.greenroom SET version = version + 1")
+	before := pgtest.Ask[string](t, conn, "SELECT greenroom::text FROM greenroom.greenroom")
 	if _, err := Open(t.Context(), url, Options{}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "newer greenroom") {
 		t.Errorf("a newer schema: %v", err)
 	}
-	if after := ask[string](t, conn, "SELECT greenroom::text FROM greenroom.greenroom"); after != before {
+	if after := pgtest.Ask[string](t, conn, "SELECT greenroom::text FROM greenroom.greenroom"); after != before {
 		t.Errorf("it was changed from %s to %s", before, after)
 	}
-	exec(t, conn, "UPDATE greenroom.greenroom SET version = version - 1")
+	pgtest.Exec(t, conn, "UPDATE greenroom.greenroom SET version = version - 1")
 	closeStore(t, open(t, url, Options{}))
 
-	exec(t, conn, "CREATE SCHEMA kitchen")
-	exec(t, conn, "CREATE TABLE kitchen.recipes (name text)")
+	pgtest.Exec(t, conn, "CREATE SCHEMA kitchen")
+	pgtest.Exec(t, conn, "CREATE TABLE kitchen.recipes (name text)")
 	if _, err := Open(t.Context(), url, Options{Schema: "kitchen"}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("a schema of another program: %v", err)
 	}
-	if n := ask[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'kitchen'"); n != 1 {
+	if n := pgtest.Ask[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'kitchen'"); n != 1 {
 		t.Errorf("%d tables in the other program's schema", n)
 	}
 }
 
 func TestStoresOfSeveralSchemasKeepApart(t *testing.T) {
 	url := pgtest.Database(t)
-	exec(t, admin(t, url), "CREATE SCHEMA prepared") // empty
+	pgtest.Exec(t, pgtest.Connect(t, url), "CREATE SCHEMA prepared") // empty
 	names := []string{"prepared", `we"ird schéma; DROP`, "public", DefaultSchema}
 	for i, name := range names {
 		s := open(t, url, Options{Schema: name})
@@ -58,9 +58,9 @@ func TestStoresOfSeveralSchemasKeepApart(t *testing.T) {
 
 func TestRoleWithoutRightsIsToldSo(t *testing.T) {
 	url := pgtest.Database(t)
-	exec(t, admin(t, url), "REVOKE CREATE ON DATABASE "+strings.TrimPrefix(strings.Split(url, "?")[0], "postgres://greenroom@/")+" FROM PUBLIC")
-	exec(t, admin(t, url), "DROP ROLE IF EXISTS guest")
-	exec(t, admin(t, url), "CREATE ROLE guest LOGIN")
+	pgtest.Exec(t, pgtest.Connect(t, url), "REVOKE CREATE ON DATABASE "+strings.TrimPrefix(strings.Split(url, "?")[0], "postgres://greenroom@/")+" FROM PUBLIC")
+	pgtest.Exec(t, pgtest.Connect(t, url), "DROP ROLE IF EXISTS guest")
+	pgtest.Exec(t, pgtest.Connect(t, url), "CREATE ROLE guest LOGIN")
 	_, err := Open(t.Context(), strings.Replace(url, "greenroom@", "guest@", 1), Options{})
 	if err == nil || !strings.Contains(err.Error(), "permission denied for database") {
 		t.Errorf("a role that may not make a schema: %v", err)
@@ -71,9 +71,9 @@ func TestCommitsWaitForTheDisk(t *testing.T) {
 	url := pgtest.Database(t)
 	database := strings.TrimPrefix(strings.Split(url, "?")[0], "postgres://greenroom@/")
 	for setting, want := range map[string]string{"off": "on", "local": "local", "remote_apply": "remote_apply"} {
-		exec(t, admin(t, url), "ALTER DATABASE "+database+" SET synchronous_commit = "+setting)
+		pgtest.Exec(t, pgtest.Connect(t, url), "ALTER DATABASE "+database+" SET synchronous_commit = "+setting)
 		s := open(t, url, Options{})
-		if got := ask[string](t, s.w.conn, "SHOW synchronous_commit"); got != want {
+		if got := pgtest.Ask[string](t, s.w.Conn, "SHOW synchronous_commit"); got != want {
 			t.Errorf("synchronous_commit is %s where the database says %s, want %s", got, setting, want)
 		}
 		closeStore(t, s)
@@ -101,9 +101,9 @@ func TestServerWithoutFsyncIsComplainedAbout(t *testing.T) {
 
 func TestDatabaseOfAnotherEncodingIsRefused(t *testing.T) {
 	url := pgtest.Database(t)
-	conn := admin(t, url)
-	exec(t, conn, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
-	defer exec(t, conn, "DROP DATABASE latin")
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+	defer pgtest.Exec(t, conn, "DROP DATABASE latin")
 	at := strings.Index(url, "?")
 	_, err := Open(t.Context(), "postgres://greenroom@/latin"+url[at:], Options{})
 	if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "LATIN1") {

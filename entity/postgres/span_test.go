@@ -191,7 +191,7 @@ func TestExpiredPartitionsAreDroppedAndTheLatestValuesStay(t *testing.T) {
 	if e, err := s.Load(t.Context(), "a"); err != nil || len(e.Latest) != 1 || e.Latest[0].TS != old {
 		t.Errorf("loaded %+v, %v", e, err)
 	}
-	tables := ask[int](t, admin(t, url), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'greenroom.telemetry'::regclass")
+	tables := pgtest.Ask[int](t, pgtest.Connect(t, url), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'greenroom.telemetry'::regclass")
 	if spans := len(s.spans.all()); spans != tables {
 		t.Errorf("%d spans, %d tables", spans, tables)
 	}
@@ -230,15 +230,15 @@ func TestDroppingAPartitionGivesWayToReaders(t *testing.T) {
 	defer closeStore(t, s)
 	now := time.Now()
 	commit(t, s, atTimes(1, now.Add(-8*day).UnixMilli(), now.UnixMilli()))
-	reader := admin(t, url)
-	exec(t, reader, "BEGIN")
-	ask[int](t, reader, "SELECT count(*) FROM greenroom.telemetry")
+	reader := pgtest.Connect(t, url)
+	pgtest.Exec(t, reader, "BEGIN")
+	pgtest.Ask[int](t, reader, "SELECT count(*) FROM greenroom.telemetry")
 	err := s.expire(t.Context(), now)
 	if pgdb.Code(err) != pgdb.CodeNoLock || !strings.Contains(err.Error(), "telemetry_") {
 		t.Errorf("dropped under a reader: %v", err)
 	}
 	commit(t, s, atTimes(3, now.UnixMilli()+1))
-	exec(t, reader, "COMMIT")
+	pgtest.Exec(t, reader, "COMMIT")
 	if err := s.expire(t.Context(), now); err != nil {
 		t.Error(err)
 	}

@@ -68,7 +68,7 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	}
 	s.long = make(chan struct{}, max(1, s.cfg.MaxConns/2))
 	s.w = newWriter(s)
-	if err := s.w.connect(ctx); err != nil {
+	if err := s.w.ready(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.ahead(ctx, time.Now()); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Close() error {
 	if s.w != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		errs = append(errs, s.w.close(ctx))
+		errs = append(errs, s.w.Close(ctx))
 	}
 	s.stop, s.pool, s.w = nil, nil, nil
 	return errors.Join(errs...)

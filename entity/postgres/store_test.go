@@ -57,9 +57,9 @@ func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
 	const limit = 20_000
 	url := pgtest.Database(t)
 	s := open(t, url, Options{ChangeLogBytes: limit})
-	conn := admin(t, url)
+	conn := pgtest.Connect(t, url)
 	logged := func() int64 {
-		return ask[int64](t, conn, "SELECT coalesce(sum(length(data)), 0) FROM greenroom.change")
+		return pgtest.Ask[int64](t, conn, "SELECT coalesce(sum(length(data)), 0) FROM greenroom.change")
 	}
 	const commits = 500
 	for i := uint64(1); i <= commits; i++ {
@@ -163,11 +163,11 @@ func TestTelemetryOfDeletedEntitiesIsRemoved(t *testing.T) {
 	if got := times(t, s, "a", "t"); !slices.Equal(got, []int64{7}) {
 		t.Errorf("the new one has the times %d…", len(got))
 	}
-	conn := admin(t, url)
+	conn := pgtest.Connect(t, url)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C { // in the background
-		left := ask[int](t, conn, "SELECT count(*) FROM greenroom.telemetry") + ask[int](t, conn, "SELECT count(*) FROM greenroom.doomed")
+		left := pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom.telemetry") + pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom.doomed")
 		if left == 1 {
 			break
 		}
@@ -182,7 +182,7 @@ func TestViewShowsReadingsByName(t *testing.T) {
 	s := open(t, url, Options{})
 	defer closeStore(t, s)
 	commit(t, s, atTimes(1, 1_700_000_000_000))
-	got := ask[string](t, admin(t, url), "SELECT format('%s %s %s %s', entity, key, number, time AT TIME ZONE 'UTC') FROM greenroom.reading")
+	got := pgtest.Ask[string](t, pgtest.Connect(t, url), "SELECT format('%s %s %s %s', entity, key, number, time AT TIME ZONE 'UTC') FROM greenroom.reading")
 	if want := "a t 1700000000000 2023-11-14 22:13:20"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,11 +18,10 @@ import (
 // one who may. When the connection breaks another one is made, and the lock taken
 // again; if somebody else has had it in between, nothing is written any more.
 type writer struct {
+	pgdb.Writer
 	s        *Store
-	conn     *pgx.Conn // nil or closed when there is none
-	used     time.Time // when it was used last
-	identity string    // of the store, "" before the first connection
-	epoch    int64     // of the store since we have opened it
+	identity string // of the store, "" before the first connection
+	epoch    int64  // of the store since we have opened it
 	state    state
 	keys     map[string]int32
 
@@ -53,59 +51,26 @@ type attempt struct {
 
 func newWriter(s *Store) *writer { return &writer{s: s} }
 
-// ready sees to it that there is a connection. REQUIRES: s.writing held.
+// ready sees to it that there is a connection, with the lock and with what there is. REQUIRES:
+// s.writing held, or nobody else has the store yet.
 func (w *writer) ready(ctx context.Context) error {
-	if pgdb.Usable(ctx, w.conn, w.used) {
-		w.used = time.Now()
-		return nil
-	}
-	if err := w.close(ctx); err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return w.connect(ctx)
-}
-
-func (w *writer) close(ctx context.Context) error {
-	if w.conn == nil || w.conn.IsClosed() {
-		return nil
-	}
-	return w.conn.Close(ctx)
-}
-
-// connect makes the connection, takes the lock and finds out what there is.
-// REQUIRES: s.writing held, or nobody else has the store yet.
-func (w *writer) connect(ctx context.Context) error {
-	cfg := w.s.cfg.ConnConfig.Copy()
-	cfg.RuntimeParams["statement_timeout"] = pgdb.Milliseconds(w.s.opts.CommitTimeout)
-	conn, err := pgdb.Dial(ctx, cfg, w.s.opts.LockWait)
-	if err != nil {
-		return err
-	}
-	w.conn, w.used = conn, time.Now()
-	if err := w.begin(ctx); err != nil {
-		// What this connection was about to find out is not known.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing) // the error that led here says more
-		return err
-	}
-	return nil
+	return w.Ready(ctx, w.s.cfg.ConnConfig, w.s.opts.LockWait, w.s.opts.CommitTimeout, w.begin)
 }
 
 // begin makes a new connection the writer's.
 func (w *writer) begin(ctx context.Context) error {
-	if err := pgdb.CheckServer(ctx, w.conn, w.s.opts.Logger); err != nil {
+	if err := pgdb.CheckServer(ctx, w.Conn, w.s.opts.Logger); err != nil {
 		return err
 	}
 	if err := w.lock(ctx); err != nil {
 		return err
 	}
 	if w.identity == "" {
-		if err := migration.Run(ctx, w.conn, w.s.opts.Schema); err != nil {
+		if err := migration.Run(ctx, w.Conn, w.s.opts.Schema); err != nil {
 			return err
 		}
 		// From here on, what others have read is out of date.
-		if err := w.conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1 RETURNING epoch").Scan(&w.epoch); err != nil {
+		if err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1 RETURNING epoch").Scan(&w.epoch); err != nil {
 			return fmt.Errorf("begin an epoch: %w", err)
 		}
 	}
@@ -121,10 +86,10 @@ func (w *writer) lock(ctx context.Context) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(w.s.opts.Schema)) // it cannot fail
 	key := int32(h.Sum32() & 0x7fffffff)
-	if _, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.s.opts.LockWait)); err != nil {
+	if _, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.s.opts.LockWait)); err != nil {
 		return fmt.Errorf("lock the schema: %w", err)
 	}
-	_, err := w.conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), key)
+	_, err := w.Conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), key)
 	if pgdb.Code(err) == pgdb.CodeNoLock {
 		return fmt.Errorf("%w: %s; stop that one, or name another schema with search_path", ErrInUse, w.holder(ctx, key))
 	}
@@ -137,7 +102,7 @@ func (w *writer) lock(ctx context.Context) error {
 // holder describes who has the lock.
 func (w *writer) holder(ctx context.Context, key int32) string {
 	var app, from, pid string
-	err := w.conn.QueryRow(ctx, `SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'this machine'), l.pid::text
+	err := w.Conn.QueryRow(ctx, `SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'this machine'), l.pid::text
 		FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2
 			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, int64(lockClass), int64(key)).Scan(&app, &from, &pid)
@@ -153,7 +118,7 @@ func (w *writer) load(ctx context.Context) error {
 	var identity string
 	var epoch, first int64
 	var now state
-	err := w.conn.QueryRow(ctx, `SELECT identity, epoch, commits, last_change, log_bytes, entities, last_entity, last_key,
+	err := w.Conn.QueryRow(ctx, `SELECT identity, epoch, commits, last_change, log_bytes, entities, last_entity, last_key,
 			coalesce((SELECT min(first) FROM change), last_change + 1) FROM greenroom`).
 		Scan(&identity, &epoch, &now.commits, &now.lastChange, &now.logBytes, &now.entities, &now.lastEntity, &now.lastKey, &first)
 	if err != nil {
@@ -166,12 +131,12 @@ func (w *writer) load(ctx context.Context) error {
 	if err := w.loadKeys(ctx); err != nil {
 		return fmt.Errorf("read the keys: %w", err)
 	}
-	if err := w.s.spans.load(ctx, w.conn); err != nil {
+	if err := w.s.spans.load(ctx, w.Conn); err != nil {
 		return fmt.Errorf("read the partitions: %w", err)
 	}
 	info := entity.StoreInfo{Identity: identity, LastChange: uint64(now.lastChange), FirstChange: uint64(first), Entities: now.entities}
 	if w.generations == nil {
-		rows, err := w.conn.Query(ctx, "SELECT first, id FROM generation ORDER BY first")
+		rows, err := w.Conn.Query(ctx, "SELECT first, id FROM generation ORDER BY first")
 		if err != nil {
 			return fmt.Errorf("read the generations: %w", err)
 		}
@@ -188,7 +153,7 @@ func (w *writer) load(ctx context.Context) error {
 }
 
 func (w *writer) loadKeys(ctx context.Context) error {
-	rows, err := w.conn.Query(ctx, "SELECT name, num FROM key")
+	rows, err := w.Conn.Query(ctx, "SELECT name, num FROM key")
 	if err != nil {
 		return err
 	}
@@ -216,7 +181,7 @@ func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *write
 
 // transact runs f in a transaction. REQUIRES: s.writing held.
 func (w *writer) transact(ctx context.Context, f func(tx pgx.Tx) error) error {
-	tx, err := w.conn.BeginTx(ctx, pgdb.ReadCommitted)
+	tx, err := w.Conn.BeginTx(ctx, pgdb.ReadCommitted)
 	if err != nil {
 		return err
 	}

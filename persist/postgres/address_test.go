@@ -24,9 +24,9 @@ func TestBrokenAddressesAreRefusedWithoutTheirPassword(t *testing.T) {
 func TestSchemasOfOthersAndOfNewerVersionsAreRefused(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
-	conn := admin(t, address)
-	exec(t, conn, "CREATE SCHEMA kitchen")
-	exec(t, conn, "CREATE TABLE kitchen.recipes (name text)")
+	conn := pgtest.Connect(t, address)
+	pgtest.Exec(t, conn, "CREATE SCHEMA kitchen")
+	pgtest.Exec(t, conn, "CREATE TABLE kitchen.recipes (name text)")
 	if _, err := Open(t.Context(), address, Options{Schema: "kitchen"}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("a schema of another program: %v", err)
 	}
@@ -39,7 +39,7 @@ func TestSchemasOfOthersAndOfNewerVersionsAreRefused(t *testing.T) {
 	if len(events(t, two, "a")) > 0 || !strings.HasSuffix(two.String(), "schema two") || one.Info() == two.Info() {
 		t.Errorf("%s and %s are one journal", one, two)
 	}
-	exec(t, conn, "UPDATE two.journal SET version = version + 1")
+	pgtest.Exec(t, conn, "UPDATE two.journal SET version = version + 1")
 	if _, err := Open(t.Context(), address, Options{Schema: "two"}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("a newer schema: %v", err)
 	}

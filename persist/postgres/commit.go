@@ -41,8 +41,8 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) (err error) {
 			return
 		}
 		w.forget() // the plan has changed it
-		if !w.conn.IsClosed() && w.conn.PgConn().TxStatus() != 'I' {
-			err = errors.Join(err, pgdb.Rollback(ctx, w.conn))
+		if !w.Conn.IsClosed() && w.Conn.PgConn().TxStatus() != 'I' {
+			err = errors.Join(err, pgdb.Rollback(ctx, w.Conn))
 		}
 	}()
 	parts, err := w.begun(ctx, b)
@@ -105,7 +105,7 @@ func (w *writer) name(ctx context.Context, b *persist.Batch) error {
 		})
 		return err
 	})
-	return w.conn.SendBatch(ctx, &rows).Close()
+	return w.Conn.SendBatch(ctx, &rows).Close()
 }
 
 // begun begins the transaction, takes its locks and reads what the plan has to know. It
@@ -145,7 +145,7 @@ func (w *writer) begun(ctx context.Context, b *persist.Batch) (positions map[int
 	})
 	found := make(map[string]*plan.ID)
 	w.readIDs(&rows, missing, found)
-	if err := w.conn.SendBatch(ctx, &rows).Close(); err != nil {
+	if err := w.Conn.SendBatch(ctx, &rows).Close(); err != nil {
 		return nil, fmt.Errorf("take the locks: %w", err)
 	}
 	asked := make(map[string]bool, len(missing))
@@ -161,7 +161,7 @@ func (w *writer) begun(ctx context.Context, b *persist.Batch) (positions map[int
 	if len(missing) > 0 {
 		rows = pgx.Batch{}
 		w.readIDs(&rows, missing, found)
-		if err := w.conn.SendBatch(ctx, &rows).Close(); err != nil {
+		if err := w.Conn.SendBatch(ctx, &rows).Close(); err != nil {
 			return nil, fmt.Errorf("look up ids: %w", err)
 		}
 	}
@@ -245,7 +245,7 @@ func (t *transaction) run(ctx context.Context) error {
 	t.erase()
 	if len(t.Events) >= copyFrom {
 		columns := []string{"actor", "number", "position", "time", "sum", "type", "part", "data"}
-		if _, err := t.w.conn.CopyFrom(ctx, pgx.Identifier{"event"}, columns, pgx.CopyFromSlice(len(t.Events), t.event)); err != nil {
+		if _, err := t.w.Conn.CopyFrom(ctx, pgx.Identifier{"event"}, columns, pgx.CopyFromSlice(len(t.Events), t.event)); err != nil {
 			return fmt.Errorf("copy events: %w", err)
 		}
 	} else {
@@ -255,7 +255,7 @@ func (t *transaction) run(ctx context.Context) error {
 		add()
 	}
 	t.rows.Queue("COMMIT")
-	return t.w.conn.SendBatch(ctx, t.rows).Close()
+	return t.w.Conn.SendBatch(ctx, t.rows).Close()
 }
 
 // erase deletes what there was of the ids that are erased. Their later events may be

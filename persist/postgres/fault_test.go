@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/persist"
@@ -20,32 +18,6 @@ import (
 const patience = time.Minute
 
 func event(text string) persist.Payload { return persist.Payload{Type: "e", Data: []byte(text)} }
-
-// admin is a connection of somebody else to the journal's database.
-func admin(t testing.TB, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // it may be broken
-	return conn
-}
-
-func exec(t testing.TB, conn *pgx.Conn, sql string, args ...any) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func ask[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) (answer T) {
-	t.Helper()
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
-}
 
 // events returns the texts of the events of an id.
 func events(t testing.TB, j *Journal, id string) (texts []string) {
@@ -81,7 +53,7 @@ func TestCommitThatIsCutAnywhereHappensOnce(t *testing.T) {
 
 func cutAnywhere(t *testing.T, each int) {
 	direct := pgtest.Database(t)
-	conn := admin(t, direct)
+	conn := pgtest.Connect(t, direct)
 	p := pgtest.NewProxy(t, direct)
 	j := open(t, p.URL(t, direct), Options{Readers: 1})
 	commits, retried, settled := uint64(0), 0, 0
@@ -101,7 +73,7 @@ func cutAnywhere(t *testing.T, each int) {
 				t.Fatal(err)
 			}
 			retried++
-			if ask[uint64](t, conn, "SELECT coalesce(max(last), 0) FROM greenroom_journal.actor WHERE id = 'a'") > commits*uint64(each) {
+			if pgtest.Ask[uint64](t, conn, "SELECT coalesce(max(last), 0) FROM greenroom_journal.actor WHERE id = 'a'") > commits*uint64(each) {
 				settled++
 			}
 		}
@@ -214,19 +186,19 @@ func TestNextConnectionWaitsForTheEndOfTheLast(t *testing.T) {
 	if err := j.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	holder := admin(t, url) // in the place of the last connection
-	conn := admin(t, url)
-	pid := int32(j.w.conn.PgConn().PID())
-	if !ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", pid) {
+	holder := pgtest.Connect(t, url) // in the place of the last connection
+	conn := pgtest.Connect(t, url)
+	pid := int32(j.w.Conn.PgConn().PID())
+	if !pgtest.Ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", pid) {
 		t.Fatal("the connection is still there")
 	}
-	exec(t, holder, "SELECT pg_advisory_lock($1, $2)", j.w.class(), j.w.num)
-	j.w.used = time.Time{} // long enough ago that it asks before it writes
+	pgtest.Exec(t, holder, "SELECT pg_advisory_lock($1, $2)", j.w.class(), j.w.num)
+	j.w.Used = time.Time{} // long enough ago that it asks before it writes
 	next := &persist.Batch{Number: 2, Appends: []persist.Append{{ID: "a", After: 1, Events: []persist.Payload{event("y")}}}}
 	if err := j.Commit(t.Context(), next); err == nil {
 		t.Error("committed beside a connection of which the end is not known")
 	}
-	exec(t, holder, "SELECT pg_advisory_unlock($1, $2)", j.w.class(), j.w.num)
+	pgtest.Exec(t, holder, "SELECT pg_advisory_unlock($1, $2)", j.w.class(), j.w.num)
 	if err := j.Commit(t.Context(), next); err != nil || next.Appends[0].Err != nil {
 		t.Errorf("after its end: %v, %v", err, next.Appends[0].Err)
 	}
@@ -236,21 +208,21 @@ func TestCommitThatIsHeldUpEndsWithItsContextAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
 	j := open(t, url, Options{})
-	conn, other := admin(t, url), admin(t, url)
-	exec(t, conn, "BEGIN")
-	exec(t, conn, "SELECT FROM greenroom_journal.part FOR UPDATE") // as another process that commits
+	conn, other := pgtest.Connect(t, url), pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "BEGIN")
+	pgtest.Exec(t, conn, "SELECT FROM greenroom_journal.part FOR UPDATE") // as another process that commits
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	b := &persist.Batch{Number: 1, Appends: []persist.Append{{ID: "a", Events: []persist.Payload{event("x")}}}}
 	go func() { done <- j.Commit(ctx, b) }()
 	for waits := 0; waits == 0; {
-		waits = ask[int](t, other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+		waits = pgtest.Ask[int](t, other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("commit: %v, want it to end with its context", err)
 	}
-	exec(t, conn, "COMMIT")
+	pgtest.Exec(t, conn, "COMMIT")
 	if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
 		t.Errorf("again: %v, %v", err, b.Appends[0].Err)
 	}
@@ -269,30 +241,30 @@ func TestProcessThatWasForgottenWritesNoMore(t *testing.T) {
 	if err := j.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	conn := admin(t, url)
-	exec(t, conn, "UPDATE greenroom_journal.process SET used = now() - interval '8 days'")
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "UPDATE greenroom_journal.process SET used = now() - interval '8 days'")
 	open(t, url, Options{})
-	if n := ask[int](t, conn, "SELECT count(*) FROM greenroom_journal.process"); n != 2 {
+	if n := pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom_journal.process"); n != 2 {
 		t.Errorf("%d processes: one that holds its lock was forgotten", n)
 	}
-	exec(t, conn, "UPDATE greenroom_journal.process SET used = now() - interval '8 days'")
-	if !ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", int32(j.w.conn.PgConn().PID())) {
+	pgtest.Exec(t, conn, "UPDATE greenroom_journal.process SET used = now() - interval '8 days'")
+	if !pgtest.Ask[bool](t, conn, "SELECT pg_terminate_backend($1, 60000)", int32(j.w.Conn.PgConn().PID())) {
 		t.Fatal("the connection is still there")
 	}
 	open(t, url, Options{})
-	if n := ask[int](t, conn, "SELECT count(*) FROM greenroom_journal.process"); n != 2 {
+	if n := pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom_journal.process"); n != 2 {
 		t.Errorf("%d processes, want that of the two that are connected", n)
 	}
 	for range 2 {
-		j.w.used = time.Time{}
+		j.w.Used = time.Time{}
 		next := &persist.Batch{Number: 2, Appends: []persist.Append{{ID: "a", After: 1, Events: []persist.Payload{event("y")}}}}
 		if err := j.Commit(t.Context(), next); !errors.Is(err, ErrForgotten) {
 			t.Errorf("commit: %v, want %v", err, ErrForgotten)
 		}
 	}
-	exec(t, conn, "DELETE FROM greenroom_journal.process") // under its feet
+	pgtest.Exec(t, conn, "DELETE FROM greenroom_journal.process") // under its feet
 	other := open(t, url, Options{})
-	exec(t, conn, "DELETE FROM greenroom_journal.process")
+	pgtest.Exec(t, conn, "DELETE FROM greenroom_journal.process")
 	if err := other.Commit(t.Context(), &persist.Batch{Number: 1, Appends: []persist.Append{{ID: "b", Events: []persist.Payload{event("y")}}}}); !errors.Is(err, ErrForgotten) {
 		t.Errorf("commit: %v, want %v", err, ErrForgotten)
 	}

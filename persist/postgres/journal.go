@@ -120,7 +120,7 @@ func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
 		return fmt.Errorf("claim shard: it must be UTF-8 without a zero byte, not %q", shard)
 	}
 	return j.write(ctx, fmt.Sprintf("claim shard %q with epoch %d", shard, epoch), func(ctx context.Context, w *writer) error {
-		tag, err := w.conn.Exec(ctx, `INSERT INTO claim (shard, epoch) VALUES ($1, $2)
+		tag, err := w.Conn.Exec(ctx, `INSERT INTO claim (shard, epoch) VALUES ($1, $2)
 			ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch WHERE claim.epoch <= excluded.epoch`, shard, int64(epoch))
 		if err == nil && tag.RowsAffected() == 0 {
 			return fmt.Errorf("a higher one has it: %w", persist.ErrFenced)
@@ -160,5 +160,5 @@ func (j *Journal) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(j.w.leave(ctx), j.w.close(ctx))
+	return errors.Join(j.w.leave(ctx), j.w.Close(ctx))
 }

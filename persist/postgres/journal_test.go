@@ -33,7 +33,7 @@ func die(j *Journal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed = true
-	_ = j.w.conn.PgConn().Conn().Close()
+	_ = j.w.Conn.PgConn().Conn().Close()
 	j.pool.Close()
 }
 

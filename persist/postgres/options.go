@@ -42,18 +42,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.LockWait <= 0 {
-		o.LockWait = DefaultLockWait
-	}
-	if o.CommitTimeout <= 0 {
-		o.CommitTimeout = DefaultCommitTimeout
-	}
-	if o.QueryTimeout <= 0 {
-		o.QueryTimeout = DefaultQueryTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	pgdb.Default(&o.LockWait, DefaultLockWait)
+	pgdb.Default(&o.CommitTimeout, DefaultCommitTimeout)
+	pgdb.Default(&o.QueryTimeout, DefaultQueryTimeout)
+	pgdb.DefaultLogger(&o.Logger)
 	return o
 }
 

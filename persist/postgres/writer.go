@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,10 +17,9 @@ import (
 // database. It holds the lock of the process. When the connection breaks another one is
 // made, which waits for that lock, so that the server has done with the old one.
 type writer struct {
-	j    *Journal
-	conn *pgx.Conn // nil or closed when there is none
-	used time.Time // when it was used last
-	num  int32     // of the process; 0 before the first connection
+	pgdb.Writer
+	j   *Journal
+	num int32 // of the process; 0 before the first connection
 
 	parts  [persist.Parts]partition
 	known  int                 // ids in all of parts
@@ -66,40 +64,12 @@ func (w *writer) forget() {
 // ready sees to it that there is a connection. REQUIRES: j.writing held, or nobody else
 // has the journal yet.
 func (w *writer) ready(ctx context.Context) error {
-	if pgdb.Usable(ctx, w.conn, w.used) {
-		w.used = time.Now()
-		return nil
-	}
-	if err := w.close(ctx); err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	cfg := w.j.cfg.ConnConfig.Copy()
-	cfg.RuntimeParams["statement_timeout"] = pgdb.Milliseconds(w.j.opts.CommitTimeout)
-	conn, err := pgdb.Dial(ctx, cfg, w.j.opts.LockWait)
-	if err != nil {
-		return err
-	}
-	w.conn, w.used = conn, time.Now()
-	if err := w.begin(ctx); err != nil {
-		// What this connection was about to find out is not known.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing) // the error that led here says more
-		return err
-	}
-	return nil
-}
-
-func (w *writer) close(ctx context.Context) error {
-	if w.conn == nil || w.conn.IsClosed() {
-		return nil
-	}
-	return w.conn.Close(ctx)
+	return w.Ready(ctx, w.j.cfg.ConnConfig, w.j.opts.LockWait, w.j.opts.CommitTimeout, w.begin)
 }
 
 // begin makes a new connection the writer's.
 func (w *writer) begin(ctx context.Context) error {
-	if err := pgdb.CheckServer(ctx, w.conn, w.j.opts.Logger); err != nil {
+	if err := pgdb.CheckServer(ctx, w.Conn, w.j.opts.Logger); err != nil {
 		return err
 	}
 	w.forget()
@@ -111,7 +81,7 @@ func (w *writer) begin(ctx context.Context) error {
 		return err
 	}
 	var batch uint64
-	err := w.conn.QueryRow(ctx, "SELECT batch FROM process WHERE num = $1", w.num).Scan(&batch)
+	err := w.Conn.QueryRow(ctx, "SELECT batch FROM process WHERE num = $1", w.num).Scan(&batch)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: open it again", ErrForgotten)
@@ -131,23 +101,23 @@ func (w *writer) enter(ctx context.Context) error {
 	if err := w.lock(ctx, 0); err != nil { // one process at a time
 		return err
 	}
-	if err := migration.Run(ctx, w.conn, w.j.opts.Schema); err != nil {
+	if err := migration.Run(ctx, w.Conn, w.j.opts.Schema); err != nil {
 		return err
 	}
-	if err := w.conn.QueryRow(ctx, "SELECT identity FROM journal").Scan(&w.j.identity); err != nil {
+	if err := w.Conn.QueryRow(ctx, "SELECT identity FROM journal").Scan(&w.j.identity); err != nil {
 		return fmt.Errorf("read the identity: %w", err)
 	}
-	if _, err := w.conn.Exec(ctx, `DELETE FROM process WHERE used < now() - $1::interval AND pg_try_advisory_xact_lock($2, num)`, forgetAfter, w.class()); err != nil {
+	if _, err := w.Conn.Exec(ctx, `DELETE FROM process WHERE used < now() - $1::interval AND pg_try_advisory_xact_lock($2, num)`, forgetAfter, w.class()); err != nil {
 		return fmt.Errorf("forget processes: %w", err)
 	}
 	var num int32
-	if err := w.conn.QueryRow(ctx, "INSERT INTO process DEFAULT VALUES RETURNING num").Scan(&num); err != nil {
+	if err := w.Conn.QueryRow(ctx, "INSERT INTO process DEFAULT VALUES RETURNING num").Scan(&num); err != nil {
 		return fmt.Errorf("enter the process: %w", err)
 	}
 	if err := w.lock(ctx, num); err != nil {
 		return err
 	}
-	if _, err := w.conn.Exec(ctx, "SELECT pg_advisory_unlock($1, 0)", w.class()); err != nil {
+	if _, err := w.Conn.Exec(ctx, "SELECT pg_advisory_unlock($1, 0)", w.class()); err != nil {
 		return fmt.Errorf("unlock the schema: %w", err)
 	}
 	w.num = num
@@ -156,13 +126,13 @@ func (w *writer) enter(ctx context.Context) error {
 
 // leave removes the row of the process, which nobody will ask for any more.
 func (w *writer) leave(ctx context.Context) error {
-	if w.num == 0 || w.conn == nil || w.conn.IsClosed() {
+	if w.num == 0 || w.Conn == nil || w.Conn.IsClosed() {
 		return nil
 	}
-	if _, err := w.conn.Exec(ctx, "SET synchronous_commit = off"); err != nil { // it need not be durable
+	if _, err := w.Conn.Exec(ctx, "SET synchronous_commit = off"); err != nil { // it need not be durable
 		return err
 	}
-	_, err := w.conn.Exec(ctx, "DELETE FROM process WHERE num = $1", w.num)
+	_, err := w.Conn.Exec(ctx, "DELETE FROM process WHERE num = $1", w.num)
 	return err
 }
 
@@ -175,14 +145,14 @@ func (w *writer) class() int32 {
 
 // lock takes the lock of a process, or with 0 that of the schema.
 func (w *writer) lock(ctx context.Context, num int32) error {
-	if _, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.j.opts.LockWait)); err != nil {
+	if _, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.j.opts.LockWait)); err != nil {
 		return fmt.Errorf("take the lock of the process: %w", err)
 	}
-	if _, err := w.conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", w.class(), num); err != nil {
+	if _, err := w.Conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", w.class(), num); err != nil {
 		return fmt.Errorf("take the lock of the process: %w", err)
 	}
 	// Commits wait for those of others.
-	_, err := w.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.j.opts.CommitTimeout))
+	_, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.j.opts.CommitTimeout))
 	return err
 }
 
