@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/killtest"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/persist"
 )
@@ -120,29 +119,14 @@ func TestMoneyIsNeitherMadeNorLost(t *testing.T) {
 // many it has said so.
 func killOne(t *testing.T, dir string, transfers int) (accepted int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if lines.Text() != "accepted" {
-			break // the last line may be half a one
+	killtest.Run(t, childDir+"="+dir, func(line string) bool {
+		if line != "accepted" {
+			t.Errorf("the bank has printed %q", line)
+			return true
 		}
-		if accepted++; accepted == transfers {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err == nil || accepted < transfers {
-		t.Fatalf("the bank has ended by itself after %d transfers: %v", accepted, err)
-	}
+		accepted++
+		return accepted >= transfers
+	})
 	return accepted
 }
 

@@ -1,17 +1,16 @@
 package journaltest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroom-go/greenroom/internal/groupcommit"
+	"github.com/greenroom-go/greenroom/internal/killtest"
 	"github.com/greenroom-go/greenroom/persist"
 )
 
@@ -94,33 +93,18 @@ func Kill(t *testing.T, address string, rounds int, open func(t *testing.T) pers
 // killOne starts a process and kills it after so many events.
 func killOne(t *testing.T, address string, events int, durable *[childActors]uint64) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childAddress+"="+address)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ {
+	n := 0
+	killtest.Run(t, childAddress+"="+address, func(line string) bool {
 		var actor int
 		var number uint64
-		if _, err := fmt.Sscan(lines.Text(), &actor, &number); err != nil {
-			break // the last line may be half a one
+		if _, err := fmt.Sscan(line, &actor, &number); err != nil {
+			t.Errorf("the process has printed %q: %v", line, err)
+			return true
 		}
 		durable[actor] = number
-		if n == events {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
-		t.Fatalf("the process was not killed: %v", err)
-	}
+		n++
+		return n > events
+	})
 }
 
 func checkKilled(k *kit, round int, durable *[childActors]uint64) {
