@@ -404,25 +404,15 @@ func (a *greeter) Recovered(ctx *actor.Context[msg]) error {
 	return nil
 }
 
+func TestTheEndComesAfterWhatIsOnItsWay(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		theEndComesLast(k, func() *account { return &account{} })
+	})
+}
+
 func TestAPanicOfTerminateDoesNotOvertakeWhatIsOnItsWay(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		j, seen := newDoor(), actortest.NewProbe[any](k)
-		a := persist.Spawn(open(k, j), k.System(), "a", func() *panicker { return &panicker{} })
-		actortest.Do(seen, func(ctx *actor.Context[any]) error {
-			ctx.Watch(a.PID(), func(d actor.Down) any { return d.Reason })
-			return nil
-		})
-		j.close()
-		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
-			a.Record(added{1})
-			seen.Ref().Tell(ctx, "last words")
-			return actor.ErrStop
-		}})
-		k.Settle()
-		seen.ExpectNone()
-		j.letIn()
-		k.Settle()
-		seen.ExpectAll("last words", actor.Stopped)
+		theEndComesLast(k, func() *panicker { return &panicker{} })
 		k.AllowFailures()
 	})
 }
@@ -432,26 +422,25 @@ type panicker struct{ account }
 
 func (*panicker) Terminate(*actor.Context[msg], error) { panic("broken") }
 
-func TestTheEndComesAfterWhatIsOnItsWay(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		j, seen := newDoor(), actortest.NewProbe[any](k)
-		a := persist.Spawn(open(k, j), k.System(), "a", func() *account { return &account{} })
-		actortest.Do(seen, func(ctx *actor.Context[any]) error {
-			ctx.Watch(a.PID(), func(d actor.Down) any { return d.Reason })
-			return nil
-		})
-		j.close()
-		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
-			a.Record(added{1})
-			seen.Ref().Tell(ctx, "last words")
-			return actor.ErrStop
-		}})
-		k.Settle()
-		seen.ExpectNone()
-		j.letIn()
-		k.Settle()
-		seen.ExpectAll("last words", actor.Stopped)
+// theEndComesLast has an actor end with something on its way.
+func theEndComesLast[A actor.Actor[msg]](k *actortest.Kit, newActor func() A) {
+	j, seen := newDoor(), actortest.NewProbe[any](k)
+	a := persist.Spawn(open(k, j), k.System(), "a", newActor)
+	actortest.Do(seen, func(ctx *actor.Context[any]) error {
+		ctx.Watch(a.PID(), func(d actor.Down) any { return d.Reason })
+		return nil
 	})
+	j.close()
+	a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+		a.Record(added{1})
+		seen.Ref().Tell(ctx, "last words")
+		return actor.ErrStop
+	}})
+	k.Settle()
+	seen.ExpectNone()
+	j.letIn()
+	k.Settle()
+	seen.ExpectAll("last words", actor.Stopped)
 }
 
 func TestAnActorWaitsWhenTooMuchIsOnItsWay(t *testing.T) {
