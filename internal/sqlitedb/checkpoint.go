@@ -53,18 +53,14 @@ func OpenCheckpoints(path string) (*Checkpoints, error) {
 // Close closes the connection.
 func (c *Checkpoints) Close() error { return c.db.Close() }
 
-// Fits reports whether the disk has room for so many bytes and a whole checkpoint. It asks
-// conn, so that it waits for no checkpoint that is under way.
-func (c *Checkpoints) Fits(ctx context.Context, conn *sql.Conn, bytes int64) (bool, error) {
-	return c.fits(ctx, conn, bytes)
-}
-
-// queryer is a connection, or several.
-type queryer interface {
+// Queryer is a connection, or several.
+type Queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func (c *Checkpoints) fits(ctx context.Context, db queryer, bytes int64) (bool, error) {
+// Fits reports whether the disk has room for so many bytes and a whole checkpoint. It asks
+// db; a connection that makes no checkpoints waits for none that is under way.
+func (c *Checkpoints) Fits(ctx context.Context, db Queryer, bytes int64) (bool, error) {
 	free, err := c.Free(filepath.Dir(c.path))
 	if err != nil {
 		return true, nil //nolint:nilerr // where it cannot be known a full disk shows when it is written to
@@ -97,7 +93,7 @@ func (c *Checkpoints) Make(ctx context.Context, long int, lock, unlock func()) e
 // Copy copies the WAL into the database, if the disk has room for all of it, and waits for
 // nobody. It returns how many pages the WAL has, or 0 if there was no room.
 func (c *Checkpoints) Copy(ctx context.Context) (pages int, err error) {
-	if fits, err := c.fits(ctx, c.db, 0); err != nil || !fits {
+	if fits, err := c.Fits(ctx, c.db, 0); err != nil || !fits {
 		return 0, err
 	}
 	var busy, done int
