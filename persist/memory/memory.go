@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/internal/plan"
 )
 
 // Journal is a [persist.Journal] in memory. Use [New] or [Open].
@@ -108,9 +109,7 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	switch {
 	case b.Session != j.by:
 	case b.Number == j.last:
-		for i := range b.Appends {
-			b.Appends[i].Err = j.err[i]
-		}
+		tell(b, j.err)
 		return nil
 	case b.Number < j.last:
 		return fmt.Errorf("commit: batch %d comes after batch %d", b.Number, j.last)
@@ -121,45 +120,36 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	}
 	j.apply(accepted)
 	j.by, j.last, j.err = b.Session, b.Number, refused
+	tell(b, refused)
 	return nil
+}
+
+// tell says in a batch what of it was refused.
+func tell(b *persist.Batch, refused map[int]error) {
+	for i := range b.Appends {
+		b.Appends[i].Err = refused[i]
+	}
 }
 
 // judge decides which appends are refused, and returns the rest of the batch.
 func (j *Journal) judge(b *persist.Batch) (refused map[int]error, accepted *persist.Batch) {
-	refused = make(map[int]error)
-	next := make(map[string]uint64)
-	wrong := make(map[string]error)
+	next := make(map[string]uint64) // of the ids that the batch has extended so far
+	last := func(id string) uint64 {
+		if last, ok := next[id]; ok {
+			return last
+		}
+		if e := j.ids[id]; e != nil {
+			return e.last
+		}
+		return 0
+	}
 	rest := *b
 	rest.Appends = nil
-	for i := range b.Appends {
-		a := &b.Appends[i]
-		a.Err = wrong[a.ID]
-		if a.Err == nil {
-			last, ok := next[a.ID]
-			if e := j.ids[a.ID]; !ok && e != nil {
-				last = e.last
-			}
-			a.Err = j.check(a, last)
-		}
-		if a.Err != nil {
-			wrong[a.ID], refused[i] = a.Err, a.Err
-			continue
-		}
+	refused = plan.Judge(b, last, func(shard string) uint64 { return j.shards[shard] }, func(a *persist.Append) {
 		next[a.ID] = a.Last()
 		rest.Appends = append(rest.Appends, *a)
-	}
+	})
 	return refused, &rest
-}
-
-// check returns the error with which an append to an id with that number is refused.
-func (j *Journal) check(a *persist.Append, last uint64) error {
-	if epoch := j.shards[a.Shard]; a.Shard != "" && a.Epoch < epoch {
-		return fmt.Errorf("append to %q: epoch %d of shard %q has come after %d: %w", a.ID, epoch, a.Shard, a.Epoch, persist.ErrFenced)
-	}
-	if a.After != last {
-		return fmt.Errorf("append to %q after number %d: its number is %d: %w", a.ID, a.After, last, persist.ErrConflict)
-	}
-	return nil
 }
 
 // apply makes what was accepted visible.

@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/persist"
@@ -106,34 +105,12 @@ func (p *Plan) Make(j Journal, b *persist.Batch) (refused map[int]error) {
 	p.Forget()
 	p.j, p.Batch = j, b
 	p.stateAt, p.snapshotAt, p.reminderAt = make(map[int64]int), make(map[snapshotKey]int), make(map[reminderKey]int)
-	refused = make(map[int]error)
-	wrong := make(map[string]error) // by id
-	for i := range b.Appends {
-		a := &b.Appends[i]
-		k, err := j.Find(a.ID), wrong[a.ID]
-		if err == nil {
-			err = p.check(a, k)
-		}
-		if err != nil {
-			wrong[a.ID], refused[i] = err, err
-			continue
-		}
-		p.add(k, a)
+	var k *ID
+	find := func(id string) uint64 {
+		k = j.Find(id)
+		return uint64(k.Last)
 	}
-	return refused
-}
-
-// check returns the error with which an append is refused.
-func (p *Plan) check(a *persist.Append, k *ID) error {
-	if a.Shard != "" {
-		if epoch := p.j.Epoch(a.Shard); a.Epoch < epoch {
-			return fmt.Errorf("append to %q: epoch %d of shard %q has come after %d: %w", a.ID, epoch, a.Shard, a.Epoch, persist.ErrFenced)
-		}
-	}
-	if a.After != uint64(k.Last) {
-		return fmt.Errorf("append to %q after number %d: its number is %d: %w", a.ID, a.After, k.Last, persist.ErrConflict)
-	}
-	return nil
+	return Judge(b, find, j.Epoch, func(a *persist.Append) { p.add(k, a) })
 }
 
 // Forget forgets the batch and keeps the room of the rows.

@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/greenroom-go/greenroom/persist"
+)
+
+// Judge decides what of a batch is refused, and returns the errors by place. It calls accept with
+// each append that is not, in order, before it looks at the next one. last returns the number of
+// an id, with what was accepted so far, and epoch that of a shard, 0 if it was never claimed.
+func Judge(b *persist.Batch, last, epoch func(name string) uint64, accept func(a *persist.Append)) (refused map[int]error) {
+	refused = make(map[int]error)
+	wrong := make(map[string]error) // by id
+	for i := range b.Appends {
+		a := &b.Appends[i]
+		number, err := last(a.ID), wrong[a.ID]
+		if err == nil {
+			err = check(a, number, epoch)
+		}
+		if err != nil {
+			wrong[a.ID], refused[i] = err, err
+			continue
+		}
+		accept(a)
+	}
+	return refused
+}
+
+// check returns the error with which an append to an id with that number is refused.
+func check(a *persist.Append, last uint64, epoch func(shard string) uint64) error {
+	if a.Shard != "" {
+		if epoch := epoch(a.Shard); a.Epoch < epoch {
+			return fmt.Errorf("append to %q: epoch %d of shard %q has come after %d: %w", a.ID, epoch, a.Shard, a.Epoch, persist.ErrFenced)
+		}
+	}
+	if a.After != last {
+		return fmt.Errorf("append to %q after number %d: its number is %d: %w", a.ID, a.After, last, persist.ErrConflict)
+	}
+	return nil
+}
