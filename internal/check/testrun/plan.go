@@ -31,6 +31,7 @@ var unraced = map[string]string{
 	"entity/internal/wire":      pure,
 	"entity/model":              pure,
 	"entity/series":             pure,
+	"remote/internal/wire":      pure,
 	"schedule":                  pure,
 	"sim":                       simulated,
 	"sim/planted":               simulated,

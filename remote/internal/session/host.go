@@ -1,0 +1,310 @@
+package session
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/remote/internal/wire"
+)
+
+// Config says which node a [Host] is.
+type Config struct {
+	Node        string // its name
+	Cluster     string // only nodes of the same one connect
+	Incarnation uint32 // not 0
+	Build       string // for the peers' diagnostics
+
+	// Frame is the length of the longest frame that is accepted, [wire.DefaultFrame] if 0.
+	Frame int
+	// ResumeWithin is how long a session waits for its first connection and for each
+	// further one before it is lost, [ResumeWithin] if 0.
+	ResumeWithin time.Duration
+	// Hooks returns how a new session calls whoever runs it. It is called with a lock of the
+	// host held and must not call the host.
+	Hooks func(s *Session) Hooks
+	// NewID returns 64 random bits, those of package math/rand/v2 if nil.
+	NewID func() uint64
+}
+
+// Host knows the sessions of a node, one for each peer, and the incarnations with which
+// sessions were lost: those are never spoken to again, since what was lost between two
+// actors would not be the end of what one said to the other. It is safe for concurrent use.
+type Host struct {
+	config  Config
+	handler Handler
+
+	mu       sync.Mutex
+	sessions map[string]*Session
+	lost     map[string][]uint32 // the newest last
+}
+
+// maxLost is how many lost incarnations of a node are remembered.
+const maxLost = 1024
+
+// NewHost returns the host of a node.
+func NewHost(c Config, handler Handler) *Host {
+	if c.Frame == 0 {
+		c.Frame = wire.DefaultFrame
+	}
+	if c.ResumeWithin == 0 {
+		c.ResumeWithin = ResumeWithin
+	}
+	if c.NewID == nil {
+		c.NewID = rand.Uint64
+	}
+	if c.Hooks == nil {
+		c.Hooks = func(*Session) Hooks { return Hooks{} }
+	}
+	return &Host{config: c, handler: handler, sessions: map[string]*Session{}, lost: map[string][]uint32{}}
+}
+
+// Node returns the name of the host's node.
+func (h *Host) Node() string { return h.config.Node }
+
+// Session returns the session with a peer, which is made if there is none. One that is lost
+// stays until [Host.Settle].
+func (h *Host) Session(peer string, now time.Time) *Session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.session(peer, now)
+}
+
+func (h *Host) session(peer string, now time.Time) *Session {
+	if s := h.sessions[peer]; s != nil {
+		return s
+	}
+	s := &Session{
+		host: h, peer: peer, id: max(h.config.NewID(), 1), since: now,
+		frame: wire.DefaultFrame, names: newInterner(), served: map[uint64]any{},
+	}
+	h.sessions[peer] = s
+	s.hooks = h.config.Hooks(s)
+	if s.hooks.Write == nil {
+		s.hooks.Write = func() {}
+	}
+	if s.hooks.Tick == nil {
+		s.hooks.Tick = func() {}
+	}
+	return s
+}
+
+// Sessions returns all sessions, ordered by the peers' names.
+func (h *Host) Sessions() []*Session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*Session, 0, len(h.sessions))
+	for _, s := range h.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *Session) int {
+		if a.peer < b.peer {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// IsLost reports whether the session with an incarnation of a peer was lost.
+func (h *Host) IsLost(peer string, incarnation uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Contains(h.lost[peer], incarnation)
+}
+
+// Settle gives the loss of a lost session to the Handler and makes room for another session
+// with the peer. Nobody may be in [Session.Receive]. It does nothing if the session is not
+// lost or was settled before.
+func (h *Host) Settle(s *Session) {
+	l := s.Loss()
+	if l == nil {
+		return
+	}
+	if l.Incarnation != 0 {
+		h.mu.Lock()
+		lost := append(h.lost[s.peer], l.Incarnation)
+		h.lost[s.peer] = lost[max(0, len(lost)-maxLost):]
+		h.mu.Unlock()
+	}
+	h.handler.Lost(s, l)
+	h.mu.Lock()
+	delete(h.sessions, s.peer)
+	h.mu.Unlock()
+}
+
+// hello returns the hello of this node for a session. The session's mutex is held.
+func (h *Host) hello(s *Session) wire.Hello {
+	return wire.Hello{
+		Oldest: wire.OldestVersion, Newest: wire.NewestVersion,
+		Cluster: h.config.Cluster, Node: h.config.Node, Incarnation: h.config.Incarnation,
+		Session: s.id, Resume: s.opened, Received: s.received,
+		Frame: uint32(h.config.Frame), Build: h.config.Build,
+	}
+}
+
+// check looks at what does not depend on a session.
+func (h *Host) check(hello *wire.Hello) *wire.Refusal {
+	own := &wire.Hello{Oldest: wire.OldestVersion, Newest: wire.NewestVersion}
+	switch _, ok := wire.Version(own, hello); {
+	case !ok:
+		return wire.Refuse(wire.CodeTooOld, "%s speaks versions %d to %d, %s %d to %d",
+			h.config.Node, own.Oldest, own.Newest, hello.Node, hello.Oldest, hello.Newest)
+	case hello.Cluster != h.config.Cluster:
+		return wire.Refuse(wire.CodeWrongCluster, "%s is of the cluster %q, not %q", h.config.Node, h.config.Cluster, hello.Cluster)
+	case hello.Node == h.config.Node:
+		return wire.Refuse(wire.CodeDuplicateName, "%s has the name of the node that it connects to", hello.Node)
+	case h.IsLost(hello.Node, hello.Incarnation):
+		return wire.Refuse(wire.CodeLostIncarnation, "%s has lost the incarnation %d of %s: it must be started anew",
+			h.config.Node, hello.Incarnation, hello.Node)
+	}
+	return nil
+}
+
+// Accept finds the session of a node that dials and looks whether its hello will be
+// accepted. Whoever runs the session then ends what reads and writes its present
+// connection, and calls [Session.Accept].
+func (h *Host) Accept(hello *wire.Hello, now time.Time) (*Session, *wire.Refusal) {
+	if refusal := h.check(hello); refusal != nil {
+		return nil, refusal
+	}
+	if hello.Resume { // a session that is not there is not made
+		h.mu.Lock()
+		s := h.sessions[hello.Node]
+		h.mu.Unlock()
+		if s == nil {
+			return nil, unknownSession(h, hello)
+		}
+	}
+	s := h.Session(hello.Node, now)
+	s.mu.Lock()
+	refusal := s.acceptable(hello)
+	wake, lost := s.pingNow && s.wake(), s.state == Lost
+	s.mu.Unlock()
+	s.signal(wake)
+	if lost {
+		s.hooks.Tick()
+	}
+	return s, refusal
+}
+
+func unknownSession(h *Host, hello *wire.Hello) *wire.Refusal {
+	return wire.Refuse(wire.CodeUnknownSession, "%s has no session %x with %s", h.config.Node, hello.Session, hello.Node)
+}
+
+// acceptable looks at a hello of a node that dials. It may lose the session.
+func (s *Session) acceptable(hello *wire.Hello) *wire.Refusal {
+	switch {
+	case s.state == Lost:
+		return wire.Refuse(wire.CodeBusy, "%s is ending its session with %s", s.host.config.Node, s.peer)
+	case s.opened && s.inc != hello.Incarnation && s.state == Open:
+		s.pingNow = true // whether it still lives is known soon
+		return wire.Refuse(wire.CodeDuplicateName, "%s is connected to another incarnation of %s", s.host.config.Node, s.peer)
+	case s.opened && s.inc != hello.Incarnation:
+		s.lose(fmt.Errorf("%w: %d, not %d", ErrIncarnation, hello.Incarnation, s.inc))
+		return wire.Refuse(wire.CodeBusy, "%s is ending its session with another incarnation of %s", s.host.config.Node, s.peer)
+	case s.calling && s.host.config.Node < s.peer:
+		return wire.Refuse(wire.CodeBusy, "%s dials %s", s.host.config.Node, s.peer)
+	case hello.Resume && s.id != hello.Session:
+		return unknownSession(s.host, hello)
+	case !hello.Resume && s.opened && (s.received != 0 || s.log.confirmed != 0):
+		s.lose(fmt.Errorf("%w: it has begun a new session", ErrExpired))
+		return wire.Refuse(wire.CodeLostIncarnation, "%s had a session with %s that took effect", s.host.config.Node, s.peer)
+	}
+	return nil
+}
+
+// Accept opens the session with a connection that the peer has dialed, and returns the hello
+// to answer with. Nobody may be in [Session.Receive], and what was taken to be written is
+// not read any more. A refusal ends the connection.
+func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *wire.Refusal) {
+	defer s.hooks.Tick()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refusal := s.acceptable(hello); refusal != nil {
+		return wire.Hello{}, nil, refusal
+	}
+	s.id = hello.Session
+	answer := s.host.hello(s)
+	c, ok := s.attach(hello, now)
+	if !ok {
+		refusal := wire.Refuse(wire.CodeProtocol, "%d frames were not written", hello.Received)
+		s.lose(refusal)
+		return wire.Hello{}, nil, refusal
+	}
+	return answer, c, nil
+}
+
+// Dial returns the hello with which to begin a connection that this node has dialed. It is
+// false if the session is open or lost, or another connection is being made.
+// [Session.Greet] or [Session.Fault] must follow. Nobody may be in [Session.Receive].
+func (s *Session) Dial() (wire.Hello, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Open || s.state == Lost || s.calling {
+		return wire.Hello{}, false
+	}
+	s.calling = true
+	return s.host.hello(s), true
+}
+
+// Greet opens the session with a connection on which the peer has answered the hello of
+// this node. The error is a [*wire.Refusal], with which the connection is to be ended, or
+// that the peer has dialed meanwhile. Nobody may be in [Session.Receive].
+func (s *Session) Greet(hello *wire.Hello, now time.Time) (*Conn, error) {
+	refusal := s.host.check(hello)
+	defer s.hooks.Tick()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.calling {
+		return nil, ErrStale
+	}
+	s.calling = false
+	switch {
+	case refusal != nil:
+	case hello.Node != s.peer:
+		refusal = wire.Refuse(wire.CodeNotAllowed, "the node must be %s, not %s", s.peer, hello.Node)
+	case hello.Session != s.id:
+		refusal = wire.Refuse(wire.CodeProtocol, "the session must be %x, not %x", s.id, hello.Session)
+	case s.opened && hello.Incarnation != s.inc:
+		s.lose(fmt.Errorf("%w: %d, not %d", ErrIncarnation, hello.Incarnation, s.inc))
+		return nil, wire.Refuse(wire.CodeUnknownSession, "%s had a session with another incarnation", s.host.config.Node)
+	}
+	if refusal == nil {
+		if c, ok := s.attach(hello, now); ok {
+			return c, nil
+		}
+		refusal = wire.Refuse(wire.CodeProtocol, "%d frames were not written", hello.Received)
+	}
+	s.refused(refusal)
+	return nil, refusal
+}
+
+// Fault says that a connection that this node has dialed has failed before it was open: by
+// a [*wire.Refusal] of the peer, or by whatever else went wrong.
+func (s *Session) Fault(err error) {
+	s.mu.Lock()
+	if s.calling {
+		s.calling = false
+		s.refused(err)
+	}
+	s.mu.Unlock()
+	s.hooks.Tick()
+}
+
+// refused takes the reason for which there is no connection. After some the session is lost,
+// others may pass.
+func (s *Session) refused(err error) {
+	s.err = err
+	refusal, ok := err.(*wire.Refusal) //nolint:errorlint // it is not wrapped
+	if !ok {
+		return
+	}
+	switch refusal.Code {
+	case wire.CodeUnknownSession, wire.CodeLostIncarnation, wire.CodeProtocol, wire.CodeClosed:
+		s.lose(err)
+	default:
+	}
+}
