@@ -63,10 +63,27 @@ func (c *commits) submit(u *unit) {
 }
 
 // delivered says that a message need not be delivered any more.
-func (c *commits) delivered(d Delivery) { c.add(func() { c.done = append(c.done, d) }) }
+func (c *commits) delivered(d Delivery) {
+	if c.takes(d.check()) {
+		c.add(func() { c.done = append(c.done, d) })
+	}
+}
 
 // moved says where a projection has come to.
-func (c *commits) moved(at Cursor) { c.add(func() { c.cursors = append(c.cursors, at) }) }
+func (c *commits) moved(at Cursor) {
+	if c.takes(at.check()) {
+		c.add(func() { c.cursors = append(c.cursors, at) })
+	}
+}
+
+// takes reports whether there is nothing wrong with what is to be written. A journal would take
+// nothing of the batch that it is in, whoever has it come from: a message of a broken journal.
+func (c *commits) takes(wrong error) bool {
+	if wrong != nil {
+		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "left out of a commit, as no journal takes it", slog.String("error", wrong.Error()))
+	}
+	return wrong == nil
+}
 
 // add adds something to what the next batch is made of, under the lock, and has it made.
 func (c *commits) add(something func()) {
@@ -153,7 +170,7 @@ func (c *committer) Init(ctx *actor.Context[any]) error {
 	if c.batch != nil {
 		c.commit(ctx) // an earlier incarnation has begun it
 	} else {
-		c.next(ctx)
+		c.drop(c.next(ctx))
 	}
 	return nil
 }
@@ -163,7 +180,7 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 	switch m := m.(type) {
 	case wakeUp:
 		if c.batch == nil {
-			c.next(ctx)
+			c.drop(c.next(ctx))
 		}
 	case tryAgain:
 		c.commit(ctx)
@@ -185,14 +202,22 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// next begins with the next batch, if there is something for it.
-func (c *committer) next(ctx *actor.Context[any]) {
-	units, dropped := c.take()
-	c.mu.Lock()
-	done, cursors := c.done, c.cursors
-	c.done, c.cursors = nil, nil
-	c.mu.Unlock()
-	if len(units) > 0 || len(done) > 0 || len(cursors) > 0 {
+// next begins with the next batch, if there is something for it. It returns those that are dropped
+// instead: their end is told after that of what came before them.
+func (c *committer) next(ctx *actor.Context[any]) (dropped []*unit) {
+	for c.batch == nil {
+		units, gone := c.take()
+		dropped = append(dropped, gone...)
+		c.mu.Lock()
+		done, cursors := c.done, c.cursors
+		c.done, c.cursors = nil, nil
+		c.mu.Unlock()
+		if len(units) == 0 && len(done) == 0 && len(cursors) == 0 {
+			if len(gone) > 0 {
+				continue // there may be more behind those
+			}
+			return dropped
+		}
 		c.number++
 		c.units = units
 		c.batch = &Batch{Session: c.session, Number: c.number, Time: time.Now().UnixMilli(), Appends: make([]Append, len(units)), Delivered: done, Cursors: cursors}
@@ -201,11 +226,13 @@ func (c *committer) next(ctx *actor.Context[any]) {
 		}
 		c.commit(ctx)
 	}
-	for _, u := range dropped {
+	return dropped
+}
+
+// drop ends units whose incarnation has no right to go on.
+func (c *committer) drop(units []*unit) {
+	for _, u := range units {
 		c.end(u, u.of.refusal())
-	}
-	if c.batch == nil && len(dropped) > 0 {
-		c.next(ctx) // there may be more behind those
 	}
 }
 
@@ -236,11 +263,12 @@ func (c *committer) committed(ctx *actor.Context[any], err error) {
 			u.of.refuse(err)
 		}
 	}
-	c.next(ctx)
+	dropped := c.next(ctx)
 	c.announce(batch)
 	for i, u := range units {
 		c.end(u, batch.Appends[i].Err)
 	}
+	c.drop(dropped)
 }
 
 // announce tells those who deliver that there is something for them.

@@ -338,17 +338,31 @@ func (b *Batch) Check() error {
 		}
 	}
 	for _, d := range b.Delivered {
-		if err := CheckID(d.From); err != nil {
-			return fmt.Errorf("delivered: %w", err)
+		if err := d.check(); err != nil {
+			return err
 		}
 	}
 	for _, c := range b.Cursors {
-		if err := checkText("projection", c.Projection, 1); err != nil {
-			return fmt.Errorf("cursor: %w", err)
+		if err := c.check(); err != nil {
+			return err
 		}
-		if c.Part < 0 || c.Part >= Parts {
-			return fmt.Errorf("cursor of %q: part must be 0 to %d, not %d", c.Projection, Parts-1, c.Part)
-		}
+	}
+	return nil
+}
+
+func (d Delivery) check() error {
+	if err := CheckID(d.From); err != nil {
+		return fmt.Errorf("delivered: %w", err)
+	}
+	return nil
+}
+
+func (c Cursor) check() error {
+	if err := checkText("projection", c.Projection, 1); err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	if c.Part < 0 || c.Part >= Parts {
+		return fmt.Errorf("cursor of %q: part must be 0 to %d, not %d", c.Projection, Parts-1, c.Part)
 	}
 	return nil
 }
