@@ -20,7 +20,8 @@ type gate[M any] struct {
 	life   *life[M]                    // owned by the turn
 	avoid  uint64                      // snapshots with this number and higher ones are passed over, 0 for none; owned by the turn
 	inside bool                        // the gate itself asks with the handler's context; owned by the turn
-	poked  bool                        // the message is the one that Eager has sent; owned by the turn
+	poked  bool                        // the message is one of poke; owned by the turn
+	behind bool                        // messages are set aside until the next poke; owned by the turn
 }
 
 // life is the incarnation of the actor: the user's state, and how it is recovered.
@@ -48,14 +49,23 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	if unfit := in.unfit(); unfit != nil {
 		return errors.Join(fmt.Errorf("%s begins anew: %w", in.id, unfit), putAside(ctx, poked))
 	}
+	if g.behind && !poked {
+		return ctx.Stash()
+	}
 	if err := g.prepare(ctx); err != nil {
 		switch {
+		case errors.Is(err, actor.ErrTooManyWaiting):
+			return g.putOff(ctx, poked)
 		case errors.Is(err, ErrUnreadable):
 			ctx.Stop()
 		case errors.Is(err, errBegunAnew):
 			err = errors.Join(err, putAside(ctx, poked))
 		}
 		return err
+	}
+	if g.behind {
+		g.behind = false
+		ctx.Unstash()
 	}
 	if poked && g.life.ready {
 		return nil
@@ -104,6 +114,33 @@ func putAside[M any](ctx *actor.Context[M], poked bool) error {
 		return nil
 	}
 	return ctx.Stash()
+}
+
+// poke has the actor get a message, after a while, that only prepares it.
+func (g *gate[M]) poke(ctx *actor.Context[M], after time.Duration) {
+	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+		if after > 0 {
+			select {
+			case <-time.After(after):
+			case <-life.Done():
+			}
+		}
+		return struct{}{}, nil
+	}, func(struct{}, error) (m M) {
+		g.poked = true
+		return m
+	})
+}
+
+// putOff sets a message aside, and those that come after it, until the actor may wait again: so
+// many others do that this one may not, which is no failure of it.
+func (g *gate[M]) putOff(ctx *actor.Context[M], poked bool) error {
+	g.behind = true
+	if err := putAside(ctx, poked); err != nil {
+		return err
+	}
+	g.poke(ctx, g.p.cfg.RetryMax)
+	return nil
 }
 
 // prepare returns when a handler may begin: when the actor is recovered, and when not too much
@@ -160,7 +197,11 @@ func (g *gate[M]) drain(ctx *actor.Context[M]) error {
 	g.inside = true
 	defer func() { g.inside = false }()
 	in := g.in.Load()
-	return cmp.Or(in.drain(ctx), in.refusal())
+	err := in.drain(ctx)
+	if errors.Is(err, actor.ErrTooManyWaiting) { // it cannot come again later
+		err = actor.Blocking(ctx, func() error { return in.drain(ctx) })
+	}
+	return cmp.Or(err, in.refusal())
 }
 
 // settle returns when all that was recorded is durable and has left. It divides the handler.
@@ -220,14 +261,19 @@ func (in *incarnation) drain(ctx context.Context) error {
 
 // wait returns when a unit is over.
 func (in *incarnation) wait(ctx context.Context, u *unit) error {
-	_, err := persevere(ctx, in.p.committer, waitFor{unit: u})
+	return in.p.await(ctx, waitFor{unit: u})
+}
+
+// await asks the committer until there is an answer, or ctx ends.
+func (p *Persistence) await(ctx context.Context, req actor.Request[settled]) error {
+	_, err := persevere(ctx, func() (settled, error) { return actor.Ask(ctx, p.committer, req, actor.Within(patience)) })
 	return err
 }
 
 // persevere asks until there is an answer, or ctx ends.
-func persevere[R any](ctx context.Context, to actor.Ref[any], req actor.Request[R]) (answer R, err error) {
+func persevere[R any](ctx context.Context, ask func() (R, error)) (answer R, err error) {
 	for {
-		answer, err = actor.Ask(ctx, to, req, actor.Within(patience))
+		answer, err = ask()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return answer, err
 		}

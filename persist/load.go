@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -20,15 +21,18 @@ const (
 type (
 	loadID struct {
 		actor.Returns[Loaded]
+		*patient
 		id string
 	}
 	readEvents struct {
 		actor.Returns[[]Record]
+		*patient
 		id    string
 		after uint64
 	}
 	readSnapshot struct {
 		actor.Returns[Snapshot]
+		*patient
 		id    string
 		below uint64
 	}
@@ -39,10 +43,23 @@ type (
 	}
 )
 
-// reading is something that an actor waits for. A read that fails is tried again, as long as
-// somebody waits.
+// patient is who waits for a reading, until it is gone.
+type patient struct{ gone atomic.Bool }
+
+// read asks the loader until there is an answer, or ctx ends.
+func read[R any](ctx context.Context, p *Persistence, request func(by *patient) actor.Request[R]) (answer R, err error) {
+	return persevere(ctx, func() (R, error) {
+		by := &patient{}
+		defer by.gone.Store(true)
+		return actor.Ask(ctx, p.loader, request(by), actor.Within(patience))
+	})
+}
+
+// reading is something that an actor waits for. A read that fails is tried again, as long as the
+// one waits who has asked for it: who asks again wants another one.
 type reading struct {
 	number uint64
+	by     *patient
 	load   *actor.Promised[Loaded] // of an id, together with others unless alone
 	id     string
 	alone  bool
@@ -81,21 +98,25 @@ func (l *loader) Init(ctx *actor.Context[any]) error {
 func (l *loader) Receive(ctx *actor.Context[any], m any) error {
 	switch m := m.(type) {
 	case loadID:
-		l.want(&reading{load: actor.Promise(ctx, m), id: m.id})
+		l.want(&reading{by: m.patient, load: actor.Promise(ctx, m), id: m.id})
 	case readEvents:
 		answer := actor.Promise(ctx, m)
-		l.want(&reading{read: func(ctx context.Context) (func(), error) {
+		l.want(&reading{by: m.patient, read: func(ctx context.Context) (func(), error) {
 			events, err := l.p.journal.Events(ctx, m.id, m.after, PageRecords)
 			return func() { answer.Resolve(events) }, err
 		}})
 	case readSnapshot:
 		answer := actor.Promise(ctx, m)
-		l.want(&reading{read: func(ctx context.Context) (func(), error) {
+		l.want(&reading{by: m.patient, read: func(ctx context.Context) (func(), error) {
 			s, err := l.p.journal.Snapshot(ctx, m.id, m.below)
 			return func() { answer.Resolve(s) }, err
 		}})
 	case *reading: // after a while, again
-		l.wanted = append(l.wanted, m)
+		if m.by.gone.Load() {
+			delete(l.open, m.number)
+		} else {
+			l.wanted = append(l.wanted, m)
+		}
 	case readDone:
 		l.busy--
 		l.done(ctx, m)

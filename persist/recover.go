@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
 )
 
@@ -37,10 +38,10 @@ type recovery struct {
 func (r *recovery) run(ctx context.Context) error {
 	in := r.in
 	if r.loaded == nil {
-		if _, err := persevere(ctx, in.p.committer, waitForID{id: in.id}); err != nil {
+		if err := in.p.await(ctx, waitForID{id: in.id}); err != nil {
 			return err
 		}
-		l, err := persevere(ctx, in.p.loader, loadID{id: in.id})
+		l, err := read(ctx, in.p, func(by *patient) actor.Request[Loaded] { return loadID{patient: by, id: in.id} })
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (r *recovery) run(ctx context.Context) error {
 	}
 	for r.at < r.loaded.Last && r.s.apply != nil {
 		in.progress(r.at, r.loaded.Last)
-		page, err := persevere(ctx, in.p.loader, readEvents{id: in.id, after: r.at})
+		page, err := read(ctx, in.p, func(by *patient) actor.Request[[]Record] { return readEvents{patient: by, id: in.id, after: r.at} })
 		if err != nil {
 			return err
 		}

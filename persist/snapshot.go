@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // After how many events, and how many bytes of them, a snapshot is taken: see [Every].
@@ -101,7 +103,8 @@ func (r *recovery) fromSnapshot(ctx context.Context, l *Loaded) error {
 			}
 		}
 		var err error
-		if s, err = persevere(ctx, r.in.p.loader, readSnapshot{id: r.id, below: s.Number}); err != nil {
+		below := s.Number
+		if s, err = read(ctx, r.in.p, func(by *patient) actor.Request[Snapshot] { return readSnapshot{patient: by, id: r.id, below: below} }); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package persist
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -314,7 +313,7 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 		return err
 	}
 	g.in.Store(in)
-	g.poked = false
+	g.poked, g.behind = false, false
 	s.receiver = receiverOf(ctx.Self())
 	g.p.receivers.add(in.id, s.receiver)
 	g.life = &life[M]{recover: (&recovery{replayer: replayer{types: g.p.cfg.Types, id: in.id, s: subject}, in: in, avoid: &g.avoid}).run}
@@ -322,10 +321,7 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 		g.life.recovered = a.Recovered
 	}
 	if g.opts.eager {
-		actor.Pipe(ctx, func(context.Context) (struct{}, error) { return struct{}{}, nil }, func(struct{}, error) (m M) {
-			g.poked = true
-			return m
-		})
+		g.poke(ctx, 0)
 	}
 	if a, ok := s.Actor.(actor.Initializer[M]); ok {
 		return a.Init(ctx)
