@@ -96,8 +96,11 @@ type Journal interface {
 	Outbox(ctx context.Context, part int, after uint64, limit int) ([]Outgoing, error)
 
 	// Due returns the reminders of a partition's ids whose time is not after now, which is
-	// in milliseconds since 1970, by time, id and key, and at most limit of them.
-	Due(ctx context.Context, part int, now int64, limit int) ([]Reminder, error)
+	// in milliseconds since 1970, by time, id and key, and of those the ones that come after
+	// the one given, whose At, ID and Key say where that is; the zero Reminder is before all.
+	// It returns at least one if there is one, and at most limit, [PageRecords] and
+	// [PageBytes] of them.
+	Due(ctx context.Context, part int, now int64, after Reminder, limit int) ([]Reminder, error)
 
 	// Cursors returns the cursors of a projection by partition: Parts numbers, 0 where
 	// none was committed.

@@ -517,9 +517,9 @@ type countingJournal struct {
 	due atomic.Int64
 }
 
-func (j *countingJournal) Due(ctx context.Context, part int, now int64, limit int) ([]persist.Reminder, error) {
+func (j *countingJournal) Due(ctx context.Context, part int, now int64, after persist.Reminder, limit int) ([]persist.Reminder, error) {
 	j.due.Add(1)
-	return j.Journal.Due(ctx, part, now, limit)
+	return j.Journal.Due(ctx, part, now, after, limit)
 }
 
 func TestRemindersThatCannotBeDeliveredHideNoOther(t *testing.T) {

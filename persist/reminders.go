@@ -9,14 +9,21 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
+// remindersOfID is how many reminders of an id are under way at most. Of all ids it is
+// MaxUndelivered, beside one of each.
+const remindersOfID = 64
+
 // The messages of reminders, beside parts.
 type (
 	remindersRead struct {
-		from   parts // what was to be read
-		left   parts // what was not read
-		full   parts // of which there is more
-		listed []Reminder
-		err    error
+		from  parts // what was to be read
+		pages []duePage
+		err   error
+	}
+	// duePage is what comes next in a partition.
+	duePage struct {
+		part int
+		list []Reminder
 	}
 	// reminded says that a reminder has had its effect.
 	reminded struct{ of reminder }
@@ -31,20 +38,24 @@ type reminder struct {
 }
 
 // reminders is the actor that delivers reminders when they are due. It reads those of a partition
-// in the order of their times: after a commit that has an earlier one than it has a timer for, when
-// the next one is due, and, where there are more than a page, when one has been delivered and after
-// a while: those that cannot be delivered must not hide the later ones.
+// in the order of their times, page after page, up to the first one that is not due: after a commit
+// that has an earlier one than it has a timer for, and when the next one is due. What an id has too
+// much is left in the journal, and read again when half of the others were delivered: those that
+// cannot be delivered take no room for all of them, and hide no later ones.
 type reminders struct {
 	backlog
-	open   map[reminder]bool // those under way
-	opened [Parts]int        // how many, by partition
-	full   parts             // there are more than were read
+	going  parts             // of which a page is to be read, or is being read
+	open   map[reminder]bool // those under way, and whether they were read once more
+	ofID   map[string]int    // how many, by id
+	at     [Parts]Reminder   // where to go on
+	place  [Parts]Reminder   // what comes before it, or is it, is under way or was delivered
+	behind parts             // in which something was left after place
 	next   [Parts]int64      // when the timer comes, 0 if that is not known
 }
 
 // Init implements actor.Initializer.
 func (r *reminders) Init(ctx *actor.Context[any]) error {
-	r.open = make(map[reminder]bool)
+	r.open, r.ofID = make(map[reminder]bool), make(map[string]int)
 	if r.begin() {
 		r.read(ctx)
 	}
@@ -58,16 +69,13 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 		r.unread |= m
 	case remindersRead:
 		r.reading = false
-		r.deliverAll(ctx, m)
+		r.took(ctx, m)
 	case reminded:
-		part := PartOf(m.of.id)
-		delete(r.open, m.of)
-		r.opened[part]--
-		r.unread |= r.full & (1 << part)
+		r.end(m.of)
 	case *earliest:
 		for part, at := range m {
 			if at > 0 && (r.next[part] == 0 || at < r.next[part]) {
-				r.unread |= 1 << part
+				r.readFrom(part, at)
 			}
 		}
 	}
@@ -75,33 +83,62 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
+// readFrom has a partition read again, from that time on.
+func (r *reminders) readFrom(part int, at int64) {
+	r.unread |= 1 << part
+	if at <= r.place[part].At {
+		r.place[part] = Reminder{ReminderEdit: ReminderEdit{At: at}}
+	}
+}
+
+// end makes room for what was left in the journal. One that was read once more may have been set
+// again, to the same time.
+func (r *reminders) end(of reminder) {
+	if r.open[of] {
+		r.readFrom(PartOf(of.id), of.at)
+	}
+	delete(r.open, of)
+	if r.ofID[of.id]--; r.ofID[of.id] == 0 {
+		delete(r.ofID, of.id)
+	}
+	if r.ofID[of.id] <= remindersOfID/2 {
+		r.unread |= r.behind & (1 << PartOf(of.id))
+	}
+	if len(r.open) == MaxUndelivered/2 {
+		r.unread |= r.behind
+	}
+}
+
+// read reads the next page of each partition that has something new, from its place on, and of
+// those where that is not the end.
 func (r *reminders) read(ctx *actor.Context[any]) {
-	if r.reading || r.unread == 0 {
+	if r.reading || r.unread|r.going == 0 {
 		return
 	}
-	from, opened := r.take(), r.opened
-	for part := range from.each() {
+	fresh := r.unread &^ r.going
+	for part := range fresh.each() {
+		r.at[part] = r.place[part]
 		r.next[part] = 0 // what is committed meanwhile may not be found
 	}
+	r.unread &^= fresh
+	r.behind &^= fresh
+	r.going |= fresh
+	r.reading = true
+	from, at := r.going, r.at
 	actor.Pipe(ctx, func(life context.Context) (remindersRead, error) {
-		m, bytes := remindersRead{from: from, left: from}, 0
+		m, bytes := remindersRead{from: from}, 0
 		for part := range from.each() {
 			if bytes >= PageBytes {
 				break
 			}
-			limit := PageRecords + opened[part]
-			page, err := r.p.journal.Due(life, part, math.MaxInt64, limit)
+			page, err := r.p.journal.Due(life, part, math.MaxInt64, at[part], PageRecords)
 			if err != nil {
 				return m, err
-			}
-			if len(page) == limit {
-				m.full |= 1 << part
 			}
 			for i := range page {
 				bytes += len(page[i].Data)
 			}
-			m.listed = append(m.listed, page...)
-			m.left &^= 1 << part
+			m.pages = append(m.pages, duePage{part, page})
 		}
 		return m, nil
 	}, func(m remindersRead, err error) any {
@@ -110,35 +147,62 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 	})
 }
 
-// deliverAll begins to deliver what is due, and wakes up for what will be next.
-func (r *reminders) deliverAll(ctx *actor.Context[any], m remindersRead) {
+// took begins to deliver what is due, and wakes up for what will be next.
+func (r *reminders) took(ctx *actor.Context[any], m remindersRead) {
 	if m.err != nil {
 		if r.failing.isNew(m.err) {
 			ctx.Log().Error("reminders cannot be read, trying again", "error", m.err.Error())
 		}
+		r.going &^= m.from
 		ctx.After(fmt.Sprint("again ", uint64(m.from)), r.p.cfg.RetryMax, m.from)
 		return
 	}
 	r.failing.end()
-	r.unread |= m.left
-	r.full = r.full&^(m.from&^m.left) | m.full
 	now := time.Now()
-	var next parts // those with a timer
-	for _, due := range m.listed {
-		part := parts(1) << PartOf(due.ID)
-		of := reminder{due.ID, due.Key, due.At}
-		switch wait := time.UnixMilli(due.At).Sub(now); {
-		case wait > 0 && next&part == 0:
-			next |= part
-			r.next[PartOf(due.ID)] = due.At
-			ctx.After(fmt.Sprint("part ", PartOf(due.ID)), wait, part)
-		case wait <= 0 && !r.open[of]:
-			r.open[of] = true
-			r.opened[PartOf(due.ID)]++
-			spawnDelivery(ctx, r.p, &attempt{from: due.ID, to: due.ID, reminder: due.ReminderEdit, payload: due.Payload}, reminded{of})
+	for _, page := range m.pages {
+		if r.isEnd(ctx, page, now) {
+			r.going &^= 1 << page.part
 		}
 	}
-	for part := range (m.full &^ next).each() {
-		ctx.After(fmt.Sprint("part ", part), r.p.cfg.RetryMax, parts(1)<<part)
+}
+
+// isEnd takes a page, and reports whether it is the last one that is due.
+func (r *reminders) isEnd(ctx *actor.Context[any], page duePage, now time.Time) bool {
+	part := parts(1) << page.part
+	for i := range page.list {
+		due := &page.list[i]
+		if wait := time.UnixMilli(due.At).Sub(now); wait > 0 {
+			r.next[page.part] = due.At
+			ctx.After(fmt.Sprint("part ", page.part), wait, part)
+			return true
+		}
+		r.at[page.part] = placeOf(due)
+		if !r.start(ctx, due) {
+			r.behind |= part
+		}
+		if (r.behind|r.unread)&part == 0 { // what has come meanwhile may be before
+			r.place[page.part] = r.at[page.part]
+		}
 	}
+	return len(page.list) == 0
+}
+
+func placeOf(r *Reminder) Reminder {
+	return Reminder{ID: r.ID, ReminderEdit: ReminderEdit{Key: r.Key, At: r.At}}
+}
+
+// start has a reminder delivered, unless there are too many. It reports whether it is under way.
+func (r *reminders) start(ctx *actor.Context[any], due *Reminder) bool {
+	of := reminder{due.ID, due.Key, due.At}
+	if _, ok := r.open[of]; ok {
+		r.open[of] = true
+		return true
+	}
+	if n := r.ofID[due.ID]; n >= remindersOfID || n > 0 && len(r.open) >= MaxUndelivered {
+		return false
+	}
+	r.open[of] = false
+	r.ofID[due.ID]++
+	spawnDelivery(ctx, r.p, &attempt{from: due.ID, to: due.ID, reminder: due.ReminderEdit, payload: due.Payload}, reminded{of})
+	return true
 }

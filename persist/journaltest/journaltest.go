@@ -50,6 +50,7 @@ func Run(t *testing.T, store Store) {
 		"MessagesAreKeptUntilDelivered":              messagesAreKept,
 		"TheLastSeenOfEachSenderIsKept":              lastSeenIsKept,
 		"RemindersAreDueInOrder":                     remindersAreDue,
+		"RemindersThatAreDueArePaged":                dueIsPaged,
 		"WhatIsErasedIsGone":                         erasedIsGone,
 		"CursorsAreKept":                             cursorsAreKept,
 		"IdsArePaged":                                idsArePaged,
@@ -196,13 +197,19 @@ func (k *kit) outbox(part int) (list []persist.Outgoing) {
 	}
 }
 
-func (k *kit) due(part int, now int64) []persist.Reminder {
+// due reads all reminders of a partition that are due.
+func (k *kit) due(part int, now int64) (list []persist.Reminder) {
 	k.Helper()
-	list, err := k.j.Due(k.ctx(), part, now, 1000)
-	if err != nil {
-		k.Fatalf("due: %v", err)
+	for after := (persist.Reminder{}); ; after = list[len(list)-1] {
+		page, err := k.j.Due(k.ctx(), part, now, after, 1000)
+		if err != nil {
+			k.Fatalf("due: %v", err)
+		}
+		if len(page) == 0 {
+			return list
+		}
+		list = append(list, page...)
 	}
-	return list
 }
 
 // payload is a payload with that text.

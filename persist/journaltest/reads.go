@@ -283,12 +283,53 @@ func remindersAreDue(k *kit) {
 		for now, n := range map[int64]int{0: 0, 9: 0, 10: 3, 29: 4, 30: 5, 100: 6} {
 			k.equal(fmt.Sprint("due at ", now), names(k.due(part, now)), all[:n])
 		}
-		if list, err := k.j.Due(k.ctx(), part, 100, 2); err != nil || len(list) != 2 {
-			k.Errorf("two of those that are due: %v, %v", names(list), err)
+		for i := range all {
+			after := persist.Reminder{}
+			if i > 0 {
+				after = k.due(part, 100)[i-1]
+			}
+			list, err := k.j.Due(k.ctx(), part, 100, after, 2)
+			if err != nil {
+				k.Fatal(err)
+			}
+			k.equal("two of those that are due", names(list), all[i:min(i+2, len(all))])
 		}
 		k.equal("of one id", names(k.load(ids[0]).Reminders), []string{ids[0] + " a 10", ids[0] + " moved 40", ids[0] + " removed and set 20"})
 		k.crash()
 	}
+}
+
+func dueIsPaged(k *kit) {
+	part, ids := inOnePart("r", 3)
+	large := persist.Payload{Type: "t", Data: make([]byte, persist.PageBytes/3)}
+	set := func(id string, at func(i int) int64, n int, p persist.Payload) {
+		var edits []persist.ReminderEdit
+		for i := range n {
+			edits = append(edits, persist.ReminderEdit{Key: fmt.Sprintf("%04d", i), At: at(i), Payload: p})
+		}
+		k.commit(persist.Append{ID: id, Events: []persist.Payload{{}}, Reminders: edits})
+	}
+	set(ids[0], func(i int) int64 { return int64(1 + i/400) }, persist.PageRecords+10, payload("x"))
+	set(ids[1], func(int) int64 { return 100 }, 7, large)
+	set(ids[2], func(int) int64 { return 200 }, 1, persist.Payload{Type: "t", Data: make([]byte, persist.PageBytes+1)})
+	var pages []int
+	for after := (persist.Reminder{}); ; {
+		page, err := k.j.Due(k.ctx(), part, 1000, after, 1<<20)
+		if err != nil {
+			k.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			if r.At < after.At || r.At == after.At && r.ID+r.Key <= after.ID+after.Key {
+				k.Fatalf("%s %s at %d comes after %s %s at %d", r.ID, r.Key, r.At, after.ID, after.Key, after.At)
+			}
+			after = r
+		}
+		pages = append(pages, len(page))
+	}
+	k.equal("pages", pages, []int{persist.PageRecords, 12, 3, 2, 1})
 }
 
 func erasedIsGone(k *kit) {

@@ -364,7 +364,7 @@ func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int)
 }
 
 // Due implements [persist.Journal].
-func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) ([]persist.Reminder, error) {
+func (j *Journal) Due(ctx context.Context, part int, now int64, after persist.Reminder, limit int) ([]persist.Reminder, error) {
 	if err := j.begin(ctx, "read reminders"); err != nil {
 		return nil, err
 	}
@@ -374,16 +374,26 @@ func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) ([]pe
 		if persist.PartOf(id) != part {
 			continue
 		}
-		for key, r := range e.reminders {
-			if r.At <= now {
-				list = append(list, e.reminder(id, key))
+		for _, edit := range e.reminders {
+			if r := (persist.Reminder{ID: id, ReminderEdit: edit}); r.At <= now && byTime(r, after) > 0 {
+				list = append(list, r)
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b persist.Reminder) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
-	})
-	return list[:min(len(list), max(limit, 0))], nil
+	slices.SortFunc(list, byTime)
+	list = list[:min(len(list), max(limit, 0), persist.PageRecords)]
+	bytes := 0
+	for i := range list {
+		if bytes += len(list[i].Data); bytes > persist.PageBytes && i > 0 {
+			return list[:i], nil
+		}
+		list[i].Payload = own(list[i].Payload)
+	}
+	return list, nil
+}
+
+func byTime(a, b persist.Reminder) int {
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 }
 
 // Cursors implements [persist.Journal].

@@ -32,10 +32,8 @@ const (
 	selectSeen      = "SELECT actor, sender, number FROM seen WHERE actor IN (SELECT num FROM actor WHERE id = ANY($1)) ORDER BY actor, sender"
 	selectReminders = "SELECT actor, key, at, type, sum, data FROM reminder WHERE actor IN (SELECT num FROM actor WHERE id = ANY($1)) ORDER BY actor, key"
 	selectSnapshot  = "SELECT actor, number, type, sum, data FROM snapshot WHERE actor = (SELECT num FROM actor WHERE id = $1) AND number < $2 ORDER BY number DESC LIMIT 1"
-	selectDue       = `SELECT actor.id, key, at, type, sum, data FROM reminder JOIN actor ON actor.num = reminder.actor
-		WHERE part = $1 AND at <= $2 ORDER BY at, actor.id, key LIMIT $3`
-	selectCursors = "SELECT part, position FROM cursor WHERE projection = $1"
-	selectIDs     = "SELECT id FROM actor WHERE id > $1 ORDER BY id LIMIT $2"
+	selectCursors   = "SELECT part, position FROM cursor WHERE projection = $1"
+	selectIDs       = "SELECT id FROM actor WHERE id > $1 ORDER BY id LIMIT $2"
 )
 
 var (
@@ -47,6 +45,8 @@ var (
 		paged("*", "event WHERE part = $1 AND position > $2", "position", "$3") + ") e JOIN actor ON actor.num = e.actor ORDER BY position"
 	selectOutbox = "SELECT actor.id, number, position, time, receiver, type, sum, data FROM (" +
 		paged("*", "outbox WHERE part = $1 AND position > $2", "position", "$3") + ") e JOIN actor ON actor.num = e.actor ORDER BY position"
+	selectDue = paged("id, key, at, type, sum, data", "reminder JOIN actor ON actor.num = reminder.actor WHERE part = $1 AND at BETWEEN $4 AND $2 AND (at, id, key) > ($4, $5, $6)",
+		"at, id, key", "$3") + " ORDER BY at, id, key"
 )
 
 // types are the names of the types, by their numbers.
@@ -319,7 +319,7 @@ func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int)
 }
 
 // Due implements [persist.Journal].
-func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) (list []persist.Reminder, err error) {
+func (j *Journal) Due(ctx context.Context, part int, now int64, after persist.Reminder, limit int) (list []persist.Reminder, err error) {
 	err = j.read(ctx, "read reminders", func(conn *pgxpool.Conn) error {
 		list = nil
 		return each(ctx, conn, func(rows pgx.Rows) error {
@@ -331,7 +331,7 @@ func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) (list
 			}
 			list = append(list, r)
 			return err
-		}, selectDue, part, now, max(limit, 0))
+		}, selectDue, part, now, atMost(limit), after.At, pgdb.PossiblePart(after.ID), pgdb.PossiblePart(after.Key))
 	})
 	return list, err
 }

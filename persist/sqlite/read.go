@@ -48,7 +48,8 @@ const (
 		WHERE outbox.part = ? AND outbox.position > ? ORDER BY outbox.position LIMIT ?`
 	selectDue = `SELECT actor.id, reminder.key, reminder.at, reminder.type, reminder.sum, reminder.data
 		FROM reminder CROSS JOIN actor ON actor.num = reminder.actor
-		WHERE reminder.part = ? AND reminder.at <= ? ORDER BY reminder.at, actor.id, reminder.key LIMIT ?`
+		WHERE reminder.part = ? AND reminder.at BETWEEN ? AND ? AND (reminder.at, actor.id, reminder.key) > (?, ?, ?)
+		ORDER BY reminder.at, actor.id, reminder.key LIMIT ?`
 	selectCursors = "SELECT part, position FROM cursor WHERE projection = ?"
 	selectIDs     = "SELECT id FROM actor WHERE id > ? ORDER BY id LIMIT ?"
 )
@@ -451,13 +452,17 @@ func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int)
 }
 
 // Due implements [persist.Journal].
-func (j *Journal) Due(ctx context.Context, part int, now int64, limit int) (list []persist.Reminder, err error) {
+func (j *Journal) Due(ctx context.Context, part int, now int64, after persist.Reminder, limit int) (list []persist.Reminder, err error) {
+	var p page
 	err = j.read(ctx, "read reminders", nil, func(r *read) error {
 		return r.Each(selectDue, 6, func(row []driver.Value) (bool, error) {
+			if !p.takes(len(data(row[5]))) {
+				return false, nil
+			}
 			e, err := r.reminder(text(row[0]), row[1:])
 			list = append(list, e)
 			return true, err
-		}, int64(part), now, int64(max(limit, 0)))
+		}, int64(part), after.At, now, after.At, after.ID, after.Key, atMost(limit))
 	})
 	return list, err
 }
