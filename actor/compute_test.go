@@ -71,7 +71,7 @@ func TestReportsOfManyStuckHandlersHoldUpNobody(t *testing.T) {
 // Beside handlers that compute without an end a quiet actor is served about as soon as a
 // goroutine is beside goroutines that compute: Go takes turns among those after 10 ms.
 func TestAQuietActorIsServedBesideHandlersThatCompute(t *testing.T) {
-	const beats = 40
+	beats := soaktest.Rounds(t, 25, 40)
 	computing := []int{8, 1, 2, 64}
 	for _, procs := range []int{1, 2} {
 		for _, spinners := range computing[:soaktest.Rounds(t, 1, len(computing))] {

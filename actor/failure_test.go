@@ -148,19 +148,30 @@ func TestAHandlerThatStopsAndFailsEnds(t *testing.T) {
 }
 
 func TestManyFailuresWithinTheWindowCostTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 200_000
-		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(n+1, time.Hour),
-			actor.Decide(func(error) actor.Directive { return actor.Restart })))
-		ref := actor.SpawnFunc(sys, "a", func(*actor.Context[int], int) error { return errBroken })
-		for range n { // 87 microseconds each at 40 000 of them, when each was looked at
-			ref.Tell(bg, 1)
+	cost := func(n int) time.Duration {
+		began := time.Now()
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(n+1, time.Hour),
+				actor.Decide(func(error) actor.Directive { return actor.Restart })))
+			ref := actor.SpawnFunc(sys, "a", func(*actor.Context[int], int) error { return errBroken })
+			for range n {
+				ref.Tell(bg, 1)
+			}
+			synctest.Wait()
+			if failures := sys.Stats().Failures; failures != uint64(n) {
+				t.Errorf("%d failures, want %d", failures, n)
+			}
+		})
+		return time.Since(began) / time.Duration(n)
+	}
+	const few, many = 500, 10_000
+	var ratio time.Duration
+	for range 3 { // what looks at all of the window's failures costs ten times as much with many
+		if ratio = cost(many) / max(cost(few), time.Nanosecond); ratio < 4 {
+			return
 		}
-		synctest.Wait()
-		if failures := sys.Stats().Failures; failures != n {
-			t.Errorf("%d failures, want %d", failures, n)
-		}
-	})
+	}
+	t.Errorf("a failure among %d costs %d times one among %d, want less than 4", many, ratio, few)
 }
 
 func TestReplyToAnotherRequestPanics(t *testing.T) {

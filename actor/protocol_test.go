@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // The protocol of an actor's state (idle, runnable, running, parked, stopped) is walked
@@ -113,8 +114,8 @@ func TestEveryInterleavingOfTellStopAndAwaitKeepsTheProtocol(t *testing.T) {
 		for _, reentrant := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, reentrant %t", end.name, reentrant), func(t *testing.T) {
 				runs, sends := 0, 3
-				if reentrant && end.name != "stop" {
-					sends = 2 // with three it is 16 000 more, for 10 seconds under the race detector
+				if reentrant {
+					sends = soaktest.Rounds(t, 2, 3) // with three it is 20 000 more, for 15 seconds under the race detector
 				}
 				odo := new(odometer)
 				for ok := true; ok; ok = odo.next() {

@@ -15,7 +15,7 @@ import (
 // the store at once.
 func TestPagesOfAHistoryAreTheWholeHistory(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
-	const short, long = 10_000, 600
+	const short, long = 5000, 600
 	readings := make([]entity.Reading, 0, short)
 	for i := range short {
 		readings = append(readings, at(int64(1000+i), "n", value.Int(int64(i))))

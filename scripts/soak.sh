@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs what finds more the longer it runs, each part for a third of the time:
+# Runs what finds more the longer it runs, each part but raced for a third of the time:
 # scripts/soak.sh [SECONDS, 1800 by default]
 #
 #   long    the packages that use internal/soaktest, with the long form of their tests
+#   raced   the race detector on what is tested without it in `make test`, once
 #   stress  scripts/stress.sh
 #   fuzz    scripts/fuzz.sh
 #
@@ -52,10 +53,14 @@ long() {
   rm -f "$log"
 }
 
+# raced watches the packages that `make test` does not, although they share memory
+# (internal/check/testrun/plan.go).
+raced() { CGO_ENABLED=1 go test -race -count=1 -timeout=1h ./cmd/greenroom; }
 stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 
 part long
+part raced
 part stress
 part fuzz
 printf '%s' "$summary"

@@ -51,17 +51,21 @@ func moveSlice(s *Store) error {
 func moveAll(s *Store) error { return s.flushAll(context.Background()) }
 
 func TestConformanceWhereverTheTailIs(t *testing.T) {
-	for name, tt := range map[string]troubled{
-		"all moved":              {after: moveAll},
-		"moved in bits":          {after: moveSlice},
-		"crashed":                {crashes: true},
-		"moved in bits, crashed": {after: moveSlice, crashes: true},
-	} {
-		t.Run(name, func(t *testing.T) {
+	troubles := []struct {
+		name string
+		troubled
+	}{
+		{"all moved", troubled{after: moveAll}},
+		{"moved in bits, crashed", troubled{after: moveSlice, crashes: true}},
+		{"moved in bits", troubled{after: moveSlice}},
+		{"crashed", troubled{crashes: true}},
+	}
+	for _, tt := range troubles[:soaktest.Rounds(t, 2, len(troubles))] {
+		t.Run(tt.name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, dir string) entity.Store {
 				tt.Store = open(t, dir, Options{})
 				tt.slice = 3 * tailRowBytes
-				return tt
+				return tt.troubled
 			})
 		})
 	}

@@ -176,7 +176,7 @@ var options = sim.Options{
 func TestTheMembersAgreeWhateverHappens(t *testing.T) {
 	t.Parallel()
 	opts := options
-	opts.Runs = soaktest.Rounds(t, 60, 5000)
+	opts.Runs = soaktest.Rounds(t, 30, 5000)
 	sim.Check(t, opts, func(w *sim.World) { play(w, Config{}) })
 }
 
