@@ -107,6 +107,7 @@ func (rs *receivers) leave(to string, d actor.Ref[any]) {
 type receiver struct {
 	// receive takes an attempt over; it confirms it unless it returns an error.
 	receive func(ctx *actor.Context[any], a *attempt, v any) error
+	in      *incarnation // of a durable actor
 }
 
 func newReceivers() *receivers {
@@ -132,6 +133,16 @@ func (rs *receivers) remove(id string, r *receiver) {
 	if rs.by[id] == r {
 		delete(rs.by, id)
 	}
+}
+
+// living returns the incarnation of the durable actor with that id, nil if there is none.
+func (rs *receivers) living(id string) *incarnation {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.by[id]; r != nil {
+		return r.in
+	}
+	return nil
 }
 
 // of returns the receiver of an id, nil if there is none: then the delivery is told when there is,
@@ -209,7 +220,7 @@ func (p *Persistence) Deliver(address string, f func(ctx context.Context, from s
 	if err := CheckID(address); err != nil {
 		panic("persist: Deliver: " + err.Error())
 	}
-	p.receivers.add(address, &receiver{func(ctx *actor.Context[any], a *attempt, v any) error {
+	p.receivers.add(address, &receiver{receive: func(ctx *actor.Context[any], a *attempt, v any) error {
 		actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
 			return struct{}{}, f(life, a.from, a.number, v)
 		}, func(_ struct{}, err error) any { return confirmed{err: err} })
@@ -218,8 +229,8 @@ func (p *Persistence) Deliver(address string, f func(ctx context.Context, from s
 }
 
 // receiverOf is that of an actor.
-func receiverOf[M any](ref actor.Ref[M]) *receiver {
-	return &receiver{func(ctx *actor.Context[any], _ *attempt, v any) error {
+func receiverOf[M any](ref actor.Ref[M], in *incarnation) *receiver {
+	return &receiver{in: in, receive: func(ctx *actor.Context[any], _ *attempt, v any) error {
 		m, ok := v.(M)
 		if !ok {
 			return fmt.Errorf("%s does not take a %T", ref.PID().Path(), v)

@@ -314,7 +314,7 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	}
 	g.in.Store(in)
 	g.poked, g.behind = false, false
-	s.receiver = receiverOf(ctx.Self())
+	s.receiver = receiverOf(ctx.Self(), in)
 	g.p.receivers.add(in.id, s.receiver)
 	g.life = &life[M]{recover: (&recovery{replayer: replayer{types: g.p.cfg.Types, id: in.id, s: subject}, in: in, avoid: &g.avoid}).run}
 	if a, ok := s.Actor.(interface{ Recovered(*actor.Context[M]) error }); ok {
