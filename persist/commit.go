@@ -307,7 +307,7 @@ func (c *commits) announce(b *Batch) {
 		c.p.reminders.Tell(context.Background(), set)
 	}
 	if fed != 0 && projected {
-		c.p.tellProjections(fed)
+		c.p.tellFollowers(fed)
 	}
 }
 

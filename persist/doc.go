@@ -28,7 +28,8 @@
 //
 // What an actor sends to another one with [Events.Send] is part of what it records: it arrives,
 // once in effect, whatever crashes. [Events.Remind] has it get a message at a time. A view of the
-// events of many actors is made with [Persistence.Project].
+// events of many actors is made with [Persistence.Project]; [Persistence.Changes] yields them as they
+// are committed, and [Persistence.Erase] forgets an id.
 //
 // A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
 // directory; package journaltest is the conformance suite.

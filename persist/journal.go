@@ -91,6 +91,10 @@ type Journal interface {
 	// greater position than all that were visible before.
 	Feed(ctx context.Context, part int, after uint64, limit int) ([]Record, error)
 
+	// Ends returns for each partition a position after which it has no event yet: Parts
+	// numbers. All that is committed later has greater positions.
+	Ends(ctx context.Context) ([]uint64, error)
+
 	// Outbox returns the messages of a partition's ids that were not delivered, with
 	// positions greater than after, as Feed returns events.
 	Outbox(ctx context.Context, part int, after uint64, limit int) ([]Outgoing, error)

@@ -63,9 +63,10 @@ type Persistence struct {
 	receivers *receivers
 	opened    atomic.Bool // Open has set all of the above: what is to be delivered may call Wake
 
-	projected   atomic.Int32 // how many projections there are
+	projected   atomic.Int32 // how many projections and followers there are
 	mu          sync.Mutex
 	projections []actor.Ref[any]         // guarded by mu
+	followers   []*follower              // of Changes; guarded by mu, not changed in place
 	projecting  map[string]chan struct{} // full while a handler of that projection runs; guarded by mu
 }
 

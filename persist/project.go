@@ -2,7 +2,6 @@ package persist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -108,13 +107,16 @@ func (p *Persistence) alone(ctx context.Context, name string) (release func(), e
 	return func() { <-door }, nil
 }
 
-// tellProjections says in which partitions there are new events.
-func (p *Persistence) tellProjections(fed parts) {
+// tellFollowers says in which partitions there are new events.
+func (p *Persistence) tellFollowers(fed parts) {
 	p.mu.Lock()
-	list := p.projections
+	list, followers := p.projections, p.followers
 	p.mu.Unlock()
 	for _, ref := range list {
 		ref.Tell(context.Background(), fed)
+	}
+	for _, f := range followers {
+		f.tell(fed)
 	}
 }
 
@@ -228,26 +230,9 @@ func (a *projection) pass(ctx context.Context, part int, after uint64) (upTo uin
 	events := make([]Event, 0, len(page))
 	var values []any
 	for i := range page {
-		r := &page[i]
-		e := Event{ID: r.ID, Number: r.Number, Part: part, Position: r.Position, Time: time.UnixMilli(r.Time)}
-		upTo = r.Position
-		switch {
-		case r.Erased:
-			e.Erased = true
-			events = append(events, e)
-			continue
-		case r.Type == "":
-			continue
-		case !r.Intact(r.ID, r.Number):
-			err = errors.New("its checksum is wrong")
-		default:
-			values, err = a.p.cfg.Types.AppendDecoded(values[:0], r.Type, r.Data)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("%w: number %d of %s: %w", ErrUnreadable, r.Number, r.ID, err)
-		}
-		for _, e.Value = range values {
-			events = append(events, e)
+		upTo = page[i].Position
+		if events, err = a.p.appendEvents(events, &page[i], part, &values); err != nil {
+			return 0, err
 		}
 	}
 	if len(events) == 0 {

@@ -46,6 +46,7 @@ func Run(t *testing.T, store Store) {
 		"TwoSnapshotsAreKept":                        twoSnapshotsAreKept,
 		"StatesReplaceEachOther":                     statesReplaceEachOther,
 		"FeedHasAllInTheOrderOfCommits":              feedHasAll,
+		"EndsAreBeforeWhatIsCommittedLater":          endsAreBefore,
 		"FeedOfAPartitionIsPaged":                    feedIsPaged,
 		"MessagesAreKeptUntilDelivered":              messagesAreKept,
 		"TheLastSeenOfEachSenderIsKept":              lastSeenIsKept,

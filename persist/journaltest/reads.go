@@ -299,6 +299,37 @@ func remindersAreDue(k *kit) {
 	}
 }
 
+func endsAreBefore(k *kit) {
+	part, ids := inOnePart("n", 2)
+	ends := func() []uint64 {
+		ends, err := k.j.Ends(k.ctx())
+		if err != nil || len(ends) != persist.Parts {
+			k.Fatalf("ends: %d, %v", len(ends), err)
+		}
+		return ends
+	}
+	after := func(end uint64) []string {
+		page, err := k.j.Feed(k.ctx(), part, end, persist.PageRecords)
+		if err != nil {
+			k.Fatal(err)
+		}
+		return texts(page)
+	}
+	first := ends()
+	k.commit(persist.Append{ID: ids[0], Events: payloads("1", "2"), Send: []persist.Message{{Number: 1, To: "x", Payload: payload("m")}}})
+	second := ends()
+	k.equal("after the end", after(second[part]), []string(nil))
+	k.crash()
+	k.commit(persist.Append{ID: ids[1], Events: payloads("3")}, persist.Append{ID: "elsewhere", Events: payloads("4")})
+	k.equal("after the second end", after(second[part]), []string{ids[1] + "/1 3"})
+	k.equal("after the first end", after(first[part]), []string{ids[0] + "/1 1", ids[0] + "/2 2", ids[1] + "/1 3"})
+	for i, end := range ends() {
+		if end < second[i] {
+			k.Errorf("the end of %d was %d and is %d", i, second[i], end)
+		}
+	}
+}
+
 func dueIsPaged(k *kit) {
 	part, ids := inOnePart("r", 3)
 	large := persist.Payload{Type: "t", Data: make([]byte, persist.PageBytes/3)}

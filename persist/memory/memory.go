@@ -342,6 +342,19 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 	return page(feed[i:], limit), nil
 }
 
+// Ends implements [persist.Journal].
+func (j *Journal) Ends(ctx context.Context) ([]uint64, error) {
+	if err := j.begin(ctx, "read the ends"); err != nil {
+		return nil, err
+	}
+	defer j.mu.Unlock()
+	ends := make([]uint64, persist.Parts)
+	for i := range ends {
+		ends[i] = j.parts[i].position
+	}
+	return ends, nil
+}
+
 // Outbox implements [persist.Journal].
 func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int) ([]persist.Outgoing, error) {
 	if err := j.begin(ctx, "read an outbox"); err != nil {

@@ -32,6 +32,7 @@ const (
 	selectSeen      = "SELECT actor, sender, number FROM seen WHERE actor IN (SELECT num FROM actor WHERE id = ANY($1)) ORDER BY actor, sender"
 	selectReminders = "SELECT actor, key, at, type, sum, data FROM reminder WHERE actor IN (SELECT num FROM actor WHERE id = ANY($1)) ORDER BY actor, key"
 	selectSnapshot  = "SELECT actor, number, type, sum, data FROM snapshot WHERE actor = (SELECT num FROM actor WHERE id = $1) AND number < $2 ORDER BY number DESC LIMIT 1"
+	selectEnds      = "SELECT num, position FROM part"
 	selectCursors   = "SELECT part, position FROM cursor WHERE projection = $1"
 	selectIDs       = "SELECT id FROM actor WHERE id > $1 ORDER BY id LIMIT $2"
 )
@@ -298,6 +299,26 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 		}, selectFeed, part, clamp(after), atMost(limit))
 	})
 	return list, err
+}
+
+// Ends implements [persist.Journal].
+func (j *Journal) Ends(ctx context.Context) ([]uint64, error) {
+	ends := make([]uint64, persist.Parts)
+	err := j.read(ctx, "read the ends", func(conn *pgxpool.Conn) error {
+		return each(ctx, conn, func(rows pgx.Rows) error {
+			var part int
+			var position int64
+			err := rows.Scan(&part, &position)
+			if err == nil {
+				ends[part] = uint64(position)
+			}
+			return err
+		}, selectEnds)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ends, nil
 }
 
 // Outbox implements [persist.Journal].

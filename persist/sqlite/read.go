@@ -432,6 +432,15 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 	return l.list, err
 }
 
+// Ends implements [persist.Journal]. Positions are of the whole journal here.
+func (j *Journal) Ends(ctx context.Context) (ends []uint64, err error) {
+	err = j.read(ctx, "read the ends", nil, func(r *read) error {
+		ends = slices.Repeat([]uint64{uint64(r.upTo)}, persist.Parts)
+		return nil
+	})
+	return ends, err
+}
+
 // Outbox implements [persist.Journal].
 func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int) (list []persist.Outgoing, err error) {
 	var p page

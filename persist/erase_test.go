@@ -1,0 +1,87 @@
+package persist_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/memory"
+)
+
+func TestWhatIsErasedIsForgottenByItsActor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := newDoor()
+		p := open(k, j)
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		f := followChanges(k.Context(), k, p)
+		ask(k, a, 1).Await()
+		j.close()
+		call := ask(k, a, 2) // is on its way when it is erased
+		k.Settle()
+		erased := make(chan error)
+		go func() { erased <- p.Erase(k.Context(), "/a") }()
+		k.Settle()
+		j.letIn()
+		if err := <-erased; err != nil {
+			t.Fatal(err)
+		}
+		if call.Await().Answer() != 3 {
+			t.Errorf("what came before the erasure was answered %d", call.Answer())
+		}
+		if got := ask(k, a, 0).Await().Answer(); got != 0 {
+			t.Errorf("it still has %d", got)
+		}
+		if got := ask(k, a, 5).Await().Answer(); got != 5 {
+			t.Errorf("it has %d after 5", got)
+		}
+		k.ExpectFailures(1)
+		for range 2 { // the second time there is something again
+			if err := errors.Join(p.Erase(k.Context(), "/a"), p.Erase(k.Context(), "/a"), p.Erase(k.Context(), "/never")); err != nil {
+				t.Fatal(err)
+			}
+			events, err := j.Events(k.Context(), "/a", 0, 10)
+			if err != nil || len(events) > 0 {
+				t.Errorf("%v, %v", events, err)
+			}
+			if got := ask(k, a, 1).Await().Answer(); got != 1 {
+				t.Errorf("it has %d after 1", got)
+			}
+			k.ExpectFailures(1)
+		}
+		f.log.Expect("/a 1 {N:1} false", "/a 2 {N:2} false", "/a 3 <nil> true", "/a 4 {N:5} false", "/a 5 <nil> true", "/a 6 {N:1} false", "/a 7 <nil> true", "/a 8 {N:1} false")
+		if err := p.Erase(k.Context(), ""); err == nil || !strings.Contains(err.Error(), "id must have") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestAHandlerThatRunsDuringAnErasureFails(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p, seen := open(k, memory.New()), actortest.NewProbe[string](k)
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		req := msg{do: func(ctx *actor.Context[msg], a *account) error {
+			if err := ctx.Sleep(time.Minute); err != nil {
+				return err
+			}
+			seen.Ref().Tell(ctx, fmt.Sprint("it has ", a.sum))
+			return nil
+		}}
+		a.Tell(k.Context(), req)
+		k.Settle()
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		k.Advance(2 * time.Minute)
+		seen.ExpectNone()
+		if got := ask(k, a, 0).Await().Answer(); got != 0 {
+			t.Errorf("it still has %d", got)
+		}
+		k.AllowFailures()
+	})
+}
