@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,7 +24,7 @@ type Config struct {
 	// further one before it is lost, [ResumeWithin] if 0.
 	ResumeWithin time.Duration
 	// Hooks returns how a new session calls whoever runs it. It is called with a lock of the
-	// host held and must not call the host.
+	// host held and must call neither the host nor the session.
 	Hooks func(s *Session) Hooks
 	// NewID returns 64 random bits, those of package math/rand/v2 if nil.
 	NewID func() uint64
@@ -87,6 +88,9 @@ func (h *Host) session(peer string, now time.Time) *Session {
 	}
 	if s.hooks.Tick == nil {
 		s.hooks.Tick = func() {}
+	}
+	if s.hooks.Start != nil {
+		s.hooks.Start()
 	}
 	return s
 }
@@ -209,9 +213,14 @@ func (s *Session) acceptable(hello *wire.Hello) *wire.Refusal {
 		return wire.Refuse(wire.CodeBusy, "%s dials %s", s.host.config.Node, s.peer)
 	case hello.Resume && s.id != hello.Session:
 		return unknownSession(s.host, hello)
-	case !hello.Resume && s.opened && (s.received != 0 || s.log.confirmed != 0):
-		s.lose(fmt.Errorf("%w: it has begun a new session", ErrExpired))
-		return wire.Refuse(wire.CodeLostIncarnation, "%s had a session with %s that took effect", s.host.config.Node, s.peer)
+	case !hello.Resume && s.opened && (s.id != hello.Session || s.received != 0), hello.Received < s.log.confirmed:
+		// It was overtaken by another connection, or the peer has lost the session without
+		// knowing that it was open. In the latter case this node loses it, too, in time.
+		return wire.Refuse(wire.CodeBusy, "%s has a session with %s", s.host.config.Node, s.peer)
+	case hello.Received > s.log.handed:
+		refusal := wire.Refuse(wire.CodeProtocol, "%d frames cannot have been received", hello.Received)
+		s.lose(refusal)
+		return refusal
 	}
 	return nil
 }
@@ -228,12 +237,7 @@ func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *
 	}
 	s.id = hello.Session
 	answer := s.host.hello(s)
-	c, ok := s.attach(hello, now)
-	if !ok {
-		refusal := wire.Refuse(wire.CodeProtocol, "%d frames were not written", hello.Received)
-		s.lose(refusal)
-		return wire.Hello{}, nil, refusal
-	}
+	c, _ := s.attach(hello, now)
 	return answer, c, nil
 }
 
@@ -276,19 +280,22 @@ func (s *Session) Greet(hello *wire.Hello, now time.Time) (*Conn, error) {
 		if c, ok := s.attach(hello, now); ok {
 			return c, nil
 		}
-		refusal = wire.Refuse(wire.CodeProtocol, "%d frames were not written", hello.Received)
+		refusal = wire.Refuse(wire.CodeProtocol, "%d frames cannot have been received", hello.Received)
 	}
 	s.refused(refusal)
 	return nil, refusal
 }
 
-// Fault says that a connection that this node has dialed has failed before it was open: by
-// a [*wire.Refusal] of the peer, or by whatever else went wrong.
+// Fault says that this node has dialed in vain, before or after [Session.Dial]: by a
+// [*wire.Refusal] of the peer, or by whatever else went wrong.
 func (s *Session) Fault(err error) {
 	s.mu.Lock()
-	if s.calling {
+	switch {
+	case s.calling:
 		s.calling = false
 		s.refused(err)
+	case s.state == Dialing || s.state == Broken:
+		s.err = err
 	}
 	s.mu.Unlock()
 	s.hooks.Tick()
@@ -298,8 +305,8 @@ func (s *Session) Fault(err error) {
 // others may pass.
 func (s *Session) refused(err error) {
 	s.err = err
-	refusal, ok := err.(*wire.Refusal) //nolint:errorlint // it is not wrapped
-	if !ok {
+	var refusal *wire.Refusal
+	if !errors.As(err, &refusal) {
 		return
 	}
 	switch refusal.Code {

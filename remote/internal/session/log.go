@@ -18,7 +18,7 @@ type chunk struct {
 
 // log holds the frames that are not confirmed, in order. A frame is
 //
-//	confirmed | handed (given to a connection) | not handed
+//	confirmed | handed (given to a connection, once at least) | not handed
 //
 // Frames are counted, not marked: a chunk knows how many precede it, and within a chunk
 // their lengths lead from one to the next. So a frame costs nothing but its bytes.
@@ -72,8 +72,8 @@ func (l *log) commit(c *chunk, data []byte) {
 	l.unwritten += n
 }
 
-// waiting reports whether there is something to hand.
-func (l *log) waiting() bool { return l.handed < l.total }
+// waiting reports whether there is something to take.
+func (l *log) waiting() bool { return l.unwritten > l.inflight }
 
 // take appends what is to be written next to dst, in whole frames and about most bytes at
 // most. They stay where they are until wrote is called.
@@ -91,7 +91,7 @@ func (l *log) take(dst [][]byte, most int) [][]byte {
 			break
 		}
 		l.at, l.off = l.at+1, 0
-		l.handed = l.chunks[l.at].first
+		l.handed = max(l.handed, l.chunks[l.at].first)
 	}
 	return dst
 }
@@ -134,7 +134,7 @@ func (l *log) release() {
 	}
 	if len(l.chunks) == 1 && l.inflight == 0 && l.confirmed == l.total {
 		c := l.chunks[0]
-		l.kept, l.off = 0, 0
+		l.kept, l.off, l.unwritten = 0, 0, 0
 		if cap(c.data) > chunkSize {
 			l.chunks, l.at = nil, 0
 			return
@@ -162,13 +162,14 @@ func (l *log) trim() {
 }
 
 // rewind goes back to behind the first n frames, which the peer says that it has: what
-// follows will be handed again. It is false if n is impossible.
+// follows will be handed again. It is false if n is impossible. What was handed stays so:
+// a hello may be an old one, whose sender has got more since.
 func (l *log) rewind(n uint64) bool {
 	l.inflight = 0
 	if !l.confirm(n) {
 		return false
 	}
-	l.at, l.off, l.handed = 0, 0, n
+	l.at, l.off = 0, 0
 	l.unwritten = 0
 	for i, c := range l.chunks {
 		l.unwritten += len(c.data)

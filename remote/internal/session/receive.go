@@ -101,6 +101,7 @@ type inbound struct {
 	pending   uint64   // frames that are confirmed with the run
 	received  uint64   // frames that have taken effect
 	opened    bool     // Opened was called
+	bye       bool     // the peer has said that nothing more comes
 }
 
 // Receive takes the frames that have arrived on a connection, and calls the host's Handler.
@@ -158,7 +159,7 @@ func (s *Session) receive(frames *wire.Splitter) (bytes int, err error) {
 // confirm publishes what has taken effect and decides when the peer is told.
 func (s *Session) confirm(c *Conn, bytes int, now time.Time) {
 	s.mu.Lock()
-	s.received = s.in.received
+	s.received, s.byeOf = s.in.received, s.in.bye // together: the ack of a bye is the last one
 	if s.conn != c {
 		s.mu.Unlock()
 		return
@@ -373,9 +374,7 @@ func (s *Session) other(f wire.Frame) error {
 		}
 		h.Request(s, f.Kind, ReceivedRequest{q.Ask, time.Duration(q.Remaining) * time.Millisecond, from, q.Payload})
 	case f.Kind == wire.KindBye:
-		s.mu.Lock()
-		s.byeOf = true
-		s.mu.Unlock()
+		s.in.bye = true
 	case f.Kind >= wire.KindOptional: // of a later version, which does not need it
 	default:
 		return &wire.Violation{Cause: "kind", Text: fmt.Sprintf("the kind of a frame must be a known one, not %s", f.Kind)}

@@ -69,7 +69,9 @@ func (s *Session) send(m *Message, ask Asker, remaining time.Duration) Verdict {
 		return v
 	}
 	s.names.frame++
-	w := wire.Message{To: s.numberOfName(m.To), From: s.numberOfSender(m.From, text), Entries: len(m.Header)}
+	// The sender first: enter has found its number, which another text may take.
+	w := wire.Message{From: s.numberOfSender(m.From, text), Entries: len(m.Header)}
+	w.To = s.numberOfName(m.To)
 	if w.Type = s.names.typeName(m.Type); w.Type == 0 {
 		w.Type = s.define(interned{class: wire.ClassType, text: m.Type})
 	}
@@ -280,7 +282,8 @@ func (s *Session) Signal(k wire.Kind, sig Signal) Verdict {
 		return Gone
 	}
 	s.names.frame++
-	w := wire.Signal{To: s.numberOfName(sig.To), From: s.numberOfSender(sig.From, text), Code: sig.Code, Failure: sig.Failure}
+	w := wire.Signal{From: s.numberOfSender(sig.From, text), Code: sig.Code, Failure: sig.Failure} // the sender first, as in send
+	w.To = s.numberOfName(sig.To)
 	size := min(len(w.Name), wire.MaxErrorText) + min(len(w.Text), wire.MaxErrorText) + 48
 	return s.vital(k, size, func(dst []byte) []byte { return wire.AppendSignal(dst, &w) })
 }

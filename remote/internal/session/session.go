@@ -95,6 +95,8 @@ type Hooks struct {
 	Write func()
 	// Tick is called when [Session.Tick] must be called sooner than it said, or now.
 	Tick func()
+	// Start is called once when the hooks are set, with a lock of the host held.
+	Start func()
 }
 
 // Conn is a connection of a session, from its hellos until it breaks.
@@ -205,7 +207,7 @@ func (s *Session) lose(err error) {
 	if s.state == Lost {
 		return
 	}
-	s.state, s.conn, s.err = Lost, nil, err
+	s.state, s.conn, s.calling, s.err = Lost, nil, false, err
 	if s.room != nil {
 		close(s.room)
 		s.room = nil
@@ -302,7 +304,7 @@ func (s *Session) Wrote(c *Conn) {
 
 // drained loses a session that this node has left and of which nothing is missing.
 func (s *Session) drained() {
-	if s.bye && s.log.confirmed == s.log.total && s.log.inflight == 0 {
+	if s.bye && s.log.confirmed == s.log.total {
 		s.lose(ErrClosed)
 	}
 }

@@ -21,13 +21,16 @@ type Hello struct {
 	Cluster     string `cbor:"3,keyasint"`
 	Node        string `cbor:"4,keyasint"`
 	Incarnation uint32 `cbor:"5,keyasint"`
-	Session     uint64 `cbor:"6,keyasint"` // chosen by who dials
-	Resume      bool   `cbor:"7,keyasint"` // the session was open
-	Received    uint64 `cbor:"8,keyasint"` // frames of the session that have taken effect
-	Features    uint64 `cbor:"9,keyasint"`
+	Session     uint64 `cbor:"6,keyasint"`  // chosen by who dials
+	Resume      bool   `cbor:"7,keyasint"`  // the session was open
+	Received    uint64 `cbor:"8,keyasint"`  // frames of the session that have taken effect
+	Features    uint64 `cbor:"9,keyasint"`  // bits that are not known are ignored
 	Frame       uint32 `cbor:"10,keyasint"` // the length of the longest frame it accepts
 	Build       string `cbor:"11,keyasint"`
 }
+
+// FeatureProof is the feature of a hello after which a proof follows.
+const FeatureProof = 1 << 0
 
 // helloReader allows what a Hello needs and not much more.
 var helloReader = must(cbor.DecOptions{

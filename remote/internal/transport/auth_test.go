@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/remote/internal/session"
+)
+
+const secret = "correct horse battery"
+
+func (p *party) isOpen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened > 0
+}
+
+func TestNodesThatMustNotMeetDoNot(t *testing.T) {
+	t.Parallel()
+	ours, theirs := newAuthority(t), newAuthority(t)
+	for name, c := range map[string]struct {
+		listener, dialer Config
+		cluster          string
+		want             string // what the dialing node says
+	}{
+		"another secret": {
+			listener: Config{Secret: secret}, dialer: Config{Secret: "another horse battery"}, want: "bad secret",
+		},
+		"no secret beside certificates": {
+			listener: Config{TLS: ours.tls(t, "test", "a"), Secret: secret}, dialer: Config{TLS: ours.tls(t, "test", "b")}, want: "bad secret",
+		},
+		"a secret that the other has not": {
+			listener: Config{TLS: ours.tls(t, "test", "a")}, dialer: Config{TLS: ours.tls(t, "test", "b"), Secret: secret}, want: "bad secret",
+		},
+		"another cluster": {
+			listener: Config{Secret: secret}, dialer: Config{Secret: secret}, cluster: "another", want: "wrong cluster",
+		},
+		"another authority": {
+			listener: Config{TLS: ours.tls(t, "test", "a")}, dialer: Config{TLS: theirs.tls(t, "test", "b")}, want: "certificate",
+		},
+		"plain text to TLS": {
+			listener: Config{Secret: secret}, dialer: Config{}, want: "read the hello",
+		},
+		"TLS to plain text": {
+			listener: Config{}, dialer: Config{Secret: secret}, want: "TLS",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.listener.Addr = "127.0.0.1:0"
+			a := listen(t, "a", 1, c.listener, session.Config{})
+			c.dialer.Resolve = func(string) (string, bool) { return a.Addr().String(), true }
+			b := newParty("b")
+			start(t, b, 2, c.dialer, session.Config{Cluster: c.cluster})
+			err := b.failure(t, "a")
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if b.isOpen() || a.isOpen() {
+				t.Error("the nodes have met")
+			}
+		})
+	}
+}
+
+// failure waits until a party has dialed in vain, and returns why.
+func (p *party) failure(t *testing.T, peer string) error {
+	t.Helper()
+	s := p.Session(peer)
+	for {
+		state, err := s.State()
+		if err != nil {
+			return err
+		}
+		if state == session.Open {
+			t.Fatal("the nodes have met")
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("nothing happens")
+		case <-s.Room(): // there always is
+		}
+	}
+}
+
+func TestANodeMustBeTheOneOfItsCertificate(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t)
+	for name, c := range map[string]struct {
+		own  *TLS
+		want string
+	}{
+		"another node's":    {ours.tls(t, "test", "c"), "must have the URI greenroom://test/b"},
+		"another cluster's": {ours.tls(t, "other", "b"), "must have the URI greenroom://test/b"},
+		"no roots":          {&TLS{Certificate: ours.tls(t, "test", "b").Certificate}, "needs Roots"},
+		"nothing":           {&TLS{Roots: ours.roots}, "needs a Certificate"},
+	} {
+		_, err := Listen(Config{TLS: c.own}, session.Config{Node: "b", Cluster: "test", Incarnation: 1}, newParty("b"))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	// One that does not look at its own certificate is refused by the other.
+	a := listen(t, "a", 1, Config{Addr: "127.0.0.1:0", TLS: ours.tls(t, "test", "a")}, session.Config{})
+	b := listen(t, "b", 2, Config{
+		TLS:     ours.tls(t, "test", "b"),
+		Resolve: func(string) (string, bool) { return a.Addr().String(), true },
+	}, session.Config{})
+	b.security.cert = ours.tls(t, "test", "c").Certificate
+	if err := b.failure(t, "a"); !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("got %v", err)
+	}
+	// An address where another node of the cluster answers.
+	d := listen(t, "d", 3, Config{
+		TLS:     ours.tls(t, "test", "d"),
+		Resolve: func(string) (string, bool) { return a.Addr().String(), true },
+	}, session.Config{})
+	if err := d.failure(t, "e"); !strings.Contains(err.Error(), "the node must be e, not a") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnOpenAddressNeedsASecretOrCertificates(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config Config
+		want   string // "": none
+	}{
+		"loopback": {Config{Addr: "127.0.0.1:0"}, ""},
+		"anywhere": {Config{Addr: "0.0.0.0:0"}, "must be one of the machine itself"},
+		"insecure": {Config{Addr: "0.0.0.0:0", Insecure: true}, ""},
+		"secret":   {Config{Addr: "0.0.0.0:0", Secret: secret}, ""},
+		"short":    {Config{Secret: "123"}, "at least 16 bytes, not 3"},
+	} {
+		tr, err := Listen(c.config, session.Config{Node: "a", Cluster: "test", Incarnation: 1}, newParty("a"))
+		if err == nil {
+			_ = tr.Close(t.Context())
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A secret proves that the node at the other end of this connection knows it, so somebody in
+// between, who ends TLS himself, gets nowhere with what the nodes say.
+func TestAProofCannotBeRelayed(t *testing.T) {
+	t.Parallel()
+	a := listen(t, "a", 1, Config{Addr: "127.0.0.1:0", Secret: secret}, session.Config{})
+	cert, err := throwAway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	between, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = between.Close() })
+	go relay(between, a.Addr().String())
+	b := listen(t, "b", 2, Config{
+		Secret:  secret,
+		Resolve: func(string) (string, bool) { return between.Addr().String(), true },
+	}, session.Config{})
+	if err := b.failure(t, "a"); !strings.Contains(err.Error(), "bad secret") {
+		t.Errorf("got %v", err)
+	}
+	if a.Counts()["refused: bad secret"] == 0 || a.isOpen() || b.isOpen() {
+		t.Errorf("counted: %v", a.Counts())
+	}
+}
+
+// relay passes on what comes over TLS, over TLS.
+func relay(l net.Listener, to string) {
+	for {
+		mine, err := l.Accept()
+		if err != nil {
+			return
+		}
+		theirs, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(context.Background(), "tcp", to)
+		if err != nil {
+			_ = mine.Close()
+			return
+		}
+		go func() {
+			_, _ = io.Copy(theirs, mine)
+			_ = theirs.Close()
+		}()
+		go func() {
+			_, _ = io.Copy(mine, theirs)
+			_ = mine.Close()
+		}()
+	}
+}

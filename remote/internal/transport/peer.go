@@ -1,0 +1,332 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/remote/internal/session"
+	"github.com/greenroom-go/greenroom/remote/internal/wire"
+)
+
+// peer runs a session: one goroutine for its timers, one that dials while there is no
+// connection, and two for each connection.
+type peer struct {
+	t   *Transport
+	s   *session.Session
+	due chan struct{} // Tick is to be called
+
+	ctx    context.Context //nolint:containedctx // ends the dial when the session is lost
+	cancel context.CancelFunc
+
+	// mu is held while a connection becomes the session's.
+	mu   sync.Mutex
+	link atomic.Pointer[link] // the last one
+
+	// These belong to run.
+	dialing  chan struct{} // closed when a dial has ended; nil: none
+	redialAt time.Time
+	backoff  time.Duration
+}
+
+// run calls Tick when it is due, dials, and settles the session when it is lost.
+func (p *peer) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next := p.s.Tick(time.Now())
+		state, err := p.s.State()
+		if l := p.link.Load(); l != nil && !p.s.Has(l.c) {
+			l.leave(err)
+		}
+		if state == session.Lost {
+			p.settle(err)
+			return
+		}
+		if at := p.dial(state); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+		if next.IsZero() {
+			next = time.Now().Add(time.Hour)
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-p.due:
+		case <-p.dialing:
+			p.dialing = nil
+			p.redialAt = time.Now().Add(p.wait())
+		}
+	}
+}
+
+// settle reports the loss when nobody reads any more.
+func (p *peer) settle(err error) {
+	p.cancel()
+	p.mu.Lock()
+	if l := p.link.Load(); l != nil {
+		l.leave(err)
+		l.goroutines.Wait()
+	}
+	p.mu.Unlock()
+	if p.dialing != nil {
+		<-p.dialing
+	}
+	p.t.config.Log.Info("a node is lost", slog.String("node", p.s.Peer()), slog.Any("error", err))
+	p.t.host.Settle(p.s)
+	p.t.forget(p.s)
+}
+
+// wait returns how long to wait before the next dial: twice as long each time, up to a
+// limit, with jitter.
+func (p *peer) wait() time.Duration {
+	if state, _ := p.s.State(); state == session.Open {
+		p.backoff = 0
+		return 0
+	}
+	p.backoff = min(max(2*p.backoff, minBackoff), maxBackoff)
+	return p.backoff/2 + rand.N(p.backoff)
+}
+
+// dial starts to dial where there is no connection, and returns when to look again.
+func (p *peer) dial(state session.State) (again time.Time) {
+	switch {
+	case state == session.Open:
+		p.backoff, p.redialAt = 0, time.Time{}
+		return time.Time{}
+	case p.dialing != nil:
+		return time.Time{}
+	case time.Now().Before(p.redialAt):
+		return p.redialAt
+	}
+	addr, ok := p.t.config.Resolve(p.s.Peer())
+	if !ok {
+		p.redialAt = time.Now().Add(p.wait())
+		return p.redialAt
+	}
+	ended := make(chan struct{})
+	p.dialing = ended
+	p.t.tasks.Go(func() {
+		defer close(ended)
+		if err := p.connect(addr); err != nil {
+			p.t.count(err)
+			p.t.config.Log.Debug("a node is not reached", slog.String("node", p.s.Peer()), slog.String("addr", addr), slog.Any("error", err))
+		}
+	})
+	return time.Time{}
+}
+
+// connect makes a connection and gives it to the session.
+func (p *peer) connect(addr string) error {
+	ctx, cancel := context.WithTimeout(p.ctx, DialTimeout)
+	defer cancel()
+	conn, err := p.t.config.Dial(ctx, addr)
+	if err != nil {
+		err = fmt.Errorf("dial: %w", err)
+		p.s.Fault(err)
+		return err
+	}
+	ctx, cancel = context.WithTimeout(p.ctx, HandshakeTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	secured, err := p.t.security.secure(ctx, conn, true)
+	if err == nil {
+		err = p.introduce(secured, stop)
+	}
+	if err != nil {
+		p.s.Fault(err)
+		stop()
+		_ = conn.Close()
+	}
+	return err
+}
+
+// introduce exchanges hellos on a connection that was dialed, and gives it to the session.
+func (p *peer) introduce(conn net.Conn, stop func() bool) error {
+	p.mu.Lock()
+	p.joinBroken()
+	hello, ok := p.s.Dial()
+	p.mu.Unlock()
+	if !ok {
+		return errors.New("the session has a connection")
+	}
+	var frames wire.Splitter
+	answer, err := p.exchange(conn, hello, &frames)
+	if err != nil {
+		refuse(conn, err)
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.s.Greet(&answer.hello, time.Now())
+	if err != nil {
+		refuse(conn, err)
+		return err
+	}
+	if !stop() {
+		p.s.Break(c, p.ctx.Err(), time.Now())
+		return p.ctx.Err()
+	}
+	p.attach(conn, c, &frames, nil)
+	return nil
+}
+
+func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) (greeting, error) {
+	first, err := p.t.security.greet(conn, hello, nil)
+	if err != nil {
+		return greeting{}, err
+	}
+	if _, err := conn.Write(first.frames()); err != nil {
+		return greeting{}, fmt.Errorf("write the hello: %w", err)
+	}
+	answer, err := readGreeting(conn, frames)
+	if err != nil {
+		return greeting{}, err
+	}
+	return answer, p.t.security.meet(conn, answer, &first)
+}
+
+// attach runs a connection of the session; first is what is written first. mu is held.
+func (p *peer) attach(conn net.Conn, c *session.Conn, frames *wire.Splitter, first []byte) {
+	l := &link{p: p, conn: conn, c: c, first: first, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	frames.Limit(p.t.frame)
+	p.link.Store(l)
+	l.goroutines.Go(func() { l.read(frames) })
+	l.goroutines.Go(l.write)
+	p.t.config.Log.Info("a node is connected", slog.String("node", p.s.Peer()), slog.Any("addr", conn.RemoteAddr()))
+}
+
+// detach ends the connection of a session that is not lost, and waits until nobody reads or writes it. mu is held.
+func (p *peer) detach() {
+	if l := p.link.Load(); l != nil {
+		l.end()
+		l.goroutines.Wait()
+	}
+}
+
+// joinBroken waits until nobody reads or writes a connection that the session does not have
+// any more. mu is held.
+func (p *peer) joinBroken() {
+	if l := p.link.Load(); l != nil && !p.s.Has(l.c) {
+		p.detach()
+	}
+}
+
+// wakeWriter is called when there is something to write.
+func (p *peer) wakeWriter() {
+	if l := p.link.Load(); l != nil {
+		wake(l.wake)
+	}
+}
+
+// link is a connection of a session with its reader and its writer.
+type link struct {
+	p          *peer
+	conn       net.Conn
+	c          *session.Conn
+	first      []byte        // what is written before the session's frames
+	wake       chan struct{} // there is something to write
+	stop       chan struct{} // closed by end
+	once       sync.Once
+	goroutines sync.WaitGroup
+	buffers    net.Buffers // the writer's
+}
+
+// end ends the connection.
+func (l *link) end() {
+	l.once.Do(func() {
+		close(l.stop)
+		_ = l.conn.Close()
+	})
+}
+
+// read gives what arrives to the session, until the connection or the session ends.
+func (l *link) read(frames *wire.Splitter) {
+	s := l.p.s
+	err := s.Receive(l.c, frames, time.Now())
+	for err == nil {
+		var n int
+		if n, err = l.conn.Read(frames.Space()); n > 0 {
+			frames.Fill(n)
+			if failed := s.Receive(l.c, frames, time.Now()); failed != nil {
+				err = failed
+			}
+		}
+	}
+	var refusal *wire.Refusal
+	if errors.As(err, &refusal) {
+		err = &refusedError{refusal}
+	}
+	l.p.t.count(err)
+	s.Break(l.c, err, time.Now())
+	if isViolation(err) {
+		refuse(l.conn, err) // the session is lost, so the writer writes nothing more
+	}
+	l.end()
+}
+
+func isViolation(err error) bool {
+	var violation *wire.Violation
+	return errors.As(err, &violation)
+}
+
+// leave ends a connection that the session does not have any more, for the reason it gives.
+// The reader itself ends one on which the peer broke the protocol, after it has said so.
+func (l *link) leave(err error) {
+	if !isViolation(err) {
+		l.end()
+	}
+}
+
+// looks is how often a writer that was woken lets others run, to write at once what more
+// they send.
+const looks = 4
+
+// write writes what the session has, until the connection ends.
+func (l *link) write() {
+	err := l.writeAll()
+	l.p.s.Break(l.c, err, time.Now())
+	_, why := l.p.s.State()
+	l.leave(why)
+}
+
+func (l *link) writeAll() error {
+	if len(l.first) > 0 {
+		if _, err := l.conn.Write(l.first); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	s := l.p.s
+	var taken [][]byte
+	for {
+		var err error
+		if taken, err = s.Take(l.c, taken[:0]); err != nil {
+			return err
+		}
+		if len(taken) == 0 {
+			select {
+			case <-l.wake:
+			case <-l.stop:
+				return net.ErrClosed
+			}
+			for range looks {
+				runtime.Gosched()
+			}
+			continue
+		}
+		l.buffers = append(l.buffers[:0], taken...)
+		buffers := l.buffers
+		if _, err := l.buffers.WriteTo(l.conn); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		l.buffers = buffers
+		s.Wrote(l.c)
+	}
+}
