@@ -42,9 +42,13 @@ type Pair struct{ Certificate, Key []byte }
 
 // Authority issues the certificates of a cluster's nodes.
 type Authority struct {
+	cluster     string
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
+
+// Cluster returns the name of the cluster whose nodes the authority issues certificates for.
+func (a *Authority) Cluster() string { return a.cluster }
 
 // NewAuthority makes an authority that is valid from an hour before now, for clocks that
 // differ, for a time after.
@@ -54,6 +58,7 @@ func NewAuthority(cluster string, now time.Time, valid time.Duration) (*Authorit
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "Greenroom cluster " + cluster},
+		URIs:                  []*url.URL{{Scheme: scheme, Host: cluster}},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
@@ -73,12 +78,12 @@ func NewAuthority(cluster string, now time.Time, valid time.Duration) (*Authorit
 
 // ReadAuthority reads what [NewAuthority] has returned.
 func ReadAuthority(p Pair) (*Authority, error) {
-	certificate, err := readCertificate(p.Certificate)
+	certificate, err := ReadCertificate(p.Certificate)
 	if err != nil {
 		return nil, err
 	}
-	if !certificate.IsCA {
-		return nil, errors.New("the certificate must be an authority's")
+	if !certificate.IsCA || len(certificate.URIs) != 1 || certificate.URIs[0].Scheme != scheme {
+		return nil, errors.New("the certificate must be that of a cluster's authority")
 	}
 	block, _ := pem.Decode(p.Key)
 	if block == nil {
@@ -92,12 +97,13 @@ func ReadAuthority(p Pair) (*Authority, error) {
 	if !ok || !key.PublicKey.Equal(certificate.PublicKey) {
 		return nil, errors.New("the key must be that of the authority's certificate")
 	}
-	return &Authority{certificate, key}, nil
+	return &Authority{certificate.URIs[0].Host, certificate, key}, nil
 }
 
-// Issue makes the certificate of a node, valid from an hour before now for a time after, at
-// most as long as the authority's. Its key is a new one.
-func (a *Authority) Issue(n Node, now time.Time, valid time.Duration) (Pair, error) {
+// Issue makes the certificate of a node of the cluster, valid from an hour before now for a
+// time after, at most as long as the authority's. Its key is a new one.
+func (a *Authority) Issue(name string, now time.Time, valid time.Duration) (Pair, error) {
+	n := Node{a.cluster, name}
 	if err := check(n, valid); err != nil {
 		return Pair{}, err
 	}
@@ -169,7 +175,8 @@ func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey, now
 	}, nil
 }
 
-func readCertificate(text []byte) (*x509.Certificate, error) {
+// ReadCertificate reads a certificate in PEM.
+func ReadCertificate(text []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
 		return nil, errors.New("the certificate must be in PEM")

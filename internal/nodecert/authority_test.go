@@ -23,14 +23,17 @@ func TestAnAuthorityIssuesWhatItsRootVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := Node{"shop", "orders-1"}
-	pair, err := again.Issue(node, now, year)
+	if again.Cluster() != "shop" {
+		t.Errorf("the authority is of the cluster %q", again.Cluster())
+	}
+	pair, err := again.Issue("orders-1", now, year)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tls.X509KeyPair(pair.Certificate, pair.Key); err != nil {
 		t.Errorf("the key is not the certificate's: %v", err)
 	}
-	c, err := readCertificate(pair.Certificate)
+	c, err := ReadCertificate(pair.Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,22 +67,22 @@ func TestWhatNoCertificateCanBeMadeOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, make := range map[string]func() error{
-		`not "a/b"`:                   func() error { _, err := a.Issue(Node{"shop", "a/b"}, now, year); return err },
-		`not ""`:                      func() error { _, err := a.Issue(Node{"", "a"}, now, year); return err },
-		"must end before its":         func() error { _, err := a.Issue(Node{"shop", "a"}, now, 2*year); return err },
-		"for a positive time, not 0s": func() error { _, err := a.Issue(Node{"shop", "a"}, now, 0); return err },
+		`not "a/b"`:                   func() error { _, err := a.Issue("a/b", now, year); return err },
+		`not ""`:                      func() error { _, _, err := NewAuthority("", now, year); return err },
+		"must end before its":         func() error { _, err := a.Issue("a", now, 2*year); return err },
+		"for a positive time, not 0s": func() error { _, err := a.Issue("a", now, 0); return err },
 		`not "the shop"`:              func() error { _, _, err := NewAuthority("the shop", now, year); return err },
 		"must be in PEM":              func() error { _, err := ReadAuthority(Pair{}); return err },
 		"the key must be in PEM":      func() error { _, err := ReadAuthority(Pair{root.Certificate, nil}); return err },
-		"must be that of": func() error {
+		"must be that of the authority": func() error {
 			_, other, err := NewAuthority("shop", now, year)
 			if err == nil {
 				_, err = ReadAuthority(Pair{root.Certificate, other.Key})
 			}
 			return err
 		},
-		"must be an authority's": func() error {
-			pair, err := a.Issue(Node{"shop", "a"}, now, time.Hour)
+		"must be that of a cluster's": func() error {
+			pair, err := a.Issue("a", now, time.Hour)
 			if err == nil {
 				_, err = ReadAuthority(pair)
 			}

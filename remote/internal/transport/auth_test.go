@@ -21,7 +21,7 @@ func (p *party) isOpen() bool {
 
 func TestNodesThatMustNotMeetDoNot(t *testing.T) {
 	t.Parallel()
-	ours, theirs := newAuthority(t), newAuthority(t)
+	ours, theirs := newAuthority(t, "test"), newAuthority(t, "test")
 	for name, c := range map[string]struct {
 		listener, dialer Config
 		cluster          string
@@ -31,16 +31,16 @@ func TestNodesThatMustNotMeetDoNot(t *testing.T) {
 			listener: Config{Secret: secret}, dialer: Config{Secret: "another horse battery"}, want: "bad secret",
 		},
 		"no secret beside certificates": {
-			listener: Config{TLS: ours.tls(t, "test", "a"), Secret: secret}, dialer: Config{TLS: ours.tls(t, "test", "b")}, want: "bad secret",
+			listener: Config{TLS: ours.tls(t, "a"), Secret: secret}, dialer: Config{TLS: ours.tls(t, "b")}, want: "bad secret",
 		},
 		"a secret that the other has not": {
-			listener: Config{TLS: ours.tls(t, "test", "a")}, dialer: Config{TLS: ours.tls(t, "test", "b"), Secret: secret}, want: "bad secret",
+			listener: Config{TLS: ours.tls(t, "a")}, dialer: Config{TLS: ours.tls(t, "b"), Secret: secret}, want: "bad secret",
 		},
 		"another cluster": {
 			listener: Config{Secret: secret}, dialer: Config{Secret: secret}, cluster: "another", want: "wrong cluster",
 		},
 		"another authority": {
-			listener: Config{TLS: ours.tls(t, "test", "a")}, dialer: Config{TLS: theirs.tls(t, "test", "b")}, want: "certificate",
+			listener: Config{TLS: ours.tls(t, "a")}, dialer: Config{TLS: theirs.tls(t, "b")}, want: "certificate",
 		},
 		"plain text to TLS": {
 			listener: Config{Secret: secret}, dialer: Config{}, want: "read the hello",
@@ -89,14 +89,14 @@ func (p *party) failure(t *testing.T, peer string) error {
 
 func TestANodeMustBeTheOneOfItsCertificate(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
+	ours := newAuthority(t, "test")
 	for name, c := range map[string]struct {
 		own  *TLS
 		want string
 	}{
-		"another node's":    {ours.tls(t, "test", "c"), "must have the URI greenroom://test/b"},
-		"another cluster's": {ours.tls(t, "other", "b"), "must have the URI greenroom://test/b"},
-		"no roots":          {&TLS{Certificate: ours.tls(t, "test", "b").Certificate}, "needs Roots"},
+		"another node's":    {ours.tls(t, "c"), "must have the URI greenroom://test/b"},
+		"another cluster's": {newAuthority(t, "other").tls(t, "b"), "must have the URI greenroom://test/b"},
+		"no roots":          {&TLS{Certificate: ours.tls(t, "b").Certificate}, "needs Roots"},
 		"nothing":           {&TLS{Roots: ours.roots}, "needs a Certificate"},
 	} {
 		_, err := Listen(Config{TLS: c.own}, session.Config{Node: "b", Cluster: "test", Incarnation: 1}, newParty("b"))
@@ -105,18 +105,18 @@ func TestANodeMustBeTheOneOfItsCertificate(t *testing.T) {
 		}
 	}
 	// One that does not look at its own certificate is refused by the other.
-	a := listen(t, "a", 1, Config{Addr: "127.0.0.1:0", TLS: ours.tls(t, "test", "a")}, session.Config{})
+	a := listen(t, "a", 1, Config{Addr: "127.0.0.1:0", TLS: ours.tls(t, "a")}, session.Config{})
 	b := listen(t, "b", 2, Config{
-		TLS:     ours.tls(t, "test", "b"),
+		TLS:     ours.tls(t, "b"),
 		Resolve: func(string) (string, bool) { return a.Addr().String(), true },
 	}, session.Config{})
-	b.security.cert = ours.tls(t, "test", "c").Certificate
+	b.security.cert = ours.tls(t, "c").Certificate
 	if err := b.failure(t, "a"); !strings.Contains(err.Error(), "not allowed") {
 		t.Errorf("got %v", err)
 	}
 	// An address where another node of the cluster answers.
 	d := listen(t, "d", 3, Config{
-		TLS:     ours.tls(t, "test", "d"),
+		TLS:     ours.tls(t, "d"),
 		Resolve: func(string) (string, bool) { return a.Addr().String(), true },
 	}, session.Config{})
 	if err := d.failure(t, "e"); !strings.Contains(err.Error(), "the node must be e, not a") {

@@ -222,9 +222,9 @@ type authority struct {
 	roots *x509.CertPool
 }
 
-func newAuthority(t testing.TB) *authority {
+func newAuthority(t testing.TB, cluster string) *authority {
 	t.Helper()
-	a, root, err := nodecert.NewAuthority("test", time.Now(), 24*time.Hour)
+	a, root, err := nodecert.NewAuthority(cluster, time.Now(), 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,9 +233,9 @@ func newAuthority(t testing.TB) *authority {
 	return &authority{a, roots}
 }
 
-func (a *authority) tls(t testing.TB, cluster, node string) *TLS {
+func (a *authority) tls(t testing.TB, node string) *TLS {
 	t.Helper()
-	pair, err := a.Issue(nodecert.Node{Cluster: cluster, Name: node}, time.Now(), time.Hour)
+	pair, err := a.Issue(node, time.Now(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,12 +18,12 @@ var networks = map[string]func(t *testing.T) *network{
 		return tcp(t, func(string) Config { return Config{Secret: "correct horse battery"} })
 	},
 	"certificates": func(t *testing.T) *network {
-		a := newAuthority(t)
-		return tcp(t, func(node string) Config { return Config{TLS: a.tls(t, "test", node)} })
+		a := newAuthority(t, "test")
+		return tcp(t, func(node string) Config { return Config{TLS: a.tls(t, node)} })
 	},
 	"both": func(t *testing.T) *network {
-		a := newAuthority(t)
-		return tcp(t, func(node string) Config { return Config{TLS: a.tls(t, "test", node), Secret: "correct horse battery"} })
+		a := newAuthority(t, "test")
+		return tcp(t, func(node string) Config { return Config{TLS: a.tls(t, node), Secret: "correct horse battery"} })
 	},
 	"pipe": func(*testing.T) *network { return piped() },
 }
