@@ -32,5 +32,6 @@
 // are committed, and [Persistence.Erase] forgets an id.
 //
 // A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
-// directory; package journaltest is the conformance suite.
+// directory, package postgres one in a database and package jetstream one in a stream, which several
+// processes can write to; package journaltest is the conformance suite.
 package persist
