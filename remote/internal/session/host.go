@@ -133,10 +133,12 @@ func (h *Host) Settle(s *Session) {
 		h.lost[s.peer] = lost[max(0, len(lost)-maxLost):]
 		h.mu.Unlock()
 	}
+	defer func() { // also after a panic of the handler
+		h.mu.Lock()
+		delete(h.sessions, s.peer)
+		h.mu.Unlock()
+	}()
 	h.handler.Lost(s, l)
-	h.mu.Lock()
-	delete(h.sessions, s.peer)
-	h.mu.Unlock()
 }
 
 // hello returns the hello of this node for a session. The session's mutex is held.
@@ -209,7 +211,7 @@ func (s *Session) acceptable(hello *wire.Hello) *wire.Refusal {
 	case s.opened && s.inc != hello.Incarnation:
 		s.lose(fmt.Errorf("%w: %d, not %d", ErrIncarnation, hello.Incarnation, s.inc))
 		return wire.Refuse(wire.CodeBusy, "%s is ending its session with another incarnation of %s", s.host.config.Node, s.peer)
-	case s.calling && s.host.config.Node < s.peer:
+	case s.call != nil && s.host.config.Node < s.peer:
 		return wire.Refuse(wire.CodeBusy, "%s dials %s", s.host.config.Node, s.peer)
 	case hello.Resume && s.id != hello.Session:
 		return unknownSession(s.host, hello)
@@ -241,31 +243,38 @@ func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *
 	return answer, c, nil
 }
 
-// Dial returns the hello with which to begin a connection that this node has dialed. It is
-// false if the session is open or lost, or another connection is being made.
-// [Session.Greet] or [Session.Fault] must follow. Nobody may be in [Session.Receive].
-func (s *Session) Dial() (wire.Hello, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == Open || s.state == Lost || s.calling {
-		return wire.Hello{}, false
-	}
-	s.calling = true
-	return s.host.hello(s), true
+// Call is the attempt of a node to get a connection, from its hello until that of the peer.
+type Call struct {
+	// Hello is what to say first.
+	Hello wire.Hello
 }
 
-// Greet opens the session with a connection on which the peer has answered the hello of
-// this node. The error is a [*wire.Refusal], with which the connection is to be ended, or
-// that the peer has dialed meanwhile. Nobody may be in [Session.Receive].
-func (s *Session) Greet(hello *wire.Hello, now time.Time) (*Conn, error) {
+// Dial begins a call on a connection that this node has dialed. It returns nil if the session
+// is open or lost, or another call has not ended. [Session.Greet] or [Session.Fault] must
+// follow. Nobody may be in [Session.Receive].
+func (s *Session) Dial() *Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Open || s.state == Lost || s.call != nil {
+		return nil
+	}
+	s.call = &Call{s.host.hello(s)}
+	return s.call
+}
+
+// Greet opens the session with a connection on which the peer has answered a call. The
+// error is a [*wire.Refusal], with which the connection is to be ended, or [ErrStale] if the
+// session has got another connection since the call began. Nobody may be in
+// [Session.Receive].
+func (s *Session) Greet(call *Call, hello *wire.Hello, now time.Time) (*Conn, error) {
 	refusal := s.host.check(hello)
 	defer s.hooks.Tick()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.calling {
+	if s.call != call || call == nil { // what both have said may be long past
 		return nil, ErrStale
 	}
-	s.calling = false
+	s.call = nil
 	switch {
 	case refusal != nil:
 	case hello.Node != s.peer:
@@ -286,15 +295,16 @@ func (s *Session) Greet(hello *wire.Hello, now time.Time) (*Conn, error) {
 	return nil, refusal
 }
 
-// Fault says that this node has dialed in vain, before or after [Session.Dial]: by a
-// [*wire.Refusal] of the peer, or by whatever else went wrong.
-func (s *Session) Fault(err error) {
+// Fault says that this node has dialed in vain: that a call has failed, or with nil that
+// none could be made. The error is that the peer has refused it, with a [*wire.Refusal], or
+// whatever else went wrong.
+func (s *Session) Fault(call *Call, err error) {
 	s.mu.Lock()
 	switch {
-	case s.calling:
-		s.calling = false
+	case call != nil && s.call == call:
+		s.call = nil
 		s.refused(err)
-	case s.state == Dialing || s.state == Broken:
+	case call == nil && (s.state == Dialing || s.state == Broken):
 		s.err = err
 	}
 	s.mu.Unlock()

@@ -60,6 +60,7 @@ type interner struct {
 		text   string
 		number uint32
 	}
+	free   []uint32 // numbers that were taken back
 	hand   int
 	bytes  int    // of all texts
 	frame  uint64 // the frame that is being made
@@ -151,19 +152,26 @@ func (t *interner) typeName(text string) uint32 {
 // define gives a text a number: define says so to the peer, and returns its place.
 func (t *interner) define(e interned, define func(number uint32, c wire.Class, text string) (place uint64)) uint32 {
 	for t.bytes+len(e.text) > t.length { // takes numbers back until it fits
-		number := t.victim(true)
+		number := t.victim()
 		if number == 0 {
 			break
 		}
 		t.drop(number, define(number, t.entries[number].class, ""))
 		t.entries[number] = interned{}
+		t.free = append(t.free, number)
 	}
-	number := uint32(len(t.entries))
-	if int(number) <= t.most {
+	var number uint32
+	switch last := len(t.free) - 1; {
+	case last >= 0:
+		number = t.free[last]
+		t.free = t.free[:last]
+		t.drop(number, define(number, e.class, e.text))
+	case len(t.entries) <= t.most:
+		number = uint32(len(t.entries))
 		t.entries = append(t.entries, interned{})
 		define(number, e.class, e.text)
-	} else {
-		number = t.victim(false)
+	default:
+		number = t.victim()
 		t.drop(number, define(number, e.class, e.text))
 	}
 	t.entries[number] = e
@@ -181,9 +189,8 @@ func (t *interner) define(e interned, define func(number uint32, c wire.Class, t
 
 // victim returns a number whose text was not used lately and not in this frame: the hand
 // passes over the entries and lets go one that was not used since it came by. It returns 0
-// if there is none, which takes more numbers in one frame than there are. Numbers without a
-// text count unless one with a text is wanted.
-func (t *interner) victim(withText bool) uint32 {
+// if there is none, which takes more numbers in one frame than there are.
+func (t *interner) victim() uint32 {
 	for range 2 * len(t.entries) {
 		t.hand++
 		if t.hand >= len(t.entries) {
@@ -191,7 +198,7 @@ func (t *interner) victim(withText bool) uint32 {
 		}
 		e := &t.entries[t.hand]
 		switch {
-		case e.class == 0 && withText, e.frame == t.frame:
+		case e.class == 0, e.frame == t.frame:
 		case e.recent:
 			e.recent = false
 		default:

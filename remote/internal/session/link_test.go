@@ -254,67 +254,70 @@ func (r *runner) dial() {
 		again()
 		return
 	}
-	hello, ok := r.s.Dial()
-	if !ok {
+	call := r.s.Dial()
+	if call == nil {
 		again()
 		return
 	}
 	r.dialing = true
+	w.note("%s dials %s: resume %v, received %d", n.name, r.s.peer, call.Hello.Resume, call.Hello.Received)
 	mine, theirs := w.connect(n, peer)
+	ended := false
 	over := func(err error) {
-		if r.dialing {
-			r.dialing = false
-			r.s.Fault(err)
+		if !ended {
+			ended, r.dialing = true, false
+			w.note("%s dials %s in vain: %v", n.name, r.s.peer, err)
+			r.s.Fault(call, err)
 			mine.close(err)
 			again()
 		}
 	}
 	mine.broken = over
-	mine.take = func() { r.greeted(mine, over) }
+	mine.take = func() {
+		if r.greeted(call, mine, over) {
+			ended, r.dialing = true, false
+		}
+	}
 	w.after(5*time.Second, func() {
 		if !n.dead {
 			over(fmt.Errorf("no hello in time"))
 		}
 	})
 	peer.accept(theirs)
-	mine.write(helloFrame(&hello))
+	mine.write(helloFrame(&call.Hello))
 }
 
 func helloFrame(h *wire.Hello) []byte {
 	return wire.AppendFrame(nil, wire.KindHello, wire.AppendHello(nil, h))
 }
 
-// greeted reads the hello, or the refusal, of the peer.
-func (r *runner) greeted(e *end, over func(error)) {
+// greeted reads the hello, or the refusal, of the peer. It reports whether the session is open.
+func (r *runner) greeted(call *Call, e *end, over func(error)) bool {
 	f, ok, err := e.frames.Next()
 	if err != nil || !ok {
 		if err != nil {
 			over(err)
 		}
-		return
+		return false
 	}
 	f = r.n.w.tampered(r.n, f)
 	if f.Kind == wire.KindRefuse {
 		refusal, _ := wire.ReadRefusal(f.Body)
-		r.n.w.note("%s refused by %s: %v", r.n.name, r.s.peer, refusal)
 		over(refusal)
-		return
+		return false
 	}
 	hello, err := wire.ReadHello(f.Body)
 	if err != nil {
 		over(err)
-		return
+		return false
 	}
-	c, err := r.s.Greet(&hello, r.n.w.now)
+	c, err := r.s.Greet(call, &hello, r.n.w.now)
 	if err != nil {
-		r.n.w.note("%s does not take the answer of %s: %v", r.n.name, r.s.peer, err)
-		r.dialing = false
-		e.close(err)
-		r.n.w.after(50*time.Millisecond, r.dial)
-		return
+		over(err)
+		return false
 	}
-	r.dialing = false
 	r.open(c, e)
+	return true
 }
 
 func (w *world) tampered(n *node, f wire.Frame) wire.Frame {

@@ -59,11 +59,12 @@ func (c *client) act(actors int) {
 	var v Verdict
 	switch w.rand.IntN(8) {
 	case 0, 1:
-		q := &question{to: to, number: number, w: w}
+		q, left := &question{to: to, number: number, w: w}, time.Duration(0)
 		if w.rand.IntN(2) == 0 {
-			q.ends = w.now.Add(time.Duration(w.rand.Int64N(int64(200 * time.Millisecond))))
+			left = time.Duration(1 + w.rand.Int64N(int64(200*time.Millisecond)))
+			q.ends = w.now.Add(left)
 		}
-		if v = s.Ask(m, q, 0); v == Sent {
+		if v = s.Ask(m, q, left); v == Sent {
 			c.asked = append(c.asked, q)
 		}
 	case 2:
@@ -190,6 +191,13 @@ func scenario(t testing.TB, seed uint64, tamper func(w *world)) (wrong []string,
 	for _, p := range processes {
 		wrong = append(wrong, p.handler.wrong...)
 		wrong = append(wrong, checkSent(p, processes)...)
+	}
+	for _, n := range w.nodes {
+		for s := range n.runs {
+			if st := s.Stats(); st.State == Open && (st.Asks > 0 || st.Served > 0 || st.Frames > 0) {
+				wrong = append(wrong, fmt.Sprintf("%s: when all is quiet, %d asks and %d of the peer are open and %d frames are not confirmed", n.name, st.Asks, st.Served, st.Frames))
+			}
+		}
 	}
 	wrong = append(wrong, checkAsks(ca)...)
 	if !cb.n.dead {

@@ -111,14 +111,17 @@ func (r *recorder) Messages(s *Session, to *Known, run []Received) {
 			r.fail("the header %v arrived as %v", want, header)
 		}
 		if m.Ask != 0 {
-			r.serve(s, m.Ask, slices.Clone(m.Payload))
+			r.serve(s, m.Ask, slices.Clone(m.Payload), m.Remaining)
 		}
 	}
 }
 
-// serve answers an ask a little later.
-func (r *recorder) serve(s *Session, ask uint64, p []byte) {
+// serve answers an ask a little later, or never if it has a deadline.
+func (r *recorder) serve(s *Session, ask uint64, p []byte, remaining time.Duration) {
 	s.Serve(ask, ask)
+	if remaining > 0 && r.n.w.rand.IntN(4) == 0 {
+		return
+	}
 	r.n.w.after(time.Duration(r.n.w.rand.Int64N(int64(50*time.Millisecond))), func() {
 		if r.n.dead {
 			return
@@ -167,7 +170,7 @@ func (r *recorder) Request(s *Session, k wire.Kind, q ReceivedRequest) {
 	if k != wire.KindFind {
 		r.fail("a find arrived as %s", k)
 	}
-	r.serve(s, q.Ask, slices.Clone(q.Payload))
+	r.serve(s, q.Ask, slices.Clone(q.Payload), 0)
 }
 
 func (r *recorder) Opened(s *Session) {

@@ -209,11 +209,7 @@ func (s *Session) open(ask Asker) uint64 {
 }
 
 // sweepSoon reports whether Tick has to be called so that it sets a timer for the sweep.
-func (s *Session) sweepSoon() bool {
-	soon := s.sweeping
-	s.sweeping = false
-	return soon
-}
+func (s *Session) sweepSoon() bool { return s.sweeping }
 
 // milliseconds rounds up: an ask with a deadline has one on the wire, too.
 func milliseconds(d time.Duration) uint64 {

@@ -40,16 +40,16 @@ type Session struct {
 	host *Host
 	peer string
 
-	mu      sync.Mutex
-	hooks   Hooks
-	state   State
-	id      uint64
-	inc     uint32 // of the peer; 0: not known
-	opened  bool   // at least once
-	conn    *Conn  // nil unless open
-	frame   int    // the longest that the peer accepts
-	err     error  // why it is not open: the last try's, or the reason of the loss
-	calling bool   // a hello of this node waits for that of the peer
+	mu     sync.Mutex
+	hooks  Hooks
+	state  State
+	id     uint64
+	inc    uint32 // of the peer; 0: not known
+	opened bool   // at least once
+	conn   *Conn  // nil unless open
+	frame  int    // the longest that the peer accepts
+	err    error  // why it is not open: the last try's, or the reason of the loss
+	call   *Call  // a hello of this node waits for that of the peer; nil: none does
 
 	log    log
 	names  *interner
@@ -164,7 +164,7 @@ func (s *Session) attach(h *wire.Hello, now time.Time) (*Conn, bool) {
 	}
 	version, _ := wire.Version(h, &wire.Hello{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
 	s.conn = &Conn{version: version}
-	s.state, s.opened, s.calling, s.err = Open, true, false, nil
+	s.state, s.opened, s.call, s.err = Open, true, nil, nil
 	s.inc, s.frame = h.Incarnation, int(h.Frame)
 	s.idle, s.ackNow, s.pingNow, s.pongNow = false, s.byeOf, false, false
 	s.heard, s.pinged, s.ackAt, s.unacked = now, time.Time{}, time.Time{}, 0
@@ -207,7 +207,7 @@ func (s *Session) lose(err error) {
 	if s.state == Lost {
 		return
 	}
-	s.state, s.conn, s.calling, s.err = Lost, nil, false, err
+	s.state, s.conn, s.call, s.err = Lost, nil, nil, err
 	if s.room != nil {
 		close(s.room)
 		s.room = nil
@@ -225,6 +225,7 @@ func (s *Session) Bye() {
 		s.lose(ErrClosed)
 	default:
 		s.bye = true
+		s.ackNow = true // so that the peer need not wonder about what has arrived here
 		s.put(wire.KindBye, func(dst []byte) []byte { return dst }, 0)
 		wake = s.wake()
 	}

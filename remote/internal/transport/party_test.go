@@ -30,6 +30,7 @@ type party struct {
 	opened   int
 	losses   []*session.Loss
 	hold     chan struct{} // Messages waits for it; nil: it does not
+	panics   bool          // in Messages and in Lost
 }
 
 type asking struct{ text string }
@@ -77,6 +78,9 @@ func (p *party) await(t testing.TB, what string, is func() bool) {
 func (p *party) Messages(s *session.Session, to *session.Known, run []session.Received) {
 	if p.hold != nil {
 		<-p.hold
+	}
+	if p.panics {
+		panic("a decoder")
 	}
 	p.book(func() {
 		for _, m := range run {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,19 @@ func (p *peer) settle(err error) {
 		<-p.dialing
 	}
 	p.t.config.Log.Info("a node is lost", slog.String("node", p.s.Peer()), slog.Any("error", err))
+	defer p.t.forget(p.s)
+	defer p.recovered()
 	p.t.host.Settle(p.s)
-	p.t.forget(p.s)
+}
+
+// recovered ends the panic of a Handler, which runs decoders of users on what a peer has
+// sent, and loses the session. It is deferred.
+func (p *peer) recovered() {
+	if r := recover(); r != nil {
+		p.t.config.Log.Error("what a node has sent made a handler panic", slog.String("node", p.s.Peer()),
+			slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+		p.s.Lose(fmt.Errorf("%w: %v", ErrPanic, r))
+	}
 }
 
 // wait returns how long to wait before the next dial: twice as long each time, up to a
@@ -130,7 +142,7 @@ func (p *peer) connect(addr string) error {
 	conn, err := p.t.config.Dial(ctx, addr)
 	if err != nil {
 		err = fmt.Errorf("dial: %w", err)
-		p.s.Fault(err)
+		p.s.Fault(nil, err)
 		return err
 	}
 	ctx, cancel = context.WithTimeout(p.ctx, HandshakeTimeout)
@@ -139,9 +151,10 @@ func (p *peer) connect(addr string) error {
 	secured, err := p.t.security.secure(ctx, conn, true)
 	if err == nil {
 		err = p.introduce(secured, stop)
+	} else {
+		p.s.Fault(nil, err)
 	}
 	if err != nil {
-		p.s.Fault(err)
 		stop()
 		_ = conn.Close()
 	}
@@ -152,20 +165,21 @@ func (p *peer) connect(addr string) error {
 func (p *peer) introduce(conn net.Conn, stop func() bool) error {
 	p.mu.Lock()
 	p.joinBroken()
-	hello, ok := p.s.Dial()
+	call := p.s.Dial()
 	p.mu.Unlock()
-	if !ok {
+	if call == nil {
 		return errors.New("the session has a connection")
 	}
 	var frames wire.Splitter
-	answer, err := p.exchange(conn, hello, &frames)
+	answer, err := p.exchange(conn, call.Hello, &frames)
 	if err != nil {
+		p.s.Fault(call, err)
 		refuse(conn, err)
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, err := p.s.Greet(&answer.hello, time.Now())
+	c, err := p.s.Greet(call, &answer.hello, time.Now())
 	if err != nil {
 		refuse(conn, err)
 		return err
@@ -198,7 +212,11 @@ func (p *peer) attach(conn net.Conn, c *session.Conn, frames *wire.Splitter, fir
 	l := &link{p: p, conn: conn, c: c, first: first, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	frames.Limit(p.t.frame)
 	p.link.Store(l)
-	l.goroutines.Go(func() { l.read(frames) })
+	l.goroutines.Go(func() {
+		defer l.end()
+		defer p.recovered()
+		l.read(frames)
+	})
 	l.goroutines.Go(l.write)
 	p.t.config.Log.Info("a node is connected", slog.String("node", p.s.Peer()), slog.Any("addr", conn.RemoteAddr()))
 }

@@ -259,3 +259,62 @@ func TestCloseDoesNotWaitLongerThanItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestAPanicOfAHandlerEndsItsSessionOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := piped()
+		a, b, d := n.start(t, "a", 1), n.start(t, "b", 2, "a", "d"), n.start(t, "d", 3)
+		b.send(t, "d", "d~3/x", 0, 10)
+		d.inOrder(t, "d~3/x", 10)
+		a.panics = true
+		b.send(t, "a", "a~1/x", 0, 10)
+		if l := a.lost(t); !errors.Is(l.Err, ErrPanic) {
+			t.Errorf("the loss: %v", l.Err)
+		}
+		synctest.Wait()
+		if got := len(a.Host().Sessions()); got != 0 {
+			t.Errorf("%d sessions are left", got)
+		}
+		b.send(t, "d", "d~3/x", 10, 20)
+		d.inOrder(t, "d~3/x", 20)
+	})
+}
+
+// A peer that cannot be reached, or does not answer, holds up no other.
+func TestAPeerThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := piped()
+		a := n.start(t, "a", 1)
+		b := newParty("b")
+		start(t, b, 2, Config{
+			Resolve: func(peer string) (string, bool) { return peer, true },
+			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+				if addr == "silent" {
+					mine, _ := net.Pipe() // nobody reads the hello
+					return mine, nil
+				}
+				if addr == "unreachable" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return n.dial(ctx, addr)
+			},
+		}, session.Config{})
+		began := time.Now()
+		b.send(t, "silent", "x", 0, 1)
+		b.send(t, "unreachable", "x", 0, 1)
+		b.send(t, "a", "a~1/x", 0, 1)
+		a.inOrder(t, "a~1/x", 1)
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("a message arrives after %v", waited)
+		}
+		b.await(t, "two losses", func() bool { return len(b.losses) == 2 })
+		for _, l := range b.losses {
+			if !errors.Is(l.Err, session.ErrExpired) || l.Dropped != 1 {
+				t.Errorf("lost: %v, %d dropped", l.Err, l.Dropped)
+			}
+		}
+	})
+}

@@ -29,8 +29,13 @@ const (
 	farewell   = time.Second // for a refusal to be written
 )
 
-// ErrDisconnected is the reason of a session that [Transport.Disconnect] has ended.
-var ErrDisconnected = errors.New("disconnected")
+// Reasons for which a transport loses a session.
+var (
+	// ErrDisconnected is that of [Transport.Disconnect].
+	ErrDisconnected = errors.New("disconnected")
+	// ErrPanic is wrapped with the value with which a Handler has panicked.
+	ErrPanic = errors.New("a handler of what arrived has panicked")
+)
 
 // Config says how a node reaches others. Its zero value neither listens nor dials.
 type Config struct {
