@@ -46,6 +46,9 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	ctx, in := c.(*actor.Context[M]), g.in.Load()
 	poked := g.poked
 	g.poked = false
+	if g.life.ready && !poked && !g.behind && !isDelivery(ctx.Sender(), in.id) && in.tryBegin() {
+		return g.handle(ctx, in, nil, next)
+	}
 	if unfit := in.unfit(); unfit != nil {
 		return errors.Join(fmt.Errorf("%s begins anew: %w", in.id, unfit), putAside(ctx, poked))
 	}
@@ -75,27 +78,41 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 		return nil // it was sent once more before it was confirmed, or comes again
 	}
 	in.begin(a)
+	if !g.life.ready {
+		if err := g.recovered(ctx, in, poked); err != nil || poked {
+			return err
+		}
+	}
+	return g.handle(ctx, in, a, next)
+}
+
+// recovered calls the actor's Recovered, in the turn of its first message. What that has sent is not
+// the message's to lose. REQUIRES: in.begin was called, as for handle.
+func (g *gate[M]) recovered(ctx *actor.Context[M], in *incarnation, poked bool) (err error) {
+	err = errFailed // what remains after a panic
+	defer func() {
+		if err != nil {
+			in.fail(err)
+		}
+	}()
+	if g.life.recovered != nil {
+		if err = g.life.recovered(ctx); err != nil {
+			return fmt.Errorf("recovered: %w", err)
+		}
+	}
+	g.life.ready = true
+	err = in.pass(!poked)
+	return err
+}
+
+// handle handles a message.
+func (g *gate[M]) handle(ctx *actor.Context[M], in *incarnation, a *attempt, next func() error) (err error) {
 	err = errFailed // what remains after a panic
 	defer func() {
 		if err != nil && err != actor.ErrStop { //nolint:errorlint // as the runtime does
 			in.fail(err)
 		}
 	}()
-	if !g.life.ready {
-		if g.life.recovered != nil {
-			if err = g.life.recovered(ctx); err != nil {
-				return fmt.Errorf("recovered: %w", err)
-			}
-		}
-		g.life.ready = true
-		if poked {
-			err = in.end()
-			return err
-		}
-		if err = in.pass(true); err != nil { // what Recovered has sent is not the message's to lose
-			return err
-		}
-	}
 	if a != nil && in.hasHad(a) {
 		err = in.end()
 		return err
@@ -240,7 +257,7 @@ func (in *incarnation) settleFor(ctx context.Context) error {
 func (in *incarnation) midway() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.handling && (len(in.events) > 0 || in.saved || len(in.sends) > 0 || len(in.edits) > 0 || len(in.outputs) > 0)
+	return in.handling && (in.hasRecorded() || len(in.outputs) > 0)
 }
 
 // drain returns when what is on its way now is over.

@@ -31,6 +31,8 @@ type incarnation struct {
 	edits    []ReminderEdit
 	attempt  *attempt      // what it handles, nil for what has no sender that waits
 	outputs  []func(error) // what it holds
+	room     []func(error) // for the next outputs, empty
+	spare    *unit         // for the next outputs that nothing is recorded with, nil if there is none
 	units    []*unit       // not over, oldest first
 	ahead    int           // events in units
 	bytes    int           // bytes in units
@@ -94,6 +96,9 @@ func (in *incarnation) hold(leave func(error)) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.handling {
+		if in.outputs == nil {
+			in.outputs, in.room = in.room, nil
+		}
 		in.outputs = append(in.outputs, leave)
 		return true
 	}
@@ -121,8 +126,38 @@ func (in *incarnation) begin(a *attempt) {
 	in.mu.Unlock()
 }
 
+// tryBegin is begin for a message that nobody delivers, if nothing stands in its way.
+func (in *incarnation) tryBegin() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.trouble() != nil || in.isCrowded() {
+		return false
+	}
+	in.handling, in.attempt = true, nil
+	return true
+}
+
 // end says that the handler has returned, and sends what it has recorded on its way.
-func (in *incarnation) end() error { return in.pass(false) }
+func (in *incarnation) end() error {
+	in.mu.Lock()
+	if in.attempt != nil || in.hasRecorded() || in.trouble() != nil {
+		in.mu.Unlock()
+		return in.pass(false)
+	}
+	in.handling = false // nothing is to be written: the quick way
+	leaves := in.dispatch(nil)
+	in.mu.Unlock()
+	if leaves != nil {
+		in.leave(leaves, nil)
+	}
+	return nil
+}
+
+// hasRecorded reports whether the handler has recorded or sent what is to be written.
+// REQUIRES: in.mu held.
+func (in *incarnation) hasRecorded() bool {
+	return len(in.events) > 0 || in.saved || len(in.sends) > 0 || len(in.edits) > 0
+}
 
 // pass makes a unit of what the handler has recorded and sent so far. If it goesOn it is still
 // running: it is divided. After an error nothing is on its way that was not before.
@@ -141,35 +176,43 @@ func (in *incarnation) pass(goesOn bool) error {
 		}
 	}
 	in.handling = goesOn && in.handling
-	outputs := in.outputs
-	in.outputs = nil
 	if a := in.attempt; a != nil && !goesOn {
-		outputs = append(outputs, a.confirm)
+		in.outputs = append(in.outputs, a.confirm)
 		in.attempt = nil
 	}
+	leaves := in.dispatch(u)
+	in.mu.Unlock()
+	if leaves != nil {
+		in.leave(leaves, nil)
+	}
+	return nil
+}
+
+// dispatch has what is held wait for a unit, which is submitted: under the lock, so that units are
+// in the order of their numbers. Without one it waits for the last one that is on its way. If there
+// is none, it returns a unit that may leave. REQUIRES: in.mu held.
+func (in *incarnation) dispatch(u *unit) (leaves *unit) {
+	outputs := in.outputs
+	in.outputs = nil
 	in.held += len(outputs)
-	leaves := false
 	switch n := len(in.units); {
 	case u != nil:
 		u.outputs = outputs
 		in.units = append(in.units, u)
 		in.ahead += len(u.append.Events)
 		in.bytes += u.bytes
+		in.p.commits.submit(u)
 	case len(outputs) == 0:
 	case n > 0:
 		in.units[n-1].outputs = append(in.units[n-1].outputs, outputs...)
 	default: // others wait behind it while it leaves
-		u, leaves = &unit{of: in, outputs: outputs}, true
-		in.units = append(in.units, u)
+		if leaves, in.spare = in.spare, nil; leaves == nil {
+			leaves = &unit{of: in}
+		}
+		leaves.outputs, leaves.over = outputs, false
+		in.units = append(in.units, leaves)
 	}
-	if u != nil && !leaves { // under the lock: units are submitted in the order of their numbers
-		in.p.commits.submit(u)
-	}
-	in.mu.Unlock()
-	if leaves {
-		in.leave(u, nil)
-	}
-	return nil
+	return leaves
 }
 
 // states returns what the user's code makes of the actor's state for the next unit: what was
@@ -274,8 +317,12 @@ func (in *incarnation) refusal() error {
 
 // leave lets leave what a unit holds, or drops it because of err, and ends it.
 func (in *incarnation) leave(u *unit, err error) {
+	var left []func(error)
 	for {
 		in.mu.Lock()
+		if in.room == nil && cap(left) <= roomMost {
+			in.room = left
+		}
 		outputs := u.outputs
 		u.outputs = nil
 		in.held -= len(outputs)
@@ -290,6 +337,9 @@ func (in *incarnation) leave(u *unit, err error) {
 			if err == nil && u.append.Snapshot != nil {
 				in.snapshot = u.append.Last()
 			}
+			if u.append.ID == "" {
+				in.spare = u // who waits for it still waits for the next one as well
+			}
 			in.mu.Unlock()
 			for _, w := range waiters {
 				w.Resolve(settled{})
@@ -300,8 +350,13 @@ func (in *incarnation) leave(u *unit, err error) {
 		for _, output := range outputs {
 			output(err)
 		}
+		clear(outputs)
+		left = outputs[:0]
 	}
 }
+
+// roomMost is for how many outputs an actor keeps room.
+const roomMost = 16
 
 func (u *unit) isOver() bool {
 	u.of.mu.Lock()
@@ -323,10 +378,16 @@ func (u *unit) notify(w *actor.Promised[settled]) bool {
 func (in *incarnation) crowded() *unit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.units) > 0 && (in.ahead >= in.p.cfg.Ahead || in.bytes+in.held*outputBytes >= in.p.cfg.AheadBytes) {
+	if in.isCrowded() {
 		return in.units[0]
 	}
 	return nil
+}
+
+// isCrowded reports whether so much is on its way that the next message has to wait. REQUIRES:
+// in.mu held.
+func (in *incarnation) isCrowded() bool {
+	return len(in.units) > 0 && (in.ahead >= in.p.cfg.Ahead || in.bytes+in.held*outputBytes >= in.p.cfg.AheadBytes)
 }
 
 // unfit returns why the actor must be restarted before it handles anything, nil if it need not be.

@@ -182,7 +182,7 @@ func (rs *receivers) forget(to string, d actor.Ref[any]) {
 // no delivery to that one: a message that another actor has forwarded keeps its sender. over says
 // that it was one, or that another one is to be tried first.
 func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bool) {
-	if sender.IsZero() || !isDeliveryTo(id, sender.Path()) {
+	if !isDelivery(sender, id) {
 		return nil, false
 	}
 	rs.mu.Lock()
@@ -206,8 +206,12 @@ func deliveryName(to string) string {
 	return fmt.Sprintf("delivery-%016x-", h.Sum64())
 }
 
-func isDeliveryTo(id, path string) bool {
-	return strings.HasPrefix(path, deliveriesPath) && strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], deliveryName(id))
+func isDelivery(sender actor.PID, to string) bool {
+	if sender.IsZero() {
+		return false
+	}
+	path := sender.Path()
+	return strings.HasPrefix(path, deliveriesPath) && strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], deliveryName(to))
 }
 
 // Deliver has f get what is sent to an address, in place of a durable actor: for what has another
