@@ -32,6 +32,8 @@ type recovery struct {
 	in     *incarnation
 	avoid  *uint64 // with this number and higher ones snapshots are passed over, 0 for none
 	loaded *Loaded
+	next   *actor.Future[[]Record] // the page after the one that is replayed, nil if it is not being read
+	by     *patient                // who waits for it
 }
 
 // run recovers, page by page. What an earlier incarnation has on its way is waited for first.
@@ -50,14 +52,18 @@ func (r *recovery) run(ctx context.Context) error {
 		}
 		r.loaded = &l
 	}
+	defer r.forgetNext()
 	for r.at < r.loaded.Last && r.s.apply != nil {
 		in.progress(r.at, r.loaded.Last)
-		page, err := read(ctx, in.p, func(by *patient) actor.Request[[]Record] { return readEvents{patient: by, id: in.id, after: r.at} })
+		page, err := r.page(ctx)
 		if err != nil {
 			return err
 		}
 		if len(page) == 0 {
 			return r.unreadable(r.at+1, "it is missing")
+		}
+		if last := page[len(page)-1].Number; last < r.loaded.Last {
+			r.readNext(ctx, last)
 		}
 		if err := r.replay(page); err != nil {
 			return err
@@ -76,6 +82,31 @@ func (r *recovery) run(ctx context.Context) error {
 	}
 	in.since, in.sinceBytes = int(r.loaded.Last-max(in.snapshot, r.loaded.Erased)), r.bytes
 	return nil
+}
+
+// page returns the next page.
+func (r *recovery) page(ctx context.Context) ([]Record, error) {
+	if r.next != nil {
+		page, err := r.next.Wait(ctx, actor.Within(patience))
+		r.forgetNext()
+		if err == nil {
+			return page, nil
+		}
+	}
+	return read(ctx, r.in.p, func(by *patient) actor.Request[[]Record] { return readEvents{patient: by, id: r.id, after: r.at} })
+}
+
+// readNext has the page after a number read, while the one before is replayed.
+func (r *recovery) readNext(ctx context.Context, after uint64) {
+	r.by = &patient{}
+	r.next = actor.AskFuture(ctx, r.in.p.loader, readEvents{patient: r.by, id: r.id, after: after}, actor.Within(patience))
+}
+
+func (r *recovery) forgetNext() {
+	if r.next != nil {
+		r.by.gone.Store(true)
+		r.next = nil
+	}
 }
 
 // progress says how far recovery has come.
