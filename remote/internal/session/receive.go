@@ -199,6 +199,7 @@ func (s *Session) control(f wire.Frame) error {
 			return &wire.Violation{Cause: "ack", Text: fmt.Sprintf("an ack must be from %d to %d, not %d", s.log.confirmed, s.log.handed, n)}
 		}
 		s.names.confirm(n)
+		s.openRoom()
 	case wire.KindPing:
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -13,8 +13,8 @@ type Verdict uint8
 const (
 	// Sent: it is kept until the peer confirms it or the session is lost.
 	Sent Verdict = iota
-	// Wait: a patient message finds too much before it that is not written: see
-	// [Session.Room].
+	// Wait: a patient message finds too much before it that is not written, or not
+	// confirmed: see [Session.Room].
 	Wait
 	// Overflow: too much is not confirmed, or too many asks are open.
 	Overflow
@@ -39,7 +39,7 @@ type Message struct {
 	Type    string // of the payload, as both nodes know it
 	Header  []HeaderField
 	Payload []byte
-	// Patient messages are not taken while much is unwritten.
+	// Patient messages are not taken while much is unwritten or not confirmed.
 	Patient bool
 }
 
@@ -143,10 +143,10 @@ func (s *Session) admit(size int, patient, ask bool) Verdict {
 		return Gone
 	case size > s.frame:
 		return TooLarge
+	case patient && !s.hasRoom():
+		return Wait
 	case s.log.kept+size > hardBytes, ask && s.asks.full():
 		return Overflow
-	case patient && s.log.unwritten > softBytes:
-		return Wait
 	}
 	return Sent
 }

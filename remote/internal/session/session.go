@@ -168,6 +168,7 @@ func (s *Session) attach(h *wire.Hello, now time.Time) (*Conn, bool) {
 	s.inc, s.frame = h.Incarnation, int(h.Frame)
 	s.idle, s.ackNow, s.pingNow, s.pongNow = false, s.byeOf, false, false
 	s.heard, s.pinged, s.ackAt, s.unacked = now, time.Time{}, time.Time{}, 0
+	s.openRoom() // maybe the peer has got all there was, and nothing will be written
 	return s.conn, true
 }
 
@@ -318,8 +319,11 @@ func (s *Session) Unwritten() int {
 	return s.log.unwritten
 }
 
+// hasRoom reports whether a patient sender may send.
+func (s *Session) hasRoom() bool { return s.log.unwritten <= softBytes && s.log.kept <= firmBytes }
+
 func (s *Session) openRoom() {
-	if s.room != nil && s.log.unwritten <= softBytes {
+	if s.room != nil && s.hasRoom() {
 		close(s.room)
 		s.room = nil
 	}
@@ -330,7 +334,7 @@ func (s *Session) openRoom() {
 func (s *Session) Room() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log.unwritten <= softBytes || s.state == Lost {
+	if s.hasRoom() || s.state == Lost {
 		return closed
 	}
 	if s.room == nil {
@@ -348,6 +352,7 @@ var closed = func() chan struct{} {
 // Limits of what a session keeps, in bytes.
 const (
 	softBytes    = 1 << 20  // unwritten: patient senders wait
+	firmBytes    = 8 << 20  // not confirmed: patient senders wait, since acks may be late
 	hardBytes    = 16 << 20 // not confirmed: messages overflow
 	reserveBytes = 1 << 20  // beyond that, for answers and signals; then the session is lost
 )

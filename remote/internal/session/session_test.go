@@ -221,6 +221,68 @@ func TestPatientSendersWaitForRoom(t *testing.T) {
 	}
 }
 
+// Acks may be late by megabytes, where a peer has more to do. A patient sender waits for
+// them, and its messages do not overflow.
+func TestPatientSendersWaitForAcks(t *testing.T) {
+	_, _, s, c := accepted(t)
+	for s.Tell(number(10_000, true)) == Sent {
+		sent(t, s, c)
+	}
+	if got := s.Stats(); got.Kept < firmBytes || got.Kept > firmBytes+20_000 || got.Unwritten > 0 {
+		t.Errorf("there is no room with %d bytes kept, of which %d are unwritten", got.Kept, got.Unwritten)
+	}
+	if v := s.Tell(number(10_000, true)); v != Wait {
+		t.Errorf("verdict %d, want Wait", v)
+	}
+	room := s.Room()
+	select {
+	case <-room:
+		t.Error("there is no room and the channel is closed")
+	default:
+	}
+	if err := feed(s, c, frames(wire.KindAck, wire.AppendAck(nil, 100))); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-room:
+	default:
+		t.Error("an ack makes room and nobody knows")
+	}
+	if v := s.Tell(number(10_000, true)); v != Sent {
+		t.Errorf("after an ack: verdict %d", v)
+	}
+}
+
+// The hello of a reconnect may confirm all there is: nothing is written then.
+func TestAReconnectMakesRoom(t *testing.T) {
+	host, _, s, c := accepted(t)
+	for s.Tell(number(10_000, true)) == Sent {
+	}
+	if _, err := s.Take(c, nil); err != nil {
+		t.Fatal(err)
+	}
+	for s.Unwritten() > 0 && s.log.waiting() {
+		if _, err := s.Take(c, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room := s.Room()
+	s.Break(c, errors.New("cut"), start)
+	hello := peerHello()
+	hello.Resume, hello.Received = true, s.log.total
+	if _, refusal := host.Accept(&hello, start); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if _, _, refusal := s.Accept(&hello, start); refusal != nil {
+		t.Fatal(refusal)
+	}
+	select {
+	case <-room:
+	default:
+		t.Error("who waits for room waits for ever")
+	}
+}
+
 func TestMessagesOverflowAndSignalsHaveAReserve(t *testing.T) {
 	host, h, s, c := accepted(t)
 	messages := uint64(0)
@@ -234,7 +296,7 @@ func TestMessagesOverflowAndSignalsHaveAReserve(t *testing.T) {
 	if v := s.Tell(number(100_000, false)); v != Overflow {
 		t.Errorf("verdict %d", v)
 	}
-	if v := s.Ask(number(100_000, true), &question{}, 0); v != Overflow {
+	if v := s.Ask(number(100_000, false), &question{}, 0); v != Overflow {
 		t.Errorf("an ask: verdict %d", v)
 	}
 	signals := 0

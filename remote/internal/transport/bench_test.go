@@ -74,11 +74,14 @@ func BenchmarkOneWay(b *testing.B) {
 			to.target.Store(int64(b.N))
 			b.ResetTimer()
 			for n := 0; n < b.N; {
-				if s.Tell(m) == session.Wait {
+				switch v := s.Tell(m); v {
+				case session.Sent:
+					n++
+				case session.Wait:
 					<-s.Room()
-					continue
+				default:
+					b.Fatalf("verdict %d, %+v", v, s.Stats())
 				}
-				n++
 			}
 			<-to.reached
 		})
