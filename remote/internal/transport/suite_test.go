@@ -230,11 +230,15 @@ func TestAReaderThatWaitsMakesSendersWait(t *testing.T) {
 		copy(m.Payload, "00000000")
 		sent := 0
 		s := b.Session("a")
-		for s.Tell(m) == session.Sent {
+		var v session.Verdict
+		for v = s.Tell(m); v == session.Sent; v = s.Tell(m) {
 			sent++
 			if sent > 100_000 {
 				t.Fatal("there is always room")
 			}
+		}
+		if v != session.Wait {
+			t.Errorf("verdict %d, want Wait", v)
 		}
 		close(a.hold)
 		<-s.Room()
