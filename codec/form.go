@@ -161,14 +161,18 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+func appendPlain(dst []byte, v any) ([]byte, error) {
+	buf := bytes.NewBuffer(dst)
+	err := cborEncoder.MarshalToBuffer(v, buf)
+	return buf.Bytes(), err
+}
+
 func plainForm[T any](t reflect.Type) form {
 	isPointer := t.Kind() == reflect.Pointer
 	return form{
 		cbor: true,
 		append: func(dst []byte, v any) ([]byte, error) {
-			buf := bytes.NewBuffer(dst)
-			err := cborEncoder.MarshalToBuffer(v, buf)
-			return buf.Bytes(), err
+			return appendPlain(dst, v)
 		},
 		decode: func(data []byte) (any, error) {
 			var v T

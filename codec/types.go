@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -29,6 +30,9 @@ type Types struct {
 	written map[reflect.Type]written
 	read    map[string]shape
 	dropped map[string][]string // by name: see Dropped
+
+	sentinels []sentinel
+	plain     sync.Map // of what is wrong with a type that is not registered, nil for nothing; by type
 }
 
 // written is how the values of a registered type are written.
@@ -43,7 +47,7 @@ type shape struct {
 	upcast func(v any) ([]any, error) // nil where it is today's shape
 }
 
-// Registration is a part of a [Types]. [Of] and [Split] return one.
+// Registration is a part of a [Types]. [Of], [Split] and [Sentinel] return one.
 type Registration struct{ register func(ts *Types) error }
 
 // Option is an option of [Of].
