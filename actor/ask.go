@@ -333,7 +333,21 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 			return
 		}
 		ask.resolve(answer, nil, ctx.worker.Load())
+		return
 	}
+	if ask, ok := cur.with.(*FarRequest); ok {
+		answerFar(ctx, ask, answer)
+	}
+}
+
+// answerFar answers a request that has come from another system.
+func answerFar[R, M any](ctx *Context[M], ask *FarRequest, answer R) {
+	if !ctx.isGated() {
+		ask.resolveAny(answer, nil)
+		return
+	}
+	ctx.cell().takeAsk()
+	answerHeld(&ctx.core, farAnswerable[R]{ask}, answer)
 }
 
 // requireCurrent panics when req is not the message msg.
@@ -363,6 +377,8 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 			return
 		}
 		ask.resolve(answer, nil, ctx.worker.Load())
+	case *FarRequest:
+		answerFar(ctx, ask, answer)
 	case pendingAsk:
 		ctx.cell().takeAsk() // this is its one rejection
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.worker.Load())
@@ -374,11 +390,16 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 // kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
-	ask, ok := ctx.cell().currentWith().(*call[R])
-	if ok {
+	p := new(Promised[R])
+	switch ask := ctx.cell().currentWith().(type) {
+	case *call[R]:
+		p.ask = ask
+	case *FarRequest:
+		p.ask = farAnswerable[R]{ask}
+	}
+	if p.ask != nil {
 		ctx.cell().takeAsk()
 	}
-	p := &Promised[R]{ask: ask}
 	if ctx.isGated() {
 		p.of, p.restarts = &ctx.core, ctx.restarts()
 	}
@@ -388,8 +409,8 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 // Promised is an answer to come. Its methods are safe for concurrent use; the first
 // call counts.
 type Promised[R any] struct {
-	ask *call[R]
-	of  *core // whose gate the answer goes through, nil for none
+	ask answerable[R] // nil when nobody waits
+	of  *core         // whose gate the answer goes through, nil for none
 
 	restarts uint64 // of that actor when the promise was made
 }
@@ -440,7 +461,8 @@ type pendingAsk interface {
 	share(n int)                      // n actors get the request: only the last rejection counts
 	passTo(c *core)                   // c has to answer it now, nil when that is not known
 	asker() (ctx context.Context, deadline time.Time)
-	sentBy(from *core) // before it is sent
+	sentBy(from *core)                       // before it is sent
+	settle(decode func(into any) error) bool // ends the ask with an answer from another system, see FarAsk
 	sender() *core
 }
 
@@ -532,6 +554,17 @@ func (a *call[R]) passedTo() *heir { return a.heir.Load() }
 func (a *call[R]) request() interrupter { return a }
 
 func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
+
+func (a *call[R]) settle(decode func(into any) error) bool {
+	if a.settled.Load() {
+		return false
+	}
+	var answer R
+	if err := decode(&answer); err != nil {
+		return a.expire(notDecoded(err), nil)
+	}
+	return a.resolve(answer, nil, nil)
+}
 
 func (a *call[R]) reject(err error, w *worker) bool {
 	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {

@@ -55,6 +55,8 @@ type impl interface {
 	drain()
 	mailboxLen() int
 	typeName() string
+	accept(msg, with any) verdict
+	acceptRun(next func(scratch any) (FarDelivery, bool), refused func(*FarDelivery, verdict))
 }
 
 // extension holds what most actors never need.
@@ -183,6 +185,10 @@ func (x *extension) ends() (mode stopMode, reason Reason, why error) {
 
 // signal sends c a signal; one to an actor that is gone is dropped.
 func (c *core) signal(s signal) {
+	if p := proxyOf(c); p != nil {
+		p.order(s)
+		return
+	}
 	c.mu.Lock()
 	if c.phase == stopped {
 		c.mu.Unlock()
@@ -334,5 +340,5 @@ func (c *core) pid() PID {
 	if c == nil {
 		return PID{}
 	}
-	return PID{node: c.sys().name, path: c.fullPath(), id: c.id}
+	return PID{node: c.kind.node, path: c.fullPath(), id: c.id, inc: c.kind.inc}
 }

@@ -26,6 +26,11 @@ const (
 	// Conflated: a newer message of the same key took its place. Such dead letters are
 	// counted, and not kept, logged or published.
 	Conflated
+	// NoConnection: the actor is of another system, which is lost.
+	NoConnection
+	// NotAccepted: the message came from another system and is none that the actor accepts or
+	// that is known there, or it goes to another system and has no bytes.
+	NotAccepted
 	reasons
 )
 
@@ -44,6 +49,10 @@ func (r Reason) String() string {
 		return "overflowed"
 	case Conflated:
 		return "conflated"
+	case NoConnection:
+		return "no_connection"
+	case NotAccepted:
+		return "not_accepted"
 	default:
 		return "unknown"
 	}
@@ -86,11 +95,21 @@ func (b *deadLetterBox) count(reason Reason) {
 }
 
 func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
-	b := &s.dead
-	if b.count(reason); reason == Conflated {
+	if reason == Conflated {
+		s.dead.count(reason)
 		return
 	}
-	d := DeadLetter{Time: time.Now(), To: to.pid(), From: from.pid(), Type: fmt.Sprintf("%T", msg), Message: msg, Reason: reason}
+	s.bury(DeadLetter{To: to.pid(), From: from.pid(), Message: msg, Reason: reason})
+}
+
+// bury counts a dead letter and makes it known. It sets its time, and its type if that is empty.
+func (s *System) bury(d DeadLetter) {
+	b := &s.dead
+	b.count(d.Reason)
+	d.Time = time.Now()
+	if d.Type == "" {
+		d.Type = fmt.Sprintf("%T", d.Message)
+	}
 	b.mu.Lock()
 	if len(b.recent) < deadLettersKept {
 		b.recent = append(b.recent, d)
@@ -109,7 +128,7 @@ func (s *System) deadLetter(to, from *core, msg any, reason Reason) {
 	if say {
 		s.say(slog.LevelWarn, "dead letter",
 			slog.String("to", d.To.String()), slog.String("from", d.From.String()),
-			slog.String("message_type", d.Type), slog.String("reason", reason.String()),
+			slog.String("message_type", d.Type), slog.String("reason", d.Reason.String()),
 			slog.Uint64("since_last_line", unsaid))
 	}
 }

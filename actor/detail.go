@@ -77,9 +77,9 @@ const lookPatience = 100 * time.Millisecond
 // there is no such actor. It costs nothing on the way of a message. It must not be called
 // in a handler.
 func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
-	c, err := s.resolve(pid)
-	if err != nil {
-		return Detail{}, fmt.Errorf("detail: %w", err)
+	c := s.local(pid)
+	if c == nil {
+		return Detail{}, fmt.Errorf("detail: %w", nobody(pid.String()))
 	}
 	d := Detail{Info: c.info(), Parent: c.parent.pid()}
 	c.impl().detail(&d)
@@ -133,7 +133,7 @@ func (c *core) detail(d *Detail) {
 }
 
 func comparePIDs(a, b PID) int {
-	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.path, b.path), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.inc, b.inc), cmp.Compare(a.path, b.path), cmp.Compare(a.id, b.id))
 }
 
 // noteFailure remembers a failure for who inspects the actor.

@@ -25,12 +25,11 @@ type slot struct{ actor atomic.Pointer[core] }
 // freeSlot is a slot that was given back, and the generation of whom it will hold next.
 type freeSlot struct{ index, generation uint32 }
 
-// add gives c its number. first is the generation that a fresh slot starts with:
-// it differs from run to run, so that a PID of an earlier process finds nobody.
-func (d *directory) add(c *core, first uint32) {
+// add gives c its number.
+func (d *directory) add(c *core) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := freeSlot{generation: first}
+	at := freeSlot{generation: 1}
 	if n := len(d.free); n > 0 {
 		at, d.free = d.free[n-1], d.free[:n-1]
 	} else {

@@ -157,8 +157,8 @@ func (d *Driven) Waiting() int { return int(d.sys.sched.parked.Load()) }
 // Stop stops or kills the actor with that address, as [Ref.Stop] and [Ref.Kill] do. It
 // reports false when there is none.
 func (d *Driven) Stop(pid PID, kill bool) bool {
-	c, err := d.sys.resolve(pid)
-	if err != nil || c.parent == nil {
+	c := d.sys.local(pid)
+	if c == nil || c.parent == nil {
 		return false
 	}
 	mode := stopNow

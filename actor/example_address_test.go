@@ -17,15 +17,15 @@ func ExamplePID() {
 	pid := actor.Spawn(sys, "account", newAccount).PID()
 	fmt.Println(pid.Node(), pid.Path(), pid.IsZero())
 
-	text := pid.String() // "bank/account#" and a number that no other actor gets
+	text := pid.String() // "bank~…/account#" and a number that no other actor gets
 	again, err := actor.ParsePID(text)
-	fmt.Println(again == pid, err)
+	fmt.Println(again == pid, err, pid.Incarnation() == sys.Incarnation())
 	_, err = actor.ParsePID("account")
 	fmt.Println(err)
 	// Output:
 	// bank /account false
-	// true <nil>
-	// parse "account": not a PID: want system/path#number
+	// true <nil> true
+	// parse "account": not a PID: want system~incarnation/path#number
 }
 
 // A PID is text in JSON and wherever else encoding.TextMarshaler is known.

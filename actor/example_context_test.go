@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -40,9 +39,9 @@ func ExampleContext_Log() {
 			switch a.Key {
 			case slog.TimeKey:
 				return slog.Attr{}
-			case "actor": // without its number, which is another one each time
-				path, _, _ := strings.Cut(a.Value.String(), "#")
-				return slog.String("actor", path)
+			case "actor": // without its numbers, which are others each time
+				pid, _ := actor.ParsePID(a.Value.String())
+				return slog.String("actor", pid.Node()+pid.Path())
 			}
 			return a
 		},

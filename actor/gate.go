@@ -194,7 +194,7 @@ func (c *core) bury(dst, from *core, msg any) {
 func (c *cell[M]) handler() error { return c.call(c.mailbox()) }
 
 // answerHeld answers an ask when the gate of c lets it.
-func answerHeld[R any](c *core, ask *call[R], answer R) {
+func answerHeld[R any](c *core, ask answerable[R], answer R) {
 	c.holdOrLeave(func(dropped error) {
 		if dropped != nil {
 			ask.reject(dropped, nil)

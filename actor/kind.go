@@ -19,11 +19,16 @@ type kind struct {
 	mailboxes any // *mailboxPool[M]
 	cell      func(c *core) impl
 	queue     any // queue[M] of the one actor of this kind if its mailbox is not plain, else nil
+
+	// Last: what is above is read on the way of each message.
+	node string   // the name of the system in which the actors live,
+	inc  uint32   // and its incarnation
+	far  *farNode // of proxies, which stand for actors of another system; nil for cells
 }
 
 // newKind makes the kind of the actors with the message type M.
 func newKind[M any](s *System, super *supervision, around []ReceiveMiddleware) *kind {
-	return &kind{sys: s, super: super, around: around, mailboxes: new(mailboxPool[M]), cell: cellOf[M]}
+	return &kind{sys: s, node: s.name, inc: s.inc, super: super, around: around, mailboxes: new(mailboxPool[M]), cell: cellOf[M]}
 }
 
 // cellOf returns the cell that c is the beginning of.

@@ -17,22 +17,33 @@ var ErrLinked = errors.New("linked actor ended")
 // actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core
-	peer, err := c.sys().resolve(pid)
-	if err == nil && peer.parent != nil { // the root neither fails nor ends before the others
+	peer, none := c.sys().watchable(pid)
+	if peer != nil && peer != &c.sys().root.core { // the root neither fails nor ends before the others
 		c.linkedTo(peer) // first, so that the peer's end can undo it
-		if peer.linkedTo(c) {
+		if p := proxyOf(peer); p != nil {
+			none = Down{PID: pid, Reason: NoConnection, Err: ErrUnreachable}
+			if p.link(c) {
+				return
+			}
+		} else if peer.linkedTo(c) {
 			return
 		}
 		c.unlink(peer)
 	}
-	c.signal(signal{kind: sigExit, err: fmt.Errorf("%w: %s: %s", ErrLinked, pid, NoActor)})
+	c.signal(signal{kind: sigExit, err: linkError(none)})
 }
 
 // Unlink takes [Context.Link] back, for both of them.
 func (ctx *Context[M]) Unlink(pid PID) {
 	c := &ctx.cell().core
-	if peer, err := c.sys().resolve(pid); err == nil {
-		c.unlink(peer)
+	peer, _ := c.sys().watchable(pid)
+	if peer == nil {
+		return
+	}
+	c.unlink(peer)
+	if p := proxyOf(peer); p != nil {
+		p.unlinkFrom(c)
+	} else {
 		peer.unlink(c)
 	}
 }
@@ -52,26 +63,37 @@ func (c *core) linkedTo(peer *core) bool {
 	return true
 }
 
-func (c *core) unlink(peer *core) {
+// unlink forgets a link. It reports false when there was none.
+func (c *core) unlink(peer *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ext != nil {
-		delete(c.ext.links, peer)
+	if c.ext == nil {
+		return false
 	}
+	_, was := c.ext.links[peer]
+	delete(c.ext.links, peer)
+	return was
 }
 
 // cutLinks tells the linked actors that c has ended. They forget c in any case, so
 // that a link leaves nothing behind.
 func (c *core) cutLinks(links map[*core]struct{}, d Down) {
 	for peer := range links {
-		peer.unlink(c)
-		if d.Reason == Stopped {
+		if p := proxyOf(peer); p != nil {
+			p.exit(c, d)
 			continue
 		}
-		err := fmt.Errorf("%w: %s: %s", ErrLinked, d.PID, d.Reason)
-		if d.Err != nil {
-			err = fmt.Errorf("%w: %s: %s: %w", ErrLinked, d.PID, d.Reason, d.Err)
+		peer.unlink(c)
+		if d.Reason != Stopped {
+			peer.signal(signal{kind: sigExit, err: linkError(d)})
 		}
-		peer.signal(signal{kind: sigExit, err: err})
 	}
+}
+
+// linkError is the failure of an actor because of the end of one that it was linked to.
+func linkError(d Down) error {
+	if d.Err != nil {
+		return fmt.Errorf("%w: %s: %s: %w", ErrLinked, d.PID, d.Reason, d.Err)
+	}
+	return fmt.Errorf("%w: %s: %s", ErrLinked, d.PID, d.Reason)
 }

@@ -464,9 +464,13 @@ func (m *incarnation[M]) release(c *cell[M]) {
 func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
 
 // tellOrWait implements target.
-func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M]) {
+func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	if c.kind.queue != nil {
-		return c.kind.queue.(queue[M]).post(c, e, w, true)
+		if v, wait := c.kind.queue.(queue[M]).post(c, e, w, true); wait == nil {
+			return v, nil
+		} else {
+			return v, wait
+		}
 	}
 	return c.post(&e, w), nil
 }
@@ -508,6 +512,91 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		runtime.Gosched()
 	}
 	return verdictTaken
+}
+
+// accept implements impl, for a message from another system.
+func (c *cell[M]) accept(msg, with any) verdict {
+	m, ok := msg.(M)
+	if !ok {
+		return verdictAlien
+	}
+	return full(c.post(&envelope[M]{msg: m, with: with}, nil))
+}
+
+// runMost is how many messages from another system are put into a mailbox under one lock.
+const runMost = 64
+
+// acceptRun implements impl. Up to runMost messages wait here for being posted together.
+func (c *cell[M]) acceptRun(next func(scratch any) (FarDelivery, bool), refused func(*FarDelivery, verdict)) {
+	scratch := new(M)
+	var run []envelope[M]
+	for more := true; more; {
+		var d FarDelivery
+		if d, more = next(scratch); more {
+			e := envelope[M]{with: d.with()}
+			if in, ok := d.Message.(*M); ok && in == scratch {
+				var none M
+				e.msg, *scratch = *scratch, none
+			} else if e.msg, ok = d.Message.(M); !ok {
+				refused(&d, verdictAlien)
+				continue
+			}
+			run = append(run, e)
+		}
+		if len(run) == runMost || !more && len(run) > 0 {
+			c.postRun(run, refused)
+			clear(run)
+			run = run[:0]
+		}
+	}
+}
+
+// postRun is post for several messages.
+func (c *cell[M]) postRun(run []envelope[M], refused func(*FarDelivery, verdict)) {
+	n := 0
+	if c.kind.queue == nil {
+		n = c.postPlain(run)
+	}
+	for i := range run[n:] {
+		e := &run[n+i]
+		if v := full(c.post(e, nil)); v != verdictTaken {
+			d := FarDelivery{From: FarSender{e.from()}, Message: e.msg}
+			ask, _ := askIn(e.with)
+			d.Request, _ = ask.(*FarRequest)
+			refused(&d, v)
+		}
+	}
+}
+
+// postPlain puts messages into a plain mailbox under one lock. It returns how many it has put there:
+// all or none.
+func (c *cell[M]) postPlain(run []envelope[M]) int {
+	c.lock(nil)
+	if c.phase >= stopping {
+		c.mu.Unlock()
+		return 0
+	}
+	s, now := c.acquireMailbox(), c.sys().sched.monitor.coarse.Load()
+	wake, n, rest := c.phase == running && c.schedule(), 0, run
+	if wake {
+		s.open(&run[0], now)
+		rest = run[1:]
+	}
+	for i := range rest {
+		n = s.put(&rest[i], now)
+	}
+	full := n >= s.limit
+	c.mu.Unlock()
+	if wake {
+		c.dispatch(nil, &run[0])
+	}
+	if full {
+		c.overloaded()
+	}
+	if n >= yieldEvery {
+		runtime.Gosched() // see post
+	}
+	return len(run)
 }
 
 // reclaim takes the mailbox of an actor back that does not need it.

@@ -18,7 +18,7 @@ type target[M any] interface {
 	// tellOrWait is tell for a sender that may wait for room. If it has to, the verdict is
 	// verdictWait, and the message is in the wait, which the caller must call; a nil wait
 	// says that there is no point in waiting.
-	tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M])
+	tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter)
 	base() *core
 	waitedOn() *core // whom an ask waits for; nil when that is not known
 }
@@ -53,7 +53,9 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 		return
 	}
 	dst := r.recipient().base()
-	e.with = dst.sys().address(ctx, dst, msg, from)
+	if len(dst.sys().beforeSend) > 0 {
+		e.with = dst.sys().address(ctx, dst, msg, from)
+	}
 	if v := r.to.tell(e, w); v != verdictTaken {
 		dst.sys().deadLetter(dst, from, msg, v.reason())
 	}
@@ -139,7 +141,7 @@ func full(v verdict) verdict {
 }
 
 // gaveUp ends a wait that cannot go on, because of err.
-func gaveUp[M any](wait *roomWait[M], err error) (verdict, error) {
+func gaveUp(wait roomWaiter, err error) (verdict, error) {
 	if v := wait.giveUp(); v != verdictWait {
 		return v, nil
 	}
@@ -147,7 +149,7 @@ func gaveUp[M any](wait *roomWait[M], err error) (verdict, error) {
 }
 
 // waitForRoom waits until the message is taken or refused, or ctx ends.
-func waitForRoom[M any](ctx context.Context, wait *roomWait[M]) (verdict, error) {
+func waitForRoom(ctx context.Context, wait roomWaiter) (verdict, error) {
 	v := wait.wait(ctx.Done())
 	if v == verdictWait {
 		return v, noRoom(ctx)
@@ -198,7 +200,9 @@ func (r Ref[M]) recipient() target[M] {
 
 // Lookup returns the reference of a living actor by its address. It fails with
 // [ErrStopped] when there is none and with [ErrNotAccepted] when the actor's message
-// type is not M.
+// type is not M. Whether an actor of another system lives and accepts an M is not known
+// here: a message that it does not accept becomes a dead letter there. Lookup fails with
+// [ErrUnreachable] when its node is lost.
 func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
 	c, err := sys.resolve(pid)
 	if err != nil {
@@ -207,27 +211,16 @@ func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
 	return typed[M](c, pid.String())
 }
 
-// resolve finds a living actor by its address.
+// resolve finds an actor by its address: a living one of this system, or the proxy of one of another
+// system.
 func (s *System) resolve(pid PID) (*core, error) {
-	if pid.node == s.name {
-		if c := s.at(pid); c != nil {
-			return c, nil
-		}
+	if c := s.local(pid); c != nil {
+		return c, nil
 	}
 	if pid.node != s.name && !pid.IsZero() {
-		return nil, fmt.Errorf("look up %s: it is of the system %q and this one is %q: %w", pid, pid.node, s.name, ErrStopped)
+		return s.elsewhere(pid)
 	}
 	return nil, nobody(pid.String())
-}
-
-// at returns the living actor with that address in this system, nil if there is none. Its number
-// says which one that is; the path is looked at as well, since an address may come as text from
-// anywhere.
-func (s *System) at(pid PID) *core {
-	if c := s.actors.find(pid.id); c != nil && c.fullPath() == pid.path {
-		return c
-	}
-	return nil
 }
 
 // nobody says that there is no such actor, or not any more.
@@ -242,6 +235,9 @@ func LookupPath[M any](sys *System, path string) (Ref[M], error) {
 }
 
 func typed[M any](c *core, what string) (Ref[M], error) {
+	if c != nil && c.kind.far != nil {
+		return Ref[M]{proxied[M]{proxyOf(c)}}, nil
+	}
 	if c == nil || c.parent == nil { // the root is nobody's to tell
 		return Ref[M]{}, nobody(what)
 	}

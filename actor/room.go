@@ -21,6 +21,13 @@ type roomWait[M any] struct {
 	old      envelope[M] // see replaced
 }
 
+// roomWaiter is a sender that waits for room, with its message: a roomWait, or a wayWait.
+type roomWaiter interface {
+	interrupter
+	wait(done <-chan struct{}) verdict
+	giveUp() verdict
+}
+
 // roomQueue is who waits for room, first in first out. Guarded by the actor's lock.
 type roomQueue[M any] struct {
 	linkedList[roomWait[M], *roomWait[M]]

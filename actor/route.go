@@ -33,7 +33,7 @@ func (r *routed[M]) base() *core { return r.owner }
 func (r *routed[M]) waitedOn() *core { return nil }
 
 // tellOrWait does not wait: the route would have to choose anew.
-func (r *routed[M]) tellOrWait(e envelope[M], w *worker) (verdict, *roomWait[M]) {
+func (r *routed[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	return r.tell(e, w), nil
 }
 

@@ -68,6 +68,12 @@ var sentinels = []struct {
 		child.Tell(k.Context(), fail{errBroken})
 		return actortest.ExpectDown(k, child).Err
 	}},
+	{is: actor.ErrUnreachable, produce: func(k *actortest.Kit) error {
+		a, b := connect(k.T())
+		far := remoteRef[counterMsg](k.T(), a, actor.Spawn(b.sys(), "counter", newCounter).PID())
+		a.lose()
+		return far.TryTell(k.Context(), add{1})
+	}},
 	{is: actor.ErrBadPID, produce: func(*actortest.Kit) error {
 		_, err := actor.ParsePID("nobody")
 		return err

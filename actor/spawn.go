@@ -152,7 +152,7 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	if err := c.reserveName(p, name); err != nil {
 		return nil, err
 	}
-	sys.actors.add(&c.core, sys.firstGeneration)
+	sys.actors.add(&c.core)
 	// From here on others may see the actor: it is complete.
 	sys.living.Add(1)
 	if !p.adopt(&c.core) {

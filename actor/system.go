@@ -32,15 +32,16 @@ type System struct {
 	root  *cell[struct{}]
 	gone  chan struct{} // closed when the root has ended
 
-	actors          directory
-	firstGeneration uint32
-	names           registry
-	kinds           sync.Map   // of *kind[M] by the type M
-	waiters         waiterPool // of goroutines outside that ask
-	suffix          atomic.Uint64
-	dead            deadLetterBox
-	listeners       listeners
-	warnings        warnings
+	inc       uint32 // the incarnation: random, so that a PID of an earlier process finds nobody
+	actors    directory
+	names     registry
+	kinds     sync.Map   // of *kind[M] by the type M
+	waiters   waiterPool // of goroutines outside that ask
+	suffix    atomic.Uint64
+	dead      deadLetterBox
+	listeners listeners
+	warnings  warnings
+	far       atomic.Pointer[Far] // the way to other systems, nil without a carrier
 
 	living   atomic.Int64 // actors, the root included
 	handled  atomic.Uint64
@@ -94,10 +95,10 @@ func WithMaxWaiting(n int) SystemOption {
 const maxWaitingDefault = 100_000
 
 // NewSystem starts a system. Its name is part of every [PID] and must be neither
-// empty nor contain a slash or a '#'; anything else is a programmer's error and
+// empty nor contain a slash, a '#' or a '~'; anything else is a programmer's error and
 // panics. End it with [System.Shutdown].
 func NewSystem(name string, opts ...SystemOption) *System {
-	required(name != "" && !strings.ContainsAny(name, "/#"), fmt.Sprintf("NewSystem: the name %q is empty or has a '/' or '#'", name))
+	required(name != "" && !strings.ContainsAny(name, "/#~"), fmt.Sprintf("NewSystem: the name %q is empty or has a '/', '#' or '~'", name))
 	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout, maxWaiting: maxWaitingDefault}
 	for _, opt := range opts {
 		required(opt != nil, "NewSystem: an option is nil: leave it out")
@@ -114,11 +115,11 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	if cfg.driver != nil {
 		cfg.driver.Attach(&Driven{s})
 	}
-	s.firstGeneration = s.rand.Uint32() | 1
+	s.inc = s.rand.Uint32() | 1
 	s.root = &cell[struct{}]{actor: rootActor{}}
 	r, path := &s.root.core, "/"
 	r.kind, r.path, r.phase, r.weight = newKind[struct{}](s, &cfg.super, nil), &path, running, 1
-	s.actors.add(&s.root.core, s.firstGeneration)
+	s.actors.add(&s.root.core)
 	s.names.reserve("/")
 	s.names.publish("/", &s.root.core)
 	s.living.Add(1)
@@ -150,6 +151,9 @@ func (rootActor) Receive(*Context[struct{}], struct{}) error { return nil }
 // Name returns the system's name.
 func (s *System) Name() string { return s.name }
 
+// Incarnation returns the system's own number, see [PID.Incarnation].
+func (s *System) Incarnation() uint32 { return s.inc }
+
 // Log returns the system's logger.
 func (s *System) Log() *slog.Logger { return s.log }
 
@@ -179,6 +183,9 @@ type Report struct {
 // returns an error that wraps the cause of ctx, also when all have ended; it and the report
 // name who would not stop.
 //
+// Connections to other systems are closed last: what the actors have sent is sent, as long as ctx
+// lasts, and what was not confirmed becomes dead letters.
+//
 // It blocks. With the context of a handler of the system it fails at once with
 // [ErrDeadlock]: the handler would wait for its own end. A second call waits for the first.
 func (s *System) Shutdown(ctx context.Context) (Report, error) {
@@ -199,6 +206,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 			s.await(nil)
 		}
 	}
+	closed := s.closeCarrier(ctx)
 	s.sched.close()
 	s.clock.close()
 	report.DeadLetters = s.deadLetterCount() - before
@@ -212,7 +220,19 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if err != nil {
 		return report, fmt.Errorf("shut down %s: the time was up, and what was left was killed; %d messages became dead letters: %w", s.name, report.DeadLetters, err)
 	}
+	if closed != nil {
+		return report, fmt.Errorf("shut down %s: connections to other systems: %w", s.name, closed)
+	}
 	return report, nil
+}
+
+// closeCarrier ends the connections to other systems.
+func (s *System) closeCarrier(ctx context.Context) error {
+	f := s.far.Load()
+	if f == nil {
+		return nil
+	}
+	return f.carrier.Close(ctx)
 }
 
 // await waits until the root has ended, or for done. It reports false for done.

@@ -24,13 +24,14 @@ import (
 // after its own keeps it from ending in time. Both are no deadlocks that are found. Limit such waits
 // by Within, or use Context.Watch.
 func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, error) {
-	return s.waitEnd(ctx, s.local(pid), pid, limitOf(opts))
+	target, none := s.watchable(pid)
+	return s.waitEnd(ctx, target, none, limitOf(opts))
 }
 
 // Wait is [System.Wait] for the actor that the reference is of.
 func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
 	c := r.recipient().base()
-	return c.sys().waitEnd(ctx, c, c.pid(), limitOf(opts))
+	return c.sys().waitEnd(ctx, c, Down{PID: c.pid(), Reason: NoActor}, limitOf(opts))
 }
 
 // AfterEnd runs f on a goroutine of its own when the actor with that address has ended; at once,
@@ -43,7 +44,7 @@ func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
 //	defer stop()
 func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 	required(f != nil, "AfterEnd: the function is nil")
-	target := s.local(pid)
+	target, none := s.watchable(pid)
 	var over atomic.Bool // f runs, or never will
 	w := &watcher{down: func(d Down) {
 		if !over.Swap(true) {
@@ -51,7 +52,7 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 		}
 	}}
 	if target == nil || !target.watchedBy(w) {
-		w.down(Down{PID: pid, Reason: NoActor})
+		w.down(none)
 	}
 	return func() bool {
 		stopped := !over.Swap(true)
@@ -62,17 +63,21 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 	}
 }
 
-// local returns the living actor with that address, nil if there is none in this system.
+// local returns the living actor with that address, nil if there is none in this system. Its number
+// says which one that is; the path is looked at as well, since an address may come as text from
+// anywhere.
 func (s *System) local(pid PID) *core {
-	if pid.node != s.name {
+	if pid.node != s.name || pid.inc != s.inc {
 		return nil
 	}
-	return s.at(pid)
+	if c := s.actors.find(pid.id); c != nil && c.fullPath() == pid.path {
+		return c
+	}
+	return nil
 }
 
-// waitEnd waits for the end of target, nil if there is nobody.
-func (s *System) waitEnd(ctx context.Context, target *core, pid PID, limit time.Duration) (Down, error) {
-	none := Down{PID: pid, Reason: NoActor}
+// waitEnd waits for the end of target, nil if there is nobody. none is what to say then.
+func (s *System) waitEnd(ctx context.Context, target *core, none Down, limit time.Duration) (Down, error) {
 	if target == nil {
 		return none, nil
 	}
@@ -90,7 +95,7 @@ func (s *System) waitEnd(ctx context.Context, target *core, pid PID, limit time.
 	if errors.Is(err, errTimeUp) {
 		err = fmt.Errorf("it has not ended within %v: %w", max(limit, 0), context.DeadlineExceeded)
 	}
-	return Down{}, fmt.Errorf("wait for the end of %s: %w", pid.Path(), err)
+	return Down{}, fmt.Errorf("wait for the end of %s: %w", none.PID.Path(), err)
 }
 
 // endWait is the wait for the end of an actor.

@@ -107,12 +107,10 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	}
 	inc.watches.add(w)
 	w.down = func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
-	if pid.node == c.sys().name {
-		w.target = c.sys().at(pid)
-	}
-	if w.target == nil || !w.target.watchedBy(&w.watcher) {
+	var none Down
+	if w.target, none = c.sys().watchable(pid); w.target == nil || !w.target.watchedBy(&w.watcher) {
 		w.target = nil
-		w.down(Down{PID: pid, Reason: NoActor})
+		w.down(none)
 	}
 }
 
@@ -150,8 +148,25 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 	return msg, true
 }
 
+// watchable returns the actor with that address, nil if there is none, and what to say if there is
+// none, or not any more.
+func (s *System) watchable(pid PID) (c *core, none Down) {
+	none = Down{PID: pid, Reason: NoActor}
+	if pid.node == s.name || pid.IsZero() || s.far.Load() == nil {
+		return s.local(pid), none
+	}
+	c, err := s.elsewhere(pid)
+	if err != nil {
+		return nil, Down{PID: pid, Reason: NoConnection, Err: err}
+	}
+	return c, none
+}
+
 // watchedBy adds a watcher; it reports false when c is gone.
 func (c *core) watchedBy(w *watcher) bool {
+	if p := proxyOf(c); p != nil {
+		return p.watchedBy(w)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase == stopped {
@@ -164,6 +179,10 @@ func (c *core) watchedBy(w *watcher) bool {
 // forget drops a watcher. c may be nil.
 func (c *core) forget(w *watcher) {
 	if c == nil {
+		return
+	}
+	if p := proxyOf(c); p != nil {
+		p.forget(w)
 		return
 	}
 	c.mu.Lock()

@@ -334,7 +334,7 @@ func TestAHandlerThatWaitsForAChannelIsReported(t *testing.T) {
 		}).Tell(w.Context(), 1)
 	})
 	wantText(t, f, "waits for something that nobody in the world will do")
-	wantText(t, f, "sim/a#")
+	wantText(t, f, "/a#")
 	f = mustFind(t, Options{}, func(w *World) {
 		actor.SpawnFunc(w.System(), "b", func(ctx *actor.Context[int], n int) error {
 			actor.Pipe(ctx, func(life context.Context) (int, error) {
@@ -344,7 +344,8 @@ func TestAHandlerThatWaitsForAChannelIsReported(t *testing.T) {
 			return nil
 		}).Tell(w.Context(), 1)
 	})
-	wantText(t, f, "the work of a Pipe of sim/b#")
+	wantText(t, f, "the work of a Pipe of sim~")
+	wantText(t, f, "/b#")
 }
 
 func TestGoexitInAHandlerIsReported(t *testing.T) {

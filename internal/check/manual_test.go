@@ -26,6 +26,11 @@ var noVerbs = map[string]string{
 	"actor.PanicError.Error": "package fmt calls it: ExamplePanicError prints one",
 	"actor.Driven*":          "for a Driver, of which package sim has the one there is",
 	"actor.Step*":            "for a Driver, too",
+	"actor.Carry":            "for a Carrier, of which package remote has the one there is",
+	"actor.Far*":             "for a Carrier, too",
+	"actor.NewFarRequest":    "for a Carrier, too",
+	"actor.NoConnection":     "takes two systems and a Carrier",
+	"actor.NotAccepted":      "takes two systems and a Carrier",
 }
 
 // verbs lists what a package exports to be called or passed: its functions, the methods
@@ -245,6 +250,14 @@ var noWorkload = map[string]string{
 	"actor.PanicError*": "packages fmt and errors call them, for what the workload panics with",
 	"actor.Driven*":     "for a Driver: package sim is one, and uses what it needs",
 	"actor.Step*":       "for a Driver, too",
+
+	"actor.Carry":              "takes two systems: the tests of package remote play over links",
+	"actor.Far*":               "takes two systems, too",
+	"actor.NewFarRequest":      "takes two systems, too",
+	"actor.NoConnection":       "takes two systems, too",
+	"actor.NotAccepted":        "takes two systems, too",
+	"actor.PID.Incarnation":    "for those who compare it with that of another system",
+	"actor.System.Incarnation": "for those who compare it with that of another system",
 }
 
 // workload is how the tests begin that play the generated workload: on the simulator, and on

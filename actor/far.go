@@ -1,0 +1,429 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+	"weak"
+)
+
+// ErrUnreachable says that the node of an actor cannot be reached, or that it was lost while it had
+// the request: then it is unknown whether that was handled.
+var ErrUnreachable = errors.New("node unreachable")
+
+// Carrier brings messages to actors of other systems. Package remote has one; nobody else needs to
+// write one. Its methods are safe for concurrent use and do not block, except for Close.
+type Carrier interface {
+	// Attach makes the system known, once, before anything else is called.
+	Attach(far *Far)
+	// Way returns the way to an actor of another system, or to that system itself, whose path is
+	// "/". An error says that the system cannot be reached, now or ever.
+	Way(to PID) (Way, error)
+	// Close ends the carrier when all actors have stopped. What is still to be sent is sent as
+	// long as ctx lasts.
+	Close(ctx context.Context) error
+}
+
+// Way is the way to one actor of another system. What is given to it first arrives first. Its
+// methods are safe for concurrent use, do not block, and do not call methods of [Far] before they
+// return.
+type Way interface {
+	// Encoder returns a func(dst []byte, m M) ([]byte, error) that appends the bytes of a
+	// message of the type M, which is m, or nil if messages of that type are to be sent as they
+	// are. M is not an interface.
+	Encoder(m reflect.Type) any
+	// Send sends a message: it copies what it needs.
+	Send(from FarSender, m FarMessage) FarVerdict
+	// Room returns a channel that is closed as soon as there is room for patient senders: at once
+	// if there is, or if the node is lost.
+	Room() <-chan struct{}
+	// Signal sends an order of the runtime. It reports false when the node is lost.
+	Signal(s FarSignal) bool
+}
+
+// FarMessage is a message on its way to another system.
+type FarMessage struct {
+	Type    reflect.Type // of Data, nil if Message is set
+	Data    []byte       // what the Encoder has made of it; valid until Send returns
+	Message any          // the message itself, if there is no Encoder
+	Header  Header
+	Ask     FarAsk // zero for a message that was told
+	Patient bool   // the sender waits for room
+}
+
+// FarVerdict says what became of a message.
+type FarVerdict uint8
+
+// The verdicts of a [Way], and of what arrives.
+const (
+	FarTaken       FarVerdict = iota
+	FarGone                   // there is no such actor, or not any more
+	FarFull                   // no room: refused
+	FarWait                   // no room at the moment: a patient sender waits for it
+	FarNotAccepted            // the type cannot be encoded, or the actor does not accept it
+	FarUnreachable            // the node is lost
+)
+
+// verdict returns v as mailboxes say it.
+func (v FarVerdict) verdict() verdict {
+	return [...]verdict{verdictTaken, verdictGone, verdictFull, verdictWait, verdictAlien, verdictUnreachable}[v]
+}
+
+// FarSender is who has sent a message, the zero FarSender if that was no actor. It is a comparable
+// value.
+type FarSender struct{ c *core }
+
+// PID returns the sender's address.
+func (s FarSender) PID() PID { return s.c.pid() }
+
+// Number returns the number of an actor of this system, which no other one has or will have. It
+// reports false for the others: a message that is forwarded may be from anywhere.
+func (s FarSender) Number() (id uint64, local bool) {
+	if s.c == nil || s.c.kind.far != nil {
+		return 0, false
+	}
+	return s.c.id, true
+}
+
+// IsZero reports whether no actor has sent the message.
+func (s FarSender) IsZero() bool { return s.c == nil }
+
+// with returns the sender as it comes with a message.
+func (s FarSender) with() any {
+	if s.c == nil {
+		return nil
+	}
+	return s.c
+}
+
+// FarSignal is an order of the runtime from one system to another.
+type FarSignal struct {
+	Kind   FarSignalKind
+	To     PID    // whom it is for; the watching system itself for FarDown
+	From   PID    // who watches, links or has ended; for FarWatch and FarUnwatch the system itself
+	Reason Reason // how From has ended, for FarDown and FarExit
+	Err    error  // its failure, if there was one
+}
+
+// FarSignalKind says what a [FarSignal] is.
+type FarSignalKind uint8
+
+// The kinds of signals.
+const (
+	FarStop    FarSignalKind = iota + 1 // stop after the current message
+	FarDrain                            // stop after what lies in the mailbox now
+	FarKill                             // stop without Terminate
+	FarWatch                            // From wants to know when To ends
+	FarUnwatch                          // and not any more
+	FarDown                             // From, which To watches, has ended
+	FarLink                             // From and To are linked
+	FarUnlink                           // and not any more
+	FarExit                             // From, which To is linked with, has ended
+)
+
+// FarDelivery is a message that has come from another system.
+type FarDelivery struct {
+	From    FarSender
+	Message any
+	Header  Header
+	Request *FarRequest // nil for a message that was told
+}
+
+// with returns what comes with the message.
+func (d *FarDelivery) with() any {
+	if d.Request == nil {
+		return withHeader(d.Header, d.From.with())
+	}
+	d.Request.from = d.From.c
+	return withHeader(d.Header, d.Request)
+}
+
+// Carry gives the system a carrier, which brings messages to actors of other systems. A system has
+// one, for as long as it lives: a second one panics.
+func Carry(sys *System, c Carrier) {
+	required(c != nil, "Carry: the carrier is nil")
+	f := &Far{sys: sys, carrier: c, nodes: make(map[nodeKey]*farNode), proxies: make(map[PID]weak.Pointer[proxy])}
+	required(sys.far.Load() == nil, fmt.Sprintf("Carry: the system %q has a carrier already", sys.name))
+	c.Attach(f)
+	required(sys.far.CompareAndSwap(nil, f), fmt.Sprintf("Carry: the system %q has a carrier already", sys.name))
+}
+
+// Far is a system as its carrier sees it. Its methods are safe for concurrent use and do not block.
+// None may be called while a lock is held that the methods of a [Way] need.
+type Far struct {
+	sys     *System
+	carrier Carrier
+	buffers sync.Pool // of *[]byte: for messages that are being encoded
+
+	mu      sync.Mutex
+	nodes   map[nodeKey]*farNode // those that are not lost; guarded by mu
+	proxies map[PID]weak.Pointer[proxy]
+}
+
+// nodeKey is an incarnation of a system.
+type nodeKey struct {
+	name string
+	inc  uint32
+}
+
+// farNode is an incarnation of another system, and what is to be seen to when it is lost.
+type farNode struct {
+	kind kind // of all proxies of its actors
+	far  *Far
+	way  Way // to the system itself
+
+	// Guarded by far.mu.
+	held    map[*proxy]struct{} // proxies with watchers or links: those need somebody who ends them
+	watches map[uint64]*watcher // the watches that it has here, by the number of the actor
+}
+
+// System returns the system.
+func (f *Far) System() *System { return f.sys }
+
+// Node returns the address of the system itself, see [Carrier.Way].
+func (f *Far) Node() PID { return PID{node: f.sys.name, inc: f.sys.inc, path: "/"} }
+
+// After runs do once when d has passed by the system's clock, which a driver may let stand still. do
+// must not block. stop takes that back; do may run yet if it is due right now.
+func (f *Far) After(d time.Duration, do func()) (stop func()) {
+	n := f.sys.clock.after(d, do)
+	return func() { f.sys.clock.cancel(n) }
+}
+
+// Go runs work on a goroutine of its own, or in a step of its own under a driver. Shutdown waits for
+// it after it has closed the carrier.
+func (f *Far) Go(work func()) { f.sys.sched.background(&f.sys.root.core, work) }
+
+// Sender returns an actor of another system as a sender.
+func (f *Far) Sender(pid PID) FarSender {
+	if pid.IsZero() {
+		return FarSender{}
+	}
+	return FarSender{&f.proxy(pid).core}
+}
+
+// Deliver puts a message into the mailbox of an actor of this system. If it is not taken it is a
+// dead letter, and its request has failed.
+func (f *Far) Deliver(to PID, d FarDelivery) FarVerdict {
+	c := f.sys.local(to)
+	v := verdictGone
+	if c != nil && c.parent != nil {
+		v = c.impl().accept(d.Message, d.with())
+	}
+	f.refused(to, &d, v)
+	return v.far()
+}
+
+// DeliverRun is Deliver for several messages to one actor, which next returns one by one. The one
+// that it returns may be scratch itself, after the message was decoded into that: a *M, where M
+// are the actor's messages. Without such an actor scratch is nil.
+func (f *Far) DeliverRun(to PID, next func(scratch any) (d FarDelivery, ok bool)) {
+	if c := f.sys.local(to); c != nil && c.parent != nil {
+		c.impl().acceptRun(next, func(d *FarDelivery, v verdict) { f.refused(to, d, v) })
+		return
+	}
+	for d, ok := next(nil); ok; d, ok = next(nil) {
+		f.refused(to, &d, verdictGone)
+	}
+}
+
+// refused sees to a message that was not taken.
+func (f *Far) refused(to PID, d *FarDelivery, v verdict) {
+	if v == verdictTaken {
+		return
+	}
+	f.sys.bury(DeadLetter{To: to, From: d.From.PID(), Message: d.Message, Reason: v.reason()})
+	if d.Request != nil {
+		d.Request.reject(v.err(), nil)
+	}
+}
+
+// DeadLetter reports a message that could not be delivered or sent. Its Time is set, and its Type if
+// that is empty.
+func (f *Far) DeadLetter(d DeadLetter) { f.sys.bury(d) }
+
+// Up reports that a node can be reached.
+func (f *Far) Up(n NodeUp) { f.sys.publish(n) }
+
+// Lost reports that a node is lost: the watches of its actors end with the reason [NoConnection],
+// and those who are linked with one of them exit. The carrier itself ends the asks, with
+// [ErrUnreachable], and makes dead letters of what was not sent. From before this call the ways to
+// that node must say so, and for ever.
+func (f *Far) Lost(inc uint32, d NodeDown) {
+	key := nodeKey{d.Node, inc}
+	f.mu.Lock()
+	n := f.nodes[key]
+	delete(f.nodes, key)
+	var held []*proxy
+	var watches map[uint64]*watcher
+	if n != nil {
+		for p := range n.held {
+			held = append(held, p)
+		}
+		watches, n.watches, n.held = n.watches, nil, nil
+	}
+	f.mu.Unlock()
+	for id, w := range watches {
+		f.sys.actors.find(id).forget(w)
+	}
+	for _, p := range held {
+		p.lost(d.Err)
+	}
+	f.sys.publish(d)
+}
+
+// Signal carries out an order that has come from another system.
+func (f *Far) Signal(s FarSignal) {
+	to := f.sys.local(s.To)
+	if to != nil && to.parent == nil {
+		to = nil
+	}
+	switch s.Kind {
+	case FarStop, FarDrain, FarKill:
+		if to != nil {
+			to.ordered(s.Kind)
+		}
+	case FarWatch:
+		f.watch(to, s)
+	case FarUnwatch:
+		f.unwatch(s)
+	case FarDown:
+		if p := f.known(s.From); p != nil {
+			p.down(Down{PID: s.From, Reason: s.Reason, Err: s.Err})
+		}
+	case FarLink:
+		f.link(to, s)
+	case FarUnlink, FarExit:
+		p := f.known(s.From)
+		if to == nil || p == nil {
+			return
+		}
+		p.unlink(to)
+		p.release()
+		if to.unlink(&p.core) && s.Kind == FarExit {
+			to.signal(signal{kind: sigExit, err: linkError(Down{PID: s.From, Reason: s.Reason, Err: s.Err})})
+		}
+	}
+}
+
+// ordered gives an actor an order that has come from elsewhere.
+func (c *core) ordered(kind FarSignalKind) {
+	switch kind {
+	case FarDrain:
+		c.impl().drain()
+	case FarKill:
+		c.signal(signal{kind: sigStop, mode: stopKill})
+	default:
+		c.signal(signal{kind: sigStop, mode: stopNow})
+	}
+}
+
+// watch lets another system know when an actor ends.
+func (f *Far) watch(to *core, s FarSignal) {
+	n, err := f.node(s.From)
+	if err != nil {
+		return
+	}
+	id := s.To.id
+	down := func(d Down) {
+		n.way.Signal(FarSignal{Kind: FarDown, To: s.From, From: s.To, Reason: d.Reason, Err: d.Err})
+	}
+	w := &watcher{}
+	w.down = func(d Down) {
+		f.mu.Lock()
+		delete(n.watches, id)
+		f.mu.Unlock()
+		down(d)
+	}
+	if to == nil {
+		down(Down{Reason: NoActor})
+		return
+	}
+	f.mu.Lock()
+	had := n.watches == nil || n.watches[id] != nil // lost, or told twice
+	if !had {
+		n.watches[id] = w
+	}
+	f.mu.Unlock()
+	if !had && !to.watchedBy(w) {
+		w.down(Down{Reason: NoActor})
+	}
+}
+
+func (f *Far) unwatch(s FarSignal) {
+	f.mu.Lock()
+	var w *watcher
+	if n := f.nodes[nodeKey{s.From.node, s.From.inc}]; n != nil {
+		w = n.watches[s.To.id]
+		delete(n.watches, s.To.id)
+	}
+	f.mu.Unlock()
+	if w != nil {
+		f.sys.actors.find(s.To.id).forget(w)
+	}
+}
+
+// link links an actor of this system with one of another.
+func (f *Far) link(to *core, s FarSignal) {
+	p := f.proxy(s.From)
+	if to != nil {
+		p.linkedTo(to)
+		p.hold()
+		if to.linkedTo(&p.core) {
+			return
+		}
+		p.unlink(to)
+		p.release()
+	}
+	p.way.Signal(FarSignal{Kind: FarExit, To: s.From, From: s.To, Reason: NoActor})
+}
+
+// node returns the incarnation of a system.
+func (f *Far) node(pid PID) (*farNode, error) {
+	key := nodeKey{pid.node, pid.inc}
+	f.mu.Lock()
+	n := f.nodes[key]
+	f.mu.Unlock()
+	if n != nil {
+		return n, nil
+	}
+	way, err := f.carrier.Way(PID{node: pid.node, inc: pid.inc, path: "/"})
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if had := f.nodes[key]; had != nil {
+		return had, nil
+	}
+	n = f.newNode(key, way)
+	f.nodes[key] = n
+	return n, nil
+}
+
+func (f *Far) newNode(key nodeKey, way Way) *farNode {
+	n := &farNode{far: f, way: way, held: make(map[*proxy]struct{}), watches: make(map[uint64]*watcher)}
+	n.kind = kind{sys: f.sys, node: key.name, inc: key.inc, far: n, cell: implOfProxy}
+	return n
+}
+
+// NodeUp says that another system can be reached: its messages come, and it gets those of this one.
+type NodeUp struct {
+	Node        string
+	Incarnation uint32 // see PID.Incarnation
+}
+
+// NodeDown says that a system is lost: an incarnation of it, with which nothing will be exchanged any
+// more. The [Down] of each of its actors that was watched comes before.
+type NodeDown struct {
+	Node    string
+	Err     error
+	Dropped uint64 // messages that were not sent: each is a dead letter
+	Unknown uint64 // messages that were sent and not confirmed, also dead letters: they may have been handled
+}
+
+func (NodeUp) event()   {}
+func (NodeDown) event() {}

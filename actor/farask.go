@@ -1,0 +1,140 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FarAsk is an ask of this system that goes to another one. The zero FarAsk is none. It is a
+// comparable value; its methods are safe for concurrent use.
+type FarAsk struct{ ask pendingAsk }
+
+// IsZero reports whether there is no ask.
+func (a FarAsk) IsZero() bool { return a.ask == nil }
+
+// Settle answers: decode is called with a pointer to what the asker wants, or with a *[FarRelay] if
+// the request was forwarded and the asker is somewhere else. An error of decode ends the ask with
+// [ErrNotAccepted]. It reports false when nobody waits any more.
+func (a FarAsk) Settle(decode func(into any) error) bool { return a.ask.settle(decode) }
+
+// Reject ends the ask with an error. It reports false when nobody waits any more.
+func (a FarAsk) Reject(err error) bool { return a.ask.reject(err, nil) }
+
+// Over reports whether nobody waits any more.
+func (a FarAsk) Over() bool { return a.ask.over() }
+
+// Deadline returns when the asker gives up.
+func (a FarAsk) Deadline() time.Time {
+	_, deadline := a.ask.asker()
+	return deadline
+}
+
+// FarRelay is an answer that goes on to another system: whatever the carrier makes of it. It is the
+// answer that the [FarRequest] gets.
+type FarRelay struct{ Answer any }
+
+// FarRequest is a request that has come from another system, and that an actor of this one answers.
+// [NewFarRequest] makes one.
+type FarRequest struct {
+	answer   func(answer any, err error)
+	deadline time.Time
+	from     *core // set before it is delivered
+
+	settled atomic.Bool
+	others  atomic.Int32 // rejections that do not count yet
+	heir    atomic.Pointer[heir]
+
+	mu     sync.Mutex
+	ctx    context.Context         //nolint:containedctx // the asker's, as the handler is given it; made on first need and not changed, guarded by mu
+	cancel context.CancelCauseFunc // as ctx
+}
+
+// NewFarRequest returns a request whose asker gives up when left has passed. answer is called once,
+// on any goroutine, with what the handler has answered, or with the error with which the ask ends. It
+// must not block. If the asker has given up, it is not called.
+func NewFarRequest(left time.Duration, answer func(answer any, err error)) *FarRequest {
+	required(answer != nil, "NewFarRequest: the function is nil")
+	return &FarRequest{answer: answer, deadline: time.Now().Add(left)}
+}
+
+// Cancel ends the request, because its asker has given up: the handler's context ends.
+func (r *FarRequest) Cancel() {
+	if r.settled.Swap(true) {
+		return
+	}
+	why := context.Canceled
+	if !time.Now().Before(r.deadline) {
+		why = context.DeadlineExceeded
+	}
+	r.asker()
+	r.cancel(why)
+}
+
+func (r *FarRequest) resolveAny(answer any, err error) bool {
+	if r.settled.Load() || r.settled.Swap(true) {
+		return false
+	}
+	r.answer(answer, err)
+	return true
+}
+
+func (r *FarRequest) reject(err error, _ *worker) bool {
+	if r.others.Load() > 0 && r.others.Add(-1) >= 0 {
+		return false
+	}
+	return r.resolveAny(nil, err)
+}
+
+func (r *FarRequest) settle(decode func(into any) error) bool {
+	var relay FarRelay
+	if err := decode(&relay); err != nil {
+		return r.resolveAny(nil, notDecoded(err))
+	}
+	return r.resolveAny(relay, nil)
+}
+
+// notDecoded says that an answer is not what the asker wants.
+func notDecoded(err error) error { return fmt.Errorf("%w: the answer: %w", ErrNotAccepted, err) }
+
+func (r *FarRequest) share(n int)       { r.others.Add(int32(n - 1)) }
+func (r *FarRequest) passTo(c *core)    { r.heir.Store(&heir{c}) }
+func (r *FarRequest) passedTo() *heir   { return r.heir.Load() }
+func (r *FarRequest) sentBy(from *core) { r.from = from }
+func (r *FarRequest) sender() *core     { return r.from }
+func (r *FarRequest) over() bool        { return r.settled.Load() }
+
+// interrupt does nothing: its asker is no handler of this system.
+func (r *FarRequest) interrupt() {}
+
+func (r *FarRequest) request() interrupter { return r }
+
+func (r *FarRequest) asker() (ctx context.Context, deadline time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx == nil {
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	}
+	return r.ctx, r.deadline
+}
+
+// answerable is a request whose answer is an R, or, if it has come from another system, may be one.
+type answerable[R any] interface {
+	pendingAsk
+	resolve(answer R, err error, w *worker) bool
+}
+
+var _ answerable[int] = (*call[int])(nil)
+
+// farAnswerable is a request that has come from another system, for whoever answers with an R, which
+// may not be what its asker wants.
+type farAnswerable[R any] struct{ *FarRequest }
+
+func (a farAnswerable[R]) resolve(answer R, err error, _ *worker) bool {
+	if err != nil {
+		return a.resolveAny(nil, err)
+	}
+	return a.resolveAny(answer, nil)
+}

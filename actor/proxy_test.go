@@ -1,0 +1,105 @@
+package actor
+
+import (
+	"context"
+	"encoding/binary"
+	"reflect"
+	"runtime"
+	"testing"
+	"unsafe"
+)
+
+// sink is a carrier that takes all and brings it nowhere.
+type sink struct{ far *Far }
+
+func (s *sink) Attach(far *Far)             { s.far = far }
+func (s *sink) Way(PID) (Way, error)        { return s, nil }
+func (s *sink) Close(context.Context) error { return nil }
+
+func (s *sink) Encoder(m reflect.Type) any {
+	if m != reflect.TypeFor[int]() {
+		return nil
+	}
+	return func(dst []byte, m int) ([]byte, error) { return binary.AppendVarint(dst, int64(m)), nil }
+}
+
+func (s *sink) Send(FarSender, FarMessage) FarVerdict { return FarTaken }
+func (s *sink) Room() <-chan struct{}                 { return nil }
+func (s *sink) Signal(FarSignal) bool                 { return true }
+
+func newSink(t *testing.T) *sink {
+	sys := NewSystem("home")
+	s := new(sink)
+	Carry(sys, s)
+	t.Cleanup(func() {
+		if _, err := sys.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func lookFar[M any](t *testing.T, s *sink, text string) Ref[M] {
+	t.Helper()
+	pid, err := ParsePID(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := Lookup[M](s.far.sys, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func TestATellToAnotherSystemAllocatesNothing(t *testing.T) {
+	s := newSink(t)
+	plain, boxed := lookFar[int](t, s, "away~1/x#1"), lookFar[any](t, s, "away~1/x#1")
+	ctx, msg := context.Background(), any(1000)
+	if n := testing.AllocsPerRun(100, func() { plain.Tell(ctx, 1000) }); n > 0 {
+		t.Errorf("a registered type: %v allocations", n)
+	}
+	boxed.Tell(ctx, msg)
+	if n := testing.AllocsPerRun(100, func() { boxed.Tell(ctx, msg) }); n > 0 {
+		t.Errorf("an interface: %v allocations", n)
+	}
+}
+
+func TestAProxyIsSmallAndForgottenWithItsLastReference(t *testing.T) {
+	if n := unsafe.Sizeof(proxy{}); n > 160 {
+		t.Errorf("a proxy has %d bytes", n)
+	}
+	s := newSink(t)
+	watcher := SpawnFunc(s.far.sys, "watcher", func(ctx *Context[int], n int) error {
+		pid, err := ParsePID("away~1/watched#3")
+		if n == 0 {
+			ctx.Watch(pid, func(Down) int { return 0 })
+		} else {
+			ctx.Unwatch(pid)
+		}
+		return err
+	})
+	kept := lookFar[int](t, s, "away~1/kept#1")
+	lookFar[int](t, s, "away~1/dropped#2")
+	watcher.Tell(context.Background(), 0)
+	s.proxies(t, 2)
+	watcher.Tell(context.Background(), 1)
+	s.proxies(t, 1)
+	runtime.KeepAlive(kept)
+}
+
+// proxies waits until there are n proxies.
+func (s *sink) proxies(t *testing.T, n int) {
+	t.Helper()
+	var got int
+	for range 1000 {
+		runtime.GC()
+		s.far.mu.Lock()
+		got = len(s.far.proxies)
+		s.far.mu.Unlock()
+		if got == n {
+			return
+		}
+	}
+	t.Errorf("there are %d proxies, want %d", got, n)
+}
