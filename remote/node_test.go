@@ -1,0 +1,337 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/remote"
+)
+
+var bg = context.Background()
+
+var errSoldOut = errors.New("sold out")
+
+// msg is the protocol of the actors of these tests.
+type msg interface{ msg() }
+
+type (
+	add    struct{ N int }
+	get    struct{ actor.Returns[int] }
+	list   struct{ actor.Returns[[]int] }
+	buy    struct{ actor.Returns[int] } // is refused
+	mute   struct{ actor.Returns[int] } // has no answer
+	broken struct{}                     // fails
+	link   struct{ To actor.PID }
+	local  struct{} // is not registered
+)
+
+func (add) msg()    {}
+func (get) msg()    {}
+func (list) msg()   {}
+func (buy) msg()    {}
+func (mute) msg()   {}
+func (broken) msg() {}
+func (link) msg()   {}
+func (local) msg()  {}
+
+var types = codec.NewTypes(
+	codec.Of[add]("add"), codec.Of[get]("get"), codec.Of[list]("list"), codec.Of[buy]("buy"),
+	codec.Of[mute]("mute"), codec.Of[broken]("broken"), codec.Of[link]("link"),
+	codec.Sentinel("sold_out", errSoldOut),
+)
+
+// counter is an actor that adds up, and keeps what it has added.
+type counter struct {
+	added []int
+	ended chan error // of a request that has no answer
+}
+
+func newCounter() *counter { return &counter{ended: make(chan error, 1)} }
+
+var errBroken = errors.New("broken")
+
+func (c *counter) Receive(ctx *actor.Context[msg], m msg) error {
+	switch m := m.(type) {
+	case add:
+		c.added = append(c.added, m.N)
+	case get:
+		sum := 0
+		for _, n := range c.added {
+			sum += n
+		}
+		actor.Reply(ctx, m, sum)
+	case list:
+		actor.Reply(ctx, m, slices.Clone(c.added))
+	case buy:
+		return actor.Refuse(ctx, errSoldOut)
+	case mute:
+		<-ctx.Done()
+		c.ended <- context.Cause(ctx)
+	case broken:
+		return errBroken
+	case link:
+		ctx.Link(m.To)
+	}
+	return nil
+}
+
+// start returns a system that is a node.
+func start(t testing.TB, name string, c remote.Config) (*actor.System, *remote.Node) {
+	t.Helper()
+	sys := actor.NewSystem(name, actor.WithLogger(slog.New(slog.DiscardHandler)))
+	if c.Types == nil {
+		c.Types = types
+	}
+	n, err := remote.Listen(sys, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		if _, err := sys.Shutdown(ctx); err != nil {
+			t.Errorf("shut down %s: %v", name, err)
+		}
+	})
+	return sys, n
+}
+
+// pair returns two nodes; b knows the address of a.
+func pair(t testing.TB, c remote.Config) (a, b *remote.Node) {
+	t.Helper()
+	c.Addr = "127.0.0.1:0"
+	_, a = start(t, "a", c)
+	c.Addr, c.Peers = "", map[string]string{"a": a.Addr().String()}
+	_, b = start(t, "b", c)
+	return a, b
+}
+
+// within is the context of what must not take long.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// find is remote.Find.
+func find(t testing.TB, n *remote.Node, node, path string) actor.Ref[msg] {
+	t.Helper()
+	ref, err := remote.Find[msg](within(t), n, node, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func TestAnActorOfAnotherNodeIsToldAndAskedInOrder(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	ref := find(t, b, "a", "/counter")
+	var want []int
+	for n := range 1000 {
+		ref.Tell(bg, add{n})
+		want = append(want, n)
+	}
+	if got, err := actor.Ask(within(t), ref, list{}); !slices.Equal(got, want) || err != nil {
+		t.Errorf("%d of %d have come in order; %v", len(got), len(want), err)
+	}
+	if sum, err := actor.Ask(within(t), ref, get{}); sum != 999*1000/2 || err != nil {
+		t.Errorf("the sum is %d; %v", sum, err)
+	}
+}
+
+func TestErrorsKeepTheirMeaningBetweenNodes(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	ref := find(t, b, "a", "/counter")
+	_, err := actor.Ask(within(t), ref, buy{})
+	var far *remote.Error
+	if !errors.Is(err, errSoldOut) || !errors.As(err, &far) || far.Node != "a" {
+		t.Errorf("a refusal is %v", err)
+	}
+	if _, err := actor.AskFor[int](within(t), ref, broken{}); err == nil || errors.Is(err, errBroken) || !errors.As(err, &far) {
+		t.Errorf("an error without a name is %v", err)
+	}
+	if _, err := actor.AskFor[string](within(t), ref, get{}); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("an answer of another type is %v", err)
+	}
+	if _, err := actor.AskFor[int](within(t), ref, add{1}); !errors.Is(err, actor.ErrUnhandled) {
+		t.Errorf("no answer is %v", err)
+	}
+	if err := ref.TryTell(bg, local{}); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("a type that is not registered: %v", err)
+	}
+	if _, err := remote.Find[msg](within(t), b, "a", "/nobody"); !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("a path without an actor: %v", err)
+	}
+	if _, err := remote.Find[msg](within(t), b, "c", "/nobody"); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("a node without an address: %v", err)
+	}
+}
+
+func TestTheHandlerOfAnotherNodeHearsThatItsAskerHasGivenUp(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	c := newCounter()
+	actor.Spawn[msg](a.System(), "counter", func() *counter { return c })
+	ref := find(t, b, "a", "/counter")
+	ctx, cancel := context.WithCancel(bg)
+	f := actor.AskFuture(ctx, ref, mute{}, actor.Within(time.Minute))
+	for b.Peers()[0].Asks == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-c.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the handler's context ended with %v", err)
+	}
+	if _, err := f.Wait(within(t)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the ask ended with %v", err)
+	}
+}
+
+func TestAWatchHoldsAcrossNodes(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	ref := find(t, b, "a", "/counter")
+	ended := make(chan actor.Down, 1)
+	b.System().AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })
+	ref.Stop()
+	if d := <-ended; d.Reason != actor.Stopped || d.PID != ref.PID() {
+		t.Errorf("the Down is %+v", d)
+	}
+	if d, err := ref.Wait(within(t)); d.Reason != actor.NoActor || err != nil {
+		t.Errorf("later it is %+v; %v", d, err)
+	}
+	if _, err := actor.Ask(within(t), ref, get{}); !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("an ask of one that has ended: %v", err)
+	}
+}
+
+func TestANodeSpawnsWhatAnotherOffers(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	remote.Offer[msg](a, "counter", newCounter, actor.Temporary)
+	if _, err := remote.Spawn[msg](within(t), b, "a", "tree", "x"); !errors.Is(err, remote.ErrNotOffered) {
+		t.Errorf("what is not offered: %v", err)
+	}
+	ref, err := remote.Spawn[msg](within(t), b, "a", "counter", "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path := ref.PID().Path(); path != "/remote/b/mine" {
+		t.Errorf("it is at %s", path)
+	}
+	if _, err := remote.Spawn[msg](within(t), b, "a", "counter", "mine"); !errors.Is(err, actor.ErrNameTaken) {
+		t.Errorf("a second one of its name: %v", err)
+	}
+	ref.Tell(bg, add{3})
+	if n, err := actor.Ask(within(t), ref, get{}); n != 3 || err != nil {
+		t.Errorf("it has %d; %v", n, err)
+	}
+}
+
+func TestALinkedActorFailsWithTheOneThatItHasSpawnedElsewhere(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	remote.Offer[msg](a, "counter", newCounter, actor.Temporary)
+	parent := actor.SpawnFunc(b.System(), "parent", func(ctx *actor.Context[string], _ string) error {
+		return actor.Blocking(ctx, func() error {
+			ref, err := remote.Spawn[msg](ctx, b, "a", "counter", "", remote.Linked())
+			ref.Tell(ctx, broken{})
+			return err
+		})
+	}, actor.Temporary)
+	parent.Tell(bg, "go")
+	if d, err := parent.Wait(within(t)); d.Reason != actor.Failed && d.Reason != actor.NoActor || err != nil {
+		t.Errorf("got %+v; %v", d, err)
+	}
+}
+
+func TestANodeThatLeavesIsLost(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	ref := find(t, b, "a", "/counter")
+	downs := make(chan actor.NodeDown, 1)
+	actor.Subscribe(b.System(), actor.SpawnFunc(b.System(), "", func(_ *actor.Context[actor.NodeDown], d actor.NodeDown) error {
+		downs <- d
+		return nil
+	}))
+	ended := make(chan actor.Down, 1)
+	b.System().AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })
+	ref.Tell(bg, add{1})
+	if _, err := actor.Ask(within(t), ref, get{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.System().Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if d := <-ended; d.Reason != actor.Stopped {
+		t.Errorf("the actor ended before its node: %+v", d)
+	}
+	if d := <-downs; d.Node != "a" || d.Dropped != 0 {
+		t.Errorf("got %+v", d)
+	}
+	if err := ref.TryTell(bg, add{1}); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("a tell: %v", err)
+	}
+	if _, err := actor.Ask(within(t), ref, get{}); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("an ask: %v", err)
+	}
+}
+
+func TestANodeThatIsGivenUpEndsWhatWasUnderWay(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	c := newCounter()
+	there := actor.Spawn[msg](a.System(), "counter", func() *counter { return c })
+	ref := find(t, b, "a", "/counter")
+	f := actor.AskFuture(bg, ref, mute{}, actor.Within(time.Minute))
+	here := actor.Spawn[msg](b.System(), "here", newCounter, actor.Temporary)
+	here.Tell(bg, link{there.PID()})
+	ended := make(chan actor.Down, 1)
+	b.System().AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })
+	for b.Peers()[0].Unconfirmed > 0 {
+		runtime.Gosched()
+	}
+	b.Disconnect("a")
+	if _, err := f.Wait(within(t)); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("the ask ended with %v", err)
+	}
+	if d := <-ended; d.Reason != actor.NoConnection {
+		t.Errorf("the watch ended with %+v", d)
+	}
+	if d, err := here.Wait(within(t)); d.Reason != actor.Failed && d.Reason != actor.NoActor || err != nil {
+		t.Errorf("the link: %+v; %v", d, err)
+	}
+	<-c.ended // the handler's context ends, too
+}
+
+func TestWhatANodeDoesNotKnowIsADeadLetterThere(t *testing.T) {
+	t.Parallel()
+	_, a := start(t, "a", remote.Config{Addr: "127.0.0.1:0", Types: codec.NewTypes(codec.Of[get]("get"))})
+	_, b := start(t, "b", remote.Config{Peers: map[string]string{"a": a.Addr().String()}})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	ref := find(t, b, "a", "/counter")
+	ref.Tell(bg, add{1})
+	if _, err := actor.AskFor[int](within(t), ref, add{1}); !errors.Is(err, actor.ErrNotAccepted) {
+		t.Errorf("an ask: %v", err)
+	}
+	if n, err := actor.Ask(within(t), ref, get{}); n != 0 || err != nil {
+		t.Errorf("the connection has suffered: %d, %v", n, err)
+	}
+	letters := a.System().DeadLetters()
+	if len(letters) != 2 || letters[0].Reason != actor.NotAccepted || letters[0].Type != "add" || letters[0].To.Path() != "/counter" {
+		t.Errorf("dead letters: %+v", letters)
+	}
+}

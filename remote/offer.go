@@ -1,0 +1,124 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/remote/internal/wire"
+)
+
+// offer spawns an actor for another node.
+type offer func(parent actor.Spawner, name string) (actor.PID, error)
+
+// Offer lets other nodes spawn actors that newActor makes the state of, see [Spawn]. They are spawned
+// as [actor.TrySpawn] does, with the options, below /remote/ and the name of the node that has asked
+// for them. Nothing else can be spawned from elsewhere. A second offer of a name takes the place of
+// the first.
+func Offer[M any, A actor.Actor[M]](n *Node, name string, newActor func() A, opts ...actor.SpawnOption) {
+	if newActor == nil {
+		panic("remote: Offer: the function that makes the actor's state is nil")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.offers[name] = func(parent actor.Spawner, name string) (actor.PID, error) {
+		ref, err := actor.TrySpawn(parent, name, newActor, opts...)
+		if err != nil {
+			return actor.PID{}, err
+		}
+		return ref.PID(), nil
+	}
+}
+
+// spawnRequest is the payload of a spawn. The answer is a found.
+type spawnRequest struct{ Offer, Name string }
+
+// SpawnOption refines [Spawn].
+type SpawnOption struct{ linked bool }
+
+// Linked links the actor with the one in whose handler [Spawn] is called: when one of them fails, or
+// when the node is lost, the other one fails, too.
+func Linked() SpawnOption { return SpawnOption{linked: true} }
+
+// Spawn spawns an actor on another node, which has to offer it, see [Offer]. Its name is unique among
+// the actors that this node has spawned there; "" is for none. Its supervisor is on that node, and
+// restarts it there. It fails with [ErrNotOffered], with what [actor.TrySpawn] fails with there, and
+// with [actor.ErrUnreachable], after which it is unknown whether the actor was spawned.
+//
+// With [Linked], ctx must be that of a handler; anything else is a programmer's error and panics.
+// Spawn waits as [Find] does.
+func Spawn[M any](ctx context.Context, n *Node, node, offer, name string, opts ...SpawnOption) (actor.Ref[M], error) {
+	link := func(actor.PID) {}
+	for _, o := range opts {
+		if o.linked {
+			handler, ok := ctx.(interface{ Link(actor.PID) })
+			if !ok {
+				panic("remote: Spawn: Linked needs the context of a handler")
+			}
+			link = handler.Link
+		}
+	}
+	f, err := query[found](ctx, n, node, wire.KindSpawn, spawnRequest{offer, name})
+	if err != nil {
+		return actor.Ref[M]{}, fmt.Errorf("spawn %q as %q on node %s: %w", offer, name, node, err)
+	}
+	link(f.PID)
+	return actor.Lookup[M](n.sys, f.PID)
+}
+
+// order is an actor that a node wants to have spawned.
+type order struct {
+	node  string
+	name  string
+	offer offer
+	reply func(actor.PID, error)
+}
+
+// spawn spawns an actor for another node.
+func (n *Node) spawn(node string, q spawnRequest, reply func(actor.PID, error)) {
+	n.mu.Lock()
+	o, ok := n.offers[q.Offer]
+	if ok && n.nursery.IsZero() {
+		n.nursery, _ = actor.TrySpawn(n.sys, nurseryName, newNursery)
+	}
+	nursery := n.nursery
+	n.mu.Unlock()
+	switch {
+	case !ok:
+		reply(actor.PID{}, fmt.Errorf("%w: %q", ErrNotOffered, q.Offer))
+	case nursery.IsZero():
+		reply(actor.PID{}, fmt.Errorf("spawn /%s: %w", nurseryName, actor.ErrStopped))
+	default:
+		if err := nursery.TryTell(context.Background(), order{node, q.Name, o, reply}); err != nil {
+			reply(actor.PID{}, err)
+		}
+	}
+}
+
+// nurseryName is the name of the actor below which actors are that other nodes have spawned.
+const nurseryName = "remote"
+
+// nursery has a child for each node, whose children are the actors that it has spawned.
+type nursery struct{ nodes map[string]actor.Ref[order] }
+
+func newNursery() *nursery { return &nursery{nodes: make(map[string]actor.Ref[order])} }
+
+// Receive implements actor.Actor.
+func (a *nursery) Receive(ctx *actor.Context[order], o order) error {
+	node, ok := a.nodes[o.node]
+	if !ok {
+		var err error
+		if node, err = actor.TrySpawnFunc(ctx, o.node, spawnOrdered); err != nil {
+			o.reply(actor.PID{}, err)
+			return nil
+		}
+		a.nodes[o.node] = node
+	}
+	node.Tell(ctx, o)
+	return nil
+}
+
+func spawnOrdered(ctx *actor.Context[order], o order) error {
+	o.reply(o.offer(ctx, o.name))
+	return nil
+}
