@@ -27,51 +27,71 @@ func (p *Persistence) Erase(ctx context.Context, id string) error {
 		return fmt.Errorf("erase: %w", err)
 	}
 	for {
-		l, err := p.journal.Load(ctx, []string{id})
-		last := uint64(0)
-		if err == nil {
-			last = l[0].Last
-			if last > l[0].Erased {
-				last++
-				err = p.erase(ctx, id, l[0].Last)
-			}
-		}
-		switch {
-		case errors.Is(err, ErrConflict): // it has recorded something meanwhile
-		case err != nil:
-			return fmt.Errorf("erase %s: %w", id, err)
-		default:
-			if in := p.receivers.living(id); in != nil {
-				in.forgetAll(last)
-			}
-			return nil
+		err := p.erase(ctx, id)
+		if !errors.Is(err, ErrConflict) { // it has recorded something meanwhile
+			return wrapErase(id, err)
 		}
 	}
+}
+
+func wrapErase(id string, err error) error {
+	if err != nil {
+		return fmt.Errorf("erase %s: %w", id, err)
+	}
+	return nil
+}
+
+// erase commits an erasure of what an id has, if it has something, and has its actor begin anew.
+func (p *Persistence) erase(ctx context.Context, id string) error {
+	l, err := p.journal.Load(ctx, []string{id})
+	if err != nil {
+		return err
+	}
+	last, erased := l[0].Last, l[0].Erased
+	done := make(chan error, 1)
+	u := &unit{append: Append{ID: id, After: last, Erase: true}, bytes: unitBytes, outputs: []func(error){func(err error) { done <- err }}}
+	u.of = &incarnation{p: p, id: id, units: []*unit{u}, bytes: u.bytes, held: 1}
+	in := p.receivers.living(id)
+	submitted := in != nil && in.erase(u, erased) // behind what it has on its way
+	if !submitted && last > erased {
+		p.commits.submit(u)
+		submitted = true
+	}
+	in = p.receivers.living(id) // one that begins later waits for what was submitted
+	if submitted {
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		erased = u.append.Last()
+	}
+	if in != nil && err == nil {
+		in.forgetAll(erased)
+	}
+	return err
+}
+
+// erase submits the erasure of what the actor has recorded, and has it begin anew. It reports false
+// when the actor cannot say what its number is, or has nothing since it was erased.
+func (in *incarnation) erase(u *unit, erased uint64) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	last := in.last - uint64(len(in.events)) // that of what is on its way
+	if in.seen == nil || in.trouble() != nil || last <= erased {
+		return false
+	}
+	u.append.After = last
+	in.stale = errErased // and not refused: what is on its way is to arrive
+	in.p.commits.submit(u)
+	return true
 }
 
 // forgetAll has the actor begin anew, unless it knows the erasure with that number.
 func (in *incarnation) forgetAll(erasure uint64) {
 	in.mu.Lock()
-	knows := in.last >= erasure
-	in.mu.Unlock()
-	if !knows {
-		in.refuse(errErased)
-	}
-}
-
-// erase commits an erasure of what an id has up to a number.
-func (p *Persistence) erase(ctx context.Context, id string, last uint64) error {
-	done := make(chan error, 1)
-	in := &incarnation{p: p, id: id}
-	u := &unit{of: in, append: Append{ID: id, After: last, Erase: true}, bytes: unitBytes, outputs: []func(error){func(err error) { done <- err }}}
-	in.mu.Lock()
-	in.units, in.bytes, in.held = []*unit{u}, u.bytes, 1
-	p.commits.submit(u)
-	in.mu.Unlock()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	defer in.mu.Unlock()
+	if in.last < erasure && in.stale == nil {
+		in.stale = errErased
 	}
 }

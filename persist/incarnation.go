@@ -3,6 +3,7 @@ package persist
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -394,10 +395,13 @@ func (in *incarnation) isCrowded() bool {
 func (in *incarnation) unfit() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.refused == nil && in.stale != nil {
+	switch {
+	case in.refused != nil:
+		return in.refused
+	case in.stale != nil && !errors.Is(in.stale, errErased):
 		return fmt.Errorf("a handler has failed that may have changed the state: %w", in.stale)
 	}
-	return in.refused
+	return in.stale
 }
 
 // trouble is the error with which what would leave is dropped, nil if it may leave.
