@@ -43,7 +43,10 @@ func parsePackage(t *testing.T, dir string, keep func(name string) bool) []*ast.
 
 func TestGuaranteesNameExistingTests(t *testing.T) {
 	tests := map[string]bool{}
-	for prefix, dir := range map[string]string{"": ".", "router.": "../router", "eventbus.": "../eventbus", "sim.": "../sim", "persist.": "../persist", "sqlite.": "../persist/sqlite"} {
+	for prefix, dir := range map[string]string{
+		"": ".", "router.": "../router", "eventbus.": "../eventbus", "sim.": "../sim", "persist.": "../persist", "sqlite.": "../persist/sqlite",
+		"remote.": "../remote", "wire.": "../remote/internal/wire", "session.": "../remote/internal/session", "transport.": "../remote/internal/transport",
+	} {
 		for _, f := range parsePackage(t, dir, func(n string) bool { return strings.HasSuffix(n, "_test.go") }) {
 			for _, d := range f.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok {
