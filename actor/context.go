@@ -134,10 +134,7 @@ func (ctx *Context[M]) current() context.Context {
 			}
 		}
 		lifeEnds := func() { cancelCause(context.Cause(life)) }
-		stopParent, stopLife := context.AfterFunc(parent, parentEnds), life.whenEnded(lifeEnds)
-		if parent.Err() != nil { // what has ended already ends this one now, and not on some goroutine soon
-			parentEnds()
-		}
+		stopParent, stopLife := whenDone(parent, parentEnds), life.whenEnded(lifeEnds)
 		sc.merged = merged
 		sc.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
 	}
