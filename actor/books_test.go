@@ -132,13 +132,14 @@ func keepBooks(t *testing.T, fences bool) {
 		{actor.Priority(func(n int) int { return n % 7 })},
 		{actor.Conflate(func(n int) int { return n % 5 })},
 	}
+	reentrant := slices.Clone(kinds)
 	l := new(ledger)
 	if fences { // pinned and inline actors are not fenced
 		l.cling = make(chan struct{})
 	} else {
 		kinds = append(kinds, []actor.SpawnOption{actor.Pinned()}, []actor.SpawnOption{actor.Inline()})
 	}
-	for _, opts := range kinds[:6] {
+	for _, opts := range reentrant {
 		kinds = append(kinds, append(slices.Clone(opts), actor.Reentrant()))
 	}
 	l.refs = make([]actor.Ref[int], 5*len(kinds))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLocksAreLeavesAndUserCodeRunsOutsideOfThem sends through every kind of mailbox, middleware
+// TestLocksAreLeavesAndUserCodeRunsOutsideOfThem sends through all mailboxes that do not wait, middleware
 // and supervision with the tracking of locks on, which panics at a violation.
 func TestLocksAreLeavesAndUserCodeRunsOutsideOfThem(t *testing.T) {
 	trackLocks.Store(true)
@@ -28,7 +28,7 @@ func TestLocksAreLeavesAndUserCodeRunsOutsideOfThem(t *testing.T) {
 	}
 	var refs []Ref[int]
 	for _, opts := range [][]SpawnOption{
-		nil, {Bounded(2, DropOldest)}, {Reentrant()},
+		nil, {Bounded(2, DropOldest)}, {Bounded(2, Reject)}, {Reentrant()},
 		{Priority(func(n int) int { outside(); return n })},
 		{Priority(func(n int) int { outside(); return n }), Bounded(2, DropOldest)},
 		{Conflate(func(n int) int { outside(); return n % 3 }), Bounded(2, DropNewest)},

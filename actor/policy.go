@@ -77,6 +77,10 @@ type queue[M any] interface {
 	rest() []envelope[M]   // empties the queue, oldest first
 }
 
+// evicts reports whether a full mailbox drops a message that waits in it: its queue must then know
+// which, see [rankQueue].
+func (o Overflow) evicts() bool { return o == DropOldest }
+
 // special is the part of a mailbox that is bounded or not in plain order. It hands out
 // one message at a time, so that the bound is exact and the order is that of the moment.
 type special[M any] struct {
@@ -101,7 +105,7 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 		}
 		s.queue = typed
 		if ranks, ok := q.(*rankQueue[M]); ok {
-			ranks.evict = cfg.bound > 0 && cfg.overflow == DropOldest
+			ranks.evict = cfg.bound > 0 && cfg.overflow.evicts()
 		}
 	}
 	return s, nil
@@ -411,7 +415,7 @@ func takeAll[M any](take func() (envelope[M], bool)) (all []envelope[M]) {
 }
 
 // rankQueue is the order by rank, then by arrival. The messages do not move: two heaps, of which a
-// mailbox without [DropOldest] has only the first, order their numbers.
+// mailbox that never evicts has only the first, order their numbers.
 type rankQueue[M any] struct {
 	rank  func(M) int
 	nodes []ranked[M]

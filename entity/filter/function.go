@@ -17,7 +17,9 @@ type function struct {
 	least, most int        // arguments
 	kind        value.Kind // of the result, 0 when it is only known later
 	takes       value.Kind // of each argument, 0 for any
-	compile     func(args []source) source
+	// compile makes the closure of a call. It computes each argument once, or calls within calls
+	// would take exponential time, and allocates nothing.
+	compile func(args []source) source
 }
 
 // MaxArguments bounds the arguments of a call.

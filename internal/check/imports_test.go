@@ -106,7 +106,7 @@ func orderViolations(imports map[string][]string) []string {
 	for pkg, needed := range imports {
 		row, ok := rank(pkg)
 		if !ok && !isApart(pkg) {
-			findings = append(findings, fmt.Sprintf("%s has no place in the import order: give its folder one in internal/check/imports_test.go and in ARCHITECTURE.md", pkg))
+			findings = append(findings, fmt.Sprintf("%s has no place in the import order: give its folder one in internal/check/imports_test.go and in CONTRIBUTING.md", pkg))
 			continue
 		}
 		for _, dep := range needed {

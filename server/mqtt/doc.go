@@ -6,7 +6,7 @@
 // demands. When the runtime takes no more, the connection is not read.
 //
 // The topics of an entity are e/{id}/ and a name. All of them are in one table, topics
-// in topic.go: to add one, add a row.
+// in topic.go: to add one, add a row that says who may publish to it.
 //
 // The broker is mochi's, github.com/mochi-mqtt/server, with a listener of its own below
 // and a hook above. flow.go and mochi.go work around defects of mochi, and nothing else.

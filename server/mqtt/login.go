@@ -120,14 +120,14 @@ const farewell = 500 * time.Millisecond
 // lookTimeout bounds how long the broker looks at an entity to find out who may see it.
 const lookTimeout = 5 * time.Second
 
-// mayReport returns nil if somebody may publish what an entity measures and reports.
-func (b *Broker) mayReport(who *access.Principal, id string) error {
-	if who.MayAll(access.Report) {
+// mayPublish returns nil if somebody may publish to a topic of an entity.
+func (b *Broker) mayPublish(who *access.Principal, id string, t *topic) error {
+	if who.MayAll(t.needs) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
 	defer cancel()
-	return who.May(ctx, b.runtime, access.Report, id)
+	return who.May(ctx, b.runtime, t.needs, id)
 }
 
 // maySee reports whether a client may subscribe to a filter, or is sent a message with a

@@ -30,7 +30,7 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 		b.answer(c, &pk, refused)
 		return pk, packets.ErrRejectPacket
 	}
-	if err := b.mayReport(c.who, id); err != nil {
+	if err := b.mayPublish(c.who, id, t); err != nil {
 		v := refusal.Judge(err)
 		b.answer(c, &pk, &v)
 		return pk, packets.ErrRejectPacket

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -22,6 +23,10 @@ const telemetryTopic = "telemetry"
 type topic struct {
 	name    string
 	purpose string // of a topic with receive, for the error about an unknown one
+	// needs is what a sender must be allowed to do with the entity of a topic with receive: Report
+	// at least. What touches other entities as well, receive would have to check itself, and it
+	// does not know the sender. Whoever may read the entity gets what was published.
+	needs access.Action
 
 	// receive gives a payload to the runtime. It either returns an error or calls done
 	// once, when the payload is committed or was not taken; it may wait until then.
@@ -37,10 +42,11 @@ type topic struct {
 	sections []entity.Section
 }
 
-// topics has all topics of entities. A new one is one more row.
+// topics has all topics of entities, which begin with [topicPrefix] and the id. A new one is one
+// more row.
 var topics = []topic{
-	{name: telemetryTopic, purpose: "telemetry", receive: receiveTelemetry},
-	{name: "attributes", purpose: "what a device reports of itself", receive: receiveAttributes},
+	{name: telemetryTopic, purpose: "telemetry", needs: access.Report, receive: receiveTelemetry},
+	{name: "attributes", purpose: "what a device reports of itself", needs: access.Report, receive: receiveAttributes},
 	{name: "desired", document: desiredDocument, sections: []entity.Section{entity.Desired}},
 	{name: "delta", document: deltaDocument, sections: []entity.Section{entity.Desired, entity.Reported}},
 }

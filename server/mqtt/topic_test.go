@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -14,6 +15,9 @@ func TestEachTopicGoesOneWay(t *testing.T) {
 		row := &topics[i]
 		if (row.receive == nil) == (row.document == nil) || (row.document == nil) != (row.sections == nil) || (row.receive == nil) != (row.purpose == "") {
 			t.Errorf("the row of %q mixes a topic from devices with one to devices", row.name)
+		}
+		if row.receive != nil && row.needs == access.Read {
+			t.Errorf("who may only read an entity may publish to %q", row.name)
 		}
 		if seen[row.name] {
 			t.Errorf("there are two rows of %q", row.name)

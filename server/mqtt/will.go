@@ -135,7 +135,7 @@ func (b *Broker) publishWill(pk *packets.Packet, who *access.Principal) *refusal
 	if refused != nil {
 		return refused
 	}
-	err := b.mayReport(who, id)
+	err := b.mayPublish(who, id, t)
 	if !who.Valid() { // revoked since it connected
 		err = access.ErrCredentials
 	}
