@@ -24,7 +24,6 @@ type Detail struct {
 	Oldest  time.Duration // how long the oldest message waits, to a few milliseconds
 	Current string        // the type of the message that is being handled, empty when none is
 	Sender  PID           // who sent that
-	Waits   PID           // whom an ask in the handler waits for, the first of them if several handlers wait
 	Waiting int           // handlers of a Reentrant actor that wait while others run
 
 	Watchers int       // how many watches of this actor there are
@@ -104,20 +103,15 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 
 // detail adds what can be seen from outside.
 func (c *core) detail(d *Detail) {
-	var waits *core
 	var links []*core
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if ext := c.ext; ext != nil {
-			waits = ext.inquiry.target()
 			for peer := range ext.links {
 				if links = append(links, peer); len(links) == detailMost {
 					break
 				}
-			}
-			for _, i := range c.waitingHandlers() {
-				waits = cmp.Or(waits, i.target())
 			}
 			d.Waiting = len(c.waitingHandlers())
 			d.Watchers = ext.watchers.n
@@ -125,7 +119,6 @@ func (c *core) detail(d *Detail) {
 		}
 	}()
 	slices.Reverse(d.Failures)
-	d.Waits = waits.pid()
 	for _, peer := range links {
 		d.Links = append(d.Links, peer.pid())
 	}

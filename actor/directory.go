@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 )
@@ -81,6 +82,23 @@ func (d *directory) find(id uint64) *core {
 		return c
 	}
 	return nil
+}
+
+// all returns the living actors.
+func (d *directory) all() iter.Seq[*core] {
+	return func(yield func(*core) bool) {
+		chunks := d.chunks.Load()
+		if chunks == nil {
+			return
+		}
+		for _, chunk := range *chunks {
+			for i := range chunk {
+				if c := chunk[i].actor.Load(); c != nil && c.flags.Load()&ended == 0 && !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // registry finds an actor by its path. Only actors with a name are in it.

@@ -342,6 +342,22 @@ func ExampleLookupPath() {
 	// look up /account: message type not accepted by the target: it is a *actor_test.account and does not accept int
 }
 
+func ExampleSystem_Actors() {
+	sys := actor.NewSystem("actors", quiet)
+	defer sys.Shutdown(context.Background())
+
+	actor.Spawn(sys, "a", newAccount)
+	actor.SpawnFunc(sys, "b", func(*actor.Context[int], int) error { return nil })
+	var longest actor.Info
+	for info := range sys.Actors() {
+		if info.Mailbox >= longest.Mailbox && info.Path > longest.Path {
+			longest = info
+		}
+	}
+	fmt.Println(longest.Path, longest.Mailbox)
+	// Output: /b 0
+}
+
 func ExampleSystem_Inspect() {
 	sys := actor.NewSystem("inspect", quiet)
 	defer sys.Shutdown(context.Background())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/inspect"
 )
 
 // clerk is an actor that does what its messages say, with a timer and a view.
@@ -58,7 +59,7 @@ func TestAnActorIsShownInDetail(t *testing.T) {
 	close(desk.leave)
 
 	for _, query := range []string{"path=/clerk", "pid=" + url.QueryEscape(ref.PID().String())} {
-		var d actorDetailJSON
+		var d inspect.ActorDetail
 		s.get("/v1/actor?"+query, &d) // it is answered when the handler has returned
 		same(t, "the actor", []any{d.Actor.Path, d.Actor.PID, d.Actor.Type, d.Actor.Restarts, d.Busy}, []any{"/clerk", ref.PID(), "*server.clerk", 2, false})
 		same(t, "its view", string(d.View)+d.Unshown, `{"stamps":3}`)
@@ -89,12 +90,12 @@ func TestABusyActorShowsItsMailbox(t *testing.T) {
 	ref.Tell(t.Context(), "one")
 	ref.Tell(t.Context(), "two")
 
-	var d actorDetailJSON
+	var d inspect.ActorDetail
 	s.get("/v1/actor?path=/clerk", &d)
 	if !d.Busy || d.Current != "string" || d.View != nil || len(d.Timers) != 0 {
 		t.Errorf("busy %v with %q, view %s, timers %v", d.Busy, d.Current, d.View, d.Timers)
 	}
-	same(t, "the mailbox", d.Mail, []mailJSON{{"string", 2}})
+	same(t, "the mailbox", d.Mail, []inspect.Mail{{Type: "string", Count: 2}})
 }
 
 func TestAViewThatJSONCannotSayIsExplained(t *testing.T) {
@@ -105,11 +106,11 @@ func TestAViewThatJSONCannotSayIsExplained(t *testing.T) {
 		says string
 	}{
 		"nan":   {math.NaN(), "NaN"},
-		"large": {strings.Repeat("x", maxView), "bytes of JSON"},
+		"large": {strings.Repeat("x", inspect.MaxView), "bytes of JSON"},
 		"panic": {grenade{}, "pulled"},
 	} {
 		spawnClerk(t, s, name, tt.view)
-		var d actorDetailJSON
+		var d inspect.ActorDetail
 		s.get("/v1/actor?path=/"+name, &d)
 		if d.View != nil || !strings.Contains(d.Unshown, tt.says) {
 			t.Errorf("%s: the view %.40s and %q, want no view and %q", name, d.View, d.Unshown, tt.says)
@@ -125,7 +126,7 @@ func TestAnEntityShowsItselfToTheTools(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	s.post("room-1", `{"temperature":21.5,"open":true}`)
-	var d actorDetailJSON
+	var d inspect.ActorDetail
 	s.get("/v1/actor?path=/entities/room-1", &d)
 	same(t, "its view", string(d.View), `{"id":"room-1","loaded":true,"keys":2,"seq":1,"revision":0}`)
 }
@@ -133,7 +134,7 @@ func TestAnEntityShowsItselfToTheTools(t *testing.T) {
 func TestTheRootIsAnActor(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	var d actorDetailJSON
+	var d inspect.ActorDetail
 	s.get("/v1/actor?path=/", &d)
 	if d.Actor.Path != "/" || d.Actor.Children == 0 || !d.Parent.IsZero() {
 		t.Errorf("the root is %+v with the parent %v", d.Actor, d.Parent)

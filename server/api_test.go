@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/inspect"
 )
 
 func TestMistakesGetAProblemThatSaysWhatMustBe(t *testing.T) {
@@ -264,7 +265,7 @@ func TestSystemAndActorsAreThoseThatRun(t *testing.T) {
 	if _, body := s.do("GET", "/v1/system", ""); !strings.Contains(body, `"recent":[]`) || !strings.Contains(body, `"by_reason":{}`) {
 		t.Errorf("without dead letters: %s", body)
 	}
-	var root, manager, room actorTreeJSON
+	var root, manager, room inspect.ActorTree
 	s.get("/v1/actors", &root)
 	if root.Actor.Path != "/" || len(root.Children) == 0 || root.Now == 0 {
 		t.Fatalf("the root is %+v", root)

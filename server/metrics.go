@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/greenroom-go/greenroom/inspect"
 )
 
 // metrics are what /metrics shows. Labels have bounded sets of values: routes,
@@ -33,7 +35,7 @@ func newMetrics(s *Server) *metrics {
 		}, []string{"method", "route"}),
 	}
 	m.registry.MustRegister(m.requests, m.duration, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(s))
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(s), inspect.Collector(s.system))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return m
 }
@@ -84,7 +86,7 @@ type collector struct {
 	server *Server
 	values []valueMetric
 
-	commit, refused, messages, deadLetters, events, logins, info *prometheus.Desc
+	commit, refused, messages, events, logins, info *prometheus.Desc
 }
 
 // valueMetric is a metric without labels.
@@ -96,15 +98,14 @@ type valueMetric struct {
 
 func newCollector(s *Server) *collector {
 	return &collector{
-		server:      s,
-		values:      valueMetrics(),
-		commit:      prometheus.NewDesc("greenroom_commit_seconds", "From an entity's acceptance of readings to their commit.", nil, nil),
-		refused:     prometheus.NewDesc("greenroom_refused_total", "Messages and requests refused, by source and cause.", []string{"source", "cause"}, nil),
-		messages:    prometheus.NewDesc("greenroom_mqtt_messages_total", "Publishes received, by quality of service.", []string{"qos"}, nil),
-		deadLetters: prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil),
-		events:      prometheus.NewDesc("greenroom_stream_events_total", "Events sent to the readers of streams, by name.", []string{"event"}, nil),
-		logins:      prometheus.NewDesc("greenroom_logins_total", "Logins and requests with credentials, by what came of them.", []string{"result"}, nil),
-		info:        prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
+		server:   s,
+		values:   valueMetrics(),
+		commit:   prometheus.NewDesc("greenroom_commit_seconds", "From an entity's acceptance of readings to their commit.", nil, nil),
+		refused:  prometheus.NewDesc("greenroom_refused_total", "Messages and requests refused, by source and cause.", []string{"source", "cause"}, nil),
+		messages: prometheus.NewDesc("greenroom_mqtt_messages_total", "Publishes received, by quality of service.", []string{"qos"}, nil),
+		events:   prometheus.NewDesc("greenroom_stream_events_total", "Events sent to the readers of streams, by name.", []string{"event"}, nil),
+		logins:   prometheus.NewDesc("greenroom_logins_total", "Logins and requests with credentials, by what came of them.", []string{"result"}, nil),
+		info:     prometheus.NewDesc("greenroom_build_info", "Always 1; the labels say what is running.", []string{"version", "go_version"}, nil),
 	}
 }
 
@@ -113,7 +114,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, v := range c.values {
 		out <- v.desc
 	}
-	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.deadLetters, c.events, c.logins, c.info} {
+	for _, d := range []*prometheus.Desc{c.commit, c.refused, c.messages, c.events, c.logins, c.info} {
 		out <- d
 	}
 }
@@ -136,9 +137,6 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for qos, n := range s.mqtt.Received {
 		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), strconv.Itoa(qos))
-	}
-	for reason, n := range s.actors.DeadLettersByReason {
-		out <- prometheus.MustNewConstMetric(c.deadLetters, prometheus.CounterValue, float64(n), reason)
 	}
 	for i, name := range eventNames {
 		out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(c.server.streams.events[i].Load()), name)

@@ -3,7 +3,6 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
@@ -13,7 +12,6 @@ import (
 
 // snapshot is what one scrape reads.
 type snapshot struct {
-	actors  actor.Stats
 	runtime entity.Stats
 	mqtt    mqtt.Stats
 	streams int
@@ -29,7 +27,7 @@ type snapshot struct {
 
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
-		actors: s.system.Stats(), runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
+		runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
 		logins: s.book.Stats(), sessions: s.gate.sessions.len(),
 		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
@@ -82,13 +80,5 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.ForwardDropped) }),
 		gauge("greenroom_mqtt_queued_bytes", "Bytes of the messages and wills that wait for MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.Queued) }),
 		gauge("greenroom_mqtt_sessions", "Sessions of MQTT clients that are not connected.", func(s *snapshot) float64 { return float64(s.mqtt.Sessions) }),
-
-		gauge("greenroom_actors", "Living actors.", func(s *snapshot) float64 { return float64(s.actors.Actors) }),
-		gauge("greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *snapshot) float64 { return float64(s.actors.Queued) }),
-		gauge("greenroom_workers", "Goroutines that run actors.", func(s *snapshot) float64 { return float64(s.actors.Workers) }),
-		gauge("greenroom_timers", "Pending timers of actors.", func(s *snapshot) float64 { return float64(s.actors.Timers) }),
-		counter("greenroom_actor_messages_total", "Messages that actors handled.", func(s *snapshot) float64 { return float64(s.actors.Handled) }),
-		counter("greenroom_actor_failures_total", "Failures of actors.", func(s *snapshot) float64 { return float64(s.actors.Failures) }),
-		counter("greenroom_actor_restarts_total", "Restarts of actors.", func(s *snapshot) float64 { return float64(s.actors.Restarts) }),
 	}
 }

@@ -108,7 +108,7 @@ type statementGroup struct {
 func describe(t *testing.T) *document31 {
 	t.Helper()
 	d := &document31{t: t, comments: map[string]string{}, schemas: object{}, closed: map[string]bool{}, paths: map[string]object{}}
-	for _, dir := range []string{".", "../entity/mapping", "../entity/model", "../entity/retention", "../entity/series"} {
+	for _, dir := range []string{".", "../inspect", "../entity/mapping", "../entity/model", "../entity/retention", "../entity/series"} {
 		d.readComments(dir)
 	}
 	d.setUp()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/inspect"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -61,19 +62,7 @@ type deadLettersJSON struct {
 	// The total by reason.
 	ByReason map[string]uint64 `json:"by_reason"`
 	// The last ones, newest first.
-	Recent []deadLetterJSON `json:"recent"`
-}
-
-// deadLetterJSON is a message that no actor handled.
-type deadLetterJSON struct {
-	// The PID of the receiver.
-	To actor.PID `json:"to" example:"greenroom/entities/room-1#17"`
-	// The PID of the sender; empty for a message from outside.
-	From actor.PID `json:"from"`
-	// The Go type of the message.
-	Type   string `json:"type" example:"entity.reading"`
-	Reason string `json:"reason" example:"stopped"`
-	Time   int64  `json:"time_ms" example:"1451649600512"`
+	Recent []inspect.DeadLetter `json:"recent"`
 }
 
 // ingestJSON has the counters of the ingestion of readings.
@@ -138,46 +127,18 @@ func (a *systemAPI) getRefusals(context.Context, *struct{}) (*answer[refusalsJSO
 	return ok(list), nil
 }
 
-// actorJSON is one actor.
-type actorJSON struct {
-	Path string `json:"path" example:"/entities/room-1"`
-	PID  string `json:"pid" example:"greenroom/entities/room-1#17"`
-	// The Go type of its messages.
-	Type  string `json:"type" example:"entity.message"`
-	State string `json:"state" example:"running"`
-	// The messages that wait.
-	Mailbox  int    `json:"mailbox"`
-	Handled  uint64 `json:"handled" example:"42"`
-	Restarts uint64 `json:"restarts"`
-	Children int    `json:"children"`
-}
-
-// actorTreeJSON is one actor with its first children.
-type actorTreeJSON struct {
-	Actor    actorJSON   `json:"actor"`
-	Children []actorJSON `json:"children"`
-	// There are more children than these.
-	More bool  `json:"more"`
-	Now  int64 `json:"now_ms" example:"1451649660512"`
-}
-
 func (a *systemAPI) get(context.Context, *struct{}) (*answer[systemJSON], error) {
 	actors, ingest := a.system.Stats(), a.runtime.Stats()
 	info := systemJSON{
 		Name: a.system.Name(), Version: a.version, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
 		Actors: actors.Actors, Handled: actors.Handled, Failures: actors.Failures, Restarts: actors.Restarts,
 		Runnable: actors.Queued, Workers: actors.Workers, Timers: actors.Timers,
-		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: []deadLetterJSON{}},
+		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: inspect.DeadLetters(a.system)},
 		Ingest: ingestJSON{
 			Readings: ingest.Readings, Values: ingest.Values, Rejected: a.refusals.Total(), Batches: ingest.Batches,
 			Window: ingest.WindowUsed, WindowMax: ingest.WindowMax, Live: ingest.Live, Registered: ingest.Registered,
 			CommitP50: milliseconds(ingest.CommitLatency.Quantile(0.5)), CommitP99: milliseconds(ingest.CommitLatency.Quantile(0.99)),
 		},
-	}
-	for _, d := range a.system.DeadLetters() {
-		info.DeadLetters.Recent = append(info.DeadLetters.Recent, deadLetterJSON{
-			To: d.To, From: d.From, Type: d.Type, Reason: d.Reason.String(), Time: d.Time.UnixMilli(),
-		})
 	}
 	return ok(info), nil
 }
@@ -191,16 +152,12 @@ type actorsRequest struct {
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"200"`
 }
 
-func (a *systemAPI) actors(_ context.Context, in *actorsRequest) (*answer[actorTreeJSON], error) {
-	tree, err := a.system.Inspect(in.Path, in.Limit)
+func (a *systemAPI) actors(_ context.Context, in *actorsRequest) (*answer[*inspect.ActorTree], error) {
+	tree, err := inspect.ReadTree(a.system, in.Path, in.Limit)
 	if err != nil {
 		return nil, problemf(http.StatusNotFound, "no actor has the path %q; a path begins with / as in /entities, and / itself is the root", shorten(in.Path, 300))
 	}
-	list := actorTreeJSON{Actor: actorJSON(tree.Info), Children: make([]actorJSON, len(tree.Children)), More: tree.More, Now: time.Now().UnixMilli()}
-	for i := range tree.Children {
-		list.Children[i] = actorJSON(tree.Children[i])
-	}
-	return ok(list), nil
+	return ok(tree), nil
 }
 
 // healthJSON says that the server can commit.

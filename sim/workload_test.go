@@ -298,6 +298,13 @@ func (g *game) look(ctx context.Context, to actor.Ref[card]) {
 	if st := g.sys.Stats(); st.Actors < 0 || st.Waiting < 0 || st.Queued < 0 {
 		g.report("the counters are %+v", st)
 	}
+	seen := make(map[string]bool)
+	for info := range g.sys.Actors() {
+		if seen[info.PID] || info.Path == "/" {
+			g.report("all actors have %s twice, or the root", info.PID)
+		}
+		seen[info.PID] = true
+	}
 }
 
 // ask asks and checks the answer.

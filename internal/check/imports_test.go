@@ -16,7 +16,7 @@ var importOrder = [][]string{
 	{"internal"}, // pgtest, for the tests of all the others
 	{"actor"},
 	{"codec"},
-	{"router", "eventbus", "schedule", "actortest", "sim", "persist", "remote"},
+	{"router", "eventbus", "schedule", "actortest", "sim", "persist", "remote", "inspect"},
 	{"cluster"},
 	{"entity", "lua"},
 	{"server"},

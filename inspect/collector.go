@@ -1,0 +1,58 @@
+package inspect
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// metric is a counter or a gauge without labels.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(*actor.Stats) float64
+}
+
+func newMetric(kind prometheus.ValueType, name, help string, read func(*actor.Stats) float64) metric {
+	return metric{prometheus.NewDesc(name, help, nil, nil), kind, read}
+}
+
+var metrics = []metric{
+	newMetric(prometheus.GaugeValue, "greenroom_actors", "Living actors.", func(s *actor.Stats) float64 { return float64(s.Actors) }),
+	newMetric(prometheus.GaugeValue, "greenroom_actors_runnable", "Actors that have mail and wait for a worker.", func(s *actor.Stats) float64 { return float64(s.Queued) }),
+	newMetric(prometheus.GaugeValue, "greenroom_actors_waiting", "Handlers that wait with their stacks set aside.", func(s *actor.Stats) float64 { return float64(s.Waiting) }),
+	newMetric(prometheus.GaugeValue, "greenroom_workers", "Goroutines that run actors.", func(s *actor.Stats) float64 { return float64(s.Workers) }),
+	newMetric(prometheus.GaugeValue, "greenroom_timers", "Pending timers of actors.", func(s *actor.Stats) float64 { return float64(s.Timers) }),
+	newMetric(prometheus.CounterValue, "greenroom_actor_messages_total", "Messages that actors handled.", func(s *actor.Stats) float64 { return float64(s.Handled) }),
+	newMetric(prometheus.CounterValue, "greenroom_actor_failures_total", "Failures of actors.", func(s *actor.Stats) float64 { return float64(s.Failures) }),
+	newMetric(prometheus.CounterValue, "greenroom_actor_restarts_total", "Restarts of actors.", func(s *actor.Stats) float64 { return float64(s.Restarts) }),
+	newMetric(prometheus.CounterValue, "greenroom_actor_events_lost_total", "Events for which the mailbox of a listener had no room.", func(s *actor.Stats) float64 { return float64(s.EventsLost) }),
+}
+
+var deadLettersTotal = prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil)
+
+type collector struct{ sys *actor.System }
+
+// Collector returns the counters of a system for a Prometheus registry. The labels have a bounded set of
+// values: reasons, never an actor. For several systems in one registry, wrap it with
+// [prometheus.WrapCollectorWith] and a label of the system.
+func Collector(sys *actor.System) prometheus.Collector { return collector{sys} }
+
+// Describe sends the descriptions.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range metrics {
+		out <- m.desc
+	}
+	out <- deadLettersTotal
+}
+
+// Collect sends the present values.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	stats := c.sys.Stats()
+	for _, m := range metrics {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(&stats))
+	}
+	for reason, n := range stats.DeadLettersByReason {
+		out <- prometheus.MustNewConstMetric(deadLettersTotal, prometheus.CounterValue, float64(n), reason)
+	}
+}

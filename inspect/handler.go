@@ -1,0 +1,280 @@
+package inspect
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/text"
+)
+
+// Config says what a handler lets people do. The zero value lets them read only.
+type Config struct {
+	// Authorize decides about each order to an actor: a nil error lets the request give it,
+	// another is answered with status 403 and its text. Nil refuses all orders, and the pages
+	// have no buttons for them. It is called by several goroutines at once.
+	Authorize func(r *http.Request, order Order, pid actor.PID) error
+}
+
+// Order is what a person may have an actor do.
+type Order string
+
+const (
+	// Stop ends the actor after its present message, as [actor.Ref.Stop] does.
+	Stop Order = "stop"
+	// Drain ends it after the messages that wait, as [actor.Ref.Drain] does.
+	Drain Order = "drain"
+	// Kill ends it at once and gives a handler that does not return up, as [actor.Ref.Kill] does.
+	Kill Order = "kill"
+)
+
+const (
+	childrenShown = 200
+	// maxPID bounds the address in a request, and in the error about one, in bytes.
+	maxPID = 4096
+)
+
+// inspector serves the pages of one system.
+type inspector struct {
+	sys      *actor.System
+	cfg      Config
+	failures *failureLog
+}
+
+// page is one of the pages: what it reads, and the template of the same name that shows it.
+type page struct {
+	name, title string
+	read        func(*inspector, *http.Request) (any, error)
+}
+
+// pages are in the order of the menu. The first one is at the root; one without a title is not in it.
+var pages = []page{
+	{"tree", "Actors", (*inspector).tree},
+	{"top", "Top", (*inspector).top},
+	{"waits", "Waiting", (*inspector).waits},
+	{"failures", "Failures", (*inspector).recentFailures},
+	{"dead-letters", "Dead letters", (*inspector).deadLetters},
+	{"actor", "", (*inspector).actor},
+}
+
+// Handler serves the pages about the actors of sys. Each is JSON for a request that accepts
+// application/json and not text/html. The paths are relative: mount it with
+// [http.StripPrefix] under a prefix that ends with a slash.
+//
+// It keeps the last 256 failures from now on, in an actor of its own that lives as long as
+// sys. Reading costs the actors nothing but a look at each that is shown; Top and Waiting
+// look at all of them, at most 200 000.
+//
+// Orders are POST requests, and refused when another site's page sends them
+// ([http.CrossOriginProtection]).
+func Handler(sys *actor.System, cfg Config) http.Handler {
+	in := &inspector{sys: sys, cfg: cfg, failures: newFailureLog(sys)}
+	mux := http.NewServeMux()
+	for i, p := range pages {
+		path := "GET /" + p.name
+		if i == 0 {
+			path = "GET /{$}"
+		}
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { in.show(w, r, p) })
+	}
+	for order, act := range map[Order]func(actor.PID) error{Stop: sys.Stop, Drain: sys.Drain, Kill: sys.Kill} {
+		mux.HandleFunc("POST /"+string(order), func(w http.ResponseWriter, r *http.Request) { in.give(w, r, order, act) })
+	}
+	mux.Handle("GET /assets/", http.FileServerFS(assets))
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// refusal is an error that is answered with a status of its own.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+func refusef(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+//go:embed assets
+var assets embed.FS
+
+//go:embed templates
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"ago":   func(ms int64) string { return shortDuration(time.Since(time.UnixMilli(ms))) + " ago" },
+	"clock": func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000Z") },
+	"ms":    func(ms int64) string { return shortDuration(time.Duration(ms) * time.Millisecond) },
+	"msf":   func(ms float64) string { return shortDuration(time.Duration(ms * float64(time.Millisecond))) },
+	"view":  indented,
+	// An actor without a name has a $ there, and no path to ask for.
+	"named": func(path string) bool { return !strings.Contains(path, "/$") },
+}).ParseFS(templateFiles, "templates/*.html"))
+
+// shown is what a template is given.
+type shown struct {
+	Title, System string
+	Pages         []page
+	Stats         actor.Stats
+	Data          any
+}
+
+// Name is the address of the page, for templates.
+func (p page) Name() string {
+	if p.name == pages[0].name {
+		return "./"
+	}
+	return p.name
+}
+
+// Title is the text of its link, for templates.
+func (p page) Title() string { return p.title }
+
+func (in *inspector) show(w http.ResponseWriter, r *http.Request, p page) {
+	w.Header().Set("Cache-Control", "no-store")
+	data, err := p.read(in, r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	accept := r.Header.Get("Accept")
+	w.Header().Add("Vary", "Accept")
+	if strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html") {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(data) // who has left is no failure of ours
+		return
+	}
+	var body bytes.Buffer
+	all := shown{Title: p.title, System: in.sys.Name(), Pages: pages, Stats: in.sys.Stats(), Data: data}
+	if err := templates.ExecuteTemplate(&body, p.name+".html", all); err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = body.WriteTo(w)
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		status = refused.status
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// treePage is one actor with its first children.
+type treePage struct {
+	*ActorTree
+	// The path of its parent; empty for the root.
+	Up string `json:"-"`
+}
+
+func (in *inspector) tree(r *http.Request) (any, error) {
+	path := r.FormValue("path")
+	if path == "" {
+		path = "/"
+	}
+	tree, err := ReadTree(in.sys, path, childrenShown)
+	if err != nil {
+		return nil, refusef(http.StatusNotFound, "no actor has the path %q; a path begins with / as in /orders, and / itself is the root", text.Shorten(path, maxPID))
+	}
+	up := ""
+	if at := strings.LastIndexByte(path, '/'); at > 0 {
+		up = path[:at]
+	} else if path != "/" {
+		up = "/"
+	}
+	return treePage{tree, up}, nil
+}
+
+// actorPage is one actor in detail, with the orders that may be given to it.
+type actorPage struct {
+	*ActorDetail
+	Orders []Order `json:"-"`
+}
+
+func (in *inspector) actor(r *http.Request) (any, error) {
+	pid, err := in.pid(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := ReadDetail(r.Context(), in.sys, pid)
+	if errors.Is(err, actor.ErrStopped) {
+		return nil, refusef(http.StatusNotFound, "no living actor has the PID %q; a stopped actor never comes back under its PID", pid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := actorPage{ActorDetail: d}
+	if in.cfg.Authorize != nil && !d.Parent.IsZero() {
+		p.Orders = []Order{Stop, Drain, Kill}
+	}
+	return p, nil
+}
+
+// pid returns the address that a request names.
+func (in *inspector) pid(r *http.Request) (actor.PID, error) {
+	given := r.FormValue("pid")
+	if len(given) > maxPID {
+		return actor.PID{}, refusef(http.StatusBadRequest, "pid must have at most %d bytes, not %d", maxPID, len(given))
+	}
+	pid, err := actor.ParsePID(given)
+	if err != nil || pid.IsZero() {
+		return actor.PID{}, refusef(http.StatusBadRequest, "pid must be the address of an actor as the pages show it, not %q", given)
+	}
+	return pid, nil
+}
+
+// give gives an actor an order and shows the tree, since there is no page of an actor that has ended.
+func (in *inspector) give(w http.ResponseWriter, r *http.Request, order Order, act func(actor.PID) error) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4*maxPID)
+	pid, err := in.pid(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if in.cfg.Authorize == nil {
+		fail(w, refusef(http.StatusForbidden, "orders to actors are refused: Config.Authorize is nil"))
+		return
+	}
+	if err := in.cfg.Authorize(r, order, pid); err != nil {
+		fail(w, refusef(http.StatusForbidden, "%s %s: %v", order, pid, err))
+		return
+	}
+	if err := act(pid); err != nil {
+		fail(w, refusef(http.StatusNotFound, "%v", err))
+		return
+	}
+	in.sys.Log().Info("an order was given to an actor", "order", string(order), "pid", pid.String(), "remote", r.RemoteAddr)
+	http.Redirect(w, r, "./", http.StatusSeeOther)
+}
+
+func (in *inspector) deadLetters(*http.Request) (any, error) { return DeadLetters(in.sys), nil }
+
+func indented(view json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Indent(&out, view, "", "  ") != nil {
+		return string(view)
+	}
+	return out.String()
+}
+
+// shortDuration has about three digits.
+func shortDuration(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond} {
+		if d >= 10*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
