@@ -47,7 +47,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	poked := g.poked
 	g.poked = false
 	if g.life.ready && !poked && !g.behind && !isDelivery(ctx.Sender(), in.id) && in.tryBegin() {
-		return g.handle(ctx, in, nil, next)
+		return g.handle(in, nil, next)
 	}
 	if unfit := in.unfit(); unfit != nil {
 		return errors.Join(fmt.Errorf("%s begins anew: %w", in.id, unfit), putAside(ctx, poked))
@@ -83,7 +83,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 			return err
 		}
 	}
-	return g.handle(ctx, in, a, next)
+	return g.handle(in, a, next)
 }
 
 // recovered calls the actor's Recovered, in the turn of its first message. What that has sent is not
@@ -106,7 +106,7 @@ func (g *gate[M]) recovered(ctx *actor.Context[M], in *incarnation, poked bool) 
 }
 
 // handle handles a message.
-func (g *gate[M]) handle(ctx *actor.Context[M], in *incarnation, a *attempt, next func() error) (err error) {
+func (g *gate[M]) handle(in *incarnation, a *attempt, next func() error) (err error) {
 	err = errFailed // what remains after a panic
 	defer func() {
 		if err != nil && err != actor.ErrStop { //nolint:errorlint // as the runtime does

@@ -167,7 +167,7 @@ func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
 		return false
 	}
 	if o.failing.isNew(err) {
-		ctx.Log().Error("outbox cannot be read, trying again", "error", err.Error())
+		ctx.Log().Error("outbox cannot be read, trying again", slog.String("error", err.Error()))
 	}
 	o.tries++
 	ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, again)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"reflect"
 	"strings"
@@ -300,8 +301,10 @@ type shell[M any] struct {
 // Init implements actor.Initializer.
 func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	g := s.gate
-	in := &incarnation{p: g.p, id: g.opts.id, shard: g.opts.shard, epoch: g.opts.epoch,
-		every: cmp.Or(g.opts.every, everyEvents), everyBytes: cmp.Or(g.opts.everyBytes, everyBytes)}
+	in := &incarnation{
+		p: g.p, id: g.opts.id, shard: g.opts.shard, epoch: g.opts.epoch,
+		every: cmp.Or(g.opts.every, everyEvents), everyBytes: cmp.Or(g.opts.everyBytes, everyBytes),
+	}
 	if in.id == "" {
 		in.id = ctx.Self().PID().Path()
 		if err := CheckID(in.id); err != nil {
@@ -335,7 +338,7 @@ func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	defer func() { // also when the user's panics
 		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
 		if err := s.gate.drain(ctx); err != nil {
-			ctx.Log().Warn("ended before everything was durable", "error", err.Error())
+			ctx.Log().Warn("ended before everything was durable", slog.String("error", err.Error()))
 		}
 	}()
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {

@@ -118,10 +118,17 @@ func playPart(ctx context.Context, w io.Writer, journal persist.Journal, steps [
 		if err == nil {
 			err = g.ask(ctx, w, s.id, s.m)
 		}
-		time.Sleep(100 * time.Millisecond) // gifts arrive meanwhile
+		pause(ctx, 100*time.Millisecond) // gifts arrive meanwhile
 	}
-	time.Sleep(2 * time.Second) // so that a torch burns out
+	pause(ctx, 2*time.Second) // so that a torch burns out
 	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 func run(w io.Writer) error {
