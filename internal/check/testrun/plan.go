@@ -23,7 +23,6 @@ const simulated = "one goroutine at a time does something in a simulated run"
 // not listed is raced: a new package is, until somebody decides otherwise.
 var unraced = map[string]string{
 	"cmd/greenroom":             "what it puts together is raced by itself, and it by make soak",
-	"codec":                     pure,
 	"codec/codectest":           pure,
 	"entity/filter":             pure,
 	"entity/filter/entityview":  pure,
