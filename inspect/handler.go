@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +23,10 @@ type Config struct {
 	// another is answered with status 403 and its text. Nil refuses all orders, and the pages
 	// have no buttons for them. It is called by several goroutines at once.
 	Authorize func(r *http.Request, order Order, pid actor.PID) error
+	// Hosts are the names by which a listener on a loopback address may be reached, for example
+	// through a proxy, besides localhost and IP addresses. Requests for others are refused: a
+	// page elsewhere could have its own name lead to the loopback address, and read what it shows.
+	Hosts []string
 }
 
 // Order is what a person may have an actor do.
@@ -88,7 +94,27 @@ func Handler(sys *actor.System, cfg Config) http.Handler {
 		mux.HandleFunc("POST /"+string(order), func(w http.ResponseWriter, r *http.Request) { in.give(w, r, order, act) })
 	}
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
-	return http.NewCrossOriginProtection().Handler(mux)
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !in.knows(r) {
+			fail(w, refusef(http.StatusForbidden, "the host must be localhost, an IP address or one of Config.Hosts, not %q", text.Shorten(r.Host, maxPID)))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+}
+
+// knows reports whether a request that came to a loopback address is for a host that leads there by
+// right.
+func (in *inspector) knows(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || !at.IP.IsLoopback() {
+		return true
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil || slices.Contains(in.cfg.Hosts, host)
 }
 
 // refusal is an error that is answered with a status of its own.
@@ -180,7 +206,7 @@ type treePage struct {
 }
 
 func (in *inspector) tree(r *http.Request) (any, error) {
-	path := r.FormValue("path")
+	path := r.URL.Query().Get("path")
 	if path == "" {
 		path = "/"
 	}
@@ -204,7 +230,7 @@ type actorPage struct {
 }
 
 func (in *inspector) actor(r *http.Request) (any, error) {
-	pid, err := in.pid(r)
+	pid, err := parsePID(r.URL.Query().Get("pid"))
 	if err != nil {
 		return nil, err
 	}
@@ -222,9 +248,8 @@ func (in *inspector) actor(r *http.Request) (any, error) {
 	return p, nil
 }
 
-// pid returns the address that a request names.
-func (in *inspector) pid(r *http.Request) (actor.PID, error) {
-	given := r.FormValue("pid")
+// parsePID returns the address that a request names.
+func parsePID(given string) (actor.PID, error) {
 	if len(given) > maxPID {
 		return actor.PID{}, refusef(http.StatusBadRequest, "pid must have at most %d bytes, not %d", maxPID, len(given))
 	}
@@ -238,7 +263,7 @@ func (in *inspector) pid(r *http.Request) (actor.PID, error) {
 // give gives an actor an order and shows the tree, since there is no page of an actor that has ended.
 func (in *inspector) give(w http.ResponseWriter, r *http.Request, order Order, act func(actor.PID) error) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4*maxPID)
-	pid, err := in.pid(r)
+	pid, err := parsePID(r.PostFormValue("pid"))
 	if err != nil {
 		fail(w, err)
 		return
@@ -256,7 +281,8 @@ func (in *inspector) give(w http.ResponseWriter, r *http.Request, order Order, a
 		return
 	}
 	in.sys.Log().Info("an order was given to an actor", "order", string(order), "pid", pid.String(), "remote", r.RemoteAddr)
-	http.Redirect(w, r, "./", http.StatusSeeOther)
+	w.Header().Set("Location", "./") // http.Redirect would make it absolute, without the prefix
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 func (in *inspector) deadLetters(*http.Request) (any, error) { return DeadLetters(in.sys), nil }

@@ -87,6 +87,9 @@ func (o *office) do(r *http.Request) (int, string) {
 	if err != nil {
 		o.Fatal(err)
 	}
+	if at := answer.Header.Get("Location"); answer.StatusCode == http.StatusSeeOther && at != "./" {
+		o.Errorf("%s leads to %q, want ./ below the prefix", r.URL, at)
+	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -302,6 +305,24 @@ func TestWhatIsNotThereIsExplained(t *testing.T) {
 	}
 }
 
+func TestALoopbackListenerIsForItsOwnNames(t *testing.T) {
+	t.Parallel()
+	o := open(t, Config{Hosts: []string{"actors.example.com"}})
+	for host, want := range map[string]int{
+		"evil.example.com": http.StatusForbidden, "evil.example.com:80": http.StatusForbidden, "actors.example.com": http.StatusOK,
+		"localhost:8080": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8080": http.StatusOK, "[::1]": http.StatusOK,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.web.URL+"/debug/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		if status, body := o.do(r); status != want {
+			t.Errorf("%s: %d %.100s, want %d", host, status, body, want)
+		}
+	}
+}
+
 func TestTheLogKeepsTheLastFailures(t *testing.T) {
 	t.Parallel()
 	l := &failureLog{}
@@ -311,7 +332,7 @@ func TestTheLogKeepsTheLastFailures(t *testing.T) {
 	_ = l.note(nil, actor.ActorFailed{Err: loudError{}})
 	list, _ := (&inspector{failures: l}).recentFailures(nil)
 	last := list.([]SystemFailure)
-	if len(last) != failuresKept || !strings.Contains(last[0].Error, "Error method panics") || last[1].Error != "old" {
+	if len(last) != failuresKept || !strings.Contains(last[0].Error, "whose methods panic") || last[1].Error != "old" {
 		t.Errorf("%d failures, the last two %+v", len(last), last[:2])
 	}
 }

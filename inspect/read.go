@@ -158,22 +158,23 @@ func ReadDetail(ctx context.Context, sys *actor.System, pid actor.PID) (*ActorDe
 func newFailure(f actor.Failure) Failure {
 	shown := Failure{Time: f.Time.UnixMilli(), Message: messageType(f.MessageType)}
 	if f.Err != nil {
-		shown.Error = text.Shorten(errorText(f.Err), MaxFailureText)
-	}
-	if p, ok := errors.AsType[*actor.PanicError](f.Err); ok {
-		shown.Stack = text.Shorten(string(p.Stack), MaxFailureText)
+		shown.describe(f.Err)
 	}
 	return shown
 }
 
-// errorText is the text of an error, whose Error method is foreign code to us.
-func errorText(err error) (said string) {
+// describe adds the text of an error and the stack of a panic. The methods of the error are foreign
+// code to us.
+func (f *Failure) describe(err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			said = fmt.Sprintf("an error of type %T, whose Error method panics", err)
+		if recover() != nil {
+			f.Error = fmt.Sprintf("an error of type %T, whose methods panic", err)
 		}
 	}()
-	return err.Error()
+	f.Error = text.Shorten(err.Error(), MaxFailureText)
+	if p, ok := errors.AsType[*actor.PanicError](err); ok {
+		f.Stack = text.Shorten(string(p.Stack), MaxFailureText)
+	}
 }
 
 // marshalView makes JSON of what an actor's Inspect returned, which is foreign code to us.

@@ -50,7 +50,7 @@ var orders = map[string]func(*Busy) float64{
 
 // top looks at the actors, twice where the order is by rate.
 func (in *inspector) top(r *http.Request) (any, error) {
-	p := &topPage{By: cmp.Or(r.FormValue("by"), "mailbox"), Orders: slices.Sorted(maps.Keys(orders)), Actors: []Busy{}}
+	p := &topPage{By: cmp.Or(r.URL.Query().Get("by"), "mailbox"), Orders: slices.Sorted(maps.Keys(orders)), Actors: []Busy{}}
 	measure := orders[p.By]
 	if measure == nil {
 		return nil, refusef(http.StatusBadRequest, "by must be one of %s, not %q", strings.Join(p.Orders, ", "), p.By)
