@@ -240,6 +240,40 @@ func TestANodeSpawnsWhatAnotherOffers(t *testing.T) {
 	}
 }
 
+func TestANodeSpawnsAgainAfterTheParentOfItsActorsWasStopped(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	remote.Offer[msg](a, "counter", newCounter)
+	stop := func(path string) {
+		tree, err := a.System().Inspect(path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := actor.ParsePID(tree.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.System().Stop(pid); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.System().Wait(within(t), pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/remote/b", "/remote"} {
+		if _, err := remote.Spawn[msg](within(t), b, "a", "counter", "mine"); err != nil {
+			t.Fatal(err)
+		}
+		stop(path)
+	}
+	if _, err := remote.Spawn[msg](within(t), b, "a", "counter", "mine"); !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("the first order after the end of all: %v", err)
+	}
+	if _, err := remote.Spawn[msg](within(t), b, "a", "counter", "mine"); err != nil {
+		t.Errorf("the one after it: %v", err)
+	}
+}
+
 func TestALinkedActorFailsWithTheOneThatItHasSpawnedElsewhere(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t, remote.Config{})

@@ -90,6 +90,11 @@ func (n *Node) spawn(node string, q spawnRequest, reply func(actor.PID, error)) 
 		reply(actor.PID{}, fmt.Errorf("spawn /%s: %w", nurseryName, actor.ErrStopped))
 	default:
 		if err := nursery.TryTell(context.Background(), order{node, q.Name, o, reply}); err != nil {
+			n.mu.Lock()
+			if n.nursery == nursery { // somebody has stopped it: the next order makes another one
+				n.nursery = actor.Ref[order]{}
+			}
+			n.mu.Unlock()
 			reply(actor.PID{}, err)
 		}
 	}
@@ -105,16 +110,18 @@ func newNursery() *nursery { return &nursery{nodes: make(map[string]actor.Ref[or
 
 // Receive implements actor.Actor.
 func (a *nursery) Receive(ctx *actor.Context[order], o order) error {
-	node, ok := a.nodes[o.node]
-	if !ok {
-		var err error
-		if node, err = actor.TrySpawnFunc(ctx, o.node, spawnOrdered); err != nil {
-			o.reply(actor.PID{}, err)
-			return nil
-		}
-		a.nodes[o.node] = node
+	if node, ok := a.nodes[o.node]; ok && node.TryTell(ctx, o) == nil {
+		return nil
 	}
-	node.Tell(ctx, o)
+	// The node has none yet, or somebody has stopped it.
+	node, err := actor.TrySpawnFunc(ctx, o.node, spawnOrdered)
+	if err == nil {
+		a.nodes[o.node] = node
+		err = node.TryTell(ctx, o)
+	}
+	if err != nil {
+		o.reply(actor.PID{}, err)
+	}
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (w *way) Signal(s actor.FarSignal) bool {
 	for at := w.at.Load(); at != nil; at = w.again(at) {
 		out.To = at.name
 		if v := at.s.Signal(kind, out); v != session.Gone {
-			return true
+			return v == session.Sent // an address may be too long
 		}
 	}
 	return false
