@@ -208,6 +208,33 @@ func TestAnAskOfAnotherSystemIsAnsweredLikeOneAtHome(t *testing.T) {
 	})
 }
 
+func TestAnInlineActorHoldsUpNoMessageFromAnotherSystem(t *testing.T) {
+	bubble(t, func(t *testing.T, a, b *loopback) {
+		leave := make(chan struct{})
+		entered := make(chan actor.Header, 2)
+		slow := actor.SpawnFunc(b.sys(), "slow", func(ctx *actor.Context[any], _ any) error {
+			entered <- actor.HeaderOf(ctx)
+			<-leave
+			return nil
+		}, actor.Inline())
+		other := actor.SpawnFunc(b.sys(), "other", func(ctx *actor.Context[any], m any) error {
+			actor.Reply(ctx, m.(get), 1)
+			return nil
+		})
+		far := remoteRef[any](t, a, slow.PID())
+		far.Tell(bg, "wait")
+		far.Tell(bg, "wait")
+		if h := <-entered; len(h) != 0 {
+			t.Errorf("the message has the header %v", h)
+		}
+		if n, err := actor.Ask(bg, remoteRef[any](t, a, other.PID()), get{}); n != 1 || err != nil {
+			t.Errorf("beside it: %d, %v", n, err)
+		}
+		close(leave)
+		<-entered
+	})
+}
+
 func TestAHandlerAsksAnotherSystemWithoutHoldingUpItsWorker(t *testing.T) {
 	bubble(t, func(t *testing.T, a, b *loopback) {
 		there := actor.SpawnFunc(b.sys(), "there", func(ctx *actor.Context[any], m any) error {

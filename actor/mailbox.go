@@ -520,7 +520,21 @@ func (c *cell[M]) accept(msg, with any) verdict {
 	if !ok {
 		return verdictAlien
 	}
-	return full(c.post(&envelope[M]{msg: m, with: with}, nil))
+	return full(c.post(&envelope[M]{msg: m, with: c.fromCarrier(with)}, nil))
+}
+
+// fromCarrier marks what comes with a message for an Inline actor. A carrier's goroutine must not run
+// it: it reads for all actors of its system, also the answer that the handler may wait for.
+func (c *core) fromCarrier(with any) any {
+	if c.traits.runsOn() != onSender {
+		return with
+	}
+	h, ok := with.(*headed)
+	if !ok {
+		h = &headed{inner: with}
+	}
+	h.far = true
+	return h
 }
 
 // runMost is how many messages from another system are put into a mailbox under one lock.
@@ -533,7 +547,7 @@ func (c *cell[M]) acceptRun(next func(scratch any) (FarDelivery, bool), refused 
 	for more := true; more; {
 		var d FarDelivery
 		if d, more = next(scratch); more {
-			e := envelope[M]{with: d.with()}
+			e := envelope[M]{with: c.fromCarrier(d.with())}
 			if in, ok := d.Message.(*M); ok && in == scratch {
 				var none M
 				e.msg, *scratch = *scratch, none

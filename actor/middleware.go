@@ -104,6 +104,7 @@ func (c *cell[M]) setHeader(h Header) {
 type headed struct {
 	header Header
 	inner  any
+	far    bool // for an Inline actor, from a carrier: see fromCarrier
 }
 
 // withHeader wraps what comes with a message if there is a header to carry.
@@ -111,7 +112,7 @@ func withHeader(h Header, with any) any {
 	if len(h) == 0 {
 		return with
 	}
-	return &headed{h, with}
+	return &headed{header: h, inner: with}
 }
 
 // askIn returns the ask that comes with a message.

@@ -126,8 +126,9 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		return
 	}
 	_, internal := e.with.(note[M])
+	h, _ := e.with.(*headed)
 	depth := e.from().nesting() + 1
-	if internal || depth > inlineMost {
+	if internal || h != nil && h.far || depth > inlineMost {
 		c.leaveToPool()
 		return
 	}
