@@ -32,7 +32,8 @@ type Options struct {
 
 var (
 	// ErrStream says that the stream cannot be used for a journal: it forgets messages, or has
-	// others than a journal's, or a newer version has written it. Nothing was changed.
+	// others than a journal's, or a newer version has written it, or it or its server takes only
+	// messages that are too small. Nothing was changed.
 	ErrStream = errors.New("stream not usable for a journal")
 
 	// ErrLost says that the stream does not have any more what it had: a server has lost
@@ -47,7 +48,7 @@ type Journal struct {
 	stream  jetstream.Stream
 	subject string // has the identity: nobody publishes to a stream that was made anew
 	opening uint64 // of this Open, by which its frames are known
-	chunk   int    // how many bytes a message has at most
+	chunk   int    // how many bytes of a frame a message has at most
 
 	writing chan struct{} // held, as a channel so that a context can end the wait, by who publishes
 	unsure  bool          // what was published last may be in the stream; guarded by writing
@@ -57,6 +58,7 @@ type Journal struct {
 	known    uint64              // the last message that was read
 	sessions map[session]uint64  // the number of the last batch of each
 	pieces   map[uint64]*pieces  // of each opening, a frame of which some were read
+	own      map[uint64]place    // by sequence, what was read of this opening since it last began to send
 	outcomes map[uint64]*outcome // of the sessions of this opening, by session
 	claims   map[string]error    // what the last claim of a shard has come to, of this opening
 	broken   error               // why nothing can be done any more
@@ -81,7 +83,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Journal, error) 
 		opts.Stream = DefaultStream
 	}
 	j := &Journal{
-		opening: rand.Uint64(), chunk: int(min(conn.MaxPayload(), 1<<20)) - headerBytes, writing: make(chan struct{}, 1),
+		opening: rand.Uint64(), writing: make(chan struct{}, 1), own: make(map[uint64]place),
 		model: memory.New(), sessions: make(map[session]uint64), pieces: make(map[uint64]*pieces), outcomes: make(map[uint64]*outcome), claims: make(map[string]error),
 	}
 	if err := j.open(ctx, conn, opts); err != nil {
@@ -95,7 +97,15 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 		return err
 	}
 	j.stream, err = j.js.Stream(ctx, opts.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if err != nil && !missing {
+		return err
+	}
+	payload := conn.MaxPayload() // known, as the server has answered
+	if payload < leastMessage {
+		return fmt.Errorf("%w: max_payload of the server must be at least %d bytes, not %d", ErrStream, leastMessage, payload)
+	}
+	if missing {
 		j.stream, err = j.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: opts.Stream, Subjects: []string{opts.Stream + "." + strconv.FormatUint(rand.Uint64(), 36)}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 			Discard: jetstream.DiscardNew, Replicas: max(opts.Replicas, 1), DenyDelete: true, DenyPurge: true, AllowDirect: true,
@@ -111,7 +121,7 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 	if err := usable(info); err != nil {
 		return err
 	}
-	j.subject = info.Config.Subjects[0]
+	j.subject, j.chunk = info.Config.Subjects[0], chunkOf(payload, info.Config.MaxMsgSize)
 	return j.catchUp(ctx)
 }
 
@@ -127,6 +137,8 @@ func usable(info *jetstream.StreamInfo) error {
 		wrong = "it forgets messages by age or by subject"
 	case (cfg.MaxMsgs > 0 || cfg.MaxBytes > 0) && cfg.Discard != jetstream.DiscardNew:
 		wrong = "it forgets old messages when it is full: its discard must be new"
+	case cfg.MaxMsgSize > 0 && cfg.MaxMsgSize < leastMessage:
+		wrong = fmt.Sprintf("its max_msg_size must be at least %d bytes, not %d", leastMessage, cfg.MaxMsgSize)
 	case len(cfg.Subjects) != 1 || !strings.HasPrefix(cfg.Subjects[0], cfg.Name+".") || strings.ContainsAny(cfg.Subjects[0], "*>"):
 		wrong = fmt.Sprintf("its one subject must be %q and the identity of the journal, and not %q", cfg.Name+".", cfg.Subjects)
 	case info.State.FirstSeq > 1:

@@ -21,11 +21,15 @@ import (
 )
 
 // serve starts a server that syncs each message.
-func serve(dir string, port int) (*server.Server, error) {
-	s, err := server.NewServer(&server.Options{
+func serve(dir string, port int, change ...func(*server.Options)) (*server.Server, error) {
+	opts := &server.Options{
 		Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: dir, SyncAlways: true,
-	})
+	}
+	for _, f := range change {
+		f(opts)
+	}
+	s, err := server.NewServer(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +40,9 @@ func serve(dir string, port int) (*server.Server, error) {
 	return s, nil
 }
 
-func startServer(t testing.TB) *server.Server {
+func startServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	s, err := serve(t.TempDir(), server.RANDOM_PORT)
+	s, err := serve(t.TempDir(), server.RANDOM_PORT, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +239,43 @@ func TestOwnerThatWakesAfterAMoveIsRefused(t *testing.T) {
 	expectEvents(t, owner, "a")
 }
 
+// A reader of the same process can be the first to read what a commit has published, and what others
+// have published after it.
+func TestCommitsBesideReadersAndOtherWritersAreHeard(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	var writers, readers sync.WaitGroup
+	written := make(chan struct{})
+	for w := range 2 {
+		j, id := open(t, connect(t, s), ""), fmt.Sprint("w", w)
+		writers.Go(func() {
+			for n := range uint64(100) {
+				b := batch(n+1, id, n, "x")
+				if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
+					t.Errorf("%s, commit %d: %v, %v", id, n+1, err, b.Appends[0].Err)
+					return
+				}
+			}
+		})
+		readers.Go(func() {
+			for {
+				select {
+				case <-written:
+					return
+				default:
+				}
+				if _, err := j.Ends(t.Context()); err != nil {
+					t.Errorf("%s, ends: %v", id, err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(written)
+	readers.Wait()
+}
+
 // A process dies between two messages of a batch, and another one between two of its own.
 func TestBatchThatIsNotWholeIsNotThere(t *testing.T) {
 	t.Parallel()
@@ -272,9 +313,10 @@ func TestStreamsThatForgetAreRefused(t *testing.T) {
 		"retention":           {Retention: jetstream.WorkQueuePolicy},
 		"by age":              {MaxAge: time.Hour},
 		"discard must be new": {MaxMsgs: 10},
+		"2048 bytes, not 512": {MaxMsgSize: 512},
 		"one subject":         {Subjects: []string{"other"}},
 	} {
-		cfg.Name = strings.ReplaceAll(want, " ", "_")
+		cfg.Name = strings.NewReplacer(" ", "_", ",", "").Replace(want)
 		if cfg.Subjects == nil {
 			cfg.Subjects = []string{cfg.Name + ".x"}
 		}
@@ -293,6 +335,50 @@ func TestStreamsThatForgetAreRefused(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), conn, Options{Stream: "foreign"}); !errors.Is(err, ErrStream) {
 		t.Errorf("a stream of something else: %v", err)
+	}
+}
+
+func TestServerThatTakesOnlySmallMessagesIsRefused(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, func(o *server.Options) { o.MaxPayload = 512 })
+	want := "max_payload of the server must be at least 2048 bytes, not 512"
+	if _, err := Open(t.Context(), connect(t, s), Options{}); !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), want) {
+		t.Errorf("want ErrStream with %q, got %v", want, err)
+	}
+}
+
+// A frame is cut so that its messages fit into the limit of the stream, with their headers.
+func TestBatchFitsIntoTheMessagesOfItsStream(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	conn := connect(t, s)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "small", Subjects: []string{"small.x"}, MaxMsgSize: leastMessage}); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 3*leastMessage)
+	if err := open(t, conn, "small").Commit(t.Context(), batch(1, "a", 0, long)); err != nil {
+		t.Fatal(err)
+	}
+	expectEvents(t, open(t, conn, "small"), "a", long)
+}
+
+// What is read at the place of a message that the server acknowledges must be that message.
+func TestAcknowledgementOfAnotherMessageIsALoss(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	j := open(t, connect(t, s), "")
+	if err := j.Commit(t.Context(), batch(1, "a", 0, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.heard(t.Context(), 1, place{j.opening, 1, 0, 1}, nil); !errors.Is(err, ErrLost) {
+		t.Errorf("heard: %v", err)
+	}
+	if _, err := j.Ends(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("ends: %v", err)
 	}
 }
 

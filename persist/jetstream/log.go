@@ -35,6 +35,19 @@ const header = "Greenroom-Frame"
 // headerBytes is what the headers of a message take at most, and what nats adds.
 const headerBytes = 1 << 10
 
+// leastMessage is how large a message must be allowed to be: half of it is data.
+const leastMessage = 2 * headerBytes
+
+// chunkOf returns how many bytes of a frame a message has at most. maxMsgSize is the stream's, not
+// positive for none; the server counts the headers for both limits.
+func chunkOf(maxPayload int64, maxMsgSize int32) int {
+	limit := min(maxPayload, 1<<20)
+	if maxMsgSize > 0 {
+		limit = min(limit, int64(maxMsgSize))
+	}
+	return int(limit) - headerBytes
+}
+
 // place is what the header says.
 type place struct {
 	opening, frame uint64
@@ -61,20 +74,33 @@ type pieces struct {
 
 // send publishes a frame, and reads the log up to it. REQUIRES: the turn to publish.
 func (j *Journal) send(ctx context.Context, f *frame) error {
+	j.mu.Lock()
+	clear(j.own)
+	j.mu.Unlock()
 	j.unsure = true
-	err := j.publish(ctx, f, func(sequence uint64, p place, data []byte) error {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if err := j.fit(); err != nil {
-			return err
-		}
-		if sequence != j.known+1 {
-			return j.readTo(ctx, sequence)
-		}
-		return j.take(ctx, sequence, p.String(), data) // nobody has written meanwhile
-	})
+	err := j.publish(ctx, f, func(sequence uint64, p place, data []byte) error { return j.heard(ctx, sequence, p, data) })
 	j.unsure = err != nil
 	return err
+}
+
+// heard reads the log up to a message that the server has acknowledged. A reader may have read it
+// already, and what others have published after it.
+func (j *Journal) heard(ctx context.Context, sequence uint64, p place, data []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.fit(); err != nil {
+		return err
+	}
+	switch {
+	case sequence == j.known+1: // nobody has written meanwhile
+		return j.take(ctx, sequence, p.String(), data)
+	case sequence > j.known:
+		return j.readTo(ctx, sequence)
+	case j.own[sequence] != p:
+		j.broken = fmt.Errorf("%w: message %d is another one than was read", ErrLost, sequence)
+		return j.broken
+	}
+	return nil
 }
 
 // publish publishes a frame, and calls did with each message that is in the stream.
@@ -219,6 +245,9 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 		return j.broken
 	}
 	p, err := parsePlace(at)
+	if p.opening == j.opening {
+		j.own[sequence] = p
+	}
 	if err == nil {
 		err = j.piece(ctx, p, data)
 	}
