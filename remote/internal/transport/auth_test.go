@@ -3,12 +3,14 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/remote/internal/session"
+	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
 const secret = "correct horse battery"
@@ -193,5 +195,91 @@ func relay(l net.Listener, to string) {
 			_, _ = io.Copy(mine, theirs)
 			_ = mine.Close()
 		}()
+	}
+}
+
+// Whoever answers at the address of a node may refuse, but only the node itself is believed:
+// after some refusals a session is lost.
+func TestARefusalIsBelievedOfTheNodeOnly(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t, "test")
+	for name, config := range map[string]func(node string) Config{
+		"secret":       func(string) Config { return Config{Secret: secret} },
+		"certificates": func(node string) Config { return Config{TLS: ours.tls(t, node)} },
+		"both":         func(node string) Config { return Config{TLS: ours.tls(t, node), Secret: secret} },
+	} {
+		c := config("a")
+		c.Addr = "127.0.0.1:0"
+		a, b := listen(t, "a", 1, c, session.Config{}), listen(t, "b", 2, config("b"), session.Config{})
+		for _, peer := range []string{"a", "another"} {
+			err := b.refusal(t, peer, a.Addr().String())
+			var theirs *refusedError
+			if !errors.As(err, &theirs) || theirs.refusal.Code != wire.CodeUnknownSession {
+				t.Fatalf("%s: got %v", name, err)
+			}
+			var refusal *wire.Refusal
+			if believed := errors.As(err, &refusal); believed != (peer == "a") {
+				t.Errorf("%s: a refuses a hello to %s: believed %v", name, peer, believed)
+			}
+		}
+	}
+}
+
+// refusal resumes a session that the node at an address does not have, and returns its answer.
+func (p *party) refusal(t *testing.T, peer, addr string) error {
+	t.Helper()
+	s := p.Session(peer)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	secured, err := p.security.secure(t.Context(), conn, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := s.Dial()
+	defer s.Fault(call, nil)
+	hello := call.Hello
+	hello.Resume = true
+	var frames wire.Splitter
+	_, err = p.peer(s).exchange(secured, hello, &frames)
+	return err
+}
+
+// Somebody without the secret, to whom a session is nothing, cannot end it.
+func TestARefusalWithoutTheSecretEndsNoSession(t *testing.T) {
+	t.Parallel()
+	cert, err := throwAway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stranger.Close() })
+	go func() {
+		for {
+			conn, err := stranger.Accept()
+			if err != nil {
+				return
+			}
+			var frames wire.Splitter
+			_, _ = readGreeting(conn, &frames)
+			refuse(conn, wire.Refuse(wire.CodeUnknownSession, "what session?"))
+			_ = conn.Close()
+		}
+	}()
+	b := listen(t, "b", 2, Config{
+		Secret:  secret,
+		Resolve: func(string) (string, bool) { return stranger.Addr().String(), true },
+	}, session.Config{})
+	s := b.Session("a")
+	if err := b.failure(t, "a"); !strings.Contains(err.Error(), "what session?") {
+		t.Errorf("got %v", err)
+	}
+	if state, _ := s.State(); state != session.Dialing {
+		t.Errorf("the session is %v", state)
 	}
 }

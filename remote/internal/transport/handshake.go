@@ -144,10 +144,22 @@ func (s *security) meet(conn net.Conn, g greeting, after *greeting) error {
 }
 
 // refusedError is a refusal of the other end.
-type refusedError struct{ refusal *wire.Refusal }
+type refusedError struct {
+	refusal *wire.Refusal
+	body    []byte // as it is on the wire
+	proved  bool   // by the node that was dialed
+}
 
 func (e *refusedError) Error() string { return "the other end has " + e.refusal.Error() }
-func (e *refusedError) Unwrap() error { return e.refusal }
+
+// Unwrap returns the refusal if it is proved. A session, which some refusals end for good,
+// takes any other for a dial in vain: whoever answers at an address may send one.
+func (e *refusedError) Unwrap() error {
+	if !e.proved {
+		return nil
+	}
+	return e.refusal
+}
 
 // readGreeting reads the greeting of the other end. What comes after it stays in frames. A
 // refusal of the other end is a [*refusedError].
@@ -162,7 +174,7 @@ func readGreeting(conn net.Conn, frames *wire.Splitter) (greeting, error) {
 		if err != nil {
 			return greeting{}, err
 		}
-		return greeting{}, &refusedError{refusal}
+		return greeting{}, &refusedError{refusal: refusal, body: slices.Clone(f.Body)}
 	case wire.KindHello:
 	default:
 		return greeting{}, unexpected(f)
@@ -203,18 +215,72 @@ func readFrame(conn net.Conn, frames *wire.Splitter) (wire.Frame, error) {
 
 // refuse tells the other end why the connection ends, unless the other end has said so.
 func refuse(conn net.Conn, err error) {
+	if refusal := refusalOf(err); refusal != nil {
+		part(conn, wire.AppendFrame(nil, wire.KindRefuse, wire.AppendRefusal(nil, refusal)))
+	}
+}
+
+// refuse tells a node whose greeting was met why the connection ends, and proves it.
+func (s *security) refuse(conn net.Conn, err error, met *greeting) {
+	refusal := refusalOf(err)
+	if refusal == nil {
+		return
+	}
+	body := wire.AppendRefusal(nil, refusal)
+	frames := wire.AppendFrame(nil, wire.KindRefuse, body)
+	if proof, err := s.proveRefusal(conn, s.own, met, body); err == nil && proof != nil {
+		frames = wire.AppendFrame(frames, wire.KindProof, proof) // an older node does not read it
+	}
+	part(conn, frames)
+}
+
+// proveRefusal returns what must follow the refusal by a node of a greeting, nil where there
+// is no secret. The name says that not just any node with the secret refuses.
+func (s *security) proveRefusal(conn net.Conn, by nodecert.Node, met *greeting, body []byte) ([]byte, error) {
+	secured, ok := conn.(*tls.Conn)
+	if s.secret == "" || !ok {
+		return nil, nil
+	}
+	state := secured.ConnectionState()
+	return prove(s.secret, &state, met.body, body, []byte(by.URI().String()))
+}
+
+// refusedBy reports whether a refusal of what this node has said on a connection is proved to
+// be that of a node. Without encryption a refusal is believed, as a hello is.
+func (s *security) refusedBy(conn net.Conn, by nodecert.Node, said *greeting, body []byte, frames *wire.Splitter) bool {
+	if s.tls != nil {
+		state := conn.(*tls.Conn).ConnectionState()
+		if !slices.Contains(nodecert.Nodes(state.PeerCertificates[0]), by) {
+			return false
+		}
+	}
+	want, err := s.proveRefusal(conn, by, said, body)
+	if err != nil || want == nil {
+		return err == nil
+	}
+	f, err := readFrame(conn, frames)
+	return err == nil && f.Kind == wire.KindProof && hmac.Equal(want, f.Body)
+}
+
+// refusalOf returns what the other end is to be told, nil for nothing.
+func refusalOf(err error) *wire.Refusal {
 	var theirs *refusedError
 	var refusal *wire.Refusal
 	var violation *wire.Violation
 	switch {
 	case errors.As(err, &theirs):
-		return
+		return nil
 	case errors.As(err, &refusal):
+		return refusal
 	case errors.As(err, &violation):
-		refusal = wire.Refuse(wire.CodeProtocol, "%s", violation.Text)
+		return wire.Refuse(wire.CodeProtocol, "%s", violation.Text)
 	default:
-		return
+		return nil
 	}
+}
+
+// part writes the last frames of a connection.
+func part(conn net.Conn, frames []byte) {
 	_ = conn.SetWriteDeadline(time.Now().Add(farewell))
-	_, _ = conn.Write(wire.AppendFrame(nil, wire.KindRefuse, wire.AppendRefusal(nil, refusal)))
+	_, _ = conn.Write(frames)
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-go/greenroom/internal/nodecert"
 	"github.com/greenroom-go/greenroom/remote/internal/session"
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
@@ -201,6 +202,11 @@ func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) 
 		return greeting{}, fmt.Errorf("write the hello: %w", err)
 	}
 	answer, err := readGreeting(conn, frames)
+	var theirs *refusedError
+	if errors.As(err, &theirs) {
+		by := nodecert.Node{Cluster: hello.Cluster, Name: p.s.Peer()}
+		theirs.proved = p.t.security.refusedBy(conn, by, &first, theirs.body, frames)
+	}
 	if err != nil {
 		return greeting{}, err
 	}
@@ -280,7 +286,7 @@ func (l *link) read(frames *wire.Splitter) {
 	}
 	var refusal *wire.Refusal
 	if errors.As(err, &refusal) {
-		err = &refusedError{refusal}
+		err = &refusedError{refusal: refusal, proved: true}
 	}
 	l.p.t.count(err)
 	s.Break(l.c, err, time.Now())

@@ -267,50 +267,54 @@ func (t *Transport) welcome(conn net.Conn) {
 		return
 	}
 	var frames wire.Splitter
-	err = t.admit(secured, &frames, stop)
+	met, err := t.admit(secured, &frames, stop)
 	if err == nil {
 		return
 	}
 	stop()
 	t.count(err)
 	t.config.Log.Debug("a connection was refused", slog.Any("from", conn.RemoteAddr()), slog.Any("error", err))
-	refuse(secured, err)
+	if met != nil {
+		t.security.refuse(secured, err, met)
+	} else {
+		refuse(secured, err)
+	}
 	_ = secured.Close()
 }
 
 // admit reads the hello of who has connected and gives the connection to its session. stop
-// ends the deadline of the handshake.
-func (t *Transport) admit(conn net.Conn, frames *wire.Splitter, stop func() bool) error {
+// ends the deadline of the handshake. met is the greeting of a node that has proved itself.
+func (t *Transport) admit(conn net.Conn, frames *wire.Splitter, stop func() bool) (met *greeting, err error) {
 	first, err := readGreeting(conn, frames)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.security.meet(conn, first, nil); err != nil {
-		return err
+		return nil, err
 	}
 	s, refusal := t.host.Accept(&first.hello, time.Now())
 	if refusal != nil {
-		return refusal
+		return &first, refusal
 	}
 	p := t.peer(s)
 	if p == nil {
-		return wire.Refuse(wire.CodeBusy, "the session is ending")
+		return &first, wire.Refuse(wire.CodeBusy, "the session is ending")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.detach()
 	hello, c, refusal := s.Accept(&first.hello, time.Now())
 	if refusal != nil {
-		return refusal
+		return &first, refusal
 	}
 	answer, err := t.security.greet(conn, hello, &first)
 	if err != nil || !stop() {
 		s.Break(c, errors.Join(err, t.ctx.Err()), time.Now())
 		_ = conn.Close()
-		return nil //nolint:nilerr // the session knows
+		return nil, nil //nolint:nilerr // the session knows
 	}
 	p.attach(conn, c, frames, answer.frames())
-	return nil
+	return nil, nil //nolint:nilnil // nothing is refused
 }
 
 // Close tells the peers that this node leaves, and waits until they have what was sent. When
