@@ -164,10 +164,7 @@ func (p *peer) connect(addr string) error {
 
 // introduce exchanges hellos on a connection that was dialed, and gives it to the session.
 func (p *peer) introduce(conn net.Conn, stop func() bool) error {
-	p.mu.Lock()
-	p.joinBroken()
-	call := p.s.Dial()
-	p.mu.Unlock()
+	call := p.call()
 	if call == nil {
 		return errors.New("the session has a connection")
 	}
@@ -191,6 +188,20 @@ func (p *peer) introduce(conn net.Conn, stop func() bool) error {
 	}
 	p.attach(conn, c, &frames, nil)
 	return nil
+}
+
+// call begins a call where there is no connection, nil if there is one. A session is opened
+// only with mu held, so one that is found without a connection stays so until the last one
+// is joined: the hello then says of all that was read that it has taken effect. One that
+// breaks after the look is dialed again.
+func (p *peer) call() *session.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if state, _ := p.s.State(); state == session.Open || state == session.Lost {
+		return nil
+	}
+	p.detach()
+	return p.s.Dial()
 }
 
 func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) (greeting, error) {
@@ -232,14 +243,6 @@ func (p *peer) detach() {
 	if l := p.link.Load(); l != nil {
 		l.end()
 		l.goroutines.Wait()
-	}
-}
-
-// joinBroken waits until nobody reads or writes a connection that the session does not have
-// any more. mu is held.
-func (p *peer) joinBroken() {
-	if l := p.link.Load(); l != nil && !p.s.Has(l.c) {
-		p.detach()
 	}
 }
 
