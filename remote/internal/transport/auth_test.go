@@ -283,3 +283,16 @@ func TestARefusalWithoutTheSecretEndsNoSession(t *testing.T) {
 		t.Errorf("the session is %v", state)
 	}
 }
+
+// A peer that thinks of codes is counted under one cause.
+func TestUnknownCodesAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	a := listen(t, "a", 1, Config{}, session.Config{})
+	for code := range wire.Code(100) {
+		a.count(&refusedError{refusal: wire.Refuse(1000+code, "")})
+	}
+	a.count(&refusedError{refusal: wire.Refuse(wire.CodeBusy, "")})
+	if got := a.Counts(); len(got) != 2 || got["refused by peer: unknown code"] != 100 || got["refused by peer: busy"] != 1 {
+		t.Errorf("counted: %v", got)
+	}
+}

@@ -162,7 +162,10 @@ func (t *Transport) count(err error) {
 	cause := ""
 	switch {
 	case errors.As(err, &theirs):
-		cause = "refused by peer: " + theirs.refusal.Code.String()
+		cause = "refused by peer: unknown code" // one key for all that a peer may think of
+		if code := theirs.refusal.Code; code.Known() {
+			cause = "refused by peer: " + code.String()
+		}
 	case errors.As(err, &refusal):
 		cause = "refused: " + refusal.Code.String()
 	case errors.As(err, &violation):

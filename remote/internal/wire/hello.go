@@ -128,6 +128,12 @@ var codeNames = map[Code]string{
 	CodeUnknownSession: "unknown session", CodeLostIncarnation: "lost incarnation", CodeBusy: "busy", CodeClosed: "closed",
 }
 
+// Known reports whether the code is one of this build's.
+func (c Code) Known() bool {
+	_, ok := codeNames[c]
+	return ok
+}
+
 // String returns the code's name, "code 77" for one without.
 func (c Code) String() string {
 	if name, ok := codeNames[c]; ok {
