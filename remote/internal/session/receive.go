@@ -165,15 +165,15 @@ func (s *Session) confirm(c *Conn, bytes int, now time.Time) {
 		return
 	}
 	s.heard = now
+	tick := !s.pinged.IsZero() // while it is set the next ping is not in the timer
 	s.pinged = time.Time{}
 	s.unacked += bytes
-	tick := false
 	switch {
 	case s.unacked >= ackBytes || s.byeOf:
 		s.ackNow = true
 	case bytes > 0 && s.ackAt.IsZero():
 		s.ackAt = now.Add(ackDelay)
-		tick = s.next.IsZero() || s.ackAt.Before(s.next)
+		tick = tick || s.next.IsZero() || s.ackAt.Before(s.next)
 	}
 	s.drained()
 	tick = tick || s.state == Lost

@@ -113,8 +113,8 @@ func TestASilentPeerIsAskedAndThenBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		began = time.Now()
-		if f := r.next(t); f.Kind != wire.KindPing {
-			t.Errorf("after a pong there is %s", f.Kind)
+		if f := r.next(t); f.Kind != wire.KindPing || time.Since(began) != 2*time.Second {
+			t.Errorf("%s %v after a pong, want a ping after 2s", f.Kind, time.Since(began))
 		}
 		if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != 10*time.Second {
 			t.Errorf("it ends after %v by %v, want 10s", time.Since(began), err)
