@@ -142,15 +142,19 @@ func TestWhoSaysNoHelloIsNotWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := more.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != 0 {
-			t.Errorf("one too many ends after %v by %v", time.Since(began), err)
+		if _, err := conns[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != 0 {
+			t.Errorf("the oldest ends after %v by %v, for one more", time.Since(began), err)
 		}
-		for _, c := range conns {
+		_ = meetByHand(t, n, "a").Close() // the silent ones shut nobody out
+		if _, err := conns[1].Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != 0 {
+			t.Errorf("the next ends after %v by %v, for one more", time.Since(began), err)
+		}
+		for _, c := range append(conns[2:], more) {
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != HandshakeTimeout {
 				t.Errorf("a silent one ends after %v by %v", time.Since(began), err)
 			}
 		}
-		if got := a.Counts()["refused: busy"]; got != 1 {
+		if got := a.Counts()["refused: busy"]; got != 2 {
 			t.Errorf("counted: %v", a.Counts())
 		}
 		synctest.Wait()

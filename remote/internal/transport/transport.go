@@ -17,7 +17,8 @@ import (
 
 // The limits of a transport.
 const (
-	// MaxHandshakes is how many accepted connections may be before their hello.
+	// MaxHandshakes is how many accepted connections may be in their handshake. A further
+	// one takes the place of the oldest that has not proved itself.
 	MaxHandshakes = 64
 	// HandshakeTimeout is how long a handshake may take.
 	HandshakeTimeout = 5 * time.Second
@@ -70,7 +71,7 @@ type Transport struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // the listener, handshakes, dials
 	runners  sync.WaitGroup // of sessions
-	gate     chan struct{}  // one for each handshake of an accepted connection
+	gate     gate           // the handshakes of accepted connections
 
 	mu     sync.Mutex
 	closed bool // no session begins any more
@@ -96,7 +97,7 @@ func Listen(c Config, node session.Config, handler session.Handler) (*Transport,
 		return nil, err
 	}
 	t := &Transport{
-		config: c, security: security, listener: c.Listener, gate: make(chan struct{}, MaxHandshakes),
+		config: c, security: security, listener: c.Listener,
 		peers: map[*session.Session]*peer{}, counts: map[string]uint64{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -234,15 +235,16 @@ func (t *Transport) accept() {
 			continue
 		}
 		backoff = 0
-		select {
-		case t.gate <- struct{}{}:
-			t.tasks.Go(func() {
-				t.welcome(conn)
-				<-t.gate
-			})
-		default:
+		e, over := t.gate.enter(conn)
+		if over != nil {
 			t.count(wire.Refuse(wire.CodeBusy, "too many connections"))
-			_ = conn.Close()
+			_ = over.Close()
+		}
+		if e != nil {
+			t.tasks.Go(func() {
+				defer t.gate.leave(e)
+				t.welcome(e)
+			})
 		}
 	}
 }
@@ -258,7 +260,8 @@ func (t *Transport) pause(d time.Duration) {
 }
 
 // welcome lets an accepted connection become a session's, or refuses it.
-func (t *Transport) welcome(conn net.Conn) {
+func (t *Transport) welcome(e *entrant) {
+	conn := e.conn
 	ctx, cancel := context.WithTimeout(t.ctx, HandshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -270,7 +273,7 @@ func (t *Transport) welcome(conn net.Conn) {
 		return
 	}
 	var frames wire.Splitter
-	met, err := t.admit(secured, &frames, stop)
+	met, err := t.admit(e, secured, &frames, stop)
 	if err == nil {
 		return
 	}
@@ -287,13 +290,16 @@ func (t *Transport) welcome(conn net.Conn) {
 
 // admit reads the hello of who has connected and gives the connection to its session. stop
 // ends the deadline of the handshake. met is the greeting of a node that has proved itself.
-func (t *Transport) admit(conn net.Conn, frames *wire.Splitter, stop func() bool) (met *greeting, err error) {
+func (t *Transport) admit(e *entrant, conn net.Conn, frames *wire.Splitter, stop func() bool) (met *greeting, err error) {
 	first, err := readGreeting(conn, frames)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.security.meet(conn, first, nil); err != nil {
 		return nil, err
+	}
+	if !t.gate.prove(e) {
+		return nil, net.ErrClosed
 	}
 	s, refusal := t.host.Accept(&first.hello, time.Now())
 	if refusal != nil {
