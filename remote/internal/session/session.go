@@ -74,6 +74,8 @@ type Session struct {
 	pinged   time.Time
 	ackAt    time.Time
 	sweepAt  time.Time
+	moved    time.Time // while this node leaves: the peer has confirmed something, time without a connection left out
+	movedTo  uint64    // how much it had confirmed then
 	next     time.Time // what Tick has returned
 	sweeping bool      // an ask is open: Tick has to set sweepAt
 
@@ -158,6 +160,13 @@ func (s *Session) attach(h *wire.Hello, now time.Time) (*Conn, bool) {
 		return nil, false
 	}
 	s.names.confirm(s.log.confirmed)
+	if !s.moved.IsZero() {
+		pause := s.since
+		if pause.Before(s.moved) {
+			pause = s.moved
+		}
+		s.moved = s.moved.Add(now.Sub(pause))
+	}
 	if s.opened {
 		s.stats.reconnects++
 		s.stats.resent += handed - h.Received
@@ -216,7 +225,8 @@ func (s *Session) lose(err error) {
 }
 
 // Bye says that this node sends nothing more. When the peer has everything, the session is
-// lost with ErrClosed and nothing is missing; [Session.Lose] ends the wait.
+// lost with ErrClosed and nothing is missing; [Session.Lose] ends the wait, and so does a peer
+// that confirms nothing for as long as a session waits for a connection, with ErrExpired.
 func (s *Session) Bye() {
 	s.mu.Lock()
 	wake := false

@@ -555,3 +555,39 @@ func TestAnOvertakenHelloChangesNothing(t *testing.T) {
 		t.Errorf("then the session is %v", state)
 	}
 }
+
+// A node that leaves does not wait for a peer that lives and confirms nothing.
+func TestALeaverWaitsForConfirmationsOnly(t *testing.T) {
+	_, _, s, c := accepted(t)
+	s.Tell(number(1, false))
+	s.Bye()
+	sent(t, s, c)
+	for now, end := start, start.Add(ResumeWithin); ; now = now.Add(time.Second) {
+		if now.Equal(start.Add(3 * time.Second)) {
+			if err := feedAt(s, c, frames(wire.KindAck, wire.AppendAck(nil, 1)), now); err != nil {
+				t.Fatal(err)
+			}
+			end = now.Add(ResumeWithin)
+		} else if err := feedAt(s, c, frames(wire.KindPing, []byte{}), now); err != nil {
+			t.Fatal(err)
+		}
+		s.Tick(now)
+		state, err := s.State()
+		if now.Equal(end) {
+			if state != Lost || !errors.Is(err, ErrExpired) {
+				t.Errorf("the session is %v: %v", state, err)
+			}
+			return
+		}
+		if state != Open {
+			t.Fatalf("after %v the session is %v: %v", now.Sub(start), state, err)
+		}
+	}
+}
+
+func feedAt(s *Session, c *Conn, stream []byte, now time.Time) error {
+	var frames wire.Splitter
+	frames.Limit(wire.DefaultFrame)
+	_, _ = frames.Write(stream)
+	return s.Receive(c, &frames, now)
+}

@@ -36,6 +36,7 @@ func (s *Session) Tick(now time.Time) (next time.Time) {
 	switch s.state {
 	case Open:
 		s.watch(now)
+		s.stay(now)
 		if due(s.ackAt) {
 			s.ackNow, s.ackAt = true, time.Time{}
 		}
@@ -75,6 +76,20 @@ func (s *Session) watch(now time.Time) {
 	}
 }
 
+// stay looks, while this node leaves, whether the peer still confirms: one that only pings
+// would be waited for without end.
+func (s *Session) stay(now time.Time) {
+	if !s.bye || s.state != Open {
+		return
+	}
+	if s.moved.IsZero() || s.movedTo != s.log.confirmed {
+		s.moved, s.movedTo = now, s.log.confirmed
+	}
+	if within := s.host.config.ResumeWithin; now.Sub(s.moved) >= within {
+		s.lose(fmt.Errorf("%w: %s has confirmed nothing for %v", ErrExpired, s.describe(), within))
+	}
+}
+
 // timer returns when something is due next.
 func (s *Session) timer() time.Time {
 	var next time.Time
@@ -90,6 +105,9 @@ func (s *Session) timer() time.Time {
 			earliest(s.heard.Add(pingAfter))
 		}
 		earliest(s.heard.Add(breakAfter))
+		if !s.moved.IsZero() {
+			earliest(s.moved.Add(s.host.config.ResumeWithin))
+		}
 	case Dialing, Broken:
 		earliest(s.since.Add(s.host.config.ResumeWithin))
 	case Lost:
