@@ -15,12 +15,14 @@ import (
 var ErrUnreachable = errors.New("node unreachable")
 
 // Carrier brings messages to actors of other systems. Package remote has one; nobody else needs to
-// write one. Its methods are safe for concurrent use and do not block, except for Close.
+// write one. Its methods are safe for concurrent use and do not block, except for Close. Way does not
+// call methods of [Far] before it returns.
 type Carrier interface {
 	// Attach makes the system known, once, before anything else is called.
 	Attach(far *Far)
 	// Way returns the way to an actor of another system, or to that system itself, whose path is
-	// "/". An error says that the system cannot be reached, now or ever.
+	// "/". An error says that the system cannot be reached, now or ever. There is one after
+	// [Far.Lost] was called for the system, and Lost is called later if there is none.
 	Way(to PID) (Way, error)
 	// Close ends the carrier when all actors have stopped. What is still to be sent is sent as
 	// long as ctx lasts.
@@ -385,21 +387,16 @@ func (f *Far) link(to *core, s FarSignal) {
 func (f *Far) node(pid PID) (*farNode, error) {
 	key := nodeKey{pid.node, pid.inc}
 	f.mu.Lock()
-	n := f.nodes[key]
-	f.mu.Unlock()
-	if n != nil {
+	defer f.mu.Unlock()
+	if n := f.nodes[key]; n != nil {
 		return n, nil
 	}
+	// The mutex is held so that a way that is found now is not lost before Lost finds the node.
 	way, err := f.carrier.Way(PID{node: pid.node, inc: pid.inc, path: "/"})
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if had := f.nodes[key]; had != nil {
-		return had, nil
-	}
-	n = f.newNode(key, way)
+	n := f.newNode(key, way)
 	f.nodes[key] = n
 	return n, nil
 }

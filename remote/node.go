@@ -25,9 +25,10 @@ type Node struct {
 	attached chan struct{} // closed when the system knows the node
 
 	mu      sync.Mutex
-	offers  map[string]offer           // guarded by mu
-	nursery actor.Ref[order]           // made on first need, guarded by mu
-	asked   map[string]map[uint32]bool // the incarnations of a node for which there are ways, guarded by mu
+	offers  map[string]offer // guarded by mu
+	nursery actor.Ref[order] // made on first need, guarded by mu
+
+	incarnations incarnations // to which there are ways
 }
 
 // Listen connects a system with others: it listens at the address of the Config, and connects to the
@@ -36,7 +37,7 @@ type Node struct {
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	n := &Node{
 		sys: sys, types: c.Types, peers: maps.Clone(c.Peers), attached: make(chan struct{}),
-		offers: make(map[string]offer), asked: make(map[string]map[uint32]bool),
+		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
 	}
 	if n.types == nil {
 		n.types = codec.NewTypes()
@@ -124,16 +125,11 @@ func (n carrier) Way(to actor.PID) (actor.Way, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: there is neither an address nor a connection of the node %q", actor.ErrUnreachable, peer)
 	}
-	if now := s.Incarnation(); now != 0 && now != inc {
-		return nil, fmt.Errorf("%w: %s is another incarnation by now", actor.ErrUnreachable, peer)
+	i, err := n.incarnations.ask(n.t.Host(), s, inc)
+	if err != nil {
+		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.asked[peer] == nil {
-		n.asked[peer] = make(map[uint32]bool)
-	}
-	n.asked[peer][inc] = true
-	return newWay(n.Node, s, to), nil
+	return &way{node: n.Node, s: s, name: session.NewName(to.String()), inc: i}, nil
 }
 
 // session returns the session with a node, nil if there is none and the node's address is not known.

@@ -44,6 +44,9 @@ func (n handler) senderOf(k *session.Known) actor.FarSender {
 // Opened implements session.Handler.
 func (n handler) Opened(s *session.Session) {
 	<-n.attached
+	for _, inc := range n.incarnations.giveUp(n.t.Host(), s.Peer(), s.Incarnation()) {
+		n.far.Lost(inc, actor.NodeDown{Node: s.Peer(), Err: fmt.Errorf("%w: %s: %w", actor.ErrUnreachable, s.Peer(), session.ErrIncarnation)})
+	}
 	n.far.Up(actor.NodeUp{Node: s.Peer(), Incarnation: s.Incarnation()})
 }
 
@@ -191,16 +194,16 @@ func (n handler) Lost(s *session.Session, l *session.Loss) {
 		n.Cancel(s, request)
 	}
 	down := actor.NodeDown{Node: s.Peer(), Err: why, Dropped: l.Dropped, Unknown: l.Unknown}
-	n.mu.Lock()
-	incarnations := n.asked[s.Peer()]
-	delete(n.asked, s.Peer())
-	n.mu.Unlock()
+	lost := n.incarnations.giveUp(n.t.Host(), s.Peer(), 0)
 	if l.Incarnation != 0 {
 		n.far.Lost(l.Incarnation, down)
-		return
+		down.Dropped, down.Unknown = 0, 0 // each is counted once
 	}
-	for inc := range incarnations { // it was never open: who waits for any of them waits in vain
-		n.far.Lost(inc, down)
+	for _, inc := range lost { // if it was never open, who waits for any of them waits in vain
+		if inc != l.Incarnation {
+			n.far.Lost(inc, down)
+			down.Dropped, down.Unknown = 0, 0
+		}
 	}
 }
 

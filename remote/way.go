@@ -2,7 +2,6 @@ package remote
 
 import (
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -10,38 +9,13 @@ import (
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
-// way is the way to an actor of another node.
+// way is the way to an actor of another node. It leads over one session: when that is lost, so is the
+// incarnation, even if the session was never open. So what is lost of what a sender says is the end.
 type way struct {
 	node *Node
-	to   actor.PID
-	at   atomic.Pointer[address]
-}
-
-// address is the actor's address in a session.
-type address struct {
 	s    *session.Session
-	name *session.Name
-}
-
-func newWay(n *Node, s *session.Session, to actor.PID) *way {
-	w := &way{node: n, to: to}
-	w.at.Store(&address{s, session.NewName(to.String())})
-	return w
-}
-
-// again returns the address in the session that there is after at's, if that was never open: then
-// nothing was lost. It returns nil if the node is lost.
-func (w *way) again(at *address) *address {
-	if w.node.t.Host().IsLost(w.to.Node(), w.to.Incarnation()) {
-		return nil
-	}
-	s := w.node.session(w.to.Node())
-	if s == nil || s == at.s || s.Incarnation() != 0 && s.Incarnation() != w.to.Incarnation() {
-		return nil
-	}
-	next := &address{s, session.NewName(w.to.String())}
-	w.at.CompareAndSwap(at, next)
-	return w.at.Load()
+	name *session.Name // the actor's address
+	inc  *incarnation
 }
 
 // Encoder implements actor.Way.
@@ -49,28 +23,21 @@ func (w *way) Encoder(reflect.Type) any { return nil }
 
 // Send implements actor.Way.
 func (w *way) Send(from actor.FarSender, m actor.FarMessage) actor.FarVerdict {
+	if w.inc.lost.Load() {
+		return actor.FarUnreachable
+	}
 	name, payload, err := w.node.types.Append(nil, m.Message)
 	if err != nil {
 		return actor.FarNotAccepted
 	}
-	out := session.Message{From: senderOf(from), Type: name, Payload: payload, Patient: m.Patient}
+	out := session.Message{To: w.name, From: senderOf(from), Type: name, Payload: payload, Patient: m.Patient}
 	for key, value := range m.Header {
 		out.Header = append(out.Header, session.HeaderField{Key: key, Value: []byte(value)})
 	}
-	for at := w.at.Load(); at != nil; at = w.again(at) {
-		out.To = at.name
-		if v := at.send(&out, m.Ask); v != session.Gone {
-			return farVerdict(v)
-		}
+	if m.Ask.IsZero() {
+		return farVerdict(w.s.Tell(&out))
 	}
-	return actor.FarUnreachable
-}
-
-func (at *address) send(m *session.Message, ask actor.FarAsk) session.Verdict {
-	if ask.IsZero() {
-		return at.s.Tell(m)
-	}
-	return at.s.Ask(m, ask, max(time.Until(ask.Deadline()), time.Millisecond))
+	return farVerdict(w.s.Ask(&out, m.Ask, max(time.Until(m.Ask.Deadline()), time.Millisecond)))
 }
 
 func farVerdict(v session.Verdict) actor.FarVerdict {
@@ -89,12 +56,26 @@ func farVerdict(v session.Verdict) actor.FarVerdict {
 }
 
 // Room implements actor.Way.
-func (w *way) Room() <-chan struct{} { return w.at.Load().s.Room() }
+func (w *way) Room() <-chan struct{} {
+	if w.inc.lost.Load() { // the session may be open, with another one
+		return closed
+	}
+	return w.s.Room()
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Signal implements actor.Way.
 func (w *way) Signal(s actor.FarSignal) bool {
+	if w.inc.lost.Load() {
+		return false
+	}
 	kind, code := signalKind(s.Kind)
-	out := session.Signal{Code: code, Failure: w.node.failure(s.Err)}
+	out := session.Signal{To: w.name, Code: code, Failure: w.node.failure(s.Err)}
 	switch s.Kind {
 	case actor.FarDown, actor.FarExit:
 		out.Code = uint64(s.Reason)
@@ -103,13 +84,7 @@ func (w *way) Signal(s actor.FarSignal) bool {
 		out.From = session.Sender{Of: addressText(s.From.String())}
 	default: // the node itself gives orders and watches
 	}
-	for at := w.at.Load(); at != nil; at = w.again(at) {
-		out.To = at.name
-		if v := at.s.Signal(kind, out); v != session.Gone {
-			return v == session.Sent // an address may be too long
-		}
-	}
-	return false
+	return w.s.Signal(kind, out) == session.Sent // an address may be too long
 }
 
 // addressText is an address as a sender.

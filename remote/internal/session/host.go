@@ -112,11 +112,23 @@ func (h *Host) Sessions() []*Session {
 	return all
 }
 
-// IsLost reports whether the session with an incarnation of a peer was lost.
+// IsLost reports whether the session with an incarnation of a peer was lost, or it was given up.
 func (h *Host) IsLost(peer string, incarnation uint32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Contains(h.lost[peer], incarnation)
+}
+
+// GiveUp says that an incarnation of a peer is lost, though there may never have been a
+// session with it: it is not spoken to from now on.
+func (h *Host) GiveUp(peer string, incarnation uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(h.lost[peer], incarnation) {
+		return
+	}
+	lost := append(h.lost[peer], incarnation)
+	h.lost[peer] = lost[max(0, len(lost)-maxLost):]
 }
 
 // Settle gives the loss of a lost session to the Handler and makes room for another session
@@ -128,10 +140,7 @@ func (h *Host) Settle(s *Session) {
 		return
 	}
 	if l.Incarnation != 0 {
-		h.mu.Lock()
-		lost := append(h.lost[s.peer], l.Incarnation)
-		h.lost[s.peer] = lost[max(0, len(lost)-maxLost):]
-		h.mu.Unlock()
+		h.GiveUp(s.peer, l.Incarnation)
 	}
 	defer func() { // also after a panic of the handler
 		h.mu.Lock()

@@ -1,0 +1,111 @@
+package remote_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/remote"
+)
+
+// nodeEvents returns what the system says of other nodes.
+func nodeEvents(sys *actor.System) <-chan actor.Event {
+	events := make(chan actor.Event, 10)
+	actor.Subscribe(sys, actor.SpawnFunc(sys, "", func(_ *actor.Context[actor.Event], e actor.Event) error {
+		switch e.(type) {
+		case actor.NodeUp, actor.NodeDown:
+			events <- e
+		}
+		return nil
+	}))
+	return events
+}
+
+// expectLost says what does not end at once of all that concerns an actor of a lost node.
+func expectLost(t *testing.T, sys *actor.System, ref actor.Ref[msg]) {
+	t.Helper()
+	if err := ref.TryTell(within(t), add{2}); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("a tell: %v", err)
+	}
+	if _, err := actor.Ask(within(t), ref, get{}); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("an ask: %v", err)
+	}
+	if d, err := ref.Wait(within(t)); d.Reason != actor.NoConnection || err != nil {
+		t.Errorf("a wait: %+v; %v", d, err)
+	}
+	linked := actor.Spawn[msg](sys, "", newCounter, actor.Temporary)
+	linked.Tell(bg, link{ref.PID()})
+	if d, err := linked.Wait(within(t)); d.Reason != actor.Failed && d.Reason != actor.NoActor || err != nil {
+		t.Errorf("a link: %+v; %v", d, err)
+	}
+}
+
+// What is lost of what b says to an actor of a is the end, also if b has never reached a.
+func TestANodeThatIsLostBeforeItIsReachedStaysLost(t *testing.T) {
+	t.Parallel()
+	_, b := start(t, "b", remote.Config{Addr: "127.0.0.1:0", Peers: map[string]string{"a": "127.0.0.1:1"}}) // nobody listens there
+	_, a := start(t, "a", remote.Config{Peers: map[string]string{"b": b.Addr().String()}, ResumeWithin: time.Second})
+	there := actor.Spawn[msg](a.System(), "counter", newCounter)
+	actor.Spawn[msg](b.System(), "here", newCounter)
+	events := nodeEvents(b.System())
+	ref, err := actor.Lookup[msg](b.System(), there.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.Tell(bg, add{1})
+	b.Disconnect("a")
+	if down, ok := (<-events).(actor.NodeDown); !ok || down.Dropped != 1 {
+		t.Errorf("got %+v", down)
+	}
+	for len(b.Peers()) > 0 {
+		runtime.Gosched()
+	}
+	if _, err := remote.Find[msg](within(t), a, "b", "/here"); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("a node that was given up is spoken to: %v", err)
+	}
+	expectLost(t, b.System(), ref)
+	if n, err := actor.Ask(within(t), there, get{}); n != 0 || err != nil {
+		t.Errorf("%d has come after what was lost; %v", n, err)
+	}
+}
+
+func TestAnEarlierIncarnationIsLostWhenALaterOneIsFound(t *testing.T) {
+	t.Parallel()
+	old := actor.NewSystem("a")
+	gone := actor.Spawn[msg](old, "counter", newCounter).PID()
+	if _, err := old.Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	events := nodeEvents(b.System())
+	ref, err := actor.Lookup[msg](b.System(), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := actor.Spawn[msg](b.System(), "linked", newCounter, actor.Temporary)
+	linked.Tell(bg, link{gone})
+	if d, err := ref.Wait(within(t)); d.Reason != actor.NoConnection || err != nil {
+		t.Errorf("a watch: %+v; %v", d, err)
+	}
+	if d, err := linked.Wait(within(t)); d.Reason != actor.Failed && d.Reason != actor.NoActor || err != nil {
+		t.Errorf("a link: %+v; %v", d, err)
+	}
+	// What has ended is said before what is there, since a NodeDown has no incarnation.
+	if down, ok := (<-events).(actor.NodeDown); !ok || down.Node != "a" || !errors.Is(down.Err, actor.ErrUnreachable) {
+		t.Errorf("got %+v", down)
+	}
+	if up, ok := (<-events).(actor.NodeUp); !ok || up.Incarnation != a.System().Incarnation() {
+		t.Errorf("got %+v", up)
+	}
+	expectLost(t, b.System(), ref)
+	present := find(t, b, "a", "/counter")
+	if n, err := actor.Ask(within(t), present, get{}); n != 0 || err != nil {
+		t.Errorf("the later one: %d, %v", n, err)
+	}
+	if letters := a.System().DeadLetters(); len(letters) != 0 {
+		t.Errorf("what was for the earlier one has come to the later one: %v", letters)
+	}
+}
