@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -31,7 +32,7 @@ func TestANodeThatIsLostWhileTheWayIsFoundIsNotKept(t *testing.T) {
 	l := &losing{lost: make(chan struct{})}
 	Carry(sys, l)
 	t.Cleanup(func() {
-		if _, err := sys.Shutdown(t.Context()); err != nil {
+		if _, err := sys.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
