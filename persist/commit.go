@@ -296,7 +296,7 @@ func (c *commits) announce(b *Batch) {
 				*at = r.At
 			}
 		}
-		if len(a.Events) > 0 {
+		if len(a.Events) > 0 || a.Erase {
 			fed |= part
 		}
 	}

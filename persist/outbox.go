@@ -359,7 +359,6 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 func (d *delivery) try(ctx *actor.Context[any]) {
 	v, err := d.decode() // for each try: a handler may have changed the value
 	if err != nil {
-		d.p.receivers.leave(d.to, ctx.Self())
 		d.later(ctx, err)
 		return
 	}
@@ -410,8 +409,9 @@ func (d *delivery) wake(ctx *actor.Context[any]) {
 		func(_ struct{}, err error) any { return woke{err} })
 }
 
-// later tries again after a while.
+// later tries again after a while, and lets others try meanwhile.
 func (d *delivery) later(ctx *actor.Context[any], err error) {
+	d.p.receivers.leave(d.to, ctx.Self())
 	d.complain(ctx, err)
 	ctx.After("again", min(failedMin<<min(d.tries-1, 20), patience), tryAgain{})
 }
@@ -420,7 +420,7 @@ func (d *delivery) later(ctx *actor.Context[any], err error) {
 func (d *delivery) complain(ctx *actor.Context[any], err error) {
 	if d.tries == 0 {
 		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
-			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), slog.String("error", err.Error()))
+			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), slog.String("error", fmt.Sprint(err))) // whose Error method may panic
 	}
 	d.tries++
 }

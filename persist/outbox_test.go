@@ -266,6 +266,47 @@ func TestAMessageThatIsRefusedComesAgainBeforeTheNextOne(t *testing.T) {
 	})
 }
 
+// narrow takes one type only.
+type narrow struct {
+	persist.Events[any]
+	serials []int
+	err     func() error
+}
+
+func (n *narrow) Apply(e any) { n.serials = append(n.serials, e.(got).Serial) }
+
+func (n *narrow) Receive(_ *actor.Context[got], m got) error {
+	n.Record(m)
+	return n.err()
+}
+
+func TestAMessageOfATypeThatIsNotTakenHoldsUpNobodyElse(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		fails := 1
+		persist.Spawn(p, k.System(), "b", func() *narrow {
+			return &narrow{err: func() error {
+				if fails--; fails >= 0 {
+					return errors.New("not now")
+				}
+				return nil
+			}}
+		})
+		for i, m := range []any{paid{"/b", 1}, got{"x", 2}, got{"y", 3}} {
+			sender := persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller)
+			sender.Tell(k.Context(), func(t *teller) { t.Send("/b", m) })
+			k.Settle()
+		}
+		k.Advance(10 * time.Minute)
+		k.ExpectFailures(1)
+		events, err := j.Events(k.Context(), "/b", 0, 10)
+		if err != nil || len(events) != 2 {
+			t.Errorf("of two messages that it takes %d were handled, %v", len(events), err)
+		}
+	})
+}
+
 func TestWhatAReceiverForwardsIsAnOrdinaryMessage(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		j := memory.New()
@@ -673,6 +714,43 @@ func TestProjectGetsTheEventsOfEachIDInOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// loud is an error that panics when somebody asks for its text.
+type loud struct{}
+
+func (loud) Error() string { panic("no text") }
+
+func TestProjectHearsOfAnErasureAndOutlivesErrorsThatPanic(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, memory.New())
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		var seen []bool // which were erasures
+		tries := 0
+		stop, err := p.Project("sums", func(_ context.Context, events []persist.Event) error {
+			if tries++; tries <= 20 {
+				return loud{}
+			}
+			for _, e := range events {
+				seen = append(seen, e.Erased)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		ask(k, a, 1).Await()
+		k.Advance(time.Hour)
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		k.Advance(time.Minute)
+		if !slices.Equal(seen, []bool{false, true}) {
+			t.Errorf("the projection has seen %v, want an event and an erasure", seen)
+		}
+		k.AllowFailures() // of the actor that was erased
+	})
 }
 
 func TestProjectSaysWhatItCannotRead(t *testing.T) {

@@ -261,7 +261,7 @@ func (a *projection) passed(ctx *actor.Context[any], m projectedPage) {
 // failed tries again after a while.
 func (a *projection) failed(ctx *actor.Context[any], part int, err error) {
 	if a.failing[part].isNew(err) {
-		ctx.Log().Error("projection fails, trying again", slog.String("projection", a.name), slog.Int("part", part), slog.String("error", err.Error()))
+		ctx.Log().Error("projection fails, trying again", slog.String("projection", a.name), slog.Int("part", part), slog.String("error", string(a.failing[part])))
 	}
 	a.delay[part] = min(max(2*a.delay[part], a.p.cfg.RetryMin), a.p.cfg.RetryMax)
 	if a.after == nil {
