@@ -165,7 +165,7 @@ func (d *Driven) Stop(pid PID, kill bool) bool {
 	if kill {
 		mode = stopKill
 	}
-	c.signal(signal{kind: sigStop, mode: mode})
+	c.stop(mode)
 	return true
 }
 

@@ -286,7 +286,7 @@ func (f *Far) Signal(s FarSignal) {
 	switch s.Kind {
 	case FarStop, FarDrain, FarKill:
 		if to != nil {
-			to.ordered(s.Kind)
+			to.stop([...]stopMode{FarStop: stopNow, FarDrain: stopDrain, FarKill: stopKill}[s.Kind])
 		}
 	case FarWatch:
 		f.watch(to, s)
@@ -308,18 +308,6 @@ func (f *Far) Signal(s FarSignal) {
 		if to.unlink(&p.core) && s.Kind == FarExit {
 			to.signal(signal{kind: sigExit, err: linkError(Down{PID: s.From, Reason: s.Reason, Err: s.Err})})
 		}
-	}
-}
-
-// ordered gives an actor an order that has come from elsewhere.
-func (c *core) ordered(kind FarSignalKind) {
-	switch kind {
-	case FarDrain:
-		c.impl().drain()
-	case FarKill:
-		c.signal(signal{kind: sigStop, mode: stopKill})
-	default:
-		c.signal(signal{kind: sigStop, mode: stopNow})
 	}
 }
 

@@ -315,11 +315,7 @@ func (c *cell[M]) stopChildren(mode stopMode) {
 		return
 	}
 	c.ext.stopChild = child
-	if mode == stopDrain {
-		child.impl().drain()
-	} else {
-		child.signal(signal{kind: sigStop, mode: mode})
-	}
+	child.stop(mode)
 }
 
 // childEnded goes on with the next child. REQUIRES: the turn owns c.

@@ -178,10 +178,10 @@ func (r Ref[M]) String() string { return r.PID().String() }
 
 // Stop stops the actor after its current message. What is left in the mailbox
 // becomes dead letters. It does not wait.
-func (r Ref[M]) Stop() { r.recipient().base().signal(signal{kind: sigStop, mode: stopNow}) }
+func (r Ref[M]) Stop() { r.recipient().base().stop(stopNow) }
 
 // Drain stops the actor after all that lies in its mailbox now. It does not wait.
-func (r Ref[M]) Drain() { r.recipient().base().impl().drain() }
+func (r Ref[M]) Drain() { r.recipient().base().stop(stopDrain) }
 
 // Kill stops the actor after its current message, without Terminate; its children
 // are killed as well. A handler that has not returned after 100 ms is left behind: the
@@ -189,7 +189,7 @@ func (r Ref[M]) Drain() { r.recipient().base().impl().drain() }
 // it returns. Pinned and inline actors, and those in their first Init, end when the callback
 // returns. It does
 // not wait.
-func (r Ref[M]) Kill() { r.recipient().base().signal(signal{kind: sigStop, mode: stopKill}) }
+func (r Ref[M]) Kill() { r.recipient().base().stop(stopKill) }
 
 func (r Ref[M]) recipient() target[M] {
 	if r.to == nil {

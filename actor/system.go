@@ -269,7 +269,7 @@ func (s *System) killAll() {
 		for _, child := range c.childList(0) {
 			kill(child)
 		}
-		c.signal(signal{kind: sigStop, mode: stopKill})
+		c.stop(stopKill)
 	}
 	kill(&s.root.core)
 	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.deadLetterCount()} }
