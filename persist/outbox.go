@@ -224,13 +224,19 @@ func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 	if p.more == 0 && seen < after {
 		p.more = seen + 1
 	}
+	o.next(ctx, r.of, p)
+}
+
+// next goes on with a pair: with its first message, or with what it has left in the journal. It forgets
+// one of which there is neither.
+func (o *outbox) next(ctx *actor.Context[any], of pair, p *pile) {
 	switch {
 	case len(p.list) > 0:
-		o.deliver(ctx, r.of)
+		o.deliver(ctx, of)
 	case p.more != 0:
-		o.drained = append(o.drained, r.of)
+		o.drained = append(o.drained, of)
 	default:
-		delete(o.waiting, r.of)
+		delete(o.waiting, of)
 	}
 }
 
@@ -251,14 +257,7 @@ func (o *outbox) delivered(ctx *actor.Context[any], m delivered) {
 	o.p.commits.delivered(Delivery{From: m.of.from, Number: m.number})
 	p.list[0] = Outgoing{} // what the list keeps of it is not for long
 	p.list = p.list[1:]
-	switch {
-	case len(p.list) > 0:
-		o.deliver(ctx, m.of)
-	case p.more != 0:
-		o.drained = append(o.drained, m.of)
-	default:
-		delete(o.waiting, m.of)
-	}
+	o.next(ctx, m.of, p)
 }
 
 // attempt is something that is to be delivered to an id: a message of another one, or a reminder.
