@@ -197,11 +197,7 @@ func (h *Host) Accept(hello *wire.Hello, now time.Time) (*Session, *wire.Refusal
 	s.mu.Lock()
 	refusal := s.acceptable(hello)
 	wake, lost := s.pingNow && s.wake(), s.state == Lost
-	s.mu.Unlock()
-	s.signal(wake)
-	if lost {
-		s.hooks.Tick()
-	}
+	s.unlock(wake, lost)
 	return s, refusal
 }
 

@@ -178,11 +178,7 @@ func (s *Session) confirm(c *Conn, bytes int, now time.Time) {
 	s.drained()
 	tick = tick || s.state == Lost
 	wake := (s.ackNow || s.pongNow) && s.wake()
-	s.mu.Unlock()
-	s.signal(wake)
-	if tick {
-		s.hooks.Tick()
-	}
+	s.unlock(wake, tick)
 }
 
 // control handles a frame that has no number.

@@ -60,15 +60,10 @@ func (s *Session) send(m *Message, ask Asker, remaining time.Duration) Verdict {
 	if !m.fits() {
 		return TooLarge
 	}
-	text, v := s.enter(m.From)
-	if v == Sent {
-		v = s.admit(size, m.Patient, ask != nil)
-	}
+	text, v := s.begin(m.From, size, m.Patient, ask != nil)
 	if v != Sent {
-		s.mu.Unlock()
 		return v
 	}
-	s.names.frame++
 	// The sender first: enter has found its number, which another text may take.
 	w := wire.Message{From: s.numberOfSender(m.From, text), Entries: len(m.Header)}
 	w.To = s.numberOfName(m.To)
@@ -92,12 +87,7 @@ func (s *Session) send(m *Message, ask Asker, remaining time.Duration) Verdict {
 	wire.EndFrame(dst, len(c.data))
 	s.log.commit(c, dst)
 	s.stats.sent++
-	wake, tick := s.wake(), s.sweepSoon()
-	s.mu.Unlock()
-	s.signal(wake)
-	if tick {
-		s.hooks.Tick()
-	}
+	s.unlock(s.wake(), s.sweepSoon())
 	return Sent
 }
 
@@ -112,6 +102,21 @@ func (m *Message) fits() bool {
 	}
 	return m.Type != "" && len(m.Type) <= wire.MaxText && m.To.text != "" && len(m.To.text) <= wire.MaxText &&
 		len(m.Header) <= wire.MaxHeaderEntries && header <= wire.MaxHeaderBytes
+}
+
+// begin locks the mutex for a message or a request of a size. The mutex is not locked any more
+// when the verdict is not Sent.
+func (s *Session) begin(from Sender, size int, patient, ask bool) (text string, v Verdict) {
+	text, v = s.enter(from)
+	if v == Sent {
+		v = s.admit(size, patient, ask)
+	}
+	if v != Sent {
+		s.mu.Unlock()
+		return "", v
+	}
+	s.names.frame++
+	return text, Sent
 }
 
 // enter locks the mutex, having asked a sender for its address where that is needed. The
@@ -299,11 +304,7 @@ func (s *Session) vital(k wire.Kind, size int, body func([]byte) []byte) Verdict
 		s.put(k, body, size)
 		wake = s.wake()
 	}
-	s.mu.Unlock()
-	s.signal(wake)
-	if tick {
-		s.hooks.Tick()
-	}
+	s.unlock(wake, tick)
 	return v
 }
 
@@ -311,23 +312,13 @@ func (s *Session) vital(k wire.Kind, size int, body func([]byte) []byte) Verdict
 // ask is.
 func (s *Session) Request(k wire.Kind, from Sender, payload []byte, ask Asker, remaining time.Duration) Verdict {
 	size := wire.FrameHead + len(payload) + 48
-	text, v := s.enter(from)
-	if v == Sent {
-		v = s.admit(size, false, true)
-	}
+	text, v := s.begin(from, size, false, true)
 	if v != Sent {
-		s.mu.Unlock()
 		return v
 	}
-	s.names.frame++
 	q := wire.Request{From: s.numberOfSender(from, text), Remaining: milliseconds(remaining), Payload: payload}
 	q.Ask = s.open(ask)
 	s.put(k, func(dst []byte) []byte { return wire.AppendRequest(dst, &q) }, size)
-	wake, tick := s.wake(), s.sweepSoon()
-	s.mu.Unlock()
-	s.signal(wake)
-	if tick {
-		s.hooks.Tick()
-	}
+	s.unlock(s.wake(), s.sweepSoon())
 	return Sent
 }

@@ -240,9 +240,17 @@ func (s *Session) Bye() {
 		s.put(wire.KindBye, func(dst []byte) []byte { return dst }, 0)
 		wake = s.wake()
 	}
+	s.unlock(wake, true)
+}
+
+// unlock unlocks the mutex and calls whom the caller has found something for: the writer, and the
+// one who ticks.
+func (s *Session) unlock(wake, tick bool) {
 	s.mu.Unlock()
 	s.signal(wake)
-	s.hooks.Tick()
+	if tick {
+		s.hooks.Tick()
+	}
 }
 
 // signal calls the writer.

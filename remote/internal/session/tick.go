@@ -52,8 +52,7 @@ func (s *Session) Tick(now time.Time) (next time.Time) {
 	wake := (s.ackNow || s.pingNow || s.log.waiting()) && s.wake()
 	next = s.timer()
 	s.next = next
-	s.mu.Unlock()
-	s.signal(wake)
+	s.unlock(wake, false)
 	return next
 }
 
