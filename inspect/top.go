@@ -21,6 +21,28 @@ const (
 	rateOver = time.Second
 )
 
+// survey is how many of the actors a page is about.
+type survey struct {
+	// Only so many of the actors were looked at.
+	Looked int `json:"looked"`
+	// There are more actors than those.
+	More bool `json:"more"`
+}
+
+// actors returns the actors of a system, as many as one request looks at.
+func (s *survey) actors(sys *actor.System) iter.Seq[actor.Info] {
+	return func(yield func(actor.Info) bool) {
+		for i := range sys.Actors() {
+			if s.More = s.Looked == looked; s.More {
+				return
+			}
+			if s.Looked++; !yield(i) {
+				return
+			}
+		}
+	}
+}
+
 // Busy is an actor among those that have the most of something.
 type Busy struct {
 	Actor
@@ -33,10 +55,7 @@ type topPage struct {
 	By     string   `json:"by"`
 	Orders []string `json:"-"`
 	Actors []Busy   `json:"actors"`
-	// Only so many of the actors were looked at.
-	Looked int `json:"looked"`
-	// There are more actors than those.
-	More bool `json:"more"`
+	survey
 }
 
 // orders are the measures by which actors are ordered.
@@ -59,7 +78,7 @@ func (in *inspector) top(r *http.Request) (any, error) {
 	began := time.Now()
 	if p.By == "rate" {
 		before = make(map[string]uint64)
-		for i := range first(in.sys.Actors(), looked) {
+		for i := range new(survey).actors(in.sys) {
 			before[i.PID] = i.Handled
 		}
 		select {
@@ -68,11 +87,7 @@ func (in *inspector) top(r *http.Request) (any, error) {
 			return nil, r.Context().Err()
 		}
 	}
-	for i := range in.sys.Actors() {
-		if p.More = p.Looked == looked; p.More {
-			break
-		}
-		p.Looked++
+	for i := range p.actors(in.sys) {
 		b := Busy{Actor: newActor(&i)}
 		if handled, ok := before[i.PID]; ok {
 			b.Rate = float64(i.Handled-handled) / time.Since(began).Seconds()
@@ -96,18 +111,6 @@ func most(list []Busy, measure func(*Busy) float64) []Busy {
 	return list[:min(len(list), topShown)]
 }
 
-// first returns the first n of a sequence.
-func first[T any](all iter.Seq[T], n int) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		left := n
-		for v := range all {
-			if left--; left < 0 || !yield(v) {
-				return
-			}
-		}
-	}
-}
-
 // Wait is an actor whose handler waits for the answer of another one.
 type Wait struct {
 	// The chain of those who wait, each for the next one. The last one waits for nobody, unless
@@ -127,9 +130,8 @@ const (
 type waitsPage struct {
 	Waits []Wait `json:"waits"`
 	// How many handlers of the looked at actors wait.
-	Total  int  `json:"total"`
-	Looked int  `json:"looked"`
-	More   bool `json:"more"`
+	Total int `json:"total"`
+	survey
 }
 
 // waits follows who waits for whom. Chains begin with those for whom nobody waits, or anywhere in a
@@ -137,11 +139,7 @@ type waitsPage struct {
 func (in *inspector) waits(*http.Request) (any, error) {
 	p := &waitsPage{Waits: []Wait{}}
 	next, awaited := make(map[actor.PID]actor.PID), make(map[actor.PID]bool)
-	for i := range in.sys.Actors() {
-		if p.More = p.Looked == looked; p.More {
-			break
-		}
-		p.Looked++
+	for i := range p.actors(in.sys) {
 		if i.Waits.IsZero() {
 			continue
 		}
