@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/killtest"
 )
 
 // TestMain makes the test's program the example's, for those that it starts.
@@ -26,21 +28,8 @@ type node struct {
 
 func start(t *testing.T, args ...string) *node {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "TWONODES=1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return &node{cmd, bufio.NewReader(out)}
+	cmd, out := killtest.Start(t, "TWONODES=1", args...)
+	return &node{cmd, out}
 }
 
 // says reads a line and returns what comes after the prefix that it must have.

@@ -14,18 +14,9 @@ import (
 // the last line, which may be half a one. The test fails if the process ends by itself.
 func Run(t *testing.T, variable string, each func(line string) (kill bool)) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), variable)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, lines := Start(t, variable)
 	killed := false
-	for lines := bufio.NewReader(out); ; {
+	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			break
@@ -40,4 +31,25 @@ func Run(t *testing.T, variable string, each func(line string) (kill bool)) {
 	if err := cmd.Wait(); err == nil || !killed {
 		t.Fatalf("the process has ended by itself: %v", err)
 	}
+}
+
+// Start starts the test binary once more, with a variable in its environment and with arguments,
+// and returns what it prints as well. The process is killed at the end of the test.
+func Start(t *testing.T, variable string, args ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), variable)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewReader(out)
 }

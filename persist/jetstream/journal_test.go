@@ -300,14 +300,20 @@ func TestBatchThatIsNotWholeIsNotThere(t *testing.T) {
 	expectEvents(t, open(t, connect(t, s), ""), "a", "1")
 }
 
-func TestStreamsThatForgetAreRefused(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	conn := connect(t, s)
+// startStreams starts a server for tests that make its streams.
+func startStreams(t *testing.T) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	conn := connect(t, startServer(t))
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return conn, js
+}
+
+func TestStreamsThatForgetAreRefused(t *testing.T) {
+	t.Parallel()
+	conn, js := startStreams(t)
 	for want, cfg := range map[string]jetstream.StreamConfig{
 		"in memory":           {Storage: jetstream.MemoryStorage},
 		"retention":           {Retention: jetstream.WorkQueuePolicy},
@@ -350,12 +356,7 @@ func TestServerThatTakesOnlySmallMessagesIsRefused(t *testing.T) {
 // A frame is cut so that its messages fit into the limit of the stream, with their headers.
 func TestBatchFitsIntoTheMessagesOfItsStream(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	conn := connect(t, s)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, js := startStreams(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "small", Subjects: []string{"small.x"}, MaxMsgSize: leastMessage}); err != nil {
 		t.Fatal(err)
 	}

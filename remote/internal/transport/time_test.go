@@ -13,14 +13,21 @@ import (
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
+// parted returns two nodes that have no connection any more, after b has sent ten messages to a.
+func parted(t *testing.T) (n *network, a, b *party) {
+	t.Helper()
+	n = piped()
+	a, b = n.start(t, "a", 1), n.start(t, "b", 2, "a")
+	b.send(t, "a", "a~1/x", 0, 10)
+	a.inOrder(t, "a~1/x", 10)
+	n.cut(true)
+	return n, a, b
+}
+
 func TestANodeThatIsAwayTooLongIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := piped()
-		a, b := n.start(t, "a", 1), n.start(t, "b", 2, "a")
-		b.send(t, "a", "a~1/x", 0, 10)
-		a.inOrder(t, "a~1/x", 10)
-		n.cut(true)
+		n, a, b := parted(t)
 		b.send(t, "a", "a~1/x", 10, 30)
 		q := &asking{}
 		b.Session("a").Ask(&session.Message{To: session.NewName("a~1/x"), Type: "t", Payload: []byte("00000030")}, q, 0)
@@ -246,11 +253,7 @@ func TestDialsBackOff(t *testing.T) {
 func TestCloseDoesNotWaitLongerThanItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := piped()
-		a, b := n.start(t, "a", 1), n.start(t, "b", 2, "a")
-		b.send(t, "a", "a~1/x", 0, 10)
-		a.inOrder(t, "a~1/x", 10)
-		n.cut(true)
+		_, _, b := parted(t)
 		b.send(t, "a", "a~1/x", 10, 15)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
