@@ -136,3 +136,56 @@ func TestAnErasureFailsNothingThatIsOnItsWay(t *testing.T) {
 		k.ExpectFailures(1) // the message with which it begins anew, which is set aside
 	})
 }
+
+// pageDoor has the pages of events after the first one wait at a door, before or after they are read.
+type pageDoor struct {
+	persist.Journal
+	late        bool
+	asked, open chan struct{}
+}
+
+func (j *pageDoor) Events(ctx context.Context, id string, after uint64, limit int) (page []persist.Record, err error) {
+	if j.late {
+		page, err = j.Journal.Events(ctx, id, after, limit)
+	}
+	select {
+	case j.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-j.open:
+	case <-ctx.Done():
+	}
+	if j.late {
+		return page, err
+	}
+	return j.Journal.Events(ctx, id, after, limit)
+}
+
+func TestAnErasureDuringARecoveryOfSeveralPagesBeginsAnew(t *testing.T) {
+	for name, late := range map[string]bool{"a page is missing": false, "all pages were read": true} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				j := &pageDoor{memory.New(), late, make(chan struct{}, 1), make(chan struct{})}
+				for n := range uint64(2 * persist.PageRecords) {
+					write(t, j, "/a", n, added{1})
+				}
+				p := open(k, j)
+				a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+				calls := []*actortest.Call[int]{ask(k, a, 5)}
+				<-j.asked // the first page was applied
+				calls = append(calls, ask(k, a, 0))
+				if err := p.Erase(k.Context(), "/a"); err != nil {
+					t.Fatal(err)
+				}
+				close(j.open)
+				for i, call := range calls {
+					if got, err := call.Await().Answer(), call.Err(); err != nil || got != 5 {
+						t.Errorf("ask %d was answered %d, %v; want 5", i, got, err)
+					}
+				}
+				k.ExpectFailures(1)
+			})
+		})
+	}
+}

@@ -49,8 +49,8 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	if g.life.ready && !poked && !g.behind && !isDelivery(ctx.Sender(), in.id) && in.tryBegin() {
 		return g.handle(in, nil, next)
 	}
-	if unfit := in.unfit(); unfit != nil {
-		return errors.Join(fmt.Errorf("%s begins anew: %w", in.id, unfit), putAside(ctx, poked))
+	if err := in.beginAnew(); err != nil {
+		return errors.Join(err, putAside(ctx, poked))
 	}
 	if g.behind && !poked {
 		return ctx.Stash()
@@ -61,10 +61,13 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 			return g.putOff(ctx, poked)
 		case errors.Is(err, ErrUnreadable):
 			ctx.Stop()
-		case errors.Is(err, errBegunAnew):
+		case errors.Is(err, errBegunAnew), errors.Is(err, errErased):
 			err = errors.Join(err, putAside(ctx, poked))
 		}
 		return err
+	}
+	if err := in.beginAnew(); err != nil { // it was erased while it was recovered
+		return errors.Join(err, putAside(ctx, poked))
 	}
 	if g.behind {
 		g.behind = false

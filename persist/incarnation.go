@@ -404,6 +404,14 @@ func (in *incarnation) unfit() error {
 	return in.stale
 }
 
+// beginAnew returns the failure with which the actor is restarted, nil if it need not be.
+func (in *incarnation) beginAnew() error {
+	if unfit := in.unfit(); unfit != nil {
+		return fmt.Errorf("%s begins anew: %w", in.id, unfit)
+	}
+	return nil
+}
+
 // trouble is the error with which what would leave is dropped, nil if it may leave.
 // REQUIRES: in.mu held.
 func (in *incarnation) trouble() error { return cmp.Or(in.refused, in.stale) }

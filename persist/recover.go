@@ -2,6 +2,7 @@ package persist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -43,31 +44,17 @@ func (r *recovery) run(ctx context.Context) error {
 		if err := in.p.await(ctx, waitForID{id: in.id}); err != nil {
 			return err
 		}
-		l, err := read(ctx, in.p, func(by *patient) actor.Request[Loaded] { return loadID{patient: by, id: in.id} })
+		l, err := r.load(ctx)
 		if err != nil {
 			return err
 		}
 		if err := r.begin(ctx, &l); err != nil {
-			return err
+			return r.erasedMeanwhile(ctx, err, l.Erased)
 		}
 		r.loaded = &l
 	}
-	defer r.forgetNext()
-	for r.at < r.loaded.Last && r.s.apply != nil {
-		in.progress(r.at, r.loaded.Last)
-		page, err := r.page(ctx)
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			return r.unreadable(r.at+1, "it is missing")
-		}
-		if last := page[len(page)-1].Number; last < r.loaded.Last {
-			r.readNext(ctx, last)
-		}
-		if err := r.replay(page); err != nil {
-			return err
-		}
+	if err := r.replayAll(ctx); err != nil {
+		return r.erasedMeanwhile(ctx, err, r.loaded.Erased)
 	}
 	in.progress(r.loaded.Last, r.loaded.Last)
 	in.mu.Lock()
@@ -82,6 +69,48 @@ func (r *recovery) run(ctx context.Context) error {
 	}
 	in.since, in.sinceBytes = int(r.loaded.Last-max(in.snapshot, r.loaded.Erased)), r.bytes
 	return nil
+}
+
+// replayAll applies the events that were not loaded with the rest, page by page.
+func (r *recovery) replayAll(ctx context.Context) error {
+	defer r.forgetNext()
+	for r.at < r.loaded.Last && r.s.apply != nil {
+		r.in.progress(r.at, r.loaded.Last)
+		page, err := r.page(ctx)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return r.unreadable(r.at+1, "it is missing")
+		}
+		if last := page[len(page)-1].Number; last < r.loaded.Last {
+			r.readNext(ctx, last)
+		}
+		if err := r.replay(page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erasedMeanwhile returns errErased in place of the error of a recovery if what it was to read was
+// erased after it had begun: then it is not the journal that cannot be read.
+func (r *recovery) erasedMeanwhile(ctx context.Context, err error, erased uint64) error {
+	if !errors.Is(err, ErrUnreadable) {
+		return err
+	}
+	now, again := r.load(ctx)
+	switch {
+	case again != nil:
+		return again
+	case now.Erased > erased:
+		return errErased
+	}
+	return err
+}
+
+func (r *recovery) load(ctx context.Context) (Loaded, error) {
+	return read(ctx, r.in.p, func(by *patient) actor.Request[Loaded] { return loadID{patient: by, id: r.id} })
 }
 
 // page returns the next page.
