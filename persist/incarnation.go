@@ -44,7 +44,7 @@ type incarnation struct {
 
 	sent      uint64            // the number of the last message of Send
 	seen      map[string]uint64 // of each sender, the last of its messages that was handled
-	reminders map[string]int64  // when, by key
+	reminders map[string]due    // by key
 
 	snapshot   uint64 // the number of the newest durable snapshot, 0 for none
 	since      int    // events on their way or durable since the last snapshot was taken
@@ -268,7 +268,7 @@ func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
 		if r.At == 0 {
 			delete(in.reminders, r.Key)
 		} else {
-			in.reminders[r.Key] = r.At
+			in.reminders[r.Key] = dueOf(&r)
 		}
 	}
 	in.events, in.recorded, in.saved, in.sends, in.edits = nil, 0, false, nil, later

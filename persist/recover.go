@@ -60,12 +60,12 @@ func (r *recovery) run(ctx context.Context) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.sent = r.loaded.Sent
-	in.seen, in.reminders = make(map[string]uint64, len(r.loaded.Seen)), make(map[string]int64, len(r.loaded.Reminders))
+	in.seen, in.reminders = make(map[string]uint64, len(r.loaded.Seen)), make(map[string]due, len(r.loaded.Reminders))
 	for _, s := range r.loaded.Seen {
 		in.seen[s.From] = s.Number
 	}
 	for _, m := range r.loaded.Reminders {
-		in.reminders[m.Key] = m.At
+		in.reminders[m.Key] = dueOf(&m.ReminderEdit)
 	}
 	in.since, in.sinceBytes = int(r.loaded.Last-max(in.snapshot, r.loaded.Erased)), r.bytes
 	return nil

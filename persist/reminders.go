@@ -32,10 +32,19 @@ type (
 	earliest [Parts]int64
 )
 
+// due tells a reminder from the others that its key had before and has later: by its time, and
+// those of one time by the checksum of the message.
+type due struct {
+	at  int64
+	sum uint32
+}
+
+func dueOf(e *ReminderEdit) due { return due{e.At, e.Sum} }
+
 // reminder names one that is due.
 type reminder struct {
 	id, key string
-	at      int64
+	due
 }
 
 // reminders is the actor that delivers reminders when they are due. It reads those of a partition
@@ -171,14 +180,14 @@ func (r *reminders) took(ctx *actor.Context[any], m remindersRead) {
 func (r *reminders) isEnd(ctx *actor.Context[any], page duePage, now time.Time) bool {
 	part := parts(1) << page.part
 	for i := range page.list {
-		due := &page.list[i]
-		if wait := time.UnixMilli(due.At).Sub(now); wait > 0 {
-			r.next[page.part] = due.At
+		m := &page.list[i]
+		if wait := time.UnixMilli(m.At).Sub(now); wait > 0 {
+			r.next[page.part] = m.At
 			ctx.After(fmt.Sprint("part ", page.part), wait, part)
 			return true
 		}
-		r.at[page.part] = placeOf(due)
-		if !r.start(ctx, due) {
+		r.at[page.part] = placeOf(m)
+		if !r.start(ctx, m) {
 			r.behind |= part
 		}
 		if (r.behind|r.unread)&part == 0 { // what has come meanwhile may be before
@@ -193,17 +202,17 @@ func placeOf(r *Reminder) Reminder {
 }
 
 // start has a reminder delivered, unless there are too many. It reports whether it is under way.
-func (r *reminders) start(ctx *actor.Context[any], due *Reminder) bool {
-	of := reminder{due.ID, due.Key, due.At}
+func (r *reminders) start(ctx *actor.Context[any], m *Reminder) bool {
+	of := reminder{m.ID, m.Key, dueOf(&m.ReminderEdit)}
 	if _, ok := r.open[of]; ok {
 		r.open[of] = true
 		return true
 	}
-	if n := r.ofID[due.ID]; n >= remindersOfID || n > 0 && len(r.open) >= MaxUndelivered {
+	if n := r.ofID[m.ID]; n >= remindersOfID || n > 0 && len(r.open) >= MaxUndelivered {
 		return false
 	}
 	r.open[of] = false
-	r.ofID[due.ID]++
-	spawnDelivery(ctx, r.p, &attempt{from: due.ID, to: due.ID, reminder: due.ReminderEdit, payload: due.Payload}, reminded{of})
+	r.ofID[m.ID]++
+	spawnDelivery(ctx, r.p, &attempt{from: m.ID, to: m.ID, reminder: m.ReminderEdit, payload: m.Payload}, reminded{of})
 	return true
 }

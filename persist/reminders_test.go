@@ -1,7 +1,9 @@
 package persist_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,5 +70,36 @@ func TestAReminderThatIsSetAgainToTheSameTimeComesAgain(t *testing.T) {
 		if l, err := j.Load(t.Context(), []string{"/a"}); err != nil || len(l[0].Reminders) != 0 {
 			t.Errorf("%+v, %v", l, err)
 		}
+	})
+}
+
+// A reminder that is replaced while it is being delivered is not the one that was set for the same
+// time in its place.
+func TestAReminderThatIsReplacedByOneOfTheSameTimeIsTheOther(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, at := memory.New(), time.Now().Add(time.Minute)
+		p := open(k, j)
+		remind := func(text string) func(*teller) {
+			return func(t *teller) { t.Remind("key", at, rung{Key: text}) }
+		}
+		a := persist.Spawn(p, k.System(), "a", func() *teller {
+			a := newTeller()
+			a.err = func() error { return errors.New("not now") }
+			return a
+		})
+		a.Tell(k.Context(), remind("first"))
+		k.Advance(time.Minute + time.Second) // it is under way, and has been refused
+		a.Tell(k.Context(), func(t *teller) {
+			remind("second")(t)
+			t.err = nil
+		})
+		k.Advance(time.Hour)
+		if a, err := replayed(j, "/a"); err != nil || !slices.Equal(a.rung, []rung{{Key: "second"}}) {
+			t.Errorf("%v, %v; want the second one", a.rung, err)
+		}
+		if l, err := j.Load(t.Context(), []string{"/a"}); err != nil || len(l[0].Reminders) != 0 {
+			t.Errorf("%+v, %v", l, err)
+		}
+		k.AllowFailures()
 	})
 }

@@ -66,7 +66,7 @@ func (in *incarnation) hasHad(a *attempt) bool {
 // had is hasHad. REQUIRES: in.mu held.
 func (in *incarnation) had(a *attempt) bool {
 	if a.reminder.Key != "" {
-		return in.reminders[a.reminder.Key] != a.reminder.At
+		return in.reminders[a.reminder.Key] != dueOf(&a.reminder)
 	}
 	return in.seen[a.from] >= a.number
 }
