@@ -80,7 +80,7 @@ func (c *commits) moved(at Cursor) {
 // nothing of the batch that it is in, whoever has it come from: a message of a broken journal.
 func (c *commits) takes(wrong error) bool {
 	if wrong != nil {
-		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "left out of a commit, as no journal takes it", slog.String("error", wrong.Error()))
+		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "left out of a commit, as no journal takes it", errorAttr(wrong))
 	}
 	return wrong == nil
 }
@@ -326,7 +326,7 @@ func (c *committer) end(u *unit, err error) {
 func (c *committer) complain(err error) {
 	if c.failing.isNew(err) {
 		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "commit failed, trying again; nothing leaves meanwhile",
-			slog.String("error", err.Error()), slog.Int("appends", len(c.units)))
+			errorAttr(err), slog.Int("appends", len(c.units)))
 	}
 }
 

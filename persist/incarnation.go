@@ -3,7 +3,6 @@ package persist
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -283,10 +282,11 @@ const (
 
 // fail drops what the handler has recorded and sent.
 func (in *incarnation) fail(err error) {
+	stale := fmt.Errorf("a handler has failed that may have changed the state: %w", err) // not under the lock: it calls Error
 	in.mu.Lock()
 	outputs := in.outputs
 	if in.stale == nil && (len(in.events) > 0 || in.encode != nil) { // a State may have been changed without a Save
-		in.stale = err
+		in.stale = stale
 	}
 	if a := in.attempt; a != nil {
 		outputs = append(outputs, a.confirm)
@@ -395,13 +395,7 @@ func (in *incarnation) isCrowded() bool {
 func (in *incarnation) unfit() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	switch {
-	case in.refused != nil:
-		return in.refused
-	case in.stale != nil && !errors.Is(in.stale, errErased):
-		return fmt.Errorf("a handler has failed that may have changed the state: %w", in.stale)
-	}
-	return in.stale
+	return in.trouble()
 }
 
 // beginAnew returns the failure with which the actor is restarted, nil if it need not be.

@@ -27,7 +27,10 @@ type Inspection struct {
 
 // Inspect implements actor.Inspector.
 func (s *shell[M]) Inspect() any {
-	i := s.gate.in.Load().inspect()
+	i, trouble := s.gate.in.Load().inspect()
+	if trouble != nil {
+		i.Trouble = textOf(trouble)
+	}
 	i.Ready = s.gate.life.ready
 	if a, ok := s.Actor.(actor.Inspector); ok {
 		i.View = a.Inspect()
@@ -35,10 +38,11 @@ func (s *shell[M]) Inspect() any {
 	return i
 }
 
-func (in *incarnation) inspect() Inspection {
+// inspect also returns why the actor is about to be restarted, nil if it is not.
+func (in *incarnation) inspect() (i Inspection, trouble error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	i := Inspection{ID: in.id, Number: in.last, Snapshot: in.snapshot, OnItsWay: len(in.units), Held: len(in.outputs)}
+	i = Inspection{ID: in.id, Number: in.last, Snapshot: in.snapshot, OnItsWay: len(in.units), Held: len(in.outputs)}
 	if in.recoverTo > in.last {
 		i.RecoverTo = in.recoverTo
 	}
@@ -48,8 +52,5 @@ func (in *incarnation) inspect() Inspection {
 	for _, u := range in.units {
 		i.Held += len(u.outputs)
 	}
-	if err := in.trouble(); err != nil {
-		i.Trouble = err.Error()
-	}
-	return i
+	return i, in.trouble()
 }

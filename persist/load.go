@@ -183,7 +183,7 @@ func (l *loader) done(ctx *actor.Context[any], m readDone) {
 	}
 	if l.failing.isNew(m.err) {
 		l.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "journal cannot be read, trying again; who waits for it handles nothing meanwhile",
-			slog.String("error", m.err.Error()))
+			errorAttr(m.err))
 	}
 	for _, r := range m.list {
 		r.alone = true

@@ -167,7 +167,7 @@ func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
 		return false
 	}
 	if o.failing.isNew(err) {
-		ctx.Log().Error("outbox cannot be read, trying again", slog.String("error", err.Error()))
+		ctx.Log().Error("outbox cannot be read, trying again", errorAttr(err))
 	}
 	o.tries++
 	ctx.After(fmt.Sprint("again ", o.tries), o.p.cfg.RetryMax, again)
@@ -346,7 +346,7 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 	case woke:
 		d.waking = false
 		if m.err != nil {
-			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), slog.String("error", m.err.Error()))
+			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), errorAttr(m.err))
 		}
 	case arrived, tryAgain:
 		d.try(ctx)
@@ -419,7 +419,7 @@ func (d *delivery) later(ctx *actor.Context[any], err error) {
 func (d *delivery) complain(ctx *actor.Context[any], err error) {
 	if d.tries == 0 {
 		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
-			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), slog.String("error", fmt.Sprint(err))) // whose Error method may panic
+			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), errorAttr(err))
 	}
 	d.tries++
 }

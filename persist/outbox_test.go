@@ -716,10 +716,12 @@ func TestProjectGetsTheEventsOfEachIDInOrder(t *testing.T) {
 	}
 }
 
-// loud is an error that panics when somebody asks for its text.
+// loud is an error that panics when somebody asks it anything.
 type loud struct{}
 
-func (loud) Error() string { panic("no text") }
+func (loud) Error() string   { panic("no text") }
+func (loud) Is(error) bool   { panic("no comparison") }
+func (loud) Unwrap() []error { panic("no cause") }
 
 func TestProjectHearsOfAnErasureAndOutlivesErrorsThatPanic(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

@@ -170,7 +170,7 @@ func (r *replayer) set(s *Snapshot) error {
 		err = r.s.setState(v)
 	}
 	if err != nil {
-		return r.unreadable(s.Number, "the state: "+err.Error())
+		return r.unreadable(s.Number, "the state: "+textOf(err))
 	}
 	return nil
 }
@@ -188,11 +188,11 @@ func (r *replayer) replay(page []Record) error {
 			}
 			var err error
 			if r.values, err = r.types.AppendDecoded(r.values[:0], e.Type, e.Data); err != nil {
-				return r.unreadable(e.Number, err.Error())
+				return r.unreadable(e.Number, textOf(err))
 			}
 			for _, v := range r.values {
 				if err := guarded(func() error { return r.s.apply(v) }); err != nil {
-					return r.unreadable(e.Number, err.Error())
+					return r.unreadable(e.Number, textOf(err))
 				}
 			}
 		}

@@ -3,7 +3,6 @@ package persist
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -161,7 +160,7 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 func (r *reminders) took(ctx *actor.Context[any], m remindersRead) {
 	if m.err != nil {
 		if r.failing.isNew(m.err) {
-			ctx.Log().Error("reminders cannot be read, trying again", slog.String("error", m.err.Error()))
+			ctx.Log().Error("reminders cannot be read, trying again", errorAttr(m.err))
 		}
 		r.going &^= m.from
 		ctx.After(fmt.Sprint("again ", uint64(m.from)), r.p.cfg.RetryMax, m.from)

@@ -70,7 +70,7 @@ func (in *incarnation) takeSnapshot() *Payload {
 	})
 	if err != nil {
 		in.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "no snapshot is taken; recovery goes on to read all events",
-			slog.String("id", in.id), slog.String("error", err.Error()))
+			slog.String("id", in.id), errorAttr(err))
 		return nil
 	}
 	return p
@@ -96,7 +96,7 @@ func (r *recovery) fromSnapshot(ctx context.Context, l *Loaded) error {
 				return nil
 			}
 			r.in.p.sys.Log().LogAttrs(ctx, slog.LevelError, "a snapshot cannot be read and is passed over",
-				slog.String("id", r.id), slog.Uint64("number", s.Number), slog.String("error", err.Error()))
+				slog.String("id", r.id), slog.Uint64("number", s.Number), errorAttr(err))
 			if errors.Is(err, errBegunAnew) {
 				*r.avoid = s.Number
 				return err
@@ -118,10 +118,10 @@ func (r *replayer) restore(s *Snapshot) error {
 	}
 	v, err := r.types.Decode(s.Type, s.Data)
 	if err != nil {
-		return err
+		return errors.New(textOf(err))
 	}
 	if err := guarded(func() error { return r.s.snapshots.restore(v) }); err != nil {
-		return fmt.Errorf("%w: Restore: %w", errBegunAnew, err)
+		return fmt.Errorf("%w: Restore: %s", errBegunAnew, textOf(err))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"reflect"
 	"strings"
@@ -338,7 +337,7 @@ func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	defer func() { // also when the user's panics
 		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
 		if err := s.gate.drain(ctx); err != nil {
-			ctx.Log().Warn("ended before everything was durable", slog.String("error", err.Error()))
+			ctx.Log().Warn("ended before everything was durable", errorAttr(err))
 		}
 	}()
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {
