@@ -17,7 +17,7 @@ type grouper struct {
 }
 
 // plan plans all members before the first is read: a range that one of them needs
-// to be wider is wider for all.
+// to be wider is wider for all, also for those that were planned before.
 func (g *grouper) plan(members []member) error {
 	g.groups = make(map[string][]seriesPlan)
 	for i := range members {
@@ -32,6 +32,18 @@ func (g *grouper) plan(members []member) error {
 		g.groups[name] = append(g.groups[name], p)
 	}
 	slices.Sort(g.names)
+	for again := true; again; {
+		again = false
+		for _, plans := range g.groups {
+			for i := range plans {
+				widened, err := g.reader.find(&plans[i])
+				if err != nil {
+					return err
+				}
+				again = again || widened
+			}
+		}
+	}
 	return nil
 }
 

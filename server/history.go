@@ -263,8 +263,7 @@ type seriesPlan struct {
 	kept    *retention.Series
 }
 
-// plan finds out from what a series is to be read, and widens the range of the
-// reader's query to the rows that lie over its ends.
+// plan finds out from what a series is to be read.
 func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	p := seriesPlan{id: id, key: key}
 	// This also checks what was asked for.
@@ -272,25 +271,34 @@ func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	if err != nil {
 		return p, err
 	}
-	kept, err := rd.retention.Series(rd.ctx, id, key)
-	if err != nil {
+	if p.kept, err = rd.retention.Series(rd.ctx, id, key); err != nil {
 		return p, err
 	}
-	p.kept = kept
-	to := rd.ask.query.To
+	_, err = rd.find(&p)
+	return p, err
+}
+
+// find finds the sources of a plan for the range of the reader's query, and widens that
+// to the rows that lie over its ends. It reports whether it has done so: then the plans
+// that were made before do not cover the range.
+func (rd *seriesReader) find(p *seriesPlan) (widened bool, err error) {
+	to := rd.query.To
 	if to == 0 {
 		to = entity.MaxTS + 1
 	}
-	if p.sources, err = kept.Kept.Sources(rd.ask.query.Grid, rd.ask.query.From, to, rd.ask.wantsPercentiles()); err != nil {
-		return p, err
+	if p.sources, err = p.kept.Kept.Sources(rd.query.Grid, rd.query.From, to, rd.ask.wantsPercentiles()); err != nil {
+		return false, err
 	}
 	if n := len(p.sources); n > 0 {
-		rd.query.From = min(rd.query.From, p.sources[0].From)
-		if rd.query.To != 0 {
-			rd.query.To = max(rd.query.To, p.sources[n-1].To)
+		from, to := p.sources[0].From, p.sources[n-1].To
+		if from < rd.query.From {
+			rd.query.From, widened = from, true
+		}
+		if rd.query.To != 0 && to > rd.query.To {
+			rd.query.To, widened = to, true
 		}
 	}
-	return p, nil
+	return widened, nil
 }
 
 // feed gives an aggregator all that a plan says, and closes it.
@@ -327,19 +335,30 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 	return a.Close()
 }
 
-// feedBefore adds the last number before the range.
+// feedBefore adds the last number before the range: of the values, or of the rows where
+// those are deleted.
 func (rd *seriesReader) feedBefore(p seriesPlan, a *series.Aggregator) error {
-	q := entity.HistoryQuery{ID: p.id, Key: p.key, To: rd.query.From, Limit: 16, Descending: true}
-	points, _, err := rd.runtime.History(rd.ctx, q)
-	if err != nil {
+	q := entity.HistoryQuery{ID: p.id, Key: p.key, From: p.kept.Kept.Raw, To: rd.query.From, Limit: 16, Descending: true}
+	for more := q.From < q.To; more; {
+		page, next, err := rd.runtime.History(rd.ctx, q)
+		if err == nil {
+			err = rd.spend(len(page))
+		}
+		if err != nil {
+			return err
+		}
+		for _, point := range page {
+			if n := number(point.Value); !n.IsZero() {
+				return a.Add(series.Point{TS: point.TS, Value: n})
+			}
+		}
+		q.Cursor, q.Limit, more = next, historyPage, next != ""
+	}
+	last, ok, err := rd.retention.Last(rd.ctx, p.kept, rd.query.From)
+	if err != nil || !ok {
 		return err
 	}
-	for _, point := range points {
-		if n := number(point.Value); !n.IsZero() {
-			return a.Add(series.Point{TS: point.TS, Value: n})
-		}
-	}
-	return nil
+	return a.Add(last)
 }
 
 func (rd *seriesReader) spend(n int) error {

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +201,94 @@ func TestOldValuesBecomeRowsThatAnswerTheSame(t *testing.T) {
 	s.send(204, "DELETE", "/v1/entities/room", typeJSONHeader, "")
 	s.post("room", `{"ts":1000,"values":{"n":1}}`)
 	same(t, "another entity of the same id", s.document("/v1/entities/room/telemetry/n?agg=count&step=1h"), `{"entity":"room","key":"n","step_ms":3600000,"buckets":[{"ts":0,"count":1}]}`)
+}
+
+// Questions whose edges are edges of rows have the same answers before and after the
+// values became rows: also the rate and what is filled in at the start of the range, which
+// depend on the last number before it.
+func TestRowsAnswerToTheLastBit(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	rng := rand.New(rand.NewPCG(11, 14))
+	const hour = int64(3_600_000)
+	first := time.Now().Add(-16 * 24 * time.Hour).Truncate(24 * time.Hour).UnixMilli()
+	for _, id := range []string{"a", "b"} {
+		var body []byte
+		counter := int64(0)
+		for ts := first + rng.Int64N(hour); ts < time.Now().UnixMilli()-hour; ts += 1 + rng.Int64N(hour) {
+			value := strconv.FormatInt(counter, 10)
+			switch rng.IntN(12) {
+			case 0:
+				value = `"none"`
+			case 1:
+				value = strconv.FormatFloat(rng.NormFloat64()*1e3, 'g', -1, 64)
+			case 2:
+				counter = 0
+			case 3:
+				ts += 9 * hour // a gap
+			}
+			counter += rng.Int64N(100)
+			body = fmt.Appendf(append(body, ','), `{"ts":%d,"values":{"n":%s}}`, ts, value)
+		}
+		for i := range int64(40) { // no number among the last before a time
+			body = fmt.Appendf(append(body, ','), `{"ts":%d,"values":{"n":"none"}}`, first+15*24*hour-i-1)
+		}
+		body[0] = '['
+		s.post(id, string(append(body, ']')))
+	}
+	last := (time.Now().UnixMilli() - first) / hour
+	var questions []string
+	for i := range 150 {
+		from := first + rng.Int64N(last)*hour
+		to := from + (1+rng.Int64N(100))*hour
+		if i == 0 {
+			from, to = first+15*24*hour, first+16*24*hour
+		}
+		step := []string{"1h", "2h", "5h", "1d"}[rng.IntN(4)]
+		fill := []string{"none", "null", "previous", "linear", "7"}[rng.IntN(5)]
+		questions = append(questions, fmt.Sprintf(`{"from":%d,"to":%d,"step":%q,"fill":%q,"agg":["avg","min","max","sum","count","first","last","rate"]`, from, to, step, fill))
+	}
+	source := regexp.MustCompile(`"source":\[[^]]*\],`)
+	ask := func(q string) (answers []string) {
+		for _, group := range []string{`"entities":["a"]`, `"entities":["a","b"],"group_by":["key"]`, `"entities":["a","b"],"group_by":["key"],"combine":"sum"`} {
+			_, text := s.send(200, "POST", "/v1/history", typeJSONHeader, q+`,"keys":["n"],`+group+"}")
+			answers = append(answers, source.ReplaceAllString(text, ""))
+		}
+		return answers
+	}
+	before := make(map[string][]string)
+	for _, q := range questions {
+		before[q] = ask(q)
+	}
+	s.send(201, "PUT", "/v1/retention/n", typeJSONHeader, `{"key":"n","raw":"3d","tiers":[{"step":"5m","keep":"8d"},{"step":"1h"}]}`)
+	if status := s.retain(); status.Removed == 0 || status.Rows == 0 {
+		t.Fatalf("nothing became rows: %+v", status)
+	}
+	for _, q := range questions {
+		for i, got := range ask(q) {
+			if want := before[q][i]; got != want {
+				t.Fatalf("%s:\n%s\nwas\n%s", q, got, want)
+			}
+		}
+	}
+}
+
+// A range that the rows of one series widen is widened for all series of the answer.
+func TestARangeIsAsWideForAll(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "PUT", "/v1/types/old", typeJSONHeader, `{}`)
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"b","type":"old"}`)
+	from := time.Now().Add(-10 * 24 * time.Hour).Truncate(time.Hour).UnixMilli()
+	for _, id := range []string{"a", "b"} {
+		s.post(id, fmt.Sprintf(`[{"ts":%d,"values":{"n":1}},{"ts":%d,"values":{"n":1}}]`, from+600_000, from+2_400_000))
+	}
+	s.send(201, "PUT", "/v1/retention/old", typeJSONHeader, `{"type":"old","raw":"1d","tiers":[{"step":"1h"}]}`)
+	s.retain()
+	_, text := s.send(200, "POST", "/v1/history", typeJSONHeader, fmt.Sprintf(`{"entities":["a","b"],"keys":["n"],"agg":["count"],"step":"2h","from":%d,"to":%d}`, from+1_800_000, from+3_600_000))
+	if n := strings.Count(text, `"count":2`); n != 2 {
+		t.Errorf("the counts are %s; want 2 twice", text)
+	}
 }
 
 // compareBuckets compares aggregates of rollups with those of the values: only a

@@ -3,7 +3,6 @@ package retention
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -209,20 +208,20 @@ func (r *Retainer) forgetDeleted(ctx context.Context, deleted map[string]struct{
 		return err
 	}
 	for i := range docs {
-		var k Series
-		if err := json.Unmarshal(docs[i].Body, &k); err != nil {
+		k, err := decodeSeries(docs[i].Body)
+		if err != nil {
 			return fmt.Errorf("series %s: %w", docs[i].ID, err)
 		}
 		if _, ok := deleted[k.Entity]; !ok {
 			continue
 		}
 		created := int64(0)
-		err := r.rt.View(ctx, k.Entity, func(v entity.View) error { created = v.Created(); return nil })
+		err = r.rt.View(ctx, k.Entity, func(v entity.View) error { created = v.Created(); return nil })
 		if err != nil && !errors.Is(err, entity.ErrNotFound) {
 			return err
 		}
 		if created != k.Created {
-			if err := r.store.forget(ctx, &k); err != nil {
+			if err := r.store.forget(ctx, k); err != nil {
 				return err
 			}
 			delete(r.cache, k.name())

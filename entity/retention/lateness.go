@@ -1,10 +1,12 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -15,6 +17,10 @@ const (
 	// maxLate bounds the series for which late values are recorded. With more, all
 	// series are treated as late.
 	maxLate = 100_000
+	// maxLateRanges bounds the times of one series, so that a value of 1970 and one of
+	// an hour ago do not concern all that is between them. With more, those that are
+	// next to each other become one.
+	maxLateRanges = 64
 	// kindState and statePlace name the document that has the cursor up to which
 	// late values were recorded.
 	kindState  = "retention-state"
@@ -38,8 +44,8 @@ type lateness struct {
 
 // lateNotes is what was recorded up to a cursor.
 type lateNotes struct {
-	all     bool // every series may be late
-	series  map[lateKey]series.Range
+	all     bool                       // every series may be late
+	series  map[lateKey][]series.Range // in order, apart from each other
 	deleted map[string]struct{}
 	cursor  string
 }
@@ -51,10 +57,7 @@ func (n *lateNotes) of(id, key string) []series.Range {
 	if n.all {
 		return []series.Range{{From: entity.MinTS, To: entity.MaxTS + 1}}
 	}
-	if r, ok := n.series[lateKey{id, key}]; ok {
-		return []series.Range{r}
-	}
-	return nil
+	return n.series[lateKey{id, key}]
 }
 
 // begin hands over what was recorded, and starts a new record. The first time it begins to
@@ -85,8 +88,10 @@ func (l *lateness) again(taken lateNotes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noted.all = l.noted.all || taken.all
-	for k, r := range taken.series {
-		l.note(k, r)
+	for k, ranges := range taken.series {
+		for _, r := range ranges {
+			l.note(k, r)
+		}
 	}
 	if l.noted.deleted == nil {
 		l.noted.deleted = make(map[string]struct{})
@@ -103,18 +108,38 @@ func (l *lateness) done(ctx context.Context, taken lateNotes) error {
 	return err
 }
 
-// note widens the range of a series. REQUIRES: l.mu held.
+// note adds a range to those of a series. REQUIRES: l.mu held.
 func (l *lateness) note(k lateKey, r series.Range) {
-	if old, ok := l.noted.series[k]; ok {
-		r = series.Range{From: min(r.From, old.From), To: max(r.To, old.To)}
-	} else if len(l.noted.series) >= maxLate {
+	old, ok := l.noted.series[k]
+	if !ok && len(l.noted.series) >= maxLate {
 		l.noted.all = true
 		return
 	}
 	if l.noted.series == nil {
-		l.noted.series = make(map[lateKey]series.Range)
+		l.noted.series = make(map[lateKey][]series.Range)
 	}
-	l.noted.series[k] = r
+	l.noted.series[k] = addRange(old, r)
+}
+
+// addRange adds a range to ranges that are in order and apart from each other.
+func addRange(list []series.Range, r series.Range) []series.Range {
+	i, _ := slices.BinarySearchFunc(list, r.From, func(o series.Range, from int64) int { return cmp.Compare(o.To, from) })
+	end := i
+	for ; end < len(list) && list[end].From <= r.To; end++ {
+		r = series.Range{From: min(r.From, list[end].From), To: max(r.To, list[end].To)}
+	}
+	list = slices.Replace(list, i, end, r)
+	if len(list) <= maxLateRanges {
+		return list
+	}
+	least := 1
+	for i := 2; i < len(list); i++ {
+		if list[i].From-list[i-1].To < list[least].From-list[least-1].To {
+			least = i
+		}
+	}
+	list[least-1].To = list[least].To
+	return slices.Delete(list, least, least+1)
 }
 
 // take records a change.

@@ -170,3 +170,18 @@ func (r *Retainer) Series(ctx context.Context, id, key string) (*Series, error) 
 func (r *Retainer) Rows(ctx context.Context, s *Series, step series.Span, within series.Range) iter.Seq2[series.Row, error] {
 	return r.store.rows(ctx, s, step, within)
 }
+
+// Last returns the last point of a series that is before a time and in rows only, and
+// whether there is one.
+func (r *Retainer) Last(ctx context.Context, s *Series, before int64) (last series.Point, ok bool, err error) {
+	for _, tier := range s.Kept.Tiers {
+		row, found, err := r.store.last(ctx, s, tier.Step, before)
+		if err != nil {
+			return last, false, err
+		}
+		if found && (!ok || row.Summary.Last.TS > last.TS) {
+			last, ok = row.Summary.Last, true
+		}
+	}
+	return last, ok, nil
+}

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -40,13 +43,42 @@ func (k seriesName) chunk(step series.Span, n int64) string {
 // Series says what is kept of one key of one entity. No rule was ever applied to the
 // zero Series.
 type Series struct {
-	Entity string `json:"entity"`
-	Key    string `json:"key"`
+	Entity string
+	Key    string
 	// Created distinguishes the entity from a deleted one that had its id.
-	Created int64       `json:"created"`
-	Kept    series.Kept `json:"kept"`
-	// First has for each step the number of the first chunk that may exist.
+	Created int64
+	Kept    series.Kept
+
+	// chunks has for each step the numbers of the chunks that may exist. So what is between
+	// a row of 1970 and one of today is not looked for.
+	chunks map[series.Span]chunkRuns
+	stored []byte // the body of its document, nil where that is not known
+}
+
+// storedSeries is the body of the document of a Series.
+type storedSeries struct {
+	Entity  string                    `json:"entity"`
+	Key     string                    `json:"key"`
+	Created int64                     `json:"created"`
+	Kept    series.Kept               `json:"kept"`
+	Chunks  map[series.Span]chunkRuns `json:"chunks,omitempty"`
+	// First is what was stored in place of Chunks: the number of the first one.
 	First map[series.Span]int64 `json:"first,omitempty"`
+}
+
+// decodeSeries reads a series, also as it was stored before there were runs of chunks.
+func decodeSeries(body []byte) (*Series, error) {
+	var s storedSeries
+	if err := json.Unmarshal(body, &s); err != nil {
+		return nil, err
+	}
+	k := &Series{Entity: s.Entity, Key: s.Key, Created: s.Created, Kept: s.Kept, chunks: s.Chunks, stored: body}
+	for step, first := range s.First {
+		if tier := k.Kept.Tier(step); step > 0 && tier.To > 0 {
+			k.put(step, chunkRun{first, chunkOf(tier.To-1, step) + 1})
+		}
+	}
+	return k, nil
 }
 
 func (k *Series) name() seriesName { return newSeriesName(k.Entity, k.Key) }
@@ -65,19 +97,30 @@ func (r rollups) load(ctx context.Context, id, key string) (*Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	var k Series
-	if err := json.Unmarshal(doc.Body, &k); err != nil {
+	k, err := decodeSeries(doc.Body)
+	if err != nil {
 		return nil, fmt.Errorf("rollups of %q key %q: %w", id, key, err)
 	}
-	return &k, nil
+	return k, nil
 }
 
+// put notes that chunks of a step may exist.
+func (k *Series) put(step series.Span, run chunkRun) {
+	if k.chunks == nil {
+		k.chunks = make(map[series.Span]chunkRuns)
+	}
+	k.chunks[step] = k.chunks[step].with(run)
+}
+
+// save stores what is kept of a series, if that is not what is stored.
 func (r rollups) save(ctx context.Context, k *Series) error {
-	body, err := json.Marshal(k)
-	if err != nil {
+	body, err := json.Marshal(storedSeries{Entity: k.Entity, Key: k.Key, Created: k.Created, Kept: k.Kept, Chunks: k.chunks})
+	if err != nil || bytes.Equal(body, k.stored) {
 		return err
 	}
-	_, err = r.rt.PutDoc(ctx, kindSeries, string(k.name()), body, "")
+	if _, err = r.rt.PutDoc(ctx, kindSeries, string(k.name()), body, ""); err == nil {
+		k.stored = body
+	}
 	return err
 }
 
@@ -86,7 +129,10 @@ func (r rollups) rows(ctx context.Context, k *Series, step series.Span, within s
 	return func(yield func(series.Row, error) bool) {
 		tier := k.Kept.Tier(step)
 		from, to := max(within.From, tier.From), min(within.To, tier.To)
-		for n := max(chunkOf(from, step), k.First[step]); from < to && n <= chunkOf(to-1, step); n++ {
+		if from >= to {
+			return
+		}
+		for n := range k.chunks[step].between(chunkOf(from, step), chunkOf(to-1, step)) {
 			list, err := r.chunk(ctx, k, step, n)
 			if err != nil {
 				yield(series.Row{}, err)
@@ -99,6 +145,31 @@ func (r rollups) rows(ctx context.Context, k *Series, step series.Span, within s
 			}
 		}
 	}
+}
+
+// last returns the last row of a step that ends at a time or before it, and whether there
+// is one.
+func (r rollups) last(ctx context.Context, k *Series, step series.Span, before int64) (series.Row, bool, error) {
+	tier := k.Kept.Tier(step)
+	before = min(before, tier.To)
+	if before <= tier.From {
+		return series.Row{}, false, nil
+	}
+	for n := range k.chunks[step].backward(chunkOf(before-1, step)) {
+		list, err := r.chunk(ctx, k, step, n)
+		if err != nil {
+			return series.Row{}, false, err
+		}
+		for _, row := range slices.Backward(list) {
+			if row.Start < tier.From {
+				return series.Row{}, false, nil
+			}
+			if row.End <= before {
+				return row, true, nil
+			}
+		}
+	}
+	return series.Row{}, false, nil
 }
 
 // chunk reads a chunk. One that does not exist has no rows.
@@ -141,22 +212,15 @@ func ignoreMissing(err error) error {
 // replace replaces the rows that begin in a range by others, which must begin there and
 // be in the order of time. It returns how many those are.
 func (r rollups) replace(ctx context.Context, k *Series, step series.Span, within series.Range, rows iter.Seq2[series.Row, error]) (count int, err error) {
-	old := k.Kept.Tier(step)
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	row, err, more := next()
-	n := chunkOf(within.From, step)
-	for {
-		if err != nil {
-			return count, err
+	for n, last := chunkOf(within.From, step), chunkOf(within.To-1, step); err == nil; n++ {
+		n = k.chunks[step].next(n)
+		if more {
+			n = min(n, chunkOf(row.Start, step))
 		}
-		if chunkStart := n * int64(step) * chunkRows; chunkStart >= old.To { // there is nothing to replace: skip to the next row
-			if !more {
-				return count, nil
-			}
-			n = max(n, chunkOf(row.Start, step))
-		}
-		if n*int64(step)*chunkRows >= within.To {
+		if n > last {
 			return count, nil
 		}
 		var fresh []series.Row
@@ -165,14 +229,14 @@ func (r rollups) replace(ctx context.Context, k *Series, step series.Span, withi
 			row, err, more = next()
 		}
 		if err != nil {
-			return count, err
+			break
 		}
 		if err := r.merge(ctx, k, step, n, within, fresh); err != nil {
 			return count, err
 		}
 		count += len(fresh)
-		n++
 	}
+	return count, err
 }
 
 // merge replaces the rows of a chunk that begin in a range by fresh ones.
@@ -196,37 +260,35 @@ func (r rollups) merge(ctx context.Context, k *Series, step series.Span, n int64
 			list = append(list, old[i])
 		}
 	}
-	if first, ok := k.First[step]; !ok || n < first {
-		if k.First == nil {
-			k.First = make(map[series.Span]int64)
-		}
-		k.First[step] = n
+	if err := r.putChunk(ctx, k, step, n, list); err != nil {
+		return err
 	}
-	return r.putChunk(ctx, k, step, n, list)
+	if len(list) > 0 {
+		k.put(step, chunkRun{n, n + 1})
+	}
+	return nil
 }
 
 // remove deletes the rows of a step that begin before a time.
 func (r rollups) remove(ctx context.Context, k *Series, step series.Span, before int64) error {
-	first, ok := k.First[step]
-	if !ok {
+	runs, last := k.chunks[step], chunkOf(before, step)
+	if len(runs) == 0 {
 		return nil
 	}
-	last := chunkOf(before, step)
-	for n := first; n < last; n++ {
+	for n := range runs.between(0, last-1) {
 		if err := r.putChunk(ctx, k, step, n, nil); err != nil {
 			return err
 		}
 	}
-	k.First[step] = max(first, last)
+	k.chunks[step] = runs.from(last)
 	return r.merge(ctx, k, step, last, series.Range{From: entity.MinTS, To: before}, nil)
 }
 
 // forget deletes everything that is kept of a series.
 func (r rollups) forget(ctx context.Context, k *Series) error {
-	for _, t := range k.Kept.Tiers {
-		first, ok := k.First[t.Step]
-		for n := first; ok && n <= chunkOf(t.To, t.Step); n++ {
-			if err := r.putChunk(ctx, k, t.Step, n, nil); err != nil {
+	for step, runs := range k.chunks {
+		for n := range runs.between(0, math.MaxInt64-1) {
+			if err := r.putChunk(ctx, k, step, n, nil); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,12 @@ const closeTimeout = 20 * time.Second
 // pgtest.Again has started. It is closed at the end of the test.
 func Open(tb testing.TB) *entity.Runtime {
 	tb.Helper()
+	return OpenOn(tb, func(s entity.Store) entity.Store { return s })
+}
+
+// OpenOn is Open with a store that is made of the new one.
+func OpenOn(tb testing.TB, wrap func(entity.Store) entity.Store) *entity.Runtime {
+	tb.Helper()
 	dir, log := tb.TempDir(), slog.New(slog.DiscardHandler)
 	var store entity.Store
 	var err error
@@ -33,7 +39,7 @@ func Open(tb testing.TB) *entity.Runtime {
 		tb.Fatal(err)
 	}
 	system := actor.NewSystem("test", actor.WithLogger(log))
-	rt, err := entity.Open(tb.Context(), system, store, entity.Config{Logger: log})
+	rt, err := entity.Open(tb.Context(), system, wrap(store), entity.Config{Logger: log})
 	if err != nil {
 		_ = store.Close() // the error that led here says more
 		tb.Fatal(err)
