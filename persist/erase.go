@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // errErased is why an actor begins anew whose past was erased.
@@ -19,7 +21,12 @@ var errErased = errors.New("what it had recorded was erased")
 // An actor of this Persistence with that id is restarted before its next message, which it
 // handles as a new one does; a handler that runs meanwhile fails. An actor of another
 // process answers from what it knows until it records something, which is refused with
-// [ErrFenced]: stop it first. A message that is under way may still arrive.
+// [ErrFenced]: stop it first.
+//
+// Messages of Send that were committed before the erasure and not delivered are not delivered any
+// more, nor are reminders, and their memory is given back. A receiver whose handler runs already, or
+// a function of [Persistence.Deliver] that was called, goes on. What another process has read of
+// them before, it may still deliver.
 //
 // Erase waits for the journal. An id that has nothing is no error.
 func (p *Persistence) Erase(ctx context.Context, id string) error {
@@ -66,10 +73,20 @@ func (p *Persistence) erase(ctx context.Context, id string) error {
 		}
 		erased = u.append.Last()
 	}
-	if in != nil && err == nil {
+	if err != nil {
+		return err
+	}
+	if in != nil {
 		in.forgetAll(erased)
 	}
-	return err
+	for _, who := range []actor.Ref[any]{p.outbox, p.reminders} {
+		if _, err := persevere(ctx, func() (settled, error) {
+			return actor.AskFor[settled](ctx, who, forgetID{id: id}, actor.Within(patience))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // erase submits the erasure of what the actor has recorded, and has it begin anew. It reports false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,4 +189,192 @@ func TestAnErasureDuringARecoveryOfSeveralPagesBeginsAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// outboxView returns what the outbox has in memory.
+func outboxView(k *actortest.Kit) persist.Undelivered {
+	ref, err := actor.LookupPath[any](k.System(), "/persist/outbox")
+	if err != nil {
+		k.T().Fatal(err)
+	}
+	d, err := k.System().Detail(k.Context(), ref.PID())
+	if err != nil || d.Busy {
+		k.T().Fatalf("%+v, %v", d, err)
+	}
+	return d.View.(persist.Undelivered)
+}
+
+func TestWhatWasSentAndNotDeliveredIsErased(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const most = 600 // more than a pair has in memory
+		j, delivered := memory.New(), actortest.NewJournal(k)
+		p := open(k, j)
+		p.Deliver("elsewhere", func(_ context.Context, from string, number uint64, m any) error {
+			delivered.Addf("%s %d", from, number)
+			return errors.New("not now")
+		})
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		other := persist.Spawn(p, k.System(), "other", newTeller)
+		deaf := true
+		persist.Spawn(p, k.System(), "deaf", func() *teller {
+			d := newTeller()
+			d.err = func() error {
+				if deaf {
+					return errors.New("not now")
+				}
+				return nil
+			}
+			return d
+		})
+		before := k.System().Stats().Actors
+		for range most {
+			a.Tell(k.Context(), pay{"/late"})
+			a.Tell(k.Context(), pay{"/deaf"})
+		}
+		a.Tell(k.Context(), pay{"elsewhere"})
+		other.Tell(k.Context(), pay{"/late"})
+		a.Tell(k.Context(), ring{"one", time.Now()}) // which it does not hear, as it is stopped
+		k.Settle()
+		a.Stop()
+		k.Advance(time.Minute)
+		if v := outboxView(k); v.Pairs != 4 || v.Messages < 500 {
+			t.Fatalf("in memory: %+v", v)
+		}
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		delivered.All()
+		k.Advance(time.Hour)
+		if v := outboxView(k); v.Pairs != 1 || v.Messages != 1 || v.Bytes == 0 {
+			t.Errorf("in memory after the erasure, of the other one: %+v", v)
+		}
+		if n := k.System().Stats().Actors; n != before { // a is gone, and one delivery is there
+			t.Errorf("%d actors, want %d", n, before)
+		}
+		deaf = false
+		a = persist.Spawn(p, k.System(), "a", newTeller)
+		for _, to := range []string{"/late", "/deaf"} {
+			a.Tell(k.Context(), pay{to})
+			a.Tell(k.Context(), pay{to})
+		}
+		persist.Spawn(p, k.System(), "late", newTeller)
+		k.Advance(time.Hour)
+		for _, to := range []string{"/late", "/deaf"} {
+			if got, err := replayed(j, to); err != nil || !slices.Equal(got.got["/a"], serials(2)) {
+				t.Errorf("%s has got %d messages, %v, %v; want two", to, len(got.got["/a"]), got.got["/a"], err)
+			}
+		}
+		if late, err := replayed(j, "/late"); err != nil || !slices.Equal(late.got["/other"], serials(1)) {
+			t.Errorf("of the other one: %v, %v", late.got, err)
+		}
+		if a, err := replayed(j, "/a"); err != nil || len(a.rung) > 0 {
+			t.Errorf("it was reminded of %v, %v", a.rung, err)
+		}
+		delivered.Expect()
+		k.AllowFailures()
+	})
+}
+
+// readDoor has what is read of the outbox and of the reminders wait before it is handed over.
+type readDoor struct {
+	persist.Journal
+	closed      atomic.Bool
+	asked, open chan struct{}
+}
+
+func (j *readDoor) wait(n int) {
+	if n == 0 || !j.closed.Load() {
+		return
+	}
+	select {
+	case j.asked <- struct{}{}:
+	default:
+	}
+	<-j.open
+}
+
+func (j *readDoor) Outbox(ctx context.Context, part int, after uint64, limit int) ([]persist.Outgoing, error) {
+	page, err := j.Journal.Outbox(ctx, part, after, limit)
+	j.wait(len(page))
+	return page, err
+}
+
+func (j *readDoor) Due(ctx context.Context, part int, now int64, after persist.Reminder, limit int) ([]persist.Reminder, error) {
+	page, err := j.Journal.Due(ctx, part, now, after, limit)
+	j.wait(len(page))
+	return page, err
+}
+
+func TestWhatIsBeingReadIsErasedToo(t *testing.T) {
+	for name, begin := range map[string]func(t *teller){
+		"a message":  func(t *teller) { t.Send("/b", got{"/a", 1}) },
+		"a reminder": func(t *teller) { t.Remind("one", time.Now(), rung{Key: "one"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				j := &readDoor{Journal: memory.New(), asked: make(chan struct{}, 1), open: make(chan struct{})}
+				p := open(k, j)
+				a := persist.Spawn(p, k.System(), "a", newTeller)
+				persist.Spawn(p, k.System(), "b", newTeller)
+				k.Settle()
+				before := k.System().Stats().Actors
+				j.closed.Store(true)
+				a.Tell(k.Context(), begin)
+				<-j.asked
+				a.Stop()
+				if err := p.Erase(k.Context(), "/a"); err != nil {
+					t.Fatal(err)
+				}
+				j.closed.Store(false)
+				close(j.open)
+				k.Advance(time.Second)
+				if n := k.System().Stats().Actors; n != before-1 {
+					t.Errorf("%d actors, want %d", n, before-1)
+				}
+				a = persist.Spawn(p, k.System(), "a", newTeller)
+				a.Tell(k.Context(), func(t *teller) { t.Send("/b", got{"/a", 2}) })
+				a.Tell(k.Context(), func(t *teller) { t.Remind("one", time.Now(), rung{Key: "two"}) })
+				k.Advance(time.Hour)
+				if b, err := replayed(j.Journal, "/b"); err != nil || !slices.Equal(b.got["/a"], []int{2}) {
+					t.Errorf("b has got %v, %v", b.got, err)
+				}
+				if a, err := replayed(j.Journal, "/a"); err != nil || !slices.Equal(a.rung, []rung{{Key: "two"}}) {
+					t.Errorf("it was reminded of %v, %v", a.rung, err)
+				}
+				k.AllowFailures()
+			})
+		})
+	}
+}
+
+func TestWhatAPairHasLeftInTheJournalIsErasedWhileItIsRead(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := &readDoor{Journal: memory.New(), asked: make(chan struct{}, 1), open: make(chan struct{})}
+		p := open(k, j)
+		a := persist.Spawn(p, k.System(), "a", newTeller)
+		send := func(first, n int) func(t *teller) {
+			return func(t *teller) {
+				for i := range n {
+					t.Send("/b", got{"/a", first + i})
+				}
+			}
+		}
+		a.Tell(k.Context(), send(1, 300))
+		k.Settle()
+		j.closed.Store(true)
+		persist.Spawn(p, k.System(), "b", newTeller)
+		<-j.asked // for those that were not in memory
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		j.closed.Store(false)
+		close(j.open)
+		k.Advance(time.Second)
+		a.Tell(k.Context(), send(301, 2))
+		k.Advance(time.Hour)
+		if b, err := replayed(j.Journal, "/b"); err != nil || !slices.Equal(b.got["/a"], append(serials(256), 301, 302)) {
+			t.Errorf("b has got %v, %v", b.got, err)
+		}
+		k.AllowFailures()
+	})
 }

@@ -48,8 +48,16 @@ type pair struct{ from, to string }
 
 // pile is what a pair has in memory.
 type pile struct {
-	list []Outgoing // the first one is under way
-	more uint64     // the position from which on others are in the journal only, 0 for none
+	list     []Outgoing // the first one is under way
+	delivery actor.Ref[any]
+	more     uint64 // the position from which on others are in the journal only, 0 for none
+}
+
+// forgetID has the outbox, or the reminders, forget what an id has recorded that was erased, and is
+// answered when that is done.
+type forgetID struct {
+	actor.Returns[settled]
+	id string
 }
 
 // outbox is the actor that delivers what was sent with Send. It reads what is written to the
@@ -83,15 +91,18 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 	case parts:
 		o.unread |= m
 	case outboxRead:
-		o.reading = false
 		o.deliverAll(ctx, m)
+		o.endRead()
 	case pair:
 		o.drained = append(o.drained, m)
 	case outboxReadAgain:
-		o.reading = false
 		o.goOn(ctx, m)
+		o.endRead()
 	case delivered:
 		o.delivered(ctx, m)
+	case forgetID:
+		o.forget(m.id)
+		actor.Reply(ctx, m, settled{})
 	}
 	o.read(ctx)
 	return nil
@@ -148,6 +159,9 @@ func (o *outbox) deliverAll(ctx *actor.Context[any], r outboxRead) {
 		if p == nil {
 			p = &pile{}
 			o.waiting[of] = p
+			if o.erased[m.From] {
+				o.leave(of, m.Position)
+			}
 		}
 		if p.more != 0 {
 			continue
@@ -159,6 +173,44 @@ func (o *outbox) deliverAll(ctx *actor.Context[any], r outboxRead) {
 		}
 	}
 }
+
+// leave leaves the messages of a pair from that position on in the journal, to be read from there.
+func (o *outbox) leave(of pair, from uint64) {
+	o.waiting[of].more = from
+	o.drained = append(o.drained, of)
+}
+
+// forget takes out of memory what an id has sent, also what is under way and was not handled: it was
+// erased. What it has sent since is read again.
+func (o *outbox) forget(id string) {
+	if o.reading {
+		o.erased[id] = true
+	}
+	for of, p := range o.waiting {
+		if of.from != id || len(p.list) == 0 {
+			continue
+		}
+		o.p.cancel(of.to, p.delivery)
+		for i := range p.list {
+			o.total--
+			o.bytes -= len(p.list[i].Data)
+		}
+		first := p.list[0].Position
+		p.list = nil
+		o.leave(of, first)
+	}
+}
+
+// Undelivered is what [actor.System.Detail] and the dashboard show as the view of the outbox: what
+// it has in memory.
+type Undelivered struct {
+	Pairs    int `json:"pairs"` // of a sender and a receiver
+	Messages int `json:"messages"`
+	Bytes    int `json:"bytes"`
+}
+
+// Inspect implements actor.Inspector.
+func (o *outbox) Inspect() any { return Undelivered{len(o.waiting), o.total, o.bytes} }
 
 // failed logs an error of the journal, and has what it is about read again after a while.
 func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
@@ -206,6 +258,10 @@ func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 	if o.failed(ctx, r.err, r.of) {
 		return
 	}
+	if o.erased[r.of.from] {
+		o.drained = append(o.drained, r.of)
+		return
+	}
 	p, after, seen := o.waiting[r.of], o.after[PartOf(r.of.from)], r.upTo
 	if n := len(r.page); n > 0 {
 		seen = r.page[n-1].Position
@@ -242,9 +298,10 @@ func (o *outbox) next(ctx *actor.Context[any], of pair, p *pile) {
 
 // deliver has the first message of a pair delivered.
 func (o *outbox) deliver(ctx *actor.Context[any], of pair) {
-	m := &o.waiting[of].list[0]
+	p := o.waiting[of]
+	m := &p.list[0]
 	done := delivered{of, m.Number}
-	spawnDelivery(ctx, o.p, &attempt{from: m.From, number: m.Number, to: m.To, payload: m.Payload}, done)
+	p.delivery = spawnDelivery(ctx, o.p, &attempt{from: m.From, number: m.Number, to: m.To, payload: m.Payload}, done)
 }
 
 func (o *outbox) delivered(ctx *actor.Context[any], m delivered) {
@@ -297,9 +354,15 @@ type (
 	woke    struct{ err error } // Wake has returned
 )
 
-func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) {
+func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) actor.Ref[any] {
 	parent := ctx.Self()
-	actor.Spawn(ctx, deliveryName(a.to)+"*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
+	return actor.Spawn(ctx, deliveryName(a.to)+"*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
+}
+
+// cancel ends a delivery: what it has sent is not handled any more, unless a handler runs already.
+func (p *Persistence) cancel(to string, d actor.Ref[any]) {
+	p.receivers.forget(to, d)
+	d.Stop()
 }
 
 // Init implements actor.Initializer.

@@ -96,7 +96,11 @@ func (t *teller) Receive(ctx *actor.Context[any], m any) error {
 // replayed returns what a journal has of a teller.
 func replayed(j persist.Journal, id string) (*teller, error) {
 	t := newTeller()
-	for after := uint64(0); ; {
+	l, err := j.Load(context.Background(), []string{id})
+	if err != nil {
+		return nil, err
+	}
+	for after := l[0].Erased; ; {
 		page, err := j.Events(context.Background(), id, after, persist.PageRecords)
 		if err != nil || len(page) == 0 {
 			return t, err

@@ -27,12 +27,13 @@ type backlog struct {
 	p       *Persistence
 	unread  parts
 	reading bool
+	erased  map[string]bool // ids that were erased meanwhile: what is being read may be of before
 	failing cause
 }
 
 // begin says that nothing was read so far, and reports whether to read now: else Open says when.
 func (b *backlog) begin() bool {
-	b.unread = allParts
+	b.unread, b.erased = allParts, make(map[string]bool)
 	return b.p.opened.Load()
 }
 
@@ -41,4 +42,10 @@ func (b *backlog) take() parts {
 	from := b.unread
 	b.unread, b.reading = 0, true
 	return from
+}
+
+// endRead says that what was read has been looked at.
+func (b *backlog) endRead() {
+	b.reading = false
+	clear(b.erased)
 }

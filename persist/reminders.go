@@ -53,18 +53,24 @@ type reminder struct {
 // cannot be delivered take no room for all of them, and hide no later ones.
 type reminders struct {
 	backlog
-	going  parts             // of which a page is to be read, or is being read
-	open   map[reminder]bool // those under way, and whether they were read once more
-	ofID   map[string]int    // how many, by id
-	at     [Parts]Reminder   // where to go on
-	place  [Parts]Reminder   // what comes before it, or is it, is under way or was delivered
-	behind parts             // in which something was left after place
-	next   [Parts]int64      // when the timer comes, 0 if that is not known
+	going  parts                 // of which a page is to be read, or is being read
+	open   map[reminder]*ringing // those under way
+	ofID   map[string]int        // how many, by id
+	at     [Parts]Reminder       // where to go on
+	place  [Parts]Reminder       // what comes before it, or is it, is under way or was delivered
+	behind parts                 // in which something was left after place
+	next   [Parts]int64          // when the timer comes, 0 if that is not known
+}
+
+// ringing is a reminder that is under way.
+type ringing struct {
+	delivery actor.Ref[any]
+	again    bool // it was read once more
 }
 
 // Init implements actor.Initializer.
 func (r *reminders) Init(ctx *actor.Context[any]) error {
-	r.open, r.ofID = make(map[reminder]bool), make(map[string]int)
+	r.open, r.ofID = make(map[reminder]*ringing), make(map[string]int)
 	if r.begin() {
 		r.read(ctx)
 	}
@@ -77,10 +83,13 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 	case parts:
 		r.unread |= m
 	case remindersRead:
-		r.reading = false
 		r.took(ctx, m)
+		r.endRead()
 	case reminded:
 		r.end(m.of)
+	case forgetID:
+		r.forget(m.id)
+		actor.Reply(ctx, m, settled{})
 	case *earliest:
 		for part, at := range m {
 			if at > 0 && (r.next[part] == 0 || at < r.next[part]) {
@@ -103,7 +112,11 @@ func (r *reminders) readFrom(part int, at int64) {
 // end makes room for what was left in the journal. One that was read once more may have been set
 // again, to the same time.
 func (r *reminders) end(of reminder) {
-	if r.open[of] {
+	ends := r.open[of]
+	if ends == nil {
+		return
+	}
+	if ends.again {
 		r.readFrom(PartOf(of.id), of.at)
 	}
 	delete(r.open, of)
@@ -116,6 +129,23 @@ func (r *reminders) end(of reminder) {
 	if len(r.open) == MaxUndelivered/2 {
 		r.unread |= r.behind
 	}
+}
+
+// forget forgets the reminders of an id, which were erased. Those that it has set since are read.
+func (r *reminders) forget(id string) {
+	if r.reading {
+		r.erased[id] = true
+	} else if r.ofID[id] == 0 {
+		return
+	}
+	for of, m := range r.open {
+		if of.id == id {
+			r.p.cancel(id, m.delivery)
+			delete(r.open, of)
+		}
+	}
+	delete(r.ofID, id)
+	r.readFrom(PartOf(id), 1)
 }
 
 // read reads the next page of each partition that has something new, from its place on, and of
@@ -203,15 +233,17 @@ func placeOf(r *Reminder) Reminder {
 // start has a reminder delivered, unless there are too many. It reports whether it is under way.
 func (r *reminders) start(ctx *actor.Context[any], m *Reminder) bool {
 	of := reminder{m.ID, m.Key, dueOf(&m.ReminderEdit)}
-	if _, ok := r.open[of]; ok {
-		r.open[of] = true
+	if same := r.open[of]; same != nil {
+		same.again = true
 		return true
+	}
+	if r.erased[m.ID] {
+		return true // of now it is read after this
 	}
 	if n := r.ofID[m.ID]; n >= remindersOfID || n > 0 && len(r.open) >= MaxUndelivered {
 		return false
 	}
-	r.open[of] = false
 	r.ofID[m.ID]++
-	spawnDelivery(ctx, r.p, &attempt{from: m.ID, to: m.ID, reminder: m.ReminderEdit, payload: m.Payload}, reminded{of})
+	r.open[of] = &ringing{delivery: spawnDelivery(ctx, r.p, &attempt{from: m.ID, to: m.ID, reminder: m.ReminderEdit, payload: m.Payload}, reminded{of})}
 	return true
 }
