@@ -12,9 +12,10 @@ import (
 var errErased = errors.New("what it had recorded was erased")
 
 // Erase forgets what the actor with that id has recorded: events, state, snapshots, reminders, and
-// messages that were not delivered. It is durable when Erase returns nil, and the bytes are gone from
-// the tables of a journal that has some; its files keep them until their room is used again, and
-// the log of package jetstream for ever. What stays is that there was an id, the numbers that were
+// messages that were not delivered. It is durable when Erase returns nil, and nobody reads any of it.
+// The bytes are gone from the tables of a journal that has some, those of events in package sqlite
+// within seconds, between commits; its files keep them until their room is used again, and the log
+// of package jetstream for ever. What stays is that there was an id, the numbers that were
 // used, and which messages it has seen and sent.
 // Those who follow the events get one with Erased set, and have their own copy to forget.
 //

@@ -21,6 +21,7 @@ type writer struct {
 	*sqlitedb.Writer
 	session string // of this opening of the journal
 	commits atomic.Uint64
+	erasing atomic.Bool // there is something to sweep
 	tail    *tail
 	inserts inserts
 
@@ -71,6 +72,12 @@ func (w *writer) read(t *sqlitedb.Tx) error {
 		return err
 	}
 	if err := w.tail.load(t, flushed); err != nil {
+		return err
+	}
+	if err := t.Each("SELECT 1 FROM erasing LIMIT 1", 1, func([]driver.Value) (bool, error) {
+		w.erasing.Store(true)
+		return false, nil
+	}); err != nil {
 		return err
 	}
 	if err := t.Each("SELECT name, num FROM type", 2, func(row []driver.Value) (bool, error) {
@@ -144,8 +151,8 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) error {
 	if err := w.transact(ctx, true, (&write{&w.plan, w}).all); err != nil {
 		return err
 	}
-	for _, k := range w.plan.Erased {
-		w.tail.forget(k.Num, k.Part, k.Erased)
+	if len(w.plan.Erased) > 0 {
+		w.erasing.Store(true)
 	}
 	w.done, w.stale = w.tried, false
 	w.commits.Add(1)

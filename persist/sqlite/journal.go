@@ -271,6 +271,10 @@ func (j *Journal) maintain() {
 		n := j.w.commits.Load()
 		idle := n == before
 		before = n
+		if j.w.erasing.Load() {
+			_ = j.sweep() // it is tried again
+			idle = false
+		}
 		// An error shows in the next commit, if it matters: without a flush the tail grows,
 		// and without a checkpoint the WAL.
 		if size := j.tail.size(); size >= flushFrom || idle && size > 0 {

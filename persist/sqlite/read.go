@@ -36,12 +36,12 @@ const (
 		WHERE place.actor = ? AND place.number > ? AND place.position <= ? AND event.type IS NOT NULL ORDER BY place.number LIMIT ?`
 	selectEvent = `SELECT actor.id, event.number, event.position, event.time, event.type, event.sum, event.data
 		FROM event CROSS JOIN actor ON actor.num = event.actor WHERE event.position = ?`
-	selectNum      = "SELECT num FROM actor WHERE id = ?"
+	selectNum      = "SELECT num, erased FROM actor WHERE id = ?"
 	selectSnapshot = `SELECT number, type, sum, data FROM snapshot
 		WHERE actor = (SELECT num FROM actor WHERE id = ?) AND number < ? ORDER BY number DESC LIMIT 1`
 	selectFeed = `SELECT actor.id, event.number, event.position, event.time, event.type, event.sum, event.data
 		FROM feed CROSS JOIN event ON event.position = feed.position CROSS JOIN actor ON actor.num = event.actor
-		WHERE feed.part = ? AND feed.position > ? AND feed.position <= ? ORDER BY feed.position LIMIT ?`
+		WHERE feed.part = ? AND feed.position > ? AND feed.position <= ? AND event.number >= actor.erased ORDER BY feed.position LIMIT ?`
 	selectHead   = "SELECT position, flushed FROM head"
 	selectOutbox = `SELECT actor.id, outbox.position, outbox.time, outbox.number, outbox.receiver, outbox.type, outbox.sum, outbox.data
 		FROM outbox CROSS JOIN actor ON actor.num = outbox.actor
@@ -259,7 +259,7 @@ func (l *loading) load(r *read) error {
 		}
 	}
 	for num, to := range l.found {
-		after := uint64(0)
+		after := to.Erased
 		if to.Snapshot != nil {
 			after = to.Snapshot.Number
 		}
@@ -363,8 +363,7 @@ func (l *records) add(id string, row []driver.Value) (err error) {
 	return nil
 }
 
-// addTail adds the events of the tail for which there is room. One that was erased in
-// between is not there any more.
+// addTail adds the events of the tail for which there is room.
 func (l *records) addTail(rest []tailEvent, erasures bool) error {
 	for _, place := range rest {
 		if l.full || l.left == 0 {
@@ -387,8 +386,8 @@ func (j *Journal) Events(ctx context.Context, id string, after uint64, limit int
 	var num int64
 	var rest []tailEvent
 	err = j.read(ctx, "read events", func(r *read, t *tail) error {
-		err := r.Each(selectNum, 1, func(row []driver.Value) (bool, error) {
-			num = integer(row[0])
+		err := r.Each(selectNum, 2, func(row []driver.Value) (bool, error) {
+			num, after = integer(row[0]), max(after, uint64(integer(row[1])))
 			return false, nil
 		}, id)
 		rest = between(t.actors[num], r.flushed, r.upTo, maxTail)
@@ -418,8 +417,13 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 	var rest []tailEvent
 	err := j.read(ctx, "read a feed", func(r *read, t *tail) error {
 		l = records{r: r, left: int(atMost(limit))}
-		rest = between(t.parts[part], max(clamp(after), r.flushed), r.upTo, l.left)
-		return nil
+		below, err := r.erasing()
+		limit := l.left
+		if len(below) > 0 {
+			limit = maxTail
+		}
+		rest = slices.DeleteFunc(between(t.parts[part], max(clamp(after), r.flushed), r.upTo, limit), func(e tailEvent) bool { return e.number < below[e.actor] })
+		return err
 	}, func(r *read) error {
 		if err := r.Each(selectFeed, 7, func(row []driver.Value) (bool, error) {
 			err := l.add(text(row[0]), row[1:])
@@ -430,6 +434,18 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 		return l.addTail(rest, true)
 	})
 	return l.list, err
+}
+
+// erasing returns of whom what has lower numbers was erased and not swept.
+func (r *read) erasing() (below map[int64]int64, err error) {
+	err = r.Each("SELECT actor, below FROM erasing", 2, func(row []driver.Value) (bool, error) {
+		if below == nil {
+			below = make(map[int64]int64)
+		}
+		below[integer(row[0])] = integer(row[1])
+		return true, nil
+	})
+	return below, err
 }
 
 // Ends implements [persist.Journal]. Positions are of the whole journal here.

@@ -76,6 +76,15 @@ CREATE TABLE feed (
 	PRIMARY KEY (part, position)
 ) STRICT, WITHOUT ROWID;
 
+-- erasing has whose events are being removed: those with numbers below that one, which no reader
+-- shows any more. They are complete in place and feed when head.flushed has come to the position.
+CREATE TABLE erasing (
+	actor    INTEGER PRIMARY KEY,
+	part     INTEGER NOT NULL,
+	below    INTEGER NOT NULL,
+	position INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE state (
 	actor  INTEGER PRIMARY KEY,
 	number INTEGER NOT NULL,

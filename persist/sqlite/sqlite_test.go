@@ -73,13 +73,15 @@ func (f *flusher) Commit(ctx context.Context, b *persist.Batch) error {
 		return err
 	}
 	var err error
-	switch f.rand.IntN(4) {
+	switch f.rand.IntN(5) {
 	case 0:
 		err = f.flush()
 	case 1:
 		err = f.flushPlaces(f.w.position)
 	case 2:
 		err = f.flushFeeds(f.w.position)
+	case 3:
+		err = f.sweep()
 	}
 	if err != nil {
 		f.t.Errorf("flush: %v", err)

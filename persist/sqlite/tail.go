@@ -82,24 +82,6 @@ func (t *tail) last(actor int64) int64 {
 	return 0
 }
 
-// of returns the events of an actor.
-func (t *tail) of(actor int64) []tailEvent {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Clone(t.actors[actor])
-}
-
-// forget takes out the events of an actor with lower numbers.
-func (t *tail) forget(actor int64, part int, below int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	gone := func(e tailEvent) bool { return e.actor == actor && e.number < below }
-	n := len(t.parts[part])
-	t.parts[part] = slices.DeleteFunc(t.parts[part], gone)
-	t.count -= n - len(t.parts[part])
-	t.keep(actor, slices.DeleteFunc(t.actors[actor], gone))
-}
-
 // keep sets what is left of an actor. REQUIRES: mu held.
 func (t *tail) keep(actor int64, list []tailEvent) {
 	if len(list) == 0 {

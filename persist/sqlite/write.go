@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql/driver"
 	"fmt"
 
@@ -97,24 +96,14 @@ func set(row []driver.NamedValue, values ...driver.Value) {
 	}
 }
 
+// writeErased removes what there is of ids that were erased, but for their events: a sweep does that.
 func (p *write) writeErased(t *sqlitedb.Tx) error {
 	for _, k := range p.Erased {
-		part := int64(k.Part)
-		if err := cmp.Or(
-			t.Exec("DELETE FROM feed WHERE part = ? AND position IN (SELECT position FROM place WHERE actor = ?)", part, k.Num),
-			t.Exec("DELETE FROM event WHERE position IN (SELECT position FROM place WHERE actor = ?)", k.Num),
-		); err != nil {
+		if err := t.Exec(`INSERT INTO erasing (actor, part, below, position) VALUES (?, ?, ?, ?)
+			ON CONFLICT (actor) DO UPDATE SET below = excluded.below, position = excluded.position`, k.Num, int64(k.Part), k.Erased, p.w.position); err != nil {
 			return fmt.Errorf("erase %q: %w", k.ID, err)
 		}
-		for _, e := range p.w.tail.of(k.Num) {
-			if err := cmp.Or(
-				t.Exec("DELETE FROM feed WHERE part = ? AND position = ?", part, e.position),
-				t.Exec("DELETE FROM event WHERE position = ?", e.position),
-			); err != nil {
-				return fmt.Errorf("erase %q: %w", k.ID, err)
-			}
-		}
-		for _, table := range []string{"place", "state", "snapshot", "outbox", "reminder"} {
+		for _, table := range []string{"state", "snapshot", "outbox", "reminder"} {
 			if err := t.Exec("DELETE FROM "+table+" WHERE actor = ?", k.Num); err != nil {
 				return fmt.Errorf("erase %q: %w", k.ID, err)
 			}
