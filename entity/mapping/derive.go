@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -40,25 +41,35 @@ func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to 
 
 // recompute is Recompute of one field.
 func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int64, put func(Value) error) error {
+	_, err := e.recomputeSome(ctx, r, f, interval{from, to}, math.MaxInt, put)
+	return err
+}
+
+// recomputeSome is recompute of as much as some evaluations are. It returns where the rest
+// begins.
+func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within interval, most int, put func(Value) error) (next int64, err error) {
 	emit := func(ts int64, v value.Value) error { return put(Value{f.spec.As, ts, v}) }
+	from, to := within.from, within.to
 	if f.suspended {
-		return nil
+		return to, nil
 	}
 	if !f.fanIn {
-		return e.derive(ctx, r, f, from, to, emit)
+		return e.derive(ctx, r, f, within, most, emit)
 	}
 	ts, ok := f.frame.newest()
 	if ts = max(ts, f.lastTS); !ok || ts < from || ts >= to {
-		return nil
+		return to, nil
 	}
 	if v, ok := e.evaluate(f, f.frame, ts); ok {
-		return emit(ts, v)
+		return to, emit(ts, v)
 	}
-	return nil
+	return to, nil
 }
 
-// derive computes a field over single entities from the history.
-func (e *Engine) derive(ctx context.Context, r Reader, f *field, from, to int64, emit func(ts int64, v value.Value) error) error {
+// derive computes a field over single entities from the history: as much of an interval as
+// some evaluations are. It returns where the rest begins.
+func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval, most int, emit func(ts int64, v value.Value) error) (next int64, err error) {
+	from, to := within.from, within.to
 	fr := f.next()
 	var streams []*stream
 	for i := range f.spec.Sources {
@@ -68,34 +79,34 @@ func (e *Engine) derive(ctx context.Context, r Reader, f *field, from, to int64,
 		}
 		before, err := warm(ctx, r, src, src.Entity, from)
 		if err != nil {
-			return err
+			return from, err
 		}
 		for _, p := range before {
 			fr.put(i, p.ts, p.value)
 		}
-		streams = append(streams, &stream{source: i, src: src, next: from, to: to})
+		streams = append(streams, &stream{source: i, src: src, next: from, to: to, size: min(most, derivePage)})
 	}
-	for {
+	for ; ; most-- {
 		ts := to
 		for _, s := range streams {
 			at, err := s.peek(ctx, r)
 			if err != nil {
-				return err
+				return from, err
 			}
 			ts = min(ts, at)
 		}
-		if ts >= to {
-			return nil
+		if ts >= to || most <= 0 {
+			return ts, nil
 		}
 		for _, s := range streams {
-			if len(s.page) > 0 && s.page[0].ts == ts {
+			for len(s.page) > 0 && s.page[0].ts == ts {
 				fr.put(s.source, ts, s.page[0].value)
 				s.page = s.page[1:]
 			}
 		}
 		if v, ok := e.evaluate(f, fr, ts); ok {
 			if err := emit(ts, v); err != nil {
-				return err
+				return ts, err
 			}
 		}
 	}
@@ -107,6 +118,7 @@ type stream struct {
 	src      *Source
 	page     []point
 	next, to int64
+	size     int // of a page
 }
 
 // peek returns the time of the next reading, or the end.
@@ -117,20 +129,33 @@ func (s *stream) peek(ctx context.Context, r Reader) (int64, error) {
 	if s.next >= s.to {
 		return s.to, nil
 	}
-	points, err := r.Points(ctx, s.src.Entity, s.src.Key, s.next, s.to, derivePage, false)
-	if err != nil {
+	if err := s.read(ctx, r); err != nil {
 		return 0, err
-	}
-	s.page = toPoints(points, s.src)
-	if len(points) < derivePage {
-		s.next = s.to
-	} else {
-		s.next = points[len(points)-1].TS + 1
 	}
 	if len(s.page) == 0 {
 		return s.to, nil
 	}
 	return s.page[0].ts, nil
+}
+
+// read reads the next page. It has all readings of a time or none: a key may have many of
+// one millisecond, of which the last counts.
+func (s *stream) read(ctx context.Context, r Reader) error {
+	for size := s.size; ; size *= 2 {
+		points, err := r.Points(ctx, s.src.Entity, s.src.Key, s.next, s.to, size, false)
+		if err != nil {
+			return err
+		}
+		if len(points) < size {
+			s.page, s.next = toPoints(points, s.src), s.to
+			return nil
+		}
+		if last := points[size-1].TS; points[0].TS < last {
+			s.page, s.next = toPoints(points, s.src), last
+			s.page = slices.DeleteFunc(s.page, func(p point) bool { return p.ts == last })
+			return nil
+		}
+	}
 }
 
 // merge puts the spans of one field together. A field that was loaded anew
@@ -175,16 +200,14 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 	}
 	there := &walk{r: r, id: s.f.m.Statement.Into, key: s.f.spec.As}
 	for _, i := range intervals {
-		err := e.derive(ctx, r, s.f, i.from, i.to, func(ts int64, v value.Value) error {
+		_, err := e.derive(ctx, r, s.f, i, math.MaxInt, func(ts int64, v value.Value) error {
 			if e.readings >= outputPage {
 				if err := put(e.end().Outputs); err != nil {
 					return err
 				}
 			}
-			if s.f.m.replaying && s.f.parametric() && ts < s.f.newest {
-				if old, err := there.at(ctx, ts); err != nil || old.Kind() != 0 {
-					return err // a parameter that has changed since does not change the past
-				}
+			if keeps, err := s.f.keeps(ctx, s.f.m.replaying, there, ts); keeps || err != nil {
+				return err
 			}
 			e.put(s.f, ts, v, seq, true)
 			return nil
@@ -194,6 +217,17 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 		}
 	}
 	return nil
+}
+
+// keeps reports whether the value that there is at a time stays: one of a field with
+// parameters, derived from changes that were there when it was loaded. A parameter that has
+// changed since does not change the past.
+func (f *field) keeps(ctx context.Context, replaying bool, there *walk, ts int64) (bool, error) {
+	if !replaying || !f.parametric() || ts >= f.newest {
+		return false, nil
+	}
+	old, err := there.at(ctx, ts)
+	return old.Kind() != 0, err
 }
 
 // intervals returns when the late readings of the spans have an effect, in order

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -16,6 +16,7 @@ type flight struct {
 	cursor  string // reached when it has landed
 	landed  chan<- struct{}
 	waiting []chan error // owned by the follower
+	part    *piece       // of the backlog, that has landed with it; owned by the follower
 
 	mu      sync.Mutex
 	left    int       // readings that are not settled, and one while more are added; guarded by mu
@@ -29,9 +30,10 @@ type refusal struct {
 	err     error
 }
 
-// flight calls f to write what belongs together with the place that was reached.
-func (f *follower) flight(write func(*flight) error) error {
-	fl := &flight{cursor: f.position, landed: f.landed, left: 1}
+// flight calls f to write what belongs together with the place that was reached, and with
+// a part of the backlog if it is not nil.
+func (f *follower) flight(part *piece, write func(*flight) error) error {
+	fl := &flight{cursor: f.position, landed: f.landed, left: 1, part: part}
 	f.flights = append(f.flights, fl)
 	err := write(fl)
 	if err != nil {
@@ -137,11 +139,11 @@ func (o *Output) source() string {
 func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) (err error) {
 	for i := range outputs {
 		o := &outputs[i]
-		pending := f.pendingOf(o.Into)
+		aloft := f.aloftTo(o.Into)
 		from := entity.Origin{Source: o.source(), Seq: o.Seq}
 		if o.Again {
 			if compare {
-				if err := f.leaveOut(ctx, o, pending); err != nil {
+				if err := f.leaveOut(ctx, o, aloft); err != nil {
 					return err
 				}
 			}
@@ -159,9 +161,10 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 		fl.mu.Lock()
 		fl.left++
 		fl.mu.Unlock()
-		pending.Add(1)
+		span := o.span()
+		aloft.add(span)
 		settle := func(err error) {
-			pending.Add(-1)
+			aloft.remove(span)
 			fl.settle(o.Mapping, err)
 		}
 		if err := f.s.rt.IngestFrom(ctx, o.Into, from, o.Readings, 64*values, settle); err != nil {
@@ -180,20 +183,54 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 	return nil
 }
 
-// pendingOf counts the readings of a target that are on their way.
-func (f *follower) pendingOf(id string) *atomic.Int64 {
-	n := f.pending[id]
-	if n == nil {
-		n = new(atomic.Int64)
-		f.pending[id] = n
+// aloft is what is on its way to one target: the times of the outputs.
+type aloft struct {
+	mu    sync.Mutex
+	spans []interval // guarded by mu
+}
+
+func (a *aloft) add(span interval) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spans = append(a.spans, span)
+}
+
+func (a *aloft) remove(span interval) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.spans, span)
+	a.spans = slices.Delete(a.spans, i, i+1)
+}
+
+// overlaps reports whether something is on its way to a span of time.
+func (a *aloft) overlaps(span interval) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.spans, func(o interval) bool { return o.from < span.to && span.from < o.to })
+}
+
+// aloftTo returns what is on its way to a target.
+func (f *follower) aloftTo(id string) *aloft {
+	a := f.aloft[id]
+	if a == nil {
+		a = &aloft{}
+		f.aloft[id] = a
 	}
-	return n
+	return a
+}
+
+// span returns the times of the readings, which are in order.
+func (o *Output) span() interval {
+	if len(o.Readings) == 0 {
+		return interval{}
+	}
+	return interval{o.Readings[0].TS, o.Readings[len(o.Readings)-1].TS + 1}
 }
 
 // leaveOut removes from an output what the target has already. It waits for what
-// is on its way there, or the history would not tell.
-func (f *follower) leaveOut(ctx context.Context, o *Output, pending *atomic.Int64) error {
-	for pending.Load() > 0 {
+// is on its way to the same times, or the history would not tell.
+func (f *follower) leaveOut(ctx context.Context, o *Output, aloft *aloft) error {
+	for span := o.span(); aloft.overlaps(span); {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():

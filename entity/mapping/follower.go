@@ -1,13 +1,13 @@
 package mapping
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -39,10 +39,15 @@ type follower struct {
 
 	flights []*flight     // in order
 	landed  chan struct{} // something has been settled
-	pending map[string]*atomic.Int64
-	durable string // the cursor up to which all is written
+	aloft   map[string]*aloft
+	durable string // the cursor up to which all is written, but for the backlog
 	saved   place
-	backlog []piece // to be recomputed, because changes were missed
+	stored  []byte // saved, as it is stored
+
+	backlog     backlog
+	blocked     bool // the slice at hand waits for what is on its way
+	sliced      bool // the last thing done was a slice
+	waitingRest []restWait
 }
 
 // place is the body of the document that says where the service stands.
@@ -51,13 +56,8 @@ type place struct {
 	// Missed says that changes before the cursor were not seen, and that the
 	// mappings have to be recomputed over the history.
 	Missed bool `json:"missed,omitempty"`
-}
-
-// piece is the rest of a field's history.
-type piece struct {
-	name  string
-	field int
-	next  int64
+	// Backlog is what changes up to the cursor have left to be computed again.
+	Backlog []piece `json:"backlog,omitempty"`
 }
 
 // begin loads the mappings and the place, and starts to follow.
@@ -65,7 +65,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 	f := &follower{
 		s: s, engine: NewEngine(), installed: make(map[string]*Installed),
 		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
-		pending: make(map[string]*atomic.Int64),
+		aloft: make(map[string]*aloft),
 	}
 	if err := f.loadPlace(ctx); err != nil {
 		return nil, err
@@ -112,6 +112,8 @@ func (f *follower) loadPlace(ctx context.Context) error {
 	if err := json.Unmarshal(doc.Body, &f.saved); err != nil {
 		return fmt.Errorf("the place of the mappings: %w", err)
 	}
+	f.stored = doc.Body
+	f.backlog.restore(f.saved.Backlog)
 	return nil
 }
 
@@ -160,13 +162,13 @@ func (f *follower) load(ctx context.Context, head string) error {
 		names = append(names, list[i].Name)
 		for j := range list[i].Statement.Select {
 			if f.saved.Missed {
-				f.backlog = append(f.backlog, piece{list[i].Name, j, 0})
+				f.backlog.missed(restKey{Mapping: list[i].Name, Version: list[i].Version, Field: j})
 			}
 		}
 	}
 	f.liveFrom(head, names...)
 	f.s.count.mappings.Store(int64(len(f.installed)))
-	return f.flight(func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 
 // liveFrom makes mappings live once the change of a cursor has been applied.
@@ -200,7 +202,7 @@ func (f *follower) install(ctx context.Context, in Installed) error {
 		return fmt.Errorf("it is kept, and put in force at the next start: %w", err)
 	}
 	f.liveFrom(head, in.Name)
-	return f.flight(func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 
 // find returns what is installed under a name, or ErrNotFound.
@@ -221,7 +223,8 @@ func (f *follower) follow() error {
 		changes, more := f.feed.changes, (<-chan struct{})(nil)
 		if len(f.flights) >= maxFlights {
 			changes = nil
-		} else if len(f.backlog) > 0 {
+		}
+		if f.catchesUp() {
 			more = ready
 		}
 		var err error
@@ -234,10 +237,13 @@ func (f *follower) follow() error {
 			if !ok {
 				return f.feed.err
 			}
+			f.sliced = false
 			err = f.apply(f.feed.drain(c))
 		case <-f.landed:
+			f.blocked = false
 			err = f.land()
 		case <-more:
+			f.sliced = true
 			err = f.catchUp()
 		case <-save.C:
 			err = f.save(f.s.ctx)
@@ -246,6 +252,12 @@ func (f *follower) follow() error {
 			return err
 		}
 	}
+}
+
+// catchesUp reports whether a slice of the backlog is next: where changes wait as well,
+// they take turns.
+func (f *follower) catchesUp() bool {
+	return len(f.backlog.rests) > 0 && !f.blocked && len(f.flights) < sliceFlights && (!f.sliced || len(f.feed.changes) == 0)
 }
 
 // answer does what somebody waits for.
@@ -304,7 +316,9 @@ func (f *follower) applyAll(changes []entity.Change) error {
 func (f *follower) applied(last *entity.Change, effects Effects) error {
 	replaying := len(f.loading) > 0
 	f.position, f.seq = last.Cursor, last.Seq
-	err := f.flight(func(fl *flight) error {
+	f.backlog.late(effects.Late)
+	effects.Late = nil
+	err := f.flight(nil, func(fl *flight) error {
 		if err := f.write(f.s.ctx, fl, effects.Outputs, replaying); err != nil || effects.Settled() {
 			return err
 		}
@@ -317,7 +331,7 @@ func (f *follower) applied(last *entity.Change, effects Effects) error {
 		delete(f.loading, f.position)
 	}
 	if waiting := f.waiting[f.position]; waiting != nil {
-		f.whenLanded(waiting...)
+		f.whenDone(waiting...)
 		delete(f.waiting, f.position)
 	}
 	return err
@@ -332,77 +346,46 @@ func (f *follower) sync(ctx context.Context) (<-chan error, error) {
 	}
 	done := make(chan error, 1)
 	if f.position == head {
-		f.whenLanded(done)
+		f.whenDone(done)
 	} else {
 		f.waiting[head] = append(f.waiting[head], done)
 	}
 	return done, nil
 }
 
-// recompute computes the next part of a field's history, and returns where the
-// rest begins and how many values differed from what was there.
-func (f *follower) recompute(ctx context.Context, name string, index int, from, to int64) (next int64, written int, err error) {
+// recompute computes the next part of a field's history, and returns where the rest
+// begins, how many values differed from what was there, and a channel that gets a value when
+// they are durable. With polite it may have to be called again after that, see slice.
+func (f *follower) recompute(ctx context.Context, name string, index int, within interval, polite bool) (next int64, count int, landed chan error, err error) {
 	m := f.engine.mappings[name]
 	if m == nil || index >= len(m.fields) {
-		return to, 0, fmt.Errorf("mapping %q: %w any more", name, ErrNotFound)
+		return within.to, 0, nil, fmt.Errorf("mapping %q: %w any more", name, ErrNotFound)
 	}
-	out := Output{Mapping: name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Again: true}
-	next = to
-	err = f.engine.recompute(ctx, f.s.reader, m.fields[index], from, to, func(v Value) error {
-		if len(out.Readings) == outputPage {
-			next = v.TS
-			return errPage
-		}
-		out.Readings = append(out.Readings, entity.Reading{TS: v.TS, Values: []entity.Sample{{Key: v.Key, Value: v.Value}}})
-		return nil
-	})
-	if err != nil && !errors.Is(err, errPage) {
-		return to, 0, err
-	}
-	err = f.flight(func(fl *flight) error {
-		before := f.s.count.values.Load()
-		err := f.write(ctx, fl, []Output{out}, true)
-		written = int(f.s.count.values.Load() - before)
-		return err
-	})
-	return next, written, err
-}
-
-// errPage ends a computation that has enough for once.
-var errPage = errors.New("page")
-
-// catchUp recomputes a part of what was missed.
-func (f *follower) catchUp() error {
-	p := &f.backlog[0]
-	next, _, err := f.recompute(f.s.ctx, p.name, p.field, p.next, end)
-	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
-		return err
-	case err != nil || next >= end:
-		f.backlog = f.backlog[1:]
-	default:
-		p.next = next
-	}
-	return nil
+	next, count, _, err = f.slice(ctx, &rest{restKey: restKey{Mapping: name, Version: m.Version, Field: index}, missed: true}, within, polite)
+	landed = make(chan error, 1)
+	f.whenLanded(landed)
+	return next, count, landed, err
 }
 
 // save makes the place durable.
 func (f *follower) save(ctx context.Context) error {
-	now := place{Cursor: f.durable, Missed: len(f.backlog) > 0}
+	now := place{Cursor: f.durable, Missed: f.backlog.hasMissed(), Backlog: f.backlog.pieces()}
 	if f.saved.Missed && len(f.flights) > 0 {
 		now.Missed = true // what was recomputed is on its way
 	}
-	if now == f.saved {
-		return nil
+	for _, fl := range f.flights {
+		if fl.part != nil {
+			now.Backlog = append(now.Backlog, *fl.part)
+		}
 	}
 	body, err := json.Marshal(now)
-	if err != nil {
+	if err != nil || bytes.Equal(body, f.stored) {
 		return err
 	}
 	if _, err := f.s.rt.PutDoc(ctx, stateKind, placeID, body, ""); err != nil {
 		return fmt.Errorf("save the place of the mappings: %w", err)
 	}
-	f.saved = now
+	f.saved, f.stored = now, body
 	return nil
 }
 
@@ -435,6 +418,11 @@ func (f *follower) end() {
 	}
 	for _, waiting := range f.waiting {
 		for _, done := range waiting {
+			done <- errAnew
+		}
+	}
+	for _, w := range f.waitingRest {
+		for _, done := range w.done {
 			done <- errAnew
 		}
 	}

@@ -267,16 +267,41 @@ func (s *Service) Recompute(ctx context.Context, name string, from, to int64) (w
 		return nil
 	})
 	for i := 0; i < fields && err == nil; i++ {
-		for next := from; next < to && err == nil; {
+		left, tries := interval{from, to}, 0
+		for left.from < left.to && err == nil {
+			var next int64
+			var n int
+			var landed chan error
 			err = s.do(ctx, func(ctx context.Context, f *follower) (err error) {
-				var n int
-				next, n, err = f.recompute(ctx, name, i, next, to)
-				written += n
+				next, n, landed, err = f.recompute(ctx, name, i, left, tries < maxPostponed)
 				return err
 			})
+			if err == nil {
+				err = s.await(ctx, landed)
+			}
+			switch {
+			case errors.Is(err, errAnew): // it may not have been written
+				err = nil
+			case err == nil && next == left.from:
+				tries++
+			case err == nil:
+				left.from, written, tries = next, written+n, 0
+			}
 		}
 	}
 	return written, err
+}
+
+// await returns what a channel of the follower gets.
+func (s *Service) await(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return ErrClosed
+	}
 }
 
 // Sync returns when everything that was committed before the call has been gone
@@ -292,14 +317,7 @@ func (s *Service) Sync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case err = <-reached:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.ctx.Done():
-			return ErrClosed
-		}
-		if !errors.Is(err, errAnew) {
+		if err := s.await(ctx, reached); !errors.Is(err, errAnew) {
 			return err
 		}
 	}

@@ -569,7 +569,7 @@ func TestChangesThatAreGoneAreRecomputed(t *testing.T) {
 		h.sync(1)
 		var left int
 		if err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
-			left = len(f.backlog)
+			left = len(f.backlog.rests)
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,329 @@
+package mapping
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	// sliceMost is how many evaluations, and how many late readings whose end is looked
+	// for, the service does before it looks at what has changed meanwhile: so what one
+	// mapping has to compute again holds up the others by no more than this takes.
+	sliceMost = 256
+	sliceEnds = 64
+	// maxStretches bounds the late readings of a field that are remembered one by one, and
+	// maxAllStretches those of all. Beyond that, neighbors become one, and what is
+	// between them is computed again as well.
+	maxStretches    = 256
+	maxAllStretches = 8192
+	// sliceFlights is how many batches may be on their way for a slice to begin.
+	sliceFlights = maxFlights / 4
+	// maxPostponed is how often a slice waits for what is on its way to its target. Then
+	// it writes all it has computed, also what may be there already.
+	maxPostponed = 8
+)
+
+// backlog is what is to be computed again, in the order in which it takes turns.
+type backlog struct {
+	rests  []*rest
+	byKey  map[restKey]*rest // but those of changes that were missed
+	number uint64            // of the newest stretch
+	all    int               // stretches
+}
+
+// restKey names a field of an installed mapping.
+type restKey struct {
+	Mapping string `json:"mapping"`
+	Version int64  `json:"version"`
+	Field   int    `json:"field"`
+	// Replayed says that the late readings were there when the mapping was loaded.
+	Replayed bool `json:"replayed,omitempty"`
+}
+
+// rest is what is to be computed again of a field.
+type rest struct {
+	restKey
+	missed    bool     // because changes were missed, and not because of late readings
+	at        interval // what is under way, empty for nothing
+	number    uint64   // the least of the stretches in it
+	stretches []stretch
+	postponed int // how often the slice at hand was
+}
+
+// stretch is late readings whose effect has to be found out: those of some sources from
+// one time to another, both included.
+type stretch struct {
+	From    int64  `json:"from"`
+	Last    int64  `json:"last"`
+	Sources uint64 `json:"sources"` // a bit for each
+	number  uint64
+}
+
+// piece is a part of the backlog in the document of the place.
+type piece struct {
+	restKey
+	From      int64     `json:"from,omitempty"`
+	To        int64     `json:"to,omitempty"`
+	Stretches []stretch `json:"stretches,omitempty"`
+}
+
+// of returns what is to be computed again of a field.
+func (b *backlog) of(key restKey) *rest {
+	r := b.byKey[key]
+	if r == nil {
+		if b.byKey == nil {
+			b.byKey = make(map[restKey]*rest)
+		}
+		r = &rest{restKey: key}
+		b.byKey[key] = r
+		b.rests = append(b.rests, r)
+	}
+	return r
+}
+
+// late adds late readings.
+func (b *backlog) late(spans []Span) {
+	for _, s := range spans {
+		sources := uint64(0)
+		for _, n := range s.sources {
+			sources |= 1 << n
+		}
+		m := s.f.m
+		r := b.of(restKey{m.Name, m.Version, s.f.index, m.replaying && s.f.parametric()})
+		b.add(r, stretch{From: s.ts, Last: s.ts, Sources: sources})
+	}
+}
+
+// add adds a stretch to those of a field.
+func (b *backlog) add(r *rest, s stretch) {
+	b.number++
+	s.number = b.number
+	i, found := slices.BinarySearchFunc(r.stretches, s.From, func(o stretch, from int64) int { return cmp.Compare(o.From, from) })
+	if found {
+		r.stretches[i] = r.stretches[i].and(s)
+		return
+	}
+	r.stretches = slices.Insert(r.stretches, i, s)
+	if b.all++; len(r.stretches) <= maxStretches && b.all <= maxAllStretches || len(r.stretches) == 1 {
+		return
+	}
+	least, between := 1, int64(math.MaxInt64)
+	for i := 1; i < len(r.stretches); i++ {
+		if d := r.stretches[i].From - r.stretches[i-1].Last; d < between {
+			least, between = i, d
+		}
+	}
+	r.stretches[least-1] = r.stretches[least-1].and(r.stretches[least])
+	r.stretches = slices.Delete(r.stretches, least, least+1)
+	b.all--
+}
+
+// and returns a stretch that has both.
+func (s stretch) and(o stretch) stretch {
+	return stretch{min(s.From, o.From), max(s.Last, o.Last), s.Sources | o.Sources, min(s.number, o.number)}
+}
+
+// reached reports whether all that was added up to a number is done.
+func (b *backlog) reached(number uint64) bool {
+	return !slices.ContainsFunc(b.rests, func(r *rest) bool {
+		return r.at.from < r.at.to && r.number <= number ||
+			slices.ContainsFunc(r.stretches, func(s stretch) bool { return s.number <= number })
+	})
+}
+
+// pieces returns the backlog as it is stored. What changes that were missed left is not in
+// it: the place says that as well.
+func (b *backlog) pieces() (list []piece) {
+	for _, r := range b.rests {
+		if !r.missed {
+			list = append(list, piece{r.restKey, r.at.from, r.at.to, slices.Clone(r.stretches)})
+		}
+	}
+	return list
+}
+
+// restore takes back what was stored.
+func (b *backlog) restore(pieces []piece) {
+	for i := range pieces {
+		p := &pieces[i]
+		r := b.of(p.restKey)
+		if p.From < p.To {
+			// Of one field there may be several that were on their way: whole stretches of
+			// no source end where they end.
+			b.add(r, stretch{From: p.From, Last: p.To - 1})
+		}
+		for _, s := range p.Stretches {
+			b.add(r, s)
+		}
+	}
+}
+
+// missed adds all of a field, because changes were missed.
+func (b *backlog) missed(key restKey) {
+	b.rests = append(b.rests, &rest{restKey: key, missed: true, at: interval{0, end}, number: math.MaxUint64})
+}
+
+// hasMissed reports whether there is something of changes that were missed.
+func (b *backlog) hasMissed() bool {
+	return slices.ContainsFunc(b.rests, func(r *rest) bool { return r.missed })
+}
+
+// turn puts the first rest behind the others, or takes it out if it is done.
+func (b *backlog) turn() {
+	r := b.rests[0]
+	b.rests = b.rests[1:]
+	switch {
+	case r.at.from < r.at.to || len(r.stretches) > 0:
+		b.rests = append(b.rests, r)
+	case !r.missed:
+		delete(b.byKey, r.restKey)
+	}
+}
+
+// drop takes the first rest out, whose mapping is gone.
+func (b *backlog) drop() {
+	r := b.rests[0]
+	b.all -= len(r.stretches)
+	r.at, r.stretches = interval{}, nil
+	b.turn()
+}
+
+// next makes an interval of the next late readings of a field, and of those that follow
+// where that has an effect. It goes through them in the order of time, and then begins
+// again, so that none waits for ever.
+func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field) error {
+	i, _ := slices.BinarySearchFunc(r.stretches, r.at.to, func(o stretch, from int64) int { return cmp.Compare(o.From, from) })
+	if i == len(r.stretches) {
+		i = 0
+	}
+	first := r.stretches[i]
+	at, number := interval{first.From, first.From}, first.number
+	walks := make(map[int]*walk)
+	n := 0
+	for _, s := range r.stretches[i:min(i+sliceEnds, len(r.stretches))] {
+		if n > 0 && s.From > at.to {
+			break
+		}
+		to := s.Last + 1
+		for left := s.Sources; left != 0; left &= left - 1 {
+			source := bits.TrailingZeros64(left)
+			src := &f.spec.Sources[source]
+			if walks[source] == nil {
+				walks[source] = &walk{r: rd, id: src.Entity, key: src.Key}
+			}
+			until, err := walks[source].effectEnd(ctx, src, s.Last)
+			if err != nil {
+				return err
+			}
+			to = max(to, until)
+		}
+		at.to, number = max(at.to, to), min(number, s.number)
+		n++
+	}
+	r.stretches = slices.Delete(r.stretches, i, i+n)
+	r.at, r.number = at, number
+	b.all -= n
+	return nil
+}
+
+// catchUp computes a part of what is to be computed again.
+func (f *follower) catchUp() error {
+	r := f.backlog.rests[0]
+	m := f.engine.mappings[r.Mapping]
+	if m == nil || m.Version != r.Version || r.Field >= len(m.fields) {
+		f.backlog.drop()
+		return f.drained()
+	}
+	if r.at.from >= r.at.to {
+		if err := f.backlog.next(f.s.ctx, f.s.reader, r, m.fields[r.Field]); err != nil {
+			return err
+		}
+	}
+	next, _, written, err := f.slice(f.s.ctx, r, r.at, r.postponed < maxPostponed)
+	if err != nil {
+		return err
+	}
+	if !written {
+		r.postponed++
+		f.blocked = true
+	} else {
+		r.postponed = 0
+		r.at.from = next
+	}
+	f.backlog.turn()
+	return f.drained()
+}
+
+// slice computes the beginning of an interval of a field and writes what differs from what
+// is there. It returns where the rest begins and how many values it wrote. With polite it
+// writes nothing, and returns false, while something is on its way to the target that it
+// would have to be compared with; otherwise it then writes all.
+func (f *follower) slice(ctx context.Context, r *rest, within interval, polite bool) (next int64, count int, written bool, err error) {
+	m := f.engine.mappings[r.Mapping]
+	target := m.fields[r.Field]
+	out := Output{Mapping: m.Name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Again: true}
+	there := &walk{r: f.s.reader, id: m.Statement.Into, key: target.spec.As}
+	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, within, sliceMost, func(v Value) error {
+		if keeps, err := target.keeps(ctx, r.Replayed, there, v.TS); keeps || err != nil {
+			return err
+		}
+		out.Readings = append(out.Readings, entity.Reading{TS: v.TS, Values: []entity.Sample{{Key: v.Key, Value: v.Value}}})
+		return nil
+	})
+	if err != nil {
+		return within.from, 0, false, err
+	}
+	free := !f.aloftTo(out.Into).overlaps(out.span())
+	if !free && polite {
+		return within.from, 0, false, nil
+	}
+	part := &piece{restKey: r.restKey, From: within.from, To: next}
+	if r.missed {
+		part = nil
+	}
+	err = f.flight(part, func(fl *flight) error {
+		if free {
+			if err := f.compare(ctx, &out); err != nil {
+				return err
+			}
+		}
+		before := f.s.count.values.Load()
+		err := f.write(ctx, fl, []Output{out}, false)
+		count = int(f.s.count.values.Load() - before)
+		return err
+	})
+	return next, count, true, err
+}
+
+// drained tells those who wait for what is done of the backlog.
+func (f *follower) drained() error {
+	f.waitingRest = slices.DeleteFunc(f.waitingRest, func(w restWait) bool {
+		if !f.backlog.reached(w.number) {
+			return false
+		}
+		f.whenLanded(w.done...)
+		return true
+	})
+	return f.land()
+}
+
+// restWait is who waits for what was added to the backlog up to a number.
+type restWait struct {
+	number uint64
+	done   []chan error
+}
+
+// whenDone sends a value when what late readings have left until now, and all that is on
+// its way, has landed.
+func (f *follower) whenDone(done ...chan error) {
+	if f.backlog.reached(f.backlog.number) {
+		f.whenLanded(done...)
+		return
+	}
+	f.waitingRest = append(f.waitingRest, restWait{f.backlog.number, done})
+}

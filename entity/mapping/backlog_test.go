@@ -1,0 +1,161 @@
+package mapping
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// until waits until something holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+		if err := pause.For(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// longPast gives a.x many readings, of which a late one of b.y changes each sum.
+func longPast(t *testing.T, h *house, n int) {
+	t.Helper()
+	var readings []entity.Reading
+	for i := range n {
+		readings = append(readings, entity.Reading{TS: int64(i + 10), Values: []entity.Sample{sample("x", i)}})
+	}
+	for len(readings) > 0 {
+		some := min(len(readings), entity.MaxReadings)
+		if err := h.rt.Write(t.Context(), "a", readings[:some], 100_000); err != nil {
+			t.Fatal(err)
+		}
+		readings = readings[some:]
+	}
+	h.put("sum", "insert into s select a.x + b.y as sum")
+}
+
+// checkSums checks that each sum is there.
+func (h *house) checkSums(n int) {
+	h.t.Helper()
+	sums := h.points("s", "sum")
+	if len(sums) != n {
+		h.t.Fatalf("%d sums, want %d", len(sums), n)
+	}
+	for i, p := range sums {
+		if p.TS != int64(i+10) || p.Value != value.Int(int64(i+1000)) {
+			h.t.Fatalf("the sum at %d is %v", p.TS, p.Value)
+		}
+	}
+}
+
+// A reading of long ago changes all that a mapping has computed since. What others compute
+// of readings that come meanwhile does not wait for that.
+func TestALateReadingHoldsUpNoOtherMapping(t *testing.T) {
+	const n = 30_000
+	h := build(t, t.TempDir(), houseOptions{})
+	longPast(t, h, n)
+	h.put("double", "insert into d select c.v * 2 as w")
+	h.sync(1)
+	before := h.Stats().Again
+	h.write("b", 1, sample("y", 1000))
+	until(t, "the first sum", func() bool { return h.Stats().Again > before })
+	for i := range 3 {
+		began := time.Now()
+		h.write("c", int64(i+1), sample("v", i))
+		until(t, "the live value", func() bool { l, ok := h.latest("d", "w"); return ok && l.TS == int64(i+1) })
+		t.Logf("%v after the live reading its value is there, and %d sums", time.Since(began), h.Stats().Again-before)
+	}
+	if done := h.Stats().Again - before; done >= n {
+		t.Errorf("the live values came after all %d sums", done)
+	}
+	h.sync(1)
+	h.checkSums(n)
+}
+
+// What late readings have left to be computed again is not forgotten over a crash, when the
+// changes that they came with have been gone through.
+func TestWhatIsToBeComputedAgainSurvivesACrash(t *testing.T) {
+	const n = 30_000
+	dir, options := t.TempDir(), houseOptions{mappings: Config{SaveEvery: time.Millisecond}}
+	h := build(t, dir, options)
+	longPast(t, h, n)
+	h.sync(1)
+	h.write("b", 1, sample("y", 1000))
+	until(t, "the backlog in the store", func() bool {
+		doc, err := h.rt.Doc(t.Context(), stateKind, placeID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(doc.Body), `"mapping":"sum"`)
+	})
+	h.send("a", 1, sample("other", 1)) // something to commit
+	h.crash()
+	h = build(t, dir, options)
+	if got := len(h.points("s", "sum")); got == n {
+		t.Error("all was there before the crash: the test shows nothing")
+	}
+	h.sync(1)
+	h.checkSums(n)
+}
+
+// Of the readings of one millisecond the last counts, also where they are more than a page.
+func TestTheLastReadingOfAMillisecondCounts(t *testing.T) {
+	h := build(t, t.TempDir(), houseOptions{})
+	var readings []entity.Reading
+	for i := range 5000 {
+		readings = append(readings, entity.Reading{Arrived: true, Values: []entity.Sample{sample("x", i)}})
+	}
+	if err := h.rt.Write(t.Context(), "a", readings, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	h.put("m", "insert into e select a.x * 2 as y")
+	h.sync(1)
+	if _, err := h.Recompute(t.Context(), "m", 0, end); err != nil {
+		t.Fatal(err)
+	}
+	h.sync(1)
+	last := make(map[int64]value.Value)
+	for i, p := range h.points("a", "x") {
+		last[p.TS] = value.Int(int64(2 * i))
+	}
+	got := make(map[int64]value.Value)
+	for _, p := range h.points("e", "y") {
+		got[p.TS] = p.Value
+	}
+	compareHistory(t, "e.y", got, last)
+}
+
+func TestABacklogIsBoundedAndForgetsNothing(t *testing.T) {
+	var b backlog
+	r := b.of(restKey{Mapping: "m"})
+	for i := range int64(3 * maxStretches) {
+		from := i * 7919 % 100_003
+		b.add(r, stretch{From: from, Last: from, Sources: 1 << (i % 3)})
+	}
+	if len(r.stretches) != maxStretches || b.all != maxStretches {
+		t.Errorf("%d stretches, %d in all; want %d", len(r.stretches), b.all, maxStretches)
+	}
+	for i := range int64(3 * maxStretches) {
+		from, found := i*7919%100_003, false
+		for _, s := range r.stretches {
+			found = found || s.From <= from && from <= s.Last && s.Sources&(1<<(i%3)) != 0
+		}
+		if !found {
+			t.Fatalf("%d is lost", from)
+		}
+	}
+	if b.reached(1) {
+		t.Error("what was added first is done")
+	}
+	var again backlog
+	again.restore(b.pieces())
+	if len(again.rests) != 1 || len(again.rests[0].stretches) != maxStretches {
+		t.Errorf("%+v came back", again.rests)
+	}
+}
