@@ -42,6 +42,9 @@ type Way interface {
 	// Room returns a channel that is closed as soon as there is room for patient senders: at once
 	// if there is, or if the node is lost.
 	Room() <-chan struct{}
+	// Failure returns an error as Signal is to be given it. It calls the error's methods, which may be
+	// anything: no lock is held.
+	Failure(err error) error
 	// Signal sends an order of the runtime. It reports false when the node is lost.
 	Signal(s FarSignal) bool
 }
@@ -107,7 +110,7 @@ type FarSignal struct {
 	To     PID    // whom it is for; the watching system itself for FarDown
 	From   PID    // who watches, links or has ended; for FarWatch and FarUnwatch the system itself
 	Reason Reason // how From has ended, for FarDown and FarExit
-	Err    error  // its failure, if there was one
+	Err    error  // its failure, if there was one, as Failure has returned it
 }
 
 // FarSignalKind says what a [FarSignal] is.
@@ -115,15 +118,16 @@ type FarSignalKind uint8
 
 // The kinds of signals.
 const (
-	FarStop    FarSignalKind = iota + 1 // stop after the current message
-	FarDrain                            // stop after what lies in the mailbox now
-	FarKill                             // stop without Terminate
-	FarWatch                            // From wants to know when To ends
-	FarUnwatch                          // and not any more
-	FarDown                             // From, which To watches, has ended
-	FarLink                             // From and To are linked
-	FarUnlink                           // and not any more
-	FarExit                             // From, which To is linked with, has ended
+	FarStop     FarSignalKind = iota + 1 // stop after the current message
+	FarDrain                             // stop after what lies in the mailbox now
+	FarKill                              // stop without Terminate
+	FarWatch                             // From wants to know when To ends
+	FarUnwatch                           // and not any more
+	FarDown                              // From, which To watches, has ended
+	FarLink                              // From and To are linked
+	FarUnlink                            // and not any more
+	FarExit                              // From, which To is linked with, has ended
+	FarUnlinked                          // From has forgotten the link with To, as it was told to
 )
 
 // FarDelivery is a message that has come from another system.
@@ -147,7 +151,10 @@ func (d *FarDelivery) with() any {
 // one, for as long as it lives: a second one panics.
 func Carry(sys *System, c Carrier) {
 	required(c != nil, "Carry: the carrier is nil")
-	f := &Far{sys: sys, carrier: c, nodes: make(map[nodeKey]*farNode), proxies: make(map[PID]weak.Pointer[proxy])}
+	f := &Far{
+		sys: sys, carrier: c, nodes: make(map[nodeKey]*farNode), proxies: make(map[PID]weak.Pointer[proxy]),
+		maxWatches: maxFarWatches, maxLinks: maxFarLinks,
+	}
 	required(sys.far.Load() == nil, fmt.Sprintf("Carry: the system %q has a carrier already", sys.name))
 	c.Attach(f)
 	required(sys.far.CompareAndSwap(nil, f), fmt.Sprintf("Carry: the system %q has a carrier already", sys.name))
@@ -159,6 +166,8 @@ type Far struct {
 	sys     *System
 	carrier Carrier
 	buffers sync.Pool // of *[]byte: for messages that are being encoded
+
+	maxWatches, maxLinks int // of one node; these do not change
 
 	mu      sync.Mutex
 	nodes   map[nodeKey]*farNode // those that are not lost; guarded by mu
@@ -178,8 +187,64 @@ type farNode struct {
 	way  Way // to the system itself
 
 	// Guarded by far.mu.
-	held    map[*proxy]struct{} // proxies with watchers or links: those need somebody who ends them
-	watches map[uint64]*watcher // the watches that it has here, by the number of the actor
+	held      map[*proxy]struct{} // proxies with watchers or links: those need somebody who ends them
+	watches   map[uint64]*watcher // the watches that it has here, by the number of the actor
+	links     int                 // between its actors and those of this system
+	linkBytes int                 // of the paths of those of its actors
+	unlinking map[farLink]int     // FarUnlinks for which there is no FarUnlinked yet
+}
+
+// farLink is a pair of actors: the numbers of the one there and of the one here.
+type farLink struct{ there, here uint64 }
+
+// What a node may have here, so that it cannot take all the memory of this one.
+const (
+	maxFarWatches   = 1 << 20
+	maxFarLinks     = 1 << 16
+	maxFarLinkBytes = 16 << 20
+)
+
+// tooMany says that a node has as much here as it may have.
+func tooMany(what string, most int) error {
+	return fmt.Errorf("%w: a node may have at most %d %s here", ErrNotAccepted, most, what)
+}
+
+// mayLink counts a link. It reports false, where most is not 0, if there are as many or if their paths
+// are too long.
+func (n *farNode) mayLink(p *proxy, most int) bool {
+	n.far.mu.Lock()
+	defer n.far.mu.Unlock()
+	if most > 0 && (n.links >= most || n.linkBytes+len(p.path) > maxFarLinkBytes) {
+		return false
+	}
+	n.links++
+	n.linkBytes += len(p.path)
+	return true
+}
+
+// unlinked is the end of what mayLink has counted.
+func (n *farNode) unlinked(p *proxy) {
+	n.far.mu.Lock()
+	defer n.far.mu.Unlock()
+	n.links--
+	n.linkBytes -= len(p.path)
+}
+
+// unlinks counts the FarUnlinks that are not confirmed, and returns how many there are.
+func (n *farNode) unlinks(l farLink, more int) int {
+	n.far.mu.Lock()
+	defer n.far.mu.Unlock()
+	now := n.unlinking[l] + more
+	switch {
+	case more == 0:
+	case now <= 0:
+		delete(n.unlinking, l)
+	case n.unlinking == nil:
+		n.unlinking = map[farLink]int{l: now}
+	default:
+		n.unlinking[l] = now
+	}
+	return now
 }
 
 // System returns the system.
@@ -298,14 +363,15 @@ func (f *Far) Signal(s FarSignal) {
 		}
 	case FarLink:
 		f.link(to, s)
-	case FarUnlink, FarExit:
-		p := f.known(s.From)
-		if to == nil || p == nil {
-			return
+	case FarUnlink:
+		f.proxy(s.From).unlinkedBy(to, s.To)
+	case FarUnlinked:
+		if p := f.known(s.From); p != nil {
+			p.node().unlinks(farLink{s.From.id, s.To.id}, -1)
 		}
-		p.unlink(to)
-		p.release()
-		if to.unlink(&p.core) && s.Kind == FarExit {
+	case FarExit:
+		p := f.known(s.From)
+		if to != nil && p != nil && p.parted(to) {
 			to.signal(signal{kind: sigExit, err: linkError(Down{PID: s.From, Reason: s.Reason, Err: s.Err})})
 		}
 	}
@@ -319,7 +385,7 @@ func (f *Far) watch(to *core, s FarSignal) {
 	}
 	id := s.To.id
 	down := func(d Down) {
-		n.way.Signal(FarSignal{Kind: FarDown, To: s.From, From: s.To, Reason: d.Reason, Err: d.Err})
+		n.way.Signal(FarSignal{Kind: FarDown, To: s.From, From: s.To, Reason: d.Reason, Err: n.way.Failure(d.Err)})
 	}
 	w := &watcher{}
 	w.down = func(d Down) {
@@ -334,11 +400,16 @@ func (f *Far) watch(to *core, s FarSignal) {
 	}
 	f.mu.Lock()
 	had := n.watches == nil || n.watches[id] != nil // lost, or told twice
-	if !had {
+	full := len(n.watches) >= f.maxWatches
+	if !had && !full {
 		n.watches[id] = w
 	}
 	f.mu.Unlock()
-	if !had && !to.watchedBy(w) {
+	switch {
+	case had:
+	case full:
+		down(Down{Reason: NotAccepted, Err: tooMany("watches", f.maxWatches)})
+	case !to.watchedBy(w):
 		w.down(Down{Reason: NoActor})
 	}
 }
@@ -359,16 +430,9 @@ func (f *Far) unwatch(s FarSignal) {
 // link links an actor of this system with one of another.
 func (f *Far) link(to *core, s FarSignal) {
 	p := f.proxy(s.From)
-	if to != nil {
-		p.linkedTo(to)
-		p.hold()
-		if to.linkedTo(&p.core) {
-			return
-		}
-		p.unlink(to)
-		p.release()
+	if why, err := p.linkedBy(to); why != 0 {
+		p.way.Signal(FarSignal{Kind: FarExit, To: s.From, From: s.To, Reason: why, Err: p.way.Failure(err)})
 	}
-	p.way.Signal(FarSignal{Kind: FarExit, To: s.From, From: s.To, Reason: NoActor})
 }
 
 // node returns the incarnation of a system.

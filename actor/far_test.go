@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -483,6 +484,53 @@ func TestAFarActorThatEndsNormallyLeavesTheOneThatItWasLinkedWith(t *testing.T) 
 			t.Errorf("links are left: %v; %v", d.Links, err)
 		}
 	})
+}
+
+func linksOf(t *testing.T, sys *actor.System, pid actor.PID) int {
+	t.Helper()
+	d, err := sys.Detail(bg, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d.Links)
+}
+
+func TestLinksAndUnlinksThatCrossLeaveBothOrNeitherLinked(t *testing.T) {
+	for seed := range uint64(300) {
+		bubble(t, func(t *testing.T, a, b *loopback) {
+			a.hold(true, 0)
+			b.hold(true, 0)
+			here, there := linker(a.sys(), "here"), linker(b.sys(), "there")
+			random, did := rand.New(rand.NewPCG(seed, 0)), ""
+			for range 30 {
+				action := random.IntN(6)
+				did += string("LUluab"[action])
+				switch action {
+				case 0:
+					here.Tell(bg, there.PID())
+				case 1:
+					here.Tell(bg, there.PID().String())
+				case 2:
+					there.Tell(bg, here.PID())
+				case 3:
+					there.Tell(bg, here.PID().String())
+				case 4:
+					a.pass()
+				case 5:
+					b.pass()
+				}
+				synctest.Wait()
+			}
+			for a.pass() || b.pass() {
+				synctest.Wait()
+			}
+			if m, n := linksOf(t, a.sys(), here.PID()), linksOf(t, b.sys(), there.PID()); m != n {
+				t.Errorf("seed %d: %s: %d links on one side and %d on the other", seed, did, m, n)
+			}
+			a.hold(false, 0)
+			b.hold(false, 0)
+		})
+	}
 }
 
 func TestALinkWithAFarActorThatIsGoneIsAFailure(t *testing.T) {

@@ -133,6 +133,8 @@ func (l *lane) Room() <-chan struct{} {
 	return room
 }
 
+func (l *lane) Failure(err error) error { return err }
+
 func (l *lane) Signal(s actor.FarSignal) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,19 +187,33 @@ func (l *loopback) carry() {
 		}
 		l.tellRoom()
 		l.mu.Unlock()
-		for len(run) > 0 {
-			if f := run[0]; f.do != nil {
-				f.do(l.peer.far)
-				run = run[1:]
-				continue
-			}
-			n := 1
-			for n < len(run) && run[n].do == nil && run[n].to == run[0].to {
-				n++
-			}
-			l.deliver(run[:n])
-			run = run[n:]
+		l.bring(run)
+	}
+}
+
+// pass brings the first frame of a lane that is held, and reports whether there was one.
+func (l *loopback) pass() bool {
+	l.mu.Lock()
+	run := l.queue[:min(1, len(l.queue))]
+	l.queue = l.queue[len(run):]
+	l.mu.Unlock()
+	l.bring(run)
+	return len(run) > 0
+}
+
+func (l *loopback) bring(run []frame) {
+	for len(run) > 0 {
+		if f := run[0]; f.do != nil {
+			f.do(l.peer.far)
+			run = run[1:]
+			continue
 		}
+		n := 1
+		for n < len(run) && run[n].do == nil && run[n].to == run[0].to {
+			n++
+		}
+		l.deliver(run[:n])
+		run = run[n:]
 	}
 }
 

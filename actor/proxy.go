@@ -151,27 +151,59 @@ func (p *proxy) forget(w *watcher) {
 	}
 }
 
-// link links c, which knows of it already, with the actor. It reports false when that one's node is
-// lost.
+// link links c with the actor. It reports false when that one's node is lost.
 func (p *proxy) link(c *core) bool {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	p.linkedTo(c)
-	p.hold()
+	if p.isLinked(c) {
+		return true
+	}
+	p.node().mayLink(p, 0)
+	p.join(c)
 	if p.signalWay(FarLink, c.pid()) {
 		return true
 	}
-	p.unlink(c)
-	p.release()
+	p.part(c)
 	return false
+}
+
+// linkedBy links c, nil if it is gone, because the actor wants it. It returns why it does not. While
+// the actor's node does not know yet that c has unlinked, what it says is older, and passed over.
+// Otherwise one of them could be linked and the other not: as in OTP, an unlink is confirmed.
+func (p *proxy) linkedBy(c *core) (why Reason, err error) {
+	if c == nil {
+		return NoActor, nil
+	}
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	n := p.node()
+	switch most := n.far.maxLinks; {
+	case n.unlinks(farLink{p.id, c.id}, 0) > 0, p.isLinked(c):
+	case !n.mayLink(p, most):
+		return NotAccepted, tooMany("links", most)
+	case !p.join(c):
+		p.part(c)
+		return NoActor, nil
+	}
+	return 0, nil
+}
+
+// unlinkedBy ends a link because the actor wants it, and confirms that. c is nil if it is gone.
+func (p *proxy) unlinkedBy(c *core, pid PID) {
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	if c != nil {
+		p.part(c)
+	}
+	p.signalWay(FarUnlinked, pid)
 }
 
 // unlinkFrom takes link back.
 func (p *proxy) unlinkFrom(c *core) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	if p.unlink(c) {
-		p.release()
+	if p.part(c) {
+		p.node().unlinks(farLink{p.id, c.id}, 1)
 		p.signalWay(FarUnlink, c.pid())
 	}
 }
@@ -182,12 +214,46 @@ func (p *proxy) exit(c *core, d Down) {
 		p.unlinkFrom(c)
 		return
 	}
+	err := p.way.Failure(d.Err)
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	if p.unlink(c) {
-		p.release()
-		p.way.Signal(FarSignal{Kind: FarExit, To: p.pid(), From: d.PID, Reason: d.Reason, Err: d.Err})
+	if p.part(c) {
+		p.way.Signal(FarSignal{Kind: FarExit, To: p.pid(), From: d.PID, Reason: d.Reason, Err: err})
 	}
+}
+
+// parted is part for who does not hold orders.
+func (p *proxy) parted(c *core) bool {
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	return p.part(c)
+}
+
+// join notes a link that is counted, for both. It reports false when c is gone. orders is held.
+func (p *proxy) join(c *core) bool {
+	p.linkedTo(c)
+	p.hold()
+	return c.linkedTo(&p.core)
+}
+
+// part forgets a link, for both. It reports false when there was none. orders is held.
+func (p *proxy) part(c *core) bool {
+	was := p.unlink(c)
+	if was {
+		p.node().unlinked(p)
+	}
+	p.release()
+	return c.unlink(&p.core) || was
+}
+
+func (p *proxy) isLinked(c *core) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ext == nil {
+		return false
+	}
+	_, is := p.ext.links[c]
+	return is
 }
 
 func (p *proxy) signalWay(kind FarSignalKind, from PID) bool {
@@ -373,6 +439,7 @@ type noWay struct{}
 func (noWay) Encoder(reflect.Type) any              { return nil }
 func (noWay) Send(FarSender, FarMessage) FarVerdict { return FarUnreachable }
 func (noWay) Room() <-chan struct{}                 { c := make(chan struct{}); close(c); return c }
+func (noWay) Failure(err error) error               { return err }
 func (noWay) Signal(FarSignal) bool                 { return false }
 
 // elsewhere returns the actor with that address, which is of another system.

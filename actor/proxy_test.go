@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"reflect"
 	"runtime"
 	"testing"
@@ -25,6 +26,7 @@ func (s *sink) Encoder(m reflect.Type) any {
 
 func (s *sink) Send(FarSender, FarMessage) FarVerdict { return FarTaken }
 func (s *sink) Room() <-chan struct{}                 { return nil }
+func (s *sink) Failure(err error) error               { return err }
 func (s *sink) Signal(FarSignal) bool                 { return true }
 
 func newSink(t *testing.T) *sink {
@@ -102,4 +104,48 @@ func (s *sink) proxies(t *testing.T, n int) {
 		}
 	}
 	t.Errorf("there are %d proxies, want %d", got, n)
+}
+
+// said keeps the last signal.
+type said struct {
+	sink
+	signals []FarSignal
+}
+
+func (s *said) Way(PID) (Way, error)         { return s, nil }
+func (s *said) Signal(signal FarSignal) bool { s.signals = append(s.signals, signal); return true }
+
+func TestANodeMayHaveSoManyWatchesAndLinksHere(t *testing.T) {
+	sys := NewSystem("home")
+	s := new(said)
+	Carry(sys, s)
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	s.far.maxWatches, s.far.maxLinks = 2, 2
+	from := func(n int) PID { return PID{node: "away", inc: 1, path: "/x", id: uint64(n)} }
+	var all []PID
+	for n := range 3 {
+		to := SpawnFunc(sys, "", func(*Context[int], int) error { return nil }).PID()
+		all = append(all, to)
+		s.far.Signal(FarSignal{Kind: FarWatch, To: to, From: PID{node: "away", inc: 1, path: "/"}})
+		s.far.Signal(FarSignal{Kind: FarLink, To: to, From: from(n)})
+	}
+	if len(s.signals) != 2 {
+		t.Fatalf("said %+v, want two refusals", s.signals)
+	}
+	for i, kind := range []FarSignalKind{FarDown, FarExit} {
+		if got := s.signals[i]; got.Kind != kind || got.Reason != NotAccepted || !errors.Is(got.Err, ErrNotAccepted) {
+			t.Errorf("said %+v", got)
+		}
+	}
+	s.far.Signal(FarSignal{Kind: FarUnlink, To: all[0], From: from(9)}) // was not linked
+	s.far.Signal(FarSignal{Kind: FarLink, To: all[2], From: from(2)})
+	if got := s.signals[len(s.signals)-1]; got.Kind != FarExit {
+		t.Errorf("there is room after the end of no link: %+v", got)
+	}
+	s.far.Signal(FarSignal{Kind: FarUnlink, To: all[0], From: from(0)})
+	s.signals = nil
+	s.far.Signal(FarSignal{Kind: FarLink, To: all[2], From: from(2)})
+	if len(s.signals) != 0 {
+		t.Errorf("refused with room: %+v", s.signals)
+	}
 }

@@ -69,18 +69,35 @@ var closed = func() chan struct{} {
 	return c
 }()
 
+// failed is an error as it goes to another node.
+type failed wire.Failure
+
+// Error implements error.
+func (f failed) Error() string { return f.Text }
+
+// Failure implements actor.Way.
+func (w *way) Failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed(w.node.failure(err))
+}
+
 // Signal implements actor.Way.
 func (w *way) Signal(s actor.FarSignal) bool {
 	if w.inc.lost.Load() {
 		return false
 	}
 	kind, code := signalKind(s.Kind)
-	out := session.Signal{To: w.name, Code: code, Failure: w.node.failure(s.Err)}
+	out := session.Signal{To: w.name, Code: code}
+	if f, ok := s.Err.(failed); ok { //nolint:errorlint // it is what Failure has returned
+		out.Failure = wire.Failure(f)
+	}
 	switch s.Kind {
 	case actor.FarDown, actor.FarExit:
 		out.Code = uint64(s.Reason)
 		fallthrough
-	case actor.FarLink, actor.FarUnlink:
+	case actor.FarLink, actor.FarUnlink, actor.FarUnlinked:
 		out.From = session.Sender{Of: addressText(s.From.String())}
 	default: // the node itself gives orders and watches
 	}
@@ -107,11 +124,14 @@ func senderOf(from actor.FarSender) session.Sender {
 	return session.Sender{ID: id, Of: sender(from)}
 }
 
-// The orders of a frame that has one.
+// What a frame orders, or whether it confirms that.
 const (
 	orderStop uint64 = iota + 1
 	orderDrain
 	orderKill
+
+	unlinkTold  uint64 = 1
+	unlinkTaken uint64 = 2
 )
 
 // signalKind returns what a signal is on the wire.
@@ -132,7 +152,9 @@ func signalKind(k actor.FarSignalKind) (kind wire.Kind, code uint64) {
 	case actor.FarLink:
 		return wire.KindLink, 0
 	case actor.FarUnlink:
-		return wire.KindUnlink, 0
+		return wire.KindUnlink, unlinkTold
+	case actor.FarUnlinked:
+		return wire.KindUnlink, unlinkTaken
 	default:
 		return wire.KindExit, 0
 	}
@@ -140,7 +162,7 @@ func signalKind(k actor.FarSignalKind) (kind wire.Kind, code uint64) {
 
 // farSignal is the reverse of signalKind. It is 0 for an order that is not known.
 func farSignal(kind wire.Kind, code uint64) actor.FarSignalKind {
-	for k := actor.FarStop; k <= actor.FarExit; k++ {
+	for k := actor.FarStop; k <= actor.FarUnlinked; k++ {
 		if is, order := signalKind(k); is == kind && (order == 0 || order == code) {
 			return k
 		}
