@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -441,6 +442,70 @@ func (noWay) Send(FarSender, FarMessage) FarVerdict { return FarUnreachable }
 func (noWay) Room() <-chan struct{}                 { c := make(chan struct{}); close(c); return c }
 func (noWay) Failure(err error) error               { return err }
 func (noWay) Signal(FarSignal) bool                 { return false }
+
+// goneWay is the way to an actor that cannot be told anything, for the reason of the verdict.
+type goneWay struct {
+	noWay
+	why FarVerdict
+}
+
+func (w goneWay) Send(FarSender, FarMessage) FarVerdict { return w.why }
+
+// goneRef returns a reference to an actor that cannot be told anything. far is nil where there is no
+// system: then it has an address, and nothing else.
+func goneRef[M any](far *Far, pid PID, why FarVerdict) Ref[M] {
+	n := &farNode{far: far, way: goneWay{why: why}}
+	n.kind = kind{node: pid.node, inc: pid.inc, far: n, cell: implOfProxy}
+	if far != nil {
+		n.kind.sys = far.sys
+	}
+	return Ref[M]{proxied[M]{newProxy(n, pid, n.way)}}
+}
+
+// MarshalText returns the form of [PID.String], empty for the zero Ref. A routing reference has no
+// address: that is an error.
+func (r Ref[M]) MarshalText() ([]byte, error) {
+	if _, ok := r.to.(*routed[M]); ok {
+		return nil, errors.New("a routing reference has no address: write that of an actor")
+	}
+	return r.PID().MarshalText()
+}
+
+// UnmarshalText reads the form of [Ref.MarshalText]. What it makes of it has an address and no system:
+// call [Ref.Bind] before anything else but PID and String. Package codec does, for fields of messages.
+func (r *Ref[M]) UnmarshalText(text []byte) error {
+	var pid PID
+	err := pid.UnmarshalText(text)
+	switch {
+	case err != nil:
+	case pid.IsZero():
+		*r = Ref[M]{}
+	default:
+		*r = goneRef[M](nil, pid, FarGone)
+	}
+	return err
+}
+
+// Bind makes a reference that was read by [Ref.UnmarshalText] one of the system: to its own actor, or
+// to one of another node, as [Lookup] does. If the actor is gone, if it does not accept an M or if its
+// node cannot be reached, messages become dead letters.
+func (r *Ref[M]) Bind(sys *System) {
+	pid := r.PID()
+	if pid.IsZero() {
+		return
+	}
+	bound, err := Lookup[M](sys, pid)
+	switch {
+	case err == nil:
+		*r = bound
+	case errors.Is(err, ErrNotAccepted):
+		*r = goneRef[M](&Far{sys: sys}, pid, FarNotAccepted)
+	case errors.Is(err, ErrUnreachable):
+		*r = goneRef[M](&Far{sys: sys}, pid, FarUnreachable)
+	default:
+		*r = goneRef[M](&Far{sys: sys}, pid, FarGone)
+	}
+}
 
 // elsewhere returns the actor with that address, which is of another system.
 func (s *System) elsewhere(pid PID) (*core, error) {

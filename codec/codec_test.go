@@ -175,7 +175,6 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 	type hidden struct{ n int } //nolint:unused // found by reflection
 	type deep struct{ Items []struct{ F func() } }
 	type either struct{ V any }
-	type ref struct{ To actor.Ref[int] }
 	type twice struct {
 		A int `cbor:"x"`
 		B int `cbor:"x"`
@@ -204,7 +203,6 @@ func TestWhatWouldNotComeBackPanicsAtTheStart(t *testing.T) {
 		"field n is not exported":                                     func() { codec.NewTypes(codec.Of[hidden]("x")) },
 		"field Items[].F is of kind func":                             func() { codec.NewTypes(codec.Of[deep]("x")) },
 		"field V is of the interface type interface {}":               func() { codec.NewTypes(codec.Of[either]("x")) },
-		"field To is a reference to an actor":                         func() { codec.NewTypes(codec.Of[ref]("x")) },
 		`fields A and B, which are both written as "x"`:               func() { codec.NewTypes(codec.Of[twice]("x")) },
 		`fields inner and N, which are both written as "N"`:           func() { codec.NewTypes(codec.Of[hiding]("x")) },
 		"embeds time.Time, whose MarshalBinary":                       func() { codec.NewTypes(codec.Of[embedding]("x")) },

@@ -34,6 +34,10 @@
 // [unsafe.Pointer], a complex number, or an unexported field without the tag "-". A value
 // must have no cycles, and be at most 65 535 levels deep.
 //
+// A field of the type [actor.Ref] is written as the address of its actor, and read as a reference of
+// the system that the Types are bound to, see [Types.Bind]. For bytes of strangers there is
+// [Types.Strict].
+//
 // # Evolution
 //
 // A field that is not in the bytes is zero, and one that the type does not have is

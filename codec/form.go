@@ -15,8 +15,9 @@ import (
 // form is how the values of a type are encoded. append is given no nil pointer.
 type form struct {
 	cbor   bool
+	plan   *plan // of CBOR
 	append func(dst []byte, v any) ([]byte, error)
-	decode func(data []byte) (any, error)
+	decode func(ts *Types, data []byte) (any, error)
 }
 
 // vtMessage has the methods that vtprotobuf generates.
@@ -78,7 +79,7 @@ func vtForm(element reflect.Type) form {
 			}
 			return data, nil
 		},
-		decode: func(data []byte) (any, error) {
+		decode: func(_ *Types, data []byte) (any, error) {
 			v := reflect.New(element).Interface()
 			return v, v.(vtMessage).UnmarshalVT(data)
 		},
@@ -91,7 +92,7 @@ func protoForm(element reflect.Type) form {
 		append: func(dst []byte, v any) ([]byte, error) {
 			return deterministic.MarshalAppend(dst, v.(proto.Message))
 		},
-		decode: func(data []byte) (any, error) {
+		decode: func(_ *Types, data []byte) (any, error) {
 			v := reflect.New(element).Interface()
 			return v, proto.Unmarshal(data, v.(proto.Message))
 		},
@@ -111,7 +112,7 @@ func binaryForm[T any](t reflect.Type) form {
 			data, _, err := appendBinary(dst, &value)
 			return data, err
 		},
-		decode: func(data []byte) (any, error) {
+		decode: func(_ *Types, data []byte) (any, error) {
 			if isPointer {
 				v := reflect.New(t.Elem()).Interface()
 				return v, v.(encoding.BinaryUnmarshaler).UnmarshalBinary(data)
@@ -146,13 +147,18 @@ var (
 		NaNConvert: cbor.NaNConvert7e00, InfConvert: cbor.InfConvertFloat16, IndefLength: cbor.IndefLengthForbidden,
 		Time: cbor.TimeRFC3339Nano, TextMarshaler: cbor.TextMarshalerTextString,
 	}.UserBufferEncMode())
-	cborDecoder = must(cbor.DecOptions{
+	cborDecoder   = decoderOf(65535)
+	strictDecoder = decoderOf(MaxDepth)
+)
+
+func decoderOf(depth int) cbor.DecMode {
+	return must(cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden,
-		MaxArrayElements: 1<<31 - 1, MaxMapPairs: 1<<31 - 1, MaxNestedLevels: 65535,
+		MaxArrayElements: 1<<31 - 1, MaxMapPairs: 1<<31 - 1, MaxNestedLevels: depth,
 		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive, UTF8: cbor.UTF8DecodeInvalid,
 		TextUnmarshaler: cbor.TextUnmarshalerTextString,
 	}.DecMode())
-)
+}
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -169,14 +175,16 @@ func appendPlain(dst []byte, v any) ([]byte, error) {
 
 func plainForm[T any](t reflect.Type) form {
 	isPointer := t.Kind() == reflect.Pointer
+	plan := planOf(t)
 	return form{
 		cbor: true,
+		plan: plan,
 		append: func(dst []byte, v any) ([]byte, error) {
 			return appendPlain(dst, v)
 		},
-		decode: func(data []byte) (any, error) {
+		decode: func(ts *Types, data []byte) (any, error) {
 			var v T
-			if err := cborDecoder.Unmarshal(data, &v); err != nil {
+			if err := ts.unmarshal(data, &v, plan); err != nil {
 				return nil, err
 			}
 			if isPointer && reflect.ValueOf(v).IsNil() {

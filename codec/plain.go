@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -117,9 +118,6 @@ func (c *plainChecker) check(t reflect.Type) error {
 		return nil
 	}
 	c.seen[t] = true
-	if strings.HasSuffix(t.PkgPath(), "greenroom/actor") && strings.HasPrefix(t.Name(), "Ref[") {
-		return errors.New("is a reference to an actor of this process: use its PID")
-	}
 	if t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
 		for _, p := range fieldPairs {
 			if ok, err := checkPair(t, p); ok || err != nil {
@@ -204,18 +202,25 @@ func checkField(f reflect.StructField) error {
 	return nil
 }
 
-// keysOf returns what a field is written as: its name, or the names of an embedded struct's fields.
-func keysOf(f reflect.StructField) []string {
+// tagName returns the name that the tag of a field gives it, or "".
+func tagName(f reflect.StructField) string {
 	tag, tagged := f.Tag.Lookup("cbor")
 	if !tagged {
 		tag = f.Tag.Get("json")
 	}
 	name, _, _ := strings.Cut(tag, ",")
-	switch {
-	case name != "":
-		return []string{name}
-	case !f.Anonymous || f.Type.Kind() != reflect.Struct:
-		return []string{f.Name}
+	return name
+}
+
+// isFlat reports whether the fields of an embedded struct are written as those of the outer one.
+func isFlat(f reflect.StructField) bool {
+	return f.Anonymous && f.Type.Kind() == reflect.Struct && tagName(f) == ""
+}
+
+// keysOf returns what a field is written as: its name, or the names of an embedded struct's fields.
+func keysOf(f reflect.StructField) []string {
+	if !isFlat(f) {
+		return []string{cmp.Or(tagName(f), f.Name)}
 	}
 	var keys []string
 	for inner := range f.Type.Fields() {

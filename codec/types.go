@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // MaxNameBytes is the length of the longest name of a type.
@@ -32,7 +34,9 @@ type Types struct {
 	dropped map[string][]string // by name: see Dropped
 
 	sentinels []sentinel
-	plain     sync.Map // of what is wrong with a type that is not registered, nil for nothing; by type
+	plain     *sync.Map     // of what is known of a type that is not registered, a valueType; by type
+	strict    bool          // see Strict
+	sys       *actor.System // see Bind; nil: none
 }
 
 // written is how the values of a registered type are written.
@@ -61,7 +65,7 @@ type Option struct {
 // NewTypes returns a Types with the given registrations. It panics if a name or a type is
 // given twice, or if a type cannot be encoded and decoded without loss.
 func NewTypes(registrations ...Registration) *Types {
-	ts := &Types{written: map[reflect.Type]written{}, read: map[string]shape{}, dropped: map[string][]string{}}
+	ts := &Types{written: map[reflect.Type]written{}, read: map[string]shape{}, dropped: map[string][]string{}, plain: new(sync.Map)}
 	for _, r := range registrations {
 		if err := r.register(ts); err != nil {
 			panic("codec: " + err.Error())
@@ -180,6 +184,9 @@ func (ts *Types) Append(dst []byte, v any) (name string, data []byte, err error)
 		return "", dst, fmt.Errorf("codec: encode: %w: %T", ErrUnknownType, v)
 	}
 	data, err = guard(func() ([]byte, error) {
+		if w.form.plan.hasRefs() && ts.sys == nil {
+			return nil, errUnbound
+		}
 		if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
 			return nil, errNil
 		}
@@ -236,7 +243,7 @@ func (ts *Types) decodeShape(name string, data []byte) (s shape, v any, err erro
 	if !ok {
 		return s, nil, fmt.Errorf("codec: decode %q: %w", name, ErrUnknownName)
 	}
-	if v, err = guard(func() (any, error) { return s.form.decode(data) }); err != nil {
+	if v, err = guard(func() (any, error) { return s.form.decode(ts, data) }); err != nil {
 		return s, nil, fmt.Errorf("codec: decode %q: %w", name, err)
 	}
 	return s, v, nil

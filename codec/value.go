@@ -65,8 +65,12 @@ func (ts *Types) AppendValue(dst []byte, v any) ([]byte, error) {
 		return data, nil
 	}
 	if v != nil {
-		if err := ts.checkValue(reflect.TypeOf(v)); err != nil {
-			return dst, fmt.Errorf("codec: encode: %w: %T: %w", ErrUnknownType, v, err)
+		t := ts.valueType(reflect.TypeOf(v))
+		if t.err == nil && t.plan.hasRefs() && ts.sys == nil {
+			t.err = errUnbound
+		}
+		if t.err != nil {
+			return dst, fmt.Errorf("codec: encode: %w: %T: %w", ErrUnknownType, v, t.err)
 		}
 	}
 	data, err := guard(func() ([]byte, error) { return appendPlain(append(dst, 0), v) })
@@ -105,11 +109,12 @@ func (ts *Types) decodePlain(data []byte, target reflect.Value) error {
 		target.SetZero()
 		return nil
 	}
-	if err := ts.checkValue(target.Type()); err != nil {
-		return fmt.Errorf("codec: decode: %w: %v: %w", ErrUnknownType, target.Type(), err)
+	t := ts.valueType(target.Type())
+	if t.err != nil {
+		return fmt.Errorf("codec: decode: %w: %v: %w", ErrUnknownType, target.Type(), t.err)
 	}
 	if _, err := guard(func() (struct{}, error) {
-		return struct{}{}, cborDecoder.Unmarshal(data, target.Addr().Interface())
+		return struct{}{}, ts.unmarshal(data, target.Addr().Interface(), t.plan)
 	}); err != nil {
 		return fmt.Errorf("codec: decode %v: %w", target.Type(), err)
 	}
@@ -119,13 +124,21 @@ func (ts *Types) decodePlain(data []byte, target reflect.Value) error {
 // cborNull is nil in CBOR.
 const cborNull = 0xf6
 
-// checkValue is checkPlain, and remembers what it has found.
-func (ts *Types) checkValue(t reflect.Type) error {
+// valueType is what is known of a type that is not registered.
+type valueType struct {
+	plan *plan
+	err  error // why CBOR would not give it back
+}
+
+// valueType returns what is known of a type, and remembers it.
+func (ts *Types) valueType(t reflect.Type) valueType {
 	if known, ok := ts.plain.Load(t); ok {
-		err, _ := known.(error)
-		return err
+		return known.(valueType)
 	}
-	err := checkPlain(t)
-	ts.plain.Store(t, err)
-	return err
+	known := valueType{err: checkPlain(t)}
+	if known.err == nil {
+		known.plan = planOf(t)
+	}
+	ts.plain.Store(t, known)
+	return known
 }
