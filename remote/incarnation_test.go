@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"errors"
+	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -106,6 +107,57 @@ func TestAnEarlierIncarnationIsLostWhenALaterOneIsFound(t *testing.T) {
 	expectLost(t, b.System(), ref)
 	present := find(t, b, "a", "/counter")
 	if n, err := actor.Ask(within(t), present, get{}); n != 0 || err != nil {
+		t.Errorf("the later one: %d, %v", n, err)
+	}
+	if letters := a.System().DeadLetters(); len(letters) != 0 {
+		t.Errorf("what was for the earlier one has come to the later one: %v", letters)
+	}
+}
+
+// What was said before it was known which incarnation lives is for the one that was meant.
+func TestWhatWasKeptForAnEarlierIncarnationIsReportedHere(t *testing.T) {
+	t.Parallel()
+	old := actor.NewSystem("a")
+	gone := actor.Spawn[msg](old, "counter", newCounter).PID()
+	if _, err := old.Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	reserved, err := (&net.ListenConfig{}).Listen(bg, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := reserved.Addr().String()
+	_, b := start(t, "b", remote.Config{Peers: map[string]string{"a": addr}})
+	events := nodeEvents(b.System())
+	ref, err := actor.Lookup[msg](b.System(), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.Tell(bg, add{1})
+	ref.Tell(bg, add{2})
+	asked := actor.AskFuture(bg, ref, get{}, actor.Within(time.Minute))
+	if err := reserved.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, a := start(t, "a", remote.Config{Addr: addr})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	if _, err := asked.Wait(within(t)); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("the ask: %v", err)
+	}
+	if down, ok := (<-events).(actor.NodeDown); !ok || down.Dropped != 3 || down.Unknown != 0 {
+		t.Errorf("got %+v", down)
+	}
+	letters := b.System().DeadLetters()
+	for _, l := range letters {
+		if l.To != gone || l.Reason != actor.NoConnection {
+			t.Errorf("dead letter %+v", l)
+		}
+	}
+	if len(letters) != 3 {
+		t.Errorf("%d dead letters, want 3", len(letters))
+	}
+	find(t, b, "a", "/counter").Tell(bg, add{3})
+	if n, err := actor.Ask(within(t), find(t, b, "a", "/counter"), get{}); n != 3 || err != nil {
 		t.Errorf("the later one: %d, %v", n, err)
 	}
 	if letters := a.System().DeadLetters(); len(letters) != 0 {

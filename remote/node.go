@@ -17,12 +17,11 @@ import (
 // Node is a system that is connected with others. [Listen] makes one. It ends with its system's
 // Shutdown. It is safe for concurrent use.
 type Node struct {
-	sys      *actor.System
-	types    *codec.Types
-	peers    map[string]string // by name; never changes
-	t        *transport.Transport
-	far      *actor.Far    // set before attached is closed
-	attached chan struct{} // closed when the system knows the node
+	sys   *actor.System
+	types *codec.Types
+	peers map[string]string // by name; never changes
+	t     *transport.Transport
+	far   *actor.Far // set before anything is sent or accepted
 
 	mu      sync.Mutex
 	offers  map[string]offer // guarded by mu
@@ -36,12 +35,14 @@ type Node struct {
 // panics. The name of the system is that of the node, and must be the only one of its cluster.
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	n := &Node{
-		sys: sys, types: c.Types, peers: maps.Clone(c.Peers), attached: make(chan struct{}),
+		sys: sys, peers: maps.Clone(c.Peers),
 		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
 	}
-	if n.types == nil {
-		n.types = codec.NewTypes()
+	types := c.Types
+	if types == nil {
+		types = codec.NewTypes()
 	}
+	n.types = types.Strict().Bind(sys)
 	incarnation := sys.Incarnation()
 	var auth *transport.TLS
 	if c.TLS != nil {
@@ -52,14 +53,27 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
 			Resolve: func(peer string) (addr string, ok bool) { addr, ok = n.peers[peer]; return addr, ok },
 		},
-		session.Config{Node: sys.Name(), Cluster: c.Cluster, Incarnation: incarnation, ResumeWithin: c.ResumeWithin},
+		session.Config{Node: sys.Name(), Cluster: c.Cluster, Incarnation: incarnation, ResumeWithin: c.ResumeWithin, IncarnationOf: incarnationOf},
 		handler{n})
 	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}
 	n.t = t
+	carried := false
+	defer func() { // a second node of a system panics
+		if !carried {
+			_ = t.Close(context.Background())
+		}
+	}()
 	actor.Carry(sys, carrier{n})
+	carried = true
+	t.Start()
 	return n, nil
+}
+
+func incarnationOf(address string) uint32 {
+	pid, _ := actor.ParsePID(address)
+	return pid.Incarnation()
 }
 
 // System returns the node's system.
@@ -109,7 +123,6 @@ type carrier struct{ *Node }
 // Attach implements actor.Carrier.
 func (n carrier) Attach(far *actor.Far) {
 	n.far = far
-	close(n.attached)
 }
 
 // Close implements actor.Carrier.
@@ -129,7 +142,7 @@ func (n carrier) Way(to actor.PID) (actor.Way, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &way{node: n.Node, s: s, name: session.NewName(to.String()), inc: i}, nil
+	return &way{node: n.Node, s: s, name: n.t.Host().Name(to.String()), inc: i}, nil
 }
 
 // session returns the session with a node, nil if there is none and the node's address is not known.

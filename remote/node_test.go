@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"runtime"
 	"slices"
 	"testing"
@@ -367,5 +368,75 @@ func TestWhatANodeDoesNotKnowIsADeadLetterThere(t *testing.T) {
 	letters := a.System().DeadLetters()
 	if len(letters) != 2 || letters[0].Reason != actor.NotAccepted || letters[0].Type != "add" || letters[0].To.Path() != "/counter" {
 		t.Errorf("dead letters: %+v", letters)
+	}
+}
+
+func TestASystemIsOneNodeAndASecondKeepsNoAddress(t *testing.T) {
+	t.Parallel()
+	sys, n := start(t, "a", remote.Config{Addr: "127.0.0.1:0"})
+	free, err := (&net.ListenConfig{}).Listen(bg, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	_ = free.Close()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a second node does not panic")
+			}
+		}()
+		_, _ = remote.Listen(sys, remote.Config{Addr: addr})
+	}()
+	again, err := (&net.ListenConfig{}).Listen(bg, "tcp", addr)
+	if err != nil {
+		t.Fatalf("the second node listens yet: %v", err)
+	}
+	_ = again.Close()
+	_, b := start(t, "b", remote.Config{Peers: map[string]string{"a": n.Addr().String()}})
+	if _, err := remote.Find[msg](within(t), b, "a", "/nobody"); !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("the first node: %v", err)
+	}
+}
+
+// slowError is an error whose text takes what text takes.
+type slowError struct{ text func() string }
+
+func (e slowError) Error() string { return e.text() }
+
+// An actor's failure is the user's code. It runs while nothing is held that others need.
+func TestTheErrorOfALinkedActorHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	there := actor.Spawn[msg](a.System(), "counter", newCounter, actor.Temporary).PID()
+	other := actor.Spawn[msg](b.System(), "other", newCounter, actor.Temporary)
+	blocked := make(chan error, 100)
+	failing := actor.SpawnFunc(b.System(), "failing", func(ctx *actor.Context[msg], m msg) error {
+		if m, ok := m.(link); ok {
+			ctx.Link(m.To)
+			return nil
+		}
+		return slowError{func() string {
+			within, cancel := context.WithTimeout(bg, 3*time.Second)
+			defer cancel()
+			other.Tell(bg, link{there})
+			_, err := actor.Ask(within, other, get{})
+			if errors.Is(err, actor.ErrStopped) { // the failure has come to it by way of the other node
+				err = nil
+			}
+			blocked <- err
+			return "failed"
+		}}
+	}, actor.Temporary)
+	find(t, b, "a", "/counter")
+	failing.Tell(bg, link{there})
+	failing.Tell(bg, add{1})
+	if d, err := a.System().Wait(within(t), there); d.Reason == 0 || err != nil {
+		t.Errorf("the actor there: %+v; %v", d, err)
+	}
+	for range len(blocked) {
+		if err := <-blocked; err != nil {
+			t.Errorf("while the error says its text: %v", err)
+		}
 	}
 }

@@ -41,12 +41,36 @@ func (n handler) senderOf(k *session.Known) actor.FarSender {
 	return p.sender
 }
 
+// Missed implements session.Handler.
+func (n handler) Missed(s *session.Session, l *session.Loss) {
+	dropped := make(map[uint32]uint64)
+	l.Each(func(u *session.Undelivered) {
+		if n.bury(u) {
+			dropped[incarnationOf(u.To)]++
+		}
+	})
+	for _, ask := range l.Asks {
+		ask.(settler).Reject(lostWith(s, l.Err))
+	}
+	n.others(s, dropped)
+}
+
+// others gives up all incarnations of a peer but the one with which there is a session. dropped has
+// how many messages were kept for each.
+func (n handler) others(s *session.Session, dropped map[uint32]uint64) {
+	for _, inc := range n.incarnations.giveUp(n.t.Host(), s.Peer(), s.Incarnation()) {
+		n.far.Lost(inc, actor.NodeDown{Node: s.Peer(), Err: lostWith(s, session.ErrIncarnation), Dropped: dropped[inc]})
+	}
+}
+
+// lostWith is the error of all that is lost with a session.
+func lostWith(s *session.Session, why error) error {
+	return fmt.Errorf("%w: %s: %w", actor.ErrUnreachable, s.Peer(), why)
+}
+
 // Opened implements session.Handler.
 func (n handler) Opened(s *session.Session) {
-	<-n.attached
-	for _, inc := range n.incarnations.giveUp(n.t.Host(), s.Peer(), s.Incarnation()) {
-		n.far.Lost(inc, actor.NodeDown{Node: s.Peer(), Err: fmt.Errorf("%w: %s: %w", actor.ErrUnreachable, s.Peer(), session.ErrIncarnation)})
-	}
+	n.others(s, nil)
 	n.far.Up(actor.NodeUp{Node: s.Peer(), Incarnation: s.Incarnation()})
 }
 
@@ -160,7 +184,7 @@ func (n handler) Signal(s *session.Session, k wire.Kind, sig session.ReceivedSig
 	switch out.Kind {
 	case actor.FarWatch, actor.FarUnwatch:
 		out.From = nodePID(s.Peer(), s.Incarnation())
-	case actor.FarDown, actor.FarExit, actor.FarLink, actor.FarUnlink:
+	case actor.FarDown, actor.FarExit, actor.FarLink, actor.FarUnlink, actor.FarUnlinked:
 		if out.From.Node() != s.Peer() || out.From.Incarnation() != s.Incarnation() {
 			return // it is of this node that the peer says so, or of a third one
 		}
@@ -180,13 +204,8 @@ func nodePID(node string, inc uint32) actor.PID {
 
 // Lost implements session.Handler.
 func (n handler) Lost(s *session.Session, l *session.Loss) {
-	<-n.attached
-	why := fmt.Errorf("%w: %s: %w", actor.ErrUnreachable, s.Peer(), l.Err)
-	l.Each(func(u *session.Undelivered) {
-		if u.Kind == wire.KindTell || u.Kind == wire.KindAsk {
-			n.bury(u)
-		}
-	})
+	why := lostWith(s, l.Err)
+	l.Each(func(u *session.Undelivered) { n.bury(u) })
 	for _, ask := range l.Asks {
 		ask.(settler).Reject(why)
 	}
@@ -207,8 +226,11 @@ func (n handler) Lost(s *session.Session, l *session.Loss) {
 	}
 }
 
-// bury makes a dead letter of a message that was not confirmed.
-func (n handler) bury(u *session.Undelivered) {
+// bury makes a dead letter of a message that was not confirmed. It reports false for what is none.
+func (n handler) bury(u *session.Undelivered) bool {
+	if u.Kind != wire.KindTell && u.Kind != wire.KindAsk {
+		return false
+	}
 	d := actor.DeadLetter{Type: u.Type, Reason: actor.NoConnection}
 	d.To, _ = actor.ParsePID(u.To)
 	d.From, _ = actor.ParsePID(u.From)
@@ -216,4 +238,5 @@ func (n handler) bury(u *session.Undelivered) {
 		d.Type, d.Message = "", msg
 	}
 	n.far.DeadLetter(d)
+	return true
 }

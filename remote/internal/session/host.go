@@ -23,6 +23,9 @@ type Config struct {
 	// ResumeWithin is how long a session waits for its first connection and for each
 	// further one before it is lost, [ResumeWithin] if 0.
 	ResumeWithin time.Duration
+	// IncarnationOf returns which incarnation of its node an address is of, 0 for any. With it,
+	// what is sent to one incarnation never goes to another; nil: addresses do not tell.
+	IncarnationOf func(address string) uint32
 	// Hooks returns how a new session calls whoever runs it. It is called with a lock of the
 	// host held and must call neither the host nor the session.
 	Hooks func(s *Session) Hooks
@@ -60,6 +63,15 @@ func NewHost(c Config, handler Handler) *Host {
 		c.Hooks = func(*Session) Hooks { return Hooks{} }
 	}
 	return &Host{config: c, handler: handler, sessions: map[string]*Session{}, lost: map[string][]uint32{}}
+}
+
+// Name returns the name of an address.
+func (h *Host) Name(address string) *Name {
+	n := NewName(address)
+	if of := h.config.IncarnationOf; of != nil {
+		n.inc = of(address)
+	}
+	return n
 }
 
 // Node returns the name of the host's node.
@@ -147,6 +159,7 @@ func (h *Host) Settle(s *Session) {
 		delete(h.sessions, s.peer)
 		h.mu.Unlock()
 	}()
+	s.miss()
 	h.handler.Lost(s, l)
 }
 
@@ -195,7 +208,7 @@ func (h *Host) Accept(hello *wire.Hello, now time.Time) (*Session, *wire.Refusal
 	}
 	s := h.Session(hello.Node, now)
 	s.mu.Lock()
-	refusal := s.acceptable(hello)
+	refusal := s.acceptable(hello, now)
 	wake, lost := s.pingNow && s.wake(), s.state == Lost
 	s.unlock(wake, lost)
 	return s, refusal
@@ -206,7 +219,7 @@ func unknownSession(h *Host, hello *wire.Hello) *wire.Refusal {
 }
 
 // acceptable looks at a hello of a node that dials. It may lose the session.
-func (s *Session) acceptable(hello *wire.Hello) *wire.Refusal {
+func (s *Session) acceptable(hello *wire.Hello, now time.Time) *wire.Refusal {
 	switch {
 	case s.state == Lost:
 		return wire.Refuse(wire.CodeBusy, "%s is ending its session with %s", s.host.config.Node, s.peer)
@@ -216,7 +229,7 @@ func (s *Session) acceptable(hello *wire.Hello) *wire.Refusal {
 	case s.opened && s.inc != hello.Incarnation:
 		s.lose(fmt.Errorf("%w: %d, not %d", ErrIncarnation, hello.Incarnation, s.inc))
 		return wire.Refuse(wire.CodeBusy, "%s is ending its session with another incarnation of %s", s.host.config.Node, s.peer)
-	case s.call != nil && s.host.config.Node < s.peer:
+	case s.call != nil && s.host.config.Node < s.peer && now.Sub(s.call.began) < callPatience:
 		return wire.Refuse(wire.CodeBusy, "%s dials %s", s.host.config.Node, s.peer)
 	case hello.Resume && s.id != hello.Session:
 		return unknownSession(s.host, hello)
@@ -239,7 +252,7 @@ func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *
 	defer s.hooks.Tick()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refusal := s.acceptable(hello); refusal != nil {
+	if refusal := s.acceptable(hello, now); refusal != nil {
 		return wire.Hello{}, nil, refusal
 	}
 	s.id = hello.Session
@@ -252,18 +265,25 @@ func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *
 type Call struct {
 	// Hello is what to say first.
 	Hello wire.Hello
+
+	began time.Time
 }
+
+// callPatience is how long the call of the lesser name keeps the peer's connection out: where both
+// dial, one of the two must be kept. A call that has no answer by then is overtaken by a connection
+// that works.
+const callPatience = time.Second
 
 // Dial begins a call on a connection that this node has dialed. It returns nil if the session
 // is open or lost, or another call has not ended. [Session.Greet] or [Session.Fault] must
 // follow. Nobody may be in [Session.Receive].
-func (s *Session) Dial() *Call {
+func (s *Session) Dial(now time.Time) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == Open || s.state == Lost || s.call != nil {
 		return nil
 	}
-	s.call = &Call{s.host.hello(s)}
+	s.call = &Call{s.host.hello(s), now}
 	return s.call
 }
 
@@ -273,6 +293,9 @@ func (s *Session) Dial() *Call {
 // [Session.Receive].
 func (s *Session) Greet(call *Call, hello *wire.Hello, now time.Time) (*Conn, error) {
 	refusal := s.host.check(hello)
+	if hello.Node != s.peer { // whatever else is wrong with that one does not concern this session
+		refusal = wire.Refuse(wire.CodeNotAllowed, "the node must be %s, not %s", s.peer, hello.Node)
+	}
 	defer s.hooks.Tick()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,8 +305,6 @@ func (s *Session) Greet(call *Call, hello *wire.Hello, now time.Time) (*Conn, er
 	s.call = nil
 	switch {
 	case refusal != nil:
-	case hello.Node != s.peer:
-		refusal = wire.Refuse(wire.CodeNotAllowed, "the node must be %s, not %s", s.peer, hello.Node)
 	case hello.Session != s.id:
 		refusal = wire.Refuse(wire.CodeProtocol, "the session must be %x, not %x", s.id, hello.Session)
 	case s.opened && hello.Incarnation != s.inc:

@@ -14,7 +14,7 @@ import (
 // sink is a Handler that counts.
 type sink struct {
 	messages, signals, requests, answers, cancels int
-	loss                                          *Loss
+	missed, loss                                  *Loss
 }
 
 func (h *sink) Messages(_ *Session, _ *Known, run []Received) {
@@ -33,8 +33,9 @@ func (h *sink) Request(s *Session, _ wire.Kind, r ReceivedRequest) {
 	h.requests++
 	s.Serve(r.Ask, r.Ask)
 }
-func (h *sink) Opened(*Session)          {}
-func (h *sink) Lost(_ *Session, l *Loss) { h.loss = l }
+func (h *sink) Missed(_ *Session, l *Loss) { h.missed = l }
+func (h *sink) Opened(*Session)            {}
+func (h *sink) Lost(_ *Session, l *Loss)   { h.loss = l }
 
 var start = time.Unix(1_000_000, 0)
 

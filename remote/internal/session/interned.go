@@ -11,10 +11,11 @@ import (
 // concurrent use, and may be used with another session later.
 type Name struct {
 	text   string
+	inc    uint32 // of the peer; 0: any
 	number atomic.Uint32
 }
 
-// NewName returns the name of an address.
+// NewName returns the name of an address of whichever incarnation of the peer. See [Host.Name].
 func NewName(text string) *Name { return &Name{text: text} }
 
 // String returns the address.

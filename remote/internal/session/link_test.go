@@ -254,7 +254,7 @@ func (r *runner) dial() {
 		again()
 		return
 	}
-	call := r.s.Dial()
+	call := r.s.Dial(r.n.w.now)
 	if call == nil {
 		again()
 		return

@@ -81,6 +81,9 @@ type Handler interface {
 	Cancel(s *Session, what any)
 	Signal(s *Session, k wire.Kind, sig ReceivedSignal)
 	Request(s *Session, k wire.Kind, r ReceivedRequest)
+	// Missed says what was sent to other incarnations of the peer before the session was
+	// opened. It is called once at most, before Opened, or before Lost.
+	Missed(s *Session, l *Loss)
 	// Opened says that the session is open for the first time.
 	Opened(s *Session)
 	// Lost says that the session is lost. It is the last call.
@@ -115,6 +118,7 @@ func (s *Session) Receive(c *Conn, frames *wire.Splitter, now time.Time) error {
 	if !s.in.opened {
 		s.in.opened = true
 		s.in.names = make([]*Known, 1, 16)
+		s.miss()
 		s.host.handler.Opened(s)
 	}
 	bytes, err := s.receive(frames)
@@ -124,6 +128,17 @@ func (s *Session) Receive(c *Conn, frames *wire.Splitter, now time.Time) error {
 		s.Lose(err)
 	}
 	return err
+}
+
+// miss hands out what the peer has missed.
+func (s *Session) miss() {
+	s.mu.Lock()
+	l := s.missed
+	s.missed = nil
+	s.mu.Unlock()
+	if l != nil {
+		s.host.handler.Missed(s, l)
+	}
 }
 
 // receive handles frames and returns how many bytes those took that the peer keeps.

@@ -173,6 +173,8 @@ func (r *recorder) Request(s *Session, k wire.Kind, q ReceivedRequest) {
 	r.serve(s, q.Ask, slices.Clone(q.Payload), 0)
 }
 
+func (r *recorder) Missed(*Session, *Loss) { panic("no address is of an incarnation") }
+
 func (r *recorder) Opened(s *Session) {
 	if r.opened[s]++; r.opened[s] > 1 {
 		r.fail("a session was opened twice")

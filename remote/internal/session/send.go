@@ -60,7 +60,7 @@ func (s *Session) send(m *Message, ask Asker, remaining time.Duration) Verdict {
 	if !m.fits() {
 		return TooLarge
 	}
-	text, v := s.begin(m.From, size, m.Patient, ask != nil)
+	text, v := s.begin(m.To, m.From, size, m.Patient, ask != nil)
 	if v != Sent {
 		return v
 	}
@@ -106,9 +106,12 @@ func (m *Message) fits() bool {
 
 // begin locks the mutex for a message or a request of a size. The mutex is not locked any more
 // when the verdict is not Sent.
-func (s *Session) begin(from Sender, size int, patient, ask bool) (text string, v Verdict) {
+func (s *Session) begin(to *Name, from Sender, size int, patient, ask bool) (text string, v Verdict) {
 	text, v = s.enter(from)
-	if v == Sent {
+	switch {
+	case v == Sent && s.isOther(to):
+		v = Gone
+	case v == Sent:
 		v = s.admit(size, patient, ask)
 	}
 	if v != Sent {
@@ -117,6 +120,11 @@ func (s *Session) begin(from Sender, size int, patient, ask bool) (text string, 
 	}
 	s.names.frame++
 	return text, Sent
+}
+
+// isOther reports whether a name is one of another incarnation of the peer than the session's.
+func (s *Session) isOther(to *Name) bool {
+	return to != nil && to.inc != 0 && s.inc != 0 && to.inc != s.inc
 }
 
 // enter locks the mutex, having asked a sender for its address where that is needed. The
@@ -278,7 +286,7 @@ func (s *Session) Signal(k wire.Kind, sig Signal) Verdict {
 		s.mu.Unlock()
 		return v
 	}
-	if s.state == Lost || s.bye {
+	if s.state == Lost || s.bye || s.isOther(sig.To) {
 		s.mu.Unlock()
 		return Gone
 	}
@@ -312,7 +320,7 @@ func (s *Session) vital(k wire.Kind, size int, body func([]byte) []byte) Verdict
 // ask is.
 func (s *Session) Request(k wire.Kind, from Sender, payload []byte, ask Asker, remaining time.Duration) Verdict {
 	size := wire.FrameHead + len(payload) + 48
-	text, v := s.begin(from, size, false, true)
+	text, v := s.begin(nil, from, size, false, true)
 	if v != Sent {
 		return v
 	}

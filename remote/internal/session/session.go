@@ -59,9 +59,10 @@ type Session struct {
 	idle   bool          // the writer waits for a wake
 	stats  counts
 
-	bye      bool // this node leaves: nothing more is sent
-	byeOf    bool // the peer leaves: nothing more comes
-	settled  bool // the loss has been handed out
+	bye      bool  // this node leaves: nothing more is sent
+	byeOf    bool  // the peer leaves: nothing more comes
+	settled  bool  // the loss has been handed out
+	missed   *Loss // what the peer's incarnation is not meant to get, until Missed is called
 	received uint64
 	unacked  int // bytes of frames that were received since the last ack
 	ackNow   bool
@@ -155,6 +156,9 @@ func (s *Session) Stats() Stats {
 
 // attach opens the session with a connection. The mutex is held.
 func (s *Session) attach(h *wire.Hello, now time.Time) (*Conn, bool) {
+	if !s.opened {
+		s.missed = s.sift(h.Incarnation)
+	}
 	handed := s.log.handed
 	if !s.log.rewind(h.Received) {
 		return nil, false

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/remote/internal/session"
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
@@ -238,7 +239,7 @@ func (p *party) refusal(t *testing.T, peer, addr string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := s.Dial()
+	call := s.Dial(time.Now())
 	defer s.Fault(call, nil)
 	hello := call.Hello
 	hello.Resume = true

@@ -34,6 +34,7 @@ func (*counter) Fail(*session.Session, session.Asker, wire.Failure)           {}
 func (*counter) Cancel(*session.Session, any)                                 {}
 func (*counter) Signal(*session.Session, wire.Kind, session.ReceivedSignal)   {}
 func (*counter) Request(*session.Session, wire.Kind, session.ReceivedRequest) {}
+func (*counter) Missed(*session.Session, *session.Loss)                       {}
 func (*counter) Opened(*session.Session)                                      {}
 func (*counter) Lost(*session.Session, *session.Loss)                         {}
 
@@ -47,6 +48,7 @@ func connected(b *testing.B, c Config) (from *session.Session, to *counter) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	listener.Start()
 	c.Resolve = func(string) (string, bool) { return listener.Addr().String(), true }
 	dialer, err := Listen(c, session.Config{Node: "b", Incarnation: 2}, to)
 	if err != nil {

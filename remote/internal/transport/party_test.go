@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ type party struct {
 	losses   []*session.Loss
 	hold     chan struct{} // Messages waits for it; nil: it does not
 	panics   bool          // in Messages and in Lost
+	exits    bool          // Messages ends the goroutine
 }
 
 type asking struct{ text string }
@@ -82,6 +84,9 @@ func (p *party) Messages(s *session.Session, to *session.Known, run []session.Re
 	if p.panics {
 		panic("a decoder")
 	}
+	if p.exits {
+		runtime.Goexit()
+	}
 	p.book(func() {
 		for _, m := range run {
 			n, _ := strconv.Atoi(string(m.Payload[:8]))
@@ -107,7 +112,8 @@ func (p *party) Signal(*session.Session, wire.Kind, session.ReceivedSignal) {}
 func (p *party) Request(s *session.Session, _ wire.Kind, r session.ReceivedRequest) {
 	s.Answer(r.Ask, r.Payload)
 }
-func (p *party) Opened(*session.Session) { p.book(func() { p.opened++ }) }
+func (p *party) Missed(*session.Session, *session.Loss) {}
+func (p *party) Opened(*session.Session)                { p.book(func() { p.opened++ }) }
 func (p *party) Lost(_ *session.Session, l *session.Loss) {
 	p.book(func() { p.losses = append(p.losses, l) })
 }
@@ -151,6 +157,7 @@ func start(t testing.TB, p *party, inc uint32, c Config, sc session.Config) {
 		t.Fatal(err)
 	}
 	p.Transport = tr
+	tr.Start()
 	t.Cleanup(func() { p.end(t) })
 }
 

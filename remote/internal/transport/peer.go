@@ -83,18 +83,28 @@ func (p *peer) settle(err error) {
 	}
 	p.t.config.Log.Info("a node is lost", slog.String("node", p.s.Peer()), slog.Any("error", err))
 	defer p.t.forget(p.s)
-	defer p.recovered()
-	p.t.host.Settle(p.s)
+	p.guard(func() { p.t.host.Settle(p.s) })
 }
 
-// recovered ends the panic of a Handler, which runs decoders of users on what a peer has
-// sent, and loses the session. It is deferred.
-func (p *peer) recovered() {
-	if r := recover(); r != nil {
+// guard runs what calls a Handler, which runs decoders of users on what a peer has sent. It ends
+// their panics, and loses the session: also when they end the goroutine, since what was being
+// handled must not be handled again.
+func (p *peer) guard(handle func()) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		r := recover()
+		if r == nil {
+			r = "runtime.Goexit was called"
+		}
 		p.t.config.Log.Error("what a node has sent made a handler panic", slog.String("node", p.s.Peer()),
 			slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
 		p.s.Lose(fmt.Errorf("%w: %v", ErrPanic, r))
-	}
+	}()
+	handle()
+	returned = true
 }
 
 // wait returns how long to wait before the next dial: twice as long each time, up to a
@@ -201,7 +211,7 @@ func (p *peer) call() *session.Call {
 		return nil
 	}
 	p.detach()
-	return p.s.Dial()
+	return p.s.Dial(time.Now())
 }
 
 func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) (greeting, error) {
@@ -231,8 +241,7 @@ func (p *peer) attach(conn net.Conn, c *session.Conn, frames *wire.Splitter, fir
 	p.link.Store(l)
 	l.goroutines.Go(func() {
 		defer l.end()
-		defer p.recovered()
-		l.read(frames)
+		p.guard(func() { l.read(frames) })
 	})
 	l.goroutines.Go(l.write)
 	p.t.config.Log.Info("a node is connected", slog.String("node", p.s.Peer()), slog.Any("addr", conn.RemoteAddr()))

@@ -37,6 +37,7 @@ func runChild(inc uint32) error {
 	if err != nil {
 		return err
 	}
+	tr.Start()
 	fmt.Printf("address %s\n", tr.Addr())
 	select {}
 }

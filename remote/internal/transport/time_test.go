@@ -269,12 +269,22 @@ func TestCloseDoesNotWaitLongerThanItsContext(t *testing.T) {
 
 func TestAPanicOfAHandlerEndsItsSessionOnly(t *testing.T) {
 	t.Parallel()
+	testEndOfHandler(t, func(p *party) { p.panics = true })
+}
+
+// A handler that ends its goroutine may have handled a part of what it was given.
+func TestTheEndOfAHandlersGoroutineEndsItsSession(t *testing.T) {
+	t.Parallel()
+	testEndOfHandler(t, func(p *party) { p.exits = true })
+}
+
+func testEndOfHandler(t *testing.T, plan func(*party)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := piped()
 		a, b, d := n.start(t, "a", 1), n.start(t, "b", 2, "a", "d"), n.start(t, "d", 3)
 		b.send(t, "d", "d~3/x", 0, 10)
 		d.inOrder(t, "d~3/x", 10)
-		a.panics = true
+		plan(a)
 		b.send(t, "a", "a~1/x", 0, 10)
 		if l := a.lost(t); !errors.Is(l.Err, ErrPanic) {
 			t.Errorf("the loss: %v", l.Err)

@@ -79,7 +79,7 @@ type Transport struct {
 	counts map[string]uint64
 }
 
-// Listen starts the transport of a node.
+// Listen makes the transport of a node. It accepts connections from [Transport.Start] on.
 func Listen(c Config, node session.Config, handler session.Handler) (*Transport, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -117,10 +117,14 @@ func Listen(c Config, node session.Config, handler session.Handler) (*Transport,
 		_ = t.listener.Close()
 		return nil, fmt.Errorf("the address must be one of the machine itself, not %v, without a secret or certificates", t.listener.Addr())
 	}
+	return t, nil
+}
+
+// Start lets the transport accept connections. It is called once, before Close.
+func (t *Transport) Start() {
 	if t.listener != nil {
 		t.tasks.Go(t.accept)
 	}
-	return t, nil
 }
 
 // Addr returns the address that the transport listens on, nil if it does not.
