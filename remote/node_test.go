@@ -30,7 +30,11 @@ type (
 	mute   struct{ actor.Returns[int] } // has no answer
 	broken struct{}                     // fails
 	link   struct{ To actor.PID }
-	local  struct{} // is not registered
+	pass   struct {
+		To  actor.Ref[msg]
+		All []actor.Ref[msg]
+	} // is told 1, and each of all 10
+	local struct{} // is not registered
 )
 
 func (add) msg()    {}
@@ -40,11 +44,12 @@ func (buy) msg()    {}
 func (mute) msg()   {}
 func (broken) msg() {}
 func (link) msg()   {}
+func (pass) msg()   {}
 func (local) msg()  {}
 
 var types = codec.NewTypes(
 	codec.Of[add]("add"), codec.Of[get]("get"), codec.Of[list]("list"), codec.Of[buy]("buy"),
-	codec.Of[mute]("mute"), codec.Of[broken]("broken"), codec.Of[link]("link"),
+	codec.Of[mute]("mute"), codec.Of[broken]("broken"), codec.Of[link]("link"), codec.Of[pass]("pass"),
 	codec.Sentinel("sold_out", errSoldOut),
 )
 
@@ -79,6 +84,11 @@ func (c *counter) Receive(ctx *actor.Context[msg], m msg) error {
 		return errBroken
 	case link:
 		ctx.Link(m.To)
+	case pass:
+		m.To.Tell(ctx, add{1})
+		for _, to := range m.All {
+			to.Tell(ctx, add{10})
+		}
 	}
 	return nil
 }
@@ -146,6 +156,27 @@ func TestAnActorOfAnotherNodeIsToldAndAskedInOrder(t *testing.T) {
 	}
 	if sum, err := actor.Ask(within(t), ref, get{}); sum != 999*1000/2 || err != nil {
 		t.Errorf("the sum is %d; %v", sum, err)
+	}
+}
+
+func TestReferencesInMessagesAreThoseOfTheReceiver(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, remote.Config{})
+	actor.Spawn[msg](a.System(), "counter", newCounter)
+	here := actor.Spawn[msg](b.System(), "here", newCounter)
+	there := find(t, b, "a", "/counter")
+	there.Tell(bg, pass{here, []actor.Ref[msg]{there, here, there}}) // a's own is a's own there
+	for _, c := range []struct {
+		ref  actor.Ref[msg]
+		want int
+	}{{there, 20}, {here, 11}} {
+		n := 0
+		for n != c.want {
+			var err error
+			if n, err = actor.Ask(within(t), c.ref, get{}); n > c.want || err != nil {
+				t.Fatalf("%v: %d, want %d; %v", c.ref, n, c.want, err)
+			}
+		}
 	}
 }
 
