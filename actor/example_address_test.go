@@ -54,6 +54,27 @@ func ExamplePID_MarshalText() {
 	// <nil> true
 }
 
+// A reference is text, too. What is read is bound to a system before it is used.
+func ExampleRef_Bind() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	account := actor.Spawn(sys, "account", newAccount)
+	text, err := account.MarshalText()
+	fmt.Println(string(text) == account.String(), err)
+
+	read := account // of the same type, and nobody's
+	fmt.Println(read.UnmarshalText(nil), read.IsZero())
+	fmt.Println(read.UnmarshalText(text), read == account, read.PID() == account.PID())
+	read.Bind(sys)
+	fmt.Println(read == account)
+	// Output:
+	// true <nil>
+	// <nil> true
+	// <nil> false true
+	// true
+}
+
 func ExampleLookup() {
 	sys := actor.NewSystem("bank", quiet)
 	defer sys.Shutdown(context.Background())

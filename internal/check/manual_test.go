@@ -256,6 +256,9 @@ var noWorkload = map[string]string{
 	"actor.NewFarRequest":      "takes two systems, too",
 	"actor.NoConnection":       "takes two systems, too",
 	"actor.NotAccepted":        "takes two systems, too",
+	"actor.Ref.Bind":           "for codecs: it is Lookup, of what was read",
+	"actor.Ref.MarshalText":    "for codecs: it is PID.MarshalText",
+	"actor.Ref.UnmarshalText":  "for codecs: it is PID.UnmarshalText",
 	"actor.PID.Incarnation":    "for those who compare it with that of another system",
 	"actor.System.Incarnation": "for those who compare it with that of another system",
 }
