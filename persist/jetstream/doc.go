@@ -22,6 +22,11 @@
 //
 // and nothing that a client can ask says whether it is. With three replicas on machines that do not
 // lose power together sync_interval: 1s is a choice that some make; it is not what [persist.Journal]
-// promises. When the stream has become shorter than what a process has read of it, that process
-// refuses everything, see [ErrLost].
+// promises.
+//
+// A process that has read what a server has lost refuses everything from when it finds out, see
+// [ErrLost]: the stream is shorter, or has other messages where it has been filled again. It looks when
+// its connection was made anew, and when it reads a message of a process that has read the others; each
+// message says what its writer had read. What it has written before it finds out has no effect for
+// those that have read the stream as it is.
 package jetstream

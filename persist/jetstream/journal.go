@@ -44,6 +44,7 @@ var (
 
 // Journal is a [persist.Journal] in a stream. Use [Open]. Its methods are safe for concurrent use.
 type Journal struct {
+	conn    *nats.Conn
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	subject string // has the identity: nobody publishes to a stream that was made anew
@@ -53,9 +54,15 @@ type Journal struct {
 	writing chan struct{} // held, as a channel so that a context can end the wait, by who publishes
 	unsure  bool          // what was published last may be in the stream; guarded by writing
 
-	mu       sync.Mutex // guards what follows; held while the log is read
+	reading  chan struct{} // held by who reads the log, or takes a message of its own
+	verified uint64        // how often the connection had been made anew when the log was looked at; guarded by reading
+
+	mu       sync.Mutex // guards what follows, which is changed while reading is held
 	model    *memory.Journal
-	known    uint64              // the last message that was read
+	sums     []uint64            // of the messages that were read, see chain
+	astray   map[uint64]bool     // openings that have read another log
+	asked    uint64              // how many calls have wanted to know what the log has
+	served   uint64              // those up to which do
 	sessions map[session]uint64  // the number of the last batch of each
 	pieces   map[uint64]*pieces  // of each opening, a frame of which some were read
 	own      map[uint64]place    // by sequence, what was read of this opening since it last began to send
@@ -83,7 +90,7 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Journal, error) 
 		opts.Stream = DefaultStream
 	}
 	j := &Journal{
-		opening: rand.Uint64(), writing: make(chan struct{}, 1), own: make(map[uint64]place),
+		conn: conn, opening: rand.Uint64(), writing: make(chan struct{}, 1), reading: make(chan struct{}, 1), own: make(map[uint64]place), astray: make(map[uint64]bool),
 		model: memory.New(), sessions: make(map[session]uint64), pieces: make(map[uint64]*pieces), outcomes: make(map[uint64]*outcome), claims: make(map[string]error),
 	}
 	if err := j.open(ctx, conn, opts); err != nil {
@@ -108,7 +115,7 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 	if missing {
 		j.stream, err = j.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: opts.Stream, Subjects: []string{opts.Stream + "." + strconv.FormatUint(rand.Uint64(), 36)}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-			Discard: jetstream.DiscardNew, Replicas: max(opts.Replicas, 1), DenyDelete: true, DenyPurge: true, AllowDirect: true,
+			Discard: jetstream.DiscardNew, Replicas: max(opts.Replicas, 1), DenyDelete: true, DenyPurge: true,
 		})
 	}
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has come first
@@ -137,6 +144,8 @@ func usable(info *jetstream.StreamInfo) error {
 		wrong = "it forgets messages by age or by subject"
 	case (cfg.MaxMsgs > 0 || cfg.MaxBytes > 0) && cfg.Discard != jetstream.DiscardNew:
 		wrong = "it forgets old messages when it is full: its discard must be new"
+	case cfg.AllowDirect:
+		wrong = "its messages are read from servers that may lag behind: its allow_direct must be false"
 	case cfg.MaxMsgSize > 0 && cfg.MaxMsgSize < leastMessage:
 		wrong = fmt.Sprintf("its max_msg_size must be at least %d bytes, not %d", leastMessage, cfg.MaxMsgSize)
 	case len(cfg.Subjects) != 1 || !strings.HasPrefix(cfg.Subjects[0], cfg.Name+".") || strings.ContainsAny(cfg.Subjects[0], "*>"):
@@ -169,13 +178,8 @@ func (j *Journal) read(ctx context.Context, what string) (*memory.Journal, error
 // begin waits for the turn to publish, and finds out what became of what was published last. end
 // ends the turn.
 func (j *Journal) begin(ctx context.Context) (end func(), err error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	select {
-	case j.writing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := take(ctx, j.writing); err != nil {
+		return nil, err
 	}
 	if j.unsure {
 		err = j.catchUp(ctx)
@@ -187,6 +191,19 @@ func (j *Journal) begin(ctx context.Context) (end func(), err error) {
 		return nil, err
 	}
 	return func() { <-j.writing }, nil
+}
+
+// take waits for a turn, which is given back by a receive.
+func take(ctx context.Context, turn chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Claim implements [persist.Journal].

@@ -284,7 +284,7 @@ func TestBatchThatIsNotWholeIsNotThere(t *testing.T) {
 	half := open(t, connect(t, s), "")
 	long := strings.Repeat("x", 3*half.chunk)
 	for piece := range 2 {
-		if _, err := half.publishPiece(t.Context(), place{half.opening, 1, piece, 3}, []byte(long[:half.chunk])); err != nil {
+		if _, err := half.publishPiece(t.Context(), place{opening: half.opening, frame: 1, piece: piece, of: 3}, []byte(long[:half.chunk])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -320,6 +320,7 @@ func TestStreamsThatForgetAreRefused(t *testing.T) {
 		"by age":              {MaxAge: time.Hour},
 		"discard must be new": {MaxMsgs: 10},
 		"2048 bytes, not 512": {MaxMsgSize: 512},
+		"may lag behind":      {AllowDirect: true},
 		"one subject":         {Subjects: []string{"other"}},
 	} {
 		cfg.Name = strings.NewReplacer(" ", "_", ",", "").Replace(want)
@@ -375,7 +376,7 @@ func TestAcknowledgementOfAnotherMessageIsALoss(t *testing.T) {
 	if err := j.Commit(t.Context(), batch(1, "a", 0, "1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.heard(t.Context(), 1, place{j.opening, 1, 0, 1}, nil); !errors.Is(err, ErrLost) {
+	if err := j.heard(t.Context(), 1, place{opening: j.opening, frame: 1, of: 1}, nil); !errors.Is(err, ErrLost) {
 		t.Errorf("heard: %v", err)
 	}
 	if _, err := j.Ends(t.Context()); !errors.Is(err, ErrLost) {

@@ -2,8 +2,10 @@ package jetstream
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"time"
 
@@ -29,7 +31,8 @@ type claim struct {
 
 var frames = codec.NewTypes(codec.Of[frame]("frame"))
 
-// header is in each message: which piece of which frame of which opening it is.
+// header is in each message: which piece of which frame of which opening it is, and what its writer
+// had read of the log.
 const header = "Greenroom-Frame"
 
 // headerBytes is what the headers of a message take at most, and what nats adds.
@@ -48,20 +51,34 @@ func chunkOf(maxPayload int64, maxMsgSize int32) int {
 	return int(limit) - headerBytes
 }
 
-// place is what the header says.
+// place is what the header says. A frame of a writer that had read another log than the one that
+// it is in has no effect: what the writer knew is not there, since a server has lost it and others
+// have written in its place.
 type place struct {
 	opening, frame uint64
 	piece, of      int
+	read, sum      uint64 // the last message that the writer had read, and its chain
 }
 
-func (p place) String() string { return fmt.Sprintf("%x %x %d %d", p.opening, p.frame, p.piece, p.of) }
+func (p place) String() string {
+	return fmt.Sprintf("%x %x %d %d %d %x", p.opening, p.frame, p.piece, p.of, p.read, p.sum)
+}
 
 func parsePlace(text string) (p place, err error) {
-	_, err = fmt.Sscanf(text, "%x %x %d %d", &p.opening, &p.frame, &p.piece, &p.of)
+	_, err = fmt.Sscanf(text, "%x %x %d %d %d %x", &p.opening, &p.frame, &p.piece, &p.of, &p.read, &p.sum)
 	if err == nil && (p.piece < 0 || p.piece >= p.of) {
 		err = fmt.Errorf("piece %d of %d", p.piece, p.of)
 	}
 	return p, err
+}
+
+// chain returns the sum of a message with that header, which comes after one with the sum before: it
+// stands for the whole log up to it.
+func chain(before uint64, at string) uint64 {
+	h := fnv.New64a()
+	h.Write(binary.LittleEndian.AppendUint64(nil, before)) // never fails, as the next one
+	h.Write([]byte(at))
+	return h.Sum64()
 }
 
 // pieces is a frame of which some pieces were read. An opening publishes one frame at a time: what is
@@ -86,19 +103,26 @@ func (j *Journal) send(ctx context.Context, f *frame) error {
 // heard reads the log up to a message that the server has acknowledged. A reader may have read it
 // already, and what others have published after it.
 func (j *Journal) heard(ctx context.Context, sequence uint64, p place, data []byte) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.fit(); err != nil {
+	if err := take(ctx, j.reading); err != nil {
 		return err
 	}
+	defer func() { <-j.reading }()
+	known, err := j.known()
 	switch {
-	case sequence == j.known+1: // nobody has written meanwhile
+	case err != nil:
+		return err
+	case sequence == known+1: // nobody has written meanwhile
+		if err := j.verify(ctx, known); err != nil {
+			return err
+		}
 		return j.take(ctx, sequence, p.String(), data)
-	case sequence > j.known:
+	case sequence > known:
 		return j.readTo(ctx, sequence)
-	case j.own[sequence] != p:
-		j.broken = fmt.Errorf("%w: message %d is another one than was read", ErrLost, sequence)
-		return j.broken
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.own[sequence] != p {
+		return j.lose("message %d is another one than was read", sequence)
 	}
 	return nil
 }
@@ -111,6 +135,10 @@ func (j *Journal) publish(ctx context.Context, f *frame, did func(sequence uint6
 	}
 	p := place{opening: j.opening, frame: rand.Uint64(), of: max(1, (len(data)+j.chunk-1)/j.chunk)}
 	for ; p.piece < p.of; p.piece++ {
+		j.mu.Lock()
+		p.read = uint64(len(j.sums))
+		p.sum = j.sumOf(p.read)
+		j.mu.Unlock()
 		piece := data[:min(len(data), j.chunk)]
 		data = data[len(piece):]
 		sequence, err := j.publishPiece(ctx, p, piece)
@@ -135,24 +163,42 @@ func (j *Journal) publishPiece(ctx context.Context, p place, data []byte) (seque
 	return ack.Sequence, nil
 }
 
-// catchUp reads what the stream has had at the time of the call.
+// catchUp reads what the stream has had at the time of the call. One reads for all that wait.
 func (j *Journal) catchUp(ctx context.Context) error {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.fit(); err != nil {
+	j.asked++
+	ticket := j.asked
+	j.mu.Unlock()
+	if err := take(ctx, j.reading); err != nil {
 		return err
 	}
+	defer func() { <-j.reading }()
+	j.mu.Lock()
+	served, upTo, err := j.served, j.asked, j.fit()
+	j.mu.Unlock()
+	if err != nil || served >= ticket {
+		return err
+	}
+	if err := j.readAll(ctx); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.served = upTo
+	return nil
+}
+
+// readAll reads what the stream has. REQUIRES: j.reading held.
+func (j *Journal) readAll(ctx context.Context) error {
 	info, err := j.stream.Info(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		j.broken = fmt.Errorf("%w: it is not there any more", ErrLost)
-		return j.broken
+		return j.lost("it is not there any more")
 	}
 	if err != nil {
 		return err
 	}
 	if subjects := info.Config.Subjects; len(subjects) != 1 || subjects[0] != j.subject {
-		j.broken = fmt.Errorf("%w: its subject is %q, and was %q", ErrLost, subjects, j.subject)
-		return j.broken
+		return j.lost("its subject is %q, and was %q", subjects, j.subject)
 	}
 	return j.readTo(ctx, info.State.LastSeq)
 }
@@ -171,25 +217,94 @@ func (j *Journal) fit() error {
 	return j.broken
 }
 
+// known returns how many messages were read, and why nothing can be done.
+func (j *Journal) known() (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return uint64(len(j.sums)), j.fit()
+}
+
+// sumOf returns the chain of a message that was read, 0 for message 0. REQUIRES: j.mu held.
+func (j *Journal) sumOf(sequence uint64) uint64 {
+	if sequence == 0 {
+		return 0
+	}
+	return j.sums[sequence-1]
+}
+
+// lost is lose for who does not hold j.mu.
+func (j *Journal) lost(format string, args ...any) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lose(format, args...)
+}
+
+// lose ends the journal: the stream does not have what it had. REQUIRES: j.mu held.
+func (j *Journal) lose(format string, args ...any) error {
+	j.broken = fmt.Errorf("%w: %s", ErrLost, fmt.Sprintf(format, args...))
+	return j.broken
+}
+
+// verify looks whether the stream still has what was read of it when the connection was made anew: its
+// server may have come back without what it had acknowledged, and others may have filled its place.
+// REQUIRES: j.reading held.
+func (j *Journal) verify(ctx context.Context, known uint64) error {
+	made := j.conn.Stats().Reconnects
+	if made == j.verified {
+		return nil
+	}
+	if err := j.compare(ctx, known); err != nil {
+		return err
+	}
+	j.verified = made
+	return nil
+}
+
+// compare compares what was read up to a message with what the stream has now, by the headers, and
+// ends the journal if that is something else. REQUIRES: j.reading held; the stream has the message.
+func (j *Journal) compare(ctx context.Context, last uint64) error {
+	var compared, sum uint64
+	if err := j.each(ctx, 1, last, true, func(sequence uint64, at string, _ []byte) error {
+		switch {
+		case sequence == compared+1:
+			compared, sum = sequence, chain(sum, at)
+		case sequence > compared:
+			return j.lost("message %d is missing", compared+1)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if sum != j.sumOf(last) {
+		return j.lose("the messages up to %d are others than were read", last)
+	}
+	return nil
+}
+
 // fewMessages are read one by one.
 const fewMessages = 4
 
-// readTo reads the log up to a message. REQUIRES: j.mu held.
+// readTo reads the log up to a message. REQUIRES: j.reading held.
 func (j *Journal) readTo(ctx context.Context, last uint64) error {
-	if err := j.fit(); err != nil {
+	known, err := j.known()
+	switch {
+	case err != nil:
+		return err
+	case last < known:
+		return j.lost("it has %d, and had %d", last, known)
+	}
+	if err := j.verify(ctx, known); err != nil {
 		return err
 	}
-	switch {
-	case last < j.known:
-		j.broken = fmt.Errorf("%w: it has %d, and had %d", ErrLost, last, j.known)
-		return j.broken
-	case last-j.known > fewMessages:
-		return j.readMany(ctx, last)
+	if last-known > fewMessages {
+		return j.each(ctx, known+1, last, false, func(sequence uint64, at string, data []byte) error { return j.take(ctx, sequence, at, data) })
 	}
-	for j.known < last {
-		m, err := j.stream.GetMsg(ctx, j.known+1)
+	for ; known < last; known++ {
+		m, err := j.stream.GetMsg(ctx, known+1)
 		if err != nil {
-			return fmt.Errorf("message %d: %w", j.known+1, err)
+			return fmt.Errorf("message %d: %w", known+1, err)
 		}
 		if err := j.take(ctx, m.Sequence, m.Header.Get(header), m.Data); err != nil {
 			return err
@@ -198,8 +313,15 @@ func (j *Journal) readTo(ctx context.Context, last uint64) error {
 	return nil
 }
 
-func (j *Journal) readMany(ctx context.Context, last uint64) error {
-	c, err := j.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: j.known + 1})
+// each calls f with the messages of the stream from first to last, with their data unless it is to
+// be left out. The same message may come twice. REQUIRES: j.reading held.
+func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool, f func(sequence uint64, at string, data []byte) error) error {
+	if last < first {
+		return nil
+	}
+	c, err := j.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, HeadersOnly: withoutData,
+	})
 	if err != nil {
 		return err
 	}
@@ -208,7 +330,7 @@ func (j *Journal) readMany(ctx context.Context, last uint64) error {
 		return err
 	}
 	defer all.Stop()
-	for j.known < last {
+	for sequence := uint64(0); sequence < last; {
 		m, err := next(ctx, all)
 		if err != nil {
 			return err
@@ -217,7 +339,8 @@ func (j *Journal) readMany(ctx context.Context, last uint64) error {
 		if err != nil {
 			return err
 		}
-		if err := j.take(ctx, at.Sequence.Stream, m.Headers().Get(header), m.Data()); err != nil {
+		sequence = at.Sequence.Stream
+		if err := f(sequence, m.Headers().Get(header), m.Data()); err != nil {
 			return err
 		}
 	}
@@ -235,28 +358,57 @@ func next(ctx context.Context, all jetstream.MessagesContext) (jetstream.Msg, er
 }
 
 // take takes the next message. What cannot be read ends the journal: what comes after it would have
-// another meaning. REQUIRES: j.mu held.
+// another meaning. REQUIRES: j.reading held.
 func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []byte) error {
-	switch {
-	case sequence <= j.known:
-		return nil // an ordered consumer that has begun anew
-	case sequence != j.known+1:
-		j.broken = fmt.Errorf("%w: message %d is missing", ErrLost, j.known+1)
-		return j.broken
-	}
 	p, err := parsePlace(at)
+	void := err == nil && p.read >= sequence
+	if err == nil && !void {
+		if void, err = j.isOfAnother(ctx, sequence, p); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	known := uint64(len(j.sums))
+	switch {
+	case sequence <= known:
+		return nil // an ordered consumer that has begun anew
+	case sequence != known+1:
+		return j.lose("message %d is missing", known+1)
+	}
 	if p.opening == j.opening {
 		j.own[sequence] = p
 	}
-	if err == nil {
+	if err == nil && !void {
 		err = j.piece(ctx, p, data)
 	}
 	if err != nil {
 		j.broken = fmt.Errorf("%w: message %d: %w", ErrStream, sequence, err)
 		return j.broken
 	}
-	j.known = sequence
+	j.sums = append(j.sums, chain(j.sumOf(known), at))
 	return nil
+}
+
+// isOfAnother reports whether the writer of a message had read another log, and looks once for each
+// opening whose that is: if it is that of this process, the journal ends. REQUIRES: j.reading held.
+func (j *Journal) isOfAnother(ctx context.Context, sequence uint64, p place) (bool, error) {
+	j.mu.Lock()
+	known := uint64(len(j.sums))
+	same, astray := p.read > known || j.sumOf(p.read) == p.sum, j.astray[p.opening]
+	j.mu.Unlock()
+	if sequence <= known || same {
+		return false, nil
+	}
+	if !astray {
+		if err := j.compare(ctx, p.read); err != nil {
+			return false, err
+		}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.astray[p.opening] = true
+	}
+	return true, nil
 }
 
 // piece applies the frame that a message completes.

@@ -27,6 +27,7 @@ type Journal struct {
 	mu     sync.Mutex
 	log    *log // nil for one that has no file; guarded by mu, as is all that follows
 	ids    map[string]*entry
+	sorted []string // the ids, in order, unless there are new ones
 	parts  [persist.Parts]partition
 	shards map[string]uint64 // epochs
 	places map[string]*[persist.Parts]uint64
@@ -49,7 +50,8 @@ type entry struct {
 type partition struct {
 	position uint64 // the last one
 	feed     []persist.Record
-	outbox   []persist.Outgoing
+	outbox   outbox
+	due      []place // of the reminders, by time
 }
 
 var _ persist.Journal = (*Journal)(nil)
@@ -158,8 +160,7 @@ func (j *Journal) apply(b *persist.Batch) {
 		j.append(&b.Appends[i], b.Time)
 	}
 	for _, d := range b.Delivered {
-		p := &j.parts[persist.PartOf(d.From)]
-		p.outbox = slices.DeleteFunc(p.outbox, func(o persist.Outgoing) bool { return o.From == d.From && o.Number == d.Number })
+		j.parts[persist.PartOf(d.From)].outbox.remove(d)
 	}
 	for _, c := range b.Cursors {
 		if j.places[c.Projection] == nil {
@@ -199,26 +200,32 @@ func (j *Journal) append(a *persist.Append, now int64) {
 		p.position++
 		e.sent = max(e.sent, m.Number)
 		m.Payload = own(m.Payload)
-		p.outbox = append(p.outbox, persist.Outgoing{From: a.ID, Position: p.position, Time: now, Message: m})
+		p.outbox.add(persist.Outgoing{From: a.ID, Position: p.position, Time: now, Message: m})
 	}
 	for _, s := range a.Seen {
 		e.seen[s.From] = max(e.seen[s.From], s.Number)
 	}
 	for _, r := range a.Reminders {
-		if r.At == 0 {
+		if before, ok := e.reminders[r.Key]; ok {
+			p.forget(a.ID, before)
 			delete(e.reminders, r.Key)
-			continue
 		}
-		r.Payload = own(r.Payload)
-		e.reminders[r.Key] = r
+		if r.At > 0 {
+			r.Payload = own(r.Payload)
+			e.reminders[r.Key] = r
+			p.remind(a.ID, r)
+		}
 	}
 }
 
 // erase forgets what there is of an id, but for what it has sent and seen.
 func (j *Journal) erase(a *persist.Append, e *entry, p *partition, now int64) {
+	for _, r := range e.reminders {
+		p.forget(a.ID, r)
+	}
 	*e = entry{last: a.Last(), erased: a.Last(), sent: e.sent, seen: e.seen, reminders: make(map[string]persist.ReminderEdit)}
 	p.feed = slices.DeleteFunc(p.feed, func(r persist.Record) bool { return r.ID == a.ID })
-	p.outbox = slices.DeleteFunc(p.outbox, func(o persist.Outgoing) bool { return o.From == a.ID })
+	p.outbox.removeOf(a.ID)
 	p.position++
 	p.feed = append(p.feed, persist.Record{ID: a.ID, Number: e.last, Position: p.position, Time: now, Erased: true})
 }
@@ -361,19 +368,7 @@ func (j *Journal) Outbox(ctx context.Context, part int, after uint64, limit int)
 		return nil, err
 	}
 	defer j.mu.Unlock()
-	var list []persist.Outgoing
-	bytes := 0
-	for _, o := range j.parts[part].outbox {
-		if o.Position <= after {
-			continue
-		}
-		if bytes += len(o.Data); len(list) >= min(limit, persist.PageRecords) || bytes > persist.PageBytes && len(list) > 0 {
-			break
-		}
-		o.Payload = own(o.Payload)
-		list = append(list, o)
-	}
-	return list, nil
+	return j.parts[part].outbox.page(after, limit), nil
 }
 
 // Due implements [persist.Journal].
@@ -383,30 +378,23 @@ func (j *Journal) Due(ctx context.Context, part int, now int64, after persist.Re
 	}
 	defer j.mu.Unlock()
 	var list []persist.Reminder
-	for id, e := range j.ids {
-		if persist.PartOf(id) != part {
-			continue
-		}
-		for _, edit := range e.reminders {
-			if r := (persist.Reminder{ID: id, ReminderEdit: edit}); r.At <= now && byTime(r, after) > 0 {
-				list = append(list, r)
-			}
-		}
-	}
-	slices.SortFunc(list, byTime)
-	list = list[:min(len(list), max(limit, 0), persist.PageRecords)]
 	bytes := 0
-	for i := range list {
-		if bytes += len(list[i].Data); bytes > persist.PageBytes && i > 0 {
-			return list[:i], nil
+	due := j.parts[part].due
+	first, found := slices.BinarySearchFunc(due, placeOf(after.ID, after.ReminderEdit), place.compare)
+	if found {
+		first++
+	}
+	for _, r := range due[first:] {
+		if r.at > now || len(list) >= min(limit, persist.PageRecords) {
+			break
 		}
-		list[i].Payload = own(list[i].Payload)
+		m := j.ids[r.id].reminder(r.id, r.key)
+		if bytes += len(m.Data); bytes > persist.PageBytes && len(list) > 0 {
+			break
+		}
+		list = append(list, m)
 	}
 	return list, nil
-}
-
-func byTime(a, b persist.Reminder) int {
-	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 }
 
 // Cursors implements [persist.Journal].
@@ -428,13 +416,15 @@ func (j *Journal) IDs(ctx context.Context, after string, limit int) ([]string, e
 		return nil, err
 	}
 	defer j.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(j.ids))
-	i, found := slices.BinarySearch(ids, after)
+	if len(j.sorted) < len(j.ids) { // none goes
+		j.sorted = slices.Sorted(maps.Keys(j.ids))
+	}
+	i, found := slices.BinarySearch(j.sorted, after)
 	if found {
 		i++
 	}
-	ids = ids[i:]
-	return ids[:min(len(ids), max(limit, 0))], nil
+	ids := j.sorted[i:]
+	return slices.Clone(ids[:min(len(ids), max(limit, 0))]), nil
 }
 
 // Close implements [persist.Journal].
