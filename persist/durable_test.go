@@ -685,6 +685,32 @@ func TestAPromiseIsNotKeptAfterARefusal(t *testing.T) {
 	})
 }
 
+func TestTrySpawnSaysThatANameIsTaken(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, memory.New())
+		first, err := persist.TrySpawn(p, k.System(), "a", func() *account { return &account{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(k, first, 3).Await()
+		if _, err := persist.TrySpawn(p, k.System(), "a", func() *account { return &account{} }); !errors.Is(err, actor.ErrNameTaken) {
+			t.Errorf("%v, want ErrNameTaken", err)
+		}
+		if got := ask(k, first, 4).Await().Answer(); got != 7 {
+			t.Errorf("the first one has %d", got)
+		}
+		first.Stop()
+		k.Settle()
+		again, err := persist.TrySpawn(p, k.System(), "a", func() *account { return &account{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(k, again, 0).Await().Answer(); got != 7 {
+			t.Errorf("the next one has %d", got)
+		}
+	})
+}
+
 func TestMistakesAreFoundAtTheStart(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		p := open(k, memory.New())
@@ -705,6 +731,9 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 			},
 			"the epoch must be at most": func() {
 				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Shard("s", 1<<63))
+			},
+			"TrySpawn: *persist_test.ints: type int": func() {
+				_, _ = persist.TrySpawn(p, k.System(), "a", func() *ints { return nil })
 			},
 			"cannot be Reentrant": func() {
 				persist.Spawn(p, k.System(), "a", func() *account { return nil }, persist.Actor(actor.Reentrant()))

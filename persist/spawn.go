@@ -243,15 +243,29 @@ func Actor(opts ...actor.SpawnOption) Option {
 // [ErrUnreadable]. Spawn panics if the actor embeds neither, if a type is not registered, and
 // where actor.Spawn does.
 func Spawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) actor.Ref[M] {
+	newShell, o := shellOf[M](p, "Spawn", name, newActor, opts)
+	return actor.Spawn(parent, name, newShell, o...)
+}
+
+// TrySpawn is Spawn with the errors of [actor.TrySpawn]: [actor.ErrNameTaken] says that there is
+// an actor of that name, which another caller may have spawned in the same moment. It panics as
+// Spawn does if the actor embeds neither, or if a type is not registered.
+func TrySpawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) (actor.Ref[M], error) {
+	newShell, o := shellOf[M](p, "TrySpawn", name, newActor, opts)
+	return actor.TrySpawn(parent, name, newShell, o...)
+}
+
+// shellOf returns what makes the actor that the runtime sees, and its options.
+func shellOf[M any, A actor.Actor[M]](p *Persistence, what, name string, newActor func() A, opts []Option) (func() *shell[M], []actor.SpawnOption) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if err := p.check(reflect.TypeFor[A](), name, &o); err != nil {
-		panic("persist: Spawn: " + err.Error())
+		panic("persist: " + what + ": " + err.Error())
 	}
 	g := &gate[M]{p: p, opts: o}
-	return actor.Spawn(parent, name, func() *shell[M] { return &shell[M]{Actor: newActor(), gate: g} }, append(o.actor, actor.Gated(g))...)
+	return func() *shell[M] { return &shell[M]{Actor: newActor(), gate: g} }, append(o.actor, actor.Gated(g))
 }
 
 // check says what is wrong with an actor's type, as far as that can be known without one.

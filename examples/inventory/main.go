@@ -34,11 +34,11 @@ func openGame(ctx context.Context, sys *actor.System, journal persist.Journal) (
 // enter has a player enter the game, who was there before or is new. Nothing happens to one who is
 // there.
 func enter(p *persist.Persistence, sys *actor.System, id string) error {
-	_, err := actor.LookupPath[any](sys, id)
-	if err != nil {
-		persist.Spawn(p, sys, strings.TrimPrefix(id, "/"), newPlayer)
+	_, err := persist.TrySpawn(p, sys, strings.TrimPrefix(id, "/"), newPlayer)
+	if errors.Is(err, actor.ErrNameTaken) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // ask asks a player, who enters the game for that, and says what the answer is.

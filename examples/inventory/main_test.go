@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,4 +143,25 @@ func TestNoItemIsMadeOrLost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A gift that wakes a player who is about to be asked, too.
+func TestAPlayerEntersOnce(t *testing.T) {
+	sys := actor.NewSystem("game")
+	defer sys.Shutdown(context.Background())
+	g, err := openGame(t.Context(), sys, memory.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := enter(g.p, sys, fmt.Sprint("/player-", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
 }
