@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -327,14 +329,12 @@ func (f *Far) Lost(inc uint32, d NodeDown) {
 	var held []*proxy
 	var watches map[uint64]*watcher
 	if n != nil {
-		for p := range n.held {
-			held = append(held, p)
-		}
+		held = slices.SortedFunc(maps.Keys(n.held), func(p, q *proxy) int { return inOrder(&p.core, &q.core) })
 		watches, n.watches, n.held = n.watches, nil, nil
 	}
 	f.mu.Unlock()
-	for id, w := range watches {
-		f.sys.actors.find(id).forget(w)
+	for _, id := range slices.Sorted(maps.Keys(watches)) {
+		f.sys.actors.find(id).forget(watches[id])
 	}
 	for _, p := range held {
 		p.lost(d.Err)
@@ -366,8 +366,11 @@ func (f *Far) Signal(s FarSignal) {
 	case FarUnlink:
 		f.proxy(s.From).unlinkedBy(to, s.To)
 	case FarUnlinked:
-		if p := f.known(s.From); p != nil {
-			p.node().unlinks(farLink{s.From.id, s.To.id}, -1)
+		f.mu.Lock()
+		n := f.nodes[nodeKey{s.From.node, s.From.inc}]
+		f.mu.Unlock()
+		if n != nil { // nobody may refer to the actor any more
+			n.unlinks(farLink{s.From.id, s.To.id}, -1)
 		}
 	case FarExit:
 		p := f.known(s.From)

@@ -1,8 +1,11 @@
 package actor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // ErrLinked says that an actor failed because one that it was linked to has ended
@@ -78,7 +81,7 @@ func (c *core) unlink(peer *core) bool {
 // cutLinks tells the linked actors that c has ended. They forget c in any case, so
 // that a link leaves nothing behind.
 func (c *core) cutLinks(links map[*core]struct{}, d Down) {
-	for peer := range links {
+	for _, peer := range slices.SortedFunc(maps.Keys(links), inOrder) {
 		if p := proxyOf(peer); p != nil {
 			p.exit(c, d)
 			continue
@@ -96,4 +99,9 @@ func linkError(d Down) error {
 		return fmt.Errorf("%w: %s: %s: %w", ErrLinked, d.PID, d.Reason, d.Err)
 	}
 	return fmt.Errorf("%w: %s: %s", ErrLinked, d.PID, d.Reason)
+}
+
+// inOrder compares actors by their addresses, for what a seed replays.
+func inOrder(c, d *core) int {
+	return cmp.Or(cmp.Compare(c.id, d.id), cmp.Compare(c.kind.node, d.kind.node), cmp.Compare(c.kind.inc, d.kind.inc))
 }

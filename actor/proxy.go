@@ -3,8 +3,10 @@ package actor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -53,7 +55,7 @@ func (f *Far) proxy(pid PID) *proxy {
 
 // reach returns the one proxy of that actor. It fails if its node cannot be reached.
 func (f *Far) reach(pid PID) (*proxy, error) {
-	if p := f.known(pid); p != nil {
+	if p := f.known(pid); p != nil && f.isUp(p) {
 		return p, nil
 	}
 	n, err := f.node(pid)
@@ -86,6 +88,14 @@ func (f *Far) known(pid PID) *proxy {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.proxies[pid].Value()
+}
+
+// isUp reports whether the node of a proxy is not lost. One that is may be referred to yet, or not any
+// more: what is said of it must not depend on the garbage collector.
+func (f *Far) isUp(p *proxy) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes[nodeKey{p.kind.node, p.kind.inc}] == p.node()
 }
 
 // forgotten drops the entry of a proxy that nobody refers to any more.
@@ -301,7 +311,7 @@ func (p *proxy) lost(why error) {
 	}
 	p.mu.Unlock()
 	p.release()
-	for peer := range links {
+	for _, peer := range slices.SortedFunc(maps.Keys(links), inOrder) {
 		if peer.unlink(&p.core) {
 			peer.signal(signal{kind: sigExit, err: linkError(d)})
 		}

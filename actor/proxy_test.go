@@ -149,3 +149,25 @@ func TestANodeMayHaveSoManyWatchesAndLinksHere(t *testing.T) {
 		t.Errorf("refused with room: %+v", s.signals)
 	}
 }
+
+// A confirmed unlink is over, also when nobody refers to the other actor any more.
+func TestAnUnlinkIsConfirmedWithoutTheProxy(t *testing.T) {
+	s := newSink(t)
+	there := PID{node: "away", inc: 1, path: "/x", id: 7}
+	here := SpawnFunc(s.far.sys, "here", func(ctx *Context[int], n int) error {
+		if n == 0 {
+			ctx.Link(there)
+		} else {
+			ctx.Unlink(there)
+		}
+		return nil
+	})
+	here.Tell(context.Background(), 0)
+	here.Tell(context.Background(), 1)
+	s.proxies(t, 0)
+	s.far.Signal(FarSignal{Kind: FarUnlinked, To: here.PID(), From: there})
+	s.far.Signal(FarSignal{Kind: FarLink, To: here.PID(), From: there})
+	if d, err := s.far.sys.Detail(context.Background(), here.PID()); len(d.Links) != 1 || err != nil {
+		t.Errorf("links %v, %v: a link after a confirmed unlink is passed over", d.Links, err)
+	}
+}

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -51,13 +53,13 @@ func (is *incarnations) giveUp(host *session.Host, peer string, lives uint32) (l
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	of := is.asked[peer]
-	for inc, i := range of {
+	for _, inc := range slices.Sorted(maps.Keys(of)) {
 		if lives != 0 && inc == lives {
 			continue
 		}
-		delete(of, inc)
 		host.GiveUp(peer, inc)
-		i.lost.Store(true)
+		of[inc].lost.Store(true)
+		delete(of, inc)
 		lost = append(lost, inc)
 	}
 	if len(of) == 0 {

@@ -20,7 +20,7 @@ type Node struct {
 	sys   *actor.System
 	types *codec.Types
 	peers map[string]string // by name; never changes
-	t     *transport.Transport
+	t     carriage
 	far   *actor.Far // set before anything is sent or accepted
 
 	mu      sync.Mutex
@@ -30,10 +30,34 @@ type Node struct {
 	incarnations incarnations // to which there are ways
 }
 
+// carriage runs the sessions of a node: a [transport.Transport], or that of a simulated world.
+type carriage interface {
+	Start()
+	Addr() net.Addr
+	Host() *session.Host
+	Session(peer string) *session.Session
+	Disconnect(peer string)
+	Close(ctx context.Context) error
+}
+
 // Listen connects a system with others: it listens at the address of the Config, and connects to the
 // nodes that it has addresses of when they are first needed. A system has one node: a second call
 // panics. The name of the system is that of the node, and must be the only one of its cluster.
 func Listen(sys *actor.System, c Config) (*Node, error) {
+	var auth *transport.TLS
+	if c.TLS != nil {
+		auth = &transport.TLS{Certificate: c.TLS.Certificate, Roots: c.TLS.Roots}
+	}
+	return listen(sys, &c, func(n *Node, s session.Config) (carriage, error) {
+		return transport.Listen(transport.Config{
+			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
+			Resolve: func(peer string) (addr string, ok bool) { addr, ok = n.peers[peer]; return addr, ok },
+		}, s, handler{n})
+	})
+}
+
+// listen is Listen with a carriage.
+func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) (carriage, error)) (*Node, error) {
 	n := &Node{
 		sys: sys, peers: maps.Clone(c.Peers),
 		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
@@ -43,18 +67,9 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 		types = codec.NewTypes()
 	}
 	n.types = types.Strict().Bind(sys)
-	incarnation := sys.Incarnation()
-	var auth *transport.TLS
-	if c.TLS != nil {
-		auth = &transport.TLS{Certificate: c.TLS.Certificate, Roots: c.TLS.Roots}
-	}
-	t, err := transport.Listen(
-		transport.Config{
-			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
-			Resolve: func(peer string) (addr string, ok bool) { addr, ok = n.peers[peer]; return addr, ok },
-		},
-		session.Config{Node: sys.Name(), Cluster: c.Cluster, Incarnation: incarnation, ResumeWithin: c.ResumeWithin, IncarnationOf: incarnationOf},
-		handler{n})
+	t, err := carry(n, session.Config{
+		Node: sys.Name(), Cluster: c.Cluster, Incarnation: sys.Incarnation(), ResumeWithin: c.ResumeWithin, IncarnationOf: incarnationOf,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
@@ -52,8 +55,8 @@ func (s *Session) Loss() *Loss {
 		Err: s.err, Incarnation: s.inc, Asks: s.asks.all(), Sent: s.stats.sent,
 		log: &s.log, texts: s.names.asOf(), asks: s.asks,
 	}
-	for _, what := range s.served {
-		if what != nil {
+	for _, ask := range slices.Sorted(maps.Keys(s.served)) {
+		if what := s.served[ask]; what != nil {
 			l.Served = append(l.Served, what)
 		}
 	}
