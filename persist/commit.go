@@ -191,7 +191,7 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 			w.Resolve(settled{})
 		}
 	case release:
-		m.unit.of.leave(m.unit, nil)
+		m.unit.of.leave(m.unit, nil, nil)
 	case waitForID:
 		if !c.isPending(m.id) {
 			actor.Reply(ctx, m, settled{})
@@ -313,7 +313,7 @@ func (c *commits) announce(b *Batch) {
 
 // end lets leave what a unit has held, or drops it.
 func (c *committer) end(u *unit, err error) {
-	u.of.leave(u, err)
+	u.of.leave(u, nil, err)
 	if id := u.append.ID; c.through(id) {
 		for _, w := range c.loads[id] {
 			w.Resolve(settled{})

@@ -1,7 +1,6 @@
 package persist
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -145,10 +144,10 @@ func (in *incarnation) end() error {
 		return in.pass(false)
 	}
 	in.handling = false // nothing is to be written: the quick way
-	leaves := in.dispatch(nil)
+	leaves, outputs := in.dispatch(nil)
 	in.mu.Unlock()
 	if leaves != nil {
-		in.leave(leaves, nil)
+		in.leave(leaves, outputs, nil)
 	}
 	return nil
 }
@@ -180,24 +179,24 @@ func (in *incarnation) pass(goesOn bool) error {
 		in.outputs = append(in.outputs, a.confirm)
 		in.attempt = nil
 	}
-	leaves := in.dispatch(u)
+	leaves, outputs := in.dispatch(u)
 	in.mu.Unlock()
 	if leaves != nil {
-		in.leave(leaves, nil)
+		in.leave(leaves, outputs, nil)
 	}
 	return nil
 }
 
 // dispatch has what is held wait for a unit, which is submitted: under the lock, so that units are
 // in the order of their numbers. Without one it waits for the last one that is on its way. If there
-// is none, it returns a unit that may leave. REQUIRES: in.mu held.
-func (in *incarnation) dispatch(u *unit) (leaves *unit) {
-	outputs := in.outputs
+// is none, it returns a unit that may leave, with its outputs. REQUIRES: in.mu held.
+func (in *incarnation) dispatch(u *unit) (leaves *unit, outputs []func(error)) {
+	outputs = in.outputs
 	in.outputs = nil
-	in.held += len(outputs)
 	switch n := len(in.units); {
 	case u != nil:
 		u.outputs = outputs
+		in.held += len(outputs)
 		in.units = append(in.units, u)
 		in.ahead += len(u.append.Events)
 		in.bytes += u.bytes
@@ -205,14 +204,15 @@ func (in *incarnation) dispatch(u *unit) (leaves *unit) {
 	case len(outputs) == 0:
 	case n > 0:
 		in.units[n-1].outputs = append(in.units[n-1].outputs, outputs...)
+		in.held += len(outputs)
 	default: // others wait behind it while it leaves
 		if leaves, in.spare = in.spare, nil; leaves == nil {
 			leaves = &unit{of: in}
 		}
-		leaves.outputs, leaves.over = outputs, false
+		leaves.over = false
 		in.units = append(in.units, leaves)
 	}
-	return leaves
+	return leaves, outputs
 }
 
 // states returns what the user's code makes of the actor's state for the next unit: what was
@@ -316,43 +316,40 @@ func (in *incarnation) refusal() error {
 	return in.refused
 }
 
-// leave lets leave what a unit holds, or drops it because of err, and ends it.
-func (in *incarnation) leave(u *unit, err error) {
-	var left []func(error)
+// leave lets leave outputs and then what a unit holds, or drops them because of err, and ends it.
+func (in *incarnation) leave(u *unit, outputs []func(error), err error) {
 	for {
-		in.mu.Lock()
-		if in.room == nil && cap(left) <= roomMost {
-			in.room = left
-		}
-		outputs := u.outputs
-		u.outputs = nil
-		in.held -= len(outputs)
-		if len(outputs) == 0 {
-			i := slices.Index(in.units, u) // the first, unless another goroutine settles while this one lets leave
-			in.units = slices.Delete(in.units, i, i+1)
-			in.ahead -= len(u.append.Events)
-			in.bytes -= u.bytes
-			u.over = true
-			waiters := u.waiters
-			u.waiters = nil
-			if err == nil && u.append.Snapshot != nil {
-				in.snapshot = u.append.Last()
-			}
-			if u.append.ID == "" {
-				in.spare = u // who waits for it still waits for the next one as well
-			}
-			in.mu.Unlock()
-			for _, w := range waiters {
-				w.Resolve(settled{})
-			}
-			return
-		}
-		in.mu.Unlock()
 		for _, output := range outputs {
 			output(err)
 		}
 		clear(outputs)
-		left = outputs[:0]
+		in.mu.Lock()
+		if in.room == nil && cap(outputs) <= roomMost {
+			in.room = outputs[:0]
+		}
+		outputs, u.outputs = u.outputs, nil
+		in.held -= len(outputs)
+		if len(outputs) == 0 {
+			break
+		}
+		in.mu.Unlock()
+	}
+	i := slices.Index(in.units, u) // the first, unless another goroutine settles while this one lets leave
+	in.units = slices.Delete(in.units, i, i+1)
+	in.ahead -= len(u.append.Events)
+	in.bytes -= u.bytes
+	u.over = true
+	waiters := u.waiters
+	u.waiters = nil
+	if err == nil && u.append.Snapshot != nil {
+		in.snapshot = u.append.Last()
+	}
+	if u.append.ID == "" {
+		in.spare = u // who waits for it still waits for the next one as well
+	}
+	in.mu.Unlock()
+	for _, w := range waiters {
+		w.Resolve(settled{})
 	}
 }
 
@@ -408,4 +405,9 @@ func (in *incarnation) beginAnew() error {
 
 // trouble is the error with which what would leave is dropped, nil if it may leave.
 // REQUIRES: in.mu held.
-func (in *incarnation) trouble() error { return cmp.Or(in.refused, in.stale) }
+func (in *incarnation) trouble() error {
+	if in.refused != nil { // not cmp.Or, which takes as long as a lock
+		return in.refused
+	}
+	return in.stale
+}

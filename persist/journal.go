@@ -145,7 +145,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sum is CRC-32C of the number, the lengths of id and type, the id, the type and the data.
 func (p *Payload) sum(id string, number uint64) uint32 {
-	head := make([]byte, 0, 16+2*MaxIDBytes)
+	head := make([]byte, 0, 8+4+4+len(id)+len(p.Type)) // on the heap, as package crc32 has it there
 	head = binary.LittleEndian.AppendUint64(head, number)
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(id)))
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(p.Type)))

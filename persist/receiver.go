@@ -207,9 +207,6 @@ func deliveryName(to string) string {
 }
 
 func isDelivery(sender actor.PID, to string) bool {
-	if sender.IsZero() {
-		return false
-	}
 	path := sender.Path()
 	return strings.HasPrefix(path, deliveriesPath) && strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], deliveryName(to))
 }

@@ -15,8 +15,9 @@ import (
 
 const (
 	// flushFrom is how many events in the tail are worth a flush while there are commits;
-	// without any, everything is flushed.
-	flushFrom = 1 << 14
+	// without any, everything is flushed. With a quarter of it the pages of a thousand actors
+	// are written four times as often: a tenth more processor time for a durable event.
+	flushFrom = 1 << 16
 	// maxTail is how many are too many: then a commit waits for the flush.
 	maxTail = 1 << 20
 	// sliceEvents is how many events one transaction of a flush is for. Commits go between
