@@ -283,6 +283,66 @@ func TestWhoeverComesSecondIsFenced(t *testing.T) {
 	})
 }
 
+// The owner of a shard with a lower epoch wakes up after another one has taken the shard over.
+func TestWhoseShardHasMovedIsFencedAndStops(t *testing.T) {
+	j := memory.New()
+	owner := func(k *actortest.Kit, sys *actor.System, epoch uint64) (*persist.Persistence, actor.Ref[msg]) {
+		if err := j.Claim(k.Context(), "s", epoch); err != nil {
+			t.Fatal(err)
+		}
+		p, err := persist.Open(k.Context(), sys, j, persist.Config{Types: types})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := persist.TrySpawn(p, sys, "a", func() *account { return &account{} }, persist.ID("cart/42"), persist.Shard("s", epoch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, a
+	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		p, a := owner(k, k.System(), 1)
+		seen := actortest.NewProbe[string](k)
+		b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
+		ask(k, a, 1).Await()
+		other := actor.NewSystem("other")
+		_, next := owner(k, other, 2)
+		if got := ask(k, next, 10).Await().Answer(); got != 11 {
+			t.Errorf("the next owner has %d", got)
+		}
+		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{3})
+			seen.Ref().Tell(ctx, "lost")
+			return nil
+		}})
+		lost, late := ask(k, a, 2), ask(k, a, 0)
+		k.Settle()
+		for _, call := range []*actortest.Call[int]{lost, late} {
+			if err := call.Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
+				t.Errorf("answered %v, %v", call.Answer(), err)
+			}
+		}
+		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("a later question: %v", err)
+		}
+		k.Settle()
+		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("after its end: %v", err)
+		}
+		seen.ExpectNone()
+		if got := ask(k, b, 7).Await().Answer(); got != 7 {
+			t.Errorf("the other one has %d", got)
+		}
+		if got := ask(k, next, 5).Await().Answer(); got != 16 {
+			t.Errorf("the next owner has %d in the end", got)
+		}
+		if _, err := other.Shutdown(k.Context()); err != nil {
+			t.Error(err)
+		}
+		k.AllowFailures()
+	})
+}
+
 func TestWhatCannotBeReadStopsItsActorAlone(t *testing.T) {
 	for name, event := range map[string]persist.Payload{
 		"unknown type":  {Type: "nobody.knows", Data: []byte{0xa0}},

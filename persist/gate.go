@@ -50,6 +50,10 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 		return g.handle(in, nil, next)
 	}
 	if err := in.beginAnew(); err != nil {
+		if in.hasMoved() { // what it would load is another one's to answer from
+			ctx.Stop()
+			return err
+		}
 		return errors.Join(err, putAside(ctx, poked))
 	}
 	if g.behind && !poked {

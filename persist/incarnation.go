@@ -2,6 +2,7 @@ package persist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,6 +39,7 @@ type incarnation struct {
 	held     int           // outputs in units
 	last     uint64        // the number of the last event that was applied
 	refused  error         // why the journal takes nothing more of this incarnation
+	moved    bool          // nor of a later one: the shard was claimed with a greater epoch
 	stale    error         // of a handler that has failed and left a state ahead of what is recorded
 
 	sent      uint64            // the number of the last message of Send
@@ -303,11 +305,24 @@ func (in *incarnation) fail(err error) {
 
 // refuse says that the journal has refused a unit: nothing after it may be written either.
 func (in *incarnation) refuse(err error) {
+	moved := guarded(func() error {
+		if errors.Is(err, ErrFenced) && !errors.Is(err, ErrConflict) {
+			return ErrFenced
+		}
+		return nil
+	})
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.refused == nil {
-		in.refused = err
+		in.refused, in.moved = err, moved == ErrFenced //nolint:errorlint // it is what is returned above
 	}
+}
+
+// hasMoved reports whether another owner of the actor's shard is known, who has its id now.
+func (in *incarnation) hasMoved() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.moved
 }
 
 func (in *incarnation) refusal() error {

@@ -200,8 +200,10 @@ type options struct {
 // ID gives the actor another id in the journal than its path.
 func ID(id string) Option { return func(o *options) { o.id = id } }
 
-// Shard has the actor write in the name of a shard: when that is claimed with a greater epoch
-// the journal takes nothing more, see [Journal.Claim].
+// Shard has the actor write in the name of a shard, which whoever spawns it has claimed with that
+// epoch, see [Journal.Claim]. When it is claimed with a greater one the journal takes nothing more: who
+// waits for an answer then gets [ErrFenced], and the actor stops with its next message. Until it
+// records something it does not know of the claim, and answers from its state.
 func Shard(shard string, epoch uint64) Option {
 	return func(o *options) { o.shard, o.epoch = shard, epoch }
 }
@@ -239,7 +241,7 @@ func Actor(opts ...actor.SpawnOption) Option {
 // recovered, before its first message: it may send, and set timers.
 //
 // If somebody else has written to the id meanwhile, who waits for an answer gets [ErrFenced],
-// and the actor is restarted. If the journal's content cannot be read the actor stops with
+// and the actor is restarted, or stops if it is of a [Shard] that has moved. If the journal's content cannot be read the actor stops with
 // [ErrUnreadable]. Spawn panics if the actor embeds neither, if a type is not registered, and
 // where actor.Spawn does.
 func Spawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) actor.Ref[M] {
