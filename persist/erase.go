@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -81,13 +82,27 @@ func (p *Persistence) erase(ctx context.Context, id string) error {
 		in.forgetAll(erased)
 	}
 	for _, who := range []actor.Ref[any]{p.outbox, p.reminders} {
-		if _, err := persevere(ctx, func() (settled, error) {
-			return actor.AskFor[settled](ctx, who, forgetID{id: id}, actor.Within(patience))
-		}); err != nil {
+		if err := forget(ctx, who, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forget has the outbox or the reminders forget an id. It does not ask: in a handler, that would
+// divide it.
+func forget(ctx context.Context, who actor.Ref[any], id string) error {
+	for {
+		done := make(chan struct{})
+		who.Tell(context.Background(), forgetID{id, done})
+		select {
+		case <-done:
+			return nil
+		case <-time.After(patience): // it was lost with an incarnation
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // erase submits the erasure of what the actor has recorded, and has it begin anew. It reports false

@@ -92,6 +92,31 @@ func TestAHandlerThatRunsDuringAnErasureFails(t *testing.T) {
 	})
 }
 
+func TestAnErasureInAHandlerDoesNotDivideIt(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, memory.New())
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		b := persist.Spawn(p, k.System(), "b", func() *account { return &account{} })
+		ask(k, b, 7).Await()
+		call := actortest.Ask(k, a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+			a.Record(added{1})
+			if err := p.Erase(ctx, "/b"); err != nil {
+				t.Error(err)
+			}
+			return errors.New("planned")
+		}})
+		if err := call.Await().Err(); err == nil || !strings.Contains(err.Error(), "planned") {
+			t.Errorf("%v", err)
+		}
+		for _, ref := range []actor.Ref[msg]{a, b} {
+			if got := ask(k, ref, 0).Await().Answer(); got != 0 {
+				t.Errorf("%s has %d", ref, got)
+			}
+		}
+		k.AllowFailures()
+	})
+}
+
 // tardyJournal takes a millisecond for a commit.
 type tardyJournal struct{ persist.Journal }
 

@@ -53,11 +53,10 @@ type pile struct {
 	more     uint64 // the position from which on others are in the journal only, 0 for none
 }
 
-// forgetID has the outbox, or the reminders, forget what an id has recorded that was erased, and is
-// answered when that is done.
+// forgetID has the outbox, or the reminders, forget what an id has recorded that was erased.
 type forgetID struct {
-	actor.Returns[settled]
-	id string
+	id   string
+	done chan struct{} // is closed then
 }
 
 // outbox is the actor that delivers what was sent with Send. It reads what is written to the
@@ -102,7 +101,7 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 		o.delivered(ctx, m)
 	case forgetID:
 		o.forget(m.id)
-		actor.Reply(ctx, m, settled{})
+		close(m.done)
 	}
 	o.read(ctx)
 	return nil

@@ -89,7 +89,7 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 		r.end(m.of)
 	case forgetID:
 		r.forget(m.id)
-		actor.Reply(ctx, m, settled{})
+		close(m.done)
 	case *earliest:
 		for part, at := range m {
 			if at > 0 && (r.next[part] == 0 || at < r.next[part]) {
