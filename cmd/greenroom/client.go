@@ -85,9 +85,10 @@ func checkLoopback(flag, addr, example string) error {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// send makes a request and returns the answer, whose body is the caller's to
-// close. Anything but a success is an error with the server's own text.
-func (c *client) send(ctx context.Context, method, path, media string, body io.Reader) (*http.Response, error) {
+// send makes a request, with names and values of headers, and returns the answer, whose
+// body is the caller's to close. Anything but a success is an error with the server's own
+// text.
+func (c *client) send(ctx context.Context, method, path, media string, body io.Reader, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
 	if err != nil {
 		return nil, err
@@ -97,6 +98,9 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -136,8 +140,8 @@ func (e *answerError) Error() string {
 }
 
 // do is send for an answer of JSON, which is decoded into v unless that is nil.
-func (c *client) do(ctx context.Context, method, path, media, body string, v any) error {
-	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)))
+func (c *client) do(ctx context.Context, method, path, media, body string, v any, header ...string) error {
+	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)), header...)
 	if err != nil {
 		return err
 	}

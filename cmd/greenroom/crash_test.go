@@ -145,6 +145,26 @@ func TestNothingOfAllKindsIsLostOrDoubledByKill(t *testing.T) {
 	}
 }
 
+// TestNothingIsLostByKillsAndAFullDisk does so on a small file system, which becomes full
+// before each kill, and on which the server is started full as well.
+func TestNothingIsLostByKillsAndAFullDisk(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: a small file system needs Linux")
+	}
+	if pgtest.OnPostgres() {
+		t.Skip("NOT TESTED: the disk of PostgreSQL is its own")
+	}
+	t.Parallel()
+	rounds := soaktest.Rounds(t, 2, 60)
+	script := `mount -t tmpfs -o size=96m tmpfs "$1" && exec "$2" verify --data "$1" --full --connections 4 --rounds "$3" --seed "$4"`
+	cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script, "sh",
+		t.TempDir(), build(t), strconv.Itoa(rounds), strconv.FormatUint(crashSeed(t), 10))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), fmt.Sprintf("lost 0, doubled 0, by %d kills", rounds)) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // compare compares what the server has of an entity with what its two clients
 // sent. With complete, all that was sent must be there.
 func compare(t *testing.T, addr string, clients []*crashClient, complete bool) {

@@ -28,6 +28,7 @@ type verifier struct {
 	options verifyOptions
 	place   scratch
 	child   *child
+	filled  string // the file that fills the disk, "" for none
 }
 
 // load is what was written in a round.
@@ -35,6 +36,11 @@ type load struct {
 	readings  []*loader
 	patches   []tally
 	relations tally
+	types     tally
+	deletions tally
+	kept      tally
+	tags      *tags
+	stream    *streamReader
 }
 
 // tally is how many writes were begun and acknowledged, one after the other.
@@ -55,7 +61,8 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 	results := make(map[string]outcome)
 	for kind, compare := range map[string]func(context.Context, int, *load) (outcome, error){
 		"readings": v.compareReadings, "patches": v.comparePatches, "relations": v.compareRelations,
-		"mapped values": v.compareMapped, "mapped sums": v.compareSums,
+		"mapped values": v.compareMapped, "mapped sums": v.compareSums, "types": v.compareTypes,
+		"deletions": v.compareDeletions, "rollups": v.compareRollups, "entity tags": v.compareTags, "streamed": v.compareStream,
 	} {
 		if results[kind], err = compare(ctx, round, l); err != nil {
 			return nil, err
@@ -91,12 +98,20 @@ func (v *verifier) prepare(ctx context.Context, round int) error {
 func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Duration) (*load, error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
 	defer cancel()
-	l := &load{patches: make([]tally, verifyEditors)}
-	first := make(chan struct{})
-	var once sync.Once
+	l := &load{patches: make([]tally, verifyEditors), tags: newTags(v.child.client, verifyID(round, "edit-3")), stream: newStreamReader(verifyID(round, "0"))}
+	events, err := l.stream.open(ctx, v.child.client)
+	if err != nil {
+		return nil, err
+	}
+	var begun sync.WaitGroup // of each that writes, with its first acknowledgement
+	begins := func() func() {
+		begun.Add(1)
+		return sync.OnceFunc(begun.Done)
+	}
+	first := begins()
 	run := &benchRun{
 		benchOptions: benchOptions{mqtt: v.child.mqtt, connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyPatience},
-		observe:      func(*loader, int64, time.Duration) { once.Do(func() { close(first) }) },
+		observe:      func(*loader, int64, time.Duration) { first() },
 		message: func(c *loader) (topic, payload []byte) {
 			n := strconv.FormatInt(c.count, 10)
 			return []byte("e/" + verifyID(round, strconv.Itoa(c.index)) + "/telemetry"), []byte(`{"ts":` + n + `,"values":{"n":` + n + `}}`)
@@ -105,15 +120,31 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	var writers sync.WaitGroup
 	writers.Go(func() { _ = run.run(ctx) }) // it ends with the connections
 	for i := range verifyEditors {
-		writers.Go(func() { l.patches[i] = v.patch(ctx, verifyID(round, "edit-"+strconv.Itoa(i))) })
+		begins := begins()
+		writers.Go(func() { l.patches[i] = v.patch(ctx, verifyID(round, "edit-"+strconv.Itoa(i)), begins) })
 	}
-	writers.Go(func() { l.relations = v.relate(ctx, round) })
+	for into, write := range map[*tally]func(context.Context, int, func()) tally{
+		&l.relations: v.relate, &l.types: v.putTypes, &l.deletions: v.deleteEntities, &l.kept: v.keep,
+	} {
+		begins := begins()
+		writers.Go(func() { *into = write(ctx, round, begins) })
+	}
+	writers.Go(func() {
+		for l.tags.look(ctx) == nil {
+		}
+	})
+	writers.Go(func() { _ = l.stream.read(events, func() bool { return false }) }) // it ends with the server
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		begun.Wait()
+	}()
 	select {
-	case <-first:
+	case <-all:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("no reading was acknowledged in %v", verifyPatience)
+		return nil, fmt.Errorf("not all that was written was acknowledged once in %v", verifyPatience)
 	}
-	if err := pause.For(ctx, after); err != nil { // the random moment is what is tested
+	if err := v.wait(ctx, after); err != nil { // the random moment is what is tested
 		return nil, err
 	}
 	if err := v.child.kill(); err != nil {
@@ -121,32 +152,30 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	}
 	cancel()
 	writers.Wait()
+	if v.filled != "" {
+		if err := v.restartOnFullDisk(ctx); err != nil {
+			return nil, err
+		}
+	}
 	l.readings = run.loaders
 	return l, nil
 }
 
-// patch appends 0, 1, 2 … to a list, and notes the last one beside it, until the
-// server is gone.
-func (v *verifier) patch(ctx context.Context, id string) (t tally) {
-	for ; ; t.acked++ {
-		t.sent = t.acked + 1
-		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d},{"op":"add","path":"/last","value":%d}]`, t.acked, t.acked)
-		if v.child.client.do(ctx, "PATCH", entityPath(id)+"/attributes/attributes", "application/json-patch+json", body, nil) != nil {
-			return t
-		}
-	}
+// patch appends 0, 1, 2 … to a list, and notes the last one beside it.
+func (v *verifier) patch(ctx context.Context, id string, begun func()) tally {
+	return until(begun, func(n int64) error {
+		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d},{"op":"add","path":"/last","value":%d}]`, n, n)
+		return v.child.client.do(ctx, "PATCH", entityPath(id)+"/attributes/attributes", "application/json-patch+json", body, nil)
+	})
 }
 
-// relate puts edges of the types 0, 1, 2 … until the server is gone.
-func (v *verifier) relate(ctx context.Context, round int) (t tally) {
+// relate puts edges of the types 0, 1, 2 …
+func (v *verifier) relate(ctx context.Context, round int, begun func()) tally {
 	from, to := verifyID(round, "edit-0"), verifyID(round, "edit-1")
-	for ; ; t.acked++ {
-		t.sent = t.acked + 1
-		path := entityPath(from) + "/relations/" + strconv.FormatInt(t.acked, 10) + "/" + url.PathEscape(to)
-		if v.child.client.do(ctx, "PUT", path, "application/json", `{"n":`+strconv.FormatInt(t.acked, 10)+`}`, nil) != nil {
-			return t
-		}
-	}
+	return until(begun, func(n int64) error {
+		path := entityPath(from) + "/relations/" + strconv.FormatInt(n, 10) + "/" + url.PathEscape(to)
+		return v.child.client.do(ctx, "PUT", path, "application/json", `{"n":`+strconv.FormatInt(n, 10)+`}`, nil)
+	})
 }
 
 // judge compares what is there with what was written: numbers from 0.

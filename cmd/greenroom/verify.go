@@ -21,6 +21,7 @@ type verifyOptions struct {
 	rounds      int
 	connections int
 	seed        uint64
+	full        bool
 }
 
 func newVerify() *cobra.Command {
@@ -28,9 +29,10 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Test that a crash on this machine's disk loses nothing acknowledged.",
-		Long: `Start a server, load it with readings, attribute patches, relations and mappings,
-and kill it (SIGKILL) at a random moment. Start it again, and compare what it has
-with what it had acknowledged. Repeat this with the same data.
+		Long: `Start a server, load it with readings, attribute patches, relations, types, mappings,
+rollups and deletions, read its streams and entity tags meanwhile, and kill it
+(SIGKILL) at a random moment. Start it again, and compare what it has with what it
+had acknowledged or shown. Repeat this with the same data.
 
 The data is kept in a new directory below --data, which must be on the disk to
 test and is removed at the end. A kill does not affect what the kernel has
@@ -38,6 +40,9 @@ buffered; only pulling the plug tests whether the disk itself keeps what it has
 confirmed. With --store postgres://user@host/database the data is kept in a new
 schema of that database, which is removed as well, and the server that gets
 killed is Greenroom's, not PostgreSQL.
+
+With --full the disk becomes full in each round before the kill, and the server is
+started on the full disk as well. --data must be on a small file system of its own.
 
 The exit code is 1 if anything was lost or duplicated.`,
 		Example: `  greenroom verify --data /var/lib --rounds 20
@@ -55,6 +60,9 @@ The exit code is 1 if anything was lost or duplicated.`,
 			if o.store != "" && cmd.Flags().Changed("data") {
 				return usagef("only one of --data and --store may be given")
 			}
+			if o.store != "" && o.full {
+				return usagef("--full fills the disk of --data, and must not be given with --store")
+			}
 			if o.seed == 0 {
 				o.seed = rand.Uint64()
 			}
@@ -66,6 +74,7 @@ The exit code is 1 if anything was lost or duplicated.`,
 	cmd.Flags().IntVar(&o.rounds, "rounds", 10, "number of times to kill the server")
 	cmd.Flags().IntVar(&o.connections, "connections", 8, "MQTT connections that publish")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed for the times of the kills (default random)")
+	cmd.Flags().BoolVar(&o.full, "full", false, "fill the disk in each round; it must have less than 1 GiB free")
 	return cmd
 }
 
@@ -92,7 +101,9 @@ func (o *outcome) String() string {
 }
 
 // kinds are what is written and compared.
-var kinds = []string{"readings", "patches", "relations", "mapped values", "mapped sums"}
+var kinds = []string{
+	"readings", "patches", "relations", "mapped values", "mapped sums", "types", "deletions", "rollups", "entity tags", "streamed",
+}
 
 func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) {
 	place, err := newScratch(o.data, o.store, "verify")
@@ -106,7 +117,14 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 	if v.child, err = startChild(ctx, place); err != nil {
 		return err
 	}
-	defer func() { _ = v.child.kill() }() // it may be gone already
+	defer func() {
+		if v.child != nil { // it may be gone already
+			_ = v.child.kill()
+		}
+	}()
+	if err := v.child.client.do(ctx, "PUT", "/v1/retention/verify", "application/json", `{"key":"kept","raw":"30d","tiers":[{"step":"5m"},{"step":"1h"}]}`, nil); err != nil {
+		return err
+	}
 	totals := make(map[string]outcome)
 	for round := range o.rounds {
 		results, err := v.round(ctx, round, time.Duration(rng.Int64N(int64(verifyLatest))))

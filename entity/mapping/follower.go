@@ -60,7 +60,8 @@ type place struct {
 	Backlog []piece `json:"backlog,omitempty"`
 }
 
-// begin loads the mappings and the place, and starts to follow.
+// begin loads the mappings and the place, and starts to follow. A follower that is returned
+// with an error does not follow, but knows what is installed.
 func (s *Service) begin(ctx context.Context) (*follower, error) {
 	f := &follower{
 		s: s, engine: NewEngine(), installed: make(map[string]*Installed),
@@ -77,7 +78,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 	if f.saved.Cursor == "" { // the very first run: from here on nothing is missed
 		f.durable = head
 		if err := f.save(ctx); err != nil {
-			return nil, err
+			return f, err
 		}
 	}
 	changes, err := s.rt.Follow(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true})
@@ -94,7 +95,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 	f.position, f.durable = f.saved.Cursor, f.saved.Cursor
 	if err := f.load(ctx, head); err != nil {
 		changes.Close()
-		return nil, err
+		return f, err
 	}
 	f.feed = startFeed(s, changes)
 	return f, nil
@@ -232,6 +233,8 @@ func (f *follower) follow() error {
 		case <-f.s.ctx.Done():
 			return ErrClosed
 		case c := <-f.s.calls:
+			f.answer(c)
+		case c := <-f.s.looks:
 			f.answer(c)
 		case c, ok := <-changes:
 			if !ok {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // Kinds of the documents that a service keeps.
@@ -73,6 +72,7 @@ type Service struct {
 	reader *runtimeReader
 
 	calls  chan call
+	looks  chan call       // those that change nothing, and can be done while nothing can be written
 	ctx    context.Context //nolint:containedctx // the service's own life
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -110,17 +110,18 @@ type stored struct {
 const language = 1
 
 // Open starts the mappings that the runtime's store has. It returns when they
-// are loaded; what was committed since they last ran is then gone through. Close
-// the service before the runtime.
+// are loaded; what was committed since they last ran is then gone through. On a full
+// disk they can be looked at, and run once there is room. Close the service before the
+// runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(chan call)}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(chan call), looks: make(chan call)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	f, err := s.begin(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, entity.ErrFull) {
 		s.cancel()
 		return nil, fmt.Errorf("open the mappings: %w", err)
 	}
-	s.wg.Go(func() { s.run(f) })
+	s.wg.Go(func() { s.run(f, err) })
 	return s, nil
 }
 
@@ -143,9 +144,18 @@ func (s *Service) Close(ctx context.Context) error {
 
 // do runs f on the engine's goroutine and waits for it.
 func (s *Service) do(ctx context.Context, f func(context.Context, *follower) error) error {
+	return s.call(ctx, s.calls, f)
+}
+
+// look is do of what changes nothing.
+func (s *Service) look(ctx context.Context, f func(context.Context, *follower) error) error {
+	return s.call(ctx, s.looks, f)
+}
+
+func (s *Service) call(ctx context.Context, to chan<- call, f func(context.Context, *follower) error) error {
 	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
 	select {
-	case s.calls <- c:
+	case to <- c:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.ctx.Done():
@@ -160,7 +170,7 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	return s.do(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, statement) })
+	return s.look(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, statement) })
 }
 
 // Put puts a mapping in force, in the place of the one of the same name, and
@@ -217,7 +227,7 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 
 // Get returns a mapping, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, name string) (got Installed, err error) {
-	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+	err = s.look(ctx, func(ctx context.Context, f *follower) error {
 		in, err := f.find(name)
 		if err == nil {
 			got = *in
@@ -229,7 +239,7 @@ func (s *Service) Get(ctx context.Context, name string) (got Installed, err erro
 
 // List returns all mappings, by name.
 func (s *Service) List(ctx context.Context) (list []Installed, err error) {
-	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+	err = s.look(ctx, func(ctx context.Context, f *follower) error {
 		for _, name := range slices.Sorted(maps.Keys(f.installed)) {
 			list = append(list, *f.installed[name])
 		}
@@ -241,7 +251,7 @@ func (s *Service) List(ctx context.Context) (list []Installed, err error) {
 // Explain tells what a mapping is doing. It returns ErrNotFound for none of the
 // name.
 func (s *Service) Explain(ctx context.Context, name string) (ex Explanation, err error) {
-	err = s.do(ctx, func(ctx context.Context, f *follower) error {
+	err = s.look(ctx, func(ctx context.Context, f *follower) error {
 		in, err := f.find(name)
 		if err == nil {
 			ex = f.engine.explain(*in)
@@ -324,34 +334,54 @@ func (s *Service) Sync(ctx context.Context) error {
 }
 
 // run follows the changes until the service is closed, and begins anew when the
-// runtime fails it.
-func (s *Service) run(f *follower) {
+// runtime fails it. err is why it has to do so at once.
+func (s *Service) run(f *follower, err error) {
 	delay := s.cfg.RetryMin
 	for {
-		began := time.Now()
-		err := f.follow()
-		f.end()
+		if err == nil {
+			began := time.Now()
+			err = f.follow()
+			f.end()
+			if time.Since(began) > s.cfg.RetryMax {
+				delay = s.cfg.RetryMin
+			}
+		}
 		if s.ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
 			s.cancel()
 			return
 		}
-		if time.Since(began) > s.cfg.RetryMax {
-			delay = s.cfg.RetryMin
+		s.count.restarts.Add(1)
+		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
+		if s.standBy(f, err, delay) != nil {
+			return
 		}
-		for {
-			s.count.restarts.Add(1)
-			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
-			if pause.For(s.ctx, delay) != nil {
-				return
-			}
-			delay = min(2*delay, s.cfg.RetryMax)
-			if f, err = s.begin(s.ctx); err == nil {
-				break
-			}
-			if errors.Is(err, entity.ErrClosed) {
-				s.cancel()
-				return
-			}
+		delay = min(2*delay, s.cfg.RetryMax)
+		var fresh *follower
+		if fresh, err = s.begin(s.ctx); fresh != nil {
+			f = fresh
+		}
+	}
+}
+
+// standBy waits. Meanwhile the follower that has ended answers who only looks. The others
+// wait as well, but on a full disk, where that may be long.
+func (s *Service) standBy(f *follower, why error, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	calls := s.calls
+	if !errors.Is(why, entity.ErrFull) {
+		calls = nil
+	}
+	for {
+		select {
+		case c := <-s.looks:
+			f.answer(c)
+		case c := <-calls:
+			c.done <- fmt.Errorf("the mappings begin anew: %w", why)
+		case <-timer.C:
+			return nil
+		case <-s.ctx.Done():
+			return ErrClosed
 		}
 	}
 }

@@ -48,6 +48,7 @@ type mortalStore struct {
 	dead   atomic.Bool
 	stuck  atomic.Bool // only readings do not become durable
 	mute   atomic.Bool // only documents do not
+	full   atomic.Bool // there is no room for documents
 	failed chan struct{}
 
 	loads atomic.Int64 // how many loads of an entity fail from now on
@@ -78,6 +79,9 @@ func (s *mortalStore) PutDoc(ctx context.Context, doc entity.Doc, condition stri
 	if s.dead.Load() || s.mute.Load() {
 		return entity.Doc{}, errDead
 	}
+	if s.full.Load() {
+		return entity.Doc{}, entity.ErrFull
+	}
 	doc, err := s.Store.PutDoc(ctx, doc, condition)
 	if clock := s.clock.Load(); clock != 0 && doc.Kind == stateKind {
 		doc.Version = clock
@@ -90,6 +94,7 @@ type houseOptions struct {
 	mappings Config
 	store    sqlite.Options
 	clock    int64 // see mortalStore
+	full     bool  // see mortalStore
 }
 
 // build opens a house in dir, which is closed at the end of the test.
@@ -109,6 +114,7 @@ func build(t testing.TB, dir string, o houseOptions) *house {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &house{t: t, dir: dir, store: &mortalStore{Store: disk, failed: make(chan struct{}, 1)}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
 	h.store.clock.Store(o.clock)
+	h.store.full.Store(o.full)
 	if h.rt, err = entity.Open(t.Context(), h.sys, h.store, o.runtime); err != nil {
 		t.Fatal(err)
 	}
@@ -792,6 +798,35 @@ func TestTheHumidityRatioOfTheDataIsComputed(t *testing.T) {
 	if st := h.Stats(); st.Failures != 0 {
 		t.Errorf("%+v", st)
 	}
+}
+
+// On a full disk mappings can be looked at, and run once there is room.
+func TestMappingsOpenOnAFullDisk(t *testing.T) {
+	dir, options := t.TempDir(), houseOptions{mappings: Config{RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond}}
+	h := build(t, dir, options)
+	h.write("a", 10, sample("x", 1))
+	h.put("m", "insert into e select a.x + 1 as y")
+	h.sync(1)
+	if err := h.Service.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.write("a", 15, sample("x", 2)) // of which something is to be written at the start
+	h.close()
+	options.full = true
+	h = build(t, dir, options)
+	if list, err := h.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%d mappings, %v", len(list), err)
+	}
+	if _, err := h.Explain(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.Put(t.Context(), "other", mustParse(t, "insert into o select a.x as y"), ""); !errors.Is(err, entity.ErrFull) {
+		t.Errorf("put on a full disk: %v, want ErrFull", err)
+	}
+	h.store.full.Store(false)
+	h.write("a", 20, sample("x", 5))
+	until(t, "the value after the disk has room", func() bool { l, ok := h.latest("e", "y"); return ok && l.TS == 20 })
+	h.is("e", "y", 20, 6)
 }
 
 func TestPuttingTheSameStatementAgainChangesNothing(t *testing.T) {
