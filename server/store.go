@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -72,4 +73,21 @@ func openStore(ctx context.Context, address string, log *slog.Logger) (entity.St
 		return nil, err
 	}
 	return s, nil
+}
+
+// Examine opens the store at an address that no server uses, reads all but the history of it,
+// and calls found with each thing that is damaged or contradicts another. The error is that
+// of a store that cannot be opened or read.
+func Examine(ctx context.Context, address string, log *slog.Logger, found func(error)) (read entity.Examined, err error) {
+	s, err := openStore(ctx, address, log)
+	if err != nil {
+		return read, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if lite, ok := s.(*sqlite.Store); ok {
+		if err := lite.Check(ctx); err != nil {
+			found(err)
+		}
+	}
+	return entity.Examine(ctx, s, found)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,5 +198,41 @@ func TestServeSetsUpTheMemoryOfTheEntities(t *testing.T) {
 	}
 	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon"} {
 		command(t, 2, "serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", t.TempDir(), wrong)
+	}
+}
+
+// A store whose files are damaged inside opens, and verify finds it.
+func TestVerifyFindsWhatIsWrongWithAStore(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	p := startProcess(t, build(t), dir)
+	var body []byte
+	for i := range 5000 {
+		body = fmt.Appendf(append(body, ','), `{"ts":%d,"values":{"text":"reading %d"}}`, i+1, i)
+	}
+	body[0] = '['
+	mustSend(t, p.http, "POST", "/v1/entities/a/telemetry", "application/json", string(append(body, ']')))
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, 0, "verify", "--check", "--data", dir); !strings.Contains(out, "1 entities, 1 latest values, 0 attributes, 0 relations, 5000 changes\n") {
+		t.Errorf("verify: %s", out)
+	}
+	command(t, 1, "verify", "--check", "--data", dir+"-none")
+	name := filepath.Join(dir, "greenroom.db")
+	db, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.LastIndex(db, []byte("reading 2500"))
+	copy(db[at-2000:], make([]byte, 4000))
+	if err := os.WriteFile(name, db, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, 1, "verify", "--check", "--data", dir); !strings.Contains(out, "damaged") {
+		t.Errorf("verify: %s", out)
 	}
 }

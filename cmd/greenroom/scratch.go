@@ -18,6 +18,7 @@ import (
 // a new schema of a database.
 type scratch struct {
 	name   string   // for people
+	store  string   // its address, with the password
 	dir    string   // "" for a schema
 	args   []string // of serve
 	env    []string // for what the command line should not show
@@ -33,7 +34,7 @@ func newScratch(data, store, what string) (scratch, error) {
 	if err != nil {
 		return scratch{}, err
 	}
-	return scratch{name: dir, dir: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
+	return scratch{name: dir, store: dir, dir: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
 }
 
 // dropPatience is how long the end of a schema may take: the server may need a
@@ -49,7 +50,7 @@ func schemaScratch(store, schema string) (scratch, error) {
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	s := scratch{remove: func() error { return dropSchema(u.String(), schema) }}
+	s := scratch{store: u.String(), remove: func() error { return dropSchema(u.String(), schema) }}
 	shown := *u
 	if password, ok := u.User.Password(); ok {
 		shown.User = url.User(u.User.Username())

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-go/greenroom/entity/postgres"
+	"github.com/greenroom-go/greenroom/server"
 )
 
 const verifyMaxRounds = 10_000
@@ -21,7 +25,7 @@ type verifyOptions struct {
 	rounds      int
 	connections int
 	seed        uint64
-	full        bool
+	full, check bool
 }
 
 func newVerify() *cobra.Command {
@@ -44,9 +48,14 @@ killed is Greenroom's, not PostgreSQL.
 With --full the disk becomes full in each round before the kill, and the server is
 started on the full disk as well. --data must be on a small file system of its own.
 
-The exit code is 1 if anything was lost or duplicated.`,
+With --check it does nothing of that, but reads the store of a server at --data or
+--store, which must not be running: each page of the files, and each entity,
+relation and change. What is damaged or contradicts another is printed.
+
+The exit code is 1 if anything was lost or duplicated, or is damaged.`,
 		Example: `  greenroom verify --data /var/lib --rounds 20
-  greenroom verify --store 'postgres://greenroom@db.example.org/plant'`,
+  greenroom verify --store 'postgres://greenroom@db.example.org/plant'
+  greenroom verify --check --data /var/lib/greenroom`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.rounds < 1 || o.rounds > verifyMaxRounds {
 				return usagef("--rounds must be an integer from 1 to %d, not %d", verifyMaxRounds, o.rounds)
@@ -59,6 +68,9 @@ The exit code is 1 if anything was lost or duplicated.`,
 			}
 			if o.store != "" && cmd.Flags().Changed("data") {
 				return usagef("only one of --data and --store may be given")
+			}
+			if o.check {
+				return examine(cmd.Context(), cmp.Or(o.store, o.data), cmd.OutOrStdout())
 			}
 			if o.store != "" && o.full {
 				return usagef("--full fills the disk of --data, and must not be given with --store")
@@ -75,6 +87,7 @@ The exit code is 1 if anything was lost or duplicated.`,
 	cmd.Flags().IntVar(&o.connections, "connections", 8, "MQTT connections that publish")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed for the times of the kills (default random)")
 	cmd.Flags().BoolVar(&o.full, "full", false, "fill the disk in each round; it must have less than 1 GiB free")
+	cmd.Flags().BoolVar(&o.check, "check", false, "read the store at --data or --store, and say what is damaged")
 	return cmd
 }
 
@@ -140,7 +153,10 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 		}
 		fmt.Fprintf(stdout, "round %d: %s\n", round+1, &all)
 	}
-	return v.report(totals, stdout)
+	if err := v.child.kill(); err != nil {
+		return err
+	}
+	return errors.Join(v.report(totals, stdout), examine(ctx, place.store, stdout))
 }
 
 func (v *verifier) report(totals map[string]outcome, stdout io.Writer) error {
@@ -154,6 +170,33 @@ func (v *verifier) report(totals map[string]outcome, stdout io.Writer) error {
 	if all.wrong() {
 		return errors.New("verify: the server has broken its promise, or the disk has; keep what is printed above and report it")
 	}
+	return nil
+}
+
+// maxFound bounds what is printed of what is wrong with a store.
+const maxFound = 100
+
+// examine reads the store of a server and prints what is wrong with it.
+func examine(ctx context.Context, address string, stdout io.Writer) error {
+	if !postgres.IsURL(address) { // which would be made anew
+		if _, err := os.Stat(address); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	n := 0
+	read, err := server.Examine(ctx, address, slog.New(slog.DiscardHandler), func(err error) {
+		if n++; n <= maxFound {
+			fmt.Fprintln(stdout, err)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	fmt.Fprintf(stdout, "%d entities, %d latest values, %d attributes, %d relations, %d changes\n", read.Entities, read.Latest, read.Attributes, read.Relations, read.Changes)
+	if n > 0 {
+		return fmt.Errorf("verify: %d things are wrong with the store; keep its files, and restore a backup into another directory", n)
+	}
+	fmt.Fprintln(stdout, "nothing is wrong with the store")
 	return nil
 }
 

@@ -89,33 +89,77 @@ func TestSameProcessCannotOpenAStoreTwice(t *testing.T) {
 	closeStore(t, open(t, dir, Options{}))
 }
 
+// execute runs statements on the database of a store that is closed.
+func execute(t *testing.T, dir, statements string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNewerSchemaIsRefusedAndLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir, Options{}))
-	exec := func(dir, statement string) {
-		t.Helper()
-		db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion+1))
+	execute(t, dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion+1))
 	_, err := Open(t.Context(), dir, Options{})
 	if !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "newer greenroom") {
 		t.Errorf("open with a newer schema: %v", err)
 	}
-	exec(dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+	execute(t, dir, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
 	closeStore(t, open(t, dir, Options{}))
 
 	foreign := t.TempDir()
-	exec(foreign, "CREATE TABLE recipes (name TEXT)")
+	execute(t, foreign, "CREATE TABLE recipes (name TEXT)")
 	if _, err := Open(t.Context(), foreign, Options{}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "not a database of greenroom") {
 		t.Errorf("open a database of another program: %v", err)
 	}
+}
+
+// Examine finds what contradicts itself in a database that SQLite itself takes for whole.
+func TestExamineFindsContradictions(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	batch := &entity.Batch{First: 1, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}, {ID: "b", Created: 1}}}
+	for i := range 4 {
+		value := []entity.Sample{{Key: "t", Value: value.Int(int64(i))}}
+		batch.Records = append(batch.Records, entity.Record{Entity: i % 2, Seq: uint64(i/2 + 1), Reading: entity.Reading{TS: int64(i + 1), Values: value}})
+	}
+	batch.Latest = []entity.LatestRow{
+		{Entity: 0, Latest: entity.Latest{Key: "t", Value: value.Int(2), TS: 3, Seq: 2}},
+		{Entity: 1, Latest: entity.Latest{Key: "t", Value: value.Int(3), TS: 4, Seq: 2}},
+	}
+	edge := entity.Relation{From: "a", Type: "to", To: "b"}
+	batch.Records = append(batch.Records, entity.Record{Entity: 0, Edit: &entity.Edit{Relations: []entity.RelationEdit{{Relation: edge}}}})
+	if err := s.Commit(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	examine := func(want ...string) {
+		t.Helper()
+		var found []string
+		read, err := entity.Examine(t.Context(), s, func(err error) { found = append(found, err.Error()) })
+		if damage := s.Check(t.Context()); damage != nil {
+			found = append(found, damage.Error())
+		}
+		if err != nil || read.Latest != 2 || len(found) != len(want) {
+			t.Fatalf("%+v, %v, found %q; want %q", read, err, found, want)
+		}
+		for i := range want {
+			if !strings.Contains(found[i], want[i]) {
+				t.Errorf("found %s, want %s", found[i], want[i])
+			}
+		}
+	}
+	examine()
+	closeStore(t, s)
+	execute(t, dir, `UPDATE latest SET ts = 2 WHERE ts = 3; UPDATE latest SET value = 7 WHERE ts = 4; UPDATE relation SET target = 99; DELETE FROM change`)
+	s = open(t, dir, Options{})
+	defer closeStore(t, s)
+	examine("the history has one of 3", "is 7, and 3 in the history", "1 rows of table relation")
 }
 
 // A database of the first version, with a row of its change log as that version

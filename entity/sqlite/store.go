@@ -258,3 +258,35 @@ func (s *Store) release() error {
 	s.copies, s.readDB, s.w, s.lock = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
+
+// orphans counts rows of entities that are not there.
+const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that is not there' FROM (
+	SELECT 'relation' AS t, count(*) AS n FROM relation WHERE source NOT IN (SELECT num FROM entity) OR target NOT IN (SELECT num FROM entity)
+	UNION ALL SELECT 'latest', count(*) FROM latest WHERE entity NOT IN (SELECT num FROM entity)
+	UNION ALL SELECT 'attribute', count(*) FROM attribute WHERE entity NOT IN (SELECT num FROM entity)
+	UNION ALL SELECT 'applied', count(*) FROM applied WHERE entity NOT IN (SELECT num FROM entity)
+) WHERE n > 0`
+
+// Check reads the whole database and reports what is wrong with its pages, tables and
+// indexes. It takes as long as reading all files does. The error wraps ErrDamaged.
+func (s *Store) Check(ctx context.Context) error {
+	var wrong []error
+	for _, query := range []string{"PRAGMA integrity_check", orphans} {
+		rows, err := s.readDB.QueryContext(ctx, query)
+		if err == nil {
+			err = scan(rows, func() error {
+				var text string
+				if err := rows.Scan(&text); err != nil || text == "ok" {
+					return err
+				}
+				wrong = append(wrong, errors.New(text))
+				return nil
+			})
+		}
+		wrong = append(wrong, err)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Examined is how much Examine has read.
+type Examined struct {
+	Entities, Latest, Attributes, Relations, Changes int64
+}
+
+// examinePage is how much Examine reads at once.
+const examinePage = 1000
+
+// Examine reads what a store has, and calls found with each thing that contradicts
+// another: a latest value of which the history has another or a newer one, a relation to
+// nothing, a change that is missing or cannot be read, an entity that was deleted and is
+// there. It changes nothing, and reads all but the history; nobody may write to the store
+// meanwhile. The error is that of the store or of ctx.
+func Examine(ctx context.Context, s Store, found func(error)) (Examined, error) {
+	x := examiner{s: s, found: found, there: make(map[string]struct{})}
+	for _, part := range []func(context.Context) error{x.entities, x.relations, x.changes} {
+		if err := part(ctx); err != nil {
+			return x.read, fmt.Errorf("examine the store: %w", err)
+		}
+	}
+	return x.read, nil
+}
+
+type examiner struct {
+	s     Store
+	found func(error)
+	read  Examined
+	there map[string]struct{} // the entities
+}
+
+func (x *examiner) entities(ctx context.Context) error {
+	for after := ""; ; {
+		page, err := x.s.Entities(ctx, ListQuery{After: after, Limit: examinePage})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			e := &page[i]
+			after = e.ID
+			x.there[e.ID] = struct{}{}
+			x.read.Entities++
+			x.read.Attributes += int64(len(e.Attributes))
+			for j := range e.Latest {
+				if err := x.latest(ctx, e.ID, &e.Latest[j]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// latest compares a latest value with the history, from which a rule of retention may have
+// removed it.
+func (x *examiner) latest(ctx context.Context, id string, l *Latest) error {
+	x.read.Latest++
+	newest, err := x.s.History(ctx, id, l.Key, Place{}, Place{TS: MaxTS + 1}, 1, true)
+	switch {
+	case err != nil:
+		return err
+	case len(newest) == 0:
+	case newest[0].TS > l.TS:
+		x.found(fmt.Errorf("entity %q key %q: its latest value is of %d, and the history has one of %d", id, l.Key, l.TS, newest[0].TS))
+	case newest[0].TS == l.TS && newest[0].Value != l.Value:
+		x.found(fmt.Errorf("entity %q key %q: its latest value, of %d, is %v, and %v in the history", id, l.Key, l.TS, l.Value, newest[0].Value))
+	}
+	return nil
+}
+
+func (x *examiner) relations(ctx context.Context) error {
+	for after := (Relation{}); ; {
+		page, err := x.s.Relations(ctx, after, examinePage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, r := range page {
+			after = r
+			x.read.Relations++
+			for _, id := range []string{r.From, r.To} {
+				if _, ok := x.there[id]; !ok {
+					x.found(fmt.Errorf("relation %q from %q to %q: there is no %q", r.Type, r.From, r.To, id))
+				}
+			}
+		}
+	}
+}
+
+// changes reads the change log: each change follows the one before, and an entity whose last
+// change is its end is not there.
+func (x *examiner) changes(ctx context.Context) error {
+	info := x.s.Info()
+	ended := make(map[string]struct{})
+	for after := info.FirstChange - 1; after < info.LastChange; {
+		page, err := x.s.Changes(ctx, after, examinePage)
+		if err == nil && len(page) == 0 {
+			err = errMissing
+		}
+		if err != nil {
+			x.found(fmt.Errorf("change %d of %d: %w", after+1, info.LastChange, err))
+			break
+		}
+		for i := range page {
+			c := &page[i]
+			if c.Seq != after+1 {
+				x.found(fmt.Errorf("change %d is missing, the next one is %d", after+1, c.Seq))
+			}
+			after = c.Seq
+			x.read.Changes++
+			if delete(ended, c.Entity); c.Edit != nil && c.Edit.Deleted {
+				ended[c.Entity] = struct{}{}
+			}
+		}
+	}
+	for id := range ended {
+		if _, ok := x.there[id]; ok {
+			x.found(fmt.Errorf("entity %q: it was deleted, and is there", id))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+var errMissing = errors.New("it is missing")
