@@ -34,9 +34,10 @@ type conn struct {
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
 
-	present []string    // topics whose present documents are wanted; of the goroutine that reads
-	ownID   uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
-	exactly atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
+	present  []string    // topics whose present documents are wanted; of the goroutine that reads
+	retained []retained  // what a subscription is sent when it is acknowledged; of the goroutine that reads
+	ownID    uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
+	exactly  atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 
 // beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.

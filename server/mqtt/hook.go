@@ -132,6 +132,7 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	case packets.Pubrec:
 		c.endExactly()
 	case packets.Suback:
+		h.broker.sendRetained(c)
 		if len(c.present) > 0 {
 			h.broker.shadow.sendPresent(c)
 		}
@@ -150,6 +151,7 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 			}
 		}
 		h.broker.shadow.subscribed(c, &pk, codes)
+		c.keepRetained(&pk, codes)
 	}
 }
 
@@ -182,14 +184,17 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	}
 	switch pk.FixedHeader.Type {
 	case packets.Publish:
-		h.broker.forgetStale(cl, &pk)
+		h.broker.forgetStale(c, cl, &pk)
 		if pk.FixedHeader.Qos == 1 {
 			c.avoidCollision(&pk)
 		}
 		if strings.HasPrefix(pk.TopicName, "$") {
 			pk.TopicName = reserved + pk.TopicName
 		}
-	case packets.Subscribe, packets.Unsubscribe:
+	case packets.Subscribe:
+		c.noteRetained(cl, &pk)
+		c.avoidCollision(&pk)
+	case packets.Unsubscribe:
 		c.avoidCollision(&pk)
 	default:
 		c.flow.acknowledged(&pk)

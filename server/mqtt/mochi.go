@@ -49,13 +49,14 @@ func liftReceiveQuota(cl *mochi.Client) {
 // another message: a device that has been restarted resumes its session and counts from
 // one again. mochi would answer the new message as if it were the old one, and it would
 // never be taken in.
-func (b *Broker) forgetStale(cl *mochi.Client, pk *packets.Packet) {
+func (b *Broker) forgetStale(c *conn, cl *mochi.Client, pk *packets.Packet) {
 	qos := pk.FixedHeader.Qos
 	if qos == 0 || qos == 2 && pk.FixedHeader.Dup {
 		return
 	}
 	in, ok := cl.State.Inflight.Get(pk.PacketID)
 	if ok && in.FixedHeader.Type == packets.Pubrec && cl.State.Inflight.Delete(pk.PacketID) {
+		c.outbox.release(pk.PacketID)
 		cl.State.Inflight.IncreaseReceiveQuota()
 		atomic.AddInt64(&b.server.Info.Inflight, -1)
 	}

@@ -143,6 +143,18 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet) bool { //nolint:gocrit
 	return true
 }
 
+// reserve charges for an exchange of QoS 2 that a client begins, which lasts until its
+// PUBREL, also while it is away. It reports false where there is no room.
+func (o *outbox) reserve(id uint16) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.charge(packetOverhead) {
+		return false
+	}
+	o.charged[id] += packetOverhead
+	return true
+}
+
 // nextID returns a packet id that is free. mochi's own way waits for who writes to the
 // client, and a slow one would hold up the publisher. The caller holds mu, and has
 // looked that there are free ones.
@@ -239,10 +251,13 @@ func (o *outbox) inherit(cl *mochi.Client) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, pk := range cl.State.Inflight.GetAll(false) {
-		if _, ok := o.charged[pk.PacketID]; ok || pk.FixedHeader.Type != packets.Publish {
+		if _, ok := o.charged[pk.PacketID]; ok {
 			continue
 		}
-		n := 2 * sizeOf(&pk)
+		n := int64(packetOverhead) // of an exchange that the client has begun
+		if pk.FixedHeader.Type == packets.Publish {
+			n = 2 * sizeOf(&pk)
+		}
 		o.charged[pk.PacketID] = n
 		o.bytes += n
 		o.conn.broker.queued.used.Add(n)
@@ -298,7 +313,12 @@ func (b *Broker) forward(pk *packets.Packet) {
 	message.Properties.SubscriptionIdentifier = nil
 	stamp(&message)
 	if message.FixedHeader.Retain {
-		b.server.Topics.RetainMessage(message)
+		kept := message
+		if !clears(pk) && !b.mayRetain(pk) { // nor is the one before any more, which is out of date
+			kept.Payload, message.FixedHeader.Retain = nil, false
+			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
+		}
+		b.server.Topics.RetainMessage(kept)
 		atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
 	}
 	subscribers := b.server.Topics.Subscribers(message.TopicName)
@@ -320,8 +340,13 @@ func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Pa
 	if !ok {
 		return
 	}
+	b.sendAs(c, sub, pk, pk.FixedHeader.Retain && cl.Properties.ProtocolVersion == 5 && sub.RetainAsPublished)
+}
+
+func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, retain bool) { //nolint:gocritic // as send
+	cl := c.client
 	pk.FixedHeader.Qos = min(pk.FixedHeader.Qos, sub.Qos)
-	pk.FixedHeader.Retain = pk.FixedHeader.Retain && cl.Properties.ProtocolVersion == 5 && sub.RetainAsPublished
+	pk.FixedHeader.Retain = retain
 	for _, id := range sub.Identifiers {
 		pk.Properties.SubscriptionIdentifier = append(pk.Properties.SubscriptionIdentifier, id)
 	}

@@ -35,7 +35,6 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 		b.answer(c, &pk, &v)
 		return pk, packets.ErrRejectPacket
 	}
-	b.checkRetained(&pk)
 	pk.Origin = cl.ID
 	if pk.FixedHeader.Qos == 2 {
 		return b.takeExactlyOnce(c, pk, id, t)
@@ -46,15 +45,6 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 
 // clears reports whether a message is none but takes back the retained one.
 func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Payload) == 0 }
-
-// checkRetained lets a message that is to be retained beyond the limits go without that.
-func (b *Broker) checkRetained(pk *packets.Packet) {
-	if !pk.FixedHeader.Retain || clears(pk) || b.mayRetain(pk) {
-		return
-	}
-	pk.FixedHeader.Retain = false
-	b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
-}
 
 // take gives a message of QoS 0 or 1 to its topic.
 func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
@@ -77,16 +67,25 @@ func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
 // counts as under way until its PUBREC is written or its connection has ended, so that a
 // client does not send again, with a time of its own, what is stored.
 func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic) (packets.Packet, error) {
+	if !c.outbox.reserve(pk.PacketID) {
+		b.answer(c, &pk, &refusal.Verdict{
+			Cause: refusal.CauseSession, Code: packets.ErrQuotaExceeded.Code, Retry: c.client.Properties.ProtocolVersion < 5,
+			Detail: "too many messages of QoS 2 wait for their PUBREL, or too much waits for all clients; end some with PUBREL",
+		})
+		return pk, packets.ErrRejectPacket
+	}
 	c.beginExactly()
 	if !clears(&pk) {
 		if err := b.receive(id, t, sendingOf(c, &pk), pk.Payload); err != nil {
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)
 			c.endExactly()
+			c.outbox.release(pk.PacketID)
 			return pk, packets.ErrRejectPacket
 		}
 	}
 	b.forward(&pk)
+	pk.FixedHeader.Retain = false // forward has done that
 	return pk, packets.CodeSuccessIgnore
 }
 

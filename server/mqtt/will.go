@@ -144,7 +144,6 @@ func (b *Broker) publishWill(pk *packets.Packet, who *access.Principal) *refusal
 		return &v
 	}
 	if !clears(pk) {
-		b.checkRetained(pk)
 		if err := b.receive(id, t, sending{}, pk.Payload); err != nil {
 			v := refusal.Judge(err)
 			return &v

@@ -1,0 +1,56 @@
+package mqtt
+
+import (
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// retained is a filter of a SUBSCRIBE, whose retained messages mochi would send past the
+// outbox: a copy for each subscriber, and of a session that is away as many as it has room
+// for by their number.
+type retained struct {
+	sub    packets.Subscription
+	wanted bool // it was wanted also if the client has this subscription already
+}
+
+// noteRetained notes what a SUBSCRIBE wants, before mochi subscribes.
+func (c *conn) noteRetained(cl *mochi.Client, pk *packets.Packet) {
+	c.retained = c.retained[:0]
+	for _, sub := range pk.Filters {
+		_, have := cl.State.Subscriptions.Get(sub.Filter)
+		wanted := sub.RetainHandling == 0 || sub.RetainHandling == 1 && !have
+		if sub.Identifier > 0 {
+			sub.Identifiers = map[string]int{sub.Filter: sub.Identifier}
+		}
+		c.retained = append(c.retained, retained{sub, wanted && !mochi.IsSharedFilter(sub.Filter)})
+	}
+}
+
+// keepRetained takes from mochi what it would send for a SUBSCRIBE that it answers with
+// these codes.
+func (c *conn) keepRetained(pk *packets.Packet, codes []byte) {
+	for i := range pk.Filters {
+		if i < len(c.retained) && (i >= len(codes) || codes[i] >= packets.ErrUnspecifiedError.Code) {
+			c.retained[i].wanted = false
+		}
+		pk.Filters[i].RetainHandling = 2 // do not send: the subscription itself is made already
+	}
+}
+
+// sendRetained sends the retained messages of the subscriptions that were acknowledged.
+func (b *Broker) sendRetained(c *conn) {
+	list := c.retained
+	c.retained = nil
+	for i := range list {
+		r := &list[i]
+		if !r.wanted {
+			continue
+		}
+		for _, pk := range b.server.Topics.Messages(r.sub.Filter) {
+			if r.sub.NoLocal && pk.Origin == c.client.ID || !b.maySee(c, pk.TopicName) {
+				continue
+			}
+			b.sendAs(c, &r.sub, pk, true)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package mqtt
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// retain retains messages of so many kilobytes.
+func retain(b *Broker, n, size int) {
+	for i := range n {
+		b.forward(&packets.Packet{
+			FixedHeader: packets.FixedHeader{Qos: 1, Retain: true}, TopicName: fmt.Sprintf("e/%02d/telemetry", i), Payload: kilobytes(i, size),
+		})
+	}
+}
+
+// What a subscription is sent of retained messages counts as what is published does.
+func TestRetainedMessagesOfASessionAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	const limit = 100 << 10
+	inBubbleWith(t, Limits{SessionBytes: limit}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		retain(b, 40, 3)
+		s, _ := p.dialWith(t, "reader", 5, 0, keepSession)
+		s.write(0x82, []byte{0, 1, 0, 0, 3, 'e', '/', '#', 1})
+		s.read()
+		synctest.Wait()
+		_ = s.nc.Close()
+		synctest.Wait()
+		if queued := b.Stats().Queued; queued > limit || queued < limit/2 {
+			t.Errorf("%d bytes wait, want up to %d", queued, limit)
+		}
+		if n := lost(b)["reader"]; n == 0 || n >= 40 {
+			t.Errorf("%d messages were told to be lost", n)
+		}
+		c := p.dial(t, "reader", 5) // which starts anew
+		_ = c.nc.Close()
+		synctest.Wait()
+		same(t, "bytes that wait for nobody", b.Stats().Queued, 0)
+	})
+}
+
+// MQTT 5 says when a subscription is sent what is retained.
+func TestRetainHandling(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		retain(b, 3, 0)
+		c := p.dial(t, "reader", 5)
+		for i, try := range []struct {
+			handling byte
+			want     int
+		}{{1, 3}, {1, 0}, {0, 3}, {2, 0}} {
+			c.write(0x82, []byte{0, byte(i + 1), 2, 0x0b, byte(i + 7), 0, 3, 'e', '/', '#', try.handling << 4})
+			if kind, _ := c.read(); kind != 0x90 {
+				t.Fatalf("try %d: the answer is %x", i, kind)
+			}
+			synctest.Wait()
+			b.publish("e/end/telemetry", []byte("end"), 0)
+			got := 0
+			for {
+				kind, body := c.read()
+				if string(body[len(body)-3:]) == "end" {
+					break
+				}
+				same(t, "the flags", kind, byte(0x31))
+				properties := 2 + int(body[1])
+				same(t, "the subscription identifier", body[properties+int(body[properties])], byte(i+7))
+				got++
+			}
+			same(t, fmt.Sprint("retained messages, try ", i), got, try.want)
+		}
+	})
+}
+
+// A value that is too large to be retained takes the place of the one before: new
+// subscribers get none, and not one that is out of date.
+func TestAMessageThatIsNotRetainedEndsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, _ *pipes, _ *heldRuntime) {
+		retain(b, 1, 1)
+		same(t, "the small one is retained", isRetained(b, "e/00/telemetry"), true)
+		retain(b, 1, 5)
+		same(t, "one is retained after the large one", isRetained(b, "e/00/telemetry"), false)
+		same(t, "refused", b.refusals.Counts(), map[refusal.Key]uint64{{Source: refusal.MQTT, Cause: refusal.CauseRetain}: 1})
+	})
+}
+
+// What a client begins with QoS 2 and does not end stays for as long as its session, and is
+// bounded in bytes.
+func TestExchangesThatAreNotEndedAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	const room = 10
+	inBubbleWith(t, Limits{SessionBytes: room * packetOverhead}, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
+		c, _ := p.dialWith(t, "sensor", 5, 0, keepSession)
+		publish := func(id uint16) (code byte) {
+			t.Helper()
+			before := h.held()
+			c.write(0x34, publishBody(5, id, `{"t":1}`))
+			synctest.Wait()
+			if h.held() > before {
+				h.settle(before, nil)
+			}
+			kind, body := c.read()
+			same(t, "the answer", kind, byte(0x50))
+			if len(body) > 2 {
+				code = body[2]
+			}
+			return code
+		}
+		for id := range uint16(room) {
+			same(t, "code of a first message", publish(id+1), 0)
+		}
+		same(t, "code beyond the limit", publish(100), packets.ErrQuotaExceeded.Code)
+		_ = c.nc.Close()
+		synctest.Wait()
+		same(t, "bytes of the session", b.Stats().Queued, room*packetOverhead)
+		c, _ = p.dialWith(t, "sensor", 5, 0, keepSession)
+		for range room { // mochi sends them again
+			kind, _ := c.read()
+			same(t, "what is sent again", kind, byte(0x50))
+		}
+		c.write(0x62, []byte{0, 1})
+		c.read()
+		synctest.Wait()
+		same(t, "code of a message after one was ended", publish(100), 0)
+		c = p.dial(t, "sensor", 5)
+		synctest.Wait()
+		same(t, "bytes that wait for nobody", b.Stats().Queued, 0)
+	})
+}
