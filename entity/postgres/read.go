@@ -57,10 +57,10 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 	if pgdb.Impossible(id) {
 		return entity.Stored{}, entity.ErrNotFound
 	}
-	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		e = entity.Stored{ID: id}
 		var typ pgtype.Text
-		err := conn.QueryRow(ctx, "SELECT num, type, created, revision FROM entity WHERE id = $1", id).Scan(&e.Num, &typ, &e.Created, &e.Revision)
+		err := tx.QueryRow(ctx, "SELECT num, type, created, revision FROM entity WHERE id = $1", id).Scan(&e.Num, &typ, &e.Created, &e.Revision)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return entity.ErrNotFound
 		}
@@ -69,7 +69,7 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 		}
 		e.Type = typ.String
 		list := []entity.Stored{e}
-		err = fill(ctx, conn, list)
+		err = fill(ctx, tx, list)
 		e = list[0]
 		return err
 	})

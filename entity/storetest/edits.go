@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -26,6 +27,38 @@ func leaf(s entity.Section, path string, ts int64, v value.Value) entity.Attribu
 
 func edgeTo(typ, to string) entity.RelationEdit {
 	return entity.RelationEdit{Relation: entity.Relation{Type: typ, To: to}}
+}
+
+// loadedOfOneCommit loads an entity beside commits: its revision and its attributes are
+// always of the same one.
+func loadedOfOneCommit(t *testing.T, k *kit) {
+	edit := func(n int64) {
+		k.commit(k.edit("a", "", entity.Edit{Revision: uint64(n), Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/n", n, value.Int(n))}}))
+	}
+	edit(1)
+	done := make(chan struct{})
+	var loading sync.WaitGroup
+	for range 3 {
+		loading.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				e, err := k.store.Load(t.Context(), "a")
+				if err != nil || len(e.Attributes) != 1 || e.Attributes[0].Value != value.Int(int64(e.Revision)) {
+					t.Errorf("loaded %+v, %v", e, err)
+					return
+				}
+			}
+		})
+	}
+	for n := range int64(200) {
+		edit(n + 2)
+	}
+	close(done)
+	loading.Wait()
 }
 
 func attributesAreKept(t *testing.T, k *kit) {

@@ -39,6 +39,7 @@ func Run(t *testing.T, open Open) {
 		"ManyRowsInOneBatch":                    manyRows,
 		"EndedContextCommitsNothing":            endedContext,
 		"AttributesAreKeptLeafByLeaf":           attributesAreKept,
+		"AnEntityIsLoadedAsOfOneCommit":         loadedOfOneCommit,
 		"EntitiesAreFoundByType":                entitiesAreFoundByType,
 		"RelationsAreKeptAndPaged":              relationsAreKept,
 		"DeletedEntityIsGone":                   deletedEntityIsGone,
