@@ -406,11 +406,15 @@ func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
 	if ok && (c.TS < last.ts || f.near(last.value, s.Value)) {
 		return false
 	}
-	if !ok && len(f.sent) >= maxFeedState {
+	f.noteSent(k, sentValue{c.TS, s.Value})
+	return true
+}
+
+func (f *feed) noteSent(k feedKey, v sentValue) {
+	if _, ok := f.sent[k]; !ok && len(f.sent) >= maxFeedState {
 		clear(f.sent)
 	}
-	f.sent[k] = sentValue{c.TS, s.Value}
-	return true
+	f.sent[k] = v
 }
 
 // near reports whether two values are the same but for the deadband.
@@ -426,9 +430,11 @@ func (f *feed) near(a, b value.Value) bool {
 	return math.Abs(x-y) <= f.query.deadband
 }
 
-// conflate keeps the newest value of each key for the next period.
+// conflate keeps the newest value of each key for the next period. One that is older than
+// what was sent is not the newest.
 func (f *feed) conflate(c *entity.Change) {
-	if len(c.Values) == 0 {
+	values := keepSamples(c.Values, func(s *entity.Sample) bool { return c.TS >= f.sent[feedKey{c.Entity, s.Key}].ts })
+	if len(values) == 0 {
 		return
 	}
 	p := f.pending[c.Entity]
@@ -441,8 +447,8 @@ func (f *feed) conflate(c *entity.Change) {
 		f.order = append(f.order, c.Entity)
 	}
 	p.committed = c.Committed
-	for i := range c.Values {
-		s := &c.Values[i]
+	for i := range values {
+		s := &values[i]
 		old, ok := p.values[s.Key]
 		if !ok {
 			p.keys = append(p.keys, s.Key)
@@ -478,6 +484,7 @@ func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 			times = append(times, v.ts)
 		}
 		byTime[v.ts] = append(byTime[v.ts], entity.Sample{Key: key, Value: v.value})
+		f.noteSent(feedKey{id, key}, v)
 	}
 	slices.Sort(times)
 	for i, ts := range times {

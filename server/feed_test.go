@@ -100,6 +100,9 @@ func TestPeriodicStreamHasTheNewestOfEachKey(t *testing.T) {
 	if events > 100 {
 		t.Errorf("%d events for 201 readings", events)
 	}
+	s.post("a", `{"ts":950,"values":{"t":-2}}`) // late for what was sent in a period before
+	s.post("b", `{"ts":1,"values":{"t":0}}`)
+	stream.mustBe("change", `"entity":"b"`)
 	s.post("a", `{"ts":2000,"values":{"t":5}}`)
 	stream.mustBe("change", `"values":{"t":5}`)
 	resumed := s.open("/v1/stream?cursor=" + stream.id)
