@@ -512,3 +512,33 @@ func TestNamesOfTypesHaveNoControlCharacters(t *testing.T) {
 		t.Errorf("%d entities have come to be", n)
 	}
 }
+
+// A mapping that is replaced again and again computes on: its earlier versions are
+// forgotten. Other sources are counted as ever.
+func TestASourceMayHaveAnyNumberOfVersions(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	var settled sync.WaitGroup
+	compute := func(source string, ts int64) error {
+		settled.Add(1)
+		return s.IngestFrom(t.Context(), "a", entity.Origin{Source: source, Seq: 1}, []entity.Reading{at(ts, "t", value.Int(ts))}, 50, func(err error) {
+			defer settled.Done()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	const last = entity.MaxEntitySources + 5
+	for i := range int64(last) {
+		source := fmt.Sprintf("mapping:m@%d", i/2)
+		if i%2 == 1 {
+			source += ":again"
+		}
+		if err := compute(source, i); err != nil {
+			t.Fatalf("version %d: %v", i, err)
+		}
+	}
+	settled.Wait()
+	if got := s.latest("a", "t"); got.TS != last-1 {
+		t.Errorf("the latest value is of %d, want %d", got.TS, last-1)
+	}
+}

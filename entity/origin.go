@@ -11,7 +11,9 @@ import (
 // came from a device.
 type Origin struct {
 	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or ""
-	// for a device.
+	// for a device. One of the form name@version, or name@version:part, is a
+	// version of its name, which may have any number of them: the numbers of earlier
+	// ones may be forgotten.
 	Source string
 	// Seq is the source's own number of it. For one entity it must go up: a
 	// reading with a Seq that is not greater than the last one of its Source is

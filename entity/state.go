@@ -3,6 +3,7 @@ package entity
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,7 +143,9 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable) (late []b
 	return late, nil
 }
 
-// checkSource bounds how many sources the entity remembers.
+// checkSource bounds how many sources the entity remembers. Where there are too many, those
+// that are earlier versions of the same one are forgotten: a mapping that is replaced does
+// not compute any more.
 func (s *state) checkSource(from Origin) error {
 	if from.IsZero() || s.more == nil || len(s.more.applied) < MaxEntitySources {
 		return nil
@@ -150,7 +153,26 @@ func (s *state) checkSource(from Origin) error {
 	if _, ok := s.more.applied[from.Source]; ok {
 		return nil
 	}
+	name, version := cutVersion(from.Source)
+	maps.DeleteFunc(s.more.applied, func(source string, _ uint64) bool {
+		n, v := cutVersion(source)
+		return version != "" && n == name && v != version
+	})
+	if len(s.more.applied) < MaxEntitySources {
+		return nil
+	}
 	return fmt.Errorf("source %q: %w: %d others compute readings of the entity already; no more are allowed", from.Source, ErrInvalid, MaxEntitySources)
+}
+
+// cutVersion returns the name and the version of a source of the form name@version or
+// name@version:part; the version of any other is "".
+func cutVersion(source string) (name, version string) {
+	at := strings.LastIndexByte(source, '@')
+	if at < 0 {
+		return source, ""
+	}
+	version, _, _ = strings.Cut(source[at+1:], ":")
+	return source[:at], version
 }
 
 // setOrigin remembers who computed the latest value of a key.
