@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 )
 
@@ -37,7 +38,14 @@ func Run(t *testing.T, variable string, each func(line string) (kill bool)) {
 // and returns what it prints as well. The process is killed at the end of the test.
 func Start(t *testing.T, variable string, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	return StartBy(t, nil, variable, args...)
+}
+
+// StartBy is Start by another program, whose arguments the test binary and its arguments follow.
+func StartBy(t *testing.T, program []string, variable string, args ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	all := slices.Concat(program, []string{os.Args[0]}, args)
+	cmd := exec.CommandContext(t.Context(), all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), variable)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
