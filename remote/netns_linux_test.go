@@ -21,7 +21,10 @@ import (
 )
 
 // nodeVariable makes the test binary the node a of a process of its own: its value is the address.
-const nodeVariable = "GREENROOM_TEST_NODE"
+const (
+	nodeVariable   = "GREENROOM_TEST_NODE"
+	resumeVariable = "GREENROOM_TEST_RESUME"
+)
 
 const secret = "a secret of these tests"
 
@@ -43,18 +46,16 @@ func runNode(addr string) error {
 		fmt.Println("lost", d.Node)
 		return nil
 	}))
-	n, err := remote.Listen(sys, remote.Config{Addr: addr, Secret: secret, Types: types, ResumeWithin: resumeWithin()})
+	resume, err := time.ParseDuration(os.Getenv(resumeVariable))
+	if err != nil {
+		return err
+	}
+	n, err := remote.Listen(sys, remote.Config{Addr: addr, Secret: secret, Types: types, ResumeWithin: resume})
 	if err != nil {
 		return err
 	}
 	fmt.Println("address", n.Addr())
 	select {}
-}
-
-// resumeWithin is that of both nodes: the process of a has it from the test's.
-func resumeWithin() time.Duration {
-	d, _ := time.ParseDuration(os.Getenv("GREENROOM_TEST_RESUME"))
-	return d
 }
 
 // far is a node of another process, and one of this process that knows it.
@@ -71,8 +72,9 @@ type far struct {
 func startFar(t *testing.T, program []string, addr string, resume time.Duration) *far {
 	t.Helper()
 	f := &far{}
-	by := append([]string{"env", "GREENROOM_TEST_RESUME=" + resume.String()}, program...)
-	f.process, f.lines = killtest.StartBy(t, by, nodeVariable+"="+addr)
+	f.process = killtest.Command(t, program, nodeVariable+"="+addr)
+	f.process.Env = append(f.process.Env, resumeVariable+"="+resume.String())
+	f.lines = killtest.Begin(t, f.process)
 	_, f.node = start(t, "b", remote.Config{Peers: map[string]string{"a": f.says(t, "address ")}, Secret: secret, ResumeWithin: resume})
 	t.Cleanup(func() { f.node.Disconnect("a") }) // nobody waits for a process that ends with the test
 	f.events = nodeEvents(f.node.System())

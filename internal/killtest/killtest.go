@@ -38,16 +38,24 @@ func Run(t *testing.T, variable string, each func(line string) (kill bool)) {
 // and returns what it prints as well. The process is killed at the end of the test.
 func Start(t *testing.T, variable string, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	return StartBy(t, nil, variable, args...)
+	cmd := Command(t, nil, variable, args...)
+	return cmd, Begin(t, cmd)
 }
 
-// StartBy is Start by another program, whose arguments the test binary and its arguments follow.
-func StartBy(t *testing.T, program []string, variable string, args ...string) (*exec.Cmd, *bufio.Reader) {
+// Command returns the command that Start starts. If it is to be started by another program, that
+// one and its arguments come first.
+func Command(t *testing.T, program []string, variable string, args ...string) *exec.Cmd {
 	t.Helper()
 	all := slices.Concat(program, []string{os.Args[0]}, args)
 	cmd := exec.CommandContext(t.Context(), all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), variable)
 	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// Begin starts a command and returns what it prints. The process is killed at the end of the test.
+func Begin(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,5 +67,5 @@ func StartBy(t *testing.T, program []string, variable string, args ...string) (*
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd, bufio.NewReader(out)
+	return bufio.NewReader(out)
 }
