@@ -26,6 +26,8 @@ type Carrier interface {
 	// "/". An error says that the system cannot be reached, now or ever. There is one after
 	// [Far.Lost] was called for the system, and Lost is called later if there is none.
 	Way(to PID) (Way, error)
+	// Peers returns the other systems, ordered by name.
+	Peers() []Peer
 	// Close ends the carrier when all actors have stopped. What is still to be sent is sent as
 	// long as ctx lasts.
 	Close(ctx context.Context) error
@@ -460,6 +462,34 @@ func (f *Far) newNode(key nodeKey, way Way) *farNode {
 	n := &farNode{far: f, way: way, held: make(map[*proxy]struct{}), watches: make(map[uint64]*watcher)}
 	n.kind = kind{sys: f.sys, node: key.name, inc: key.inc, far: n, cell: implOfProxy}
 	return n
+}
+
+// Peer is another system with which this one exchanges messages, or did.
+type Peer struct {
+	Node        string
+	State       string // "dialing", "open", "broken" or "lost"
+	Err         error  // why it is not open
+	Incarnation uint32 // 0 while it was never open
+	Unconfirmed int    // bytes that it has not confirmed yet
+	Unwritten   int    // bytes of those that have not been written
+	Asks        int    // asks that it has not answered
+
+	// These count from the start of this system, over all incarnations of that one.
+	Sent       uint64 // messages
+	Reconnects uint64
+	Resent     uint64 // frames that were written again after a reconnect
+	Lost       uint64 // how often it was lost
+	Dropped    uint64 // messages that were lost before they were written
+	Unknown    uint64 // messages that were written and lost before they were confirmed
+}
+
+// Peers returns the other systems that this one knows, ordered by name: none without a [Carrier].
+func (s *System) Peers() []Peer {
+	f := s.far.Load()
+	if f == nil {
+		return nil
+	}
+	return f.carrier.Peers()
 }
 
 // NodeUp says that another system can be reached: its messages come, and it gets those of this one.

@@ -78,6 +78,8 @@ func (l *loopback) Way(to actor.PID) (actor.Way, error) {
 	return &lane{l, to}, nil
 }
 
+func (l *loopback) Peers() []actor.Peer { return nil }
+
 func (l *loopback) Close(context.Context) error {
 	select {
 	case <-l.closed:

@@ -14,6 +14,7 @@ import (
 type sink struct{ far *Far }
 
 func (s *sink) Attach(far *Far)             { s.far = far }
+func (s *sink) Peers() []Peer               { return []Peer{{Node: "away"}} }
 func (s *sink) Way(PID) (Way, error)        { return s, nil }
 func (s *sink) Close(context.Context) error { return nil }
 
@@ -58,6 +59,9 @@ func TestATellToAnotherSystemAllocatesNothing(t *testing.T) {
 	s := newSink(t)
 	plain, boxed := lookFar[int](t, s, "away~1/x#1"), lookFar[any](t, s, "away~1/x#1")
 	ctx, msg := context.Background(), any(1000)
+	if peers := s.far.sys.Peers(); len(peers) != 1 {
+		t.Errorf("peers %v", peers)
+	}
 	if n := testing.AllocsPerRun(100, func() { plain.Tell(ctx, 1000) }); n > 0 {
 		t.Errorf("a registered type: %v allocations", n)
 	}

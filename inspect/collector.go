@@ -34,7 +34,7 @@ var deadLettersTotal = prometheus.NewDesc("greenroom_dead_letters_total", "Messa
 type collector struct{ sys *actor.System }
 
 // Collector returns the counters of a system for a Prometheus registry. The labels have a bounded set of
-// values: reasons, never an actor. For several systems in one registry, wrap it with
+// values: reasons and the nodes of the cluster, never an actor. For several systems in one registry, wrap it with
 // [prometheus.WrapCollectorWith] and a label of the system.
 func Collector(sys *actor.System) prometheus.Collector { return collector{sys} }
 
@@ -44,6 +44,9 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 		out <- m.desc
 	}
 	out <- deadLettersTotal
+	for _, m := range nodeMetrics {
+		out <- m.desc
+	}
 }
 
 // Collect sends the present values.
@@ -55,4 +58,5 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for reason, n := range stats.DeadLettersByReason {
 		out <- prometheus.MustNewConstMetric(deadLettersTotal, prometheus.CounterValue, float64(n), reason)
 	}
+	collectNodes(c.sys, out)
 }

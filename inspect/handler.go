@@ -67,6 +67,7 @@ var pages = []page{
 	{"waits", "Waiting", (*inspector).waits},
 	{"failures", "Failures", (*inspector).recentFailures},
 	{"dead-letters", "Dead letters", (*inspector).deadLetters},
+	{"nodes", "Nodes", (*inspector).nodes},
 	{"actor", "", (*inspector).actor},
 }
 

@@ -60,7 +60,7 @@ func TestANodeThatIsLostBeforeItIsReachedStaysLost(t *testing.T) {
 	if down, ok := (<-events).(actor.NodeDown); !ok || down.Dropped != 1 {
 		t.Errorf("got %+v", down)
 	}
-	for len(b.Peers()) > 0 {
+	for b.Peers()[0].State != "lost" {
 		runtime.Gosched()
 	}
 	if _, err := remote.Find[msg](within(t), a, "b", "/here"); !errors.Is(err, actor.ErrUnreachable) {

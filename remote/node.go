@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type Node struct {
 	mu      sync.Mutex
 	offers  map[string]offer // guarded by mu
 	nursery actor.Ref[order] // made on first need, guarded by mu
+	past    map[string]*past // of nodes that were lost, guarded by mu
 
 	incarnations incarnations // to which there are ways
 }
@@ -60,7 +63,7 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) (carriage, error)) (*Node, error) {
 	n := &Node{
 		sys: sys, peers: maps.Clone(c.Peers),
-		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
+		offers: make(map[string]offer), past: make(map[string]*past), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
 	}
 	types := c.Types
 	if types == nil {
@@ -101,35 +104,69 @@ func (n *Node) Addr() net.Addr { return n.t.Addr() }
 // incarnation is never spoken to again. It does nothing for a node with which there is no session.
 func (n *Node) Disconnect(node string) { n.t.Disconnect(node) }
 
-// Peer is another node, as this one sees it.
-type Peer struct {
-	Node        string
-	State       string // dialing, open or broken
-	Err         error  // why it is not open
-	Incarnation uint32 // 0 while it was never open
-	Unconfirmed int    // bytes that it has not confirmed yet
-	Unwritten   int    // bytes of those that have not been written
-	Sent        uint64 // messages to it
-	Asks        int    // asks that it has not answered
-	Reconnects  uint64
-	Resent      uint64 // frames that were written again after a reconnect
+// Peers returns the nodes with which there is a session, or was one, by name: of those that are lost the
+// first 1024.
+func (n *Node) Peers() []actor.Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	peers := make(map[string]actor.Peer, len(n.past))
+	for name, past := range n.past {
+		peers[name] = past.peer
+	}
+	for _, s := range n.t.Host().Sessions() {
+		past := n.past[s.Peer()]
+		if past == nil {
+			peers[s.Peer()] = peerOf(s, actor.Peer{})
+		} else if past.last != s {
+			peers[s.Peer()] = peerOf(s, past.peer)
+		}
+	}
+	return slices.SortedFunc(maps.Values(peers), func(p, q actor.Peer) int { return strings.Compare(p.Node, q.Node) })
 }
 
-// Peers returns the nodes with which there is a session, by name.
-func (n *Node) Peers() []Peer {
-	var all []Peer
-	for _, s := range n.t.Host().Sessions() {
-		st := s.Stats()
-		state, err := s.State()
-		if state == session.Open {
-			err = nil
-		}
-		all = append(all, Peer{
-			Node: s.Peer(), State: state.String(), Err: err, Incarnation: st.Incarnation,
-			Unconfirmed: st.Kept, Unwritten: st.Unwritten, Sent: st.Sent, Asks: st.Asks, Reconnects: st.Reconnects, Resent: st.Resent,
-		})
+// past is what is known of a node that was lost.
+type past struct {
+	peer actor.Peer
+	last *session.Session // the last one that is in the counts
+}
+
+// maxPast is how many nodes are remembered that are lost.
+const maxPast = 1024
+
+// peerOf returns a peer as its session is, with what the sessions before it have counted.
+func peerOf(s *session.Session, before actor.Peer) actor.Peer {
+	st := s.Stats()
+	state, err := s.State()
+	if state == session.Open {
+		err = nil
 	}
-	return all
+	return actor.Peer{
+		Node: s.Peer(), State: state.String(), Err: err, Incarnation: st.Incarnation,
+		Unconfirmed: st.Kept, Unwritten: st.Unwritten, Asks: st.Asks,
+		Sent: before.Sent + st.Sent, Reconnects: before.Reconnects + st.Reconnects, Resent: before.Resent + st.Resent,
+		Lost: before.Lost, Dropped: before.Dropped, Unknown: before.Unknown,
+	}
+}
+
+// remember keeps what a session that is lost, or what its peer has missed, has counted.
+func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.past[s.Peer()]
+	if p == nil {
+		if len(n.past) >= maxPast {
+			return
+		}
+		p = &past{peer: actor.Peer{Node: s.Peer(), State: session.Lost.String()}}
+		n.past[s.Peer()] = p
+	}
+	if lost {
+		p.peer, p.last = peerOf(s, p.peer), s
+		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
+		p.peer.Lost++
+	}
+	p.peer.Dropped += l.Dropped
+	p.peer.Unknown += l.Unknown
 }
 
 // carrier is a node as its system knows it.

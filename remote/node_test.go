@@ -381,6 +381,12 @@ func TestANodeThatIsGivenUpEndsWhatWasUnderWay(t *testing.T) {
 		t.Errorf("the link: %+v; %v", d, err)
 	}
 	<-c.ended // the handler's context ends, too
+	if p := b.Peers()[0]; p.State != "lost" || p.Lost != 1 || p.Sent != 1 || p.Unconfirmed != 0 {
+		t.Errorf("the peer is %+v", p)
+	}
+	if p := a.System().Peers(); len(p) != 1 || p[0].Node != "b" {
+		t.Errorf("the other one's peers: %+v", p)
+	}
 }
 
 func TestWhatANodeDoesNotKnowIsADeadLetterThere(t *testing.T) {

@@ -52,6 +52,7 @@ func (n handler) Missed(s *session.Session, l *session.Loss) {
 	for _, ask := range l.Asks {
 		ask.(settler).Reject(lostWith(s, l.Err))
 	}
+	n.remember(s, l, false)
 	n.others(s, dropped)
 }
 
@@ -212,6 +213,7 @@ func (n handler) Lost(s *session.Session, l *session.Loss) {
 	for _, request := range l.Served {
 		n.Cancel(s, request)
 	}
+	n.remember(s, l, true)
 	down := actor.NodeDown{Node: s.Peer(), Err: why, Dropped: l.Dropped, Unknown: l.Unknown}
 	lost := n.incarnations.giveUp(n.t.Host(), s.Peer(), 0)
 	if l.Incarnation != 0 {

@@ -30,6 +30,7 @@ var noVerbs = map[string]string{
 	"actor.Far*":             "for a Carrier, too",
 	"actor.NewFarRequest":    "for a Carrier, too",
 	"actor.NoConnection":     "takes two systems and a Carrier",
+	"actor.System.Peers":     "takes two systems and a Carrier",
 	"actor.NotAccepted":      "takes two systems and a Carrier",
 }
 
@@ -255,6 +256,7 @@ var noWorkload = map[string]string{
 	"actor.Far*":               "takes two systems, too",
 	"actor.NewFarRequest":      "takes two systems, too",
 	"actor.NoConnection":       "takes two systems, too",
+	"actor.System.Peers":       "takes two systems, too",
 	"actor.NotAccepted":        "takes two systems, too",
 	"actor.Ref.Bind":           "for codecs: it is Lookup, of what was read",
 	"actor.Ref.MarshalText":    "for codecs: it is PID.MarshalText",
