@@ -20,6 +20,7 @@ import (
 
 // The runner starts its own program again for each run: here that is the test.
 func TestMain(m *testing.M) {
+	runtimes.BeFar()
 	if len(os.Args) > 1 && os.Args[1] == "-one" {
 		os.Exit(command(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}

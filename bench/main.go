@@ -24,7 +24,10 @@ import (
 	"github.com/greenroom-go/greenroom/bench/workload"
 )
 
-func main() { os.Exit(interruptible(os.Args[1:])) }
+func main() {
+	runtimes.BeFar()
+	os.Exit(interruptible(os.Args[1:]))
+}
 
 func interruptible(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

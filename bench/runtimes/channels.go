@@ -8,16 +8,16 @@ const mailboxSize = 1024
 func channels() Runtime {
 	return Runtime{
 		Name: "channels", Kind: Control,
-		About: "a goroutine with a channel of 1024 for each actor, of 1 in pingpong, the rings, skynet and spawn; a new channel of 1 for each answer",
+		About: "a goroutine with a channel of 1024 for each actor, of 1 in pingpong, the rings, skynet and spawn; a new channel of 1 for each answer; between processes TCP by hand, with a length before each message",
 		Fewer: map[string]int{"spawn": 200_000},
 		Lacks: map[string]string{"idle": "a goroutine has no timers of its own, and the bar is about Greenroom alone"},
-		Run: workload.Suite(func(name string) (routines, error) {
+		Run: between("channels", workload.Suite(func(name string) (routines, error) {
 			switch name {
 			case "pingpong", "ring100", "ring100k", "skynet", "spawn":
 				return routines{1}, nil
 			}
 			return routines{mailboxSize}, nil
-		}),
+		})),
 	}
 }
 

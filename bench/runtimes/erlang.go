@@ -18,11 +18,14 @@ import (
 // workload skynet has.
 const erlangProcesses = 4_000_000
 
+// notMeasured is why a workload is not measured here.
+const notMeasured = "nobody has written it"
+
 func erlangOTP() Runtime {
 	return Runtime{
 		Name: "erlang", Kind: Reference,
 		About:   "a process for each actor, integers as messages, `make_ref` for answers; a program of its own with as many schedulers",
-		Lacks:   map[string]string{"idle": "the bar is about Greenroom alone"},
+		Lacks:   map[string]string{"idle": "the bar is about Greenroom alone", "remote": notMeasured, "remoteask": notMeasured},
 		Fewer:   map[string]int{"spawn": 300_000},
 		Program: erl{},
 	}

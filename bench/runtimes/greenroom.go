@@ -12,7 +12,7 @@ func greenroom() Runtime {
 	return Runtime{
 		Name: "greenroom", Kind: Subject,
 		About: "a concrete struct as the message type; in handlers the handler's ctx goes along",
-		Run:   workload.Suite(func(string) (*typed, error) { return &typed{newSystem()}, nil }),
+		Run:   between("greenroom", workload.Suite(func(string) (*typed, error) { return &typed{newSystem()}, nil })),
 	}
 }
 

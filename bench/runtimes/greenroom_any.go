@@ -11,7 +11,7 @@ func greenroomAny() Runtime {
 	return Runtime{
 		Name: "greenroom-any", Kind: Variant,
 		About: "`any` as the message type and a type switch, the dynamic actor of the older frameworks",
-		Lacks: map[string]string{"idle": "idle actors are those of greenroom"},
+		Lacks: map[string]string{"idle": "idle actors are those of greenroom", "remote": "it is that of greenroom", "remoteask": "it is that of greenroom"},
 		Run:   workload.Suite(func(string) (*dynamic, error) { return &dynamic{newSystem()}, nil }),
 	}
 }

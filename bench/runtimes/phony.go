@@ -14,6 +14,7 @@ func phonyInbox() Runtime {
 		Lacks: map[string]string{
 			"askinside": "an actor must not block, so it cannot await",
 			"idle":      "it has no timers, and the bar is about Greenroom alone",
+			"remote":    "it has one process", "remoteask": "it has one process",
 		},
 		Run: workload.Suite(func(name string) (*phonies, error) {
 			return &phonies{pressure: name == "floodinside"}, nil

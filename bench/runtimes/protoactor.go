@@ -21,8 +21,13 @@ func protoActor() Runtime {
 		About: "its default mailbox and dispatcher, in flood and fanin on one processor its bounded mailbox, which is faster there; props made once for actors that are alike, spawned at the root as in its own benchmark; deep stacks are parked beside it, so that Go gives its goroutines stacks that need not grow",
 		Lacks: map[string]string{"idle": "the bar is about Greenroom alone"},
 		Fewer: map[string]int{"spawn": 300_000, "skynet": 100_000},
-		Run:   workload.Suite(openProto),
+		Run:   between("protoactor", workload.Suite(openProto)),
 	}
+}
+
+// silent has a system log nothing.
+func silent() proto.ConfigOption {
+	return proto.WithLoggerFactory(func(*proto.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
 }
 
 // parkDeepStacks leaves some goroutines behind that use a few kilobytes of stack.
@@ -74,8 +79,7 @@ type protoSystem struct {
 
 func openProto(name string) (*protoSystem, error) {
 	parkDeepStacks()
-	silent := proto.WithLoggerFactory(func(*proto.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
-	sys := proto.NewActorSystem(silent)
+	sys := proto.NewActorSystem(silent())
 	p := &protoSystem{sys: sys, root: sys.Root}
 	if runtime.GOMAXPROCS(0) == 1 && (name == "flood" || name == "fanin") {
 		p.options = []proto.PropsOption{proto.WithMailbox(proto.Bounded(mailboxSize))}

@@ -66,7 +66,7 @@ type Program interface {
 // All returns the runtimes in the order in which they are run and shown. The
 // slice is the caller's.
 func All() []Runtime {
-	return []Runtime{greenroom(), greenroomAny(), channels(), phonyInbox(), protoActor(), erlangOTP()}
+	return []Runtime{greenroom(), greenroomAny(), channels(), phonyInbox(), protoActor(), grpcStream(), erlangOTP()}
 }
 
 // Named returns the runtimes of those names, in the order of [All]; without

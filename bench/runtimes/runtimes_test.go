@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -15,6 +16,12 @@ import (
 
 // limit is when a test that hangs is told to have hung.
 const limit = time.Minute
+
+// The workloads between processes start their own program again: here that is the test.
+func TestMain(m *testing.M) {
+	BeFar()
+	os.Exit(m.Run())
+}
 
 func TestEveryRuntimeInGoPassesEveryWorkload(t *testing.T) {
 	for _, rt := range All() {

@@ -25,7 +25,7 @@ type Workload struct {
 
 // All returns the workloads in the order in which they are run and shown. The
 // slice is the caller's.
-func All() []Workload { return slices.Concat(throughput(), delays()) }
+func All() []Workload { return slices.Concat(throughput(), between(), delays()) }
 
 // throughput are the workloads whose operations are counted.
 func throughput() []Workload {
