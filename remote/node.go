@@ -19,11 +19,12 @@ import (
 // Node is a system that is connected with others. [Listen] makes one. It ends with its system's
 // Shutdown. It is safe for concurrent use.
 type Node struct {
-	sys   *actor.System
-	types *codec.Types
-	peers map[string]string // by name; never changes
-	t     carriage
-	far   *actor.Far // set before anything is sent or accepted
+	sys     *actor.System
+	types   *codec.Types
+	peers   map[string]string // by name; never changes
+	t       carriage
+	buffers sync.Pool  // of *[]byte: for messages that are being encoded
+	far     *actor.Far // set before anything is sent or accepted
 
 	mu      sync.Mutex
 	offers  map[string]offer // guarded by mu

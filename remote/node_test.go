@@ -477,3 +477,35 @@ func TestTheErrorOfALinkedActorHoldsUpNobody(t *testing.T) {
 		}
 	}
 }
+
+// packet is a message that encodes itself.
+type packet struct{ data [99]byte }
+
+func (*packet) msg() {}
+
+// AppendBinary implements encoding.BinaryAppender.
+func (p *packet) AppendBinary(dst []byte) ([]byte, error) { return append(dst, p.data[:]...), nil }
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (p *packet) UnmarshalBinary(data []byte) error {
+	copy(p.data[:], data)
+	return nil
+}
+
+func TestATellToAnotherNodeOfAPointerAllocatesNothing(t *testing.T) {
+	elsewhere := actor.NewSystem("a", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	pid := actor.Spawn[msg](elsewhere, "counter", newCounter).PID()
+	if _, err := elsewhere.Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	_, b := start(t, "b", remote.Config{Peers: map[string]string{"a": "127.0.0.1:1"}, Types: codec.NewTypes(codec.Of[*packet]("packet"))})
+	t.Cleanup(func() { b.Disconnect("a") })
+	ref, err := actor.Lookup[msg](b.System(), pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(packet)
+	if n := testing.AllocsPerRun(10_000, func() { ref.Tell(bg, m) }); n > 0 { // the session keeps them: a chunk has hundreds
+		t.Errorf("%v allocations", n)
+	}
+}

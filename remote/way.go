@@ -18,7 +18,8 @@ type way struct {
 	inc  *incarnation
 }
 
-// Encoder implements actor.Way.
+// Encoder implements actor.Way. Messages come as they are: whatever encodes a value calls its methods, or
+// CBOR, by way of an interface, which boxes it. A message that is a pointer is not boxed at all.
 func (w *way) Encoder(reflect.Type) any { return nil }
 
 // Send implements actor.Way.
@@ -26,10 +27,20 @@ func (w *way) Send(from actor.FarSender, m actor.FarMessage) actor.FarVerdict {
 	if w.inc.lost.Load() {
 		return actor.FarUnreachable
 	}
-	name, payload, err := w.node.types.Append(nil, m.Message)
+	buffer, _ := w.node.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	name, payload, err := w.node.types.Append((*buffer)[:0], m.Message)
 	if err != nil {
 		return actor.FarNotAccepted
 	}
+	defer func() { // the session has copied it
+		if cap(payload) <= bufferMost {
+			*buffer = payload
+			w.node.buffers.Put(buffer)
+		}
+	}()
 	out := session.Message{To: w.name, From: senderOf(from), Type: name, Payload: payload, Patient: m.Patient}
 	for key, value := range m.Header {
 		out.Header = append(out.Header, session.HeaderField{Key: key, Value: []byte(value)})
@@ -39,6 +50,9 @@ func (w *way) Send(from actor.FarSender, m actor.FarMessage) actor.FarVerdict {
 	}
 	return farVerdict(w.s.Ask(&out, m.Ask, max(time.Until(m.Ask.Deadline()), time.Millisecond)))
 }
+
+// bufferMost is the largest buffer that is kept for the next message.
+const bufferMost = 64 << 10
 
 func farVerdict(v session.Verdict) actor.FarVerdict {
 	switch v {
