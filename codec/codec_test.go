@@ -370,6 +370,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, name := range types.Names() {
 			v, err := types.Decode(name, data)
+			if strict, refused := types.Strict().Decode(name, data); refused == nil && (err != nil || reflect.TypeOf(strict) != reflect.TypeOf(v)) {
+				t.Fatalf("%s: %x is taken from strangers only: %v", name, data, err)
+			}
 			if err != nil {
 				continue
 			}
