@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/remote/internal/session"
 	"github.com/greenroom-go/greenroom/sim"
 )
@@ -417,7 +418,7 @@ func play(w *sim.World, planted plant) {
 var simFaults = sim.Faults{Link: sim.LinkFaults{Drop: 0.02, Duplicate: 0.05, Delay: 50 * time.Millisecond}, Lag: 0.02, Swarm: true}
 
 func TestSimNodesKeepTheirPromises(t *testing.T) {
-	sim.Check(t, sim.Options{Runs: 60, Faults: simFaults}, func(w *sim.World) { play(w, nothing) })
+	sim.Check(t, sim.Options{Runs: soaktest.Rounds(t, 20, 2000), Faults: simFaults}, func(w *sim.World) { play(w, nothing) })
 }
 
 func TestSimPlantedFaultsAreFound(t *testing.T) {
@@ -427,7 +428,7 @@ func TestSimPlantedFaultsAreFound(t *testing.T) {
 		noOutcome: "asks have no end", noUnlink: "unlinks are not confirmed",
 	} {
 		t.Run(name, func(t *testing.T) {
-			failure, found := sim.Find(t, sim.Options{Runs: 300, Faults: simFaults}, func(w *sim.World) { play(w, planted) })
+			failure, found := sim.Find(t, sim.Options{Runs: 300, Faults: simFaults, TwiceEvery: -1}, func(w *sim.World) { play(w, planted) })
 			if !found {
 				t.Fatal("it is not found")
 			}
