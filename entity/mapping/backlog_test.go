@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // until waits until something holds.
@@ -157,5 +160,40 @@ func TestABacklogIsBoundedAndForgetsNothing(t *testing.T) {
 	again.restore(b.pieces())
 	if len(again.rests) != 1 || len(again.rests[0].stretches) != maxStretches {
 		t.Errorf("%+v came back", again.rests)
+	}
+}
+
+// A storm of late readings, of which more are to be looked at than are remembered one by one,
+// leaves what a computation of all at once does.
+func TestAStormOfLateReadingsIsComputedAsAllAtOnce(t *testing.T) {
+	for seed := range uint64(soaktest.Rounds(t, 1, 30)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 14))
+			h := build(t, t.TempDir(), houseOptions{})
+			const past = 200_000
+			write := func(id, key string, n int) {
+				var readings []entity.Reading
+				for range n {
+					readings = append(readings, entity.Reading{TS: 1 + rng.Int64N(past), Values: []entity.Sample{sample(key, rng.IntN(100))}})
+				}
+				if err := h.rt.Write(t.Context(), id, readings, 1000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			statements := []string{"m: insert into s select a.x + b.y as sum, max(a.x) over last 20 as most, sum(a.x) over 5s as recent"}
+			write("a", "x", 1500)
+			for _, m := range parseAll(t, statements) {
+				h.put(m.Name, m.Statement.String())
+			}
+			if _, err := h.Recompute(t.Context(), parseAll(t, statements)[0].Name, 0, end); err != nil {
+				t.Fatal(err)
+			}
+			for range 10 {
+				write("b", "y", 1+rng.IntN(200))
+				write("a", "x", 1+rng.IntN(80))
+			}
+			h.sync(2)
+			checkHouse(t, h, statements)
+		})
 	}
 }

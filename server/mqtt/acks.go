@@ -25,7 +25,8 @@ type delivery struct {
 // subscribers lose it.
 func (d *delivery) keep(pk *packets.Packet) {
 	b := d.conn.broker
-	if !b.queued.take(sizeOf(pk)) {
+	size := sizeOf(pk)
+	if !b.queued.take(size, size*int64(d.conn.acks.len()+1) <= sessionReserve) {
 		atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
 		b.refusals.Add(refusal.MQTT, refusal.CauseForward, d.topic, pk.Origin, "too much waits for the subscribers of all topics, and those of this one have lost the message, which is stored; /v1/stream loses none")
 		return
@@ -73,6 +74,13 @@ type ackQueue struct {
 	size     int  // of queue and of what is being written
 	draining bool // there is a goroutine
 	closed   bool // the connection is; nobody waits for room
+}
+
+// len returns how many messages are not answered.
+func (q *ackQueue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.size
 }
 
 // push adds a delivery, waiting for room.

@@ -31,8 +31,8 @@ type Limits struct {
 
 	// QueueBytes bounds the messages that wait for all subscribers together, those that
 	// are forwarded once they are committed, and the wills. Beyond it subscribers lose
-	// messages, and who connects with a will is refused. Readings are taken in and
-	// stored all the same. Defaults to DefaultQueueBytes.
+	// messages, and who connects with a will is refused, but for the first 8 KiB of each.
+	// Readings are taken in and stored all the same. Defaults to DefaultQueueBytes.
 	QueueBytes int64
 
 	// Sessions bounds the sessions that are kept for clients that are not connected.
@@ -54,15 +54,21 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// sessionReserve is what each session may have beyond QueueBytes. So nobody who has little
+// waiting loses a message, is refused a message of QoS 2, or cannot connect with a will,
+// because much waits for others.
+const sessionReserve = 8 << 10
+
 // budget is a number of bytes that many take from.
 type budget struct {
 	used atomic.Int64
 	max  int64
 }
 
-// take takes n bytes, or none where there are not so many left.
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) <= b.max {
+// take takes n bytes, or none where there are not so many left, unless they are reserved
+// for who takes them.
+func (b *budget) take(n int64, reserved bool) bool {
+	if b.used.Add(n) <= b.max || reserved {
 		return true
 	}
 	b.used.Add(-n)
@@ -169,7 +175,8 @@ func (o *outbox) nextID(cl *mochi.Client) uint16 {
 
 // charge takes bytes for a message. The caller holds mu.
 func (o *outbox) charge(n int64) bool {
-	if o.bytes+n > o.conn.broker.limits.SessionBytes || !o.conn.broker.queued.take(n) {
+	b := o.conn.broker
+	if o.bytes+n > b.limits.SessionBytes || !b.queued.take(n, o.bytes+n <= sessionReserve) {
 		return false
 	}
 	o.bytes += n

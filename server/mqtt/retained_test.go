@@ -132,3 +132,55 @@ func TestExchangesThatAreNotEndedAreBoundedInBytes(t *testing.T) {
 		same(t, "bytes that wait for nobody", b.Stats().Queued, 0)
 	})
 }
+
+// What waits for others takes nothing from who has little waiting.
+func TestSomeRoomIsLeftForEachClient(t *testing.T) {
+	t.Parallel()
+	const limit = 200 << 10
+	inBubbleWith(t, Limits{QueueBytes: limit}, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
+		away, _ := p.dialWith(t, "away", 5, 0, keepSession)
+		away.write(0x82, []byte{0, 1, 0, 0, 3, 'e', '/', '#', 1})
+		away.read()
+		_ = away.nc.Close()
+		synctest.Wait()
+		for size := 10; size > 0; size-- {
+			for i := range 20 {
+				b.publish("e/b/telemetry", kilobytes(i, size), 1)
+			}
+		}
+		for range 200 {
+			b.publish("e/b/telemetry", []byte("1"), 1)
+		}
+		reader := p.dial(t, "reader", 5)
+		reader.write(0x82, []byte{0, 1, 0, 0, 13, 'e', '/', 'a', '/', 't', 'e', 'l', 'e', 'm', 'e', 't', 'r', 'y', 1})
+		reader.read()
+		lamp, code := p.dialWithWill(t, "lamp", "e/lamp/telemetry", `{"on":0}`, false, nil)
+		if code != 0 {
+			t.Fatalf("code of a client with a will: %#x", code)
+		}
+		lamp.write(0xe0, nil)
+		sensor := p.dial(t, "sensor", 5)
+		for qos := range byte(3) {
+			before := h.held()
+			if qos == 0 {
+				sensor.write(0x30, append(append([]byte{0, 13}, "e/a/telemetry"...), "\x00{\"t\":1}"...))
+			} else {
+				sensor.write(0x30|qos<<1, publishBody(5, uint16(qos), `{"t":1}`))
+			}
+			synctest.Wait()
+			if h.held() == before {
+				t.Fatalf("a message of QoS %d was not taken", qos)
+			}
+			h.settle(before, nil)
+			if qos > 0 {
+				if _, body := sensor.read(); len(body) > 2 && body[2] != 0 {
+					t.Errorf("code of a message of QoS %d: %#x", qos, body[2])
+				}
+			}
+			if kind, _ := reader.read(); kind>>4 != packets.Publish {
+				t.Errorf("the reader of a message of QoS %d was sent %#x", qos, kind)
+			}
+		}
+		same(t, "lost to the reader", lost(b)["reader"], uint64(0))
+	})
+}

@@ -51,7 +51,7 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	}, delay: time.Duration(given.WillDelayInterval) * time.Second}
 	left.size = sizeOf(&left.packet)
 	cl.Properties.Will = mochi.Will{}
-	if !w.broker.queued.take(left.size) {
+	if !w.broker.queued.take(left.size, left.size <= sessionReserve) {
 		return false
 	}
 	c.will = left
