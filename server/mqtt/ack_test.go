@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -321,6 +322,28 @@ func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 		if _, err := c.in.ReadByte(); !errors.Is(err, io.EOF) {
 			t.Errorf("after that: %v, want the end", err)
 		}
+	})
+}
+
+// mochi panics at a SUBSCRIBE of MQTT 5 that is cut off. Who sends many of those does not fill the
+// log with stacks, and leaves nothing behind.
+func TestPanicsAreCountedAndLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		var log bytes.Buffer
+		b.log = slog.New(slog.NewTextHandler(&log, nil))
+		const n = 5
+		for i := range n {
+			c := p.dial(t, fmt.Sprint("client-", i), 5)
+			c.write(0x82, []byte{0, 1, 0, 0, 3, 'e', '/', '#'}) // without its options
+			if _, err := c.in.ReadByte(); err == nil {
+				t.Error("the connection goes on")
+			}
+		}
+		synctest.Wait()
+		same(t, "refused", b.refusals.Counts(), map[refusal.Key]uint64{{Source: refusal.MQTT, Cause: refusal.CauseFailed}: n})
+		same(t, "stacks in the log", strings.Count(log.String(), "panic in an MQTT connection"), 1)
+		same(t, "clients that mochi has", b.server.Clients.Len(), 1) // the inline one
 	})
 }
 

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime/debug"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/listeners"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 const listenerID = "tcp"
@@ -27,6 +30,7 @@ type listener struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
+	told    time.Time     // when a panic was logged with its stack
 	stopped chan struct{} // closed when no more are accepted
 }
 
@@ -71,8 +75,7 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.broker.log.LogAttrs(context.Background(), slog.LevelError, "panic in an MQTT connection, which is closed",
-				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			l.panicked(c, p)
 		}
 		_ = c.Close() // it may be closed already
 		l.broker.abandoned(c)
@@ -85,6 +88,26 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 	}()
 	// The error says how the connection ended, which is the client's affair.
 	_ = establish(listenerID, c)
+}
+
+// panicked tells of a panic, with its stack once a minute at most: mochi has one for some
+// packets that are cut off, and who sends those would fill the log.
+func (l *listener) panicked(c *conn, p any) {
+	id := ""
+	if c.client != nil {
+		id = c.client.ID
+	}
+	l.broker.refusals.Add(refusal.MQTT, refusal.CauseFailed, "", id, fmt.Sprintf("a packet that the server cannot handle: %v", p))
+	l.mu.Lock()
+	say := l.told.IsZero() || time.Since(l.told) >= time.Minute
+	if say {
+		l.told = time.Now()
+	}
+	l.mu.Unlock()
+	if say {
+		l.broker.log.LogAttrs(context.Background(), slog.LevelError, "panic in an MQTT connection, which is closed",
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	}
 }
 
 // stopAccepting closes the listening socket. Connections stay.
