@@ -34,6 +34,9 @@ func placeOf(k *session.Known) *place {
 }
 
 func (n handler) senderOf(k *session.Known) actor.FarSender {
+	if k == nil {
+		return actor.FarSender{}
+	}
 	p := placeOf(k)
 	if p.sender.IsZero() {
 		p.sender = n.far.Sender(p.pid)
