@@ -81,6 +81,9 @@ func Bars() []Bar {
 	}
 	bar("ask in a handler", "askinside", workload.NsPerOp, "≤ 500 ns a round trip", atMost(500))
 	bar("ask in a handler", "askinside", workload.Workers, "0 blocked workers", workersLimit)
+	bar("tell between processes", "remote", workload.NsPerOp, "at most 3× TCP by hand", ofControl(3))
+	bar("tell between processes", "remote", workload.NsPerOp, "1.5× the fastest other Go runtime", ofPeer(1/1.5))
+	bar("ask between processes", "remoteask", workload.NsPerOp, "at most 2.2× TCP by hand", ofControl(2.2))
 	bar("spawn", "spawn", workload.NsPerOp, "≤ 300 ns", atMost(300))
 	bar("spawn", "spawn", workload.AllocsPerOp, "≤ 3 allocs", atMost(3+nothing))
 	bar("idle actor", "spawn", workload.BytesPerActor, "≤ 200 bytes", atMost(200))
