@@ -208,9 +208,9 @@ func (c *core) signal(s signal) {
 	c.mu.Unlock()
 	interrupt(c.sys(), life, inquiries)
 	if wake {
-		c.sys().sched.ready(c, nil)
+		c.sched().ready(c, nil)
 	} else if s.mode == stopKill {
-		c.sys().sched.wakeMonitor() // somebody has to see that the handler ends
+		c.sched().wakeMonitor() // somebody has to see that the handler ends
 	}
 }
 

@@ -154,7 +154,7 @@ func (c *cell[M]) detail(d *Detail) {
 		if s == nil {
 			return
 		}
-		d.Oldest = s.age(c.sys().sched.monitor.coarse.Load())
+		d.Oldest = s.age(c.sched().monitor.coarse.Load())
 		waiting = s.waiting()
 		s.sample(detailMost, func(e *envelope[M]) {
 			switch x := e.inner().(type) {

@@ -152,7 +152,7 @@ func (d *Driven) FireTimers() { d.sys.clock.fireDue() }
 func (d *Driven) Stacks() int { return d.sys.sched.stacks.count() }
 
 // Waiting returns how many handlers wait for something, with their stacks set aside.
-func (d *Driven) Waiting() int { return int(d.sys.sched.parked.Load()) }
+func (d *Driven) Waiting() int { return int(d.sys.parked.Load()) }
 
 // Stop stops or kills the actor with that address, as [Ref.Stop] and [Ref.Kill] do. It
 // reports false when there is none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -109,6 +110,29 @@ func ExamplePinned() {
 	}, actor.Pinned())
 	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
 	// Output: 60 <nil>
+}
+
+// However many imports there are, two of them use the database at once, and nobody else waits for
+// them.
+func ExampleWithBulkhead() {
+	sys := actor.NewSystem("shop", quiet, actor.WithBulkhead("db", 2, 1))
+
+	var now, most atomic.Int32
+	for range 10 {
+		actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			for range 100 {
+				runtime.Gosched() // a query
+			}
+			now.Add(-1)
+			return nil
+		}, actor.OnBulkhead("db")).Tell(context.Background(), 1)
+	}
+	_, _ = sys.Shutdown(context.Background())
+	fmt.Println("at once:", most.Load())
+	// Output: at once: 2
 }
 
 // An actor with a weight has longer turns when others wait too.

@@ -460,7 +460,7 @@ func (f *Far) node(pid PID) (*farNode, error) {
 
 func (f *Far) newNode(key nodeKey, way Way) *farNode {
 	n := &farNode{far: f, way: way, held: make(map[*proxy]struct{}), watches: make(map[uint64]*watcher)}
-	n.kind = kind{sys: f.sys, node: key.name, inc: key.inc, far: n, cell: implOfProxy}
+	n.kind = kind{sys: f.sys, sched: f.sys.sched, node: key.name, inc: key.inc, far: n, cell: implOfProxy}
 	return n
 }
 

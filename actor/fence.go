@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -49,7 +50,9 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	s.abandoned[w] = info
 	workers := slices.DeleteFunc(slices.Clone(*s.workers.Load()), func(o *worker) bool { return o == w })
 	s.workers.Store(&workers)
-	if !w.out.Swap(false) && !w.covered.Swap(false) {
+	out := w.isOut()
+	w.out.Store(false)
+	if !out && !w.covered.Swap(false) {
 		s.active.Add(-1)
 	}
 	s.handled += w.handled.Load() + w.done
@@ -63,6 +66,14 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	s.global.push(c)
 	s.wakeIfNeeded()
 	return true
+}
+
+// leftBehind returns a copy of what is known of the actors that were taken away from handlers which
+// still run.
+func (s *scheduler) leftBehind() map[*worker]Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.abandoned)
 }
 
 // claim takes the actor away from the callback that w is in. It reports false when w is in none, or

@@ -15,23 +15,29 @@ type Stats struct {
 	Failures    uint64
 	Restarts    uint64
 	Queued      int // actors that have mail and wait for a worker
-	Workers     int // goroutines of the pool that have not stepped out of it for a Blocking
+	Workers     int // goroutines that run actors and have not stepped out for a Blocking
 	Waiting     int // handlers that wait with their stacks set aside, for an answer for example
 	Timers      int // pending timers
 	DeadLetters uint64
 	EventsLost  uint64 // events for which the bounded mailbox of a listener had no room, see Subscribe
 	// DeadLettersByReason has an entry for each reason that occurred.
 	DeadLettersByReason map[string]uint64
+	// Bulkheads are counted above as well, in the order in which WithBulkhead gave them.
+	Bulkheads []BulkheadStats
 }
 
 // Stats returns the counters. It costs nothing on the way of a message; a turn adds
 // its messages when it ends.
 func (s *System) Stats() Stats {
-	queued, workers := s.sched.counts()
+	queued, workers, handled := 0, 0, s.handled.Load()
+	for _, sched := range s.scheds {
+		q, w := sched.counts()
+		queued, workers, handled = queued+q, workers+w, handled+sched.handledMessages()
+	}
 	st := Stats{
-		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: s.handled.Load() + s.sched.handledMessages(), Failures: s.failures.Load(),
-		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.sched.parked.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
-		EventsLost: s.listeners.missed.Load(),
+		Started: s.began, Actors: max(0, int(s.living.Load())-1), Handled: handled, Failures: s.failures.Load(),
+		Restarts: s.restarts.Load(), Queued: queued, Workers: workers, Waiting: int(s.parked.Load()), Timers: s.clock.len(), DeadLettersByReason: map[string]uint64{},
+		EventsLost: s.listeners.missed.Load(), Bulkheads: s.bulkheadStats(),
 	}
 	for r := range reasons {
 		if n := s.dead.counts[r].Load(); n > 0 {
@@ -59,7 +65,8 @@ type Info struct {
 	Handled  uint64 // messages handled by all its incarnations
 	Restarts uint64
 	Children int
-	Waits    PID // whom an ask in the handler waits for, the first of them if several handlers wait
+	Bulkhead string // whose workers run it, see WithBulkhead; empty for the system's own
+	Waits    PID    // whom an ask in the handler waits for, the first of them if several handlers wait
 }
 
 // Tree is an actor and its first children.
@@ -128,7 +135,7 @@ func (c *core) childrenAfter(those []*core, n int) (part []*core, more, ok bool)
 
 func (c *core) info() Info {
 	pid := c.pid()
-	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl().typeName(), Mailbox: c.impl().mailboxLen()}
+	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl().typeName(), Mailbox: c.impl().mailboxLen(), Bulkhead: c.sched().name}
 	var waits *core
 	func() {
 		c.mu.Lock()

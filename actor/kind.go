@@ -8,12 +8,13 @@ import (
 
 // kind is what actors of one message type share: their system, how they supervise, what
 // stands around their handlers, and the pool of their mailboxes. Actors without options of
-// their own share the system's one kind of that type. It does not change.
+// their own share the one kind of that type that the workers have which run them. It does not change.
 //
 // What a cell can find here is no field of the cell: each pointer in a million idle actors
 // is one that the garbage collector follows a million times.
 type kind struct {
 	sys       *System
+	sched     *scheduler // whose workers run them
 	super     *supervision
 	around    []ReceiveMiddleware
 	mailboxes any // *mailboxPool[M]
@@ -27,8 +28,8 @@ type kind struct {
 }
 
 // newKind makes the kind of the actors with the message type M.
-func newKind[M any](s *System, super *supervision, around []ReceiveMiddleware) *kind {
-	return &kind{sys: s, node: s.name, inc: s.inc, super: super, around: around, mailboxes: new(mailboxPool[M]), cell: cellOf[M]}
+func newKind[M any](s *System, on *scheduler, super *supervision, around []ReceiveMiddleware) *kind {
+	return &kind{sys: s, sched: on, node: s.name, inc: s.inc, super: super, around: around, mailboxes: new(mailboxPool[M]), cell: cellOf[M]}
 }
 
 // cellOf returns the cell that c is the beginning of.
@@ -40,13 +41,16 @@ func (c *core) impl() impl { return c.kind.cell(c) }
 // sys returns the system that c belongs to.
 func (c *core) sys() *System { return c.kind.sys }
 
-// kindOf returns the system's kind of message type M.
-func kindOf[M any](s *System) *kind {
+// sched returns the scheduler that runs c.
+func (c *core) sched() *scheduler { return c.kind.sched }
+
+// kindOf returns the system's kind of message type M on those workers.
+func kindOf[M any](s *System, on *scheduler) *kind {
 	t := reflect.TypeFor[M]()
-	if k, ok := s.kinds.Load(t); ok {
+	if k, ok := on.kinds.Load(t); ok {
 		return k.(*kind)
 	}
-	k, _ := s.kinds.LoadOrStore(t, newKind[M](s, &s.super, s.around))
+	k, _ := on.kinds.LoadOrStore(t, newKind[M](s, on, &s.super, s.around))
 	return k.(*kind)
 }
 

@@ -431,7 +431,7 @@ func (c *cell[M]) endIncarnation() {
 	c.mu.Unlock()
 	if life != nil {
 		life.end()
-		c.sys().sched.settle()
+		c.sched().settle()
 	}
 }
 

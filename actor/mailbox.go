@@ -495,12 +495,12 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		s = c.acquireMailbox()
 	}
 	if c.phase == running && c.schedule() { // nobody is at the batch: the turn need not fetch
-		s.open(e, c.sys().sched.monitor.coarse.Load())
+		s.open(e, c.sched().monitor.coarse.Load())
 		c.mu.Unlock()
 		c.dispatch(w, e)
 		return verdictTaken
 	}
-	n := s.put(e, c.sys().sched.monitor.coarse.Load())
+	n := s.put(e, c.sched().monitor.coarse.Load())
 	full := n >= s.limit
 	c.mu.Unlock()
 	if full {
@@ -590,7 +590,7 @@ func (c *cell[M]) postPlain(run []envelope[M]) int {
 		c.mu.Unlock()
 		return 0
 	}
-	s, now := c.acquireMailbox(), c.sys().sched.monitor.coarse.Load()
+	s, now := c.acquireMailbox(), c.sched().monitor.coarse.Load()
 	wake, n, rest := c.phase == running && c.schedule(), 0, run
 	if wake {
 		s.open(&run[0], now)

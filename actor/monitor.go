@@ -180,13 +180,14 @@ func (s *scheduler) look(now time.Time) poolState {
 				more = min(waits, max(1, longMost-int(allowed)))
 			}
 		}
-		s.addWorkers(more)
-		return poolGrows
+		if s.addWorkers(more) {
+			return poolGrows
+		}
 	case busy:
-		s.allowed.Store(max(s.n+int32(min(long, longMost)), allowed-max(1, allowed/16)))
+		s.allow(max(s.n+int32(min(long, longMost)), allowed-max(1, allowed/16)))
 		return poolBusy
 	default:
-		s.allowed.Store(max(s.n+int32(slow), allowed-max(1, allowed/8)))
+		s.allow(max(s.n+int32(slow), allowed-max(1, allowed/8)))
 	}
 	if moving > 0 {
 		return poolBusy
@@ -252,18 +253,26 @@ func (s *scheduler) backlog() int {
 	return n
 }
 
-// addWorkers brings n more workers in, over the usual number.
-func (s *scheduler) addWorkers(n int) {
+// allow says how many workers there may be. Of a bulkhead there are never more than wanted.
+func (s *scheduler) allow(n int32) { s.allowed.Store(min(n, s.most)) }
+
+// addWorkers brings n more workers in, over the usual number. It reports false when there are as many
+// as there may be.
+func (s *scheduler) addWorkers(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	active := s.active.Load()
-	more := min(int32(n), workersMax-active)
-	if s.closed || more <= 0 {
-		return
+	if active >= s.most {
+		return false
 	}
-	s.allowed.Store(max(s.allowed.Load(), active+more))
+	more := min(int32(n), s.most-active)
+	if s.closed || more <= 0 {
+		return true
+	}
+	s.allow(max(s.allowed.Load(), active+more))
 	s.searching.Add(more)
 	s.wakeOrStart(int(more))
+	return true
 }
 
 // endSurplus ends workers over the usual number that have slept for a while: where handlers

@@ -62,7 +62,7 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 		for s.alarm <= o.Length {
 			s.alarm *= 2
 		}
-		o.Oldest = s.age(c.sys().sched.monitor.coarse.Load())
+		o.Oldest = s.age(c.sched().monitor.coarse.Load())
 		senders = s.senders()
 	}()
 	for from, n := range senders {

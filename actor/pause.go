@@ -43,7 +43,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return true
 	}
 	if c := p.from; c != nil {
-		defer c.sys().sched.uncover(c.sys().sched.cover(c))
+		defer c.cover().uncover()
 	}
 	return sys.sched.waitFor(p.waiter.told, done)
 }
@@ -149,5 +149,5 @@ func (h *parking) end(w *worker) {
 		return
 	}
 	h.who.unpark()
-	h.who.sys().sched.ready(h.who, w)
+	h.who.sched().ready(h.who, w)
 }

@@ -69,7 +69,7 @@ func newThread(kind runsOn) *thread {
 // open starts the goroutine of a pinned actor. h may be nil.
 func (h *thread) open(c *core) {
 	if h != nil {
-		c.sys().sched.goroutines.start(func() { h.live(c) })
+		c.sched().goroutines.start(func() { h.live(c) })
 	}
 }
 
@@ -86,7 +86,7 @@ func (h *thread) live(c *core) {
 			h.wake <- struct{}{}
 		}
 		if !c.hasStopped() {
-			c.sys().sched.goroutines.start(func() { h.live(c) })
+			c.sched().goroutines.start(func() { h.live(c) })
 		}
 	}()
 	for !c.hasStopped() {
@@ -122,7 +122,7 @@ func (c *core) hasStopped() bool {
 // it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	if c.traits.runsOn() != onSender {
-		c.sys().sched.ready(&c.core, w)
+		c.sched().ready(&c.core, w)
 		return
 	}
 	_, internal := e.with.(note[M])
@@ -157,7 +157,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 // leaveToPool queues an Inline actor for a worker.
 func (c *core) leaveToPool() {
 	c.ext.nesting.Store(0)
-	c.sys().sched.ready(c, nil)
+	c.sched().ready(c, nil)
 }
 
 // play gives an actor a turn that is not one of the pool's.

@@ -192,7 +192,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 	wake := false
 	if v == verdictTaken || v >= verdictReplaced {
 		if s.inSince == 0 || s.special.queue.len() == 1 {
-			s.inSince = c.sys().sched.monitor.coarse.Load()
+			s.inSince = c.sched().monitor.coarse.Load()
 		}
 		if wake = c.phase == running && c.schedule(); wake {
 			s.take()

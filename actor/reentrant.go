@@ -84,7 +84,7 @@ func (c *core) stackReady(co *coroutine, w *worker) {
 	wake := c.scheduleTurn()
 	c.mu.Unlock()
 	if wake {
-		c.sys().sched.ready(c, w)
+		c.sched().ready(c, w)
 	}
 }
 

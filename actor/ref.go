@@ -106,7 +106,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	}
 	from := e.from()
 	if from != nil {
-		defer from.sys().sched.uncover(from.sys().sched.cover(from))
+		defer from.cover().uncover()
 	}
 	if ask == nil {
 		if isTurn(ctx) {

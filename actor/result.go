@@ -75,12 +75,12 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 		value, err = work(life)
 	}
 	if !c.isGated() {
-		c.sys().sched.background(&c.core, run)
+		c.sched().background(&c.core, run)
 		return
 	}
 	c.holdOrLeave(func(dropped error) {
 		if dropped == nil {
-			c.sys().sched.background(&c.core, run)
+			c.sched().background(&c.core, run)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (c *cell[M]) crowded() bool { return c.mailbox().special.room.crowded.Load(
 // postWaiting is postSpecial for a message that the mailbox had no room for: its sender waits,
 // unless there is room now. put is called once, at once or later.
 func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) (verdict, *roomWait[M]) {
-	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.sys().waiters.get(), since: c.sys().sched.monitor.coarse.Load()}
+	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.sys().waiters.get(), since: c.sched().monitor.coarse.Load()}
 	v := c.postSpecial(e, w, r, replaces, put)
 	if v != verdictWait {
 		c.sys().waiters.put(r.waiter)
@@ -95,7 +95,7 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // of it: it is still the caller's if the verdict is verdictGone, or verdictWait, when nobody has
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
-	if told := r.c.sys().sched.waitFor(r.waiter.told, done); told && r.taken {
+	if told := r.c.sched().waitFor(r.waiter.told, done); told && r.taken {
 		return r.ended(verdictTaken) // without the lock: who tells has written taken before
 	}
 	return r.giveUp()

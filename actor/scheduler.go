@@ -43,7 +43,11 @@ type scheduler struct {
 
 	turnMessages int // messages in a turn of weight 1, 0 for one message in any turn
 
-	n int32 // workers wanted: GOMAXPROCS when the system was made
+	bulkhead
+	n          int32        // workers wanted: those of the bulkhead, or GOMAXPROCS when the system was made
+	most       int32        // workers that may be: as many as are wanted in a bulkhead, see bounded
+	rivals     []*scheduler // those of a system with bulkheads, this one included
+	processors int          // GOMAXPROCS when the system was made
 
 	_       [64]byte // what is above is read at each step, what follows is written at each message from outside
 	global  runQueue
@@ -56,7 +60,8 @@ type scheduler struct {
 	computing atomic.Bool  // handlers compute for long: to yield the processor is to wait for all of them, 10 ms each
 	workers   atomic.Pointer[[]*worker]
 	stacks    stackPool
-	parked    atomic.Int64 // handlers whose stacks are set aside
+	parked    *atomic.Int64 // handlers of the system whose stacks are set aside
+	kinds     sync.Map      // of *kind by the type of the messages
 
 	mu         sync.Mutex
 	handled    uint64           // messages handled by workers that have ended
@@ -67,8 +72,11 @@ type scheduler struct {
 	goroutines goroutines
 }
 
-func newScheduler(driver Driver) *scheduler {
-	s := &scheduler{n: int32(runtime.GOMAXPROCS(0)), driver: driver, turnMessages: turnMessages}
+func newScheduler(driver Driver, b bulkhead, parked *atomic.Int64) *scheduler {
+	s := &scheduler{driver: driver, turnMessages: turnMessages, bulkhead: b, parked: parked, processors: runtime.GOMAXPROCS(0)}
+	if s.n, s.most = b.workers, b.workers; !s.bounded() {
+		s.n, s.most = int32(s.processors), workersMax
+	}
 	s.allowed.Store(s.n)
 	s.workers.Store(new([]*worker))
 	if driver != nil {
@@ -212,11 +220,12 @@ func (s *scheduler) waiting() bool {
 // cover is stepOut for a wait that may be on any goroutine: at worst one worker too many
 // is added for each that runs an actor. It returns the worker that is covered for,
 // nil if none is.
-func (s *scheduler) cover(c *core) *worker {
+func (c *core) cover() *worker {
 	w := c.worker.Load()
-	if w == nil || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+	if w == nil || w.current.Load() != c || w.isOut() || !w.covered.CompareAndSwap(false, true) {
 		return nil
 	}
+	s := w.s
 	if next := w.runnext.Swap(nil); next != nil {
 		s.global.push(next)
 	}
@@ -227,11 +236,11 @@ func (s *scheduler) cover(c *core) *worker {
 	return w
 }
 
-// uncover ends what cover began, with what it returned.
-func (s *scheduler) uncover(w *worker) {
+// uncover ends what cover began. w may be nil.
+func (w *worker) uncover() {
 	if w != nil && w.covered.Swap(false) {
-		s.active.Add(1)
-		s.wakeMonitor()
+		w.s.active.Add(1)
+		w.s.wakeMonitor()
 	}
 }
 

@@ -57,6 +57,7 @@ type spawnConfig struct {
 
 	reentrant bool
 	gate      Gate
+	bulkhead  *string // nil for the parent's
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -141,7 +142,7 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 		}
 	}
 	c := &cell[M]{actor: state, newActor: newActor}
-	c.kind, c.parent, c.weight = kindOf[M](sys), p, 1
+	c.kind, c.parent, c.weight = kindOf[M](sys, p.sched()), p, 1
 	c.schedule()
 	c.worker.Store(w)
 	if len(opts) > 0 {
@@ -187,6 +188,13 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		required(opt != nil, "Spawn: an option is nil: leave it out")
 		opt.applySpawn(&cfg)
 	}
+	if cfg.bulkhead != nil {
+		on, err := c.sys().bulkhead(*cfg.bulkhead)
+		if err != nil {
+			return fmt.Errorf("spawn %q: %w", name, err)
+		}
+		c.kind = kindOf[M](c.sys(), on)
+	}
 	mail, err := newSpecial[M](&cfg)
 	if err != nil {
 		return fmt.Errorf("spawn %q: %w", name, err)
@@ -200,7 +208,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender) {
 		return fmt.Errorf("spawn %q: a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order", name)
 	}
-	if cfg.runsOn == onThread && c.sys().sched.driver != nil {
+	if cfg.runsOn == onThread && c.sched().driver != nil {
 		cfg.runsOn = onPool
 	}
 	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
@@ -282,7 +290,7 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 			}
 		}
 		if c.endTurn(nil) {
-			c.sys().sched.ready(&c.core, nil)
+			c.sched().ready(&c.core, nil)
 		}
 	}()
 	c.parent.occupy(nil, &c.core)

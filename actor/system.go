@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,7 +28,11 @@ type System struct {
 	beforeSend  []SendMiddleware
 	beforeSpawn []SpawnMiddleware
 
-	sched *scheduler
+	sched     *scheduler            // the system's own workers
+	scheds    []*scheduler          // those, and those of the bulkheads
+	bulkheads map[string]*scheduler // by name, "" for the system's own
+	parked    atomic.Int64          // handlers whose stacks are set aside
+
 	clock *clock
 	root  *cell[struct{}]
 	gone  chan struct{} // closed when the root has ended
@@ -35,7 +40,6 @@ type System struct {
 	inc       uint32 // the incarnation: random, so that a PID of an earlier process finds nobody
 	actors    directory
 	names     registry
-	kinds     sync.Map   // of *kind[M] by the type M
 	waiters   waiterPool // of goroutines outside that ask
 	suffix    atomic.Uint64
 	dead      deadLetterBox
@@ -59,6 +63,7 @@ type systemConfig struct {
 	maxWaiting int64
 	driver     Driver
 	silent     bool
+	bulkheads  []bulkhead
 
 	around      []ReceiveMiddleware
 	beforeSend  []SendMiddleware
@@ -110,15 +115,16 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		warnings: warnings{off: cfg.silent},
 
 		rand:  rand.New(randomSource{cfg.driver}),
-		sched: newScheduler(cfg.driver), clock: newClock(cfg.driver), gone: make(chan struct{}),
+		clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}
+	s.startSchedulers(&cfg)
 	if cfg.driver != nil {
 		cfg.driver.Attach(&Driven{s})
 	}
 	s.inc = s.rand.Uint32() | 1
 	s.root = &cell[struct{}]{actor: rootActor{}}
 	r, path := &s.root.core, "/"
-	r.kind, r.path, r.phase, r.weight = newKind[struct{}](s, &cfg.super, nil), &path, running, 1
+	r.kind, r.path, r.phase, r.weight = newKind[struct{}](s, s.sched, &cfg.super, nil), &path, running, 1
 	s.actors.add(&s.root.core)
 	s.names.reserve("/")
 	s.names.publish("/", &s.root.core)
@@ -207,7 +213,9 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		}
 	}
 	closed := s.closeCarrier(ctx)
-	s.sched.close()
+	for _, sched := range s.scheds {
+		sched.close()
+	}
 	s.clock.close()
 	report.DeadLetters = s.deadLetterCount() - before
 	report.Took = time.Since(began)
@@ -241,20 +249,23 @@ func (s *System) await(done <-chan struct{}) (gone bool) { return s.sched.waitFo
 // workersLeft waits for the system's goroutines until ctx ends, and then for as long as
 // those need that have nothing more to do.
 func (s *System) workersLeft(ctx context.Context) bool {
-	left := s.sched.goroutines.gone()
-	select {
-	case <-left:
-		return true
-	case <-ctx.Done():
+	grace, cancel := withGrace(ctx, killGrace)
+	defer cancel()
+	for _, sched := range s.scheds {
+		select {
+		case <-sched.goroutines.gone():
+		case <-grace.Done():
+			return false
+		}
 	}
-	grace := time.NewTimer(killGrace)
-	defer grace.Stop()
-	select {
-	case <-left:
-		return true
-	case <-grace.C:
-		return false
-	}
+	return true
+}
+
+// withGrace returns a context that ends a while after ctx has ended.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return later, func() { stop(); cancel() }
 }
 
 // killGrace is how long it may take, once the time is up, until one more actor that is not
@@ -303,10 +314,8 @@ func (s *System) unfinished() []Info {
 		}
 	}
 	walk(&s.root.core)
-	s.sched.mu.Lock()
-	defer s.sched.mu.Unlock()
-	for _, info := range s.sched.abandoned {
-		list = append(list, info)
+	for _, sched := range s.scheds {
+		list = slices.AppendSeq(list, maps.Values(sched.leftBehind()))
 	}
 	return list
 }

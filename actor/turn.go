@@ -48,7 +48,7 @@ func (c *core) exit() {
 // work handles mail until the turn is over. It may return in the window after a marked message:
 // the caller has to look whether the mailbox is still its own.
 func (c *cell[M]) work(s *mailbox[M]) {
-	t := turnBudget{messages: max(1, c.sys().sched.turnMessages*int(c.weight))}
+	t := turnBudget{messages: max(1, c.sched().turnMessages*int(c.weight))}
 	for c.mayBegin() && c.serve(s, &t) {
 		if !c.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
 			return
@@ -135,7 +135,7 @@ func (c *cell[M]) linger(s *mailbox[M]) bool {
 	}
 	w.publish()
 	yields := 1
-	if len(s.batch) >= lingerBatch && c.sys().sched.n > 1 {
+	if len(s.batch) >= lingerBatch && c.sched().n > 1 {
 		yields = lingerBatch
 	}
 	for i := range lingerTimes {

@@ -53,7 +53,7 @@ type worker struct {
 	current   atomic.Pointer[core] // the actor that has its turn, or had the last one
 	runnext   atomic.Pointer[core] // the actor woken last by this worker's own turn
 	away      atomic.Bool          // asleep, stepped out or ended: nobody looks at runnext
-	out       atomic.Bool          // its handler is in Blocking: it does not count in s.active
+	out       atomic.Bool          // its handler is in Blocking: it does not count in s.active, but in a bulkhead
 	covered   atomic.Bool          // the same while a wait of its handler's, maybe on another goroutine, is covered by another worker
 	handled   atomic.Uint64        // messages
 	goroutine atomic.Uint64        // the number of the coroutine it is on
@@ -173,7 +173,7 @@ func (w *worker) lookAround() {
 	}
 	runtime.Gosched()
 	back := time.Now()
-	w.yieldAt = back.Add(max(yieldAfter, back.Sub(now)))
+	w.yieldAt = back.Add(w.s.share(back.Sub(now)))
 }
 
 // search looks everywhere, more than once.
@@ -323,7 +323,7 @@ func (w *worker) leave() {
 }
 
 // stepOut: the handler on w is about to block for something that the runtime knows of,
-// and nobody may miss the worker. It reports false when the worker is out already.
+// and nobody may miss the worker, but in a bulkhead. It reports false when the worker is out already.
 func (w *worker) stepOut() bool {
 	s := w.s
 	if s.driver != nil || !w.out.CompareAndSwap(false, true) {
@@ -336,19 +336,26 @@ func (w *worker) stepOut() bool {
 	if c := w.runnext.Swap(nil); c != nil {
 		w.queue.push(c)
 	}
-	s.active.Add(-1)
+	if !s.bounded() {
+		s.active.Add(-1)
+	}
 	if s.waiting() {
 		s.wakeIfNeeded()
 	}
 	return true
 }
 
+// isOut reports whether the worker does not count because it has stepped out.
+func (w *worker) isOut() bool { return w.out.Load() && !w.s.bounded() }
+
 // stepIn ends what stepOut began, unless the worker was fenced meanwhile. There may be
 // one worker too many until somebody finds nothing to do.
 func (w *worker) stepIn() {
 	if w.out.Swap(false) {
 		w.away.Store(false)
-		w.s.active.Add(1)
+		if !w.s.bounded() {
+			w.s.active.Add(1)
+		}
 		w.s.wakeMonitor()
 	}
 }

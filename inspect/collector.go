@@ -29,12 +29,23 @@ var metrics = []metric{
 	newMetric(prometheus.CounterValue, "greenroom_actor_events_lost_total", "Events for which the mailbox of a listener had no room.", func(s *actor.Stats) float64 { return float64(s.EventsLost) }),
 }
 
+var (
+	bulkheadBusy    = ofBulkhead("greenroom_bulkhead_busy", "Handlers of a bulkhead that run or block.")
+	bulkheadWorkers = ofBulkhead("greenroom_bulkhead_workers", "Handlers of a bulkhead that may run at once.")
+	bulkheadQueued  = ofBulkhead("greenroom_bulkhead_runnable", "Actors of a bulkhead that have mail and wait for a worker.")
+	bulkheadHandled = ofBulkhead("greenroom_bulkhead_messages_total", "Messages that actors of a bulkhead handled.")
+)
+
+func ofBulkhead(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, []string{"bulkhead"}, nil)
+}
+
 var deadLettersTotal = prometheus.NewDesc("greenroom_dead_letters_total", "Messages to actors that were not handled, by reason.", []string{"reason"}, nil)
 
 type collector struct{ sys *actor.System }
 
 // Collector returns the counters of a system for a Prometheus registry. The labels have a bounded set of
-// values: reasons and the nodes of the cluster, never an actor. For several systems in one registry, wrap it with
+// values: reasons, bulkheads and the nodes of the cluster, never an actor. For several systems in one registry, wrap it with
 // [prometheus.WrapCollectorWith] and a label of the system.
 func Collector(sys *actor.System) prometheus.Collector { return collector{sys} }
 
@@ -46,6 +57,9 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- deadLettersTotal
 	for _, m := range nodeMetrics {
 		out <- m.desc
+	}
+	for _, d := range []*prometheus.Desc{bulkheadBusy, bulkheadWorkers, bulkheadQueued, bulkheadHandled} {
+		out <- d
 	}
 }
 
@@ -59,4 +73,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(deadLettersTotal, prometheus.CounterValue, float64(n), reason)
 	}
 	collectNodes(c.sys, out)
+	for _, b := range stats.Bulkheads {
+		out <- prometheus.MustNewConstMetric(bulkheadBusy, prometheus.GaugeValue, float64(b.Busy), b.Name)
+		out <- prometheus.MustNewConstMetric(bulkheadWorkers, prometheus.GaugeValue, float64(b.Workers), b.Name)
+		out <- prometheus.MustNewConstMetric(bulkheadQueued, prometheus.GaugeValue, float64(b.Queued), b.Name)
+		out <- prometheus.MustNewConstMetric(bulkheadHandled, prometheus.CounterValue, float64(b.Handled), b.Name)
+	}
 }

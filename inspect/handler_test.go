@@ -54,7 +54,7 @@ type office struct {
 
 func open(t *testing.T, cfg Config) *office {
 	t.Helper()
-	sys := actor.NewSystem("office", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	sys := actor.NewSystem("office", actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithBulkhead("vault", 3, 1))
 	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
 	mux := http.NewServeMux()
 	mux.Handle("/debug/", http.StripPrefix("/debug", Handler(sys, cfg)))
@@ -351,6 +351,17 @@ func TestTheCollectorHasTheCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref.Tell(t.Context(), "hello")
+	guard := actor.SpawnFunc(o.sys, "guard", func(*actor.Context[string], string) error { return nil }, actor.OnBulkhead("vault"))
+	guard.Tell(t.Context(), "stop")
+	if status, page := o.get("actor?pid="+url.QueryEscape(guard.PID().String()), "text/html"); status != http.StatusOK || !strings.Contains(page, "<dd>vault</dd>") ||
+		!strings.Contains(page, " of 3 busy in vault") {
+		t.Errorf("the page of an actor in a bulkhead: %d %s", status, page)
+	}
+	for o.sys.Stats().Bulkheads[0].Handled == 0 {
+		if err := pause.For(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Collector(o.sys))
 	families, err := registry.Gather()
@@ -363,7 +374,10 @@ func TestTheCollectorHasTheCounters(t *testing.T) {
 			values[f.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
-	if len(values) != len(metrics)+1 || values["greenroom_actors"] != 1 || values["greenroom_dead_letters_total"] != 1 {
+	if values["greenroom_bulkhead_workers"] != 3 || values["greenroom_bulkhead_messages_total"] != 1 {
+		t.Errorf("the metrics of the bulkhead are in %v", values)
+	}
+	if len(values) != len(metrics)+5 || values["greenroom_actors"] != 2 || values["greenroom_dead_letters_total"] != 1 {
 		t.Errorf("the metrics are %v", values)
 	}
 }

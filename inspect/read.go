@@ -32,12 +32,14 @@ type Actor struct {
 	Handled  uint64 `json:"handled" example:"42"`
 	Restarts uint64 `json:"restarts"`
 	Children int    `json:"children"`
+	// The bulkhead that it runs in; absent for the system's own workers.
+	Bulkhead string `json:"bulkhead,omitempty" example:"db"`
 }
 
 func newActor(i *actor.Info) Actor {
 	return Actor{
 		Path: i.Path, PID: i.PID, Type: i.Type, State: i.State,
-		Mailbox: i.Mailbox, Handled: i.Handled, Restarts: i.Restarts, Children: i.Children,
+		Mailbox: i.Mailbox, Handled: i.Handled, Restarts: i.Restarts, Children: i.Children, Bulkhead: i.Bulkhead,
 	}
 }
 

@@ -72,7 +72,7 @@ const (
 // game.
 func newGame(r *rand.Rand, newSystem func(...actor.SystemOption) *actor.System) *game {
 	g := &game{moves: moves(), headers: r.IntN(3) == 0}
-	opts := []actor.SystemOption{actor.BeforeSpawn(g.mayBeSpawned), actor.WithMaxWaiting(1 + r.IntN(20))}
+	opts := []actor.SystemOption{actor.BeforeSpawn(g.mayBeSpawned), actor.WithMaxWaiting(1 + r.IntN(20)), actor.WithBulkhead("side", 2, 3)}
 	if g.headers {
 		opts = append(opts, actor.BeforeSend(addHeader))
 	}
@@ -190,7 +190,7 @@ func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) 
 		g.mu.Unlock()
 	case 7:
 		home = true
-		opts = append(opts, actor.Pinned(), actor.Weight(2))
+		opts = append(opts, actor.Pinned(), actor.Weight(2), actor.OnBulkhead("side"))
 	case 8:
 		opts = append(opts, actor.AroundReceive(g.around))
 	}

@@ -4,6 +4,8 @@ import type { Json } from "./json";
 
 /** One actor. */
 export interface Actor {
+  /** The bulkhead that it runs in; absent for the system's own workers. */
+  bulkhead?: string;
   children: number;
   handled: number;
   /** The messages that wait. */

@@ -1,0 +1,132 @@
+package actor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// WithBulkhead gives the system workers of their own for the actors that are spawned with
+// [OnBulkhead] and that name. At most so many of their handlers run at once, also of those that
+// block: so they hold no more connections, files or memory than that, and they neither take
+// workers from others nor wait for them. A handler that waits for a message, for an answer for
+// example, or in [Context.Sleep], does not count meanwhile; one in [Blocking] does, as does
+// one that computes. One that was killed and has not returned does not count any more.
+//
+// The processors are shared. While there is more to do than they can, each worker gets as much of
+// their time as any other, and one of a bulkhead weight times as much as one of the system's own,
+// which are as many as there are processors, see [runtime.GOMAXPROCS]. Handlers that compute for
+// more than 10 ms get equal parts, since then Go's scheduler shares.
+//
+// The name must not be empty nor given twice, workers is 1 to 10 000, weight 1 to 255; anything
+// else panics. In a simulated system a bulkhead changes nothing: there is one worker.
+func WithBulkhead(name string, workers, weight int) SystemOption {
+	required(name != "", "WithBulkhead: the name is empty: OnBulkhead asks for it")
+	required(workers >= 1 && workers <= workersMax, fmt.Sprintf("WithBulkhead(%q): workers must be from 1 to %d, not %d", name, workersMax, workers))
+	required(weight >= 1 && weight <= 255, fmt.Sprintf("WithBulkhead(%q): weight must be from 1 to 255, not %d", name, weight))
+	return systemOption(func(c *systemConfig) {
+		required(!slices.ContainsFunc(c.bulkheads, func(b bulkhead) bool { return b.name == name }), fmt.Sprintf("WithBulkhead(%q): the system has that bulkhead already", name))
+		c.bulkheads = append(c.bulkheads, bulkhead{name, int32(workers), time.Duration(weight)})
+	})
+}
+
+// bulkhead says which workers there are for some actors.
+type bulkhead struct {
+	name    string // empty for the system's own
+	workers int32  // at most so many; 0 for the system's own, of which there are as many as are needed
+	weight  time.Duration
+}
+
+// bounded reports whether there are never more workers than wanted.
+func (b *bulkhead) bounded() bool { return b.workers > 0 }
+
+// OnBulkhead spawns the actor on the workers of that bulkhead of its system, see [WithBulkhead],
+// or with an empty name on the system's own. Without this option an actor is where its parent is.
+// Spawning fails when the system has no bulkhead of that name. Pinned and Inline actors do not run
+// on workers: for them it says only where their children are.
+func OnBulkhead(name string) SpawnOption {
+	return spawnOption(func(c *spawnConfig) { c.bulkhead = &name })
+}
+
+// BulkheadStats are the counters of a bulkhead at one moment.
+type BulkheadStats struct {
+	Name    string
+	Workers int    // handlers that may run at once
+	Weight  int    // see WithBulkhead
+	Busy    int    // handlers that run, or block
+	Queued  int    // actors that have mail and wait for a worker
+	Handled uint64 // messages
+}
+
+// bulkheadStats returns the counters of all bulkheads, in the order in which they were given.
+func (s *System) bulkheadStats() []BulkheadStats {
+	var all []BulkheadStats
+	for _, b := range s.scheds[1:] {
+		queued, _ := b.counts()
+		all = append(all, BulkheadStats{
+			Name: b.name, Workers: int(b.n), Weight: int(b.weight), Busy: b.busy(), Queued: queued, Handled: b.handledMessages(),
+		})
+	}
+	return all
+}
+
+// startSchedulers starts the system's own workers and those of its bulkheads. Whoever drives a system
+// has one worker for all.
+func (s *System) startSchedulers(cfg *systemConfig) {
+	s.sched = newScheduler(cfg.driver, bulkhead{weight: 1}, &s.parked)
+	s.scheds, s.bulkheads = []*scheduler{s.sched}, map[string]*scheduler{"": s.sched}
+	for _, b := range cfg.bulkheads {
+		if cfg.driver != nil {
+			s.bulkheads[b.name] = s.sched
+			continue
+		}
+		sched := newScheduler(nil, b, &s.parked)
+		s.scheds, s.bulkheads[b.name] = append(s.scheds, sched), sched
+	}
+	if len(s.scheds) > 1 {
+		for _, sched := range s.scheds {
+			sched.rivals = s.scheds
+		}
+	}
+}
+
+// busy returns how many workers give an actor its turn.
+func (s *scheduler) busy() (n int) {
+	for _, w := range *s.workers.Load() {
+		if w.current.Load() != nil && !w.covered.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// bulkhead returns the scheduler of that name.
+func (s *System) bulkhead(name string) (*scheduler, error) {
+	if b := s.bulkheads[name]; b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("the system has no bulkhead %q, it has %q", name, slices.Sorted(maps.Keys(s.bulkheads)))
+}
+
+// shareMost is the longest time for which a worker keeps its processor before it lets others run. Go
+// takes it away after 10 ms, whatever the worker's weight.
+const shareMost = 8 * time.Millisecond
+
+// share returns for how long a worker may keep its processor that has just been without it for so
+// long: so that over time it gets its weight among all workers of the system that have something
+// to do. What others take for themselves, outside of the process too, lengthens all shares: their
+// limits are in the proportion of the weights as well.
+func (s *scheduler) share(without time.Duration) time.Duration {
+	if len(s.rivals) == 0 {
+		return max(yieldAfter, without)
+	}
+	all, heaviest := time.Duration(0), s.weight
+	for _, r := range s.rivals {
+		all += time.Duration(r.active.Load()) * r.weight
+		heaviest = max(heaviest, r.weight)
+	}
+	others := max(all/time.Duration(s.processors)-s.weight, 1)
+	most := shareMost * s.weight / heaviest
+	return min(max(yieldAfter*s.weight, without*s.weight/others), most)
+}

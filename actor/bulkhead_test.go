@@ -1,0 +1,249 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// tide counts how many are inside at once.
+type tide struct{ now, most, total atomic.Int32 }
+
+func (h *tide) enter() {
+	now := h.now.Add(1)
+	h.total.Add(1)
+	for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+	}
+}
+
+func (h *tide) leave() { h.now.Add(-1) }
+
+func TestBulkheadRunsSoManyHandlersAtOnce(t *testing.T) {
+	for name, says := range map[string]bool{"that block": false, "that say they do": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h tide
+				sys := actortest.NewSystem(t, actor.WithBulkhead("db", 3, 1))
+				query := func() error {
+					time.Sleep(time.Second)
+					return nil
+				}
+				for range 20 {
+					actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+						h.enter()
+						defer h.leave()
+						if says {
+							return actor.Blocking(ctx, query)
+						}
+						return query()
+					}, actor.OnBulkhead("db")).Tell(bg, 1)
+				}
+				time.Sleep(50 * time.Millisecond)
+				if b := sys.Stats().Bulkheads; len(b) != 1 || b[0].Busy != 3 || b[0].Queued != 17 || b[0].Name != "db" || b[0].Workers != 3 || b[0].Weight != 1 {
+					t.Errorf("the counters: %+v", b)
+				}
+				// The others do not wait for it.
+				other := actor.SpawnFunc(sys, "other", func(ctx *actor.Context[balance], m balance) error { actor.Reply(ctx, m, 1); return nil })
+				began := time.Now()
+				if _, err := actor.Ask(bg, other, balance{}); err != nil || time.Since(began) != 0 {
+					t.Errorf("an actor beside it: %v after %v", err, time.Since(began))
+				}
+				time.Sleep(20 * time.Second)
+				if n := h.total.Load(); n != 20 {
+					t.Errorf("%d of 20 handled", n)
+				}
+				if n := h.most.Load(); n != 3 {
+					t.Errorf("%d at once", n)
+				}
+				if b := sys.Stats().Bulkheads[0]; b.Handled != 20 || b.Busy != 0 || b.Queued != 0 {
+					t.Errorf("the counters at the end: %+v", b)
+				}
+			})
+		})
+	}
+}
+
+// A handler that waits for an answer lets others of its bulkhead run: also the one that answers.
+func TestHandlerThatWaitsDoesNotFillItsBulkhead(t *testing.T) {
+	ask := func(ctx context.Context, to actor.Ref[balance]) error {
+		_, err := actor.Ask(ctx, to, balance{})
+		return err
+	}
+	for name, wait := range map[string]func(ctx *actor.Context[int], to actor.Ref[balance]) error{
+		"by its context": func(ctx *actor.Context[int], to actor.Ref[balance]) error { return ask(ctx, to) },
+		"by a derived one": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			return ask(limited, to)
+		},
+		"by a derived one within Blocking": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			return actor.Blocking(ctx, func() error { return ask(limited, to) })
+		},
+		"by its context within Blocking": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
+			return actor.Blocking(ctx, func() error { return ask(ctx, to) })
+		},
+		"in Sleep": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
+			if err := ctx.Sleep(time.Second); err != nil {
+				return err
+			}
+			return ask(ctx, to)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+				answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[balance], m balance) error { actor.Reply(ctx, m, 1); return nil },
+					actor.OnBulkhead("one"))
+				said := make(chan error, 10)
+				for range cap(said) {
+					actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+						said <- wait(ctx, answers)
+						return nil
+					}, actor.OnBulkhead("one")).Tell(bg, 1)
+				}
+				for range cap(said) {
+					if err := <-said; err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestChildrenAreWhereTheirParentIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithBulkhead("db", 1, 1), actor.WithBulkhead("mail", 2, 3))
+		where := func(pid actor.PID) string {
+			for i := range sys.Actors() {
+				if i.PID == pid.String() {
+					return i.Bulkhead
+				}
+			}
+			return "nowhere"
+		}
+		forward := func(*actor.Context[int], int) error { return nil }
+		pids := make(chan actor.PID, 4)
+		for _, opts := range [][]actor.SpawnOption{nil, {actor.Pinned()}, {actor.Inline()}, {actor.Bounded(3, actor.Block)}} {
+			actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+				pids <- actor.SpawnFunc(ctx, "", forward).PID()
+				pids <- actor.SpawnFunc(ctx, "", forward, actor.OnBulkhead("mail")).PID()
+				pids <- actor.SpawnFunc(ctx, "", forward, actor.OnBulkhead("")).PID()
+				pids <- actor.SpawnFunc(ctx, "", forward, actor.Weight(3)).PID()
+				return nil
+			}, append(opts, actor.OnBulkhead("db"))...).Tell(bg, 1)
+			var got []string
+			for range cap(pids) {
+				got = append(got, where(<-pids))
+			}
+			if want := []string{"db", "mail", "", "db"}; !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		_, err := actor.TrySpawnFunc(sys, "x", forward, actor.OnBulkhead("files"))
+		if err == nil || !strings.Contains(err.Error(), `spawn "x": the system has no bulkhead "files", it has ["" "db" "mail"]`) {
+			t.Errorf("a bulkhead that there is not: %v", err)
+		}
+	})
+}
+
+func TestBulkheadsThatCannotBe(t *testing.T) {
+	for want, opts := range map[string]func() []actor.SystemOption{
+		"the name is empty":                      func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("", 1, 1)} },
+		"workers must be from 1 to 10000, not 0": func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 0, 1)} },
+		"weight must be from 1 to 255, not 256":  func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 1, 256)} },
+		"the system has that bulkhead already": func() []actor.SystemOption {
+			return []actor.SystemOption{actor.WithBulkhead("x", 1, 1), actor.WithBulkhead("x", 2, 1)}
+		},
+	} {
+		func() {
+			defer func() {
+				if r := recover(); !strings.Contains(fmt.Sprint(r), want) {
+					t.Errorf("%v, want %s", r, want)
+				}
+			}()
+			actor.NewSystem("x", opts()...)
+		}()
+	}
+}
+
+// Who was killed in a handler that does not return gives its place to others, and is told of.
+func TestKillFreesAPlaceInABulkhead(t *testing.T) {
+	for name, stuck := range map[string]func(ctx *actor.Context[int], never chan struct{}) error{
+		"in a handler": func(_ *actor.Context[int], never chan struct{}) error { <-never; return nil },
+		"in Blocking": func(ctx *actor.Context[int], never chan struct{}) error {
+			return actor.Blocking(ctx, func() error { <-never; return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				never := make(chan struct{})
+				sys := actor.NewSystem("x", quiet, actor.WithBulkhead("db", 1, 1))
+				spawn := func(name string) (actor.Ref[int], chan struct{}) {
+					begun := make(chan struct{})
+					ref := actor.SpawnFunc(sys, name, func(ctx *actor.Context[int], _ int) error {
+						close(begun)
+						return stuck(ctx, never)
+					}, actor.OnBulkhead("db"))
+					ref.Tell(bg, 1)
+					return ref, begun
+				}
+				first, begun := spawn("first")
+				<-begun
+				_, begun = spawn("second")
+				time.Sleep(time.Second)
+				select {
+				case <-begun:
+					t.Fatal("two handlers where one may be")
+				default:
+				}
+				first.Kill()
+				<-begun
+				if busy := sys.Stats().Bulkheads[0].Busy; busy != 1 {
+					t.Errorf("%d busy", busy)
+				}
+				ctx, cancel := context.WithTimeout(bg, time.Second)
+				defer cancel()
+				report, err := sys.Shutdown(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || len(report.Unfinished) != 2 {
+					t.Errorf("%v, unfinished: %v", err, report.Unfinished)
+				}
+				close(never)
+			})
+		})
+	}
+}
+
+// Handlers that compute without an end, in one bulkhead, do not starve another one, nor the
+// system's own workers.
+func TestBulkheadsDoNotStarveEachOther(t *testing.T) {
+	sys := actortest.NewSystem(t, actor.WithBulkhead("computes", 4, 1), actor.WithBulkhead("other", 1, 1))
+	var stop atomic.Bool
+	defer stop.Store(true)
+	for range 8 {
+		actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+			for !stop.Load() {
+			}
+			return nil
+		}, actor.OnBulkhead("computes")).Tell(bg, 1)
+	}
+	for _, where := range []string{"", "other"} {
+		ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[balance], m balance) error { actor.Reply(ctx, m, 1); return nil }, actor.OnBulkhead(where))
+		for range 20 {
+			if _, err := actor.Ask(bg, ref, balance{}); err != nil {
+				t.Fatalf("on %q: %v", where, err)
+			}
+		}
+	}
+}
