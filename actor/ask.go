@@ -219,7 +219,6 @@ func (i *inquiry) isOver() bool { return i.call != nil && i.call.over() }
 // room there.
 func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wait bool) error {
 	dst := to.recipient()
-	c := dst.base()
 	msg, ok := req.(M)
 	if !ok {
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
@@ -230,11 +229,12 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	ask.sentBy(from)
 	v, e := verdictTaken, envelope[M]{msg: msg, with: ask}
-	if len(c.sys().beforeSend) > 0 {
-		e.with = c.sys().address(ctx, c, msg, ask)
+	dst, err := intercept(ctx, dst, &e)
+	if err != nil {
+		return err
 	}
+	c := dst.base()
 	if wait {
-		var err error
 		if v, err = tellWaiting(ctx, dst, e, w, from == c && isTurn(ctx), ask); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 		v = dst.tell(e, w)
 	}
 	if v != verdictTaken {
-		c.sys().deadLetter(c, from, msg, v.reason())
+		c.sys().deadLetter(c, from, e.msg, v.reason())
 		return v.err()
 	}
 	return nil

@@ -31,6 +31,8 @@ const (
 	// NotAccepted: the message came from another system and is none that the actor accepts or
 	// that is known there, or it goes to another system and has no bytes.
 	NotAccepted
+	// Refused: middleware that sees messages before they are sent has refused it, see [BeforeSend].
+	Refused
 	reasons
 )
 
@@ -53,6 +55,8 @@ func (r Reason) String() string {
 		return "no_connection"
 	case NotAccepted:
 		return "not_accepted"
+	case Refused:
+		return "refused"
 	default:
 		return "unknown"
 	}

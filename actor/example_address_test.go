@@ -106,10 +106,11 @@ func ExampleRef() {
 // With BeforeSend and HeaderOf something goes along with a message that is none of its
 // business: a trace, a tenant.
 func ExampleBeforeSend() {
-	trace := func(_ context.Context, s *actor.Sending) {
+	trace := func(_ context.Context, s *actor.Sending) error {
 		if s.Header == nil { // from outside: the beginning of a trace
 			s.Header = actor.Header{"trace": "t-1"}
 		}
+		return nil
 	}
 	sys := actor.NewSystem("traced", quiet, actor.BeforeSend(trace))
 	defer sys.Shutdown(context.Background())

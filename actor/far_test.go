@@ -309,7 +309,10 @@ func TestAForwardedRequestIsAnsweredAcrossSystems(t *testing.T) {
 }
 
 func TestAHeaderTravelsBetweenSystems(t *testing.T) {
-	tenant := actor.BeforeSend(func(_ context.Context, s *actor.Sending) { s.Header = actor.Header{"tenant": s.To.Node()} })
+	tenant := actor.BeforeSend(func(_ context.Context, s *actor.Sending) error {
+		s.Header = actor.Header{"tenant": s.To.Node()}
+		return nil
+	})
 	bubble(t, func(t *testing.T, a, b *loopback) {
 		there := actor.SpawnFunc(b.sys(), "there", func(ctx *actor.Context[any], _ any) error {
 			actor.ReplyFor(ctx, actor.HeaderOf(ctx)["tenant"])

@@ -169,14 +169,16 @@ func (r Ref[M]) keep(ctx context.Context, from *core, msg M) bool {
 	if hasLeft(ctx) {
 		return false
 	}
-	e := envelope[M]{msg: msg, with: dst.sys().address(ctx, dst, msg, from)}
+	e := envelope[M]{msg: msg, with: from}
+	to, err := intercept(ctx, r.to, &e)
+	dst = to.base()
 	from.holdOrLeave(func(dropped error) {
 		if dropped != nil {
-			from.bury(dst, from, msg)
-			return
-		}
-		if v := r.to.tell(e, nil); v != verdictTaken {
-			dst.sys().deadLetter(dst, from, msg, v.reason())
+			from.bury(dst, from, e.msg)
+		} else if err != nil {
+			dst.sys().deadLetter(dst, from, e.msg, Refused)
+		} else if v := to.tell(e, nil); v != verdictTaken {
+			dst.sys().deadLetter(dst, from, e.msg, v.reason())
 		}
 	})
 	return true

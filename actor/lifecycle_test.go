@@ -320,7 +320,7 @@ func TestKeyThatChangesItsMindLaterHoldsUpNobody(t *testing.T) {
 }
 
 func TestHeaderOfADerivedContextMayBeReadWhileTheActorGoesOn(t *testing.T) {
-	sys := actortest.NewSystem(t, actor.BeforeSend(func(_ context.Context, s *actor.Sending) { s.Header = actor.Header{"a": "b"} }))
+	sys := actortest.NewSystem(t, actor.BeforeSend(func(_ context.Context, s *actor.Sending) error { s.Header = actor.Header{"a": "b"}; return nil }))
 	sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error { return nil })
 	const n = 500
 	told, handled := make(chan struct{}), make(chan struct{})

@@ -485,7 +485,7 @@ func TestDetailListsTheMailOfEachKindOfMailbox(t *testing.T) {
 				}
 				gate.Open()
 				p.ExpectAll("held", 1, 2, "tea")
-			}, actor.BeforeSend(func(_ context.Context, s *actor.Sending) { s.Header = actor.Header{"trace": "abc"} }))
+			}, actor.BeforeSend(func(_ context.Context, s *actor.Sending) error { s.Header = actor.Header{"trace": "abc"}; return nil }))
 		})
 	}
 }

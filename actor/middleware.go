@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -25,16 +26,22 @@ type ReceiveMiddleware func(ctx context.Context, r Reception, next func() error)
 
 // Sending is a message about to be sent, as middleware sees it.
 type Sending struct {
-	To      PID
+	// To may be set to another actor, which gets the message instead. It must accept messages of
+	// that type. An Ask in a handler counts as one of the actor that it was for until then: when
+	// that one waits for the asker, it fails with ErrDeadlock.
+	To PID
+	// Message may be replaced by another one that the receiver accepts.
 	Message any
 	// Header is what the message will carry. It may be set, or replaced; what comes
 	// with the sender's current message is there already.
 	Header Header
 }
 
-// SendMiddleware sees a message on the sender's goroutine before it is in the mailbox. It
-// must not block.
-type SendMiddleware func(ctx context.Context, s *Sending)
+// SendMiddleware sees a message on the sender's goroutine before it is in the mailbox, and may
+// change where it goes, what it is and its header. An error refuses it: it becomes a dead letter
+// with the reason [Refused], or for [Ref.TryTell] and asks the error is the sender's. What
+// middleware makes of a message that cannot be sent is refused as well. It must not block.
+type SendMiddleware func(ctx context.Context, s *Sending) error
 
 // Spawning is an actor about to be started, as middleware sees it.
 type Spawning struct {
@@ -60,7 +67,8 @@ type ReceiveOption struct{ m ReceiveMiddleware }
 func (o ReceiveOption) applySpawn(c *spawnConfig)   { c.around = append(c.around, o.m) }
 func (o ReceiveOption) applySystem(c *systemConfig) { c.around = append(c.around, o.m) }
 
-// BeforeSend adds middleware to all sending to actors of the system.
+// BeforeSend adds middleware to all sending by [Ref.Tell], [Ref.TryTell] and asks to actors of the
+// system. What was added first comes first, and later middleware sees what it has made.
 func BeforeSend(m SendMiddleware) SystemOption {
 	required(m != nil, "BeforeSend: the middleware is nil")
 	return systemOption(func(c *systemConfig) { c.beforeSend = append(c.beforeSend, m) })
@@ -124,18 +132,40 @@ func askIn(with any) (pendingAsk, bool) {
 	return ask, ok
 }
 
-// address runs the sending middleware and returns what shall come with the message, its header
-// included.
-func (s *System) address(ctx context.Context, to *core, msg, with any) any {
-	if len(s.beforeSend) == 0 {
-		return with
+// intercept has the sending middleware see a message that is about to be sent, and returns to whom
+// it goes then.
+func intercept[M any](ctx context.Context, to target[M], e *envelope[M]) (target[M], error) {
+	c := to.base()
+	if len(c.sys().beforeSend) == 0 {
+		return to, nil
 	}
-	sending := Sending{To: to.pid(), Message: msg, Header: HeaderOf(ctx)}
-	for _, m := range s.beforeSend {
-		m(ctx, &sending)
+	pid := c.pid()
+	s := Sending{To: pid, Message: e.msg, Header: HeaderOf(ctx)}
+	for _, m := range c.sys().beforeSend {
+		if err := m(ctx, &s); err != nil {
+			return to, fmt.Errorf("%w: %w", errRefused, err)
+		}
 	}
-	return withHeader(sending.Header, with)
+	msg, ok := s.Message.(M)
+	if !ok && (s.Message != nil || any(e.msg) != nil) {
+		return to, fmt.Errorf("%w: %w: middleware has made a %T of it, and %s accepts %s", errRefused, ErrNotAccepted, s.Message, pid.Path(), nameOf[M]())
+	}
+	if s.To != pid {
+		other, err := Lookup[M](c.sys(), s.To)
+		if err != nil {
+			return to, fmt.Errorf("%w: middleware has sent it elsewhere: %w", errRefused, err)
+		}
+		to = other.to
+		if ask, asked := e.with.(pendingAsk); asked {
+			ask.passTo(to.waitedOn())
+		}
+	}
+	e.msg, e.with = msg, withHeader(s.Header, e.with)
+	return to, nil
 }
+
+// errRefused is in the error of a message that middleware has refused.
+var errRefused = errors.New("refused before it was sent")
 
 // receiveAround runs the handler inside of the middleware from the i-th on.
 func (c *cell[M]) receiveAround(r Reception, i int) error {

@@ -55,10 +55,11 @@ type traceKey struct{}
 // Trace context enters with a context from outside, is put on the message by the
 // sending middleware, and travels on through handlers, stashes and forwards.
 func TestHeaderTravelsWithTheMessage(t *testing.T) {
-	trace := actor.BeforeSend(func(ctx context.Context, s *actor.Sending) {
+	trace := actor.BeforeSend(func(ctx context.Context, s *actor.Sending) error {
 		if id, ok := ctx.Value(traceKey{}).(string); ok {
 			s.Header = actor.Header{"trace": id}
 		}
+		return nil
 	})
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()
@@ -113,7 +114,7 @@ func TestMessagesWithAHeaderEndAsThoseWithout(t *testing.T) {
 			k.T().Errorf("got %+v", d)
 		}
 		actortest.ExpectDeadLetter[get](k)
-	}, actor.BeforeSend(func(_ context.Context, s *actor.Sending) { s.Header = actor.Header{"trace": "abc"} }))
+	}, actor.BeforeSend(func(_ context.Context, s *actor.Sending) error { s.Header = actor.Header{"trace": "abc"}; return nil }))
 }
 
 func TestSpawnMiddlewareMayRefuse(t *testing.T) {

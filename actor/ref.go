@@ -52,17 +52,17 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 		}
 		return
 	}
-	dst := r.recipient().base()
-	if len(dst.sys().beforeSend) > 0 {
-		e.with = dst.sys().address(ctx, dst, msg, from)
-	}
-	if v := r.to.tell(e, w); v != verdictTaken {
-		dst.sys().deadLetter(dst, from, msg, v.reason())
+	to, err := intercept(ctx, r.recipient(), &e)
+	dst := to.base()
+	if err != nil {
+		dst.sys().deadLetter(dst, from, msg, Refused)
+	} else if v := to.tell(e, w); v != verdictTaken {
+		dst.sys().deadLetter(dst, from, e.msg, v.reason())
 	}
 }
 
 // TryTell is Tell with a report: [ErrStopped] if the actor is gone, [ErrMailboxFull] if
-// its mailbox refuses the message. Then msg is no dead letter but still the caller's.
+// its mailbox refuses the message, or the error of middleware, see [BeforeSend]. Then msg is no dead letter but still the caller's.
 // Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows; its
 // error is then the cause of ctx, too.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
@@ -77,15 +77,17 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 			return nil
 		}
 	}
-	if len(c.sys().beforeSend) > 0 {
-		e.with = c.sys().address(ctx, c, msg, from)
+	to, err := intercept(ctx, r.to, &e)
+	if err != nil {
+		return fmt.Errorf("tell %s: %w", c.fullPath(), err)
 	}
-	v, err := tellWaiting(ctx, r.to, e, w, from == c && isTurn(ctx), nil)
+	c = to.base()
+	v, err := tellWaiting(ctx, to, e, w, from == c && isTurn(ctx), nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
 	case v == verdictDropped:
-		c.sys().deadLetter(c, from, msg, Overflowed)
+		c.sys().deadLetter(c, from, e.msg, Overflowed)
 		return nil
 	case err == nil:
 		err = v.err()

@@ -96,10 +96,11 @@ func newGame(r *rand.Rand, newSystem func(...actor.SystemOption) *actor.System) 
 }
 
 // addHeader says which card it is and which one the sender was handling.
-func addHeader(_ context.Context, s *actor.Sending) {
+func addHeader(_ context.Context, s *actor.Sending) error {
 	if c, ok := s.Message.(card); ok {
 		s.Header = actor.Header{"id": fmt.Sprint(c.id), "by": s.Header["id"]}
 	}
+	return nil
 }
 
 // around is middleware: it checks what it is told and keeps some cards for itself.
