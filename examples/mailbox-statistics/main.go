@@ -36,14 +36,15 @@ func (m *mailboxLogger) started(s actor.Spawning) error {
 }
 
 // messagePosted is a sending middleware.
-func (m *mailboxLogger) messagePosted(_ context.Context, s *actor.Sending) {
+func (m *mailboxLogger) messagePosted(_ context.Context, s *actor.Sending) error {
 	if s.To.Path() != "/"+m.name {
-		return
+		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.posted++
 	m.log.Printf("Message posted %v", s.Message)
+	return nil
 }
 
 // messageReceived is a receiving middleware.

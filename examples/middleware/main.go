@@ -59,12 +59,13 @@ func receiving(w io.Writer) {
 func sending(w io.Writer) {
 	ctx := context.Background()
 	sign := func(name string) actor.SystemOption {
-		return actor.BeforeSend(func(ctx context.Context, s *actor.Sending) {
+		return actor.BeforeSend(func(ctx context.Context, s *actor.Sending) error {
 			if _, inHandler := ctx.(*actor.Context[hello]); !inHandler {
-				return // the greeting from outside
+				return nil // the greeting from outside
 			}
 			fmt.Fprintln(w, name)
 			s.Header = actor.Header{"signed": s.Header["signed"] + name + ";"} // a new one: others may hold the old one
+			return nil
 		})
 	}
 	system := actor.NewSystem("middleware", sign("middleware 1"), sign("middleware 2"))
