@@ -80,6 +80,8 @@ type extension struct {
 
 	gateway *gateway // of a gated actor, set before the first turn
 
+	passivation *passivation // of an actor that is to be passivated, set before the first turn
+
 	inquiry inquiry    // what the handler waits for, guarded by mu
 	stack   *coroutine // the handler's stack while it waits, owned by the turn
 
@@ -126,21 +128,22 @@ type signal struct {
 type signalKind uint8
 
 const (
-	sigStop    signalKind = iota // stop in the given mode
-	sigFailed                    // a child failed with err
-	sigEnded                     // a child is gone
-	sigRestart                   // the supervisor's word: restart after a backoff
-	sigGiveUp                    // the supervisor's word: stop, because of err
-	sigStart                     // the backoff has passed, or the group's turn has come
-	sigResume                    // the supervisor's word: go on
-	sigHalt                      // the supervisor's word: end the incarnation and wait for sigStart
-	sigHalted                    // a child has been halted
-	sigStarted                   // a child that had been halted runs again
-	sigRegroup                   // the group's backoff has passed
-	sigExit                      // a linked actor has ended
-	sigLook                      // a tool wants to look at what belongs to the turn
-	sigRelease                   // the group restart that halted it is given up
-	sigQuit                      // a handler has asked to stop while others were under way
+	sigStop      signalKind = iota // stop in the given mode
+	sigFailed                      // a child failed with err
+	sigEnded                       // a child is gone
+	sigRestart                     // the supervisor's word: restart after a backoff
+	sigGiveUp                      // the supervisor's word: stop, because of err
+	sigStart                       // the backoff has passed, or the group's turn has come
+	sigResume                      // the supervisor's word: go on
+	sigHalt                        // the supervisor's word: end the incarnation and wait for sigStart
+	sigHalted                      // a child has been halted
+	sigStarted                     // a child that had been halted runs again
+	sigRegroup                     // the group's backoff has passed
+	sigExit                        // a linked actor has ended
+	sigLook                        // a tool wants to look at what belongs to the turn
+	sigRelease                     // the group restart that halted it is given up
+	sigPassivate                   // it may have had nothing to do for long
+	sigQuit                        // a handler has asked to stop while others were under way
 )
 
 // stopMode says how to stop, and how to stop the children before.

@@ -8,7 +8,7 @@ import (
 )
 
 // Event is something that happened in the system: [ActorStarted], [ActorStopped],
-// [ActorFailed], [ActorRestarted], [Overload], [Stuck], [NodeUp], [NodeDown] or [DeadLetter].
+// [ActorFailed], [ActorRestarted], [ActorPassivated], [ActorActivated], [Overload], [Stuck], [NodeUp], [NodeDown] or [DeadLetter].
 type Event interface{ event() }
 
 // ActorStarted says that an actor was spawned and its Init has returned.

@@ -103,6 +103,26 @@ func ExampleRef() {
 	// false true
 }
 
+// BeforeSend refuses what must not be sent.
+func ExampleBeforeSend_refuse() {
+	limit := func(_ context.Context, s *actor.Sending) error {
+		if d, ok := s.Message.(deposit); ok && d.cents > 1000 {
+			return errors.New("1000 is the limit")
+		}
+		return nil
+	}
+	sys := actor.NewSystem("bank", quiet, actor.BeforeSend(limit))
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.Spawn(sys, "account", newAccount)
+	fmt.Println(ref.TryTell(context.Background(), deposit{5000}))
+	ref.Tell(context.Background(), deposit{5000})
+	fmt.Println(sys.DeadLetters()[0].Reason == actor.Refused)
+	// Output:
+	// tell /account: refused before it was sent: 1000 is the limit
+	// true
+}
+
 // With BeforeSend and HeaderOf something goes along with a message that is none of its
 // business: a trace, a tenant.
 func ExampleBeforeSend() {

@@ -135,6 +135,33 @@ func ExampleWithBulkhead() {
 	// Output: at once: 2
 }
 
+// A passivated actor has no state until the next message comes.
+func ExamplePassivate() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+	idle := make(chan struct{}, 1)
+	actor.Subscribe(sys, actor.SpawnFunc(sys, "", func(*actor.Context[actor.ActorPassivated], actor.ActorPassivated) error {
+		select {
+		case idle <- struct{}{}:
+		default: // it is idle again
+		}
+		return nil
+	}))
+
+	ref := actor.Spawn(sys, "ledger", func() *account {
+		fmt.Println("opened")
+		return newAccount()
+	}, actor.Passivate(time.Millisecond))
+	<-idle
+	fmt.Println("idle")
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+	// Output:
+	// opened
+	// idle
+	// opened
+	// 0 <nil>
+}
+
 // An actor with a weight has longer turns when others wait too.
 func ExampleWeight() {
 	sys := actor.NewSystem("shares", quiet)

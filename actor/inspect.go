@@ -60,7 +60,7 @@ type Info struct {
 	Path     string
 	PID      string
 	Type     string // of its state, or of its message if it is a function
-	State    string // starting, running, suspended, restarting, stopping or stopped
+	State    string // starting, running, passive, suspended, restarting, stopping or stopped
 	Mailbox  int    // messages that wait; during a turn those of the turn are included
 	Handled  uint64 // messages handled by all its incarnations
 	Restarts uint64
@@ -143,6 +143,9 @@ func (c *core) info() Info {
 		i.State, i.Handled = c.phase.String(), c.handled
 		if ext := c.ext; ext != nil {
 			i.Restarts, i.Children = ext.restarts, ext.children
+			if p := ext.passivation; p != nil && p.passive && c.phase == running {
+				i.State = "passive"
+			}
 			waits = ext.inquiry.target()
 			for _, q := range c.waitingHandlers() {
 				waits = cmp.Or(waits, q.target())

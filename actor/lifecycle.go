@@ -30,6 +30,9 @@ func (c *cell[M]) handleSignals() {
 		if c.defers(s) {
 			continue
 		}
+		if s.kind != sigPassivate && s.kind != sigLook {
+			c.stirred()
+		}
 		switch s.kind {
 		case sigStop:
 			reason := Stopped
@@ -76,6 +79,8 @@ func (c *cell[M]) handleSignals() {
 				reason = Stopped
 			}
 			c.beginStop(stopNow, reason, s.err)
+		case sigPassivate:
+			c.passivate()
 		case sigQuit:
 			c.halting = true
 			c.quit()
@@ -181,13 +186,19 @@ func (c *cell[M]) start() {
 
 // startEnded goes on after the start of another incarnation.
 func (c *cell[M]) startEnded(err error) {
+	activated := c.activated()
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	c.setPhase(running)
+	c.armPassivation()
 	if c.sys().listeners.any() {
-		c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+		if activated {
+			c.sys().publish(ActorActivated{PID: c.pid()})
+		} else {
+			c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+		}
 	}
 	if ext := c.ext; ext != nil && ext.member {
 		ext.member = false
@@ -368,7 +379,7 @@ func (c *cell[M]) renew() {
 }
 
 // terminate ends the incarnation: the user's Terminate if it has one, its timers, its
-// watches, its context; and then ends the actor or renews it. A panic in Terminate is logged and changes
+// watches, its context; and then ends the actor, renews it or leaves it without a state. A panic in Terminate is logged and changes
 // nothing, and neither does the end of the goroutine.
 func (c *cell[M]) terminate() {
 	t, ok := any(c.actor).(Terminator[M])
@@ -407,9 +418,12 @@ func (c *cell[M]) terminate() {
 // terminated goes on when the incarnation has ended.
 func (c *cell[M]) terminated() {
 	c.endIncarnation()
-	if c.phase == stopping {
+	switch {
+	case c.phase == stopping:
 		c.close()
-	} else {
+	case c.traits.passivates() && c.ext.passivation.leaving:
+		c.passivated()
+	default:
 		c.renew()
 	}
 }
@@ -438,6 +452,7 @@ func (c *cell[M]) endIncarnation() {
 // close is the end: the name is free, the watchers and the parent are told.
 func (c *cell[M]) close() {
 	c.endIncarnation() // a killed actor has not terminated
+	c.disarmPassivation()
 	sys := c.sys()
 	if c.path != nil {
 		sys.names.remove(*c.path)

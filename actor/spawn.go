@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Actor is a state with a handler. Receive gets one message at a time, never two at
@@ -57,7 +58,8 @@ type spawnConfig struct {
 
 	reentrant bool
 	gate      Gate
-	bulkhead  *string // nil for the parent's
+	bulkhead  *string       // nil for the parent's
+	passivate time.Duration // 0 for an actor that is not
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -216,6 +218,12 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.traits |= reentrantTrait
 		c.needExtLocked().reentry = new(reentry)
 	}
+	if cfg.passivate > 0 {
+		if c.newActor == nil {
+			return fmt.Errorf("spawn %q: an actor that is a function cannot be passivated: it has no state", name)
+		}
+		c.passivateAfter(cfg.passivate)
+	}
 	if cfg.runsOn == onSender {
 		c.needExtLocked()
 	}
@@ -282,6 +290,7 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 			failed(err)
 		} else {
 			c.setPhase(running)
+			c.armPassivation()
 			if c.sys().listeners.any() {
 				c.sys().publish(ActorStarted{PID: c.pid()})
 			}

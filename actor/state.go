@@ -231,7 +231,7 @@ type phase uint8
 
 const (
 	starting   phase = iota // Init has not returned yet
-	running                 // handles messages
+	running                 // handles messages, or is passivated and has no state until one comes
 	suspended               // has failed; waits for its supervisor's directive
 	restarting              // waits for children to stop, or for the backoff to pass
 	stopping                // waits for children to stop, then terminates
@@ -256,13 +256,17 @@ func (c *core) setPhaseLocked(p phase) {
 }
 
 // traits is what is settled when an actor is spawned: its lifetime, where it runs, and whether
-// it is reentrant.
+// it is reentrant and is to be passivated.
 type traits uint8
 
 func newTraits(l Lifetime, at runsOn) traits { return traits(l) | traits(at)<<4 }
 
-const reentrantTrait traits = 1 << 7
+const (
+	passivateTrait traits = 1 << 3
+	reentrantTrait traits = 1 << 7
+)
 
-func (n traits) lifetime() Lifetime { return Lifetime(n & 0xf) }
+func (n traits) lifetime() Lifetime { return Lifetime(n & 0x7) }
+func (n traits) passivates() bool   { return n&passivateTrait != 0 }
 func (n traits) runsOn() runsOn     { return runsOn(n >> 4 & 0x7) }
 func (n traits) reentrant() bool    { return n&reentrantTrait != 0 }

@@ -25,9 +25,13 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.handleSignals()
 		mail = c.phase == running && c.fetch()
 	}
+	if mail && c.actor == nil && c.phase == running {
+		c.activate()
+	}
 	var s *mailbox[M]
 	if mail && c.phase == running {
 		s = c.mailbox()
+		c.stirred()
 		c.work(s)
 	}
 	c.endFirstTurn()
@@ -61,7 +65,7 @@ func (c *cell[M]) work(s *mailbox[M]) {
 		} else if !s.left() && !c.refill(s) {
 			return
 		}
-		if t.messages <= 0 || c.phase != running {
+		if t.messages <= 0 || c.phase != running || c.actor == nil {
 			return
 		}
 	}

@@ -321,7 +321,7 @@ func (g *game) atRest(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if n, ok := p.Backlog(); d.Mailbox > 0 || d.State != "running" || d.Busy || d.Current != "" && d.Waits != (actor.PID{}) || n > 0 || !ok {
+		if n, ok := p.Backlog(); d.Mailbox > 0 || d.State != "running" && d.State != "passive" || d.Busy || d.Current != "" && d.Waits != (actor.PID{}) || n > 0 || !ok {
 			g.report("at rest %s is %s with %d messages, a backlog of %d, %+v", p.PID(), d.State, d.Mailbox, n, d)
 		}
 	}

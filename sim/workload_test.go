@@ -207,6 +207,9 @@ func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) 
 	if r.IntN(3) == 0 {
 		kind.last = g.deal(r, 1, inTerminate)
 	}
+	if len(kind.first)+len(kind.last) == 0 && r.IntN(2) == 0 { // one that wakes itself at its end never rests
+		opts = append(opts, actor.Passivate(5*time.Millisecond))
+	}
 	opts = append(opts, []actor.SpawnOption{actor.Transient, actor.Permanent, actor.Temporary}[r.IntN(3)])
 	return append(opts, supervising(r)), kind
 }

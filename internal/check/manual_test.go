@@ -258,6 +258,7 @@ var noWorkload = map[string]string{
 	"actor.NoConnection":       "takes two systems, too",
 	"actor.System.Peers":       "takes two systems, too",
 	"actor.NotAccepted":        "takes two systems, too",
+	"actor.Refused":            "a card that middleware refuses is none that the oracle knows of",
 	"actor.Ref.Bind":           "for codecs: it is Lookup, of what was read",
 	"actor.Ref.MarshalText":    "for codecs: it is PID.MarshalText",
 	"actor.Ref.UnmarshalText":  "for codecs: it is PID.UnmarshalText",

@@ -1,0 +1,150 @@
+package actor
+
+import (
+	"fmt"
+	"time"
+)
+
+// Passivate lets go of the state of an actor that has nothing to do: when it has handled no message
+// for that long, and at the latest for twice as long, its incarnation ends. Terminate is called, with
+// nil, and the state is dropped. The actor is still there: its references, name, watchers and links
+// stay. With the next message it gets a new state, as Spawn made the first one, and when its
+// Init has returned it handles that message. An Init that fails then is a failure like any other.
+//
+// An actor that holds on to something is not passivated: to children, timers, a receive timeout,
+// watches, stashed messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have not
+// come, or to handlers that wait.
+//
+// [ActorPassivated] and [ActorActivated] tell of it. A duration of less than a millisecond panics, and
+// spawning an actor that is a function fails: it has no state.
+func Passivate(after time.Duration) SpawnOption {
+	required(after >= time.Millisecond, fmt.Sprintf("Passivate(%v): the duration must be 1 ms or more", after))
+	return spawnOption(func(c *spawnConfig) { c.passivate = after })
+}
+
+// ActorPassivated says that an actor has let go of its state, see [Passivate].
+type ActorPassivated struct{ PID PID }
+
+// ActorActivated says that a passivated actor has a state again.
+type ActorActivated struct{ PID PID }
+
+func (ActorPassivated) event() {}
+func (ActorActivated) event()  {}
+
+// passivation is what an actor has that is to be passivated.
+type passivation struct {
+	c       *core
+	after   time.Duration
+	node    timerNode
+	seen    uint64 // what the actor had handled when the timer was set; owned by the turn
+	rests   bool   // the actor holds something, and no timer is set until it has had a turn; owned by the turn
+	leaving bool   // its incarnation ends for that; owned by the turn
+	passive bool   // it has no state; changed by the turn under mu
+}
+
+// passivateAfter has the actor passivated. REQUIRES: nobody else can see it.
+func (c *core) passivateAfter(d time.Duration) {
+	c.traits |= passivateTrait
+	c.needExtLocked().passivation = &passivation{c: c, after: d}
+}
+
+// ring implements ringer.
+func (p *passivation) ring() { p.c.signal(signal{kind: sigPassivate}) }
+
+// armPassivation sets the timer of an incarnation that has begun, if it is to be passivated.
+// REQUIRES: the turn owns c.
+func (c *core) armPassivation() {
+	if !c.traits.passivates() {
+		return
+	}
+	c.mu.Lock()
+	handled := c.handled
+	c.mu.Unlock()
+	c.ext.passivation.arm(handled)
+}
+
+// arm sets the timer, when the actor has handled so many messages. REQUIRES: the turn owns the actor.
+func (p *passivation) arm(handled uint64) {
+	clock := p.c.sys().clock
+	clock.cancel(&p.node)
+	p.seen, p.rests = handled, false
+	clock.at(&p.node, clock.in(p.after), p)
+}
+
+// disarmPassivation ends the timer for good.
+func (c *core) disarmPassivation() {
+	if c.traits.passivates() {
+		c.sys().clock.cancel(&c.ext.passivation.node)
+	}
+}
+
+// passivate ends the incarnation if it has done nothing since the timer was set, and holds nothing.
+func (c *cell[M]) passivate() {
+	if c.phase != running || c.actor == nil {
+		return
+	}
+	p := c.ext.passivation
+	c.mu.Lock()
+	handled, busy, holds := c.handled, len(c.waitingHandlers()) > 0, c.ext.children > 0
+	if s := c.mailbox(); s != nil {
+		handled += s.handled + uint64(s.done()-s.clear)
+		busy = busy || s.waiting() > 0
+		holds = holds || s.inc.holds()
+	}
+	c.mu.Unlock()
+	switch {
+	case busy || handled != p.seen:
+		p.arm(handled)
+	case holds:
+		p.rests = true
+	default:
+		p.leaving, c.ext.ended = true, true
+		c.setPhase(restarting)
+		c.terminate()
+	}
+}
+
+// stirred sets the timer again for a turn in which the actor may let go of what it holds.
+func (c *core) stirred() {
+	if c.traits.passivates() && c.ext.passivation.rests {
+		c.armPassivation()
+	}
+}
+
+// holds reports whether the incarnation holds on to something that its end would end.
+func (m *incarnation[M]) holds() bool {
+	return m != nil && (len(m.timers) > 0 || len(m.watches) > 0 || len(m.results) > 0 || len(m.behaviors) > 0 || len(m.stash) > 0 || m.idle != nil)
+}
+
+// passivated goes on when the incarnation has ended for that.
+func (c *cell[M]) passivated() {
+	c.dismiss()
+	p := c.ext.passivation
+	c.mu.Lock()
+	p.leaving, p.passive = false, true
+	c.setPhaseLocked(running)
+	c.mu.Unlock()
+	if c.sys().listeners.any() {
+		c.sys().publish(ActorPassivated{PID: c.pid()})
+	}
+}
+
+// activate gives a passivated actor a state before it handles its mail. The order to drain needs none.
+func (c *cell[M]) activate() {
+	if _, drain := c.mailbox().peek().with.(drainMark); drain {
+		return
+	}
+	c.setPhase(restarting)
+	c.start()
+}
+
+// activated ends the activation, and reports whether it was one.
+func (c *core) activated() bool {
+	if !c.traits.passivates() || !c.ext.passivation.passive {
+		return false
+	}
+	c.mu.Lock()
+	c.ext.passivation.passive = false
+	c.mu.Unlock()
+	return true
+}
