@@ -142,6 +142,7 @@ const (
 	sigExit                        // a linked actor has ended
 	sigLook                        // a tool wants to look at what belongs to the turn
 	sigRelease                     // the group restart that halted it is given up
+	sigRenew                       // a tool's word: restart, whatever it waits for
 	sigPassivate                   // it may have had nothing to do for long
 	sigQuit                        // a handler has asked to stop while others were under way
 )

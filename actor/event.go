@@ -28,7 +28,7 @@ type ActorFailed struct {
 	MessageType string // the Go type of the message that was being handled
 }
 
-// ActorRestarted says that an actor that had failed runs again with fresh state.
+// ActorRestarted says that an actor runs again with fresh state, after a failure or [System.Restart].
 type ActorRestarted struct {
 	PID      PID
 	Restarts uint64 // how often, in its life

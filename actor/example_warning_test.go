@@ -54,3 +54,18 @@ func ExampleSystem_Stop() {
 	// <nil> true
 	// <nil> true
 }
+
+// A tool gives an actor a fresh state.
+func ExampleSystem_Restart() {
+	sys := actor.NewSystem("bank", quiet)
+	defer sys.Shutdown(context.Background())
+
+	ref := actor.Spawn(sys, "account", newAccount)
+	ref.Tell(context.Background(), deposit{5})
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+	_ = sys.Restart(ref.PID())
+	fmt.Println(actor.Ask(context.Background(), ref, balance{}))
+	// Output:
+	// 5 <nil>
+	// 0 <nil>
+}

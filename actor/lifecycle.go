@@ -79,6 +79,8 @@ func (c *cell[M]) handleSignals() {
 				reason = Stopped
 			}
 			c.beginStop(stopNow, reason, s.err)
+		case sigRenew:
+			c.restartNow()
 		case sigPassivate:
 			c.passivate()
 		case sigQuit:
@@ -135,6 +137,19 @@ func (c *cell[M]) resume() {
 	}
 	if ext.group != nil {
 		c.regroupStep()
+	}
+}
+
+// restartNow restarts the actor at somebody's wish.
+func (c *cell[M]) restartNow() {
+	ext := c.needExt()
+	switch {
+	case c.phase == suspended, c.phase == running && c.actor != nil:
+		c.beginRestart(0)
+	case c.phase == restarting && ext.ended && ext.backoff != nil:
+		c.dropBackoff()
+		c.start()
+	default: // it is about to begin anew, or to end
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 )
 
 // Overload says that an actor has more mail than it gets through: at 1024 messages, and
-// again at each doubling; and once with a Length of 0 when the mailbox is empty again. Only
-// plain mailboxes report it: a bounded one has its policy. Without a subscriber the log has it:
-// see [WithWarnings].
+// again at each doubling; and once with a Length of 0 when the mailbox is empty again. A bounded
+// mailbox says it when a message finds no room, whatever becomes of that, and not again before it
+// has been empty. Without a subscriber the log has it: see [WithWarnings].
 type Overload struct {
 	PID    PID
 	Length int           // messages that wait
@@ -29,9 +29,10 @@ const (
 	topSenders     = 3
 )
 
-// overloaded publishes an Overload if it is due, or writes it to the log if nobody hears it.
-func (c *cell[M]) overloaded() {
-	o, due := c.takeOverload()
+// overloaded publishes an Overload if it is due, or writes it to the log if nobody hears it. full says
+// that a message has found no room.
+func (c *cell[M]) overloaded(full bool) {
+	o, due := c.takeOverload(full)
 	if !due {
 		return
 	}
@@ -45,7 +46,7 @@ func (c *cell[M]) overloaded() {
 	}
 }
 
-func (c *cell[M]) takeOverload() (o Overload, due bool) {
+func (c *cell[M]) takeOverload(full bool) (o Overload, due bool) {
 	var senders map[*core]int
 	func() {
 		c.mu.Lock()
@@ -55,11 +56,11 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 			return
 		}
 		defer s.setLimit()
-		if s.waiting() < s.alarm {
+		if due = s.alarmed(full); !due {
 			return
 		}
-		due, o.Length = true, s.waiting()
-		for s.alarm <= o.Length {
+		o.Length = s.waiting()
+		for s.alarm *= 2; s.alarm <= o.Length; {
 			s.alarm *= 2
 		}
 		o.Oldest = s.age(c.sched().monitor.coarse.Load())
@@ -72,6 +73,17 @@ func (c *cell[M]) takeOverload() (o Overload, due bool) {
 	o.Top = o.Top[:min(len(o.Top), topSenders)]
 	return o, due
 }
+
+// alarmed reports whether an Overload is due. full says that a message has found no room.
+// REQUIRES: the actor's lock held.
+func (s *mailbox[M]) alarmed(full bool) bool {
+	if s.bounded() {
+		return full && s.alarm == overloadStart
+	}
+	return s.waiting() >= s.alarm
+}
+
+func (s *mailbox[M]) bounded() bool { return s.special != nil && s.special.bound > 0 }
 
 // age returns how long the oldest message has waited at the time now of the coarse clock.
 // REQUIRES: the actor's lock held.
@@ -92,6 +104,10 @@ func (s *mailbox[M]) age(now int64) time.Duration {
 // senders counts who sent what waits, by a sample. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) senders() map[*core]int {
 	m := make(map[*core]int)
+	if s.special != nil {
+		s.sample(overloadSample, func(e *envelope[M]) { m[e.from()]++ })
+		return m
+	}
 	step := max(1, (s.overflowing()+len(s.in))/overloadSample)
 	i := 0
 	for _, mail := range s.buffers() {

@@ -127,6 +127,11 @@ const (
 	verdictUnreachable // the actor's node is lost
 )
 
+// full reports whether a message has found no room.
+func (v verdict) full() bool {
+	return v >= verdictFull && v <= verdictWait || v == verdictEvicted
+}
+
 // reason returns what to write on the dead letter of a message that was not taken.
 func (v verdict) reason() Reason {
 	switch v {
@@ -198,7 +203,12 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 			s.take()
 		}
 	}
+	full := v.full()
+	overload := s.alarmed(full)
 	c.mu.Unlock()
+	if overload {
+		c.overloaded(full)
+	}
 	if v >= verdictReplaced {
 		reason := Conflated
 		if v == verdictEvicted {

@@ -368,13 +368,69 @@ func TestAMailboxOfSeveralBuffersKnowsItsOldestMessage(t *testing.T) {
 	})
 }
 
-func TestABoundedMailboxHasNoOverload(t *testing.T) {
+func TestABoundedMailboxIsOverloadedWhenItHasNoRoom(t *testing.T) {
+	key := func(n int) int { return n }
+	for name, opts := range map[string][]actor.SpawnOption{
+		"Reject": {actor.Bounded(8, actor.Reject)}, "DropNewest": {actor.Bounded(8, actor.DropNewest)},
+		"DropOldest": {actor.Bounded(8, actor.DropOldest)}, "Block": {actor.Bounded(8, actor.Block)},
+		"with an order": {actor.Bounded(8, actor.Reject), actor.Priority(key)}, "one a key": {actor.Bounded(8, actor.DropOldest), actor.Conflate(key)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				overload := actortest.Events[actor.Overload](k)
+				until := make(chan struct{})
+				ref := actor.SpawnFunc(k.System(), "sink", func(*actor.Context[int], int) error { <-until; return nil }, opts...)
+				flood := actor.SpawnFunc(k.System(), "flood", func(ctx *actor.Context[int], n int) error {
+					for i := range n {
+						ref.Tell(ctx, i)
+					}
+					return nil
+				})
+				for round := range 2 {
+					ref.Tell(k.Context(), -1)
+					k.Settle()
+					flood.Tell(k.Context(), 8)
+					k.Settle()
+					overload.ExpectNone() // it is full, and nobody has found that so
+					flood.Tell(k.Context(), 100)
+					k.Advance(time.Second)
+					events := overload.All()
+					if len(events) != 1 || events[0].Length < 8 || events[0].Length > 9 || events[0].PID != ref.PID() {
+						k.T().Fatalf("round %d: %+v", round, events)
+					}
+					if top := events[0].Top; len(top) != 1 || top[0].PID != flood.PID() || top[0].Messages != 8 {
+						k.T().Errorf("round %d: senders %+v", round, top)
+					}
+					close(until)
+					k.Settle()
+					if over := overload.All(); len(over) != 1 || over[0].Length != 0 {
+						k.T().Errorf("round %d: recovery: %+v", round, over)
+					}
+					until = make(chan struct{})
+				}
+				close(until)
+			})
+		})
+	}
+}
+
+func TestAnUnboundedOrderIsOverloadedAsAPlainMailboxIs(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		overload := actortest.Events[actor.Overload](k)
-		ref := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { return nil }, actor.Bounded(8, actor.Reject))
-		ref.Tell(k.Context(), 1)
+		until := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "sink", func(*actor.Context[int], int) error { <-until; return nil }, actor.Priority(func(n int) int { return n }))
+		for i := range 2100 {
+			ref.Tell(k.Context(), i)
+		}
 		k.Settle()
-		overload.ExpectNone()
+		if events := overload.All(); len(events) != 2 || events[0].Length != 1024 || events[1].Length != 2048 {
+			k.T().Errorf("%+v", events)
+		}
+		close(until)
+		k.Settle()
+		if over := overload.All(); len(over) != 1 || over[0].Length != 0 {
+			k.T().Errorf("recovery: %+v", over)
+		}
 	})
 }
 

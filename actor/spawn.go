@@ -202,7 +202,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		return fmt.Errorf("spawn %q: %w", name, err)
 	}
 	if mail != nil {
-		c.box = &mailbox[M]{special: mail, alarm: math.MaxInt, limit: math.MaxInt}
+		c.box = &mailbox[M]{special: mail, alarm: overloadStart, limit: math.MaxInt}
 	}
 	if cfg.reentrant && cfg.runsOn != onPool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)

@@ -193,7 +193,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	if c.phase == running && s != nil {
 		s.shrink(bufferMost)
 	}
-	recovered := s != nil && s.special == nil && s.alarm > overloadStart && c.phase == running
+	recovered := s != nil && s.alarm > overloadStart && c.phase == running
 	if recovered {
 		s.alarm, s.limit = overloadStart, firstLook
 	}

@@ -171,3 +171,62 @@ func TestOrdersByAddress(t *testing.T) {
 		}
 	})
 }
+
+func TestRestartByAddress(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{"plain": nil, "reentrant": {actor.Reentrant()}, "gated": {actor.Gated(openGate{})}, "permanent": {actor.Permanent}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1, time.Hour), actor.Backoff(time.Minute, time.Minute), actor.Exhausted(actor.Stop)))
+				log := new(guestbook)
+				ref := actor.Spawn[any](sys, "guest", func() *guest {
+					log.guests++
+					return &guest{log: log, number: log.guests}
+				}, opts...)
+				for range 3 { // more than the budget has
+					ref.Tell(bg, func(ctx *actor.Context[any]) error {
+						actor.SpawnFunc(ctx, "child", func(*actor.Context[int], int) error { return nil })
+						_ = ctx.Sleep(time.Second)
+						return nil
+					})
+					ref.Tell(bg, "later")
+					time.Sleep(time.Millisecond)
+					if err := sys.Restart(ref.PID()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * time.Second)
+				}
+				want := []string{
+					"init 1", "terminate 1: <nil>", "init 2", "later, the 1. of 2", "terminate 2: <nil>", "init 3", "later, the 1. of 3",
+					"terminate 3: <nil>", "init 4", "later, the 1. of 4",
+				}
+				if name == "reentrant" { // which has handled what came meanwhile
+					want = []string{
+						"init 1", "later, the 2. of 1", "terminate 1: <nil>", "init 2", "later, the 2. of 2", "terminate 2: <nil>", "init 3", "later, the 2. of 3",
+						"terminate 3: <nil>", "init 4",
+					}
+				}
+				expectLines(t, log, want...)
+				if n := sys.Stats().Restarts; n != 3 {
+					t.Errorf("%d restarts", n)
+				}
+				ref.Tell(bg, func(*actor.Context[any]) error { return errors.New("failed") })
+				time.Sleep(time.Second)
+				expectLines(t, log, "terminate 4: failed") // it waits for the backoff
+				if err := sys.Restart(ref.PID()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				expectLines(t, log, "init 5")
+				time.Sleep(time.Hour)
+				ref.Tell(bg, "hello")
+				synctest.Wait()
+				expectLines(t, log, "hello, the 1. of 5")
+				ref.Stop()
+				synctest.Wait()
+				if err := sys.Restart(ref.PID()); !errors.Is(err, actor.ErrStopped) {
+					t.Errorf("who is gone: %v", err)
+				}
+			})
+		})
+	}
+}

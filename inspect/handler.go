@@ -37,6 +37,8 @@ const (
 	Stop Order = "stop"
 	// Drain ends it after the messages that wait, as [actor.Ref.Drain] does.
 	Drain Order = "drain"
+	// Restart gives it a fresh state after its present message, as [actor.System.Restart] does.
+	Restart Order = "restart"
 	// Kill ends it at once and gives a handler that does not return up, as [actor.Ref.Kill] does.
 	Kill Order = "kill"
 )
@@ -91,7 +93,7 @@ func Handler(sys *actor.System, cfg Config) http.Handler {
 		}
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { in.show(w, r, p) })
 	}
-	for order, act := range map[Order]func(actor.PID) error{Stop: sys.Stop, Drain: sys.Drain, Kill: sys.Kill} {
+	for order, act := range map[Order]func(actor.PID) error{Stop: sys.Stop, Drain: sys.Drain, Restart: sys.Restart, Kill: sys.Kill} {
 		mux.HandleFunc("POST /"+string(order), func(w http.ResponseWriter, r *http.Request) { in.give(w, r, order, act) })
 	}
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
@@ -244,7 +246,7 @@ func (in *inspector) actor(r *http.Request) (any, error) {
 	}
 	p := actorPage{ActorDetail: d}
 	if in.cfg.Authorize != nil && !d.Parent.IsZero() {
-		p.Orders = []Order{Stop, Drain, Kill}
+		p.Orders = []Order{Stop, Drain, Restart, Kill}
 	}
 	return p, nil
 }

@@ -260,7 +260,7 @@ func TestOrdersAreForWhomAuthorizeLets(t *testing.T) {
 	}})
 	ref, _ = o.clerk("clerk")
 	pid := ref.PID().String()
-	o.has("actor?pid="+url.QueryEscape(pid), `action="stop"`, `action="drain"`, `action="kill"`)
+	o.has("actor?pid="+url.QueryEscape(pid), `action="stop"`, `action="drain"`, `action="restart"`, `action="kill"`)
 	for _, tt := range []struct {
 		order, pid, site string
 		status           int
@@ -272,6 +272,7 @@ func TestOrdersAreForWhomAuthorizeLets(t *testing.T) {
 		{"stop", "", "same-origin", http.StatusBadRequest, `not ""`},
 		{"stop", "office/clerk#", "same-origin", http.StatusBadRequest, "pid must be the address"},
 		{"stop", strings.Repeat("x", 5000), "same-origin", http.StatusBadRequest, "at most 4096 bytes"},
+		{"restart", pid, "same-origin", http.StatusSeeOther, ""},
 		{"stop", pid, "same-origin", http.StatusSeeOther, ""},
 	} {
 		if status, body := o.post(tt.order, tt.pid, tt.site); status != tt.status || !strings.Contains(body, tt.says) {

@@ -315,6 +315,10 @@ func lifeMoves() []move {
 				to.Kill()
 			}
 		})},
+		{name: "restart", where: inReceive, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
+			to, _ := p.target(o)
+			_ = p.sys.Restart(to.PID())
+		})},
 		{name: "stop itself", where: anywhere, rare: true, do: act(func(_ *player, ctx *actor.Context[card], _ op) { ctx.Stop() })},
 		{name: "return ErrStop", where: inReceive, rare: true, do: func(*player, *actor.Context[card], card, op) (bool, error) {
 			return true, actor.ErrStop
