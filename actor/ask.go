@@ -229,11 +229,17 @@ func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wai
 	}
 	ask.sentBy(from)
 	v, e := verdictTaken, envelope[M]{msg: msg, with: ask}
+	meant := dst
 	dst, err := intercept(ctx, dst, &e)
 	if err != nil {
 		return err
 	}
 	c := dst.base()
+	if wait && dst != meant && isTurn(ctx) { // it was another one whom the search for cycles began with
+		if err := from.deadlock(dst.waitedOn(), ask); err != nil {
+			return err
+		}
+	}
 	if wait {
 		if v, err = tellWaiting(ctx, dst, e, w, from == c && isTurn(ctx), ask); err != nil {
 			return err

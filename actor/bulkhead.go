@@ -5,14 +5,19 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // WithBulkhead gives the system workers of their own for the actors that are spawned with
 // [OnBulkhead] and that name. At most so many of their handlers run at once, also of those that
 // block: so they hold no more connections, files or memory than that, and they neither take
-// workers from others nor wait for them. A handler that waits for a message, for an answer for
-// example, or in [Context.Sleep], does not count meanwhile; one in [Blocking] does, as does
-// one that computes. One that was killed and has not returned does not count any more.
+// workers from others nor wait for them. A handler that waits with its own context, for an answer or
+// the end of an actor for example, or in [Context.Sleep], does not count meanwhile. One that waits in
+// any other way does, as does one that computes: in [Blocking], with a derived context (use [Within]),
+// or for the Init of a child that waits. When all workers wait so for actors of their own bulkhead,
+// nothing goes on there until the time of one is up. A handler that was killed and has not returned
+// does not count any more; one that has waited for room in a full mailbox is one too many until it
+// returns.
 //
 // The processors are shared. While there is more to do than they can, each worker gets as much of
 // their time as any other, and one of a bulkhead weight times as much as one of the system's own,
@@ -22,7 +27,7 @@ import (
 // The name must not be empty nor given twice, workers is 1 to 10 000, weight 1 to 255; anything
 // else panics. In a simulated system a bulkhead changes nothing: there is one worker.
 func WithBulkhead(name string, workers, weight int) SystemOption {
-	required(name != "", "WithBulkhead: the name is empty: OnBulkhead asks for it")
+	required(name != "" && utf8.ValidString(name), fmt.Sprintf("WithBulkhead: the name %q must be UTF-8 and not empty: OnBulkhead asks for it", name))
 	required(workers >= 1 && workers <= workersMax, fmt.Sprintf("WithBulkhead(%q): workers must be from 1 to %d, not %d", name, workersMax, workers))
 	required(weight >= 1 && weight <= 255, fmt.Sprintf("WithBulkhead(%q): weight must be from 1 to 255, not %d", name, weight))
 	return systemOption(func(c *systemConfig) {

@@ -72,43 +72,75 @@ func TestBulkheadRunsSoManyHandlersAtOnce(t *testing.T) {
 	}
 }
 
-// A handler that waits for an answer lets others of its bulkhead run: also the one that answers.
-func TestHandlerThatWaitsDoesNotFillItsBulkhead(t *testing.T) {
-	ask := func(ctx context.Context, to actor.Ref[balance]) error {
+// A handler that waits by its own context lets others of its bulkhead run, also the one that answers.
+// Any other wait counts.
+func TestHandlerThatWaitsByItsContextDoesNotFillItsBulkhead(t *testing.T) {
+	type reference = actor.Ref[balance]
+	ask := func(ctx context.Context, to reference) error {
 		_, err := actor.Ask(ctx, to, balance{})
 		return err
 	}
-	for name, wait := range map[string]func(ctx *actor.Context[int], to actor.Ref[balance]) error{
-		"by its context": func(ctx *actor.Context[int], to actor.Ref[balance]) error { return ask(ctx, to) },
-		"by a derived one": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
-			limited, cancel := context.WithTimeout(ctx, time.Minute)
-			defer cancel()
-			return ask(limited, to)
-		},
-		"by a derived one within Blocking": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
-			limited, cancel := context.WithTimeout(ctx, time.Minute)
-			defer cancel()
-			return actor.Blocking(ctx, func() error { return ask(limited, to) })
-		},
-		"by its context within Blocking": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
-			return actor.Blocking(ctx, func() error { return ask(ctx, to) })
-		},
-		"in Sleep": func(ctx *actor.Context[int], to actor.Ref[balance]) error {
+	derived := func(ctx context.Context, wait func(context.Context) error) error {
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		return wait(limited)
+	}
+	for name, test := range map[string]struct {
+		wait   func(ctx *actor.Context[int], to reference) error
+		counts bool
+	}{
+		"Ask": {wait: func(ctx *actor.Context[int], to reference) error { return ask(ctx, to) }},
+		"Ask Within": {wait: func(ctx *actor.Context[int], to reference) error {
+			_, err := actor.Ask(ctx, to, balance{}, actor.Within(time.Minute))
+			return err
+		}},
+		"Sleep": {wait: func(ctx *actor.Context[int], to reference) error {
 			if err := ctx.Sleep(time.Second); err != nil {
 				return err
 			}
 			return ask(ctx, to)
-		},
+		}},
+		"a Future": {wait: func(ctx *actor.Context[int], to reference) error {
+			_, err := actor.AskFuture(ctx, to, balance{}).Wait(ctx)
+			return err
+		}},
+		"Ask by a derived context": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+			return derived(ctx, func(ctx context.Context) error { return ask(ctx, to) })
+		}},
+		"Ask within Blocking": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+			return actor.Blocking(ctx, func() error { return ask(ctx, to) })
+		}},
+		"Ask by a derived context within Blocking": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+			return derived(ctx, func(limited context.Context) error {
+				return actor.Blocking(ctx, func() error { return ask(limited, to) })
+			})
+		}},
+		"a Future by a derived context": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+			return derived(ctx, func(limited context.Context) error {
+				_, err := actor.AskFuture(ctx, to, balance{}).Wait(limited)
+				return err
+			})
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
-				answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[balance], m balance) error { actor.Reply(ctx, m, 1); return nil },
-					actor.OnBulkhead("one"))
+				where := "one"
+				if test.counts {
+					where = ""
+				}
+				answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[balance], m balance) error {
+					time.Sleep(time.Millisecond)
+					actor.Reply(ctx, m, 1)
+					return nil
+				}, actor.OnBulkhead(where))
+				var h tide
 				said := make(chan error, 10)
 				for range cap(said) {
 					actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
-						said <- wait(ctx, answers)
+						h.enter()
+						defer h.leave()
+						said <- test.wait(ctx, answers)
 						return nil
 					}, actor.OnBulkhead("one")).Tell(bg, 1)
 				}
@@ -117,9 +149,34 @@ func TestHandlerThatWaitsDoesNotFillItsBulkhead(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				if most := h.most.Load(); test.counts && most > 1 {
+					t.Errorf("%d at once", most)
+				}
 			})
 		})
 	}
+}
+
+// Whoever waits for room in a mailbox of its own bulkhead lets the other make some.
+func TestHandlerThatWaitsForRoomDoesNotFillItsBulkhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+		var handled atomic.Int32
+		sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error { handled.Add(1); return nil },
+			actor.Bounded(1, actor.Block), actor.OnBulkhead("one"))
+		actor.SpawnFunc(sys, "source", func(ctx *actor.Context[int], n int) error {
+			for range n {
+				if err := sink.TryTell(ctx, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, actor.OnBulkhead("one")).Tell(bg, 100)
+		synctest.Wait()
+		if n := handled.Load(); n != 100 {
+			t.Errorf("%d of 100 handled", n)
+		}
+	})
 }
 
 func TestChildrenAreWhereTheirParentIs(t *testing.T) {
@@ -160,9 +217,9 @@ func TestChildrenAreWhereTheirParentIs(t *testing.T) {
 
 func TestBulkheadsThatCannotBe(t *testing.T) {
 	for want, opts := range map[string]func() []actor.SystemOption{
-		"the name is empty":                      func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("", 1, 1)} },
-		"workers must be from 1 to 10000, not 0": func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 0, 1)} },
-		"weight must be from 1 to 255, not 256":  func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 1, 256)} },
+		`the name "" must be UTF-8 and not empty`: func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("", 1, 1)} },
+		"workers must be from 1 to 10000, not 0":  func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 0, 1)} },
+		"weight must be from 1 to 255, not 256":   func() []actor.SystemOption { return []actor.SystemOption{actor.WithBulkhead("x", 1, 256)} },
 		"the system has that bulkhead already": func() []actor.SystemOption {
 			return []actor.SystemOption{actor.WithBulkhead("x", 1, 1), actor.WithBulkhead("x", 2, 1)}
 		},

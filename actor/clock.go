@@ -83,11 +83,12 @@ func (k *clock) at(n *timerNode, when time.Duration, what ringer) {
 
 // set is at; it reports false when the clock is closed.
 func (k *clock) set(n *timerNode, when time.Duration, what ringer) bool {
-	if n.what = what; n.when != when { // that of an ask is known to others already
+	if n.when != when { // that of an ask is known to others already
 		n.when = when
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	n.what = what
 	if k.closed {
 		return false
 	}
@@ -179,8 +180,9 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 			n.when += (missed + 1) * n.period
 			k.nodes.push(n)
 		}
+		what := n.what
 		k.mu.Unlock()
-		n.what.ring()
+		what.ring()
 	}
 }
 

@@ -286,7 +286,7 @@ func (c *core) disown(child *core) (awaited bool) {
 	}
 	child.prev, child.next = 0, 0 // nobody's sibling: who was at it sees that
 	ext.children--
-	return c.phase == stopping || c.phase == restarting || ext.regrouping
+	return c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
 }
 
 // slot returns where the directory has c.

@@ -145,6 +145,24 @@ func (openGate) Handle(_ context.Context, next func() error) error { return next
 func (openGate) Hold(func(error)) bool                             { return false }
 func (openGate) Settle(context.Context) error                      { return nil }
 
+// One that was sent to the asker itself is found at once.
+func TestRequestThatIsRedirectedToItsAskerIsADeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sys *actor.System
+		sys = actortest.NewSystem(t, postOffice(&sys))
+		silent := actor.SpawnFunc(sys, "silent", func(*actor.Context[word], word) error { return nil })
+		errs := make(chan error, 1)
+		actor.SpawnFunc(sys, "asks", func(ctx *actor.Context[word], m word) error {
+			_, err := actor.Ask(ctx, silent, m)
+			errs <- err
+			return nil
+		}).Tell(bg, word{text: "to /asks"})
+		if err := <-errs; !errors.Is(err, actor.ErrDeadlock) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // A request that was sent elsewhere is waited for there: a cycle through it is found.
 func TestCycleThroughARedirectedRequestIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

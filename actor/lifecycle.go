@@ -128,6 +128,7 @@ func (c *cell[M]) resume() {
 	escalated, exit := ext.escalated, ext.exit
 	ext.failure, ext.escalated, ext.exit = nil, nil, nil
 	c.setPhase(running)
+	c.armPassivation()
 	if exit != nil {
 		c.fail(exit)
 		return
@@ -144,7 +145,7 @@ func (c *cell[M]) resume() {
 func (c *cell[M]) restartNow() {
 	ext := c.needExt()
 	switch {
-	case c.phase == suspended, c.phase == running && c.actor != nil:
+	case c.phase == suspended, c.phase == running && !c.isPassive():
 		c.beginRestart(0)
 	case c.phase == restarting && ext.ended && ext.backoff != nil:
 		c.dropBackoff()

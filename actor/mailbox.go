@@ -544,8 +544,8 @@ const runMost = 64
 func (c *cell[M]) acceptRun(next func(scratch any) (FarDelivery, bool), refused func(*FarDelivery, verdict)) {
 	scratch := new(M)
 	var run []envelope[M]
+	var d FarDelivery // refused lets it escape: once, and not for each message
 	for more := true; more; {
-		var d FarDelivery
 		if d, more = next(scratch); more {
 			e := envelope[M]{with: c.fromCarrier(d.with())}
 			if in, ok := d.Message.(*M); ok && in == scratch {

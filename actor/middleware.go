@@ -39,7 +39,8 @@ type Sending struct {
 
 // SendMiddleware sees a message on the sender's goroutine before it is in the mailbox, and may
 // change where it goes, what it is and its header. An error refuses it: it becomes a dead letter
-// with the reason [Refused], or for [Ref.TryTell] and asks the error is the sender's. What
+// with the reason [Refused], or for [Ref.TryTell] and asks the error is the sender's, but for TryTell
+// in an actor that is [Gated]. What
 // middleware makes of a message that cannot be sent is refused as well. It must not block.
 type SendMiddleware func(ctx context.Context, s *Sending) error
 

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -13,10 +14,12 @@ import (
 //
 // An actor that holds on to something is not passivated: to children, timers, a receive timeout,
 // watches, stashed messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have not
-// come, or to handlers that wait.
+// come, or to handlers that wait. What it keeps a [Promise] with is not known here: such an actor may
+// set a timer meanwhile. An actor that its supervisor restarts with others gets its new state then.
 //
-// [ActorPassivated] and [ActorActivated] tell of it. A duration of less than a millisecond panics, and
-// spawning an actor that is a function fails: it has no state.
+// [ActorPassivated] and [ActorActivated] tell of it. A duration of less than a millisecond panics.
+// Spawning fails for an actor that is a function, since it has no state, and for one that is [Gated],
+// since what it has sent may not have left: package persist delivers to actors that have a state.
 func Passivate(after time.Duration) SpawnOption {
 	required(after >= time.Millisecond, fmt.Sprintf("Passivate(%v): the duration must be 1 ms or more", after))
 	return spawnOption(func(c *spawnConfig) { c.passivate = after })
@@ -80,10 +83,10 @@ func (c *core) disarmPassivation() {
 
 // passivate ends the incarnation if it has done nothing since the timer was set, and holds nothing.
 func (c *cell[M]) passivate() {
-	if c.phase != running || c.actor == nil {
+	p := c.ext.passivation
+	if c.phase != running || p.passive || c.sys().clock.now() < p.node.when { // the timer has been set anew, or will be
 		return
 	}
-	p := c.ext.passivation
 	c.mu.Lock()
 	handled, busy, holds := c.handled, len(c.waitingHandlers()) > 0, c.ext.children > 0
 	if s := c.mailbox(); s != nil {
@@ -93,7 +96,9 @@ func (c *cell[M]) passivate() {
 	}
 	c.mu.Unlock()
 	switch {
-	case busy || handled != p.seen:
+	case busy:
+		p.arm(math.MaxUint64) // which it never will have handled: the silence has not begun
+	case handled != p.seen:
 		p.arm(handled)
 	case holds:
 		p.rests = true
@@ -127,7 +132,13 @@ func (c *cell[M]) passivated() {
 	if c.sys().listeners.any() {
 		c.sys().publish(ActorPassivated{PID: c.pid()})
 	}
+	if c.halting { // Terminate has asked for it
+		c.quit()
+	}
 }
+
+// isPassive reports whether the actor has been passivated. REQUIRES: the turn owns c.
+func (c *core) isPassive() bool { return c.traits.passivates() && c.ext.passivation.passive }
 
 // activate gives a passivated actor a state before it handles its mail. The order to drain needs none.
 func (c *cell[M]) activate() {
@@ -140,7 +151,7 @@ func (c *cell[M]) activate() {
 
 // activated ends the activation, and reports whether it was one.
 func (c *core) activated() bool {
-	if !c.traits.passivates() || !c.ext.passivation.passive {
+	if !c.isPassive() {
 		return false
 	}
 	c.mu.Lock()

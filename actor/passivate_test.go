@@ -93,7 +93,7 @@ func stateOf(t *testing.T, sys *actor.System, path string) string {
 
 func TestIdleActorIsPassivatedAndComesBack(t *testing.T) {
 	for name, opts := range map[string][]actor.SpawnOption{
-		"plain": nil, "pinned": {actor.Pinned()}, "inline": {actor.Inline()}, "reentrant": {actor.Reentrant()}, "gated": {actor.Gated(openGate{})},
+		"plain": nil, "pinned": {actor.Pinned()}, "inline": {actor.Inline()}, "reentrant": {actor.Reentrant()},
 		"bounded": {actor.Bounded(2, actor.Block)}, "permanent": {actor.Permanent}, "in a bulkhead": {actor.OnBulkhead("x")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,9 +289,94 @@ func (s *slowLeaver) Terminate(*actor.Context[any], error) {
 	s.log.write("left")
 }
 
+// A wait that is longer than the time after which the actor would be passivated goes on.
+func TestHandlerThatWaitsIsNotCutShortByAPassivation(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{"plain": nil, "reentrant": {actor.Reentrant()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				ref, log := inn(sys, opts...)
+				errs := make(chan error, 1)
+				for range 3 {
+					ref.Tell(bg, func(ctx *actor.Context[any]) error {
+						errs <- ctx.Sleep(10 * time.Second)
+						return ctx.Err()
+					})
+					if err := <-errs; err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(3 * time.Second)
+				expectLines(t, log, "init 1", "terminate 1: <nil>")
+			})
+		})
+	}
+}
+
+func TestResumedActorIsPassivated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+		ref, log := inn(sys)
+		ref.Tell(bg, func(ctx *actor.Context[any]) error {
+			time.Sleep(10 * time.Second)
+			return errors.New("failed")
+		})
+		time.Sleep(13 * time.Second)
+		expectLines(t, log, "init 1", "terminate 1: <nil>")
+	})
+}
+
+func TestActorIsPassivatedAfterTheEndOfItsLastChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		ref, log := inn(sys)
+		ref.Tell(bg, func(ctx *actor.Context[any]) error {
+			actor.SpawnFunc(ctx, "", func(*actor.Context[int], int) error {
+				time.Sleep(10 * time.Second)
+				return actor.ErrStop
+			}).Tell(bg, 1)
+			return nil
+		})
+		time.Sleep(13 * time.Second)
+		expectLines(t, log, "init 1", "terminate 1: <nil>")
+	})
+}
+
+func TestActorThatStopsItselfAtAPassivationEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		ref := actor.Spawn(sys, "x", func() *quitter { return new(quitter) }, actor.Passivate(time.Second))
+		if d, err := ref.Wait(bg); err != nil || d.Reason != actor.Stopped {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+// quitter stops when it is passivated.
+type quitter struct{}
+
+func (*quitter) Receive(*actor.Context[int], int) error     { return nil }
+func (*quitter) Terminate(ctx *actor.Context[int], _ error) { ctx.Stop() }
+
+func TestNilStateIsAFailureOfTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1, time.Minute), actor.Exhausted(actor.Stop)))
+		ref := actor.Spawn(sys, "x", func() actor.Actor[int] { return nil })
+		ref.Tell(bg, 1)
+		ref.Tell(bg, 2)
+		if d, err := ref.Wait(bg); err != nil || d.Reason != actor.Failed {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
 func TestFunctionCannotBePassivated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
+		if _, err := actor.TrySpawn(sys, "x", func() *quitter { return new(quitter) }, actor.Passivate(time.Second), actor.Gated(openGate{})); err == nil ||
+			!strings.Contains(err.Error(), "a Gated actor cannot be passivated") {
+			t.Errorf("%v", err)
+		}
 		_, err := actor.TrySpawnFunc(sys, "x", func(*actor.Context[int], int) error { return nil }, actor.Passivate(time.Second))
 		if err == nil || !strings.Contains(err.Error(), "it has no state") {
 			t.Errorf("%v", err)

@@ -43,7 +43,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return true
 	}
 	if c := p.from; c != nil {
-		defer c.cover().uncover()
+		defer c.cover(false).uncover()
 	}
 	return sys.sched.waitFor(p.waiter.told, done)
 }

@@ -203,7 +203,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 			s.take()
 		}
 	}
-	full := v.full()
+	full := v.full() && !e.isEvent() // which is counted as lost
 	overload := s.alarmed(full)
 	c.mu.Unlock()
 	if overload {

@@ -133,7 +133,7 @@ func (c *core) defers(s signal) bool {
 	}
 	ends := false
 	switch s.kind {
-	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook: // about its children, or a tool's
+	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook, sigPassivate: // about its children, or a tool's, or one that heeds them
 		return false
 	case sigQuit: // who waits may wait once more
 	case sigStart: // it concerns an incarnation that nobody is in

@@ -108,7 +108,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	}
 	from := e.from()
 	if from != nil {
-		defer from.cover().uncover()
+		defer from.cover(isTurn(ctx)).uncover()
 	}
 	if ask == nil {
 		if isTurn(ctx) {

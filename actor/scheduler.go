@@ -219,10 +219,11 @@ func (s *scheduler) waiting() bool {
 
 // cover is stepOut for a wait that may be on any goroutine: at worst one worker too many
 // is added for each that runs an actor. It returns the worker that is covered for,
-// nil if none is.
-func (c *core) cover() *worker {
+// nil if none is. In a bulkhead only one is whose handler waits with its own context, which may have
+// no end: the caller goes on as soon as its wait is over, and is one too many until then.
+func (c *core) cover(own bool) *worker {
 	w := c.worker.Load()
-	if w == nil || w.current.Load() != c || w.isOut() || !w.covered.CompareAndSwap(false, true) {
+	if w == nil || w.s.bounded() && !own || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
 		return nil
 	}
 	s := w.s

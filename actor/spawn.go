@@ -222,6 +222,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		if c.newActor == nil {
 			return fmt.Errorf("spawn %q: an actor that is a function cannot be passivated: it has no state", name)
 		}
+		if cfg.gate != nil {
+			return fmt.Errorf("spawn %q: a Gated actor cannot be passivated: what it has sent may not have left", name)
+		}
 		c.passivateAfter(cfg.passivate)
 	}
 	if cfg.runsOn == onSender {

@@ -25,7 +25,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.handleSignals()
 		mail = c.phase == running && c.fetch()
 	}
-	if mail && c.actor == nil && c.phase == running {
+	if mail && c.isPassive() {
 		c.activate()
 	}
 	var s *mailbox[M]
@@ -61,11 +61,13 @@ func (c *cell[M]) work(s *mailbox[M]) {
 			c.exit()
 		}
 		if c.hasSignals() {
-			c.handleSignals()
+			if c.handleSignals(); c.isPassive() {
+				return
+			}
 		} else if !s.left() && !c.refill(s) {
 			return
 		}
-		if t.messages <= 0 || c.phase != running || c.actor == nil {
+		if t.messages <= 0 || c.phase != running {
 			return
 		}
 	}

@@ -345,9 +345,6 @@ func (w *worker) stepOut() bool {
 	return true
 }
 
-// isOut reports whether the worker does not count because it has stepped out.
-func (w *worker) isOut() bool { return w.out.Load() && !w.s.bounded() }
-
 // stepIn ends what stepOut began, unless the worker was fenced meanwhile. There may be
 // one worker too many until somebody finds nothing to do.
 func (w *worker) stepIn() {

@@ -316,8 +316,9 @@ func lifeMoves() []move {
 			}
 		})},
 		{name: "restart", where: inReceive, rare: true, do: act(func(p *player, _ *actor.Context[card], o op) {
-			to, _ := p.target(o)
-			_ = p.sys.Restart(to.PID())
+			if to, _ := p.target(o); p.restarted.Add(1) < 30 { // no budget bounds these
+				_ = p.sys.Restart(to.PID())
+			}
 		})},
 		{name: "stop itself", where: anywhere, rare: true, do: act(func(_ *player, ctx *actor.Context[card], _ op) { ctx.Stop() })},
 		{name: "return ErrStop", where: inReceive, rare: true, do: func(*player, *actor.Context[card], card, op) (bool, error) {

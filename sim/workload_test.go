@@ -46,6 +46,9 @@ type game struct {
 	born    int // guarded by the oracle's mu
 	routed  actor.Ref[card]
 	clerk   actor.Ref[any]
+
+	restarted atomic.Int32 // by orders
+
 	mute    actor.Ref[string]
 	headers bool // all cards carry headers
 	exact   bool // time passes only when nobody has anything to do
@@ -207,7 +210,7 @@ func (g *game) nature(r *rand.Rand) (opts []actor.SpawnOption, kind playerKind) 
 	if r.IntN(3) == 0 {
 		kind.last = g.deal(r, 1, inTerminate)
 	}
-	if len(kind.first)+len(kind.last) == 0 && r.IntN(2) == 0 { // one that wakes itself at its end never rests
+	if len(kind.first)+len(kind.last) == 0 && kind.gate == nil && r.IntN(2) == 0 { // one that wakes itself at its end never rests
 		opts = append(opts, actor.Passivate(5*time.Millisecond))
 	}
 	opts = append(opts, []actor.SpawnOption{actor.Transient, actor.Permanent, actor.Temporary}[r.IntN(3)])
