@@ -156,6 +156,12 @@ func (ts *Types) Name(v any) (name string, ok bool) {
 	return w.name, ok
 }
 
+// Refers reports whether values of the type of v, which is registered, may have references to actors:
+// those are neither written nor read without a system, see [Types.Bind].
+func (ts *Types) Refers(v any) bool {
+	return ts.written[reflect.TypeOf(v)].form.plan.hasRefs()
+}
+
 // Names returns the names under which values are written, sorted.
 func (ts *Types) Names() []string {
 	names := make([]string, 0, len(ts.written))

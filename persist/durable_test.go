@@ -28,7 +28,7 @@ type (
 )
 
 var types = codec.NewTypes(codec.Of[added]("test.added"), codec.Of[removed]("test.removed"), codec.Of[total]("test.total"),
-	codec.Of[paid]("test.paid"), codec.Of[got]("test.got"), codec.Of[rung]("test.rung"))
+	codec.Of[paid]("test.paid"), codec.Of[got]("test.got"), codec.Of[rung]("test.rung"), codec.Of[friend]("test.friend"))
 
 // msg is what the actors of these tests are told: add and answer, do something, or get.
 type msg struct {
@@ -777,6 +777,7 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 		for want, spawn := range map[string]func(){
 			"must have a method Apply": func() { persist.Spawn(p, k.System(), "a", func() *noApply { return nil }) },
 			"int is not registered":    func() { persist.Spawn(p, k.System(), "a", func() *ints { return nil }) },
+			"record an id":             func() { persist.Spawn(p, k.System(), "a", func() *friends { return nil }) },
 			"must embed":               func() { persist.Spawn(p, k.System(), "a", func() *neither { return nil }) },
 			"must be one of its own":   func() { persist.Spawn(p, k.System(), "a-*", func() *account { return nil }) },
 			"id must have": func() {
@@ -818,6 +819,13 @@ type (
 	}
 	ints struct {
 		persist.Durable[int]
+		neither
+	}
+	friend struct {
+		Ref actor.Ref[msg]
+	}
+	friends struct {
+		persist.Durable[friend]
 		neither
 	}
 	noRestore    struct{ account }

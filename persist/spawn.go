@@ -169,8 +169,12 @@ func (p *Persistence) requireType(t reflect.Type) error {
 	if t.Kind() == reflect.Interface {
 		return nil
 	}
-	if _, ok := p.cfg.Types.Name(reflect.Zero(t).Interface()); !ok {
+	zero := reflect.Zero(t).Interface()
+	if _, ok := p.cfg.Types.Name(zero); !ok {
 		return fmt.Errorf("type %s is not registered in Config.Types", t)
+	}
+	if p.cfg.Types.Refers(zero) {
+		return fmt.Errorf("type %s has references to actors, which mean nothing to a later process: record an id", t)
 	}
 	return nil
 }

@@ -14,14 +14,26 @@ const (
 	// applicationID marks a database of ours ("GRNJ").
 	applicationID = 0x47524e4a
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // ErrSchema says that the directory holds a database that this version cannot use: one of
 // a newer version, or of another program. Nothing was changed.
 var ErrSchema = errors.New("journal not usable by this version")
 
-const schema = `
+// erasingTable is what version 2 has and version 1 has not.
+const erasingTable = `
+-- erasing has whose events are being removed: those with numbers below that one, which no reader
+-- shows any more. They are complete in place and feed when head.flushed has come to the position.
+CREATE TABLE erasing (
+	actor    INTEGER PRIMARY KEY,
+	part     INTEGER NOT NULL,
+	below    INTEGER NOT NULL,
+	position INTEGER NOT NULL
+) STRICT;
+`
+
+const schema = erasingTable + `
 CREATE TABLE meta (
 	name  TEXT PRIMARY KEY,
 	value TEXT NOT NULL
@@ -75,15 +87,6 @@ CREATE TABLE feed (
 	position INTEGER NOT NULL,
 	PRIMARY KEY (part, position)
 ) STRICT, WITHOUT ROWID;
-
--- erasing has whose events are being removed: those with numbers below that one, which no reader
--- shows any more. They are complete in place and feed when head.flushed has come to the position.
-CREATE TABLE erasing (
-	actor    INTEGER PRIMARY KEY,
-	part     INTEGER NOT NULL,
-	below    INTEGER NOT NULL,
-	position INTEGER NOT NULL
-) STRICT;
 
 CREATE TABLE state (
 	actor  INTEGER PRIMARY KEY,
@@ -153,11 +156,16 @@ INSERT INTO head (position, session, batch, flushed) VALUES (0, '', 0, 0);
 // errEmpty is the ErrSchema of an empty database.
 var errEmpty = fmt.Errorf("%w: it is empty", ErrSchema)
 
+// errOlder is in the ErrSchema of a database that migrate makes one of this version.
+var errOlder = errors.New("its schema is of an older version")
+
 // check refuses a database that is not ours.
 func check(mark sqlitedb.Mark) error {
 	switch {
 	case mark.Application == applicationID && mark.Version == schemaVersion:
 		return nil
+	case mark.Application == applicationID && mark.Version < schemaVersion:
+		return fmt.Errorf("%w: %w: version %d, and this program's is %d; open it for writing once", ErrSchema, errOlder, mark.Version, schemaVersion)
 	case mark.Application == applicationID:
 		return fmt.Errorf("%w: its schema has version %d and this program knows %d; use a newer one", ErrSchema, mark.Version, schemaVersion)
 	case mark != sqlitedb.Mark{}:
@@ -166,13 +174,16 @@ func check(mark sqlitedb.Mark) error {
 	return errEmpty
 }
 
-// migrate makes the schema in an empty database.
+// migrate makes the schema in an empty database, and that of this version in one of an older version.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	mark, err := sqlitedb.ReadMark(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := check(mark); !errors.Is(err, errEmpty) {
+	older := false
+	if err := check(mark); errors.Is(err, errOlder) {
+		older = true
+	} else if !errors.Is(err, errEmpty) {
 		return err
 	}
 	tx, err := conn.BeginTx(ctx, nil)
@@ -180,11 +191,18 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("create the schema: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // it has been committed, or the error that led here says more
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
+	statements := schema
+	if older {
+		statements = erasingTable
+	}
+	if _, err := tx.ExecContext(ctx, statements); err != nil {
 		return fmt.Errorf("create the schema: %w", err)
 	}
 	if err := (sqlitedb.Mark{Application: applicationID, Version: schemaVersion}).Set(ctx, tx); err != nil {
 		return fmt.Errorf("create the schema: %w", err)
+	}
+	if older {
+		return tx.Commit()
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('identity', ?)", rand.Text()); err != nil {
 		return fmt.Errorf("create the schema: %w", err)

@@ -197,7 +197,7 @@ func TestSecondProcessAndOtherSchemasAreRefused(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for pragma, text := range map[string]string{"PRAGMA user_version = 2": "has version 2", "PRAGMA application_id = 7": "not a journal"} {
+	for pragma, text := range map[string]string{"PRAGMA user_version = 3": "has version 3", "PRAGMA application_id = 7": "not a journal"} {
 		db, err := sql.Open("sqlite", sqlitedb.DSN(filepath.Join(dir, databaseName), "deferred"))
 		if err == nil {
 			_, err = db.Exec(pragma)
@@ -209,6 +209,34 @@ func TestSecondProcessAndOtherSchemasAreRefused(t *testing.T) {
 			if _, err := Open(t.Context(), dir, Options{ReadOnly: readOnly}); !errors.Is(err, ErrSchema) {
 				t.Errorf("%s (%s): %v", pragma, text, err)
 			}
+		}
+	}
+}
+
+// A journal of version 1 has no table of what is being erased. It is made one of this version when
+// it is opened for writing.
+func TestOlderSchemaIsBroughtUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", sqlitedb.DSN(filepath.Join(dir, databaseName), "deferred"))
+	if err == nil {
+		_, err = db.Exec("DROP TABLE erasing; PRAGMA user_version = 1")
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), dir, Options{ReadOnly: true}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "open it for writing once") {
+		t.Errorf("for reading: %v", err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		j, err := Open(t.Context(), dir, Options{ReadOnly: readOnly})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
