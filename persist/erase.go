@@ -94,7 +94,9 @@ func (p *Persistence) erase(ctx context.Context, id string) error {
 func forget(ctx context.Context, who actor.Ref[any], id string) error {
 	for {
 		done := make(chan struct{})
-		who.Tell(context.Background(), forgetID{id, done})
+		if err := who.TryTell(context.Background(), forgetID{id, done}); err != nil {
+			return fmt.Errorf("erase %q: %w", id, err)
+		}
 		select {
 		case <-done:
 			return nil

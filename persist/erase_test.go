@@ -403,3 +403,18 @@ func TestWhatAPairHasLeftInTheJournalIsErasedWhileItIsRead(t *testing.T) {
 		k.AllowFailures()
 	})
 }
+
+// Where nobody is left to forget an id, nobody waits for that.
+func TestEraseAfterTheShutdownEnds(t *testing.T) {
+	sys := actor.NewSystem("x")
+	p, err := persist.Open(t.Context(), sys, memory.New(), persist.Config{Types: types})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sys.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Erase(t.Context(), "/a"); err == nil {
+		t.Error("it is erased by nobody")
+	}
+}

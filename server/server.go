@@ -82,7 +82,7 @@ type Server struct {
 // Call Run, or Close when that is not going to happen.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
-	return open(ctx, cfg, func() (entity.Store, error) { return openStore(ctx, cfg.Store, cfg.Logger) })
+	return open(ctx, cfg, func() (entity.Store, error) { return openStore(ctx, cfg.Store, cfg.Logger, false) })
 }
 
 // open is New with a store of the caller's.

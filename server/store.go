@@ -55,8 +55,9 @@ func parseStore(address string) (storeAddress, error) {
 	return storeAddress{dir: dir}, nil
 }
 
-// openStore opens the store at an address.
-func openStore(ctx context.Context, address string, log *slog.Logger) (entity.Store, error) {
+// openStore opens the store at an address. existing says that it must be there already; a schema of
+// PostgreSQL is always made.
+func openStore(ctx context.Context, address string, log *slog.Logger, existing bool) (entity.Store, error) {
 	a, err := parseStore(address)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func openStore(ctx context.Context, address string, log *slog.Logger) (entity.St
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{})
+	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{Existing: existing})
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +78,9 @@ func openStore(ctx context.Context, address string, log *slog.Logger) (entity.St
 
 // Examine opens the store at an address that no server uses, reads all but the history of it,
 // and calls found with each thing that is damaged or contradicts another. The error is that
-// of a store that cannot be opened or read.
+// of a store that cannot be opened or read; it wraps [os.ErrNotExist] for a directory without one.
 func Examine(ctx context.Context, address string, log *slog.Logger, found func(error)) (read entity.Examined, err error) {
-	s, err := openStore(ctx, address, log)
+	s, err := openStore(ctx, address, log, true)
 	if err != nil {
 		return read, err
 	}

@@ -221,7 +221,14 @@ func TestVerifyFindsWhatIsWrongWithAStore(t *testing.T) {
 	if out, _ := command(t, 0, "verify", "--check", "--data", dir); !strings.Contains(out, "1 entities, 1 latest values, 0 attributes, 0 relations, 5000 changes\n") {
 		t.Errorf("verify: %s", out)
 	}
-	command(t, 1, "verify", "--check", "--data", dir+"-none")
+	for _, none := range []string{dir + "-none", t.TempDir()} {
+		if out, _ := command(t, 1, "verify", "--check", "--data", none); strings.Contains(out, "nothing is wrong") {
+			t.Errorf("verify of no store: %s", out)
+		}
+		if left, err := filepath.Glob(filepath.Join(none, "*")); err != nil || len(left) > 0 {
+			t.Errorf("verify of no store has made %v, %v", left, err)
+		}
+	}
 	name := filepath.Join(dir, "greenroom.db")
 	db, err := os.ReadFile(name)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -178,11 +177,6 @@ const maxFound = 100
 
 // examine reads the store of a server and prints what is wrong with it.
 func examine(ctx context.Context, address string, stdout io.Writer) error {
-	if !postgres.IsURL(address) { // which would be made anew
-		if _, err := os.Stat(address); err != nil {
-			return fmt.Errorf("verify: %w", err)
-		}
-	}
 	n := 0
 	read, err := server.Examine(ctx, address, slog.New(slog.DiscardHandler), func(err error) {
 		if n++; n <= maxFound {

@@ -43,6 +43,9 @@ type Options struct {
 	// is larger the oldest changes are dropped. Defaults to
 	// DefaultChangeLogBytes.
 	ChangeLogBytes int64
+	// Existing has Open fail with an error that wraps [os.ErrNotExist] where there is no store,
+	// and not make one.
+	Existing bool
 }
 
 // Store is an [entity.Store] in a directory. Make it with Open.
@@ -94,6 +97,11 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 			err = fmt.Errorf("open store %s: %w", dir, err)
 		}
 	}()
+	if opts.Existing {
+		if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}

@@ -8,12 +8,22 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// sweep removes the events of what was erased, in slices: commits go between them.
+// sweepMost is how many slices are removed in one go: then the tail and the WAL have their turn.
+const sweepMost = 64
+
+// sweep removes events of what was erased, in slices: commits go between them. It ends when the journal
+// is closed; the rest is removed when it is opened the next time.
 func (j *Journal) sweep() error {
 	if err := j.flush(); err != nil { // what is in the tail only is not found by its actor
 		return err
 	}
-	for more := true; more; {
+	more := true
+	for n := 0; more && n < sweepMost; n++ {
+		select {
+		case <-j.stop:
+			return nil
+		default:
+		}
 		if err := j.slice(func(t *sqlitedb.Tx) (err error) {
 			more, err = j.w.sweep(t)
 			return err
