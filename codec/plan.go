@@ -11,7 +11,7 @@ import (
 // element, and where they have references. A nil plan has neither.
 type plan struct {
 	t      reflect.Type
-	size   uint64           // of an element of a slice or a map, or of what a pointer points to
+	size   uint64           // of an element of a slice, a pair of a map, or of what a pointer points to
 	key    *plan            // of a map
 	elem   *plan            // of a slice, an array, a map, a pointer
 	fields map[string]*plan // of a struct, by what they are written as; those without a plan are not there
@@ -53,7 +53,7 @@ func (ps planner) plan(t reflect.Type) *plan {
 	case reflect.Slice, reflect.Array, reflect.Pointer:
 		p.size, p.elem = uint64(t.Elem().Size()), ps.plan(t.Elem())
 	case reflect.Map:
-		p.size = uint64(t.Key().Size()+t.Elem().Size()) * 3 / 2 // with what is left free
+		p.size = uint64(t.Key().Size() + t.Elem().Size())
 		p.key, p.elem = ps.plan(t.Key()), ps.plan(t.Elem())
 	case reflect.Struct:
 		if !p.ref {

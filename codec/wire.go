@@ -15,7 +15,7 @@ const (
 	// MaxDepth is how deep the CBOR of a value may be nested.
 	MaxDepth = 32
 	// MaxGrowth is how many times as much memory as bytes the elements of a value may take. Bytes
-	// and texts do not count: they take what they have.
+	// and texts do not count: they take what they have. A reference counts 640 bytes.
 	MaxGrowth = 32
 	// FreeBytes is how much memory elements may take in any case.
 	FreeBytes = 64 << 10
@@ -57,7 +57,7 @@ func (ts *Types) unmarshal(data []byte, into any, p *plan) error {
 		if p != nil && p.grows {
 			w := weigher{data: data, left: FreeBytes + MaxGrowth*uint64(len(data))}
 			w.value(p, MaxDepth)
-			if w.over {
+			if w.over || w.unread() && decoder.Wellformed(data) == nil { // what is not understood is not weighed
 				return fmt.Errorf("%w: its elements must take at most %d bytes and %d for each of its %d bytes", ErrTooLarge, FreeBytes, MaxGrowth, len(data))
 			}
 		}
@@ -72,14 +72,21 @@ func (ts *Types) unmarshal(data []byte, into any, p *plan) error {
 	return nil
 }
 
-// weigher looks through CBOR for what its elements would take. Of bytes that are not CBOR it says
-// nothing: the decoder does, before it allocates.
+// weigher looks through CBOR for what its elements would take. Bytes that are not CBOR, or are nested
+// deeper than the decoder takes, it does not read to the end: the decoder refuses them, before it
+// allocates.
 type weigher struct {
 	data []byte
 	left uint64 // that may be taken yet
 	over bool   // more would be taken
 	bad  bool
 }
+
+// unread reports whether there are bytes that the weigher has not looked at.
+func (w *weigher) unread() bool { return w.bad || len(w.data) > 0 }
+
+// refSize is about what a reference takes with the proxy and the way that it leads to.
+const refSize = 640
 
 // The major types of CBOR.
 const (
@@ -113,22 +120,44 @@ func (w *weigher) head() (major byte, arg uint64) {
 	return major, binary.BigEndian.Uint64(full[:])
 }
 
-// take counts n elements.
+// take counts n elements that are next.
 func (w *weigher) take(n, size uint64) {
-	switch {
-	case n > uint64(len(w.data)): // each has a byte at least
+	if n > uint64(len(w.data)) { // each has a byte at least
 		w.bad = true
-	case size > 0 && n > w.left/size:
-		w.over = true
-	default:
-		w.left -= n * size
+		return
 	}
+	w.count(n, size)
+}
+
+func (w *weigher) count(n, size uint64) {
+	if size > 0 && n > w.left/size {
+		w.over = true
+		return
+	}
+	w.left -= n * size
+}
+
+// What a map of Go takes: itself, room for the pairs of a group from the first one on, and beyond that
+// for up to 16 pairs where it has 7, with a byte about each.
+const (
+	mapSize   = 48
+	groupSize = 8
+)
+
+// takeMap counts a map of n pairs.
+func (w *weigher) takeMap(n, size uint64) {
+	whole := uint64(mapSize)
+	if n > 0 {
+		whole += groupSize * (size + 1)
+	}
+	w.count(1, whole)
+	w.take(n-min(n, groupSize), (size+1)*16/7)
 }
 
 // value looks at an item that will be a value with that plan, nil if it is passed over or takes what
 // it has.
 func (w *weigher) value(p *plan, depth int) {
-	if p != nil && p.t.Kind() == reflect.Pointer && !p.ref {
+	for p != nil && p.t.Kind() == reflect.Pointer {
 		if len(w.data) > 0 && w.data[0] != cborNull {
 			w.take(1, p.size)
 		}
@@ -138,12 +167,19 @@ func (w *weigher) value(p *plan, depth int) {
 	if w.bad || w.over {
 		return
 	}
+	if major == majorTag && !w.atTag() {
+		w.value(p, depth) // the decoder counts no level for the last tag of a run
+		return
+	}
 	if depth == 0 && major >= majorArray && major != majorOther {
-		w.bad = true // the decoder says so
+		w.bad = true
 		return
 	}
 	switch major {
 	case majorBytes, majorText:
+		if p != nil && p.ref && arg > 0 {
+			w.take(1, refSize)
+		}
 		w.pass(arg)
 	case majorArray:
 		w.array(p, arg, depth-1)
@@ -153,6 +189,9 @@ func (w *weigher) value(p *plan, depth int) {
 		w.value(p, depth-1)
 	}
 }
+
+// atTag reports whether a tag is next.
+func (w *weigher) atTag() bool { return len(w.data) > 0 && w.data[0]>>5 == majorTag }
 
 func (w *weigher) pass(n uint64) (passed []byte) {
 	if n > uint64(len(w.data)) {
@@ -183,7 +222,7 @@ func (w *weigher) array(p *plan, n uint64, depth int) {
 func (w *weigher) pairs(p *plan, n uint64, depth int) {
 	isMap := p != nil && p.t.Kind() == reflect.Map
 	if isMap {
-		w.take(n, p.size)
+		w.takeMap(n, p.size)
 	}
 	for i := uint64(0); i < n && !w.bad && !w.over; i++ {
 		switch {

@@ -45,6 +45,9 @@ func many(major byte, n int, item ...byte) []byte {
 	return append(head(major, n), bytes.Repeat(item, n)...)
 }
 
+// taggedArray is the heads of an array of one item behind a tag.
+var taggedArray = []byte{0xd8, 0x64, 0x81}
+
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // Whoever sends a few bytes must not make their reader take a hundred times as many.
@@ -73,6 +76,12 @@ func TestStrictTypesTakeNoMoreMemoryThanBytesAllow(t *testing.T) {
 		{"in a map", new(map[string][]large), join([]byte{0xa1, 0x60}, items)},
 		{"behind a tag", new([]large), join([]byte{0xd8, 0x64}, items)},
 		{"of themselves", new([]tree), items},
+		{"small maps", new([]map[string]string), many(4, n, 0xa1, 0x60, 0x60)},
+		{"empty maps", new([]map[string]string), many(4, n, 0xa0)},
+		{
+			"after arrays behind tags", new(within),
+			join([]byte{0xa2, 0x61, 'x'}, bytes.Repeat(taggedArray, codec.MaxDepth/2), []byte{0, 0x65}, []byte("Items"), items),
+		},
 	} {
 		types := codec.NewTypes()
 		data := append([]byte{0}, c.data...)
@@ -88,6 +97,25 @@ func TestStrictTypesTakeNoMoreMemoryThanBytesAllow(t *testing.T) {
 		}
 		if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 			t.Errorf("%s: %d bytes for nothing", c.name, took)
+		}
+	}
+}
+
+func TestStrictTypesWeighReferences(t *testing.T) {
+	sys := actor.NewSystem("a", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = sys.Shutdown(t.Context()) })
+	types := codec.NewTypes().Bind(sys)
+	for _, c := range []struct {
+		n    int
+		text string
+		want error
+	}{
+		{60_000, "a/#1", codec.ErrTooLarge}, {60_000, "", nil}, {60_000, "a/a/name/of/20/bytes#1", nil}, {50, "a/#1", nil},
+	} {
+		data := join([]byte{0}, many(4, c.n, append([]byte{0x60 + byte(len(c.text))}, c.text...)...))
+		var refs []actor.Ref[int]
+		if err := types.Strict().DecodeValue(data, &refs); !errors.Is(err, c.want) {
+			t.Errorf("%d times %q: %v", c.n, c.text, err)
 		}
 	}
 }
@@ -128,6 +156,14 @@ func TestStrictTypesAreNotNestedDeeply(t *testing.T) {
 	}
 	if _, err := types.Strict().Decode(name, data); err == nil {
 		t.Error("a deep value is taken")
+	}
+	tagged := join([]byte{0xa1, 0x61, 'x'}, bytes.Repeat(taggedArray, codec.MaxDepth-1), []byte{0})
+	if _, err := types.Strict().Decode(name, tagged); err != nil {
+		t.Errorf("tags are levels: %v", err)
+	}
+	tagged = join([]byte{0xa1, 0x61, 'x'}, bytes.Repeat([]byte{0xd8, 0x64}, codec.MaxDepth), []byte{0})
+	if _, err := types.Strict().Decode(name, tagged); err != nil {
+		t.Errorf("the last tag of a run is a level: %v", err)
 	}
 	unknown := join([]byte{0xa1, 0x61, 'x'}, bytes.Repeat([]byte{0x81}, 1000), []byte{0})
 	if _, err := types.Strict().Decode(name, unknown); err == nil {
