@@ -17,14 +17,17 @@ const (
 	sliceMost = 256
 	sliceEnds = 64
 	// maxStretches bounds the late readings of a field that are remembered one by one, and
-	// maxAllStretches those of all. Beyond that, neighbors become one, and what is
-	// between them is computed again as well.
+	// maxAllStretches those of all, but for one of each field. Beyond that, neighbors
+	// become one, and what is between them is computed again as well.
 	maxStretches    = 256
 	maxAllStretches = 8192
+	// maxPiecesBytes bounds what is stored field by field. Beyond that it is stored by
+	// mapping.
+	maxPiecesBytes = entity.MaxDocBytes / 2
 	// sliceFlights is how many batches may be on their way for a slice to begin.
 	sliceFlights = maxFlights / 4
-	// maxPostponed is how often a slice waits for what is on its way to its target. Then
-	// it writes all it has computed, also what may be there already.
+	// maxPostponed is how often a slice lets others go first while something is on its way
+	// to its target. Then all wait for that.
 	maxPostponed = 8
 )
 
@@ -67,6 +70,7 @@ type stretch struct {
 // piece is a part of the backlog in the document of the place.
 type piece struct {
 	restKey
+	All       bool      `json:"all,omitempty"` // fields of the mapping
 	From      int64     `json:"from,omitempty"`
 	To        int64     `json:"to,omitempty"`
 	Stretches []stretch `json:"stretches,omitempty"`
@@ -141,16 +145,69 @@ func (b *backlog) reached(number uint64) bool {
 func (b *backlog) pieces() (list []piece) {
 	for _, r := range b.rests {
 		if !r.missed {
-			list = append(list, piece{r.restKey, r.at.from, r.at.to, slices.Clone(r.stretches)})
+			list = append(list, piece{restKey: r.restKey, From: r.at.from, To: r.at.to, Stretches: slices.Clone(r.stretches)})
 		}
 	}
 	return list
 }
 
-// restore takes back what was stored.
+// tooLarge reports whether pieces may take more than maxPiecesBytes.
+func tooLarge(pieces []piece) bool {
+	const most = 128 // of numbers and names of members, of a piece and of a stretch
+	bytes := 0
+	for i := range pieces {
+		bytes += len(pieces[i].Mapping) + most*(1+len(pieces[i].Stretches))
+	}
+	return bytes > maxPiecesBytes
+}
+
+// fold returns pieces of whole mappings: all of their fields from the first time on.
+func fold(pieces []piece) (list []piece) {
+	at := make(map[restKey]int)
+	for i := range pieces {
+		p := &pieces[i]
+		from := int64(end)
+		if p.From < p.To {
+			from = p.From
+		}
+		for _, s := range p.Stretches {
+			from = min(from, s.From)
+		}
+		key := restKey{Mapping: p.Mapping, Version: p.Version, Replayed: p.Replayed}
+		j, ok := at[key]
+		if !ok {
+			j = len(list)
+			at[key] = j
+			list = append(list, piece{restKey: key, All: true, From: from, To: end})
+		}
+		list[j].From = min(list[j].From, from)
+	}
+	return list
+}
+
+// unfold takes back what was stored of whole mappings, of those that are in force.
+func (b *backlog) unfold(pieces []piece, mappings map[string]*mapping) {
+	for i := range pieces {
+		p := &pieces[i]
+		m := mappings[p.Mapping]
+		if !p.All || m == nil || p.From >= p.To {
+			continue
+		}
+		for j := range m.fields {
+			key := p.restKey
+			key.Field = j
+			b.add(b.of(key), stretch{From: p.From, Last: p.To - 1})
+		}
+	}
+}
+
+// restore takes back what was stored, but for that of whole mappings.
 func (b *backlog) restore(pieces []piece) {
 	for i := range pieces {
 		p := &pieces[i]
+		if p.All {
+			continue
+		}
 		r := b.of(p.restKey)
 		if p.From < p.To {
 			// Of one field there may be several that were on their way: whole stretches of
@@ -262,13 +319,15 @@ func (f *follower) catchUp() error {
 // slice computes the beginning of an interval of a field and writes what differs from what
 // is there. It returns where the rest begins and how many values it wrote. With polite it
 // writes nothing, and returns false, while something is on its way to the target that it
-// would have to be compared with; otherwise it then writes all.
+// would have to be compared with; otherwise it waits for that. What is newer than all that
+// has been applied is left to the changes that bring it.
 func (f *follower) slice(ctx context.Context, r *rest, within interval, polite bool) (next int64, count int, written bool, err error) {
 	m := f.engine.mappings[r.Mapping]
 	target := m.fields[r.Field]
 	out := Output{Mapping: m.Name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Again: true}
 	there := &walk{r: f.s.reader, id: m.Statement.Into, key: target.spec.As}
-	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, within, sliceMost, func(v Value) error {
+	applied := target.applied(within)
+	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, applied, sliceMost, func(v Value) error {
 		if keeps, err := target.keeps(ctx, r.Replayed, there, v.TS); keeps || err != nil {
 			return err
 		}
@@ -278,26 +337,36 @@ func (f *follower) slice(ctx context.Context, r *rest, within interval, polite b
 	if err != nil {
 		return within.from, 0, false, err
 	}
-	free := !f.aloftTo(out.Into).overlaps(out.span())
-	if !free && polite {
+	if polite && f.aloftTo(out.Into).overlaps(out.span()) {
 		return within.from, 0, false, nil
+	}
+	if next >= applied.to {
+		next = within.to
 	}
 	part := &piece{restKey: r.restKey, From: within.from, To: next}
 	if r.missed {
 		part = nil
 	}
 	err = f.flight(part, func(fl *flight) error {
-		if free {
-			if err := f.compare(ctx, &out); err != nil {
-				return err
-			}
-		}
 		before := f.s.count.values.Load()
-		err := f.write(ctx, fl, []Output{out}, false)
+		err := f.write(ctx, fl, []Output{out}, true)
 		count = int(f.s.count.values.Load() - before)
 		return err
 	})
 	return next, count, true, err
+}
+
+// applied returns the part of an interval that the changes that were applied have reached.
+// A field over a group has no other value than that of what was applied.
+func (f *field) applied(within interval) interval {
+	switch {
+	case f.fanIn:
+	case !f.any:
+		within.to = within.from
+	default:
+		within.to = max(within.from, min(within.to, f.newest+1))
+	}
+	return within
 }
 
 // drained tells those who wait for what is done of the backlog.

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -132,6 +133,161 @@ func TestTheLastReadingOfAMillisecondCounts(t *testing.T) {
 		got[p.TS] = p.Value
 	}
 	compareHistory(t, "e.y", got, last)
+}
+
+// applyNext applies the next changes of the feed, and those that wait behind them.
+func (f *follower) applyNext() error { return f.apply(f.feed.drain(<-f.feed.changes)) }
+
+// What waits in the feed is newer than what has been applied, and in the history already. The
+// changes write what comes of it, and the slices do not.
+func TestWhatASliceHasSeenAheadOfTheFeedIsNotWrittenTwice(t *testing.T) {
+	const n = 100
+	for name, compute := range map[string]func(context.Context, *follower) error{
+		"late readings": func(_ context.Context, f *follower) error {
+			for len(f.backlog.rests) > 0 {
+				if err := f.catchUp(); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"recompute": func(ctx context.Context, f *follower) error {
+			f.backlog.drop()
+			_, _, _, err := f.recompute(ctx, "sum", 0, interval{0, end}, false)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := build(t, t.TempDir(), houseOptions{})
+			longPast(t, h, n)
+			h.sync(1)
+			start := startOf(t, h)
+			err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
+				h.write("b", 1, sample("y", 1000))
+				for len(f.backlog.rests) == 0 {
+					if err := f.applyNext(); err != nil {
+						return err
+					}
+				}
+				for i := range n {
+					h.write("a", int64(n+i+10), sample("x", n+i))
+				}
+				return compute(ctx, f)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.sync(1)
+			h.checkSums(2 * n)
+			times := make(map[int64]int)
+			for c := range changesFrom(t, h, start) {
+				if c.Entity == "s" {
+					times[c.TS]++
+				}
+			}
+			for ts, written := range times {
+				if written > 1 {
+					t.Errorf("the sum at %d is written %d times", ts, written)
+				}
+			}
+		})
+	}
+}
+
+// A slice that has let others go first often enough waits for what is on its way, and does not
+// write it a second time.
+func TestASliceThatWaitsNoLongerStillCompares(t *testing.T) {
+	h := build(t, t.TempDir(), houseOptions{})
+	h.write("b", 1, sample("y", 1000))
+	h.put("sum", "insert into s select a.x + b.y as sum")
+	h.sync(1)
+	err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
+		for ts := range int64(20) {
+			h.write("a", ts+10, sample("x", int(ts)))
+		}
+		head, err := f.head(ctx)
+		if err != nil {
+			return err
+		}
+		h.store.stuck.Store(true)
+		for f.position != head {
+			if err := f.applyNext(); err != nil {
+				return err
+			}
+		}
+		go func() {
+			<-h.store.failed
+			h.store.stuck.Store(false)
+		}()
+		_, count, _, err := f.recompute(ctx, "sum", 0, interval{0, end}, false)
+		if count != 0 {
+			t.Errorf("%d values are written again", count)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sync(1)
+	if n := len(h.points("s", "sum")); n != 20 {
+		t.Errorf("%d sums, want 20", n)
+	}
+}
+
+// The backlog of as many fields as there may be does not keep the place from being saved.
+func TestABacklogOfManyFieldsIsSavedByMapping(t *testing.T) {
+	for name, test := range map[string]struct {
+		name   string
+		missed bool
+	}{
+		"by mapping":    {"m", false},
+		"not even that": {strings.Repeat("m", MaxNameBytes+500), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := build(t, t.TempDir(), houseOptions{})
+			version := h.put("real", "insert into s select a.x + b.y as sum, a.x - b.y as difference").Version
+			h.sync(1)
+			err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
+				key := restKey{Mapping: "real", Version: version, Field: 1}
+				f.backlog.add(f.backlog.of(key), stretch{From: 77, Last: 99, Sources: 1})
+				for i := range MaxMappings {
+					for j := range 4 {
+						key := restKey{Mapping: fmt.Sprint(test.name, i), Version: 1_700_000_000_000, Field: j}
+						f.backlog.add(f.backlog.of(key), stretch{From: 1_700_000_000_000, Last: 1_700_000_000_000, Sources: 1})
+					}
+				}
+				defer func() { f.backlog = backlog{} }()
+				if err := f.save(ctx); err != nil {
+					return err
+				}
+				if f.saved.Missed != test.missed {
+					t.Errorf("missed is %v", f.saved.Missed)
+				}
+				again, err := h.begin(ctx)
+				if err != nil {
+					return err
+				}
+				again.feed.stop()
+				if test.missed {
+					if !again.backlog.hasMissed() {
+						t.Error("not all is computed again")
+					}
+					return nil
+				}
+				for field := range 2 {
+					key.Field = field
+					r := again.backlog.byKey[key]
+					if r == nil || r.stretches[0].From > 77 || r.stretches[0].Last < end-1 {
+						t.Errorf("%+v came back of field %d", r, field)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 func TestABacklogIsBoundedAndForgetsNothing(t *testing.T) {

@@ -3,6 +3,7 @@ package mapping
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -61,31 +62,40 @@ func checkHouse(t *testing.T, h *house, mappings []string) {
 // there twice.
 func checkOnce(t *testing.T, h *house, cursor string) {
 	t.Helper()
-	sub, err := h.rt.Changes(t.Context(), entity.ChangesQuery{Cursor: cursor})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	h.write("last", 1, sample("x", 1))
 	type made struct {
 		id string
 		by entity.Origin
 		ts int64
 	}
 	seen := map[made]bool{}
-	for {
-		c, err := sub.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Entity == "last" {
-			return
-		}
+	for c := range changesFrom(t, h, cursor) {
 		m := made{c.Entity, c.Origin, c.TS}
 		if !c.Origin.IsZero() && seen[m] {
 			t.Fatalf("%+v is there twice", m)
 		}
 		seen[m] = true
+	}
+}
+
+// changesFrom returns the changes from a cursor up to now.
+func changesFrom(t *testing.T, h *house, cursor string) iter.Seq[entity.Change] {
+	return func(yield func(entity.Change) bool) {
+		t.Helper()
+		sub, err := h.rt.Changes(t.Context(), entity.ChangesQuery{Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close()
+		h.write("last", 1, sample("x", 1))
+		for {
+			c, err := sub.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Entity == "last" || !yield(c) {
+				return
+			}
+		}
 	}
 }
 

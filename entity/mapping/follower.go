@@ -158,6 +158,7 @@ func (f *follower) load(ctx context.Context, head string) error {
 		f.installed[name].Problem = err.Error()
 		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "mapping cannot be put in force", slog.String("mapping", name), slog.Any("error", err))
 	}
+	f.backlog.unfold(f.saved.Backlog, f.engine.mappings)
 	names := make([]string, 0, len(list))
 	for i := range list {
 		names = append(names, list[i].Name)
@@ -381,7 +382,7 @@ func (f *follower) save(ctx context.Context) error {
 			now.Backlog = append(now.Backlog, *fl.part)
 		}
 	}
-	body, err := json.Marshal(now)
+	body, err := now.body()
 	if err != nil || bytes.Equal(body, f.stored) {
 		return err
 	}
@@ -390,6 +391,19 @@ func (f *follower) save(ctx context.Context) error {
 	}
 	f.saved, f.stored = now, body
 	return nil
+}
+
+// body returns the document of the place, which becomes coarser where it would be too large.
+func (p *place) body() ([]byte, error) {
+	if tooLarge(p.Backlog) {
+		p.Backlog = fold(p.Backlog)
+	}
+	body, err := json.Marshal(p)
+	if err == nil && len(body) > entity.MaxDocBytes {
+		p.Missed, p.Backlog = true, nil
+		body, err = json.Marshal(p)
+	}
+	return body, err
 }
 
 // airborne reports whether anything is on its way. What begins anew compares with
