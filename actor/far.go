@@ -213,12 +213,12 @@ func tooMany(what string, most int) error {
 	return fmt.Errorf("%w: a node may have at most %d %s here", ErrNotAccepted, most, what)
 }
 
-// mayLink counts a link. It reports false, where most is not 0, if there are as many or if their paths
-// are too long.
+// mayLink counts a link. It reports false, where most is not 0, if there are as many, with those whose
+// end is not confirmed, or if their paths are too long.
 func (n *farNode) mayLink(p *proxy, most int) bool {
 	n.far.mu.Lock()
 	defer n.far.mu.Unlock()
-	if most > 0 && (n.links >= most || n.linkBytes+len(p.path) > maxFarLinkBytes) {
+	if most > 0 && (n.links+len(n.unlinking) >= most || n.linkBytes+len(p.path) > maxFarLinkBytes) {
 		return false
 	}
 	n.links++

@@ -509,11 +509,11 @@ func (r *Ref[M]) Bind(sys *System) {
 	case err == nil:
 		*r = bound
 	case errors.Is(err, ErrNotAccepted):
-		*r = goneRef[M](&Far{sys: sys}, pid, FarNotAccepted)
+		*r = goneRef[M](sys.nowhere, pid, FarNotAccepted)
 	case errors.Is(err, ErrUnreachable):
-		*r = goneRef[M](&Far{sys: sys}, pid, FarUnreachable)
+		*r = goneRef[M](sys.nowhere, pid, FarUnreachable)
 	default:
-		*r = goneRef[M](&Far{sys: sys}, pid, FarGone)
+		*r = goneRef[M](sys.nowhere, pid, FarGone)
 	}
 }
 

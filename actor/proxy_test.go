@@ -154,6 +154,31 @@ func TestANodeMayHaveSoManyWatchesAndLinksHere(t *testing.T) {
 	}
 }
 
+func TestLinksWhoseEndIsNotConfirmedCount(t *testing.T) {
+	sys := NewSystem("home")
+	s := new(said)
+	Carry(sys, s)
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	s.far.maxLinks = 2
+	to := SpawnFunc(sys, "", func(*Context[int], int) error { return nil }).PID()
+	from := func(n int) PID { return PID{node: "away", inc: 1, path: "/x", id: uint64(n)} }
+	for n := range 2 {
+		s.far.Signal(FarSignal{Kind: FarLink, To: to, From: from(n)})
+		s.far.proxy(from(n)).unlinkFrom(sys.local(to))
+	}
+	s.signals = nil
+	s.far.Signal(FarSignal{Kind: FarLink, To: to, From: from(2)})
+	if len(s.signals) != 1 || s.signals[0].Kind != FarExit || s.signals[0].Reason != NotAccepted {
+		t.Errorf("said %+v, want a refusal", s.signals)
+	}
+	s.signals = nil
+	s.far.Signal(FarSignal{Kind: FarUnlinked, To: to, From: from(0)})
+	s.far.Signal(FarSignal{Kind: FarLink, To: to, From: from(2)})
+	if len(s.signals) != 0 {
+		t.Errorf("refused with room: %+v", s.signals)
+	}
+}
+
 // A confirmed unlink is over, also when nobody refers to the other actor any more.
 func TestAnUnlinkIsConfirmedWithoutTheProxy(t *testing.T) {
 	s := newSink(t)

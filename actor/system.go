@@ -51,6 +51,8 @@ type System struct {
 	handled  atomic.Uint64
 	failures atomic.Uint64
 	restarts atomic.Uint64
+
+	nowhere *Far // that of references that lead nowhere
 }
 
 // SystemOption refines [NewSystem].
@@ -117,6 +119,7 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		rand:  rand.New(randomSource{cfg.driver}),
 		clock: newClock(cfg.driver), gone: make(chan struct{}),
 	}
+	s.nowhere = &Far{sys: s}
 	s.startSchedulers(&cfg)
 	if cfg.driver != nil {
 		cfg.driver.Attach(&Driven{s})

@@ -23,6 +23,10 @@ type incarnations struct {
 	asked map[string]map[uint32]*incarnation // by node, guarded by mu
 }
 
+// maxAsked is how many incarnations of a node are asked for before it is known which one lives: any node
+// may invent references to another one.
+const maxAsked = 16
+
 // ask returns an incarnation to which a session leads, or may lead yet. It fails if that is lost. What
 // it returns is given up when the session is lost or is open with another incarnation: both become
 // true before giveUp is called, and are looked at with the mutex held.
@@ -42,6 +46,9 @@ func (is *incarnations) ask(host *session.Host, s *session.Session, inc uint32) 
 		is.asked[peer] = of
 	}
 	if of[inc] == nil {
+		if len(of) >= maxAsked {
+			return nil, fmt.Errorf("%w: at most %d incarnations of %s can be waited for", actor.ErrUnreachable, maxAsked, peer)
+		}
 		of[inc] = new(incarnation)
 	}
 	return of[inc], nil

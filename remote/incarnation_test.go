@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"testing"
@@ -147,6 +148,9 @@ func TestWhatWasKeptForAnEarlierIncarnationIsReportedHere(t *testing.T) {
 	if down, ok := (<-events).(actor.NodeDown); !ok || down.Dropped != 3 || down.Unknown != 0 {
 		t.Errorf("got %+v", down)
 	}
+	if peer := b.Peers()[0]; peer.Sent < 3 || peer.Dropped != 3 {
+		t.Errorf("of %d messages that were sent, %d are dropped", peer.Sent, peer.Dropped)
+	}
 	letters := b.System().DeadLetters()
 	for _, l := range letters {
 		if l.To != gone || l.Reason != actor.NoConnection {
@@ -162,5 +166,35 @@ func TestWhatWasKeptForAnEarlierIncarnationIsReportedHere(t *testing.T) {
 	}
 	if letters := a.System().DeadLetters(); len(letters) != 0 {
 		t.Errorf("what was for the earlier one has come to the later one: %v", letters)
+	}
+}
+
+// Any node may invent references to another one.
+func TestSoManyIncarnationsOfANodeCanBeWaitedFor(t *testing.T) {
+	t.Parallel()
+	silent, err := (&net.ListenConfig{}).Listen(bg, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	_, b := start(t, "b", remote.Config{Peers: map[string]string{"a": silent.Addr().String()}, ResumeWithin: time.Minute})
+	lookup := func(n int) error {
+		pid, err := actor.ParsePID(fmt.Sprintf("a~%d/x#1", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = actor.Lookup[msg](b.System(), pid)
+		return err
+	}
+	for n := range 16 {
+		if err := lookup(n + 1); err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if err := lookup(17); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := lookup(16); err != nil {
+		t.Errorf("one that is waited for: %v", err)
 	}
 }

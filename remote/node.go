@@ -165,6 +165,8 @@ func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 		p.peer, p.last = peerOf(s, p.peer), s
 		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
 		p.peer.Lost++
+	} else {
+		p.peer.Sent += l.Sent // the session does not count it any more
 	}
 	p.peer.Dropped += l.Dropped
 	p.peer.Unknown += l.Unknown

@@ -42,10 +42,20 @@ type Host struct {
 
 	mu       sync.Mutex
 	sessions map[string]*Session
-	lost     map[string][]uint32 // the newest last
+	lost     incarnations // with which there was a session
+	given    incarnations // with which there was none
 }
 
-// maxLost is how many lost incarnations of a node are remembered.
+// incarnations are those of nodes, by name, the newest last.
+type incarnations map[string][]uint32
+
+func (is incarnations) add(peer string, inc uint32) {
+	all := append(is[peer], inc)
+	is[peer] = all[max(0, len(all)-maxLost):]
+}
+
+// maxLost is how many incarnations of a node are remembered of those that are lost, and of those that
+// are given up.
 const maxLost = 1024
 
 // NewHost returns the host of a node.
@@ -62,7 +72,7 @@ func NewHost(c Config, handler Handler) *Host {
 	if c.Hooks == nil {
 		c.Hooks = func(*Session) Hooks { return Hooks{} }
 	}
-	return &Host{config: c, handler: handler, sessions: map[string]*Session{}, lost: map[string][]uint32{}}
+	return &Host{config: c, handler: handler, sessions: map[string]*Session{}, lost: incarnations{}, given: incarnations{}}
 }
 
 // Name returns the name of an address.
@@ -128,7 +138,11 @@ func (h *Host) Sessions() []*Session {
 func (h *Host) IsLost(peer string, incarnation uint32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Contains(h.lost[peer], incarnation)
+	return h.isLost(peer, incarnation)
+}
+
+func (h *Host) isLost(peer string, incarnation uint32) bool {
+	return slices.Contains(h.lost[peer], incarnation) || slices.Contains(h.given[peer], incarnation)
 }
 
 // GiveUp says that an incarnation of a peer is lost, though there may never have been a
@@ -136,11 +150,9 @@ func (h *Host) IsLost(peer string, incarnation uint32) bool {
 func (h *Host) GiveUp(peer string, incarnation uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.Contains(h.lost[peer], incarnation) {
-		return
+	if !h.isLost(peer, incarnation) {
+		h.given.add(peer, incarnation)
 	}
-	lost := append(h.lost[peer], incarnation)
-	h.lost[peer] = lost[max(0, len(lost)-maxLost):]
 }
 
 // Settle gives the loss of a lost session to the Handler and makes room for another session
@@ -152,7 +164,11 @@ func (h *Host) Settle(s *Session) {
 		return
 	}
 	if l.Incarnation != 0 {
-		h.GiveUp(s.peer, l.Incarnation)
+		h.mu.Lock()
+		if !slices.Contains(h.lost[s.peer], l.Incarnation) {
+			h.lost.add(s.peer, l.Incarnation)
+		}
+		h.mu.Unlock()
 	}
 	defer func() { // also after a panic of the handler
 		h.mu.Lock()
@@ -231,7 +247,7 @@ func (s *Session) acceptable(hello *wire.Hello, now time.Time) *wire.Refusal {
 		return wire.Refuse(wire.CodeBusy, "%s is ending its session with another incarnation of %s", s.host.config.Node, s.peer)
 	case s.call != nil && s.host.config.Node < s.peer && now.Sub(s.call.began) < callPatience:
 		return wire.Refuse(wire.CodeBusy, "%s dials %s", s.host.config.Node, s.peer)
-	case hello.Resume && s.id != hello.Session:
+	case hello.Resume && s.id != hello.Session && !s.crossed(hello):
 		return unknownSession(s.host, hello)
 	case !hello.Resume && s.opened && (s.id != hello.Session || s.received != 0), hello.Received < s.log.confirmed:
 		// It was overtaken by another connection, or the peer has lost the session without
@@ -245,6 +261,13 @@ func (s *Session) acceptable(hello *wire.Hello, now time.Time) *wire.Refusal {
 	return nil
 }
 
+// crossed reports whether a peer resumes this session by its former id. Where both nodes dial and
+// neither hears the other's answer in time, each opens the session by the id that the other has
+// offered. Both ids are of the same session while nothing was received on either side.
+func (s *Session) crossed(hello *wire.Hello) bool {
+	return s.former != 0 && s.former == hello.Session && hello.Received == 0 && s.received == 0 && s.log.confirmed == 0
+}
+
 // Accept opens the session with a connection that the peer has dialed, and returns the hello
 // to answer with. Nobody may be in [Session.Receive], and what was taken to be written is
 // not read any more. A refusal ends the connection.
@@ -255,7 +278,9 @@ func (s *Session) Accept(hello *wire.Hello, now time.Time) (wire.Hello, *Conn, *
 	if refusal := s.acceptable(hello, now); refusal != nil {
 		return wire.Hello{}, nil, refusal
 	}
-	s.id = hello.Session
+	if s.id != hello.Session {
+		s.former, s.id = s.id, hello.Session
+	}
 	answer := s.host.hello(s)
 	c, _ := s.attach(hello, now)
 	return answer, c, nil

@@ -46,6 +46,93 @@ func TestACallWithoutAnAnswerKeepsThePeerOutForASecond(t *testing.T) {
 	}
 }
 
+// cross has both nodes accept the hello of the other, so that no answer is heard.
+func cross(t *testing.T, a, b *Session, now time.Time) {
+	t.Helper()
+	ca, cb := a.Dial(now), b.Dial(now)
+	toA, connB := accept(t, b, &ca.Hello, now)
+	toB, connA := accept(t, a, &cb.Hello, now.Add(callPatience))
+	if _, err := a.Greet(ca, &toA, now.Add(callPatience)); !errors.Is(err, ErrStale) {
+		t.Fatal(err)
+	}
+	if _, err := b.Greet(cb, &toB, now.Add(callPatience)); !errors.Is(err, ErrStale) {
+		t.Fatal(err)
+	}
+	a.Break(connA, ErrStale, now.Add(callPatience))
+	b.Break(connB, ErrStale, now.Add(callPatience))
+}
+
+func accept(t *testing.T, s *Session, hello *wire.Hello, now time.Time) (wire.Hello, *Conn) {
+	t.Helper()
+	if _, refusal := s.host.Accept(hello, now); refusal != nil {
+		t.Fatal(refusal)
+	}
+	answer, c, refusal := s.Accept(hello, now)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return answer, c
+}
+
+func TestNodesThatOpenEachOthersSessionKeepIt(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		sinks := []*sink{{}, {}}
+		a := NewHost(Config{Node: "a", Cluster: "c", Incarnation: 5}, sinks[0]).Session("b", start)
+		b := NewHost(Config{Node: "b", Cluster: "c", Incarnation: 7}, sinks[1]).Session("a", start)
+		a.Tell(number(10, false))
+		b.Tell(&Message{To: NewName("a~5/x#1"), Type: "number"})
+		now := start
+		for range 3 {
+			cross(t, a, b, now)
+			now = now.Add(2 * callPatience)
+		}
+		if back {
+			a, b, sinks[0], sinks[1] = b, a, sinks[1], sinks[0]
+		}
+		call := a.Dial(now)
+		answer, connB := accept(t, b, &call.Hello, now)
+		connA, err := a.Greet(call, &answer, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deliver(t, a, b, connA, connB)
+		deliver(t, b, a, connB, connA)
+		if sinks[0].messages != 1 || sinks[1].messages != 1 {
+			t.Errorf("%d and %d messages have come, want 1 each", sinks[0].messages, sinks[1].messages)
+		}
+		b.Break(connB, errors.New("cut"), now)
+		old := call.Hello
+		old.Session = b.former
+		if _, refusal := b.host.Accept(&old, now); refusal == nil {
+			t.Error("the other id is taken after something was received")
+		}
+	}
+}
+
+// deliver brings what a session has to write to the other one.
+func deliver(t *testing.T, from, to *Session, connFrom, connTo *Conn) {
+	t.Helper()
+	var stream []byte
+	for _, f := range sent(t, from, connFrom) {
+		stream = wire.AppendFrame(stream, f.Kind, f.Body)
+	}
+	if err := feed(to, connTo, stream); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsGivenUpDoesNotHideWhatIsLost(t *testing.T) {
+	host, _, s, _ := accepted(t)
+	s.Lose(errors.New("cut"))
+	host.Settle(s)
+	for n := range uint32(2 * maxLost) {
+		host.GiveUp("b", 100+n)
+	}
+	if !host.IsLost("b", 7) || !host.IsLost("b", 99+2*maxLost) {
+		t.Error("a lost incarnation is forgotten")
+	}
+}
+
 // meant returns the incarnation in the addresses of these tests: "b~7/x".
 func meant(address string) (inc uint32) {
 	_, _ = fmt.Sscanf(address, "b~%d/", &inc)
@@ -106,13 +193,7 @@ func TestWhatIsForOneIncarnationNeverGoesToAnother(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	var stream []byte
-	for _, f := range sent(t, s, c) {
-		stream = wire.AppendFrame(stream, f.Kind, f.Body)
-	}
-	if err := feed(ps, pc, stream); err != nil {
-		t.Fatal(err)
-	}
+	deliver(t, s, ps, c, pc)
 	if there.messages != 11 || there.signals != 1 {
 		t.Errorf("the peer has got %d messages and %d signals", there.messages, there.signals)
 	}

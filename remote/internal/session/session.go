@@ -44,6 +44,7 @@ type Session struct {
 	hooks  Hooks
 	state  State
 	id     uint64
+	former uint64 // the id before; 0: none
 	inc    uint32 // of the peer; 0: not known
 	opened bool   // at least once
 	conn   *Conn  // nil unless open
