@@ -34,12 +34,12 @@ func ExampleSystem_Wait() {
 
 	clerk := actor.SpawnFunc(sys, "clerk", func(*actor.Context[string], string) error { return nil })
 	clerk.Kill()
-	for range 2 {
-		down, err := sys.Wait(context.Background(), clerk.PID())
-		fmt.Println(down.Reason, err)
-	}
+	_, err := sys.Wait(context.Background(), clerk.PID()) // Killed, unless it has ended before
+	fmt.Println(err)
+	down, err := sys.Wait(context.Background(), clerk.PID())
+	fmt.Println(down.Reason, err)
 	// Output:
-	// killed <nil>
+	// <nil>
 	// no_actor <nil>
 }
 

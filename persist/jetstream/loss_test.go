@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/persist"
 )
 
@@ -30,7 +32,12 @@ func loseAfter(t *testing.T, j *Journal, kept uint64) {
 	if err := j.js.DeleteStream(t.Context(), DefaultStream); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.js.CreateStream(t.Context(), info.Config); err != nil {
+	_, err = j.js.CreateStream(t.Context(), info.Config)
+	for tries := 0; err != nil && tries < 100; tries++ { // the server removes the files of the deleted one beside
+		_ = pause.For(t.Context(), 20*time.Millisecond)
+		_, err = j.js.CreateStream(t.Context(), info.Config)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range list {
