@@ -434,7 +434,10 @@ func (f *Far) unwatch(s FarSignal) {
 
 // link links an actor of this system with one of another.
 func (f *Far) link(to *core, s FarSignal) {
-	p := f.proxy(s.From)
+	p, err := f.reach(s.From)
+	if err != nil {
+		return // it is lost by now, and nothing would end the link
+	}
 	if why, err := p.linkedBy(to); why != 0 {
 		p.way.Signal(FarSignal{Kind: FarExit, To: s.From, From: s.To, Reason: why, Err: p.way.Failure(err)})
 	}

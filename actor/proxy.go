@@ -162,7 +162,8 @@ func (p *proxy) forget(w *watcher) {
 	}
 }
 
-// link links c with the actor. It reports false when that one's node is lost.
+// link links c, which has noted it, with the actor. It reports false when that one's node is lost and c
+// was not told so.
 func (p *proxy) link(c *core) bool {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -170,12 +171,9 @@ func (p *proxy) link(c *core) bool {
 		return true
 	}
 	p.node().mayLink(p, 0)
-	p.join(c)
-	if p.signalWay(FarLink, c.pid()) {
-		return true
-	}
-	p.part(c)
-	return false
+	p.linkedTo(c)
+	p.hold()
+	return p.signalWay(FarLink, c.pid()) || !p.part(c)
 }
 
 // linkedBy links c, nil if it is gone, because the actor wants it. It returns why it does not. While

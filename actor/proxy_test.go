@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -198,5 +199,75 @@ func TestAnUnlinkIsConfirmedWithoutTheProxy(t *testing.T) {
 	s.far.Signal(FarSignal{Kind: FarLink, To: here.PID(), From: there})
 	if d, err := s.far.sys.Detail(context.Background(), here.PID()); len(d.Links) != 1 || err != nil {
 		t.Errorf("links %v, %v: a link after a confirmed unlink is passed over", d.Links, err)
+	}
+}
+
+// severed is a carrier whose node is lost.
+type severed struct{ said }
+
+func (s *severed) Way(PID) (Way, error) { return nil, ErrUnreachable }
+
+// What comes of a node while its session is being lost links nobody: the loss would not end it.
+func TestALinkThatArrivesFromALostNodeIsNone(t *testing.T) {
+	sys := NewSystem("home")
+	s := new(severed)
+	Carry(sys, s)
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	here := SpawnFunc(sys, "", func(*Context[int], int) error { return nil }).PID()
+	s.far.Signal(FarSignal{Kind: FarLink, To: here, From: PID{node: "away", inc: 1, path: "/x", id: 1}})
+	if d, err := sys.Detail(context.Background(), here); len(d.Links) != 0 || err != nil {
+		t.Errorf("links %v, %v", d.Links, err)
+	}
+}
+
+// The paths that a node may link with are bounded by their bytes, too.
+func TestLinksWithLongPathsAreBoundedByTheirBytes(t *testing.T) {
+	s := newSink(t)
+	long := strings.Repeat("x", maxFarLinkBytes/4)
+	from := func(n int) *proxy { return s.far.proxy(PID{node: "away", inc: 1, path: "/" + long, id: uint64(n)}) }
+	here := SpawnFunc(s.far.sys, "", func(*Context[int], int) error { return nil })
+	c := s.far.sys.local(here.PID())
+	for n := range 3 {
+		if why, err := from(n).linkedBy(c); why != 0 {
+			t.Fatalf("link %d: %v, %v", n, why, err)
+		}
+	}
+	if why, err := from(3).linkedBy(c); why != NotAccepted || !errors.Is(err, ErrNotAccepted) {
+		t.Errorf("one byte too much: %v, %v", why, err)
+	}
+	from(0).unlinkedBy(c, here.PID())
+	if why, err := from(3).linkedBy(c); why != 0 {
+		t.Errorf("with room: %v, %v", why, err)
+	}
+}
+
+// breaking is a carrier that loses the node while it is told of a link.
+type breaking struct{ said }
+
+func (b *breaking) Way(PID) (Way, error) { return b, nil }
+func (b *breaking) Signal(FarSignal) bool {
+	b.far.Lost(1, NodeDown{Node: "away", Err: ErrUnreachable})
+	return false
+}
+
+func TestALinkThatMeetsTheLossOfTheNodeFailsOnce(t *testing.T) {
+	sys := NewSystem("home")
+	b := new(breaking)
+	Carry(sys, b)
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	handled := make(chan int, 2)
+	here := SpawnFunc(sys, "", func(ctx *Context[int], n int) error {
+		if n == 0 {
+			ctx.Link(PID{node: "away", inc: 1, path: "/x", id: 1})
+		}
+		handled <- n
+		return nil
+	})
+	here.Tell(context.Background(), 0)
+	here.Tell(context.Background(), 1)
+	<-handled
+	<-handled
+	if d, err := sys.Detail(context.Background(), here.PID()); d.Restarts != 1 || len(d.Links) != 0 || err != nil {
+		t.Errorf("%d restarts, links %v, %v; want one restart", d.Restarts, d.Links, err)
 	}
 }
