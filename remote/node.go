@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/remote/internal/recent"
 	"github.com/greenroom-go/greenroom/remote/internal/session"
 	"github.com/greenroom-go/greenroom/remote/internal/transport"
 )
@@ -27,9 +28,9 @@ type Node struct {
 	far     *actor.Far // set before anything is sent or accepted
 
 	mu      sync.Mutex
-	offers  map[string]offer // guarded by mu
-	nursery actor.Ref[order] // made on first need, guarded by mu
-	past    map[string]*past // of nodes that were lost, guarded by mu
+	offers  map[string]offer     // guarded by mu
+	nursery actor.Ref[order]     // made on first need, guarded by mu
+	past    *recent.Nodes[*past] // of nodes that were lost, guarded by mu
 
 	incarnations incarnations // to which there are ways
 }
@@ -64,8 +65,9 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) (carriage, error)) (*Node, error) {
 	n := &Node{
 		sys: sys, peers: maps.Clone(c.Peers),
-		offers: make(map[string]offer), past: make(map[string]*past), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
+		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
 	}
+	n.past = pastNodes(n)
 	types := c.Types
 	if types == nil {
 		types = codec.NewTypes()
@@ -106,16 +108,16 @@ func (n *Node) Addr() net.Addr { return n.t.Addr() }
 func (n *Node) Disconnect(node string) { n.t.Disconnect(node) }
 
 // Peers returns the nodes with which there is a session, or was one, by name: of those that are lost the
-// first 1024.
+// last 1024.
 func (n *Node) Peers() []actor.Peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	peers := make(map[string]actor.Peer, len(n.past))
-	for name, past := range n.past {
+	peers := make(map[string]actor.Peer)
+	for name, past := range n.past.All() {
 		peers[name] = past.peer
 	}
 	for _, s := range n.t.Host().Sessions() {
-		past := n.past[s.Peer()]
+		past := n.past.Get(s.Peer())
 		if past == nil {
 			peers[s.Peer()] = peerOf(s, actor.Peer{})
 		} else if past.last != s {
@@ -131,8 +133,13 @@ type past struct {
 	last *session.Session // the last one that is in the counts
 }
 
-// maxPast is how many nodes are remembered that are lost.
+// maxPast is how many nodes are remembered that are lost. The one is forgotten first that was lost first
+// and has no session.
 const maxPast = 1024
+
+func pastNodes(n *Node) *recent.Nodes[*past] {
+	return recent.New[*past](maxPast, func(peer string) bool { return n.t.Host().Has(peer) })
+}
 
 // peerOf returns a peer as its session is, with what the sessions before it have counted.
 func peerOf(s *session.Session, before actor.Peer) actor.Peer {
@@ -153,20 +160,15 @@ func peerOf(s *session.Session, before actor.Peer) actor.Peer {
 func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.past[s.Peer()]
+	p := n.past.Get(s.Peer())
 	if p == nil {
-		if len(n.past) >= maxPast {
-			return
-		}
 		p = &past{peer: actor.Peer{Node: s.Peer(), State: session.Lost.String()}}
-		n.past[s.Peer()] = p
 	}
+	n.past.Put(s.Peer(), p)
 	if lost {
 		p.peer, p.last = peerOf(s, p.peer), s
 		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
 		p.peer.Lost++
-	} else {
-		p.peer.Sent += l.Sent // the session does not count it any more
 	}
 	p.peer.Dropped += l.Dropped
 	p.peer.Unknown += l.Unknown

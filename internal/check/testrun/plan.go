@@ -31,6 +31,7 @@ var unraced = map[string]string{
 	"entity/internal/wire":      pure,
 	"entity/model":              pure,
 	"entity/series":             pure,
+	"remote/internal/recent":    pure,
 	"remote/internal/session":   "its tests run on one goroutine; those of remote/internal/transport, which are raced, have its locks",
 	"remote/internal/wire":      pure,
 	"schedule":                  pure,

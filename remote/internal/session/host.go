@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-go/greenroom/remote/internal/recent"
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
@@ -47,16 +48,18 @@ type Host struct {
 }
 
 // incarnations are those of nodes, by name, the newest last.
-type incarnations map[string][]uint32
+type incarnations struct{ *recent.Nodes[[]uint32] }
 
 func (is incarnations) add(peer string, inc uint32) {
-	all := append(is[peer], inc)
-	is[peer] = all[max(0, len(all)-maxLost):]
+	all := append(is.Get(peer), inc)
+	is.Put(peer, all[max(0, len(all)-maxLost):])
 }
 
-// maxLost is how many incarnations of a node are remembered of those that are lost, and of those that
-// are given up.
-const maxLost = 1024
+// How much is remembered of incarnations that are lost, and as much of those that are given up.
+const (
+	maxLost      = 1024    // of one node
+	maxLostNodes = 1 << 14 // the node is forgotten first that was lost first and has no session
+)
 
 // NewHost returns the host of a node.
 func NewHost(c Config, handler Handler) *Host {
@@ -72,7 +75,11 @@ func NewHost(c Config, handler Handler) *Host {
 	if c.Hooks == nil {
 		c.Hooks = func(*Session) Hooks { return Hooks{} }
 	}
-	return &Host{config: c, handler: handler, sessions: map[string]*Session{}, lost: incarnations{}, given: incarnations{}}
+	h := &Host{config: c, handler: handler, sessions: map[string]*Session{}}
+	isOpen := func(peer string) bool { return h.sessions[peer] != nil }
+	h.lost = incarnations{recent.New[[]uint32](maxLostNodes, isOpen)}
+	h.given = incarnations{recent.New[[]uint32](maxLostNodes, isOpen)}
+	return h
 }
 
 // Name returns the name of an address.
@@ -117,6 +124,13 @@ func (h *Host) session(peer string, now time.Time) *Session {
 	return s
 }
 
+// Has reports whether there is a session with a peer.
+func (h *Host) Has(peer string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sessions[peer] != nil
+}
+
 // Sessions returns all sessions, ordered by the peers' names.
 func (h *Host) Sessions() []*Session {
 	h.mu.Lock()
@@ -142,7 +156,7 @@ func (h *Host) IsLost(peer string, incarnation uint32) bool {
 }
 
 func (h *Host) isLost(peer string, incarnation uint32) bool {
-	return slices.Contains(h.lost[peer], incarnation) || slices.Contains(h.given[peer], incarnation)
+	return slices.Contains(h.lost.Get(peer), incarnation) || slices.Contains(h.given.Get(peer), incarnation)
 }
 
 // GiveUp says that an incarnation of a peer is lost, though there may never have been a
@@ -165,7 +179,7 @@ func (h *Host) Settle(s *Session) {
 	}
 	if l.Incarnation != 0 {
 		h.mu.Lock()
-		if !slices.Contains(h.lost[s.peer], l.Incarnation) {
+		if !slices.Contains(h.lost.Get(s.peer), l.Incarnation) {
 			h.lost.add(s.peer, l.Incarnation)
 		}
 		h.mu.Unlock()

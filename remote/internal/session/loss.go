@@ -52,7 +52,7 @@ func (s *Session) Loss() *Loss {
 	}
 	s.settled = true
 	l := &Loss{
-		Err: s.err, Incarnation: s.inc, Asks: s.asks.all(), Sent: s.stats.sent,
+		Err: s.err, Incarnation: s.inc, Asks: s.asks.all(), Sent: s.stats.sent - s.stats.missed,
 		log: &s.log, texts: s.names.asOf(), asks: s.asks,
 	}
 	for _, ask := range slices.Sorted(maps.Keys(s.served)) {

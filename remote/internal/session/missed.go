@@ -42,7 +42,7 @@ func (s *Session) sift(inc uint32) *Loss {
 		return nil
 	}
 	s.log = kept
-	s.stats.sent -= missed.Sent
+	s.stats.missed = missed.Sent
 	return missed
 }
 

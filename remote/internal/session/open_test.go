@@ -133,6 +133,21 @@ func TestWhatIsGivenUpDoesNotHideWhatIsLost(t *testing.T) {
 	}
 }
 
+// A node may have a name for each of its processes.
+func TestLostNodesAreRememberedInABoundedNumber(t *testing.T) {
+	host, _, s, _ := accepted(t)
+	s.Lose(errors.New("cut"))
+	host.Settle(s)
+	host.Session("b", start) // it is being dialed again
+	for n := range maxLostNodes + 2 {
+		host.GiveUp(fmt.Sprint("pod-", n), 1)
+		host.lost.add(fmt.Sprint("pod-", n), 1)
+	}
+	if !host.IsLost("b", 7) || !host.IsLost(fmt.Sprint("pod-", maxLostNodes+1), 1) || host.IsLost("pod-0", 1) {
+		t.Error("the wrong node is forgotten")
+	}
+}
+
 // meant returns the incarnation in the addresses of these tests: "b~7/x".
 func meant(address string) (inc uint32) {
 	_, _ = fmt.Sscanf(address, "b~%d/", &inc)
@@ -166,6 +181,9 @@ func TestWhatIsForOneIncarnationNeverGoesToAnother(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
+	if sent := s.Stats().Sent; sent != 22 {
+		t.Errorf("before it is said what was missed, %d messages count as sent", sent)
+	}
 	if err := feed(s, c, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +195,7 @@ func TestWhatIsForOneIncarnationNeverGoesToAnother(t *testing.T) {
 	if m := h.missed; m.Sent != 11 || m.Dropped != 11 || len(m.Asks) != 1 || m.Asks[0] != early {
 		t.Errorf("missed %d of %d, asks %v", m.Dropped, m.Sent, m.Asks)
 	}
-	if st := s.Stats(); st.Sent != 11 || st.Asks != 1 {
+	if st := s.Stats(); st.Sent != 22 || st.Asks != 1 {
 		t.Errorf("then %d messages are sent, and %d asks open", st.Sent, st.Asks)
 	}
 
@@ -209,8 +227,8 @@ func TestWhatIsForOneIncarnationNeverGoesToAnother(t *testing.T) {
 	l := h.loss
 	lost = nil
 	l.Each(func(u *Undelivered) { lost = append(lost, u.To) })
-	if l.Unknown != 11 || len(lost) != 12 || slices.ContainsFunc(lost, func(to string) bool { return meant(to) != 7 }) {
-		t.Errorf("the loss has %d unknown and %q", l.Unknown, lost)
+	if l.Sent != 11 || l.Unknown != 11 || len(lost) != 12 || slices.ContainsFunc(lost, func(to string) bool { return meant(to) != 7 }) {
+		t.Errorf("the loss has %d sent, %d unknown and %q", l.Sent, l.Unknown, lost)
 	}
 }
 
@@ -227,6 +245,25 @@ func TestALostSessionHasSaidWhatItsPeerHasMissed(t *testing.T) {
 	s.Lose(errors.New("cut"))
 	host.Settle(s)
 	if h.missed == nil || h.missed.Dropped != 1 || h.loss.Dropped != 0 {
+		t.Errorf("missed %+v, lost %+v", h.missed, h.loss)
+	}
+}
+
+// An answer that cannot be true says nothing about who lives.
+func TestAWrongFirstAnswerLosesAllThatWasKept(t *testing.T) {
+	h := &sink{}
+	host := NewHost(Config{Node: "a", Cluster: "c", Incarnation: 5, IncarnationOf: meant}, h)
+	s := host.Session("b", start)
+	s.Tell(&Message{To: host.Name("b~6/x#1"), Type: "t"})
+	s.Tell(&Message{To: host.Name("b~7/x#1"), Type: "t"})
+	call, hello := s.Dial(start), peerHello()
+	hello.Session, hello.Received = call.Hello.Session, 1
+	var refusal *wire.Refusal
+	if _, err := s.Greet(call, &hello, start); !errors.As(err, &refusal) || refusal.Code != wire.CodeProtocol {
+		t.Fatalf("got %v", err)
+	}
+	host.Settle(s)
+	if h.missed != nil || h.loss.Dropped != 2 || h.loss.Incarnation != 0 {
 		t.Errorf("missed %+v, lost %+v", h.missed, h.loss)
 	}
 }

@@ -87,6 +87,7 @@ type Session struct {
 // counts are what a session has counted.
 type counts struct {
 	sent       uint64 // messages
+	missed     uint64 // of those, messages for other incarnations, which sift has taken out
 	reconnects uint64
 	resent     uint64 // frames
 }
@@ -134,7 +135,7 @@ type Stats struct {
 	Kept        int    // bytes of frames that are not confirmed
 	Unwritten   int    // of those, bytes that have not been written
 	Frames      uint64 // frames that are not confirmed
-	Sent        uint64 // messages
+	Sent        uint64 // messages, also those that the peer has missed
 	Received    uint64 // frames
 	Asks        int    // open asks of this node
 	Served      int    // open asks of the peer
@@ -157,12 +158,12 @@ func (s *Session) Stats() Stats {
 
 // attach opens the session with a connection. The mutex is held.
 func (s *Session) attach(h *wire.Hello, now time.Time) (*Conn, bool) {
-	if !s.opened {
-		s.missed = s.sift(h.Incarnation)
-	}
 	handed := s.log.handed
 	if !s.log.rewind(h.Received) {
 		return nil, false
+	}
+	if !s.opened { // not before it is known that the hello may be true
+		s.missed = s.sift(h.Incarnation)
 	}
 	s.names.confirm(s.log.confirmed)
 	if !s.moved.IsZero() {
