@@ -260,15 +260,34 @@ func chat(ctx context.Context, in io.Reader, out io.Writer, nick string, c remot
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	terminal := actor.Spawn[news](sys, "terminal", func() *client { return &client{room, nick, out, end} })
-	go func() {
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			terminal.Tell(ctx, line{lines.Text()})
-		}
-		end(nil)
-	}()
+	go func() { end(read(ctx, in, terminal)) }()
 	<-ctx.Done()
 	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) {
 		return why
 	}
 	return nil
+}
+
+// maxLine is how many bytes a line may have.
+const maxLine = 64 << 10
+
+// read tells the terminal each line, until the input ends.
+func read(ctx context.Context, in io.Reader, terminal actor.Ref[news]) error {
+	lines := bufio.NewReaderSize(in, maxLine+1) // with its end
+	for {
+		text, more, err := lines.ReadLine()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the input: %w", err)
+		case !more && len(text) <= maxLine:
+			terminal.Tell(ctx, line{string(text)})
+			continue
+		}
+		for more && err == nil {
+			_, more, err = lines.ReadLine()
+		}
+		terminal.Tell(ctx, note{fmt.Sprintf("not sent: a line must have at most %d bytes", maxLine)})
+	}
 }

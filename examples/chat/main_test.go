@@ -98,6 +98,23 @@ func TestPeopleTalk(t *testing.T) {
 	}
 }
 
+func TestALineThatIsTooLongIsNotSent(t *testing.T) {
+	t.Parallel()
+	_, addr := server(t)
+	ann := start(t, "-server", addr, "-nick", "ann")
+	ann.says(t, "here: ann")
+	bob := start(t, "-server", addr, "-nick", "bob")
+	bob.says(t, "here: ann, bob")
+	ann.says(t, "bob is here")
+	longest := strings.Repeat("x", maxLine)
+	ann.types(t, longest+"x")
+	ann.says(t, "not sent: a line must have at most 65536 bytes")
+	ann.types(t, strings.Repeat(longest, 3))
+	ann.says(t, "not sent: a line must have at most 65536 bytes")
+	ann.types(t, longest)
+	bob.says(t, "ann: "+longest)
+}
+
 func TestAClientThatIsKilledHasLeft(t *testing.T) {
 	t.Parallel()
 	_, addr := server(t, "-resume", "500ms")
