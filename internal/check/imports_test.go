@@ -36,9 +36,11 @@ var innerOrder = map[string][][]string{
 	},
 	"server": {
 		{"server/access"},
-		{"server/refusal", "server/browsertest"},
-		{"server/mqtt"},
+		{"server/refusal"},
+		{"server/layout"},
+		{"server/mqtt", "server/thingsboard"},
 		{"server"},
+		{"server/browsertest", "server/clienttest"},
 	},
 }
 

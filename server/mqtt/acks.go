@@ -17,6 +17,7 @@ type delivery struct {
 	packetID uint16
 	qos      byte             // 0: no answer
 	forward  *packets.Packet  // nil: nobody wants it; charged to the budget
+	readings readings         // what a layout has made of it, for subscribers
 	settled  bool             // guarded by the queue's mu; what follows is set before it
 	verdict  *refusal.Verdict // nil: committed
 }
@@ -24,15 +25,34 @@ type delivery struct {
 // keep keeps a message until it can be forwarded. Where too much waits already, its
 // subscribers lose it.
 func (d *delivery) keep(pk *packets.Packet) {
-	b := d.conn.broker
-	size := sizeOf(pk)
-	if !b.queued.take(size, size*int64(d.conn.acks.len()+1) <= sessionReserve) {
-		atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
-		b.refusals.Add(refusal.MQTT, refusal.CauseForward, d.topic, pk.Origin, "too much waits for the subscribers of all topics, and those of this one have lost the message, which is stored; /v1/stream loses none")
+	if !d.charge(pk) {
 		return
 	}
 	forwarded := *pk
 	d.forward = &forwarded
+}
+
+// charge takes what a message occupies from the budget.
+func (d *delivery) charge(pk *packets.Packet) bool {
+	b := d.conn.broker
+	size := sizeOf(pk)
+	if b.queued.take(size, size*int64(d.conn.acks.len()+1) <= sessionReserve) {
+		return true
+	}
+	atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
+	b.refusals.Add(refusal.MQTT, refusal.CauseForward, d.topic, pk.Origin, "too much waits for the subscribers of all topics, and those of this one have lost the message, which is stored; /v1/stream loses none")
+	return false
+}
+
+// committed keeps readings that a layout has made of the message until it is answered.
+func (d *delivery) committed(id string, payload []byte) {
+	b := d.conn.broker
+	if !b.Subscribed() {
+		return
+	}
+	if pk := telemetryOf(id, payload, d.conn.client.ID); d.charge(pk) {
+		d.readings.add(pk)
+	}
 }
 
 // settle is the runtime's answer. It does not block.
@@ -169,6 +189,10 @@ func (c *conn) answer(batch []*delivery) {
 		c.writeAcks(acks)
 	}
 	for _, d := range batch {
+		for _, pk := range d.readings.take() {
+			c.broker.forward(pk)
+			c.broker.queued.give(sizeOf(pk))
+		}
 		if d.forward == nil {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -46,20 +47,19 @@ const (
 
 // Ingester is what a Broker needs of the entity runtime. See entity.Runtime, which is one.
 type Ingester interface {
-	IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error
-	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
-	View(ctx context.Context, id string, f func(entity.View) error) error
+	layout.Runtime
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 }
 
-// Config sets up a Broker. All fields but Access and Limits are needed.
+// Config sets up a Broker. All fields but Access, Limits and Layouts are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
 	Refusals *refusal.Counter
 	Access   *access.Book // who may connect, and see and say what; nil: everybody, everything
 	Logger   *slog.Logger
-	Limits   Limits // of what is kept in memory for subscribers
+	Limits   Limits          // of what is kept in memory for subscribers
+	Layouts  []layout.Layout // other conventions of topics; no two may share a prefix
 }
 
 // Broker is an MQTT broker that gives what devices publish to an entity runtime,
@@ -73,6 +73,7 @@ type Broker struct {
 	server   *mochi.Server
 	listener *listener
 	shadow   *shadow
+	layouts  []layout.Layout
 
 	// running ends when the broker no longer takes messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
@@ -92,7 +93,7 @@ type Broker struct {
 
 // New returns a Broker that accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
-	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access}
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts}
 	if b.access == nil {
 		b.access = access.Everybody()
 	}
@@ -118,6 +119,7 @@ func New(cfg Config) (*Broker, error) {
 		return nil, fmt.Errorf("start MQTT broker: %w", err)
 	}
 	b.shadow = newShadow(b)
+	b.startLayouts()
 	return b, nil
 }
 

@@ -25,6 +25,7 @@ type conn struct {
 	broker *Broker
 	client *mochi.Client     // set on CONNECT, before the first message
 	who    *access.Principal // set on CONNECT, before client
+	user   string            // the user name, set on CONNECT
 	leave  func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
 	acks   ackQueue
 	buf    bytes.Buffer // of the goroutine that drains acks
@@ -34,6 +35,7 @@ type conn struct {
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
 
+	layouts  []string    // filters of layouts that are to be acknowledged; of the goroutine that reads
 	present  []string    // topics whose present documents are wanted; of the goroutine that reads
 	retained []retained  // what a subscription is sent when it is acknowledged; of the goroutine that reads
 	ownID    uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads

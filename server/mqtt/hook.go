@@ -3,6 +3,8 @@ package mqtt
 import (
 	"cmp"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -25,7 +27,7 @@ func (h *hook) ID() string { return "greenroom" }
 func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
-		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed,
+		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed, mochi.OnUnsubscribed,
 		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired:
 		return true
 	default:
@@ -95,6 +97,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.outbox.inherit(cl)
 		c.flow.open()
+		h.broker.laidOut(c, filtersOf(cl))
 	}
 }
 
@@ -133,6 +136,8 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 		c.endExactly()
 	case packets.Suback:
 		h.broker.sendRetained(c)
+		h.broker.laidOut(c, c.layouts)
+		c.layouts = nil
 		if len(c.present) > 0 {
 			h.broker.shadow.sendPresent(c)
 		}
@@ -152,7 +157,30 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 		}
 		h.broker.shadow.subscribed(c, &pk, codes)
 		c.keepRetained(&pk, codes)
+		for i, sub := range pk.Filters {
+			if i < len(codes) && codes[i] < packets.ErrUnspecifiedError.Code {
+				c.layouts = append(c.layouts, sub.Filter)
+			}
+		}
 	}
+}
+
+// OnUnsubscribed tells the layouts that subscriptions have ended.
+func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return
+	}
+	for _, sub := range pk.Filters {
+		if l := h.broker.layoutOf(sub.Filter); l != nil {
+			l.Unsubscribed(c, sub.Filter)
+		}
+	}
+}
+
+// filtersOf returns the subscriptions of a client.
+func filtersOf(cl *mochi.Client) []string {
+	return slices.Collect(maps.Keys(cl.State.Subscriptions.GetAll()))
 }
 
 // OnDisconnect sends the will of a client that was lost, notes the session that stays,

@@ -79,6 +79,7 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 		}
 		_ = c.Close() // it may be closed already
 		l.broker.abandoned(c)
+		l.broker.leaveLayouts(c)
 		if c.leave != nil {
 			c.leave()
 		}

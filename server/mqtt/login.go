@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/internal/text"
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -50,7 +51,7 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	if !ok {
 		return access.ErrCredentials
 	}
-	c.who, c.leave = who, leave
+	c.who, c.leave, c.user = who, leave, attempt.Name
 	return nil
 }
 
@@ -120,16 +121,6 @@ const farewell = 500 * time.Millisecond
 // lookTimeout bounds how long the broker looks at an entity to find out who may see it.
 const lookTimeout = 5 * time.Second
 
-// mayPublish returns nil if somebody may publish to a topic of an entity.
-func (b *Broker) mayPublish(who *access.Principal, id string, t *topic) error {
-	if who.MayAll(t.needs) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
-	defer cancel()
-	return who.May(ctx, b.runtime, t.needs, id)
-}
-
 // maySee reports whether a client may subscribe to a filter, or is sent a message with a
 // topic. $SYS is about all clients.
 func (b *Broker) maySee(c *conn, name string) bool {
@@ -145,6 +136,10 @@ func (b *Broker) maySee(c *conn, name string) bool {
 	if strings.ContainsAny(name, "#+") {
 		return true
 	}
+	if l := b.layoutOf(name); l != nil {
+		id, to := l.About(name)
+		return to != layout.Readers || id != "" && c.May(access.Read, id) == nil
+	}
 	if strings.HasPrefix(name, "$") {
 		return false
 	}
@@ -152,9 +147,7 @@ func (b *Broker) maySee(c *conn, name string) bool {
 	if t == nil {
 		return true // nothing is ever published to it
 	}
-	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
-	defer cancel()
-	return c.who.May(ctx, b.runtime, access.Read, id) == nil
+	return c.May(access.Read, id) == nil
 }
 
 // leaveOut takes out of the subscribers of a topic those that may not see it, before one

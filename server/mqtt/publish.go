@@ -25,37 +25,38 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 	}
 	b.received[pk.FixedHeader.Qos].Add(1)
 	pk.TopicName = strings.TrimPrefix(pk.TopicName, reserved)
-	id, t, refused := receiver(pk.TopicName)
+	to, refused := b.routeOf(pk.TopicName)
 	if refused != nil {
 		b.answer(c, &pk, refused)
 		return pk, packets.ErrRejectPacket
 	}
-	if err := b.mayPublish(c.who, id, t); err != nil {
+	if err := to.allows(b, c.who); err != nil {
 		v := refusal.Judge(err)
 		b.answer(c, &pk, &v)
 		return pk, packets.ErrRejectPacket
 	}
 	pk.Origin = cl.ID
 	if pk.FixedHeader.Qos == 2 {
-		return b.takeExactlyOnce(c, pk, id, t)
+		return b.takeExactlyOnce(c, pk, &to)
 	}
-	b.take(c, &pk, id, t)
+	b.take(c, &pk, &to)
 	return pk, packets.ErrRejectPacket
 }
 
 // clears reports whether a message is none but takes back the retained one.
 func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Payload) == 0 }
 
-// take gives a message of QoS 0 or 1 to its topic.
-func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
+// take gives a message of QoS 0 or 1 to what takes it.
+func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
 	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
-	if b.wanted(pk) {
+	shared := to.shares(pk.TopicName)
+	if shared && b.wanted(pk) {
 		d.keep(pk)
 	}
 	c.acks.push(d)
-	if clears(pk) {
+	if shared && clears(pk) {
 		d.settle(nil)
-	} else if err := t.receive(b, id, sendingOf(c, pk), pk.Payload, d.settle); err != nil {
+	} else if err := to.receive(c, pk, sendingOf(c, pk), d.committed, d.settle); err != nil {
 		d.settle(err)
 	}
 }
@@ -66,7 +67,7 @@ func (b *Broker) take(c *conn, pk *packets.Packet, id string, t *topic) {
 // What the runtime has taken is waited for also when the broker stops: the message
 // counts as under way until its PUBREC is written or its connection has ended, so that a
 // client does not send again, with a time of its own, what is stored.
-func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic) (packets.Packet, error) {
+func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets.Packet, error) {
 	if !c.outbox.reserve(pk.PacketID) {
 		b.answer(c, &pk, &refusal.Verdict{
 			Cause: refusal.CauseSession, Code: packets.ErrQuotaExceeded.Code, Retry: c.client.Properties.ProtocolVersion < 5,
@@ -75,8 +76,9 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic
 		return pk, packets.ErrRejectPacket
 	}
 	c.beginExactly()
-	if !clears(&pk) {
-		if err := b.receive(id, t, sendingOf(c, &pk), pk.Payload); err != nil {
+	shared := to.shares(pk.TopicName)
+	if !shared || !clears(&pk) {
+		if err := to.wait(c, &pk, sendingOf(c, &pk)); err != nil {
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)
 			c.endExactly()
@@ -84,7 +86,9 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, id string, t *topic
 			return pk, packets.ErrRejectPacket
 		}
 	}
-	b.forward(&pk)
+	if shared {
+		b.forward(&pk)
+	}
 	pk.FixedHeader.Retain = false // forward has done that
 	return pk, packets.CodeSuccessIgnore
 }
@@ -95,13 +99,14 @@ type sending struct {
 	client, topic string
 	packetID      uint16 // 0 for a message that is not sent again
 	dup           bool
+	will          bool // the message is one
 }
 
 func sendingOf(c *conn, pk *packets.Packet) sending {
 	if pk.FixedHeader.Qos == 0 {
 		return sending{}
 	}
-	return sending{c.client.ID, pk.TopicName, c.idOf(pk), pk.FixedHeader.Dup}
+	return sending{client: c.client.ID, topic: pk.TopicName, packetID: c.idOf(pk), dup: pk.FixedHeader.Dup}
 }
 
 func (s *sending) once(payload []byte) entity.Once {
@@ -111,13 +116,21 @@ func (s *sending) once(payload []byte) entity.Once {
 	return entity.Once{Token: entity.TokenOf("mqtt", s.client, strconv.Itoa(int(s.packetID)), s.topic, string(payload)), Fresh: !s.dup}
 }
 
-// receive gives a payload to its topic and waits for the commit.
-func (b *Broker) receive(id string, t *topic, from sending, payload []byte) error {
+// wait is receive that waits for the commit, and then tells subscribers of the readings that
+// a layout has made of the message.
+func (r *route) wait(c *conn, pk *packets.Packet, from sending) error {
+	var made readings
 	settled := make(chan error, 1)
-	if err := t.receive(b, id, from, payload, func(err error) { settled <- err }); err != nil {
+	err := r.receive(c, pk, from, func(id string, payload []byte) { made.add(telemetryOf(id, payload, c.client.ID)) },
+		func(err error) { settled <- err })
+	if err != nil {
 		return err
 	}
-	return <-settled
+	err = <-settled
+	for _, reading := range made.take() {
+		c.broker.forward(reading)
+	}
+	return err
 }
 
 // answer refuses a message: QoS 0 and 1 in the order of the connection's

@@ -51,12 +51,15 @@ func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 		if !wild && t == nil {
 			continue
 		}
-		s.once.Do(func() { close(s.wanted) })
+		s.want()
 		if !wild && t.document != nil && sub.RetainHandling == 0 {
 			c.present = append(c.present, sub.Filter)
 		}
 	}
 }
+
+// want begins the following of the edits.
+func (s *shadow) want() { s.once.Do(func() { close(s.wanted) }) }
 
 // sendPresent answers new subscriptions of a connection with the documents of now.
 // It is called on the goroutine that reads the connection.
@@ -149,6 +152,7 @@ func (b *Broker) hasSubscribers(name string) bool {
 
 // edited publishes the documents that an edit has changed, where somebody wants them.
 func (s *shadow) edited(ctx context.Context, c *entity.Change) {
+	s.broker.editedLayouts(ctx, c)
 	for i := range topics {
 		if t := &topics[i]; t.changedBy(c.Edit) {
 			s.publish(ctx, c, t)

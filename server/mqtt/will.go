@@ -32,7 +32,7 @@ type delayedWill struct {
 // will is the message of one connection.
 type will struct {
 	packet packets.Packet
-	who    *access.Principal // whose it is
+	conn   *conn // whose it is
 	delay  time.Duration
 	size   int64 // what it takes from the budget
 }
@@ -44,7 +44,7 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	if given.Flag == 0 {
 		return true
 	}
-	left := &will{who: c.who, packet: packets.Packet{
+	left := &will{conn: c, packet: packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: given.Qos, Retain: given.Retain},
 		TopicName:   strings.Clone(given.TopicName), Payload: bytes.Clone(given.Payload), Properties: packets.Properties{User: cloneUser(given.User)},
 		ProtocolVersion: cl.Properties.ProtocolVersion, Origin: cl.ID,
@@ -125,30 +125,33 @@ func (w *wills) send(last *will) {
 	b := w.broker
 	defer b.queued.give(last.size)
 	pk := &last.packet
-	if v := b.publishWill(pk, last.who); v != nil {
+	if v := b.publishWill(pk, last.conn); v != nil {
 		b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, pk.Origin, v.Detail)
 	}
 }
 
-func (b *Broker) publishWill(pk *packets.Packet, who *access.Principal) *refusal.Verdict {
-	id, t, refused := receiver(pk.TopicName)
+func (b *Broker) publishWill(pk *packets.Packet, c *conn) *refusal.Verdict {
+	to, refused := b.routeOf(pk.TopicName)
 	if refused != nil {
 		return refused
 	}
-	err := b.mayPublish(who, id, t)
-	if !who.Valid() { // revoked since it connected
+	err := to.allows(b, c.who)
+	if !c.who.Valid() { // revoked since it connected
 		err = access.ErrCredentials
 	}
 	if err != nil {
 		v := refusal.Judge(err)
 		return &v
 	}
-	if !clears(pk) {
-		if err := b.receive(id, t, sending{}, pk.Payload); err != nil {
+	shared := to.shares(pk.TopicName)
+	if !shared || !clears(pk) {
+		if err := to.wait(c, pk, sending{will: true}); err != nil {
 			v := refusal.Judge(err)
 			return &v
 		}
 	}
-	b.forward(pk)
+	if shared {
+		b.forward(pk)
+	}
 	return nil
 }

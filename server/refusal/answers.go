@@ -80,6 +80,7 @@ var Answers = []Answer{
 	{Err: access.ErrSlowed, Name: "access.ErrSlowed", Cause: CauseLogin, Status: http.StatusTooManyRequests, Code: codeRate, Connack: connackUnavailable},
 	{Err: access.ErrBusy, Name: "access.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Connack: connackUnavailable, Retry: true,
 		Hint: "try again in a moment"},
+	{Err: ErrTopic, Name: "refusal.ErrTopic", Cause: CauseTopic, Status: http.StatusNotFound, Code: codeTopic},
 	{Err: access.ErrForbidden, Name: "access.ErrForbidden", Cause: CauseForbidden, Status: http.StatusForbidden, Code: codeNotAuthorized},
 	{Err: context.DeadlineExceeded, Name: "context.DeadlineExceeded", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
 		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},

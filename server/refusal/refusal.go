@@ -78,6 +78,9 @@ func Topic(cause, detail string) *Verdict {
 	return &Verdict{Cause: cause, Detail: detail, Code: codeTopic}
 }
 
+// ErrTopic is what errors about topics that nothing takes wrap.
+var ErrTopic = errors.New("nothing takes this topic")
+
 // logEvery is how often a cause may be logged. In between it is counted.
 const logEvery = time.Minute
 

@@ -1,0 +1,107 @@
+// Package layout is what the broker and the conventions of devices agree on: a Layout gives
+// the MQTT topics and payloads of one convention a meaning for entities. Package
+// thingsboard is one. The broker's own topics, e/{id}/…, are in package mqtt.
+//
+// A layout does what any other client could do with the runtime: who sends a message must
+// be allowed what it does, readings and attributes go the same way, and an acknowledgement
+// means the same.
+package layout
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
+)
+
+// Runtime is what layouts need of the entity runtime. entity.Runtime is one.
+type Runtime interface {
+	IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error
+	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
+	View(ctx context.Context, id string, f func(entity.View) error) error
+}
+
+// Host is the server, as layouts see it. Its functions may be called concurrently.
+type Host struct {
+	Runtime Runtime
+	Logger  *slog.Logger
+	// Running ends when the server takes no more messages.
+	Running context.Context //nolint:containedctx // the broker's own life
+	// Publish sends a message to the clients that subscribe to its topic and may see it,
+	// see Layout.About. It does not block. Wanted reports whether there may be one.
+	Publish func(topic string, payload []byte, qos byte)
+	Wanted  func(topic string) bool
+}
+
+// Client is a connection, from its CONNECT to its end, or the one whose will is sent. Its
+// methods may be called concurrently; clients can be compared.
+type Client interface {
+	// Self is the id of the entity that the device is itself: the name of its principal,
+	// or where nobody has to log in the user name that it gives, or else its client id.
+	Self() string
+	// User is the name that it gave in CONNECT, "" for none.
+	User() string
+	// Who it is, for decisions and for the audit log.
+	Who() *access.Principal
+	// May returns nil if the client may do something with an entity.
+	May(a access.Action, id string) error
+	// Send sends a message to this client alone, with QoS 1 or less, and reports whether
+	// it subscribes to the topic. It does not block.
+	Send(topic string, payload []byte) bool
+}
+
+// Message is what a client has published.
+type Message struct {
+	Topic   string
+	Payload []byte
+	// Once is by what a second sending of the message is known; the zero Once where it
+	// cannot be sent again.
+	Once entity.Once
+	// Will says that the message is a will: its client has gone.
+	Will bool
+	// Committed tells those who subscribe to the telemetry of an entity of readings that
+	// the message had: call it when they are committed, before done. The payload is in the
+	// form of entity.ParseReadings and is not changed any more. It does not block.
+	Committed func(id string, payload []byte)
+}
+
+// Audience says who gets messages with a topic that a client publishes, or Host.Publish.
+type Audience uint8
+
+const (
+	// Nobody gets them: what the layout has to say it sends to each client.
+	Nobody Audience = iota
+	// Readers are those who may read the entity.
+	Readers
+	// Everybody is each client.
+	Everybody
+)
+
+// Layout is a convention of topics. All methods may be called concurrently, but those
+// about one client are called one at a time. The broker calls Start once before all
+// others.
+type Layout interface {
+	// Name is the word for the layout in texts and metrics.
+	Name() string
+	// Prefixes begin the topics of the layout, and no others.
+	Prefixes() []string
+	// Start gives the layout its host.
+	Start(h *Host)
+	// About says which entity a topic is about, "" for none, and who gets what is
+	// published to it.
+	About(topic string) (id string, to Audience)
+	// Receive takes a message. It either returns an error or calls done once, when what
+	// the message says is committed; it may wait until then. A refusal.ErrTopic says that
+	// nothing takes the topic.
+	Receive(c Client, m *Message, done func(error)) error
+	// Subscribed says that a client has subscribed to a filter that begins like the
+	// layout's topics, or that a session with such a subscription was resumed. A
+	// subscription may be said more than once.
+	Subscribed(c Client, filter string)
+	// Unsubscribed takes that back, and Left all of a connection that has ended.
+	Unsubscribed(c Client, filter string)
+	Left(c Client)
+	// Edited says that an edit of an entity was committed, in the order of the commits.
+	Edited(ctx context.Context, change *entity.Change)
+}

@@ -1,0 +1,22 @@
+package layout
+
+import "strings"
+
+// Matches reports whether a filter of MQTT, with + and #, covers a topic.
+// MQTT 5.0, 4.7.
+func Matches(filter, topic string) bool {
+	for {
+		part, rest, more := strings.Cut(filter, "/")
+		if part == "#" {
+			return true
+		}
+		level, tail, deeper := strings.Cut(topic, "/")
+		if part != "+" && part != level {
+			return false
+		}
+		if !more || !deeper {
+			return more == deeper || more && rest == "#" // a/# covers a
+		}
+		filter, topic = rest, tail
+	}
+}

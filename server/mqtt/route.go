@@ -1,0 +1,177 @@
+package mqtt
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// route is where a message goes: to a topic of an entity, or to a layout.
+type route struct {
+	id     string
+	topic  *topic        // nil: a layout takes it
+	layout layout.Layout // what it demands of the sender it checks itself
+}
+
+// routeOf returns where messages of a topic go, or the verdict why nothing takes them.
+func (b *Broker) routeOf(name string) (route, *refusal.Verdict) {
+	if l := b.layoutOf(name); l != nil {
+		return route{layout: l}, nil
+	}
+	id, t, refused := receiver(name)
+	return route{id: id, topic: t}, refused
+}
+
+// layoutOf returns the layout of a topic, or of a filter that begins like one, nil for none.
+func (b *Broker) layoutOf(name string) layout.Layout {
+	if strings.HasPrefix(name, topicPrefix) {
+		return nil
+	}
+	for _, l := range b.layouts {
+		for _, prefix := range l.Prefixes() {
+			if strings.HasPrefix(name, prefix) {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// allows returns nil if somebody may send messages this way.
+func (r *route) allows(b *Broker, who *access.Principal) error {
+	if r.layout != nil {
+		return nil
+	}
+	return b.may(who, r.topic.needs, r.id)
+}
+
+// shares reports whether other clients get what is published to a topic this way.
+func (r *route) shares(name string) bool {
+	if r.layout == nil {
+		return true
+	}
+	_, to := r.layout.About(name)
+	return to != layout.Nobody
+}
+
+// receive gives a message to what takes it, see topic.receive. committed is called for
+// readings that a layout makes of it, before done.
+func (r *route) receive(c *conn, pk *packets.Packet, from sending, committed func(id string, payload []byte), done func(error)) error {
+	if r.layout == nil {
+		return r.topic.receive(c.broker, r.id, from, pk.Payload, done)
+	}
+	return r.layout.Receive(c, &layout.Message{
+		Topic: pk.TopicName, Payload: pk.Payload, Once: from.once(pk.Payload), Will: from.will, Committed: committed,
+	}, done)
+}
+
+// readings are messages for those who subscribe to the telemetry of entities.
+type readings struct {
+	mu   sync.Mutex
+	list []*packets.Packet // guarded by mu
+}
+
+func (r *readings) add(pk *packets.Packet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, pk)
+}
+
+func (r *readings) take() []*packets.Packet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.list
+	r.list = nil
+	return list
+}
+
+// telemetryOf is the message with readings of an entity, as if a device had sent it to
+// the broker's own topic.
+func telemetryOf(id string, payload []byte, origin string) *packets.Packet {
+	return &packets.Packet{
+		FixedHeader: packets.FixedHeader{Qos: 1}, TopicName: topicPrefix + id + "/" + telemetryTopic, Payload: payload, Origin: origin,
+	}
+}
+
+// may returns nil if somebody may do something with an entity.
+func (b *Broker) may(who *access.Principal, a access.Action, id string) error {
+	if who.MayAll(a) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
+	defer cancel()
+	return who.May(ctx, b.runtime, a, id)
+}
+
+// Self, User, Who, May and Send make a conn a layout.Client.
+
+// Self is the entity that the device is.
+func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) }
+
+// User is the user name of its CONNECT.
+func (c *conn) User() string { return c.user }
+
+// Who it is.
+func (c *conn) Who() *access.Principal { return c.who }
+
+// May reports what it may do with an entity.
+func (c *conn) May(a access.Action, id string) error { return c.broker.may(c.who, a, id) }
+
+// Send sends a message to this client alone, if it subscribes to the topic.
+func (c *conn) Send(name string, payload []byte) bool {
+	for _, sub := range c.client.State.Subscriptions.GetAll() {
+		if layout.Matches(sub.Filter, name) {
+			pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
+			stamp(&pk)
+			c.broker.sendAs(c, &sub, pk, false)
+			return true
+		}
+	}
+	return false
+}
+
+// startLayouts gives the layouts their host.
+func (b *Broker) startLayouts() {
+	host := &layout.Host{
+		Runtime: b.runtime, Logger: b.log, Running: b.running, Publish: b.publish, Wanted: b.hasSubscribers,
+	}
+	for _, l := range b.layouts {
+		l.Start(host)
+	}
+}
+
+// laidOut tells the layouts of subscriptions of a client that were acknowledged, or of
+// those of a session that is resumed.
+func (b *Broker) laidOut(c *conn, filters []string) {
+	for _, filter := range filters {
+		if l := b.layoutOf(filter); l != nil {
+			b.shadow.want()
+			l.Subscribed(c, filter)
+		}
+	}
+}
+
+// leaveLayouts tells the layouts that a connection has ended.
+func (b *Broker) leaveLayouts(c *conn) {
+	if c.client == nil {
+		return
+	}
+	for _, l := range b.layouts {
+		l.Left(c)
+	}
+}
+
+// editedLayouts tells the layouts of an edit.
+func (b *Broker) editedLayouts(ctx context.Context, change *entity.Change) {
+	for _, l := range b.layouts {
+		l.Edited(ctx, change)
+	}
+}

@@ -1,0 +1,213 @@
+package thingsboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+)
+
+// attributes takes what a device reports of itself.
+func (l *Layout) attributes(c layout.Client, m *layout.Message, _ request, done func(error)) error {
+	if err := l.report(c, c.Self(), m.Payload); err != nil {
+		return err
+	}
+	done(nil)
+	return nil
+}
+
+// report sets attributes of a device. ThingsBoard replaces the whole of each, where a
+// merge patch would merge objects.
+func (l *Layout) report(c layout.Client, id string, payload []byte) error {
+	list, err := members(payload)
+	if err != nil {
+		return err
+	}
+	if err := c.May(access.Report, id); err != nil {
+		return err
+	}
+	patch := []byte{'['}
+	for i := range list {
+		if i > 0 {
+			patch = append(patch, ',')
+		}
+		patch = append(patch, `{"op":"add","path":`...)
+		patch = value.AppendQuoted(patch, entity.Pointer(list[i].name))
+		patch = append(append(append(patch, `,"value":`...), list[i].value...), '}')
+	}
+	_, err = l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{
+		{Section: entity.Reported, Form: entity.JSONPatch, Body: append(patch, ']')},
+	}})
+	return err
+}
+
+// wanted is what a device asks for: lists of names with commas in between.
+type wanted struct {
+	Client *string `json:"clientKeys"`
+	Shared *string `json:"sharedKeys"`
+}
+
+// attributesRequest answers with attributes. A device that names none gets all of them.
+func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request, done func(error)) error {
+	var in wanted
+	if err := decode(m.Payload, &in); err != nil {
+		return err
+	}
+	doc := []byte{'{'}
+	err := l.view(c, c.Self(), func(v entity.View) { doc = in.append(doc, v) })
+	if err != nil {
+		return err
+	}
+	c.Send(r.answer, append(doc, '}'))
+	done(nil)
+	return nil
+}
+
+// append appends the members client and shared, each where there is something to say.
+func (w *wanted) append(doc []byte, v entity.View) []byte {
+	all := w.Client == nil && w.Shared == nil
+	for _, part := range []struct {
+		name    string
+		section entity.Section
+		keys    *string
+	}{{"client", entity.Reported, w.Client}, {"shared", entity.Desired, w.Shared}} {
+		if part.keys == nil && !all {
+			continue
+		}
+		var keys []string
+		if !all {
+			keys = splitKeys(*part.keys)
+		}
+		leaves := chosen(v, part.section, keys, all)
+		if len(leaves) == 0 {
+			continue
+		}
+		if len(doc) > 1 {
+			doc = append(doc, ',')
+		}
+		doc = append(value.AppendQuoted(doc, part.name), ':')
+		doc = entity.AppendAttributes(doc, leaves)
+	}
+	return doc
+}
+
+func splitKeys(text string) []string {
+	keys := strings.Split(text, ",")
+	for i := range keys {
+		keys[i] = strings.TrimSpace(keys[i])
+	}
+	return keys
+}
+
+// chosen returns the leaves of the attributes of these names, or of all.
+func chosen(v entity.View, s entity.Section, keys []string, all bool) (list []entity.Attribute) {
+	for a := range v.EachAttribute(s) {
+		if all || slices.Contains(keys, firstName(a.Path)) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// firstName returns the attribute that a leaf is part of.
+func firstName(path string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+}
+
+// Edited tells devices which of their shared attributes have changed.
+func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
+	var names []string
+	for i := range change.Edit.Attributes {
+		if a := &change.Edit.Attributes[i]; a.Section == entity.Desired {
+			if name := firstName(a.Path); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	clients := l.speakers(change.Entity)
+	if len(clients) == 0 {
+		return
+	}
+	var have []entity.Attribute
+	err := l.host.Runtime.View(ctx, change.Entity, func(v entity.View) error {
+		have = chosen(v, entity.Desired, names, false)
+		return nil
+	})
+	if notFoundIsNothing(err) != nil {
+		return // the server shuts down
+	}
+	doc := updateDocument(names, have)
+	for _, c := range clients {
+		if c.May(access.Read, change.Entity) != nil {
+			continue
+		}
+		if c.Self() == change.Entity && (c.Send("v1/devices/me/attributes", doc) || c.Send("v2/a", doc)) {
+			continue
+		}
+		wrapped := append(value.AppendQuoted([]byte(`{"device":`), change.Entity), `,"data":`...)
+		c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'))
+	}
+}
+
+// updateDocument has the attributes that are set, and under deleted the names of those
+// that are gone.
+func updateDocument(names []string, have []entity.Attribute) []byte {
+	var gone []string
+	for _, name := range names {
+		if !slices.ContainsFunc(have, func(a entity.Attribute) bool { return firstName(a.Path) == name }) {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) == 0 {
+		return entity.AppendAttributes(nil, have)
+	}
+	deleted, _ := json.Marshal(gone) // strings can be written
+	doc := append([]byte(`{"deleted":`), deleted...)
+	if len(have) == 0 {
+		return append(doc, '}')
+	}
+	doc = append(doc, ',')
+	return append(doc, entity.AppendAttributes(nil, have)[1:]...)
+}
+
+// clientCall answers what a device asks of the server. ThingsBoard leaves that to rules
+// that its users write; the time is what devices without a clock ask for.
+func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done func(error)) error {
+	var call struct {
+		Method string `json:"method"`
+	}
+	if err := decode(m.Payload, &call); err != nil {
+		return err
+	}
+	var answer []byte
+	switch call.Method {
+	case "":
+		return fmt.Errorf(`%w: method must be the name of what is asked for, as in {"method":"getTime"}`, entity.ErrInvalid)
+	case "getTime", "getCurrentTime":
+		answer = fmt.Appendf(nil, `{"time":%d}`, time.Now().UnixMilli())
+	default:
+		answer = append(value.AppendQuoted([]byte(`{"error":`), fmt.Sprintf("the server answers getTime, not %.64q", call.Method)), '}')
+	}
+	c.Send(r.answer, answer)
+	done(nil)
+	return nil
+}
+
+func notFoundIsNothing(err error) error {
+	if errors.Is(err, entity.ErrNotFound) {
+		return nil
+	}
+	return err
+}

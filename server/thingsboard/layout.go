@@ -1,0 +1,231 @@
+package thingsboard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// MaxDevices bounds the devices of one gateway: those in one of its messages, and those that
+// are connected behind it.
+const MaxDevices = 10_000
+
+// lookTimeout bounds how long an answer waits for an entity.
+const lookTimeout = 5 * time.Second
+
+// Layout is the layout of ThingsBoard. The zero Layout is ready for layout.Layout.Start.
+type Layout struct {
+	host *layout.Host
+
+	mu      sync.Mutex
+	clients map[layout.Client]map[string]bool // guarded by mu; the devices that each speaks for
+	of      map[string]map[layout.Client]bool // guarded by mu; the same by device
+}
+
+var _ layout.Layout = (*Layout)(nil)
+
+// Name is thingsboard.
+func (l *Layout) Name() string { return "thingsboard" }
+
+// Prefixes begin the topics of devices and gateways.
+func (l *Layout) Prefixes() []string { return []string{"v1/devices/me/", "v1/gateway/", "v2/"} }
+
+// Start prepares the layout.
+func (l *Layout) Start(h *layout.Host) {
+	l.host = h
+	l.clients, l.of = map[layout.Client]map[string]bool{}, map[string]map[layout.Client]bool{}
+}
+
+// About says that each client gets what is meant for it alone.
+func (l *Layout) About(string) (id string, to layout.Audience) { return "", layout.Nobody }
+
+// topic is what a topic means.
+type topic struct {
+	name string // the whole, or with number what is before it
+	// number says that a number follows, that of a request.
+	number  bool
+	receive func(l *Layout, c layout.Client, m *layout.Message, r request, done func(error)) error
+}
+
+// request is a message that wants an answer: at a topic, with a number.
+type request struct {
+	number string
+	answer string // the topic of the answer
+}
+
+// topics are those that devices publish to. Where two begin alike the longer one is first.
+var topics = []topic{
+	{name: "v1/devices/me/telemetry", receive: (*Layout).telemetry},
+	{name: "v1/devices/me/attributes/request/", number: true, receive: (*Layout).attributesRequest},
+	{name: "v1/devices/me/attributes", receive: (*Layout).attributes},
+	{name: "v1/devices/me/rpc/request/", number: true, receive: (*Layout).clientCall},
+	{name: "v2/t", receive: (*Layout).telemetry},
+	{name: "v2/t/j", receive: (*Layout).telemetry},
+	{name: "v2/a/req/", number: true, receive: (*Layout).attributesRequest},
+	{name: "v2/a", receive: (*Layout).attributes},
+	{name: "v2/a/j", receive: (*Layout).attributes},
+	{name: "v2/r/req/", number: true, receive: (*Layout).clientCall},
+	{name: "v1/gateway/telemetry", receive: (*Layout).gatewayTelemetry},
+	{name: "v1/gateway/attributes/request", receive: (*Layout).gatewayAttributesRequest},
+	{name: "v1/gateway/attributes", receive: (*Layout).gatewayAttributes},
+	{name: "v1/gateway/connect", receive: (*Layout).gatewayConnect},
+	{name: "v1/gateway/disconnect", receive: (*Layout).gatewayDisconnect},
+}
+
+// errTopic lists the topics of which there is one.
+var errTopic = func() error {
+	var names []string
+	for i := range topics {
+		name := topics[i].name
+		if topics[i].number {
+			name += "{number}"
+		}
+		names = append(names, name)
+	}
+	return fmt.Errorf("%w: of ThingsBoard's there are %s", refusal.ErrTopic, strings.Join(names, ", "))
+}()
+
+// Receive takes a message of a device or a gateway.
+func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
+	for i := range topics {
+		t := &topics[i]
+		if !t.number && m.Topic == t.name {
+			return t.receive(l, c, m, request{}, done)
+		}
+		if number, ok := strings.CutPrefix(m.Topic, t.name); ok && t.number {
+			if err := checkNumber(number); err != nil {
+				return err
+			}
+			answer := strings.NewReplacer("/request/", "/response/", "/req/", "/res/").Replace(m.Topic)
+			return t.receive(l, c, m, request{number, answer}, done)
+		}
+	}
+	return errTopic
+}
+
+// checkNumber reports what keeps a text from being the number of a request.
+func checkNumber(number string) error {
+	if number == "" || len(number) > 19 || strings.Trim(number, "0123456789") != "" {
+		return fmt.Errorf("%w: the number of a request must be an integer from 0 to 9223372036854775807, not %.32q", refusal.ErrTopic, number)
+	}
+	return nil
+}
+
+// telemetry takes readings of the device itself.
+func (l *Layout) telemetry(c layout.Client, m *layout.Message, _ request, done func(error)) error {
+	readings, err := entity.ParseReadings(m.Payload, time.Now())
+	if err != nil {
+		return err
+	}
+	return l.ingest(c, c.Self(), &ingest{readings: readings, payload: m.Payload, once: m.Once, message: m}, done)
+}
+
+// ingest is readings of one device.
+type ingest struct {
+	readings []entity.Reading
+	payload  []byte
+	once     entity.Once
+	message  *layout.Message
+}
+
+func (l *Layout) ingest(c layout.Client, id string, in *ingest, done func(error)) error {
+	if err := c.May(access.Report, id); err != nil {
+		return err
+	}
+	var once entity.Once
+	if entity.NeedsOnce(in.readings) {
+		once = in.once
+	}
+	return l.host.Runtime.IngestOnce(l.host.Running, id, once, in.readings, len(in.payload), func(err error) {
+		if err == nil {
+			in.message.Committed(id, in.payload)
+		}
+		done(err)
+	})
+}
+
+// Subscribed notes that a device may want to be told what it should be.
+func (l *Layout) Subscribed(c layout.Client, _ string) { l.join(c, c.Self()) }
+
+// Unsubscribed has nothing to do: a client is sent only what it subscribes to.
+func (l *Layout) Unsubscribed(layout.Client, string) {}
+
+// join notes that a client speaks for a device, and reports whether there is room.
+func (l *Layout) join(c layout.Client, id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	devices := l.clients[c]
+	if devices == nil {
+		devices = map[string]bool{}
+		l.clients[c] = devices
+	}
+	if len(devices) >= MaxDevices && !devices[id] {
+		return false
+	}
+	devices[id] = true
+	clients := l.of[id]
+	if clients == nil {
+		clients = map[layout.Client]bool{}
+		l.of[id] = clients
+	}
+	clients[c] = true
+	return true
+}
+
+// leave takes join back.
+func (l *Layout) leave(c layout.Client, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.clients[c], id)
+	l.forget(c, id)
+}
+
+// forget takes a client out of those of a device. The caller holds mu.
+func (l *Layout) forget(c layout.Client, id string) {
+	delete(l.of[id], c)
+	if len(l.of[id]) == 0 {
+		delete(l.of, id)
+	}
+}
+
+// Left forgets a client.
+func (l *Layout) Left(c layout.Client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.clients[c] {
+		l.forget(c, id)
+	}
+	delete(l.clients, c)
+}
+
+// speakers returns the clients that speak for a device.
+func (l *Layout) speakers(id string) []layout.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]layout.Client, 0, len(l.of[id]))
+	for c := range l.of[id] {
+		list = append(list, c)
+	}
+	return list
+}
+
+// view looks at an entity; one that does not exist has nothing.
+func (l *Layout) view(c layout.Client, id string, f func(entity.View)) error {
+	if err := c.May(access.Read, id); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(l.host.Running, lookTimeout)
+	defer cancel()
+	err := l.host.Runtime.View(ctx, id, func(v entity.View) error {
+		f(v)
+		return nil
+	})
+	return notFoundIsNothing(err)
+}

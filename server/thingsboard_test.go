@@ -1,0 +1,239 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	mqtt311 "github.com/eclipse/paho.mqtt.golang"
+)
+
+// message is what a client was sent.
+type message struct{ topic, payload string }
+
+// asUser sets the user name of a client, which is its token where it must log in.
+func asUser(name string) func(*mqtt311.ClientOptions) {
+	return func(o *mqtt311.ClientOptions) { o.SetUsername(name) }
+}
+
+// subscribe returns what a client is sent for some filters.
+func subscribe(t *testing.T, c mqtt311.Client, filters ...string) <-chan message {
+	t.Helper()
+	got := make(chan message, 100)
+	for _, filter := range filters {
+		await(t, c.Subscribe(filter, 1, func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} }))
+	}
+	return got
+}
+
+// reported returns what a device reports of itself.
+func (r *running) section(id, section string) string {
+	r.t.Helper()
+	_, text := r.do("GET", "/v1/entities/"+id+"/attributes/"+section, "")
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		r.t.Fatalf("%s of %s: %s", section, id, text)
+	}
+	compact, err := json.Marshal(v)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(compact)
+}
+
+func TestThingsBoardDeviceReportsByItsToken(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	device := s.dial311("esp", asUser(tokens["room-1"]))
+	watch := subscribe(t, s.dial311("watch", asUser(tokens["viewer"])), "e/room-1/telemetry")
+
+	for i, payload := range []string{
+		`{"t":21}`, `[{"t":22},{"h":60}]`, `{"ts":1451649600512,"values":{"t":23}}`, `[{"ts":1451649600513,"values":{"t":24}}]`,
+	} {
+		topic := []string{"v1/devices/me/telemetry", "v2/t", "v2/t/j"}[i%3]
+		await(t, device.Publish(topic, byte(i%3), false, payload))
+		same(t, "what subscribers of the entity get", receive(t, watch, "the reading"), message{"e/room-1/telemetry", payload})
+	}
+	var page struct {
+		Points []struct {
+			TS    int64
+			Value json.Number
+		}
+	}
+	s.get("/v1/entities/room-1/telemetry/t?to=1451649600514", &page)
+	same(t, "history", page.Points, "[{1000 1} {1451649600512 23} {1451649600513 24}]")
+	same(t, "latest", s.latest("room-1"), "map[h:60 t:22]")
+
+	await(t, device.Publish("v1/devices/me/attributes", 1, false, `{"fw":"1.2","cfg":{"a":1,"b":2}}`))
+	await(t, device.Publish("v2/a", 1, false, `{"cfg":{"a":3}}`))
+	same(t, "reported: the whole attribute is replaced", s.section("room-1", "reported"), `{"cfg":{"a":3},"fw":"1.2"}`)
+}
+
+func TestThingsBoardDeviceIsToldOfSharedAttributes(t *testing.T) {
+	t.Parallel()
+	for _, style := range []struct{ updates, request, response string }{
+		{"v1/devices/me/attributes", "v1/devices/me/attributes/request/7", "v1/devices/me/attributes/response/+"},
+		{"v2/a", "v2/a/req/7", "v2/a/res/+"},
+	} {
+		s := start(t, "")
+		c := s.dial311("esp", asUser("pump")) // where nobody has to log in
+		got := subscribe(t, c, style.updates, style.response)
+		patch := func(body string) {
+			t.Helper()
+			if resp, text := s.do("PATCH", "/v1/entities/pump/attributes/desired", body, "Content-Type", "application/merge-patch+json"); resp.StatusCode >= 300 {
+				t.Fatal(resp.Status, text)
+			}
+		}
+		patch(`{"limit":5,"led":{"on":true,"color":"red"},"a/b":1}`)
+		same(t, "set", receive(t, got, "an update"), message{style.updates, `{"a/b":1,"led":{"color":"red","on":true},"limit":5}`})
+		patch(`{"led":{"on":false}}`)
+		same(t, "a part of one", receive(t, got, "an update"), message{style.updates, `{"led":{"color":"red","on":false}}`})
+		patch(`{"limit":null,"led":{"color":null}}`)
+		same(t, "removed", receive(t, got, "an update"), message{style.updates, `{"deleted":["limit"],"led":{"on":false}}`})
+
+		await(t, c.Publish("v1/devices/me/attributes", 1, false, `{"fw":"1.2","rssi":-70}`))
+		answer := strings.Replace(style.response, "+", "7", 1)
+		for payload, want := range map[string]string{
+			`{"clientKeys":"fw, none","sharedKeys":"led"}`: `{"client":{"fw":"1.2"},"shared":{"led":{"on":false}}}`,
+			`{"sharedKeys":"a/b"}`:                         `{"shared":{"a/b":1}}`,
+			`{}`:                                           `{"client":{"fw":"1.2","rssi":-70},"shared":{"a/b":1,"led":{"on":false}}}`,
+			`{"clientKeys":"none"}`:                        `{}`,
+		} {
+			await(t, c.Publish(style.request, 1, false, payload))
+			same(t, "the answer to "+payload, receive(t, got, "an answer"), message{answer, want})
+		}
+	}
+}
+
+func TestThingsBoardDeviceAsksTheServer(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	c := s.dial311("esp", asUser("pump"))
+	got := subscribe(t, c, "v1/devices/me/rpc/response/+")
+	before := time.Now().UnixMilli()
+	await(t, c.Publish("v1/devices/me/rpc/request/12", 1, false, `{"method":"getTime","params":{}}`))
+	m := receive(t, got, "the time")
+	var now struct{ Time int64 }
+	if err := json.Unmarshal([]byte(m.payload), &now); err != nil || m.topic != "v1/devices/me/rpc/response/12" || now.Time < before || now.Time > time.Now().UnixMilli() {
+		t.Errorf("the time: %+v, %v", m, err)
+	}
+	await(t, c.Publish("v1/devices/me/rpc/request/13", 1, false, `{"method":"dance"}`))
+	same(t, "another method", receive(t, got, "an answer"), message{"v1/devices/me/rpc/response/13", `{"error":"the server answers getTime, not \"dance\""}`})
+}
+
+func TestThingsBoardGatewaySpeaksForItsDevices(t *testing.T) {
+	t.Parallel()
+	s, _ := startGuarded(t)
+	token := s.principal(`{"name":"gateway","grants":[{"role":"device","filter":"id like \"Device %\""}]}`)
+	c := s.dial311("gw", asUser(token))
+	watch := subscribe(t, s.dial311("watch", asUser(s.token)), "e/+/telemetry")
+	got := subscribe(t, c, "v1/gateway/attributes", "v1/gateway/attributes/response")
+
+	await(t, c.Publish("v1/gateway/telemetry", 1, false, `{"Device A":[{"ts":1483228800000,"values":{"t":42}}],"Device B":[{"ts":1483228800000,"values":{"t":43}},{"t":44}]}`))
+	for range 2 {
+		m := receive(t, watch, "a reading")
+		want := map[string]string{"e/Device A/telemetry": `[{"ts":1483228800000,"values":{"t":42}}]`, "e/Device B/telemetry": `[{"ts":1483228800000,"values":{"t":43}},{"t":44}]`}
+		same(t, m.topic, m.payload, want[m.topic])
+	}
+	same(t, "A", s.latest("Device%20A"), "map[t:42]")
+	same(t, "B", s.latest("Device%20B"), "map[t:44]")
+
+	await(t, c.Publish("v1/gateway/connect", 1, false, `{"device":"Device C","type":"unknown"}`))
+	same(t, "a device that is new", s.section("Device%20C", "reported"), `{}`)
+	await(t, c.Publish("v1/gateway/connect", 1, false, `{"device":"Device A"}`))
+	await(t, c.Publish("v1/gateway/attributes", 1, false, `{"Device A":{"fw":1},"Device C":{"fw":2,"hw":3}}`))
+	same(t, "reported", s.section("Device%20C", "reported"), `{"fw":2,"hw":3}`)
+
+	desire := func(id, body string) {
+		t.Helper()
+		if resp, text := s.do("PATCH", "/v1/entities/"+id+"/attributes/desired", body, "Content-Type", "application/merge-patch+json"); resp.StatusCode >= 300 {
+			t.Fatal(resp.Status, text)
+		}
+	}
+	desire("Device%20B", `{"x":0}`) // is not connected
+	desire("Device%20A", `{"x":1}`)
+	same(t, "an update", receive(t, got, "an update"), message{"v1/gateway/attributes", `{"device":"Device A","data":{"x":1}}`})
+	await(t, c.Publish("v1/gateway/disconnect", 1, false, `{"device":"Device A"}`))
+	desire("Device%20A", `{"x":2}`)
+	desire("Device%20C", `{"x":3,"y":4}`)
+	same(t, "an update", receive(t, got, "an update"), message{"v1/gateway/attributes", `{"device":"Device C","data":{"x":3,"y":4}}`})
+
+	for payload, want := range map[string]string{
+		`{"id":1,"device":"Device C","client":true,"key":"hw"}`:           `{"id":1,"device":"Device C","value":3}`,
+		`{"id":2,"device":"Device C","client":false,"keys":["x","y"]}`:    `{"id":2,"device":"Device C","values":{"x":3,"y":4}}`,
+		`{"id":3,"device":"Device C","client":false,"keys":["x"]}`:        `{"id":3,"device":"Device C","values":{"x":3}}`,
+		`{"id":4,"device":"Device C","client":true,"key":"none"}`:         `{"id":4,"device":"Device C"}`,
+		`{"id":5,"device":"Device nowhere","client":true,"key":"\u0022"}`: `{"id":5,"device":"Device nowhere"}`,
+	} {
+		await(t, c.Publish("v1/gateway/attributes/request", 1, false, payload))
+		same(t, payload, receive(t, got, "an answer"), message{"v1/gateway/attributes/response", want})
+	}
+}
+
+func TestThingsBoardRefusesWhatMayNotBe(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	device, viewer := s.dial311("esp", asUser(tokens["room-1"])), s.dial311("people", asUser(tokens["guest"]))
+	for _, tt := range []struct {
+		c              mqtt311.Client
+		topic, payload string
+		cause          string
+	}{
+		{viewer, "v1/devices/me/telemetry", `{"t":1}`, "forbidden"},
+		{viewer, "v1/gateway/attributes", `{"room-1":{"a":1}}`, "forbidden"},
+		{device, "v1/gateway/telemetry", `{"room-1":[{"t":5}],"room-2":[{"t":5}]}`, "forbidden"},
+		{device, "v1/gateway/connect", `{"device":"room-9"}`, "forbidden"},
+		{device, "v1/gateway/attributes/request", `{"id":1,"device":"room-2","client":true,"key":"a"}`, "forbidden"},
+		{device, "v1/devices/me/telemetry", `{"t":`, "syntax"},
+		{device, "v1/devices/me/telemetry", ``, "empty"},
+		{device, "v1/devices/me/attributes", `[1]`, "invalid"},
+		{device, "v1/devices/me/attributes", `{"a":1,"a":2}`, "invalid"},
+		{device, "v1/devices/me/attributes", `{"a":null}`, "null"},
+		{device, "v1/devices/me/attributes", `{}`, "invalid"},
+		{device, "v1/devices/me/attributes", `{"a":1} x`, "invalid"},
+		{device, "v1/devices/me/attributes/request/1", `{"clientKeys":["a"]}`, "invalid"},
+		{device, "v1/devices/me/attributes/request/x", `{}`, "topic"},
+		{device, "v1/devices/me/rpc/request/1", `{"params":1}`, "invalid"},
+		{device, "v1/devices/me/claim", `{}`, "topic"},
+		{device, "v1/gateway/telemetry", `{"a/b":[{"t":1}]}`, "invalid"},
+		{device, "v1/gateway/telemetry", `{"room-1":[{"t":null}]}`, "null"},
+		{device, "v2/x", `{}`, "topic"},
+	} {
+		before := s.refusedOver(tt.cause)
+		await(t, tt.c.Publish(tt.topic, 1, false, tt.payload))
+		if now := s.refusedOver(tt.cause); now != before+1 {
+			t.Errorf("%s %s: %d refusals over %s, want 1; log:\n%s", tt.topic, tt.payload, now-before, tt.cause, s.log)
+		}
+	}
+	same(t, "nothing was written", s.latest("room-1"), "map[t:1]")
+	same(t, "nothing was reported", s.section("room-1", "reported"), `{}`)
+	await(t, device.Publish("v1/devices/me/telemetry", 1, false, `{"t":2}`))
+	same(t, "the connection is there", s.latest("room-1"), "map[t:2]")
+}
+
+// refusedOver returns how many messages of MQTT were refused for a cause.
+func (r *running) refusedOver(cause string) (n int) {
+	r.t.Helper()
+	_, _ = fmt.Sscan(r.metric(fmt.Sprintf(`greenroom_refused_total{cause=%q,source="mqtt"}`, cause)), &n) // 0 where there is none
+	return n
+}
+
+func TestThingsBoardDeviceThatComesBackIsToldAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	kept := func(o *mqtt311.ClientOptions) { o.SetCleanSession(false).SetUsername("pump") }
+	got := make(chan message, 10)
+	handler := func(o *mqtt311.ClientOptions) {
+		o.SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} })
+	}
+	c, cut := s.dialCut("esp", kept)
+	await(t, c.Subscribe("v1/devices/me/attributes", 1, nil))
+	cut()
+	s.dial311("esp", kept, handler) // the session has the subscription
+	if resp, text := s.do("PATCH", "/v1/entities/pump/attributes/desired", `{"x":1}`, "Content-Type", "application/merge-patch+json"); resp.StatusCode >= 300 {
+		t.Fatal(resp.Status, text)
+	}
+	same(t, "an update", receive(t, got, "an update"), message{"v1/devices/me/attributes", `{"x":1}`})
+}
