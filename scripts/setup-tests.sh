@@ -2,7 +2,8 @@
 # Installs what `make test` needs beside Go: a C compiler for the race
 # detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
 # for the tests that publish with somebody else's MQTT client, PostgreSQL,
-# which the tests start by themselves, and npm, which builds the dashboard.
+# which the tests start by themselves, and npm, which builds the dashboard and
+# installs clients of other projects for the tests.
 #
 # On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
 # what is missing, how to get it, and what will be skipped for want of it. Only
@@ -53,7 +54,7 @@ parts() {
   echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
   echo "have_curl|curl ca-certificates|curl: the commands of docs/guides/entities.md, which a test runs"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
-  echo "have_npm|nodejs npm|Node.js 20 or later with npm: the test that builds the dashboard"
+  echo "have_npm|nodejs npm|Node.js 20 or later with npm: the tests that build the dashboard and run clients of other projects"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }
 
