@@ -42,6 +42,7 @@ type entityActor struct {
 	state  state
 	num    int64 // the store's number, 0 when the store did not know it
 	loaded bool
+	ended  uint64 // what commander.ends was when a command of it ended last, or when it was loaded
 }
 
 // Receive takes a delivery in or answers what the entity is. An error that
@@ -109,9 +110,12 @@ func (e *entityActor) deliver(d *delivery) {
 	if err = e.load(); err != nil {
 		return
 	}
-	if d.change != nil {
+	switch {
+	case d.change != nil:
 		err = e.edit(d)
-	} else {
+	case d.step != nil:
+		err = e.step(d)
+	default:
 		err = e.take(d)
 	}
 	if err != nil {
@@ -123,6 +127,7 @@ func (e *entityActor) deliver(d *delivery) {
 	if d.edit != nil {
 		e.h.edited.Store(ticket)
 	}
+	e.stepped(d.commands, ticket)
 }
 
 // take takes readings in. A repetition of what a source has computed before has
@@ -216,6 +221,7 @@ func (e *entityActor) load() error {
 	if err := e.state.load(&stored, e.rt.keys); err != nil {
 		return fmt.Errorf("load entity %q: %w", e.h.id, err)
 	}
+	e.ended = e.rt.commander.ends.Load()
 	e.num, e.loaded = stored.Num, true
 	return nil
 }

@@ -49,6 +49,8 @@ func (s *forgetful) Relations(context.Context, entity.Relation, int) ([]entity.R
 	return nil, nil
 }
 
+func (s *forgetful) OpenCommands(context.Context) ([]entity.OpenCommands, error) { return nil, nil }
+
 func (s *forgetful) Docs(context.Context, string) ([]entity.Doc, error) { return nil, nil }
 
 func (s *forgetful) Close() error { return nil }

@@ -192,6 +192,8 @@ func (e *entityActor) edit(d *delivery) error {
 	if edit.Deleted {
 		e.state = state{seq: e.state.seq, revision: e.state.revision}
 		e.num = 0
+		e.plan()
+		e.rt.receivers.forget(e.h.id)
 	}
 	return nil
 }

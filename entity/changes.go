@@ -88,6 +88,10 @@ func (h *hub) publish(done committed) {
 			seq++
 			continue
 		}
+		for _, command := range d.commands {
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Command: command, Committed: done.ms})
+			seq++
+		}
 		for i := range d.readings {
 			r := &d.readings[i]
 			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms})
@@ -167,6 +171,8 @@ type Subscription struct {
 	rt       *Runtime
 	filter   map[string]struct{} // nil for all entities
 	edits    bool                // wanted
+	ends     bool                // of the edits, those that end an entity are wanted
+	commands bool                // wanted
 	computed bool                // of the readings, those that a source has computed only
 	values   bool                // readings are wanted
 
@@ -195,7 +201,10 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	if len(q.Entities) > MaxStreamEntities {
 		return nil, fmt.Errorf("subscribe: %w: %d entities; at most %d are allowed", ErrInvalid, len(q.Entities), MaxStreamEntities)
 	}
-	s := &Subscription{rt: r, edits: q.Edits || q.EditsOnly, values: !q.EditsOnly, computed: q.Computed, ready: make(chan struct{}, 1)}
+	s := &Subscription{
+		rt: r, edits: q.Edits && !q.CommandsOnly || q.EditsOnly, ends: q.CommandsOnly, commands: q.Commands || q.CommandsOnly,
+		values: !q.EditsOnly && !q.CommandsOnly, computed: q.Computed, ready: make(chan struct{}, 1),
+	}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
 			return nil, fmt.Errorf("subscribe: %w", err)
@@ -342,8 +351,11 @@ func (s *Subscription) fromPage() (Change, bool) {
 
 // listed reports whether changes of this sort are wanted.
 func (s *Subscription) listed(c *LoggedChange) bool {
-	if c.Edit != nil {
-		return s.edits
+	switch {
+	case c.Edit != nil:
+		return s.edits || s.ends && c.Edit.Deleted
+	case c.Command != nil:
+		return s.commands
 	}
 	return s.values && (!s.computed || c.Origin.Source != "")
 }
@@ -402,7 +414,7 @@ func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
 func (s *Subscription) change(c LoggedChange) Change {
 	return Change{
 		Cursor: s.rt.hub.cursor(c.Seq), Seq: c.Seq, Entity: c.Entity, TS: c.TS,
-		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Committed: c.Committed,
+		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Command: c.Command, Committed: c.Committed,
 	}
 }
 

@@ -123,6 +123,9 @@ func (c *committer) build(deliveries []*delivery) int {
 			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Edit: d.edit})
 			continue
 		}
+		for _, command := range d.commands {
+			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Command: command})
+		}
 		sample := 0
 		for i := range d.readings {
 			r, seq := &d.readings[i], d.firstSeq+uint64(i)
@@ -215,6 +218,7 @@ func (r *Runtime) acknowledge(done committed) {
 		for i := range d.readings {
 			values += uint64(len(d.readings[i].Values))
 		}
+		r.count.commands.Add(uint64(len(d.commands)))
 		cost += d.cost
 		r.count.latency.observe(time.Duration(done.nanos - d.accepted))
 	}

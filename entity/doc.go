@@ -33,6 +33,14 @@
 // subscriptions, the sources' done functions called, and the bytes given back to
 // the window, in this order. An edit takes the same way.
 //
+// # The way of a command
+//
+// A command to a device is queued in its entity, and each of its steps is a change as an
+// edit is, with the same commit and log. It is given to a Receiver, a way to the device,
+// when it is durable, and again to the next one until the device has acknowledged it. The
+// commander keeps the time of the first deadline of each entity with open commands, also
+// of those that are cold.
+//
 // # Hot, detached, cold
 //
 // An entity that was idle for long, or for longer than others when there is no
@@ -42,6 +50,8 @@
 //
 // # What it promises
 //
+//   - A command that was accepted is never lost, and is not sent again once its
+//     acknowledgement by the device is durable; before that it may be, with the same ID.
 //   - Nothing is acknowledged before it is durable. A crash loses no reading
 //     that was acknowledged, and one that is sent again replaces itself.
 //   - All or nothing: of the readings of one Ingest all are kept or none.

@@ -43,8 +43,8 @@ var (
 	// id, a reading, a limit, a range. The text says what it must be.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrMismatch says that a reading, an attribute or a relation is not as the
-	// type of the entity wants it. The text says what it must be. It is that of
+	// ErrMismatch says that a reading, an attribute, a relation or a command is not as
+	// the type of the entity wants it. The text says what it must be. It is that of
 	// package model.
 	ErrMismatch = model.ErrMismatch
 
@@ -55,6 +55,18 @@ var (
 	// ErrTooManyKeys says that a reading would give its entity more than
 	// MaxEntityKeys keys, or the whole system more than MaxKeys.
 	ErrTooManyKeys = errors.New("too many keys")
+
+	// ErrTooManyCommands says that a command would give its entity more than
+	// MaxOpenCommands commands that have not ended, or more than MaxOpenCommandBytes of
+	// them.
+	ErrTooManyCommands = errors.New("too many open commands")
+
+	// ErrOtherCommand says that the idempotency key of a command is that of another one,
+	// with another name or request.
+	ErrOtherCommand = errors.New("idempotency key of another command")
+
+	// ErrCommandEnded says that a command cannot be canceled, because it has ended.
+	ErrCommandEnded = errors.New("command has ended")
 
 	// ErrCursorInvalid says that a cursor was not handed out by this runtime.
 	ErrCursorInvalid = errors.New("cursor is not one that was handed out")

@@ -8,7 +8,7 @@ import (
 
 // Examined is how much Examine has read.
 type Examined struct {
-	Entities, Latest, Attributes, Relations, Changes int64
+	Entities, Latest, Attributes, Relations, Commands, Changes int64
 }
 
 // examinePage is how much Examine reads at once.
@@ -16,7 +16,7 @@ const examinePage = 1000
 
 // Examine reads what a store has, and calls found with each thing that contradicts
 // another: a latest value of which the history has another or a newer one, a relation to
-// nothing, a change that is missing or cannot be read, an entity that was deleted and is
+// nothing, a command that cannot be read or is open and not found as such, a change that is missing or cannot be read, an entity that was deleted and is
 // there. It changes nothing, and reads all but the history; nobody may write to the store
 // meanwhile. The error is that of the store or of ctx.
 func Examine(ctx context.Context, s Store, found func(error)) (Examined, error) {
@@ -53,6 +53,9 @@ func (x *examiner) entities(ctx context.Context) error {
 					return err
 				}
 			}
+			if err := x.commands(ctx, e); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -70,6 +73,38 @@ func (x *examiner) latest(ctx context.Context, id string, l *Latest) error {
 		x.found(fmt.Errorf("entity %q key %q: its latest value is of %d, and the history has one of %d", id, l.Key, l.TS, newest[0].TS))
 	case newest[0].TS == l.TS && newest[0].Value != l.Value:
 		x.found(fmt.Errorf("entity %q key %q: its latest value, of %d, is %v, and %v in the history", id, l.Key, l.TS, l.Value, newest[0].Value))
+	}
+	return nil
+}
+
+// commands reads the commands of an entity, of which those that are open are known by
+// themselves as well.
+func (x *examiner) commands(ctx context.Context, e *Stored) error {
+	open := make(map[string]struct{}, len(e.Commands))
+	for i := range e.Commands {
+		open[e.Commands[i].ID] = struct{}{}
+	}
+	q := CommandsQuery{Limit: examinePage}
+	for {
+		page, err := x.s.Commands(ctx, e.ID, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			c := &page[i]
+			q.Before = c.ID
+			x.read.Commands++
+			if _, ok := open[c.ID]; ok == c.State.Ended() {
+				x.found(fmt.Errorf("entity %q command %q: it is %v, and found among the open ones is %v", e.ID, c.ID, c.State, ok))
+			}
+			delete(open, c.ID)
+		}
+		if len(page) < examinePage {
+			break
+		}
+	}
+	for id := range open {
+		x.found(fmt.Errorf("entity %q command %q: it is found among the open ones only", e.ID, id))
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ const (
 	closed                        // the actor has ended; the next Ingest makes a new handle
 )
 
-// delivery is the way of one Ingest or one edit: what is to be taken in and who
-// wants to know. Its
-// fields pass from owner to owner with it: Ingest, the actor, the committer.
+// delivery is the way of one Ingest, one edit or one step of commands: what is to be
+// taken in and who wants to know. Its fields pass from owner to owner with it: Ingest,
+// the actor, the committer.
 type delivery struct {
 	h          *handle
 	prev, next *delivery // guarded by h.mu
@@ -55,32 +55,36 @@ type delivery struct {
 	readings []Reading
 	origin   Origin
 	once     Once
-	change   func(*entityActor) (*Edit, error) // an edit in place of readings
-	cost     int64                             // bytes of the window
+	change   func(*entityActor) (*Edit, error)      // an edit in place of readings
+	step     func(*entityActor) ([]*Command, error) // a step of commands in place of readings
+	own      bool                                   // the runtime's own, or of a device that cannot send it again: it waits while the store is full
+	kick     bool                                   // of a step: there may be something to send when it is durable
+	cost     int64                                  // bytes of the window
 	done     func(error)
-	notice   func(error) // of an edit: that its outcome is not known yet; nil once it is called
+	notice   func(error) // of an edit or a step: that its outcome is not known yet; nil once it is called
 
 	// Set by the actor.
 	firstSeq uint64
-	late     []bool // see state.apply
-	edit     *Edit  // what change did, nil for nothing
+	late     []bool     // see state.apply
+	edit     *Edit      // what change did, nil for nothing
+	commands []*Command // what step changed
 	created  int64
 	num      int64
 	typ      string // of an edit
-	ts       int64  // of an edit
+	ts       int64  // of an edit or a step
 	accepted int64  // when, in nanoseconds of the runtime's clock
 }
 
 // patient reports whether the delivery waits while the store is full. Who computes
 // readings from others would only have to compute them again.
-func (d *delivery) patient() bool { return !d.origin.IsZero() }
+func (d *delivery) patient() bool { return d.own || !d.origin.IsZero() }
 
 // records is how many changes the delivery makes in the log.
 func (d *delivery) records() int {
 	if d.edit != nil {
 		return 1
 	}
-	return len(d.readings)
+	return len(d.readings) + len(d.commands)
 }
 
 // add lists a delivery and, when the actor is there, returns its reference: the

@@ -8,12 +8,17 @@ type entityView struct {
 	Keys   int    `json:"keys"`
 	Seq    uint64 `json:"seq"`      // of the last reading
 	Edits  uint64 `json:"revision"` // of the last edit
+	Open   int    `json:"commands"` // that have not ended
 }
 
 // Inspect shows what the entity is at this moment; it reads nothing from the store.
 func (e *entityActor) Inspect() any {
+	open := 0
+	if q := e.queue(); q != nil {
+		open = len(q.open)
+	}
 	return entityView{
 		ID: e.h.id, Type: e.state.typ, Loaded: e.loaded,
-		Keys: len(e.state.slots), Seq: e.state.seq, Edits: e.state.revision,
+		Keys: len(e.state.slots), Seq: e.state.seq, Edits: e.state.revision, Open: open,
 	}
 }

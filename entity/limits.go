@@ -1,5 +1,7 @@
 package entity
 
+import "time"
+
 // Everything has a limit. What goes beyond one is refused with an error that
 // names it; nothing is cut off silently.
 const (
@@ -58,4 +60,23 @@ const (
 	MaxSearchBytes = 256
 	// MaxStreamEntities bounds ChangesQuery.Entities.
 	MaxStreamEntities = 1000
+	// MaxOpenCommands bounds the commands of an entity that have not ended,
+	// MaxOpenCommandBytes their texts together, and MaxEndedCommands those that have
+	// ended and are kept: when there are more, the oldest are deleted.
+	MaxOpenCommands     = 1000
+	MaxOpenCommandBytes = 4 << 20
+	MaxEndedCommands    = 1000
+	// MaxCommandKeyBytes bounds the idempotency key of a command, MaxCommandByBytes who
+	// sent it, and MaxCommandErrorBytes why it failed.
+	MaxCommandKeyBytes   = 256
+	MaxCommandByBytes    = 256
+	MaxCommandErrorBytes = 4096
+	// MaxCommandExpiry bounds the time until a command is delivered, and
+	// MaxCommandTimeout that from there to its answer.
+	MaxCommandExpiry      = 366 * 24 * time.Hour
+	DefaultCommandExpiry  = 7 * 24 * time.Hour
+	MaxCommandTimeout     = 31 * 24 * time.Hour
+	DefaultCommandTimeout = time.Minute
+	// MaxReceivers bounds the receivers of the commands of one entity.
+	MaxReceivers = 64
 )

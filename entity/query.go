@@ -87,12 +87,17 @@ type ChangesQuery struct {
 	// EditsOnly asks for those alone: readings are passed over, and occupy nothing of
 	// the subscription's buffer. Edits has no meaning then.
 	EditsOnly bool
+	// Commands asks for the changes of commands as well.
+	Commands bool
+	// CommandsOnly asks for those alone, and for the ends of entities. Edits has no meaning
+	// then.
+	CommandsOnly bool
 	// Computed keeps, of the readings, only those that a source has computed (see
 	// Origin), a mapping for example. The others occupy nothing of the buffer.
 	Computed bool
 }
 
-// Change is one committed reading or edit. Readings that came late are changes as well:
+// Change is one committed reading, edit or step of a command. Readings that came late are changes as well:
 // a reader that keeps the latest values compares TS, and takes the later change
 // where they are equal.
 type Change struct {
@@ -102,13 +107,16 @@ type Change struct {
 	Seq    uint64
 	Entity string
 	TS     int64 // when it was measured, in milliseconds since the epoch
-	// Values belongs to all readers; it must not be changed. An edit has none.
+	// Values belongs to all readers; it must not be changed. Only a reading has any.
 	Values []Sample
 	// Origin is who computed the reading, the zero Origin for a device.
 	Origin Origin
 	// Edit is what was edited, nil for a reading. It belongs to all readers; it
 	// must not be changed.
 	Edit *Edit
+	// Command is a command as it is since the change, nil for a reading and for an edit. It
+	// belongs to all readers; it must not be changed.
+	Command *Command
 	// Committed is when it was made durable, in milliseconds since the epoch.
 	Committed int64
 }

@@ -32,6 +32,8 @@ type Runtime struct {
 	claims    *claims
 	clock     *clock
 	tokens    *tokens
+	commander *commander
+	receivers *receivers
 	types     types
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
@@ -64,10 +66,14 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
 	r.committer, r.loader = newCommitter(r), newLoader(r)
+	r.commander, r.receivers = newCommander(r), newReceivers(r.log)
 	last, err := r.recallTokens(ctx)
 	if err == nil {
 		r.clock = newClock(r.log, time.Now, last)
 		err = r.loadTypes(ctx)
+	}
+	if err == nil {
+		err = r.commander.recall(ctx)
 	}
 	if err != nil {
 		r.cancel()
@@ -81,6 +87,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	}
 	r.wg.Go(r.committer.Run)
 	r.wg.Go(r.committer.Acknowledge)
+	r.wg.Go(r.commander.Run)
 	r.wg.Go(func() { r.graph.load(r) })
 	return r, nil
 }

@@ -30,6 +30,7 @@ type extras struct {
 	sections [len(sections)]section // by Section - 1
 	applied  map[string]uint64      // the last sequence of each source of computed readings
 	origins  map[uint32]Origin      // of the latest values that were computed, by key
+	commands commandQueue
 }
 
 // section returns the leaves of a section.
@@ -232,10 +233,13 @@ func (s *state) load(e *Stored, keys *keyTable) error {
 			s.setOrigin(key, l.Origin)
 		}
 	}
-	if len(e.Attributes)+len(e.Applied) == 0 {
+	if len(e.Attributes)+len(e.Applied)+len(e.Commands) == 0 {
 		return nil
 	}
 	m := s.extras()
+	for i := range e.Commands {
+		m.commands.add(&openCommand{Command: e.Commands[i]})
+	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		path, ok := keys.intern(a.Path)
@@ -272,7 +276,7 @@ func (s *state) size() int64 {
 		return n
 	}
 	const pair = 64 // an entry of a map, with its share of the empty ones
-	return n + int64(unsafe.Sizeof(extras{})) + pair*int64(len(s.more.applied)+len(s.more.origins)) + s.more.bytes
+	return n + int64(unsafe.Sizeof(extras{})) + pair*int64(len(s.more.applied)+len(s.more.origins)) + s.more.bytes + s.more.commands.size()
 }
 
 // replace puts edited sections in place.

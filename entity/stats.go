@@ -9,6 +9,9 @@ import (
 type Stats struct {
 	Readings, Values      uint64    // committed
 	Rejected              uint64    // readings refused or not kept, with an error to their source
+	Commands              uint64    // steps of commands that were committed
+	OpenCommands          int       // entities with commands that have not ended
+	Receivers             int       // devices that can be reached by commands
 	Batches               uint64    // commits
 	WindowUsed, WindowMax int64     // bytes
 	CommitLatency         Histogram // of each Ingest: from the entity's acceptance to the commit
@@ -88,11 +91,11 @@ func (l *latencies) histogram() Histogram {
 
 // counters are what Stats is made of.
 type counters struct {
-	readings, values, rejected, batches, storeErrors, lagged atomic.Uint64
-	live, hotBytes                                           atomic.Int64
-	evicted                                                  atomic.Uint64
-	storeError                                               atomic.Pointer[string]
-	latency                                                  latencies
+	readings, values, commands, rejected, batches, storeErrors, lagged atomic.Uint64
+	live, hotBytes                                                     atomic.Int64
+	evicted                                                            atomic.Uint64
+	storeError                                                         atomic.Pointer[string]
+	latency                                                            latencies
 }
 
 // Stats returns the counters. It does no input or output and is safe for
@@ -100,6 +103,7 @@ type counters struct {
 func (r *Runtime) Stats() Stats {
 	s := Stats{
 		Readings: r.count.readings.Load(), Values: r.count.values.Load(), Rejected: r.count.rejected.Load(),
+		Commands: r.count.commands.Load(), OpenCommands: r.commander.entities(), Receivers: r.receivers.len(),
 		Batches: r.count.batches.Load(), WindowUsed: r.window.inUse(), WindowMax: r.window.size,
 		CommitLatency: r.count.latency.histogram(), Live: int(r.count.live.Load()), Registered: r.store.Info().Entities,
 		HotBytes: r.count.hotBytes.Load(), HotMax: r.cfg.HotBytes, Evicted: r.count.evicted.Load(), Relations: r.graph.len(),

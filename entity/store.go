@@ -11,8 +11,8 @@ type Store interface {
 	// Info tells what the store holds. It does no input or output.
 	Info() StoreInfo
 
-	// Load returns an entity with its latest values, ordered by key, and its
-	// attributes, ordered by section and path, or ErrNotFound.
+	// Load returns an entity with its latest values, ordered by key, its attributes,
+	// ordered by section and path, and its open commands, ordered by ID, or ErrNotFound.
 	Load(ctx context.Context, id string) (Stored, error)
 
 	// Commit makes a batch durable: all of it or, with an error, as if nothing
@@ -25,7 +25,7 @@ type Store interface {
 	//
 	// A relation to an entity that does not exist is passed over: it has been
 	// deleted since. An entity that is deleted loses its latest values,
-	// attributes, relations in both directions and its history at once for every
+	// attributes, commands, relations in both directions and its history at once for every
 	// reader, whenever the store gets to giving the space free; one of the same
 	// id that comes later has nothing of it.
 	Commit(ctx context.Context, b *Batch) error
@@ -51,6 +51,14 @@ type Store interface {
 	// in order, at least one if there is one. It returns ErrCursorExpired when
 	// the change after+1 is no longer kept, or after has not been reached yet.
 	Changes(ctx context.Context, after uint64, limit int) ([]LoggedChange, error)
+
+	// Commands returns up to q.Limit commands of an entity that q asks for, the one with
+	// the greatest ID first, or ErrNotFound where there is no such entity.
+	Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error)
+
+	// OpenCommands returns all entities that have commands which have not ended, ordered by
+	// the bytes of their ids.
+	OpenCommands(ctx context.Context) ([]OpenCommands, error)
 
 	// Origins returns up to limit of the computed points of a key of an entity with
 	// from <= TS < to, in the order of TS: who computed the value that is there.
@@ -121,12 +129,17 @@ type Stored struct {
 	// Applied has the last Origin of each source that has computed readings of
 	// it, ordered by source.
 	Applied []Origin
+	// Commands are those that have not ended, ordered by ID.
+	Commands []Command
 }
 
 // bytes is about what the entity occupies.
 func (e *Stored) bytes() int64 {
 	const each = 64
-	n := len(e.ID) + len(e.Type) + each*(1+len(e.Latest)+len(e.Attributes))
+	n := len(e.ID) + len(e.Type) + each*(1+len(e.Latest)+len(e.Attributes)+4*len(e.Commands))
+	for i := range e.Commands {
+		n += e.Commands[i].bytes()
+	}
 	for i := range e.Latest {
 		n += len(e.Latest[i].Value.Text())
 	}
@@ -161,7 +174,9 @@ type Batch struct {
 	// Records are the changes in the order in which they were accepted: the
 	// change log, and of the readings the history. For the same entity, key and
 	// place the later replaces the earlier, in the batch and in the store. Edits of
-	// the same leaf or edge are made in their order.
+	// the same leaf or edge are made in their order, and of the records of a command the
+	// last one counts. Of those that have ended the store keeps MaxEndedCommands of an
+	// entity, the newest; it may keep a tenth more for a while.
 	Records []Record
 	// Latest is the change buffer: the newest value of each entity and key that
 	// changed, once each. The store keeps its own where that is newer by
@@ -186,7 +201,7 @@ type BatchEntity struct {
 	Deleted bool
 }
 
-// Record is one change in a batch: a reading, or an edit.
+// Record is one change in a batch: a reading, an edit, or a step of a command.
 type Record struct {
 	Entity int // the index in Batch.Entities
 	Seq    uint64
@@ -196,8 +211,10 @@ type Record struct {
 	Origin Origin
 	// Once is what Once.Token of its delivery was, 0 for none.
 	Once uint64
-	// Edit is nil for a reading; otherwise Reading has only the time.
-	Edit *Edit
+	// Edit and Command are nil for a reading; otherwise one of them is not, and Reading has
+	// only the time. Command is all of the command, as it is after the step.
+	Edit    *Edit
+	Command *Command
 }
 
 // Place is where the values of a reading are in the history.
@@ -221,7 +238,8 @@ type LoggedChange struct {
 	TS        int64
 	Values    []Sample
 	Origin    Origin
-	Edit      *Edit // nil for a reading
+	Edit      *Edit    // nil for all else
+	Command   *Command // the same
 	Committed int64
 	// Arrived, Number and Once are those of the Record.
 	Arrived      bool

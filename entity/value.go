@@ -1,6 +1,8 @@
 package entity
 
 import (
+	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -19,4 +21,28 @@ func ParseJSON(raw []byte) value.Value {
 		return value.Value{}
 	}
 	return v
+}
+
+// ParseValue returns the value of any JSON text, and the zero Value of null or of nothing.
+// It keeps nothing of raw. The error is a *PayloadError: what is no JSON, or is nested
+// deeper than MaxDepth, or has more than MaxTextBytes.
+func ParseValue(raw []byte) (value.Value, error) {
+	if len(raw) > MaxPayloadBytes {
+		return value.Value{}, &PayloadError{CauseTooLarge, fmt.Sprintf("%d bytes; at most %d are allowed", len(raw), MaxPayloadBytes)}
+	}
+	p := parser{s: string(raw), reading: -1}
+	if text := strings.TrimFunc(p.s, func(r rune) bool { return r < utf8.RuneSelf && isSpace(byte(r)) }); text == "" || text == "null" {
+		return value.Value{}, nil
+	}
+	if !utf8.ValidString(p.s) {
+		return value.Value{}, p.fail(CauseEncoding, "must be UTF-8")
+	}
+	v, err := p.readValue()
+	if err != nil {
+		return value.Value{}, err
+	}
+	if p.peek(); p.i < len(p.s) {
+		return value.Value{}, p.fail(CauseSyntax, "%s after the end of the value", p.found())
+	}
+	return v, nil
 }

@@ -218,7 +218,7 @@ func TestVerifyFindsWhatIsWrongWithAStore(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := command(t, 0, "verify", "--check", "--data", dir); !strings.Contains(out, "1 entities, 1 latest values, 0 attributes, 0 relations, 5000 changes\n") {
+	if out, _ := command(t, 0, "verify", "--check", "--data", dir); !strings.Contains(out, "1 entities, 1 latest values, 0 attributes, 0 relations, 0 commands, 5000 changes\n") {
 		t.Errorf("verify: %s", out)
 	}
 	for _, none := range []string{dir + "-none", t.TempDir()} {

@@ -186,7 +186,7 @@ func examine(ctx context.Context, address string, stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	fmt.Fprintf(stdout, "%d entities, %d latest values, %d attributes, %d relations, %d changes\n", read.Entities, read.Latest, read.Attributes, read.Relations, read.Changes)
+	fmt.Fprintf(stdout, "%d entities, %d latest values, %d attributes, %d relations, %d commands, %d changes\n", read.Entities, read.Latest, read.Attributes, read.Relations, read.Commands, read.Changes)
 	if n > 0 {
 		return fmt.Errorf("verify: %d things are wrong with the store; keep its files, and restore a backup into another directory", n)
 	}

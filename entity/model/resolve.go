@@ -250,3 +250,24 @@ func (t *Resolved) CheckRelation(name string, isA func(string) bool, properties 
 	}
 	return (&Schema{Type: Object, Fields: r.Properties}).checkJSON(properties)
 }
+
+// CheckCommand reports whether an entity may be told a command with a request, the zero
+// Value for none.
+func (t *Resolved) CheckCommand(name string, request value.Value) error {
+	c := t.Commands[name]
+	switch {
+	case c == nil && t.Strict:
+		return fmt.Errorf("%w: %q has no such command", ErrMismatch, t.Type.ID)
+	case c == nil || c.Request == nil:
+		return nil
+	}
+	return c.Request.Check(request)
+}
+
+// CheckResponse reports whether the answer to a command may be so.
+func (t *Resolved) CheckResponse(name string, response value.Value) error {
+	if c := t.Commands[name]; c != nil && c.Response != nil {
+		return c.Response.Check(response)
+	}
+	return nil
+}

@@ -38,7 +38,7 @@ type Type struct {
 	// Extends are the types whose members this one has as well. A name that two
 	// of them declare must be declared alike.
 	Extends []string `json:"extends,omitempty"`
-	// Strict refuses readings, attributes and relations that are not declared. A
+	// Strict refuses readings, attributes, relations and commands that are not declared. A
 	// type is strict as well when one that it extends is.
 	Strict bool `json:"strict,omitempty"`
 
@@ -74,11 +74,14 @@ type Relation struct {
 	Properties map[string]*Schema `json:"properties,omitempty"`
 }
 
-// Command is an operation that an entity offers. It is only declared.
+// Command is an operation that an entity offers. A Request or Response of nil may be
+// anything.
 type Command struct {
 	Description string  `json:"description,omitempty"`
 	Request     *Schema `json:"request,omitempty"`
 	Response    *Schema `json:"response,omitempty"`
+	// Parallel lets a device carry it out while it is at others.
+	Parallel bool `json:"parallel,omitempty"`
 }
 
 // Parse reads a type from JSON. A member that does not exist is refused: it is a

@@ -155,6 +155,7 @@ func (t *transaction) deletions(rows *pgx.Batch) {
 	for _, sql := range [...]string{
 		"DELETE FROM latest WHERE entity = ANY($1)",
 		"DELETE FROM attribute WHERE entity = ANY($1)",
+		"DELETE FROM command WHERE entity = ANY($1)",
 		"DELETE FROM relation WHERE source = ANY($1)",
 		"DELETE FROM relation WHERE target = ANY($1)",
 		"DELETE FROM applied WHERE entity = ANY($1)",

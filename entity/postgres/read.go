@@ -48,6 +48,7 @@ const (
 		FROM latest l JOIN key k ON k.num = l.key WHERE l.entity = ANY($1) ORDER BY l.entity, k.name`
 	selectAttributes = `SELECT entity, section, path, ts, number, whole, text, json
 		FROM attribute WHERE entity = ANY($1) ORDER BY entity, section, path`
+	selectOpen    = "SELECT entity, data FROM command WHERE entity = ANY($1) AND due IS NOT NULL ORDER BY entity, id"
 	selectApplied = "SELECT entity, source, n FROM applied WHERE entity = ANY($1) ORDER BY entity, source"
 )
 
@@ -87,6 +88,7 @@ func fill(ctx context.Context, conn querier, list []entity.Stored) error {
 	var rows pgx.Batch
 	rows.Queue(selectLatest, nums).Query(f.latest)
 	rows.Queue(selectAttributes, nums).Query(f.attributes)
+	rows.Queue(selectOpen, nums).Query(f.commands)
 	rows.Queue(selectApplied, nums).Query(f.applied)
 	return conn.SendBatch(ctx, &rows).Close()
 }

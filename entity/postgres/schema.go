@@ -155,6 +155,20 @@ CREATE TABLE generation (
 	id    text NOT NULL
 );
 INSERT INTO generation SELECT 0, left(identity, 8) FROM greenroom;
+`, `
+-- command has the commands of entities: data is all of it (package changelog), due when
+-- it expires or times out, null for one that has ended. key is that of idempotency.
+CREATE TABLE command (
+	due    bigint,
+	entity integer NOT NULL,
+	state  smallint NOT NULL,
+	id     text COLLATE "C" NOT NULL,
+	key    text COLLATE "C",
+	data   bytea NOT NULL,
+	PRIMARY KEY (entity, id)
+);
+CREATE INDEX command_open ON command (entity) INCLUDE (due) WHERE due IS NOT NULL;
+CREATE INDEX command_key ON command (entity, key) WHERE key IS NOT NULL;
 `}
 
 var migration = pgdb.Migration{

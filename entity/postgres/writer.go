@@ -35,6 +35,7 @@ type writer struct {
 	// merging is how many commits will merge their telemetry instead of copying it.
 	merging int
 	rows    []telemetryRow // empty; for the next commit
+	ended   changelog.Ended
 }
 
 // state is what the row of the table greenroom says, as it was last committed.

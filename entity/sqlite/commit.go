@@ -30,7 +30,9 @@ type writer struct {
 	generations []entity.Generation
 	begun       bool
 
-	entity, latest, telemetry, hour, computed, attribute, revision sqlitedb.Bulk
+	entity, latest, telemetry, hour, computed, attribute, revision, command sqlitedb.Bulk
+
+	ended changelog.Ended
 
 	fresh     []freshRow
 	rows      []movedRow
@@ -77,6 +79,10 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		Head: "WITH moved (num, revision) AS (", Width: 2,
 		Tail: ") UPDATE entity SET revision = moved.revision FROM moved WHERE entity.num = moved.num AND entity.revision < moved.revision",
 	}
+	w.command = sqlitedb.Bulk{
+		Head: "INSERT INTO command (entity, id, state, key, due, data)", Width: 6,
+		Tail: "ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, data = excluded.data",
+	}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 
 	rows, err := w.Conn.QueryContext(ctx, "SELECT name, num FROM key")
@@ -97,7 +103,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 }
 
 func (w *writer) close() error {
-	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision)
+	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision, &w.command)
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See
@@ -224,7 +230,7 @@ func (w *writer) transact(ctx context.Context, durable bool, f func(t *transacti
 
 // run commits a batch; dropped is the last change that the log lost to its limit.
 func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err error) {
-	for _, step := range []func() error{t.entities, t.readings, t.edits, t.deletions, t.generation, t.log, t.purge} {
+	for _, step := range []func() error{t.entities, t.readings, t.edits, t.commands, t.deletions, t.generation, t.log, t.purge} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -339,7 +345,7 @@ func (t *transaction) readings() error {
 	w.fresh = w.fresh[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
-		if r.Edit != nil {
+		if r.Edit != nil || r.Command != nil {
 			continue
 		}
 		source, err := t.applied(r)

@@ -171,6 +171,7 @@ func (t *transaction) deletions() error {
 		for _, sql := range [...]string{
 			"DELETE FROM latest WHERE entity = ?",
 			"DELETE FROM attribute WHERE entity = ?",
+			"DELETE FROM command WHERE entity = ?",
 			"DELETE FROM relation WHERE source = ?",
 			"DELETE FROM relation WHERE target = ?",
 			"DELETE FROM applied WHERE entity = ?",

@@ -20,6 +20,8 @@ import (
 type queries struct {
 	load, entities, typed, named, these  *sql.Stmt
 	latest, attributes, applied, origins *sql.Stmt // of a JSON array of numbers
+	open                                 *sql.Stmt // the same: commands
+	commands, commanded, openCommands    *sql.Stmt
 	ascending, descending, count         *sql.Stmt
 	relations, changes, docs, computed   *sql.Stmt
 
@@ -57,6 +59,16 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.latest:     "SELECT j.key, l.key, l.ts, l.seq, l.kind, l.value FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value",
 		&q.attributes: "SELECT j.key, a.path, a.ts, a.section, a.kind, a.value FROM json_each(?1) j CROSS JOIN attribute a ON a.entity = j.value",
 		&q.applied:    "SELECT j.key, a.source, a.n FROM json_each(?1) j CROSS JOIN applied a ON a.entity = j.value",
+		&q.open: `SELECT j.key, c.id, c.data FROM json_each(?1) j CROSS JOIN command c INDEXED BY command_open
+			ON c.entity = j.value AND c.due IS NOT NULL`,
+		&q.commands: `SELECT data FROM command WHERE entity = ?1 AND (?2 = '' OR id < ?2)
+			AND (?3 = '' OR state IN (SELECT value FROM json_each(?3))) AND (?4 = '' OR id = ?4) AND (?5 = '' OR key = ?5)
+			ORDER BY id DESC LIMIT ?6`,
+		&q.commanded: `SELECT data FROM command INDEXED BY command_key WHERE entity = ?1 AND (?2 = '' OR id < ?2)
+			AND (?3 = '' OR state IN (SELECT value FROM json_each(?3))) AND (?4 = '' OR id = ?4) AND key = ?5 AND key IS NOT NULL
+			ORDER BY id DESC LIMIT ?6`,
+		&q.openCommands: `SELECT e.id, c.due FROM (SELECT entity, min(due) AS due FROM command INDEXED BY command_open WHERE due IS NOT NULL GROUP BY entity) c
+			CROSS JOIN entity e ON e.num = c.entity ORDER BY e.id`,
 		&q.origins: `SELECT j.key, k.name, s.name, c.n
 			FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value
 			JOIN computed c ON c.entity = l.entity AND c.key = l.key AND c.ts = l.ts AND c.seq = l.seq
@@ -169,6 +181,11 @@ func (s *Store) fillStored(f *filler, edited bool) error {
 			return err
 		}
 	}
+	if s.names.commanded.Load() {
+		if err := f.each(q.open, nums, 3, f.command); err != nil {
+			return err
+		}
+	}
 	computed := false
 	if s.names.computed.Load() {
 		if err := f.each(q.applied, nums, 3, func() error { computed = true; return f.applied() }); err != nil {
@@ -194,6 +211,7 @@ func order(e *entity.Stored) {
 	slices.SortFunc(e.Attributes, func(a, b entity.StoredAttribute) int {
 		return cmp.Or(cmp.Compare(a.Section, b.Section), strings.Compare(a.Path, b.Path))
 	})
+	slices.SortFunc(e.Commands, func(a, b entity.Command) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(e.Applied, func(a, b entity.Origin) int { return strings.Compare(a.Source, b.Source) })
 }
 

@@ -14,7 +14,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 6
+	schemaVersion = 7
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -180,6 +180,24 @@ CREATE TABLE generation (
 INSERT INTO generation SELECT 0, substr(value, 1, 8) FROM meta WHERE name = 'identity';
 `
 
+// schema7 adds the commands to devices. An older version would not know the changes of
+// the log that are about them.
+const schema7 = `
+-- command has the commands of entities: data is all of it (package changelog), due when
+-- it expires or times out, null for one that has ended.
+CREATE TABLE command (
+	entity INTEGER NOT NULL,
+	id     TEXT NOT NULL,
+	state  INTEGER NOT NULL,
+	key    TEXT, -- of idempotency
+	due    INTEGER,
+	data   BLOB NOT NULL,
+	PRIMARY KEY (entity, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX command_open ON command (entity, due) WHERE due IS NOT NULL;
+CREATE INDEX command_key ON command (entity, key) WHERE key IS NOT NULL;
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	mark, err := sqlitedb.ReadMark(ctx, conn)
@@ -212,7 +230,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6}[version:] {
+	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6, schema7}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

@@ -153,11 +153,12 @@ func (s *Store) openWriter(ctx context.Context, path string) error {
 	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}
-	var computed bool
-	if err := w.Conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM applied)").Scan(&computed); err != nil {
+	var computed, commanded bool
+	if err := w.Conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM applied), EXISTS (SELECT 1 FROM command)").Scan(&computed, &commanded); err != nil {
 		return err
 	}
 	s.names.computed.Store(computed)
+	s.names.commanded.Store(commanded)
 	return s.w.loadKeys(ctx)
 }
 
@@ -272,6 +273,7 @@ const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that i
 	SELECT 'relation' AS t, count(*) AS n FROM relation WHERE source NOT IN (SELECT num FROM entity) OR target NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'latest', count(*) FROM latest WHERE entity NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'attribute', count(*) FROM attribute WHERE entity NOT IN (SELECT num FROM entity)
+	UNION ALL SELECT 'command', count(*) FROM command WHERE entity NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'applied', count(*) FROM applied WHERE entity NOT IN (SELECT num FROM entity)
 ) WHERE n > 0`
 

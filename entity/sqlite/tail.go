@@ -79,7 +79,8 @@ type name struct {
 // for another one later: whoever finds a number in a row that is committed finds its
 // name here.
 type names struct {
-	computed atomic.Bool // some are sources of computed readings
+	computed  atomic.Bool // some are sources of computed readings
+	commanded atomic.Bool // there have been commands
 
 	mu    sync.RWMutex
 	byNum map[int64]string // guarded by mu

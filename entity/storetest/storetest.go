@@ -49,6 +49,11 @@ func Run(t *testing.T, open Open) {
 		"HistoryIsTrimmedInBits":                historyIsTrimmed,
 		"ReadingsWithoutATimeAreKeptEach":       arrivedAreKeptEach,
 		"EachOpeningThatCommitsIsAGeneration":   openingsAreGenerations,
+		"CommandsAreKeptWithAllTheyHave":        commandsAreKept,
+		"CommandsAreAskedForByPages":            commandsAreAskedFor,
+		"StepsOfACommandReplaceIt":              stepsOfACommandReplaceIt,
+		"EndedCommandsAreBounded":               endedCommandsAreBounded,
+		"CommandsGoWithTheirEntity":             commandsGoWithTheirEntity,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

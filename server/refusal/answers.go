@@ -57,13 +57,17 @@ type Answer struct {
 	Instead bool
 }
 
-// Answers has a row for each error that a reading, a patch or a relation can come back
-// with. The first that an error is counts: those that wrap another come before it.
+// Answers has a row for each error that a reading, a patch, a relation or a command can
+// come back with. The first that an error is counts: those that wrap another come before it.
 var Answers = []Answer{
 	{Err: entity.ErrTestFailed, Name: "entity.ErrTestFailed", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrNotFound, Name: "entity.ErrNotFound", Cause: CauseNotFound, Status: http.StatusNotFound, Code: codeTopic},
 	{Err: entity.ErrConflict, Name: "entity.ErrConflict", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrTooManyKeys, Name: "entity.ErrTooManyKeys", Cause: CauseTooManyKeys, Status: http.StatusUnprocessableEntity, Code: codeQuota},
+	{Err: entity.ErrTooManyCommands, Name: "entity.ErrTooManyCommands", Cause: CauseTooManyCommands, Status: http.StatusTooManyRequests, Code: codeQuota,
+		Hint: "send it when others have ended, or cancel some"},
+	{Err: entity.ErrOtherCommand, Name: "entity.ErrOtherCommand", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
+	{Err: entity.ErrCommandEnded, Name: "entity.ErrCommandEnded", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrMismatch, Name: "entity.ErrMismatch", Cause: CauseType, Status: http.StatusUnprocessableEntity, Code: codePayload},
 	{Err: entity.ErrInvalid, Name: "entity.ErrInvalid", Cause: CauseInvalid, Status: http.StatusBadRequest, Code: codePayload},
 	{Err: entity.ErrFull, Name: "entity.ErrFull", Cause: CauseFull, Status: http.StatusInsufficientStorage, Code: codeQuota, Retry: true,

@@ -25,24 +25,25 @@ const (
 // Causes of a refusal besides those of entity.PayloadError. They are labels of a metric
 // and keys of the log: a bounded set.
 const (
-	CauseTopic       = "topic"         // nothing takes the topic
-	CauseID          = "entity_id"     // not an id
-	CauseType        = "type"          // not as the type of the entity wants it
-	CauseTooManyKeys = "too_many_keys" // of an entity, or of all
-	CauseConflict    = "conflict"      // its condition does not hold
-	CauseNotFound    = "not_found"     // it is about what does not exist
-	CauseForbidden   = "forbidden"     // its sender may not do that
-	CauseLogin       = "login"         // no message: somebody who was not let in
-	CauseInvalid     = "invalid"       // any other complaint about the message
-	CausePacketSize  = "packet_size"   // the message was too large to be read
-	CauseRetain      = "retain"        // taken, but not kept for new subscribers
-	CauseForward     = "not_forwarded" // taken, but a subscriber that is too far behind did not get it
-	CauseSession     = "session"       // no message: a session was given up
-	CauseWill        = "will"          // no message: a client with a will for which there was no room
-	CauseFull        = "disk_full"     // the store has no room
-	CauseBusy        = "busy"          // the server was too slow
-	CauseClosing     = "closing"       // the server shuts down
-	CauseFailed      = "failed"        // the server has failed
+	CauseTopic           = "topic"             // nothing takes the topic
+	CauseID              = "entity_id"         // not an id
+	CauseType            = "type"              // not as the type of the entity wants it
+	CauseTooManyKeys     = "too_many_keys"     // of an entity, or of all
+	CauseTooManyCommands = "too_many_commands" // of an entity
+	CauseConflict        = "conflict"          // its condition does not hold
+	CauseNotFound        = "not_found"         // it is about what does not exist
+	CauseForbidden       = "forbidden"         // its sender may not do that
+	CauseLogin           = "login"             // no message: somebody who was not let in
+	CauseInvalid         = "invalid"           // any other complaint about the message
+	CausePacketSize      = "packet_size"       // the message was too large to be read
+	CauseRetain          = "retain"            // taken, but not kept for new subscribers
+	CauseForward         = "not_forwarded"     // taken, but a subscriber that is too far behind did not get it
+	CauseSession         = "session"           // no message: a session was given up
+	CauseWill            = "will"              // no message: a client with a will for which there was no room
+	CauseFull            = "disk_full"         // the store has no room
+	CauseBusy            = "busy"              // the server was too slow
+	CauseClosing         = "closing"           // the server shuts down
+	CauseFailed          = "failed"            // the server has failed
 )
 
 // Verdict says what becomes of a message that was not committed.

@@ -53,6 +53,7 @@ func TestOnlyWhatTheMessageIsToBlameForIsAnswered(t *testing.T) {
 		{&entity.PayloadError{Cause: entity.CauseSyntax}, entity.CauseSyntax, false},
 		{fmt.Errorf("x: %w", entity.ErrInvalid), CauseInvalid, false},
 		{fmt.Errorf("x: %w", entity.ErrTooManyKeys), CauseTooManyKeys, false},
+		{fmt.Errorf("x: %w", entity.ErrTooManyCommands), CauseTooManyCommands, false},
 		{fmt.Errorf("x: %w", entity.ErrMismatch), CauseType, false},
 		{fmt.Errorf("x: %w", entity.ErrTestFailed), CauseConflict, false},
 		{fmt.Errorf("x: %w", entity.ErrClosed), CauseClosing, true},

@@ -15,7 +15,7 @@ import (
 
 // A row holds the changes of one commit:
 //
-//	version   byte, 4
+//	version   byte, 5
 //	ids       uvarint count, each: uvarint length, bytes
 //	names     the same: of keys, paths, types and sources
 //	changes   each: byte what and flags, uvarint index of the id, varint ts minus the
@@ -29,21 +29,23 @@ import (
 //	            of the path, varint ts, value; uvarint count of relations, each:
 //	            byte 1 for removed, uvarint index of the type, uvarint length and
 //	            bytes of the target, value
+//	  command   (3) the command, see AppendCommand
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). Version
-// 3 had no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
+// uvarint length and bytes (string, JSON), or nothing (none). Version 4 had no commands,
+// and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
 // A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const format = 4
+const format = 5
 
 // What a change is.
 const (
 	aReading byte = iota
 	aComputed
 	anEdit
+	aCommand
 )
 
 // Flags of what a change is.
@@ -81,6 +83,8 @@ func Append(dst []byte, b *entity.Batch) []byte {
 		switch {
 		case r.Edit != nil:
 			what = anEdit
+		case r.Command != nil:
+			what = aCommand
 		case !r.Origin.IsZero():
 			what = aComputed
 		}
@@ -96,6 +100,10 @@ func Append(dst []byte, b *entity.Batch) []byte {
 		}
 		if what == anEdit {
 			w.edit(r.Edit)
+			continue
+		}
+		if what == aCommand {
+			w.body = AppendCommand(w.body, r.Command)
 			continue
 		}
 		if what == aComputed {
@@ -290,6 +298,12 @@ func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 	switch what {
 	case anEdit:
 		c.Edit = d.edit(c.Entity, d.names)
+		return 0
+	case aCommand:
+		if d.version < 5 {
+			d.Fail()
+		}
+		c.Command = d.command(c.Entity)
 		return 0
 	case aComputed:
 		c.Origin = entity.Origin{Source: d.pick(d.names), Seq: d.Uvarint()}

@@ -35,6 +35,11 @@ func batch() *entity.Batch {
 					{Relation: entity.Relation{From: "a", Type: "near", To: "c"}, Removed: true},
 				},
 			}},
+			{Entity: 0, Reading: entity.Reading{TS: 25}, Command: &entity.Command{
+				ID: "00000000001", Entity: "a", Name: "open", Request: value.Int(-5), Key: "k", By: "me", Parallel: true, State: entity.CommandFailed,
+				Created: 1, Expires: 2, Timeout: 3, Sent: 4, Attempts: 5, Delivered: 6, Ended: 7,
+				Progress: value.Float(0.5), Result: entity.ParseJSON([]byte(`{"a":[1]}`)), Error: "broken",
+			}},
 			{Entity: 1, Reading: entity.Reading{TS: 30}, Edit: &entity.Edit{Revision: 4, Deleted: true}},
 		},
 	}
@@ -63,7 +68,7 @@ func TestEachFormOfChangeComesBack(t *testing.T) {
 	for i := range b.Records {
 		r := &b.Records[i]
 		want := entity.LoggedChange{
-			Seq: b.First + uint64(i), Entity: b.Entities[r.Entity].ID, TS: r.TS, Values: r.Values, Origin: r.Origin, Edit: r.Edit, Committed: 99,
+			Seq: b.First + uint64(i), Entity: b.Entities[r.Entity].ID, TS: r.TS, Values: r.Values, Origin: r.Origin, Edit: r.Edit, Command: r.Command, Committed: 99,
 		}
 		if !reflect.DeepEqual(got[i], want) {
 			t.Errorf("change %d:\n got %+v\nwant %+v", i, got[i], want)

@@ -1,0 +1,218 @@
+package entity
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// CommandState says how far a command has come. The numbers are part of the stored
+// format. A command only ever goes on to a state of a greater number, but for one that
+// was sent and not acknowledged: it is queued again when its receiver is gone.
+type CommandState uint8
+
+// The states of a command. From CommandDone on it has ended.
+const (
+	CommandQueued    CommandState = 1 // it waits for the device
+	CommandSent      CommandState = 2 // it was given to a transport that reaches the device
+	CommandDelivered CommandState = 3 // the device has acknowledged that it has it
+	CommandDone      CommandState = 4 // the device has carried it out
+	CommandFailed    CommandState = 5 // the device has not been able to
+	CommandTimedOut  CommandState = 6 // it was delivered, and there was no answer in time
+	CommandExpired   CommandState = 7 // it could not be delivered in time
+	CommandCanceled  CommandState = 8 // somebody has withdrawn it
+)
+
+var commandStates = [...]string{
+	CommandQueued: "queued", CommandSent: "sent", CommandDelivered: "delivered", CommandDone: "done",
+	CommandFailed: "failed", CommandTimedOut: "timed_out", CommandExpired: "expired", CommandCanceled: "canceled",
+}
+
+// String returns the name of the state in lower case, timed_out for example.
+func (s CommandState) String() string {
+	if s < CommandQueued || int(s) >= len(commandStates) {
+		return "none"
+	}
+	return commandStates[s]
+}
+
+// Ended reports whether nothing happens to a command in this state any more.
+func (s CommandState) Ended() bool { return s >= CommandDone }
+
+// ParseCommandState reads the name of a state.
+func ParseCommandState(name string) (CommandState, error) {
+	if i := slices.Index(commandStates[1:], name); i >= 0 {
+		return CommandState(i + 1), nil
+	}
+	return 0, fmt.Errorf("state %q: %w: must be one of %s", brief(name), ErrInvalid, strings.Join(commandStates[1:], ", "))
+}
+
+// Command is a message to a device, and what has become of it. Times are in
+// milliseconds since the epoch, 0 for what has not happened.
+type Command struct {
+	// ID is the entity's own of the command: text of one length, by which commands are
+	// in the order in which they came.
+	ID     string
+	Entity string
+	Name   string
+	// Request is what the device is told beside the name, the zero Value for nothing.
+	Request value.Value
+	// Key is the idempotency key, "" for none, and By who sent the command.
+	Key, By string
+	// Parallel says that the command does not wait for others, nor others for it.
+	Parallel bool
+	State    CommandState
+	Created  int64
+	// Expires is until when it may be delivered, and Timeout how long the device may take
+	// from there to its answer, in milliseconds.
+	Expires, Timeout int64
+	// Sent is when it was sent last, and Attempts how often.
+	Sent     int64
+	Attempts int
+	// Delivered is when the device acknowledged it, and Ended when it ended.
+	Delivered, Ended int64
+	// Progress is what the device has last told on the way, and Result its answer; the
+	// zero Value for nothing. Error is why the command failed.
+	Progress, Result value.Value
+	Error            string
+}
+
+// NewCommand is what Runtime.Command is asked for.
+type NewCommand struct {
+	// Name is that of a command which the entity's type declares or, where the type is not
+	// strict, any other: 1 to MaxKeyBytes bytes.
+	Name string
+	// Request is what the device is told beside the name, at most MaxTextBytes. The zero
+	// Value is nothing.
+	Request value.Value
+	// Key, if it is not "", makes the command known again when it is sent a second time:
+	// at most MaxCommandKeyBytes bytes.
+	Key string
+	// Expires is until when the command may be delivered, in milliseconds since the epoch.
+	// 0 is DefaultCommandExpiry from now; at most MaxCommandExpiry from now.
+	Expires int64
+	// Timeout is how long the device may take from the delivery to its answer. 0 is
+	// DefaultCommandTimeout; at most MaxCommandTimeout.
+	Timeout time.Duration
+	// Parallel lets the command be sent while others are under way. Otherwise commands
+	// of an entity are sent one at a time, in the order in which they came: the next one
+	// when the one before has ended. A type can declare a command as parallel as well.
+	// Parallel ones neither wait for the others nor make them wait.
+	Parallel bool
+	// By is who sends it, at most MaxCommandByBytes bytes.
+	By string
+}
+
+// CommandsQuery asks for commands of an entity, the newest first.
+type CommandsQuery struct {
+	// Before keeps those with a lesser ID. It is the ID of the last one of the page before,
+	// "" for the first page.
+	Before string
+	// Limit is the most commands to answer with, up to MaxPageLimit. Defaults to 50.
+	Limit int
+	// States keeps those in one of these. Empty keeps all.
+	States []CommandState
+	// ID keeps this one only, Key those of an idempotency key. Empty keeps all.
+	ID, Key string
+}
+
+// OpenCommands says that an entity has commands that have not ended.
+type OpenCommands struct {
+	Entity string
+	// Due is when the first of them is to expire or to time out.
+	Due int64
+}
+
+// Due is when an open command expires or times out, 0 for one that has ended.
+func (c *Command) Due() int64 {
+	switch {
+	case c.State.Ended():
+		return 0
+	case c.State == CommandDelivered:
+		return c.Delivered + c.Timeout
+	default:
+		return c.Expires
+	}
+}
+
+// Keeps reports whether the query asks for a command, whatever its page is.
+func (q *CommandsQuery) Keeps(c *Command) bool {
+	return (q.ID == "" || c.ID == q.ID) && (q.Key == "" || c.Key == q.Key) && (len(q.States) == 0 || slices.Contains(q.States, c.State))
+}
+
+// bytes is what a command occupies beside its struct.
+func (c *Command) bytes() int {
+	return len(c.Name) + len(c.Key) + len(c.By) + len(c.Error) + len(c.Request.Text()) + len(c.Progress.Text()) + len(c.Result.Text())
+}
+
+// same reports whether a command is what somebody asks for once more.
+func (c *Command) same(n *NewCommand) bool {
+	return c.Name == n.Name && sameValue(c.Request, n.Request)
+}
+
+// commandIDBytes is the length of an ID: base 36 of a number below 2^53, so that it has
+// 1024 for each millisecond.
+const (
+	commandIDBytes = 11
+	commandsPerMS  = 1024
+)
+
+// commandID makes an ID of a number.
+func commandID(number int64) string {
+	digits := strconv.FormatInt(number, 36)
+	return strings.Repeat("0", max(0, commandIDBytes-len(digits))) + digits
+}
+
+// commandNumber is the number of an ID, 0 for what is none.
+func commandNumber(id string) int64 {
+	n, err := strconv.ParseInt(id, 36, 64)
+	if err != nil || len(id) != commandIDBytes {
+		return 0
+	}
+	return n
+}
+
+// check reports what is wrong with a new command at a time, and fills in what is not set.
+func (n *NewCommand) check(now int64) error {
+	if err := checkName("command", n.Name, MaxKeyBytes); err != nil {
+		return err
+	}
+	if err := checkCommandValue("request", n.Request); err != nil {
+		return err
+	}
+	if n.Key != "" {
+		if err := checkName("idempotency key", n.Key, MaxCommandKeyBytes); err != nil {
+			return err
+		}
+	}
+	if len(n.By) > MaxCommandByBytes {
+		return fmt.Errorf("by: %w: must have at most %d bytes, not %d", ErrInvalid, MaxCommandByBytes, len(n.By))
+	}
+	if n.Expires == 0 {
+		n.Expires = now + DefaultCommandExpiry.Milliseconds()
+	}
+	if n.Timeout == 0 {
+		n.Timeout = DefaultCommandTimeout
+	}
+	switch {
+	case n.Expires <= now || n.Expires > now+MaxCommandExpiry.Milliseconds():
+		return fmt.Errorf("expires: %w: must be after now, %d, and at most %v later, not %d", ErrInvalid, now, MaxCommandExpiry, n.Expires)
+	case n.Timeout < time.Millisecond || n.Timeout > MaxCommandTimeout:
+		return fmt.Errorf("timeout: %w: must be from 1ms to %v, not %v", ErrInvalid, MaxCommandTimeout, n.Timeout)
+	}
+	return nil
+}
+
+func checkCommandValue(what string, v value.Value) error {
+	if k := v.Kind(); k > value.KindJSON {
+		return fmt.Errorf("%s: %w: must be a JSON value, not a %v", what, ErrInvalid, k)
+	}
+	if n := len(v.Text()); n > MaxTextBytes {
+		return fmt.Errorf("%s: %w: must have at most %d bytes, not %d", what, ErrInvalid, MaxTextBytes, n)
+	}
+	return nil
+}

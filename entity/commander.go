@@ -1,0 +1,214 @@
+package entity
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// commander has entities look after their commands: when one is due to expire or to time
+// out, and when there is one to send. It knows all entities with open commands, also
+// those that are cold, and has one place in a heap for each of them; after a restart it
+// learns of them from the store. It decides nothing: the entity's actor does, and may be
+// asked once too often.
+type commander struct {
+	rt   *Runtime
+	wake chan struct{}
+	// ends counts the commands that have ended, of all entities. See Runtime.Command.
+	ends atomic.Uint64
+
+	mu     sync.Mutex
+	open   map[string]*dueEntity // guarded by mu
+	heap   dueHeap               // the same, guarded by mu
+	kicked map[string]struct{}   // guarded by mu
+	order  []string              // of those that were kicked, guarded by mu
+}
+
+// dueEntity is an entity with open commands.
+type dueEntity struct {
+	id    string
+	due   int64 // of the first of its commands
+	place int   // in the heap
+}
+
+const (
+	// commanderRetry is after what time an entity is asked again that has not answered.
+	commanderRetry = 5 * time.Second
+	// commanderNap bounds the sleep of the commander: the machine's clock may be set.
+	commanderNap = 10 * time.Second
+)
+
+func newCommander(rt *Runtime) *commander {
+	return &commander{rt: rt, wake: make(chan struct{}, 1), open: make(map[string]*dueEntity), kicked: make(map[string]struct{})}
+}
+
+// recall learns of the open commands that the store has.
+func (c *commander) recall(ctx context.Context) error {
+	list, err := c.rt.store.OpenCommands(ctx)
+	if err != nil {
+		return fmt.Errorf("read the open commands: %w", err)
+	}
+	for _, o := range list {
+		c.plan(o.Entity, o.Due)
+	}
+	return nil
+}
+
+// plan says when the first open command of an entity is due, 0 for an entity with none.
+func (c *commander) plan(id string, due int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.open[id]
+	switch {
+	case e == nil && due == 0:
+		return
+	case e == nil:
+		e = &dueEntity{id: id, due: due}
+		c.open[id] = e
+		heap.Push(&c.heap, e)
+	case due == 0:
+		heap.Remove(&c.heap, e.place)
+		delete(c.open, id)
+		return
+	case e.due == due:
+		return
+	default:
+		e.due = due
+		heap.Fix(&c.heap, e.place)
+	}
+	if e.place == 0 {
+		nudge(c.wake)
+	}
+}
+
+// kick has an entity look after its commands soon.
+func (c *commander) kick(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(id)
+}
+
+// kickOpen is kick for an entity that has open commands; the others are left alone.
+func (c *commander) kickOpen(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[id] != nil {
+		c.add(id)
+	}
+}
+
+// add REQUIRES: mu held.
+func (c *commander) add(id string) {
+	if _, ok := c.kicked[id]; ok {
+		return
+	}
+	c.kicked[id] = struct{}{}
+	c.order = append(c.order, id)
+	nudge(c.wake)
+}
+
+// entities is how many entities have open commands.
+func (c *commander) entities() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// Run works until the runtime is closed.
+func (c *commander) Run() {
+	for {
+		id, wait := c.next(c.rt.clock.stamp())
+		if id != "" {
+			c.attend(id)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-c.rt.ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// next returns the next entity to be asked, or how long to wait for one.
+func (c *commander) next(now int64) (id string, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.order) > 0 {
+		id = c.order[0]
+		if c.order = c.order[1:]; len(c.order) == 0 {
+			c.order = nil
+		}
+		delete(c.kicked, id)
+		return id, 0
+	}
+	if len(c.heap) == 0 {
+		return "", commanderNap
+	}
+	e := c.heap[0]
+	if e.due > now {
+		return "", min(commanderNap, time.Duration(e.due-now)*time.Millisecond)
+	}
+	e.due = now + commanderRetry.Milliseconds() // it says more itself
+	heap.Fix(&c.heap, e.place)
+	return e.id, 0
+}
+
+// attend tells an entity to look after its commands. While the store has no room it waits,
+// as who computes readings does.
+func (c *commander) attend(id string) {
+	d := &delivery{step: (*entityActor).attend, cost: editCost, own: true}
+	d.done = func(err error) {
+		if err != nil {
+			c.again(id)
+		}
+	}
+	if c.rt.send(c.rt.ctx, id, d) != nil && c.rt.ctx.Err() == nil {
+		c.again(id)
+	}
+}
+
+// again has an entity asked once more after a while, where that has failed.
+func (c *commander) again(id string) {
+	later := c.rt.clock.stamp() + commanderRetry.Milliseconds()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.open[id]; e != nil && e.due > later {
+		e.due = later
+		heap.Fix(&c.heap, e.place)
+	}
+}
+
+// dueHeap has the entity that is due first at its top.
+type dueHeap []*dueEntity
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push is for package heap.
+func (h *dueHeap) Push(x any) {
+	e, _ := x.(*dueEntity)
+	e.place = len(*h)
+	*h = append(*h, e)
+}
+
+// Pop is for package heap.
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	*h = slices.Delete(*h, last, last+1)
+	return e
+}

@@ -1,0 +1,272 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/text"
+)
+
+// Command sends a command to the device of an entity, and returns when it is durable:
+// from then on it is kept, over restarts and crashes, until it has ended. It is sent as
+// soon as the device can be reached (Receive) and those before it have ended.
+//
+// A command whose Key is that of another one of the entity which is still kept is that
+// one, and is returned as it is now; or the error is ErrOtherCommand if its name or its
+// request differ. The other errors are ErrNotFound for an entity that does not exist,
+// ErrInvalid, ErrMismatch for what its type does not allow, and ErrTooManyCommands. When
+// ctx ends while it waits for the commit the outcome is unknown: send it again with the
+// same Key.
+func (r *Runtime) Command(ctx context.Context, id string, n NewCommand) (Command, error) {
+	if err := n.check(r.clock.stamp()); err != nil {
+		return Command{}, err
+	}
+	for {
+		// A command of the same key may end between the two looks, into the store and
+		// among the open ones. Then both are taken again.
+		seen := r.commander.ends.Load()
+		if n.Key != "" {
+			if c, err := r.ofKey(ctx, id, &n); err != nil || c != nil {
+				return derefCommand(c), err
+			}
+		}
+		var made *Command
+		err := r.step(ctx, id, &delivery{
+			cost: int64(len(n.Request.Text()) + len(n.Name) + len(n.Key) + len(n.By)), kick: true,
+			step: func(e *entityActor) (changed []*Command, err error) {
+				c, fresh, err := e.order(&n, seen)
+				if made = c; fresh {
+					changed = []*Command{c}
+				}
+				return changed, err
+			},
+		})
+		switch {
+		case err == nil:
+			return *made, nil
+		case !errors.Is(err, errLookAgain):
+			return Command{}, err
+		}
+	}
+}
+
+func derefCommand(c *Command) Command {
+	if c == nil {
+		return Command{}
+	}
+	return *c
+}
+
+// ofKey returns the command of the same key that the store has, nil for none.
+func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command, error) {
+	list, err := r.Commands(ctx, id, CommandsQuery{Key: n.Key, Limit: 1})
+	if errors.Is(err, ErrNotFound) { // it may have come to be a moment ago
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	if !list[0].same(n) {
+		return nil, fmt.Errorf("entity %q: %w", id, ErrOtherCommand)
+	}
+	return &list[0], nil
+}
+
+// Delivered says that the device has acknowledged a command: it is not sent again. It
+// returns when that is durable, and changes nothing for a command that was acknowledged
+// before or has ended. While the store has no room it waits for that. It returns
+// ErrNotFound for a command that there is not.
+func (r *Runtime) Delivered(ctx context.Context, id, command string) error {
+	return r.answer(ctx, id, command, &delivery{own: true, step: func(e *entityActor) ([]*Command, error) {
+		return e.progress(command, false, value.Value{})
+	}})
+}
+
+// Progress says how far the device has come with a command, which it has then. It does not
+// give the device more time. Otherwise it is as Delivered, and returns ErrFull while the
+// store has no room.
+func (r *Runtime) Progress(ctx context.Context, id, command string, progress value.Value) error {
+	if err := checkCommandValue("progress", progress); err != nil {
+		return err
+	}
+	return r.answer(ctx, id, command, &delivery{cost: int64(len(progress.Text())), step: func(e *entityActor) ([]*Command, error) {
+		return e.progress(command, true, progress)
+	}})
+}
+
+// Done says that the device has carried out a command, with its answer or the zero Value.
+// It is as Progress. An answer that is not as the entity's type wants it ends the command
+// as failed, and is ErrMismatch.
+func (r *Runtime) Done(ctx context.Context, id, command string, result value.Value) error {
+	if err := checkCommandValue("result", result); err != nil {
+		return err
+	}
+	var mismatch error
+	err := r.answer(ctx, id, command, &delivery{cost: int64(len(result.Text())), step: func(e *entityActor) (changed []*Command, err error) {
+		_, changed, err = e.finish(command, func(o *openCommand) CommandState {
+			if mismatch = e.checkResponse(o, result); mismatch != nil {
+				o.Error = text.Shorten(mismatch.Error(), MaxCommandErrorBytes)
+				return CommandFailed
+			}
+			o.Result = result
+			return CommandDone
+		})
+		return changed, err
+	}})
+	if err == nil && mismatch != nil {
+		return fmt.Errorf("entity %q: %w", id, mismatch)
+	}
+	return err
+}
+
+// Fail says that the device has not carried out a command, and why. It is as Progress. A
+// reason of more than MaxCommandErrorBytes is cut.
+func (r *Runtime) Fail(ctx context.Context, id, command, reason string) error {
+	reason = strings.ToValidUTF8(text.Shorten(reason, MaxCommandErrorBytes), "\uFFFD")
+	return r.answer(ctx, id, command, &delivery{cost: int64(len(reason)), step: func(e *entityActor) (changed []*Command, err error) {
+		_, changed, err = e.finish(command, func(o *openCommand) CommandState {
+			o.Error = reason
+			return CommandFailed
+		})
+		return changed, err
+	}})
+}
+
+// answer brings what a device says of a command to its entity. To one that has ended it
+// comes too late, or for a second time, and changes nothing.
+func (r *Runtime) answer(ctx context.Context, id, command string, d *delivery) error {
+	err := r.step(ctx, id, d)
+	if errors.Is(err, errNotOpen) {
+		_, err = r.endedCommand(ctx, id, command)
+	}
+	return err
+}
+
+// Cancel withdraws a command. What the device was sent already it may still carry out,
+// and its answer changes nothing. It returns the command as it is then, or ErrNotFound,
+// or ErrCommandEnded with the command as it has ended.
+func (r *Runtime) Cancel(ctx context.Context, id, command string) (Command, error) {
+	var canceled *Command
+	err := r.step(ctx, id, &delivery{step: func(e *entityActor) (changed []*Command, err error) {
+		canceled, changed, err = e.finish(command, func(*openCommand) CommandState { return CommandCanceled })
+		return changed, err
+	}})
+	if errors.Is(err, errNotOpen) {
+		c, err := r.endedCommand(ctx, id, command)
+		if err == nil {
+			err = fmt.Errorf("entity %q: command %q: %w: it is %v", id, command, ErrCommandEnded, c.State)
+		}
+		return c, err
+	}
+	if err != nil {
+		return Command{}, err
+	}
+	return *canceled, nil
+}
+
+// endedCommand returns a command that its entity does not know for open, once its end is
+// durable.
+func (r *Runtime) endedCommand(ctx context.Context, id, command string) (Command, error) {
+	if h := r.handles.find(id); h != nil {
+		if err := r.committer.Wait(ctx, h.ticket.Load()); err != nil {
+			return Command{}, fmt.Errorf("entity %q: %w", id, err)
+		}
+	}
+	return r.FindCommand(ctx, id, command)
+}
+
+// FindCommand returns a command as it is committed, or ErrNotFound.
+func (r *Runtime) FindCommand(ctx context.Context, id, command string) (Command, error) {
+	list, err := r.Commands(ctx, id, CommandsQuery{ID: command, Limit: 1})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("entity %q: command %q: %w", id, brief(command), ErrNotFound)
+	}
+	if err != nil {
+		return Command{}, err
+	}
+	return list[0], nil
+}
+
+// Commands returns commands of an entity as they are committed, the newest first: those
+// that are open, and of those that have ended the last MaxEndedCommands. It returns
+// ErrNotFound for an entity that does not exist.
+func (r *Runtime) Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	if q.Limit == 0 {
+		q.Limit = defaultPageLimit
+	}
+	if q.Limit < 1 || q.Limit > MaxPageLimit {
+		return nil, fmt.Errorf("limit: %w: must be from 1 to %d, not %d", ErrInvalid, MaxPageLimit, q.Limit)
+	}
+	return query(ctx, r, func(ctx context.Context) ([]Command, error) { return r.store.Commands(ctx, id, q) })
+}
+
+// OpenCommands returns the commands of an entity that have not ended, as they are
+// committed, the oldest first.
+func (r *Runtime) OpenCommands(ctx context.Context, id string) ([]Command, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	stored, err := r.load(ctx, id)
+	return stored.Commands, err
+}
+
+// WaitCommand returns a command when it has ended, or as it is when ctx ends, together
+// with the cause. It returns ErrNotFound for one that there is not.
+func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command, error) {
+	changes, err := r.Follow(ctx, ChangesQuery{Entities: []string{id}, CommandsOnly: true})
+	if err != nil {
+		return Command{}, err
+	}
+	defer changes.Close()
+	c, err := r.FindCommand(ctx, id, command)
+	for err == nil && !c.State.Ended() {
+		next, failure := changes.Next(ctx)
+		switch {
+		case errors.Is(failure, ErrClosed), ctx.Err() != nil:
+			return c, failure
+		case failure != nil: // what is missed is read
+			c, err = r.FindCommand(ctx, id, command)
+		case next.Edit != nil && next.Edit.Deleted:
+			return c, fmt.Errorf("entity %q: %w: it was deleted", id, ErrNotFound)
+		case next.Command != nil && next.Command.ID == command:
+			c = *next.Command
+		}
+	}
+	return c, err
+}
+
+// step brings a change of commands to an entity and waits for its commit.
+func (r *Runtime) step(ctx context.Context, id string, d *delivery) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	settled := make(chan error, 2) // a notice, and the end
+	d.cost += editCost
+	if !d.own {
+		d.notice = func(err error) { settled <- err }
+	}
+	d.done = func(err error) {
+		if err == nil && d.kick && r.receivers.reaches(id) {
+			r.commander.kick(id)
+		}
+		settled <- err
+	}
+	if err := r.send(ctx, id, d); err != nil {
+		return fmt.Errorf("entity %q: %w", id, err)
+	}
+	select {
+	case err := <-settled:
+		if errors.Is(err, ErrNotFound) {
+			return r.refuse(ctx, id, err)
+		}
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("entity %q: outcome unknown: %w", id, context.Cause(ctx))
+	}
+}

@@ -1,0 +1,281 @@
+package entity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// commandQueue has the open commands of an entity in the order of their ids. It is owned
+// by the entity's actor.
+type commandQueue struct {
+	open  []*openCommand
+	last  int64 // the number of the newest ID that was given or seen
+	bytes int   // of the open ones
+}
+
+// openCommand is a command that has not ended.
+type openCommand struct {
+	Command
+	ticket uint64 // the committer's number of its first record: before that it is not sent
+}
+
+var (
+	// errNotOpen says that the entity has no open command of this ID.
+	errNotOpen = errors.New("not open")
+	// errLookAgain says that a command has ended since the store was asked for one with
+	// the same key.
+	errLookAgain = errors.New("look again")
+)
+
+// find returns the place of an open command, or where it would be.
+func (q *commandQueue) find(id string) (int, bool) {
+	return slices.BinarySearchFunc(q.open, id, func(c *openCommand, id string) int { return strings.Compare(c.ID, id) })
+}
+
+func (q *commandQueue) add(c *openCommand) {
+	q.open = append(q.open, c)
+	q.bytes += c.bytes()
+	q.last = max(q.last, commandNumber(c.ID))
+}
+
+// due is when the first of the commands is, 0 for none.
+func (q *commandQueue) due() (due int64) {
+	for _, c := range q.open {
+		if at := c.Due(); due == 0 || at < due {
+			due = at
+		}
+	}
+	return due
+}
+
+// size is about how many bytes the queue occupies.
+func (q *commandQueue) size() int64 {
+	return int64(len(q.open))*(int64(unsafe.Sizeof(openCommand{}))+8) + int64(q.bytes)
+}
+
+// queue returns the queue of the entity, nil if there never was a command.
+func (e *entityActor) queue() *commandQueue {
+	if e.state.more == nil {
+		return nil
+	}
+	return &e.state.more.commands
+}
+
+// step makes the change of commands that a delivery is about.
+func (e *entityActor) step(d *delivery) error {
+	list, err := d.step(e)
+	if err != nil {
+		return err
+	}
+	e.plan()
+	if len(list) > 0 {
+		d.commands, d.ts = list, e.rt.clock.stamp()
+		d.created, d.num = e.state.created, e.num
+	}
+	return nil
+}
+
+// plan tells the commander when to ask again.
+func (e *entityActor) plan() {
+	due := int64(0)
+	if q := e.queue(); q != nil {
+		due = q.due()
+	}
+	e.rt.commander.plan(e.h.id, due)
+}
+
+// stepped notes with which number a delivery was handed to the committer.
+func (e *entityActor) stepped(commands []*Command, ticket uint64) {
+	q := e.queue()
+	for _, c := range commands {
+		if c.State.Ended() { // only now: who looks for its key waits for this ticket
+			e.ended = e.rt.commander.ends.Add(1)
+		} else if i, ok := q.find(c.ID); ok && q.open[i].ticket == 0 && c.State == CommandQueued && c.Attempts == 0 {
+			q.open[i].ticket = ticket
+		}
+	}
+}
+
+// order takes up a new command, or returns the open one of the same key. seen is what
+// commander.ends was before the store was asked for one.
+func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool, err error) {
+	if e.state.created == 0 {
+		return nil, false, ErrNotFound
+	}
+	q := &e.state.extras().commands
+	if n.Key != "" {
+		if e.ended > seen {
+			return nil, false, errLookAgain
+		}
+		for _, o := range q.open {
+			if o.Key == n.Key {
+				return o.again(n)
+			}
+		}
+	}
+	if t := e.resolved(e.state.typ); t != nil {
+		if err := t.CheckCommand(n.Name, n.Request); err != nil {
+			return nil, false, fmt.Errorf("type %q: command %q: %w", e.state.typ, n.Name, err)
+		}
+		if declared := t.Commands[n.Name]; declared != nil && declared.Parallel {
+			n.Parallel = true
+		}
+	}
+	now := e.rt.clock.stamp()
+	o := &openCommand{Command: Command{
+		Entity: e.h.id, Name: n.Name, Request: n.Request, Key: n.Key, By: n.By, Parallel: n.Parallel,
+		State: CommandQueued, Created: now, Expires: n.Expires, Timeout: n.Timeout.Milliseconds(),
+	}}
+	if len(q.open) >= MaxOpenCommands {
+		return nil, false, fmt.Errorf("%w: the entity has %d; at most that many are allowed", ErrTooManyCommands, len(q.open))
+	}
+	if bytes := q.bytes + o.bytes(); bytes > MaxOpenCommandBytes {
+		return nil, false, fmt.Errorf("%w: with this one they would have %d bytes; at most %d are allowed", ErrTooManyCommands, bytes, MaxOpenCommandBytes)
+	}
+	o.ID = commandID(max(q.last+1, now*commandsPerMS))
+	q.add(o)
+	return o.record(), true, nil
+}
+
+// again returns an open command to who sends it a second time.
+func (o *openCommand) again(n *NewCommand) (c *Command, fresh bool, err error) {
+	if !o.same(n) {
+		return nil, false, ErrOtherCommand
+	}
+	return o.record(), false, nil
+}
+
+// record is the command as it is now, which is not changed any more.
+func (o *openCommand) record() *Command {
+	c := o.Command
+	return &c
+}
+
+// attend lets the commands expire and time out whose time has come, and sends those that
+// may go.
+func (e *entityActor) attend() ([]*Command, error) {
+	q := e.queue()
+	if q == nil {
+		return nil, nil
+	}
+	now := e.rt.clock.stamp()
+	var changed []*Command
+	for i := 0; i < len(q.open); {
+		switch o := q.open[i]; {
+		case o.Due() > now:
+			i++
+		case o.State == CommandDelivered:
+			changed = append(changed, e.end(i, CommandTimedOut, now))
+		default:
+			changed = append(changed, e.end(i, CommandExpired, now))
+		}
+	}
+	return e.dispatch(now, changed), nil
+}
+
+// end ends the open command at a place.
+func (e *entityActor) end(place int, state CommandState, now int64) *Command {
+	q := e.queue()
+	o := q.open[place]
+	q.bytes -= o.bytes()
+	q.open = slices.Delete(q.open, place, place+1)
+	o.State, o.Ended = state, now
+	e.rt.receivers.release(e.h.id, o.ID)
+	return o.record()
+}
+
+// dispatch sends the commands that may go, and queues those again that were sent to a
+// receiver which is gone. It appends them to changed.
+func (e *entityActor) dispatch(now int64, changed []*Command) []*Command {
+	busy := false // one that is sent alone is on its way, or waits before
+	for _, o := range e.queue().open {
+		lost := o.State == CommandSent && !e.rt.receivers.held(e.h.id, o.ID)
+		if lost {
+			o.State = CommandQueued
+		}
+		may := o.State == CommandQueued && (o.Parallel || !busy) && e.rt.committer.Committed(o.ticket)
+		if may && e.send(o, now) || lost {
+			changed = append(changed, o.record())
+		}
+		busy = busy || !o.Parallel
+	}
+	return changed
+}
+
+// send sends a command if the device can be reached.
+func (e *entityActor) send(o *openCommand, now int64) bool {
+	sent := o.Command
+	sent.State, sent.Sent, sent.Attempts = CommandSent, now, o.Attempts+1
+	if !e.rt.receivers.give(sent) {
+		return false
+	}
+	o.Command = sent
+	return true
+}
+
+// progress takes in what the device says of a command on the way to its end: that it has
+// it, and with tells of what came with it.
+func (e *entityActor) progress(id string, with bool, v value.Value) ([]*Command, error) {
+	o, _, err := e.openCommand(id)
+	if err != nil {
+		return nil, err
+	}
+	if !with && o.State == CommandDelivered {
+		return nil, nil
+	}
+	if o.State != CommandDelivered {
+		o.State, o.Delivered = CommandDelivered, e.rt.clock.stamp()
+		e.rt.receivers.release(e.h.id, id)
+	}
+	if with {
+		e.queue().bytes += len(v.Text()) - len(o.Progress.Text())
+		o.Progress = v
+	}
+	return []*Command{o.record()}, nil
+}
+
+// finish ends a command, and sends the next one.
+func (e *entityActor) finish(id string, as func(o *openCommand) CommandState) (c *Command, changed []*Command, err error) {
+	_, place, err := e.openCommand(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, now := e.queue(), e.rt.clock.stamp()
+	before := q.open[place].bytes()
+	state := as(q.open[place])
+	q.bytes += q.open[place].bytes() - before
+	if state != CommandCanceled && q.open[place].Delivered == 0 {
+		q.open[place].Delivered = now
+	}
+	c = e.end(place, state, now)
+	return c, e.dispatch(now, []*Command{c}), nil
+}
+
+func (e *entityActor) openCommand(id string) (o *openCommand, place int, err error) {
+	if e.state.created == 0 {
+		return nil, 0, ErrNotFound
+	}
+	if q := e.queue(); q != nil {
+		if place, ok := q.find(id); ok {
+			return q.open[place], place, nil
+		}
+	}
+	return nil, 0, errNotOpen
+}
+
+// checkResponse reports whether the answer to a command is as the entity's type wants it.
+func (e *entityActor) checkResponse(o *openCommand, result value.Value) error {
+	t := e.resolved(e.state.typ)
+	if t == nil {
+		return nil
+	}
+	if err := t.CheckResponse(o.Name, result); err != nil {
+		return fmt.Errorf("type %q: answer to command %q: %w", e.state.typ, o.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package entity
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// receivers knows which entities' devices can be reached now, and which commands were sent
+// to whom and not acknowledged. It outlives the actors of the entities: what one of them
+// has sent is not sent again by the next one.
+type receivers struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	byEntity map[string][]*receiver // in the order in which they came, guarded by mu
+	count    int                    // guarded by mu
+}
+
+// receiver is a way to a device. All but the first two fields are guarded by receivers.mu.
+type receiver struct {
+	entity  string
+	deliver func(Command)
+
+	holds   map[string]struct{} // the ids of commands that it was given and are not acknowledged
+	queue   []Command           // of these, those that deliver has yet to be called with
+	working bool                // a goroutine calls deliver
+	stopped bool
+}
+
+func newReceivers(log *slog.Logger) *receivers {
+	return &receivers{log: log, byEntity: make(map[string][]*receiver)}
+}
+
+// Receive says that the device of an entity can be reached now: deliver is called with
+// each command that is to go to it, in their order, on a goroutine of its own and never
+// twice at a time. It may block, which holds up the commands of this receiver only. The
+// entity need not exist yet.
+//
+// What deliver is called with is sent, and is sent again to the next receiver unless
+// Delivered, Done or Fail says before that the device has it: with the same ID, by which
+// the device can know it again. Where an entity has several receivers, each command goes
+// to one of them, the newest. A transport that cannot take a command calls stop.
+//
+// stop ends it, and may be called more than once. It does not wait for a deliver that is
+// running. Receive returns ErrInvalid for an id that cannot be, and when the entity has
+// MaxReceivers already.
+func (r *Runtime) Receive(id string, deliver func(Command)) (stop func(), err error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	id = strings.Clone(id) // it may be part of a packet
+	rec := &receiver{entity: id, deliver: deliver, holds: make(map[string]struct{})}
+	if err := r.receivers.add(rec); err != nil {
+		return nil, err
+	}
+	r.commander.kickOpen(id)
+	return func() {
+		if r.receivers.remove(rec) {
+			r.commander.kickOpen(id)
+		}
+	}, nil
+}
+
+func (rs *receivers) add(rec *receiver) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	list := rs.byEntity[rec.entity]
+	if len(list) >= MaxReceivers {
+		return fmt.Errorf("entity %q: %w: it has %d receivers of commands; at most that many are allowed", rec.entity, ErrInvalid, len(list))
+	}
+	rs.byEntity[rec.entity] = append(list, rec)
+	rs.count++
+	return nil
+}
+
+// remove forgets a receiver and reports whether it held commands, which go to another one.
+func (rs *receivers) remove(rec *receiver) (held bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rec.stopped {
+		return false
+	}
+	rec.stopped, rec.queue = true, nil
+	rs.count--
+	list := slices.DeleteFunc(rs.byEntity[rec.entity], func(o *receiver) bool { return o == rec })
+	if rs.byEntity[rec.entity] = list; len(list) == 0 {
+		delete(rs.byEntity, rec.entity)
+	}
+	return len(rec.holds) > 0
+}
+
+// reaches reports whether an entity has a receiver.
+func (rs *receivers) reaches(entity string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return len(rs.byEntity[entity]) > 0
+}
+
+// held reports whether a receiver that is still there was given a command.
+func (rs *receivers) held(entity, command string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, rec := range rs.byEntity[entity] {
+		if _, ok := rec.holds[command]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// give gives a command to the newest receiver of its entity, if there is one.
+func (rs *receivers) give(c Command) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	list := rs.byEntity[c.Entity]
+	if len(list) == 0 {
+		return false
+	}
+	rec := list[len(list)-1]
+	rec.holds[c.ID] = struct{}{}
+	rec.queue = append(rec.queue, c)
+	if !rec.working {
+		rec.working = true
+		go rs.work(rec)
+	}
+	return true
+}
+
+// release notes that a command is acknowledged or has ended: nobody has to hold it.
+func (rs *receivers) release(entity, command string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, rec := range rs.byEntity[entity] {
+		if _, ok := rec.holds[command]; ok {
+			delete(rec.holds, command)
+			rec.queue = slices.DeleteFunc(rec.queue, func(c Command) bool { return c.ID == command })
+		}
+	}
+}
+
+// forget releases all commands of an entity, which was deleted.
+func (rs *receivers) forget(entity string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, rec := range rs.byEntity[entity] {
+		clear(rec.holds)
+		rec.queue = nil
+	}
+}
+
+func (rs *receivers) len() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.count
+}
+
+// work calls deliver until there is nothing left.
+func (rs *receivers) work(rec *receiver) {
+	for {
+		c, ok := rs.next(rec)
+		if !ok {
+			return
+		}
+		rs.call(rec, c)
+	}
+}
+
+func (rs *receivers) next(rec *receiver) (c Command, ok bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(rec.queue) == 0 {
+		rec.working, rec.queue = false, nil
+		return c, false
+	}
+	c = rec.queue[0]
+	rec.queue = rec.queue[1:]
+	return c, true
+}
+
+// call calls deliver. A panic in there must not end the process.
+func (rs *receivers) call(rec *receiver, c Command) {
+	defer func() {
+		if p := recover(); p != nil {
+			rs.log.LogAttrs(context.Background(), slog.LevelError, "receiver of commands panicked",
+				slog.String("entity", rec.entity), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	rec.deliver(c)
+}
