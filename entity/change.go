@@ -25,8 +25,9 @@ type Edits struct {
 
 // Edited is what an edit did.
 type Edited struct {
-	ETag    string // of the entity, now
-	Created bool   // it has come to be by the edit
+	ETag     string // of the entity, now
+	Revision uint64 // of the entity, now
+	Created  bool   // it has come to be by the edit
 	// Attributes are the leaves that were set or removed.
 	Attributes []AttributeEdit
 }
@@ -68,12 +69,12 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 			return nil, err
 		}
 		if edit == nil {
-			done.ETag = etag(e.state.created, e.state.revision)
+			done.ETag, done.Revision = etag(e.state.created, e.state.revision), e.state.revision
 		}
 		return edit, nil
 	}, func(d *delivery) {
 		if d.edit != nil {
-			done = Edited{ETag: etag(d.created, d.edit.Revision), Created: d.edit.Created, Attributes: d.edit.Attributes}
+			done = Edited{ETag: etag(d.created, d.edit.Revision), Revision: d.edit.Revision, Created: d.edit.Created, Attributes: d.edit.Attributes}
 		}
 	})
 	if err != nil {

@@ -26,6 +26,8 @@ type View interface {
 	Updated() int64
 	// ETag is the version of all but the telemetry.
 	ETag() string
+	// Revision is the number of the last edit, 0 where there was none.
+	Revision() uint64
 	// Latest returns the newest value of a key.
 	Latest(key string) (Latest, bool)
 	// EachLatest has all of them, in no certain order.
@@ -134,6 +136,7 @@ func (v stateView) IsA(id string) bool { return v.e.rt.isA(v.e.state.typ, id) }
 func (v stateView) Created() int64     { return v.e.state.created }
 func (v stateView) Updated() int64     { return v.e.state.updated() }
 func (v stateView) ETag() string       { return etag(v.e.state.created, v.e.state.revision) }
+func (v stateView) Revision() uint64   { return v.e.state.revision }
 
 func (v stateView) Latest(key string) (Latest, bool) {
 	id, ok := v.e.rt.keys.find(key)
@@ -187,6 +190,7 @@ func (v storedView) IsA(id string) bool { return v.rt.isA(v.e.Type, id) }
 func (v storedView) Created() int64     { return v.e.Created }
 func (v storedView) Updated() int64     { return v.e.Updated }
 func (v storedView) ETag() string       { return etag(v.e.Created, v.e.Revision) }
+func (v storedView) Revision() uint64   { return v.e.Revision }
 
 func (v storedView) Latest(key string) (Latest, bool) {
 	i, ok := slices.BinarySearchFunc(v.e.Latest, key, func(l Latest, key string) int { return strings.Compare(l.Key, key) })

@@ -95,6 +95,8 @@ var mayAsk = map[string]string{
 	"putEntity": "nnnnnyyy", "patchEntity": "nnnnnyyy", "deleteEntity": "nnnnnyyy", "putAttributes": "nnnnnyyy", "patchAttributes": "nnnnnyyy",
 	"putRelation": "nnnnnyyy", "deleteRelation": "nnnnnyyy", "postEntity": "nnnnnyyy",
 
+	"getShadow": "nnyyyyyy", "listShadows": "nnyyyyyy", "updateShadow": "nnynnyyy", "deleteShadow": "nnynnyyy",
+
 	"listEntities": "nyyyyyyy", "postSearch": "nyyyyyyy", "postHistory": "nyyyyyyy", "export": "nyyyyyyy", "stream": "nyyyyyyy", "socket": "nyyyyyyy",
 	"complete": "nyyyyyyy", "listTypes": "nyyyyyyy", "getType": "nyyyyyyy",
 

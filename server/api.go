@@ -25,6 +25,7 @@ func (s *Server) resources() []operation {
 		&entityAPI{s.runtime, editor, s.find, s.find.encoder},
 		&attributeAPI{s.runtime, editor},
 		&relationAPI{s.runtime, editor},
+		&shadowAPI{s.runtime},
 		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker},
 		&manyHistoryAPI{s.runtime, s.finder, reader},
 		&retentionAPI{s.retention},

@@ -111,9 +111,6 @@ func addressOf(r *http.Request) netip.Addr {
 // record writes to the audit log what was done. Nothing is written where nobody has to
 // log in: there is nobody to name.
 func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Request, action, about string) {
-	if !g.book.Guarded() {
-		return
-	}
 	what := r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
 		what += "?" + r.URL.RawQuery
@@ -121,7 +118,15 @@ func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Reques
 	if about != "" {
 		what += " " + about
 	}
-	entry := access.Entry{Who: who.Name(), From: addressOf(r).String(), Action: action, What: shorten(what, 1000), Outcome: "ok"}
+	g.note(ctx, who, addressOf(r), action, what)
+}
+
+// note is record for what came in another way.
+func (g *gate) note(ctx context.Context, who *access.Principal, from netip.Addr, action, what string) {
+	if !g.book.Guarded() {
+		return
+	}
+	entry := access.Entry{Who: who.Name(), From: from.String(), Action: action, What: shorten(what, 1000), Outcome: "ok"}
 	// It is done: that the client leaves does not change that.
 	if err := g.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
 		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),

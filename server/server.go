@@ -22,6 +22,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/awsshadow"
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -147,7 +148,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: layouts()}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: layouts(), Record: s.gate.note}); err != nil {
 		return nil, err
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
@@ -169,7 +170,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 }
 
 // layouts are the conventions of topics that devices may use beside the server's own.
-func layouts() []layout.Layout { return []layout.Layout{&thingsboard.Layout{}} }
+func layouts() []layout.Layout { return []layout.Layout{&thingsboard.Layout{}, &awsshadow.Layout{}} }
 
 // isOpen reports whether other machines reach the server.
 func (s *Server) isOpen() bool { return !onLoopback(s.httpLn) || !onLoopback(s.mqttLn) }

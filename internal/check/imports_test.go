@@ -38,7 +38,7 @@ var innerOrder = map[string][][]string{
 		{"server/access"},
 		{"server/refusal"},
 		{"server/layout"},
-		{"server/mqtt", "server/thingsboard"},
+		{"server/mqtt", "server/thingsboard", "server/awsshadow"},
 		{"server"},
 		{"server/browsertest", "server/clienttest"},
 	},

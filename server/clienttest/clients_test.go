@@ -3,10 +3,13 @@ package clienttest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -92,7 +95,19 @@ func client(t *testing.T, program string, settings map[string]any) string {
 // running is a server under test.
 type running struct {
 	*server.Server
-	t *testing.T
+	t     *testing.T
+	token string // "" while nobody has to log in
+	url   string
+	http  *http.Client
+}
+
+// trust has requests to the server encrypted and its certificate checked against a CA.
+func (r *running) trust(ca string) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(ca))
+	_, port, _ := net.SplitHostPort(r.HTTPAddr()) // it is an address of net
+	r.url = "https://localhost:" + port
+	r.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 }
 
 // start runs a server until the end of the test.
@@ -113,29 +128,48 @@ func start(t *testing.T, cfg server.Config) *running {
 			t.Errorf("the server: %v", err)
 		}
 	})
-	return &running{s, t}
+	return &running{Server: s, t: t, url: "http://" + s.HTTPAddr(), http: http.DefaultClient}
 }
 
 // do makes a request and returns the body of its answer.
 func (r *running) do(method, path, body string, header ...string) string {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.HTTPAddr()+path, strings.NewReader(body))
+	status, text := r.try(method, path, body, header...)
+	if status >= 300 {
+		r.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	return text
+}
+
+// may is do for what may not be there yet.
+func (r *running) may(method, path string) string {
+	r.t.Helper()
+	_, text := r.try(method, path, "")
+	return text
+}
+
+func (r *running) try(method, path, body string, header ...string) (status int, answer string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := r.http.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		r.t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, text, err)
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	return string(text)
+	return resp.StatusCode, string(text)
 }
 
 // get reads JSON.
@@ -144,6 +178,16 @@ func (r *running) get(path string, into any) {
 	if err := json.Unmarshal([]byte(r.do("GET", path, "")), into); err != nil {
 		r.t.Fatalf("GET %s: %v", path, err)
 	}
+}
+
+// principal makes a principal and returns its token, if it has one.
+func (r *running) principal(body string) string {
+	r.t.Helper()
+	var made struct{ Token string }
+	if err := json.Unmarshal([]byte(r.do("POST", "/v1/principals", body, "Content-Type", "application/json")), &made); err != nil {
+		r.t.Fatal(err)
+	}
+	return made.Token
 }
 
 // desire merges a patch into what an entity should be.

@@ -46,6 +46,9 @@ type Client interface {
 	Who() *access.Principal
 	// May returns nil if the client may do something with an entity.
 	May(a access.Action, id string) error
+	// Record writes to the audit log that the client has done an action, such as
+	// updateShadow. What devices report is not in the log.
+	Record(action, what string)
 	// Send sends a message to this client alone, with QoS 1 or less, and reports whether
 	// it subscribes to the topic. It does not block.
 	Send(topic string, payload []byte) bool
@@ -58,6 +61,9 @@ type Message struct {
 	// Once is by what a second sending of the message is known; the zero Once where it
 	// cannot be sent again.
 	Once entity.Once
+	// Refused counts and shows a refusal of a message that the layout answers itself, and
+	// that is acknowledged as if it had been taken.
+	Refused func(err error)
 	// Will says that the message is a will: its client has gone.
 	Will bool
 	// Committed tells those who subscribe to the telemetry of an entity of readings that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -51,7 +52,7 @@ type Ingester interface {
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 }
 
-// Config sets up a Broker. All fields but Access, Limits and Layouts are needed.
+// Config sets up a Broker. All fields but Access, Limits, Layouts and Record are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
@@ -60,6 +61,9 @@ type Config struct {
 	Logger   *slog.Logger
 	Limits   Limits          // of what is kept in memory for subscribers
 	Layouts  []layout.Layout // other conventions of topics; no two may share a prefix
+	// Record writes to the audit log that somebody has changed an entity through a
+	// layout; nil: there is none. It is called before the change is acknowledged.
+	Record func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
 }
 
 // Broker is an MQTT broker that gives what devices publish to an entity runtime,
@@ -74,6 +78,7 @@ type Broker struct {
 	listener *listener
 	shadow   *shadow
 	layouts  []layout.Layout
+	record   func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
 
 	// running ends when the broker no longer takes messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
@@ -93,7 +98,7 @@ type Broker struct {
 
 // New returns a Broker that accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
-	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts}
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, record: cfg.Record}
 	if b.access == nil {
 		b.access = access.Everybody()
 	}

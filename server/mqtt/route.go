@@ -70,6 +70,10 @@ func (r *route) receive(c *conn, pk *packets.Packet, from sending, committed fun
 	}
 	return r.layout.Receive(c, &layout.Message{
 		Topic: pk.TopicName, Payload: pk.Payload, Once: from.once(pk.Payload), Will: from.will, Committed: committed,
+		Refused: func(err error) {
+			v := refusal.Judge(err)
+			c.broker.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, c.client.ID, v.Detail)
+		},
 	}, done)
 }
 
@@ -111,7 +115,7 @@ func (b *Broker) may(who *access.Principal, a access.Action, id string) error {
 	return who.May(ctx, b.runtime, a, id)
 }
 
-// Self, User, Who, May and Send make a conn a layout.Client.
+// Self, User, Who, May, Record and Send make a conn a layout.Client.
 
 // Self is the entity that the device is.
 func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) }
@@ -124,6 +128,13 @@ func (c *conn) Who() *access.Principal { return c.who }
 
 // May reports what it may do with an entity.
 func (c *conn) May(a access.Action, id string) error { return c.broker.may(c.who, a, id) }
+
+// Record writes to the audit log what the client has changed.
+func (c *conn) Record(action, what string) {
+	if c.broker.record != nil {
+		c.broker.record(c.broker.running, c.who, addressOf(c.RemoteAddr()), action, what)
+	}
+}
 
 // Send sends a message to this client alone, if it subscribes to the topic.
 func (c *conn) Send(name string, payload []byte) bool {

@@ -1027,6 +1027,31 @@ export interface SessionBody {
   token?: string;
 }
 
+/** A document of a shadow. */
+export interface Shadow {
+  clientToken?: string;
+  metadata?: JsonObject;
+  state?: JsonObject;
+  /** In seconds since the epoch. */
+  timestamp: number;
+  version: number;
+}
+
+/** An update of a shadow. */
+export interface ShadowBody {
+  /** Comes back in the answer. */
+  clientToken?: string;
+  state: { [key: string]: Json };
+  /** The version that the shadow must have. */
+  version?: number;
+}
+
+/** Has the names of shadows. */
+export interface ShadowList {
+  results: string[];
+  timestamp: number;
+}
+
 /** A mapping in JSON. */
 export interface StatementBody {
   /** The groups that the expressions name. */

@@ -1,0 +1,191 @@
+package awsshadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+const prefix = "$aws/things/"
+
+// Layout is the layout of shadows. The zero Layout is ready for layout.Layout.Start.
+type Layout struct{ host *layout.Host }
+
+var _ layout.Layout = (*Layout)(nil)
+
+// Name is aws-shadow.
+func (l *Layout) Name() string { return "aws-shadow" }
+
+// Prefixes begin the topics of things.
+func (l *Layout) Prefixes() []string { return []string{prefix} }
+
+// Start gives the layout its host.
+func (l *Layout) Start(h *layout.Host) { l.host = h }
+
+// find returns the shadow and the operation of a topic: update, get or delete, or update/delta
+// for example. ok is false where the topic is none of a shadow.
+func find(topic string) (s Shadow, operation string, ok bool) {
+	rest, ok := strings.CutPrefix(topic, prefix)
+	thing, rest, in := strings.Cut(rest, "/shadow/")
+	if !ok || !in || thing == "" {
+		return s, "", false
+	}
+	s.Thing = thing
+	if named, is := strings.CutPrefix(rest, "name/"); is {
+		s.Name, rest, in = strings.Cut(named, "/")
+		if !in {
+			return s, "", false
+		}
+	}
+	return s, rest, true
+}
+
+// topic is the topic of the shadow before /update, for example.
+func (s Shadow) topic() string {
+	if s.Name == "" {
+		return prefix + s.Thing + "/shadow"
+	}
+	return prefix + s.Thing + "/shadow/name/" + s.Name
+}
+
+// About says that a topic is about a thing, and that those who may read it get what is
+// published.
+func (l *Layout) About(topic string) (id string, to layout.Audience) {
+	s, _, _ := find(topic)
+	return s.Thing, layout.Readers
+}
+
+var errTopic = fmt.Errorf("%w: publish to %s{thing}/shadow/update, get or delete, or …/shadow/name/{shadow}/update, get or delete", refusal.ErrTopic, prefix)
+
+// Receive answers a request about a shadow on its topics.
+func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
+	s, operation, ok := find(m.Topic)
+	if !ok || !slices.Contains([]string{"update", "get", "delete"}, operation) {
+		return errTopic
+	}
+	answer, documents, err := l.do(c, s, operation, m.Payload)
+	outcome := "/accepted"
+	if err == nil && operation != "get" && c.May(access.Write, s.Thing) == nil {
+		c.Record(operation+"Shadow", m.Topic)
+	}
+	if err != nil {
+		r, ok := errors.AsType[*Rejection](err)
+		if !ok {
+			return err
+		}
+		outcome = "/rejected"
+		m.Refused(r)
+	}
+	l.host.Publish(m.Topic+outcome, answer, 1)
+	if documents != nil {
+		l.host.Publish(s.topic()+"/update/documents", documents, 1)
+	}
+	done(nil)
+	return nil
+}
+
+func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte) (answer, documents []byte, err error) {
+	if s.Name != "" {
+		if err := CheckName(s.Name); err != nil {
+			answer, err = refused(payload, err)
+			return answer, nil, err
+		}
+	}
+	needs := access.Report
+	if operation == "get" {
+		needs = access.Read
+	}
+	if err := entity.CheckID(s.Thing); err != nil {
+		return nil, nil, err
+	}
+	if err := c.May(needs, s.Thing); err != nil {
+		return nil, nil, err // nobody who may not read the thing would get the answer
+	}
+	switch operation {
+	case "update":
+		return Update(l.host.Running, l.host.Runtime, s, payload)
+	case "get":
+		answer, err = Get(l.host.Running, l.host.Runtime, s, payload)
+	default:
+		answer, err = Delete(l.host.Running, l.host.Runtime, s, payload)
+	}
+	return answer, nil, err
+}
+
+// refused is the answer to a request that is rejected before it is read.
+func refused(payload []byte, err error) ([]byte, error) {
+	in, _ := parse(payload, true) // for its token
+	return in.refuse(err)
+}
+
+// Subscribed has nothing to do: what there is to say is published.
+func (l *Layout) Subscribed(layout.Client, string) {}
+
+// Unsubscribed has nothing to do either.
+func (l *Layout) Unsubscribed(layout.Client, string) {}
+
+// Left has nothing to do either.
+func (l *Layout) Left(layout.Client) {}
+
+// Edited publishes what desired and reported differ in, after a change of what is desired or
+// of what is reported of that.
+func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
+	for _, s := range l.concerned(change) {
+		topic := s.topic() + "/update/delta"
+		if !l.host.Wanted(topic) {
+			continue
+		}
+		d, err := read(ctx, l.host.Runtime, s)
+		if err != nil || !s.differs(change.Edit, &d) {
+			continue // the server shuts down, or there is nothing to say
+		}
+		delta := entity.Delta(d.desired, d.reported)
+		if len(delta) == 0 {
+			continue
+		}
+		in := &request{}
+		doc := fmt.Appendf(nil, `{"version":%d,"state":`, d.version)
+		doc = append(entity.AppendAttributes(doc, delta), `,"metadata":`...)
+		l.host.Publish(topic, in.finish(entity.AppendTimes(doc, delta)), 1)
+	}
+}
+
+// concerned returns the shadows that an edit has changed.
+func (l *Layout) concerned(change *entity.Change) []Shadow {
+	list := []Shadow{{Thing: change.Entity}}
+	for i := range change.Edit.Attributes {
+		a := &change.Edit.Attributes[i]
+		name, _, deeper := strings.Cut(a.Path[1:], "/")
+		if a.Section == entity.Attributes || !deeper || CheckName(name) != nil {
+			continue
+		}
+		if s := (Shadow{change.Entity, name}); !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// differs reports whether an edit may have changed what the sections of the shadow differ in.
+func (s Shadow) differs(edit *entity.Edit, now *document) bool {
+	inside := ""
+	if s.Name != "" {
+		inside = entity.Pointer(s.Name)
+	}
+	return slices.ContainsFunc(edit.Attributes, func(a entity.AttributeEdit) bool {
+		path, ok := strings.CutPrefix(a.Path, inside)
+		if !ok || a.Section == entity.Attributes {
+			return false
+		}
+		return a.Section == entity.Desired || slices.ContainsFunc(now.desired, func(d entity.Attribute) bool {
+			return d.Path == path || strings.HasPrefix(d.Path, path+"/") || strings.HasPrefix(path, d.Path+"/")
+		})
+	})
+}
