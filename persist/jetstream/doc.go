@@ -25,8 +25,8 @@
 // promises.
 //
 // A process that has read what a server has lost refuses everything from when it finds out, see
-// [ErrLost]: the stream is shorter, or has other messages where it has been filled again. It looks when
-// its connection was made anew, and when it reads a message of a process that has read the others; each
+// [ErrLost]: the stream is shorter, or has other messages where it has been filled again. It looks at the
+// last message that it has read when its connection was made anew, and at all when it reads a message of a process that has read the others; each
 // message says what its writer had read. What it has written before it finds out has no effect for
 // those that have read the stream as it is.
 package jetstream

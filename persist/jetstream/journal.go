@@ -60,6 +60,7 @@ type Journal struct {
 	mu       sync.Mutex // guards what follows, which is changed while reading is held
 	model    *memory.Journal
 	sums     []uint64            // of the messages that were read, see chain
+	last     string              // the header of the last one
 	astray   map[uint64]bool     // openings that have read another log
 	asked    uint64              // how many calls have wanted to know what the log has
 	served   uint64              // those up to which do

@@ -334,14 +334,23 @@ func TestStreamsThatForgetAreRefused(t *testing.T) {
 			t.Errorf("want ErrStream with %q, got %v", want, err)
 		}
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "foreign", Subjects: []string{"foreign.x"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(t.Context(), "foreign.x", []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(t.Context(), conn, Options{Stream: "foreign"}); !errors.Is(err, ErrStream) {
-		t.Errorf("a stream of something else: %v", err)
+	for name, c := range map[string]struct{ header, want string }{
+		"foreign": {"", "its header Greenroom-Frame is \"\" and not that of a journal"},
+		"earlier": {"1f 2e 0 1", "an earlier version of Greenroom has written it"},
+	} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".x"}}); err != nil {
+			t.Fatal(err)
+		}
+		m := nats.NewMsg(name + ".x")
+		if c.header != "" {
+			m.Header.Set(header, c.header)
+		}
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), conn, Options{Stream: name}); !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want ErrStream with %q, got %v", name, c.want, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -65,11 +66,17 @@ func (p place) String() string {
 }
 
 func parsePlace(text string) (p place, err error) {
-	_, err = fmt.Sscanf(text, "%x %x %d %d %d %x", &p.opening, &p.frame, &p.piece, &p.of, &p.read, &p.sum)
-	if err == nil && (p.piece < 0 || p.piece >= p.of) {
-		err = fmt.Errorf("piece %d of %d", p.piece, p.of)
+	n, err := fmt.Sscanf(text, "%x %x %d %d %d %x", &p.opening, &p.frame, &p.piece, &p.of, &p.read, &p.sum)
+	switch {
+	case err == nil && p.piece >= 0 && p.piece < p.of:
+		return p, nil
+	case n == 4 && len(strings.Fields(text)) == 4:
+		err = errors.New("an earlier version of Greenroom has written it, whose messages do not say what their writer had read, and " +
+			"which this version does not read: use the program that wrote it, or name another stream in Options.Stream")
+	default:
+		err = fmt.Errorf("its header %s is %q and not that of a journal", header, text)
 	}
-	return p, err
+	return place{}, err
 }
 
 // chain returns the sum of a message with that header, which comes after one with the sum before: it
@@ -253,10 +260,29 @@ func (j *Journal) verify(ctx context.Context, known uint64) error {
 	if made == j.verified {
 		return nil
 	}
-	if err := j.compare(ctx, known); err != nil {
+	if err := j.compareLast(ctx, known); err != nil {
 		return err
 	}
 	j.verified = made
+	return nil
+}
+
+// compareLast looks whether the stream still has the last message that was read. What a server loses is
+// the end of a stream, and no two messages have the same header: a stream that has this one at its place
+// has all that was before it. REQUIRES: j.reading held; the stream has as many messages.
+func (j *Journal) compareLast(ctx context.Context, known uint64) error {
+	if known == 0 {
+		return nil
+	}
+	m, err := j.stream.GetMsg(ctx, known)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("message %d: %w", known, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil || m.Header.Get(header) != j.last {
+		return j.lose("message %d is another one than was read", known)
+	}
 	return nil
 }
 
@@ -386,7 +412,7 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 		j.broken = fmt.Errorf("%w: message %d: %w", ErrStream, sequence, err)
 		return j.broken
 	}
-	j.sums = append(j.sums, chain(j.sumOf(known), at))
+	j.sums, j.last = append(j.sums, chain(j.sumOf(known), at)), at
 	return nil
 }
 

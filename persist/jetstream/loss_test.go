@@ -114,6 +114,23 @@ func TestAConnectionThatWasMadeAnewIsVerified(t *testing.T) {
 	}
 }
 
+// To look whether something is lost one message is enough, however long the stream is.
+func TestAConnectionThatWasMadeAnewReadsNoMoreThanTheLastMessage(t *testing.T) {
+	t.Parallel()
+	j := open(t, connect(t, startServer(t)), "")
+	for n := range uint64(2 * fewMessages) {
+		if err := j.Commit(t.Context(), batch(n+1, "a", n, "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &countingStream{Stream: j.stream}
+	j.stream = s
+	j.verified--
+	if _, err := j.Ends(t.Context()); err != nil || s.messages != 1 || s.consumers != 0 {
+		t.Errorf("it has read %d messages, and %d times all of them; %v", s.messages, s.consumers, err)
+	}
+}
+
 // What waits for the server holds up nobody who does not wait for it, nor longer than it wants to.
 func TestWhoReadsWaitsNoLongerThanItsContext(t *testing.T) {
 	t.Parallel()
@@ -145,7 +162,17 @@ func TestWhoReadsWaitsNoLongerThanItsContext(t *testing.T) {
 // countingStream counts the questions.
 type countingStream struct {
 	jetstream.Stream
-	infos int
+	infos, messages, consumers int
+}
+
+func (s *countingStream) GetMsg(ctx context.Context, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	s.messages++
+	return s.Stream.GetMsg(ctx, seq, opts...)
+}
+
+func (s *countingStream) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+	s.consumers++
+	return s.Stream.OrderedConsumer(ctx, c)
 }
 
 func (s *countingStream) Info(ctx context.Context, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
