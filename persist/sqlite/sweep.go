@@ -8,8 +8,14 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// sweepMost is how many slices are removed in one go: then the tail and the WAL have their turn.
-const sweepMost = 64
+const (
+	// sweepMost is how many slices are removed in one go: then the tail and the WAL have their turn.
+	sweepMost = 64
+
+	// sliceBytes is how many bytes of events a slice removes, unless it is one event: commits wait
+	// for it.
+	sliceBytes = 4 << 20
+)
 
 // sweep removes events of what was erased, in slices: commits go between them. It ends when the journal
 // is closed; the rest is removed when it is opened the next time.
@@ -53,10 +59,16 @@ func (w *writer) sweep(t *sqlitedb.Tx) (more bool, err error) {
 		})
 	}
 	whole := below
-	if err := t.Each("SELECT number FROM place WHERE actor = ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?", 1, func(row []driver.Value) (bool, error) {
-		below = integer(row[0])
-		return false, nil
-	}, actor, below, int64(sliceEvents)); err != nil {
+	events, bytes := 0, int64(0)
+	if err := t.Each("SELECT place.number, length(event.data) FROM place JOIN event USING (position) WHERE place.actor = ? AND place.number < ? ORDER BY place.number", 2, func(row []driver.Value) (bool, error) {
+		events++
+		bytes += integer(row[1])
+		if full := events > 1 && (events > sliceEvents || bytes > sliceBytes); full {
+			below = integer(row[0])
+			return false, nil
+		}
+		return true, nil
+	}, actor, below); err != nil {
 		return false, err
 	}
 	if err := cmp.Or(

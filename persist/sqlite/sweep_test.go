@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
@@ -107,5 +108,39 @@ func TestAnErasureIsSweptInSlices(t *testing.T) {
 	check("swept")
 	if got := rows(t, j, "event", "place", "feed", "erasing"); !slices.Equal(got, []int64{4, 4, 4, 0}) || j.w.erasing.Load() {
 		t.Errorf("the sweep has left %v rows", got)
+	}
+}
+
+// Commits wait for a slice: what is large has fewer events in one.
+func TestASliceOfASweepIsBoundedInBytes(t *testing.T) {
+	const events, most = 10, 4
+	j := open(t, t.TempDir())
+	rest(j)
+	large := event(strings.Repeat("x", sliceBytes/most))
+	for n := range uint64(events) {
+		b := &persist.Batch{Number: n + 1, Appends: []persist.Append{{ID: "large", After: n, Events: []persist.Payload{large}}}}
+		if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
+			t.Fatal(err, b.Appends[0].Err)
+		}
+	}
+	b := &persist.Batch{Number: events + 1, Appends: []persist.Append{{ID: "large", After: events, Erase: true}}}
+	if err := j.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.flush(); err != nil {
+		t.Fatal(err)
+	}
+	var left []int64
+	for more := true; more; {
+		if err := j.slice(func(tx *sqlitedb.Tx) (err error) {
+			more, err = j.w.sweep(tx)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, rows(t, j, "event")...)
+	}
+	if want := []int64{7, 3, 1, 1}; !slices.Equal(left, want) { // the erasure stays, and the last slice finds nothing
+		t.Errorf("the slices have left %v events, want %v", left, want)
 	}
 }
