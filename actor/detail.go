@@ -31,7 +31,7 @@ type Detail struct {
 	Failures []Failure // the last ones, newest first, at most 8
 
 	// Busy says that the actor did not get to the rest in time: it is inside a handler, or
-	// others are before it. Then Timers, Watches, Stash and View are empty.
+	// others are before it. Then Timers, Watches and Stash are empty, and View is that of its gate.
 	Busy    bool
 	Timers  []Timer // by key
 	Watches []PID
@@ -72,7 +72,8 @@ const lookPatience = 100 * time.Millisecond
 
 // Detail describes the living actor with that address. Part of that only the actor itself
 // knows: it is asked for it before its next message, and when it has not answered within
-// 100 ms, or until ctx ends, the rest is returned with Busy set. It fails with [ErrStopped] when
+// 100 ms, or until ctx ends, the rest is returned with Busy set, and with the view of its gate, if it has
+// one that is an [Inspector]. It fails with [ErrStopped] when
 // there is no such actor. It costs nothing on the way of a message. It must not be called
 // in a handler.
 func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
@@ -93,12 +94,30 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 	}})
 	if !s.sched.waitFor(seen, ctx.Done()) {
 		d.Busy = true
+		d.View = c.gateView()
 		return d, nil
 	}
 	d.Timers, d.Watches, d.Stash, d.View = own.Timers, own.Watches, own.Stash, own.View
 	slices.SortFunc(d.Timers, func(a, b Timer) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortFunc(d.Watches, comparePIDs)
 	return d, nil
+}
+
+// gateView is the view of an actor that does not answer: what its gate shows, nil for nothing.
+func (c *core) gateView() any {
+	if !c.isGated() {
+		return nil
+	}
+	c.mu.Lock()
+	var in Inspector
+	if c.ext != nil && c.ext.gateway != nil {
+		in, _ = c.ext.gateway.gate.(Inspector)
+	}
+	c.mu.Unlock()
+	if in == nil {
+		return nil
+	}
+	return inspect(in)
 }
 
 // detail adds what can be seen from outside.

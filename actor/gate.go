@@ -12,7 +12,8 @@ import (
 // [Gated], and is of one actor.
 //
 // Its methods may be called by several goroutines at once: contexts that were derived of a
-// handler's may be anywhere.
+// handler's may be anywhere. If it is an [Inspector], its view is shown of an actor that does not answer
+// [System.Detail]: what the actor has to do before its next message.
 type Gate interface {
 	// Handle handles a message: it calls next, once, which calls the handler, and returns
 	// what that has returned, or it returns an error in its place, which is then the

@@ -108,6 +108,7 @@ func (g *gate[M]) recovered(ctx *actor.Context[M], in *incarnation, poked bool) 
 		}
 	}
 	g.life.ready = true
+	in.isReady()
 	err = in.pass(!poked)
 	return err
 }

@@ -24,6 +24,7 @@ type incarnation struct {
 
 	mu       sync.Mutex
 	handling bool      // a handler runs; guarded by mu, as is all that follows
+	ready    bool      // it is recovered
 	events   []Payload // what it has recorded and is not on its way
 	recorded int       // bytes of events
 	saved    bool      // it has called Save

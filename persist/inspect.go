@@ -21,28 +21,49 @@ type Inspection struct {
 	Held     int `json:"held"`
 	// Trouble says why it is about to be restarted. It is empty if it is not.
 	Trouble string `json:"trouble,omitempty"`
-	// View is what the actor's own Inspect returns.
+	// View is what the actor's own Inspect returns, nil while the actor does not answer.
 	View any `json:"view,omitempty"`
 }
 
 // Inspect implements actor.Inspector.
 func (s *shell[M]) Inspect() any {
-	i, trouble := s.gate.in.Load().inspect()
-	if trouble != nil {
-		i.Trouble = textOf(trouble)
-	}
-	i.Ready = s.gate.life.ready
+	i := s.gate.in.Load().inspect()
 	if a, ok := s.Actor.(actor.Inspector); ok {
 		i.View = a.Inspect()
 	}
 	return i
 }
 
-// inspect also returns why the actor is about to be restarted, nil if it is not.
-func (in *incarnation) inspect() (i Inspection, trouble error) {
+// Inspect implements actor.Inspector, for while the actor does not answer: it replays a long past, or is
+// in a handler. It is called on any goroutine.
+func (g *gate[M]) Inspect() any {
+	if in := g.in.Load(); in != nil {
+		return in.inspect()
+	}
+	return nil
+}
+
+// isReady says that the actor is recovered.
+func (in *incarnation) isReady() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	i = Inspection{ID: in.id, Number: in.last, Snapshot: in.snapshot, OnItsWay: len(in.units), Held: len(in.outputs)}
+	in.ready = true
+}
+
+// inspect returns all but the actor's own view.
+func (in *incarnation) inspect() Inspection {
+	i, trouble := in.look()
+	if trouble != nil {
+		i.Trouble = textOf(trouble) // calls methods of the user
+	}
+	return i
+}
+
+// look also returns why the actor is about to be restarted, nil if it is not.
+func (in *incarnation) look() (i Inspection, trouble error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i = Inspection{ID: in.id, Ready: in.ready, Number: in.last, Snapshot: in.snapshot, OnItsWay: len(in.units), Held: len(in.outputs)}
 	if in.recoverTo > in.last {
 		i.RecoverTo = in.recoverTo
 	}

@@ -209,6 +209,55 @@ func TestTheViewOfAnActorShowsWhereItIs(t *testing.T) {
 	})
 }
 
+// halting is an account that waits in the middle of its past.
+type halting struct {
+	account
+	at     int
+	goOn   chan struct{}
+	halted chan struct{}
+}
+
+func (h *halting) Apply(e any) {
+	if h.sum == h.at {
+		close(h.halted)
+		<-h.goOn
+	}
+	h.account.Apply(e)
+}
+
+func TestTheProgressOfARecoveryIsSeen(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := open(k, memory.New())
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
+		const events = 3*persist.PageRecords + 10
+		actor.Ask(k.Context(), a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+			for range events {
+				a.Record(added{1})
+			}
+			actor.ReplyFor(ctx, 0)
+			return nil
+		}})
+		a.Stop()
+		k.Settle()
+		h := &halting{at: 2*persist.PageRecords + 5, goOn: make(chan struct{}), halted: make(chan struct{})}
+		b := persist.Spawn(p, k.System(), "a", func() *halting { return h })
+		ask(k, b, 0)
+		<-h.halted
+		d, err := k.System().Detail(k.Context(), b.PID())
+		v, _ := d.View.(persist.Inspection)
+		if !d.Busy || v.Ready || v.ID != "/a" || v.Number != 2*persist.PageRecords || v.RecoverTo != events || err != nil {
+			t.Errorf("in the middle of it: %+v, %v", d, err)
+		}
+		close(h.goOn)
+		k.Settle()
+		d, err = k.System().Detail(k.Context(), b.PID())
+		v, _ = d.View.(persist.Inspection)
+		if d.Busy || !v.Ready || v.Number != events || v.RecoverTo != 0 || err != nil {
+			t.Errorf("after it: %+v, %v", d, err)
+		}
+	})
+}
+
 func TestVerifyFindsWhatDoesNotComeToOneState(t *testing.T) {
 	calls := 0
 	for name, c := range map[string]struct {

@@ -8,6 +8,10 @@
 // whoever writes to it. Under that lock the number of an id is what it says, and two
 // processes cannot both extend an id.
 //
+// An erasure removes all events of an id in its transaction, under that lock: commits to the partition, and
+// all of the process, wait for it. It is so much simpler than slices of which each process would have to
+// know, and fast enough: see docs/limits.md.
+//
 // Each process has a row with the number of its last batch, and an advisory lock for as
 // long as its connection lives. When a connection breaks in the middle of a commit, the
 // next one waits for the lock, which says that the server has done with the old one, and
