@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -328,4 +330,25 @@ func TestBurstReachesASlowSubscriberWhole(t *testing.T) {
 	await(t, c.Publish("e/a/telemetry", 1, false, `{"late":1}`))
 	same(t, "the late one", receive(t, got, "the late one"), `{"late":1}`)
 	same(t, "messages dropped", s.metric("greenroom_mqtt_forward_dropped_total"), "0")
+}
+
+// Clients whose user name is a token send an empty password.
+func TestAnEmptyPasswordIsNone(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	nc, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.MQTTAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	token := tokens["room-1"]
+	connect := append([]byte("\x00\x04MQTT\x04\xc2\x00\x3c\x00\x01x\x00"), byte(len(token)))
+	connect = append(append(connect, token...), 0, 0)
+	if _, err := nc.Write(append([]byte{0x10, byte(len(connect))}, connect...)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4)
+	if _, err := io.ReadFull(nc, answer); err != nil || answer[3] != 0 {
+		t.Errorf("CONNACK % x, %v", answer, err)
+	}
 }

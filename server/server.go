@@ -26,6 +26,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
+	"github.com/greenroom-go/greenroom/server/sparkplug"
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
@@ -170,7 +171,9 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 }
 
 // layouts are the conventions of topics that devices may use beside the server's own.
-func layouts() []layout.Layout { return []layout.Layout{&thingsboard.Layout{}, &awsshadow.Layout{}} }
+func layouts() []layout.Layout {
+	return []layout.Layout{&thingsboard.Layout{}, &awsshadow.Layout{}, &sparkplug.Layout{}}
+}
 
 // isOpen reports whether other machines reach the server.
 func (s *Server) isOpen() bool { return !onLoopback(s.httpLn) || !onLoopback(s.mqttLn) }

@@ -32,6 +32,9 @@ type Host struct {
 	// see Layout.About. It does not block. Wanted reports whether there may be one.
 	Publish func(topic string, payload []byte, qos byte)
 	Wanted  func(topic string) bool
+	// Retain is Publish of a message that clients which subscribe later get as well, as
+	// the last one of its topic.
+	Retain func(topic string, payload []byte)
 }
 
 // Client is a connection, from its CONNECT to its end, or the one whose will is sent. Its

@@ -211,6 +211,8 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 		return pk, nil
 	}
 	switch pk.FixedHeader.Type {
+	case packets.Connect:
+		allowEmptyPassword(&pk)
 	case packets.Publish:
 		h.broker.forgetStale(c, cl, &pk)
 		if pk.FixedHeader.Qos == 1 {

@@ -36,6 +36,14 @@ func takeOver(cl *mochi.Client) {
 	cl.Properties.Props.User, cl.Properties.Props.AuthenticationData = nil, nil
 }
 
+// allowEmptyPassword takes an empty password for none: mochi would refuse it, although it may be
+// empty (MQTT 3.1.1, 3.1.3.5), and clients whose user name is a token send one.
+func allowEmptyPassword(pk *packets.Packet) {
+	if len(pk.Connect.Password) == 0 {
+		pk.Connect.PasswordFlag = false
+	}
+}
+
 // liftReceiveQuota lifts mochi's receive quota for MQTT 3.1.1, which knows no receive
 // maximum: mochi would close the connection of a client that has more QoS 2 messages
 // under way than it was never told.

@@ -153,6 +153,9 @@ func (c *conn) Send(name string, payload []byte) bool {
 func (b *Broker) startLayouts() {
 	host := &layout.Host{
 		Runtime: b.runtime, Logger: b.log, Running: b.running, Publish: b.publish, Wanted: b.hasSubscribers,
+		Retain: func(topic string, payload []byte) {
+			b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Qos: 1, Retain: true}, TopicName: topic, Payload: payload})
+		},
 	}
 	for _, l := range b.layouts {
 		l.Start(host)

@@ -1,0 +1,304 @@
+package sparkplug
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+const (
+	prefix = "spBv1.0/"
+	// HostID is the name of the server as a host application.
+	HostID = "greenroom"
+	// separator is between the parts of an entity's id. No part may have it.
+	separator = "|"
+
+	bdSeqName   = "bdSeq"
+	rebirthName = "Node Control/Rebirth"
+)
+
+// kind is what a message is.
+type kind string
+
+const (
+	nbirth kind = "NBIRTH"
+	ndeath kind = "NDEATH"
+	ndata  kind = "NDATA"
+	ncmd   kind = "NCMD"
+	dbirth kind = "DBIRTH"
+	ddeath kind = "DDEATH"
+	ddata  kind = "DDATA"
+	dcmd   kind = "DCMD"
+	state  kind = "STATE"
+)
+
+// topic is a topic of Sparkplug, in parts.
+type topic struct {
+	kind                kind
+	group, edge, device string // of state, edge is the host
+}
+
+var errTopic = fmt.Errorf("%w: of Sparkplug there are %s{group}/NBIRTH, NDATA, NDEATH, NCMD/{edge}, DBIRTH, DDATA, DDEATH, DCMD/{edge}/{device} and %sSTATE/{host}", refusal.ErrTopic, prefix, prefix)
+
+// parse reads a topic.
+func parse(name string) (t topic, err error) {
+	parts := strings.Split(strings.TrimPrefix(name, prefix), "/")
+	if len(parts) == 2 && kind(parts[0]) == state {
+		return topic{kind: state, edge: parts[1]}, nil
+	}
+	if len(parts) < 3 || len(parts) > 4 {
+		return t, errTopic
+	}
+	t = topic{group: parts[0], kind: kind(parts[1]), edge: parts[2]}
+	switch t.kind {
+	case nbirth, ndeath, ndata, ncmd:
+		if len(parts) != 3 {
+			return t, errTopic
+		}
+	case dbirth, ddeath, ddata, dcmd:
+		if len(parts) != 4 {
+			return t, errTopic
+		}
+		t.device = parts[3]
+	default:
+		return t, errTopic
+	}
+	for _, part := range parts {
+		if part == "" || strings.Contains(part, separator) {
+			return t, fmt.Errorf("%w: %q: a part of it must not be empty, nor have %s", refusal.ErrTopic, name, separator)
+		}
+	}
+	return t, nil
+}
+
+// id is the id of the entity of an edge node, or of a device.
+func (t *topic) id() string {
+	if t.device == "" {
+		return t.group + separator + t.edge
+	}
+	return t.group + separator + t.edge + separator + t.device
+}
+
+// Layout is the layout of Sparkplug B. The zero Layout is ready for layout.Layout.Start.
+type Layout struct {
+	host  *layout.Host
+	edges edges
+}
+
+var _ layout.Layout = (*Layout)(nil)
+
+// Name is sparkplug.
+func (l *Layout) Name() string { return "sparkplug" }
+
+// Prefixes begin the topics of Sparkplug B.
+func (l *Layout) Prefixes() []string { return []string{prefix} }
+
+// Start says that the host application is there.
+func (l *Layout) Start(h *layout.Host) {
+	l.host = h
+	l.edges.online, l.edges.asked = map[[2]string]*edge{}, map[[2]string]time.Time{}
+	h.Retain(prefix+string(state)+"/"+HostID, fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli()))
+}
+
+// About says that a message is about an edge node or a device, and that those who may read it
+// get it; what host applications say of themselves is for everybody.
+func (l *Layout) About(name string) (id string, to layout.Audience) {
+	t, err := parse(name)
+	switch {
+	case err != nil:
+		return "", layout.Readers
+	case t.kind == state:
+		return "", layout.Everybody
+	default:
+		return t.id(), layout.Readers
+	}
+}
+
+// Receive takes a message of an edge node, or of another host application.
+func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
+	t, err := parse(m.Topic)
+	if err != nil {
+		return err
+	}
+	switch t.kind {
+	case state:
+		return l.receiveState(c, &t, m, done)
+	case ncmd, dcmd:
+		return l.receiveCommand(c, &t, m, done)
+	default:
+	}
+	if err := entity.CheckID(t.id()); err != nil {
+		return err
+	}
+	if err := c.May(access.Report, t.id()); err != nil {
+		return err
+	}
+	p, err := decode(m.Payload)
+	if err != nil {
+		return err
+	}
+	known, err := l.edges.note(&t, &p)
+	if err != nil {
+		return err
+	}
+	if known.rebirth {
+		l.askForBirth(&t)
+	}
+	if known.stale {
+		done(nil)
+		return nil
+	}
+	if err := l.tellOnline(c, &t, known.gone); err != nil {
+		return err
+	}
+	return l.ingest(t.id(), m, &p, done)
+}
+
+// receiveState takes what another host application says of itself.
+func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
+	if t.edge == HostID || !c.Who().MaySome(access.Write) {
+		return fmt.Errorf("%w: the host application %q is not this client", access.ErrForbidden, t.edge)
+	}
+	if !json.Valid(m.Payload) {
+		return fmt.Errorf(`%w: the state of a host application must be JSON: {"online":true,"timestamp":1451649600512}`, entity.ErrInvalid)
+	}
+	done(nil)
+	return nil
+}
+
+// receiveCommand takes a command of another host application, which its edge node gets from
+// the broker.
+func (l *Layout) receiveCommand(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
+	if err := c.May(access.Write, t.id()); err != nil {
+		return err
+	}
+	if _, err := decode(m.Payload); err != nil {
+		return err
+	}
+	c.Record("sendSparkplugCommand", m.Topic)
+	done(nil)
+	return nil
+}
+
+// askForBirth asks an edge node for its birth certificates.
+func (l *Layout) askForBirth(t *topic) {
+	now := uint64(time.Now().UnixMilli()) //nolint:gosec // it is after 1970
+	l.host.Publish(prefix+t.group+"/"+string(ncmd)+"/"+t.edge, appendBool(nil, now, rebirthName, true), 0)
+}
+
+// tellOnline has births and deaths in the section reported of what they are about.
+func (l *Layout) tellOnline(c layout.Client, t *topic, gone []string) error {
+	online := t.kind == nbirth || t.kind == dbirth
+	if !online && t.kind != ndeath && t.kind != ddeath {
+		return nil
+	}
+	ids := []string{t.id()}
+	for _, device := range gone {
+		ids = append(ids, (&topic{group: t.group, edge: t.edge, device: device}).id())
+	}
+	patch := fmt.Appendf(nil, `{"sparkplug":{"online":%v}}`, online)
+	for _, id := range ids {
+		if err := c.May(access.Report, id); err != nil {
+			return err
+		}
+		if _, err := l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: patch}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ingest takes the metrics that are readings, together those of one time.
+func (l *Layout) ingest(id string, m *layout.Message, p *payload, done func(error)) error {
+	readings, refused := p.readings(time.Now().UnixMilli())
+	if refused != nil {
+		m.Refused(refused)
+	}
+	if len(readings) == 0 {
+		done(nil)
+		return nil
+	}
+	text := appendReadings(nil, readings)
+	return l.host.Runtime.IngestOnce(l.host.Running, id, entity.Once{}, readings, len(m.Payload), func(err error) {
+		if err == nil {
+			m.Committed(id, text)
+		}
+		done(err)
+	})
+}
+
+// readings returns the metrics that have a name and a value. The error is about one that
+// cannot be kept.
+func (p *payload) readings(now int64) (list []entity.Reading, refused error) {
+	for i := range p.metrics {
+		m := &p.metrics[i]
+		if m.name == bdSeqName || strings.HasPrefix(m.name, "Node Control/") || strings.HasPrefix(m.name, "Device Control/") {
+			continue
+		}
+		if m.name == "" {
+			refused = errors.Join(refused, fmt.Errorf("%w: alias %d is of no birth certificate that the server knows", entity.ErrInvalid, m.alias))
+			continue
+		}
+		v, ok, err := m.value()
+		if err != nil {
+			refused = errors.Join(refused, err)
+		}
+		if !ok {
+			continue
+		}
+		ts := now
+		switch {
+		case m.hasTime:
+			ts = int64(m.timestamp) //nolint:gosec // what is too large is refused by the runtime
+		case p.timestamp != 0:
+			ts = int64(p.timestamp) //nolint:gosec // as above
+		}
+		sample := entity.Sample{Key: m.name, Value: v}
+		if n := len(list); n > 0 && list[n-1].TS == ts {
+			list[n-1].Values = append(list[n-1].Values, sample)
+			continue
+		}
+		list = append(list, entity.Reading{TS: ts, Values: []entity.Sample{sample}})
+	}
+	return list, refused
+}
+
+// appendReadings appends readings in the form of entity.ParseReadings.
+func appendReadings(dst []byte, readings []entity.Reading) []byte {
+	dst = append(dst, '[')
+	for i := range readings {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = fmt.Appendf(dst, `{"ts":%d,"values":{`, readings[i].TS)
+		for j, s := range readings[i].Values {
+			if j > 0 {
+				dst = append(dst, ',')
+			}
+			dst = s.Value.AppendJSON(append(value.AppendQuoted(dst, s.Key), ':'))
+		}
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}
+
+// Subscribed has nothing to do: what there is to say is published.
+func (l *Layout) Subscribed(layout.Client, string) {}
+
+// Unsubscribed has nothing to do either.
+func (l *Layout) Unsubscribed(layout.Client, string) {}
+
+// Left has nothing to do either: the will of an edge node says that it has gone.
+func (l *Layout) Left(layout.Client) {}
+
+// Edited has nothing to do either.
+func (l *Layout) Edited(context.Context, *entity.Change) {}
