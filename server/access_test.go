@@ -100,6 +100,8 @@ var mayAsk = map[string]string{
 	"listEntities": "nyyyyyyy", "postSearch": "nyyyyyyy", "postHistory": "nyyyyyyy", "export": "nyyyyyyy", "stream": "nyyyyyyy", "socket": "nyyyyyyy",
 	"complete": "nyyyyyyy", "listTypes": "nyyyyyyy", "getType": "nyyyyyyy",
 
+	"postCommand": "nnnnnyyy", "cancelCommand": "nnnnnyyy", "listCommands": "nnyyyyyy", "getCommand": "nnyyyyyy", "nextCommand": "nnynnyyy", "postAnswer": "nnynnyyy",
+
 	"listQueries": "nnnnynyy", "getQuery": "nnnnynyy", "listMappings": "nnnnynyy", "getMapping": "nnnnynyy", "listRetention": "nnnnynyy", "getRetention": "nnnnynyy",
 	"listBulk": "nnnnynyy", "getBulk": "nnnnynyy", "getSystem": "nnnnynyy", "getRefusals": "nnnnynyy", "getActors": "nnnnynyy", "getActor": "nnnnynyy", "getMetrics": "nnnnynyy",
 
@@ -118,7 +120,7 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
 	s.get("/openapi.json", &doc)
-	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none")
+	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none")
 	body := map[string]string{"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`}
 	for pattern, methods := range doc.Paths {
 		for method, o := range methods {

@@ -29,6 +29,7 @@ func (s *Server) resources() []operation {
 		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker},
 		&manyHistoryAPI{s.runtime, s.finder, reader},
 		&retentionAPI{s.retention},
+		&commandAPI{s.runtime, s.serving},
 		&typeAPI{s.runtime},
 		&queryAPI{runtime: s.runtime, queries: queries},
 		&mappingAPI{s.mappings},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Limits of bulk updates.
@@ -19,6 +22,7 @@ const (
 	maxBulkRunning = 4
 	maxBulkKept    = 100
 	maxBulkChanged = 10_000_000
+	maxBulkRate    = 100_000
 	defBulkChanged = 1_000_000
 	// bulkAtOnce is how many edits of a job are under way together: they share
 	// commits.
@@ -52,7 +56,7 @@ type bulkAPI struct {
 
 func (a *bulkAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter.", a.post, needs(writesAll), answers(200, 202), fails(422)),
+		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter, or send their devices a command.", a.post, needs(writesAll), answers(200, 202), fails(422)),
 		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, the newest first.", a.list, needs(seesAll)),
 		op("GET", "/v1/bulk/{job}", "getBulk", "Read the progress of a bulk update.", a.get, needs(seesAll), fails(404)),
 		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. What it has done stays.", a.stop, needs(writesAll), fails(404)),
@@ -66,7 +70,7 @@ type bulkPath struct {
 
 type bulkRequest struct{ Body bulkBody }
 
-// bulkBody says which entities to change, and how: by patch or by delete.
+// bulkBody says which entities to change, and how: by patch, by delete or by command.
 type bulkBody struct {
 	// docs/filter.md has the language; the empty filter matches all.
 	Filter *string `json:"filter,omitempty" example:"attributes.building = 'A'"`
@@ -75,6 +79,10 @@ type bulkBody struct {
 	Patch *entityPatch `json:"patch,omitempty" example:"{\"attributes\":{\"floor\":2}}"`
 	// Delete the entities.
 	Delete bool `json:"delete,omitempty"`
+	// Send this command to each device.
+	Command *commandBody `json:"command,omitempty"`
+	// The most entities to change in a second; as fast as it goes without it.
+	Rate int `json:"rate,omitempty" minimum:"1" maximum:"100000" example:"100"`
 	// Only find the entities.
 	DryRun bool `json:"dry_run,omitempty"`
 	// The most entities to change.
@@ -117,13 +125,15 @@ type bulkListJSON struct {
 
 // bulkJob is a bulk update that runs, or has run.
 type bulkJob struct {
-	api    *bulkAPI
-	filter *filter.Filter
-	typ    string
-	edits  entity.Edits
-	remove bool
-	limit  int64
-	cancel context.CancelFunc
+	api     *bulkAPI
+	filter  *filter.Filter
+	typ     string
+	edits   entity.Edits
+	remove  bool
+	command *entity.NewCommand // nil for none
+	pace    time.Duration      // between two entities
+	limit   int64
+	cancel  context.CancelFunc
 
 	mu      sync.Mutex
 	status  bulkStatus
@@ -131,7 +141,8 @@ type bulkJob struct {
 }
 
 func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus], error) {
-	job, err := a.newJob(&in.Body)
+	who := callerOf(ctx).who
+	job, err := a.newJob(&in.Body, who.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +155,22 @@ func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus
 		job.end(nil)
 		return ok(job.state()), nil
 	}
-	// The job outlives the request.
+	// The job outlives the request, but not who has started it.
 	ctx, cancel := context.WithCancel(a.serving)
 	job.cancel = cancel
+	unwatch, ok := who.Watch(cancel)
+	if !ok {
+		cancel()
+		return nil, access.ErrCredentials
+	}
 	if err := a.add(job); err != nil {
+		unwatch()
 		cancel()
 		return nil, err
 	}
 	a.wg.Go(func() {
 		defer cancel()
+		defer unwatch()
 		job.run(ctx)
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -162,12 +180,14 @@ func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus
 	return &answer[bulkStatus]{value: status, status: http.StatusAccepted, location: "/v1/bulk/" + status.ID}, nil
 }
 
-func (a *bulkAPI) newJob(b *bulkBody) (*bulkJob, error) {
+func (a *bulkAPI) newJob(b *bulkBody, by string) (*bulkJob, error) {
 	switch {
 	case b.Filter == nil && b.Type == "":
 		return nil, problemf(http.StatusBadRequest, `the body must have filter or type; "filter":"" is all entities`)
-	case (b.Patch == nil) == !b.Delete:
-		return nil, problemf(http.StatusBadRequest, "the body must have either patch or delete")
+	case b.ways() != 1:
+		return nil, problemf(http.StatusBadRequest, "the body must have one of patch, delete and command")
+	case b.Rate < 0 || b.Rate > maxBulkRate:
+		return nil, problemf(http.StatusBadRequest, "rate must be an integer from 1 to %d, not %d", maxBulkRate, b.Rate)
 	case b.Limit < 0 || b.Limit > maxBulkChanged:
 		return nil, problemf(http.StatusBadRequest, "limit must be an integer from 1 to %d, not %d", maxBulkChanged, b.Limit)
 	}
@@ -180,10 +200,31 @@ func (a *bulkAPI) newJob(b *bulkBody) (*bulkJob, error) {
 	}
 	job := &bulkJob{api: a, filter: f, typ: b.Type, remove: b.Delete, limit: b.Limit}
 	job.status = bulkStatus{State: bulkRunning, DryRun: b.DryRun, Filter: some(b.Filter), Type: b.Type, Started: time.Now().UnixMilli(), Sample: []string{}}
+	if b.Rate > 0 {
+		job.pace = time.Second / time.Duration(b.Rate)
+	}
+	if b.Command != nil {
+		n, err := b.Command.command(by)
+		if err != nil {
+			return nil, err
+		}
+		n.Key = "bulk " + rand.Text() // each device gets it once
+		job.command = &n
+	}
 	if b.Patch != nil {
 		job.edits = entity.Edits{Type: b.Patch.Type.id, Patches: b.Patch.patches(entity.MergePatch)}
 	}
 	return job, nil
+}
+
+// ways is how many ways to change an entity there are.
+func (b *bulkBody) ways() (n int) {
+	for _, has := range []bool{b.Patch != nil, b.Delete, b.Command != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
 }
 
 // add takes up a job, and forgets old ones that have ended.
@@ -323,7 +364,12 @@ func (j *bulkJob) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(bulkGrace, breakOff) })()
 	places := make(chan struct{}, bulkAtOnce)
 	var wg sync.WaitGroup
+	next := time.Now()
 	err := j.scan(ctx, func(id, etag string) {
+		if j.pace > 0 && pause.For(ctx, time.Until(next)) != nil {
+			return
+		}
+		next = time.Now().Add(j.pace)
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
@@ -385,6 +431,10 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 }
 
 func (j *bulkJob) write(ctx context.Context, id, etag string) error {
+	if j.command != nil {
+		_, err := j.api.runtime.Command(ctx, id, *j.command)
+		return err
+	}
 	if j.remove {
 		return j.api.runtime.Delete(ctx, id, etag)
 	}

@@ -69,7 +69,7 @@ func TestBulkUpdateTellsWhatFailed(t *testing.T) {
 		t.Errorf("the job is %+v", status)
 	}
 	for body, mentions := range map[string]string{
-		`{"patch":{}}`: "filter or type", `{"filter":""}`: "patch or delete", `{"filter":"","patch":{},"delete":true}`: "either patch or delete",
+		`{"patch":{}}`: "filter or type", `{"filter":""}`: "one of patch, delete and command", `{"filter":"","patch":{},"delete":true}`: "one of patch, delete and command",
 		`{"filter":"x >","delete":true}`: "column", `{"filter":"","delete":true,"limit":-1}`: "limit", `{"filter":"","patch":{"id":"x"}}`: "unknown member",
 	} {
 		if _, text := s.send(400, "POST", "/v1/bulk", typeJSONHeader, body); !strings.Contains(text, mentions) {

@@ -16,6 +16,9 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // conformRounds is how often each operation is asked: once with its examples, then
@@ -29,11 +32,14 @@ func TestAnswersAreThoseOfTheDescription(t *testing.T) {
 	s := start(t, "")
 	s.token = s.principal(`{"name":"root","grants":[{"role":"admin"}]}`)
 	c := newConformance(t, s)
+	c.answerCommands()
 	operations := listOperations()
 	order := func(o *operation) int { // what deletes much comes last
 		switch {
-		case o.method == http.MethodDelete:
+		case o.method == http.MethodDelete && o.id != "cancelCommand":
 			return 2
+		case o.id == "cancelCommand":
+			return 1
 		case o.id == "postBulk":
 			return 1
 		default:
@@ -105,6 +111,7 @@ type conformance struct {
 	schemas   map[string]*jsonschema.Schema // by their pointers
 	rand      *rand.Rand
 	succeeded map[string]bool // by operation and status
+	command   string          // the id of an open command of room-1
 }
 
 func newConformance(t *testing.T, s *running) *conformance {
@@ -182,6 +189,22 @@ func (c *conformance) fixtures() {
 	}
 	c.post("room-1", `{"ts":1451649600512,"values":{"temperature":21.5,"fahrenheit":70}}`)
 	c.post("sensor-1", `{"t":20}`)
+	made, err := c.runtime.Command(c.t.Context(), "room-1", entity.NewCommand{Name: "restart", Key: "of the fixtures"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.command = made.ID
+}
+
+// answerCommands is the device of sensor-1.
+func (c *conformance) answerCommands() {
+	stop, err := c.runtime.Receive("sensor-1", func(got entity.Command) {
+		_ = c.runtime.Done(context.Background(), got.Entity, got.ID, value.Bool(true)) // it may be deleted
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(stop)
 }
 
 // ask sends one request to an operation and checks the answer.
@@ -198,6 +221,12 @@ func (c *conformance) ask(o *operation, round int) {
 	}
 	if o.id == "putEntity" && round == 1 { // the example has another id than the path
 		body = `{"attributes":{"floor":2}}`
+	}
+	if o.id == "postAnswer" && round < 2 {
+		body = `{"id":"` + c.command + `","progress":50}`
+	}
+	if o.id == "postCommand" && round == 2 {
+		path, body = "/v1/entities/sensor-1/commands?wait=25s", `{"name":"restart"}`
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -282,6 +311,10 @@ func (c *conformance) parameters(o *operation, op object, round int) (path strin
 		name, schema := p["name"].(string), p["schema"].(object)
 		var value any
 		switch {
+		case name == "command" && round < 4:
+			value = c.command
+		case name == "wait":
+			value = "10ms"
 		case round == 0 && o.method == http.MethodPut && name == "If-Match":
 			value = "*" // the fixtures are there
 		case fresh && strings.HasPrefix(firstName(o.pattern), name+"}"):

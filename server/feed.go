@@ -47,7 +47,7 @@ type feedRequest struct {
 	Keys []string `query:"key" collectionFormat:"multi" example:"[\"temperature\"]"`
 	// A filter; docs/filter.md has the language.
 	Filter string `query:"q"`
-	// readings, edits, or both with a comma.
+	// readings, edits, commands, or several of them with commas.
 	Kinds string `query:"kinds" default:"readings"`
 	// All readings, those that differ enough from the one before, or the newest at an interval.
 	Mode string `query:"mode" enum:"realtime,onchange,periodic" default:"realtime"`
@@ -67,6 +67,7 @@ type feedQuery struct {
 	filterText      string
 	filter          *filter.Filter // of filterText; nil for all
 	readings, edits bool
+	commands        bool
 	mode            feedMode
 	deadband        float64 // absolute or, with relative, a part of the value before
 	relative        bool
@@ -99,8 +100,10 @@ func (f *feedQuery) parseKinds(text string) error {
 			f.readings = true
 		case "edits":
 			f.edits = true
+		case "commands":
+			f.commands = true
 		default:
-			return problemf(http.StatusBadRequest, "kinds must be readings, edits or readings,edits, not %q", shorten(text, 64))
+			return problemf(http.StatusBadRequest, "kinds must be readings, edits, commands or several of them with commas, not %q", shorten(text, 64))
 		}
 	}
 	return nil
@@ -201,6 +204,7 @@ func (a *streamAPI) newFeed(q feedQuery, out outlet) *feed {
 func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	query := entity.ChangesQuery{
 		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
+		Commands:  f.query.commands,
 		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
 	}
 	f.changes, err = f.api.runtime.Follow(ctx, query)
@@ -239,13 +243,14 @@ func (f *feed) run(ctx context.Context) {
 
 // Names of events.
 const (
-	eventChange = "change"
-	eventEdit   = "edit"
-	eventLagged = "lagged"
-	eventReset  = "reset"
+	eventChange  = "change"
+	eventEdit    = "edit"
+	eventCommand = "command"
+	eventLagged  = "lagged"
+	eventReset   = "reset"
 )
 
-var eventNames = [...]string{eventChange, eventEdit, eventLagged, eventReset}
+var eventNames = [...]string{eventChange, eventEdit, eventCommand, eventLagged, eventReset}
 
 func (f *feed) count(name string) { f.api.events[slices.Index(eventNames[:], name)].Add(1) }
 
@@ -338,6 +343,14 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 			return err
 		}
 		f.send(eventEdit, c.Cursor)
+		return nil
+	}
+	if c.Command != nil {
+		f.sendPending("")
+		if f.data, err = encodeJSON(commandEventJSON{c.Entity, c.TS, newCommandJSON(c.Command), c.Committed}); err != nil {
+			return err
+		}
+		f.send(eventCommand, c.Cursor)
 		return nil
 	}
 	if !f.query.readings {
@@ -544,7 +557,7 @@ func (f *feed) judge(ctx context.Context, v entity.View) bool {
 
 // touches reports whether a change may change the filter's answer.
 func (f *feed) touches(c *entity.Change) bool {
-	if c.Edit != nil || f.match == nil {
+	if c.Edit != nil || c.Command != nil || f.match == nil {
 		return c.Edit != nil
 	}
 	if f.query.filter.Depends() != (filter.Depends{}) {
@@ -572,6 +585,16 @@ type editEventJSON struct {
 	Type       *string             `json:"type,omitempty"`
 	Attributes []attributeEditJSON `json:"attributes,omitempty"`
 	Relations  []relationEditJSON  `json:"relations,omitempty"`
+	// When it was committed.
+	Committed int64 `json:"committed_ms" example:"1451649600700"`
+}
+
+// commandEventJSON is the data of a command event: a step of a command.
+type commandEventJSON struct {
+	Entity string `json:"entity" example:"room-1"`
+	TS     int64  `json:"ts" example:"1451649600512"`
+	// The command, as it is since the step.
+	Command commandJSON `json:"command"`
 	// When it was committed.
 	Committed int64 `json:"committed_ms" example:"1451649600700"`
 }

@@ -112,7 +112,7 @@ func describe(t *testing.T) *document31 {
 		d.readComments(dir)
 	}
 	d.setUp()
-	for _, event := range []any{changeJSON{}, editEventJSON{}} { // the data of events, which OpenAPI cannot say
+	for _, event := range []any{changeJSON{}, editEventJSON{}, commandEventJSON{}} { // the data of events, which OpenAPI cannot say
 		d.schema(event)
 	}
 	d.schema(problem{})
@@ -231,7 +231,7 @@ func sentence(comment, name string, isType bool) string {
 // names are components whose names are not those of their Go types.
 var names = map[string]string{
 	"mapping.ExplainedField": "MappedField", "mapping.ExplainedSource": "MappedSource",
-	"model.Type": "TypeDeclaration", "model.Relation": "RelationDeclaration", "problem": "Problem",
+	"model.Type": "TypeDeclaration", "model.Relation": "RelationDeclaration", "model.Command": "CommandDeclaration", "problem": "Problem",
 	"documentJSON": "JsonObject", "resolvedJSON": "ResolvedType", "bulkStatus": "Bulk", "Status": "RetentionStatus",
 }
 

@@ -202,9 +202,9 @@ func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Ef
 		n++
 		if c.Edit != nil {
 			e.edit(c)
-			continue
+		} else if c.Command == nil {
+			e.reading(c)
 		}
-		e.reading(c)
 	}
 	var seq uint64
 	if n > 0 {

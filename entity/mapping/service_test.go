@@ -845,3 +845,19 @@ func TestPuttingTheSameStatementAgainChangesNothing(t *testing.T) {
 	h.sync(1)
 	h.is("e", "y", 1, 3)
 }
+
+func TestWhoWaitsForAllThatIsCommittedWaitsBesideCommands(t *testing.T) {
+	t.Parallel()
+	h := build(t, t.TempDir(), houseOptions{})
+	if _, err := h.rt.Edit(t.Context(), "pump", entity.Edits{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.rt.Command(t.Context(), "pump", entity.NewCommand{Name: "open"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := h.Sync(ctx); err != nil {
+		t.Error(err)
+	}
+}

@@ -144,8 +144,10 @@ export interface Bulk {
   type?: string;
 }
 
-/** Says which entities to change, and how: by patch or by delete. */
+/** Says which entities to change, and how: by patch, by delete or by command. */
 export interface BulkBody {
+  /** Send this command to each device. */
+  command?: CommandBody;
   /** Delete the entities. */
   delete?: boolean;
   /** Only find the entities. */
@@ -155,6 +157,8 @@ export interface BulkBody {
   /** The most entities to change. */
   limit?: number;
   patch?: EntityPatch;
+  /** The most entities to change in a second; as fast as it goes without it. */
+  rate?: number;
   /** Only entities of this type or one that extends it. */
   type?: string;
 }
@@ -207,11 +211,103 @@ export interface Changed {
   section: "attributes" | "desired" | "reported";
 }
 
-/** An operation that an entity offers. It is only declared. */
+/** A command and what has become of it. Times are in milliseconds since the epoch. */
 export interface Command {
+  attempts: number;
+  /** Who sent it; absent where nobody has to log in. */
+  by?: string;
+  /** Milliseconds since the epoch. */
+  created_ms: number;
+  /** When the device has acknowledged it. */
+  delivered_ms?: number;
+  /** Milliseconds since the epoch. */
+  ended_ms?: number;
+  entity: string;
+  /** Why it has failed. */
+  error?: string;
+  /** Until when it may be delivered. */
+  expires_ms: number;
+  id: string;
+  key?: string;
+  name: string;
+  parallel?: boolean;
+  /** What the device has last told on the way; absent for nothing. */
+  progress?: Value;
+  /** Absent for none. */
+  request?: Value;
+  /** The answer of the device; absent for none. */
+  result?: Value;
+  /** When it was sent last, and how often. */
+  sent_ms?: number;
+  state: "queued" | "sent" | "delivered" | "done" | "failed" | "timed_out" | "expired" | "canceled";
+  /** How long the device may take from the delivery to its answer, in milliseconds. */
+  timeout_ms: number;
+}
+
+/** What a device says of a command: delivered, progress, result or error. */
+export interface CommandAnswerBody {
+  /** It has the command. */
+  delivered?: boolean;
+  /** It has failed, and why. */
+  error?: string;
+  id: string;
+  /** How far it has come: any JSON but null. */
+  progress?: Json;
+  /** It is done: any JSON, as the type of the entity wants it. */
+  result?: Json;
+}
+
+/** A command as it is sent. */
+export interface CommandBody {
+  /** Until when it may be delivered, in milliseconds since the epoch or RFC 3339; 7 days from now without it. */
+  expires?: Instant;
+  /** That of a command that the type of the entity declares; any other where the type is not strict. */
+  name: string;
+  /** Send it while others are under way. Without it commands of an entity are sent one at a time, in their order. */
+  parallel?: boolean;
+  /** What the device is told beside the name: any JSON. */
+  request?: Json;
+  /** How long the device may take from the delivery to its answer; 1m without it. */
+  timeout?: string;
+}
+
+/** An operation that an entity offers. A Request or Response of nil may be anything. */
+export interface CommandDeclaration {
   description?: string;
+  /** Parallel lets a device carry it out while it is at others. */
+  parallel?: boolean;
   request?: Schema;
   response?: Schema;
+}
+
+/** The data of a command event: a step of a command. */
+export interface CommandEvent {
+  /** The command, as it is since the step. */
+  command: Command;
+  /** When it was committed. */
+  committed_ms: number;
+  entity: string;
+  /** Milliseconds since the epoch. */
+  ts: number;
+}
+
+/** A command as its device is told it. */
+export interface CommandMessage {
+  /** Milliseconds since the epoch. */
+  expires_ms: number;
+  id: string;
+  name: string;
+  /** Absent for none. */
+  request?: Value;
+  /** Milliseconds since the epoch. */
+  timeout_ms: number;
+}
+
+/** A page of commands. */
+export interface CommandPage {
+  commands: Command[];
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
 }
 
 /** What may stand at the cursor of a query box, and whether the text is valid. */
@@ -885,7 +981,7 @@ export interface RelationPage {
 
 /** A type with all that it inherits and contains. */
 export interface ResolvedType {
-  commands: Record<string, Command>;
+  commands: Record<string, CommandDeclaration>;
   etag: string;
   id: string;
   /** The type itself and all that it extends. */
@@ -1158,7 +1254,7 @@ export interface TraverseBody {
 /** A type with its version. */
 export interface Type {
   /** What it can be told. */
-  commands?: Record<string, Command>;
+  commands?: Record<string, CommandDeclaration>;
   /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
   components?: Record<string, string>;
   description?: string;
@@ -1172,7 +1268,7 @@ export interface Type {
   properties?: Record<string, Property>;
   /** The types of the edges from it. */
   relations?: Record<string, RelationDeclaration>;
-  /** Strict refuses readings, attributes and relations that are not declared. A type is strict as well when one that it extends is. */
+  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is strict as well when one that it extends is. */
   strict?: boolean;
   /** The keys of its readings. */
   telemetry?: Record<string, Schema>;
@@ -1184,7 +1280,7 @@ export type TypeAnswer = Type | ResolvedType;
 /** A type as it is written; an answer can be sent back as it is. */
 export interface TypeBody {
   /** What it can be told. */
-  commands?: Record<string, Command>;
+  commands?: Record<string, CommandDeclaration>;
   /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
   components?: Record<string, string>;
   description?: string;
@@ -1198,7 +1294,7 @@ export interface TypeBody {
   properties?: Record<string, Property>;
   /** The types of the edges from it. */
   relations?: Record<string, RelationDeclaration>;
-  /** Strict refuses readings, attributes and relations that are not declared. A type is strict as well when one that it extends is. */
+  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is strict as well when one that it extends is. */
   strict?: boolean;
   /** The keys of its readings. */
   telemetry?: Record<string, Schema>;

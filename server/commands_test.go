@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// command sends a command over HTTP.
+func (r *running) command(id, body string, header ...string) (c commandJSONForTest, status int) {
+	r.t.Helper()
+	resp, text := r.do("POST", "/v1/entities/"+id+"/commands", body, append([]string{"Content-Type", mediaJSON}, header...)...)
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		r.t.Fatalf("command %s: %s %s", body, resp.Status, text)
+	}
+	return c, resp.StatusCode
+}
+
+// commandJSONForTest is commandJSON with values as they are written.
+type commandJSONForTest struct {
+	ID, Name, State, By, Key, Error string
+	Request, Progress, Result       json.RawMessage
+	Attempts                        int
+	Delivered                       int64 `json:"delivered_ms"`
+}
+
+func TestACommandGoesToItsDeviceOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	if resp, text := s.do("GET", "/v1/entities/pump/next-command", ""); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("without a command: %s %s", resp.Status, text)
+	}
+	made, status := s.command("pump", `{"name":"open","request":{"angle":30},"timeout":"30s"}`)
+	if status != http.StatusAccepted || made.State != "queued" || string(made.Request) != `{"angle":30}` {
+		t.Errorf("%d %+v", status, made)
+	}
+	var got struct {
+		ID, Name string
+		Request  json.RawMessage
+		Timeout  int64 `json:"timeout_ms"`
+	}
+	for range 2 { // until it is answered
+		s.get("/v1/entities/pump/next-command?wait=20s", &got)
+		if got.ID != made.ID || got.Name != "open" || string(got.Request) != `{"angle":30}` || got.Timeout != 30_000 {
+			t.Errorf("the device got %+v", got)
+		}
+	}
+	at := "/v1/entities/pump/commands/" + made.ID
+	for _, step := range []struct{ answer, state string }{
+		{`{"id":"` + made.ID + `","delivered":true}`, "delivered"}, {`{"id":"` + made.ID + `","progress":50}`, "delivered"},
+		{`{"id":"` + made.ID + `","result":"opened"}`, "done"}, {`{"id":"` + made.ID + `","error":"late"}`, "done"},
+	} {
+		s.send(204, "POST", "/v1/entities/pump/answers", typeJSONHeader, step.answer)
+		var c commandJSONForTest
+		if s.get(at, &c); c.State != step.state {
+			t.Errorf("after %s it is %+v", step.answer, c)
+		}
+	}
+	var end commandJSONForTest
+	s.get(at+"?wait=10s", &end)
+	if string(end.Progress) != "50" || string(end.Result) != `"opened"` || end.Attempts < 2 || end.Delivered == 0 {
+		t.Errorf("at its end it is %+v", end)
+	}
+	s.send(409, "DELETE", at, typeJSONHeader, "")
+	s.send(404, "POST", "/v1/entities/pump/answers", typeJSONHeader, `{"id":"x","result":1}`)
+	s.send(400, "POST", "/v1/entities/pump/answers", typeJSONHeader, `{"id":"x"}`)
+	s.send(404, "POST", "/v1/entities/nobody/commands", typeJSONHeader, `{"name":"x"}`)
+	s.send(400, "GET", at+"?wait=1h", typeJSONHeader, "")
+}
+
+func TestCommandsAreListedByPagesAndState(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	var ids []string
+	for i := range 5 {
+		c, _ := s.command("pump", fmt.Sprintf(`{"name":"c%d"}`, i))
+		ids = append(ids, c.ID)
+	}
+	s.send(200, "DELETE", "/v1/entities/pump/commands/"+ids[1], typeJSONHeader, "")
+	var page struct {
+		Commands []commandJSONForTest
+		Next     string
+	}
+	got := ""
+	for next := "?limit=2"; ; next = "?limit=2&cursor=" + page.Next {
+		page.Commands, page.Next = nil, ""
+		s.get("/v1/entities/pump/commands"+next, &page)
+		for _, c := range page.Commands {
+			got += c.Name + " " + c.State + " "
+		}
+		if page.Next == "" {
+			break
+		}
+	}
+	same(t, "all commands", got, "c4 queued c3 queued c2 queued c1 canceled c0 queued ")
+	s.get("/v1/entities/pump/commands?state=open", &page)
+	same(t, "open ones", len(page.Commands), 4)
+	s.get("/v1/entities/pump/commands?state=canceled", &page)
+	same(t, "canceled ones", len(page.Commands), 1)
+}
+
+func TestAnIdempotencyKeySendsACommandOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	first, _ := s.command("pump", `{"name":"open"}`, "Idempotency-Key", "k")
+	again, _ := s.command("pump", `{"name":"open"}`, "Idempotency-Key", "k")
+	if first.ID != again.ID || first.Key != "k" {
+		t.Errorf("sent as %+v and %+v", first, again)
+	}
+	if resp, text := s.do("POST", "/v1/entities/pump/commands", `{"name":"close"}`, "Content-Type", mediaJSON, "Idempotency-Key", "k"); resp.StatusCode != http.StatusConflict {
+		t.Errorf("another one: %s %s", resp.Status, text)
+	}
+}
+
+func TestWhoSendsACommandCanWaitForItsEnd(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	stop, err := s.runtime.Receive("pump", func(c entity.Command) {
+		if err := s.runtime.Done(context.Background(), c.Entity, c.ID, value.Int(7)); err != nil {
+			t.Errorf("answer: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	_, text := s.send(200, "POST", "/v1/entities/pump/commands?wait=20s", typeJSONHeader, `{"name":"open"}`)
+	if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, `"result":7`) {
+		t.Errorf("who waits is answered %s", text)
+	}
+	stop()
+	_, text = s.send(202, "POST", "/v1/entities/pump/commands?wait=20ms", typeJSONHeader, `{"name":"open"}`)
+	if !strings.Contains(text, `"state":"queued"`) {
+		t.Errorf("who waits in vain is answered %s", text)
+	}
+}
+
+func TestACommandToAllThatMatchIsSentAtARate(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for i := range 10 {
+		s.send(201, "POST", "/v1/entities", typeJSONHeader, fmt.Sprintf(`{"id":"p%d","attributes":{"n":%d}}`, i, i))
+	}
+	began := time.Now()
+	resp, _ := s.send(202, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"attributes.n < 5","command":{"name":"update","request":{"version":2}},"rate":50}`)
+	status := s.finished(resp.Header.Get("Location"))
+	if status.State != bulkDone || status.Changed != 5 || status.Failed != 0 {
+		t.Errorf("the job is %+v", status)
+	}
+	if took := time.Since(began); took < 80*time.Millisecond { // four pauses of 20 ms
+		t.Errorf("five commands at 50 a second took %v", took)
+	}
+	for i := range 10 {
+		var page struct{ Commands []commandJSONForTest }
+		s.get(fmt.Sprintf("/v1/entities/p%d/commands", i), &page)
+		if want := 1 - i/5; len(page.Commands) != want || want == 1 && page.Commands[0].Name != "update" {
+			t.Errorf("p%d has the commands %+v", i, page.Commands)
+		}
+	}
+	s.send(400, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"","command":{"name":"x"},"delete":true}`)
+}
+
+func TestWhoSentACommandIsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	c, status := s.as(tokens["keeper"]).command("room-1", `{"name":"open"}`)
+	if status != http.StatusAccepted || c.By != "keeper" {
+		t.Errorf("%d %+v", status, c)
+	}
+	if resp, text := s.as(tokens["keeper"]).do("POST", "/v1/entities/other/commands", `{"name":"open"}`, "Content-Type", mediaJSON); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("to another's entity: %s %s", resp.Status, text)
+	}
+	s.as(tokens["room-1"]).send(204, "POST", "/v1/entities/room-1/answers", typeJSONHeader, `{"id":"`+c.ID+`","delivered":true}`)
+	var log struct {
+		Entries []struct{ Who, Action, What string }
+	}
+	s.get("/v1/audit?limit=10", &log)
+	found := 0
+	for _, e := range log.Entries {
+		if e.Who == "keeper" && e.Action == "postCommand" && strings.Contains(e.What, c.ID+" open") {
+			found++
+		}
+		if e.Action == "postAnswer" {
+			t.Errorf("the answer of a device is there: %+v", e)
+		}
+	}
+	same(t, "entries about the command", found, 1)
+}
+
+func TestStepsOfCommandsAreStreamedToWhoAsksForThem(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	stream := s.open("/v1/stream?kinds=commands")
+	c, _ := s.command("pump", `{"name":"open"}`)
+	s.post("pump", `{"t":2}`)
+	s.send(200, "DELETE", "/v1/entities/pump/commands/"+c.ID, typeJSONHeader, "")
+	for _, want := range []string{"queued", "canceled"} {
+		stream.mustBe("command", `"command":{"id":"`+c.ID+`","entity":"pump","name":"open","state":"`+want+`"`)
+	}
+}
