@@ -3,11 +3,15 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // message is what a client was sent.
@@ -236,4 +240,129 @@ func TestThingsBoardDeviceThatComesBackIsToldAgain(t *testing.T) {
 		t.Fatal(resp.Status, text)
 	}
 	same(t, "an update", receive(t, got, "an update"), message{"v1/devices/me/attributes", `{"x":1}`})
+}
+
+// sendCommand sends a command by the API of the runtime, and returns it.
+func (r *running) sendCommand(id, name string, request value.Value) entity.Command {
+	r.t.Helper()
+	c, err := r.runtime.Command(r.t.Context(), id, entity.NewCommand{Name: name, Request: request})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// becomes waits until a command is in a state.
+func (r *running) becomes(c *entity.Command, want entity.CommandState) entity.Command {
+	r.t.Helper()
+	var now entity.Command
+	eventually(r.t, fmt.Sprintf("command %s to be %v", c.Name, want), func() bool {
+		var err error
+		if now, err = r.runtime.FindCommand(r.t.Context(), c.Entity, c.ID); err != nil {
+			r.t.Fatal(err)
+		}
+		return now.State == want
+	})
+	return now
+}
+
+func TestThingsBoardDeviceGetsCommands(t *testing.T) {
+	t.Parallel()
+	for _, style := range []struct{ requests, answers string }{
+		{"v1/devices/me/rpc/request/", "v1/devices/me/rpc/response/"}, {"v2/r/req/", "v2/r/res/"},
+	} {
+		s := start(t, "")
+		s.post("pump", `{"t":1}`)
+		first := s.sendCommand("pump", "setGpio", value.JSON(`{"pin":23,"value":1}`))
+		second := s.sendCommand("pump", "reboot", value.Value{})
+		c := s.dial311("esp", asUser("pump")) // it has slept
+		got := subscribe(t, c, style.requests+"+")
+		m := receive(t, got, "the first command")
+		same(t, "the call", m.payload, `{"method":"setGpio","params":{"pin":23,"value":1}}`)
+		number, ok := strings.CutPrefix(m.topic, style.requests)
+		if n, err := strconv.ParseInt(number, 10, 32); !ok || err != nil || n < 0 {
+			t.Errorf("the topic %s has no number that fits into an int", m.topic)
+		}
+		s.becomes(&first, entity.CommandDelivered)
+		await(t, c.Publish(style.answers+number, 1, false, `{"ok":true}`))
+		same(t, "the result", s.becomes(&first, entity.CommandDone).Result, `{"ok":true}`)
+		await(t, c.Publish(style.answers+number, 1, false, `{"ok":false}`)) // too late
+		same(t, "the result", s.becomes(&first, entity.CommandDone).Result, `{"ok":true}`)
+		m = receive(t, got, "the second command")
+		same(t, "the call", m.payload, `{"method":"reboot","params":{}}`)
+		await(t, c.Publish(style.answers+strings.TrimPrefix(m.topic, style.requests), 1, false, ``))
+		s.becomes(&second, entity.CommandDone)
+		same(t, "what is refused", s.refusedOver("not_found")+s.refusedOver("invalid"), 0)
+		await(t, c.Publish(style.answers+"5", 1, false, `{"ok":`))
+		same(t, "what is refused", s.refusedOver("invalid"), 1)
+	}
+}
+
+// A device whose connection is cut before it has acknowledged a command gets it once more, and
+// not from the session of the broker as well.
+func TestThingsBoardDeviceGetsACommandOnceWhereItsConnectionIsCut(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	kept := func(o *mqtt311.ClientOptions) { o.SetCleanSession(false).SetUsername("pump").SetAutoAckDisabled(true) }
+	c, cut := s.dialCut("esp", kept)
+	got := subscribe(t, c, "v1/devices/me/rpc/request/+") // which acknowledges nothing
+	command := s.sendCommand("pump", "reboot", value.Value{})
+	first := receive(t, got, "the command")
+	cut()
+	s.becomes(&command, entity.CommandQueued)
+	again := make(chan message, 10)
+	s.dial311("esp", func(o *mqtt311.ClientOptions) { o.SetCleanSession(false).SetUsername("pump") }, func(o *mqtt311.ClientOptions) {
+		o.SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { again <- message{m.Topic(), string(m.Payload())} })
+	})
+	same(t, "the command", receive(t, again, "the command"), first)
+	s.becomes(&command, entity.CommandDelivered)
+	next, err := s.runtime.Command(t.Context(), "pump", entity.NewCommand{Name: "next", Parallel: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, again, "the next command"); !strings.Contains(m.payload, "next") {
+		t.Errorf("before the next command, %+v is sent", m)
+	}
+	s.becomes(&next, entity.CommandDelivered)
+}
+
+func TestThingsBoardGatewayGetsCommandsOfItsDevices(t *testing.T) {
+	t.Parallel()
+	s, _ := startGuarded(t)
+	c := s.dial311("gw", asUser(s.principal(`{"name":"gateway","grants":[{"role":"device","filter":"id like \"Device %\""}]}`)))
+	await(t, c.Publish("v1/gateway/connect", 1, false, `{"device":"Device A"}`))
+	early := s.sendCommand("Device A", "early", value.Int(1))
+	got := subscribe(t, c, "v1/gateway/rpc")
+	answer := func(command *entity.Command) {
+		t.Helper()
+		var call struct {
+			Device string
+			Data   struct {
+				ID     int64
+				Method string
+			}
+		}
+		m := receive(t, got, "the command")
+		if err := json.Unmarshal([]byte(m.payload), &call); err != nil || call.Device != command.Entity || call.Data.Method != command.Name {
+			t.Fatalf("%s: %v", m.payload, err)
+		}
+		await(t, c.Publish("v1/gateway/rpc", 1, false, fmt.Sprintf(`{"device":%q,"id":%d,"data":{"success":true}}`, call.Device, call.Data.ID)))
+		same(t, "the result", s.becomes(command, entity.CommandDone).Result, `{"success":true}`)
+	}
+	answer(&early)
+	await(t, c.Publish("v1/gateway/connect", 1, false, `{"device":"Device B"}`))
+	late := s.sendCommand("Device B", "late", value.String("x"))
+	answer(&late)
+	await(t, c.Publish("v1/gateway/disconnect", 1, false, `{"device":"Device B"}`))
+	queued := s.sendCommand("Device B", "queued", value.Value{})
+	await(t, c.Unsubscribe("v1/gateway/rpc"))
+	other := s.sendCommand("Device A", "other", value.Value{})
+	s.becomes(&queued, entity.CommandQueued)
+	s.becomes(&other, entity.CommandQueued)
+	select {
+	case m := <-got:
+		t.Errorf("the gateway was sent %+v", m)
+	default:
+	}
 }

@@ -9,17 +9,32 @@ package layout
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Runtime is what layouts need of the entity runtime. entity.Runtime is one.
 type Runtime interface {
+	// IngestOnce takes readings.
 	IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error
+	// Edit changes attributes and relations.
 	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
+	// View looks at an entity.
 	View(ctx context.Context, id string, f func(entity.View) error) error
+
+	// Receive says that the device of an entity can be reached, and has its commands sent.
+	Receive(id string, deliver func(entity.Command)) (stop func(), err error)
+	// Delivered says that a device has a command, Done that it has carried it out, and Fail
+	// that it has not.
+	Delivered(ctx context.Context, id, command string) error
+	Done(ctx context.Context, id, command string, result value.Value) error
+	Fail(ctx context.Context, id, command, reason string) error
+	// OpenCommands returns the commands that have not ended, the oldest first.
+	OpenCommands(ctx context.Context, id string) ([]entity.Command, error)
 }
 
 // Host is the server, as layouts see it. Its functions may be called concurrently.
@@ -54,8 +69,18 @@ type Client interface {
 	Record(action, what string)
 	// Send sends a message to this client alone, with QoS 1 or less, and reports whether
 	// it subscribes to the topic. It does not block.
-	Send(topic string, payload []byte) bool
+	//
+	// With a settled that is not nil the message is for the present connection only, and
+	// Send reports false where there is no room for it, too. If it reports true, settled is
+	// called once, on any goroutine, and must not block: with nil when the client has
+	// acknowledged the message, or, where it subscribes with QoS 0, when it is written; with
+	// ErrGone when the connection has ended before; with another error when the client
+	// refuses the message or cannot take it.
+	Send(topic string, payload []byte, settled func(error)) bool
 }
+
+// ErrGone is why a message was not acknowledged whose connection has ended: see Client.
+var ErrGone = errors.New("the connection has ended")
 
 // Message is what a client has published.
 type Message struct {

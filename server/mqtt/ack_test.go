@@ -26,9 +26,10 @@ const patience = 20 * time.Second
 
 // heldRuntime takes readings in and settles them when the test says so.
 type heldRuntime struct {
-	mu    sync.Mutex
-	done  []func(error)
-	panic bool
+	Ingester // for what no test here calls
+	mu       sync.Mutex
+	done     []func(error)
+	panic    bool
 }
 
 func (h *heldRuntime) IngestOnce(_ context.Context, _ string, _ entity.Once, _ []entity.Reading, _ int, done func(error)) error {

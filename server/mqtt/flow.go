@@ -3,6 +3,7 @@ package mqtt
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"math"
 	"net"
 	"slices"
@@ -298,6 +299,9 @@ func (f *flow) hold(m heldMessage) {
 	f.held = append(f.held, m)
 }
 
+// errTooLarge is why a message was not sent.
+var errTooLarge = errors.New("the client takes no packets as large as the message")
+
 // discard drops a message that is too large for the client, as if it had been sent
 // and acknowledged (MQTT-3.1.2-25). mochi would keep it in flight, and a session with
 // such a message could not be resumed.
@@ -306,7 +310,7 @@ func (f *flow) discard(id uint16) {
 	atomic.AddInt64(&info.MessagesDropped, 1)
 	if id != 0 && f.conn.client.State.Inflight.Delete(id) {
 		atomic.AddInt64(&info.Inflight, -1)
-		f.conn.outbox.release(id)
+		go f.conn.outbox.release(id, errTooLarge) // which calls others, and mu is held
 	}
 }
 

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/internal/text"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -104,8 +106,16 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 // OnQosComplete gives back what a message occupied that was acknowledged.
 func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
-		c.outbox.release(pk.PacketID)
+		c.outbox.release(pk.PacketID, refusedBy(&pk))
 	}
+}
+
+// refusedBy returns why a client has not taken a message that it acknowledges, nil where it has.
+func refusedBy(pk *packets.Packet) error {
+	if pk.ReasonCode < packets.ErrUnspecifiedError.Code {
+		return nil
+	}
+	return fmt.Errorf("the client refused the message with the reason code %#x: %s", pk.ReasonCode, text.Shorten(pk.Properties.ReasonString, 200))
 }
 
 // OnQosDropped gives back what a message occupied that has expired, or whose session has

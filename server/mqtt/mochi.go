@@ -64,7 +64,7 @@ func (b *Broker) forgetStale(c *conn, cl *mochi.Client, pk *packets.Packet) {
 	}
 	in, ok := cl.State.Inflight.Get(pk.PacketID)
 	if ok && in.FixedHeader.Type == packets.Pubrec && cl.State.Inflight.Delete(pk.PacketID) {
-		c.outbox.release(pk.PacketID)
+		c.outbox.unreserve(pk.PacketID)
 		cl.State.Inflight.IncreaseReceiveQuota()
 		atomic.AddInt64(&b.server.Info.Inflight, -1)
 	}

@@ -9,6 +9,7 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -106,8 +107,9 @@ type outbox struct {
 	conn *conn
 
 	mu       sync.Mutex
-	queue    []packets.Packet
-	charged  map[uint16]int64 // in bytes, by packet id
+	queue    []outgoing
+	charged  map[uint16]int64       // in bytes, by packet id
+	settled  map[uint16]func(error) // of those that somebody waits for, by packet id; nil for none
 	lastID   uint16
 	bytes    int64 // of queue and charged
 	draining bool  // there is a goroutine
@@ -115,13 +117,27 @@ type outbox struct {
 	ended    bool  // the session is, or has another connection: nothing is taken any more
 }
 
+// outgoing is a message that is not written yet. settled is nil, or wants to know when one of
+// QoS 0 is.
+type outgoing struct {
+	packet  packets.Packet
+	settled func(error)
+}
+
 // put queues a message for a client, with the packet id that it gets here. It reports
 // false where there is no room; then the subscriber has lost it.
-func (o *outbox) put(cl *mochi.Client, pk packets.Packet) bool { //nolint:gocritic // it becomes the subscriber's own
+//
+// A message with settled is for this connection only: it is not kept for the next one of the
+// session. settled is called once, when it is acknowledged, or with an error when it will not
+// be; a message of QoS 0 is as good as acknowledged once it is written.
+func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) bool { //nolint:gocritic // it becomes the subscriber's own
 	b := o.conn.broker
 	size := sizeOf(&pk)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if settled != nil && (o.ended || o.closed) {
+		return false
+	}
 	if o.ended || o.closed && pk.FixedHeader.Qos == 0 {
 		return true // there is no subscriber, or one that is away and was promised nothing
 	}
@@ -130,7 +146,7 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet) bool { //nolint:gocrit
 			atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
 			return false
 		}
-		o.push(pk)
+		o.push(outgoing{pk, settled})
 		return true
 	}
 	if cl.State.Inflight.Len() >= forwardQueue || !o.charge(2*size) {
@@ -140,11 +156,17 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet) bool { //nolint:gocrit
 	pk.PacketID = o.nextID(cl)
 	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order in which it was published, see OnQosPublish
 	o.charged[pk.PacketID] += 2 * size                 // an id that mochi gave up without a word is still charged
+	if settled != nil {
+		if o.settled == nil {
+			o.settled = map[uint16]func(error){}
+		}
+		o.settled[pk.PacketID] = settled
+	}
 	if fresh := cl.State.Inflight.Set(pk); fresh {
 		atomic.AddInt64(&b.server.Info.Inflight, 1)
 	}
 	if !o.closed {
-		o.push(pk)
+		o.push(outgoing{packet: pk})
 	}
 	return true
 }
@@ -190,8 +212,8 @@ func (o *outbox) discharge(n int64) {
 }
 
 // push queues a message that is charged. The caller holds mu.
-func (o *outbox) push(pk packets.Packet) { //nolint:gocritic // as put
-	o.queue = append(o.queue, pk)
+func (o *outbox) push(m outgoing) { //nolint:gocritic // as put
+	o.queue = append(o.queue, m)
 	if !o.draining {
 		o.draining = true
 		go o.drain()
@@ -201,55 +223,81 @@ func (o *outbox) push(pk packets.Packet) { //nolint:gocritic // as put
 // drain writes what is queued until there is nothing more.
 func (o *outbox) drain() {
 	for {
-		pk, ok := o.next()
+		m, ok := o.next()
 		if !ok {
 			return
 		}
 		// An error is that of a connection that is going away.
-		_ = o.conn.client.WritePacket(pk)
-		if pk.FixedHeader.Qos == 0 {
+		err := o.conn.client.WritePacket(m.packet)
+		if m.packet.FixedHeader.Qos == 0 {
 			o.mu.Lock()
-			o.discharge(sizeOf(&pk))
+			o.discharge(sizeOf(&m.packet))
 			o.mu.Unlock()
+		}
+		if m.settled != nil {
+			m.settled(err)
 		}
 	}
 }
 
-func (o *outbox) next() (pk packets.Packet, ok bool) {
+func (o *outbox) next() (m outgoing, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
 		o.queue, o.draining = nil, false // what a burst needed is not kept
-		return pk, false
+		return m, false
 	}
-	pk = o.queue[0]
-	o.queue[0] = packets.Packet{}
+	m = o.queue[0]
+	o.queue[0] = outgoing{}
 	o.queue = o.queue[1:]
-	return pk, true
+	return m, true
 }
 
 // forget takes a message out that has expired or whose session has ended. That it waits in
 // the queue must not outlive what it was charged for.
 func (o *outbox) forget(id uint16) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.queue = slices.DeleteFunc(o.queue, func(pk packets.Packet) bool { return pk.FixedHeader.Qos > 0 && pk.PacketID == id })
-	o.giveBack(id)
+	o.queue = slices.DeleteFunc(o.queue, func(m outgoing) bool {
+		return m.packet.FixedHeader.Qos > 0 && m.packet.PacketID == id
+	})
+	settled := o.giveBack(id)
+	o.mu.Unlock()
+	if settled != nil {
+		settled(layout.ErrGone)
+	}
 }
 
-// release gives back what a message in flight occupied.
-func (o *outbox) release(id uint16) {
+// release gives back what a message in flight occupied, which has been settled: without an
+// error it is acknowledged.
+func (o *outbox) release(id uint16, err error) {
+	o.mu.Lock()
+	settled := o.giveBack(id)
+	o.mu.Unlock()
+	if settled != nil {
+		settled(err)
+	}
+}
+
+// unreserve takes reserve back.
+func (o *outbox) unreserve(id uint16) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.giveBack(id)
-}
-
-// giveBack is release for a caller that holds mu.
-func (o *outbox) giveBack(id uint16) {
 	if n, ok := o.charged[id]; ok {
 		delete(o.charged, id)
 		o.discharge(n)
 	}
+}
+
+// giveBack gives back what a message in flight occupied, and returns who wants to know how it
+// was settled, nil for nobody. The caller holds mu.
+func (o *outbox) giveBack(id uint16) (settled func(error)) {
+	if n, ok := o.charged[id]; ok {
+		delete(o.charged, id)
+		o.discharge(n)
+	}
+	settled = o.settled[id]
+	delete(o.settled, id)
+	return settled
 }
 
 // inherit charges for what was in flight before the connection, beyond any limit: it
@@ -271,17 +319,34 @@ func (o *outbox) inherit(cl *mochi.Client) {
 	}
 }
 
-// close forgets the queue: what is in flight is still mochi's.
+// close forgets the queue: what is in flight is still mochi's, but for messages that were for
+// this connection only.
 func (o *outbox) close() {
+	for _, settled := range o.closeQueue() {
+		settled(layout.ErrGone)
+	}
+}
+
+func (o *outbox) closeQueue() (waiting []func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 	for i := range o.queue {
-		if o.queue[i].FixedHeader.Qos == 0 {
-			o.discharge(sizeOf(&o.queue[i]))
+		if m := &o.queue[i]; m.packet.FixedHeader.Qos == 0 {
+			o.discharge(sizeOf(&m.packet))
+			if m.settled != nil {
+				waiting = append(waiting, m.settled)
+			}
 		}
 	}
 	o.queue = nil
+	for id := range o.settled {
+		if o.conn.client.State.Inflight.Delete(id) {
+			atomic.AddInt64(&o.conn.broker.server.Info.Inflight, -1)
+		}
+		waiting = append(waiting, o.giveBack(id))
+	}
+	return waiting
 }
 
 // end gives back what messages in flight occupied, and takes none any more.
@@ -351,14 +416,18 @@ func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Pa
 }
 
 func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, retain bool) { //nolint:gocritic // as send
-	cl := c.client
+	if !c.outbox.put(c.client, as(sub, pk, retain), nil) {
+		b.refusals.Add(refusal.MQTT, refusal.CauseForward, pk.TopicName, c.client.ID,
+			"a subscriber is too far behind, or too much waits for all subscribers, and it has lost the message, which is stored; /v1/stream loses none")
+	}
+}
+
+// as returns a message as a subscription gets it.
+func as(sub *packets.Subscription, pk packets.Packet, retain bool) packets.Packet { //nolint:gocritic // as send
 	pk.FixedHeader.Qos = min(pk.FixedHeader.Qos, sub.Qos)
 	pk.FixedHeader.Retain = retain
 	for _, id := range sub.Identifiers {
 		pk.Properties.SubscriptionIdentifier = append(pk.Properties.SubscriptionIdentifier, id)
 	}
-	if !c.outbox.put(cl, pk) {
-		b.refusals.Add(refusal.MQTT, refusal.CauseForward, pk.TopicName, cl.ID,
-			"a subscriber is too far behind, or too much waits for all subscribers, and it has lost the message, which is stored; /v1/stream loses none")
-	}
+	return pk
 }

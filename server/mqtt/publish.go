@@ -82,7 +82,7 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)
 			c.endExactly()
-			c.outbox.release(pk.PacketID)
+			c.outbox.unreserve(pk.PacketID)
 			return pk, packets.ErrRejectPacket
 		}
 	}

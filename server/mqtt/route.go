@@ -137,14 +137,18 @@ func (c *conn) Record(action, what string) {
 }
 
 // Send sends a message to this client alone, if it subscribes to the topic.
-func (c *conn) Send(name string, payload []byte) bool {
+func (c *conn) Send(name string, payload []byte, settled func(error)) bool {
 	for _, sub := range c.client.State.Subscriptions.GetAll() {
-		if layout.Matches(sub.Filter, name) {
-			pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
-			stamp(&pk)
+		if !layout.Matches(sub.Filter, name) {
+			continue
+		}
+		pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
+		stamp(&pk)
+		if settled == nil {
 			c.broker.sendAs(c, &sub, pk, false)
 			return true
 		}
+		return c.outbox.put(c.client, as(&sub, pk, false), settled)
 	}
 	return false
 }

@@ -66,7 +66,7 @@ func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request
 	if err != nil {
 		return err
 	}
-	c.Send(r.answer, append(doc, '}'))
+	c.Send(r.answer, append(doc, '}'), nil)
 	done(nil)
 	return nil
 }
@@ -153,11 +153,11 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 		if c.May(access.Read, change.Entity) != nil {
 			continue
 		}
-		if c.Self() == change.Entity && (c.Send("v1/devices/me/attributes", doc) || c.Send("v2/a", doc)) {
+		if c.Self() == change.Entity && (c.Send("v1/devices/me/attributes", doc, nil) || c.Send("v2/a", doc, nil)) {
 			continue
 		}
 		wrapped := append(value.AppendQuoted([]byte(`{"device":`), change.Entity), `,"data":`...)
-		c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'))
+		c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'), nil)
 	}
 }
 
@@ -200,7 +200,7 @@ func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done 
 	default:
 		answer = append(value.AppendQuoted([]byte(`{"error":`), fmt.Sprintf("the server answers getTime, not %.64q", call.Method)), '}')
 	}
-	c.Send(r.answer, answer)
+	c.Send(r.answer, answer, nil)
 	done(nil)
 	return nil
 }

@@ -1,6 +1,7 @@
 package thingsboard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -136,18 +137,25 @@ func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ 
 	default:
 		answer = entity.AppendAttributes(append(answer, `,"values":`...), have)
 	}
-	c.Send("v1/gateway/attributes/response", append(answer, '}'))
+	c.Send("v1/gateway/attributes/response", append(answer, '}'), nil)
 	done(nil)
 	return nil
 }
 
-// device is what a gateway says of a device that it connects or disconnects.
-type device struct {
+// gatewayReply is what a gateway sends of the answer of a device.
+type gatewayReply struct {
+	Device string          `json:"device"`
+	ID     int64           `json:"id"`
+	Data   json.RawMessage `json:"data"`
+}
+
+// connected is what a gateway says of a device that it connects or disconnects.
+type connected struct {
 	Device string `json:"device"`
 	Type   string `json:"type"`
 }
 
-func (d *device) parse(c layout.Client, payload []byte) error {
+func (d *connected) parse(c layout.Client, payload []byte) error {
 	if err := decode(payload, d); err != nil {
 		return err
 	}
@@ -158,21 +166,25 @@ func (d *device) parse(c layout.Client, payload []byte) error {
 // should be. A device that is new becomes an entity: of the type that the gateway names, if
 // there is one, and the gateway may write the entity.
 func (l *Layout) gatewayConnect(c layout.Client, m *layout.Message, _ request, done func(error)) error {
-	var d device
+	var d connected
 	if err := d.parse(c, m.Payload); err != nil {
 		return err
 	}
 	if err := l.make(c, &d); err != nil {
 		return err
 	}
-	if !l.join(c, d.Device) {
+	gateway, ok := l.join(c, d.Device)
+	if !ok {
 		return fmt.Errorf("%w: the gateway has %d devices; no more are allowed", entity.ErrInvalid, MaxDevices)
+	}
+	if gateway {
+		l.takeCalls(c, d.Device)
 	}
 	done(nil)
 	return nil
 }
 
-func (l *Layout) make(c layout.Client, d *device) error {
+func (l *Layout) make(c layout.Client, d *connected) error {
 	edits := entity.Edits{If: entity.IfNone}
 	if d.Type != "" && c.May(access.Write, d.Device) == nil {
 		edits.Type = &d.Type
@@ -189,7 +201,7 @@ func (l *Layout) make(c layout.Client, d *device) error {
 
 // gatewayDisconnect takes that back.
 func (l *Layout) gatewayDisconnect(c layout.Client, m *layout.Message, _ request, done func(error)) error {
-	var d device
+	var d connected
 	if err := d.parse(c, m.Payload); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ type Layout struct {
 	host *layout.Host
 
 	mu      sync.Mutex
-	clients map[layout.Client]map[string]bool // guarded by mu; the devices that each speaks for
-	of      map[string]map[layout.Client]bool // guarded by mu; the same by device
+	clients map[layout.Client]*client         // guarded by mu
+	of      map[string]map[layout.Client]bool // guarded by mu; who speaks for a device
 }
 
 var _ layout.Layout = (*Layout)(nil)
@@ -40,7 +40,7 @@ func (l *Layout) Prefixes() []string { return []string{"v1/devices/me/", "v1/gat
 // Start prepares the layout.
 func (l *Layout) Start(h *layout.Host) {
 	l.host = h
-	l.clients, l.of = map[layout.Client]map[string]bool{}, map[string]map[layout.Client]bool{}
+	l.clients, l.of = map[layout.Client]*client{}, map[string]map[layout.Client]bool{}
 }
 
 // About says that each client gets what is meant for it alone.
@@ -66,12 +66,15 @@ var topics = []topic{
 	{name: "v1/devices/me/attributes/request/", number: true, receive: (*Layout).attributesRequest},
 	{name: "v1/devices/me/attributes", receive: (*Layout).attributes},
 	{name: "v1/devices/me/rpc/request/", number: true, receive: (*Layout).clientCall},
+	{name: "v1/devices/me/rpc/response/", number: true, receive: (*Layout).answerCall},
 	{name: "v2/t", receive: (*Layout).telemetry},
 	{name: "v2/t/j", receive: (*Layout).telemetry},
 	{name: "v2/a/req/", number: true, receive: (*Layout).attributesRequest},
 	{name: "v2/a", receive: (*Layout).attributes},
 	{name: "v2/a/j", receive: (*Layout).attributes},
 	{name: "v2/r/req/", number: true, receive: (*Layout).clientCall},
+	{name: "v2/r/res/", number: true, receive: (*Layout).answerCall},
+	{name: "v1/gateway/rpc", receive: (*Layout).gatewayAnswer},
 	{name: "v1/gateway/telemetry", receive: (*Layout).gatewayTelemetry},
 	{name: "v1/gateway/attributes/request", receive: (*Layout).gatewayAttributesRequest},
 	{name: "v1/gateway/attributes", receive: (*Layout).gatewayAttributes},
@@ -149,60 +152,6 @@ func (l *Layout) ingest(c layout.Client, id string, in *ingest, done func(error)
 		}
 		done(err)
 	})
-}
-
-// Subscribed notes that a device may want to be told what it should be.
-func (l *Layout) Subscribed(c layout.Client, _ string) { l.join(c, c.Self()) }
-
-// Unsubscribed has nothing to do: a client is sent only what it subscribes to.
-func (l *Layout) Unsubscribed(layout.Client, string) {}
-
-// join notes that a client speaks for a device, and reports whether there is room.
-func (l *Layout) join(c layout.Client, id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	devices := l.clients[c]
-	if devices == nil {
-		devices = map[string]bool{}
-		l.clients[c] = devices
-	}
-	if len(devices) >= MaxDevices && !devices[id] {
-		return false
-	}
-	devices[id] = true
-	clients := l.of[id]
-	if clients == nil {
-		clients = map[layout.Client]bool{}
-		l.of[id] = clients
-	}
-	clients[c] = true
-	return true
-}
-
-// leave takes join back.
-func (l *Layout) leave(c layout.Client, id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.clients[c], id)
-	l.forget(c, id)
-}
-
-// forget takes a client out of those of a device. The caller holds mu.
-func (l *Layout) forget(c layout.Client, id string) {
-	delete(l.of[id], c)
-	if len(l.of[id]) == 0 {
-		delete(l.of, id)
-	}
-}
-
-// Left forgets a client.
-func (l *Layout) Left(c layout.Client) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id := range l.clients[c] {
-		l.forget(c, id)
-	}
-	delete(l.clients, c)
 }
 
 // speakers returns the clients that speak for a device.

@@ -1,0 +1,166 @@
+package thingsboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/layout"
+)
+
+// What ThingsBoard calls an RPC to a device is a command. Its number is part of the id of the
+// command, so that an answer that comes after a reconnect, or a restart of the server, is
+// still known: 31 bits, because devices keep it in an int.
+func numberOf(c *entity.Command) int64 {
+	n, err := strconv.ParseInt(c.ID, 36, 64)
+	if err != nil {
+		return 0 // no id of the runtime's
+	}
+	return n & (1<<31 - 1)
+}
+
+// takeCalls has a client receive the commands of a device, if it may speak for it.
+func (l *Layout) takeCalls(c layout.Client, id string) {
+	if mayReport(c, id) != nil {
+		return // its subscription is to nothing
+	}
+	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.call(c, &command) })
+	if err != nil {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		return
+	}
+	if !l.receiving(c, id, stop) {
+		stop()
+	}
+}
+
+// call sends a command to a device. One that it acknowledges is delivered; one that it refuses
+// has failed.
+func (l *Layout) call(c layout.Client, command *entity.Command) {
+	id, name := command.Entity, command.ID
+	settled := func(err error) {
+		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, by the next connection
+			go l.settle(id, name, err)
+		}
+	}
+	number, body := numberOf(command), callBody(command)
+	if id == c.Self() {
+		topic := strconv.FormatInt(number, 10)
+		text := append(append([]byte{'{'}, body...), '}')
+		if c.Send(callTopic+topic, text, settled) || c.Send(shortCallTopic+topic, text, settled) {
+			return
+		}
+	}
+	text := append(value.AppendQuoted([]byte(`{"device":`), id), fmt.Sprintf(`,"data":{"id":%d,`, number)...)
+	if !c.Send(gatewayCalls, append(append(text, body...), "}}"...), settled) {
+		l.drop(c, id)
+	}
+}
+
+// callBody has the members method and params of a command.
+func callBody(command *entity.Command) []byte {
+	body := append(value.AppendQuoted([]byte(`"method":`), command.Name), `,"params":`...)
+	if command.Request.Kind() == 0 {
+		return append(body, "{}"...)
+	}
+	return command.Request.AppendJSON(body)
+}
+
+// drop ends the receiving of a client that cannot take a command: it no longer subscribes, or
+// there is no room. The command goes to another one, or waits for the next.
+func (l *Layout) drop(c layout.Client, id string) {
+	l.mu.Lock()
+	var stop func()
+	if known := l.clients[c]; known != nil && known.devices[id] != nil {
+		d := known.devices[id]
+		stop, d.stop = d.stop, nil
+		d.dropped = stop == nil
+	}
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// settle tells the entity that its device has a command, or has refused it.
+func (l *Layout) settle(id, command string, refused error) {
+	var err error
+	if refused == nil {
+		err = l.host.Runtime.Delivered(l.host.Running, id, command)
+	} else {
+		err = l.host.Runtime.Fail(l.host.Running, id, command, refused.Error())
+	}
+	if err != nil && l.host.Running.Err() == nil && !errors.Is(err, entity.ErrNotFound) {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device has a command, and that is not kept: it may be sent again",
+			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+	}
+}
+
+// answerCall takes what a device answers to a command.
+func (l *Layout) answerCall(c layout.Client, m *layout.Message, r request, done func(error)) error {
+	number, err := strconv.ParseInt(r.number, 10, 64)
+	if err != nil {
+		return checkNumber("x" + r.number)
+	}
+	if err := l.answer(c, c.Self(), number, m.Payload); err != nil {
+		return err
+	}
+	done(nil)
+	return nil
+}
+
+// gatewayAnswer takes what a device behind a gateway answers.
+func (l *Layout) gatewayAnswer(c layout.Client, m *layout.Message, _ request, done func(error)) error {
+	var in gatewayReply
+	if err := decode(m.Payload, &in); err != nil {
+		return err
+	}
+	if err := l.answer(c, in.Device, in.ID, in.Data); err != nil {
+		return err
+	}
+	done(nil)
+	return nil
+}
+
+// resultOf reads what a device answers: any JSON, or nothing.
+func resultOf(payload []byte) (value.Value, error) {
+	text := strings.TrimSpace(string(payload))
+	if text == "" || text == "null" {
+		return value.Value{}, nil
+	}
+	result, ok := value.FromJSON(text)
+	if !ok || !json.Valid(payload) {
+		return value.Value{}, fmt.Errorf("%w: the answer to a command must be JSON, not %.64q", entity.ErrInvalid, text)
+	}
+	return result, nil
+}
+
+// answer ends the command of a number. One that has ended, or is of no command that is open,
+// comes too late and changes nothing.
+func (l *Layout) answer(c layout.Client, id string, number int64, payload []byte) error {
+	if err := mayReport(c, id); err != nil {
+		return err
+	}
+	result, err := resultOf(payload)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(l.host.Running, lookTimeout)
+	defer cancel()
+	open, err := l.host.Runtime.OpenCommands(ctx, id)
+	if err != nil {
+		return notFoundIsNothing(err)
+	}
+	for i := range open {
+		if numberOf(&open[i]) == number {
+			return l.host.Runtime.Done(l.host.Running, id, open[i].ID, result)
+		}
+	}
+	return nil
+}
