@@ -50,6 +50,7 @@ const (
 type Ingester interface {
 	layout.Runtime
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
+	Answer(ctx context.Context, id string, a entity.CommandAnswer) error
 }
 
 // Config sets up a Broker. All fields but Access, Limits, Layouts and Record are needed.

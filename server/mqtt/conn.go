@@ -22,16 +22,17 @@ const connectTimeout = 10 * time.Second
 // conn is an MQTT connection. mochi reads and writes it as a net.Conn.
 type conn struct {
 	net.Conn
-	broker *Broker
-	client *mochi.Client     // set on CONNECT, before the first message
-	who    *access.Principal // set on CONNECT, before client
-	user   string            // the user name, set on CONNECT
-	leave  func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
-	acks   ackQueue
-	buf    bytes.Buffer // of the goroutine that drains acks
-	flow   flow
-	outbox outbox
-	will   *will // of the goroutine that reads; nil: none
+	broker    *Broker
+	client    *mochi.Client     // set on CONNECT, before the first message
+	who       *access.Principal // set on CONNECT, before client
+	user      string            // the user name, set on CONNECT
+	leave     func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
+	acks      ackQueue
+	buf       bytes.Buffer // of the goroutine that drains acks
+	flow      flow
+	outbox    outbox
+	receiving receiving
+	will      *will // of the goroutine that reads; nil: none
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
 
@@ -102,5 +103,6 @@ func (c *conn) Close() error {
 	c.acks.close()
 	c.flow.close()
 	c.outbox.close()
+	c.receiving.end()
 	return c.Conn.Close()
 }

@@ -99,7 +99,9 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.outbox.inherit(cl)
 		c.flow.open()
-		h.broker.laidOut(c, filtersOf(cl))
+		filters := filtersOf(cl)
+		h.broker.laidOut(c, filters)
+		h.broker.receiveCommands(c, filters)
 	}
 }
 
@@ -147,6 +149,7 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	case packets.Suback:
 		h.broker.sendRetained(c)
 		h.broker.laidOut(c, c.layouts)
+		h.broker.receiveCommands(c, c.layouts)
 		c.layouts = nil
 		if len(c.present) > 0 {
 			h.broker.shadow.sendPresent(c)
@@ -175,7 +178,8 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	}
 }
 
-// OnUnsubscribed tells the layouts that subscriptions have ended.
+// OnUnsubscribed tells the layouts that subscriptions have ended, and ends the receiving of
+// commands.
 func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -184,6 +188,9 @@ func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	for _, sub := range pk.Filters {
 		if l := h.broker.layoutOf(sub.Filter); l != nil {
 			l.Unsubscribed(c, sub.Filter)
+		}
+		if id, t := findTopic(sub.Filter); t != nil && t.name == commandsTopic {
+			c.receiving.stop(id)
 		}
 	}
 }

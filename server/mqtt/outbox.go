@@ -395,6 +395,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 	}
 	subscribers := b.server.Topics.Subscribers(message.TopicName)
 	b.leaveOut(subscribers, message.TopicName)
+	b.leaveDevices(subscribers, message.TopicName)
 	if len(subscribers.Shared) > 0 {
 		subscribers.SelectShared()
 		subscribers.MergeSharedSelected()

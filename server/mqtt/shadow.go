@@ -90,7 +90,7 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true})
+	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true, Commands: true})
 	if err != nil {
 		return // the runtime is closed
 	}
@@ -98,6 +98,8 @@ func (s *shadow) follow(ctx context.Context) {
 	for {
 		c, err := changes.Next(ctx)
 		switch {
+		case err == nil && c.Command != nil:
+			s.commanded(&c)
 		case err == nil && c.Edit == nil:
 			s.computed(&c)
 		case err == nil:

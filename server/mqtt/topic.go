@@ -49,6 +49,8 @@ var topics = []topic{
 	{name: "attributes", purpose: "what a device reports of itself", needs: access.Report, receive: receiveAttributes},
 	{name: "desired", document: desiredDocument, sections: []entity.Section{entity.Desired}},
 	{name: "delta", document: deltaDocument, sections: []entity.Section{entity.Desired, entity.Reported}},
+	{name: commandsTopic}, // see command.go
+	{name: answersTopic, purpose: "what has become of commands", needs: access.Report, receive: receiveAnswer},
 }
 
 // receiveTelemetry takes readings. It returns when they are in the runtime's window.

@@ -1,0 +1,169 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
+)
+
+// Commands to devices. Who subscribes to the topic commands of one entity, without a
+// wildcard, and may report for that entity is its device: while it is connected it
+// receives the commands of the entity from the runtime, which keeps them. Nothing of them
+// stays in the session of a client that has gone: when it comes back the runtime sends
+// what it has not acknowledged. All others who subscribe are told what is sent, and are
+// never the device.
+const (
+	commandsTopic = "commands"
+	answersTopic  = "answers"
+)
+
+// receiveAnswer takes what a device says of a command. It waits for the commit, so that
+// the answers of one device keep their order.
+func receiveAnswer(b *Broker, id string, _ sending, payload []byte, done func(error)) error {
+	a, err := entity.ParseCommandAnswer(payload)
+	if err != nil {
+		return err
+	}
+	done(b.runtime.Answer(b.running, id, a))
+	return nil
+}
+
+// receiving has the entities whose commands a connection receives.
+type receiving struct {
+	mu    sync.Mutex
+	stops map[string]func() // by entity, guarded by mu
+	ended bool              // the connection is, guarded by mu
+}
+
+// begin begins to receive the commands of an entity, unless that has begun.
+func (r *receiving) begin(b *Broker, c *conn, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.stops[id]; ok || r.ended {
+		return nil
+	}
+	stop, err := b.runtime.Receive(id, func(command entity.Command) { b.sendCommand(c, &command) })
+	if err != nil {
+		return err
+	}
+	if r.stops == nil {
+		r.stops = make(map[string]func())
+	}
+	r.stops[id] = stop
+	return nil
+}
+
+// stop ends the receiving of the commands of an entity.
+func (r *receiving) stop(id string) {
+	r.mu.Lock()
+	stop := r.stops[id]
+	delete(r.stops, id)
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// end ends all of it.
+func (r *receiving) end() {
+	r.mu.Lock()
+	stops := r.stops
+	r.ended, r.stops = true, nil
+	r.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// receiveCommands begins to receive the commands of the entities to whose topics a client
+// has subscribed, if it is their device.
+func (b *Broker) receiveCommands(c *conn, filters []string) {
+	for _, filter := range filters {
+		if !c.isDevice(filter) {
+			continue
+		}
+		b.shadow.want()
+		id, _ := findTopic(filter)
+		if err := c.receiving.begin(b, c, id); err != nil {
+			b.refusals.Add(refusal.MQTT, refusal.CauseTopic, filter, c.client.ID, err.Error())
+		}
+	}
+}
+
+// isDevice reports whether a filter is the topic with the commands of one entity for which
+// the client may report.
+func (c *conn) isDevice(filter string) bool {
+	id, t := findTopic(filter)
+	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Report, id) == nil
+}
+
+// sendCommand sends a command to its device. A connection that has no room for it ends,
+// unless it does already: the command goes to the next one.
+func (b *Broker) sendCommand(c *conn, command *entity.Command) {
+	id, name := command.Entity, command.ID
+	topic := topicPrefix + id + "/" + commandsTopic
+	sent := c.Send(topic, command.AppendMessage(nil), func(err error) {
+		if !errors.Is(err, layout.ErrGone) {
+			go b.commandSettled(id, name, err) // a commit: the connection is read on meanwhile
+		}
+	})
+	if sent {
+		return
+	}
+	c.receiving.stop(id)
+	if _, ok := c.client.State.Subscriptions.Get(topic); ok {
+		b.hangUp(c.client, packets.ErrQuotaExceeded)
+	}
+}
+
+// commandSettled notes that a device has a command, or why not.
+func (b *Broker) commandSettled(id, command string, refused error) {
+	ctx := context.WithoutCancel(b.running) // the runtime ends it
+	var err error
+	if refused == nil {
+		err = b.runtime.Delivered(ctx, id, command)
+	} else {
+		err = b.runtime.Fail(ctx, id, command, refused.Error())
+	}
+	if err != nil && !errors.Is(err, entity.ErrClosed) && !errors.Is(err, entity.ErrNotFound) {
+		b.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: the acknowledgement of a command is not kept; it is sent again",
+			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+	}
+}
+
+// commanded tells those who only look on that a command was sent.
+func (s *shadow) commanded(c *entity.Change) {
+	name := topicPrefix + c.Entity + "/" + commandsTopic
+	if c.Command.State == entity.CommandSent && s.broker.hasSubscribers(name) {
+		s.broker.publish(name, c.Command.AppendMessage(nil), 1)
+	}
+}
+
+// leaveDevices takes the devices out of the subscribers of a topic with commands, also
+// those that are away.
+func (b *Broker) leaveDevices(subscribers *mochi.Subscribers, name string) {
+	if !strings.HasSuffix(name, "/"+commandsTopic) || !strings.HasPrefix(name, topicPrefix) {
+		return
+	}
+	for id := range subscribers.Subscriptions {
+		cl, ok := b.server.Clients.Get(id)
+		if !ok {
+			continue
+		}
+		if c, ok := cl.Net.Conn.(*conn); ok {
+			if _, exact := cl.State.Subscriptions.Get(name); exact && c.isDevice(name) {
+				delete(subscribers.Subscriptions, id)
+			}
+		}
+	}
+}
