@@ -87,7 +87,7 @@ type ActorDetail struct {
 	Links []actor.PID `json:"links"`
 	// The last failures, newest first, at most 8.
 	Failures []Failure `json:"failures"`
-	// The actor did not answer within 100 ms: timers, watches, stash and view are unknown and empty.
+	// The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and the view is what is known of it beside: of a durable actor how far it is recovered.
 	Busy   bool    `json:"busy"`
 	Timers []Timer `json:"timers"`
 	// The PIDs of the actors that it watches.
@@ -127,7 +127,7 @@ type Failure struct {
 }
 
 // ReadDetail describes the living actor with that address. What only the actor itself knows
-// is asked of it, for at most 100 ms; then Busy is set and that part is empty. It must not
+// is asked of it, for at most 100 ms; then Busy is set, and that part is empty or what its gate knows. It must not
 // be called in a handler. It fails with [actor.ErrStopped] when there is no such actor.
 func ReadDetail(ctx context.Context, sys *actor.System, pid actor.PID) (*ActorDetail, error) {
 	d, err := sys.Detail(ctx, pid)

@@ -21,7 +21,7 @@ export interface Actor {
 /** One actor in detail. */
 export interface ActorDetail {
   actor: Actor;
-  /** The actor did not answer within 100 ms: timers, watches, stash and view are unknown and empty. */
+  /** The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and the view is what is known of it beside: of a durable actor how far it is recovered. */
   busy: boolean;
   /** The type of the message that is being handled, or was last. */
   current?: string;
