@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -492,4 +494,76 @@ func TestNoCommandIsSentBeforeItIsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.next(t, "the command")
+}
+
+// BenchmarkCommands reports durable commands in a second beside durable edits of the same
+// entities in the same run: commands that are only queued, and those that go all the way
+// to a device, which acknowledges and answers each.
+func BenchmarkCommands(b *testing.B) {
+	const entities, senders = 1000, 256
+	s := open(b, b.TempDir(), entity.Config{})
+	ids := make([]string, entities)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("device-%d", i)
+	}
+	// rate does something b.N times, and returns how often in a second.
+	rate := func(f func(id string) error) float64 {
+		began := time.Now()
+		var next atomic.Int64
+		var working sync.WaitGroup
+		for range senders {
+			working.Go(func() {
+				for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+					if err := f(ids[n%entities]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		working.Wait()
+		return float64(b.N) / time.Since(began).Seconds()
+	}
+	for _, id := range ids {
+		s.edit(id, entity.Edits{})
+	}
+	request := entity.ParseJSON([]byte(`{"angle":30}`))
+	b.ResetTimer()
+	edits := rate(func(id string) error {
+		_, err := s.Edit(b.Context(), id, entity.Edits{Patches: []entity.Patch{merge(entity.Desired, `{"angle":30}`)}})
+		return err
+	})
+	queued := rate(func(id string) error {
+		c, err := s.Command(b.Context(), id, entity.NewCommand{Name: "open", Request: request})
+		if err == nil {
+			_, err = s.Cancel(b.Context(), id, c.ID)
+		}
+		return err
+	})
+	for _, id := range ids {
+		stop, err := s.Receive(id, func(c entity.Command) {
+			if err := s.Delivered(b.Context(), c.Entity, c.ID); err != nil {
+				b.Error(err)
+			}
+			if err := s.Done(b.Context(), c.Entity, c.ID, request); err != nil {
+				b.Error(err)
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer stop()
+	}
+	whole := rate(func(id string) error {
+		c, err := s.Command(b.Context(), id, entity.NewCommand{Name: "open", Request: request, Parallel: true})
+		if err == nil {
+			_, err = s.WaitCommand(b.Context(), id, c.ID)
+		}
+		return err
+	})
+	b.ReportMetric(edits, "edits/s")
+	b.ReportMetric(2*queued, "steps/s") // to queue and to cancel
+	b.ReportMetric(2*queued/edits, "steps/edit")
+	b.ReportMetric(whole, "commands/s")
+	b.ReportMetric(whole/edits, "commands/edit")
 }

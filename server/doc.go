@@ -36,6 +36,11 @@
 // right after a restart as well. MQTT 5's retain handling is heeded; a subscription
 // with wildcards gets what changes only.
 //
+// Commands are published to e/{id}/commands, with QoS 1 and to the device alone: who
+// subscribes to exactly that topic and may report for the entity. Its PUBACK is the
+// delivery, and what becomes of a command it publishes to e/{id}/answers. Who subscribes
+// with a wildcard looks on.
+//
 // Other topics are refused: an acknowledgement means durable here, and nothing would
 // keep those. A will is taken in when it is sent, by the same rules. Accepted messages are forwarded to the subscribers of
 // their topic after the commit, retained ones are kept in memory for new subscribers

@@ -130,7 +130,7 @@ func describe(t *testing.T) *document31 {
 			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Times are in milliseconds since the epoch; ranges are [from, to). Errors are RFC 9457 problem documents. " +
 				"Unknown query parameters and members of bodies are refused. A write takes If-Match and If-None-Match: *; a PUT that would replace something needs one of them. " +
-				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta.",
+				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta. They get commands at e/{id}/commands and answer at e/{id}/answers.",
 		},
 		"servers":    []any{object{"url": "/"}},
 		"paths":      d.paths,
