@@ -62,7 +62,6 @@ func (s *Server) handler() (http.Handler, error) {
 	for pattern, methods := range allowed {
 		mux.Handle(pattern, notAllowed(methods))
 	}
-	mux.Handle("/mqtt", s.broker)
 	mux.Handle("/", dashboard)
 	return guard(mux, s.isOwnName), nil
 }

@@ -22,18 +22,23 @@ func TestEdgeNodeWithTheSparkplugClientOfTahu(t *testing.T) {
 		wg.Go(func() {
 			eventually(t, "the second birth", func() bool { return strings.Contains(s.may("GET", "/v1/entities/plant%7Cline-1"), "reborn") })
 			same(t, "the device is online", s.online("plant%7Cline-1%7Cpump"), "true")
-			// Another host application sends a command: the bytes of a payload with the metric m=true.
+			// A command of the server is done when the device reports what it was told.
+			text := s.do("POST", "/v1/entities/plant%7Cline-1%7Cpump/commands?wait=20s", `{"name":"speed","request":1.1}`, "Content-Type", "application/json")
+			if !strings.Contains(text, `"state":"done"`) {
+				t.Errorf("the command: %s", text)
+			}
+			// Another host application sends one: the bytes of a payload with the metric leave=true.
 			cmd := exec.CommandContext(t.Context(), "mosquitto_pub", "-L", "mqtt://"+s.MQTTAddr()+"/spBv1.0/plant/DCMD/line-1/pump", "-s")
-			cmd.Stdin = strings.NewReader("\x08\x01\x12\x07\x0a\x01m\x20\x0b\x70\x01")
+			cmd.Stdin = strings.NewReader("\x08\x01\x12\x0b\x0a\x05leave\x20\x0b\x70\x01")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("mosquitto_pub: %v\n%s", err, out)
 			}
 		})
 		out := client(t, "sparkplug.mjs", map[string]any{"mqtt": s.MQTTAddr(), "user": "line-1", "publishDeath": tt.publishDeath, "compress": tt.compress})
 		wg.Wait()
-		same(t, "what the edge node was sent", out, "ncmd Node Control/Rebirth=true\ndcmd pump m=true\n")
+		same(t, "what the edge node was sent", out, "ncmd Node Control/Rebirth=true\ndcmd pump speed=1.100000023841858\ndcmd pump leave=true\n")
 		same(t, "the edge node", s.latest("plant%7Cline-1"), "map[births:2 reborn:true uptime:12]")
-		same(t, "the device", s.latest("plant%7Cline-1%7Cpump"), "map[Inlet/Pressure:1.75 running:false]")
+		same(t, "the device", s.latest("plant%7Cline-1%7Cpump"), "map[Inlet/Pressure:1.75 running:false speed:1.100000023841858]")
 		var page struct {
 			Points []struct {
 				TS    int64 `json:"ts"`

@@ -58,18 +58,14 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 // certificateOf returns the common name of the certificate that a client has shown, if the
 // listener has found it right, "" for none.
 func certificateOf(nc net.Conn) string {
-	var state *tls.ConnectionState
-	switch nc := nc.(type) {
-	case *tls.Conn:
-		now := nc.ConnectionState()
-		state = &now
-	case *socket:
-		state = nc.tls
-	}
-	if state == nil || len(state.VerifiedChains) == 0 {
+	secure, ok := nc.(*tls.Conn)
+	if !ok {
 		return ""
 	}
-	return state.PeerCertificates[0].Subject.CommonName
+	if state := secure.ConnectionState(); len(state.VerifiedChains) > 0 {
+		return state.PeerCertificates[0].Subject.CommonName
+	}
+	return ""
 }
 
 func addressOf(a net.Addr) netip.Addr {

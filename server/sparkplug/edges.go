@@ -187,3 +187,20 @@ func (e *edges) mayAsk(key [2]string) bool {
 	e.asked[key] = now
 	return true
 }
+
+// typeOf returns the type that the birth certificate of an edge node has for a metric with an
+// alias, 0 where it is not known.
+func (e *edges) typeOf(t *topic, name string) dataType {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	node := e.online[[2]string{t.group, t.edge}]
+	if node == nil {
+		return 0
+	}
+	for _, a := range node.aliases {
+		if a.name == name {
+			return a.datatype
+		}
+	}
+	return 0
+}

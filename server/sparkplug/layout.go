@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -88,10 +89,18 @@ func (t *topic) id() string {
 	return t.group + separator + t.edge + separator + t.device
 }
 
+// of is the id of a device of the edge node.
+func (t *topic) of(device string) string {
+	return (&topic{group: t.group, edge: t.edge, device: device}).id()
+}
+
 // Layout is the layout of Sparkplug B. The zero Layout is ready for layout.Layout.Start.
 type Layout struct {
 	host  *layout.Host
 	edges edges
+
+	mu        sync.Mutex
+	receivers map[string]*receiver // of commands, by id; guarded by mu
 }
 
 var _ layout.Layout = (*Layout)(nil)
@@ -104,7 +113,7 @@ func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start says that the host application is there.
 func (l *Layout) Start(h *layout.Host) {
-	l.host = h
+	l.host, l.receivers = h, map[string]*receiver{}
 	l.edges.online, l.edges.asked = map[[2]string]*edge{}, map[[2]string]time.Time{}
 	h.Retain(prefix+string(state)+"/"+HostID, fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli()))
 }
@@ -160,6 +169,17 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	if err := l.tellOnline(c, &t, known.gone); err != nil {
 		return err
 	}
+	switch t.kind {
+	case nbirth, dbirth:
+		l.birth(c, &t)
+	case ndeath, ddeath:
+		l.death(nil, t.id())
+		for _, device := range known.gone {
+			l.death(nil, t.of(device))
+		}
+	default:
+	}
+	l.reported(&t, &p)
 	return l.ingest(t.id(), m, &p, done)
 }
 
@@ -192,7 +212,9 @@ func (l *Layout) receiveCommand(c layout.Client, t *topic, m *layout.Message, do
 // askForBirth asks an edge node for its birth certificates.
 func (l *Layout) askForBirth(t *topic) {
 	now := uint64(time.Now().UnixMilli()) //nolint:gosec // it is after 1970
-	l.host.Publish(prefix+t.group+"/"+string(ncmd)+"/"+t.edge, appendBool(nil, now, rebirthName, true), 0)
+	l.host.Publish(prefix+t.group+"/"+string(ncmd)+"/"+t.edge, appendPayload(nil, now, &metric{
+		name: rebirthName, timestamp: now, hasTime: true, datatype: typeBool, kind: fieldBool, bits: 1,
+	}), 0)
 }
 
 // tellOnline has births and deaths in the section reported of what they are about.
@@ -203,7 +225,7 @@ func (l *Layout) tellOnline(c layout.Client, t *topic, gone []string) error {
 	}
 	ids := []string{t.id()}
 	for _, device := range gone {
-		ids = append(ids, (&topic{group: t.group, edge: t.edge, device: device}).id())
+		ids = append(ids, t.of(device))
 	}
 	patch := fmt.Appendf(nil, `{"sparkplug":{"online":%v}}`, online)
 	for _, id := range ids {
@@ -296,9 +318,6 @@ func (l *Layout) Subscribed(layout.Client, string) {}
 
 // Unsubscribed has nothing to do either.
 func (l *Layout) Unsubscribed(layout.Client, string) {}
-
-// Left has nothing to do either: the will of an edge node says that it has gone.
-func (l *Layout) Left(layout.Client) {}
 
 // Edited has nothing to do either.
 func (l *Layout) Edited(context.Context, *entity.Change) {}

@@ -273,14 +273,3 @@ func number(f float64) (value.Value, bool, error) {
 	}
 	return value.Float(f), true, nil
 }
-
-// appendBool appends a payload with one metric that is true or false.
-func appendBool(dst []byte, now uint64, name string, is bool) []byte {
-	var m []byte
-	m = protowire.AppendString(protowire.AppendTag(m, fieldName, protowire.BytesType), name)
-	m = protowire.AppendVarint(protowire.AppendTag(m, fieldMetricTime, protowire.VarintType), now)
-	m = protowire.AppendVarint(protowire.AppendTag(m, fieldDatatype, protowire.VarintType), uint64(typeBool))
-	m = protowire.AppendVarint(protowire.AppendTag(m, fieldBool, protowire.VarintType), protowire.EncodeBool(is))
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldTimestamp, protowire.VarintType), now)
-	return protowire.AppendBytes(protowire.AppendTag(dst, fieldMetrics, protowire.BytesType), m)
-}

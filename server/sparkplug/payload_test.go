@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -19,36 +20,6 @@ func encode(timestamp, seq uint64, metrics ...metric) []byte {
 		data = protowire.AppendBytes(protowire.AppendTag(data, fieldMetrics, protowire.BytesType), encodeMetric(&metrics[i]))
 	}
 	return protowire.AppendVarint(protowire.AppendTag(data, fieldSeq, protowire.VarintType), seq)
-}
-
-func encodeMetric(m *metric) (data []byte) {
-	if m.name != "" {
-		data = protowire.AppendString(protowire.AppendTag(data, fieldName, protowire.BytesType), m.name)
-	}
-	if m.hasAlias {
-		data = protowire.AppendVarint(protowire.AppendTag(data, fieldAlias, protowire.VarintType), m.alias)
-	}
-	if m.hasTime {
-		data = protowire.AppendVarint(protowire.AppendTag(data, fieldMetricTime, protowire.VarintType), m.timestamp)
-	}
-	if m.datatype != 0 {
-		data = protowire.AppendVarint(protowire.AppendTag(data, fieldDatatype, protowire.VarintType), uint64(m.datatype))
-	}
-	if m.null {
-		data = protowire.AppendVarint(protowire.AppendTag(data, fieldNull, protowire.VarintType), 1)
-	}
-	switch m.kind {
-	case 0:
-	case fieldFloat:
-		data = protowire.AppendFixed32(protowire.AppendTag(data, m.kind, protowire.Fixed32Type), uint32(m.bits)) //nolint:gosec // a test
-	case fieldDouble:
-		data = protowire.AppendFixed64(protowire.AppendTag(data, m.kind, protowire.Fixed64Type), m.bits)
-	case fieldInt, fieldLong, fieldBool:
-		data = protowire.AppendVarint(protowire.AppendTag(data, m.kind, protowire.VarintType), m.bits)
-	default:
-		data = protowire.AppendBytes(protowire.AppendTag(data, m.kind, protowire.BytesType), m.text)
-	}
-	return data
 }
 
 func TestValuesOfEachType(t *testing.T) {
@@ -152,4 +123,35 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestCommandsHaveTheTypeOfTheirMetric(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		request value.Value
+		as      dataType
+		want    string // "" for a refusal
+	}{
+		{value.Int(-5), typeInt8, "-5"}, {value.Int(-129), typeInt8, ""}, {value.Int(-5), typeUInt32, ""}, {value.Int(1 << 31), typeUInt32, "2147483648"},
+		{value.Int(-5), typeInt64, "-5"}, {value.Int(-5), typeUInt64, ""}, {value.Int(3), typeFloat, "3"}, {value.Float(1.5), typeDouble, "1.5"},
+		{value.Float(1.5), typeInt32, ""}, {value.String("x"), typeText, `"x"`}, {value.Bool(true), typeBool, "true"}, {value.Int(1), typeBool, ""},
+		{value.Value{}, 0, "true"}, {value.Int(7), 0, "7"}, {value.Float(0.5), 0, "0.5"}, {value.String("y"), 0, `"y"`}, {value.JSON(`{}`), 0, ""}, {value.Int(1), 16, ""},
+	} {
+		text, want, err := encodeCommand(&entity.Command{Name: "m", Request: tt.request}, tt.as)
+		got := ""
+		if err == nil {
+			p, err := decode(text)
+			if err != nil || len(p.metrics) != 1 || p.metrics[0].name != "m" {
+				t.Fatalf("%v as %d: %+v, %v", tt.request, tt.as, p, err)
+			}
+			v, _, _ := p.metrics[0].value()
+			got = v.String()
+			if want.String() != got {
+				t.Errorf("%v as %d: waits for %v, is %s", tt.request, tt.as, want, got)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%v as %d: %s (%v), want %s", tt.request, tt.as, got, err, tt.want)
+		}
+	}
 }

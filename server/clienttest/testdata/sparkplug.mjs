@@ -21,7 +21,8 @@ client.on("birth", () => {
   }, options);
   client.publishDeviceBirth("pump", {
     timestamp: 1451649600000,
-    metrics: [{ name: "Inlet/Pressure", alias: 7, type: "Double", value: 1.5 }, { name: "running", alias: 8, type: "Boolean", value: true }],
+    metrics: [{ name: "Inlet/Pressure", alias: 7, type: "Double", value: 1.5 }, { name: "running", alias: 8, type: "Boolean", value: true },
+      { name: "speed", alias: 9, type: "Float", value: 0 }],
   }, options);
   if (births === 1) {
     // By alias, with what was buffered before it.
@@ -44,6 +45,10 @@ client.on("ncmd", ({ metrics }) => {
 });
 client.on("dcmd", (device, { metrics }) => {
   console.log("dcmd", device, metrics.map((m) => `${m.name}=${m.value}`).join());
+  if (metrics[0].name !== "leave") {
+    client.publishDeviceData(device, { timestamp: 1451649604000, metrics: metrics.map(({ name, type, value }) => ({ name, type, value })) }, options);
+    return;
+  }
   if (!publishDeath) process.exit(0); // no DISCONNECT
   client.stop();
 });

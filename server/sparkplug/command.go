@@ -1,0 +1,273 @@
+package sparkplug
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/layout"
+)
+
+// A command of an entity goes to its edge node as NCMD or DCMD: its name is that of a metric,
+// and its request the value. Sparkplug has no answer to it. So a command is delivered when the
+// edge node has acknowledged the message, and done when it reports the metric with that value,
+// or after a rebirth its birth certificate.
+
+// receiver is a client that gets the commands of an edge node or one of its devices.
+type receiver struct {
+	client  layout.Client
+	stop    func()
+	pending map[string]pending // by the name of the metric; guarded by Layout.mu
+}
+
+// pending is a command that was sent.
+type pending struct {
+	command string
+	want    value.Value
+}
+
+// birth has a client receive the commands of what it says is online.
+func (l *Layout) birth(c layout.Client, t *topic) {
+	to, id := *t, t.id()
+	r := &receiver{client: c, pending: map[string]pending{}}
+	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.send(r, &to, &command) })
+	if err != nil {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		return
+	}
+	l.mu.Lock()
+	r.stop = stop
+	before := l.receivers[id]
+	l.receivers[id] = r
+	if before != nil { // what it was sent before its birth it may still do
+		r.pending = before.pending
+	}
+	l.mu.Unlock()
+	if before != nil && before.stop != nil {
+		before.stop()
+	}
+}
+
+// death ends that, if the client is still the one.
+func (l *Layout) death(c layout.Client, id string) {
+	l.mu.Lock()
+	r := l.receivers[id]
+	if r != nil && (c == nil || r.client == c) {
+		delete(l.receivers, id)
+	} else {
+		r = nil
+	}
+	l.mu.Unlock()
+	if r != nil && r.stop != nil {
+		r.stop()
+	}
+}
+
+// Left ends the receiving of a client whose connection has ended. Its will says the rest.
+func (l *Layout) Left(c layout.Client) {
+	var ids []string
+	l.mu.Lock()
+	for id, r := range l.receivers {
+		if r.client == c {
+			ids = append(ids, id)
+		}
+	}
+	l.mu.Unlock()
+	for _, id := range ids {
+		l.death(c, id)
+	}
+}
+
+// send sends a command to its edge node.
+func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
+	id, name := command.Entity, command.ID
+	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
+	if err != nil {
+		l.settle(id, name, err)
+		return
+	}
+	l.mu.Lock()
+	r.pending[command.Name] = pending{name, want}
+	l.mu.Unlock()
+	to := prefix + t.group + "/" + string(ncmd) + "/" + t.edge
+	if t.device != "" {
+		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
+	}
+	sent := r.client.Send(to, text, func(err error) {
+		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, after the next birth
+			go l.settle(id, name, err)
+		}
+	})
+	if !sent { // it does not subscribe, or there is no room
+		l.death(r.client, id)
+	}
+}
+
+// settle tells the entity that its device has a command, or cannot have it.
+func (l *Layout) settle(id, command string, refused error) {
+	var err error
+	if refused == nil {
+		err = l.host.Runtime.Delivered(l.host.Running, id, command)
+	} else {
+		err = l.host.Runtime.Fail(l.host.Running, id, command, refused.Error())
+	}
+	l.complain(id, command, err)
+}
+
+func (l *Layout) complain(id, command string, err error) {
+	if err != nil && l.host.Running.Err() == nil && !errors.Is(err, entity.ErrNotFound) {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "what a device has done about a command is not kept: it may be sent again",
+			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+	}
+}
+
+// reported ends the commands that a message shows to be done.
+func (l *Layout) reported(t *topic, p *payload) {
+	id := t.id()
+	done := map[string]value.Value{}
+	l.mu.Lock()
+	r := l.receivers[id]
+	if r != nil && len(r.pending) > 0 {
+		for i := range p.metrics {
+			m := &p.metrics[i]
+			sent, ok := r.pending[m.name]
+			v, has, err := m.value()
+			if ok && has && err == nil && value.Compare(v, sent.want) == value.Equal {
+				done[sent.command] = v
+				delete(r.pending, m.name)
+			}
+		}
+		if sent, ok := r.pending[rebirthName]; ok && t.kind == nbirth {
+			done[sent.command] = value.Value{}
+			delete(r.pending, rebirthName)
+		}
+	}
+	l.mu.Unlock()
+	for command, v := range done {
+		l.complain(id, command, l.host.Runtime.Done(l.host.Running, id, command, v))
+	}
+}
+
+// Types of metrics that commands need besides those of values.
+const (
+	typeUInt8  dataType = 5
+	typeUInt16 dataType = 6
+	typeUInt32 dataType = 7
+	typeUInt64 dataType = 8
+	typeFloat  dataType = 9
+	typeDouble dataType = 10
+	typeString dataType = 12
+	typeText   dataType = 14
+)
+
+// encodeCommand makes a command a payload with one metric, of the type that the birth
+// certificate has for it, or of one for its value. It returns the value that the metric has then:
+// true for a command without a request.
+func encodeCommand(command *entity.Command, as dataType) ([]byte, value.Value, error) {
+	v := command.Request
+	if v.Kind() == 0 {
+		v = value.Bool(true)
+	}
+	if as == 0 {
+		as = map[value.Kind]dataType{value.KindBool: typeBool, value.KindInt: typeInt64, value.KindFloat: typeDouble, value.KindString: typeString}[v.Kind()]
+	}
+	m := metric{name: command.Name, datatype: as}
+	fits := false
+	switch as {
+	case typeBool:
+		m.kind, fits = fieldBool, v.Kind() == value.KindBool
+		m.bits = protowire.EncodeBool(fits && v.Bool())
+	case typeInt8, typeInt16, typeInt32, typeUInt8, typeUInt16, typeUInt32:
+		m.kind, fits = fieldInt, v.Kind() == value.KindInt && within(as, v.Int())
+		m.bits = uint64(uint32(v.Int())) //nolint:gosec // two's complement is meant
+	case typeInt64, typeUInt64, typeDateTime:
+		m.kind, fits = fieldLong, v.Kind() == value.KindInt && (as == typeInt64 || v.Int() >= 0)
+		m.bits = uint64(v.Int()) //nolint:gosec // as above
+	case typeFloat, typeDouble:
+		m.kind, fits = fieldDouble, v.Kind() == value.KindInt || v.Kind() == value.KindFloat
+		m.setFloat(v)
+	case typeString, typeText:
+		m.kind, fits = fieldString, v.Kind() == value.KindString
+		m.text = []byte(v.Text())
+	default:
+	}
+	if !fits {
+		return nil, v, fmt.Errorf("%w: the request must be a value of the metric %.64q, which has the type %d of Sparkplug, not %.64s", entity.ErrInvalid, command.Name, as, v)
+	}
+	now := uint64(time.Now().UnixMilli()) //nolint:gosec // it is after 1970
+	m.timestamp, m.hasTime = now, true
+	want, _, err := m.value()
+	return appendPayload(nil, now, &m), want, err
+}
+
+// within reports whether an integer is one of a type of at most 32 bits.
+func within(as dataType, n int64) bool {
+	switch as {
+	case typeInt8:
+		return n >= math.MinInt8 && n <= math.MaxInt8
+	case typeInt16:
+		return n >= math.MinInt16 && n <= math.MaxInt16
+	case typeInt32:
+		return n >= math.MinInt32 && n <= math.MaxInt32
+	case typeUInt8:
+		return n >= 0 && n <= math.MaxUint8
+	case typeUInt16:
+		return n >= 0 && n <= math.MaxUint16
+	default:
+		return n >= 0 && n <= math.MaxUint32
+	}
+}
+
+func (m *metric) setFloat(v value.Value) {
+	f := v.Float()
+	if v.Kind() == value.KindInt {
+		f = float64(v.Int())
+	}
+	m.bits = math.Float64bits(f)
+	if m.datatype == typeFloat {
+		m.kind, m.bits = fieldFloat, uint64(math.Float32bits(float32(f)))
+	}
+}
+
+// appendPayload appends a payload with one metric.
+func appendPayload(dst []byte, now uint64, m *metric) []byte {
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldTimestamp, protowire.VarintType), now)
+	return protowire.AppendBytes(protowire.AppendTag(dst, fieldMetrics, protowire.BytesType), encodeMetric(m))
+}
+
+// encodeMetric makes a metric bytes.
+func encodeMetric(m *metric) (data []byte) {
+	if m.name != "" {
+		data = protowire.AppendString(protowire.AppendTag(data, fieldName, protowire.BytesType), m.name)
+	}
+	if m.hasAlias {
+		data = protowire.AppendVarint(protowire.AppendTag(data, fieldAlias, protowire.VarintType), m.alias)
+	}
+	if m.hasTime {
+		data = protowire.AppendVarint(protowire.AppendTag(data, fieldMetricTime, protowire.VarintType), m.timestamp)
+	}
+	if m.datatype != 0 {
+		data = protowire.AppendVarint(protowire.AppendTag(data, fieldDatatype, protowire.VarintType), uint64(m.datatype))
+	}
+	if m.null {
+		data = protowire.AppendVarint(protowire.AppendTag(data, fieldNull, protowire.VarintType), 1)
+	}
+	switch m.kind {
+	case 0:
+	case fieldFloat:
+		data = protowire.AppendFixed32(protowire.AppendTag(data, m.kind, protowire.Fixed32Type), uint32(m.bits)) //nolint:gosec // it has 32 bits
+	case fieldDouble:
+		data = protowire.AppendFixed64(protowire.AppendTag(data, m.kind, protowire.Fixed64Type), m.bits)
+	case fieldInt, fieldLong, fieldBool:
+		data = protowire.AppendVarint(protowire.AppendTag(data, m.kind, protowire.VarintType), m.bits)
+	default:
+		data = protowire.AppendBytes(protowire.AppendTag(data, m.kind, protowire.BytesType), m.text)
+	}
+	return data
+}
