@@ -29,9 +29,9 @@ func (l *Layout) Prefixes() []string { return []string{prefix} }
 // Start gives the layout its host.
 func (l *Layout) Start(h *layout.Host) { l.host = h }
 
-// find returns the shadow and the operation of a topic: update, get or delete, or update/delta
+// parseTopic returns the shadow and the operation of a topic: update, get or delete, or update/delta
 // for example. ok is false where the topic is none of a shadow.
-func find(topic string) (s Shadow, operation string, ok bool) {
+func parseTopic(topic string) (s Shadow, operation string, ok bool) {
 	rest, ok := strings.CutPrefix(topic, prefix)
 	thing, rest, in := strings.Cut(rest, "/shadow/")
 	if !ok || !in || thing == "" {
@@ -40,7 +40,7 @@ func find(topic string) (s Shadow, operation string, ok bool) {
 	s.Thing = thing
 	if named, is := strings.CutPrefix(rest, "name/"); is {
 		s.Name, rest, in = strings.Cut(named, "/")
-		if !in {
+		if !in || s.Name == "" {
 			return s, "", false
 		}
 	}
@@ -58,7 +58,7 @@ func (s Shadow) topic() string {
 // About says that a topic is about a thing, and that those who may read it get what is
 // published.
 func (l *Layout) About(topic string) (id string, to layout.Audience) {
-	s, _, _ := find(topic)
+	s, _, _ := parseTopic(topic)
 	return s.Thing, layout.Readers
 }
 
@@ -66,7 +66,7 @@ var errTopic = fmt.Errorf("%w: publish to %s{thing}/shadow/update, get or delete
 
 // Receive answers a request about a shadow on its topics.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
-	s, operation, ok := find(m.Topic)
+	s, operation, ok := parseTopic(m.Topic)
 	if !ok || !slices.Contains([]string{"update", "get", "delete"}, operation) {
 		return errTopic
 	}
@@ -92,12 +92,6 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 }
 
 func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte) (answer, documents []byte, err error) {
-	if s.Name != "" {
-		if err := CheckName(s.Name); err != nil {
-			answer, err = refused(payload, err)
-			return answer, nil, err
-		}
-	}
 	needs := access.Report
 	if operation == "get" {
 		needs = access.Read
@@ -107,6 +101,12 @@ func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte)
 	}
 	if err := c.May(needs, s.Thing); err != nil {
 		return nil, nil, err // nobody who may not read the thing would get the answer
+	}
+	if s.Name != "" {
+		if err := CheckName(s.Name); err != nil {
+			answer, err = refused(payload, err)
+			return answer, nil, err
+		}
 	}
 	switch operation {
 	case "update":
@@ -137,14 +137,22 @@ func (l *Layout) Left(layout.Client) {}
 // Edited publishes what desired and reported differ in, after a change of what is desired or
 // of what is reported of that.
 func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
-	for _, s := range l.concerned(change) {
+	var whole *document // of the entity, read once
+	for s := range concerned(change) {
 		topic := s.topic() + "/update/delta"
 		if !l.host.Wanted(topic) {
 			continue
 		}
-		d, err := read(ctx, l.host.Runtime, s)
-		if err != nil || !s.differs(change.Edit, &d) {
-			continue // the server shuts down, or there is nothing to say
+		if whole == nil {
+			d, err := read(ctx, l.host.Runtime, Shadow{Thing: s.Thing})
+			if err != nil {
+				return // the server shuts down
+			}
+			whole = &d
+		}
+		d := document{version: whole.version, desired: s.part(whole.desired), reported: s.part(whole.reported)}
+		if !s.differs(change.Edit, &d) {
+			continue
 		}
 		delta := entity.Delta(d.desired, d.reported)
 		if len(delta) == 0 {
@@ -158,19 +166,16 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 }
 
 // concerned returns the shadows that an edit has changed.
-func (l *Layout) concerned(change *entity.Change) []Shadow {
-	list := []Shadow{{Thing: change.Entity}}
+func concerned(change *entity.Change) map[Shadow]bool {
+	set := map[Shadow]bool{{Thing: change.Entity}: true}
 	for i := range change.Edit.Attributes {
 		a := &change.Edit.Attributes[i]
 		name, _, deeper := strings.Cut(a.Path[1:], "/")
-		if a.Section == entity.Attributes || !deeper || CheckName(name) != nil {
-			continue
-		}
-		if s := (Shadow{change.Entity, name}); !slices.Contains(list, s) {
-			list = append(list, s)
+		if a.Section != entity.Attributes && deeper && CheckName(name) == nil {
+			set[Shadow{change.Entity, name}] = true
 		}
 	}
-	return list
+	return set
 }
 
 // differs reports whether an edit may have changed what the sections of the shadow differ in.
@@ -181,11 +186,27 @@ func (s Shadow) differs(edit *entity.Edit, now *document) bool {
 	}
 	return slices.ContainsFunc(edit.Attributes, func(a entity.AttributeEdit) bool {
 		path, ok := strings.CutPrefix(a.Path, inside)
-		if !ok || a.Section == entity.Attributes {
+		if !ok || a.Section == entity.Attributes || path != "" && path[0] != '/' {
 			return false
 		}
-		return a.Section == entity.Desired || slices.ContainsFunc(now.desired, func(d entity.Attribute) bool {
-			return d.Path == path || strings.HasPrefix(d.Path, path+"/") || strings.HasPrefix(path, d.Path+"/")
-		})
+		return a.Section == entity.Desired || concerns(now.desired, path)
 	})
+}
+
+// concerns reports whether there is a leaf at a path, below it, or above it.
+func concerns(leaves []entity.Attribute, path string) bool {
+	for at := path; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
+		i, ok := find(leaves, at)
+		if ok || at == path && i < len(leaves) && strings.HasPrefix(leaves[i].Path, path) {
+			// The first leaf from path on begins with it: it is below it, or beside it,
+			// as /a-b is beside /a. What is told twice does no harm.
+			return true
+		}
+	}
+	return path == "" && len(leaves) > 0
+}
+
+// find returns where the leaf of a path is or belongs among leaves, which are ordered.
+func find(leaves []entity.Attribute, path string) (int, bool) {
+	return slices.BinarySearchFunc(leaves, path, func(a entity.Attribute, path string) int { return strings.Compare(a.Path, path) })
 }

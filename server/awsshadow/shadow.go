@@ -159,17 +159,23 @@ func read(ctx context.Context, rt layout.Runtime, s Shadow) (d document, err err
 
 // leaves returns the part of a section that is the shadow's, with paths within it.
 func (s Shadow) leaves(v entity.View, section entity.Section) []entity.Attribute {
-	all := slices.Collect(v.EachAttribute(section))
+	return s.part(slices.Collect(v.EachAttribute(section)))
+}
+
+// part is leaves for the leaves of a whole section.
+func (s Shadow) part(all []entity.Attribute) []entity.Attribute {
 	if s.Name == "" {
 		return all
 	}
-	prefix := entity.Pointer(s.Name)
+	prefix := entity.Pointer(s.Name) + "/"
+	from, _ := find(all, prefix)
 	part := []entity.Attribute{}
-	for _, a := range all {
-		if rest, ok := strings.CutPrefix(a.Path, prefix); ok && strings.HasPrefix(rest, "/") {
-			a.Path = rest
-			part = append(part, a)
+	for _, a := range all[from:] {
+		if !strings.HasPrefix(a.Path, prefix) {
+			break
 		}
+		a.Path = a.Path[len(prefix)-1:]
+		part = append(part, a)
 	}
 	return part
 }
@@ -322,12 +328,15 @@ func touched(patch json.RawMessage, leaves []entity.Attribute) (list []entity.At
 	_ = json.Unmarshal(patch, &members) // it was read before; null has none
 	for _, a := range leaves {
 		name, _, _ := strings.Cut(a.Path[1:], "/")
-		if _, ok := members[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]; ok {
+		if _, ok := members[unescape.Replace(name)]; ok {
 			list = append(list, a)
 		}
 	}
 	return list
 }
+
+// unescape makes a token of a JSON pointer a name.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // patch merges a JSON object into a section of the shadow; null clears it.
 func (s Shadow) patch(section entity.Section, have []entity.Attribute, text []byte) entity.Patch {
@@ -401,7 +410,7 @@ func (s Shadow) edited(leaves []entity.Attribute, section entity.Section, edits 
 			continue
 		}
 		e.Path = path
-		i, found := slices.BinarySearchFunc(list, path, func(a entity.Attribute, path string) int { return strings.Compare(a.Path, path) })
+		i, found := find(list, path)
 		switch {
 		case found && e.Removed():
 			list = slices.Delete(list, i, i+1)

@@ -67,20 +67,28 @@ type Client interface {
 	// Record writes to the audit log that the client has done an action, such as
 	// updateShadow. What devices report is not in the log.
 	Record(action, what string)
-	// Send sends a message to this client alone, with QoS 1 or less, and reports whether
-	// it subscribes to the topic. It does not block.
+	// Subscribes reports whether the client subscribes to a topic.
+	Subscribes(topic string) bool
+	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The
+	// error is ErrNotSubscribed where the client does not subscribe to the topic.
 	//
-	// With a settled that is not nil the message is for the present connection only, and
-	// Send reports false where there is no room for it, too. If it reports true, settled is
-	// called once, on any goroutine, and must not block: with nil when the client has
+	// With a settled that is not nil the message is for the present connection only, and the
+	// error may be ErrNoRoom or ErrGone as well. Without an error settled is called once, on any goroutine, and must not block: with nil when the client has
 	// acknowledged the message, or, where it subscribes with QoS 0, when it is written; with
 	// ErrGone when the connection has ended before; with another error when the client
 	// refuses the message or cannot take it.
-	Send(topic string, payload []byte, settled func(error)) bool
+	Send(topic string, payload []byte, settled func(error)) error
 }
 
-// ErrGone is why a message was not acknowledged whose connection has ended: see Client.
-var ErrGone = errors.New("the connection has ended")
+// Errors of Client.Send.
+var (
+	// ErrGone is why a message was not sent, or not acknowledged, whose connection has ended.
+	ErrGone = errors.New("the connection has ended")
+	// ErrNotSubscribed is why one was not sent to a client that does not subscribe to it.
+	ErrNotSubscribed = errors.New("the client does not subscribe to the topic")
+	// ErrNoRoom is why one was not sent for which too much waits already: try again later.
+	ErrNoRoom = errors.New("too much waits for the client")
+)
 
 // Message is what a client has published.
 type Message struct {

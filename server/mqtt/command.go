@@ -112,12 +112,16 @@ func (c *conn) isDevice(filter string) bool {
 func (b *Broker) sendCommand(c *conn, command *entity.Command) {
 	id, name := command.Entity, command.ID
 	topic := topicPrefix + id + "/" + commandsTopic
-	sent := c.Send(topic, command.AppendMessage(nil), func(err error) {
+	if c.May(access.Report, id) != nil { // it might when it subscribed
+		c.receiving.stop(id)
+		return
+	}
+	err := c.Send(topic, command.AppendMessage(nil), func(err error) {
 		if !errors.Is(err, layout.ErrGone) {
 			go b.commandSettled(id, name, err) // a commit: the connection is read on meanwhile
 		}
 	})
-	if sent {
+	if err == nil {
 		return
 	}
 	c.receiving.stop(id)

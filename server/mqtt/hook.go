@@ -108,6 +108,10 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 // OnQosComplete gives back what a message occupied that was acknowledged.
 func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
+		if pk.FixedHeader.Type == packets.Pubrel { // the client's own message is complete
+			c.outbox.unreserve(pk.PacketID)
+			return
+		}
 		c.outbox.release(pk.PacketID, refusedBy(&pk))
 	}
 }

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -183,12 +184,16 @@ func (o *outbox) reserve(id uint16) bool {
 	return true
 }
 
+// firstID is where the packet ids of messages to clients begin, because clients count from 1:
+// mochi has the ids of both sides in one map.
+const firstID = 1 << 15
+
 // nextID returns a packet id that is free. mochi's own way waits for who writes to the
 // client, and a slow one would hold up the publisher. The caller holds mu, and has
 // looked that there are free ones.
 func (o *outbox) nextID(cl *mochi.Client) uint16 {
 	for {
-		o.lastID++
+		o.lastID = max(o.lastID+1, firstID)
 		if _, taken := cl.State.Inflight.Get(o.lastID); !taken && o.lastID != 0 {
 			return o.lastID
 		}
@@ -235,6 +240,9 @@ func (o *outbox) drain() {
 			o.mu.Unlock()
 		}
 		if m.settled != nil {
+			if err != nil {
+				err = layout.ErrGone
+			}
 			m.settled(err)
 		}
 	}
@@ -263,8 +271,18 @@ func (o *outbox) forget(id uint16) {
 	settled := o.giveBack(id)
 	o.mu.Unlock()
 	if settled != nil {
-		settled(layout.ErrGone)
+		settled(errDropped)
 	}
+}
+
+// errDropped is why a message was not acknowledged although its connection is there.
+var errDropped = errors.New("the client has not acknowledged the message for a day, or has refused it")
+
+// isClosed reports whether the connection has ended.
+func (o *outbox) isClosed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed || o.ended
 }
 
 // release gives back what a message in flight occupied, which has been settled: without an

@@ -49,12 +49,11 @@ func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Pa
 // take gives a message of QoS 0 or 1 to what takes it.
 func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
 	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
-	shared := to.shares(pk.TopicName)
-	if shared && b.wanted(pk) {
+	if to.prepare(pk) && b.wanted(pk) {
 		d.keep(pk)
 	}
 	c.acks.push(d)
-	if shared && clears(pk) {
+	if to.layout == nil && clears(pk) {
 		d.settle(nil)
 	} else if err := to.receive(c, pk, sendingOf(c, pk), d.committed, d.settle); err != nil {
 		d.settle(err)
@@ -76,8 +75,8 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets
 		return pk, packets.ErrRejectPacket
 	}
 	c.beginExactly()
-	shared := to.shares(pk.TopicName)
-	if !shared || !clears(&pk) {
+	shared := to.prepare(&pk)
+	if to.layout != nil || !clears(&pk) {
 		if err := to.wait(c, &pk, sendingOf(c, &pk)); err != nil {
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)

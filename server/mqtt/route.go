@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -53,12 +54,14 @@ func (r *route) allows(b *Broker, who *access.Principal) error {
 	return b.may(who, r.topic.needs, r.id)
 }
 
-// shares reports whether other clients get what is published to a topic this way.
-func (r *route) shares(name string) bool {
+// prepare reports whether other clients get a message that goes this way. Of those of a layout
+// only what is for everybody is retained.
+func (r *route) prepare(pk *packets.Packet) (shared bool) {
 	if r.layout == nil {
 		return true
 	}
-	_, to := r.layout.About(name)
+	_, to := r.layout.About(pk.TopicName)
+	pk.FixedHeader.Retain = pk.FixedHeader.Retain && to == layout.Everybody
 	return to != layout.Nobody
 }
 
@@ -136,35 +139,79 @@ func (c *conn) Record(action, what string) {
 	}
 }
 
-// Send sends a message to this client alone, if it subscribes to the topic.
-func (c *conn) Send(name string, payload []byte, settled func(error)) bool {
+// Subscribes reports whether the client subscribes to a topic.
+func (c *conn) Subscribes(name string) bool {
+	_, ok := c.subscription(name)
+	return ok
+}
+
+// subscription returns the subscriptions that cover a topic as one: with the highest QoS of
+// them, and all of their identifiers.
+func (c *conn) subscription(name string) (all packets.Subscription, ok bool) {
 	for _, sub := range c.client.State.Subscriptions.GetAll() {
 		if !layout.Matches(sub.Filter, name) {
 			continue
 		}
-		pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
-		stamp(&pk)
-		if settled == nil {
-			c.broker.sendAs(c, &sub, pk, false)
-			return true
+		if ok {
+			sub = all.Merge(sub)
 		}
-		return c.outbox.put(c.client, as(&sub, pk, false), settled)
+		all, ok = sub, true
 	}
-	return false
+	return all, ok
 }
+
+// Send sends a message to this client alone, if it subscribes to the topic.
+func (c *conn) Send(name string, payload []byte, settled func(error)) error {
+	sub, ok := c.subscription(name)
+	if !ok {
+		return layout.ErrNotSubscribed
+	}
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
+	stamp(&pk)
+	if settled == nil {
+		c.broker.sendAs(c, &sub, pk, false)
+		return nil
+	}
+	if largest := c.client.Properties.Props.MaximumPacketSize; largest > 0 && len(name)+len(payload)+packetHeaders > int(largest) {
+		go settled(errTooLarge) // on a goroutine of its own, as the others are called
+		return nil
+	}
+	if c.outbox.put(c.client, as(&sub, pk, false), settled) {
+		return nil
+	}
+	if c.outbox.isClosed() {
+		return layout.ErrGone
+	}
+	return layout.ErrNoRoom
+}
+
+// packetHeaders is what a PUBLISH has beside its topic and payload at most, where nothing but a
+// subscription identifier or two is among its properties.
+const packetHeaders = 32
 
 // startLayouts gives the layouts their host.
 func (b *Broker) startLayouts() {
 	host := &layout.Host{
 		Runtime: b.runtime, Logger: b.log, Running: b.running, Publish: b.publish, Wanted: b.hasSubscribers,
-		Retain: func(topic string, payload []byte) {
-			b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Qos: 1, Retain: true}, TopicName: topic, Payload: payload})
-		},
+		Retain: b.retainForGood,
 	}
 	for _, l := range b.layouts {
 		l.Start(host)
 	}
 }
+
+// retainForGood sends a message of the server's own, and keeps it for who subscribes later. What
+// clients have retained mochi gives up a day after it was published.
+func (b *Broker) retainForGood(topic string, payload []byte) {
+	b.publish(topic, payload, 1)
+	b.server.Topics.RetainMessage(packets.Packet{
+		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1, Retain: true}, TopicName: topic, Payload: payload, Created: forGood,
+	})
+	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
+}
+
+// forGood is a time that mochi does not live to see, in seconds.
+const forGood = 1 << 40
 
 // laidOut tells the layouts of subscriptions of a client that were acknowledged, or of
 // those of a session that is resumed.

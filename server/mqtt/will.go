@@ -143,8 +143,8 @@ func (b *Broker) publishWill(pk *packets.Packet, c *conn) *refusal.Verdict {
 		v := refusal.Judge(err)
 		return &v
 	}
-	shared := to.shares(pk.TopicName)
-	if !shared || !clears(pk) {
+	shared := to.prepare(pk)
+	if to.layout != nil || !clears(pk) {
 		if err := to.wait(c, pk, sending{will: true}); err != nil {
 			v := refusal.Judge(err)
 			return &v

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
@@ -69,8 +70,8 @@ func (l *Layout) death(c layout.Client, id string) {
 	}
 }
 
-// Left ends the receiving of a client whose connection has ended. Its will says the rest.
-func (l *Layout) Left(c layout.Client) {
+// stopReceiving ends the receiving of a client whose connection has ended.
+func (l *Layout) stopReceiving(c layout.Client) {
 	var ids []string
 	l.mu.Lock()
 	for id, r := range l.receivers {
@@ -92,6 +93,10 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
 		l.settle(id, name, err)
 		return
 	}
+	if r.client.May(access.Report, id) != nil { // it might when it was born
+		l.death(r.client, id)
+		return
+	}
 	l.mu.Lock()
 	r.pending[command.Name] = pending{name, want}
 	l.mu.Unlock()
@@ -99,12 +104,12 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
 	if t.device != "" {
 		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
 	}
-	sent := r.client.Send(to, text, func(err error) {
+	err = r.client.Send(to, text, func(err error) {
 		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, after the next birth
 			go l.settle(id, name, err)
 		}
 	})
-	if !sent { // it does not subscribe, or there is no room
+	if err != nil { // it gets its commands after its next birth
 		l.death(r.client, id)
 	}
 }

@@ -6,136 +6,174 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 const (
-	// MaxEdges bounds the edge nodes that are online, and MaxAliases the aliases of all
-	// of them together.
-	MaxEdges   = 10_000
-	MaxAliases = 1_000_000
+	// MaxEdges bounds the edge nodes that are online, MaxEdgesOfClient those of one
+	// connection, and MaxDevices the devices of one edge node.
+	MaxEdges         = 10_000
+	MaxEdgesOfClient = 100
+	MaxDevices       = 1000
+	// MaxBirthBytes bounds what is kept of the birth certificates of all edge nodes.
+	MaxBirthBytes = 64 << 20
 
 	// rebirthEvery is how often an edge node is asked for its birth certificates at most.
 	rebirthEvery = 10 * time.Second
 	// seqs is how many sequence numbers there are.
 	seqs = 256
+	// metricBytes is about what a metric of a birth occupies beside its name.
+	metricBytes = 128
 )
 
 // edge is what is known of an edge node that is online.
 type edge struct {
-	bdSeq   uint64 // of its birth, which its death repeats
-	next    uint64 // the sequence number of the next message
-	aliases map[uint64]alias
-	devices map[string]bool // those that are online
+	client layout.Client // that has sent its birth
+	bdSeq  uint64        // of its birth, which its death repeats
+	next   uint64        // the sequence number of the next message
+	parts  map[string]*part
 }
 
-// alias is what a number stands for, of the edge node itself or one of its devices.
-type alias struct {
-	name     string
-	datatype dataType
+// part is what the birth certificate of an edge node, "", or of one of its devices has said.
+type part struct {
+	names map[uint64]string // by alias
+	types map[string]dataType
+	bytes int
 }
 
 // edges are the edge nodes, by group and edge.
 type edges struct {
-	mu      sync.Mutex
-	online  map[[2]string]*edge     // guarded by mu
-	aliases int                     // of all; guarded by mu
-	asked   map[[2]string]time.Time // when a birth was asked for; guarded by mu
+	mu     sync.Mutex
+	online map[[2]string]*edge     // guarded by mu
+	of     map[layout.Client]int   // how many a client has; guarded by mu
+	bytes  int                     // of all births; guarded by mu
+	asked  map[[2]string]time.Time // when a birth was asked for; guarded by mu
 }
 
-// note brings what is known up to date with a message, and gives its metrics the names and
-// types of their aliases. rebirth says that the edge node is to be asked for its birth
-// certificates; metrics without a name are not known then. gone are the devices that went
-// offline with their edge node, and stale says that the message is a death of an earlier life.
-func (e *edges) note(t *topic, p *payload) (out noted, err error) {
+func (e *edges) start() {
+	e.online, e.of, e.asked = map[[2]string]*edge{}, map[layout.Client]int{}, map[[2]string]time.Time{}
+}
+
+// noted is what a message has changed.
+type noted struct {
+	rebirth bool     // the edge node is to be asked for its birth certificates
+	stale   bool     // the message is a death of an earlier life
+	gone    []string // devices that went offline
+}
+
+// note brings what is known up to date with a message of a client, and gives its metrics the
+// names and types of their birth certificates. speaks says that the client may report for the
+// edge node itself: the sequence of others is not that of the edge node.
+func (e *edges) note(c layout.Client, speaks bool, t *topic, p *payload) (out noted, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := [2]string{t.group, t.edge}
 	switch t.kind {
 	case nbirth:
-		return out, e.born(key, p)
+		return e.born(c, key, p)
 	case ndeath:
 		return e.died(key, p), nil
-	case dbirth, ddeath, ndata, ddata:
 	default:
-		return out, nil
 	}
 	node := e.online[key]
 	if node == nil {
-		out.rebirth = e.mayAsk(key)
+		out.rebirth = speaks && e.mayAsk(key)
 		return out, nil
 	}
-	if p.hasSeq {
-		if p.seq != node.next {
-			out.rebirth = e.mayAsk(key)
-		}
+	if p.hasSeq && speaks {
+		out.rebirth = p.seq != node.next && e.mayAsk(key)
 		node.next = (p.seq + 1) % seqs
 	}
 	switch t.kind {
 	case dbirth:
-		node.devices[t.device] = true
-		if err := e.learn(node, p); err != nil {
+		if err := e.learn(node, t.device, p); err != nil {
 			return out, err
 		}
 	case ddeath:
-		delete(node.devices, t.device)
+		e.unlearn(node, t.device)
 	case ddata:
-		if !node.devices[t.device] {
-			out.rebirth = out.rebirth || e.mayAsk(key)
+		if node.parts[t.device] == nil {
+			out.rebirth = out.rebirth || speaks && e.mayAsk(key)
 		}
+	default:
 	}
-	e.resolve(node, p)
+	node.parts[t.device].resolve(p)
 	return out, nil
 }
 
-type noted struct {
-	rebirth, stale bool
-	gone           []string
-}
-
 // born begins the life of an edge node.
-func (e *edges) born(key [2]string, p *payload) error {
-	e.forget(key)
-	if len(e.online) >= MaxEdges {
-		return fmt.Errorf("%w: %d edge nodes are online; no more are allowed", entity.ErrInvalid, MaxEdges)
+func (e *edges) born(c layout.Client, key [2]string, p *payload) (out noted, err error) {
+	out.gone = e.forget(key)
+	switch {
+	case len(e.online) >= MaxEdges:
+		return out, fmt.Errorf("%w: %d edge nodes are online; no more are allowed", entity.ErrInvalid, MaxEdges)
+	case e.of[c] >= MaxEdgesOfClient:
+		return out, fmt.Errorf("%w: the client has %d edge nodes; no more are allowed", entity.ErrInvalid, MaxEdgesOfClient)
 	}
-	node := &edge{next: (p.seq + 1) % seqs, aliases: map[uint64]alias{}, devices: map[string]bool{}}
+	node := &edge{client: c, next: (p.seq + 1) % seqs, parts: map[string]*part{}}
 	for i := range p.metrics {
 		if p.metrics[i].name == bdSeqName {
 			node.bdSeq = p.metrics[i].bits
 		}
 	}
+	if err := e.learn(node, "", p); err != nil {
+		return out, err
+	}
 	e.online[key] = node
+	e.of[c]++
 	delete(e.asked, key)
-	return e.learn(node, p)
+	return out, nil
 }
 
-// learn notes the aliases of a birth.
-func (e *edges) learn(node *edge, p *payload) error {
+// learn notes the names and types of a birth, in place of those of the birth before.
+func (e *edges) learn(node *edge, device string, p *payload) error {
+	e.unlearn(node, device)
+	if len(node.parts) > MaxDevices {
+		return fmt.Errorf("%w: the edge node has %d devices; no more are allowed", entity.ErrInvalid, MaxDevices)
+	}
+	learned := &part{names: map[uint64]string{}, types: map[string]dataType{}, bytes: metricBytes}
 	for i := range p.metrics {
 		m := &p.metrics[i]
-		if !m.hasAlias || m.name == "" {
+		if m.name == "" {
 			continue
 		}
-		if _, known := node.aliases[m.alias]; !known {
-			if e.aliases >= MaxAliases {
-				return fmt.Errorf("%w: the edge nodes have %d aliases; no more are allowed", entity.ErrInvalid, MaxAliases)
-			}
-			e.aliases++
+		if err := entity.CheckKey(m.name); err != nil {
+			return err
 		}
-		node.aliases[m.alias] = alias{m.name, m.datatype}
+		learned.types[m.name] = m.datatype
+		if m.hasAlias {
+			learned.names[m.alias] = m.name
+		}
+		learned.bytes += len(m.name) + metricBytes
 	}
+	if e.bytes+learned.bytes > MaxBirthBytes {
+		return fmt.Errorf("%w: the birth certificates of all edge nodes have %d bytes; no more than %d are allowed", entity.ErrInvalid, e.bytes, MaxBirthBytes)
+	}
+	e.bytes += learned.bytes
+	node.parts[device] = learned
 	return nil
 }
 
-// resolve gives metrics the names and types of their aliases.
-func (e *edges) resolve(node *edge, p *payload) {
+func (e *edges) unlearn(node *edge, device string) {
+	if known := node.parts[device]; known != nil {
+		e.bytes -= known.bytes
+		delete(node.parts, device)
+	}
+}
+
+// resolve gives metrics the names and types that they have in the birth certificate; without
+// one it does nothing.
+func (k *part) resolve(p *payload) {
+	if k == nil {
+		return
+	}
 	for i := range p.metrics {
 		m := &p.metrics[i]
-		if a, ok := node.aliases[m.alias]; ok && m.hasAlias && m.name == "" {
-			m.name = a.name
-			if m.datatype == 0 {
-				m.datatype = a.datatype
-			}
+		if m.name == "" && m.hasAlias {
+			m.name = k.names[m.alias]
+		}
+		if m.datatype == 0 {
+			m.datatype = k.types[m.name]
 		}
 	}
 }
@@ -153,19 +191,47 @@ func (e *edges) died(key [2]string, p *payload) (out noted) {
 			return out
 		}
 	}
-	for device := range node.devices {
-		out.gone = append(out.gone, device)
-	}
-	e.forget(key)
+	out.gone = e.forget(key)
 	return out
 }
 
-// forget takes an edge node out. The caller holds mu.
-func (e *edges) forget(key [2]string) {
-	if node := e.online[key]; node != nil {
-		e.aliases -= len(node.aliases)
-		delete(e.online, key)
+// forget takes an edge node out, and returns the devices that it had. The caller holds mu.
+func (e *edges) forget(key [2]string) (devices []string) {
+	node := e.online[key]
+	if node == nil {
+		return nil
 	}
+	for device, known := range node.parts {
+		e.bytes -= known.bytes
+		if device != "" {
+			devices = append(devices, device)
+		}
+	}
+	if e.of[node.client]--; e.of[node.client] == 0 {
+		delete(e.of, node.client)
+	}
+	delete(e.online, key)
+	return devices
+}
+
+// left ends the lives of the edge nodes of a client, and returns their topics and those of
+// their devices.
+func (e *edges) left(c layout.Client) (list []topic) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.of[c] == 0 {
+		return nil
+	}
+	for key, node := range e.online {
+		if node.client != c {
+			continue
+		}
+		list = append(list, topic{kind: ndeath, group: key[0], edge: key[1]})
+		for _, device := range e.forget(key) {
+			list = append(list, topic{kind: ddeath, group: key[0], edge: key[1], device: device})
+		}
+	}
+	return list
 }
 
 // mayAsk reports whether an edge node may be asked for its birth now. The caller holds mu.
@@ -174,33 +240,20 @@ func (e *edges) mayAsk(key [2]string) bool {
 	if now.Sub(e.asked[key]) < rebirthEvery {
 		return false
 	}
-	if len(e.asked) >= MaxEdges { // who asks for nothing any more
-		for old, at := range e.asked {
-			if now.Sub(at) >= rebirthEvery {
-				delete(e.asked, old)
-			}
-		}
-	}
-	if len(e.asked) >= MaxEdges {
-		return false
+	if len(e.asked) >= MaxEdges { // it only saves questions
+		clear(e.asked)
 	}
 	e.asked[key] = now
 	return true
 }
 
-// typeOf returns the type that the birth certificate of an edge node has for a metric with an
-// alias, 0 where it is not known.
+// typeOf returns the type that a birth certificate has for a metric, 0 where it is not known.
 func (e *edges) typeOf(t *topic, name string) dataType {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	node := e.online[[2]string{t.group, t.edge}]
-	if node == nil {
+	if node == nil || node.parts[t.device] == nil {
 		return 0
 	}
-	for _, a := range node.aliases {
-		if a.name == name {
-			return a.datatype
-		}
-	}
-	return 0
+	return node.parts[t.device].types[name]
 }

@@ -2,12 +2,14 @@ package sparkplug
 
 import (
 	"fmt"
+	"strings"
 	"testing"
-	"time"
 )
 
 func newEdges() *edges {
-	return &edges{online: map[[2]string]*edge{}, asked: map[[2]string]time.Time{}}
+	e := &edges{}
+	e.start()
+	return e
 }
 
 // say notes a message, and returns what becomes known.
@@ -18,7 +20,7 @@ func say(t *testing.T, e *edges, name string, seq uint64, metrics ...metric) (no
 		t.Fatal(err)
 	}
 	p := payload{seq: seq, hasSeq: to.kind != ndeath, metrics: metrics}
-	out, err := e.note(&to, &p)
+	out, err := e.note(nil, true, &to, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +45,8 @@ func TestAliasesAreThoseOfTheBirth(t *testing.T) {
 		t.Error("an alias outlived its birth")
 	}
 	say(t, e, "g/NDEATH/e", 0)
-	if e.aliases != 0 || len(e.online) != 0 {
-		t.Errorf("%d aliases of %d edge nodes are left", e.aliases, len(e.online))
+	if e.bytes != 0 || len(e.online)+len(e.of) != 0 {
+		t.Errorf("%d bytes of %d edge nodes are left", e.bytes, len(e.online))
 	}
 }
 
@@ -91,7 +93,7 @@ func TestTopics(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"g/NBIRTH/e": "g|e", "g/DDATA/e/d": "g|e|d", "g/NCMD/e": "g|e", "STATE/host": "",
-		"g/NBIRTH": "error", "g/NBIRTH/e/d": "error", "g/DDATA/e": "error", "g/XDATA/e": "error", "g//e": "error", "g/NDATA/a|b": "error", "/NDATA/e": "error", "g/DDATA/e/": "error", "STATE": "error",
+		"g/NBIRTH": "error", "g/NBIRTH/e/d": "error", "g/DDATA/e": "error", "g/XDATA/e": "error", "g//e": "error", "g/NCMD/+": "error", "STATE/#": "error", "g/NDATA/a|b": "error", "/NDATA/e": "error", "g/DDATA/e/": "error", "STATE": "error",
 	} {
 		to, err := parse(prefix + name)
 		got := to.id()
@@ -104,5 +106,74 @@ func TestTopics(t *testing.T) {
 		if got != want {
 			t.Errorf("%s is about %q (%v), want %q", name, got, err, want)
 		}
+	}
+}
+
+func TestAliasesAndTypesAreThoseOfTheDevice(t *testing.T) {
+	t.Parallel()
+	e := newEdges()
+	say(t, e, "g/NBIRTH/e", 0, metric{name: "a", alias: 1, hasAlias: true, datatype: typeInt32})
+	say(t, e, "g/DBIRTH/e/d", 1, metric{name: "b", alias: 1, hasAlias: true, datatype: typeInt16}, metric{name: "c", datatype: typeInt8})
+	minus := func(m metric) metric {
+		m.kind, m.bits = fieldInt, uint64(uint32(1<<32-5))
+		return m
+	}
+	_, p := say(t, e, "g/NDATA/e", 2, minus(metric{alias: 1, hasAlias: true}))
+	if readings, err := p.readings(7); fmt.Sprint(readings, err) != "[{7 [{a -5}] 0 false}] <nil>" {
+		t.Errorf("of the edge node: %v, %v", readings, err)
+	}
+	_, p = say(t, e, "g/DDATA/e/d", 3, minus(metric{alias: 1, hasAlias: true}), minus(metric{name: "c"}))
+	if readings, err := p.readings(7); fmt.Sprint(readings, err) != "[{7 [{b -5} {c -5}] 0 false}] <nil>" {
+		t.Errorf("of the device: %v, %v", readings, err)
+	}
+}
+
+func TestBirthThatIsTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEdges()
+	note := func(name string, metrics ...metric) error {
+		to, err := parse(prefix + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.note(nil, true, &to, &payload{hasSeq: true, metrics: metrics})
+		return err
+	}
+	if err := note("g/NBIRTH/e", metric{name: strings.Repeat("x", 5000), alias: 1, hasAlias: true}); err == nil {
+		t.Error("a name of any length was kept")
+	}
+	if err := note("g/NBIRTH/e"); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for i := range MaxDevices + 1 {
+		if err = note(fmt.Sprintf("g/DBIRTH/e/%d", i)); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("any number of devices was kept")
+	}
+	for i := 1; i < MaxEdgesOfClient; i++ {
+		if err := note(fmt.Sprintf("g/NBIRTH/e%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := note("g/NBIRTH/one-more"); err == nil {
+		t.Error("a client has any number of edge nodes")
+	}
+	e.left(nil)
+	if e.bytes != 0 || len(e.online)+len(e.of) != 0 {
+		t.Errorf("%d bytes of %d edge nodes are left", e.bytes, len(e.online))
+	}
+}
+
+func TestBirthTakesTheDevicesOfTheLifeBeforeOffline(t *testing.T) {
+	t.Parallel()
+	e := newEdges()
+	say(t, e, "g/NBIRTH/e", 0)
+	say(t, e, "g/DBIRTH/e/d", 1)
+	if out, _ := say(t, e, "g/NBIRTH/e", 0); fmt.Sprint(out.gone) != "[d]" {
+		t.Errorf("gone: %v", out.gone)
 	}
 }

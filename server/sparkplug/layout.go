@@ -1,10 +1,12 @@
 package sparkplug
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -53,7 +55,7 @@ var errTopic = fmt.Errorf("%w: of Sparkplug there are %s{group}/NBIRTH, NDATA, N
 // parse reads a topic.
 func parse(name string) (t topic, err error) {
 	parts := strings.Split(strings.TrimPrefix(name, prefix), "/")
-	if len(parts) == 2 && kind(parts[0]) == state {
+	if len(parts) == 2 && kind(parts[0]) == state && entity.CheckID(parts[1]) == nil {
 		return topic{kind: state, edge: parts[1]}, nil
 	}
 	if len(parts) < 3 || len(parts) > 4 {
@@ -74,8 +76,8 @@ func parse(name string) (t topic, err error) {
 		return t, errTopic
 	}
 	for _, part := range parts {
-		if part == "" || strings.Contains(part, separator) {
-			return t, fmt.Errorf("%w: %q: a part of it must not be empty, nor have %s", refusal.ErrTopic, name, separator)
+		if part == "" || strings.ContainsAny(part, separator+"+#") {
+			return t, fmt.Errorf("%w: %q: a part of it must not be empty, nor have any of %s + #", refusal.ErrTopic, name, separator)
 		}
 	}
 	return t, nil
@@ -114,7 +116,7 @@ func (l *Layout) Prefixes() []string { return []string{prefix} }
 // Start says that the host application is there.
 func (l *Layout) Start(h *layout.Host) {
 	l.host, l.receivers = h, map[string]*receiver{}
-	l.edges.online, l.edges.asked = map[[2]string]*edge{}, map[[2]string]time.Time{}
+	l.edges.start()
 	h.Retain(prefix+string(state)+"/"+HostID, fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli()))
 }
 
@@ -155,7 +157,8 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	if err != nil {
 		return err
 	}
-	known, err := l.edges.note(&t, &p)
+	self := topic{group: t.group, edge: t.edge}
+	known, err := l.edges.note(c, c.May(access.Report, self.id()) == nil, &t, &p)
 	if err != nil {
 		return err
 	}
@@ -166,18 +169,18 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 		done(nil)
 		return nil
 	}
-	if err := l.tellOnline(c, &t, known.gone); err != nil {
-		return err
+	for _, device := range known.gone {
+		l.death(nil, t.of(device))
 	}
 	switch t.kind {
 	case nbirth, dbirth:
 		l.birth(c, &t)
 	case ndeath, ddeath:
 		l.death(nil, t.id())
-		for _, device := range known.gone {
-			l.death(nil, t.of(device))
-		}
 	default:
+	}
+	if err := l.tellOnline(c, &t, known.gone); err != nil {
+		return err
 	}
 	l.reported(&t, &p)
 	return l.ingest(t.id(), m, &p, done)
@@ -185,7 +188,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 
 // receiveState takes what another host application says of itself.
 func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
-	if t.edge == HostID || !c.Who().MaySome(access.Write) {
+	if t.edge == HostID || !c.Who().MayAll(access.Write) {
 		return fmt.Errorf("%w: the host application %q is not this client", access.ErrForbidden, t.edge)
 	}
 	if !json.Valid(m.Payload) {
@@ -217,26 +220,46 @@ func (l *Layout) askForBirth(t *topic) {
 	}), 0)
 }
 
-// tellOnline has births and deaths in the section reported of what they are about.
-func (l *Layout) tellOnline(c layout.Client, t *topic, gone []string) error {
-	online := t.kind == nbirth || t.kind == dbirth
-	if !online && t.kind != ndeath && t.kind != ddeath {
-		return nil
-	}
-	ids := []string{t.id()}
+// tellOnline has births and deaths in the section reported of what they are about, and of the
+// devices that are gone with them. It tries all, and returns the first error.
+func (l *Layout) tellOnline(c layout.Client, t *topic, gone []string) (err error) {
 	for _, device := range gone {
-		ids = append(ids, t.of(device))
+		err = cmp.Or(err, l.setOnline(l.host.Running, c, t.of(device), false))
 	}
-	patch := fmt.Appendf(nil, `{"sparkplug":{"online":%v}}`, online)
-	for _, id := range ids {
-		if err := c.May(access.Report, id); err != nil {
-			return err
-		}
-		if _, err := l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: patch}}}); err != nil {
-			return err
+	switch t.kind {
+	case nbirth, dbirth:
+		err = cmp.Or(err, l.setOnline(l.host.Running, c, t.id(), true))
+	case ndeath, ddeath:
+		err = cmp.Or(err, l.setOnline(l.host.Running, c, t.id(), false))
+	default:
+	}
+	return err
+}
+
+func (l *Layout) setOnline(ctx context.Context, c layout.Client, id string, online bool) error {
+	if err := c.May(access.Report, id); err != nil {
+		return err
+	}
+	_, err := l.host.Runtime.Edit(ctx, id, entity.Edits{Patches: []entity.Patch{
+		{Section: entity.Reported, Body: fmt.Appendf(nil, `{"sparkplug":{"online":%v}}`, online)},
+	}})
+	return err
+}
+
+// leftTimeout bounds how long the end of a connection waits for its edge nodes to be offline.
+const leftTimeout = 5 * time.Second
+
+// Left ends what a client has had online: an edge node without a will must not stay so, nor
+// those that are there when the server stops.
+func (l *Layout) Left(c layout.Client) {
+	l.stopReceiving(c)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.host.Running), leftTimeout)
+	defer cancel()
+	for _, t := range l.edges.left(c) {
+		if err := l.setOnline(ctx, c, t.id(), false); err != nil {
+			l.host.Logger.LogAttrs(ctx, slog.LevelWarn, "an edge node has gone, and that is not kept", slog.String("entity", t.id()), slog.Any("error", err))
 		}
 	}
-	return nil
 }
 
 // ingest takes the metrics that are readings, together those of one time.
@@ -285,7 +308,7 @@ func (p *payload) readings(now int64) (list []entity.Reading, refused error) {
 			ts = int64(p.timestamp) //nolint:gosec // as above
 		}
 		sample := entity.Sample{Key: m.name, Value: v}
-		if n := len(list); n > 0 && list[n-1].TS == ts {
+		if n := len(list); n > 0 && list[n-1].TS == ts && len(list[n-1].Values) < entity.MaxReadingKeys {
 			list[n-1].Values = append(list[n-1].Values, sample)
 			continue
 		}

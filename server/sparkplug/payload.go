@@ -58,7 +58,7 @@ type payload struct {
 const compressed = "SPBV1.0_COMPRESSED"
 
 // maxMetrics bounds the metrics of one message.
-const maxMetrics = entity.MaxReadingKeys
+const maxMetrics = 10_000
 
 // Fields of a payload.
 const (

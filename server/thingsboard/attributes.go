@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request
 	if err != nil {
 		return err
 	}
-	c.Send(r.answer, append(doc, '}'), nil)
+	_ = c.Send(r.answer, append(doc, '}'), nil)
 	done(nil)
 	return nil
 }
@@ -82,7 +83,7 @@ func (w *wanted) append(doc []byte, v entity.View) []byte {
 		if part.keys == nil && !all {
 			continue
 		}
-		var keys []string
+		var keys map[string]bool
 		if !all {
 			keys = splitKeys(*part.keys)
 		}
@@ -99,18 +100,18 @@ func (w *wanted) append(doc []byte, v entity.View) []byte {
 	return doc
 }
 
-func splitKeys(text string) []string {
-	keys := strings.Split(text, ",")
-	for i := range keys {
-		keys[i] = strings.TrimSpace(keys[i])
+func splitKeys(text string) map[string]bool {
+	keys := map[string]bool{}
+	for key := range strings.SplitSeq(text, ",") {
+		keys[strings.TrimSpace(key)] = true
 	}
 	return keys
 }
 
 // chosen returns the leaves of the attributes of these names, or of all.
-func chosen(v entity.View, s entity.Section, keys []string, all bool) (list []entity.Attribute) {
+func chosen(v entity.View, s entity.Section, keys map[string]bool, all bool) (list []entity.Attribute) {
 	for a := range v.EachAttribute(s) {
-		if all || slices.Contains(keys, firstName(a.Path)) {
+		if all || keys[firstName(a.Path)] {
 			list = append(list, a)
 		}
 	}
@@ -120,24 +121,25 @@ func chosen(v entity.View, s entity.Section, keys []string, all bool) (list []en
 // firstName returns the attribute that a leaf is part of.
 func firstName(path string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	return unescape.Replace(name)
 }
+
+// unescape makes a token of a JSON pointer a name.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // Edited tells devices which of their shared attributes have changed.
 func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
-	var names []string
+	clients := l.speakers(change.Entity)
+	if len(clients) == 0 {
+		return
+	}
+	names := map[string]bool{}
 	for i := range change.Edit.Attributes {
 		if a := &change.Edit.Attributes[i]; a.Section == entity.Desired {
-			if name := firstName(a.Path); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			names[firstName(a.Path)] = true
 		}
 	}
 	if len(names) == 0 {
-		return
-	}
-	clients := l.speakers(change.Entity)
-	if len(clients) == 0 {
 		return
 	}
 	var have []entity.Attribute
@@ -153,23 +155,21 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 		if c.May(access.Read, change.Entity) != nil {
 			continue
 		}
-		if c.Self() == change.Entity && (c.Send("v1/devices/me/attributes", doc, nil) || c.Send("v2/a", doc, nil)) {
+		if c.Self() == change.Entity && (c.Send("v1/devices/me/attributes", doc, nil) == nil || c.Send("v2/a", doc, nil) == nil) {
 			continue
 		}
 		wrapped := append(value.AppendQuoted([]byte(`{"device":`), change.Entity), `,"data":`...)
-		c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'), nil)
+		_ = c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'), nil)
 	}
 }
 
 // updateDocument has the attributes that are set, and under deleted the names of those
 // that are gone.
-func updateDocument(names []string, have []entity.Attribute) []byte {
-	var gone []string
-	for _, name := range names {
-		if !slices.ContainsFunc(have, func(a entity.Attribute) bool { return firstName(a.Path) == name }) {
-			gone = append(gone, name)
-		}
+func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
+	for i := range have {
+		delete(names, firstName(have[i].Path))
 	}
+	gone := slices.Sorted(maps.Keys(names))
 	if len(gone) == 0 {
 		return entity.AppendAttributes(nil, have)
 	}
@@ -200,7 +200,7 @@ func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done 
 	default:
 		answer = append(value.AppendQuoted([]byte(`{"error":`), fmt.Sprintf("the server answers getTime, not %.64q", call.Method)), '}')
 	}
-	c.Send(r.answer, answer, nil)
+	_ = c.Send(r.answer, answer, nil)
 	done(nil)
 	return nil
 }

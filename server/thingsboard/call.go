@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
@@ -30,37 +32,66 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 	if mayReport(c, id) != nil {
 		return // its subscription is to nothing
 	}
-	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.call(c, &command) })
+	receiving := l.begin(c, id)
+	if receiving == nil {
+		return
+	}
+	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.call(c, receiving, &command) })
 	if err != nil {
+		l.drop(receiving)
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
 		return
 	}
-	if !l.receiving(c, id, stop) {
-		stop()
-	}
+	l.began(receiving, stop)
 }
 
+// Pauses before a command is tried again for which there was no room, doubled from one to the
+// next.
+const (
+	roomPauseMin = 50 * time.Millisecond
+	roomPauseMax = 2 * time.Second
+)
+
 // call sends a command to a device. One that it acknowledges is delivered; one that it refuses
-// has failed.
-func (l *Layout) call(c layout.Client, command *entity.Command) {
+// has failed. Where there is no room it waits: other commands of the device come after it.
+func (l *Layout) call(c layout.Client, receiving *calls, command *entity.Command) {
 	id, name := command.Entity, command.ID
 	settled := func(err error) {
 		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, by the next connection
 			go l.settle(id, name, err)
 		}
 	}
+	for wait := roomPauseMin; ; wait = min(2*wait, roomPauseMax) {
+		err := mayReport(c, id) // it might when it subscribed
+		if err == nil {
+			err = l.sendCall(c, command, settled)
+		}
+		if errors.Is(err, layout.ErrNoRoom) && pause.For(l.host.Running, wait) == nil {
+			continue
+		}
+		if err != nil { // the command goes to another client, or waits for the next
+			l.drop(receiving)
+		}
+		return
+	}
+}
+
+// sendCall sends a command to a device on the topic to which the client subscribes.
+func (l *Layout) sendCall(c layout.Client, command *entity.Command, settled func(error)) error {
 	number, body := numberOf(command), callBody(command)
-	if id == c.Self() {
+	if command.Entity == c.Self() {
 		topic := strconv.FormatInt(number, 10)
 		text := append(append([]byte{'{'}, body...), '}')
-		if c.Send(callTopic+topic, text, settled) || c.Send(shortCallTopic+topic, text, settled) {
-			return
+		err := c.Send(callTopic+topic, text, settled)
+		if errors.Is(err, layout.ErrNotSubscribed) {
+			err = c.Send(shortCallTopic+topic, text, settled)
+		}
+		if !errors.Is(err, layout.ErrNotSubscribed) {
+			return err
 		}
 	}
-	text := append(value.AppendQuoted([]byte(`{"device":`), id), fmt.Sprintf(`,"data":{"id":%d,`, number)...)
-	if !c.Send(gatewayCalls, append(append(text, body...), "}}"...), settled) {
-		l.drop(c, id)
-	}
+	text := append(value.AppendQuoted([]byte(`{"device":`), command.Entity), fmt.Sprintf(`,"data":{"id":%d,`, number)...)
+	return c.Send(gatewayCalls, append(append(text, body...), "}}"...), settled)
 }
 
 // callBody has the members method and params of a command.
@@ -70,22 +101,6 @@ func callBody(command *entity.Command) []byte {
 		return append(body, "{}"...)
 	}
 	return command.Request.AppendJSON(body)
-}
-
-// drop ends the receiving of a client that cannot take a command: it no longer subscribes, or
-// there is no room. The command goes to another one, or waits for the next.
-func (l *Layout) drop(c layout.Client, id string) {
-	l.mu.Lock()
-	var stop func()
-	if known := l.clients[c]; known != nil && known.devices[id] != nil {
-		d := known.devices[id]
-		stop, d.stop = d.stop, nil
-		d.dropped = stop == nil
-	}
-	l.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
 }
 
 // settle tells the entity that its device has a command, or has refused it.

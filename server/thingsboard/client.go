@@ -7,15 +7,15 @@ import (
 // client is a connection that has subscribed to something of ThingsBoard's, or behind which
 // devices are. Its fields are guarded by Layout.mu.
 type client struct {
-	devices map[string]*device // for which it speaks, by id
-	gateway bool               // it takes commands of devices behind it
+	devices map[string]*calls // for which it speaks, by id; nil where it takes no commands
+	gateway bool              // it takes commands of devices behind it
 }
 
-// device is a device for which a client speaks.
-type device struct {
-	stop func() // ends the receiving of its commands; nil: it takes none
-	// dropped says that the receiving has to end whose stop is not known yet.
-	dropped bool
+// calls is the receiving of a device's commands by a client. Its fields are guarded by
+// Layout.mu.
+type calls struct {
+	stop  func() // nil until the runtime has returned it
+	ended bool
 }
 
 // Topics to which clients subscribe for commands, as the first of them has it.
@@ -62,24 +62,41 @@ func (l *Layout) beginGateway(c layout.Client) (ids []string) {
 	return ids
 }
 
-// Unsubscribed ends the receiving of commands. To what else is sent nothing has to be done:
-// a client is sent only what it subscribes to.
-func (l *Layout) Unsubscribed(c layout.Client, filter string) {
-	own, gateway := takesCalls(filter), layout.Matches(filter, gatewayCalls)
+// Unsubscribed ends the receiving of commands that no subscription covers any more. To what
+// else is sent nothing has to be done: a client is sent only what it subscribes to.
+func (l *Layout) Unsubscribed(c layout.Client, _ string) {
+	own := c.Subscribes(callTopic+"1") || c.Subscribes(shortCallTopic+"1")
+	gateway := c.Subscribes(gatewayCalls)
 	var stops []func()
 	l.mu.Lock()
 	if known := l.clients[c]; known != nil {
-		known.gateway = known.gateway && !gateway
-		for id, d := range known.devices {
-			if d.stop != nil && (own && id == c.Self() || gateway && id != c.Self()) {
-				stops = append(stops, d.stop)
-				d.stop = nil
+		known.gateway = known.gateway && gateway
+		for id, receiving := range known.devices {
+			if self := id == c.Self(); self && !own || !self && !gateway {
+				stops = append(stops, receiving.end())
+				known.devices[id] = nil
 			}
 		}
 	}
 	l.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	callAll(stops)
+}
+
+// end ends the receiving and returns what is to be called for it, nil for nothing. The caller
+// holds Layout.mu.
+func (r *calls) end() (stop func()) {
+	if r == nil || r.ended {
+		return nil
+	}
+	r.ended = true
+	return r.stop
+}
+
+func callAll(list []func()) {
+	for _, f := range list {
+		if f != nil {
+			f()
+		}
 	}
 }
 
@@ -90,16 +107,17 @@ func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 	defer l.mu.Unlock()
 	known := l.clients[c]
 	if known == nil {
-		known = &client{devices: map[string]*device{}}
+		known = &client{devices: map[string]*calls{}}
 		l.clients[c] = known
 	}
-	if known.devices[id] != nil {
+	if _, joined := known.devices[id]; joined {
 		return known.gateway, true
 	}
-	if len(known.devices) >= MaxDevices {
+	if len(known.devices) >= MaxDevices || l.joined >= MaxAllDevices {
 		return false, false
 	}
-	known.devices[id] = &device{}
+	l.joined++
+	known.devices[id] = nil
 	clients := l.of[id]
 	if clients == nil {
 		clients = map[layout.Client]bool{}
@@ -109,41 +127,59 @@ func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 	return known.gateway, true
 }
 
-// receiving notes how the receiving of a device's commands is ended. It reports false where the
-// client no longer speaks for the device, or receives them already.
-func (l *Layout) receiving(c layout.Client, id string, stop func()) bool {
+// begin begins the receiving of a device's commands. It returns nil where the client does not
+// speak for the device, or receives them already.
+func (l *Layout) begin(c layout.Client, id string) *calls {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.clients[c]
-	if known == nil || known.devices[id] == nil || known.devices[id].stop != nil {
-		return false
+	if known == nil {
+		return nil
 	}
-	d := known.devices[id]
-	if d.dropped {
-		d.dropped = false
-		return false
+	if before, joined := known.devices[id]; !joined || before != nil && !before.ended {
+		return nil
 	}
-	d.stop = stop
-	return true
+	known.devices[id] = &calls{}
+	return known.devices[id]
+}
+
+// began notes how the receiving is ended, and ends it where it has been ended meanwhile.
+func (l *Layout) began(r *calls, stop func()) {
+	l.mu.Lock()
+	r.stop = stop
+	ended := r.ended
+	l.mu.Unlock()
+	if ended {
+		stop()
+	}
+}
+
+// drop ends the receiving of a client that no longer takes a device's commands.
+func (l *Layout) drop(r *calls) {
+	l.mu.Lock()
+	stop := r.end()
+	l.mu.Unlock()
+	callAll([]func(){stop})
 }
 
 // leave takes join back.
 func (l *Layout) leave(c layout.Client, id string) {
 	l.mu.Lock()
 	var stop func()
-	if known := l.clients[c]; known != nil && known.devices[id] != nil {
-		stop = known.devices[id].stop
-		delete(known.devices, id)
-		l.forget(c, id)
+	if known := l.clients[c]; known != nil {
+		if receiving, joined := known.devices[id]; joined {
+			stop = receiving.end()
+			delete(known.devices, id)
+			l.forget(c, id)
+		}
 	}
 	l.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
+	callAll([]func(){stop})
 }
 
 // forget takes a client out of those of a device. The caller holds mu.
 func (l *Layout) forget(c layout.Client, id string) {
+	l.joined--
 	delete(l.of[id], c)
 	if len(l.of[id]) == 0 {
 		delete(l.of, id)
@@ -155,16 +191,12 @@ func (l *Layout) Left(c layout.Client) {
 	var stops []func()
 	l.mu.Lock()
 	if known := l.clients[c]; known != nil {
-		for id, d := range known.devices {
+		for id, receiving := range known.devices {
 			l.forget(c, id)
-			if d.stop != nil {
-				stops = append(stops, d.stop)
-			}
+			stops = append(stops, receiving.end())
 		}
 		delete(l.clients, c)
 	}
 	l.mu.Unlock()
-	for _, stop := range stops {
-		stop()
-	}
+	callAll(stops)
 }

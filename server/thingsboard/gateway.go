@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 // gatewayTelemetry takes readings of devices behind a gateway: an object by device. All are
@@ -115,15 +116,19 @@ func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ 
 	if single {
 		in.Keys = []string{in.Key}
 	}
-	if len(in.Keys) == 0 {
-		return fmt.Errorf("%w: key must be the name of an attribute, or keys a list of them", entity.ErrInvalid)
+	if len(in.Keys) == 0 || len(in.Keys) > entity.MaxAttributes {
+		return fmt.Errorf("%w: key must be the name of an attribute, or keys a list of up to %d of them", entity.ErrInvalid, entity.MaxAttributes)
 	}
 	section := entity.Desired
 	if in.Client {
 		section = entity.Reported
 	}
+	keys := map[string]bool{}
+	for _, key := range in.Keys {
+		keys[key] = true
+	}
 	var have []entity.Attribute
-	if err := l.view(c, in.Device, func(v entity.View) { have = chosen(v, section, in.Keys, false) }); err != nil {
+	if err := l.view(c, in.Device, func(v entity.View) { have = chosen(v, section, keys, false) }); err != nil {
 		return err
 	}
 	answer := append(strconv.AppendInt([]byte(`{"id":`), in.ID, 10), `,"device":`...)
@@ -137,7 +142,7 @@ func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ 
 	default:
 		answer = entity.AppendAttributes(append(answer, `,"values":`...), have)
 	}
-	c.Send("v1/gateway/attributes/response", append(answer, '}'), nil)
+	_ = c.Send("v1/gateway/attributes/response", append(answer, '}'), nil)
 	done(nil)
 	return nil
 }
@@ -166,6 +171,9 @@ func (d *connected) parse(c layout.Client, payload []byte) error {
 // should be. A device that is new becomes an entity: of the type that the gateway names, if
 // there is one, and the gateway may write the entity.
 func (l *Layout) gatewayConnect(c layout.Client, m *layout.Message, _ request, done func(error)) error {
+	if m.Will { // whoever it speaks for has gone
+		return fmt.Errorf("%w: a will connects no device", refusal.ErrTopic)
+	}
 	var d connected
 	if err := d.parse(c, m.Payload); err != nil {
 		return err

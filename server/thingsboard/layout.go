@@ -17,6 +17,9 @@ import (
 // are connected behind it.
 const MaxDevices = 10_000
 
+// MaxAllDevices bounds the devices for which all clients speak: themselves, and those behind them.
+const MaxAllDevices = 200_000
+
 // lookTimeout bounds how long an answer waits for an entity.
 const lookTimeout = 5 * time.Second
 
@@ -27,6 +30,7 @@ type Layout struct {
 	mu      sync.Mutex
 	clients map[layout.Client]*client         // guarded by mu
 	of      map[string]map[layout.Client]bool // guarded by mu; who speaks for a device
+	joined  int                               // guarded by mu; how many there are in of
 }
 
 var _ layout.Layout = (*Layout)(nil)
