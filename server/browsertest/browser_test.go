@@ -36,6 +36,7 @@ func TestDashboardOfAChangingServer(t *testing.T) {
 	v.run("what was refused is told with the reason", testRefusals)
 	v.run("a first reading makes an entity appear", testFirstReading)
 	v.run("types, mappings and the state of an entity are shown", testModel)
+	v.run("commands are sent, followed and canceled", testCommands)
 	v.run("a filter is completed, applied and saved", testQueries)
 	v.run("a lost server is told and found again", func(v *visit) {
 		if server == nil {

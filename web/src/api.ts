@@ -7,6 +7,8 @@ import type {
   Audit,
   Bucket,
   Caller,
+  Command,
+  CommandPage,
   Completion,
   Mapping,
   MappingList,
@@ -141,6 +143,18 @@ export const api = {
   revoke: (name: string) => send<void>(apiPath(["principals", name]), { method: "DELETE" }),
 
   audit: (signal?: AbortSignal) => get<Audit>(apiPath(["audit"], { limit: 50 }), signal),
+
+  commands: (id: string, limit: number, signal?: AbortSignal) => get<CommandPage>(apiPath(["entities", id, "commands"], { limit }), signal),
+
+  /** Sends a command; request is the text of its JSON, as it was typed. */
+  sendCommand: (id: string, name: string, request: string) =>
+    send<Command>(apiPath(["entities", id, "commands"]), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: `{"name":${JSON.stringify(name)}${request.trim() === "" ? "" : `,"request":${request}`}}`,
+    }),
+
+  cancelCommand: (id: string, command: string) => send<Command>(apiPath(["entities", id, "commands", command]), { method: "DELETE" }),
 
   actors: (path: string, signal?: AbortSignal) => get<ActorTree>(apiPath(["actors"], { path, limit: 200 }), signal),
 

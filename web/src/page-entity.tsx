@@ -5,6 +5,7 @@ import { ActorLink } from "./actor-link";
 import { Age } from "./age";
 import { ApiError, api, describe, isAbort } from "./api";
 import { now, serverNow } from "./clock";
+import { Commands } from "./commands";
 import { applyChange, chartableKeys } from "./entity";
 import { formatAge, formatTime } from "./format";
 import { freshness } from "./freshness";
@@ -253,6 +254,7 @@ export function EntityPage({ route }: { route: EntityRoute }) {
       )}
       <Refusals of={route.id} />
       {entity ? <Content key={entity.id} entity={entity} route={route} /> : !problem && <div class="panel placeholder" />}
+      {entity && <Commands key={`commands of ${entity.id}`} id={entity.id} type={entity.type} />}
       {entity && <StateView key={entity.id} id={entity.id} />}
     </main>
   );
