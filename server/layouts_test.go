@@ -96,3 +96,18 @@ func TestACommandIsDeliveredWhenItIsAcknowledgedWhateverElseCoversItsTopic(t *te
 		}
 	}
 }
+
+// An operator who looks on takes no command away from the device, also one that has come later
+// and subscribes as the device does.
+func TestWhoLooksOnTakesNoCommandAway(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	device := subscribe(t, s.dial311("device", asUser(tokens["room-1"])), "e/room-1/commands")
+	operator := s.dial311("people", asUser(tokens["operator"]))
+	onlooker := subscribe(t, operator, "e/room-1/commands", "v1/devices/me/rpc/request/+", "v1/gateway/rpc")
+	await(t, operator.Publish("v1/gateway/connect", 1, false, `{"device":"room-1"}`))
+	command := s.sendCommand("room-1", "reboot", value.Value{})
+	want := receive(t, device, "the command")
+	same(t, "what the onlooker gets", receive(t, onlooker, "the command"), want)
+	s.becomes(&command, entity.CommandDelivered)
+}

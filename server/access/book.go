@@ -94,7 +94,7 @@ func Everybody() *Book {
 	return &Book{anyone: &Principal{all: everything, some: everything}}
 }
 
-var everything = [actions]bool{Read: true, Report: true, Write: true, Manage: true}
+var everything = [actions]bool{Read: true, Report: true, Write: true, Manage: true, Receive: true}
 
 // Close writes when principals were last used.
 func (b *Book) Close(ctx context.Context) error { return b.uses.close(ctx) }

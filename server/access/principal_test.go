@@ -25,11 +25,11 @@ func TestWhatGrantsCover(t *testing.T) {
 			grant Grant
 			want  map[Action]string // a letter for each of ids: y or n
 		}{
-			{Grant{Role: Admin}, map[Action]string{Read: "yyyyy", Report: "yyyyy", Write: "yyyyy", Manage: "yyyyy"}},
-			{Grant{Role: Operator}, map[Action]string{Read: "yyyyy", Report: "yyyyy", Write: "yyyyy", Manage: "nnnnn"}},
-			{Grant{Role: Viewer}, map[Action]string{Read: "yyyyy", Report: "nnnnn", Write: "nnnnn", Manage: "nnnnn"}},
-			{Grant{Role: Device}, map[Action]string{Read: "nnynn", Report: "nnynn", Write: "nnnnn", Manage: "nnnnn"}},
-			{Grant{Role: Device, Filter: `id like "hall-3-%"`}, map[Action]string{Read: "ynnyn", Report: "ynnyn", Write: "nnnnn", Manage: "nnnnn"}},
+			{Grant{Role: Admin}, map[Action]string{Read: "yyyyy", Report: "yyyyy", Write: "yyyyy", Manage: "yyyyy", Receive: "nnnnn"}},
+			{Grant{Role: Operator}, map[Action]string{Read: "yyyyy", Report: "yyyyy", Write: "yyyyy", Manage: "nnnnn", Receive: "nnnnn"}},
+			{Grant{Role: Viewer}, map[Action]string{Read: "yyyyy", Report: "nnnnn", Write: "nnnnn", Manage: "nnnnn", Receive: "nnnnn"}},
+			{Grant{Role: Device}, map[Action]string{Read: "nnynn", Report: "nnynn", Write: "nnnnn", Manage: "nnnnn", Receive: "nnynn"}},
+			{Grant{Role: Device, Filter: `id like "hall-3-%"`}, map[Action]string{Read: "ynnyn", Report: "ynnyn", Write: "nnnnn", Manage: "nnnnn", Receive: "ynnyn"}},
 			{Grant{Role: Operator, Filter: `attributes.building = "A"`}, map[Action]string{Read: "ynnnn", Report: "ynnnn", Write: "ynnnn", Manage: "nnnnn"}},
 			{Grant{Role: Viewer, Filter: `type is "Meter"`}, map[Action]string{Read: "nnnnn", Report: "nnnnn", Write: "nnnnn", Manage: "nnnnn"}},
 		} {

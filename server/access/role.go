@@ -22,12 +22,17 @@ const (
 	Write
 	// Manage is to say who may do what. It is always about everything.
 	Manage
+	// Receive is to get the commands of an entity over a connection, as its device. Who may
+	// do everything else may not do this: who looks on must not take a command away.
+	Receive
 
 	actions = iota
 )
 
 // String returns what a principal that may do it can do.
-func (a Action) String() string { return [...]string{"read", "report for", "write", "manage"}[a] }
+func (a Action) String() string {
+	return [...]string{"read", "report for", "write", "manage", "get the commands of"}[a]
+}
 
 // Role is a set of actions.
 type Role string
@@ -35,12 +40,12 @@ type Role string
 const (
 	// Viewer may read.
 	Viewer Role = "viewer"
-	// Device may read and report. Without a filter it is about the one entity that
+	// Device may read, report and receive. Without a filter it is about the one entity that
 	// has the name of the principal.
 	Device Role = "device"
 	// Operator may read, report and write.
 	Operator Role = "operator"
-	// Admin may do everything, with everything.
+	// Admin may do everything, with everything, but Receive.
 	Admin Role = "admin"
 )
 
@@ -53,11 +58,11 @@ func (r Role) allows(a Action) bool {
 	case Viewer:
 		return a == Read
 	case Device:
-		return a == Read || a == Report
+		return a == Read || a == Report || a == Receive
 	case Operator:
-		return a != Manage
+		return a != Manage && a != Receive
 	case Admin:
-		return true
+		return a != Receive
 	default:
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Commands to devices. Who subscribes to the topic commands of one entity, without a
-// wildcard, and may report for that entity is its device: while it is connected it
+// wildcard, and has the role of a device for that entity is its device: while it is connected it
 // receives the commands of the entity from the runtime, which keeps them. Nothing of them
 // stays in the session of a client that has gone: when it comes back the runtime sends
 // what it has not acknowledged. All others who subscribe are told what is sent, and are
@@ -100,11 +100,11 @@ func (b *Broker) receiveCommands(c *conn, filters []string) {
 	}
 }
 
-// isDevice reports whether a filter is the topic with the commands of one entity for which
-// the client may report.
+// isDevice reports whether a filter is the topic with the commands of one entity of which
+// the client is the device.
 func (c *conn) isDevice(filter string) bool {
 	id, t := findTopic(filter)
-	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Report, id) == nil
+	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Receive, id) == nil
 }
 
 // sendCommand sends a command to its device. A connection that has no room for it ends,
@@ -112,7 +112,7 @@ func (c *conn) isDevice(filter string) bool {
 func (b *Broker) sendCommand(c *conn, command *entity.Command) {
 	id, name := command.Entity, command.ID
 	topic := topicPrefix + id + "/" + commandsTopic
-	if c.May(access.Report, id) != nil { // it might when it subscribed
+	if c.May(access.Receive, id) != nil { // it might when it subscribed
 		c.receiving.stop(id)
 		return
 	}

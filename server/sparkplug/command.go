@@ -93,7 +93,7 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
 		l.settle(id, name, err)
 		return
 	}
-	if r.client.May(access.Report, id) != nil { // it might when it was born
+	if r.client.May(access.Receive, id) != nil { // it might when it was born
 		l.death(r.client, id)
 		return
 	}

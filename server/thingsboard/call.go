@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
@@ -29,7 +30,7 @@ func numberOf(c *entity.Command) int64 {
 
 // takeCalls has a client receive the commands of a device, if it may speak for it.
 func (l *Layout) takeCalls(c layout.Client, id string) {
-	if mayReport(c, id) != nil {
+	if entity.CheckID(id) != nil || c.May(access.Receive, id) != nil {
 		return // its subscription is to nothing
 	}
 	receiving := l.begin(c, id)
@@ -62,7 +63,7 @@ func (l *Layout) call(c layout.Client, receiving *calls, command *entity.Command
 		}
 	}
 	for wait := roomPauseMin; ; wait = min(2*wait, roomPauseMax) {
-		err := mayReport(c, id) // it might when it subscribed
+		err := c.May(access.Receive, id) // it might when it subscribed
 		if err == nil {
 			err = l.sendCall(c, command, settled)
 		}
