@@ -567,3 +567,38 @@ func BenchmarkCommands(b *testing.B) {
 	b.ReportMetric(whole, "commands/s")
 	b.ReportMetric(whole/edits, "commands/edit")
 }
+
+// TestAFullDiskRefusesCommandsAndKeepsWhatDevicesAcknowledge fills the disk: what is sent is
+// refused, and the acknowledgement of a device, which it cannot send again, waits for room.
+func TestAFullDiskRefusesCommandsAndKeepsWhatDevicesAcknowledge(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
+	s.edit("d", entity.Edits{})
+	d := s.device("d")
+	made := s.command("d", entity.NewCommand{Name: "open"})
+	d.next(t, "the command")
+	var full atomic.Bool
+	full.Store(true)
+	s.store.onCommit(func(context.Context, *entity.Batch) error {
+		if full.Load() {
+			return entity.ErrFull
+		}
+		return nil
+	})
+	acknowledged := make(chan error, 1)
+	go func() { acknowledged <- s.Delivered(t.Context(), "d", made.ID) }()
+	for range 2 { // on its way, and before it is
+		if _, err := s.Command(t.Context(), "d", entity.NewCommand{Name: "close"}); !errors.Is(err, entity.ErrFull) {
+			t.Errorf("a command on a full disk: %v", err)
+		}
+	}
+	if len(acknowledged) > 0 {
+		t.Error("an acknowledgement is durable on a full disk")
+	}
+	full.Store(false)
+	if err := wait(t, acknowledged, "the acknowledgement"); err != nil {
+		t.Error(err)
+	}
+	if got := s.find(made); got.State != entity.CommandDelivered {
+		t.Errorf("with room again it is %+v", got)
+	}
+}

@@ -104,6 +104,9 @@ func TestCommandsAreListedByPagesAndState(t *testing.T) {
 	same(t, "all commands", got, "c4 queued c3 queued c2 queued c1 canceled c0 queued ")
 	s.get("/v1/entities/pump/commands?state=open", &page)
 	same(t, "open ones", len(page.Commands), 4)
+	for metric, want := range map[string]string{"greenroom_command_steps_total": "6", "greenroom_command_entities": "1", "greenroom_command_receivers": "0"} {
+		same(t, metric, s.metric(metric), want)
+	}
 	s.get("/v1/entities/pump/commands?state=canceled", &page)
 	same(t, "canceled ones", len(page.Commands), 1)
 }

@@ -54,6 +54,9 @@ func valueMetrics() []valueMetric {
 		gauge("greenroom_entities_hot_bytes", "About what the entities that have an actor occupy.", func(s *snapshot) float64 { return float64(s.runtime.HotBytes) }),
 		counter("greenroom_entities_evicted_total", "Entities that went cold.", func(s *snapshot) float64 { return float64(s.runtime.Evicted) }),
 		gauge("greenroom_relations", "Edges between entities.", func(s *snapshot) float64 { return float64(s.runtime.Relations) }),
+		counter("greenroom_command_steps_total", "Steps of commands committed: queued, sent, delivered, and each progress and end.", func(s *snapshot) float64 { return float64(s.runtime.Commands) }),
+		gauge("greenroom_command_entities", "Entities with commands that have not ended.", func(s *snapshot) float64 { return float64(s.runtime.OpenCommands) }),
+		gauge("greenroom_command_receivers", "Connections of devices that can get commands.", func(s *snapshot) float64 { return float64(s.runtime.Receivers) }),
 		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
 
 		gauge("greenroom_principals", "People, services and devices that may log in.", func(s *snapshot) float64 { return float64(s.logins.Principals) }),
