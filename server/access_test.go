@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,6 +98,9 @@ var mayAsk = map[string]string{
 
 	"getShadow": "nnyyyyyy", "listShadows": "nnyyyyyy", "updateShadow": "nnynnyyy", "deleteShadow": "nnynnyyy",
 
+	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceCommand": "nyynnnyy",
+	"postDeviceAnswer": "nyynnnyy", "postServerCall": "nyynnnyy",
+
 	"listEntities": "nyyyyyyy", "postSearch": "nyyyyyyy", "postHistory": "nyyyyyyy", "export": "nyyyyyyy", "stream": "nyyyyyyy", "socket": "nyyyyyyy",
 	"complete": "nyyyyyyy", "listTypes": "nyyyyyyy", "getType": "nyyyyyyy",
 
@@ -120,7 +124,7 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
 	s.get("/openapi.json", &doc)
-	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none")
+	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none", "{number}", "1")
 	body := map[string]string{"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`}
 	for pattern, methods := range doc.Paths {
 		for method, o := range methods {
@@ -130,7 +134,10 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 				continue
 			}
 			path := fill.Replace(pattern)
+			ownPath := func(token string) string { return strings.Replace(path, "{token}", cmp.Or(token, "none"), 1) }
 			switch o.OperationID {
+			case "getDeviceCommand":
+				path += "?timeout=1"
 			case "export":
 				path += "?what=entities"
 			case "stream":
@@ -138,7 +145,7 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 			}
 			got := ""
 			for _, name := range askers {
-				resp, text := s.as(tokens[name]).do(strings.ToUpper(method), path, body[o.OperationID], "Content-Type", "application/json")
+				resp, text := s.as(tokens[name]).do(strings.ToUpper(method), ownPath(tokens[name]), body[o.OperationID], "Content-Type", "application/json")
 				switch resp.StatusCode {
 				case http.StatusUnauthorized:
 					if tokens[name] != "" || resp.Header.Get("WWW-Authenticate") == "" {

@@ -11,7 +11,7 @@ import (
 // answer is what a handler answers a request with: a T, as JSON.
 type answer[T any] struct {
 	value    T
-	text     []byte // value as JSON, where the handler has encoded it
+	text     []byte // value as JSON, where the handler has encoded it; empty, and not nil, for no body
 	status   int    // 0 is 200, or 204 for nothing
 	etag     string // the version, for conditions
 	whole    bool   // etag is the version of all that is in the answer
@@ -61,7 +61,7 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 	if a.location != "" {
 		h.Set("Location", a.location)
 	}
-	if a.status == http.StatusNoContent {
+	if a.status == http.StatusNoContent || a.text != nil && len(a.text) == 0 {
 		w.WriteHeader(a.status)
 		return nil
 	}

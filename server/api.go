@@ -21,15 +21,18 @@ func (s *Server) resources() []operation {
 	reader := &historyReader{s.runtime, s.retention}
 	queries := &queryBook{runtime: s.runtime}
 	closing := func() bool { return s.serving.Err() != nil }
+	telemetry := &telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker}
+	commands := &commandAPI{s.runtime, s.serving}
 	resources := []interface{ operations() []operation }{
 		&entityAPI{s.runtime, editor, s.find, s.find.encoder},
 		&attributeAPI{s.runtime, editor},
 		&relationAPI{s.runtime, editor},
 		&shadowAPI{s.runtime},
-		&telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker},
+		telemetry,
 		&manyHistoryAPI{s.runtime, s.finder, reader},
 		&retentionAPI{s.retention},
-		&commandAPI{s.runtime, s.serving},
+		commands,
+		&thingsboardAPI{s.runtime, telemetry, commands},
 		&typeAPI{s.runtime},
 		&queryAPI{runtime: s.runtime, queries: queries},
 		&mappingAPI{s.mappings},

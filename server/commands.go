@@ -281,15 +281,24 @@ type nextCommandRequest struct {
 // next is a receiver of commands for as long as the request waits. It takes one; whatever
 // else it was given goes to the next receiver, as does this one unless it is answered.
 func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[commandMessageJSON], error) {
-	open, err := a.runtime.OpenCommands(ctx, in.ID)
+	c, err := a.take(ctx, in.ID, in.wait)
+	if err != nil || c == nil {
+		return &answer[commandMessageJSON]{status: http.StatusNoContent}, err
+	}
+	return encoded[commandMessageJSON](c.AppendMessage(nil)), nil
+}
+
+// take returns the next command of an entity, or nil where there is none in time.
+func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*entity.Command, error) {
+	open, err := a.runtime.OpenCommands(ctx, id)
 	if err != nil && !errors.Is(err, entity.ErrNotFound) {
 		return nil, err
 	}
-	if len(open) == 0 && in.wait == 0 {
-		return &answer[commandMessageJSON]{status: http.StatusNoContent}, nil
+	if len(open) == 0 && wait == 0 {
+		return nil, nil //nolint:nilnil // documented
 	}
 	got := make(chan entity.Command, 1)
-	stop, err := a.runtime.Receive(in.ID, func(c entity.Command) {
+	stop, err := a.runtime.Receive(id, func(c entity.Command) {
 		select {
 		case got <- c:
 		default:
@@ -299,13 +308,13 @@ func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[
 		return nil, err
 	}
 	defer stop()
-	ctx, cancel := a.waits(ctx, max(in.wait, leastWait))
+	ctx, cancel := a.waits(ctx, max(wait, leastWait))
 	defer cancel()
 	select {
 	case c := <-got:
-		return encoded[commandMessageJSON](c.AppendMessage(nil)), nil
+		return &c, nil
 	case <-ctx.Done():
-		return &answer[commandMessageJSON]{status: http.StatusNoContent}, nil
+		return nil, nil //nolint:nilnil // documented
 	}
 }
 

@@ -222,6 +222,11 @@ func (c *conformance) ask(o *operation, round int) {
 	if o.id == "putEntity" && round == 1 { // the example has another id than the path
 		body = `{"attributes":{"floor":2}}`
 	}
+	if o.id == "getDeviceCommand" && round == 1 {
+		if _, err := c.runtime.Command(c.t.Context(), "root", entity.NewCommand{Name: "reboot"}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 	if o.id == "postAnswer" && round < 2 {
 		body = `{"id":"` + c.command + `","progress":50}`
 	}
@@ -313,6 +318,10 @@ func (c *conformance) parameters(o *operation, op object, round int) (path strin
 		switch {
 		case name == "command" && round < 4:
 			value = c.command
+		case name == "token":
+			value = c.token
+		case name == "timeout" && o.id == "getDeviceCommand":
+			value = "1000"
 		case name == "wait":
 			value = "10ms"
 		case round == 0 && o.method == http.MethodPut && name == "If-Match":

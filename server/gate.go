@@ -69,7 +69,10 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	attempt := access.Attempt{Address: addressOf(r)}
 	header := r.Header.Get("Authorization")
 	scheme, rest, _ := strings.Cut(header, " ")
+	token := r.PathValue("token")
 	switch {
+	case token != "": // as devices made for ThingsBoard have it
+		attempt.Token = token
 	case strings.EqualFold(scheme, "Bearer"):
 		attempt.Token = cmp.Or(strings.TrimSpace(rest), "none")
 	case header != "":

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ const (
 	seesSome                   // who may read some entities; the handler shows no others
 	seesAll                    // who may read all entities: what is about no single one
 	reportsEntity              // who may report for the entity in the path
+	reportsSelf                // who may report for the entity that has its own name; its token is in the path
 	reportsSection             // the same for the section reported; for others as writesEntity
 	writesEntity               // who may write the entity in the path
 	writesSome                 // who may write some entities; the handler checks which
@@ -43,6 +45,8 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 		return who.May(r.Context(), all, access.Read, r.PathValue("id"))
 	case reportsEntity:
 		return who.May(r.Context(), all, access.Report, r.PathValue("id"))
+	case reportsSelf:
+		return who.May(r.Context(), all, access.Report, self(who, r))
 	case reportsSection:
 		if r.PathValue("section") == entity.Reported.String() {
 			return who.May(r.Context(), all, access.Report, r.PathValue("id"))
@@ -63,6 +67,12 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 	default:
 		return fmt.Errorf("%w: nobody may do this", access.ErrForbidden)
 	}
+}
+
+// self is the entity that a device is which has its token in the path: the one of its name, or
+// where nobody has to log in the one that the path names.
+func self(who *access.Principal, r *http.Request) string {
+	return cmp.Or(who.Name(), r.PathValue("token"))
 }
 
 // audited reports whether a request changes something that the audit log is about: what

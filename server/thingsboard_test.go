@@ -366,3 +366,50 @@ func TestThingsBoardGatewayGetsCommandsOfItsDevices(t *testing.T) {
 	default:
 	}
 }
+
+func TestThingsBoardDeviceOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	token := tokens["room-1"]
+	admin := s.token
+	s.token = "" // the token is in the path
+	do := func(method, path, body string, status int) string {
+		t.Helper()
+		resp, text := s.do(method, "/api/v1/"+path, body, "Content-Type", mediaJSON)
+		if resp.StatusCode != status {
+			t.Errorf("%s %s: %s %s, want %d", method, path, resp.Status, text, status)
+		}
+		return strings.TrimSpace(text)
+	}
+	do("POST", token+"/telemetry", `[{"ts":1451649600512,"values":{"t":9}},{"t":10}]`, 200)
+	do("POST", token+"/attributes", `{"fw":"1.2","cfg":{"a":1}}`, 200)
+	same(t, "attributes", do("GET", token+"/attributes?clientKeys=fw", "", 200), `{"client":{"fw":"1.2"}}`)
+	do("POST", token+"/telemetry", `{"t":`, 400)
+	do("POST", "gr_room-1_wrong/telemetry", `{"t":1}`, 401)
+	do("POST", tokens["guest"]+"/telemetry", `{"t":1}`, 403)
+	do("GET", token+"/rpc?timeout=1", "", 408)
+	s.token = admin
+	same(t, "latest", s.latest("room-1")["t"], 10)
+	_, refusals := s.do("GET", "/v1/refusals", "")
+	if strings.Contains(refusals, token) || !strings.Contains(refusals, "/api/v1/{token}/telemetry") {
+		t.Errorf("the refusals show a token, or not what was refused: %s", refusals)
+	}
+	s.token = ""
+
+	command := s.sendCommand("room-1", "setGpio", value.JSON(`{"pin":1}`))
+	var call struct {
+		ID     int64
+		Method string
+		Params json.RawMessage
+	}
+	for range 2 { // until it is answered
+		if err := json.Unmarshal([]byte(do("GET", token+"/rpc?timeout=20000", "", 200)), &call); err != nil || call.Method != "setGpio" || string(call.Params) != `{"pin":1}` {
+			t.Errorf("the command: %+v, %v", call, err)
+		}
+	}
+	do("POST", fmt.Sprintf("%s/rpc/%d", token, call.ID), `{"ok":true}`, 200)
+	same(t, "the result", s.becomes(&command, entity.CommandDone).Result, `{"ok":true}`)
+	if text := do("POST", token+"/rpc", `{"method":"getTime","params":{}}`, 200); !strings.HasPrefix(text, `{"time":`) {
+		t.Errorf("the time: %s", text)
+	}
+}

@@ -25,14 +25,20 @@ func (l *Layout) attributes(c layout.Client, m *layout.Message, _ request, done 
 	return nil
 }
 
-// report sets attributes of a device. ThingsBoard replaces the whole of each, where a
-// merge patch would merge objects.
+// report sets attributes of a device.
 func (l *Layout) report(c layout.Client, id string, payload []byte) error {
-	list, err := members(payload)
-	if err != nil {
+	if err := c.May(access.Report, id); err != nil {
 		return err
 	}
-	if err := c.May(access.Report, id); err != nil {
+	return Report(l.host.Running, l.host.Runtime, id, payload)
+}
+
+// Report sets what a device reports of itself: a JSON object of its client attributes.
+// ThingsBoard replaces the whole of each, where a merge patch would merge objects. It returns
+// when that is durable. The error is one of entity.Runtime.Edit.
+func Report(ctx context.Context, rt layout.Runtime, id string, payload []byte) error {
+	list, err := members(payload)
+	if err != nil {
 		return err
 	}
 	patch := []byte{'['}
@@ -44,7 +50,7 @@ func (l *Layout) report(c layout.Client, id string, payload []byte) error {
 		patch = value.AppendQuoted(patch, entity.Pointer(list[i].name))
 		patch = append(append(append(patch, `,"value":`...), list[i].value...), '}')
 	}
-	_, err = l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{
+	_, err = rt.Edit(ctx, id, entity.Edits{Patches: []entity.Patch{
 		{Section: entity.Reported, Form: entity.JSONPatch, Body: append(patch, ']')},
 	}})
 	return err
@@ -62,24 +68,27 @@ func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request
 	if err := decode(m.Payload, &in); err != nil {
 		return err
 	}
-	doc := []byte{'{'}
-	err := l.view(c, c.Self(), func(v entity.View) { doc = in.append(doc, v) })
+	doc := []byte("{}") // where there is no entity
+	err := l.view(c, c.Self(), func(v entity.View) { doc = Attributes(v, in.Client, in.Shared) })
 	if err != nil {
 		return err
 	}
-	_ = c.Send(r.answer, append(doc, '}'), nil)
+	_ = c.Send(r.answer, doc, nil)
 	done(nil)
 	return nil
 }
 
-// append appends the members client and shared, each where there is something to say.
-func (w *wanted) append(doc []byte, v entity.View) []byte {
-	all := w.Client == nil && w.Shared == nil
+// Attributes returns attributes of an entity as ThingsBoard answers a request for them: the
+// members client and shared, each where there is something to say. client and shared are lists
+// of names with commas in between; where both are nil, all attributes are returned.
+func Attributes(v entity.View, client, shared *string) []byte {
+	doc := []byte{'{'}
+	all := client == nil && shared == nil
 	for _, part := range []struct {
 		name    string
 		section entity.Section
 		keys    *string
-	}{{"client", entity.Reported, w.Client}, {"shared", entity.Desired, w.Shared}} {
+	}{{"client", entity.Reported, client}, {"shared", entity.Desired, shared}} {
 		if part.keys == nil && !all {
 			continue
 		}
@@ -97,7 +106,7 @@ func (w *wanted) append(doc []byte, v entity.View) []byte {
 		doc = append(value.AppendQuoted(doc, part.name), ':')
 		doc = entity.AppendAttributes(doc, leaves)
 	}
-	return doc
+	return append(doc, '}')
 }
 
 func splitKeys(text string) map[string]bool {
@@ -185,24 +194,32 @@ func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
 // clientCall answers what a device asks of the server. ThingsBoard leaves that to rules
 // that its users write; the time is what devices without a clock ask for.
 func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done func(error)) error {
-	var call struct {
-		Method string `json:"method"`
-	}
-	if err := decode(m.Payload, &call); err != nil {
+	answer, err := AnswerServerCall(m.Payload)
+	if err != nil {
 		return err
-	}
-	var answer []byte
-	switch call.Method {
-	case "":
-		return fmt.Errorf(`%w: method must be the name of what is asked for, as in {"method":"getTime"}`, entity.ErrInvalid)
-	case "getTime", "getCurrentTime":
-		answer = fmt.Appendf(nil, `{"time":%d}`, time.Now().UnixMilli())
-	default:
-		answer = append(value.AppendQuoted([]byte(`{"error":`), fmt.Sprintf("the server answers getTime, not %.64q", call.Method)), '}')
 	}
 	_ = c.Send(r.answer, answer, nil)
 	done(nil)
 	return nil
+}
+
+// AnswerServerCall answers a request of a device to the server, an RPC from the client. The error
+// wraps entity.ErrInvalid.
+func AnswerServerCall(payload []byte) ([]byte, error) {
+	var call struct {
+		Method string `json:"method"`
+	}
+	if err := decode(payload, &call); err != nil {
+		return nil, err
+	}
+	switch call.Method {
+	case "":
+		return nil, fmt.Errorf(`%w: method must be the name of what is asked for, as in {"method":"getTime"}`, entity.ErrInvalid)
+	case "getTime", "getCurrentTime":
+		return fmt.Appendf(nil, `{"time":%d}`, time.Now().UnixMilli()), nil
+	default:
+		return append(value.AppendQuoted([]byte(`{"error":`), fmt.Sprintf("the server answers getTime, not %.64q", call.Method)), '}'), nil
+	}
 }
 
 func notFoundIsNothing(err error) error {

@@ -95,6 +95,12 @@ func (l *Layout) sendCall(c layout.Client, command *entity.Command, settled func
 	return c.Send(gatewayCalls, append(append(text, body...), "}}"...), settled)
 }
 
+// AppendCall appends a command as a device that asks over HTTP gets it.
+func AppendCall(dst []byte, command *entity.Command) []byte {
+	dst = append(strconv.AppendInt(append(dst, `{"id":`...), numberOf(command), 10), ',')
+	return append(append(dst, callBody(command)...), '}')
+}
+
 // callBody has the members method and params of a command.
 func callBody(command *entity.Command) []byte {
 	body := append(value.AppendQuoted([]byte(`"method":`), command.Name), `,"params":`...)
@@ -157,25 +163,30 @@ func resultOf(payload []byte) (value.Value, error) {
 	return result, nil
 }
 
-// answer ends the command of a number. One that has ended, or is of no command that is open,
-// comes too late and changes nothing.
 func (l *Layout) answer(c layout.Client, id string, number int64, payload []byte) error {
 	if err := mayReport(c, id); err != nil {
 		return err
 	}
+	return Answer(l.host.Running, l.host.Runtime, id, number, payload)
+}
+
+// Answer ends the command of an entity that a device was sent with a number, with any JSON or
+// nothing. An answer to a command that has ended, or that there is not, comes too late and
+// changes nothing. The error is one of entity.Runtime.Done.
+func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, payload []byte) error {
 	result, err := resultOf(payload)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(l.host.Running, lookTimeout)
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	open, err := l.host.Runtime.OpenCommands(ctx, id)
+	open, err := rt.OpenCommands(looking, id)
 	if err != nil {
 		return notFoundIsNothing(err)
 	}
 	for i := range open {
 		if numberOf(&open[i]) == number {
-			return l.host.Runtime.Done(l.host.Running, id, open[i].ID, result)
+			return rt.Done(ctx, id, open[i].ID, result)
 		}
 	}
 	return nil

@@ -345,6 +345,19 @@ export interface DeadLetters {
   total: number;
 }
 
+/** Has the attributes that there are. */
+export interface DeviceAttributes {
+  client?: JsonObject;
+  shared?: JsonObject;
+}
+
+/** A command as ThingsBoard has it. */
+export interface DeviceCommand {
+  id: number;
+  method: string;
+  params: Value;
+}
+
 /** The data of an edit event: what a write has changed. */
 export interface EditEvent {
   attributes?: AttributeEdit[];
@@ -1114,6 +1127,20 @@ export interface SeriesList {
   step_ms?: number;
   /** The time zone of such a step. */
   tz?: string;
+}
+
+/** The answer to one. */
+export interface ServerCall {
+  /** Why there is no other answer. */
+  error?: string;
+  /** In milliseconds since the epoch. */
+  time?: number;
+}
+
+/** A request of a device. */
+export interface ServerCallBody {
+  method: string;
+  params?: { [key: string]: Json };
 }
 
 /** What somebody shows who wants to log in: a token, or a name and a password. */
