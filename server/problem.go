@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
@@ -131,7 +132,7 @@ func placedProblem(err error) *problem {
 // writeProblem sends a problem. Nothing of the answer may have been sent.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	sent := *p
-	sent.Instance = shorten(r.URL.EscapedPath(), 1024)
+	sent.Instance = shorten(shownPath(r), 1024)
 	body, err := encodeJSON(&sent)
 	if err != nil { // strings and numbers: it cannot be
 		panic(err)
@@ -153,6 +154,16 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error
 }
 
+// shownPath is the path of a request for logs and problems: the pattern of one that has a token
+// in its path.
+func shownPath(r *http.Request) string {
+	if r.PathValue("token") != "" {
+		_, pattern, _ := strings.Cut(r.Pattern, " ") // after the method
+		return pattern
+	}
+	return r.URL.EscapedPath()
+}
+
 // fail answers a request with the problem of an error, and logs what is ours.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var known *problem // also that of a body that did not come whole, which ends the context
@@ -164,7 +175,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {
 		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
-			slog.String("method", r.Method), slog.String("path", shorten(r.URL.EscapedPath(), 300)), slog.Any("error", err))
+			slog.String("method", r.Method), slog.String("path", shorten(shownPath(r), 300)), slog.Any("error", err))
 	}
 	writeProblem(w, r, p)
 }

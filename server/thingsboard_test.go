@@ -384,7 +384,9 @@ func TestThingsBoardDeviceOverHTTP(t *testing.T) {
 	do("POST", token+"/telemetry", `[{"ts":1451649600512,"values":{"t":9}},{"t":10}]`, 200)
 	do("POST", token+"/attributes", `{"fw":"1.2","cfg":{"a":1}}`, 200)
 	same(t, "attributes", do("GET", token+"/attributes?clientKeys=fw", "", 200), `{"client":{"fw":"1.2"}}`)
-	do("POST", token+"/telemetry", `{"t":`, 400)
+	if text := do("POST", token+"/telemetry", `{"t":`, 400); strings.Contains(text, token) {
+		t.Errorf("a problem shows the token: %s", text)
+	}
 	do("POST", "gr_room-1_wrong/telemetry", `{"t":1}`, 401)
 	do("POST", tokens["guest"]+"/telemetry", `{"t":1}`, 403)
 	do("GET", token+"/rpc?timeout=1", "", 408)

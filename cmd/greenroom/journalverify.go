@@ -60,7 +60,7 @@ func (v *journalVerifier) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(v.out, "%d ids, %d events, %d states, %d snapshots, %d messages to be delivered\n", v.ids, v.events, v.states, v.snapshots, v.messages)
 	if v.faults > 0 {
-		return fmt.Errorf("%d things are wrong", v.faults)
+		return fmt.Errorf("%d %s wrong", v.faults, map[bool]string{true: "thing is", false: "things are"}[v.faults == 1])
 	}
 	return nil
 }
