@@ -176,8 +176,8 @@ func commandNumber(id string) int64 {
 	return n
 }
 
-// check reports what is wrong with a new command at a time, and fills in what is not set.
-func (n *NewCommand) check(now int64) error {
+// check reports what is wrong with a new command whenever it is sent.
+func (n *NewCommand) check() error {
 	if err := checkName("command", n.Name, MaxKeyBytes); err != nil {
 		return err
 	}
@@ -192,19 +192,25 @@ func (n *NewCommand) check(now int64) error {
 	if len(n.By) > MaxCommandByBytes {
 		return fmt.Errorf("by: %w: must have at most %d bytes, not %d", ErrInvalid, MaxCommandByBytes, len(n.By))
 	}
-	if n.Expires == 0 {
-		n.Expires = now + DefaultCommandExpiry.Milliseconds()
-	}
 	if n.Timeout == 0 {
 		n.Timeout = DefaultCommandTimeout
 	}
-	switch {
-	case n.Expires <= now || n.Expires > now+MaxCommandExpiry.Milliseconds():
-		return fmt.Errorf("expires: %w: must be after now, %d, and at most %v later, not %d", ErrInvalid, now, MaxCommandExpiry, n.Expires)
-	case n.Timeout < time.Millisecond || n.Timeout > MaxCommandTimeout:
+	if n.Timeout < time.Millisecond || n.Timeout > MaxCommandTimeout {
 		return fmt.Errorf("timeout: %w: must be from 1ms to %v, not %v", ErrInvalid, MaxCommandTimeout, n.Timeout)
 	}
 	return nil
+}
+
+// expiry returns until when a command that is made now may be delivered. It is no part
+// of check: who repeats a command by its key may come after that.
+func (n *NewCommand) expiry(now int64) (int64, error) {
+	if n.Expires == 0 {
+		return now + DefaultCommandExpiry.Milliseconds(), nil
+	}
+	if n.Expires <= now || n.Expires > now+MaxCommandExpiry.Milliseconds() {
+		return 0, fmt.Errorf("expires: %w: must be after now, %d, and at most %v later, not %d", ErrInvalid, now, MaxCommandExpiry, n.Expires)
+	}
+	return n.Expires, nil
 }
 
 func checkCommandValue(what string, v value.Value) error {

@@ -15,13 +15,13 @@ import (
 // soon as the device can be reached (Receive) and those before it have ended.
 //
 // A command whose Key is that of another one of the entity which is still kept is that
-// one, and is returned as it is now; or the error is ErrOtherCommand if its name or its
+// one, and is returned as it is now, also when Expires has passed; or the error is ErrOtherCommand if its name or its
 // request differ. The other errors are ErrNotFound for an entity that does not exist,
 // ErrInvalid, ErrMismatch for what its type does not allow, ErrTooManyCommands, and ErrFull
 // while the store has no room. Where ErrFull says that the outcome is unknown, as it is
 // when ctx ends while it waits for the commit, send it again with the same Key.
 func (r *Runtime) Command(ctx context.Context, id string, n NewCommand) (Command, error) {
-	if err := n.check(r.clock.stamp()); err != nil {
+	if err := n.check(); err != nil {
 		return Command{}, err
 	}
 	for {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // device receives the commands of an entity.
@@ -241,6 +242,23 @@ func TestACommandIsKnownAgainByItsKey(t *testing.T) {
 	}
 }
 
+func TestACommandIsKnownAgainByItsKeyAfterItHasExpired(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	n := entity.NewCommand{Name: "open", Key: "k", Expires: time.Now().Add(200 * time.Millisecond).UnixMilli()}
+	made := s.command("d", n)
+	if end := s.ended(made); end.State != entity.CommandExpired {
+		t.Fatalf("it ended as %v", end.State)
+	}
+	if again := s.command("d", n); again.ID != made.ID || again.State != entity.CommandExpired {
+		t.Errorf("sent again it is %+v", again)
+	}
+	n.Key = "another"
+	if _, err := s.Command(t.Context(), "d", n); !errors.Is(err, entity.ErrInvalid) {
+		t.Errorf("another one that has expired: %v", err)
+	}
+}
+
 // TestCommandsOfOneKeyAreOne sends a command many times at once while its device answers.
 func TestCommandsOfOneKeyAreOne(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
@@ -307,6 +325,67 @@ func TestCommandsExpireAndTimeOutAlsoWhereTheirEntityIsCold(t *testing.T) {
 	if n := s.Stats().OpenCommands; n != 1 {
 		t.Errorf("%d entities have open commands", n)
 	}
+}
+
+// TestAnExpiredCommandIsNotSentWhenItsTurnComes ends a command in a turn in which the next
+// one has expired, before the commander can come to it.
+func TestAnExpiredCommandIsNotSentWhenItsTurnComes(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	d := s.device("d")
+	first := s.command("d", entity.NewCommand{Name: "open"})
+	d.next(t, "the first")
+	late := s.command("d", entity.NewCommand{Name: "late", Expires: time.Now().Add(300 * time.Millisecond).UnixMilli()})
+	last := s.command("d", entity.NewCommand{Name: "close"})
+	answered := make(chan error, 1)
+	err := s.View(t.Context(), "d", func(entity.View) error {
+		go func() { answered <- s.Done(context.Background(), "d", first.ID, value.Value{}) }()
+		return pause.For(t.Context(), time.Until(time.UnixMilli(late.Expires+20)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(t, answered, "the answer"); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.next(t, "the one behind it"); got.ID != last.ID {
+		t.Errorf("%q is sent", got.Name)
+	}
+	if end := s.ended(late); end.State != entity.CommandExpired || end.Attempts != 0 {
+		t.Errorf("the expired one is %+v", end)
+	}
+}
+
+func TestACommandIsHeldFromItsSendingToItsAcknowledgement(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	var made []entity.Command
+	for _, end := range []string{"acknowledged", "canceled", "left"} {
+		made = append(made, s.command("d", entity.NewCommand{Name: end, Parallel: true}))
+	}
+	held := func(when string, want ...bool) {
+		t.Helper()
+		for i, c := range made {
+			if got := s.CommandHeld("d", c.ID); got != want[i] {
+				t.Errorf("%s: is %q held: %t", when, c.Name, got)
+			}
+		}
+	}
+	held("queued", false, false, false)
+	d := s.device("d")
+	for range made {
+		d.next(t, "a command")
+	}
+	held("sent", true, true, true)
+	if err := s.Delivered(t.Context(), "d", made[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), "d", made[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	held("two are over", false, false, true)
+	d.stop()
+	held("without a receiver", false, false, false)
 }
 
 func TestACanceledCommandIsNotSent(t *testing.T) {

@@ -127,9 +127,13 @@ func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool,
 		}
 	}
 	now := e.rt.clock.stamp()
+	expires, err := n.expiry(now)
+	if err != nil {
+		return nil, false, err
+	}
 	o := &openCommand{Command: Command{
 		Entity: e.h.id, Name: n.Name, Request: n.Request, Key: n.Key, By: n.By, Parallel: n.Parallel,
-		State: CommandQueued, Created: now, Expires: n.Expires, Timeout: n.Timeout.Milliseconds(),
+		State: CommandQueued, Created: now, Expires: expires, Timeout: n.Timeout.Milliseconds(),
 	}}
 	if len(q.open) >= MaxOpenCommands {
 		return nil, false, fmt.Errorf("%w: the entity has %d; at most that many are allowed", ErrTooManyCommands, len(q.open))
@@ -198,7 +202,7 @@ func (e *entityActor) dispatch(now int64, changed []*Command) []*Command {
 		if lost {
 			o.State = CommandQueued
 		}
-		may := o.State == CommandQueued && (o.Parallel || !busy) && e.rt.committer.Committed(o.ticket)
+		may := o.State == CommandQueued && o.Expires > now && (o.Parallel || !busy) && e.rt.committer.Committed(o.ticket)
 		if may && e.send(o, now) || lost {
 			changed = append(changed, o.record())
 		}

@@ -66,6 +66,13 @@ func (r *Runtime) Receive(id string, deliver func(Command)) (stop func(), err er
 	}, nil
 }
 
+// CommandHeld reports whether a receiver of an entity was given a command that has neither
+// been acknowledged nor ended since. A transport that sends a command again on its own asks
+// before: one for which it is false must not go to the device any more. It answers from
+// memory, may be called by any number of goroutines, also from deliver, and is false for
+// what there is not.
+func (r *Runtime) CommandHeld(id, command string) bool { return r.receivers.held(id, command) }
+
 func (rs *receivers) add(rec *receiver) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
