@@ -191,7 +191,7 @@ func (r *Runtime) FindCommand(ctx context.Context, id, command string) (Command,
 }
 
 // Commands returns commands of an entity as they are committed, the newest first: those
-// that are open, and of those that have ended the last MaxEndedCommands. It returns
+// that are open, and the MaxEndedCommands that ended last. It returns
 // ErrNotFound for an entity that does not exist.
 func (r *Runtime) Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error) {
 	if err := CheckID(id); err != nil {

@@ -62,7 +62,7 @@ const (
 	MaxStreamEntities = 1000
 	// MaxOpenCommands bounds the commands of an entity that have not ended,
 	// MaxOpenCommandBytes their texts together, and MaxEndedCommands those that have
-	// ended and are kept: when there are more, the oldest are deleted.
+	// ended and are kept: when there are more, those that ended first are deleted.
 	MaxOpenCommands     = 1000
 	MaxOpenCommandBytes = 4 << 20
 	MaxEndedCommands    = 1000

@@ -40,17 +40,19 @@ func (t *transaction) commands(rows *pgx.Batch) {
 	}
 	n := len(last)
 	entities, ids, states := make([]int32, 0, n), make([]string, 0, n), make([]int16, 0, n)
-	keys, dues, data := make([]pgtype.Text, 0, n), make([]pgtype.Int8, 0, n), make([][]byte, 0, n)
+	keys, data := make([]pgtype.Text, 0, n), make([][]byte, 0, n)
+	dues, ends := make([]pgtype.Int8, 0, n), make([]pgtype.Int8, 0, n)
 	for k, c := range last {
 		entities, ids, states = append(entities, k.entity), append(ids, c.ID), append(states, int16(c.State))
 		keys = append(keys, pgtype.Text{String: c.Key, Valid: c.Key != ""})
 		dues = append(dues, pgtype.Int8{Int64: c.Due(), Valid: !c.State.Ended()})
+		ends = append(ends, pgtype.Int8{Int64: c.Ended, Valid: c.State.Ended()})
 		data = append(data, changelog.AppendCommand(nil, c))
 	}
-	rows.Queue(`INSERT INTO command (entity, id, state, key, due, data)
-		SELECT * FROM unnest($1::integer[], $2::text[], $3::smallint[], $4::text[], $5::bigint[], $6::bytea[])
-		ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, data = excluded.data`,
-		entities, ids, states, keys, dues, data)
+	rows.Queue(`INSERT INTO command (entity, id, state, key, due, ended, data)
+		SELECT * FROM unnest($1::integer[], $2::text[], $3::smallint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[])
+		ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, ended = excluded.ended, data = excluded.data`,
+		entities, ids, states, keys, dues, ends, data)
 	var shorten []int32
 	for num, n := range ended {
 		if t.w.ended.Due(int64(num), n) {
@@ -58,8 +60,12 @@ func (t *transaction) commands(rows *pgx.Batch) {
 		}
 	}
 	if len(shorten) > 0 {
-		rows.Queue(`DELETE FROM command c USING unnest($1::integer[]) AS n (entity) WHERE c.entity = n.entity AND c.due IS NULL AND c.id <=
-			(SELECT id FROM command o WHERE o.entity = n.entity AND o.due IS NULL ORDER BY id DESC LIMIT 1 OFFSET $2)`, shorten, entity.MaxEndedCommands)
+		// By the end: one that took long is kept as long as others are, and with it its
+		// answer and its key.
+		// They are sorted once for each entity, not for each row.
+		rows.Queue(`WITH last AS MATERIALIZED (SELECT n.entity, o.ended, o.id FROM unnest($1::integer[]) AS n (entity), LATERAL
+				(SELECT ended, id FROM command WHERE entity = n.entity AND due IS NULL ORDER BY ended DESC, id DESC LIMIT 1 OFFSET $2) o)
+			DELETE FROM command c USING last WHERE c.entity = last.entity AND c.due IS NULL AND (c.ended, c.id) <= (last.ended, last.id)`, shorten, entity.MaxEndedCommands)
 	}
 }
 

@@ -157,9 +157,11 @@ CREATE TABLE generation (
 INSERT INTO generation SELECT 0, left(identity, 8) FROM greenroom;
 `, `
 -- command has the commands of entities: data is all of it (package changelog), due when
--- it expires or times out, null for one that has ended. key is that of idempotency.
+-- it expires or times out, null for one that has ended, and ended when that was. key is
+-- that of idempotency.
 CREATE TABLE command (
 	due    bigint,
+	ended  bigint,
 	entity integer NOT NULL,
 	state  smallint NOT NULL,
 	id     text COLLATE "C" NOT NULL,

@@ -51,16 +51,18 @@ func (t *transaction) commands() error {
 	err := t.Bulk(&t.w.command, len(list), func(i int, row []driver.NamedValue) {
 		r := &t.b.Records[list[i]]
 		c := r.Command
-		row[0].Value, row[1].Value, row[2].Value, row[3].Value, row[4].Value = t.w.nums[r.Entity], c.ID, int64(c.State), nil, nil
+		row[0].Value, row[1].Value, row[2].Value, row[3].Value, row[4].Value, row[5].Value = t.w.nums[r.Entity], c.ID, int64(c.State), nil, nil, nil
 		if c.Key != "" {
 			row[3].Value = c.Key
 		}
 		if due := c.Due(); due != 0 {
 			row[4].Value = due
+		} else {
+			row[5].Value = c.Ended
 		}
 		from := len(blob)
 		blob = changelog.AppendCommand(blob, c)
-		row[5].Value = blob[from:len(blob):len(blob)]
+		row[6].Value = blob[from:len(blob):len(blob)]
 	})
 	if err != nil {
 		return fmt.Errorf("commands: %w", err)
@@ -69,8 +71,10 @@ func (t *transaction) commands() error {
 		if !t.w.ended.Due(t.w.nums[place], n) {
 			continue
 		}
-		if _, err := t.query(`DELETE FROM command WHERE entity = ?1 AND due IS NULL AND id <=
-			(SELECT id FROM command WHERE entity = ?1 AND due IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
+		// By the end: one that took long is kept as long as others are, and with it its
+		// answer and its key.
+		if _, err := t.query(`DELETE FROM command WHERE entity = ?1 AND due IS NULL AND (ended, id) <=
+			(SELECT ended, id FROM command WHERE entity = ?1 AND due IS NULL ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?2)`,
 			1, t.w.nums[place], int64(entity.MaxEndedCommands)); err != nil {
 			return fmt.Errorf("commands of %q: %w", t.b.Entities[place].ID, err)
 		}

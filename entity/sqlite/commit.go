@@ -80,8 +80,8 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		Tail: ") UPDATE entity SET revision = moved.revision FROM moved WHERE entity.num = moved.num AND entity.revision < moved.revision",
 	}
 	w.command = sqlitedb.Bulk{
-		Head: "INSERT INTO command (entity, id, state, key, due, data)", Width: 6,
-		Tail: "ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, data = excluded.data",
+		Head: "INSERT INTO command (entity, id, state, key, due, ended, data)", Width: 7,
+		Tail: "ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, ended = excluded.ended, data = excluded.data",
 	}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 

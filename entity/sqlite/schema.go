@@ -184,13 +184,14 @@ INSERT INTO generation SELECT 0, substr(value, 1, 8) FROM meta WHERE name = 'ide
 // the log that are about them.
 const schema7 = `
 -- command has the commands of entities: data is all of it (package changelog), due when
--- it expires or times out, null for one that has ended.
+-- it expires or times out, null for one that has ended, and ended when that was.
 CREATE TABLE command (
 	entity INTEGER NOT NULL,
 	id     TEXT NOT NULL,
 	state  INTEGER NOT NULL,
 	key    TEXT, -- of idempotency
 	due    INTEGER,
+	ended  INTEGER,
 	data   BLOB NOT NULL,
 	PRIMARY KEY (entity, id)
 ) STRICT, WITHOUT ROWID;

@@ -142,21 +142,29 @@ func stepsOfACommandReplaceIt(t *testing.T, k *kit) {
 
 func endedCommandsAreBounded(t *testing.T, k *kit) {
 	const most = entity.MaxEndedCommands
-	waiting := command("a", "00000", entity.CommandQueued)
-	k.commit(k.commanded(waiting))
+	waiting, long := command("a", "00000", entity.CommandQueued), command("a", "00001", entity.CommandDelivered)
+	k.commit(k.commanded(waiting, long))
+	done := func(id string, at int64) entity.Command {
+		c := command("a", id, entity.CommandDone)
+		c.Ended = at
+		return c
+	}
 	for from := 0; from < 2*most; from += most / 4 {
 		var list []entity.Command
 		for i := range most / 4 {
-			list = append(list, command("a", fmt.Sprintf("%05d", from+i+1), entity.CommandDone))
+			list = append(list, done(fmt.Sprintf("%05d", from+i+2), int64(1000+from+i)))
+		}
+		if from+most/4 == 2*most {
+			list = append(list, done(long.ID, 1000+2*most))
 		}
 		k.commit(k.commanded(list...))
 	}
 	kept := k.commands("a", entity.CommandsQuery{})
-	if len(kept) < most+1 || len(kept) > most+most/10+1 || kept[0].ID != fmt.Sprintf("%05d", 2*most) {
-		t.Errorf("%d commands are kept, the newest is %s", len(kept), kept[0].ID)
+	if len(kept) < most+1 || len(kept) > most+most/10+1 || kept[0].ID != fmt.Sprintf("%05d", 2*most+1) {
+		t.Fatalf("%d commands are kept, the newest is %s", len(kept), kept[0].ID)
 	}
-	if kept[len(kept)-1].ID != waiting.ID {
-		t.Error("the open one was deleted")
+	if oldest := kept[len(kept)-2:]; oldest[0].ID != long.ID || oldest[0].State != entity.CommandDone || oldest[1].ID != waiting.ID {
+		t.Errorf("the oldest are %s and %s: the one that ended last, or the open one, was deleted", oldest[0].ID, oldest[1].ID)
 	}
 }
 
