@@ -78,7 +78,7 @@ func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command
 // Delivered says that the device has acknowledged a command: it is not sent again. It
 // returns when that is durable, and changes nothing for a command that was acknowledged
 // before or has ended. While the store has no room it waits for that. It returns
-// ErrNotFound for a command that there is not.
+// ErrNotFound for a command that there is not, and ErrInvalid for one that was never sent.
 func (r *Runtime) Delivered(ctx context.Context, id, command string) error {
 	return r.answer(ctx, id, command, &delivery{own: true, step: func(e *entityActor) ([]*Command, error) {
 		return e.progress(command, false, value.Value{})
@@ -86,8 +86,9 @@ func (r *Runtime) Delivered(ctx context.Context, id, command string) error {
 }
 
 // Progress says how far the device has come with a command, which it has then. It does not
-// give the device more time. Otherwise it is as Delivered, and returns ErrFull while the
-// store has no room.
+// give the device more time. Otherwise it is as Delivered, but returns ErrFull while the
+// store has no room, and ErrInvalid as well where the open commands of the entity would
+// have more than MaxOpenCommandBytes.
 func (r *Runtime) Progress(ctx context.Context, id, command string, progress value.Value) error {
 	if err := checkCommandValue("progress", progress); err != nil {
 		return err
@@ -98,8 +99,9 @@ func (r *Runtime) Progress(ctx context.Context, id, command string, progress val
 }
 
 // Done says that the device has carried out a command, with its answer or the zero Value.
-// It is as Progress. An answer that is not as the entity's type wants it ends the command
-// as failed, and is ErrMismatch.
+// It returns ErrNotFound as Delivered does, also is accepted for a command that was never
+// sent, and is ErrFull while the store has no room. An answer that is not as the entity's
+// type wants it ends the command as failed, and is ErrMismatch.
 func (r *Runtime) Done(ctx context.Context, id, command string, result value.Value) error {
 	if err := checkCommandValue("result", result); err != nil {
 		return err
@@ -122,11 +124,12 @@ func (r *Runtime) Done(ctx context.Context, id, command string, result value.Val
 	return err
 }
 
-// Fail says that the device has not carried out a command, and why. It is as Progress. A
-// reason of more than MaxCommandErrorBytes is cut.
+// Fail says that the device has not carried out a command, and why. It is as Done, but
+// waits while the store has no room: a transport that refuses a command can say so once
+// only. A reason of more than MaxCommandErrorBytes is cut.
 func (r *Runtime) Fail(ctx context.Context, id, command, reason string) error {
 	reason = strings.ToValidUTF8(text.Shorten(reason, MaxCommandErrorBytes), "\uFFFD")
-	return r.answer(ctx, id, command, &delivery{cost: int64(len(reason)), step: func(e *entityActor) (changed []*Command, err error) {
+	return r.answer(ctx, id, command, &delivery{own: true, cost: int64(len(reason)), step: func(e *entityActor) (changed []*Command, err error) {
 		_, changed, err = e.finish(command, func(o *openCommand) CommandState {
 			o.Error = reason
 			return CommandFailed
@@ -234,7 +237,7 @@ func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command,
 			c, err = r.FindCommand(ctx, id, command)
 		case next.Edit != nil && next.Edit.Deleted:
 			return c, fmt.Errorf("entity %q: %w: it was deleted", id, ErrNotFound)
-		case next.Command != nil && next.Command.ID == command:
+		case next.Command != nil && next.Command.ID == command && !next.Command.before(&c):
 			c = *next.Command
 		}
 	}

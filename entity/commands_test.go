@@ -388,6 +388,130 @@ func TestACommandIsHeldFromItsSendingToItsAcknowledgement(t *testing.T) {
 	held("without a receiver", false, false, false)
 }
 
+func TestAReceiverIsGivenAsMuchAsItHasRoomFor(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	var made []entity.Command
+	for i := range 4 {
+		made = append(made, s.command("d", entity.NewCommand{Name: fmt.Sprint(i), Parallel: true}))
+	}
+	receive := func(n int) *device {
+		t.Helper()
+		d := &device{got: make(chan entity.Command, len(made))}
+		var err error
+		if d.stop, err = s.ReceiveUpTo("d", n, func(c entity.Command) { d.got <- c }); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := receive(1)
+	if got := first.next(t, "the first"); got.ID != made[0].ID {
+		t.Errorf("%q is sent first", got.Name)
+	}
+	second := receive(2)
+	for i := range 2 {
+		if got := second.next(t, "the others"); got.ID != made[1+i].ID {
+			t.Errorf("%q is sent to the second receiver", got.Name)
+		}
+	}
+	if got := s.find(made[3]); got.State != entity.CommandQueued || got.Attempts != 0 {
+		t.Errorf("the one that nobody has room for is %+v", got)
+	}
+	if err := s.Delivered(t.Context(), "d", made[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := first.next(t, "the last"); got.ID != made[3].ID || got.Attempts != 1 {
+		t.Errorf("with room again %+v is sent", got)
+	}
+	if len(first.got)+len(second.got) > 0 {
+		t.Error("more is sent")
+	}
+	for _, n := range []int{0, entity.MaxOpenCommands + 1} {
+		if _, err := s.ReceiveUpTo("d", n, func(entity.Command) {}); !errors.Is(err, entity.ErrInvalid) {
+			t.Errorf("a receiver of %d: %v", n, err)
+		}
+	}
+}
+
+func TestWhatAReceiverPanicsWithIsSentAgain(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	got := make(chan entity.Command, 2)
+	stop, err := s.Receive("d", func(c entity.Command) {
+		if got <- c; c.Attempts == 1 && c.Name == "first" {
+			panic("no")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	made := s.command("d", entity.NewCommand{Name: "first", Parallel: true})
+	wait(t, got, "the command")
+	if again := wait(t, got, "the command once more"); again.ID != made.ID || again.Attempts != 2 {
+		t.Errorf("after the panic %+v is sent", again)
+	}
+}
+
+func TestADeviceSaysNothingOnTheWayOfWhatItWasNotSent(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	made := s.command("d", entity.NewCommand{Name: "open"})
+	if err := s.Delivered(t.Context(), "d", made.ID); !errors.Is(err, entity.ErrInvalid) {
+		t.Errorf("an acknowledgement: %v", err)
+	}
+	if err := s.Progress(t.Context(), "d", made.ID, value.Int(1)); !errors.Is(err, entity.ErrInvalid) {
+		t.Errorf("progress: %v", err)
+	}
+	if got := s.find(made); got != made {
+		t.Errorf("it is %+v", got)
+	}
+	s.device("d").next(t, "the command")
+}
+
+func TestProgressCountsAsTheOtherTextsOfCommands(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.edit("d", entity.Edits{})
+	d := s.device("d")
+	large := value.String(strings.Repeat("k", entity.MaxTextBytes))
+	for range entity.MaxOpenCommandBytes / (entity.MaxTextBytes + 1) {
+		s.command("d", entity.NewCommand{Name: "a", Request: large})
+	}
+	first := d.next(t, "the first")
+	if err := s.Progress(t.Context(), "d", first.ID, value.Int(1)); err != nil {
+		t.Error(err)
+	}
+	if err := s.Progress(t.Context(), "d", first.ID, large); !errors.Is(err, entity.ErrInvalid) {
+		t.Errorf("too many bytes: %v", err)
+	}
+	if got := s.find(first); got.Progress != value.Int(1) {
+		t.Errorf("it is %+v", got)
+	}
+	s.done(first, large) // it has ended then
+	d.next(t, "the second")
+}
+
+// TestTheStepsOfACommandAreKnownByTheirOrder has each step that a command may take, in the
+// order in which they come.
+func TestTheStepsOfACommandAreKnownByTheirOrder(t *testing.T) {
+	var steps []entity.Command
+	for attempt := range 3 {
+		if attempt > 0 {
+			steps = append(steps, entity.Command{State: entity.CommandSent, Attempts: attempt})
+		}
+		steps = append(steps, entity.Command{State: entity.CommandQueued, Attempts: attempt})
+	}
+	steps = append(steps, entity.Command{State: entity.CommandDelivered, Attempts: 2}, entity.Command{State: entity.CommandDone, Attempts: 2})
+	for i, c := range steps {
+		for j, o := range steps {
+			if got := entity.Before(c, o); got != (i < j) {
+				t.Errorf("is %v of attempt %d before %v of attempt %d: %t", c.State, c.Attempts, o.State, o.Attempts, got)
+			}
+		}
+	}
+}
+
 func TestACanceledCommandIsNotSent(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	s.edit("d", entity.Edits{})
@@ -663,21 +787,25 @@ func TestAFullDiskRefusesCommandsAndKeepsWhatDevicesAcknowledge(t *testing.T) {
 		}
 		return nil
 	})
-	acknowledged := make(chan error, 1)
+	acknowledged, failed := make(chan error, 1), make(chan error, 1)
 	go func() { acknowledged <- s.Delivered(t.Context(), "d", made.ID) }()
 	for range 2 { // on its way, and before it is
 		if _, err := s.Command(t.Context(), "d", entity.NewCommand{Name: "close"}); !errors.Is(err, entity.ErrFull) {
 			t.Errorf("a command on a full disk: %v", err)
 		}
 	}
-	if len(acknowledged) > 0 {
-		t.Error("an acknowledgement is durable on a full disk")
+	go func() { failed <- s.Fail(t.Context(), "d", made.ID, "jammed") }()
+	if err := s.Progress(t.Context(), "d", made.ID, value.Int(1)); !errors.Is(err, entity.ErrFull) {
+		t.Errorf("progress on a full disk: %v", err)
+	}
+	if len(acknowledged)+len(failed) > 0 {
+		t.Error("an answer is durable on a full disk")
 	}
 	full.Store(false)
-	if err := wait(t, acknowledged, "the acknowledgement"); err != nil {
+	if err := errors.Join(wait(t, acknowledged, "the acknowledgement"), wait(t, failed, "the failure")); err != nil {
 		t.Error(err)
 	}
-	if got := s.find(made); got.State != entity.CommandDelivered {
+	if got := s.find(made); got.State != entity.CommandFailed || got.Delivered == 0 {
 		t.Errorf("with room again it is %+v", got)
 	}
 }

@@ -103,3 +103,6 @@ func (r *Runtime) Handles() (n int) {
 	r.handles.each(func(*handle) { n++ })
 	return n
 }
+
+// Before reports whether a command was as c is before it was as o is.
+func Before(c, o Command) bool { return c.before(&o) }

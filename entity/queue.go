@@ -189,8 +189,16 @@ func (e *entityActor) end(place int, state CommandState, now int64) *Command {
 	q.bytes -= o.bytes()
 	q.open = slices.Delete(q.open, place, place+1)
 	o.State, o.Ended = state, now
-	e.rt.receivers.release(e.h.id, o.ID)
+	e.release(o.ID)
 	return o.record()
+}
+
+// release takes a command away from who holds it, and has others sent that wait for the
+// room.
+func (e *entityActor) release(id string) {
+	if e.rt.receivers.release(e.h.id, id) {
+		e.rt.commander.kickOpen(e.h.id)
+	}
 }
 
 // dispatch sends the commands that may go, and queues those again that were sent to a
@@ -229,15 +237,22 @@ func (e *entityActor) progress(id string, with bool, v value.Value) ([]*Command,
 	if err != nil {
 		return nil, err
 	}
+	if o.Attempts == 0 {
+		return nil, fmt.Errorf("command %q: %w: must have been sent before its device can have it", id, ErrInvalid)
+	}
 	if !with && o.State == CommandDelivered {
 		return nil, nil
 	}
+	bytes := e.queue().bytes + len(v.Text()) - len(o.Progress.Text())
+	if with && bytes > MaxOpenCommandBytes {
+		return nil, fmt.Errorf("progress: %w: with it the open commands must have at most %d bytes, not %d", ErrInvalid, MaxOpenCommandBytes, bytes)
+	}
 	if o.State != CommandDelivered {
 		o.State, o.Delivered = CommandDelivered, e.rt.clock.stamp()
-		e.rt.receivers.release(e.h.id, id)
+		e.release(id)
 	}
 	if with {
-		e.queue().bytes += len(v.Text()) - len(o.Progress.Text())
+		e.queue().bytes = bytes
 		o.Progress = v
 	}
 	return []*Command{o.record()}, nil

@@ -8,23 +8,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // receivers knows which entities' devices can be reached now, and which commands were sent
 // to whom and not acknowledged. It outlives the actors of the entities: what one of them
 // has sent is not sent again by the next one.
 type receivers struct {
-	log *slog.Logger
+	log  *slog.Logger
+	lost func(entity string) // has an entity look for commands that nobody holds any more
 
 	mu       sync.Mutex
 	byEntity map[string][]*receiver // in the order in which they came, guarded by mu
 	count    int                    // guarded by mu
 }
 
-// receiver is a way to a device. All but the first two fields are guarded by receivers.mu.
+// receiver is a way to a device. All but the first three fields are guarded by receivers.mu.
 type receiver struct {
 	entity  string
 	deliver func(Command)
+	most    int // commands that it may hold
 
 	holds   map[string]struct{} // the ids of commands that it was given and are not acknowledged
 	queue   []Command           // of these, those that deliver has yet to be called with
@@ -32,8 +35,8 @@ type receiver struct {
 	stopped bool
 }
 
-func newReceivers(log *slog.Logger) *receivers {
-	return &receivers{log: log, byEntity: make(map[string][]*receiver)}
+func newReceivers(log *slog.Logger, lost func(entity string)) *receivers {
+	return &receivers{log: log, lost: lost, byEntity: make(map[string][]*receiver)}
 }
 
 // Receive says that the device of an entity can be reached now: deliver is called with
@@ -44,17 +47,29 @@ func newReceivers(log *slog.Logger) *receivers {
 // What deliver is called with is sent, and is sent again to the next receiver unless
 // Delivered, Done or Fail says before that the device has it: with the same ID, by which
 // the device can know it again. Where an entity has several receivers, each command goes
-// to one of them, the newest. A transport that cannot take a command calls stop.
+// to one of them, the newest. A transport that cannot take a command calls stop. What
+// deliver panics with is logged, and its command is sent again a few seconds later.
 //
 // stop ends it, and may be called more than once. It does not wait for a deliver that is
 // running. Receive returns ErrInvalid for an id that cannot be, and when the entity has
 // MaxReceivers already.
 func (r *Runtime) Receive(id string, deliver func(Command)) (stop func(), err error) {
+	return r.ReceiveUpTo(id, MaxOpenCommands, deliver)
+}
+
+// ReceiveUpTo is Receive for a transport that takes some commands only: the receiver is
+// never given more than n that have neither been acknowledged nor ended. Others stay
+// queued until it has room again, or go to the newest receiver that has. It returns
+// ErrInvalid also for an n that is not from 1 to MaxOpenCommands.
+func (r *Runtime) ReceiveUpTo(id string, n int, deliver func(Command)) (stop func(), err error) {
+	if n < 1 || n > MaxOpenCommands {
+		return nil, fmt.Errorf("n: %w: must be from 1 to %d, not %d", ErrInvalid, MaxOpenCommands, n)
+	}
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
 	id = strings.Clone(id) // it may be part of a packet
-	rec := &receiver{entity: id, deliver: deliver, holds: make(map[string]struct{})}
+	rec := &receiver{entity: id, deliver: deliver, most: n, holds: make(map[string]struct{})}
 	if err := r.receivers.add(rec); err != nil {
 		return nil, err
 	}
@@ -120,15 +135,19 @@ func (rs *receivers) held(entity, command string) bool {
 	return false
 }
 
-// give gives a command to the newest receiver of its entity, if there is one.
+// give gives a command to the newest receiver of its entity that has room, if there is one.
 func (rs *receivers) give(c Command) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	list := rs.byEntity[c.Entity]
-	if len(list) == 0 {
+	i := len(list) - 1
+	for i >= 0 && len(list[i].holds) >= list[i].most {
+		i--
+	}
+	if i < 0 {
 		return false
 	}
-	rec := list[len(list)-1]
+	rec := list[i]
 	rec.holds[c.ID] = struct{}{}
 	rec.queue = append(rec.queue, c)
 	if !rec.working {
@@ -138,16 +157,19 @@ func (rs *receivers) give(c Command) bool {
 	return true
 }
 
-// release notes that a command is acknowledged or has ended: nobody has to hold it.
-func (rs *receivers) release(entity, command string) {
+// release notes that a command is acknowledged or has ended: nobody has to hold it. It
+// reports whether a receiver that had no room has some now.
+func (rs *receivers) release(entity, command string) (room bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, rec := range rs.byEntity[entity] {
 		if _, ok := rec.holds[command]; ok {
+			room = room || len(rec.holds) == rec.most
 			delete(rec.holds, command)
 			rec.queue = slices.DeleteFunc(rec.queue, func(c Command) bool { return c.ID == command })
 		}
 	}
+	return room
 }
 
 // forget releases all commands of an entity, which was deleted.
@@ -189,12 +211,16 @@ func (rs *receivers) next(rec *receiver) (c Command, ok bool) {
 	return c, true
 }
 
-// call calls deliver. A panic in there must not end the process.
+// call calls deliver. A panic in there must not end the process, nor keep the command: it
+// is sent again after a while, so that a deliver which always panics does not keep the
+// disk busy.
 func (rs *receivers) call(rec *receiver, c Command) {
 	defer func() {
 		if p := recover(); p != nil {
 			rs.log.LogAttrs(context.Background(), slog.LevelError, "receiver of commands panicked",
 				slog.String("entity", rec.entity), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			rs.release(c.Entity, c.ID)
+			time.AfterFunc(commanderRetry, func() { rs.lost(c.Entity) })
 		}
 	}()
 	rec.deliver(c)

@@ -66,7 +66,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.hub = newHub(store.Info(), cfg.StreamBuffer, &r.count)
 	r.committer, r.loader = newCommitter(r), newLoader(r)
-	r.commander, r.receivers = newCommander(r), newReceivers(r.log)
+	r.commander = newCommander(r)
+	r.receivers = newReceivers(r.log, r.commander.kickOpen)
 	last, err := r.recallTokens(ctx)
 	if err == nil {
 		r.clock = newClock(r.log, time.Now, last)

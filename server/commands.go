@@ -278,8 +278,8 @@ type nextCommandRequest struct {
 	waitParam
 }
 
-// next is a receiver of commands for as long as the request waits. It takes one; whatever
-// else it was given goes to the next receiver, as does this one unless it is answered.
+// next is a receiver of one command for as long as the request waits. Unless it is answered
+// the command goes to the next receiver.
 func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[commandMessageJSON], error) {
 	c, err := a.take(ctx, in.ID, in.wait)
 	if err != nil || c == nil {
@@ -298,10 +298,10 @@ func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*
 		return nil, nil //nolint:nilnil // documented
 	}
 	got := make(chan entity.Command, 1)
-	stop, err := a.runtime.Receive(id, func(c entity.Command) {
+	stop, err := a.runtime.ReceiveUpTo(id, 1, func(c entity.Command) {
 		select {
 		case got <- c:
-		default:
+		default: // the first one was canceled meanwhile; this one goes to the next receiver
 		}
 	})
 	if err != nil {

@@ -76,6 +76,28 @@ func TestACommandGoesToItsDeviceOverHTTP(t *testing.T) {
 	s.send(400, "GET", at+"?wait=1h", typeJSONHeader, "")
 }
 
+func TestADeviceOverHTTPTakesOneCommandAndLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	for range 3 {
+		s.command("pump", `{"name":"open","parallel":true}`)
+	}
+	var got struct{ ID string }
+	s.get("/v1/entities/pump/next-command?wait=20s", &got)
+	// What was sent before is durable with it.
+	s.send(204, "POST", "/v1/entities/pump/answers", typeJSONHeader, `{"id":"`+got.ID+`","delivered":true}`)
+	var page struct {
+		Commands []struct{ Attempts int }
+	}
+	s.get("/v1/entities/pump/commands", &page)
+	sent := 0
+	for _, c := range page.Commands {
+		sent += c.Attempts
+	}
+	same(t, "commands that were sent", sent, 1)
+}
+
 func TestCommandsAreListedByPagesAndState(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -184,6 +206,7 @@ func TestWhoSentACommandIsInTheAuditLog(t *testing.T) {
 	if resp, text := s.as(tokens["keeper"]).do("POST", "/v1/entities/other/commands", `{"name":"open"}`, "Content-Type", mediaJSON); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("to another's entity: %s %s", resp.Status, text)
 	}
+	s.as(tokens["room-1"]).send(200, "GET", "/v1/entities/room-1/next-command?wait=20s", "", "")
 	s.as(tokens["room-1"]).send(204, "POST", "/v1/entities/room-1/answers", typeJSONHeader, `{"id":"`+c.ID+`","delivered":true}`)
 	var log struct {
 		Entries []struct{ Who, Action, What string }
