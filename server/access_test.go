@@ -98,13 +98,13 @@ var mayAsk = map[string]string{
 
 	"getShadow": "nnyyyyyy", "listShadows": "nnyyyyyy", "updateShadow": "nnynnyyy", "deleteShadow": "nnynnyyy",
 
-	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceCommand": "nyynnnyy",
+	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceCommand": "nnynnnnn",
 	"postDeviceAnswer": "nyynnnyy", "postServerCall": "nyynnnyy",
 
 	"listEntities": "nyyyyyyy", "postSearch": "nyyyyyyy", "postHistory": "nyyyyyyy", "export": "nyyyyyyy", "stream": "nyyyyyyy", "socket": "nyyyyyyy",
 	"complete": "nyyyyyyy", "listTypes": "nyyyyyyy", "getType": "nyyyyyyy",
 
-	"postCommand": "nnnnnyyy", "cancelCommand": "nnnnnyyy", "listCommands": "nnyyyyyy", "getCommand": "nnyyyyyy", "nextCommand": "nnynnyyy", "postAnswer": "nnynnyyy",
+	"postCommand": "nnnnnyyy", "cancelCommand": "nnnnnyyy", "listCommands": "nnyyyyyy", "getCommand": "nnyyyyyy", "nextCommand": "nnynnnnn", "postAnswer": "nnynnyyy",
 
 	"listQueries": "nnnnynyy", "getQuery": "nnnnynyy", "listMappings": "nnnnynyy", "getMapping": "nnnnynyy", "listRetention": "nnnnynyy", "getRetention": "nnnnynyy",
 	"listBulk": "nnnnynyy", "getBulk": "nnnnynyy", "getSystem": "nnnnynyy", "getRefusals": "nnnnynyy", "getActors": "nnnnynyy", "getActor": "nnnnynyy", "getMetrics": "nnnnynyy",

@@ -128,7 +128,7 @@ func TestAnEntityShowsItselfToTheTools(t *testing.T) {
 	s.post("room-1", `{"temperature":21.5,"open":true}`)
 	var d inspect.ActorDetail
 	s.get("/v1/actor?path=/entities/room-1", &d)
-	same(t, "its view", string(d.View), `{"id":"room-1","loaded":true,"keys":2,"seq":1,"revision":0}`)
+	same(t, "its view", string(d.View), `{"id":"room-1","loaded":true,"keys":2,"seq":1,"revision":0,"commands":0}`)
 }
 
 func TestTheRootIsAnActor(t *testing.T) {

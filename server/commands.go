@@ -26,7 +26,7 @@ func (a *commandAPI) operations() []operation {
 		op("GET", "/v1/entities/{id}/commands", "listCommands", "List the commands of an entity, the newest first.", a.list, needs(seesEntity), fails(404)),
 		op("GET", "/v1/entities/{id}/commands/{command}", "getCommand", "Read one command, or wait for its end.", a.get, needs(seesEntity), fails(404)),
 		op("DELETE", "/v1/entities/{id}/commands/{command}", "cancelCommand", "Cancel a command. A device that has it may still carry it out.", a.cancel, needs(writesEntity), fails(404, 409)),
-		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command, which it gets again until it answers.", a.next, needs(reportsEntity),
+		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command, which it gets again until it answers.", a.next, needs(receivesEntity),
 			answers(200, 204)),
 		op("POST", "/v1/entities/{id}/answers", "postAnswer", "As the device of the entity, say what has become of a command.", a.answer, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, commandAnswerBody{}}), fails(404, 422)),

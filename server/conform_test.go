@@ -30,7 +30,7 @@ const conformRounds = 12
 func TestAnswersAreThoseOfTheDescription(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	s.token = s.principal(`{"name":"root","grants":[{"role":"admin"}]}`)
+	s.token = s.principal(`{"name":"root","grants":[{"role":"admin"},{"role":"device","filter":"id like \"%\""}]}`)
 	c := newConformance(t, s)
 	c.answerCommands()
 	operations := listOperations()

@@ -24,7 +24,9 @@ const (
 	seesSome                   // who may read some entities; the handler shows no others
 	seesAll                    // who may read all entities: what is about no single one
 	reportsEntity              // who may report for the entity in the path
+	receivesEntity             // who is the device of the entity in the path
 	reportsSelf                // who may report for the entity that has its own name; its token is in the path
+	receivesSelf               // who is the device of that
 	reportsSection             // the same for the section reported; for others as writesEntity
 	writesEntity               // who may write the entity in the path
 	writesSome                 // who may write some entities; the handler checks which
@@ -45,6 +47,10 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 		return who.May(r.Context(), all, access.Read, r.PathValue("id"))
 	case reportsEntity:
 		return who.May(r.Context(), all, access.Report, r.PathValue("id"))
+	case receivesEntity:
+		return who.May(r.Context(), all, access.Receive, r.PathValue("id"))
+	case receivesSelf:
+		return who.May(r.Context(), all, access.Receive, self(who, r))
 	case reportsSelf:
 		return who.May(r.Context(), all, access.Report, self(who, r))
 	case reportsSection:

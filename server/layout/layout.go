@@ -33,6 +33,8 @@ type Runtime interface {
 	Delivered(ctx context.Context, id, command string) error
 	Done(ctx context.Context, id, command string, result value.Value) error
 	Fail(ctx context.Context, id, command, reason string) error
+	// CommandHeld reports whether a command that was given to a receiver is still to be sent.
+	CommandHeld(id, command string) bool
 	// OpenCommands returns the commands that have not ended, the oldest first.
 	OpenCommands(ctx context.Context, id string) ([]entity.Command, error)
 }
@@ -47,9 +49,6 @@ type Host struct {
 	// see Layout.About. It does not block. Wanted reports whether there may be one.
 	Publish func(topic string, payload []byte, qos byte)
 	Wanted  func(topic string) bool
-	// Retain is Publish of a message that clients which subscribe later get as well, as
-	// the last one of its topic.
-	Retain func(topic string, payload []byte)
 }
 
 // Client is a connection, from its CONNECT to its end, or the one whose will is sent. Its

@@ -79,6 +79,7 @@ type Broker struct {
 	listener *listener
 	shadow   *shadow
 	layouts  []layout.Layout
+	host     *layout.Host // of the layouts
 	record   func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
 
 	// running ends when the broker no longer takes messages.

@@ -1,18 +1,13 @@
 package mqtt
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 
 	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/access"
-	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -107,41 +102,18 @@ func (c *conn) isDevice(filter string) bool {
 	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Receive, id) == nil
 }
 
-// sendCommand sends a command to its device. A connection that has no room for it ends,
-// unless it does already: the command goes to the next one.
+// sendCommand sends a command to its device, unless its connection ends: then it goes to the
+// next one.
 func (b *Broker) sendCommand(c *conn, command *entity.Command) {
-	id, name := command.Entity, command.ID
-	topic := topicPrefix + id + "/" + commandsTopic
-	if c.May(access.Receive, id) != nil { // it might when it subscribed
-		c.receiving.stop(id)
-		return
-	}
-	err := c.Send(topic, command.AppendMessage(nil), func(err error) {
-		if !errors.Is(err, layout.ErrGone) {
-			go b.commandSettled(id, name, err) // a commit: the connection is read on meanwhile
+	id := command.Entity
+	err := b.host.SendCommand(command, func(settled func(error)) error {
+		if err := c.May(access.Receive, id); err != nil { // it might when it subscribed
+			return err
 		}
+		return c.Send(topicPrefix+id+"/"+commandsTopic, command.AppendMessage(nil), settled)
 	})
-	if err == nil {
-		return
-	}
-	c.receiving.stop(id)
-	if _, ok := c.client.State.Subscriptions.Get(topic); ok {
-		b.hangUp(c.client, packets.ErrQuotaExceeded)
-	}
-}
-
-// commandSettled notes that a device has a command, or why not.
-func (b *Broker) commandSettled(id, command string, refused error) {
-	ctx := context.WithoutCancel(b.running) // the runtime ends it
-	var err error
-	if refused == nil {
-		err = b.runtime.Delivered(ctx, id, command)
-	} else {
-		err = b.runtime.Fail(ctx, id, command, refused.Error())
-	}
-	if err != nil && !errors.Is(err, entity.ErrClosed) && !errors.Is(err, entity.ErrNotFound) {
-		b.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: the acknowledgement of a command is not kept; it is sent again",
-			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+	if err != nil {
+		c.receiving.stop(id)
 	}
 }
 

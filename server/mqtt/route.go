@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -191,27 +190,13 @@ const packetHeaders = 32
 
 // startLayouts gives the layouts their host.
 func (b *Broker) startLayouts() {
-	host := &layout.Host{
+	b.host = &layout.Host{
 		Runtime: b.runtime, Logger: b.log, Running: b.running, Publish: b.publish, Wanted: b.hasSubscribers,
-		Retain: b.retainForGood,
 	}
 	for _, l := range b.layouts {
-		l.Start(host)
+		l.Start(b.host)
 	}
 }
-
-// retainForGood sends a message of the server's own, and keeps it for who subscribes later. What
-// clients have retained mochi gives up a day after it was published.
-func (b *Broker) retainForGood(topic string, payload []byte) {
-	b.publish(topic, payload, 1)
-	b.server.Topics.RetainMessage(packets.Packet{
-		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1, Retain: true}, TopicName: topic, Payload: payload, Created: forGood,
-	})
-	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
-}
-
-// forGood is a time that mochi does not live to see, in seconds.
-const forGood = 1 << 40
 
 // laidOut tells the layouts of subscriptions of a client that were acknowledged, or of
 // those of a session that is resumed.

@@ -20,54 +20,78 @@ import (
 // edge node has acknowledged the message, and done when it reports the metric with that value,
 // or after a rebirth its birth certificate.
 
-// receiver is a client that gets the commands of an edge node or one of its devices.
+// receiver is a client that gets the commands of an edge node or one of its devices. Its fields
+// but the first are guarded by Layout.mu.
 type receiver struct {
 	client  layout.Client
-	stop    func()
-	pending map[string]pending // by the name of the metric; guarded by Layout.mu
+	stop    func() // nil until the runtime has returned it
+	ended   bool
+	pending map[string]pending // by the name of the metric
 }
 
 // pending is a command that was sent.
 type pending struct {
 	command string
 	want    value.Value
+	until   int64 // when it has expired or timed out at the latest
 }
+
+// maxPending bounds the commands of a device whose effect is waited for.
+const maxPending = 1000
 
 // birth has a client receive the commands of what it says is online.
 func (l *Layout) birth(c layout.Client, t *topic) {
 	to, id := *t, t.id()
 	r := &receiver{client: c, pending: map[string]pending{}}
-	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.send(r, &to, &command) })
-	if err != nil {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
-		return
-	}
 	l.mu.Lock()
-	r.stop = stop
 	before := l.receivers[id]
 	l.receivers[id] = r
 	if before != nil { // what it was sent before its birth it may still do
 		r.pending = before.pending
 	}
 	l.mu.Unlock()
-	if before != nil && before.stop != nil {
-		before.stop()
+	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.send(r, &to, &command) })
+	if err != nil {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+	}
+	l.end(before)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	r.stop = stop
+	ended := r.ended
+	l.mu.Unlock()
+	if ended {
+		stop()
 	}
 }
 
-// death ends that, if the client is still the one.
+// end ends the receiving of one; nil is none.
+func (l *Layout) end(r *receiver) {
+	if r == nil {
+		return
+	}
+	l.mu.Lock()
+	stop := r.stop
+	r.ended = true
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// death ends that, if the client is still the one, or is nil.
 func (l *Layout) death(c layout.Client, id string) {
 	l.mu.Lock()
 	r := l.receivers[id]
-	if r != nil && (c == nil || r.client == c) {
-		delete(l.receivers, id)
-	} else {
-		r = nil
+	if r == nil || c != nil && r.client != c {
+		l.mu.Unlock()
+		return
 	}
+	delete(l.receivers, id)
 	l.mu.Unlock()
-	if r != nil && r.stop != nil {
-		r.stop()
-	}
+	l.end(r)
 }
 
 // stopReceiving ends the receiving of a client whose connection has ended.
@@ -90,52 +114,45 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
 	id, name := command.Entity, command.ID
 	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
 	if err != nil {
-		l.settle(id, name, err)
+		go layout.Settle(l.host.Runtime, l.host.Logger, id, name, err)
 		return
 	}
-	if r.client.May(access.Receive, id) != nil { // it might when it was born
-		l.death(r.client, id)
-		return
-	}
-	l.mu.Lock()
-	r.pending[command.Name] = pending{name, want}
-	l.mu.Unlock()
+	l.await(r, command, want)
 	to := prefix + t.group + "/" + string(ncmd) + "/" + t.edge
 	if t.device != "" {
 		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
 	}
-	err = r.client.Send(to, text, func(err error) {
-		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, after the next birth
-			go l.settle(id, name, err)
+	err = l.host.SendCommand(command, func(settled func(error)) error {
+		if err := r.client.May(access.Receive, id); err != nil { // it might when it was born
+			return err
 		}
+		return r.client.Send(to, text, settled)
 	})
 	if err != nil { // it gets its commands after its next birth
-		l.death(r.client, id)
+		l.end(r)
 	}
 }
 
-// settle tells the entity that its device has a command, or cannot have it.
-func (l *Layout) settle(id, command string, refused error) {
-	var err error
-	if refused == nil {
-		err = l.host.Runtime.Delivered(l.host.Running, id, command)
-	} else {
-		err = l.host.Runtime.Fail(l.host.Running, id, command, refused.Error())
+// await notes what the edge node reports once it has done a command.
+func (l *Layout) await(r *receiver, command *entity.Command, want value.Value) {
+	now := time.Now().UnixMilli()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, sent := range r.pending {
+		if sent.until < now {
+			delete(r.pending, name)
+		}
 	}
-	l.complain(id, command, err)
-}
-
-func (l *Layout) complain(id, command string, err error) {
-	if err != nil && l.host.Running.Err() == nil && !errors.Is(err, entity.ErrNotFound) {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "what a device has done about a command is not kept: it may be sent again",
-			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+	if len(r.pending) < maxPending { // one more times out
+		r.pending[command.Name] = pending{command.ID, want, command.Expires + command.Timeout}
 	}
 }
 
-// reported ends the commands that a message shows to be done.
-func (l *Layout) reported(t *topic, p *payload) {
+// reported ends the commands that a message shows to be done. An error of the runtime is returned:
+// the message is to come again.
+func (l *Layout) reported(t *topic, p *payload) error {
 	id := t.id()
-	done := map[string]value.Value{}
+	done := map[string]pending{} // by name; what is wanted is what is reported
 	l.mu.Lock()
 	r := l.receivers[id]
 	if r != nil && len(r.pending) > 0 {
@@ -144,19 +161,26 @@ func (l *Layout) reported(t *topic, p *payload) {
 			sent, ok := r.pending[m.name]
 			v, has, err := m.value()
 			if ok && has && err == nil && value.Compare(v, sent.want) == value.Equal {
-				done[sent.command] = v
-				delete(r.pending, m.name)
+				done[m.name] = sent
 			}
 		}
 		if sent, ok := r.pending[rebirthName]; ok && t.kind == nbirth {
-			done[sent.command] = value.Value{}
-			delete(r.pending, rebirthName)
+			done[rebirthName] = sent
 		}
 	}
 	l.mu.Unlock()
-	for command, v := range done {
-		l.complain(id, command, l.host.Runtime.Done(l.host.Running, id, command, v))
+	for name, sent := range done {
+		err := l.host.Runtime.Done(l.host.Running, id, sent.command, sent.want)
+		if err != nil && !errors.Is(err, entity.ErrNotFound) && !errors.Is(err, entity.ErrMismatch) {
+			return err
+		}
+		l.mu.Lock()
+		if r.pending[name].command == sent.command {
+			delete(r.pending, name)
+		}
+		l.mu.Unlock()
 	}
+	return nil
 }
 
 // Types of metrics that commands need besides those of values.

@@ -99,6 +99,7 @@ func (t *topic) of(device string) string {
 // Layout is the layout of Sparkplug B. The zero Layout is ready for layout.Layout.Start.
 type Layout struct {
 	host  *layout.Host
+	state []byte // of the host application
 	edges edges
 
 	mu        sync.Mutex
@@ -113,11 +114,11 @@ func (l *Layout) Name() string { return "sparkplug" }
 // Prefixes begin the topics of Sparkplug B.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
-// Start says that the host application is there.
+// Start prepares the layout.
 func (l *Layout) Start(h *layout.Host) {
 	l.host, l.receivers = h, map[string]*receiver{}
 	l.edges.start()
-	h.Retain(prefix+string(state)+"/"+HostID, fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli()))
+	l.state = fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli())
 }
 
 // About says that a message is about an edge node or a device, and that those who may read it
@@ -182,7 +183,9 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	if err := l.tellOnline(c, &t, known.gone); err != nil {
 		return err
 	}
-	l.reported(&t, &p)
+	if err := l.reported(&t, &p); err != nil {
+		return err
+	}
 	return l.ingest(t.id(), m, &p, done)
 }
 
@@ -336,8 +339,16 @@ func appendReadings(dst []byte, readings []entity.Reading) []byte {
 	return append(dst, ']')
 }
 
-// Subscribed has nothing to do: what there is to say is published.
-func (l *Layout) Subscribed(layout.Client, string) {}
+// stateTopic is where host applications say that they are there.
+const stateTopic = prefix + string(state) + "/" + HostID
+
+// Subscribed says that the host application is there, as if it had retained the message: edge
+// nodes wait for it. Who subscribes to everything is not told.
+func (l *Layout) Subscribed(c layout.Client, filter string) {
+	if layout.Matches(filter, stateTopic) {
+		_ = c.Send(stateTopic, l.state, nil) // it does subscribe
+	}
+}
 
 // Unsubscribed has nothing to do either.
 func (l *Layout) Unsubscribed(layout.Client, string) {}

@@ -8,11 +8,9 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
-	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
@@ -46,34 +44,17 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 	l.began(receiving, stop)
 }
 
-// Pauses before a command is tried again for which there was no room, doubled from one to the
-// next.
-const (
-	roomPauseMin = 50 * time.Millisecond
-	roomPauseMax = 2 * time.Second
-)
-
 // call sends a command to a device. One that it acknowledges is delivered; one that it refuses
-// has failed. Where there is no room it waits: other commands of the device come after it.
+// has failed.
 func (l *Layout) call(c layout.Client, receiving *calls, command *entity.Command) {
-	id, name := command.Entity, command.ID
-	settled := func(err error) {
-		if !errors.Is(err, layout.ErrGone) { // otherwise it is sent again, by the next connection
-			go l.settle(id, name, err)
+	err := l.host.SendCommand(command, func(settled func(error)) error {
+		if err := c.May(access.Receive, command.Entity); err != nil { // it might when it subscribed
+			return err
 		}
-	}
-	for wait := roomPauseMin; ; wait = min(2*wait, roomPauseMax) {
-		err := c.May(access.Receive, id) // it might when it subscribed
-		if err == nil {
-			err = l.sendCall(c, command, settled)
-		}
-		if errors.Is(err, layout.ErrNoRoom) && pause.For(l.host.Running, wait) == nil {
-			continue
-		}
-		if err != nil { // the command goes to another client, or waits for the next
-			l.drop(receiving)
-		}
-		return
+		return l.sendCall(c, command, settled)
+	})
+	if err != nil { // the command goes to another client, or waits for the next
+		l.drop(receiving)
 	}
 }
 
@@ -108,20 +89,6 @@ func callBody(command *entity.Command) []byte {
 		return append(body, "{}"...)
 	}
 	return command.Request.AppendJSON(body)
-}
-
-// settle tells the entity that its device has a command, or has refused it.
-func (l *Layout) settle(id, command string, refused error) {
-	var err error
-	if refused == nil {
-		err = l.host.Runtime.Delivered(l.host.Running, id, command)
-	} else {
-		err = l.host.Runtime.Fail(l.host.Running, id, command, refused.Error())
-	}
-	if err != nil && l.host.Running.Err() == nil && !errors.Is(err, entity.ErrNotFound) {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device has a command, and that is not kept: it may be sent again",
-			slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
-	}
 }
 
 // answerCall takes what a device answers to a command.
@@ -184,10 +151,16 @@ func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, pay
 	if err != nil {
 		return notFoundIsNothing(err)
 	}
+	// Of two with one number it is the one that was sent last. That it was sent may not be
+	// committed yet.
+	var answered *entity.Command
 	for i := range open {
-		if numberOf(&open[i]) == number {
-			return rt.Done(ctx, id, open[i].ID, result)
+		if c := &open[i]; numberOf(c) == number && (answered == nil || c.Sent > answered.Sent) {
+			answered = c
 		}
 	}
-	return nil
+	if answered == nil {
+		return nil
+	}
+	return rt.Done(ctx, id, answered.ID, result)
 }
