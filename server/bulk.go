@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"slices"
@@ -68,7 +70,11 @@ type bulkPath struct {
 	Job string `path:"job" example:"1"`
 }
 
-type bulkRequest struct{ Body bulkBody }
+type bulkRequest struct {
+	// Names the command: a device that got it by a request with the same key does not get it again, as long as the command is kept. Only with command.
+	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
+	Body           bulkBody
+}
 
 // bulkBody says which entities to change, and how: by patch, by delete or by command.
 type bulkBody struct {
@@ -146,6 +152,9 @@ func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus
 	if err != nil {
 		return nil, err
 	}
+	if err := job.name(in.IdempotencyKey); err != nil {
+		return nil, err
+	}
 	if in.Body.DryRun {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
@@ -208,13 +217,30 @@ func (a *bulkAPI) newJob(b *bulkBody, by string) (*bulkJob, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.Key = "bulk " + rand.Text() // each device gets it once
 		job.command = &n
 	}
 	if b.Patch != nil {
 		job.edits = entity.Edits{Type: b.Patch.Type.id, Patches: b.Patch.patches(entity.MergePatch)}
 	}
 	return job, nil
+}
+
+// name gives the commands of the job their key: each device gets one of a job, and one of
+// all jobs that were asked for with the same key.
+func (j *bulkJob) name(key *string) error {
+	switch {
+	case key == nil && j.command != nil:
+		j.command.Key = "bulk " + rand.Text()
+	case key == nil:
+	case j.command == nil:
+		return problemf(http.StatusBadRequest, "Idempotency-Key must only be there with command")
+	case *key == "" || len(*key) > entity.MaxCommandKeyBytes:
+		return problemf(http.StatusBadRequest, "Idempotency-Key must have 1 to %d bytes, not %d", entity.MaxCommandKeyBytes, len(*key))
+	default: // not the key itself, which may be that of a single command
+		sum := sha256.Sum256([]byte(*key))
+		j.command.Key = "bulk " + hex.EncodeToString(sum[:])
+	}
+	return nil
 }
 
 // ways is how many ways to change an entity there are.
@@ -398,15 +424,7 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 		if !errors.Is(err, entity.ErrConflict) {
 			break
 		}
-		matched := false
-		err = j.api.runtime.View(ctx, id, func(v entity.View) error {
-			matched, etag = search.NewMatcher(j.api.runtime, j.filter).Match(ctx, v) && (j.typ == "" || v.IsA(j.typ)), v.ETag()
-			return nil
-		})
-		if err != nil {
-			break
-		}
-		if err = entity.ErrConflict; !matched {
+		if etag, err = j.match(ctx, id); err != nil {
 			break
 		}
 		err = j.write(ctx, id, etag)
@@ -430,8 +448,25 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 	})
 }
 
+// match returns the version of an entity that is still one of those that are meant, and
+// ErrConflict otherwise.
+func (j *bulkJob) match(ctx context.Context, id string) (etag string, err error) {
+	err = j.api.runtime.View(ctx, id, func(v entity.View) error {
+		if !search.NewMatcher(j.api.runtime, j.filter).Match(ctx, v) || j.typ != "" && !v.IsA(j.typ) {
+			return entity.ErrConflict
+		}
+		etag = v.ETag()
+		return nil
+	})
+	return etag, err
+}
+
 func (j *bulkJob) write(ctx context.Context, id, etag string) error {
 	if j.command != nil {
+		// A command has no condition, and with a rate it may be long since the entity was found.
+		if _, err := j.match(ctx, id); err != nil {
+			return err
+		}
 		_, err := j.api.runtime.Command(ctx, id, *j.command)
 		return err
 	}

@@ -196,6 +196,58 @@ func TestACommandToAllThatMatchIsSentAtARate(t *testing.T) {
 	s.send(400, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"","command":{"name":"x"},"delete":true}`)
 }
 
+func TestACommandToAllGoesToThoseThatStillMatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for i := range 2 {
+		s.send(201, "POST", "/v1/entities", typeJSONHeader, fmt.Sprintf(`{"id":"p%d","attributes":{"n":1}}`, i))
+	}
+	sent := make(chan entity.Command, 1)
+	stop, err := s.runtime.Receive("p0", func(c entity.Command) { sent <- c })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	resp, _ := s.send(202, "POST", "/v1/bulk", typeJSONHeader, `{"filter":"attributes.n = 1","command":{"name":"update"},"rate":2}`)
+	<-sent // the next one half a second later
+	if _, err := s.runtime.Edit(t.Context(), "p1", entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Form: entity.MergePatch, Body: []byte(`{"n":2}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.finished(resp.Header.Get("Location")); status.State != bulkDone || status.Changed != 1 || status.Skipped != 1 {
+		t.Errorf("the job is %+v", status)
+	}
+	if list, err := s.runtime.Commands(t.Context(), "p1", entity.CommandsQuery{}); err != nil || len(list) > 0 {
+		t.Errorf("one that does not match any more has %+v, %v", list, err)
+	}
+}
+
+func TestAnIdempotencyKeySendsACommandToAllOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for i := range 3 {
+		s.send(201, "POST", "/v1/entities", typeJSONHeader, fmt.Sprintf(`{"id":"p%d"}`, i))
+	}
+	for _, key := range []string{"k", "k", "other"} {
+		resp, text := s.do("POST", "/v1/bulk", `{"filter":"","command":{"name":"update"}}`, "Content-Type", mediaJSON, "Idempotency-Key", key)
+		if resp.StatusCode != http.StatusAccepted {
+			t.Fatalf("%s %s", resp.Status, text)
+		}
+		if status := s.finished(resp.Header.Get("Location")); status.State != bulkDone || status.Changed != 3 {
+			t.Errorf("the job is %+v", status)
+		}
+	}
+	for i := range 3 {
+		if list, err := s.runtime.Commands(t.Context(), fmt.Sprintf("p%d", i), entity.CommandsQuery{}); err != nil || len(list) != 2 {
+			t.Errorf("for two keys p%d has %d commands, %v", i, len(list), err)
+		}
+	}
+	for body, key := range map[string]string{`{"filter":"","delete":true}`: "k", `{"filter":"","command":{"name":"update"}}`: strings.Repeat("k", 257)} {
+		if resp, text := s.do("POST", "/v1/bulk", body, "Content-Type", mediaJSON, "Idempotency-Key", key); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s with a key of %d bytes: %s %s", body, len(key), resp.Status, text)
+		}
+	}
+}
+
 func TestWhoSentACommandIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	s, tokens := startGuarded(t)
