@@ -433,6 +433,38 @@ func TestAReceiverIsGivenAsMuchAsItHasRoomFor(t *testing.T) {
 	}
 }
 
+// TestTheWindowBoundsTheStepsOfCommands sends 4 MiB of commands at once through a window
+// of 1 MiB.
+func TestTheWindowBoundsTheStepsOfCommands(t *testing.T) {
+	const window, step = 1 << 20, 512 << 10
+	s := open(t, t.TempDir(), entity.Config{WindowBytes: window})
+	s.edit("d", entity.Edits{})
+	large := value.String(strings.Repeat("k", entity.MaxTextBytes))
+	const n = entity.MaxOpenCommandBytes / (entity.MaxTextBytes + 1)
+	for range n {
+		s.command("d", entity.NewCommand{Name: "a", Request: large, Parallel: true})
+	}
+	most := make(chan int, 2*n)
+	s.store.onCommit(func(_ context.Context, b *entity.Batch) error {
+		bytes := 0
+		for _, r := range b.Records {
+			bytes += len(r.Command.Request.Text())
+		}
+		most <- bytes
+		return nil
+	})
+	d := s.device("d")
+	for range n {
+		d.next(t, "a command")
+	}
+	for sent := 0; sent < n*entity.MaxTextBytes; {
+		bytes := wait(t, most, "a commit")
+		if sent += bytes; bytes > window+step {
+			t.Errorf("a commit has %d bytes of commands", bytes)
+		}
+	}
+}
+
 func TestWhatAReceiverPanicsWithIsSentAgain(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	s := open(t, t.TempDir(), entity.Config{})

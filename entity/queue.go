@@ -73,12 +73,30 @@ func (e *entityActor) step(d *delivery) error {
 		return err
 	}
 	e.plan()
+	if more := stepBytes(list) + editCost - d.cost; more > 0 {
+		e.rt.window.charge(more)
+		d.cost += more
+	}
 	if len(list) > 0 {
 		d.commands, d.ts = list, e.rt.clock.stamp()
 		d.created, d.num = e.state.created, e.num
 	}
 	return nil
 }
+
+// maxStepBytes is from what size on a step sends and ends no more commands: the rest is
+// for the next one, so that the window bounds what waits for its commit.
+const maxStepBytes = 256 << 10
+
+// stepBytes is what the records of a step occupy.
+func stepBytes(list []*Command) (bytes int64) {
+	for _, c := range list {
+		bytes += c.recordBytes()
+	}
+	return bytes
+}
+
+func (c *Command) recordBytes() int64 { return int64(unsafe.Sizeof(*c)) + int64(c.bytes()) }
 
 // plan tells the commander when to ask again.
 func (e *entityActor) plan() {
@@ -169,15 +187,19 @@ func (e *entityActor) attend() ([]*Command, error) {
 	}
 	now := e.rt.clock.stamp()
 	var changed []*Command
-	for i := 0; i < len(q.open); {
-		switch o := q.open[i]; {
-		case o.Due() > now:
+	bytes := int64(0)
+	for i := 0; i < len(q.open) && bytes < maxStepBytes; { // the commander comes again for the rest
+		o := q.open[i]
+		if o.Due() > now {
 			i++
-		case o.State == CommandDelivered:
-			changed = append(changed, e.end(i, CommandTimedOut, now))
-		default:
-			changed = append(changed, e.end(i, CommandExpired, now))
+			continue
 		}
+		state := CommandExpired
+		if o.State == CommandDelivered {
+			state = CommandTimedOut
+		}
+		c := e.end(i, state, now)
+		changed, bytes = append(changed, c), bytes+c.recordBytes()
 	}
 	return e.dispatch(now, changed), nil
 }
@@ -205,14 +227,20 @@ func (e *entityActor) release(id string) {
 // receiver which is gone. It appends them to changed.
 func (e *entityActor) dispatch(now int64, changed []*Command) []*Command {
 	busy := false // one that is sent alone is on its way, or waits before
+	bytes := stepBytes(changed)
 	for _, o := range e.queue().open {
+		if bytes >= maxStepBytes {
+			e.rt.commander.kickOpen(e.h.id)
+			break
+		}
 		lost := o.State == CommandSent && !e.rt.receivers.held(e.h.id, o.ID)
 		if lost {
 			o.State = CommandQueued
 		}
 		may := o.State == CommandQueued && o.Expires > now && (o.Parallel || !busy) && e.rt.committer.Committed(o.ticket)
 		if may && e.send(o, now) || lost {
-			changed = append(changed, o.record())
+			c := o.record()
+			changed, bytes = append(changed, c), bytes+c.recordBytes()
 		}
 		busy = busy || !o.Parallel
 	}

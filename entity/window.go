@@ -89,6 +89,14 @@ func (w *window) grant() {
 	}
 }
 
+// charge takes bytes without waiting, also beyond the size: for what was let in and turns
+// out to be larger. Others wait for that.
+func (w *window) charge(bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used += bytes
+}
+
 func (w *window) release(bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
