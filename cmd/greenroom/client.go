@@ -55,9 +55,12 @@ func trust(transport *http.Transport, file string) error {
 }
 
 // newClient returns a client of the server at --http: https://host:port, or host:port on
-// this machine, as what is sent is not encrypted then.
+// this machine, as what is sent is not encrypted then; http://host:port/ is the same.
 func newClient(addr string) (*client, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
+	if plain, ok := strings.CutPrefix(addr, "http://"); ok { // as the server prints it
+		addr = strings.TrimSuffix(plain, "/")
+	}
 	base := "http://" + addr
 	if secure, ok := strings.CutPrefix(addr, "https://"); ok {
 		addr = strings.TrimSuffix(secure, "/")
