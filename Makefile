@@ -7,6 +7,11 @@ SHELL := bash
 GO ?= go
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+# The last before it took on the format of Windows, and the modules for that.
+NFPM_VERSION := v2.45.0
+NFPM := bin/nfpm-$(NFPM_VERSION)
+PEBBLE_VERSION := v2.10.1
+PEBBLE := bin/pebble-$(PEBBLE_VERSION)
 
 # What is tested, and the flags of the race detector: `make test RACE=` runs
 # without it where there is no C compiler. Which packages it does not watch
@@ -39,9 +44,13 @@ run: ## Serve the demo on http://127.0.0.1:8080.
 # Vet runs once and not within each `go test`: three quarters of its time go into
 # what the dependencies' functions do, which two runs would find out twice.
 .PHONY: test
-test: setup ## Install what the tests need, then run every test, with the race detector where it can find something.
+test: setup $(NFPM) $(PEBBLE) ## Install what the tests need, then run every test, with the race detector where it can find something.
 	$(GO) vet $(PKG)
-	$(if $(RACE),CGO_ENABLED=1 )$(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
+	$(if $(RACE),CGO_ENABLED=1 )GREENROOM_NFPM=$(abspath $(NFPM)) GREENROOM_PEBBLE=$(abspath $(PEBBLE)) $(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
+
+.PHONY: package
+package: $(NFPM) ## Build the Debian and RPM packages into dist/.
+	NFPM=$(NFPM) OUT=dist GO=$(GO) packaging/build.sh
 
 .PHONY: setup
 setup: ## Install the test dependencies (as root on Debian and Ubuntu), or list what is missing.
@@ -122,7 +131,7 @@ soak: setup ## Run the long forms of the tests, stress and fuzz, half an hour in
 
 .PHONY: clean
 clean: ## Remove what the commands above have built.
-	rm -rf bin greenroom web/node_modules
+	rm -rf bin dist greenroom web/node_modules
 
 # Building it takes a few minutes, once: the version is part of the file name.
 $(GOLANGCI):
@@ -131,3 +140,15 @@ $(GOLANGCI):
 	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
 	GOBIN="$$tmp" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) && \
 	mv "$$tmp/golangci-lint" $@
+
+$(NFPM):
+	@mkdir -p bin
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	GOBIN="$$tmp" GOFLAGS= $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION) && \
+	mv "$$tmp/nfpm" $@
+
+$(PEBBLE):
+	@mkdir -p bin
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	GOBIN="$$tmp" GOFLAGS= $(GO) install github.com/letsencrypt/pebble/v2/cmd/pebble@$(PEBBLE_VERSION) && \
+	mv "$$tmp/pebble" $@

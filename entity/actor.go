@@ -115,6 +115,8 @@ func (e *entityActor) deliver(d *delivery) {
 		err = e.edit(d)
 	case d.step != nil:
 		err = e.step(d)
+	case d.look:
+		e.look(d)
 	default:
 		err = e.take(d)
 	}
@@ -157,6 +159,7 @@ func (e *entityActor) take(d *delivery) error {
 	}
 	if e.state.created == 0 {
 		e.state.created = e.rt.clock.stamp()
+		e.rt.presences.made(e.h.id)
 	}
 	d.late, d.firstSeq = late, e.state.seq-uint64(len(d.readings))+1
 	d.created, d.num = e.state.created, e.num

@@ -84,6 +84,13 @@ func escapeMember(name string) string {
 	return memberEscaper.Replace(name)
 }
 
+// Member returns the member of its section that an attribute is, or is part of, and whether it
+// is deeper: "location", true for "/location/floor".
+func (a *Attribute) Member() (name string, deeper bool) {
+	name, _, deeper = strings.Cut(strings.TrimPrefix(a.Path, "/"), "/")
+	return unescapeMember(name), deeper
+}
+
 func unescapeMember(token string) string {
 	if !strings.Contains(token, "~") {
 		return token

@@ -51,6 +51,12 @@ func (s *forgetful) Relations(context.Context, entity.Relation, int) ([]entity.R
 
 func (s *forgetful) OpenCommands(context.Context) ([]entity.OpenCommands, error) { return nil, nil }
 
+func (s *forgetful) Online(context.Context, string, int) ([]entity.OnlineEntity, error) {
+	return nil, nil
+}
+
+func (s *forgetful) SaveSeen(context.Context, []entity.SeenAt) error { return nil }
+
 func (s *forgetful) Docs(context.Context, string) ([]entity.Doc, error) { return nil, nil }
 
 func (s *forgetful) Close() error { return nil }

@@ -195,6 +195,13 @@ func (e *entityActor) edit(d *delivery) error {
 		e.num = 0
 		e.plan()
 		e.rt.receivers.forget(e.h.id)
+		e.rt.presences.forget(e.h.id)
+	}
+	if edit.Created {
+		e.rt.presences.made(e.h.id)
+	}
+	if edit.Typed {
+		e.rt.presences.follow(e.h.id, edit.Type)
 	}
 	return nil
 }

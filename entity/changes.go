@@ -88,13 +88,17 @@ func (h *hub) publish(done committed) {
 			seq++
 			continue
 		}
+		if d.presence != nil {
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Presence: d.presence, Committed: done.ms})
+			seq++
+		}
 		for _, command := range d.commands {
 			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Command: command, Committed: done.ms})
 			seq++
 		}
 		for i := range d.readings {
 			r := &d.readings[i]
-			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms})
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms, Arrived: r.Arrived})
 			seq++
 		}
 	}
@@ -173,6 +177,7 @@ type Subscription struct {
 	edits    bool                // wanted
 	ends     bool                // of the edits, those that end an entity are wanted
 	commands bool                // wanted
+	presence bool                // wanted
 	computed bool                // of the readings, those that a source has computed only
 	values   bool                // readings are wanted
 
@@ -203,7 +208,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	}
 	s := &Subscription{
 		rt: r, edits: q.Edits && !q.CommandsOnly || q.EditsOnly, ends: q.CommandsOnly, commands: q.Commands || q.CommandsOnly,
-		values: !q.EditsOnly && !q.CommandsOnly, computed: q.Computed, ready: make(chan struct{}, 1),
+		presence: q.Presence, values: !q.EditsOnly && !q.CommandsOnly, computed: q.Computed, ready: make(chan struct{}, 1),
 	}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
@@ -356,6 +361,8 @@ func (s *Subscription) listed(c *LoggedChange) bool {
 		return s.edits || s.ends && c.Edit.Deleted
 	case c.Command != nil:
 		return s.commands
+	case c.Presence != nil:
+		return s.presence
 	}
 	return s.values && (!s.computed || c.Origin.Source != "")
 }
@@ -414,7 +421,8 @@ func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
 func (s *Subscription) change(c LoggedChange) Change {
 	return Change{
 		Cursor: s.rt.hub.cursor(c.Seq), Seq: c.Seq, Entity: c.Entity, TS: c.TS,
-		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Command: c.Command, Committed: c.Committed,
+		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Command: c.Command, Presence: c.Presence, Committed: c.Committed,
+		Arrived: c.Arrived,
 	}
 }
 

@@ -123,6 +123,9 @@ func (c *committer) build(deliveries []*delivery) int {
 			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Edit: d.edit})
 			continue
 		}
+		if d.presence != nil {
+			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Presence: d.presence})
+		}
 		for _, command := range d.commands {
 			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Command: command})
 		}
@@ -220,7 +223,9 @@ func (r *Runtime) acknowledge(done committed) {
 		}
 		r.count.commands.Add(uint64(len(d.commands)))
 		cost += d.cost
-		r.count.latency.observe(time.Duration(done.nanos - d.accepted))
+		if !d.look {
+			r.count.latency.observe(time.Duration(done.nanos - d.accepted))
+		}
 	}
 	r.count.readings.Add(readings)
 	r.count.values.Add(values)

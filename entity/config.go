@@ -13,6 +13,10 @@ const (
 	DefaultStreamBuffer = 4096
 	DefaultHotBytes     = 512 << 20
 	DefaultIdleAfter    = 10 * time.Minute
+
+	DefaultPresenceTimeout = 10 * time.Minute
+	DefaultPresenceGrace   = 5 * time.Second
+	DefaultPresenceReturn  = time.Minute
 )
 
 // Config sets up a Runtime. The zero value is a sane one.
@@ -50,6 +54,17 @@ type Config struct {
 	// to DefaultIdleAfter; a negative time means for ever.
 	IdleAfter time.Duration
 
+	// PresenceTimeout is how long a device without a connection of its own may be silent
+	// before it is offline, and PresenceGrace how long one may be without the connection
+	// that it had. The type of an entity may say otherwise. Default to
+	// DefaultPresenceTimeout and DefaultPresenceGrace; a negative timeout means for ever,
+	// a negative grace none.
+	PresenceTimeout, PresenceGrace time.Duration
+
+	// PresenceReturn is how long those that were online have to come back after the
+	// runtime was opened. Defaults to DefaultPresenceReturn; a negative time means none.
+	PresenceReturn time.Duration
+
 	// Logger takes what an operator should know. Defaults to the system's.
 	Logger *slog.Logger
 }
@@ -67,6 +82,16 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BatchDelay == 0 {
 		c.BatchDelay = DefaultBatchDelay
+	}
+	for field, def := range map[*time.Duration]time.Duration{
+		&c.PresenceTimeout: DefaultPresenceTimeout, &c.PresenceGrace: DefaultPresenceGrace, &c.PresenceReturn: DefaultPresenceReturn,
+	} {
+		switch {
+		case *field == 0:
+			*field = def
+		case *field < 0:
+			*field = 0
+		}
 	}
 	c.RetryMax = max(c.RetryMin, c.RetryMax)
 	return c

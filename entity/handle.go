@@ -57,6 +57,7 @@ type delivery struct {
 	once     Once
 	change   func(*entityActor) (*Edit, error)      // an edit in place of readings
 	step     func(*entityActor) ([]*Command, error) // a step of commands in place of readings
+	look     bool                                   // at the presence, in place of readings
 	own      bool                                   // the runtime's own, or of a device that cannot send it again: it waits while the store is full
 	kick     bool                                   // of a step: there may be something to send when it is durable
 	cost     int64                                  // bytes of the window
@@ -68,10 +69,11 @@ type delivery struct {
 	late     []bool     // see state.apply
 	edit     *Edit      // what change did, nil for nothing
 	commands []*Command // what step changed
+	presence *Presence  // what it is since, nil where it is as it was
 	created  int64
 	num      int64
 	typ      string // of an edit
-	ts       int64  // of an edit or a step
+	ts       int64  // of an edit, a step or a presence
 	accepted int64  // when, in nanoseconds of the runtime's clock
 }
 
@@ -84,7 +86,11 @@ func (d *delivery) records() int {
 	if d.edit != nil {
 		return 1
 	}
-	return len(d.readings) + len(d.commands)
+	n := len(d.readings) + len(d.commands)
+	if d.presence != nil {
+		n++
+	}
+	return n
 }
 
 // add lists a delivery and, when the actor is there, returns its reference: the

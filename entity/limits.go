@@ -42,6 +42,11 @@ const (
 	// body.
 	MaxDocIDBytes = 256
 	MaxDocBytes   = 4 << 20
+	// MaxItemKeyBytes bounds the key of an item, MaxItemBytes its body, and MaxItems how
+	// many are asked for at once.
+	MaxItemKeyBytes = 1024
+	MaxItemBytes    = 1 << 20
+	MaxItems        = 10_000
 	// MaxDepth bounds the nesting of a JSON value: [[1]] has the depth 2.
 	MaxDepth = 32
 	// MinTS and MaxTS bound the time of a reading, in milliseconds since the
@@ -79,4 +84,10 @@ const (
 	DefaultCommandTimeout = time.Minute
 	// MaxReceivers bounds the receivers of the commands of one entity.
 	MaxReceivers = 64
+	// MaxPresent bounds the entities whose devices are online or have a connection, at about
+	// 200 bytes each. Others have no presence.
+	MaxPresent = 1 << 22
+	// SeenEvery is how often the time at which a device was last heard of is written to the
+	// store. After a crash Presence.Seen may be that much too early.
+	SeenEvery = 5 * time.Minute
 )

@@ -91,6 +91,22 @@ func TestParseReadingsKeepsNumbersExact(t *testing.T) {
 	}
 }
 
+func TestAReadingIsReadAsItIsAppended(t *testing.T) {
+	want := Reading{TS: 1451649600512, Values: []Sample{
+		{Key: "a\"\\", Value: value.String("<\n\u2028>")},
+		{Key: "f", Value: value.Float(-0.1)},
+		{Key: "i", Value: value.Int(math.MinInt64)},
+		{Key: "on", Value: value.Bool(true)},
+	}}
+	got, err := ParseReadings(want.AppendJSON(nil), parseNow)
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("read %+v, %v; want %+v", got, err, want)
+	}
+	if got := string(AppendSamples(nil, nil)); got != "{}" {
+		t.Errorf("no samples are %s, want {}", got)
+	}
+}
+
 func TestParseReadingsRefusesTheWholePayloadAndSaysWhy(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	tests := map[string]struct{ payload, cause, detail string }{

@@ -28,6 +28,8 @@ type Snapshot struct {
 	Latest []Latest
 	// Attributes has all leaves, ordered by section and path.
 	Attributes []StoredAttribute
+	// Presence says whether its device is there.
+	Presence Presence
 	// Actor is the address of the entity's actor, "" where it has none.
 	Actor string
 }
@@ -92,6 +94,8 @@ type ChangesQuery struct {
 	// CommandsOnly asks for those alone, and for the ends of entities. Edits has no meaning
 	// then.
 	CommandsOnly bool
+	// Presence asks for the changes of presences as well.
+	Presence bool
 	// Computed keeps, of the readings, only those that a source has computed (see
 	// Origin), a mapping for example. The others occupy nothing of the buffer.
 	Computed bool
@@ -117,6 +121,11 @@ type Change struct {
 	// Command is a command as it is since the change, nil for a reading and for an edit. It
 	// belongs to all readers; it must not be changed.
 	Command *Command
+	// Presence is what the presence is since the change, nil for all else. It belongs to
+	// all readers; it must not be changed.
+	Presence *Presence
 	// Committed is when it was made durable, in milliseconds since the epoch.
 	Committed int64
+	// Arrived says that TS is when the reading arrived, as Reading.Arrived does.
+	Arrived bool
 }

@@ -35,6 +35,7 @@ func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
+	snap.Presence = r.presences.live(id, snap.Presence)
 	return snap, nil
 }
 
@@ -70,7 +71,7 @@ func (r *Runtime) stored(ctx context.Context, id string) (Snapshot, error) {
 func (e *Stored) snapshot() Snapshot {
 	return Snapshot{
 		ID: e.ID, Type: e.Type, ETag: etag(e.Created, e.Revision), Created: e.Created, Updated: e.Updated,
-		Latest: e.Latest, Attributes: e.Attributes,
+		Latest: e.Latest, Attributes: e.Attributes, Presence: e.Presence,
 	}
 }
 
@@ -191,6 +192,7 @@ func (r *Runtime) Entities(ctx context.Context, p Page) (entities []Snapshot, ne
 	for i := range list {
 		e := &list[i]
 		entities[i] = e.snapshot()
+		entities[i].Presence = r.presences.live(e.ID, e.Presence)
 		if h := r.handles.find(e.ID); h != nil {
 			if ref := h.actor(); !ref.IsZero() {
 				entities[i].Actor = ref.PID().String()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -32,6 +33,24 @@ type Reading struct {
 	// each, in the order of their arrival, also where TS is the same; of two with a
 	// time of their own the later replaces the earlier.
 	Arrived bool
+}
+
+// AppendJSON appends the reading as [ParseReadings] reads it, with the time it has.
+func (r *Reading) AppendJSON(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"ts":`...), r.TS, 10)
+	return append(AppendSamples(append(dst, `,"values":`...), r.Values), '}')
+}
+
+// AppendSamples appends samples as an object of JSON.
+func AppendSamples(dst []byte, samples []Sample) []byte {
+	dst = append(dst, '{')
+	for i := range samples {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = samples[i].Value.AppendJSON(append(value.AppendQuoted(dst, samples[i].Key), ':'))
+	}
+	return append(dst, '}')
 }
 
 // Place is the place of a value in the history of a key: by time and, of readings with

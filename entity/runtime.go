@@ -34,6 +34,7 @@ type Runtime struct {
 	tokens    *tokens
 	commander *commander
 	receivers *receivers
+	presences *presences
 	types     types
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
@@ -76,6 +77,10 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	if err == nil {
 		err = r.commander.recall(ctx)
 	}
+	r.presences = newPresences(r)
+	if err == nil {
+		err = r.presences.recall(ctx)
+	}
 	if err != nil {
 		r.cancel()
 		return nil, fmt.Errorf("open the entity runtime: %w", err)
@@ -89,6 +94,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	r.wg.Go(r.committer.Run)
 	r.wg.Go(r.committer.Acknowledge)
 	r.wg.Go(r.commander.Run)
+	r.wg.Go(r.presences.Run)
+	r.wg.Go(r.presences.Save)
 	r.wg.Go(func() { r.graph.load(r) })
 	return r, nil
 }
@@ -308,6 +315,7 @@ func (r *Runtime) close(ctx context.Context) error {
 	var err error
 	select {
 	case <-idle:
+		err = r.presences.finish(ctx)
 	case <-ctx.Done():
 		err = r.breakOff(ctx, idle)
 	}

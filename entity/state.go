@@ -16,11 +16,12 @@ import (
 // number, found by binary search. It is owned by the entity's actor.
 type state struct {
 	slots    []slot
-	seq      uint64 // of the last reading
-	created  int64  // milliseconds since the epoch, 0 for an entity that does not exist
-	revision uint64 // of the last edit
-	typ      string // "" for none
-	texts    int    // bytes of all texts of slots
+	seq      uint64   // of the last reading
+	created  int64    // milliseconds since the epoch, 0 for an entity that does not exist
+	revision uint64   // of the last edit
+	typ      string   // "" for none
+	texts    int      // bytes of all texts of slots
+	presence Presence // as it was last made durable, or is about to be
 	more     *extras
 }
 
@@ -221,7 +222,7 @@ func (s *state) checkRoom(readings []Reading, keys *keyTable) error {
 
 // load fills the state with what the store has.
 func (s *state) load(e *Stored, keys *keyTable) error {
-	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created, revision: e.Revision, typ: e.Type}
+	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created, revision: e.Revision, typ: e.Type, presence: e.Presence}
 	for i := range e.Latest {
 		l := &e.Latest[i]
 		key, ok := keys.id(l.Key)
@@ -310,6 +311,7 @@ func (s *state) snapshot(id string, keys *keyTable) Snapshot {
 	for i := range s.slots {
 		snap.Latest[i] = s.latest(i, keys)
 	}
+	snap.Presence = s.presence
 	slices.SortFunc(snap.Latest, func(a, b Latest) int { return strings.Compare(a.Key, b.Key) })
 	if s.more == nil {
 		return snap

@@ -12,6 +12,9 @@ type Stats struct {
 	Commands              uint64    // steps of commands that were committed
 	OpenCommands          int       // entities with commands that have not ended
 	Receivers             int       // devices that can be reached by commands
+	Online, Connected     int       // devices that are, see Presence
+	WentOnline            uint64    // devices that came to be online, each time counted
+	WentOffline           uint64    // devices that came to be offline
 	Batches               uint64    // commits
 	WindowUsed, WindowMax int64     // bytes
 	CommitLatency         Histogram // of each Ingest: from the entity's acceptance to the commit
@@ -92,6 +95,7 @@ func (l *latencies) histogram() Histogram {
 // counters are what Stats is made of.
 type counters struct {
 	readings, values, commands, rejected, batches, storeErrors, lagged atomic.Uint64
+	presences                                                          [len(presenceStates)]atomic.Uint64 // changes, by state
 	live, hotBytes                                                     atomic.Int64
 	evicted                                                            atomic.Uint64
 	storeError                                                         atomic.Pointer[string]
@@ -104,6 +108,8 @@ func (r *Runtime) Stats() Stats {
 	s := Stats{
 		Readings: r.count.readings.Load(), Values: r.count.values.Load(), Rejected: r.count.rejected.Load(),
 		Commands: r.count.commands.Load(), OpenCommands: r.commander.entities(), Receivers: r.receivers.len(),
+		Online: int(r.presences.online.Load()), Connected: int(r.presences.connected.Load()),
+		WentOnline: r.count.presences[PresenceOnline].Load(), WentOffline: r.count.presences[PresenceOffline].Load(),
 		Batches: r.count.batches.Load(), WindowUsed: r.window.inUse(), WindowMax: r.window.size,
 		CommitLatency: r.count.latency.histogram(), Live: int(r.count.live.Load()), Registered: r.store.Info().Entities,
 		HotBytes: r.count.hotBytes.Load(), HotMax: r.cfg.HotBytes, Evicted: r.count.evicted.Load(), Relations: r.graph.len(),

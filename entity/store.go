@@ -60,6 +60,15 @@ type Store interface {
 	// the bytes of their ids.
 	OpenCommands(ctx context.Context) ([]OpenCommands, error)
 
+	// Online returns up to limit entities whose presence is online, after an id ("" for the
+	// first), ordered by the bytes of their ids.
+	Online(ctx context.Context, after string, limit int) ([]OnlineEntity, error)
+
+	// SaveSeen sets Presence.Seen of entities, where it is later than what is stored. It
+	// is no change, and need not survive the loss of power. Entities that do not exist are
+	// passed over. It may be called while Commit runs.
+	SaveSeen(ctx context.Context, list []SeenAt) error
+
 	// Origins returns up to limit of the computed points of a key of an entity with
 	// from <= TS < to, in the order of TS: who computed the value that is there.
 	Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]PointOrigin, error)
@@ -80,6 +89,13 @@ type Store interface {
 	// ErrNotFound when there is none. Both may be called while Commit runs.
 	PutDoc(ctx context.Context, doc Doc, condition string) (Doc, error)
 	DeleteDoc(ctx context.Context, kind, id, condition string) error
+
+	// PutItems writes the items whose Body is not nil and removes the others: all of them
+	// or, with an error, none. Where a key comes twice the later counts. What it returns
+	// nil for survives the loss of power. Items returns those that q asks for; keys are any
+	// bytes. Both may be called while Commit runs.
+	PutItems(ctx context.Context, items []Item) error
+	Items(ctx context.Context, q ItemsQuery) ([]Item, error)
 
 	// Close releases the store. No other method is called afterwards.
 	Close() error
@@ -131,6 +147,8 @@ type Stored struct {
 	Applied []Origin
 	// Commands are those that have not ended, ordered by ID.
 	Commands []Command
+	// Presence is the zero Presence where none was committed.
+	Presence Presence
 }
 
 // bytes is about what the entity occupies.
@@ -175,7 +193,7 @@ type Batch struct {
 	// change log, and of the readings the history. For the same entity, key and
 	// place the later replaces the earlier, in the batch and in the store. Edits of
 	// the same leaf or edge are made in their order, and of the records of a command the
-	// last one counts. Of those that have ended the store keeps MaxEndedCommands of an
+	// last one counts, as of those of a presence. Of commands that have ended the store keeps MaxEndedCommands of an
 	// entity, the newest; it may keep a tenth more for a while.
 	Records []Record
 	// Latest is the change buffer: the newest value of each entity and key that
@@ -201,7 +219,8 @@ type BatchEntity struct {
 	Deleted bool
 }
 
-// Record is one change in a batch: a reading, an edit, or a step of a command.
+// Record is one change in a batch: a reading, an edit, a step of a command, or another
+// presence.
 type Record struct {
 	Entity int // the index in Batch.Entities
 	Seq    uint64
@@ -215,6 +234,9 @@ type Record struct {
 	// only the time. Command is all of the command, as it is after the step.
 	Edit    *Edit
 	Command *Command
+	// Presence is not nil where the presence has changed; Reading has only the time then.
+	// It is all of it, as it is after the change.
+	Presence *Presence
 }
 
 // Place is where the values of a reading are in the history.
@@ -238,8 +260,9 @@ type LoggedChange struct {
 	TS        int64
 	Values    []Sample
 	Origin    Origin
-	Edit      *Edit    // nil for all else
-	Command   *Command // the same
+	Edit      *Edit     // nil for all else
+	Command   *Command  // the same
+	Presence  *Presence // the same
 	Committed int64
 	// Arrived, Number and Once are those of the Record.
 	Arrived      bool

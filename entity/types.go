@@ -104,6 +104,7 @@ func (r *Runtime) putTypes(ctx context.Context, list []*model.Type, condition st
 		if len(stored) == 0 {
 			return
 		}
+		defer r.presences.retype()
 		if err == nil {
 			r.types.current.Store(next)
 		} else if lerr := r.read(ctx, r.loadTypes); lerr != nil { // some are stored

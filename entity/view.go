@@ -28,6 +28,8 @@ type View interface {
 	ETag() string
 	// Revision is the number of the last edit, 0 where there was none.
 	Revision() uint64
+	// Presence says whether the device is there.
+	Presence() Presence
 	// Latest returns the newest value of a key.
 	Latest(key string) (Latest, bool)
 	// EachLatest has all of them, in no certain order.
@@ -137,6 +139,7 @@ func (v stateView) Created() int64     { return v.e.state.created }
 func (v stateView) Updated() int64     { return v.e.state.updated() }
 func (v stateView) ETag() string       { return etag(v.e.state.created, v.e.state.revision) }
 func (v stateView) Revision() uint64   { return v.e.state.revision }
+func (v stateView) Presence() Presence { return v.e.rt.presences.live(v.e.h.id, v.e.state.presence) }
 
 func (v stateView) Latest(key string) (Latest, bool) {
 	id, ok := v.e.rt.keys.find(key)
@@ -191,6 +194,7 @@ func (v storedView) Created() int64     { return v.e.Created }
 func (v storedView) Updated() int64     { return v.e.Updated }
 func (v storedView) ETag() string       { return etag(v.e.Created, v.e.Revision) }
 func (v storedView) Revision() uint64   { return v.e.Revision }
+func (v storedView) Presence() Presence { return v.rt.presences.live(v.e.ID, v.e.Presence) }
 
 func (v storedView) Latest(key string) (Latest, bool) {
 	i, ok := slices.BinarySearchFunc(v.e.Latest, key, func(l Latest, key string) int { return strings.Compare(l.Key, key) })

@@ -2,8 +2,9 @@
 # Installs what `make test` needs beside Go: a C compiler for the race
 # detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
 # for the tests that publish with somebody else's MQTT client, PostgreSQL,
-# which the tests start by themselves, and npm, which builds the dashboard and
-# installs clients of other projects for the tests.
+# which the tests start by themselves, systemd-nspawn, in which they install the
+# Debian package, and npm, which builds the dashboard and installs clients of
+# other projects for the tests.
 #
 # On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
 # what is missing, how to get it, and what will be skipped for want of it. Only
@@ -32,6 +33,8 @@ have_font() {
 have_curl() { have curl; }
 have_mosquitto() { have mosquitto_pub; }
 # web/package.json names the version.
+# The package is tested where it is for.
+have_container() { [ "$(uname -s)" != Linux ] || ! have dpkg || have systemd-nspawn; }
 have_npm() { have npm && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 20 ]; }
 # The places that internal/pgtest looks at, and the variable that overrides them.
 have_postgres() {
@@ -55,6 +58,7 @@ parts() {
   echo "have_curl|curl ca-certificates|curl: the commands of docs/guides/entities.md, which a test runs"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
   echo "have_npm|nodejs npm|Node.js 20 or later with npm: the tests that build the dashboard and run clients of other projects"
+  echo "have_container|systemd-container|systemd-nspawn: the test that installs the Debian package, in a container"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }
 

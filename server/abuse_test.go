@@ -91,7 +91,7 @@ func TestNoRequestIsOurFailure(t *testing.T) {
 				}
 				path := fine
 				if rt.pattern == "/v1/import" {
-					for _, what := range []string{whatEntities, whatRelations, whatTypes, whatMappings, whatQueries, whatRetention} {
+					for _, what := range []string{whatEntities, whatRelations, whatTypes, whatMappings, whatQueries, whatRetention, whatAlarms} {
 						bad(rt.method, path+"?what="+what, media, body)
 					}
 					path += "?what=history"

@@ -88,7 +88,8 @@ var askers = []string{"nobody", "elsewhere", "room-1", "guest", "viewer", "keepe
 // asked about room-1.
 var mayAsk = map[string]string{
 	"getHealth": "yyyyyyyy", "getOpenAPI": "yyyyyyyy", "postSession": "yyyyyyyy", "deleteSession": "yyyyyyyy",
-	"getSession": "nyyyyyyy",
+	"getSession":     "nyyyyyyy",
+	"getSessionWays": "yyyyyyyy",
 
 	"getEntity": "nnyyyyyy", "getAttributes": "nnyyyyyy", "getSection": "nnyyyyyy", "getTelemetry": "nnyyyyyy", "explainValue": "nnyyyyyy",
 	"listRelations": "nnyyyyyy", "getRelation": "nnnyyyyy", "traverse": "nnyyyyyy",
@@ -110,10 +111,17 @@ var mayAsk = map[string]string{
 	"listBulk": "nnnnynyy", "getBulk": "nnnnynyy", "getSystem": "nnnnynyy", "getRefusals": "nnnnynyy", "getActors": "nnnnynyy", "getActor": "nnnnynyy", "getMetrics": "nnnnynyy",
 
 	"postBulk": "nnnnnnyy", "cancelBulk": "nnnnnnyy", "importData": "nnnnnnyy", "putMapping": "nnnnnnyy", "deleteMapping": "nnnnnnyy", "recomputeMapping": "nnnnnnyy",
+	"listTemplates": "nnnnynyy", "getTemplate": "nnnnynyy", "tryTemplate": "nnnnynyy", "putTemplate": "nnnnnnyy", "deleteTemplate": "nnnnnnyy",
 	"putQuery": "nnnnnnyy", "deleteQuery": "nnnnnnyy", "runRetention": "nnnnnnyy", "putRetention": "nnnnnnyy", "deleteRetention": "nnnnnnyy",
 	"putType": "nnnnnnyy", "deleteType": "nnnnnnyy", "importTypes": "nnnnnnyy",
 
-	"listPrincipals": "nnnnnnny", "postPrincipal": "nnnnnnny", "getPrincipal": "nnnnnnny", "deletePrincipal": "nnnnnnny", "listAudit": "nnnnnnny",
+	"listAlarms": "nyyyyyyy", "streamAlarms": "nyyyyyyy", "getAlarm": "nnyyyyyy", "acknowledgeAlarm": "nnnnnyyy", "shelveAlarm": "nnnnnyyy", "unshelveAlarm": "nnnnnyyy", "clearAlarm": "nnnnnyyy",
+	"listWebhooks": "nnnnnnny", "getWebhook": "nnnnnnny", "putWebhook": "nnnnnnny", "deleteWebhook": "nnnnnnny", "listDeadLetters": "nnnnnnny", "retryDeadLetter": "nnnnnnny", "discardDeadLetter": "nnnnnnny",
+	"listAlarmRules": "nnnnynyy", "getAlarmRule": "nnnnynyy", "putAlarmRule": "nnnnnnny", "deleteAlarmRule": "nnnnnnny",
+
+	"listPrincipals": "nnnnnnny", "postPrincipal": "nnnnnnny", "getPrincipal": "nnnnnnny", "deletePrincipal": "nnnnnnny",
+	"claimEntity": "nyyyyyyy", "postDeviceClaim": "nyynnnyy",
+	"listProvisionKeys": "nnnnnnny", "postProvisionKey": "nnnnnnny", "deleteProvisionKey": "nnnnnnny", "provisionDevice": "yyyyyyyy", "listAudit": "nnnnnnny",
 }
 
 // A new operation needs a row in mayAsk.
@@ -124,8 +132,9 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
 	s.get("/openapi.json", &doc)
-	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none", "{number}", "1")
-	body := map[string]string{"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`}
+	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none", "{number}", "1", "{delivery}", "1", "{alarm}", s.raiseAlarm("room-1"))
+	body := map[string]string{"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`,
+		"acknowledgeAlarm": `{}`, "shelveAlarm": `{"for":"1h"}`, "unshelveAlarm": `{}`, "clearAlarm": `{}`}
 	for pattern, methods := range doc.Paths {
 		for method, o := range methods {
 			want, ok := mayAsk[o.OperationID]
@@ -140,7 +149,7 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 				path += "?timeout=1"
 			case "export":
 				path += "?what=entities"
-			case "stream":
+			case "stream", "streamAlarms":
 				method = "HEAD"
 			}
 			got := ""

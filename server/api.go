@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ func (s *Server) resources() []operation {
 	closing := func() bool { return s.serving.Err() != nil }
 	telemetry := &telemetryAPI{s.runtime, s.mappings, s.refusals, reader, s.broker}
 	commands := &commandAPI{s.runtime, s.serving}
+	devices := &thingsboardAPI{s.runtime, telemetry, commands}
 	resources := []interface{ operations() []operation }{
 		&entityAPI{s.runtime, editor, s.find, s.find.encoder},
 		&attributeAPI{s.runtime, editor},
@@ -32,15 +34,21 @@ func (s *Server) resources() []operation {
 		&manyHistoryAPI{s.runtime, s.finder, reader},
 		&retentionAPI{s.retention},
 		commands,
-		&thingsboardAPI{s.runtime, telemetry, commands},
+		devices,
+		&claimAPI{s.runtime, s.claims, onError(devices.refused)},
 		&typeAPI{s.runtime},
 		&queryAPI{runtime: s.runtime, queries: queries},
 		&mappingAPI{s.mappings},
+		&templateAPI{s.templates},
+		&alarmAPI{s.alarms, s.runtime, s.streams},
+		&alarmRuleAPI{s.alarms},
+		&webhookAPI{s.alarms},
 		s.streams,
 		s.bulk,
-		&transferAPI{s.runtime, s.mappings, s.finder, queries, s.retention, s.broker, s.serving, s.log},
-		&sessionAPI{s.gate},
+		&transferAPI{s.runtime, s.mappings, s.alarms, s.finder, queries, s.retention, s.broker, s.serving, s.log},
+		&sessionAPI{s.gate, s.cfg.OIDC.Issuer},
 		&principalAPI{s.book, s.audit},
+		&provisionAPI{s.book, s.provisioner()},
 		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, closing},
 	}
 	var list []operation
@@ -63,10 +71,28 @@ func (s *Server) handler() (http.Handler, error) {
 		allowed[o.pattern] = append(allowed[o.pattern], o.method)
 	}
 	for pattern, methods := range allowed {
-		mux.Handle(pattern, notAllowed(methods))
+		if !covered(pattern, allowed) { // otherwise other methods go to the pattern that does
+			mux.Handle(pattern, notAllowed(methods))
+		}
+	}
+	if s.oidc != nil {
+		mux.HandleFunc("GET "+oidcPath, s.oidc.begin)
+		mux.HandleFunc("GET "+oidcCallback, s.oidc.finish)
 	}
 	mux.Handle("/", dashboard)
 	return guard(mux, s.isOwnName), nil
+}
+
+// covered reports whether one of the other patterns has the paths of a pattern: /a/{name} has /a/try.
+func covered(pattern string, all map[string][]string) bool {
+	parts := strings.Split(pattern, "/")
+	for other := range all {
+		others := strings.Split(other, "/")
+		if other != pattern && len(others) == len(parts) && slices.EqualFunc(others, parts, func(a, b string) bool { return a == b || strings.HasPrefix(a, "{") }) {
+			return true
+		}
+	}
+	return false
 }
 
 // isOwnName reports whether a request may address the server by a name. An IP address
@@ -76,6 +102,9 @@ func (s *Server) isOwnName(host string) bool {
 		return true
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && !onLoopback(s.httpLn) {
+		return true
+	}
+	if u, err := url.Parse(s.cfg.OIDC.URL); err == nil && u.Hostname() != "" && strings.EqualFold(u.Hostname(), host) {
 		return true
 	}
 	return s.certificates != nil && s.certificates.isFor(host)
@@ -107,7 +136,9 @@ func (s *Server) serve(o *operation) http.Handler {
 		admitted, release, err := s.gate.admit(r, o)
 		if err == nil {
 			defer release()
-			err = o.serve(rec, admitted)
+			if err = o.serve(rec, admitted); err == nil {
+				s.heard(o, admitted)
+			}
 		} else if o.failed != nil && errors.Is(err, access.ErrForbidden) {
 			o.failed(r, err)
 		}
@@ -115,6 +146,13 @@ func (s *Server) serve(o *operation) http.Handler {
 			s.fail(rec, r, err)
 		}
 	})
+}
+
+// heard notes that the device of an entity has made a request.
+func (s *Server) heard(o *operation, r *http.Request) {
+	if id := o.needs.deviceOf(r, callerOf(r.Context()).who, s.gate.entities); id != "" {
+		s.runtime.Seen(id)
+	}
 }
 
 // notAllowed answers the other methods of a path.

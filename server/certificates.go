@@ -9,14 +9,18 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/crypto/acme"
 )
 
-// TLS says with which files a server encrypts. They are read again when they change.
-// The zero TLS is none.
+// TLS says with what a server encrypts: with files, which are read again when they change, or with
+// what an authority issues. The zero TLS is none.
 type TLS struct {
 	// Cert and Key are files in PEM: the certificate with those between it and its
 	// CA, and its key.
 	Cert, Key string
+	// ACME, where it has Hosts, takes the place of these files.
+	ACME ACME
 	// ClientCA, if not empty, is a file in PEM with the certificates of those who sign
 	// the certificates of clients. A client that shows one is the principal that its common
 	// name says; none needs to show one.
@@ -24,24 +28,39 @@ type TLS struct {
 }
 
 // Enabled reports whether there is anything set.
-func (t *TLS) Enabled() bool { return *t != TLS{} }
+func (t *TLS) Enabled() bool {
+	return t.Cert != "" || t.Key != "" || t.ClientCA != "" || len(t.ACME.Hosts) > 0
+}
 
-// Check returns nil if the files can be used.
+// Check returns nil if the files can be used. It asks no authority for a certificate.
 func (t *TLS) Check() error {
-	_, err := t.load()
+	if len(t.ACME.Hosts) > 0 {
+		if err := t.ACME.check(); err != nil {
+			return err
+		}
+	}
+	_, err := t.load(nil)
 	return err
 }
 
-// load reads the files.
-func (t *TLS) load() (*tls.Config, error) {
-	if t.Cert == "" || t.Key == "" {
-		return nil, fmt.Errorf("%w: --tls-cert and --tls-key must both be given", ErrTLS)
+// load reads the files. Without a certificate among them, issued returns those of the authority.
+func (t *TLS) load(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	switch {
+	case len(t.ACME.Hosts) > 0:
+		if t.Cert != "" || t.Key != "" {
+			return nil, fmt.Errorf("%w: --acme must not be given with --tls-cert and --tls-key", ErrTLS)
+		}
+		c.GetCertificate, c.NextProtos = issued, append(c.NextProtos, acme.ALPNProto)
+	case t.Cert == "" || t.Key == "":
+		return nil, fmt.Errorf("%w: --tls-cert and --tls-key must both be given, or --acme", ErrTLS)
+	default:
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --tls-cert %s with --tls-key %s: %w", ErrTLS, t.Cert, t.Key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("%w: --tls-cert %s with --tls-key %s: %w", ErrTLS, t.Cert, t.Key, err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if t.ClientCA == "" {
 		return c, nil
 	}
@@ -64,8 +83,9 @@ const certificatesFor = time.Second
 // What cannot be used, such as a certificate that was written before its key, is logged,
 // and the one before stays.
 type certificates struct {
-	files TLS
-	log   *slog.Logger
+	files  TLS
+	log    *slog.Logger
+	issuer *issuer // nil where the certificate is in a file
 
 	mu     sync.Mutex
 	config *tls.Config // guarded by mu
@@ -75,11 +95,24 @@ type certificates struct {
 }
 
 func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
-	config, err := files.load()
-	if err != nil {
-		return nil, err
+	c := &certificates{files: files, log: log, stamp: files.stamp(), looked: time.Now()}
+	if len(files.ACME.Hosts) > 0 {
+		var err error
+		if c.issuer, err = newIssuer(&files.ACME, log); err != nil {
+			return nil, err
+		}
 	}
-	return &certificates{files: files, log: log, config: config, stamp: files.stamp(), looked: time.Now()}, nil
+	config, err := c.load()
+	c.config = config
+	return c, err
+}
+
+// load reads the files.
+func (c *certificates) load() (*tls.Config, error) {
+	if c.issuer == nil {
+		return c.files.load(nil)
+	}
+	return c.files.load(c.issuer.certificate)
 }
 
 // stamp changes when a file does.
@@ -108,7 +141,7 @@ func (c *certificates) current() *tls.Config {
 	if stamp == c.stamp || stamp == c.failed {
 		return c.config
 	}
-	config, err := c.files.load()
+	config, err := c.load()
 	if err != nil {
 		c.failed = stamp
 		c.log.LogAttrs(context.Background(), slog.LevelError, "the certificates have changed and cannot be used; those before stay", slog.Any("error", err))
@@ -121,6 +154,9 @@ func (c *certificates) current() *tls.Config {
 
 // isFor reports whether the certificate is one for a host.
 func (c *certificates) isFor(host string) bool {
+	if c.issuer != nil {
+		return c.issuer.isFor(host)
+	}
 	leaf := c.current().Certificates[0].Leaf
 	return leaf != nil && leaf.VerifyHostname(host) == nil
 }

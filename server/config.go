@@ -32,8 +32,12 @@ type Config struct {
 	// log in, or Insecure. Default to DefaultHTTP and DefaultMQTT.
 	HTTP, MQTT string
 
-	// TLS encrypts both HTTP and MQTT.
+	// TLS encrypts both HTTP and MQTT. Its ACME.Cache defaults to a directory within
+	// that of the store, and is needed where the store is a database elsewhere.
 	TLS TLS
+
+	// OIDC is where people may log in to the dashboard, beside with a token or a password.
+	OIDC OIDC
 
 	// Insecure allows addresses that other machines reach without TLS, and without
 	// credentials as long as there is no principal: everybody on the way can read and

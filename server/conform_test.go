@@ -5,20 +5,25 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc64"
 	"io"
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // conformRounds is how often each operation is asked: once with its examples, then
@@ -33,6 +38,9 @@ func TestAnswersAreThoseOfTheDescription(t *testing.T) {
 	s.token = s.principal(`{"name":"root","grants":[{"role":"admin"},{"role":"device","filter":"id like \"%\""}]}`)
 	c := newConformance(t, s)
 	c.answerCommands()
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	t.Cleanup(gone.Close)
+	c.gone = gone.URL
 	operations := listOperations()
 	order := func(o *operation) int { // what deletes much comes last
 		switch {
@@ -112,6 +120,7 @@ type conformance struct {
 	rand      *rand.Rand
 	succeeded map[string]bool // by operation and status
 	command   string          // the id of an open command of room-1
+	gone      string          // the URL of a webhook that takes nothing
 }
 
 func newConformance(t *testing.T, s *running) *conformance {
@@ -121,7 +130,6 @@ func newConformance(t *testing.T, s *running) *conformance {
 	closeAll(doc["components"].(object)["schemas"])
 	c := &conformance{
 		running: s, t: t, doc: doc, schemas: map[string]*jsonschema.Schema{}, succeeded: map[string]bool{},
-		rand: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // the same requests each time
 	}
 	c.compile()
 	return c
@@ -179,7 +187,10 @@ func (c *conformance) fixtures() {
 		{"/v1/entities/room-1/relations/contains/sensor-1", mediaJSON, `{"since":2020}`},
 		{"/v1/queries/hot-rooms", mediaJSON, `{"filter":"temperature > 30"}`},
 		{"/v1/mappings/fahrenheit", mediaText, "insert into room select sensor.t * 1.8 + 32 as fahrenheit"},
+		{"/v1/templates/zigbee2mqtt", mediaJSON, `{"topic":"zigbee2mqtt/{id}","members":"*","commands":[{"topic":"zigbee2mqtt/{id}/set"}]}`},
 		{"/v1/retention/meters", mediaJSON, `{"raw":"30d","tiers":[{"step":"1h"}]}`},
+		{"/v1/webhooks/ops", mediaJSON, `{"url":"` + c.gone + `"}`},
+		{"/v1/alarm-rules/overheating", mediaJSON, `{"raise":"heat > 80","clear":"heat < 70","severity":"major","webhooks":["ops"]}`},
 	} {
 		for _, condition := range []string{"If-None-Match", "If-Match"} {
 			if resp, _ := c.do("PUT", f[0], f[2], "Content-Type", f[1], condition, "*"); resp.StatusCode < 300 {
@@ -189,6 +200,13 @@ func (c *conformance) fixtures() {
 	}
 	c.post("room-1", `{"ts":1451649600512,"values":{"temperature":21.5,"fahrenheit":70}}`)
 	c.post("sensor-1", `{"t":20}`)
+	if err := c.claims.Offer("room-1", "from-the-label", 0); err != nil {
+		c.t.Fatal(err)
+	}
+	c.post("room-1", `{"heat":90}`)
+	if err := c.alarms.Sync(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
 	made, err := c.runtime.Command(c.t.Context(), "room-1", entity.NewCommand{Name: "restart", Key: "of the fixtures"})
 	if err != nil {
 		c.t.Fatal(err)
@@ -207,10 +225,27 @@ func (c *conformance) answerCommands() {
 	c.t.Cleanup(stop)
 }
 
+// deadLetter waits for a delivery that was given up and returns its number.
+func (c *conformance) deadLetter() uint64 {
+	for {
+		list, _, err := c.alarms.DeadLetters(c.t.Context(), "ops", 0, 1)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(list) > 0 {
+			return list[0].Seq
+		}
+		if err := pause.For(c.t.Context(), 5*time.Millisecond); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // ask sends one request to an operation and checks the answer.
 func (c *conformance) ask(o *operation, round int) {
 	at := "/paths/" + escape(o.pattern) + "/" + strings.ToLower(o.method)
 	op := c.doc["paths"].(object)[o.pattern].(object)[strings.ToLower(o.method)].(object)
+	c.rand = rand.New(rand.NewPCG(crc64.Checksum([]byte(o.id), crc64.MakeTable(crc64.ISO)), uint64(round+300))) //nolint:gosec // the same requests each time, whatever operations there are
 	path, header := c.parameters(o, op, round)
 	body, media := c.body(op, round)
 	if o.id == "postBulk" && round == 2 {
@@ -222,10 +257,33 @@ func (c *conformance) ask(o *operation, round int) {
 	if o.id == "putEntity" && round == 1 { // the example has another id than the path
 		body = `{"attributes":{"floor":2}}`
 	}
+	if o.id == "putTemplate" && round == 1 { // another one has the topics of the example
+		body = `{"topic":"other/{id}","members":"*"}`
+	}
 	if o.id == "getDeviceCommand" && round == 1 {
 		if _, err := c.runtime.Command(c.t.Context(), "root", entity.NewCommand{Name: "reboot"}); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	if o.id == "putAlarmRule" && round == 2 {
+		path, header, body = "/v1/alarm-rules/overheating?check", http.Header{}, `{"raise":"heat > 80","severity":"major"}`
+	}
+	if strings.HasSuffix(o.id, "DeadLetter") && round == 2 {
+		path = fmt.Sprintf("/v1/webhooks/ops/dead/%d", c.deadLetter())
+		if o.id == "retryDeadLetter" {
+			path += "/retry"
+		}
+	}
+	if o.id == "clearAlarm" && round == 2 { // it can be when it is not hot any more
+		c.post("room-1", `{"heat":75}`)
+		if err := c.alarms.Sync(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+		list, _, err := c.alarms.Alarms(c.t.Context(), alarm.Query{Open: true, Rule: "overheating", Entity: "room-1"})
+		if err != nil || len(list) != 1 {
+			c.t.Fatalf("open alarms %v, %v", list, err)
+		}
+		path, body = "/v1/alarms/"+list[0].ID+"/clear", "{}"
 	}
 	if o.id == "postAnswer" && round < 2 {
 		body = `{"id":"` + c.command + `","progress":50}`
@@ -251,8 +309,8 @@ func (c *conformance) ask(o *operation, round int) {
 	}
 	defer resp.Body.Close()
 	asked := fmt.Sprintf("%s %s %v %.500s", o.method, path, header, body)
-	if o.id == "stream" && resp.StatusCode == http.StatusOK { // which has no end
-		c.succeeded["stream200"] = true
+	if (o.id == "stream" || o.id == "streamAlarms") && resp.StatusCode == http.StatusOK { // which has no end
+		c.succeeded[o.id+"200"] = true
 		return
 	}
 	text, err := io.ReadAll(resp.Body)

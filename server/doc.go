@@ -36,6 +36,9 @@
 // right after a restart as well. MQTT 5's retain handling is heeded; a subscription
 // with wildcards gets what changes only.
 //
+// Whether its device is online is at e/{id}/presence in the same way, and published when that
+// changes.
+//
 // Commands are published to e/{id}/commands, with QoS 1 and to the device alone: who
 // subscribes to exactly that topic and may report for the entity. Its PUBACK is the
 // delivery, and what becomes of a command it publishes to e/{id}/answers. Who subscribes

@@ -39,7 +39,7 @@ func TestFastEncodersWriteWhatTheirStructsSay(t *testing.T) {
 	computed := originJSON{Mapping: "m", Source: "mapping:m@3", SourceSeq: 4}
 	values := valuesBody{"a": value.Int(5), "b": value.String("\u2028 \"<é>\""), "c": value.Float(0.1), "d": value.Bool(true)}
 	change, snapshot := entity.Change{Entity: "x", TS: 1, Committed: 2, Origin: origin}, entity.Snapshot{ID: "x", ETag: "e"}
-	want := entityJSON{ID: "x", ETag: "e", Latest: map[string]latestJSON{}}
+	want := entityJSON{ID: "x", ETag: "e", Presence: presenceJSON{State: "unknown"}, Latest: map[string]latestJSON{}}
 	var points []series.Point
 	page := pointPageJSON{Entity: "x", Key: "k"}
 	for i, key := range slices.Sorted(maps.Keys(values)) {

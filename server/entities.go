@@ -58,6 +58,8 @@ type entityJSON struct {
 	Created int64  `json:"created_ms" example:"1451606400000"`
 	// The newest time of its readings.
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
+	// Whether its device is there.
+	Presence presenceJSON `json:"presence"`
 	// The latest value of each key.
 	Latest     map[string]latestJSON `json:"latest,omitempty" example:"{\"temperature\":{\"value\":21.5,\"ts\":1451649600512,\"seq\":3}}"`
 	Attributes documentJSON          `json:"attributes,omitempty" example:"{\"floor\":2}"`
@@ -69,6 +71,18 @@ type entityJSON struct {
 	Relations *relationCountsJSON `json:"relations,omitempty"`
 	// The PID of its actor; absent while it has none.
 	Actor string `json:"actor,omitempty" example:"greenroom/entities/room-1#17"`
+}
+
+// presenceJSON says whether the device of an entity is there.
+type presenceJSON struct {
+	// Unknown is what was never heard of.
+	State string `json:"state" enum:"online,offline,unknown" example:"online"`
+	// It has a connection, its own or that of a gateway.
+	Connected bool `json:"connected"`
+	// Since when the state is so; absent where it is unknown.
+	Since int64 `json:"since_ms,omitempty" example:"1451649600512"`
+	// When it last said something; absent for never.
+	Seen int64 `json:"seen_ms,omitempty" example:"1451649660512"`
 }
 
 // originJSON says who computed a value; all of it is absent for a device's.
@@ -198,6 +212,7 @@ func (x *entityEncoder) append(ctx context.Context, dst []byte, e *entity.Snapsh
 	dst = strconv.AppendInt(dst, e.Created, 10)
 	dst = append(dst, `,"updated_ms":`...)
 	dst = strconv.AppendInt(dst, e.Updated, 10)
+	dst = e.Presence.AppendJSON(append(dst, `,"presence":`...))
 	if f.has(fieldLatest) {
 		dst = appendLatest(dst, e.Latest)
 	}
@@ -311,7 +326,7 @@ func countRelations(id string, list []entity.Relation) relationCountsJSON {
 
 // snapshotOf copies out of a view what the fields need.
 func snapshotOf(v entity.View, f fields) entity.Snapshot {
-	e := entity.Snapshot{ID: v.ID(), Type: v.Type(), ETag: v.ETag(), Created: v.Created(), Updated: v.Updated()}
+	e := entity.Snapshot{ID: v.ID(), Type: v.Type(), ETag: v.ETag(), Created: v.Created(), Updated: v.Updated(), Presence: v.Presence()}
 	if f.has(fieldLatest) {
 		for l := range v.EachLatest() {
 			e.Latest = append(e.Latest, l)

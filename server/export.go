@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
@@ -26,6 +27,7 @@ import (
 type transferAPI struct {
 	runtime  *entity.Runtime
 	mappings *mapping.Service
+	alarms   *alarm.Service
 	finder   *search.Finder
 	queries  *queryBook
 	retainer *retention.Retainer
@@ -53,6 +55,7 @@ const (
 	whatMappings  = "mappings"
 	whatQueries   = "queries"
 	whatRetention = "retention"
+	whatAlarms    = "alarm-rules"
 )
 
 // exportFlush is how much of an export is gathered before it is sent.
@@ -70,14 +73,14 @@ type exporter struct {
 }
 
 type exportRequest struct {
-	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,queries,retention" example:"entities"`
+	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,queries,retention,alarm-rules" example:"entities"`
 	// csv is for history, latest and entities.
 	Format string `query:"format" enum:"ndjson,csv" default:"ndjson"`
-	// A filter; docs/filter.md has the language. Not for types, mappings, queries and retention.
+	// A filter; docs/filter.md has the language. Not for types, mappings, queries, retention and alarm-rules.
 	Filter string `query:"q"`
-	// Only entities of this type or one that extends it. Not for types, mappings, queries and retention.
+	// Only entities of this type or one that extends it. Not for types, mappings, queries, retention and alarm-rules.
 	Type string `query:"type"`
-	// Only these entities; may be given several times. Not for types, mappings, queries and retention.
+	// Only these entities; may be given several times. Not for types, mappings, queries, retention and alarm-rules.
 	Entities []string `query:"entity" collectionFormat:"multi"`
 	// Only these keys; may be given several times. Only for history and latest.
 	Keys []string `query:"key" collectionFormat:"multi"`
@@ -175,7 +178,7 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	setup := setupExports[what]
 	one, head := x.ofEntity(what)
 	if one == nil && setup == nil {
-		return nil, nil, problemf(http.StatusBadRequest, "what must be history, latest, entities, relations, types, mappings, queries or retention")
+		return nil, nil, problemf(http.StatusBadRequest, "what must be history, latest, entities, relations, types, mappings, queries, retention or alarm-rules")
 	}
 	if name := x.in.unfit(); name != "" {
 		return nil, nil, problemf(http.StatusBadRequest, "%s must not be given with what=%s", name, what)

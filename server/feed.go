@@ -47,7 +47,7 @@ type feedRequest struct {
 	Keys []string `query:"key" collectionFormat:"multi" example:"[\"temperature\"]"`
 	// A filter; docs/filter.md has the language.
 	Filter string `query:"q"`
-	// readings, edits, commands, or several of them with commas.
+	// readings, edits, commands, presence, or several of them with commas.
 	Kinds string `query:"kinds" default:"readings"`
 	// All readings, those that differ enough from the one before, or the newest at an interval.
 	Mode string `query:"mode" enum:"realtime,onchange,periodic" default:"realtime"`
@@ -68,6 +68,7 @@ type feedQuery struct {
 	filter          *filter.Filter // of filterText; nil for all
 	readings, edits bool
 	commands        bool
+	presence        bool
 	mode            feedMode
 	deadband        float64 // absolute or, with relative, a part of the value before
 	relative        bool
@@ -102,8 +103,10 @@ func (f *feedQuery) parseKinds(text string) error {
 			f.edits = true
 		case "commands":
 			f.commands = true
+		case "presence":
+			f.presence = true
 		default:
-			return problemf(http.StatusBadRequest, "kinds must be readings, edits, commands or several of them with commas, not %q", shorten(text, 64))
+			return problemf(http.StatusBadRequest, "kinds must be readings, edits, commands, presence or several of them with commas, not %q", shorten(text, 64))
 		}
 	}
 	return nil
@@ -204,7 +207,7 @@ func (a *streamAPI) newFeed(q feedQuery, out outlet) *feed {
 func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	query := entity.ChangesQuery{
 		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
-		Commands:  f.query.commands,
+		Commands: f.query.commands, Presence: f.query.presence || f.looksAtPresence(),
 		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
 	}
 	f.changes, err = f.api.runtime.Follow(ctx, query)
@@ -217,6 +220,12 @@ func (f *feed) open(ctx context.Context, cursor string) (err error) {
 
 // filters reports whether entities are judged, which edits may change.
 func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
+
+// looksAtPresence reports whether the filter does.
+func (f *feed) looksAtPresence() bool {
+	return f.query.filter != nil && (f.query.filter.Depends() != filter.Depends{} ||
+		slices.ContainsFunc(f.query.filter.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootPresence }))
+}
 
 // run sends changes until the reader leaves or the server shuts down. A reader that is
 // too slow for the runtime's buffer is told so, and the changes are read from the log.
@@ -243,14 +252,15 @@ func (f *feed) run(ctx context.Context) {
 
 // Names of events.
 const (
-	eventChange  = "change"
-	eventEdit    = "edit"
-	eventCommand = "command"
-	eventLagged  = "lagged"
-	eventReset   = "reset"
+	eventChange   = "change"
+	eventEdit     = "edit"
+	eventCommand  = "command"
+	eventPresence = "presence"
+	eventLagged   = "lagged"
+	eventReset    = "reset"
 )
 
-var eventNames = [...]string{eventChange, eventEdit, eventCommand, eventLagged, eventReset}
+var eventNames = [...]string{eventChange, eventEdit, eventCommand, eventPresence, eventLagged, eventReset}
 
 func (f *feed) count(name string) { f.api.events[slices.Index(eventNames[:], name)].Add(1) }
 
@@ -353,6 +363,10 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 		f.send(eventCommand, c.Cursor)
 		return nil
 	}
+	if c.Presence != nil {
+		f.takePresence(c)
+		return nil
+	}
 	if !f.query.readings {
 		return nil
 	}
@@ -373,6 +387,21 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 		f.send(eventChange, c.Cursor)
 	}
 	return nil
+}
+
+// takePresence sends the change of a presence.
+func (f *feed) takePresence(c *entity.Change) {
+	if !f.query.presence {
+		return
+	}
+	f.sendPending("")
+	f.data = append(f.data[:0], `{"entity":`...)
+	f.data = value.String(c.Entity).AppendJSON(f.data)
+	f.data = strconv.AppendInt(append(f.data, `,"ts":`...), c.TS, 10)
+	f.data = c.Presence.AppendJSON(append(f.data, `,"presence":`...))
+	f.data = strconv.AppendInt(append(f.data, `,"committed_ms":`...), c.Committed, 10)
+	f.data = append(f.data, '}')
+	f.send(eventPresence, c.Cursor)
 }
 
 // hideEnds takes out of an event the relations to entities that the reader may not see.
@@ -563,6 +592,9 @@ func (f *feed) touches(c *entity.Change) bool {
 	if f.query.filter.Depends() != (filter.Depends{}) {
 		return true
 	}
+	if c.Presence != nil {
+		return f.looksAtPresence()
+	}
 	for _, p := range f.query.filter.Paths() {
 		if p.Root == filter.RootUpdated {
 			return true
@@ -595,6 +627,16 @@ type commandEventJSON struct {
 	TS     int64  `json:"ts" example:"1451649600512"`
 	// The command, as it is since the step.
 	Command commandJSON `json:"command"`
+	// When it was committed.
+	Committed int64 `json:"committed_ms" example:"1451649600700"`
+}
+
+// presenceEventJSON is the data of a presence event: another state, or another connection.
+type presenceEventJSON struct {
+	Entity string `json:"entity" example:"room-1"`
+	TS     int64  `json:"ts" example:"1451649600512"`
+	// The presence, as it is since the change.
+	Presence presenceJSON `json:"presence"`
 	// When it was committed.
 	Committed int64 `json:"committed_ms" example:"1451649600700"`
 }

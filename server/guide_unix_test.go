@@ -305,6 +305,7 @@ var guideChanges = []struct{ is, becomes string }{
 	{`time=\S+`, "time=<now>"},
 	{`(?m)^Date: .*$`, "Date: <now>"},
 	{`(?m)^Greenroom .*$`, "Greenroom <version>"},
+	{`"presence":\{[^}]*\}`, `"presence":<presence>`}, // who is online is a matter of a moment
 	{`"etag":"[^"]*"`, `"etag":"<etag>"`},
 	{`\\"[0-9a-z]+-\d+\\"`, "<etag>"},
 	{`"actor":"[^"]*"`, `"actor":"<actor>"`},

@@ -18,7 +18,7 @@ func listen(ctx context.Context, name, flag, address string, open bool) (net.Lis
 		return nil, fmt.Errorf("listen for %s on %q: %w; set %s to host:port, as in %s 127.0.0.1:8080", name, address, err, flag, flag)
 	}
 	if !isLoopback(host) && !open {
-		return nil, fmt.Errorf("listen for %s on %s: %w: other machines reach it, so it needs --tls-cert and --tls-key; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
+		return nil, fmt.Errorf("listen for %s on %s: %w: other machines reach it, so it needs --tls-cert and --tls-key, or --acme; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
 			name, address, ErrNotLoopback, flag)
 	}
 	var lc net.ListenConfig

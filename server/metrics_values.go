@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/server/access"
@@ -20,6 +21,7 @@ type snapshot struct {
 	sessions int
 
 	mappings  mapping.Stats
+	alarms    alarm.Stats
 	retention retention.Status
 	bulk      int
 	columns   int
@@ -29,7 +31,7 @@ func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
 		runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
 		logins: s.book.Stats(), sessions: s.gate.sessions.len(),
-		mappings: s.mappings.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
+		mappings: s.mappings.Stats(), alarms: s.alarms.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}
 }
 
@@ -40,7 +42,7 @@ func valueMetrics() []valueMetric {
 	gauge := func(name, help string, read func(*snapshot) float64) valueMetric {
 		return valueMetric{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, read}
 	}
-	return []valueMetric{
+	return append(alarmMetrics(counter, gauge), []valueMetric{
 		counter("greenroom_readings_total", "Readings committed.", func(s *snapshot) float64 { return float64(s.runtime.Readings) }),
 		counter("greenroom_values_total", "Values committed.", func(s *snapshot) float64 { return float64(s.runtime.Values) }),
 		counter("greenroom_readings_rejected_total", "Readings that the entity runtime refused or could not keep.", func(s *snapshot) float64 { return float64(s.runtime.Rejected) }),
@@ -57,6 +59,10 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_command_steps_total", "Steps of commands committed: queued, sent, delivered, and each progress and end.", func(s *snapshot) float64 { return float64(s.runtime.Commands) }),
 		gauge("greenroom_command_entities", "Entities with commands that have not ended.", func(s *snapshot) float64 { return float64(s.runtime.OpenCommands) }),
 		gauge("greenroom_command_receivers", "Connections of devices that can get commands.", func(s *snapshot) float64 { return float64(s.runtime.Receivers) }),
+		gauge("greenroom_devices_online", "Entities whose devices are online.", func(s *snapshot) float64 { return float64(s.runtime.Online) }),
+		gauge("greenroom_devices_connected", "Those of them whose devices have a connection.", func(s *snapshot) float64 { return float64(s.runtime.Connected) }),
+		counter("greenroom_devices_went_online_total", "Times that a device came to be online.", func(s *snapshot) float64 { return float64(s.runtime.WentOnline) }),
+		counter("greenroom_devices_went_offline_total", "Times that a device came to be offline.", func(s *snapshot) float64 { return float64(s.runtime.WentOffline) }),
 		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
 
 		gauge("greenroom_principals", "People, services and devices that may log in.", func(s *snapshot) float64 { return float64(s.logins.Principals) }),
@@ -83,5 +89,5 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_mqtt_forward_dropped_total", "Messages that an MQTT subscriber lost because it was too far behind, or took no packets as large.", func(s *snapshot) float64 { return float64(s.mqtt.ForwardDropped) }),
 		gauge("greenroom_mqtt_queued_bytes", "Bytes of the messages and wills that wait for MQTT subscribers.", func(s *snapshot) float64 { return float64(s.mqtt.Queued) }),
 		gauge("greenroom_mqtt_sessions", "Sessions of MQTT clients that are not connected.", func(s *snapshot) float64 { return float64(s.mqtt.Sessions) }),
-	}
+	}...)
 }

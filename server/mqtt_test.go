@@ -242,7 +242,7 @@ func TestNoLocalSubscriberDoesNotGetItsOwn(t *testing.T) {
 	s := start(t, "")
 	messages := make(chan string, 10)
 	c := s.dial5("both", func(p *paho.Publish) { messages <- string(p.Payload) })
-	if _, err := c.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/#", QoS: 1, NoLocal: true}}}); err != nil {
+	if _, err := c.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/+/telemetry", QoS: 1, NoLocal: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Publish(t.Context(), &paho.Publish{QoS: 1, Topic: "e/a/telemetry", Payload: []byte(`{"mine":1}`)}); err != nil {
@@ -311,7 +311,7 @@ func TestBurstReachesASlowSubscriberWhole(t *testing.T) {
 			return cp, nil
 		}
 	})
-	if _, err := sub.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/#", QoS: 1}}}); err != nil {
+	if _, err := sub.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/+/telemetry", QoS: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	c := s.dial311("sensor")

@@ -108,11 +108,11 @@ type statementGroup struct {
 func describe(t *testing.T) *document31 {
 	t.Helper()
 	d := &document31{t: t, comments: map[string]string{}, schemas: object{}, closed: map[string]bool{}, paths: map[string]object{}}
-	for _, dir := range []string{".", "../inspect", "../entity/mapping", "../entity/model", "../entity/retention", "../entity/series"} {
+	for _, dir := range []string{".", "../inspect", "../entity/mapping", "../entity/model", "../entity/retention", "../entity/series", "template"} {
 		d.readComments(dir)
 	}
 	d.setUp()
-	for _, event := range []any{changeJSON{}, editEventJSON{}, commandEventJSON{}} { // the data of events, which OpenAPI cannot say
+	for _, event := range []any{changeJSON{}, editEventJSON{}, commandEventJSON{}, presenceEventJSON{}} { // the data of events, which OpenAPI cannot say
 		d.schema(event)
 	}
 	d.schema(problem{})
@@ -130,7 +130,7 @@ func describe(t *testing.T) *document31 {
 			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Times are in milliseconds since the epoch; ranges are [from, to). Errors are RFC 9457 problem documents. " +
 				"Unknown query parameters and members of bodies are refused. A write takes If-Match and If-None-Match: *; a PUT that would replace something needs one of them. " +
-				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta. They get commands at e/{id}/commands and answer at e/{id}/answers.",
+				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta. They get commands at e/{id}/commands and answer at e/{id}/answers. What happens to the alarms of an entity is told at e/{id}/alarms. e/{id}/presence says who is online.",
 		},
 		"servers":    []any{object{"url": "/"}},
 		"paths":      d.paths,
@@ -232,6 +232,7 @@ func sentence(comment, name string, isType bool) string {
 var names = map[string]string{
 	"mapping.ExplainedField": "MappedField", "mapping.ExplainedSource": "MappedSource",
 	"model.Type": "TypeDeclaration", "model.Relation": "RelationDeclaration", "model.Command": "CommandDeclaration", "problem": "Problem",
+	"template.Template": "TemplateBody", "template.Command": "TemplateCommand", "template.Answer": "TemplateAnswer",
 	"documentJSON": "JsonObject", "resolvedJSON": "ResolvedType", "bulkStatus": "Bulk", "Status": "RetentionStatus",
 }
 

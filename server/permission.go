@@ -32,6 +32,8 @@ const (
 	writesSome                 // who may write some entities; the handler checks which
 	writesAll                  // who may write all entities: the setup, too
 	manages                    // who may manage principals
+	claims                     // for who is logged in, and written to the audit log
+	administers                // who may manage, for what is not about principals
 	permissionCount = iota
 )
 
@@ -41,7 +43,7 @@ func needs(p permission) option { return func(o *operation) { o.needs = p } }
 // check returns nil if a caller has the permission for a request.
 func (p permission) check(r *http.Request, who *access.Principal, all access.Entities) error {
 	switch p {
-	case public, known:
+	case public, known, claims:
 		return nil
 	case seesEntity:
 		return who.May(r.Context(), all, access.Read, r.PathValue("id"))
@@ -50,9 +52,9 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 	case receivesEntity:
 		return who.May(r.Context(), all, access.Receive, r.PathValue("id"))
 	case receivesSelf:
-		return who.May(r.Context(), all, access.Receive, self(who, r))
+		return who.May(r.Context(), all, access.Receive, selfOf(who, r.PathValue("token")))
 	case reportsSelf:
-		return who.May(r.Context(), all, access.Report, self(who, r))
+		return who.May(r.Context(), all, access.Report, selfOf(who, r.PathValue("token")))
 	case reportsSection:
 		if r.PathValue("section") == entity.Reported.String() {
 			return who.May(r.Context(), all, access.Report, r.PathValue("id"))
@@ -70,16 +72,36 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 		return holds(who.MayAll(access.Write), who, "write all entities, which this needs")
 	case manages:
 		return holds(who.MayAll(access.Manage), who, "manage principals, which an admin may")
+	case administers:
+		return holds(who.MayAll(access.Manage), who, "change this, which an admin may")
 	default:
 		return fmt.Errorf("%w: nobody may do this", access.ErrForbidden)
 	}
 }
 
-// self is the entity that a device is which has its token in the path: the one of its name, or
-// where nobody has to log in the one that the path names.
-func self(who *access.Principal, r *http.Request) string {
-	return cmp.Or(who.Name(), r.PathValue("token"))
+// deviceOf returns the entity whose device a caller with this permission speaks as, "" where it does not.
+func (p permission) deviceOf(r *http.Request, who *access.Principal, all access.Entities) string {
+	id := r.PathValue("id")
+	switch p {
+	case reportsEntity, receivesEntity:
+	case reportsSelf, receivesSelf:
+		id = selfOf(who, r.PathValue("token"))
+	case reportsSection:
+		if r.PathValue("section") != entity.Reported.String() {
+			return ""
+		}
+	default:
+		return ""
+	}
+	if who.May(r.Context(), all, access.Receive, id) != nil {
+		return ""
+	}
+	return id
 }
+
+// selfOf is the entity that a device is which has its token in the path: the one of its name, or
+// where nobody has to log in the one that the path names.
+func selfOf(who *access.Principal, token string) string { return cmp.Or(who.Name(), token) }
 
 // audited reports whether a request changes something that the audit log is about: what
 // devices report is not.

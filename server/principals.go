@@ -31,7 +31,7 @@ type principalPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128" example:"pump-1"`
 }
 
-// principalBody is a principal as it is made. Without password and certificate it gets a
+// principalBody is a principal as it is made. Without password, certificate and oidc it gets a
 // token.
 type principalBody struct {
 	// Letters of ASCII, digits and . _ - : @.
@@ -44,6 +44,8 @@ type principalBody struct {
 	Password string `json:"password,omitempty"`
 	// For devices that show a client certificate whose common name is the name.
 	Certificate bool `json:"certificate,omitempty"`
+	// For people who log in at the provider of OpenID Connect, which has this name for them.
+	OIDC bool `json:"oidc,omitempty"`
 }
 
 // grantJSON is what a principal may do with which entities.
@@ -57,7 +59,7 @@ type grantJSON struct {
 type principalJSON struct {
 	Name       string      `json:"name" example:"pump-1"`
 	Grants     []grantJSON `json:"grants"`
-	Credential string      `json:"credential" enum:"token,password,certificate" example:"token"`
+	Credential string      `json:"credential" enum:"token,password,certificate,oidc" example:"token"`
 	Created    int64       `json:"created_ms" example:"1451649600512"`
 	// Absent for never.
 	Expires int64 `json:"expires_ms,omitempty"`
@@ -116,7 +118,7 @@ type createPrincipalRequest struct{ Body principalBody }
 
 func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (*answer[principalJSON], error) {
 	b := &in.Body
-	spec := access.Spec{Name: b.Name, Password: b.Password, Certificate: b.Certificate, By: callerOf(ctx).who.Name()}
+	spec := access.Spec{Name: b.Name, Password: b.Password, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name()}
 	for _, g := range b.Grants {
 		spec.Grants = append(spec.Grants, access.Grant{Role: access.Role(g.Role), Filter: g.Filter})
 	}

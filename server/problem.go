@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/model"
@@ -17,6 +18,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
+	"github.com/greenroom-go/greenroom/server/template"
 )
 
 // problem is an RFC 9457 problem document, and the error that a handler returns
@@ -74,6 +76,11 @@ var codes = []struct {
 	{mapping.ErrTaken, http.StatusConflict, ""},
 	{mapping.ErrLimit, http.StatusUnprocessableEntity, ""},
 	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
+	{alarm.ErrLimit, http.StatusUnprocessableEntity, ""},
+	{alarm.ErrInUse, http.StatusConflict, ""},
+	{alarm.ErrCleared, http.StatusConflict, ""},
+	{alarm.ErrHolds, http.StatusConflict, "shelve it, or change its rule"},
+	{alarm.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{entity.ErrCursorExpired, http.StatusGone, "start over without a cursor"},
 	{entity.ErrCursorInvalid, http.StatusBadRequest, "a cursor must be the next of an answer, or the id of an event"},
 	{retention.ErrOverlap, http.StatusConflict, ""},
@@ -81,6 +88,7 @@ var codes = []struct {
 	{filter.ErrVisits, http.StatusUnprocessableEntity, "use a filter that looks at fewer related entities"},
 	{search.ErrCountTimeout, http.StatusUnprocessableEntity, "ask without count, with a narrower filter, or again: what is indexed by then is counted at once"},
 	{retention.ErrTooManyRules, http.StatusUnprocessableEntity, ""},
+	{template.ErrTooMany, http.StatusUnprocessableEntity, ""},
 }
 
 // problemOf turns any error of a handler into a problem.
@@ -115,6 +123,9 @@ func problemOf(err error) *problem {
 
 // placedProblem is the problem of an error that has a place in a text, nil for any other.
 func placedProblem(err error) *problem {
+	if at, ok := errors.AsType[*template.Error](err); ok {
+		return templateProblem(at)
+	}
 	p := problemf(http.StatusBadRequest, "%v", err)
 	if cycle, ok := errors.AsType[*mapping.CycleError](err); ok {
 		p = problemf(http.StatusConflict, "%v", err)
@@ -123,6 +134,9 @@ func placedProblem(err error) *problem {
 		p.Line, p.Column, p.Offset, p.In = &syntax.Line, &syntax.Column, &syntax.Offset, syntax.In
 	} else if text, ok := errors.AsType[*filter.Error](err); ok {
 		p.Offset, p.Column = &text.Offset, &text.Column
+		if condition, ok := errors.AsType[*alarm.ConditionError](err); ok {
+			p.In = condition.In
+		}
 	} else {
 		return nil
 	}

@@ -333,18 +333,12 @@ func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 // the store has the other half.
 func TestShutdownLeavesTimeForTheStore(t *testing.T) {
 	t.Parallel()
-	active := make(chan struct{}, 10)
-	s := prepare(t, func(s *Server) {
-		s.cfg.DrainTimeout = time.Second
-		s.http.ConnState = func(conn net.Conn, state http.ConnState) {
-			s.unused.note(conn, state)
-			if state == http.StateActive {
-				active <- struct{}{}
-			}
-		}
-	})
-	s.raw("POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{")
-	receive(t, active, "the request")
+	s := prepare(t, func(s *Server) { s.cfg.DrainTimeout = time.Second })
+	conn := s.raw("POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+	line := make([]byte, len("HTTP/1.1 100"))
+	if _, err := io.ReadFull(conn, line); err != nil || string(line) != "HTTP/1.1 100" { // the handler reads now
+		t.Fatalf("the request is answered %q, %v", line, err)
+	}
 	err := s.stopped(t)
 	if err == nil || !strings.Contains(err.Error(), "finish HTTP requests") || strings.Count(err.Error(), "\n") != 0 {
 		t.Errorf("the shutdown: %v", err)

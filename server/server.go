@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
@@ -27,6 +28,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
 	"github.com/greenroom-go/greenroom/server/sparkplug"
+	"github.com/greenroom-go/greenroom/server/template"
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
@@ -50,15 +52,19 @@ type Server struct {
 	system    *actor.System
 	runtime   *entity.Runtime
 	mappings  *mapping.Service
+	alarms    *alarm.Service
 	bulk      *bulkAPI
 	streams   *streamAPI
 	find      *entityFinder
 	retention *retention.Retainer
 	finder    *search.Finder
+	templates *template.Book
 	refusals  *refusal.Counter
 	book      *access.Book
 	audit     *access.Log
 	gate      *gate
+	claims    *access.Claims
+	oidc      *oidcLogin // nil without a provider
 
 	certificates *certificates // nil without TLS
 	firstToken   string
@@ -70,6 +76,7 @@ type Server struct {
 
 	operations []operation
 	unused     unusedConns
+	telling    sync.WaitGroup // of what happens to alarms
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -108,6 +115,9 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		}
 	}()
 	if cfg.TLS.Enabled() {
+		if cfg.TLS.ACME.Cache, err = cfg.acmeCache(); err != nil {
+			return nil, err
+		}
 		if s.certificates, err = newCertificates(cfg.TLS, cfg.Logger); err != nil {
 			return nil, err
 		}
@@ -136,6 +146,10 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
+	if s.alarms, err = alarm.Open(ctx, s.runtime, alarm.Config{Logger: cfg.Logger, Encode: encodeAlarmEvent}); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.alarms.Close(ctx) })
 	if s.book, err = access.Open(ctx, s.runtime, access.Config{Required: s.isOpen() && !cfg.Insecure, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
@@ -146,10 +160,19 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(s.HTTPAddr()) // it is an address of net
+	s.claims = access.NewClaims(s.book)
 	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
+	if cfg.OIDC.Enabled() {
+		if s.oidc, err = newOIDCLogin(&cfg.OIDC, s.gate, port, cfg.Logger); err != nil {
+			return nil, err
+		}
+	}
+	if s.templates, err = template.Open(ctx, s.runtime, cfg.Logger, takenTopics()); err != nil {
+		return nil, err
+	}
 	s.finder = search.New(s.runtime, cfg.Logger)
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: layouts(), Record: s.gate.note}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates)), Record: s.gate.note}); err != nil {
 		return nil, err
 	}
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
@@ -170,9 +193,21 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	return s, nil
 }
 
-// layouts are the conventions of topics that devices may use beside the server's own.
-func layouts() []layout.Layout {
-	return []layout.Layout{&thingsboard.Layout{}, &awsshadow.Layout{}, &sparkplug.Layout{}}
+// layouts are the conventions of topics that devices may use beside the server's own, and those of
+// templates.
+func layouts(p thingsboard.Provisioner, c thingsboard.Claimer) []layout.Layout {
+	return []layout.Layout{&thingsboard.Layout{Provisioner: p, Claims: c}, &awsshadow.Layout{}, &sparkplug.Layout{}}
+}
+
+// takenTopics are those that no template can have.
+func takenTopics() []template.Taken {
+	list := []template.Taken{{Prefix: "e/", Owner: "the server"}}
+	for _, l := range layouts(nil, nil) {
+		for _, prefix := range l.Prefixes() {
+			list = append(list, template.Taken{Prefix: prefix, Owner: "another convention"})
+		}
+	}
+	return list
 }
 
 // isOpen reports whether other machines reach the server.
@@ -226,10 +261,14 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.shutdown())
 	}
 	s.retention.Start()
+	s.telling.Go(s.tellAlarms)
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(s.encrypted(netutil.LimitListener(s.httpLn, MaxHTTPConnections)))
 	}()
+	if s.certificates != nil && s.certificates.issuer != nil {
+		go s.certificates.issuer.run(s.serving)
+	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
 		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("store", StoreName(s.cfg.Store)))
 	select {
@@ -253,9 +292,10 @@ func (s *Server) drain(ctx context.Context) error {
 	err := s.finishRequests(ctx)
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
+	s.telling.Wait()     // so does this
 	s.retention.Close()
 	s.finder.Close()
-	err = errors.Join(err, s.mappings.Close(ctx), s.book.Close(ctx), s.runtime.Close(ctx))
+	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.runtime.Close(ctx))
 	s.broker.Close(ctx)
 	_, late := s.system.Shutdown(ctx)
 	return errors.Join(err, late)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -136,13 +137,17 @@ func (s *sessions) set(w http.ResponseWriter, r *http.Request, text string) {
 }
 
 // sessionAPI lets browsers log in and out.
-type sessionAPI struct{ gate *gate }
+type sessionAPI struct {
+	gate   *gate
+	issuer string // of OpenID Connect, "" for none
+}
 
 func (a *sessionAPI) operations() []operation {
 	return []operation{
 		op("GET", "/v1/session", "getSession", "Read who is logged in, and what that allows.", a.get, needs(known)),
 		rawOp("POST", "/v1/session", "postSession", "Log in with a token, or a name and a password; the session is in a cookie.", a.post,
 			answers(http.StatusCreated), sends(content{mediaJSON, callerJSON{}}), needs(public)),
+		op("GET", "/v1/session/ways", "getSessionWays", "Read how one can log in.", a.ways, needs(public)),
 		rawOp("DELETE", "/v1/session", "deleteSession", "Log out.", a.remove, answers(http.StatusNoContent), sends(), needs(public)),
 	}
 }
@@ -175,6 +180,22 @@ func (a *sessionAPI) describe(who *access.Principal) callerJSON {
 
 func (a *sessionAPI) get(ctx context.Context, _ *struct{}) (*answer[callerJSON], error) {
 	return ok(a.describe(callerOf(ctx).who)), nil
+}
+
+// waysJSON says how one can log in, beside with a token, or a name and a password.
+type waysJSON struct {
+	// Where the way by OpenID Connect begins; absent where there is none.
+	OIDC string `json:"oidc,omitempty" example:"/login/oidc"`
+	// The host of its provider.
+	Provider string `json:"provider,omitempty" example:"login.example"`
+}
+
+func (a *sessionAPI) ways(context.Context, *struct{}) (*answer[waysJSON], error) {
+	u, err := url.Parse(a.issuer)
+	if err != nil || a.issuer == "" {
+		return ok(waysJSON{}), nil
+	}
+	return ok(waysJSON{OIDC: oidcPath, Provider: u.Host}), nil
 }
 
 type sessionRequest struct{ Body sessionBody }

@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
 // The lines of what a server was set up with, besides its types: mappings, saved
-// queries and rules of retention. They have what a client has said, and no
+// queries, rules of retention and of alarms. They have what a client has said, and no
 // versions, so that a file of them is the same for the same setup.
 
 // mappingLine is a mapping by its statement.
@@ -31,12 +32,19 @@ type ruleLine struct {
 	series.Rule
 }
 
+// alarmRuleLine is a rule of alarms.
+type alarmRuleLine struct {
+	Name string `json:"name"`
+	alarmRuleFields
+}
+
 // setupExports write what is not about single entities.
 var setupExports = map[string]func(*exporter) error{
 	whatTypes:     (*exporter).eachType,
 	whatMappings:  (*exporter).eachMapping,
 	whatQueries:   (*exporter).eachQuery,
 	whatRetention: (*exporter).eachRule,
+	whatAlarms:    (*exporter).eachAlarmRule,
 }
 
 // eachMapping writes those that are installed, in force or not.
@@ -58,6 +66,12 @@ func (x *exporter) eachQuery() error {
 func (x *exporter) eachRule() error {
 	rules, err := x.retainer.Rules(x.ctx)
 	return eachLine(x, rules, err, func(r *retention.Rule) (any, error) { return ruleLine{r.ID, r.Rule}, nil })
+}
+
+func (x *exporter) eachAlarmRule() error {
+	return eachLine(x, x.alarms.Rules(), nil, func(r *alarm.Installed) (any, error) {
+		return alarmRuleLine{r.Name, newAlarmRuleFields(&r.Rule)}, nil
+	})
 }
 
 func (x *exporter) eachType() error {
@@ -115,5 +129,18 @@ func (m *importer) rule(l *ruleLine) error {
 		return problemf(http.StatusBadRequest, `a rule of retention must be like {"id":"meters","type":"Meter","raw":"30d"}`)
 	}
 	_, err := m.retainer.PutRule(m.ctx, l.ID, &l.Rule, "")
+	return err
+}
+
+// alarmRule puts a rule of alarms in force, in the place of one of its name. Who may import
+// may not manage: that needs an admin, as elsewhere.
+func (m *importer) alarmRule(l *alarmRuleLine) error {
+	if err := administers.check(nil, callerOf(m.ctx).who, nil); err != nil {
+		return err
+	}
+	r, err := l.rule(l.Name)
+	if err == nil {
+		_, err = m.alarms.PutRule(m.ctx, r, "")
+	}
 	return err
 }

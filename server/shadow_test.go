@@ -101,7 +101,7 @@ func TestWhoSubscribesToTelemetryGetsEachReading(t *testing.T) {
 	s := start(t, "")
 	s.send(201, "PUT", "/v1/mappings/double", "text/plain", "insert into lamp select a.x * 2 as double")
 	got := follow(t, s.dial311("reader"), "e/lamp/telemetry")
-	wild := follow(t, s.dial311("all"), "e/#")
+	wild := follow(t, s.dial311("all"), "e/+/telemetry")
 	sent := func(topic, payload string) {
 		t.Helper()
 		same(t, "all", receive(t, wild, "the message for all"), document{topic, payload, false})

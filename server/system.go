@@ -5,6 +5,7 @@ import (
 	_ "embed" // for openapi.json
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
@@ -113,16 +114,36 @@ type refusalJSON struct {
 	Count uint64 `json:"count" example:"2"`
 	First int64  `json:"first_ms" example:"1451649600512"`
 	Last  int64  `json:"last_ms" example:"1451649660000"`
+	// The last message, or its beginning, of topics that no convention but that of templates has; absent of others.
+	Payload string `json:"payload,omitempty" example:"{\"state\":\"ON\"}"`
+	// Takes the place of payload where that is no text, in Base64.
+	Bytes []byte `json:"payload_bytes,omitempty" example:"/wA="`
+	// The length of the whole message; absent where nothing of it is kept.
+	Size int `json:"payload_size,omitempty" example:"14"`
+}
+
+func newRefusalJSON(r *refusal.Refusal) refusalJSON {
+	j := refusalJSON{
+		Source: r.Source, Cause: r.Cause, Where: r.Where, Client: r.Client, Detail: r.Detail,
+		Count: r.Count, First: r.First.UnixMilli(), Last: r.Last.UnixMilli(), Size: r.Size,
+	}
+	shown := r.Payload
+	for cut := 0; len(shown) < r.Size && cut < utf8.UTFMax && !utf8.Valid(shown); cut++ { // a character may be cut
+		shown = shown[:len(shown)-1]
+	}
+	if utf8.Valid(shown) {
+		j.Payload = string(shown)
+	} else {
+		j.Bytes = r.Payload
+	}
+	return j
 }
 
 // getRefusals answers with what was refused last.
 func (a *systemAPI) getRefusals(context.Context, *struct{}) (*answer[refusalsJSON], error) {
 	list := refusalsJSON{Total: a.refusals.Total(), Recent: []refusalJSON{}, Now: time.Now().UnixMilli()}
 	for _, r := range a.refusals.Latest() {
-		list.Recent = append(list.Recent, refusalJSON{
-			Source: r.Source, Cause: r.Cause, Where: r.Where, Client: r.Client, Detail: r.Detail,
-			Count: r.Count, First: r.First.UnixMilli(), Last: r.Last.UnixMilli(),
-		})
+		list.Recent = append(list.Recent, newRefusalJSON(&r))
 	}
 	return ok(list), nil
 }

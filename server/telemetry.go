@@ -214,14 +214,8 @@ func appendChange(dst []byte, c *entity.Change) []byte {
 	dst = value.String(c.Entity).AppendJSON(dst)
 	dst = append(dst, `,"ts":`...)
 	dst = strconv.AppendInt(dst, c.TS, 10)
-	dst = append(dst, `,"values":{`...)
-	for i := range c.Values {
-		dst = appendComma(dst, i)
-		dst = value.String(c.Values[i].Key).AppendJSON(dst)
-		dst = append(dst, ':')
-		dst = c.Values[i].Value.AppendJSON(dst)
-	}
-	dst = append(dst, `},"committed_ms":`...)
+	dst = entity.AppendSamples(append(dst, `,"values":`...), c.Values)
+	dst = append(dst, `,"committed_ms":`...)
 	dst = strconv.AppendInt(dst, c.Committed, 10)
 	return append(appendOrigin(dst, c.Origin), '}')
 }

@@ -49,12 +49,7 @@ type tokenPath struct {
 }
 
 // id is the entity that the device is.
-func (p *tokenPath) id(ctx context.Context) string {
-	if name := callerOf(ctx).who.Name(); name != "" {
-		return name
-	}
-	return p.Token
-}
+func (p *tokenPath) id(ctx context.Context) string { return selfOf(callerOf(ctx).who, p.Token) }
 
 // done is an answer without a body. Devices look for the status 200.
 func done() *answer[nothing] { return &answer[nothing]{status: http.StatusOK, text: []byte{}} }

@@ -200,7 +200,7 @@ func TestThingsBoardRefusesWhatMayNotBe(t *testing.T) {
 		{device, "v1/devices/me/attributes/request/1", `{"clientKeys":["a"]}`, "invalid"},
 		{device, "v1/devices/me/attributes/request/x", `{}`, "topic"},
 		{device, "v1/devices/me/rpc/request/1", `{"params":1}`, "invalid"},
-		{device, "v1/devices/me/claim", `{}`, "topic"},
+		{device, "v1/devices/me/firmware", `{}`, "topic"},
 		{device, "v1/gateway/telemetry", `{"a/b":[{"t":1}]}`, "invalid"},
 		{device, "v1/gateway/telemetry", `{"room-1":[{"t":null}]}`, "null"},
 		{device, "v2/x", `{}`, "topic"},
@@ -292,9 +292,9 @@ func TestThingsBoardDeviceGetsCommands(t *testing.T) {
 		same(t, "the call", m.payload, `{"method":"reboot","params":{}}`)
 		await(t, c.Publish(style.answers+strings.TrimPrefix(m.topic, style.requests), 1, false, ``))
 		s.becomes(&second, entity.CommandDone)
-		same(t, "what is refused", s.refusedOver("not_found")+s.refusedOver("invalid"), 0)
+		same(t, "what is refused", s.refusedOver("not_found")+s.refusedOver("syntax"), 0)
 		await(t, c.Publish(style.answers+"5", 1, false, `{"ok":`))
-		same(t, "what is refused", s.refusedOver("invalid"), 1)
+		same(t, "what is refused", s.refusedOver("syntax"), 1)
 	}
 }
 

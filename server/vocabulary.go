@@ -119,6 +119,9 @@ func (k *vocabularies) get(ctx context.Context, rt *entity.Runtime) (*vocabulary
 func newVocabulary(rt *entity.Runtime) *vocabulary {
 	v := &vocabulary{paths: make(map[filter.Path]map[string]struct{}), relations: make(map[string]struct{})}
 	v.declared(rt)
+	for _, member := range filter.PresenceMembers() {
+		v.add(filter.Path{Root: filter.RootPresence, Name: member}, "")
+	}
 	return v
 }
 

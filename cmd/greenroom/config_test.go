@@ -21,7 +21,7 @@ func TestTheConfigurationIsChecked(t *testing.T) { // not parallel: it sets the 
 	for text, want := range map[string]string{
 		"\nhttpp = 1":             `greenroom.toml:2: there is no key "httpp"; the nearest is http`,
 		"hot-mib = 64":            `greenroom.toml:1: there is no key "hot-mib"; the nearest is hot_mib`,
-		"quite-other-things = 64": "the keys are client_ca, data",
+		"quite-other-things = 64": "the keys are acme, acme_ca",
 		"\n\nhot_mib = \"many\"":  "greenroom.toml:3: hot_mib: invalid",
 		"hot_mib = 0":             "--hot-mib must be an integer from 1 to",
 		"idle_after = 5":          "greenroom.toml:1: idle_after: invalid",

@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -22,6 +24,8 @@ type serveOptions struct {
 	demo                    bool
 
 	tls      server.TLS
+	oidc     server.OIDC
+	secret   string // a file
 	hosts    []string
 	insecure bool
 	newAdmin bool
@@ -29,6 +33,8 @@ type serveOptions struct {
 
 	hot, window int64 // MiB
 	idleAfter   time.Duration
+
+	timeout, grace time.Duration // of presences
 }
 
 // maxMiB is far beyond any machine, and its bytes are still an int64.
@@ -45,10 +51,40 @@ func (o *serveOptions) entities() (c entity.Config, err error) {
 		return c, usagef("--idle-after must be positive, or 0 to disable it, not %v", o.idleAfter)
 	}
 	c = entity.Config{HotBytes: o.hot << 20, WindowBytes: o.window << 20, IdleAfter: o.idleAfter}
+	if o.timeout < 0 || o.grace < 0 {
+		return c, usagef("--presence-timeout and --presence-grace must be positive, or 0 for no timeout and no grace, not %v and %v", o.timeout, o.grace)
+	}
 	if o.idleAfter == 0 {
 		c.IdleAfter = -1
 	}
+	c.PresenceTimeout, c.PresenceGrace = orNone(o.timeout), orNone(o.grace)
 	return c, nil
+}
+
+// orNone makes 0 the negative duration that a Config of package entity takes for none.
+func orNone(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// provider checks what people log in by, and reads its secret.
+func (o *serveOptions) provider() error {
+	if !o.oidc.Enabled() {
+		return nil
+	}
+	if o.secret != "" {
+		text, err := os.ReadFile(o.secret)
+		if err != nil {
+			return usagef("--oidc-secret-file: %w", err)
+		}
+		o.oidc.Secret = strings.TrimSpace(string(text))
+	}
+	if err := o.oidc.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	return nil
 }
 
 func newServe() *cobra.Command {
@@ -72,8 +108,8 @@ a temporary directory that is removed at the end.
 
 Everybody on this machine may do everything until greenroom token create makes the
 first token; from then on, who comes must log in. An address that other machines
-reach needs --tls-cert and --tls-key, and who comes must log in: the first start
-prints the token of an admin, once.
+reach needs --tls-cert and --tls-key, or --acme, and who comes must log in: the
+first start prints the token of an admin, once.
 
 --store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
 the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this
@@ -100,6 +136,9 @@ second signal stops it at once.`,
 					return usagef("%w", err)
 				}
 			}
+			if err := o.provider(); err != nil {
+				return err
+			}
 			if o.check {
 				_, err := o.entities()
 				if err == nil {
@@ -120,7 +159,18 @@ second signal stops it at once.`,
 	cmd.Flags().String(configFlag, "", "file of TOML that sets flags, such as http = \"127.0.0.1:8080\"")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
+	cmd.Flags().StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority is to issue the certificate (ACME); it must reach --http at their port 443, and you agree to its terms")
+	cmd.Flags().StringVar(&o.tls.ACME.Email, "acme-email", "", "where the authority of --acme reports problems")
+	cmd.Flags().StringVar(&o.tls.ACME.Directory, "acme-directory", server.DefaultACMEDirectory, "URL of the authority of --acme")
+	cmd.Flags().StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with who signed the certificate of the authority's server, in PEM, where the system does not know it")
+	cmd.Flags().StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for what the authority of --acme has issued (default acme in the data directory)")
 	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "file with the certificates of those who sign those of clients, in PEM")
+	cmd.Flags().StringVar(&o.oidc.Issuer, "oidc-issuer", "", "URL of a provider of OpenID Connect, at which people may log in to the dashboard")
+	cmd.Flags().StringVar(&o.oidc.Client, "oidc-client", "", "name by which the provider knows this server")
+	cmd.Flags().StringVar(&o.secret, "oidc-secret-file", "", "file with what the provider takes as the proof of that")
+	cmd.Flags().StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim that has the name of the principal")
+	cmd.Flags().StringVar(&o.oidc.CA, "oidc-ca", "", "file with who signed the certificate of the provider, in PEM, where the system does not know it")
+	cmd.Flags().StringVar(&o.oidc.URL, "url", "", "how browsers reach the server, such as https://plant.example, where their requests do not tell: behind a proxy")
 	cmd.Flags().StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
 	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make a further admin and print its token, where the others are lost")
@@ -129,6 +179,8 @@ second signal stops it at once.`,
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
+	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it is offline, where its type does not say; 0 is for ever")
+	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device that has lost its connection has to come back before it is offline, where its type does not say")
 	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 	return cmd
 }
@@ -153,7 +205,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, Hosts: o.hosts, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -170,6 +222,10 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted, and who reaches these addresses may do everything")
 	} else if o.insecure && !o.tls.Enabled() {
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; everyone on the way can read the tokens of others")
+	}
+	// Under systemd, the service has started only now. Elsewhere nobody is told.
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the server is ready", slog.Any("error", err))
 	}
 	if !o.demo {
 		return s.Run(ctx)

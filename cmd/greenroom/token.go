@@ -26,6 +26,7 @@ type principalJSON struct {
 	Grants      []grantJSON `json:"grants"`
 	Password    string      `json:"password,omitempty"`
 	Certificate bool        `json:"certificate,omitempty"`
+	OIDC        bool        `json:"oidc,omitempty"`
 	Credential  string      `json:"credential,omitempty"`
 	Expires     int64       `json:"expires_ms,omitempty"`
 	Used        int64       `json:"used_ms,omitempty"`
@@ -57,7 +58,7 @@ variable ` + tokenVariable + `.`,
 type tokenOptions struct {
 	http, name, role, filter, entity string
 	expires                          time.Duration
-	password, certificate            bool
+	password, certificate, oidc      bool
 }
 
 func newTokenCreate() *cobra.Command {
@@ -92,6 +93,7 @@ filter matches, by id, type and attributes.`,
 	cmd.Flags().DurationVar(&o.expires, "expires", 0, "end by itself after this time; 0 is never")
 	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of the standard input, in place of a token")
 	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it in by a client certificate with its name as the common name, in place of a token")
+	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it in by the provider of OpenID Connect, which has its name for it, in place of a token")
 	return cmd
 }
 
@@ -104,8 +106,8 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		return p, usagef("--role must be admin, operator, viewer or device")
 	case o.filter != "" && o.entity != "":
 		return p, usagef("only one of --filter and --entity may be given")
-	case o.password && o.certificate:
-		return p, usagef("only one of --password and --certificate may be given")
+	case o.password && (o.certificate || o.oidc), o.certificate && o.oidc:
+		return p, usagef("only one of --password, --certificate and --oidc may be given")
 	case o.expires < 0:
 		return p, usagef("--expires must be positive, or 0 for never, not %v", o.expires)
 	}
@@ -117,7 +119,7 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		}
 		filter = "id = " + string(text)
 	}
-	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Certificate: o.certificate}
+	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Certificate: o.certificate, OIDC: o.oidc}
 	if o.expires > 0 {
 		p.Expires = time.Now().Add(o.expires).UnixMilli()
 	}

@@ -17,7 +17,7 @@ import (
 
 // sorts are what can be exported; latest cannot be imported, because the history
 // brings it about.
-var sorts = []string{"types", "entities", "relations", "history", "mappings", "queries", "retention", "latest"}
+var sorts = []string{"types", "entities", "relations", "history", "mappings", "queries", "retention", "alarm-rules", "latest"}
 
 type transferOptions struct {
 	http, what, format, file, filter, typ, from, to string
@@ -29,8 +29,8 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Export the data of a running server as NDJSON or CSV.",
-		Long: `Write the types, entities, relations, history, mappings, saved queries, retention
-rules or latest values of a running server, one per line. greenroom import reads
+		Long: `Write the types, entities, relations, history, mappings, saved queries, rules of
+retention and alarms, or latest values of a running server, one per line. greenroom import reads
 them into this or another server: import types first, then entities, relations
 and the history, and mappings after their sources.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson

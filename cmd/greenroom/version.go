@@ -19,9 +19,16 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version is the module's version where it was installed as one, otherwise the
+// release is the version of a package that was built from a checkout: the linker sets it, see
+// packaging/build.sh.
+var release string
+
+// version is that of the package, otherwise the module's version where it was installed as one, otherwise the
 // commit, with a plus sign when the tree was modified.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"

@@ -19,6 +19,9 @@
 //   - id, type: strings. An entity without a type has none.
 //   - created, updated: instants.
 //   - a key, such as temperature: its latest value.
+//   - presence.online and presence.connected, true or false, and presence.since and
+//     presence.seen, instants: what is known of the entity's device. A key that is
+//     called presence alone is a key.
 //   - attributes.a.b, desired.a.b, reported.a.b: a leaf of these documents, and
 //     delta.a.b: a leaf of desired that differs from the one of reported. The
 //     document or an inner object as a whole can be tested with exists.

@@ -717,6 +717,8 @@ func (p *parser) pathOf(t token) Path {
 	switch root := rootOf(strings.ToLower(first.Text)); {
 	case t.at:
 		p.fail(t.from, "'@' has no meaning here; an attribute is written attributes.floor")
+	case !first.Quoted && len(t.names) > 1 && strings.EqualFold(first.Text, presenceRoot):
+		return p.presence(t)
 	case first.Quoted, !isReserved(first.Text):
 		list := make([]string, len(t.names))
 		for i, n := range t.names {
@@ -731,6 +733,17 @@ func (p *parser) pathOf(t token) Path {
 		p.fail(t.from, "'%s' has nothing below it; a key of this name must be in backquotes: `%s`", first.Text, p.text[t.from:t.to])
 	}
 	return Path{}
+}
+
+// presence returns the path of a member of the presence.
+func (p *parser) presence(t token) Path {
+	member := t.names[1]
+	if len(t.names) > 2 || member.Quoted || !slices.Contains(PresenceMembers(), member.Text) {
+		p.fail(t.from, "of the presence there are %s; a key of this name must be in backquotes: `%s`",
+			presenceRoot+"."+strings.Join(PresenceMembers(), ", "+presenceRoot+"."), p.text[t.from:t.to])
+		return Path{}
+	}
+	return Path{Root: RootPresence, Name: member.Text}
 }
 
 // intern keeps one pointer for each path.
@@ -760,7 +773,7 @@ func (p *parser) time(o operand) operand {
 	o.path = p.path("a path")
 	instant := o.path.Root.kind() == value.KindTime
 	switch path := o.path; {
-	case path.Root == RootID, path.Root == RootType, path.Root == RootRelation, instant && o.kind == ofTime, path.Root.document() && path.Name == "":
+	case path.Root == RootID, path.Root == RootType, path.Root == RootRelation, path.Root == RootPresence, instant && o.kind == ofTime, path.Root.document() && path.Name == "":
 		p.fail(at, "%s(%s) is not known: %s is about the latest value of a key or a leaf of attributes, desired or reported", name, path, name)
 	}
 	p.need(")")

@@ -22,6 +22,7 @@ const (
 	RootReported               // what it says it is
 	RootDelta                  // a leaf of desired that differs from the one of reported
 	RootRelation               // a property of the relation that led to it
+	RootPresence               // what is known of its device: a member of [PresenceMembers]
 	RootSource                 // what a [Resolver] made of a name in an expression
 )
 
@@ -29,6 +30,23 @@ var rootNames = [...]string{
 	RootLatest: "", RootID: "id", RootType: "type", RootCreated: "created", RootUpdated: "updated",
 	RootAttributes: "attributes", RootDesired: "desired", RootReported: "reported",
 	RootDelta: "delta", RootRelation: "relation",
+}
+
+// presenceRoot begins the paths of [RootPresence]. Alone it is a key like any other: many
+// sensors have one of this name.
+const presenceRoot = "presence"
+
+// Members of [RootPresence].
+const (
+	PresenceOnline    = "online"    // whether the device is online
+	PresenceConnected = "connected" // whether it has a connection
+	PresenceSince     = "since"     // since when it is online or offline
+	PresenceSeen      = "seen"      // when it was last heard of
+)
+
+// PresenceMembers are all of them.
+func PresenceMembers() []string {
+	return []string{PresenceOnline, PresenceConnected, PresenceSince, PresenceSeen}
 }
 
 // String returns the word that a filter has for the root, "" for RootLatest.
@@ -58,8 +76,8 @@ func (r Root) kind() value.Kind {
 type Path struct {
 	Root Root
 	// Name is the key for RootLatest. For the roots that are documents it is a
-	// JSON pointer (RFC 6901), "/location/floor", or "" for the whole document.
-	// The other roots have none.
+	// JSON pointer (RFC 6901), "/location/floor", or "" for the whole document, and
+	// for RootPresence a member. The other roots have none.
 	Name string
 	// Slot is what the resolve of [Filter.Bind] returned for the path: whatever
 	// helps a View to find the value without looking for a name. 0 before.
@@ -76,6 +94,8 @@ func (p Path) append(dst []byte) []byte {
 		return appendKey(dst, p.Name)
 	case RootSource:
 		return append(dst, p.Name...)
+	case RootPresence:
+		return append(append(dst, presenceRoot+"."...), p.Name...)
 	default:
 	}
 	dst = append(dst, p.Root.String()...)
@@ -91,7 +111,7 @@ func (p Path) append(dst []byte) []byte {
 
 // appendKey writes a key, bare if it reads back as a key.
 func appendKey(dst []byte, key string) []byte {
-	bare := true
+	bare := !strings.HasPrefix(strings.ToLower(key), presenceRoot+".")
 	for i, name := 0, key; bare && name != ""; i++ {
 		n := scanName(name)
 		bare = n > 0 && (i > 0 || !isReserved(name[:n]))

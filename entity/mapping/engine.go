@@ -202,7 +202,7 @@ func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Ef
 		n++
 		if c.Edit != nil {
 			e.edit(c)
-		} else if c.Command == nil {
+		} else if c.Command == nil && c.Presence == nil {
 			e.reading(c)
 		}
 	}

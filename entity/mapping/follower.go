@@ -81,15 +81,15 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 			return f, err
 		}
 	}
-	// Each change, also those of commands, of which nothing comes: whoever waits for a place
+	// Each change, also those of commands and presences, of which nothing comes: whoever waits for a place
 	// waits for the change that is there.
-	changes, err := s.rt.Follow(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true, Commands: true})
+	changes, err := s.rt.Follow(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true, Commands: true, Presence: true})
 	if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
 		s.count.missed.Add(1)
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mappings have missed changes that are not kept any more; they are recomputed over the history",
 			slog.String("cursor", f.saved.Cursor))
 		f.saved, f.durable = place{Cursor: head, Missed: true}, head
-		changes, err = s.rt.Follow(ctx, entity.ChangesQuery{Cursor: head, Edits: true, Commands: true})
+		changes, err = s.rt.Follow(ctx, entity.ChangesQuery{Cursor: head, Edits: true, Commands: true, Presence: true})
 	}
 	if err != nil {
 		return nil, err

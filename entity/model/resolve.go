@@ -24,6 +24,9 @@ type Resolved struct {
 	Telemetry  map[string]*Schema
 	Relations  map[string]*Relation
 	Commands   map[string]*Command
+	// Presence is that of the type or, where it has none, the one that it inherits; nil for
+	// none.
+	Presence *Presence
 }
 
 // ResolveAll resolves types that may extend and contain each other. The error
@@ -70,6 +73,7 @@ func (r *resolver) resolve(id string, way []string) (*Resolved, error) {
 	out := &Resolved{
 		Type: t, Strict: t.Strict, IsA: map[string]bool{id: true},
 		Properties: maps.Clone(t.Properties), Telemetry: maps.Clone(t.Telemetry), Relations: maps.Clone(t.Relations), Commands: maps.Clone(t.Commands),
+		Presence: t.Presence,
 	}
 	for _, base := range t.Extends {
 		b, err := r.resolve(base, way)
@@ -150,9 +154,23 @@ func (t *Resolved) extend(base *Resolved) error {
 	t.Strict = t.Strict || base.Strict
 	maps.Copy(t.IsA, base.IsA)
 	return cmp.Or(
+		t.extendPresence(base),
 		inherit("property", &t.Properties, base.Properties), inherit("telemetry", &t.Telemetry, base.Telemetry),
 		inherit("relation", &t.Relations, base.Relations), inherit("command", &t.Commands, base.Commands),
 	)
+}
+
+// extendPresence takes over what a base says of the presence. What the type itself says
+// counts instead; of two bases that say it both, it must be the same.
+func (t *Resolved) extendPresence(base *Resolved) error {
+	switch {
+	case base.Presence == nil || t.Type.Presence != nil:
+	case t.Presence == nil:
+		t.Presence = base.Presence
+	case *t.Presence != *base.Presence:
+		return fmt.Errorf("%w: presence is declared twice, and not alike; declare it for the type itself", ErrInvalid)
+	}
+	return nil
 }
 
 // inherit adds the members of a base. What both declare must be the same: then it

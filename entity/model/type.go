@@ -53,6 +53,9 @@ type Type struct {
 	// Components are types whose members this one has under a name: the property
 	// p of the component c is the attribute /c/p, its telemetry t the key "c.t".
 	Components map[string]string `json:"components,omitempty"`
+	// Presence says when its device counts as offline. Nil leaves it to the types that
+	// this one extends, and to the server.
+	Presence *Presence `json:"presence,omitempty"`
 }
 
 // Property is a value of an entity that stays until it is changed.
@@ -133,6 +136,7 @@ func (t *Type) Check() error {
 		checkSchemas(where+".telemetry", t.Telemetry, 1),
 		checkMembers(where+".relations", t.Relations, (*Relation).check),
 		checkMembers(where+".commands", t.Commands, (*Command).check),
+		t.Presence.check(where+".presence"),
 	)
 	if err != nil {
 		return err

@@ -233,7 +233,7 @@ func (t *transaction) run(ctx context.Context) (err error) {
 	t.reckon()
 	var rows pgx.Batch
 	rows.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") // whatever the server's default is
-	for _, add := range []func(*pgx.Batch){t.names, t.latest, t.origins, t.edits, t.commands, t.deletions, t.generation, t.log} {
+	for _, add := range []func(*pgx.Batch){t.names, t.latest, t.origins, t.edits, t.commands, t.presences, t.deletions, t.generation, t.log} {
 		add(&rows)
 	}
 	if t.copies() {

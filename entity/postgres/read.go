@@ -61,14 +61,16 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		e = entity.Stored{ID: id}
 		var typ pgtype.Text
-		err := tx.QueryRow(ctx, "SELECT num, type, created, revision FROM entity WHERE id = $1", id).Scan(&e.Num, &typ, &e.Created, &e.Revision)
+		var bits, since, seen int64
+		err := tx.QueryRow(ctx, "SELECT num, type, created, revision, presence, since, seen FROM entity WHERE id = $1", id).
+			Scan(&e.Num, &typ, &e.Created, &e.Revision, &bits, &since, &seen)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return entity.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
-		e.Type = typ.String
+		e.Type, e.Presence = typ.String, entity.PresenceOfBits(bits, since, seen)
 		list := []entity.Stored{e}
 		err = fill(ctx, tx, list)
 		e = list[0]
@@ -158,7 +160,7 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 	}
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		// Planned for its arguments, so that those that keep all cost nothing.
-		rows, err := tx.Query(ctx, `SELECT num, id, type, created, revision FROM entity
+		rows, err := tx.Query(ctx, `SELECT num, id, type, created, revision, presence, since, seen FROM entity
 			WHERE id > $1 AND ($2 = '' OR strpos(coalesce(fold, id), $2) > 0)
 				AND (cardinality($3::text[]) = 0 OR type = ANY($3)) AND (cardinality($4::text[]) = 0 OR id = ANY($4))
 			ORDER BY id LIMIT $5`, planned, pgdb.PossiblePart(q.After), strings.ToLower(q.Search), append([]string{}, types...), append([]string{}, ids...), q.Limit)
@@ -168,8 +170,9 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (entity.Stored, error) {
 			var e entity.Stored
 			var typ pgtype.Text
-			err := row.Scan(&e.Num, &e.ID, &typ, &e.Created, &e.Revision)
-			e.Type = typ.String
+			var bits, since, seen int64
+			err := row.Scan(&e.Num, &e.ID, &typ, &e.Created, &e.Revision, &bits, &since, &seen)
+			e.Type, e.Presence = typ.String, entity.PresenceOfBits(bits, since, seen)
 			return e, err
 		})
 		if err != nil || len(list) == 0 {

@@ -171,6 +171,22 @@ CREATE TABLE command (
 );
 CREATE INDEX command_open ON command (entity) INCLUDE (due) WHERE due IS NOT NULL;
 CREATE INDEX command_key ON command (entity, key) WHERE key IS NOT NULL;
+`, `
+-- item has what parts of the program keep for themselves.
+CREATE TABLE item (
+	kind text COLLATE "C" NOT NULL,
+	key  bytea NOT NULL,
+	body bytea NOT NULL,
+	PRIMARY KEY (kind, key)
+);
+`, `
+-- presence has the bits of the state (entity.Presence), since when that began, and seen
+-- when the device was last heard of.
+ALTER TABLE entity ADD COLUMN since bigint NOT NULL DEFAULT 0;
+ALTER TABLE entity ADD COLUMN seen bigint NOT NULL DEFAULT 0;
+ALTER TABLE entity ADD COLUMN presence smallint NOT NULL DEFAULT 0;
+ALTER TABLE entity SET (fillfactor = 80);
+CREATE INDEX entity_online ON entity (id) WHERE presence & 3 = 1;
 `}
 
 var migration = pgdb.Migration{

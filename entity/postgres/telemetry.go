@@ -34,7 +34,7 @@ func (t *transaction) history() {
 	t.rows = slices.Grow(t.w.rows[:0], n)
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
-		if r.Edit != nil || r.Command != nil || t.b.Entities[r.Entity].Deleted {
+		if r.Edit != nil || r.Command != nil || r.Presence != nil || t.b.Entities[r.Entity].Deleted {
 			continue
 		}
 		for j := range r.Values {

@@ -103,6 +103,11 @@ func (x *index) paths(q *Query) (paths []filter.Path, ok bool) {
 		switch p.Root {
 		case filter.RootDelta, filter.RootRelation:
 			return nil, false
+		case filter.RootPresence:
+			if p.Name == filter.PresenceSeen { // changes with each message, and no change says so
+				return nil, false
+			}
+			paths = append(paths, filter.Path{Root: p.Root, Name: p.Name})
 		case filter.RootID, filter.RootType, filter.RootCreated, filter.RootUpdated:
 		default:
 			paths = append(paths, filter.Path{Root: p.Root, Name: p.Name})
@@ -160,7 +165,7 @@ func (x *index) ready(paths []filter.Path) bool {
 // run begins to follow the changes, and to make columns. It does not where the runtime is
 // closed; then no column will ever be there.
 func (x *index) run() {
-	changes, err := x.rt.Follow(x.ctx, entity.ChangesQuery{Edits: true})
+	changes, err := x.rt.Follow(x.ctx, entity.ChangesQuery{Edits: true, Presence: true})
 	if err != nil {
 		return
 	}

@@ -246,6 +246,12 @@ func (t *table) apply(c *entity.Change) (again bool) {
 	if c.Edit != nil {
 		return t.edit(row, c.Edit)
 	}
+	if c.Presence != nil {
+		for path := range t.columns {
+			again = again || path.Root == filter.RootPresence
+		}
+		return again
+	}
 	t.updated[row] = max(t.updated[row], c.TS)
 	for i := range c.Values {
 		s := &c.Values[i]

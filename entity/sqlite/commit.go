@@ -30,7 +30,7 @@ type writer struct {
 	generations []entity.Generation
 	begun       bool
 
-	entity, latest, telemetry, hour, computed, attribute, revision, command sqlitedb.Bulk
+	entity, latest, telemetry, hour, computed, attribute, revision, command, presence sqlitedb.Bulk
 
 	ended changelog.Ended
 
@@ -83,6 +83,10 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		Head: "INSERT INTO command (entity, id, state, key, due, ended, data)", Width: 7,
 		Tail: "ON CONFLICT (entity, id) DO UPDATE SET state = excluded.state, due = excluded.due, ended = excluded.ended, data = excluded.data",
 	}
+	w.presence = sqlitedb.Bulk{
+		Head: "WITH given (num, presence, since, seen) AS (", Width: 4,
+		Tail: ") UPDATE entity SET presence = given.presence, since = given.since, seen = max(entity.seen, given.seen) FROM given WHERE entity.num = given.num",
+	}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 
 	rows, err := w.Conn.QueryContext(ctx, "SELECT name, num FROM key")
@@ -103,7 +107,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 }
 
 func (w *writer) close() error {
-	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision, &w.command)
+	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision, &w.command, &w.presence)
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See
@@ -230,7 +234,7 @@ func (w *writer) transact(ctx context.Context, durable bool, f func(t *transacti
 
 // run commits a batch; dropped is the last change that the log lost to its limit.
 func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err error) {
-	for _, step := range []func() error{t.entities, t.readings, t.edits, t.commands, t.deletions, t.generation, t.log, t.purge} {
+	for _, step := range []func() error{t.entities, t.readings, t.edits, t.commands, t.presences, t.deletions, t.generation, t.log, t.purge} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -345,7 +349,7 @@ func (t *transaction) readings() error {
 	w.fresh = w.fresh[:0]
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
-		if r.Edit != nil || r.Command != nil {
+		if r.Edit != nil || r.Command != nil || r.Presence != nil {
 			continue
 		}
 		source, err := t.applied(r)

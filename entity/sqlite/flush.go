@@ -381,7 +381,7 @@ func (t *tail) replay(c *entity.LoggedChange, seq uint64, keys map[string]*name)
 		return nil
 	case c.Edit != nil:
 		return t.replayEdit(c, keys)
-	case c.Command != nil: // in the table with its commit
+	case c.Command != nil, c.Presence != nil: // in the table with its commit
 		return nil
 	}
 	source := keys[c.Origin.Source]

@@ -22,8 +22,10 @@ type queries struct {
 	latest, attributes, applied, origins *sql.Stmt // of a JSON array of numbers
 	open                                 *sql.Stmt // the same: commands
 	commands, commanded, openCommands    *sql.Stmt
+	online                               *sql.Stmt
 	ascending, descending, count         *sql.Stmt
 	relations, changes, docs, computed   *sql.Stmt
+	items, itemsBack                     *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -46,15 +48,15 @@ const places = `FROM hour h CROSS JOIN telemetry t
 	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
 
 func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
-	const one = "SELECT num, created, type, revision FROM entity "
-	const page = "SELECT num, id, created, type, revision FROM entity "
+	const one = "SELECT num, created, type, revision, presence, since, seen FROM entity "
+	const page = "SELECT num, id, created, type, revision, presence, since, seen FROM entity "
 	const found = "id > ?1 AND (?2 = '' OR instr(coalesce(fold, id), ?2) > 0) ORDER BY id LIMIT ?3"
 	for stmt, text := range map[**sql.Stmt]string{
 		&q.load:     one + "WHERE id = ?",
 		&q.entities: page + "WHERE " + found,
 		&q.typed:    page + "WHERE type IN (SELECT value FROM json_each(?4)) AND " + found,
 		&q.named:    page + "WHERE id IN (SELECT value FROM json_each(?5)) AND (?4 = '' OR type IN (SELECT value FROM json_each(?4))) AND " + found,
-		&q.these:    "SELECT e.num, j.key, e.created, e.revision, e.type FROM json_each(?1) j CROSS JOIN entity e ON e.id = j.value",
+		&q.these:    "SELECT e.num, j.key, e.created, e.revision, e.type, e.presence, e.since, e.seen FROM json_each(?1) j CROSS JOIN entity e ON e.id = j.value",
 		// Names are put in and rows are ordered by the filler, in half the time.
 		&q.latest:     "SELECT j.key, l.key, l.ts, l.seq, l.kind, l.value FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value",
 		&q.attributes: "SELECT j.key, a.path, a.ts, a.section, a.kind, a.value FROM json_each(?1) j CROSS JOIN attribute a ON a.entity = j.value",
@@ -69,6 +71,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 			ORDER BY id DESC LIMIT ?6`,
 		&q.openCommands: `SELECT e.id, c.due FROM (SELECT entity, min(due) AS due FROM command INDEXED BY command_open WHERE due IS NOT NULL GROUP BY entity) c
 			CROSS JOIN entity e ON e.num = c.entity ORDER BY e.id`,
+		&q.online: "SELECT id, type, presence, seen FROM entity INDEXED BY entity_online WHERE presence & 3 = 1 AND id > ? ORDER BY id LIMIT ?",
 		&q.origins: `SELECT j.key, k.name, s.name, c.n
 			FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value
 			JOIN computed c ON c.entity = l.entity AND c.key = l.key AND c.ts = l.ts AND c.seq = l.seq
@@ -80,6 +83,8 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.descending: "SELECT t.ts, t.seq, t.kind, t.value " + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7",
 		&q.count:      "SELECT count(*) " + series + "AND t.kind IN (1, 2)",
 		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
+		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
+		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
 			WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
 			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`,
@@ -107,11 +112,11 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 	err = s.consistently(func() error {
 		found := []entity.Stored{{ID: id}}
 		var typ sql.NullString
-		var revision int64
-		if err := s.queries.load.QueryRowContext(ctx, id).Scan(&found[0].Num, &found[0].Created, &typ, &revision); err != nil {
+		var revision, presence, since, seen int64
+		if err := s.queries.load.QueryRowContext(ctx, id).Scan(&found[0].Num, &found[0].Created, &typ, &revision, &presence, &since, &seen); err != nil {
 			return err
 		}
-		found[0].Type, found[0].Revision = typ.String, uint64(revision)
+		found[0].Type, found[0].Revision, found[0].Presence = typ.String, uint64(revision), entity.PresenceOfBits(presence, since, seen)
 		err := s.fill(ctx, found)
 		e = found[0]
 		return err
@@ -221,7 +226,7 @@ type filler struct {
 	names *names
 	list  []entity.Stored
 	nums  []byte // of list, as a JSON array
-	row   [6]any // as the driver has it: database/sql takes longer to convert a number than to read it
+	row   [8]any // as the driver has it: database/sql takes longer to convert a number than to read it
 }
 
 // each runs a query about a JSON array and calls row for each row, with its columns in
@@ -392,9 +397,9 @@ func (s *Store) appendThese(ctx context.Context, list *[]entity.Stored, ids []st
 		return err
 	}
 	f := filler{ctx: ctx}
-	return f.each(s.queries.these, array, 5, func() error {
+	return f.each(s.queries.these, array, 8, func() error {
 		typ, _ := f.row[4].(string)
-		*list = append(*list, entity.Stored{Num: f.int(0), ID: ids[f.int(1)], Created: f.int(2), Revision: uint64(f.int(3)), Type: typ})
+		*list = append(*list, entity.Stored{Num: f.int(0), ID: ids[f.int(1)], Created: f.int(2), Revision: uint64(f.int(3)), Type: typ, Presence: entity.PresenceOfBits(f.int(5), f.int(6), f.int(7))})
 		return nil
 	})
 }
@@ -403,9 +408,9 @@ func (s *Store) appendThese(ctx context.Context, list *[]entity.Stored, ids []st
 func (s *Store) page(ctx context.Context, stmt *sql.Stmt, args ...any) (list []entity.Stored, err error) {
 	list, err = collect(ctx, stmt, func(rows *sql.Rows) (e entity.Stored, err error) {
 		var typ sql.NullString
-		var revision int64
-		err = rows.Scan(&e.Num, &e.ID, &e.Created, &typ, &revision)
-		e.Type, e.Revision = typ.String, uint64(revision)
+		var revision, presence, since, seen int64
+		err = rows.Scan(&e.Num, &e.ID, &e.Created, &typ, &revision, &presence, &since, &seen)
+		e.Type, e.Revision, e.Presence = typ.String, uint64(revision), entity.PresenceOfBits(presence, since, seen)
 		return e, err
 	}, args...)
 	if err == nil {

@@ -14,7 +14,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 7
+	schemaVersion = 9
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -199,6 +199,25 @@ CREATE INDEX command_open ON command (entity, due) WHERE due IS NOT NULL;
 CREATE INDEX command_key ON command (entity, key) WHERE key IS NOT NULL;
 `
 
+// schema8 adds the items, which parts of the program keep for themselves.
+const schema8 = `
+CREATE TABLE item (
+	kind TEXT NOT NULL,
+	key  BLOB NOT NULL,
+	body BLOB NOT NULL,
+	PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+`
+
+// schema9 adds the presences: presence has the bits of the state (entity.Presence). An older
+// version would not know the changes of the log that are about them.
+const schema9 = `
+ALTER TABLE entity ADD COLUMN presence INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE entity ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE entity ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX entity_online ON entity (id) WHERE presence & 3 = 1;
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	mark, err := sqlitedb.ReadMark(ctx, conn)
@@ -231,7 +250,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6, schema7}[version:] {
+	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

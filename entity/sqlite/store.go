@@ -262,7 +262,7 @@ func (s *Store) release() error {
 		errs = append(errs, s.w.close())
 	}
 	if s.lock != nil {
-		errs = append(errs, s.lock.Close()) // which ends the lock
+		errs = append(errs, sqlitedb.Unlock(s.lock))
 	}
 	s.copies, s.readDB, s.w, s.lock = nil, nil, nil, nil
 	return errors.Join(errs...)

@@ -46,6 +46,7 @@ func Run(t *testing.T, open Open) {
 		"ComputedReadingsKeepTheirOrigin":       computedReadingsKeepTheirOrigin,
 		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
+		"ItemsAreKeptInTheOrderOfTheirKeys":     itemsAreKept,
 		"HistoryIsTrimmedInBits":                historyIsTrimmed,
 		"ReadingsWithoutATimeAreKeptEach":       arrivedAreKeptEach,
 		"EachOpeningThatCommitsIsAGeneration":   openingsAreGenerations,
@@ -54,6 +55,9 @@ func Run(t *testing.T, open Open) {
 		"StepsOfACommandReplaceIt":              stepsOfACommandReplaceIt,
 		"EndedCommandsAreBounded":               endedCommandsAreBounded,
 		"CommandsGoWithTheirEntity":             commandsGoWithTheirEntity,
+		"PresencesAreKept":                      presencesAreKept,
+		"SeenIsSavedBesideTheChanges":           seenIsSaved,
+		"PresencesGoWithTheirEntity":            presencesGoWithTheirEntity,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -157,6 +158,47 @@ func jsonMember(text, name string) (member string, ok bool) {
 			return "", false
 		}
 		rest = value[stop+1:]
+	}
+	return "", false
+}
+
+// Members yields the names of the members of an object and their texts, in their order. As At, it
+// trusts the text to be valid and without insignificant white space; of no object there are none.
+func Members(text string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		if len(text) < 2 || text[0] != '{' {
+			return
+		}
+		for rest := text[1:]; len(rest) > 1 && rest[0] == '"'; {
+			end := quoteEnd(rest)
+			if end+1 >= len(rest) || rest[end] != ':' {
+				return
+			}
+			value := rest[end+1:]
+			stop := elementEnd(value)
+			if !yield(Unquote(rest[1:end-1]), value[:stop]) || stop == len(value) {
+				return
+			}
+			rest = value[stop+1:]
+		}
+	}
+}
+
+// Element returns the text of the element of an array at an index, and whether there is one. It
+// trusts the text as Members does.
+func Element(text string, index int) (string, bool) {
+	if len(text) < 2 || text[0] != '[' || text[1] == ']' {
+		return "", false
+	}
+	for rest := text[1:]; rest != ""; index-- {
+		end := elementEnd(rest)
+		if index == 0 {
+			return rest[:end], true
+		}
+		if end == len(rest) || rest[end] != ',' {
+			break
+		}
+		rest = rest[end+1:]
 	}
 	return "", false
 }

@@ -17,3 +17,7 @@ func lockFile(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// unlockFile ends the lock. To close the file is not enough: a process that is being started at the same
+// time has a copy of it for a moment.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -17,3 +17,8 @@ func lockFile(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// unlockFile ends the lock.
+func unlockFile(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
+}

@@ -4,6 +4,7 @@
 package sqlitedb
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,8 +26,11 @@ func DSN(path, lock string, pragmas ...string) string {
 	return u.String()
 }
 
+// Unlock ends a lock and closes its file.
+func Unlock(f *os.File) error { return errors.Join(unlockFile(f), f.Close()) }
+
 // Lock opens a file, and makes it if need be, with a lock that ends with the process,
-// however it ends, or when the file is closed. It returns nil if another process has it.
+// however it ends, or by Unlock. It returns nil if another process has it.
 func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {

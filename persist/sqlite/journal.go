@@ -243,7 +243,7 @@ func (j *Journal) release() error {
 		errs = append(errs, j.w.Close(j.w.inserts.all()...))
 	}
 	if j.lock != nil {
-		errs = append(errs, j.lock.Close()) // which ends the lock
+		errs = append(errs, sqlitedb.Unlock(j.lock))
 	}
 	return errors.Join(errs...)
 }

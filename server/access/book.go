@@ -58,9 +58,11 @@ type Book struct {
 	writing sync.Mutex // held while principals are made and revoked
 
 	mu      sync.RWMutex
-	byName  map[string]*Principal // guarded by mu
-	anyone  *Principal            // who everybody is where nobody has to log in; ended by the first principal
-	guarded atomic.Bool           // byName is not empty, or required
+	byName  map[string]*Principal    // guarded by mu
+	keys    map[string]*provisionKey // guarded by mu
+	made    map[string]int           // how many of byName each By has made; guarded by mu
+	anyone  *Principal               // who everybody is where nobody has to log in; ended by the first principal
+	guarded atomic.Bool              // byName is not empty, or required
 }
 
 // Open reads the principals of a store.
@@ -82,6 +84,9 @@ func Open(ctx context.Context, store Store, cfg Config) (*Book, error) {
 		b.byName[p.name] = p
 	}
 	b.guarded.Store(cfg.Required || len(b.byName) > 0)
+	if err := b.openProvision(ctx); err != nil {
+		return nil, err
+	}
 	if b.uses, err = openUses(ctx, b); err != nil {
 		return nil, err
 	}
@@ -110,11 +115,12 @@ func (b *Book) Empty() bool {
 	return len(b.byName) == 0
 }
 
-// Attempt is what somebody shows who wants to be let in. A certificate counts before a
-// token, and that before a password.
+// Attempt is what somebody shows who wants to be let in. A certificate counts before a name of
+// OpenID Connect, that before a token, and that before a password.
 type Attempt struct {
-	// Certificate is the common name of a client certificate that was verified.
-	Certificate string
+	// Certificate is the common name of a client certificate that was verified, and OIDC
+	// the name that a provider of OpenID Connect has proved.
+	Certificate, OIDC string
 	// Token is a text that has the form of a token, see IsToken.
 	Token          string
 	Name, Password string
@@ -173,6 +179,11 @@ func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
 	switch {
 	case a.Certificate != "":
 		if p := b.find(a.Certificate); p != nil && p.stored.Certificate && p.Valid() {
+			return p, nil
+		}
+		return nil, b.denied(a)
+	case a.OIDC != "":
+		if p := b.find(a.OIDC); p != nil && p.stored.OIDC && p.Valid() {
 			return p, nil
 		}
 		return nil, b.denied(a)
@@ -260,9 +271,10 @@ type Spec struct {
 	Grants []Grant
 	// Expires is when it ends by itself; zero is never.
 	Expires time.Time
-	// Password and Certificate are its credential; without either it gets a token.
+	// Password, Certificate or OIDC is its credential; without one of them it gets a token.
 	Password    string
 	Certificate bool
+	OIDC        bool
 	// By is who makes it.
 	By string
 }
@@ -271,7 +283,7 @@ type Spec struct {
 type Info struct {
 	Name       string
 	Grants     []Grant
-	Credential string // token, password or certificate
+	Credential string // token, password, certificate or oidc
 	Created    time.Time
 	Expires    time.Time // zero: never
 	Used       time.Time // zero: never
@@ -285,20 +297,25 @@ type Info struct {
 //
 // Its errors are ErrInvalid, ErrExists, ErrBusy, or that of the store.
 func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, err error) {
-	r := record{Grants: s.Grants, Certificate: s.Certificate, Created: time.Now().UnixMilli(), By: s.By}
+	return b.create(ctx, s, func() error { return nil })
+}
+
+// create is Create with a further condition, which is asked with mu held.
+func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token string, info Info, err error) {
+	r := record{Grants: s.Grants, Certificate: s.Certificate, OIDC: s.OIDC, Created: time.Now().UnixMilli(), By: s.By}
 	if !s.Expires.IsZero() {
 		if r.Expires = s.Expires.UnixMilli(); !s.Expires.After(time.Now()) {
 			return "", info, fmt.Errorf("%w: expires must be in the future, not %s", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))
 		}
 	}
 	switch {
-	case s.Password != "" && s.Certificate:
-		return "", info, fmt.Errorf("%w: password must not be given with certificate", ErrInvalid)
+	case s.Password != "" && (s.Certificate || s.OIDC), s.Certificate && s.OIDC:
+		return "", info, fmt.Errorf("%w: only one of password, certificate and oidc may be given", ErrInvalid)
 	case s.Password != "":
 		if r.Password, err = b.passwords.hash(ctx, s.Password); err != nil {
 			return "", info, err
 		}
-	case !s.Certificate:
+	case !s.Certificate && !s.OIDC:
 		token = newToken(s.Name)
 		r.Token = hashToken(token)
 	}
@@ -308,7 +325,7 @@ func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, er
 	}
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	if err := b.mayAdd(p); err != nil {
+	if err := b.mayAdd(p, also); err != nil {
 		return "", info, err
 	}
 	body, err := json.Marshal(&r)
@@ -323,6 +340,7 @@ func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, er
 	}
 	b.mu.Lock()
 	b.byName[p.name] = p
+	b.made[p.stored.By]++
 	b.guarded.Store(true)
 	b.mu.Unlock()
 	b.anyone.end()
@@ -330,7 +348,7 @@ func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, er
 }
 
 // mayAdd reports what keeps a principal from being made. The caller holds writing.
-func (b *Book) mayAdd(p *Principal) error {
+func (b *Book) mayAdd(p *Principal, also func() error) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	switch {
@@ -341,7 +359,7 @@ func (b *Book) mayAdd(p *Principal) error {
 	case len(b.byName) == 0 && !p.lasting():
 		return fmt.Errorf("%w: the first principal must be an admin that does not expire, with a token or a password: from then on everybody must log in, and only an admin makes others", ErrInvalid)
 	}
-	return nil
+	return also()
 }
 
 // Revoke removes a principal, durably, and ends what it has open. The last admin that
@@ -362,15 +380,18 @@ func (b *Book) Revoke(ctx context.Context, name string) error {
 	}
 	b.mu.Lock()
 	delete(b.byName, name)
+	if b.made[p.stored.By]--; b.made[p.stored.By] == 0 {
+		delete(b.made, p.stored.By)
+	}
 	b.mu.Unlock()
 	p.end()
 	return nil
 }
 
 // lasting reports whether it may always make others. Certificates end, and are taken only
-// where the server has the CA of them.
+// where the server has the CA of them; a provider of OpenID Connect may be away.
 func (p *Principal) lasting() bool {
-	return p.all[Manage] && p.expires.IsZero() && !p.stored.Certificate
+	return p.all[Manage] && p.expires.IsZero() && !p.stored.Certificate && !p.stored.OIDC
 }
 
 func (b *Book) isLastAdmin(p *Principal) bool {
@@ -422,6 +443,8 @@ func (p *Principal) info() Info {
 	switch {
 	case p.stored.Certificate:
 		i.Credential = "certificate"
+	case p.stored.OIDC:
+		i.Credential = "oidc"
 	case p.stored.Password != "":
 		i.Credential = "password"
 	}

@@ -74,6 +74,7 @@ type record struct {
 	Token       string  `json:"token,omitempty"`    // SHA-256, hexadecimal
 	Password    string  `json:"password,omitempty"` // argon2id, as a PHC string
 	Certificate bool    `json:"certificate,omitempty"`
+	OIDC        bool    `json:"oidc,omitempty"`
 	Created     int64   `json:"created_ms"`
 	Expires     int64   `json:"expires_ms,omitempty"`
 	By          string  `json:"by,omitempty"`

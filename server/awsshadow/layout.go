@@ -20,9 +20,6 @@ type Layout struct{ host *layout.Host }
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Name is aws-shadow.
-func (l *Layout) Name() string { return "aws-shadow" }
-
 // Prefixes begin the topics of things.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
@@ -71,6 +68,9 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 		return errTopic
 	}
 	answer, documents, err := l.do(c, s, operation, m.Payload)
+	if err == nil {
+		m.Spoke(s.Thing)
+	}
 	outcome := "/accepted"
 	if err == nil && operation != "get" && c.May(access.Write, s.Thing) == nil {
 		c.Record(operation+"Shadow", m.Topic)
@@ -167,11 +167,14 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 
 // concerned returns the shadows that an edit has changed.
 func concerned(change *entity.Change) map[Shadow]bool {
-	set := map[Shadow]bool{{Thing: change.Entity}: true}
+	set := map[Shadow]bool{}
 	for i := range change.Edit.Attributes {
 		a := &change.Edit.Attributes[i]
-		name, _, deeper := strings.Cut(a.Path[1:], "/")
-		if a.Section != entity.Attributes && deeper && CheckName(name) == nil {
+		if a.Section == entity.Attributes {
+			continue
+		}
+		set[Shadow{Thing: change.Entity}] = true
+		if name, ok := named(&a.Attribute); ok {
 			set[Shadow{change.Entity, name}] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -327,16 +328,13 @@ func touched(patch json.RawMessage, leaves []entity.Attribute) (list []entity.At
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(patch, &members) // it was read before; null has none
 	for _, a := range leaves {
-		name, _, _ := strings.Cut(a.Path[1:], "/")
-		if _, ok := members[unescape.Replace(name)]; ok {
+		name, _ := a.Member()
+		if _, ok := members[name]; ok {
 			list = append(list, a)
 		}
 	}
 	return list
 }
-
-// unescape makes a token of a JSON pointer a name.
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // patch merges a JSON object into a section of the shadow; null clears it.
 func (s Shadow) patch(section entity.Section, have []entity.Attribute, text []byte) entity.Patch {
@@ -426,17 +424,25 @@ func (s Shadow) edited(leaves []entity.Attribute, section entity.Section, edits 
 // Names returns the names of the named shadows of a thing: of the objects in its sections
 // desired and reported that can be one.
 func Names(ctx context.Context, rt layout.Runtime, thing string) ([]string, error) {
-	names := []string{}
+	names := map[string]bool{}
 	err := rt.View(ctx, thing, func(v entity.View) error {
 		for _, section := range []entity.Section{entity.Desired, entity.Reported} {
 			for a := range v.EachAttribute(section) {
-				name, _, deeper := strings.Cut(a.Path[1:], "/")
-				if deeper && CheckName(name) == nil && !slices.Contains(names, name) {
-					names = append(names, name)
+				if name, ok := named(&a); ok {
+					names[name] = true
 				}
 			}
 		}
 		return nil
 	})
-	return names, err
+	list := slices.AppendSeq([]string{}, maps.Keys(names)) // none is an empty list of JSON
+	slices.Sort(list)
+	return list, err
+}
+
+// named returns the name of the named shadow that has an attribute of one of its sections, if
+// one can have it.
+func named(a *entity.Attribute) (name string, ok bool) {
+	name, deeper := a.Member()
+	return name, deeper && CheckName(name) == nil
 }

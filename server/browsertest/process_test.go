@@ -29,6 +29,7 @@ type process struct {
 	cmd    *exec.Cmd
 	exited chan error
 	output *lockedBuffer
+	mqtt   string // host:port
 }
 
 // lockedBuffer takes the output of a process while a failing test reads it.
@@ -87,7 +88,7 @@ func newProcess(t *testing.T) *process {
 			"serve", "--demo",
 			"--data", filepath.Join(t.TempDir(), "data"), "--http", httpAddr, "--mqtt", mqttAddr,
 		},
-		url: "http://" + httpAddr,
+		url: "http://" + httpAddr, mqtt: mqttAddr,
 	}
 }
 

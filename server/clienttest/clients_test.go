@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -66,9 +67,8 @@ var install = sync.OnceValues(func() (missing string, err error) {
 	return "", nil
 })
 
-// client runs one of the programs in testdata, which gets its settings as JSON and whose
-// output it returns. It ends by itself.
-func client(t *testing.T, program string, settings map[string]any) string {
+// ready installs the clients, or skips the test.
+func ready(t *testing.T) {
 	t.Helper()
 	missing, err := install()
 	if err != nil {
@@ -77,6 +77,13 @@ func client(t *testing.T, program string, settings map[string]any) string {
 	if missing != "" {
 		t.Skipf("NOT TESTED with clients of other projects: %s", missing)
 	}
+}
+
+// client runs one of the programs in testdata, which gets its settings as JSON and whose
+// output it returns. It ends by itself.
+func client(t *testing.T, program string, settings map[string]any) string {
+	t.Helper()
+	ready(t)
 	in, err := json.Marshal(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +120,7 @@ func (r *running) trust(ca string) {
 // start runs a server until the end of the test.
 func start(t *testing.T, cfg server.Config) *running {
 	t.Helper()
-	cfg.HTTP, cfg.MQTT, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
+	cfg.HTTP, cfg.MQTT, cfg.Store = cmp.Or(cfg.HTTP, "127.0.0.1:0"), "127.0.0.1:0", t.TempDir()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	s, err := server.New(t.Context(), cfg)
 	if err != nil {

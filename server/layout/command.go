@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Pauses before something about a command is tried again, doubled from one to the next.
@@ -16,44 +18,69 @@ const (
 	commandPauseMax = 2 * time.Second
 )
 
-// Settler is what Settle needs of the entity runtime.
-type Settler interface {
-	// Delivered says that a device has a command, and Fail that it cannot have it.
-	Delivered(ctx context.Context, id, command string) error
-	Fail(ctx context.Context, id, command, reason string) error
+// Receiving is a client's receiving of the commands of one entity, from Begin to End. The zero
+// value is ready. Its methods may be called concurrently, also End before Begin has returned.
+type Receiving struct {
+	mu    sync.Mutex
+	stop  func() // nil until the runtime has returned it; guarded by mu
+	ended bool   // guarded by mu
 }
 
-// Settle tells an entity that its device has a command, or, with refused, why it cannot have it.
-// It tries until that is durable, since nothing else ends the wait of the commands behind it, or
-// until the runtime is closed. Call it on a goroutine of its own.
-func Settle(rt Settler, log *slog.Logger, id, command string, refused error) {
-	ctx := context.Background() // the runtime ends it
-	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
-		var err error
-		if refused == nil {
-			err = rt.Delivered(ctx, id, command)
-		} else {
-			err = rt.Fail(ctx, id, command, refused.Error())
+// Begin has the commands of an entity sent to a client, by send: its settled is that of
+// Client.Send, whose errors send returns. It ends with the first error of send but ErrNoRoom, or
+// when the client may receive them no more; what was not sent then goes to the next client. Call it once. The
+// error is one of entity.Runtime.Receive; a Receiving whose Begin has failed has ended.
+func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entity.Command, settled func(error)) error) error {
+	stop, err := h.Runtime.Receive(id, func(command entity.Command) {
+		err := h.sendCommand(&command, func(settled func(error)) error {
+			if err := c.May(access.Receive, id); err != nil { // it might when this began
+				return err
+			}
+			return send(&command, settled)
+		})
+		if err != nil {
+			r.End()
 		}
-		if err == nil || errors.Is(err, entity.ErrClosed) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) {
-			return
-		}
-		if wait == commandPauseMin {
-			log.LogAttrs(ctx, slog.LevelWarn, "that a device has a command is not kept; it is tried again",
-				slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
-		}
-		_ = pause.For(ctx, wait) // it has no end
+	})
+	r.mu.Lock()
+	r.stop, r.ended = stop, r.ended || err != nil
+	ended := r.ended
+	r.mu.Unlock()
+	if ended && stop != nil {
+		stop()
+	}
+	return err
+}
+
+// End ends the receiving, and does nothing for nil.
+func (r *Receiving) End() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	stop := r.stop
+	r.ended = true
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 
-// SendCommand sends a command to a device and has it settled. Where there is no room it waits and
+// Ended reports whether it has ended.
+func (r *Receiving) Ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// sendCommand sends a command to a device and has it settled. Where there is no room it waits and
 // tries again, for as long as the command is to be sent: other commands of the device come after
 // it. The error says why the client gets no commands any more.
-func (h *Host) SendCommand(command *entity.Command, send func(settled func(error)) error) error {
+func (h *Host) sendCommand(command *entity.Command, send func(settled func(error)) error) error {
 	id, name := command.Entity, command.ID
 	settled := func(err error) {
 		if !errors.Is(err, ErrGone) { // otherwise it is sent again, by the next connection
-			go Settle(h.Runtime, h.Logger, id, name, err)
+			go h.settle(id, name, err)
 		}
 	}
 	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
@@ -67,5 +94,28 @@ func (h *Host) SendCommand(command *entity.Command, send func(settled func(error
 		if !h.Runtime.CommandHeld(id, name) {
 			return nil // it was canceled, or has expired
 		}
+	}
+}
+
+// settle tells an entity that its device has a command, or, with refused, why it cannot have it.
+// It tries until that is durable, since nothing else ends the wait of the commands behind it, or
+// until the runtime is closed. Call it on a goroutine of its own.
+func (h *Host) settle(id, command string, refused error) {
+	ctx := context.Background() // the runtime ends it
+	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
+		var err error
+		if refused == nil {
+			err = h.Runtime.Delivered(ctx, id, command)
+		} else {
+			err = h.Runtime.Fail(ctx, id, command, refused.Error())
+		}
+		if err == nil || errors.Is(err, entity.ErrClosed) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) {
+			return
+		}
+		if wait == commandPauseMin {
+			h.Logger.LogAttrs(ctx, slog.LevelWarn, "that a device has a command is not kept; it is tried again",
+				slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
+		}
+		_ = pause.For(ctx, wait) // it has no end
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -59,6 +60,8 @@ type Client interface {
 	Self() string
 	// User is the name that it gave in CONNECT, "" for none.
 	User() string
+	// Address is where it connects from; the zero Addr where that is not known.
+	Address() netip.Addr
 	// Who it is, for decisions and for the audit log.
 	Who() *access.Principal
 	// May returns nil if the client may do something with an entity.
@@ -68,6 +71,13 @@ type Client interface {
 	Record(action, what string)
 	// Subscribes reports whether the client subscribes to a topic.
 	Subscribes(topic string) bool
+	// Filters returns the filters to which it subscribes, in any order.
+	Filters() []string
+	// Joined says that the device of an entity has a connection through the client, as if it
+	// were its own, until Parted or the end of the client's connection. It has no effect where
+	// the client does not have the role of a device for the entity.
+	Joined(id string)
+	Parted(id string)
 	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The
 	// error is ErrNotSubscribed where the client does not subscribe to the topic.
 	//
@@ -101,6 +111,11 @@ type Message struct {
 	Refused func(err error)
 	// Will says that the message is a will: its client has gone.
 	Will bool
+	// Clears says that the message has no payload, and was to take back the retained one.
+	Clears bool
+	// Spoke says that something is kept that the message says for the device of an entity,
+	// by which it is online. Committed says so as well. It does not block.
+	Spoke func(id string)
 	// Committed tells those who subscribe to the telemetry of an entity of readings that
 	// the message had: call it when they are committed, before done. The payload is in the
 	// form of entity.ParseReadings and is not changed any more. It does not block.
@@ -123,9 +138,7 @@ const (
 // about one client are called one at a time. The broker calls Start once before all
 // others.
 type Layout interface {
-	// Name is the word for the layout in texts and metrics.
-	Name() string
-	// Prefixes begin the topics of the layout, and no others.
+	// Prefixes begin the topics of the layout, and no others, but for a Taker.
 	Prefixes() []string
 	// Start gives the layout its host.
 	Start(h *Host)
@@ -140,9 +153,18 @@ type Layout interface {
 	// layout's topics, or that a session with such a subscription was resumed. A
 	// subscription may be said more than once.
 	Subscribed(c Client, filter string)
-	// Unsubscribed takes that back, and Left all of a connection that has ended.
+	// Unsubscribed takes that back, and Left all of a connection that has ended. Of several filters
+	// that are taken back together it may be given the first only.
 	Unsubscribed(c Client, filter string)
 	Left(c Client)
 	// Edited says that an edit of an entity was committed, in the order of the commits.
 	Edited(ctx context.Context, change *entity.Change)
+}
+
+// Taker is a Layout that takes further topics, which no prefix has.
+type Taker interface {
+	Layout
+	// Takes reports whether a topic that nobody else has is of the layout, or whether what the
+	// layout sends may have a topic that a filter covers. It does not block.
+	Takes(name string) bool
 }

@@ -50,6 +50,12 @@ func (h *heldRuntime) Edit(ctx context.Context, id string, _ entity.Edits) (enti
 	return entity.Edited{}, <-settled
 }
 
+func (h *heldRuntime) Seen(string)     {}
+func (h *heldRuntime) SeenLast(string) {}
+
+func (h *heldRuntime) Connect(string) (end func())    { return func() {} }
+func (h *heldRuntime) ConnectVia(string) (end func()) { return func() {} }
+
 func (h *heldRuntime) View(context.Context, string, func(entity.View) error) error {
 	return entity.ErrNotFound
 }

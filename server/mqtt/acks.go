@@ -18,6 +18,7 @@ type delivery struct {
 	qos      byte             // 0: no answer
 	forward  *packets.Packet  // nil: nobody wants it; charged to the budget
 	readings readings         // what a layout has made of it, for subscribers
+	excerpt  []byte           // of what is kept if it is refused
 	settled  bool             // guarded by the queue's mu; what follows is set before it
 	verdict  *refusal.Verdict // nil: committed
 }
@@ -62,12 +63,13 @@ func (d *delivery) settle(err error) {
 		d.refuse(&v)
 		return
 	}
+	d.excerpt = nil // it may wait for those before it, and the budget does not have it
 	d.conn.acks.settle(d)
 }
 
 func (d *delivery) refuse(v *refusal.Verdict) {
-	d.conn.broker.refusals.Add(refusal.MQTT, v.Cause, d.topic, d.conn.client.ID, v.Detail)
-	d.verdict = v
+	d.conn.broker.refusals.AddMessage(refusal.MQTT, v.Cause, d.topic, d.conn.client.ID, v.Detail, d.excerpt)
+	d.excerpt, d.verdict = nil, v
 	d.conn.acks.settle(d)
 }
 

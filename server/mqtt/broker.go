@@ -51,6 +51,12 @@ type Ingester interface {
 	layout.Runtime
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 	Answer(ctx context.Context, id string, a entity.CommandAnswer) error
+	// Seen and SeenLast say that a device has said something, and Connect and ConnectVia
+	// that it has a connection.
+	Seen(id string)
+	SeenLast(id string)
+	Connect(id string) (end func())
+	ConnectVia(id string) (end func())
 }
 
 // Config sets up a Broker. All fields but Access, Limits, Layouts and Record are needed.
@@ -90,6 +96,7 @@ type Broker struct {
 	received [3]atomic.Uint64 // publishes by QoS
 	flight   flight           // messages that are not answered yet, of all connections
 
+	spoken   atomic.Int64 // entities for whose devices connections speak
 	limits   Limits
 	queued   budget // of the messages and wills that wait in memory
 	wills    wills

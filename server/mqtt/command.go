@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -36,47 +37,46 @@ func receiveAnswer(b *Broker, id string, _ sending, payload []byte, done func(er
 // receiving has the entities whose commands a connection receives.
 type receiving struct {
 	mu    sync.Mutex
-	stops map[string]func() // by entity, guarded by mu
-	ended bool              // the connection is, guarded by mu
+	of    map[string]*layout.Receiving // by entity, guarded by mu
+	ended bool                         // the connection is, guarded by mu
 }
 
 // begin begins to receive the commands of an entity, unless that has begun.
 func (r *receiving) begin(b *Broker, c *conn, id string) error {
+	one := &layout.Receiving{}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.stops[id]; ok || r.ended {
+	before := r.of[id]
+	if r.ended || before != nil && !before.Ended() {
+		r.mu.Unlock()
 		return nil
 	}
-	stop, err := b.runtime.Receive(id, func(command entity.Command) { b.sendCommand(c, &command) })
-	if err != nil {
-		return err
+	if r.of == nil {
+		r.of = make(map[string]*layout.Receiving)
 	}
-	if r.stops == nil {
-		r.stops = make(map[string]func())
-	}
-	r.stops[id] = stop
-	return nil
+	r.of[id] = one
+	r.mu.Unlock()
+	return one.Begin(b.host, c, id, func(command *entity.Command, settled func(error)) error {
+		return c.Send(topicPrefix+id+"/"+commandsTopic, command.AppendMessage(nil), settled)
+	})
 }
 
 // stop ends the receiving of the commands of an entity.
 func (r *receiving) stop(id string) {
 	r.mu.Lock()
-	stop := r.stops[id]
-	delete(r.stops, id)
+	one := r.of[id]
+	delete(r.of, id)
 	r.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
+	one.End()
 }
 
 // end ends all of it.
 func (r *receiving) end() {
 	r.mu.Lock()
-	stops := r.stops
-	r.ended, r.stops = true, nil
+	all := r.of
+	r.ended, r.of = true, nil
 	r.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	for _, one := range all {
+		one.End()
 	}
 }
 
@@ -100,21 +100,6 @@ func (b *Broker) receiveCommands(c *conn, filters []string) {
 func (c *conn) isDevice(filter string) bool {
 	id, t := findTopic(filter)
 	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Receive, id) == nil
-}
-
-// sendCommand sends a command to its device, unless its connection ends: then it goes to the
-// next one.
-func (b *Broker) sendCommand(c *conn, command *entity.Command) {
-	id := command.Entity
-	err := b.host.SendCommand(command, func(settled func(error)) error {
-		if err := c.May(access.Receive, id); err != nil { // it might when it subscribed
-			return err
-		}
-		return c.Send(topicPrefix+id+"/"+commandsTopic, command.AppendMessage(nil), settled)
-	})
-	if err != nil {
-		c.receiving.stop(id)
-	}
 }
 
 // commanded tells those who only look on that a command was sent.

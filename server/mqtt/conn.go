@@ -32,6 +32,7 @@ type conn struct {
 	flow      flow
 	outbox    outbox
 	receiving receiving
+	speaking  speaking
 	will      *will // of the goroutine that reads; nil: none
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
@@ -104,5 +105,6 @@ func (c *conn) Close() error {
 	c.flow.close()
 	c.outbox.close()
 	c.receiving.end()
+	c.speaking.end(c.broker)
 	return c.Conn.Close()
 }

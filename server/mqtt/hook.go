@@ -12,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/internal/text"
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -100,6 +101,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 		c.outbox.inherit(cl)
 		c.flow.open()
 		filters := filtersOf(cl)
+		c.speaksForItself()
 		h.broker.laidOut(c, filters)
 		h.broker.receiveCommands(c, filters)
 	}
@@ -189,8 +191,10 @@ func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	if !ok {
 		return
 	}
+	var told []layout.Layout
 	for _, sub := range pk.Filters {
-		if l := h.broker.layoutOf(sub.Filter); l != nil {
+		if l := h.broker.layoutOf(sub.Filter); l != nil && !slices.Contains(told, l) {
+			told = append(told, l)
 			l.Unsubscribed(c, sub.Filter)
 		}
 		if id, t := findTopic(sub.Filter); t != nil && t.name == commandsTopic {

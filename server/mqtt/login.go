@@ -34,9 +34,7 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	case attempt.Password == "":
 		attempt.Certificate = certificateOf(c.Conn)
 	}
-	ctx, cancel := context.WithTimeout(b.running, connectTimeout)
-	defer cancel()
-	who, err := b.access.Login(ctx, &attempt)
+	who, provisional, err := b.identify(&attempt)
 	if err != nil {
 		return err
 	}
@@ -51,8 +49,43 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	if !ok {
 		return access.ErrCredentials
 	}
+	if provisional {
+		leave = stayBriefly(c, cl, leave)
+	}
 	c.who, c.leave, c.user = who, leave, attempt.Name
 	return nil
+}
+
+// provisionUser is the user name of devices that have no credentials yet, and provisionSession how
+// long they may stay to get some.
+const (
+	provisionUser    = "provision"
+	provisionSession = time.Minute
+)
+
+// stayBriefly has a device that has no credentials yet leave soon, and leave nothing behind: its session would
+// take the place of one of somebody who has. It returns leave for that.
+func stayBriefly(c *conn, cl *mochi.Client, leave func()) func() {
+	cl.Properties.Clean, cl.Properties.Props.SessionExpiryInterval = true, 0
+	timer := time.AfterFunc(provisionSession, func() { _ = c.Close() })
+	return func() {
+		timer.Stop()
+		leave()
+	}
+}
+
+// identify finds out who shows what. A device that has no credentials yet is let in provisionally where
+// there are provision keys: it may do nothing but ask for some.
+func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provisional bool, err error) {
+	if attempt.Name == provisionUser && attempt.Token == "" && attempt.Password == "" && attempt.Certificate == "" {
+		if who, ok := b.access.Provisioner(); ok {
+			return who, true, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(b.running, connectTimeout)
+	defer cancel()
+	who, err = b.access.Login(ctx, attempt)
+	return who, false, err
 }
 
 // certificateOf returns the common name of the certificate that a client has shown, if the
@@ -121,9 +154,14 @@ const farewell = 500 * time.Millisecond
 // lookTimeout bounds how long the broker looks at an entity to find out who may see it.
 const lookTimeout = 5 * time.Second
 
-// maySee reports whether a client may subscribe to a filter, or is sent a message with a
-// topic. $SYS is about all clients.
+// maySee reports whether a client may subscribe to a filter. $SYS is about all clients.
 func (b *Broker) maySee(c *conn, name string) bool {
+	return b.sees(c, name, true) // to what nobody has nothing is published
+}
+
+// sees reports whether a client may subscribe to a filter, or is sent a message with a topic. ownerless is what holds for
+// a topic that nobody has: a message with one was of a template that is gone, and may be about any entity.
+func (b *Broker) sees(c *conn, name string, ownerless bool) bool {
 	if c.who == nil || !c.who.Valid() { // it has not connected yet, or is away and was revoked meanwhile
 		return false
 	}
@@ -145,7 +183,7 @@ func (b *Broker) maySee(c *conn, name string) bool {
 	}
 	id, t := findTopic(name)
 	if t == nil {
-		return true // nothing is ever published to it
+		return ownerless
 	}
 	return c.May(access.Read, id) == nil
 }
@@ -162,7 +200,7 @@ func (b *Broker) leaveOut(subscribers *mochi.Subscribers, name string) {
 			return false // it is passed over
 		}
 		c, ok := cl.Net.Conn.(*conn)
-		return ok && !b.maySee(c, name)
+		return ok && !b.sees(c, name, false)
 	}
 	for id := range subscribers.Subscriptions {
 		if blind(id) {

@@ -48,14 +48,15 @@ func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Pa
 
 // take gives a message of QoS 0 or 1 to what takes it.
 func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
-	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
+	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk)}
+	from := sendingOf(c, pk)
 	if to.prepare(pk) && b.wanted(pk) {
 		d.keep(pk)
 	}
 	c.acks.push(d)
-	if to.layout == nil && clears(pk) {
+	if to.layout == nil && from.clears {
 		d.settle(nil)
-	} else if err := to.receive(c, pk, sendingOf(c, pk), d.committed, d.settle); err != nil {
+	} else if err := to.receive(c, pk, from, d.committed, d.settle); err != nil {
 		d.settle(err)
 	}
 }
@@ -75,9 +76,10 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets
 		return pk, packets.ErrRejectPacket
 	}
 	c.beginExactly()
+	from := sendingOf(c, &pk)
 	shared := to.prepare(&pk)
-	if to.layout != nil || !clears(&pk) {
-		if err := to.wait(c, &pk, sendingOf(c, &pk)); err != nil {
+	if to.layout != nil || !from.clears {
+		if err := to.wait(c, &pk, from); err != nil {
 			v := refusal.Judge(err)
 			b.answer(c, &pk, &v)
 			c.endExactly()
@@ -99,13 +101,15 @@ type sending struct {
 	packetID      uint16 // 0 for a message that is not sent again
 	dup           bool
 	will          bool // the message is one
+	clears        bool // it is to clear what was retained
 }
 
+// sendingOf is called before what is retained is decided.
 func sendingOf(c *conn, pk *packets.Packet) sending {
 	if pk.FixedHeader.Qos == 0 {
-		return sending{}
+		return sending{clears: clears(pk)}
 	}
-	return sending{client: c.client.ID, topic: pk.TopicName, packetID: c.idOf(pk), dup: pk.FixedHeader.Dup}
+	return sending{clears: clears(pk), client: c.client.ID, topic: pk.TopicName, packetID: c.idOf(pk), dup: pk.FixedHeader.Dup}
 }
 
 func (s *sending) once(payload []byte) entity.Once {
@@ -136,18 +140,27 @@ func (r *route) wait(c *conn, pk *packets.Packet, from sending) error {
 // acknowledgements, QoS 2 at once.
 func (b *Broker) answer(c *conn, pk *packets.Packet, v *refusal.Verdict) {
 	if pk.FixedHeader.Qos < 2 {
-		d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos}
+		d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk)}
 		c.acks.push(d)
 		d.refuse(v)
 		return
 	}
-	b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, c.client.ID, v.Detail)
+	b.refusals.AddMessage(refusal.MQTT, v.Cause, pk.TopicName, c.client.ID, v.Detail, b.shownOf(pk))
 	if v.Retry {
 		b.hangUp(c.client, goodbye(v))
 		return
 	}
 	// The error is that of a connection that is going away.
 	_ = c.client.WritePacket(negative(packets.Pubrec, pk.PacketID, v))
+}
+
+// shownOf returns what may be kept of a message that is refused, for who makes a template of it: nil
+// for one with a topic of a convention, which may have secrets and needs no template.
+func (b *Broker) shownOf(pk *packets.Packet) []byte {
+	if strings.HasPrefix(pk.TopicName, topicPrefix) || b.fixedLayoutOf(pk.TopicName) != nil {
+		return nil
+	}
+	return pk.Payload
 }
 
 // negative returns an acknowledgement that refuses a message. For MQTT 3.1.1 it encodes

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"strings"
 	"sync"
 
@@ -35,6 +36,19 @@ func (b *Broker) layoutOf(name string) layout.Layout {
 	if strings.HasPrefix(name, topicPrefix) {
 		return nil
 	}
+	if l := b.fixedLayoutOf(name); l != nil {
+		return l
+	}
+	for _, l := range b.layouts {
+		if further, ok := l.(layout.Taker); ok && further.Takes(name) {
+			return l
+		}
+	}
+	return nil
+}
+
+// fixedLayoutOf is layoutOf for the layouts whose topics have a prefix.
+func (b *Broker) fixedLayoutOf(name string) layout.Layout {
 	for _, l := range b.layouts {
 		for _, prefix := range l.Prefixes() {
 			if strings.HasPrefix(name, prefix) {
@@ -67,11 +81,27 @@ func (r *route) prepare(pk *packets.Packet) (shared bool) {
 // receive gives a message to what takes it, see topic.receive. committed is called for
 // readings that a layout makes of it, before done.
 func (r *route) receive(c *conn, pk *packets.Packet, from sending, committed func(id string, payload []byte), done func(error)) error {
+	spoke := c.spoke
+	if from.will { // its client has gone
+		spoke = func(string) {}
+	}
 	if r.layout == nil {
-		return r.topic.receive(c.broker, r.id, from, pk.Payload, done)
+		if !from.will {
+			c.speaksFor(r.id)
+		}
+		return r.topic.receive(c.broker, r.id, from, pk.Payload, func(err error) {
+			if err == nil {
+				spoke(r.id)
+			}
+			done(err)
+		})
 	}
 	return r.layout.Receive(c, &layout.Message{
-		Topic: pk.TopicName, Payload: pk.Payload, Once: from.once(pk.Payload), Will: from.will, Committed: committed,
+		Topic: pk.TopicName, Payload: pk.Payload, Once: from.once(pk.Payload), Will: from.will, Clears: from.clears, Spoke: spoke,
+		Committed: func(id string, payload []byte) {
+			spoke(id)
+			committed(id, payload)
+		},
 		Refused: func(err error) {
 			v := refusal.Judge(err)
 			c.broker.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, c.client.ID, v.Detail)
@@ -117,7 +147,7 @@ func (b *Broker) may(who *access.Principal, a access.Action, id string) error {
 	return who.May(ctx, b.runtime, a, id)
 }
 
-// Self, User, Who, May, Record and Send make a conn a layout.Client.
+// Self, User, Who, May, Record, Subscribes, Filters and Send make a conn a layout.Client.
 
 // Self is the entity that the device is.
 func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) }
@@ -125,11 +155,21 @@ func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) 
 // User is the user name of its CONNECT.
 func (c *conn) User() string { return c.user }
 
+// Address is where it connects from.
+func (c *conn) Address() netip.Addr { return addressOf(c.RemoteAddr()) }
+
 // Who it is.
 func (c *conn) Who() *access.Principal { return c.who }
 
-// May reports what it may do with an entity.
-func (c *conn) May(a access.Action, id string) error { return c.broker.may(c.who, a, id) }
+// May reports what it may do with an entity. A layout asks before it reports for one, and so
+// says for whom the client speaks.
+func (c *conn) May(a access.Action, id string) error {
+	err := c.broker.may(c.who, a, id)
+	if err == nil && a == access.Report {
+		c.speaksFor(id)
+	}
+	return err
+}
 
 // Record writes to the audit log what the client has changed.
 func (c *conn) Record(action, what string) {
@@ -143,6 +183,9 @@ func (c *conn) Subscribes(name string) bool {
 	_, ok := c.subscription(name)
 	return ok
 }
+
+// Filters returns the filters to which the client subscribes.
+func (c *conn) Filters() []string { return filtersOf(c.client) }
 
 // subscription returns the subscriptions that cover a topic as one: with the highest QoS of
 // them, and all of their identifiers.

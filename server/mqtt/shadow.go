@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // shadow tells devices what they should be: it publishes the document desired of an
@@ -90,7 +88,7 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true, Commands: true})
+	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true, Commands: true, Presence: true})
 	if err != nil {
 		return // the runtime is closed
 	}
@@ -100,6 +98,8 @@ func (s *shadow) follow(ctx context.Context) {
 		switch {
 		case err == nil && c.Command != nil:
 			s.commanded(&c)
+		case err == nil && c.Presence != nil:
+			s.present(&c)
 		case err == nil && c.Edit == nil:
 			s.computed(&c)
 		case err == nil:
@@ -124,6 +124,14 @@ func (b *Broker) Committed(id string, payload []byte) {
 	}
 }
 
+// Alarm publishes what has happened to an alarm of an entity. The payload belongs to the
+// broker afterwards. It does not block.
+func (b *Broker) Alarm(id string, payload []byte) {
+	if name := topicPrefix + id + "/" + alarmsTopic; b.Subscribed() && b.hasSubscribers(name) {
+		b.publish(name, payload, 1)
+	}
+}
+
 // Subscribed reports whether anyone subscribes to anything, so that Committed has an
 // effect.
 func (b *Broker) Subscribed() bool { return atomic.LoadInt64(&b.server.Info.Subscriptions) > 0 }
@@ -134,16 +142,8 @@ func (s *shadow) computed(c *entity.Change) {
 	if !s.broker.hasSubscribers(name) {
 		return
 	}
-	payload := strconv.AppendInt([]byte(`{"ts":`), c.TS, 10)
-	payload = append(payload, `,"values":{`...)
-	for i := range c.Values {
-		if i > 0 {
-			payload = append(payload, ',')
-		}
-		payload = append(value.AppendQuoted(payload, c.Values[i].Key), ':')
-		payload = c.Values[i].Value.AppendJSON(payload)
-	}
-	s.broker.publish(name, append(payload, "}}"...), 1)
+	reading := entity.Reading{TS: c.TS, Values: c.Values}
+	s.broker.publish(name, reading.AppendJSON(nil), 1)
 }
 
 // hasSubscribers reports whether anyone subscribes to a topic.

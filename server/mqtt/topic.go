@@ -18,6 +18,9 @@ const topicPrefix = "e/"
 // devices publish, and all others for who subscribes.
 const telemetryTopic = "telemetry"
 
+// alarmsTopic is the name of the topic with what happens to the alarms of an entity.
+const alarmsTopic = "alarms"
+
 // topic is a kind of messages about an entity: from a device, with receive, or to
 // devices, with document.
 type topic struct {
@@ -49,7 +52,9 @@ var topics = []topic{
 	{name: "attributes", purpose: "what a device reports of itself", needs: access.Report, receive: receiveAttributes},
 	{name: "desired", document: desiredDocument, sections: []entity.Section{entity.Desired}},
 	{name: "delta", document: deltaDocument, sections: []entity.Section{entity.Desired, entity.Reported}},
+	{name: presenceTopic, document: presenceDocument},
 	{name: commandsTopic}, // see command.go
+	{name: alarmsTopic},   // see Broker.Alarm
 	{name: answersTopic, purpose: "what has become of commands", needs: access.Report, receive: receiveAnswer},
 }
 
@@ -122,7 +127,7 @@ var errUnknownTopic = func() error {
 			list = append(list, topics[i].purpose+" to "+topicPrefix+"{id}/"+topics[i].name)
 		}
 	}
-	return errors.New("nothing takes this topic; publish " + strings.Join(list, " and ") + ", where {id} names the entity, as in e/room-1/telemetry")
+	return errors.New("nothing takes this topic; publish " + strings.Join(list, " and ") + ", where {id} names the entity, as in e/room-1/telemetry; a template makes others known")
 }()
 
 // errToDevices is about the topics that only the server publishes to.

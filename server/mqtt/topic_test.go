@@ -13,7 +13,8 @@ func TestEachTopicGoesOneWay(t *testing.T) {
 	seen := make(map[string]bool)
 	for i := range topics {
 		row := &topics[i]
-		if row.name != commandsTopic && (row.receive == nil) == (row.document == nil) || (row.document == nil) != (row.sections == nil) || (row.receive == nil) != (row.purpose == "") || row.name == commandsTopic && row.receive != nil {
+		told := row.name == commandsTopic || row.name == alarmsTopic // as it happens
+		if !told && (row.receive == nil) == (row.document == nil) || (row.document == nil || row.name == presenceTopic) != (row.sections == nil) || (row.receive == nil) != (row.purpose == "") || told && row.receive != nil {
 			t.Errorf("the row of %q mixes a topic from devices with one to devices", row.name)
 		}
 		if row.receive != nil && row.needs == access.Read {

@@ -126,7 +126,7 @@ func (w *wills) send(last *will) {
 	defer b.queued.give(last.size)
 	pk := &last.packet
 	if v := b.publishWill(pk, last.conn); v != nil {
-		b.refusals.Add(refusal.MQTT, v.Cause, pk.TopicName, pk.Origin, v.Detail)
+		b.refusals.AddMessage(refusal.MQTT, v.Cause, pk.TopicName, pk.Origin, v.Detail, b.shownOf(pk))
 	}
 }
 

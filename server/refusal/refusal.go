@@ -3,6 +3,7 @@
 package refusal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -106,7 +107,14 @@ type Refusal struct {
 	Count  uint64 // how often, since the server remembers it
 	First  time.Time
 	Last   time.Time
+	// Payload is the beginning of the last message, at most MaxExcerpt bytes, where it is kept; Size
+	// is the length of all of it.
+	Payload []byte
+	Size    int
 }
+
+// MaxExcerpt is how much of a refused message is kept.
+const MaxExcerpt = 4 << 10
 
 // Counter counts refusals by source and cause, and remembers the latest of them. It logs
 // each cause once, then once a minute while it goes on: a device with a wrong payload
@@ -129,6 +137,12 @@ func NewCounter(log *slog.Logger) *Counter {
 // Add counts a refusal. where is the topic or the path, and client the one of MQTT that
 // sent the message.
 func (c *Counter) Add(source, cause, where, client, detail string) {
+	c.AddMessage(source, cause, where, client, detail, nil)
+}
+
+// AddMessage is Add for a message of which the beginning is kept, for who may see all messages. nil
+// keeps nothing.
+func (c *Counter) AddMessage(source, cause, where, client, detail string, payload []byte) {
 	now := c.now()
 	where, client, detail = text.Shorten(where, 300), text.Shorten(client, 100), text.Shorten(detail, 500)
 	c.mu.Lock()
@@ -143,7 +157,10 @@ func (c *Counter) Add(source, cause, where, client, detail string) {
 	if say {
 		e.logged, e.unsaid = now, 0
 	}
-	c.remember(Refusal{Key: Key{source, cause}, Where: where, Client: client, Detail: detail, Count: 1, First: now, Last: now})
+	c.remember(Refusal{
+		Key: Key{source, cause}, Where: where, Client: client, Detail: detail, Count: 1, First: now, Last: now,
+		Payload: bytes.Clone(payload[:min(len(payload), MaxExcerpt)]), Size: len(payload),
+	})
 	c.mu.Unlock()
 	if say {
 		c.log.LogAttrs(context.Background(), slog.LevelWarn, "message refused; more of this cause are counted and summed up once a minute",
@@ -158,7 +175,7 @@ func (c *Counter) remember(r Refusal) {
 	oldest := 0
 	for i, have := range c.latest {
 		if have.Key == r.Key && have.Where == r.Where && have.Client == r.Client {
-			have.Detail, have.Last = r.Detail, r.Last
+			have.Detail, have.Last, have.Payload, have.Size = r.Detail, r.Last, r.Payload, r.Size
 			have.Count++
 			return
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
-	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
@@ -20,13 +19,11 @@ import (
 // edge node has acknowledged the message, and done when it reports the metric with that value,
 // or after a rebirth its birth certificate.
 
-// receiver is a client that gets the commands of an edge node or one of its devices. Its fields
-// but the first are guarded by Layout.mu.
+// receiver is a client that gets the commands of an edge node or one of its devices.
 type receiver struct {
+	layout.Receiving
 	client  layout.Client
-	stop    func() // nil until the runtime has returned it
-	ended   bool
-	pending map[string]pending // by the name of the metric
+	pending map[string]pending // by the name of the metric, guarded by Layout.mu
 }
 
 // pending is a command that was sent.
@@ -50,35 +47,19 @@ func (l *Layout) birth(c layout.Client, t *topic) {
 		r.pending = before.pending
 	}
 	l.mu.Unlock()
-	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.send(r, &to, &command) })
+	err := r.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
+		return l.send(r, &to, command, settled)
+	})
 	if err != nil {
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
 	}
-	l.end(before)
-	if err != nil {
-		return
+	if before != nil {
+		before.End()
+		if before.client != c {
+			before.client.Parted(id)
+		}
 	}
-	l.mu.Lock()
-	r.stop = stop
-	ended := r.ended
-	l.mu.Unlock()
-	if ended {
-		stop()
-	}
-}
-
-// end ends the receiving of one; nil is none.
-func (l *Layout) end(r *receiver) {
-	if r == nil {
-		return
-	}
-	l.mu.Lock()
-	stop := r.stop
-	r.ended = true
-	l.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
+	c.Joined(id)
 }
 
 // death ends that, if the client is still the one, or is nil.
@@ -91,7 +72,8 @@ func (l *Layout) death(c layout.Client, id string) {
 	}
 	delete(l.receivers, id)
 	l.mu.Unlock()
-	l.end(r)
+	r.End()
+	r.client.Parted(id)
 }
 
 // stopReceiving ends the receiving of a client whose connection has ended.
@@ -110,27 +92,18 @@ func (l *Layout) stopReceiving(c layout.Client) {
 }
 
 // send sends a command to its edge node.
-func (l *Layout) send(r *receiver, t *topic, command *entity.Command) {
-	id, name := command.Entity, command.ID
+func (l *Layout) send(r *receiver, t *topic, command *entity.Command, settled func(error)) error {
 	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
-	if err != nil {
-		go layout.Settle(l.host.Runtime, l.host.Logger, id, name, err)
-		return
+	if err != nil { // it fails, and the others go on
+		settled(err)
+		return nil
 	}
 	l.await(r, command, want)
 	to := prefix + t.group + "/" + string(ncmd) + "/" + t.edge
 	if t.device != "" {
 		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
 	}
-	err = l.host.SendCommand(command, func(settled func(error)) error {
-		if err := r.client.May(access.Receive, id); err != nil { // it might when it was born
-			return err
-		}
-		return r.client.Send(to, text, settled)
-	})
-	if err != nil { // it gets its commands after its next birth
-		l.end(r)
-	}
+	return r.client.Send(to, text, settled)
 }
 
 // await notes what the edge node reports once it has done a command.

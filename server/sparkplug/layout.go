@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -108,9 +106,6 @@ type Layout struct {
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Name is sparkplug.
-func (l *Layout) Name() string { return "sparkplug" }
-
 // Prefixes begin the topics of Sparkplug B.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
@@ -185,6 +180,9 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	}
 	if err := l.reported(&t, &p); err != nil {
 		return err
+	}
+	if t.kind != ndeath && t.kind != ddeath {
+		m.Spoke(t.id())
 	}
 	return l.ingest(t.id(), m, &p, done)
 }
@@ -284,21 +282,29 @@ func (l *Layout) ingest(id string, m *layout.Message, p *payload, done func(erro
 	})
 }
 
-// readings returns the metrics that have a name and a value. The error is about one that
-// cannot be kept.
+// readings returns the metrics that have a name and a value. The error is about the first that
+// cannot be kept, and says how many there are: a message may have thousands of them.
 func (p *payload) readings(now int64) (list []entity.Reading, refused error) {
+	others := 0
+	refuse := func(err error) {
+		if refused == nil {
+			refused = err
+		} else {
+			others++
+		}
+	}
 	for i := range p.metrics {
 		m := &p.metrics[i]
 		if m.name == bdSeqName || strings.HasPrefix(m.name, "Node Control/") || strings.HasPrefix(m.name, "Device Control/") {
 			continue
 		}
 		if m.name == "" {
-			refused = errors.Join(refused, fmt.Errorf("%w: alias %d is of no birth certificate that the server knows", entity.ErrInvalid, m.alias))
+			refuse(fmt.Errorf("%w: alias %d is of no birth certificate that the server knows", entity.ErrInvalid, m.alias))
 			continue
 		}
 		v, ok, err := m.value()
 		if err != nil {
-			refused = errors.Join(refused, err)
+			refuse(err)
 		}
 		if !ok {
 			continue
@@ -317,6 +323,9 @@ func (p *payload) readings(now int64) (list []entity.Reading, refused error) {
 		}
 		list = append(list, entity.Reading{TS: ts, Values: []entity.Sample{sample}})
 	}
+	if others > 0 {
+		refused = fmt.Errorf("%w, and %d other metrics", refused, others)
+	}
 	return list, refused
 }
 
@@ -327,14 +336,7 @@ func appendReadings(dst []byte, readings []entity.Reading) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = fmt.Appendf(dst, `{"ts":%d,"values":{`, readings[i].TS)
-		for j, s := range readings[i].Values {
-			if j > 0 {
-				dst = append(dst, ',')
-			}
-			dst = s.Value.AppendJSON(append(value.AppendQuoted(dst, s.Key), ':'))
-		}
-		dst = append(dst, "}}"...)
+		dst = readings[i].AppendJSON(dst)
 	}
 	return append(dst, ']')
 }

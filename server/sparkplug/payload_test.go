@@ -155,3 +155,18 @@ func TestCommandsHaveTheTypeOfTheirMetric(t *testing.T) {
 		}
 	}
 }
+
+func TestOneMessageIsRefusedInAFewWords(t *testing.T) {
+	t.Parallel()
+	p := payload{metrics: []metric{{name: "ok", kind: fieldInt, bits: 1}, {name: "set", kind: fieldDataSet}}}
+	for alias := range uint64(10_000) {
+		p.metrics = append(p.metrics, metric{alias: alias, hasAlias: true, kind: fieldInt})
+	}
+	readings, err := p.readings(1)
+	if len(readings) != 1 || err == nil {
+		t.Fatalf("read %v, %v; want the one metric that has a name, and an error", readings, err)
+	}
+	if text := err.Error(); len(text) > 200 || !strings.Contains(text, "data sets") || !strings.HasSuffix(text, ", and 10000 other metrics") {
+		t.Errorf("the error is %.300q", text)
+	}
+}

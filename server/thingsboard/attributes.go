@@ -21,6 +21,7 @@ func (l *Layout) attributes(c layout.Client, m *layout.Message, _ request, done 
 	if err := l.report(c, c.Self(), m.Payload); err != nil {
 		return err
 	}
+	m.Spoke(c.Self())
 	done(nil)
 	return nil
 }
@@ -120,21 +121,12 @@ func splitKeys(text string) map[string]bool {
 // chosen returns the leaves of the attributes of these names, or of all.
 func chosen(v entity.View, s entity.Section, keys map[string]bool, all bool) (list []entity.Attribute) {
 	for a := range v.EachAttribute(s) {
-		if all || keys[firstName(a.Path)] {
+		if name, _ := a.Member(); all || keys[name] {
 			list = append(list, a)
 		}
 	}
 	return list
 }
-
-// firstName returns the attribute that a leaf is part of.
-func firstName(path string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return unescape.Replace(name)
-}
-
-// unescape makes a token of a JSON pointer a name.
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // Edited tells devices which of their shared attributes have changed.
 func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
@@ -145,7 +137,8 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 	names := map[string]bool{}
 	for i := range change.Edit.Attributes {
 		if a := &change.Edit.Attributes[i]; a.Section == entity.Desired {
-			names[firstName(a.Path)] = true
+			name, _ := a.Member()
+			names[name] = true
 		}
 	}
 	if len(names) == 0 {
@@ -176,7 +169,8 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 // that are gone.
 func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
 	for i := range have {
-		delete(names, firstName(have[i].Path))
+		name, _ := have[i].Member()
+		delete(names, name)
 	}
 	gone := slices.Sorted(maps.Keys(names))
 	if len(gone) == 0 {

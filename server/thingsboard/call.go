@@ -2,12 +2,10 @@ package thingsboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -15,16 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// What ThingsBoard calls an RPC to a device is a command. Its number is part of the id of the
-// command, so that an answer that comes after a reconnect, or a restart of the server, is
-// still known: 31 bits, because devices keep it in an int.
-func numberOf(c *entity.Command) int64 {
-	n, err := strconv.ParseInt(c.ID, 36, 64)
-	if err != nil {
-		return 0 // no id of the runtime's
-	}
-	return n & (1<<31 - 1)
-}
+// What ThingsBoard calls an RPC to a device is a command, see layout.NumberOf.
 
 // takeCalls has a client receive the commands of a device, if it may speak for it.
 func (l *Layout) takeCalls(c layout.Client, id string) {
@@ -35,32 +24,17 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 	if receiving == nil {
 		return
 	}
-	stop, err := l.host.Runtime.Receive(id, func(command entity.Command) { l.call(c, receiving, &command) })
-	if err != nil {
-		l.drop(receiving)
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
-		return
-	}
-	l.began(receiving, stop)
-}
-
-// call sends a command to a device. One that it acknowledges is delivered; one that it refuses
-// has failed.
-func (l *Layout) call(c layout.Client, receiving *calls, command *entity.Command) {
-	err := l.host.SendCommand(command, func(settled func(error)) error {
-		if err := c.May(access.Receive, command.Entity); err != nil { // it might when it subscribed
-			return err
-		}
+	err := receiving.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
 		return l.sendCall(c, command, settled)
 	})
-	if err != nil { // the command goes to another client, or waits for the next
-		l.drop(receiving)
+	if err != nil {
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
 	}
 }
 
 // sendCall sends a command to a device on the topic to which the client subscribes.
 func (l *Layout) sendCall(c layout.Client, command *entity.Command, settled func(error)) error {
-	number, body := numberOf(command), callBody(command)
+	number, body := layout.NumberOf(command), callBody(command)
 	if command.Entity == c.Self() {
 		topic := strconv.FormatInt(number, 10)
 		text := append(append([]byte{'{'}, body...), '}')
@@ -78,7 +52,7 @@ func (l *Layout) sendCall(c layout.Client, command *entity.Command, settled func
 
 // AppendCall appends a command as a device that asks over HTTP gets it.
 func AppendCall(dst []byte, command *entity.Command) []byte {
-	dst = append(strconv.AppendInt(append(dst, `{"id":`...), numberOf(command), 10), ',')
+	dst = append(strconv.AppendInt(append(dst, `{"id":`...), layout.NumberOf(command), 10), ',')
 	return append(append(dst, callBody(command)...), '}')
 }
 
@@ -100,6 +74,7 @@ func (l *Layout) answerCall(c layout.Client, m *layout.Message, r request, done 
 	if err := l.answer(c, c.Self(), number, m.Payload); err != nil {
 		return err
 	}
+	m.Spoke(c.Self())
 	done(nil)
 	return nil
 }
@@ -113,21 +88,9 @@ func (l *Layout) gatewayAnswer(c layout.Client, m *layout.Message, _ request, do
 	if err := l.answer(c, in.Device, in.ID, in.Data); err != nil {
 		return err
 	}
+	m.Spoke(in.Device)
 	done(nil)
 	return nil
-}
-
-// resultOf reads what a device answers: any JSON, or nothing.
-func resultOf(payload []byte) (value.Value, error) {
-	text := strings.TrimSpace(string(payload))
-	if text == "" || text == "null" {
-		return value.Value{}, nil
-	}
-	result, ok := value.FromJSON(text)
-	if !ok || !json.Valid(payload) {
-		return value.Value{}, fmt.Errorf("%w: the answer to a command must be JSON, not %.64q", entity.ErrInvalid, text)
-	}
-	return result, nil
 }
 
 func (l *Layout) answer(c layout.Client, id string, number int64, payload []byte) error {
@@ -141,7 +104,7 @@ func (l *Layout) answer(c layout.Client, id string, number int64, payload []byte
 // nothing. An answer to a command that has ended, or that there is not, comes too late and
 // changes nothing. The error is one of entity.Runtime.Done.
 func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, payload []byte) error {
-	result, err := resultOf(payload)
+	result, err := entity.ParseValue(payload)
 	if err != nil {
 		return err
 	}
@@ -155,7 +118,7 @@ func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, pay
 	// committed yet.
 	var answered *entity.Command
 	for i := range open {
-		if c := &open[i]; numberOf(c) == number && (answered == nil || c.Sent > answered.Sent) {
+		if c := &open[i]; layout.NumberOf(c) == number && (answered == nil || c.Sent > answered.Sent) {
 			answered = c
 		}
 	}

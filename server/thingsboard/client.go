@@ -7,15 +7,8 @@ import (
 // client is a connection that has subscribed to something of ThingsBoard's, or behind which
 // devices are. Its fields are guarded by Layout.mu.
 type client struct {
-	devices map[string]*calls // for which it speaks, by id; nil where it takes no commands
-	gateway bool              // it takes commands of devices behind it
-}
-
-// calls is the receiving of a device's commands by a client. Its fields are guarded by
-// Layout.mu.
-type calls struct {
-	stop  func() // nil until the runtime has returned it
-	ended bool
+	devices map[string]*layout.Receiving // for which it speaks, by id; nil where it takes no commands
+	gateway bool                         // it takes commands of devices behind it
 }
 
 // Topics to which clients subscribe for commands, as the first of them has it.
@@ -67,36 +60,24 @@ func (l *Layout) beginGateway(c layout.Client) (ids []string) {
 func (l *Layout) Unsubscribed(c layout.Client, _ string) {
 	own := c.Subscribes(callTopic+"1") || c.Subscribes(shortCallTopic+"1")
 	gateway := c.Subscribes(gatewayCalls)
-	var stops []func()
+	var ends []*layout.Receiving
 	l.mu.Lock()
 	if known := l.clients[c]; known != nil {
 		known.gateway = known.gateway && gateway
 		for id, receiving := range known.devices {
 			if self := id == c.Self(); self && !own || !self && !gateway {
-				stops = append(stops, receiving.end())
+				ends = append(ends, receiving)
 				known.devices[id] = nil
 			}
 		}
 	}
 	l.mu.Unlock()
-	callAll(stops)
+	endAll(ends)
 }
 
-// end ends the receiving and returns what is to be called for it, nil for nothing. The caller
-// holds Layout.mu.
-func (r *calls) end() (stop func()) {
-	if r == nil || r.ended {
-		return nil
-	}
-	r.ended = true
-	return r.stop
-}
-
-func callAll(list []func()) {
-	for _, f := range list {
-		if f != nil {
-			f()
-		}
+func endAll(list []*layout.Receiving) {
+	for _, r := range list {
+		r.End()
 	}
 }
 
@@ -107,7 +88,7 @@ func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 	defer l.mu.Unlock()
 	known := l.clients[c]
 	if known == nil {
-		known = &client{devices: map[string]*calls{}}
+		known = &client{devices: map[string]*layout.Receiving{}}
 		l.clients[c] = known
 	}
 	if _, joined := known.devices[id]; joined {
@@ -129,52 +110,33 @@ func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 
 // begin begins the receiving of a device's commands. It returns nil where the client does not
 // speak for the device, or receives them already.
-func (l *Layout) begin(c layout.Client, id string) *calls {
+func (l *Layout) begin(c layout.Client, id string) *layout.Receiving {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.clients[c]
 	if known == nil {
 		return nil
 	}
-	if before, joined := known.devices[id]; !joined || before != nil && !before.ended {
+	if before, joined := known.devices[id]; !joined || before != nil && !before.Ended() {
 		return nil
 	}
-	known.devices[id] = &calls{}
+	known.devices[id] = &layout.Receiving{}
 	return known.devices[id]
-}
-
-// began notes how the receiving is ended, and ends it where it has been ended meanwhile.
-func (l *Layout) began(r *calls, stop func()) {
-	l.mu.Lock()
-	r.stop = stop
-	ended := r.ended
-	l.mu.Unlock()
-	if ended {
-		stop()
-	}
-}
-
-// drop ends the receiving of a client that no longer takes a device's commands.
-func (l *Layout) drop(r *calls) {
-	l.mu.Lock()
-	stop := r.end()
-	l.mu.Unlock()
-	callAll([]func(){stop})
 }
 
 // leave takes join back.
 func (l *Layout) leave(c layout.Client, id string) {
 	l.mu.Lock()
-	var stop func()
+	var end *layout.Receiving
 	if known := l.clients[c]; known != nil {
 		if receiving, joined := known.devices[id]; joined {
-			stop = receiving.end()
+			end = receiving
 			delete(known.devices, id)
 			l.forget(c, id)
 		}
 	}
 	l.mu.Unlock()
-	callAll([]func(){stop})
+	end.End()
 }
 
 // forget takes a client out of those of a device. The caller holds mu.
@@ -188,15 +150,15 @@ func (l *Layout) forget(c layout.Client, id string) {
 
 // Left forgets a client.
 func (l *Layout) Left(c layout.Client) {
-	var stops []func()
+	var ends []*layout.Receiving
 	l.mu.Lock()
 	if known := l.clients[c]; known != nil {
 		for id, receiving := range known.devices {
 			l.forget(c, id)
-			stops = append(stops, receiving.end())
+			ends = append(ends, receiving)
 		}
 		delete(l.clients, c)
 	}
 	l.mu.Unlock()
-	callAll(stops)
+	endAll(ends)
 }

@@ -95,6 +95,7 @@ func (l *Layout) gatewayAttributes(c layout.Client, m *layout.Message, _ request
 		if err := l.report(c, list[i].name, list[i].value); err != nil {
 			return fmt.Errorf("device %.64q: %w", list[i].name, err)
 		}
+		m.Spoke(list[i].name)
 	}
 	done(nil)
 	return nil
@@ -188,6 +189,8 @@ func (l *Layout) gatewayConnect(c layout.Client, m *layout.Message, _ request, d
 	if gateway {
 		l.takeCalls(c, d.Device)
 	}
+	c.Joined(d.Device)
+	m.Spoke(d.Device)
 	done(nil)
 	return nil
 }
@@ -214,6 +217,7 @@ func (l *Layout) gatewayDisconnect(c layout.Client, m *layout.Message, _ request
 		return err
 	}
 	l.leave(c, d.Device)
+	c.Parted(d.Device)
 	done(nil)
 	return nil
 }

@@ -25,6 +25,11 @@ const lookTimeout = 5 * time.Second
 
 // Layout is the layout of ThingsBoard. The zero Layout is ready for layout.Layout.Start.
 type Layout struct {
+	// Provisioner makes credentials for new devices; nil: nobody gets any.
+	Provisioner Provisioner
+	// Claims lets devices be claimed; nil: none can be.
+	Claims Claimer
+
 	host *layout.Host
 
 	mu      sync.Mutex
@@ -35,11 +40,10 @@ type Layout struct {
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Name is thingsboard.
-func (l *Layout) Name() string { return "thingsboard" }
-
 // Prefixes begin the topics of devices and gateways.
-func (l *Layout) Prefixes() []string { return []string{"v1/devices/me/", "v1/gateway/", "v2/"} }
+func (l *Layout) Prefixes() []string {
+	return []string{"v1/devices/me/", "v1/gateway/", "v2/", provisionPrefix}
+}
 
 // Start prepares the layout.
 func (l *Layout) Start(h *layout.Host) {
@@ -83,6 +87,10 @@ var topics = []topic{
 	{name: "v1/gateway/attributes/request", receive: (*Layout).gatewayAttributesRequest},
 	{name: "v1/gateway/attributes", receive: (*Layout).gatewayAttributes},
 	{name: "v1/gateway/connect", receive: (*Layout).gatewayConnect},
+	{name: "v1/devices/me/claim", receive: (*Layout).claim},
+	{name: "v2/c", receive: (*Layout).claim},
+	{name: "v1/gateway/claim", receive: (*Layout).gatewayClaim},
+	{name: provisionRequest, receive: (*Layout).provision},
 	{name: "v1/gateway/disconnect", receive: (*Layout).gatewayDisconnect},
 }
 
@@ -110,12 +118,14 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 			if err := checkNumber(number); err != nil {
 				return err
 			}
-			answer := strings.NewReplacer("/request/", "/response/", "/req/", "/res/").Replace(m.Topic)
-			return t.receive(l, c, m, request{number, answer}, done)
+			return t.receive(l, c, m, request{number, answerTopic.Replace(m.Topic)}, done)
 		}
 	}
 	return errTopic
 }
+
+// answerTopic makes the topic of a request that of its answer.
+var answerTopic = strings.NewReplacer("/request/", "/response/", "/req/", "/res/")
 
 // checkNumber reports what keeps a text from being the number of a request.
 func checkNumber(number string) error {

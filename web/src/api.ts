@@ -4,6 +4,10 @@ import { loggedOut } from "./session";
 import type {
   ActorDetail,
   ActorTree,
+  Alarm,
+  AlarmList,
+  AlarmRule,
+  AlarmRuleList,
   Audit,
   Bucket,
   Caller,
@@ -21,7 +25,12 @@ import type {
   RelationPage,
   ResolvedType,
   System,
+  Template,
+  TemplateBody,
+  TemplateList,
+  TriedTemplate,
   TypeList,
+  Ways,
 } from "./types";
 
 export type Params = Record<string, string | number | readonly string[] | undefined>;
@@ -96,6 +105,33 @@ export const api = {
 
   mapping: (name: string, signal?: AbortSignal) => get<Mapping>(apiPath(["mappings", name]), signal),
 
+  templates: (signal?: AbortSignal) => get<TemplateList>(apiPath(["templates"]), signal),
+
+  /** Puts a template in the place of that of a version, or a new one where there is none. */
+  putTemplate: (name: string, body: TemplateBody, etag: string) =>
+    send<Template>(apiPath(["templates", name]), {
+      method: "PUT",
+      headers: { "content-type": "application/json", ...(etag === "" ? { "if-none-match": "*" } : { "if-match": `"${etag}"` }) },
+      body: JSON.stringify(body),
+    }),
+
+  deleteTemplate: (template: Template) =>
+    send<void>(apiPath(["templates", template.name]), { method: "DELETE", headers: { "if-match": `"${template.etag}"` } }),
+
+  tryTemplate: (tried: { name: string; template: TemplateBody; topic: string; payload: string; bytes: string }, signal: AbortSignal) =>
+    send<TriedTemplate>(apiPath(["templates", "try"]), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        name: tried.name,
+        template: tried.template,
+        topic: tried.topic,
+        payload: tried.payload,
+        ...(tried.bytes === "" ? {} : { payload_bytes: tried.bytes }),
+      }),
+      signal,
+    }),
+
   complete: (q: string, offset: number, signal?: AbortSignal) => get<Completion>(apiPath(["query", "complete"], { q, offset }), signal),
 
   queries: (signal?: AbortSignal) => get<QueryList>(apiPath(["queries"]), signal),
@@ -129,6 +165,7 @@ export const api = {
   login: (credentials: { token: string } | { name: string; password: string }) =>
     send<Caller>(apiPath(["session"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(credentials) }),
 
+  ways: () => get<Ways>(apiPath(["session", "ways"])),
   logout: () => send<void>(apiPath(["session"]), { method: "DELETE" }),
 
   principals: (signal?: AbortSignal) => get<PrincipalPage>(apiPath(["principals"], { limit: 1000 }), signal),
@@ -147,6 +184,29 @@ export const api = {
   commands: (id: string, limit: number, signal?: AbortSignal) => get<CommandPage>(apiPath(["entities", id, "commands"], { limit }), signal),
 
   /** Sends a command; request is the text of its JSON, as it was typed. */
+  alarms: (query: { state?: string; severity?: string; entity?: string; acknowledged?: string; shelved?: string; cursor?: string; limit?: number }, signal?: AbortSignal) =>
+    get<AlarmList>(apiPath(["alarms"], query), signal),
+
+  acknowledgeAlarm: (id: string) => act(id, "acknowledge", {}),
+
+  shelveAlarm: (id: string, time: string) => act(id, "shelve", { for: time }),
+
+  unshelveAlarm: (id: string) => act(id, "unshelve", {}),
+
+  clearAlarm: (id: string) => act(id, "clear", {}),
+
+  alarmRules: (signal?: AbortSignal) => get<AlarmRuleList>(apiPath(["alarm-rules"]), signal),
+
+  /** Puts a rule in the place of the one that was read, or under a name that is free. */
+  putAlarmRule: (name: string, rule: object, before: AlarmRule | null) =>
+    send<AlarmRule>(apiPath(["alarm-rules", name]), {
+      method: "PUT",
+      headers: { "content-type": "application/json", ...(before ? { "if-match": `"${before.etag}"` } : { "if-none-match": "*" }) },
+      body: JSON.stringify(rule),
+    }),
+
+  deleteAlarmRule: (rule: AlarmRule) => send<void>(apiPath(["alarm-rules", rule.name]), { method: "DELETE", headers: { "if-match": `"${rule.etag}"` } }),
+
   sendCommand: (id: string, name: string, request: string) =>
     send<Command>(apiPath(["entities", id, "commands"]), {
       method: "POST",
@@ -161,6 +221,11 @@ export const api = {
   actor: (path: string, pid: string, signal?: AbortSignal) =>
     get<ActorDetail>(apiPath(["actor"], pid !== "" ? { pid } : { path }), signal),
 };
+
+/** Does something to an alarm. */
+function act(id: string, what: string, body: object): Promise<Alarm> {
+  return send<Alarm>(apiPath(["alarms", id, what]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+}
 
 /** Whether an error is only the echo of our own abort. */
 export function isAbort(error: unknown): boolean {

@@ -5,13 +5,16 @@ import { formatClock, formatDuration } from "./format";
 import { connection, stream } from "./live";
 import { api } from "./api";
 import { route } from "./location";
+import { AlarmBadge } from "./alarm-badge";
 import { ActorPage } from "./page-actor";
 import { ActorsPage } from "./page-actors";
+import { AlarmsPage } from "./page-alarms";
 import { AccessPage } from "./page-access";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
 import { LoginPage } from "./page-login";
 import { MappingsPage } from "./page-mappings";
+import { TemplatesPage } from "./page-templates";
 import { TypesPage } from "./page-types";
 import type { Route } from "./route";
 import { caller, loggedOut } from "./session";
@@ -40,11 +43,18 @@ interface Section {
 
 const sections: readonly Section[] = [
   { name: "Entities", href: "#/", main: "entities", part: "entity" },
+  { name: "Alarms", href: "#/alarms", main: "alarms" },
   { name: "Types", href: "#/types", main: "types" },
   { name: "Mappings", href: "#/mappings", main: "mappings" },
+  { name: "Templates", href: "#/templates", main: "templates" },
   { name: "Actors", href: "#/actors", main: "actors", part: "actor" },
   { name: "Access", href: "#/access", main: "access" },
 ];
+
+/** Whether a page has anything for who is logged in: credentials are for those who may manage them. */
+function mayOpen({ main }: Section): boolean {
+  return main !== "access" || caller.value === null || caller.value.all.includes("manage");
+}
 
 function Header() {
   const page = route.value.page;
@@ -59,9 +69,10 @@ function Header() {
         <span>Greenroom</span>
       </a>
       <nav aria-label="Pages">
-        {sections.map(({ name, href, main, part }) => (
+        {sections.filter(mayOpen).map(({ name, href, main, part }) => (
           <a key={href} href={href} {...(page === main ? { "aria-current": "page" } : page === part ? { "aria-current": "true" } : {})}>
             {name}
+            {main === "alarms" && <AlarmBadge />}
           </a>
         ))}
       </nav>
@@ -70,7 +81,7 @@ function Header() {
         <span>{connectionWords[state]}</span>
       </span>
       {caller.value !== null && caller.value.name !== "" && (
-        <button type="button" class="link" onClick={() => void api.logout().finally(() => location.reload())}>
+        <button type="button" class="link logout" title={`Log out ${caller.value.name}`} onClick={() => void api.logout().finally(() => location.reload())}>
           Log out {caller.value.name}
         </button>
       )}
@@ -178,7 +189,9 @@ export function App() {
       {current.page === "actors" && <ActorsPage route={current} />}
       {current.page === "actor" && <ActorPage key={`${current.path} ${current.pid}`} route={current} />}
       {current.page === "types" && <TypesPage route={current} />}
+      {current.page === "alarms" && <AlarmsPage route={current} />}
       {current.page === "mappings" && <MappingsPage route={current} />}
+      {current.page === "templates" && <TemplatesPage route={current} />}
       {current.page === "access" && <AccessPage />}
       <Footer />
       <Banner />

@@ -5,7 +5,8 @@ import { applyChange, newEntity } from "./entity";
 import { fromPoints, add } from "./series";
 import { numeric } from "./format";
 import { chartableKeys } from "./entity";
-import type { Change } from "./types";
+import { applyPresence } from "./presence";
+import type { Change, PresenceEvent } from "./types";
 
 export interface Row {
   entity: Signal<LiveEntity>;
@@ -85,6 +86,12 @@ export class EntityList {
         for (const item of changes) this.#applyNow(item);
       });
     });
+  }
+
+  /** Takes in that a device went online or offline. */
+  applyPresence(event: PresenceEvent): void {
+    const row = this.#rows.get(event.entity);
+    if (row) row.entity.value = applyPresence(row.entity.value, event);
   }
 
   close(): void {

@@ -19,7 +19,7 @@ export function applyChange(entity: LiveEntity, change: Change): LiveEntity {
 
 /** An entity of which nothing is known but its first reading. */
 export function newEntity(change: Change): LiveEntity {
-  return applyChange({ id: change.entity, created_ms: change.committed_ms, updated_ms: change.ts, latest: {} }, change);
+  return applyChange({ id: change.entity, created_ms: change.committed_ms, updated_ms: change.ts, presence: { state: "unknown", connected: false }, latest: {} }, change);
 }
 
 /** Keys of values that can be drawn, in the order of the alphabet; measurements before switches. */

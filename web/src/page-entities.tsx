@@ -11,6 +11,7 @@ import { freshness } from "./freshness";
 import { Lanes } from "./lanes";
 import { onBack, stream } from "./live";
 import { navigate } from "./location";
+import { PresenceDot } from "./presence-view";
 import { QueryBox } from "./query-box";
 import { entityRoute, type Route } from "./route";
 import { Search } from "./search";
@@ -74,9 +75,12 @@ function EntityRow({ row, selected, onSelect }: { row: Row; selected: boolean; o
   return (
     <tr class={state === "stale" ? "stale" : ""} aria-selected={selected} onClick={() => onSelect(entity.id)}>
       <th scope="row">
-        <a href={entityRoute(entity.id)} title={entity.id} onClick={(event) => event.stopPropagation()}>
-          {entity.id}
-        </a>
+        <span class="row-name">
+          <PresenceDot presence={entity.presence} />
+          <a href={entityRoute(entity.id)} title={entity.id} onClick={(event) => event.stopPropagation()}>
+            {entity.id}
+          </a>
+        </span>
       </th>
       <td class="cell-values">
         <Values entity={entity} />
@@ -204,7 +208,7 @@ export function EntitiesPage({ route }: { route: EntitiesRoute }) {
     [],
   );
   useEffect(
-    () => stream.watch({ entities: wanted, onChange: (change) => list.apply(change), onGap: () => void list.load() }),
+    () => stream.watch({ entities: wanted, onChange: (change) => list.apply(change), onPresence: (event) => list.applyPresence(event), onGap: () => void list.load() }),
     [wanted?.join("\n")],
   );
   useEffect(() => {

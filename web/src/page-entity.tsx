@@ -5,6 +5,7 @@ import { ActorLink } from "./actor-link";
 import { Age } from "./age";
 import { ApiError, api, describe, isAbort } from "./api";
 import { now, serverNow } from "./clock";
+import { EntityAlarms } from "./alarms";
 import { Commands } from "./commands";
 import { applyChange, chartableKeys } from "./entity";
 import { formatAge, formatTime } from "./format";
@@ -17,7 +18,9 @@ import { RangePicker } from "./range-picker";
 import { Refusals } from "./refusals";
 import { aggregates, formatRoute, type Route } from "./route";
 import { StateView } from "./state-view";
-import type { Change, Latest } from "./types";
+import { applyPresence } from "./presence";
+import { PresenceText } from "./presence-view";
+import type { Change, Latest, PresenceEvent } from "./types";
 import { ValueView } from "./value-view";
 
 type EntityRoute = Extract<Route, { page: "entity" }>;
@@ -88,12 +91,15 @@ function useEntity(id: string) {
         else void load(); // the first reading of an entity that did not exist
       });
     };
+    const onPresence = (event: PresenceEvent): void => {
+      if (entity.value) entity.value = applyPresence(entity.value, event);
+    };
     entity.value = null;
     void load();
     const stop = onBack(() => {
       if (problem.peek()) void load();
     });
-    const unwatch = stream.watch({ entities: [id], onChange, onGap: () => void load() });
+    const unwatch = stream.watch({ entities: [id], onChange, onPresence, onGap: () => void load() });
     return () => {
       abort.abort();
       cancelAnimationFrame(frame);
@@ -219,6 +225,12 @@ export function EntityPage({ route }: { route: EntityRoute }) {
         {entity && (
           <dl class="facts">
             <div>
+              <dt>Device</dt>
+              <dd>
+                <PresenceText presence={entity.presence} />
+              </dd>
+            </div>
+            <div>
               <dt>Last reading</dt>
               <dd>
                 <Age ts={entity.updated_ms} />
@@ -253,6 +265,7 @@ export function EntityPage({ route }: { route: EntityRoute }) {
         </div>
       )}
       <Refusals of={route.id} />
+      {entity && <EntityAlarms key={`alarms of ${entity.id}`} id={entity.id} />}
       {entity ? <Content key={entity.id} entity={entity} route={route} /> : !problem && <div class="panel placeholder" />}
       {entity && <Commands key={`commands of ${entity.id}`} id={entity.id} type={entity.type} />}
       {entity && <StateView key={entity.id} id={entity.id} />}

@@ -1,5 +1,7 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { api, describe } from "./api";
+import type { Ways } from "./types";
 
 /** Asks for a token, or a name and a password, in the place of all pages. */
 export function LoginPage() {
@@ -7,6 +9,14 @@ export function LoginPage() {
   const name = useSignal("");
   const error = useSignal("");
   const busy = useSignal(false);
+  const ways = useSignal<Ways>({});
+  useEffect(() => {
+    // Without an answer there is no other way, and the form says what is wrong.
+    api.ways().then(
+      (found) => (ways.value = found),
+      () => undefined,
+    );
+  }, []);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     busy.value = true;
@@ -23,6 +33,13 @@ export function LoginPage() {
     <main id="main" class="page login" tabIndex={-1}>
       <form class="card" aria-label="Log in" onSubmit={(event) => void submit(event)}>
         <h1>Log in</h1>
+        {ways.value.oidc !== undefined && (
+          <p>
+            <a class="button" href={ways.value.oidc}>
+              Log in at {ways.value.provider}
+            </a>
+          </p>
+        )}
         <label>
           <span>Name (only with a password)</span>
           <input type="text" autocomplete="username" spellcheck={false} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} />

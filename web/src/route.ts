@@ -10,6 +10,10 @@ export type Route =
   /** The types, or the mappings, and which of them is shown closely; empty for the first. */
   | { page: "types"; id: string }
   | { page: "mappings"; id: string }
+  /** The templates, and which of them is edited; empty for a new one. */
+  | { page: "templates"; id: string }
+  /** Alarms: those that are open, those that have cleared, or any. */
+  | { page: "alarms"; state: "raised" | "cleared" | "any" }
   /** Who may do what. */
   | { page: "access" };
 
@@ -54,9 +58,13 @@ export function parseRoute(hash: string): Route {
     return { page: "actor", path: path.slice("/actors".length).split("/").map(decode).join("/"), pid: query.get("pid") ?? "" };
   }
   if (path === "/actors") return { page: "actors", search: query.get("search") ?? "" };
+  if (path === "/alarms") {
+    const state = query.get("state");
+    return { page: "alarms", state: state === "cleared" || state === "any" ? state : "raised" };
+  }
   if (path === "/access") return { page: "access" };
-  const listed = /^\/(types|mappings)(?:\/(.*))?$/.exec(path);
-  if (listed) return { page: listed[1] as "types" | "mappings", id: decode(listed[2] ?? "") };
+  const listed = /^\/(types|mappings|templates)(?:\/(.*))?$/.exec(path);
+  if (listed) return { page: listed[1] as "types" | "mappings" | "templates", id: decode(listed[2] ?? "") };
   return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
 }
 
@@ -85,11 +93,16 @@ export function formatRoute(route: Route): string {
       path = "/actors";
       if (route.search !== "") query.set("search", route.search);
       break;
+    case "alarms":
+      path = "/alarms";
+      if (route.state !== "raised") query.set("state", route.state);
+      break;
     case "access":
       path = "/access";
       break;
     case "types":
     case "mappings":
+    case "templates":
       path = `/${route.page}${route.id === "" ? "" : `/${encodeURIComponent(route.id)}`}`;
       break;
     case "actor":

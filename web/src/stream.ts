@@ -3,7 +3,7 @@ import { apiPath } from "./api";
 import { backoff } from "./backoff";
 import { parseJSON } from "./json";
 import { EventParser } from "./sse";
-import type { Change } from "./types";
+import type { Change, PresenceEvent } from "./types";
 
 /** off: nobody watches. paused: the page is hidden. */
 export type StreamStatus = "off" | "paused" | "connecting" | "live" | "lost";
@@ -13,6 +13,8 @@ export interface Watch {
   /** The entities wanted; null is all of them. */
   entities: readonly string[] | null;
   onChange: (change: Change) => void;
+  /** A device went online or offline, or has another connection. */
+  onPresence?: (event: PresenceEvent) => void;
   /** Changes may have been missed (first connection, cursor expired): what is shown must be fetched anew. */
   onGap: () => void;
 }
@@ -28,6 +30,9 @@ export interface StreamEnvironment {
 
 /** The server sends a heartbeat each 15 s; after this long without a byte the connection is dead. */
 const silenceLimit = 40_000;
+
+/** What the stream is asked for. */
+const kinds = "kinds=readings,presence";
 
 /** Longer filters than this do not fit in a request line everywhere; then everything is asked for. */
 const filterLimit = 6_000;
@@ -118,12 +123,12 @@ export class Stream {
   #connect(): void {
     this.#close();
     const filter = this.#filter();
-    const query = [filter, this.#cursor === "" ? "" : `cursor=${encodeURIComponent(this.#cursor)}`].filter((part) => part !== "");
+    const query = [kinds, filter, this.#cursor === "" ? "" : `cursor=${encodeURIComponent(this.#cursor)}`].filter((part) => part !== "");
     this.#connectedTo = filter;
     const connection = new AbortController();
     this.#connection = connection;
     if (this.status.value !== "lost") this.status.value = "connecting";
-    this.#run(`v1/stream${query.length > 0 ? `?${query.join("&")}` : ""}`, connection).catch(() => {
+    this.#run(`v1/stream?${query.join("&")}`, connection).catch(() => {
       if (this.#connection === connection) this.#lose();
     });
   }
@@ -161,6 +166,13 @@ export class Stream {
       return;
     }
     if (id !== "") this.#cursor = id;
+    if (type === "presence") {
+      const event = parseJSON(data) as PresenceEvent;
+      for (const watch of [...this.#watches]) {
+        if (watch.entities === null || watch.entities.includes(event.entity)) watch.onPresence?.(event);
+      }
+      return;
+    }
     if (type !== "change") return; // a newer server may send more
     const change = parseJSON(data) as Change;
     for (const watch of [...this.#watches]) {

@@ -64,6 +64,164 @@ export interface ActorTree {
   now_ms: number;
 }
 
+/** An alarm. Times are in milliseconds since the epoch. */
+export interface Alarm {
+  acknowledged?: AlarmMark;
+  /** Why it is not open any more: its condition, an operator, a late reading that withdraws it, a change or the end of its rule, that its rule does not concern the entity any more, the end of the entity. */
+  cause?: "condition" | "operator" | "withdrawn" | "rule" | "scope" | "entity";
+  /** When the condition to clear had; absent for one that has not cleared. */
+  cleared_ms?: number;
+  /** When the server found out that it was raised, and that it has cleared. */
+  detected_ms: number;
+  /** Milliseconds since the epoch. */
+  ended_ms?: number;
+  entity: string;
+  /** What has happened to it; absent in lists and events. */
+  history?: AlarmTransition[];
+  id: string;
+  message?: string;
+  /** When it had held for as long as the rule wants. */
+  raised_ms: number;
+  rule: string;
+  severity: "critical" | "major" | "minor" | "warning" | "info";
+  shelved?: AlarmShelf;
+  /** From when on the condition held, by the time of the readings. */
+  since_ms: number;
+  state: "raised" | "cleared";
+  /** What the condition looked at when it was raised. */
+  values: AlarmValue[];
+  /** The number of the rule's version. */
+  version: number;
+}
+
+/** A page of alarms. */
+export interface AlarmList {
+  alarms: Alarm[];
+  /** The cursor of the next page; absent at the end. A page may be empty and have one. */
+  next?: string;
+}
+
+/** Says who has acknowledged an alarm. */
+export interface AlarmMark {
+  /** Milliseconds since the epoch. */
+  at_ms: number;
+  /** Absent where nobody has to log in. */
+  by?: string;
+  note?: string;
+}
+
+/** What an operator notes. */
+export interface AlarmNoteBody {
+  note?: string;
+}
+
+/** A rule of alarms with its version. */
+export interface AlarmRule {
+  /** The condition that clears it; absent: that raise does not hold. */
+  clear?: string;
+  /** The same for clear. */
+  clear_for?: string;
+  /** Since when the conditions are as they are. */
+  effective_ms: number;
+  /** Only this entity; absent for all. */
+  entity?: string;
+  /** The version, for If-Match. */
+  etag: string;
+  /** How long raise must hold, by the time of the readings; at most 31d. */
+  for?: string;
+  message?: string;
+  name: string;
+  /** Not all entities have been looked at yet. */
+  pending: boolean;
+  /** The condition that raises an alarm. */
+  raise: string;
+  severity: "critical" | "major" | "minor" | "warning" | "info";
+  /** Only entities of this type or one that extends it; absent for all. */
+  type?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  /** The number of the version: alarms say which one raised them. */
+  version: number;
+  /** The names of the webhooks that are told. */
+  webhooks?: string[];
+  /** Only entities for which this holds: a condition about id, type and attributes, in the language of docs/filter.md. */
+  where?: string;
+}
+
+/** A rule as it is written; an answer can be sent back as it is. */
+export interface AlarmRuleBody {
+  /** The condition that clears it; absent: that raise does not hold. */
+  clear?: string;
+  /** The same for clear. */
+  clear_for?: string;
+  /** Milliseconds since the epoch. */
+  effective_ms?: number;
+  /** Only this entity; absent for all. */
+  entity?: string;
+  /** The version goes into If-Match. */
+  etag?: string;
+  /** How long raise must hold, by the time of the readings; at most 31d. */
+  for?: string;
+  message?: string;
+  /** Ignored, as the next ones are: the path has it. */
+  name?: string;
+  pending?: boolean;
+  /** The condition that raises an alarm. */
+  raise: string;
+  severity: "critical" | "major" | "minor" | "warning" | "info";
+  /** Only entities of this type or one that extends it; absent for all. */
+  type?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms?: number;
+  version?: number;
+  /** The names of the webhooks that are told. */
+  webhooks?: string[];
+  /** Only entities for which this holds: a condition about id, type and attributes, in the language of docs/filter.md. */
+  where?: string;
+}
+
+/** All rules of alarms, by name. */
+export interface AlarmRuleList {
+  rules: AlarmRule[];
+}
+
+/** Says until when an alarm is shelved, and by whom. */
+export interface AlarmShelf {
+  /** Milliseconds since the epoch. */
+  at_ms: number;
+  /** Absent where nobody has to log in. */
+  by?: string;
+  note?: string;
+  /** Milliseconds since the epoch. */
+  until_ms: number;
+}
+
+/** Says for how long an alarm is shelved. */
+export interface AlarmShelveBody {
+  /** How long, at most 31d. */
+  for: string;
+  note?: string;
+}
+
+/** A step in the history of an alarm. */
+export interface AlarmTransition {
+  /** When the server made it. */
+  at_ms: number;
+  by?: string;
+  kind: "raised" | "cleared" | "acknowledged" | "shelved" | "unshelved" | "amended" | "reopened" | "withdrawn";
+  note?: string;
+  /** The time of the readings that it is of; absent for what somebody did. */
+  ts?: number;
+}
+
+/** A value that an alarm was raised with. */
+export interface AlarmValue {
+  key: string;
+  /** Milliseconds since the epoch. */
+  ts: number;
+  value: Value;
+}
+
 /** An attribute that was set or removed. */
 export interface AttributeEdit {
   /** A JSON pointer. */
@@ -211,6 +369,12 @@ export interface Changed {
   section: "attributes" | "desired" | "reported";
 }
 
+/** What somebody knows who claims a device. */
+export interface ClaimBody {
+  /** That of the device. */
+  secret: string;
+}
+
 /** A command and what has become of it. Times are in milliseconds since the epoch. */
 export interface Command {
   attempts: number;
@@ -323,6 +487,29 @@ export interface Completion {
   to: number;
 }
 
+/** A page of deliveries that were given up. */
+export interface DeadDeliveries {
+  deliveries: DeadDelivery[];
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
+}
+
+/** A delivery that was given up. */
+export interface DeadDelivery {
+  alarm: Alarm;
+  /** Milliseconds since the epoch. */
+  at_ms: number;
+  attempts: number;
+  /** Names it among those of its webhook. */
+  delivery: number;
+  /** Why the last attempt has failed. */
+  error: string;
+  /** The header webhook-id, by which the target knows a repetition. */
+  id: string;
+  /** What has happened to the alarm. */
+  kind: string;
+}
+
 /** A message that no actor handled. */
 export interface DeadLetter {
   /** The PID of the sender; empty for a message from outside. */
@@ -403,6 +590,8 @@ export interface Entity {
   /** The latest value of each key. */
   latest?: Record<string, Latest>;
   metadata?: Metadata;
+  /** Whether its device is there. */
+  presence: Presence;
   relations?: RelationCounts;
   reported?: JsonObject;
   /** The id of its type; absent for none. */
@@ -723,6 +912,14 @@ export interface Metadata {
   reported: JsonObject;
 }
 
+/** What a device sends that lets itself be claimed. */
+export interface OfferBody {
+  /** For how long; 0 or absent for a day. */
+  durationMs?: number;
+  /** 1 to 1024 bytes. */
+  secretKey: string;
+}
+
 /** An operation of RFC 6902. */
 export interface PatchOperation {
   /** Where the value comes from, in move and copy. */
@@ -752,13 +949,44 @@ export interface PointPage {
   total?: number;
 }
 
+/** Says whether the device of an entity is there. */
+export interface Presence {
+  /** It has a connection, its own or that of a gateway. */
+  connected: boolean;
+  /** When it last said something; absent for never. */
+  seen_ms?: number;
+  /** Since when the state is so; absent where it is unknown. */
+  since_ms?: number;
+  /** Unknown is what was never heard of. */
+  state: "online" | "offline" | "unknown";
+}
+
+/** The data of a presence event: another state, or another connection. */
+export interface PresenceEvent {
+  /** When it was committed. */
+  committed_ms: number;
+  entity: string;
+  /** The presence, as it is since the change. */
+  presence: Presence;
+  /** Milliseconds since the epoch. */
+  ts: number;
+}
+
+/** Says when a device of the type counts as offline. Times are texts such as 90s, 10m or 1h30m. */
+export interface PresenceType2 {
+  /** How long a device may be without the connection that it had, up to MaxPresenceGrace; "" leaves it to the server. */
+  grace?: string;
+  /** How long a device without a connection of its own may be silent, from MinPresenceTimeout to MaxPresenceTimeout, or NoTimeout; "" leaves it to the server. */
+  timeout?: string;
+}
+
 /** A principal. */
 export interface Principal {
   /** Who made it. */
   by?: string;
   /** Milliseconds since the epoch. */
   created_ms: number;
-  credential: "token" | "password" | "certificate";
+  credential: "token" | "password" | "certificate" | "oidc";
   /** Absent for never. */
   expires_ms?: number;
   grants: Grant[];
@@ -769,7 +997,7 @@ export interface Principal {
   used_ms?: number;
 }
 
-/** A principal as it is made. Without password and certificate it gets a token. */
+/** A principal as it is made. Without password, certificate and oidc it gets a token. */
 export interface PrincipalBody {
   /** For devices that show a client certificate whose common name is the name. */
   certificate?: boolean;
@@ -779,6 +1007,8 @@ export interface PrincipalBody {
   grants: Grant[];
   /** Letters of ASCII, digits and . _ - : @. */
   name: string;
+  /** For people who log in at the provider of OpenID Connect, which has this name for them. */
+  oidc?: boolean;
   /** For devices that have a name and a password; 8 to 1024 bytes. */
   password?: string;
 }
@@ -834,6 +1064,70 @@ export interface Property {
   values?: Json[];
   /** Writable says that the value may be requested in the section desired. */
   writable?: boolean;
+}
+
+/** What a device sends to get credentials. */
+export interface ProvisionBody {
+  clientId?: string;
+  /** MQTT_BASIC for a password that the device has made itself; ACCESS_TOKEN, or absent, for a token of the server's. */
+  credentialsType?: string;
+  /** The name of the device, and the id of its entity; without it the server makes one. */
+  deviceName?: string;
+  password?: string;
+  /** The name of a provision key. */
+  provisionDeviceKey: string;
+  provisionDeviceSecret: string;
+  username?: string;
+}
+
+/** A provision key. */
+export interface ProvisionKey {
+  /** Who made it. */
+  by?: string;
+  /** Milliseconds since the epoch. */
+  created_ms: number;
+  /** How many devices have come with it and were not revoked. */
+  devices: number;
+  /** Milliseconds since the epoch. */
+  expires_ms?: number;
+  max?: number;
+  name: string;
+  prefix: string;
+  /** Only in the answer to the request that made it: nobody can read it again. */
+  secret?: string;
+  strategy: "create" | "check";
+  type?: string;
+}
+
+/** A provision key as it is made. */
+export interface ProvisionKeyBody {
+  /** When it ends by itself, in milliseconds since the epoch; absent for never. */
+  expires_ms?: number;
+  /** How many devices may have come with it, without those that were revoked; 0 or absent for any number. */
+  max?: number;
+  /** What the key is called, and what devices give as provisionDeviceKey: letters of ASCII, digits and . _ - : @. */
+  name: string;
+  /** The names of the devices begin with it. */
+  prefix: string;
+  /** create is for devices that are not there yet, check for those whose entity was made before. */
+  strategy: "create" | "check";
+  /** The type of the entities that are made; absent for none. */
+  type?: string;
+}
+
+/** All provision keys. */
+export interface ProvisionKeyList {
+  keys: ProvisionKey[];
+}
+
+/** What the device is answered, also where it gets nothing. */
+export interface Provisioned {
+  credentialsType?: string;
+  /** The access token, or clientId, userName and password. */
+  credentialsValue?: Json;
+  /** Why not; absent for SUCCESS. */
+  errorMsg?: string;
+  status: "SUCCESS" | "NOT_FOUND" | "FAILURE";
 }
 
 /** A saved query. */
@@ -895,6 +1189,16 @@ export interface ReadingBody {
   values: ValuesBody;
 }
 
+/** A template to begin with. */
+export interface ReadyTemplate {
+  name: string;
+  payload: string;
+  template: TemplateBody;
+  title: string;
+  /** A message that it takes. */
+  topic: string;
+}
+
 /** The range of time that a mapping is computed over. */
 export interface RecomputeBody {
   /** The start of the range, inclusive. */
@@ -921,6 +1225,12 @@ export interface Refusal {
   first_ms: number;
   /** Milliseconds since the epoch. */
   last_ms: number;
+  /** The last message, or its beginning, of topics that no convention but that of templates has; absent of others. */
+  payload?: string;
+  /** Takes the place of payload where that is no text, in Base64. */
+  payload_bytes?: string;
+  /** The length of the whole message; absent where nothing of it is kept. */
+  payload_size?: number;
   /** mqtt or http. */
   source: string;
   /** The topic or the path. */
@@ -1114,6 +1424,12 @@ export interface SectionsBody {
   reported?: { [key: string]: Json };
 }
 
+/** A message that the server would send. */
+export interface SentMessage {
+  payload: string;
+  topic: string;
+}
+
 /** One of the readings of an array. */
 export type SentReading = ValuesBody | ReadingBody;
 
@@ -1240,6 +1556,81 @@ export interface System {
 /** What a device sends: values measured now, a reading, or an array of either. */
 export type TelemetryBody = ValuesBody | ReadingBody | SentReading[];
 
+/** A template with its name and version. */
+export interface Template {
+  /** The version, for If-Match. */
+  etag: string;
+  name: string;
+  /** Why it is not in force; absent where it is. */
+  problem?: string;
+  template: TemplateBody;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+}
+
+/** Says by what a device answers to commands. */
+export interface TemplateAnswer {
+  /** An expression; where it has a value the command has failed, with it as the reason. */
+  error?: string;
+  /** Named says that only a payload with a member of the command's name, in any case, is its answer, and that this member is the result. */
+  named?: boolean;
+  /** An expression for the number of the command that is answered. Without it, it is the one that was sent first. */
+  number?: string;
+  /** An expression for the result; without it, it is the payload. */
+  result?: string;
+  /** Where the answer comes, with the placeholders of the entity's id. */
+  topic: string;
+}
+
+/** Gives messages with some topics a meaning. */
+export interface TemplateBody {
+  /** The ways in which commands of the entity go out. Of several the one with the name of the command counts, else the one without a name. */
+  commands?: TemplateCommand[];
+  /** The id of the entity, with placeholders of the topic; {id} without it. */
+  entity?: string;
+  /** Flatten makes of members of objects keys of their own: energy.power. */
+  flatten?: boolean;
+  /** Into says what becomes of the values; telemetry without it. */
+  into?: "telemetry" | "reported" | "nothing";
+  /** * for all members of the payload as keys, or path.* for those of an object in it. What Values has of a key counts. */
+  members?: string;
+  /** Json, or text for one whose whole is a number, true, false or a text, which expressions know as value; json without it. */
+  payload?: "json" | "text";
+  /** An expression for the time of the values; without it, or where there is none in a message, it is that of its arrival. TimeUnit is ms, s or iso for RFC 3339; ms without it. TimeZone is for times of iso without a zone: Europe/Berlin. */
+  time?: string;
+  time_unit?: "ms" | "s" | "iso";
+  time_zone?: string;
+  /** A topic in which {name} stands for one level, and + for one that does not matter. */
+  topic: string;
+  /** The type of an entity that the first message makes. */
+  type?: string;
+  /** Expressions by their keys, which may have placeholders of the topic. */
+  values?: Record<string, string>;
+  /** A condition; a message for which it does not hold is taken and dropped. */
+  when?: string;
+}
+
+/** Says how a command of an entity goes out. */
+export interface TemplateCommand {
+  /** Answer says what ends the command. Without it a command is done when the client has acknowledged the message. */
+  answer?: TemplateAnswer;
+  /** That of the command; without it all that no other has. */
+  name?: string;
+  /** Any JSON. In its strings {request}, {command} and {number}, a number of the command, are filled in, beside the placeholders; a string that is one of these alone becomes the value itself. Without it, it is the request. */
+  payload?: Json;
+  /** Text sends a payload that is a string without quotes. */
+  text?: boolean;
+  /** Where it goes. It may have placeholders of the entity's id, and {command} for the name of the command. */
+  topic: string;
+}
+
+/** All templates, by name. */
+export interface TemplateList {
+  /** Templates to begin with, for devices that many people have. */
+  ready: ReadyTemplate[];
+  templates: Template[];
+}
+
 /** One rollup of a rule. */
 export interface Tier {
   /** How long a row is kept after its end; 0 is for ever. A later tier is kept as long as the one before or longer. */
@@ -1278,6 +1669,51 @@ export interface TraverseBody {
   types?: string[];
 }
 
+/** A command to see how it would go out. */
+export interface TriedCommandBody {
+  name: string;
+  request?: Json;
+}
+
+/** Why a message would be refused. */
+export interface TriedRefusal {
+  cause: string;
+  detail: string;
+  /** The member of the template that it is about; absent where it is the message. */
+  in?: string;
+}
+
+/** What a template makes of a message. */
+export interface TriedTemplate {
+  /** The entity that the message is about. */
+  entity?: string;
+  /** What becomes of the values; nothing where the message is dropped. */
+  into?: "telemetry" | "reported" | "nothing";
+  /** Why the message would be refused; absent where it would be taken. */
+  refused?: TriedRefusal;
+  /** The message with the command. */
+  sent?: SentMessage;
+  /** The time of the values, in milliseconds; absent where it is that of the arrival. */
+  ts?: number;
+  /** The type of the entity if the message makes it. */
+  type?: string;
+  /** The values, by key. */
+  values?: Json;
+}
+
+/** A template and a message. */
+export interface TryTemplateBody {
+  /** A command of the entity, to see how it would go out. */
+  command?: TriedCommandBody;
+  /** Of the template that it would replace. */
+  name?: string;
+  payload: string;
+  /** Takes the place of payload where that is no text, in Base64. */
+  payload_bytes?: string;
+  template: TemplateBody;
+  topic: string;
+}
+
 /** A type with its version. */
 export interface Type {
   /** What it can be told. */
@@ -1291,6 +1727,8 @@ export interface Type {
   extends?: string[];
   id: string;
   name?: string;
+  /** Presence says when its device counts as offline. Nil leaves it to the types that this one extends, and to the server. */
+  presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
   /** The types of the edges from it. */
@@ -1317,6 +1755,8 @@ export interface TypeBody {
   extends?: string[];
   id: string;
   name?: string;
+  /** Presence says when its device counts as offline. Nil leaves it to the types that this one extends, and to the server. */
+  presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
   /** The types of the edges from it. */
@@ -1342,3 +1782,38 @@ export type Value = Json;
 
 /** Values by key, measured now. */
 export type ValuesBody = Record<string, Value>;
+
+/** Says how one can log in, beside with a token, or a name and a password. */
+export interface Ways {
+  /** Where the way by OpenID Connect begins; absent where there is none. */
+  oidc?: string;
+  /** The host of its provider. */
+  provider?: string;
+}
+
+/** A webhook. */
+export interface Webhook {
+  dead: number;
+  /** The version, for If-Match. */
+  etag: string;
+  name: string;
+  /** Deliveries that wait, and those that were given up. */
+  queued: number;
+  /** Only in the answer to the request that made it: nobody can read it again. */
+  secret?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  url: string;
+}
+
+/** A webhook as it is written. */
+export interface WebhookBody {
+  /** Make a new secret; the one before is not used any more. */
+  rotate?: boolean;
+  url: string;
+}
+
+/** All webhooks, by name. */
+export interface WebhookList {
+  webhooks: Webhook[];
+}

@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LiveEntity } from "../src/answers";
 import { applyChange, chartableKeys, newEntity } from "../src/entity";
+import { applyPresence, presenceText } from "../src/presence";
 import { sparkPoints } from "../src/sparkline";
 
 const boiler: LiveEntity = {
   id: "boiler",
   created_ms: 1,
+  presence: { state: "online", connected: true, since_ms: 500 },
   updated_ms: 100,
   latest: { temperature: { value: 20, ts: 100, seq: 4 }, open: { value: true, ts: 50, seq: 1 }, mode: { value: "eco", ts: 1, seq: 1 } },
 };
@@ -36,6 +38,7 @@ test("the first reading makes an entity", () => {
     id: "a",
     created_ms: 7,
     updated_ms: 5,
+    presence: { state: "unknown", connected: false },
     latest: { x: { value: 1, ts: 5, seq: 1 } },
   });
 });
@@ -54,4 +57,19 @@ test("a sparkline ends at the right edge and stays in its box", () => {
   }
   assert.equal(sparkPoints([4], 40), "");
   assert.match(sparkPoints([4, 4], 40), /,12\.0 .*,12\.0$/);
+});
+
+test("a presence is said in words", () => {
+  const at = Date.UTC(2026, 0, 2, 12);
+  assert.equal(presenceText({ state: "unknown", connected: false }, at), "never heard of");
+  assert.match(presenceText({ state: "online", connected: true, since_ms: at - 60_000 }, at), /^online since .*, connected$/);
+  assert.match(presenceText({ state: "online", connected: false, since_ms: at - 60_000 }, at), /^online since [^,]*$/);
+  assert.match(presenceText({ state: "offline", connected: false, since_ms: at - 60_000, seen_ms: at - 120_000 }, at), /^offline, last seen 2 ?min.* ago$/);
+  assert.match(presenceText({ state: "offline", connected: false, since_ms: at - 60_000 }, at), /^offline since /);
+});
+
+test("an event that is older than what was fetched says nothing", () => {
+  const event = { entity: "boiler", ts: 600, committed_ms: 601, presence: { state: "offline" as const, connected: false, since_ms: 600 } };
+  assert.equal(applyPresence(boiler, event).presence.state, "offline");
+  assert.equal(applyPresence(boiler, { ...event, presence: { ...event.presence, since_ms: 400 } }), boiler);
 });

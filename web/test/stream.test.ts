@@ -112,7 +112,7 @@ test("the first connection asks for a fetch, then delivers changes", async () =>
   const world = new World();
   world.watch();
   await world.settle();
-  assert.equal(world.last.url, "v1/stream");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence");
   assert.equal(world.stream.status.value, "connecting");
   await world.open();
   assert.equal(world.stream.status.value, "live");
@@ -133,7 +133,7 @@ test("a broken connection resumes at the cursor after a pause, without a fetch",
   await world.end();
   assert.equal(world.stream.status.value, "lost");
   assert.equal(await world.fire(), 500);
-  assert.equal(world.last.url, "v1/stream?cursor=41");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence&cursor=41");
   await world.open();
   assert.equal(world.gaps, 1, "nothing was missed");
   assert.equal(world.stream.status.value, "live");
@@ -163,7 +163,7 @@ test("a reset asks for a fetch and goes on from its cursor", async () => {
   assert.equal(world.gaps, 2);
   await world.end();
   await world.fire();
-  assert.equal(world.last.url, "v1/stream?cursor=900");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence&cursor=900");
 });
 
 test("a cursor that the server refuses is dropped", async () => {
@@ -176,7 +176,7 @@ test("a cursor that the server refuses is dropped", async () => {
   await world.fire();
   await world.refuse(400);
   await world.fire();
-  assert.equal(world.last.url, "v1/stream");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence");
   await world.open();
   assert.equal(world.gaps, 2);
 });
@@ -200,13 +200,13 @@ test("watches share one connection, and another wish changes it from where it wa
   world.watch(["a"]);
   await world.settle();
   assert.equal(world.requests.length, 1);
-  assert.equal(world.last.url, "v1/stream?entity=a&entity=b");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence&entity=a&entity=b");
   await world.open();
   await world.send(change(3, "a"));
   assert.equal(world.changes.length, 2, "each watch gets it");
   unwatch();
   await world.settle();
-  assert.equal(world.last.url, "v1/stream?entity=a&cursor=3");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence&entity=a&cursor=3");
   assert.ok(world.requests[0]?.signal.aborted);
 });
 
@@ -223,7 +223,7 @@ test("a hidden page has no connection and catches up by cursor", async () => {
   assert.equal(world.timers.size, 0);
   world.stream.setVisible(true);
   await world.settle();
-  assert.equal(world.last.url, "v1/stream?cursor=8");
+  assert.equal(world.last.url, "v1/stream?kinds=readings,presence&cursor=8");
 });
 
 test("the person may try before the pause is over", async () => {

@@ -58,12 +58,30 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	case filter.RootLatest:
 		l, ok := v.Latest(p.Name)
 		return l.Value, ok
+	case filter.RootPresence:
+		return v.presence(p.Name)
 	case filter.RootRelation:
 		return value.At(v.edge.Text(), p.Name)
 	case filter.RootDelta:
 		return v.delta(p)
 	default:
 		return v.leaf(p)
+	}
+}
+
+// presence returns a member of the presence; there are no times of a device that was never
+// heard of.
+func (v *View) presence(member string) (value.Value, bool) {
+	is := v.Presence()
+	switch member {
+	case filter.PresenceOnline:
+		return value.Bool(is.State == entity.PresenceOnline), true
+	case filter.PresenceConnected:
+		return value.Bool(is.Connected), true
+	case filter.PresenceSince:
+		return value.Time(is.Since), is.Since != 0
+	default:
+		return value.Time(is.Seen), is.Seen != 0
 	}
 }
 

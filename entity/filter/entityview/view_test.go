@@ -27,6 +27,9 @@ func (r *record) Type() string       { return r.typ }
 func (r *record) IsA(id string) bool { return id == r.typ || id == "base" }
 func (r *record) Created() int64     { return 1000 }
 func (r *record) Updated() int64     { return 2000 }
+func (r *record) Presence() entity.Presence {
+	return entity.Presence{State: entity.PresenceOnline, Since: 3000}
+}
 func (r *record) Relations(d entity.Direction) iter.Seq[entity.Relation] {
 	return slices.Values(r.relations[d])
 }
@@ -61,7 +64,7 @@ func TestAnEntityViewCanBeMatched(t *testing.T) {
 	floor := &record{id: "floor-3", typ: "floor", latest: []entity.Latest{{Key: "power", TS: 9000, Value: value.Int(7)}}}
 	meter := &record{
 		id: "m-1", typ: "meter",
-		latest: []entity.Latest{{Key: "power", TS: 9000, Value: value.Float(7.5)}, {Key: "tags", TS: 1, Value: entity.ParseJSON([]byte(`["roof"]`))}},
+		latest: []entity.Latest{{Key: "presence", Value: value.Int(5)}, {Key: "presence.online", Value: value.Int(6)}, {Key: "power", TS: 9000, Value: value.Float(7.5)}, {Key: "tags", TS: 1, Value: entity.ParseJSON([]byte(`["roof"]`))}},
 		attributes: map[entity.Section][]entity.Attribute{
 			entity.Attributes: {{Path: "/a~1b/c", TS: 5000, Value: value.String("x")}},
 			entity.Desired:    {{Path: "/mode", TS: 6000, Value: value.String("eco")}, {Path: "/rate", TS: 6000, Value: value.Int(5)}},
@@ -82,8 +85,10 @@ func TestAnEntityViewCanBeMatched(t *testing.T) {
 		"attributes.`a/b`.c = \"x\" and exists attributes.`a/b` and not exists attributes.d": true,
 		`ts(desired.mode) = 6000 and created = 1000 and updated = 2000`:                      true,
 		`tags contains "roof"`: true,
-		`exists delta and delta.rate = 5 and age(delta.rate) = 4s`:         true,
-		`exists delta.mode or age(delta.mode) > 0s`:                        false,
+		`exists delta and delta.rate = 5 and age(delta.rate) = 4s`: true,
+		`exists delta.mode or age(delta.mode) > 0s`:                false,
+		`presence.online and not presence.connected and presence.since = 1970-01-01T00:00:03Z and exists presence.since and not exists presence.seen`: true,
+		`presence = 5 and ` + "`presence.online`" + ` = 6`:                 true,
 		`related contains from "floor-3"`:                                  true,
 		`related contains to any`:                                          false,
 		`related any from (power = 7 and relation.weight = 2)`:             true,

@@ -15,7 +15,7 @@ import (
 
 // A row holds the changes of one commit:
 //
-//	version   byte, 5
+//	version   byte, 6
 //	ids       uvarint count, each: uvarint length, bytes
 //	names     the same: of keys, paths, types and sources
 //	changes   each: byte what and flags, uvarint index of the id, varint ts minus the
@@ -30,15 +30,16 @@ import (
 //	            byte 1 for removed, uvarint index of the type, uvarint length and
 //	            bytes of the target, value
 //	  command   (3) the command, see AppendCommand
+//	  presence  (4) uvarint bits of the state, varint since, varint last seen
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). Version 4 had no commands,
+// uvarint length and bytes (string, JSON), or nothing (none). Version 5 had no presences, version 4 no commands,
 // and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
 // A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const format = 5
+const format = 6
 
 // What a change is.
 const (
@@ -46,6 +47,7 @@ const (
 	aComputed
 	anEdit
 	aCommand
+	aPresence
 )
 
 // Flags of what a change is.
@@ -85,6 +87,8 @@ func Append(dst []byte, b *entity.Batch) []byte {
 			what = anEdit
 		case r.Command != nil:
 			what = aCommand
+		case r.Presence != nil:
+			what = aPresence
 		case !r.Origin.IsZero():
 			what = aComputed
 		}
@@ -104,6 +108,10 @@ func Append(dst []byte, b *entity.Batch) []byte {
 		}
 		if what == aCommand {
 			w.body = AppendCommand(w.body, r.Command)
+			continue
+		}
+		if what == aPresence {
+			w.presence(r.Presence)
 			continue
 		}
 		if what == aComputed {
@@ -186,6 +194,11 @@ func (w *logWriter) edit(e *entity.Edit) {
 		w.body = appendText(w.body, r.To)
 		w.body = appendValue(w.body, r.Properties)
 	}
+}
+
+func (w *logWriter) presence(p *entity.Presence) {
+	w.uvarint(uint64(p.Bits())) //nolint:gosec // three bits
+	w.body = binary.AppendVarint(binary.AppendVarint(w.body, p.Since), p.Seen)
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -305,6 +318,12 @@ func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 		}
 		c.Command = d.command(c.Entity)
 		return 0
+	case aPresence:
+		if d.version < 6 {
+			d.Fail()
+		}
+		c.Presence = d.presence()
+		return 0
 	case aComputed:
 		c.Origin = entity.Origin{Source: d.pick(d.names), Seq: d.Uvarint()}
 	case aReading:
@@ -352,6 +371,15 @@ func (d *decoder) edit(id string, names []string) *entity.Edit {
 		r.Relation = entity.Relation{From: id, Type: d.pick(names), To: d.Text(), Properties: d.value()}
 	}
 	return e
+}
+
+func (d *decoder) presence() *entity.Presence {
+	bits := d.Uvarint()
+	if bits > 7 || bits&3 > uint64(entity.PresenceOffline) {
+		d.Fail()
+	}
+	p := entity.PresenceOfBits(int64(bits&7), d.Varint(), d.Varint())
+	return &p
 }
 
 // decoder reads a row; after a mistake it has failed and returns zeros.

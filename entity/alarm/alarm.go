@@ -1,0 +1,217 @@
+package alarm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// Cause says why an alarm is no longer open. The zero Cause is that of one that is.
+type Cause string
+
+// The causes.
+const (
+	ByCondition Cause = "condition" // the condition for it to clear was met
+	ByOperator  Cause = "operator"  // somebody has cleared it
+	ByLate      Cause = "withdrawn" // a late reading says that it should not have been raised
+	ByRule      Cause = "rule"      // its rule was deleted, or has other conditions now
+	ByScope     Cause = "scope"     // its rule does not concern the entity any more
+	ByEntity    Cause = "entity"    // the entity was deleted
+)
+
+// Kind says what has happened to an alarm.
+type Kind string
+
+// The kinds of transitions and events.
+const (
+	Raised       Kind = "raised"
+	Cleared      Kind = "cleared"
+	Acknowledged Kind = "acknowledged"
+	Shelved      Kind = "shelved"
+	Unshelved    Kind = "unshelved"
+	// Amended says that a late reading has changed its times or its values, Reopened that it
+	// has not cleared after all, and Withdrawn that it should not have been raised.
+	Amended   Kind = "amended"
+	Reopened  Kind = "reopened"
+	Withdrawn Kind = "withdrawn"
+)
+
+// Alarm is one alarm from when it is raised to when it has cleared. Times are in
+// milliseconds since the epoch, 0 for what has not happened.
+type Alarm struct {
+	// ID is text of one length; of two alarms the later has the greater one.
+	ID       string   `json:"id"`
+	Rule     string   `json:"rule"`
+	Version  int64    `json:"version"`
+	Entity   string   `json:"entity"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message,omitempty"`
+	// Since is from when on the condition held, Raised when it had held for long enough, and
+	// Cleared when the one to clear had, by the time of the readings.
+	Since   int64 `json:"since"`
+	Raised  int64 `json:"raised"`
+	Cleared int64 `json:"cleared,omitempty"`
+	// Detected and Ended are when the server found that out.
+	Detected int64 `json:"detected"`
+	Ended    int64 `json:"ended,omitempty"`
+	Cause    Cause `json:"cause,omitempty"`
+	// Values are what the condition looked at when it was raised. Of those that are too
+	// large, see MaxValueBytes, there is the time alone.
+	Values       []Value      `json:"values,omitempty"`
+	Acknowledged *Mark        `json:"acknowledged,omitempty"`
+	Shelved      *Shelf       `json:"shelved,omitempty"`
+	Webhooks     []string     `json:"webhooks,omitempty"`
+	History      []Transition `json:"history,omitempty"`
+}
+
+// Open reports whether the alarm has not cleared.
+func (a *Alarm) Open() bool { return a.Cause == "" }
+
+// Value is a value that an alarm was raised with.
+type Value struct {
+	Key   string
+	TS    int64
+	Value value.Value
+}
+
+// same reports whether two values are the same; 1 and 1.0 are, as in JSON.
+func (v Value) same(o Value) bool {
+	return v.Key == o.Key && v.TS == o.TS && (v.Value == o.Value || value.Compare(v.Value, o.Value) == value.Equal)
+}
+
+type valueJSON struct {
+	Key   string          `json:"key"`
+	TS    int64           `json:"ts"`
+	Value json.RawMessage `json:"value"`
+}
+
+// MarshalJSON encodes the value as {"key":…,"ts":…,"value":…}.
+func (v Value) MarshalJSON() ([]byte, error) {
+	return plainJSON(valueJSON{v.Key, v.TS, v.Value.AppendJSON(nil)})
+}
+
+// plainJSON encodes without the escapes for HTML: they make a value larger than it may be
+// when it is read.
+func plainJSON(x any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(x); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (v *Value) UnmarshalJSON(data []byte) error {
+	var in valueJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	x, err := entity.ParseValue(in.Value)
+	*v = Value{in.Key, in.TS, x}
+	return err
+}
+
+// Mark says who has acknowledged an alarm, and when.
+type Mark struct {
+	At   int64  `json:"at"`
+	By   string `json:"by,omitempty"`
+	Note string `json:"note,omitempty"`
+}
+
+// Shelf says until when an alarm of a rule and an entity is set aside, and by whom. It
+// holds for the alarms that are raised meanwhile as well.
+type Shelf struct {
+	Mark
+	Until int64 `json:"until"`
+}
+
+// Transition is one step of an alarm's history: At is when the server made it, TS the time
+// of the readings that it is of, 0 for what somebody did.
+type Transition struct {
+	Kind Kind   `json:"kind"`
+	At   int64  `json:"at"`
+	TS   int64  `json:"ts,omitempty"`
+	By   string `json:"by,omitempty"`
+	Note string `json:"note,omitempty"`
+}
+
+// Event is a transition with the alarm as it was after it, without its history. Seq
+// numbers all events of a store from 1 on.
+type Event struct {
+	Seq   uint64 `json:"seq"`
+	Kind  Kind   `json:"kind"`
+	At    int64  `json:"at"`
+	By    string `json:"by,omitempty"`
+	Alarm Alarm  `json:"alarm"`
+}
+
+// Tells reports whether people and programs are to be told of the event: of an alarm that
+// is shelved they are told that it is, and nothing else until it is not.
+func (ev *Event) Tells() bool { return ev.Alarm.Shelved == nil || ev.Kind == Shelved }
+
+// shrink leaves out what makes an alarm too large for an item: the values, and then all of
+// the history but its first and last transitions.
+func (a *Alarm) shrink() {
+	if a.Values != nil {
+		a.Values = nil
+		return
+	}
+	if n := len(a.History); n > 20 {
+		a.History = append(slices.Clone(a.History[:1]), a.History[n-10:]...)
+	}
+}
+
+// note adds a transition to the history.
+func (a *Alarm) note(t Transition) {
+	if len(a.History) >= MaxTransitions {
+		a.History = append(a.History[:1], a.History[2:]...)
+	}
+	a.History = append(a.History, t)
+}
+
+// idBytes is the length of an ID: base 36.
+const idBytes = 9
+
+// alarmID makes the ID of a number.
+func alarmID(number int64) string {
+	digits := strconv.FormatInt(number, 36)
+	return strings.Repeat("0", max(0, idBytes-len(digits))) + digits
+}
+
+// Kinds of the items that a service keeps.
+const (
+	ruleKind     = "alarm-rule"     // under its name
+	openKind     = "alarm-open"     // an alarm that is open, under its ID
+	closedKind   = "alarm-closed"   // one that is not
+	timeKind     = "alarm-time"     // the ID of an alarm that was not withdrawn, under its entity, rule and Raised
+	entityKind   = "alarm-entity"   // nothing, under the entity and ID of each alarm
+	stateKind    = "alarm-state"    // how a rule stands for an entity, where that is not as in the beginning
+	eventKind    = "alarm-event"    // an event, under its number
+	webhookKind  = "alarm-webhook"  // under its name
+	deliveryKind = "alarm-delivery" // a delivery that waits, under its webhook and the number of its event
+	deadKind     = "alarm-dead"     // the same, given up
+	placeKind    = "alarm-place"    // the place up to which changes are done with
+	placeKey     = "place"
+)
+
+// part is the key of an entity, or of a rule and an entity, or the beginning of one.
+func part(names ...string) string { return strings.Join(names, "\x00") + "\x00" }
+
+// timeKey is the key of an alarm by its time.
+func timeKey(id, rule string, raised int64, alarm string) string {
+	return part(id, rule) + fmt.Sprintf("%016x", raised) + alarm
+}
+
+// eventKey is the key of an event.
+func eventKey(seq uint64) string { return fmt.Sprintf("%016x", seq) }
+
+// after is the key that comes next after all that begin with a prefix that ends in \x00.
+func after(prefix string) string { return prefix[:len(prefix)-1] + "\x01" }

@@ -1,0 +1,622 @@
+package alarm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/model"
+)
+
+// engine decides what alarms there are, change by change. It is owned by the goroutine of
+// the service. What it decides is in the ledger until that is committed; after an error it
+// is worth nothing, and another one begins at what is durable.
+//
+// A reading that is newer than all others that a rule reads of its entity, which nearly
+// all are, costs one evaluation of the condition, and nothing more where that does not
+// hold: no state is kept then. A late one leads to a replay of the history.
+type engine struct {
+	rt    *entity.Runtime
+	log   *slog.Logger
+	now   func() int64
+	count *counters
+
+	rules  map[string]*rule
+	slots  *slots
+	cache  *cache
+	timers timers
+	active int
+	full   bool // MaxActive was reached
+
+	sender  *sender
+	then    []func() // what is to be done after the commit
+	ledger  *ledger
+	hub     *hub
+	events  []Event  // in the ledger
+	dirty   []*state // to be put into the ledger
+	late    []*state // with late readings, to be gone through
+	running []*state // the first of them, whose replays go on by turns
+	known   int64    // when by the clock all had been applied that was committed by then
+	gate    gate
+	ending  []*state // of rules that are not in force any more
+	place   place
+	moved   bool                    // the place is not that of the last commit
+	waiting map[string][]chan error // by cursor: those who wait for it
+	waited  []chan error            // those whose cursor was reached
+
+	types     *model.Resolved // one of those that rules name, as it was: all are others when one changes
+	steps     steps
+	installed *atomic.Pointer[[]Installed] // of the service
+}
+
+// gate is a cursor that is to be reached before the clock of the engine goes on to a time:
+// what waits among the changes may say that a condition has not held so long.
+type gate struct {
+	head string // "" for none
+	at   int64
+}
+
+// place is where the engine stands, as it is stored.
+type place struct {
+	// Cursor is that of the last change that was done with, "" while there are no rules.
+	Cursor string `json:"cursor"`
+	// At is when the last of the changes that were done with was committed.
+	At int64 `json:"at,omitempty"`
+	// Alarm is the number of the last alarm, Event that of the last event, First that of
+	// the first event that is kept, and Version the last one of a rule.
+	Alarm   int64  `json:"alarm"`
+	Event   uint64 `json:"event"`
+	First   uint64 `json:"first"`
+	Version int64  `json:"version"`
+}
+
+func newEngine(rt *entity.Runtime, cfg *Config, count *counters) *engine {
+	return &engine{
+		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(),
+		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt), steps: cfg.steps, place: place{First: 1}, waiting: make(map[string][]chan error),
+	}
+}
+
+// isA reports whether a type is another one or extends it.
+func (e *engine) isA(typ, of string) bool {
+	if typ == of {
+		return typ != ""
+	}
+	t, err := e.rt.ResolvedType(typ)
+	return err == nil && t.IsA[of]
+}
+
+// retype looks at all entities again for the rules of types after a type has changed:
+// which extend another one may be others.
+func (e *engine) retype() error {
+	var first *rule
+	for _, r := range e.rules {
+		if r.Type != "" && !r.removed && (first == nil || r.Name < first.Name) {
+			first = r
+		}
+	}
+	if first == nil {
+		e.types = nil
+		return nil
+	}
+	now, err := e.rt.ResolvedType(first.Type)
+	if err != nil {
+		return nil // there is no such type, and nothing that extends it
+	}
+	was := e.types
+	if e.types = now; was == nil || was == now {
+		return nil
+	}
+	e.cache.refresh()
+	for _, r := range e.rules {
+		if r.removed || r.Type == "" && r.where == nil {
+			continue
+		}
+		r.Pending, r.swept = true, ""
+		x := r.json()
+		if err := e.ledger.put(ruleKind, r.Name, &x); err != nil {
+			return err
+		}
+	}
+	e.publishRules()
+	return nil
+}
+
+// apply takes one committed change in.
+func (e *engine) apply(ctx context.Context, c *entity.Change) error {
+	switch {
+	case c.Edit != nil:
+		return e.edit(ctx, c)
+	case c.Command != nil:
+		return nil
+	}
+	var buffer [16]int
+	slots := buffer[:0]
+	for i := range c.Values {
+		if n := e.slots.key(c.Values[i].Key); n != 0 {
+			slots = append(slots, n)
+		}
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	s, fresh, err := e.know(ctx, c.Entity)
+	if err != nil || s == nil || len(s.rules) == 0 {
+		return err
+	}
+	return e.reading(ctx, s, c, slots, fresh)
+}
+
+// order is how a reading stands to the others that a rule reads of the entity.
+type order uint8
+
+const (
+	untouched order = iota // the rule does not read it
+	newer
+	beside // of the same time, and of other keys
+	older
+)
+
+// reading takes a reading in.
+func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
+	last := max(s.newest, s.turned)
+	inOrder := c.TS > last || c.TS == last && (fresh && c.TS > s.turned || c.Arrived && c.TS > s.redone)
+	var buffer [32]order
+	orders := buffer[:0]
+	var ahead map[*rule]bool // of those for which it is late, newer than all others of the rule
+	for _, r := range s.rules {
+		o := untouched
+		if r.reads(slots) {
+			if o = newer; !inOrder {
+				o = s.order(r, c, slots, fresh)
+			}
+			st := s.state(r)
+			if o == newer && fresh && st != nil && st.pending {
+				o = older // the frame is ahead of when it was due
+			}
+			if o == newer && st != nil && st.late == nil {
+				if err := e.advance(ctx, st, c.TS); err != nil {
+					return err
+				}
+			}
+		}
+		if o == older {
+			if newest, ok := s.frame.newest(r); !ok || c.TS > newest {
+				if ahead == nil {
+					ahead = make(map[*rule]bool)
+				}
+				ahead[r] = true
+			}
+		}
+		orders = append(orders, o)
+	}
+	for i := range c.Values {
+		if n := e.slots.key(c.Values[i].Key); n != 0 {
+			if ts, ok := s.ts(n); !ok || c.TS >= ts {
+				s.put(n, c.TS, c.Values[i].Value)
+			}
+		}
+	}
+	s.newest = max(s.newest, c.TS)
+	for i, r := range s.rules {
+		var err error
+		switch orders[i] {
+		case newer, beside:
+			err = e.observe(ctx, s, r, c.TS, fresh)
+		case older:
+			if !e.lateReading(s, r, c.TS, slots) && ahead[r] {
+				err = e.observe(ctx, s, r, c.TS, false)
+			}
+		case untouched:
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads reports whether a rule reads one of the keys.
+func (r *rule) reads(slots []int) bool {
+	for _, k := range r.keys {
+		if slices.Contains(slots, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// order returns how a reading that is not the entity's newest stands to a rule.
+func (s *subject) order(r *rule, c *entity.Change, slots []int, fresh bool) order {
+	newest, ok := s.frame.newest(r)
+	switch {
+	case c.TS < s.turned:
+		return older
+	case !ok || c.TS > newest || fresh && c.TS == newest && c.TS > s.turned:
+		return newer
+	case c.TS < newest || c.TS == s.turned || c.TS <= s.redone:
+		return older
+	case c.Arrived:
+		return beside
+	}
+	for _, slot := range slots {
+		if ts, ok := s.ts(slot); ok && ts == c.TS && slices.Contains(r.keys, slot) {
+			return older // it takes the place of another one
+		}
+	}
+	return beside
+}
+
+// know returns what is known of an entity, nil for none of the id. fresh says that it was
+// just read, and may be ahead of the changes.
+func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, err error) {
+	if s = e.cache.find(id); s != nil && s.loaded {
+		return s, false, nil
+	}
+	known := s != nil
+	if !known {
+		s = &subject{frame: frame{id: id, isA: e.isA}}
+	}
+	err = e.rt.View(ctx, id, func(v entity.View) error {
+		e.fill(s, v)
+		return nil
+	})
+	if errors.Is(err, entity.ErrNotFound) {
+		if known {
+			err = e.gone(ctx, s, e.now())
+		} else {
+			err = nil
+		}
+		return nil, false, err
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("alarms of entity %q: %w", id, err)
+	}
+	if !known {
+		e.cache.add(s)
+	}
+	return s, true, nil
+}
+
+// fill sets what is known of an entity.
+func (e *engine) fill(s *subject, v entity.View) {
+	s.load(v, e.slots)
+	s.loaded, s.newest, s.redone, s.rules = true, 0, 0, nil
+	for _, r := range e.rules {
+		if r.ready && !r.removed && e.concerned(&s.frame, r) {
+			s.rules = append(s.rules, r)
+		}
+	}
+	slices.SortFunc(s.rules, func(a, b *rule) int { return cmp.Compare(a.Name, b.Name) })
+	if len(s.rules) == 0 && len(s.states) == 0 {
+		s.values = nil
+		return
+	}
+	for i := range s.values {
+		if e.slots.paths[s.values[i].slot].root == filter.RootLatest {
+			s.newest = max(s.newest, s.values[i].ts)
+		}
+	}
+}
+
+// concerned reports whether a rule concerns an entity.
+func (e *engine) concerned(f *frame, r *rule) bool {
+	return (r.Entity == "" || r.Entity == f.id) && (r.Type == "" || e.isA(f.typ, r.Type)) && (r.where == nil || r.where.Match(f, &f.env))
+}
+
+// advance goes on to a time.
+func (e *engine) advance(ctx context.Context, st *state, ts int64) error {
+	t, ok := st.advance(st.rule, ts)
+	if !ok {
+		return nil
+	}
+	st.s.turned = max(st.s.turned, t.at)
+	return e.turn(ctx, st, t)
+}
+
+// observe evaluates a rule at a time that is after all that it has seen.
+func (e *engine) observe(ctx context.Context, s *subject, r *rule, ts int64, fresh bool) error {
+	e.count.evaluations.Add(1)
+	st := s.state(r)
+	if st == nil {
+		var m machine
+		if !m.holds(r, &s.frame) {
+			return nil
+		}
+		if fresh {
+			again, err := e.overlaps(ctx, s, r, ts)
+			if err != nil {
+				return err
+			}
+			if again {
+				again = e.lateReading(s, r, ts, r.keys)
+			}
+			if again {
+				return nil
+			}
+		}
+		if st = e.begin(s, r); st == nil {
+			return nil
+		}
+	}
+	if st.late != nil {
+		e.joinLate(st, span{From: ts, To: ts, All: true})
+		return nil
+	}
+	before := st.machine
+	t, ok := st.observe(r, ts, st.holds(r, &s.frame))
+	if st.machine != before {
+		s.turned = max(s.turned, ts)
+	}
+	if ok {
+		return e.turn(ctx, st, t)
+	}
+	if st.machine != before {
+		e.touch(st)
+	}
+	return nil
+}
+
+// overlaps reports whether the last alarm of a rule and an entity reaches beyond a time.
+func (e *engine) overlaps(ctx context.Context, s *subject, r *rule, ts int64) (bool, error) {
+	a, err := e.lastAlarm(ctx, s.id, r, entity.MaxTS)
+	return a != nil && (a.Raised >= ts || a.Cleared >= ts), err
+}
+
+// begin makes a state, nil where there are too many.
+func (e *engine) begin(s *subject, r *rule) *state {
+	if e.active >= MaxActive {
+		e.count.overflow.Add(1)
+		if !e.full {
+			e.full = true
+			e.log.Warn("too many conditions of alarms are met; further ones are taken up when there is room", slog.Int("most", MaxActive))
+		}
+		return nil
+	}
+	e.active++
+	st := &state{rule: r, s: s, place: -1}
+	s.states = append(s.states, st)
+	e.cache.move(s)
+	return st
+}
+
+// touch notes that a state has changed.
+func (e *engine) touch(st *state) {
+	e.timers.set(st)
+	if !st.dirty {
+		st.dirty = true
+		e.dirty = append(e.dirty, st)
+	}
+}
+
+// turn does what comes of a transition.
+func (e *engine) turn(ctx context.Context, st *state, t turn) error {
+	if t.raised {
+		return e.raise(st, &Alarm{Since: t.since, Raised: t.at, Values: st.s.sample(st.rule, e.slots)})
+	}
+	return e.clear(ctx, st, Transition{TS: t.at}, ByCondition)
+}
+
+// raise makes an alarm.
+func (e *engine) raise(st *state, a *Alarm) error {
+	e.newAlarm(st, a)
+	st.alarm = a.ID
+	e.touch(st)
+	return e.write(a, nil, Transition{Kind: Raised, TS: a.Raised})
+}
+
+// newAlarm fills in what an alarm of a state has beside its times.
+func (e *engine) newAlarm(st *state, a *Alarm) {
+	e.place.Alarm++
+	r := st.rule
+	a.ID, a.Rule, a.Version, a.Entity, a.Severity, a.Message = alarmID(e.place.Alarm), r.Name, r.Version, st.s.id, r.Severity, r.Message
+	a.Detected, a.Shelved, a.Webhooks = e.now(), st.shelf, r.Webhooks
+}
+
+// clear ends the open alarm of a state.
+func (e *engine) clear(ctx context.Context, st *state, t Transition, cause Cause) error {
+	a, err := e.ledger.alarm(ctx, st.alarm)
+	if errors.Is(err, ErrNotFound) {
+		e.unreadable(ctx, err)
+		st.alarm, st.machine = "", machine{at: t.TS}
+		e.touch(st)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	was := a.prior()
+	a.Cleared, a.Ended, a.Cause = max(t.TS, a.Raised), e.now(), cause
+	t.Kind, t.TS = Cleared, a.Cleared
+	st.alarm, st.machine = "", machine{at: a.Cleared}
+	e.touch(st)
+	return e.write(a, was, t)
+}
+
+// unreadable tells of an alarm that is passed over. It stays in the store as it is.
+func (e *engine) unreadable(ctx context.Context, err error) {
+	e.log.LogAttrs(ctx, slog.LevelError, "a stored alarm cannot be read and is passed over", slog.Any("error", err))
+}
+
+// prior is what an alarm was before a change, nil for one that is new.
+type prior struct {
+	raised        int64
+	open, unacked bool
+}
+
+func (a *Alarm) prior() *prior { return &prior{a.Raised, a.Open(), a.Acknowledged == nil} }
+
+// write puts an alarm with one more transition into the ledger.
+func (e *engine) write(a *Alarm, was *prior, t Transition) error {
+	t.At = e.now()
+	a.note(t)
+	if was != nil && was.open {
+		e.tally(a, -1, was.unacked)
+	}
+	if a.Open() {
+		e.tally(a, 1, a.Acknowledged == nil)
+	}
+	if err := e.ledger.keep(a, was); err != nil {
+		return err
+	}
+	e.place.Event++
+	ev := Event{Seq: e.place.Event, Kind: t.Kind, At: t.At, By: t.By, Alarm: *a}
+	ev.Alarm.History = nil
+	e.events = append(e.events, ev)
+	if err := e.ledger.put(eventKind, eventKey(ev.Seq), &ev); err != nil || !ev.Tells() {
+		return err
+	}
+	return e.deliver(&ev, a.Webhooks)
+}
+
+// tally counts an open alarm.
+func (e *engine) tally(a *Alarm, n int64, unacked bool) {
+	e.count.open[a.Severity].Add(n)
+	if unacked {
+		e.count.unacked.Add(n)
+	}
+}
+
+// edit takes a change of an entity's type or attributes in, and its end.
+func (e *engine) edit(ctx context.Context, c *entity.Change) error {
+	if c.Edit.Deleted {
+		if s := e.cache.find(c.Entity); s != nil {
+			if err := e.gone(ctx, s, c.TS); err != nil {
+				return err
+			}
+		}
+		return e.forgetTimes(ctx, c.Entity)
+	}
+	if len(e.rules) == 0 || !c.Edit.Typed && len(c.Edit.Attributes) == 0 {
+		return nil
+	}
+	s := e.cache.find(c.Entity)
+	var had []*rule
+	if s != nil {
+		had, s.loaded = s.rules, false
+	}
+	s, _, err := e.know(ctx, c.Entity)
+	if err != nil || s == nil {
+		return err
+	}
+	for _, st := range slices.Clone(s.states) {
+		if !s.concerns(st.rule) {
+			if err := e.drop(ctx, st, Transition{TS: c.TS}, ByScope); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range s.rules {
+		if !r.leaves && slices.Contains(had, r) {
+			continue
+		}
+		if st := s.state(r); st != nil {
+			st.run, st.next = nil, nil // it has the attributes of before
+		}
+		ts := c.TS
+		if newest, ok := s.frame.newest(r); ok {
+			ts = max(ts, newest)
+		}
+		if st := s.state(r); st != nil && st.late == nil {
+			if err := e.advance(ctx, st, ts); err != nil {
+				return err
+			}
+		}
+		if err := e.observe(ctx, s, r, ts, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop ends a state, and its alarm if it has one.
+func (e *engine) drop(ctx context.Context, st *state, t Transition, cause Cause) error {
+	if st.alarm != "" {
+		if err := e.clear(ctx, st, t, cause); err != nil {
+			return err
+		}
+	}
+	st.machine, st.late, st.run, st.next, st.shelf = machine{}, nil, nil, nil, nil
+	e.touch(st)
+	return nil
+}
+
+// gone ends the alarms of an entity that is not there any more.
+func (e *engine) gone(ctx context.Context, s *subject, ts int64) error {
+	for _, st := range s.states {
+		if err := e.drop(ctx, st, Transition{TS: ts}, ByEntity); err != nil {
+			return err
+		}
+	}
+	s.loaded = false
+	if len(s.states) == 0 {
+		e.cache.forget(s.id)
+	}
+	return nil
+}
+
+// forgetTimes removes what leads replays to the alarms of an entity that was deleted: one
+// of the same id that comes later has nothing of it.
+func (e *engine) forgetTimes(ctx context.Context, id string) error {
+	for pair, keys := range e.ledger.times {
+		if strings.HasPrefix(pair, part(id)) {
+			for _, key := range keys {
+				e.ledger.set(timeKind, key, nil)
+			}
+		}
+	}
+	for from := part(id); ; {
+		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: timeKind, From: from, To: after(part(id)), Limit: 1000})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			e.ledger.set(timeKind, list[i].Key, nil)
+		}
+		from = list[len(list)-1].Key + "\x00"
+	}
+}
+
+// flushStates puts the states that have changed into the ledger. Those that are as in the
+// beginning are forgotten.
+func (e *engine) flushStates() error {
+	for _, st := range e.dirty {
+		st.dirty = false
+		key := part(st.s.id, st.rule.Name)
+		if st.idle() {
+			if st.kept {
+				e.ledger.set(stateKind, key, nil)
+			}
+			e.end(st)
+			continue
+		}
+		st.kept = true
+		x := st.json()
+		if err := e.ledger.put(stateKind, key, &x); err != nil {
+			return err
+		}
+	}
+	clear(e.dirty)
+	e.dirty = e.dirty[:0]
+	return nil
+}
+
+// end takes a state away.
+func (e *engine) end(st *state) {
+	e.timers.remove(st)
+	s := st.s
+	if i := slices.Index(s.states, st); i >= 0 {
+		s.states = slices.Delete(s.states, i, i+1)
+		if e.active--; e.active < MaxActive*9/10 {
+			e.full = false
+		}
+	}
+	e.cache.move(s)
+}

@@ -1,0 +1,25 @@
+package alarm_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity/alarm"
+)
+
+func ExampleRule_Check() {
+	rule := alarm.Rule{
+		Name: "overheating", Type: "pump",
+		Raise: "temperature > attributes.limit", Clear: "temperature < attributes.limit - 5", For: time.Minute,
+		Severity: alarm.Critical,
+	}
+	fmt.Println(rule.Check())
+	rule.Clear = "temperature <"
+	fmt.Println(rule.Check())
+	rule.Clear = "age(temperature) > 5m"
+	fmt.Println(rule.Check())
+	// Output:
+	// <nil>
+	// clear: filter: column 14: expected a value after '<', found the end
+	// clear: invalid: must not depend on now, on an age or on relations; say for how long it must hold in for
+}

@@ -1,0 +1,248 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	// feedBuffer is how many changes wait for the engine, and the most that are applied at
+	// once.
+	feedBuffer = 4096
+	// ledgerItems and ledgerBytes are how much is written in one commit, about.
+	ledgerItems = 5000
+	ledgerBytes = 4 << 20
+	// lateGrace is how long late readings wait for changes that wait.
+	lateGrace = time.Second
+	// maxNap bounds the sleep until something is due: the machine's clock may be set.
+	maxNap = 10 * time.Second
+	// endPatience is how long Close waits for the last commit.
+	endPatience = 5 * time.Second
+	// typesEvery is how often is looked for whether types have changed.
+	typesEvery = time.Second
+	// purgeEvery is how often alarms are looked for that are kept for long enough.
+	purgeEvery = 10 * time.Minute
+	// purgePause is between the parts of that: it goes through all that have cleared.
+	purgePause = 100 * time.Millisecond
+)
+
+// follower is one run of a service, from what is durable on: until the service is closed
+// or the runtime fails it. It is owned by the engine's goroutine.
+type follower struct {
+	s *Service
+	e *engine
+
+	changes chan entity.Change // nil while there are no rules; closed at the end, when err is set
+	stop    context.CancelFunc
+	err     error
+
+	late    time.Time // since when there are late readings to be gone through, zero for none
+	written time.Time // when the last commit was
+	typed   time.Time // when types were last looked at
+	purged  time.Time // when alarms were last looked for that have been kept for long
+	purge   string    // the ID from which on they are
+}
+
+// startFeed reads the changes ahead of the engine, by a bounded number.
+func (f *follower) startFeed(changes *entity.Follower) {
+	ctx, cancel := context.WithCancel(f.s.ctx)
+	feed := make(chan entity.Change, feedBuffer)
+	f.changes, f.stop = feed, cancel
+	f.s.wg.Go(func() {
+		defer close(feed)
+		defer changes.Close()
+		for {
+			c, err := changes.Next(ctx)
+			if errors.Is(err, entity.ErrLagged) {
+				f.s.count.lagged.Add(1)
+				continue
+			}
+			if err == nil {
+				select {
+				case feed <- c:
+					continue
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
+			}
+			f.err = err
+			return
+		}
+	})
+}
+
+// follow does what there is to do, until an error.
+func (f *follower) follow() error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if err := f.switchFeed(f.s.ctx); err != nil {
+			return err
+		}
+		timer.Reset(f.nap())
+		var err error
+		select {
+		case <-f.s.ctx.Done():
+			return ErrClosed
+		case c := <-f.s.calls:
+			if err = f.answer(c); err != nil {
+				return err
+			}
+			continue
+		case c, ok := <-f.changes:
+			if !ok {
+				return f.err
+			}
+			err = f.apply(c)
+		case <-timer.C:
+		}
+		if err == nil {
+			err = f.work(f.s.ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// nap is how long there is nothing to do but what comes.
+func (f *follower) nap() time.Duration {
+	if f.e.working() {
+		return 0
+	}
+	nap := maxNap
+	if f.changes != nil {
+		nap = f.s.cfg.SaveEvery
+	}
+	if len(f.e.timers) > 0 && f.e.gate.head == "" {
+		left := min(f.e.timers[0].due-f.e.now(), nap.Milliseconds()) // more would not fit a Duration
+		nap = min(nap, max(0, time.Duration(left)*time.Millisecond))
+	}
+	if len(f.e.ledger.items) > 0 {
+		nap = min(nap, max(0, f.s.cfg.Gather-time.Since(f.written)))
+	}
+	return nap
+}
+
+// answer does what somebody waits for, and makes it durable. An error of the store is
+// returned: what was decided is worth nothing then.
+func (f *follower) answer(c call) error {
+	if err := context.Cause(c.ctx); err != nil {
+		c.done <- err
+		return nil
+	}
+	before := len(f.e.ledger.items) + len(f.e.dirty)
+	err := c.f(f.s.ctx, f.e)
+	if err == nil {
+		// What comes after the answer to a first rule is followed.
+		if err = f.switchFeed(f.s.ctx); err == nil {
+			err = f.commit(f.s.ctx)
+		}
+		if err != nil {
+			c.done <- err
+			return err
+		}
+	}
+	c.done <- err
+	if err != nil && len(f.e.ledger.items)+len(f.e.dirty) != before {
+		return err // half of it was decided
+	}
+	return nil
+}
+
+// apply takes a change and those that wait behind it.
+func (f *follower) apply(c entity.Change) error {
+	for n := 1; ; n++ {
+		if err := f.e.apply(f.s.ctx, &c); err != nil {
+			return err
+		}
+		f.e.reached(c.Cursor, c.Committed)
+		f.s.count.committed.Store(c.Committed)
+		if len(f.e.ledger.items) > ledgerItems || f.e.ledger.bytes > ledgerBytes {
+			if err := f.commit(f.s.ctx); err != nil {
+				return err
+			}
+		}
+		if n == feedBuffer {
+			break
+		}
+		var ok bool
+		select {
+		case c, ok = <-f.changes:
+		default:
+		}
+		if !ok {
+			break // the end of the feed is found the next time
+		}
+	}
+	f.s.count.waiting.Store(int64(len(f.changes)))
+	return nil
+}
+
+// work does a part of what is left to do: late readings, new rules, what is due by the
+// clock, and the commit of all that.
+func (f *follower) work(ctx context.Context) error {
+	switch {
+	case len(f.e.late)+len(f.e.running) == 0:
+		f.late = time.Time{}
+	case f.late.IsZero():
+		f.late = time.Now()
+	}
+	// While changes wait they may bring more that is late for the same alarms.
+	if len(f.changes) == 0 || time.Since(f.late) > lateGrace {
+		if err := f.e.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if time.Since(f.typed) > typesEvery {
+		f.typed = time.Now()
+		if err := f.e.retype(); err != nil {
+			return err
+		}
+	}
+	if err := f.e.sweep(ctx); err != nil {
+		return err
+	}
+	if err := f.e.wind(ctx); err != nil {
+		return err
+	}
+	if err := f.e.fire(ctx); err != nil {
+		return err
+	}
+	if since := time.Since(f.purged); since > purgeEvery || f.purge != "" && since > purgePause {
+		f.purged = time.Now()
+		if err := f.purgeSome(ctx); err != nil {
+			return err
+		}
+	}
+	since := time.Since(f.written)
+	if len(f.e.ledger.items) > 0 && (since >= f.s.cfg.Gather || len(f.e.ledger.items) >= ledgerItems) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
+		return f.commit(ctx)
+	}
+	return nil
+}
+
+// commit makes durable what was decided, and tells of it.
+func (f *follower) commit(ctx context.Context) error {
+	f.written = time.Now()
+	return f.e.commit(ctx)
+}
+
+// end makes durable what was decided, unless that has failed.
+func (f *follower) end(why error) {
+	if f.stop != nil {
+		f.stop()
+	}
+	if errors.Is(why, ErrClosed) {
+		ctx, cancel := context.WithTimeout(context.Background(), endPatience)
+		defer cancel()
+		if err := f.commit(ctx); err != nil && !errors.Is(err, entity.ErrClosed) {
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the place of the alarms is not saved; what came since is gone through again", slog.Any("error", err))
+		}
+	}
+	f.e.release(errAnew)
+}

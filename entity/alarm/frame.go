@@ -1,0 +1,173 @@
+package alarm
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/filter/entityview"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// frame is what an entity is for the conditions at one time: a [filter.View] of the values
+// in slots.
+type frame struct {
+	id, typ string
+	created int64
+	values  []slotValue // ordered by slot
+	env     filter.Env
+	isA     func(typ, of string) bool
+}
+
+// slotValue is the value of one slot.
+type slotValue struct {
+	slot int
+	ts   int64
+	v    value.Value // the zero Value where there is none
+}
+
+// slots gives numbers from 1 on to the keys and leaves that rules read. A number is never
+// given again: rules come and go seldom.
+type slots struct {
+	byPath map[slotPath]int
+	paths  []slotPath // by number
+}
+
+type slotPath struct {
+	root filter.Root
+	name string
+}
+
+func newSlots() *slots {
+	return &slots{byPath: make(map[slotPath]int), paths: make([]slotPath, 1)}
+}
+
+// of returns the slot of a path, a new one if need be.
+func (s *slots) of(p *filter.Path) int {
+	path := slotPath{p.Root, p.Name}
+	n, ok := s.byPath[path]
+	if !ok {
+		n = len(s.paths)
+		s.byPath[path] = n
+		s.paths = append(s.paths, path)
+	}
+	return n
+}
+
+// key returns the slot of a key, 0 for one that no rule reads.
+func (s *slots) key(name string) int { return s.byPath[slotPath{filter.RootLatest, name}] }
+
+func (f *frame) find(slot int) (int, bool) {
+	for i := range f.values {
+		if n := f.values[i].slot; n >= slot {
+			return i, n == slot
+		}
+	}
+	return len(f.values), false
+}
+
+// put sets the value of a slot.
+func (f *frame) put(slot int, ts int64, v value.Value) {
+	i, ok := f.find(slot)
+	if !ok {
+		f.values = slices.Insert(f.values, i, slotValue{slot: slot})
+	}
+	f.values[i].ts, f.values[i].v = ts, v
+}
+
+// ts returns the time of a slot's value, and false for none.
+func (f *frame) ts(slot int) (int64, bool) {
+	i, ok := f.find(slot)
+	if !ok || f.values[i].v.IsZero() {
+		return 0, false
+	}
+	return f.values[i].ts, true
+}
+
+// newest returns the newest time of the keys of a rule, and false where there is none.
+func (f *frame) newest(r *rule) (newest int64, ok bool) {
+	for _, slot := range r.keys {
+		if ts, there := f.ts(slot); there && (!ok || ts > newest) {
+			newest, ok = ts, true
+		}
+	}
+	return newest, ok
+}
+
+// Lookup is for package filter.
+func (f *frame) Lookup(p *filter.Path) (value.Value, bool) {
+	switch p.Root {
+	case filter.RootID:
+		return value.String(f.id), true
+	case filter.RootType:
+		return value.String(f.typ), f.typ != ""
+	case filter.RootCreated:
+		return value.Time(f.created), true
+	default:
+		i, ok := f.find(p.Slot)
+		if !ok {
+			return value.Value{}, false
+		}
+		return f.values[i].v, !f.values[i].v.IsZero()
+	}
+}
+
+// Time is for package filter.
+func (f *frame) Time(p *filter.Path) (int64, bool) { return f.ts(p.Slot) }
+
+// Is is for package filter.
+func (f *frame) Is(typeID string) bool { return f.isA(f.typ, typeID) }
+
+// Related is for package filter. Conditions of rules have nothing of relations.
+func (f *frame) Related(*filter.Relation, *filter.Env) bool { return false }
+
+// load fills the frame from an entity, as it is now.
+func (f *frame) load(v entity.View, s *slots) {
+	f.typ, f.created, f.values = v.Type(), v.Created(), f.values[:0]
+	for n, p := range s.paths {
+		if n == 0 {
+			continue
+		}
+		if p.root == filter.RootLatest {
+			if l, ok := v.Latest(p.name); ok {
+				f.values = append(f.values, slotValue{n, l.TS, l.Value})
+			}
+			continue
+		}
+		section, _ := entityview.Section(p.root)
+		if a, ok := v.Attribute(section, p.name); ok {
+			f.values = append(f.values, slotValue{n, a.TS, a.Value})
+		} else if v.Has(section, p.name) {
+			f.values = append(f.values, slotValue{n, 0, value.JSON("{}")})
+		}
+	}
+	f.values = slices.Clip(f.values)
+	slices.SortFunc(f.values, func(a, b slotValue) int { return cmp.Compare(a.slot, b.slot) })
+}
+
+// sample returns the values that the conditions of a rule have looked at, large ones
+// without their value.
+func (f *frame) sample(r *rule, s *slots) []Value {
+	var list []Value
+	for _, slot := range r.keys {
+		if i, ok := f.find(slot); ok && !f.values[i].v.IsZero() {
+			v := f.values[i].v
+			if len(v.Text()) > MaxValueBytes || len(v.AppendJSON(nil)) > MaxValueBytes {
+				v = value.Value{}
+			}
+			list = append(list, Value{Key: s.paths[slot].name, TS: f.values[i].ts, Value: v})
+		}
+	}
+	return list
+}
+
+// bytes is about what the frame occupies.
+func (f *frame) bytes() int {
+	const each = 56
+	n := len(f.id) + len(f.typ) + each*len(f.values)
+	for i := range f.values {
+		n += len(f.values[i].v.Text())
+	}
+	return n
+}

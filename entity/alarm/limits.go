@@ -1,0 +1,58 @@
+package alarm
+
+import "time"
+
+// What goes beyond a limit is refused with an error that names it, if nothing else is said.
+const (
+	// MaxRules bounds the rules.
+	MaxRules = 1000
+	// MaxNameBytes bounds the name of a rule and of a webhook.
+	MaxNameBytes = 128
+	// MaxConditionBytes bounds each condition of a rule.
+	MaxConditionBytes = 4096
+	// MaxMessageBytes bounds the message of a rule, and MaxNoteBytes what an operator notes.
+	MaxMessageBytes = 1024
+	MaxNoteBytes    = 1024
+	// MaxRuleKeys bounds the keys that the conditions of a rule read.
+	MaxRuleKeys = 64
+	// MaxRuleWebhooks bounds the webhooks of a rule.
+	MaxRuleWebhooks = 8
+	// MaxWebhooks bounds the webhooks, and MaxURLBytes the URL of one.
+	MaxWebhooks = 100
+	MaxURLBytes = 2048
+	// MaxQueued bounds the deliveries that wait for a webhook; further ones are dead letters
+	// at once. MaxDead bounds its dead letters: when there are more, one is lost, and
+	// counted. MaxAttempts is how often a delivery is tried, over about two and a half hours.
+	MaxQueued   = 10_000
+	MaxDead     = 10_000
+	MaxAttempts = 12
+	// MaxFor bounds how long a condition has to hold, and MaxShelf how long an alarm is
+	// shelved.
+	MaxFor   = 31 * 24 * time.Hour
+	MaxShelf = 31 * 24 * time.Hour
+	// MaxLateness is how old a late reading may be to change alarms. Older ones are in the
+	// history only, and counted.
+	MaxLateness = 31 * 24 * time.Hour
+	// MaxActive bounds the pairs of rule and entity whose condition is met, that are shelved
+	// or that a late reading concerns: each takes about 300 bytes of memory. When there are
+	// more, further ones are counted, and taken up with the next reading of the entity once
+	// there is room.
+	MaxActive = 500_000
+	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
+	MaxTransitions = 100
+	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: of a larger one
+	// there is the time alone.
+	MaxValueBytes = 1024
+	// MaxEvents bounds the events that are kept for streams that resume.
+	MaxEvents = 100_000
+	// MaxPage bounds the alarms of a page, MaxPageBytes about their size, and MaxExamined
+	// how many are looked at for one.
+	MaxPage      = 1000
+	MaxPageBytes = 1 << 20
+	MaxExamined  = 10_000
+	// DefaultRetention is how long an alarm is kept that has cleared.
+	DefaultRetention = 90 * 24 * time.Hour
+	// DefaultCacheBytes bounds the memory of what is known of entities that have no
+	// alarms.
+	DefaultCacheBytes = 128 << 20
+)

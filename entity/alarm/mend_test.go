@@ -1,0 +1,290 @@
+package alarm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+func TestLargeValuesLeaveAlarmsReadable(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	var raise []string
+	r := entity.Reading{TS: start + 1000}
+	for i := range 40 {
+		key := fmt.Sprint("k", i)
+		raise = append(raise, fmt.Sprintf("exists(%s)", key))
+		v := value.String(strings.Repeat("x", 60<<10))
+		switch i {
+		case 0:
+			v = value.JSON(`{"a":"` + strings.Repeat("<", 20<<10) + `"}`)
+		case 1:
+			v = value.JSON(`{"a":"<b>"}`)
+		}
+		r.Values = append(r.Values, entity.Sample{Key: key, Value: v})
+	}
+	p.put(Rule{Name: "all", Raise: strings.Join(raise, " and ") + " and ok = 1"})
+	for i := range r.Values { // a payload has less
+		p.ingest("m", entity.Reading{TS: r.TS, Values: r.Values[i : i+1]})
+	}
+	p.at("m", 2, "ok", 1)
+	p.expect("m", "all:2/2-")
+	p = p.restart()
+	p.at("m", 3, "ok", 0)
+	p.expect("m", "all:2/2-3")
+	a := p.alarms("m")[0]
+	for _, v := range a.Values {
+		switch v.Key {
+		case "k1":
+			if v.Value != value.JSON(`{"a":"<b>"}`) {
+				t.Errorf("%+v", v)
+			}
+		case "ok":
+		default:
+			if !v.Value.IsZero() || v.TS != start+1000 {
+				t.Errorf("a large value is kept: %s", v.Key)
+			}
+		}
+	}
+}
+
+func TestAnAlarmThatCannotBeReadStopsNothing(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	ctx := t.Context()
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.at("m", 1, "t", 90)
+	p.at("n", 1, "t", 90)
+	p.sync()
+	id := p.alarms("m")[0].ID
+	if err := p.rt.PutItems(ctx, []entity.Item{
+		{Kind: openKind, Key: id, Body: []byte("{")}, {Kind: eventKind, Key: eventKey(1), Body: []byte("{")}, {Kind: closedKind, Key: "000000000", Body: []byte("{")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p = p.restart()
+	if list, _, err := p.Alarms(ctx, Query{}); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := p.Events(ctx, 0, 1); err != nil || len(list) != 1 || list[0].Seq != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	p.at("m", 2, "t", 10)
+	p.at("m", 3, "t", 95)
+	p.at("n", 2, "t", 10)
+	p.expect("n", "hot:1/1-2")
+	if list := p.alarms("m"); len(list) != 1 || list[0].Raised != start+3000 {
+		t.Errorf("%+v", list)
+	}
+	p.at("m", 2.5, "t", 91) // late
+	p.sync()
+	if list := p.alarms("m"); len(list) != 1 || list[0].Raised != start+2500 {
+		t.Errorf("after a late reading: %+v", list)
+	}
+}
+
+func TestTheClockWaitsForWhatIsCommittedAlready(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80", For: 10 * time.Second})
+	for i := range 30 {
+		id := fmt.Sprint("m", i)
+		p.at(id, 0, "t", 90)
+		p.sync()
+		p.reopen(func() {
+			p.at(id, 5, "t", 10)
+			p.clock.Store(start + 60_000)
+		})
+		p.sync()
+		p.clock.Store(start)
+		if list := p.alarms(id); len(list) > 0 {
+			t.Fatalf("%+v", list)
+		}
+	}
+}
+
+func TestAReplayTakesInWhatComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	clock := new(atomic.Int64)
+	clock.Store(start)
+	p := buildAt(t, t.TempDir(), clock, steps{3, 3})
+	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
+	for i := range 40 {
+		p.at("m", float64(10*i+10), "t", 50)
+	}
+	p.sync()
+	for i := range 20 {
+		p.at("m", 5-float64(i)/10, "t", 90) // late
+		p.at("m", float64(410+10*i), "t", 50+i%2*49)
+	}
+	p.at("m", 1000, "t", 10)
+	p.expect("m", "hot:3.1/3.1-1000")
+}
+
+func TestAnAcknowledgementDuringAReplayStays(t *testing.T) {
+	t.Parallel()
+	clock := new(atomic.Int64)
+	clock.Store(start)
+	p := buildAt(t, t.TempDir(), clock, steps{1, 1})
+	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
+	p.at("m", 10, "t", 90)
+	for i := range 400 {
+		p.at("m", float64(11+i), "t", 50)
+	}
+	p.sync()
+	id := p.alarms("m")[0].ID
+	p.at("m", 5, "t", 85)
+	if _, err := p.Acknowledge(t.Context(), id, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.expect("m", "hot:5/5-")
+	if a := p.alarms("m"); len(a) != 1 || a[0].Acknowledged == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestMissedChangesAreGoneThroughForEachRule(t *testing.T) {
+	t.Parallel()
+	for left := range int64(5) { // the commit at which the first start after it dies
+		p := build(t)
+		rules := []string{"a", "b", "c"}
+		for _, name := range rules {
+			p.put(Rule{Name: name, Raise: "t > 80"})
+		}
+		p.at("m", 1, "t", 10)
+		p.tick(2)
+		p.reopen(func() {
+			items, err := p.rt.Items(t.Context(), entity.ItemsQuery{Kind: placeKind, Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var x place
+			if err := json.Unmarshal(items[0].Body, &x); err != nil {
+				t.Fatal(err)
+			}
+			x.Cursor = "none"
+			if items[0].Body, err = json.Marshal(&x); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.rt.PutItems(t.Context(), items); err != nil {
+				t.Fatal(err)
+			}
+			p.at("m", 3, "t", 90)
+			p.at("m", 4, "t", 10)
+			p.clock.Store(start + 5000)
+			p.store.left.Store(left)
+		})
+		if left > 0 {
+			_ = p.Sync(t.Context()) // it may die
+			p.store.left.Store(0)
+			p = p.restart()
+		}
+		p.expect("m", "a:3/3-4 b:3/3-4 c:3/3-4")
+	}
+}
+
+func TestADeviceWhoseClockIsFarBehindRaisesAlarmsAfterOneIsCleared(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	behind := -(MaxLateness + 24*time.Hour).Seconds()
+	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
+	p.at("m", behind, "t", 90)
+	p.sync() // what is read ahead of it would make it too old
+	p.at("m", behind+1, "t", 50)
+	p.sync()
+	if _, err := p.Clear(t.Context(), p.alarms("m")[0].ID, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.at("m", behind+2, "t", 95)
+	p.sync()
+	if list := p.alarms("m"); len(list) != 2 || !list[1].Open() {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestRulesFollowTheTypesAsTheyChange(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	put := func(doc string) {
+		t.Helper()
+		typ, err := model.Parse([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.rt.PutType(t.Context(), typ, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(`{"id":"sensor"}`)
+	put(`{"id":"pump"}`)
+	pump := "pump"
+	if _, err := p.rt.Edit(t.Context(), "m", entity.Edits{Type: &pump}); err != nil {
+		t.Fatal(err)
+	}
+	p.put(Rule{Name: "hot", Type: "sensor", Raise: "t > 80"})
+	p.at("m", 1, "t", 90)
+	p.expect("m", "")
+	put(`{"id":"pump","extends":["sensor"]}`)
+	p.expect("m", "hot:1/1-")
+	put(`{"id":"pump"}`)
+	p.sync()
+	if list := p.alarms("m"); len(list) != 1 || list[0].Cause != ByScope {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestAlarmsOfARuleThatCannotBeReadAreClearedAndTheRuleIsKept(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.at("m", 1, "t", 90)
+	p.sync()
+	p.reopen(func() {
+		if err := p.rt.PutItems(t.Context(), []entity.Item{{Kind: ruleKind, Key: "hot", Body: []byte(`{"raise":"of another version("}`)}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p.sync()
+	if body, err := readItem(t.Context(), p.rt, ruleKind, "hot"); err != nil || body == nil {
+		t.Errorf("the rule is %q, %v", body, err)
+	}
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	if list := p.alarms("m"); len(list) != 2 || list[0].Cause != ByRule || !list[1].Open() {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestARuleThatTakesThePlaceOfAnotherMissesNothing(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	const many = 1200 // more than end in one step
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.put(Rule{Name: "slow", Raise: "t > 80", For: 100 * time.Second})
+	for i := range many {
+		p.at(fmt.Sprint("m", i), -1, "t", 90)
+	}
+	p.sync()
+	p.clock.Store(start + 2000)
+	if _, err := p.PutRule(t.Context(), Rule{Name: "hot", Raise: "t > 85", Severity: Major}, ""); err != nil {
+		t.Fatal(err)
+	}
+	p = p.restart() // perhaps with states that are still to end
+	p.at("m7", 3, "t", 10)
+	p.at("m7", 4, "t", 90)
+	p.at("m7", 5, "t", 10)
+	p.tick(100)
+	p.sync()
+	if got := p.story("m8"); !strings.HasSuffix(got, "slow:-1/99-") {
+		t.Errorf("the alarms of m8 are %q", got)
+	}
+	if got := p.story("m7"); !strings.Contains(got, "hot:4/4-5") {
+		t.Errorf("the alarms of m7 are %q", got)
+	}
+}

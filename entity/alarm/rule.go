@@ -1,0 +1,211 @@
+package alarm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+)
+
+// Rule says when an alarm is raised for an entity and when it clears.
+type Rule struct {
+	Name string
+	// Type, Entity and Where say which entities it concerns: those of a type and of the
+	// types that extend it, one alone, those for which a condition about id, type and
+	// attributes holds. All that is said must hold; what is "" says nothing.
+	Type, Entity, Where string
+	// Raise is the condition that raises an alarm. It may be about keys and about the
+	// attributes, id and type of the entity.
+	Raise string
+	// Clear is the condition that clears it; "" is that Raise does not hold. While Raise
+	// holds the alarm does not clear, whatever Clear says.
+	Clear string
+	// For is how long Raise must hold, and ClearFor how long Clear, by the time of the
+	// readings, in whole milliseconds.
+	For, ClearFor time.Duration
+	Severity      Severity
+	// Message is what people are told.
+	Message string
+	// Webhooks are the names of those that are told of each alarm of the rule.
+	Webhooks []string
+}
+
+// rule is a compiled one.
+type rule struct {
+	Installed
+	raise, clear, where *filter.Filter // clear and where may be nil
+	raiseFor, clearFor  int64
+	keys                []int // slots of the keys that the conditions read
+	leaves              bool  // they read attributes as well
+	removed             bool
+	ready               bool   // nothing of a rule of the same name before is left
+	swept               string // while Pending, the last entity that was looked at
+	missed              bool   // while Pending, readings may have been missed, since the time since
+	since               int64
+	waits               bool // it is not ready, and readings are not looked at for it meanwhile
+	broken              bool // as stored it cannot be compiled; it stays stored
+}
+
+// Installed is a rule as the service keeps it.
+type Installed struct {
+	Rule
+	// Version goes up with each change of the rule, and Updated is when that was.
+	Version, Updated int64
+	// Effective is since when the conditions are as they are, in milliseconds since the
+	// epoch.
+	Effective int64
+	// ETag is the version for conditions of writes.
+	ETag string
+	// Pending says that the rule has not yet been looked at for all entities since then.
+	Pending bool
+}
+
+var (
+	errLooksElsewhere = errors.New("may look at keys, id, type, created, attributes, desired and reported")
+	errTimeOrOthers   = errors.New("must not depend on now, on an age or on relations; say for how long it must hold in for")
+	errScope          = errors.New("may look at id, type, created, attributes, desired and reported only")
+)
+
+// Check reports what is wrong with a rule. The error wraps [entity.ErrInvalid]; that about
+// a condition is a *ConditionError where it has a place in the text.
+func (r *Rule) Check() error {
+	_, err := compile(Installed{Rule: *r}, newSlots().of)
+	return err
+}
+
+// CheckName reports whether a rule or a webhook can have a name.
+func CheckName(what, name string) error {
+	if n := len(name); n == 0 || n > MaxNameBytes || !utf8.ValidString(name) {
+		return fmt.Errorf("%s: %w: must have 1 to %d bytes of UTF-8, not %d", what, entity.ErrInvalid, MaxNameBytes, n)
+	}
+	if i := strings.IndexFunc(name, func(c rune) bool { return c == '/' || unicode.IsControl(c) }); i >= 0 {
+		return fmt.Errorf("%s %q: %w: must not have a control character or a /", what, name, entity.ErrInvalid)
+	}
+	return nil
+}
+
+// compile checks a rule and makes closures of it. slot says where the values of a path are.
+func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
+	r := &rule{Installed: in, raiseFor: in.For.Milliseconds(), clearFor: in.ClearFor.Milliseconds()}
+	if err := in.checkPlain(); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.raise, err = r.condition("raise", in.Raise, slot, errLooksElsewhere, filter.RootLatest); err != nil {
+		return nil, err
+	}
+	if len(r.raise.Paths()) == 0 {
+		return nil, fmt.Errorf("raise: %w: must look at a value of the entity, as in temperature > 80", entity.ErrInvalid)
+	}
+	if strings.TrimSpace(in.Clear) != "" {
+		if r.clear, err = r.condition("clear", in.Clear, slot, errLooksElsewhere, filter.RootLatest); err != nil {
+			return nil, err
+		}
+	}
+	if strings.TrimSpace(in.Where) != "" {
+		if r.where, err = r.condition("where", in.Where, slot, errScope); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.keys) > MaxRuleKeys {
+		return nil, fmt.Errorf("raise: %w: the conditions read %d keys; at most %d are allowed", entity.ErrInvalid, len(r.keys), MaxRuleKeys)
+	}
+	return r, nil
+}
+
+// checkPlain checks all but the conditions.
+func (r *Rule) checkPlain() error {
+	if err := CheckName("name", r.Name); err != nil {
+		return err
+	}
+	if r.Entity != "" {
+		if err := entity.CheckID(r.Entity); err != nil {
+			return fmt.Errorf("entity: %w", err)
+		}
+	}
+	if len(r.Type) > entity.MaxTypeBytes {
+		return fmt.Errorf("type: %w: must have at most %d bytes, not %d", entity.ErrInvalid, entity.MaxTypeBytes, len(r.Type))
+	}
+	if n := len(r.Message); n > MaxMessageBytes || !utf8.ValidString(r.Message) {
+		return fmt.Errorf("message: %w: must have at most %d bytes of UTF-8, not %d", entity.ErrInvalid, MaxMessageBytes, n)
+	}
+	if r.Severity < Critical || r.Severity > Info {
+		return fmt.Errorf("severity: %w: must be one of %s", entity.ErrInvalid, strings.Join(SeverityNames(), ", "))
+	}
+	for _, d := range []struct {
+		what string
+		d    time.Duration
+	}{{"for", r.For}, {"clear_for", r.ClearFor}} {
+		if d.d < 0 || d.d > MaxFor || d.d%time.Millisecond != 0 {
+			return fmt.Errorf("%s: %w: must be from 0 to %v in whole milliseconds, not %v", d.what, entity.ErrInvalid, MaxFor, d.d)
+		}
+	}
+	if n := len(r.Webhooks); n > MaxRuleWebhooks {
+		return fmt.Errorf("webhooks: %w: must be at most %d, not %d", entity.ErrInvalid, MaxRuleWebhooks, n)
+	}
+	for _, name := range r.Webhooks {
+		if err := CheckName("webhooks", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// condition compiles one condition, which may look at the roots of all and at some more.
+func (r *rule) condition(in, text string, slot func(*filter.Path) int, other error, more ...filter.Root) (*filter.Filter, error) {
+	if len(text) > MaxConditionBytes {
+		return nil, fmt.Errorf("%s: %w: must have at most %d bytes, not %d", in, entity.ErrInvalid, MaxConditionBytes, len(text))
+	}
+	f, err := filter.Parse(text)
+	if err != nil {
+		var place *filter.Error
+		if errors.As(err, &place) {
+			return nil, &ConditionError{in, place}
+		}
+		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, err)
+	}
+	if f.Depends() != (filter.Depends{}) {
+		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errTimeOrOthers)
+	}
+	for _, p := range f.Paths() {
+		switch p.Root {
+		case filter.RootID, filter.RootType, filter.RootCreated, filter.RootAttributes, filter.RootDesired, filter.RootReported:
+		default:
+			if len(more) == 0 || p.Root != more[0] {
+				return nil, fmt.Errorf("%s: %w: %w, not at %v", in, entity.ErrInvalid, other, *p)
+			}
+		}
+	}
+	return f.Bind(func(p filter.Path) int { return r.bind(&p, slot) }), nil
+}
+
+// bind gives a path its slot, and notes what the rule reads.
+func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
+	switch p.Root {
+	case filter.RootLatest:
+		n := slot(p)
+		for _, k := range r.keys {
+			if k == n {
+				return n
+			}
+		}
+		r.keys = append(r.keys, n)
+		return n
+	case filter.RootAttributes, filter.RootDesired, filter.RootReported:
+		r.leaves = true
+		return slot(p)
+	default:
+		return 0
+	}
+}
+
+// sameConditions reports whether two rules raise and clear the same alarms.
+func (r *Rule) sameConditions(o *Rule) bool {
+	return r.Type == o.Type && r.Entity == o.Entity && r.Where == o.Where && r.Raise == o.Raise && r.Clear == o.Clear &&
+		r.For == o.For && r.ClearFor == o.ClearFor
+}

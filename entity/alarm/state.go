@@ -1,0 +1,228 @@
+package alarm
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// state is how one rule stands for one entity, where that is not as in the beginning.
+type state struct {
+	rule *rule
+	s    *subject
+	machine
+	alarm string // the ID of the open one, "" for none
+	shelf *Shelf
+	late  *span   // late readings to be gone through
+	run   *replay // going through them
+	next  *span   // of late, what run has passed already when it came
+	// queued says that it is in engine.late or engine.running.
+	queued bool
+	due    int64 // when something is to happen by the server's clock, 0 for never
+	place  int   // in the heap, -1 outside of it
+	dirty  bool  // to be written
+	kept   bool  // there is an item of it
+	// ending says that it is in engine.ending: its rule is not in force any more.
+	ending bool
+}
+
+// span is a time from which on late readings of some keys have come, and the last of them.
+type span struct {
+	From int64  `json:"from"`
+	To   int64  `json:"to"`
+	Keys uint64 `json:"keys"` // by their places in rule.keys
+	// All says that newer readings have come since that only the replay has taken in.
+	All bool `json:"all,omitempty"`
+}
+
+// join adds another span.
+func (x *span) join(y span) {
+	x.From, x.To, x.Keys, x.All = min(x.From, y.From), max(x.To, y.To), x.Keys|y.Keys, x.All || y.All
+}
+
+// stateJSON is a state as it is stored.
+type stateJSON struct {
+	Effective int64  `json:"effective"` // of the rule
+	Raised    bool   `json:"raised,omitempty"`
+	At        int64  `json:"at,omitempty"`
+	Pending   bool   `json:"pending,omitempty"`
+	Since     int64  `json:"since,omitempty"`
+	Alarm     string `json:"alarm,omitempty"`
+	Shelf     *Shelf `json:"shelf,omitempty"`
+	Late      *span  `json:"late,omitempty"`
+}
+
+func (st *state) json() stateJSON {
+	return stateJSON{st.rule.Effective, st.raised, st.at, st.pending, st.since, st.alarm, st.shelf, st.late}
+}
+
+// idle reports whether the state is as in the beginning.
+func (st *state) idle() bool {
+	return !st.raised && !st.pending && st.shelf == nil && st.late == nil
+}
+
+// plan returns when something is to happen by the clock, 0 for never.
+func (st *state) plan() int64 {
+	var due int64
+	if st.pending && st.late == nil {
+		due = st.since + st.wait(st.rule)
+	}
+	if st.shelf != nil && (due == 0 || st.shelf.Until < due) {
+		due = st.shelf.Until
+	}
+	return due
+}
+
+// subject is an entity that rules may concern.
+type subject struct {
+	frame
+	loaded bool
+	newest int64 // the time of its newest reading of a key that rules read
+	redone int64 // up to when the history was read ahead of the changes
+	turned int64 // the time of the last change of a machine
+	rules  []*rule
+	states []*state
+}
+
+// state returns the state of a rule, nil for one as in the beginning.
+func (s *subject) state(r *rule) *state {
+	for _, st := range s.states {
+		if st.rule == r {
+			return st
+		}
+	}
+	return nil
+}
+
+// concerns reports whether a rule concerns the entity.
+func (s *subject) concerns(r *rule) bool { return slices.Contains(s.rules, r) }
+
+// cache keeps what is known of entities: those with states for as long as they have them,
+// the others while there is room. It has two halves: what was used since the last turn,
+// and what was used since the one before.
+type cache struct {
+	held       map[string]*subject // with states
+	young, old map[string]*subject // without
+	bytes      int                 // of young
+	most       int                 // of each half
+}
+
+func newCache(bytes int) *cache {
+	return &cache{held: make(map[string]*subject), young: make(map[string]*subject), old: make(map[string]*subject), most: bytes / 2}
+}
+
+// find returns an entity that is known.
+func (c *cache) find(id string) *subject {
+	if s := c.held[id]; s != nil {
+		return s
+	}
+	if s := c.young[id]; s != nil {
+		return s
+	}
+	if s := c.old[id]; s != nil {
+		delete(c.old, id)
+		c.add(s)
+		return s
+	}
+	return nil
+}
+
+// subjectBytes is about what an entity takes beside its frame.
+const subjectBytes = 200
+
+// add keeps an entity.
+func (c *cache) add(s *subject) {
+	if len(s.states) > 0 {
+		c.held[s.id] = s
+		return
+	}
+	if n := s.bytes() + subjectBytes + 8*len(s.rules); c.bytes+n > c.most {
+		c.young, c.old, c.bytes = make(map[string]*subject), c.young, n
+	} else {
+		c.bytes += n
+	}
+	c.young[s.id] = s
+}
+
+// move puts an entity where it belongs, after it got its first state or has lost its last.
+func (c *cache) move(s *subject) {
+	if _, held := c.held[s.id]; held == (len(s.states) > 0) {
+		return
+	}
+	delete(c.held, s.id)
+	delete(c.young, s.id)
+	delete(c.old, s.id)
+	c.add(s)
+}
+
+// forget drops an entity.
+func (c *cache) forget(id string) {
+	delete(c.held, id)
+	delete(c.young, id)
+	delete(c.old, id)
+}
+
+// refresh drops all that can be read again.
+func (c *cache) refresh() {
+	clear(c.young)
+	clear(c.old)
+	c.bytes = 0
+	for _, s := range c.held {
+		s.loaded = false
+	}
+}
+
+// timers has the state that is due first at its top.
+type timers []*state
+
+// Len is for package heap.
+func (h timers) Len() int { return len(h) }
+
+// Less is for package heap.
+func (h timers) Less(i, j int) bool { return h[i].due < h[j].due }
+
+// Swap is for package heap.
+func (h timers) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push is for package heap.
+func (h *timers) Push(x any) {
+	st, _ := x.(*state)
+	st.place = len(*h)
+	*h = append(*h, st)
+}
+
+// Pop is for package heap.
+func (h *timers) Pop() any {
+	last := len(*h) - 1
+	st := (*h)[last]
+	st.place = -1
+	*h = slices.Delete(*h, last, last+1)
+	return st
+}
+
+// set gives a state its place among the timers.
+func (h *timers) set(st *state) {
+	due := st.plan()
+	switch {
+	case due == st.due:
+	case due == 0:
+		heap.Remove(h, st.place)
+		st.due = 0
+	case st.due == 0:
+		st.due = due
+		heap.Push(h, st)
+	default:
+		st.due = due
+		heap.Fix(h, st.place)
+	}
+}
+
+// remove takes a state out.
+func (h *timers) remove(st *state) {
+	if st.due != 0 {
+		heap.Remove(h, st.place)
+		st.due = 0
+	}
+}

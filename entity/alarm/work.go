@@ -1,0 +1,759 @@
+package alarm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	// sweepEntities is how many entities a step of a sweep looks at.
+	sweepEntities = 500
+	// sweepLate is how many replays may wait before sweeps do.
+	sweepLate = 1000
+	// purgeAlarms is how many alarms are looked at at once for whether they are kept long
+	// enough.
+	purgeAlarms = 500
+)
+
+// ruleJSON is a rule as it is stored.
+type ruleJSON struct {
+	Type      string   `json:"type,omitempty"`
+	Entity    string   `json:"entity,omitempty"`
+	Where     string   `json:"where,omitempty"`
+	Raise     string   `json:"raise"`
+	Clear     string   `json:"clear,omitempty"`
+	For       int64    `json:"for,omitempty"`
+	ClearFor  int64    `json:"clear_for,omitempty"`
+	Severity  Severity `json:"severity"`
+	Message   string   `json:"message,omitempty"`
+	Webhooks  []string `json:"webhooks,omitempty"`
+	Version   int64    `json:"version"`
+	Updated   int64    `json:"updated"`
+	Effective int64    `json:"effective"`
+	// Sweep says that entities after Swept are still to be looked at.
+	Sweep bool   `json:"sweep,omitempty"`
+	Swept string `json:"swept,omitempty"`
+	// Missed says that readings since Since may have been missed.
+	Missed bool  `json:"missed,omitempty"`
+	Since  int64 `json:"since,omitempty"`
+	// Deleted says that the rule is deleted and that alarms of it are still to be cleared.
+	Deleted bool `json:"deleted,omitempty"`
+}
+
+func (r *rule) json() ruleJSON {
+	return ruleJSON{
+		Type: r.Type, Entity: r.Entity, Where: r.Where, Raise: r.Raise, Clear: r.Clear, For: r.raiseFor, ClearFor: r.clearFor,
+		Severity: r.Severity, Message: r.Message, Webhooks: r.Webhooks,
+		Version: r.Version, Updated: r.Updated, Effective: r.Effective, Sweep: r.Pending, Swept: r.swept, Missed: r.missed, Since: r.since,
+	}
+}
+
+func (x *ruleJSON) installed(name string) Installed {
+	return Installed{
+		Rule: Rule{
+			Name: name, Type: x.Type, Entity: x.Entity, Where: x.Where, Raise: x.Raise, Clear: x.Clear,
+			For: time.Duration(x.For) * time.Millisecond, ClearFor: time.Duration(x.ClearFor) * time.Millisecond,
+			Severity: x.Severity, Message: x.Message, Webhooks: x.Webhooks,
+		},
+		Version: x.Version, Updated: x.Updated, Effective: x.Effective, Pending: x.Sweep, ETag: ruleTag(x.Version),
+	}
+}
+
+func ruleTag(version int64) string { return strconv.FormatInt(version, 36) }
+
+func byName(in Installed, name string) int { return strings.Compare(in.Name, name) }
+
+// begin loads what is durable and starts to follow.
+func (s *Service) begin(ctx context.Context) (*follower, error) {
+	e := newEngine(s.rt, &s.cfg, &s.count)
+	e.hub, e.installed, e.sender = s.hub, &s.rules, s.sender
+	f := &follower{s: s, e: e, written: time.Now()}
+	if err := e.load(ctx); err != nil {
+		return nil, err
+	}
+	e.publishRules()
+	ending := make(map[string]bool)
+	for _, st := range e.ending {
+		ending[st.rule.Name] = true
+	}
+	for name, r := range e.rules {
+		r.ready = !ending[name]
+		r.waits = !r.ready
+	}
+	return f, nil
+}
+
+// load reads the rules, the states and the alarms that are open.
+func (e *engine) load(ctx context.Context) error {
+	body, err := readItem(ctx, e.rt, placeKind, placeKey)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		if err := json.Unmarshal(body, &e.place); err != nil {
+			return fmt.Errorf("the place of the alarms: %w", err)
+		}
+	}
+	err = e.each(ctx, ruleKind, func(it *entity.Item) error {
+		var x ruleJSON
+		err := json.Unmarshal(it.Body, &x)
+		if err == nil {
+			var r *rule
+			if r, err = compile(x.installed(it.Key), e.slots.of); err == nil {
+				r.swept, r.removed, r.missed, r.since = x.Swept, x.Deleted, x.Missed, x.Since
+				e.rules[it.Key] = r
+			}
+		}
+		if err != nil {
+			in := x.installed(it.Key)
+			e.rules[it.Key] = &rule{Installed: in, removed: true, broken: true} // its states end
+			e.log.LogAttrs(ctx, slog.LevelError, "stored rule of alarms cannot be read and stays out of force", slog.String("rule", it.Key), slog.Any("error", err))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.loadStates(ctx); err != nil {
+		return err
+	}
+	for i := range e.count.open {
+		e.count.open[i].Store(0)
+	}
+	e.count.unacked.Store(0)
+	err = e.each(ctx, openKind, func(it *entity.Item) error {
+		a, err := decodeAlarm(it.Key, it.Body)
+		if err != nil {
+			e.unreadable(ctx, err)
+			return nil
+		}
+		e.tally(a, 1, a.Acknowledged == nil)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	e.hub.reset(e.place.Event)
+	return e.loadWebhooks(ctx)
+}
+
+// loadWebhooks reads the webhooks and counts their deliveries.
+func (e *engine) loadWebhooks(ctx context.Context) error {
+	return e.each(ctx, webhookKind, func(it *entity.Item) error {
+		var x webhookJSON
+		if err := json.Unmarshal(it.Body, &x); err != nil {
+			e.log.LogAttrs(ctx, slog.LevelError, "a stored webhook cannot be read and is told of nothing", slog.String("webhook", it.Key), slog.Any("error", err))
+			return nil
+		}
+		t := e.sender.find(it.Key)
+		if t == nil {
+			t = e.sender.put(it.Key, x)
+		}
+		for _, c := range []struct {
+			kind  string
+			count *atomic.Int64
+		}{{deliveryKind, &t.queued}, {deadKind, &t.dead}} {
+			n, err := countItems(ctx, e.rt, c.kind, part(it.Key))
+			if err != nil {
+				return err
+			}
+			c.count.Store(n)
+		}
+		t.again()
+		return nil
+	})
+}
+
+// countItems counts the items whose keys begin with a prefix.
+func countItems(ctx context.Context, rt *entity.Runtime, kind, prefix string) (n int64, err error) {
+	for from := prefix; ; {
+		list, err := rt.Items(ctx, entity.ItemsQuery{Kind: kind, From: from, To: after(prefix), Limit: 1000})
+		if err != nil {
+			return n, err
+		}
+		n += int64(len(list))
+		if len(list) < 1000 {
+			return n, nil
+		}
+		from = list[len(list)-1].Key + "\x00"
+	}
+}
+
+// each calls f with all items of a kind.
+func (e *engine) each(ctx context.Context, kind string, f func(*entity.Item) error) error {
+	for from := "\x00"; ; {
+		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: kind, From: from, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := f(&list[i]); err != nil {
+				return err
+			}
+		}
+		if len(list) < 1000 {
+			return nil
+		}
+		from = list[len(list)-1].Key + "\x00"
+	}
+}
+
+// loadStates reads the states. Those of rules that have changed or are gone end.
+func (e *engine) loadStates(ctx context.Context) error {
+	return e.each(ctx, stateKind, func(it *entity.Item) error {
+		id, name, _ := strings.Cut(strings.TrimSuffix(it.Key, "\x00"), "\x00")
+		var x stateJSON
+		if err := json.Unmarshal(it.Body, &x); err != nil {
+			e.log.LogAttrs(ctx, slog.LevelError, "a stored state of a rule cannot be read and is as in the beginning", slog.String("rule", name), slog.String("entity", id), slog.Any("error", err))
+			return nil
+		}
+		r := e.rules[name]
+		if r == nil { // it cannot be read: its alarms stay
+			return nil
+		}
+		s := e.cache.find(id)
+		if s == nil {
+			s = &subject{frame: frame{id: id, isA: e.isA}}
+			e.cache.held[id] = s
+		}
+		st := &state{
+			rule: r, s: s, machine: machine{raised: x.Raised, at: x.At, pending: x.Pending, since: x.Since},
+			alarm: x.Alarm, shelf: x.Shelf, late: x.Late, place: -1, kept: true,
+		}
+		e.active++
+		s.states = append(s.states, st)
+		s.turned = max(s.turned, st.at, st.since)
+		if r.removed || x.Effective != r.Effective {
+			st.ending = true
+			e.ending = append(e.ending, st)
+			return nil
+		}
+		if st.late != nil {
+			e.enqueue(st)
+		}
+		e.timers.set(st)
+		return nil
+	})
+}
+
+// publishRules makes the rules known to readers.
+func (e *engine) publishRules() {
+	list := make([]Installed, 0, len(e.rules))
+	for _, name := range slices.Sorted(maps.Keys(e.rules)) {
+		if r := e.rules[name]; !r.removed {
+			list = append(list, r.Installed)
+		}
+	}
+	e.installed.Store(&list)
+	e.count.rules.Store(int64(len(list)))
+}
+
+// putRule puts a rule in force.
+func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Installed, error) {
+	old, tag := e.rules[in.Name], ""
+	if old != nil && !old.removed {
+		tag = old.ETag
+	}
+	if err := entity.CheckCondition(condition, tag); err != nil {
+		return Installed{}, fmt.Errorf("rule %q: %w", in.Name, err)
+	}
+	if old == nil && len(e.rules) >= MaxRules {
+		return Installed{}, fmt.Errorf("rule %q: %w: at most %d rules are allowed", in.Name, ErrLimit, MaxRules)
+	}
+	now := e.now()
+	e.place.Version = max(e.place.Version+1, now)
+	installed := Installed{Rule: in, Version: e.place.Version, Updated: now, Effective: now, ETag: ruleTag(e.place.Version), Pending: true}
+	same := old != nil && !old.removed && old.sameConditions(&in)
+	if same {
+		installed.Effective, installed.Pending = old.Effective, old.Pending
+	} else if old != nil {
+		installed.Effective = max(now, old.Effective+1)
+	}
+	r, err := compile(installed, e.slots.of)
+	if err != nil {
+		return Installed{}, err
+	}
+	if same {
+		r.swept, r.missed, r.since, r.ready, r.waits = old.swept, old.missed, old.since, old.ready, old.waits
+		*old = *r // the states know it by its address
+		r = old
+	} else {
+		e.endRule(old)
+		e.rules[in.Name] = r
+	}
+	x := r.json()
+	if err := e.ledger.put(ruleKind, r.Name, &x); err != nil {
+		return Installed{}, err
+	}
+	e.publishRules()
+	err = e.endSome(ctx)
+	r.waits = !r.ready
+	return installed, err
+}
+
+// deleteRule takes a rule out of force.
+func (e *engine) deleteRule(ctx context.Context, name, condition string) error {
+	r := e.rules[name]
+	if r == nil || r.removed {
+		return fmt.Errorf("rule %.64q: %w", name, ErrNotFound)
+	}
+	if err := entity.CheckCondition(condition, r.ETag); err != nil {
+		return fmt.Errorf("rule %q: %w", name, err)
+	}
+	e.endRule(r)
+	r.removed = true
+	x := r.json()
+	x.Deleted = true
+	if err := e.ledger.put(ruleKind, name, &x); err != nil {
+		return err
+	}
+	e.publishRules()
+	return e.endSome(ctx)
+}
+
+// endRule says that the states of a rule are to end.
+func (e *engine) endRule(r *rule) {
+	if r == nil {
+		return
+	}
+	r.removed = true
+	e.cache.refresh() // no entity has it any more
+	for _, s := range e.cache.held {
+		if st := s.state(r); st != nil && !st.ending {
+			st.late, st.run, st.next = nil, nil, nil
+			e.timers.remove(st)
+			st.ending = true
+			e.ending = append(e.ending, st)
+		}
+	}
+}
+
+// endSome ends some of the states whose rule is not in force any more. After a crash the
+// rest is found by what they say of their rule.
+//
+// A rule that takes the place of another one of its name is not ready before that: their
+// states have one name.
+func (e *engine) endSome(ctx context.Context) error {
+	n := min(len(e.ending), ledgerItems/5)
+	for _, st := range e.ending[:n] {
+		if err := e.drop(ctx, st, Transition{TS: e.now()}, ByRule); err != nil {
+			return err
+		}
+	}
+	if e.ending = e.ending[n:]; len(e.ending) > 0 {
+		return nil
+	}
+	e.ending = nil
+	for name, r := range e.rules {
+		switch {
+		case r.broken:
+		case r.removed:
+			delete(e.rules, name)
+			e.ledger.set(ruleKind, name, nil)
+		case r.waits:
+			if err := e.lookAgainFor(r, r.Effective); err != nil {
+				return err
+			}
+		}
+		r.ready, r.waits = true, false
+	}
+	e.cache.refresh()
+	return nil
+}
+
+// sweep looks at some of the entities for a rule that is new.
+func (e *engine) sweep(ctx context.Context) error {
+	if len(e.ending) > 0 {
+		return e.endSome(ctx)
+	}
+	if len(e.late) >= sweepLate {
+		return nil
+	}
+	var r *rule
+	for _, x := range e.rules {
+		if x.Pending && !x.removed && (r == nil || x.Name < r.Name) {
+			r = x
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	q := entity.ListQuery{After: r.swept, Limit: sweepEntities}
+	if r.Entity != "" {
+		q.IDs = []string{r.Entity}
+	}
+	n := 0
+	var met, out []string
+	err := e.rt.Scan(ctx, q, func(v entity.View) bool {
+		f := frame{id: v.ID(), isA: e.isA}
+		f.load(v, e.slots)
+		if e.concerned(&f, r) && (r.missed || r.raise.Match(&f, &f.env)) {
+			met = append(met, f.id)
+		} else if s := e.cache.held[f.id]; s != nil && s.state(r) != nil && !e.concerned(&f, r) {
+			out = append(out, f.id)
+		}
+		r.swept = f.id
+		n++
+		return n < sweepEntities
+	})
+	if err != nil {
+		return fmt.Errorf("look at the entities for rule %q: %w", r.Name, err)
+	}
+	for _, id := range out {
+		if err := e.drop(ctx, e.cache.held[id].state(r), Transition{TS: e.now()}, ByScope); err != nil {
+			return err
+		}
+	}
+	for _, id := range met {
+		if err := e.lookAt(ctx, id, r); err != nil {
+			return err
+		}
+	}
+	if n < sweepEntities {
+		r.Pending, r.swept, r.missed, r.since = false, "", false, 0
+		e.publishRules()
+	}
+	x := r.json()
+	return e.ledger.put(ruleKind, r.Name, &x)
+}
+
+// lookAt evaluates a rule for an entity as it is.
+func (e *engine) lookAt(ctx context.Context, id string, r *rule) error {
+	s, _, err := e.know(ctx, id)
+	if err != nil || s == nil || !s.concerns(r) {
+		return err
+	}
+	ts, ok := s.frame.newest(r)
+	if !ok {
+		ts = e.now()
+	}
+	if st := s.state(r); st != nil && !r.missed && (ts <= st.at || st.pending && ts <= st.since) {
+		return nil // it is known
+	}
+	if r.missed && ok {
+		e.lateReading(s, r, max(r.Effective, min(ts, max(r.since, e.oldest()))), r.keys)
+	}
+	return e.observe(ctx, s, r, ts, false)
+}
+
+// clock is the time by the clock that conditions are pending up to: all that was
+// committed by then is applied.
+func (e *engine) clock() int64 { return min(e.known, e.now()) }
+
+// wind has the clock of the engine go on, where something waits for that: at once where
+// nothing waits to be applied, and otherwise once that is.
+func (e *engine) wind(ctx context.Context) error {
+	now := e.now()
+	wanted := len(e.timers) > 0 && e.timers[0].due <= now && e.timers[0].due > e.known
+	for _, st := range e.running {
+		wanted = wanted || st.run.waits()
+	}
+	if !wanted || e.gate.head != "" {
+		return nil
+	}
+	head, err := e.head(ctx)
+	if err != nil {
+		return err
+	}
+	if e.place.Cursor == "" || e.place.Cursor == head {
+		e.known = now
+	} else {
+		e.gate = gate{head, now}
+	}
+	return nil
+}
+
+// head returns the cursor of the last change that is committed.
+func (e *engine) head(ctx context.Context) (string, error) {
+	sub, err := e.rt.Changes(ctx, entity.ChangesQuery{Edits: true})
+	if err != nil {
+		return "", err
+	}
+	defer sub.Close()
+	return sub.Cursor(), nil
+}
+
+// fire does what is due by the clock.
+func (e *engine) fire(ctx context.Context) error {
+	now := e.clock()
+	for len(e.timers) > 0 && e.timers[0].due <= now && len(e.ledger.items) < ledgerItems {
+		st := e.timers[0]
+		if st.shelf != nil && st.shelf.Until <= now {
+			if err := e.unshelve(ctx, st); err != nil {
+				return err
+			}
+		}
+		if st.pending && st.late == nil && st.since+st.wait(st.rule) <= now {
+			s, _, err := e.know(ctx, st.s.id)
+			if err != nil {
+				return err
+			}
+			if s == nil || !s.concerns(st.rule) {
+				if err := e.drop(ctx, st, Transition{TS: now}, ByScope); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := e.advance(ctx, st, now); err != nil {
+				return err
+			}
+		}
+		e.touch(st)
+	}
+	return nil
+}
+
+// unshelve ends a shelf whose time is over.
+func (e *engine) unshelve(ctx context.Context, st *state) error {
+	st.shelf = nil
+	if st.alarm == "" {
+		return nil
+	}
+	a, err := e.ledger.alarm(ctx, st.alarm)
+	if errors.Is(err, ErrNotFound) {
+		e.unreadable(ctx, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	was := a.prior()
+	a.Shelved = nil
+	return e.write(a, was, Transition{Kind: Unshelved})
+}
+
+// commit makes durable what was decided, with the place up to which changes are done with,
+// and tells of it.
+func (e *engine) commit(ctx context.Context) error {
+	if err := e.flushStates(); err != nil {
+		return err
+	}
+	if len(e.ledger.items) > 0 || e.moved {
+		e.trimEvents()
+		if err := e.ledger.put(placeKind, placeKey, &e.place); err != nil {
+			return err
+		}
+		if err := e.ledger.commit(ctx); err != nil {
+			return err
+		}
+		e.moved = false
+		e.count.commits.Add(1)
+	}
+	for _, f := range e.then {
+		f()
+	}
+	e.then = nil
+	e.hub.publish(e.events)
+	e.events = nil
+	if e.idle() {
+		e.release(nil)
+	}
+	return nil
+}
+
+// trimEvents removes the oldest events.
+func (e *engine) trimEvents() {
+	for n := 0; e.place.Event >= e.place.First+MaxEvents && n < ledgerItems; n++ {
+		e.ledger.set(eventKind, eventKey(e.place.First), nil)
+		e.place.First++
+	}
+}
+
+// reached notes a change that is done with.
+func (e *engine) reached(cursor string, committed int64) {
+	e.place.Cursor, e.place.At, e.moved = cursor, min(committed, e.now()), true
+	if e.gate.head == cursor {
+		e.known, e.gate = e.gate.at, gate{}
+	}
+	if list := e.waiting[cursor]; list != nil {
+		e.waited = append(e.waited, list...)
+		delete(e.waiting, cursor)
+	}
+}
+
+// wait returns a channel that gets nil when all that is committed now, and all that is to
+// be done now, is done with and durable.
+func (e *engine) wait(ctx context.Context) (chan error, error) {
+	if err := e.retype(); err != nil {
+		return nil, err
+	}
+	head, err := e.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	if e.place.Cursor == "" || e.place.Cursor == head {
+		e.waited = append(e.waited, done)
+	} else {
+		e.waiting[head] = append(e.waiting[head], done)
+	}
+	return done, nil
+}
+
+// busy reports whether there is more to do than what comes.
+func (e *engine) busy() bool {
+	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || len(e.timers) > 0 && e.timers[0].due <= e.now() {
+		return true
+	}
+	for _, r := range e.rules {
+		if r.Pending && !r.removed {
+			return true
+		}
+	}
+	return false
+}
+
+// working reports whether some of that can be done at once, and does not have to wait for
+// what comes first.
+func (e *engine) working() bool {
+	if len(e.ending) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce {
+		return true
+	}
+	for _, st := range e.running {
+		if !st.run.waits() || e.gate.head == "" {
+			return true
+		}
+	}
+	if len(e.timers) > 0 {
+		if due := e.timers[0].due; due <= e.clock() || due <= e.now() && e.gate.head == "" {
+			return true
+		}
+	}
+	for _, r := range e.rules {
+		if r.Pending && !r.removed && len(e.late) < sweepLate {
+			return true
+		}
+	}
+	return len(e.waited) > 0 && e.gate.head == ""
+}
+
+// idle reports whether everything is done but what comes and what is not yet due.
+func (e *engine) idle() bool {
+	waited := e.waited
+	e.waited = nil
+	busy := e.busy()
+	e.waited = waited
+	return !busy
+}
+
+// awaited reports whether somebody waits for a commit and it is time for it.
+func (e *engine) awaited() bool { return len(e.waited) > 0 && e.idle() }
+
+// release tells those who wait.
+func (e *engine) release(err error) {
+	for _, done := range e.waited {
+		done <- err
+	}
+	e.waited = nil
+	if err == nil {
+		return
+	}
+	for _, list := range e.waiting {
+		for _, done := range list {
+			done <- err
+		}
+	}
+	clear(e.waiting)
+}
+
+// switchFeed follows the changes while there are rules, and does not otherwise.
+func (f *follower) switchFeed(ctx context.Context) error {
+	e := f.e
+	switch {
+	case len(e.rules) > 0 && f.changes == nil:
+		q := entity.ChangesQuery{Cursor: e.place.Cursor, Edits: true, Commands: true, Presence: true} // each: a place may be that of any
+		changes, err := f.s.rt.Follow(ctx, q)
+		if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
+			f.s.count.missed.Add(1)
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "alarms have missed changes that are not kept any more; all entities are looked at again", slog.String("cursor", q.Cursor))
+			if err := e.lookAgain(); err != nil {
+				return err
+			}
+			q.Cursor = ""
+			changes, err = f.s.rt.Follow(ctx, q)
+		}
+		if err != nil {
+			return err
+		}
+		if q.Cursor == "" {
+			e.place.At = e.now()
+		}
+		e.place.Cursor, e.moved, e.gate = changes.Cursor(), true, gate{}
+		f.startFeed(changes)
+		return f.commit(ctx)
+	case len(e.rules) == 0 && f.changes != nil:
+		f.stop()
+		f.changes = nil
+		e.place.Cursor, e.moved, e.gate = "", true, gate{}
+		e.release(errAnew)
+		return f.commit(ctx)
+	}
+	return nil
+}
+
+// lookAgain looks at all entities: changes were missed. That is in the commit that has the
+// new cursor.
+func (e *engine) lookAgain() error {
+	for _, r := range e.rules {
+		if r.removed {
+			continue
+		}
+		if err := e.lookAgainFor(r, e.place.At); err != nil {
+			return err
+		}
+	}
+	for _, s := range e.cache.held {
+		for _, st := range s.states {
+			if !st.ending {
+				e.lateReading(s, st.rule, max(st.rule.Effective, st.at, e.oldest()), st.rule.keys)
+			}
+		}
+	}
+	return nil
+}
+
+// lookAgainFor says that readings since a time may have been missed for a rule.
+func (e *engine) lookAgainFor(r *rule, since int64) error {
+	if r.missed {
+		since = min(since, r.since)
+	}
+	r.Pending, r.swept, r.missed, r.since = true, "", true, since
+	x := r.json()
+	return e.ledger.put(ruleKind, r.Name, &x)
+}
+
+// oldest is from when on late readings are gone through, with some time for that to begin.
+func (e *engine) oldest() int64 { return e.now() - (MaxLateness - time.Hour).Milliseconds() }
+
+// purgeSome removes some of the alarms that have been kept for long enough.
+func (f *follower) purgeSome(ctx context.Context) error {
+	list, err := f.s.rt.Items(ctx, entity.ItemsQuery{Kind: closedKind, From: f.purge, Limit: purgeAlarms})
+	if err != nil {
+		return err
+	}
+	before := f.e.now() - f.s.cfg.Retention.Milliseconds()
+	for i := range list {
+		a, err := decodeAlarm(list[i].Key, list[i].Body)
+		if err != nil {
+			continue // it stays as it is
+		}
+		if a.Ended < before {
+			f.e.ledger.drop(a)
+		}
+	}
+	if f.purge = ""; len(list) == purgeAlarms {
+		f.purge = list[len(list)-1].Key + "\x00"
+	}
+	return nil
+}

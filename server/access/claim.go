@@ -1,0 +1,96 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Bounds of claims.
+const (
+	// MaxClaims bounds the devices that let themselves be claimed at one time.
+	MaxClaims = 10_000
+	// DefaultClaim is how long a device lets itself be claimed that does not say it, and MaxClaim the
+	// most.
+	DefaultClaim = 24 * time.Hour
+	MaxClaim     = 7 * 24 * time.Hour
+
+	maxClaimBytes = 1024 // of a secret
+)
+
+// Claims are the devices that let somebody who knows a secret have them. They are in memory: after a
+// restart a device has to offer itself again. The methods may be called concurrently. Make it with NewClaims.
+type Claims struct {
+	book *Book
+	now  func() time.Time
+
+	mu     sync.Mutex
+	offers map[string]offer // by entity; guarded by mu
+}
+
+type offer struct {
+	secret [sha256.Size]byte
+	until  time.Time
+}
+
+// NewClaims returns Claims that slow guesses as the Book slows logins.
+func NewClaims(b *Book) *Claims {
+	return &Claims{book: b, now: time.Now, offers: make(map[string]offer)}
+}
+
+// Offer lets an entity be claimed with a secret for some time, DefaultClaim for 0, in the place of
+// what it offered before. The error is ErrInvalid.
+func (c *Claims) Offer(entity, secret string, d time.Duration) error {
+	switch {
+	case secret == "" || len(secret) > maxClaimBytes:
+		return fmt.Errorf("%w: secretKey must have 1 to %d bytes, not %d", ErrInvalid, maxClaimBytes, len(secret))
+	case d < 0 || d > MaxClaim:
+		return fmt.Errorf("%w: durationMs must be an integer from 0 to %d, not %d", ErrInvalid, MaxClaim.Milliseconds(), d.Milliseconds())
+	case d == 0:
+		d = DefaultClaim
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if _, again := c.offers[entity]; !again && len(c.offers) >= MaxClaims {
+		for id, o := range c.offers {
+			if now.After(o.until) {
+				delete(c.offers, id)
+			}
+		}
+		if len(c.offers) >= MaxClaims {
+			return fmt.Errorf("%w: %d devices wait to be claimed, which is the limit", ErrInvalid, len(c.offers))
+		}
+	}
+	c.offers[entity] = offer{sha256.Sum256([]byte(secret)), now.Add(d)}
+	return nil
+}
+
+// Take ends an offer, and returns nil if the secret is its own. Otherwise the error is ErrCredentials,
+// or ErrSlowed where too much was wrong from an address or of the entity: then the secret was not
+// looked at.
+func (c *Claims) Take(entity, secret string, from netip.Addr) error {
+	b, address, name := c.book, addressKey(from), "claim "+entity // no principal has such a name
+	if wait := max(b.addresses.wait(address), b.names.wait(name)); wait > 0 {
+		b.logins[loginSlowed].Add(1)
+		return &SlowedError{wait}
+	}
+	sum := sha256.Sum256([]byte(secret))
+	c.mu.Lock()
+	o, ok := c.offers[entity]
+	ok = ok && subtle.ConstantTimeCompare(sum[:], o.secret[:]) == 1 && c.now().Before(o.until)
+	if ok {
+		delete(c.offers, entity)
+	}
+	c.mu.Unlock()
+	if ok {
+		return nil
+	}
+	b.logins[loginFailed].Add(1)
+	b.addresses.fail(address)
+	b.names.fail(name)
+	return ErrCredentials
+}

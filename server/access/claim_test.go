@@ -1,0 +1,59 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnOfferEndsByItself(t *testing.T) {
+	t.Parallel()
+	c := NewClaims(openBook(t, newMemory()))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c.now = func() time.Time { return now }
+	for _, offer := range []struct {
+		id string
+		d  time.Duration
+	}{{"short", time.Second}, {"day", 0}, {"again", time.Second}, {"again", time.Hour}} {
+		if err := c.Offer(offer.id, "s", offer.d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(time.Minute)
+	for id, want := range map[string]error{"short": ErrCredentials, "day": nil, "again": nil, "none": ErrCredentials} {
+		if err := c.Take(id, "s", somewhere); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", id, err, want)
+		}
+	}
+	for name, err := range map[string]error{
+		"no secret": c.Offer("x", "", 0), "a long secret": c.Offer("x", strings.Repeat("x", 2000), 0), "before now": c.Offer("x", "s", -1), "too long": c.Offer("x", "s", MaxClaim+1),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheNumberOfOffersIsBounded(t *testing.T) {
+	t.Parallel()
+	c := NewClaims(openBook(t, newMemory()))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c.now = func() time.Time { return now }
+	for i := range MaxClaims {
+		if err := c.Offer(fmt.Sprint(i), "s", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Offer("more", "s", 0); !errors.Is(err, ErrInvalid) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := c.Offer("7", "s", time.Hour); err != nil {
+		t.Errorf("one of them again: %v", err)
+	}
+	now = now.Add(2 * time.Minute)
+	if err := c.Offer("more", "s", 0); err != nil {
+		t.Errorf("when others have ended: %v", err)
+	}
+}

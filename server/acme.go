@@ -1,0 +1,220 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// ACME has a certificate authority issue the certificate of a server, by RFC 8555: it
+// connects to port 443 of each host to see that the server is there (TLS-ALPN-01, RFC 8737). The zero
+// ACME is none.
+type ACME struct {
+	// Hosts are the names that the certificates are for, the first one for clients that do
+	// not say a name. To name one is to agree to the terms of the authority.
+	Hosts []string
+	// Email, if not empty, is where the authority reports problems.
+	Email string
+	// Directory is the URL of the authority, DefaultACMEDirectory if empty. CA, if not empty, is
+	// a file in PEM with who signed the certificate of the authority's own server.
+	Directory, CA string
+	// Cache is a directory for the keys and certificates. Server has a default: see
+	// Config.TLS.
+	Cache string
+}
+
+// DefaultACMEDirectory is the authority of ACME where none is named: Let's Encrypt.
+const DefaultACMEDirectory = autocert.DefaultACMEDirectory
+
+// acmeDir is the directory of ACME.Cache within Config.DataDir.
+const acmeDir = "acme"
+
+// Pauses before a certificate is asked for again that was not issued, doubled from one to the
+// next. Let's Encrypt allows five failures an hour.
+const (
+	acmePauseMin = 5 * time.Minute
+	acmePauseMax = 6 * time.Hour
+)
+
+// issuePatience is how long a client waits for the first certificate of a host.
+const issuePatience = 10 * time.Second
+
+// acmeTimeout bounds one request to an authority.
+const acmeTimeout = time.Minute
+
+// acmeCache returns where ACME keeps what it has.
+func (c *Config) acmeCache() (string, error) {
+	if c.TLS.ACME.Cache != "" || len(c.TLS.ACME.Hosts) == 0 {
+		return c.TLS.ACME.Cache, nil
+	}
+	a, err := parseStore(c.Store)
+	if err != nil {
+		return "", err
+	}
+	if a.dir == "" {
+		return "", fmt.Errorf("%w: --acme needs --acme-cache where the store is not a directory", ErrTLS)
+	}
+	return filepath.Join(a.dir, acmeDir), nil
+}
+
+// check reports what is wrong with the settings.
+func (a *ACME) check() error {
+	seen := map[string]bool{}
+	for _, host := range a.Hosts {
+		if seen[plainHost(host)] {
+			return fmt.Errorf("%w: --acme must name each host once, not %.100q again", ErrTLS, host)
+		}
+		seen[plainHost(host)] = true
+		if net.ParseIP(host) != nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.ContainsAny(host, "*:/ ") {
+			return fmt.Errorf("%w: --acme must be names of hosts such as plant.example, without port and wildcard, not %.100q", ErrTLS, host)
+		}
+	}
+	if _, err := a.directory(); err != nil {
+		return err
+	}
+	_, err := a.client()
+	return err
+}
+
+func (a *ACME) directory() (string, error) {
+	text := cmp.Or(a.Directory, DefaultACMEDirectory)
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("%w: --acme-directory must be a URL that begins with https://, not %.200q", ErrTLS, text)
+	}
+	return text, nil
+}
+
+// client returns what speaks to the authority.
+func (a *ACME) client() (*http.Client, error) {
+	return authorityClient("--acme-ca", a.CA, acmeTimeout, ErrTLS)
+}
+
+// authorityClient returns a client of HTTP that trusts who is in a file, or for "" whom the system
+// trusts. The errors wrap kind and name the flag of the file.
+func authorityClient(flag, file string, timeout time.Duration, kind error) (*http.Client, error) {
+	if file == "" {
+		return &http.Client{Timeout: timeout}, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", kind, flag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%w: %s %s has no certificate in PEM", kind, flag, file)
+	}
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
+}
+
+// issuer gets certificates by ACME. Its fields do not change.
+type issuer struct {
+	hosts   []string
+	manager *autocert.Manager
+	log     *slog.Logger
+	ready   map[string]chan struct{} // by plain host; closed once there is a certificate
+}
+
+func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	directory, err := a.directory()
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	ready := make(map[string]chan struct{})
+	for _, host := range a.Hosts {
+		ready[plainHost(host)] = make(chan struct{})
+	}
+	return &issuer{hosts: a.Hosts, log: log, ready: ready, manager: &autocert.Manager{
+		Prompt:     autocert.AcceptTOS,
+		Cache:      autocert.DirCache(a.Cache),
+		HostPolicy: autocert.HostWhitelist(a.Hosts...),
+		Email:      a.Email,
+		Client:     &acme.Client{DirectoryURL: directory, HTTPClient: client, UserAgent: "greenroom"},
+	}}, nil
+}
+
+// certificate returns what a client gets to see. Devices that know the server by an address say
+// no name.
+func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if hello.ServerName == "" {
+		named := *hello
+		named.ServerName = i.hosts[0]
+		hello = &named
+	}
+	if slices.Contains(hello.SupportedProtos, acme.ALPNProto) { // it is the authority
+		return i.manager.GetCertificate(hello)
+	}
+	ready := i.ready[plainHost(hello.ServerName)]
+	if ready == nil {
+		return nil, fmt.Errorf("there is no certificate for %.100q", hello.ServerName)
+	}
+	timer := time.NewTimer(issuePatience)
+	defer timer.Stop()
+	select {
+	case <-ready:
+		return i.manager.GetCertificate(hello)
+	case <-timer.C: // to ask the authority with each handshake would be more than it allows
+		return nil, fmt.Errorf("there is no certificate for %.100q yet", hello.ServerName)
+	}
+}
+
+// plainHost is a host as all its ways of writing have it.
+func plainHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+// isFor reports whether the certificates are for a host.
+func (i *issuer) isFor(host string) bool {
+	return i.ready[plainHost(host)] != nil
+}
+
+// run gets the certificate of each host, so that what stands in the way is in the log before somebody
+// connects. From then on the manager renews it. It returns when it has all of them, or ctx
+// ends.
+func (i *issuer) run(ctx context.Context) {
+	missing := i.hosts
+	for wait := acmePauseMin; ; wait = min(2*wait, acmePauseMax) {
+		var failed []string
+		for _, host := range missing {
+			// The kind of key that clients of today understand.
+			hello := &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+			cert, err := i.manager.GetCertificate(hello)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				failed = append(failed, host)
+				i.log.LogAttrs(ctx, slog.LevelError, "there is no certificate for a host; it is asked for again",
+					slog.String("host", host), slog.Duration("in", wait), slog.Any("error", err))
+			default:
+				close(i.ready[plainHost(host)])
+				i.log.LogAttrs(ctx, slog.LevelInfo, "there is a certificate for a host",
+					slog.String("host", host), slog.Time("expires", cert.Leaf.NotAfter))
+			}
+		}
+		if missing = failed; len(missing) == 0 || pause.For(ctx, wait) != nil {
+			return
+		}
+	}
+}

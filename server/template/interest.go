@@ -1,0 +1,98 @@
+package template
+
+import "strings"
+
+// filterLevels returns the levels of an MQTT filter, nil for one that is too long to cover a topic of a template.
+func filterLevels(filter string) []string {
+	if len(filter) > MaxTopicBytes+MaxLevels || strings.Count(filter, "/") > MaxLevels { // each + may stand for a level of no bytes, and /# for none
+		return nil
+	}
+	return strings.Split(filter, "/")
+}
+
+func splitFilters(filters []string) [][]string {
+	list := make([][]string, len(filters))
+	for i, filter := range filters {
+		list[i] = filterLevels(filter)
+	}
+	return list
+}
+
+// coveredBy is that of the route's topic, for a filter that covers commands with the name of the route.
+func (r *route) coveredBy(filter []string) (known bindings, ok bool) {
+	known, ok = r.topic.coveredBy(filter)
+	if name, has := known[commandName]; has && r.name != "" && name != r.name {
+		return nil, false
+	}
+	return known, ok
+}
+
+// interest is what a client subscribes to of the commands of a template.
+type interest struct {
+	names []string        // the placeholders of the entity
+	all   bool            // the commands of all entities
+	whole map[string]bool // those of one entity, by what its placeholders stand for
+	parts []bindings      // those of entities some of whose placeholders stand for this
+}
+
+// interest returns what filters cover of the commands of the template.
+func (c *compiled) interest(filters [][]string) *interest {
+	i := &interest{names: c.entity.names(), whole: map[string]bool{}}
+	for _, filter := range filters {
+		for r := range c.commands {
+			if known, ok := c.commands[r].coveredBy(filter); ok {
+				i.add(known)
+			}
+		}
+	}
+	return i
+}
+
+func (i *interest) add(known bindings) {
+	own := bindings{}
+	for _, name := range i.names {
+		if text, ok := known[name]; ok {
+			own[name] = text
+		}
+	}
+	switch len(own) {
+	case 0:
+		i.all = true
+	case len(i.names):
+		i.whole[i.key(own)] = true
+	default:
+		i.parts = append(i.parts, own)
+	}
+}
+
+// key is what the placeholders stand for as one text: levels of topics have no slash.
+func (i *interest) key(own bindings) string {
+	texts := make([]string, len(i.names))
+	for n, name := range i.names {
+		texts[n] = own[name]
+	}
+	return strings.Join(texts, "/")
+}
+
+// has reports whether the commands of the entity are among them whose placeholders stand for own.
+func (i *interest) has(own bindings) bool {
+	if i.all || i.whole[i.key(own)] {
+		return true
+	}
+	for _, part := range i.parts {
+		if part.within(own) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether other has all of b.
+func (b bindings) within(other bindings) bool {
+	for name, text := range b {
+		if other[name] != text {
+			return false
+		}
+	}
+	return true
+}

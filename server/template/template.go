@@ -1,0 +1,313 @@
+package template
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Limits of templates.
+const (
+	// MaxTemplates bounds the templates.
+	MaxTemplates = 256
+	// MaxTemplateBytes bounds one, as JSON.
+	MaxTemplateBytes = 64 << 10
+	// MaxTopicBytes and MaxLevels bound a topic.
+	MaxTopicBytes = 512
+	MaxLevels     = 16
+	// MaxValues and MaxCommands bound what one template has of them.
+	MaxValues   = 128
+	MaxCommands = 32
+	// MaxExpressionBytes bounds an expression.
+	MaxExpressionBytes = 4 << 10
+	// MaxPayloadBytes bounds a message that a template takes.
+	MaxPayloadBytes = 256 << 10
+
+	maxPlaceholderBytes = 64
+)
+
+// Into says what becomes of the values of a message.
+type Into string
+
+// What may become of them.
+const (
+	Telemetry Into = "telemetry" // a reading
+	Reported  Into = "reported"  // members of the section reported
+	Nothing   Into = "nothing"   // the message is taken and dropped
+)
+
+// Template gives messages with some topics a meaning.
+type Template struct {
+	// Topic is a topic in which {name} stands for one level, and + for one that does not matter.
+	Topic string `json:"topic" example:"zigbee2mqtt/{id}" minLength:"1" maxLength:"512"`
+	// Entity is the id of the entity, with placeholders of the topic; {id} without it.
+	Entity string `json:"entity,omitempty"`
+	// Type is the type of an entity that the first message makes.
+	Type string `json:"type,omitempty"`
+	// Into says what becomes of the values; telemetry without it.
+	Into Into `json:"into,omitempty" enum:"telemetry,reported,nothing" example:"telemetry"`
+	// Payload is json, or text for one whose whole is a number, true, false or a text, which
+	// expressions know as value; json without it.
+	Payload string `json:"payload,omitempty" enum:"json,text"`
+	// When is a condition; a message for which it does not hold is taken and dropped.
+	When string `json:"when,omitempty"`
+	// Values are expressions by their keys, which may have placeholders of the topic.
+	Values map[string]string `json:"values,omitempty" example:"{\"brightness\":\"brightness / 255\"}"`
+	// Members is * for all members of the payload as keys, or path.* for those of an object in
+	// it. What Values has of a key counts.
+	Members string `json:"members,omitempty" example:"*"`
+	// Flatten makes of members of objects keys of their own: energy.power.
+	Flatten bool `json:"flatten,omitempty"`
+	// Time is an expression for the time of the values; without it, or where there is none in a
+	// message, it is that of its arrival. TimeUnit is ms, s or iso for RFC 3339; ms without it.
+	// TimeZone is for times of iso without a zone: Europe/Berlin.
+	Time     string `json:"time,omitempty"`
+	TimeUnit string `json:"time_unit,omitempty" enum:"ms,s,iso"`
+	TimeZone string `json:"time_zone,omitempty"`
+	// Commands are the ways in which commands of the entity go out. Of several the one with the
+	// name of the command counts, else the one without a name.
+	Commands []Command `json:"commands,omitempty"`
+}
+
+// Command says how a command of an entity goes out.
+type Command struct {
+	// Name is that of the command; without it all that no other has.
+	Name string `json:"name,omitempty"`
+	// Topic is where it goes. It may have placeholders of the entity's id, and {command} for the
+	// name of the command.
+	Topic string `json:"topic" example:"zigbee2mqtt/{id}/set"`
+	// Payload is any JSON. In its strings {request}, {command} and {number}, a number of the
+	// command, are filled in, beside the placeholders; a string that is one of these alone
+	// becomes the value itself. Without it, it is the request.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	// Text sends a payload that is a string without quotes.
+	Text bool `json:"text,omitempty"`
+	// Answer says what ends the command. Without it a command is done when the client has
+	// acknowledged the message.
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// Answer says by what a device answers to commands.
+type Answer struct {
+	// Topic is where the answer comes, with the placeholders of the entity's id.
+	Topic string `json:"topic" example:"zigbee2mqtt/{id}/answer"`
+	// Number is an expression for the number of the command that is answered. Without it, it is
+	// the one that was sent first.
+	Number string `json:"number,omitempty"`
+	// Named says that only a payload with a member of the command's name, in any case, is its
+	// answer, and that this member is the result.
+	Named bool `json:"named,omitempty"`
+	// Result is an expression for the result; without it, it is the payload.
+	Result string `json:"result,omitempty"`
+	// Error is an expression; where it has a value the command has failed, with it as the reason.
+	Error string `json:"error,omitempty"`
+}
+
+// compiled is a template that messages can be read with.
+type compiled struct {
+	name     string
+	topic    pattern
+	entity   text
+	into     Into
+	plain    bool // the payload is a text
+	typeID   string
+	when     *expression
+	values   []keyed
+	members  []string // the path to the object; nil for none
+	all      bool     // members is wanted
+	flatten  bool
+	time     *expression
+	timeKey  string // the key of the member that is the time, "" for none
+	unit     string
+	zone     *time.Location
+	zoned    bool // the template names it
+	commands []route
+}
+
+// keyed is an expression for a key.
+type keyed struct {
+	key   text
+	value *expression
+}
+
+// Parse reads a template in JSON. The error wraps entity.ErrInvalid.
+func Parse(data []byte) (*Template, error) {
+	if len(data) > MaxTemplateBytes {
+		return nil, fmt.Errorf("template: %w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxTemplateBytes, len(data))
+	}
+	t := &Template{}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(t); err != nil {
+		return nil, fmt.Errorf(`template: %w: must be JSON, an object such as {"topic":"zigbee2mqtt/{id}","members":"*"}: %w`, entity.ErrInvalid, err)
+	}
+	if d.More() {
+		return nil, fmt.Errorf("template: %w: something stands after the object", entity.ErrInvalid)
+	}
+	return t, nil
+}
+
+// Check reports what keeps a template from being used, but for others. The error is an *Error.
+func (t *Template) Check() error {
+	_, err := t.compile("")
+	return err
+}
+
+func (t *Template) compile(name string) (*compiled, error) {
+	c := &compiled{
+		name: name, typeID: t.Type, flatten: t.Flatten, plain: t.Payload == "text",
+		into: Into(cmp.Or(string(t.Into), string(Telemetry))), unit: cmp.Or(t.TimeUnit, "ms"), zone: time.UTC,
+	}
+	var err error
+	if c.topic, err = parsePattern(t.Topic); err != nil {
+		return nil, in("topic", err)
+	}
+	for _, check := range []func(*compiled) error{t.checkWords, t.compileEntity, t.compileValues, t.compileTime, t.compileCommands} {
+		if err := check(c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// checkWords checks what is one of a few words, and what must not be there together.
+func (t *Template) checkWords(*compiled) error {
+	for _, w := range []struct {
+		in, have string
+		words    []string
+	}{
+		{"into", string(t.Into), []string{string(Telemetry), string(Reported), string(Nothing)}},
+		{"payload", t.Payload, []string{"json", "text"}},
+		{"time_unit", t.TimeUnit, []string{"ms", "s", "iso"}},
+	} {
+		if w.have != "" && !slices.Contains(w.words, w.have) {
+			return &Error{In: w.in, Text: fmt.Sprintf("must be %s, not %.32q", strings.Join(w.words, ", "), w.have)}
+		}
+	}
+	values := len(t.Values) > 0 || t.Members != ""
+	switch {
+	case t.Into == Nothing && (values || t.Time != "" || t.Type != "" || t.When != "" || t.Payload != ""):
+		return &Error{In: "into", Text: "what goes to nothing has no values, members, time or type, and its payload is not read: leave payload and when out"}
+	case t.Into == Reported && t.Time != "":
+		return &Error{In: "time", Text: "what is reported has the time of its arrival; leave time out, or use into telemetry"}
+	case t.Into != Nothing && !values:
+		return &Error{In: "values", Text: `must have a key, as in {"temperature":"AM2301.Temperature"}, or members must be * for all members of the payload`}
+	case t.Payload == "text" && t.Members != "":
+		return &Error{In: "members", Text: "a payload that is a text has none; its value is named value"}
+	case t.TimeZone != "" && t.TimeUnit != "iso":
+		return &Error{In: "time_zone", Text: "is for times with time_unit iso"}
+	case t.Flatten && t.Members == "":
+		return &Error{In: "flatten", Text: "is for members, which must be * or an object.*"}
+	}
+	return nil
+}
+
+func (t *Template) compileEntity(c *compiled) (err error) {
+	names := c.topic.names()
+	if c.into == Nothing && len(t.Commands) == 0 && t.Entity == "" && !slices.Contains(names, "id") {
+		return nil
+	}
+	if t.Entity == "" && !slices.Contains(names, "id") {
+		return &Error{In: "entity", Text: "must be the id of the entity, as the topic has no placeholder {id}"}
+	}
+	if c.entity, err = parseText(cmp.Or(t.Entity, "{id}"), names); err != nil {
+		return in("entity", err)
+	}
+	filled := bindings{}
+	for _, name := range names {
+		filled[name] = "x"
+	}
+	if err := entity.CheckID(c.entity.fill(filled)); err != nil {
+		return in("entity", err)
+	}
+	return nil
+}
+
+func (t *Template) compileValues(c *compiled) (err error) {
+	if len(t.Values) > MaxValues {
+		return &Error{In: "values", Text: fmt.Sprintf("%d keys; at most %d are allowed", len(t.Values), MaxValues)}
+	}
+	var names []string
+	if c.plain {
+		names = []string{textName}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Values)) {
+		var k keyed
+		if k.key, err = parseText(key, c.topic.names()); err == nil {
+			err = checkKey(&k.key)
+		}
+		if err == nil {
+			k.value, err = compile(t.Values[key], names)
+		}
+		if err != nil {
+			return in("values."+key, err)
+		}
+		c.values = append(c.values, k)
+	}
+	if t.When != "" {
+		if c.when, err = compile(t.When, names); err != nil {
+			return in("when", err)
+		}
+	}
+	if t.Members == "" {
+		return nil
+	}
+	c.all = true
+	path, ok := strings.CutSuffix(t.Members, "*")
+	if path, ok = strings.CutSuffix(path, "."); ok {
+		whole, err := compile(path, nil)
+		if err != nil {
+			return in("members", err)
+		}
+		if whole.Source() == nil {
+			return &Error{In: "members", Text: "must be * for all members, or those of one object: params.*"}
+		}
+		c.members = whole.paths[0]
+	} else if t.Members != "*" {
+		return &Error{In: "members", Text: fmt.Sprintf("must be * for all members, or those of one object: params.*, not %.64q", t.Members)}
+	}
+	return nil
+}
+
+// checkKey checks the texts of a key.
+func checkKey(key *text) error {
+	shown := bindings{}
+	for _, name := range key.names() {
+		shown[name] = "x"
+	}
+	return entity.CheckKey(key.fill(shown))
+}
+
+func (t *Template) compileTime(c *compiled) (err error) {
+	if c.zoned = t.TimeZone != ""; c.zoned {
+		if c.zone, err = time.LoadLocation(t.TimeZone); err != nil || t.TimeZone == "Local" {
+			return &Error{In: "time_zone", Text: fmt.Sprintf("must be the name of a zone, such as Europe/Berlin, not %.64q", t.TimeZone)}
+		}
+	}
+	if t.Time == "" {
+		if t.TimeUnit != "" {
+			return &Error{In: "time_unit", Text: "is for time, which must be an expression"}
+		}
+		return nil
+	}
+	var names []string
+	if c.plain {
+		names = []string{textName}
+	}
+	if c.time, err = compile(t.Time, names); err != nil {
+		return in("time", err)
+	}
+	if c.all && c.time.Source() != nil {
+		path := c.time.paths[0]
+		if n := len(c.members); n < len(path) && slices.Equal(path[:n], c.members) {
+			c.timeKey = strings.Join(path[n:], ".")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+import { formatAge, formatTime } from "./format";
+import type { Presence, PresenceEvent } from "./types";
+
+/** A presence in words: "online since …", "offline, last seen …". */
+export function presenceText(presence: Presence, nowMs: number): string {
+  switch (presence.state) {
+    case "online":
+      return `online since ${formatTime(presence.since_ms ?? 0, nowMs)}${presence.connected ? ", connected" : ""}`;
+    case "offline":
+      return presence.seen_ms ? `offline, last seen ${formatAge(nowMs - presence.seen_ms)} ago` : `offline since ${formatTime(presence.since_ms ?? 0, nowMs)}`;
+    default:
+      return "never heard of";
+  }
+}
+
+/** What an event says of an entity; an older one, of a page that was fetched after it, says nothing. */
+export function applyPresence<T extends { presence: Presence }>(entity: T, event: PresenceEvent): T {
+  if ((event.presence.since_ms ?? 0) < (entity.presence.since_ms ?? 0)) return entity;
+  return { ...entity, presence: event.presence };
+}
