@@ -3,10 +3,12 @@ package mqtt
 import (
 	"bytes"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/greenroom-go/greenroom/server/access"
 )
@@ -34,14 +36,17 @@ type conn struct {
 	receiving receiving
 	speaking  speaking
 	will      *will // of the goroutine that reads; nil: none
+	closing   sync.Once
+	gone      chan struct{} // closed by Close
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
 
-	layouts  []string    // filters of layouts that are to be acknowledged; of the goroutine that reads
-	present  []string    // topics whose present documents are wanted; of the goroutine that reads
-	retained []retained  // what a subscription is sent when it is acknowledged; of the goroutine that reads
-	ownID    uint16      // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
-	exactly  atomic.Bool // a QoS 2 message waits for its PUBREC; counted in broker.flight
+	layouts  []string      // filters of layouts that are to be acknowledged; of the goroutine that reads
+	present  []string      // topics whose present documents are wanted; of the goroutine that reads
+	retained []retained    // what a subscription is sent when it is acknowledged; of the goroutine that reads
+	ownID    uint16        // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
+	filters  *rate.Limiter // of the goroutine that reads; nil until the first SUBSCRIBE
+	exactly  atomic.Bool   // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 
 // beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.
@@ -59,7 +64,7 @@ func (c *conn) endExactly() {
 }
 
 func newConn(nc net.Conn, b *Broker) *conn {
-	c := &conn{Conn: nc, broker: b}
+	c := &conn{Conn: nc, broker: b, gone: make(chan struct{})}
 	c.acks.conn = c
 	c.acks.room.L = &c.acks.mu
 	c.flow.conn = c
@@ -99,8 +104,9 @@ func (c *conn) write(p []byte) (n int, err error) {
 }
 
 // Close also lets go of a reader that waits for room among the unanswered
-// messages: nobody will be answered any more.
+// messages, or for its turn to subscribe: nobody will be answered any more.
 func (c *conn) Close() error {
+	c.closing.Do(func() { close(c.gone) })
 	c.acks.close()
 	c.flow.close()
 	c.outbox.close()

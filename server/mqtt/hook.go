@@ -246,10 +246,13 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 		if strings.HasPrefix(pk.TopicName, "$") {
 			pk.TopicName = reserved + pk.TopicName
 		}
-	case packets.Subscribe:
-		c.noteRetained(cl, &pk)
-		c.avoidCollision(&pk)
-	case packets.Unsubscribe:
+	case packets.Subscribe, packets.Unsubscribe:
+		if !c.pace(len(pk.Filters)) {
+			return pk, packets.ErrRejectPacket
+		}
+		if pk.FixedHeader.Type == packets.Subscribe {
+			c.noteRetained(cl, &pk)
+		}
 		c.avoidCollision(&pk)
 	default:
 		c.flow.acknowledged(&pk)

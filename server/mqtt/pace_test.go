@@ -1,0 +1,74 @@
+package mqtt
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// subscribe asks for so many filters that it has not asked for before.
+func (c *rawClient) subscribe(packetID uint16, filters int) {
+	c.t.Helper()
+	body := binary.BigEndian.AppendUint16(nil, packetID)
+	for i := range filters {
+		filter := fmt.Sprintf("e/%d-%d/telemetry", packetID, i)
+		body = append(binary.BigEndian.AppendUint16(body, uint16(len(filter))), filter...)
+		body = append(body, 0)
+	}
+	c.write(0x82, body)
+}
+
+// suback reads a SUBACK and returns its packet id.
+func (c *rawClient) suback() uint16 {
+	c.t.Helper()
+	kind, body := c.read()
+	if kind != 0x90 {
+		c.t.Fatalf("packet %x, want a SUBACK", kind)
+	}
+	return binary.BigEndian.Uint16(body)
+}
+
+func TestWhoSubscribesWithoutAnEndWaitsAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		greedy, other := p.dial(t, "greedy", 4), p.dial(t, "other", 4)
+		began := time.Now()
+		greedy.subscribe(1, filterBurst)
+		same(t, "the packet that is answered", greedy.suback(), uint16(1))
+		same(t, "the time that the first filters took", time.Since(began), time.Duration(0))
+		greedy.subscribe(2, filterRate)
+		synctest.Wait()
+		other.subscribe(1, 1)
+		other.suback()
+		same(t, "the time that the other client waited", time.Since(began), time.Duration(0))
+		same(t, "the packet that is answered", greedy.suback(), uint16(2))
+		same(t, "the time that a second's filters took", time.Since(began), time.Second)
+	})
+}
+
+func TestWhoWaitsToSubscribeIsLetGoAtTheEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		began := time.Now()
+		c := p.dial(t, "greedy", 4)
+		c.subscribe(1, filterBurst)
+		c.suback()
+		c.subscribe(2, filterBurst)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, c.in)
+			ended <- err
+		}()
+		again := p.dial(t, "greedy", 4) // which ends the connection before it
+		if err := <-ended; err != nil {
+			t.Errorf("read: %v, want the end", err)
+		}
+		again.subscribe(1, 1)
+		again.suback()
+		same(t, "the time that all of it took", time.Since(began), time.Duration(0))
+	})
+}
