@@ -110,6 +110,7 @@ func (o *benchOptions) check() error {
 // benchRun is what the connections of a run share.
 type benchRun struct {
 	benchOptions
+	link    link
 	name    string                                // tells the connections of two runs at the same time apart
 	message func(*loader) (topic, payload []byte) // makes the next message of a connection
 	observe func(l *loader, n int64, took time.Duration)
@@ -123,7 +124,7 @@ type benchRun struct {
 }
 
 func bench(ctx context.Context, o benchOptions, stdout io.Writer) error {
-	r := &benchRun{benchOptions: o, message: meterMessage}
+	r := &benchRun{benchOptions: o, link: linkTo(o.mqtt), message: meterMessage}
 	err := r.run(ctx)
 	if r.took == 0 {
 		return err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,22 +19,23 @@ import (
 
 // child is a server in a process of its own, that can be killed without a word.
 type child struct {
-	dir        string
-	http, mqtt string
-	client     *client
-	cmd        *exec.Cmd
-	stderr     *tail
-	ended      chan struct{} // closed when the process is gone
+	dir    string
+	http   string
+	link   link // to its broker
+	client *client
+	cmd    *exec.Cmd
+	stderr *tail
+	ended  chan struct{} // closed when the process is gone
 }
 
 // startChild starts this program as a server and waits until it serves.
-func startChild(ctx context.Context, s scratch) (*child, error) {
+func startChild(ctx context.Context, s scratch, args ...string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{dir: s.dir, stderr: &tail{}, ended: make(chan struct{})}
-	c.cmd = exec.CommandContext(ctx, program, append([]string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"}, s.args...)...)
+	c.cmd = exec.CommandContext(ctx, program, slices.Concat([]string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"}, s.args, args)...)
 	c.cmd.Env = append(os.Environ(), s.env...)
 	c.cmd.Stderr = c.stderr
 	out, err := c.cmd.StdoutPipe()
@@ -44,12 +46,12 @@ func startChild(ctx context.Context, s scratch) (*child, error) {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
 	lines := bufio.NewScanner(out)
-	for c.mqtt == "" && lines.Scan() {
+	for c.link.addr == "" && lines.Scan() {
 		switch fields := strings.Fields(lines.Text()); fields[0] {
 		case "dashboard":
 			c.http = strings.Trim(strings.TrimPrefix(fields[1], "http://"), "/")
 		case "mqtt":
-			c.mqtt = strings.TrimPrefix(fields[1], "mqtt://")
+			_, c.link.addr, _ = strings.Cut(fields[1], "://")
 		}
 	}
 	go func() {
@@ -57,7 +59,7 @@ func startChild(ctx context.Context, s scratch) (*child, error) {
 		_, _ = io.Copy(io.Discard, out) // ends with the process
 		_ = c.cmd.Wait()                // it was killed, or its log says why
 	}()
-	if c.mqtt == "" {
+	if c.link.addr == "" {
 		<-c.ended
 		return nil, fmt.Errorf("the server did not start: %s", c.stderr)
 	}

@@ -111,10 +111,16 @@ func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 		}
 		return string(out)
 	}
-	for _, shape := range []string{"hot", "modify", "search"} {
+	for _, shape := range []string{"hot", "modify", "search", "commands"} {
 		out := run("bench", "--shape", shape, "--duration", "200ms", "--entities", "300", "--data", dir)
 		if !strings.Contains(out, "messages/s") || !strings.Contains(out, "CPU") {
 			t.Errorf("bench of %s: %s", shape, out)
+		}
+	}
+	out := run("bench", "--shape", "secure,hostile", "--duration", "50ms", "--entities", "20", "--connections", "10", "--data", dir)
+	for _, want := range []string{"of the messages/s without", "20 idle connections, with TLS", "beside strangers", "filters/s", "wills/s", "memory at most"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("bench does not tell %q: %s", want, out)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

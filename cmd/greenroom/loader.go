@@ -35,53 +35,28 @@ type loader struct {
 }
 
 const (
-	mqttConnect = 0x10
-	mqttConnack = 0x20
-	mqttPublish = 0x32 // QoS 1
-	mqttPuback  = 0x40
+	mqttConnect   = 0x10
+	mqttConnack   = 0x20
+	mqttPublish   = 0x32 // QoS 1
+	mqttPuback    = 0x40
+	mqttSubscribe = 0x82
 	// benchDrain is how long the last acknowledgements may take.
 	benchDrain = 30 * time.Second
 )
 
 func newLoader(ctx context.Context, r *benchRun, index int) (*loader, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	nc, err := dialer.DialContext(ctx, "tcp", r.mqtt)
+	h := r.link.helloOf("greenroom-bench-"+r.name+strconv.Itoa(index), index)
+	nc, err := r.link.connect(ctx, &h)
 	if err != nil {
-		return nil, fmt.Errorf("no MQTT broker at %s: %w; start one with greenroom serve, or name another with --mqtt", r.mqtt, err)
+		return nil, err
 	}
-	l := &loader{
+	return &loader{
 		shared: r, index: index, nc: nc, out: bufio.NewWriterSize(nc, 16<<10),
 		tokens: make(chan struct{}, r.inFlight), sent: make([]time.Time, r.inFlight),
-	}
-	if err := l.connect(); err != nil {
-		l.close()
-		return nil, fmt.Errorf("connect to the MQTT broker at %s: %w", r.mqtt, err)
-	}
-	return l, nil
+	}, nil
 }
 
 func (l *loader) close() { _ = l.nc.Close() }
-
-// connect sends CONNECT with a clean session and no keepalive.
-func (l *loader) connect() error {
-	if err := l.nc.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-		return err
-	}
-	id := "greenroom-bench-" + l.shared.name + strconv.Itoa(l.index)
-	body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0}, 0, byte(len(id)))
-	body = append(body, id...)
-	if _, err := l.nc.Write(append([]byte{mqttConnect, byte(len(body))}, body...)); err != nil {
-		return err
-	}
-	var answer [4]byte
-	if _, err := io.ReadFull(l.nc, answer[:]); err != nil {
-		return err
-	}
-	if answer[0] != mqttConnack || answer[3] != 0 {
-		return fmt.Errorf("the broker answered % x", answer)
-	}
-	return l.nc.SetDeadline(time.Time{})
-}
 
 // run publishes until ctx ends or the messages are used up, then waits for the
 // acknowledgements.
@@ -92,8 +67,8 @@ func (l *loader) run(ctx context.Context) error {
 	if err == nil {
 		err = l.drain(read)
 	}
-	l.close() // which ends the reader
-	if rerr := <-read; err == nil && !errors.Is(rerr, net.ErrClosed) {
+	l.close() // which ends the reader; with TLS, the server may be the first to close the connection itself
+	if rerr := <-read; err == nil && !errors.Is(rerr, net.ErrClosed) && !errors.Is(rerr, io.EOF) {
 		err = fmt.Errorf("read acknowledgements: %w", rerr)
 	}
 	return err

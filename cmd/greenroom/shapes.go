@@ -32,6 +32,9 @@ var shapes = []shape{
 	{"search", "L12", "filters over --entities, a traversal of 3 000, and from a write to its being found", runSearch},
 	{"fan-out", "L13", "1 000 event streams with filters", runFanOut},
 	{"crash", "L14", "kill -9 again and again (see greenroom verify)", runCrash},
+	{"secure", "L15", "with TLS and credentials beside without, idle connections, connects by password", runSecure},
+	{"hostile", "L16", "the others' latency beside clients that cost as much as they can", runHostile},
+	{"commands", "L17", "commands that are queued, and that devices answer", runCommands},
 }
 
 // shapeNames lists what --shape can be.
@@ -100,9 +103,8 @@ func (s *suite) entities(otherwise int) int {
 // publisher returns a run over MQTT: so many values are in each message.
 func (s *suite) publisher(name string, entities int, message func(*loader) (topic, payload []byte)) *benchRun {
 	o := s.options
-	o.mqtt, o.entities = s.child.mqtt, entities
-	o.connections = min(o.connections, entities)
-	return &benchRun{benchOptions: o, name: name, message: message}
+	o.entities, o.connections = entities, min(o.connections, entities)
+	return &benchRun{benchOptions: o, link: s.child.link, name: name, message: message}
 }
 
 // measured is what the server did and used while something ran.

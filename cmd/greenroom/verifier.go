@@ -110,7 +110,8 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	}
 	first := begins()
 	run := &benchRun{
-		benchOptions: benchOptions{mqtt: v.child.mqtt, connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyPatience},
+		link:         v.child.link,
+		benchOptions: benchOptions{connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyPatience},
 		observe:      func(*loader, int64, time.Duration) { first() },
 		message: func(c *loader) (topic, payload []byte) {
 			n := strconv.FormatInt(c.count, 10)

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// besideRounds is how often each load is measured. They take turns, so that what else the
+// machine does meanwhile hits all of them.
+const besideRounds = 3
+
+// othersRate is how many messages a second the others send together.
+const othersRate = 5000
+
+// nuisance is what the others are measured beside.
+type nuisance struct {
+	name string
+	unit string // of what it counts
+	// run goes on until ctx ends. It returns how often it did what it does, how long that took
+	// each time, nil if that says nothing, and what went wrong with the load itself.
+	run func(ctx context.Context, at *child) (n int64, latency *latencies, err error)
+}
+
+// besideLoad is one of the loads that take turns, with what all its rounds measured.
+type besideLoad struct {
+	measured
+	at        *child          // where the nuisance is, nil for none
+	p99       []time.Duration // of the others, round by round
+	did       int64           // by the nuisance
+	nuisances latencies
+	beside    time.Duration // in this time
+	peak      float64       // the most memory of the server of the others, bytes
+}
+
+// beside measures the others beside nuisances. As a nuisance itself takes a part of the
+// machine, it is put on another server as well, which shows what two servers that share nothing
+// else take from one another.
+func (s *suite) beside(ctx context.Context, start func(context.Context, scratch) (*child, error), nuisances ...nuisance) (err error) {
+	entities := s.entities(100_000)
+	register := s.publisher("register", entities, meterMessage)
+	register.goRound(1)
+	if s.publish(ctx, fmt.Sprintf("register %d", entities), register); s.err != nil {
+		return s.err
+	}
+	place, err := newScratch(cmp.Or(s.options.data, "."), "", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.remove()) }()
+	elsewhere, err := start(ctx, place)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, elsewhere.kill()) }()
+	for i := range nuisances {
+		n := &nuisances[i]
+		loads := []*besideLoad{
+			newBesideLoad(fmt.Sprintf("others alone, %d/s", othersRate), nil),
+			newBesideLoad("beside "+n.name, s.child),
+			newBesideLoad(n.name+" elsewhere", elsewhere),
+		}
+		for range besideRounds {
+			for _, l := range loads {
+				if err := s.besideRound(ctx, l, n, entities); err != nil {
+					return err
+				}
+			}
+		}
+		for _, l := range loads {
+			s.printBeside(l, loads[0], n)
+		}
+	}
+	return nil
+}
+
+// printBeside prints what a nuisance did to the others, compared with none.
+func (s *suite) printBeside(l, alone *besideLoad, n *nuisance) {
+	if l.at == nil {
+		s.print(&l.measured, "")
+		return
+	}
+	rounds := make([]string, len(l.p99))
+	for i := range l.p99 {
+		rounds[i] = fmt.Sprintf("%.1f", float64(l.p99[i])/float64(alone.p99[i]))
+	}
+	more := fmt.Sprintf("p99 %.1f times that alone (in the rounds %s)  %.0f %s/s",
+		float64(l.latency.quantile(0.99))/float64(alone.latency.quantile(0.99)), strings.Join(rounds, ", "), float64(l.did)/l.beside.Seconds(), n.unit)
+	if l.nuisances.n > 0 {
+		more += fmt.Sprintf(", p99 %v", short(l.nuisances.quantile(0.99)))
+	}
+	if l.at == s.child {
+		more += fmt.Sprintf("  memory at most %.0f MB", l.peak/1e6)
+	}
+	s.print(&l.measured, more)
+}
+
+// besideRound measures the others once.
+func (s *suite) besideRound(ctx context.Context, l *besideLoad, n *nuisance, entities int) error {
+	type done struct {
+		n       int64
+		latency *latencies
+		err     error
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended, peaked := make(chan done, 1), make(chan float64, 1)
+	if l.at == nil {
+		ended <- done{}
+	} else {
+		go func() {
+			var d done
+			d.n, d.latency, d.err = n.run(running, l.at)
+			ended <- d
+		}()
+	}
+	go func() { peaked <- s.child.peak(running) }()
+	others := s.others(entities)
+	began := time.Now()
+	m, err := s.measure(ctx, l.what, &latencies{}, func() (int64, error) {
+		err := others.run(ctx)
+		return others.acked.Load(), err
+	})
+	stop()
+	d := <-ended
+	l.beside += time.Since(began)
+	l.peak = max(l.peak, <-peaked)
+	if err = errors.Join(err, d.err); err != nil {
+		return err
+	}
+	m.took = others.took
+	l.add(&m, &others.latency)
+	l.did += d.n
+	if d.latency != nil {
+		l.nuisances.merge(d.latency)
+		if l.at == s.child {
+			l.others += d.n
+		}
+	}
+	return nil
+}
+
+// peakEvery is how often memory is looked at.
+const peakEvery = 250 * time.Millisecond
+
+// peak returns the most memory that a server has until ctx ends, in bytes.
+func (c *child) peak(ctx context.Context) (most float64) {
+	for pause.For(ctx, peakEvery) == nil {
+		if f, err := c.figures(ctx); err == nil { // it may be too busy to say
+			most = max(most, f.rss)
+		}
+	}
+	return most
+}
+
+// others is a load that some of the entities have more of than others.
+func (s *suite) others(entities int) *benchRun {
+	zipf := make([]*rand.Zipf, s.options.connections)
+	for i := range zipf {
+		zipf[i] = rand.NewZipf(rand.New(rand.NewPCG(1, uint64(i))), 1.1, 1, uint64(entities-1))
+	}
+	r := s.publisher("others", entities, func(l *loader) (topic, payload []byte) {
+		_, payload = meterMessage(l)
+		return topicOf(int(zipf[l.index].Uint64())), payload
+	})
+	r.rate = othersRate
+	return r
+}
+
+func newBesideLoad(what string, at *child) *besideLoad {
+	return &besideLoad{measured: measured{what: what, latency: &latencies{}}, at: at}
+}
+
+// add adds a round.
+func (l *besideLoad) add(m *measured, latency *latencies) {
+	l.latency.merge(latency)
+	l.p99 = append(l.p99, latency.quantile(0.99))
+	l.took += m.took
+	l.messages += m.messages
+	l.values += m.values
+	l.cpu += m.cpu
+	l.disk += m.disk
+	l.figures = m.figures
+}
+
+// floodRate is how many messages a second go to the flooded entity.
+const floodRate = 10_000
+
+// runSkew measures the others while one entity is flooded.
+func runSkew(ctx context.Context, s *suite) error {
+	plain := func(ctx context.Context, place scratch) (*child, error) { return startChild(ctx, place) }
+	return s.beside(ctx, plain, nuisance{"a flooded entity", "messages", s.flood})
+}
+
+// flood sends to one entity.
+func (s *suite) flood(ctx context.Context, at *child) (int64, *latencies, error) {
+	r := s.publisher("flood", 1, func(l *loader) (topic, payload []byte) {
+		_, payload = meterMessage(l)
+		return []byte("e/flooded/telemetry"), payload
+	})
+	r.rate, r.link = floodRate, at.link
+	err := r.run(ctx)
+	return r.acked.Load(), &r.latency, err
+}

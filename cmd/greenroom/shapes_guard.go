@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// What the shape secure does besides publishing: idle connections, and devices that connect
+// again and again by name and password.
+const (
+	idleConnections  = 10_000
+	idleWorkers      = 32
+	idleSettle       = 3 * time.Second // until what connecting took is given back
+	connectRate      = 1000
+	connectWorkers   = 64
+	connectPasswords = 200 // at most; no more than entities
+)
+
+// runSecure compares a server with TLS and credentials with one without.
+func runSecure(ctx context.Context, s *suite) (err error) {
+	place, err := newScratch(cmp.Or(s.options.data, "."), "", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.remove()) }()
+	g := &suite{options: s.options, stdout: s.stdout, place: place}
+	if g.child, err = startGuarded(ctx, place); err != nil {
+		return err
+	}
+	defer func() { _ = g.child.kill() }() // it may be gone already
+	if err := secureIngest(ctx, s, g); err != nil {
+		return err
+	}
+	for _, idle := range []struct {
+		what string
+		at   *suite
+	}{{"plain", s}, {"with TLS and a token each", g}} {
+		if err := idle.at.idle(ctx, idle.what); err != nil {
+			return err
+		}
+	}
+	logins := min(connectPasswords, s.entities(connectPasswords))
+	passwords := func(ctx context.Context, place scratch) (*child, error) {
+		c, err := startGuarded(ctx, place)
+		if err == nil {
+			err = c.addPasswords(ctx, logins)
+		}
+		return c, err
+	}
+	if err := g.child.addPasswords(ctx, logins); err != nil {
+		return err
+	}
+	return g.beside(ctx, passwords, nuisance{"connects by password", "connects", func(ctx context.Context, at *child) (int64, *latencies, error) {
+		return connectByPassword(ctx, at, logins)
+	}})
+}
+
+// secureIngest compares how many messages both take, in turns.
+func secureIngest(ctx context.Context, s, g *suite) error {
+	var plain, guarded float64
+	for range besideRounds {
+		for _, side := range []struct {
+			what string
+			at   *suite
+			sum  *float64
+		}{{"plain", s, &plain}, {"TLS and tokens", g, &guarded}} {
+			r := side.at.publisher("secure", side.at.entities(10_000), meterMessage)
+			if side.at.publish(ctx, side.what, r); side.at.err != nil {
+				return side.at.err
+			}
+			*side.sum += float64(r.acked.Load()) / r.took.Seconds()
+		}
+	}
+	fmt.Fprintf(s.stdout, "  with TLS and tokens %.2f of the messages/s without\n", guarded/plain)
+	return nil
+}
+
+// idle holds connections that say nothing, and prints what they cost.
+func (s *suite) idle(ctx context.Context, what string) error {
+	n := min(idleConnections, s.entities(idleConnections))
+	before, err := s.child.figures(ctx)
+	if err != nil {
+		return err
+	}
+	conns := make([]net.Conn, n)
+	defer func() {
+		for _, nc := range conns {
+			if nc != nil {
+				_ = nc.Close()
+			}
+		}
+	}()
+	errs := make([]error, idleWorkers)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for w := range idleWorkers {
+		wg.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += idleWorkers {
+				h := s.child.link.helloOf(fmt.Sprintf("idle-%d", i), i)
+				conns[i], errs[w] = s.child.link.connect(ctx, &h)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := pause.For(ctx, idleSettle); err != nil {
+		return err
+	}
+	after, err := s.child.figures(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.stdout, "  %d idle connections, %s: %.1f KB each, memory %.0f MB; connected in %v\n",
+		n, what, (after.rss-before.rss)/float64(n)/1e3, after.rss/1e6, took.Round(time.Millisecond))
+	return nil
+}
+
+// addPasswords makes principals that log in by name and password.
+func (c *child) addPasswords(ctx context.Context, n int) error {
+	for i := range n {
+		name, password := byPassword(i)
+		p := principalJSON{Name: name, Password: password, Grants: []grantJSON{{Role: "device", Filter: benchDevices}}}
+		if err := c.addPrincipal(ctx, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byPassword(i int) (name, password string) {
+	return fmt.Sprintf("pw-%d", i), fmt.Sprintf("password of %d", i)
+}
+
+// connectByPassword connects, logs in by one of some names and hangs up. The first login of each
+// name costs the server an argon2id; later ones are known again.
+func connectByPassword(ctx context.Context, at *child, logins int) (int64, *latencies, error) {
+	k := at.link
+	k.login = func(i int) (name, password string) { return byPassword(i % logins) }
+	latency := &latencies{}
+	n, err := paced(ctx, connectRate, connectWorkers, func(i int) error {
+		h := k.helloOf(fmt.Sprintf("again-%d", i), i)
+		began := time.Now()
+		nc, err := k.connect(ctx, &h)
+		if err != nil {
+			return err
+		}
+		latency.add(time.Since(began))
+		return nc.Close()
+	})
+	return n, latency, err
+}
+
+// paced calls a function so many times a second in all, from some goroutines, until ctx ends
+// or a call fails. It returns how often.
+func paced(ctx context.Context, rate float64, workers int, f func(i int) error) (n int64, err error) {
+	began := time.Now()
+	counts, errs := make([]int64, workers), make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; ; i += workers {
+				due := began.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+				if pause.For(ctx, max(0, time.Until(due))) != nil {
+					return
+				}
+				if errs[w] = f(i); errs[w] != nil {
+					break
+				}
+				counts[w]++
+			}
+			if ctx.Err() != nil { // it broke off what was under way
+				errs[w] = nil
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range counts {
+		n += c
+	}
+	return n, errors.Join(errs...)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+)
+
+// How hard clients are that mean no good, or are broken.
+const (
+	strangerRate    = 10_000
+	strangerWorkers = 64
+	silentMost      = 2000
+	silentRate      = 2000
+	askers          = 8
+	askerRate       = 100 // of connections
+	askFilters      = 50  // a SUBSCRIBE
+	willRate        = 200
+	willBytes       = 60 << 10
+	deafMost        = 10
+)
+
+// runHostile measures the others beside clients that cost as much as they can, on a server with
+// TLS and credentials.
+func runHostile(ctx context.Context, s *suite) (err error) {
+	if err := s.child.kill(); err != nil {
+		return err
+	}
+	if s.child, err = startGuarded(ctx, s.place); err != nil {
+		return err
+	}
+	return s.beside(ctx, startGuarded,
+		nuisance{"strangers", "connects", strangers},
+		nuisance{"silent connections", "connects", silent},
+		nuisance{"floods of subscribes", "filters", subscribeAlways},
+		nuisance{"giant wills", "wills", giantWills},
+		nuisance{"readers that do not read", "connects", deaf},
+	)
+}
+
+// strangers connect without credentials and with wrong ones.
+func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
+	n, err := paced(ctx, strangerRate, strangerWorkers, func(i int) error {
+		h := hello{id: fmt.Sprintf("stranger-%d", i)}
+		if i%2 == 0 {
+			h.name, h.password = fmt.Sprintf("loader-%d", i%guardedDevices), "a wrong password"
+		}
+		nc, err := at.link.dial(ctx)
+		if err != nil {
+			return nil //nolint:nilerr // the server may turn them away as it likes
+		}
+		defer nc.Close()
+		if code, err := h.say(nc); err == nil && code == 0 {
+			return fmt.Errorf("a stranger was let in, with the name %q", h.name)
+		}
+		return nil
+	})
+	return n, nil, err
+}
+
+// silent opens connections that say nothing, or only the beginning of something, and holds them
+// for as long as the server lets it, some at once at most.
+func silent(ctx context.Context, at *child) (int64, *latencies, error) {
+	held := make(chan struct{}, silentMost)
+	n, err := paced(ctx, silentRate, 1, func(i int) error {
+		select {
+		case held <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var dialer net.Dialer
+		nc, err := dialer.DialContext(ctx, "tcp", at.link.addr)
+		if err != nil {
+			<-held
+			return nil //nolint:nilerr // as above
+		}
+		if i%2 == 0 {
+			_, _ = nc.Write([]byte{0x16, 3, 1}) // of TLS
+		}
+		stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+		go func() {
+			_, _ = io.Copy(io.Discard, nc) // until one side hangs up
+			stop()
+			_ = nc.Close()
+			<-held
+		}()
+		return nil
+	})
+	return n, nil, err
+}
+
+// subscribeAlways subscribes to more and more filters on some connections, which come back
+// when the server ends them.
+func subscribeAlways(ctx context.Context, at *child) (int64, *latencies, error) {
+	var filters atomic.Int64
+	_, err := paced(ctx, askerRate, askers, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("asker-%d", i), i)
+		nc, err := at.link.connect(ctx, &h)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		defer nc.Close()
+		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
+		go func() { _, _ = io.Copy(io.Discard, nc) }() // the answers, until it is closed
+		for n := uint16(1); n > 0; n++ {
+			if _, err := nc.Write(subscribe(n, askFilters)); err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			filters.Add(askFilters)
+		}
+		return nil
+	})
+	return filters.Load(), nil, err
+}
+
+// subscribe is a SUBSCRIBE to filters that nobody else has.
+func subscribe(packet uint16, filters int) []byte {
+	body := binary.BigEndian.AppendUint16(nil, packet)
+	for range filters {
+		filter := fmt.Sprintf("e/bench-%d/+/%016x/#", rand.IntN(100_000), rand.Uint64())
+		body = append(binary.BigEndian.AppendUint16(body, uint16(len(filter))), filter...)
+		body = append(body, 1) // its QoS
+	}
+	return append(binary.AppendUvarint([]byte{mqttSubscribe}, uint64(len(body))), body...)
+}
+
+// giantWills connects with the largest will that a CONNECT of MQTT can have room for, and is gone
+// without a word.
+func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
+	will := fmt.Appendf(nil, `{"text":"%s"}`, bytes.Repeat([]byte("x"), willBytes))
+	n, err := paced(ctx, willRate, strangerWorkers, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("willing-%d", i), i)
+		h.topic, h.will = "e/bench-0/telemetry", will
+		nc, err := at.link.connect(ctx, &h)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		return nc.Close()
+	})
+	return n, nil, err
+}
+
+// deaf subscribes to everything and reads nothing.
+func deaf(ctx context.Context, at *child) (int64, *latencies, error) {
+	n, err := paced(ctx, deafMost, deafMost, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("deaf-%d", i), i)
+		nc, err := at.link.connect(ctx, &h)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		defer nc.Close()
+		filter := "e/#"
+		body := append([]byte{0, 1, 0, byte(len(filter))}, filter...)
+		if _, err := nc.Write(append([]byte{mqttSubscribe, byte(len(body) + 1)}, append(body, 1)...)); err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		<-ctx.Done()
+		return nil
+	})
+	return n, nil, err
+}
