@@ -1,0 +1,199 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// tick is the unit of times in scripts, as in skynet.
+const tick = 10 * time.Millisecond
+
+// maxTicks is a bit less than three hundred years, the longest time of Go.
+const maxTicks = math.MaxInt64 / int64(tick)
+
+// functions is the module greenroom.
+func (s *service) functions() map[string]glua.LGFunction {
+	return map[string]glua.LGFunction{
+		"start":       s.setStart,
+		"init":        s.addInit,
+		"dispatch":    s.setDispatch,
+		"send":        s.send,
+		"call":        func(l *glua.LState) int { return s.call(l, 1) },
+		"calltimeout": func(l *glua.LState) int { return s.call(l, 2, actor.Within(checkTicks(l, 1))) },
+		"ret":         s.ret,
+		"response":    s.response,
+		"ignoreret":   s.ignoreRet,
+		"timeout":     s.timeout,
+		"sleep":       s.sleep,
+		"fork":        s.fork,
+		"self":        func(l *glua.LState) int { l.Push(glua.LString(s.ctx.Self().String())); return 1 },
+		"now":         func(l *glua.LState) int { l.Push(ticks(time.Since(s.rt.started))); return 1 },
+		"time":        func(l *glua.LState) int { l.Push(seconds(time.Now())); return 1 },
+		"starttime":   func(l *glua.LState) int { l.Push(seconds(s.rt.started.Truncate(time.Second))); return 1 },
+		"pack":        s.pack,
+		"unpack":      s.unpack,
+		"int64":       func(l *glua.LState) int { l.Push(s.values.integer(toInt64(l, 1))); return 1 },
+		"error":       s.log,
+	}
+}
+
+func ticks(d time.Duration) glua.LNumber { return glua.LNumber(d / tick) }
+
+// seconds returns a time since 1970, to a hundredth of a second.
+func seconds(t time.Time) glua.LNumber { return glua.LNumber(float64(t.UnixMilli()/10) / 100) }
+
+// checkTicks returns an argument that is a time in hundredths of a second.
+func checkTicks(l *glua.LState, i int) time.Duration {
+	n := float64(l.CheckNumber(i))
+	if math.IsNaN(n) || n > float64(maxTicks-1) {
+		l.ArgError(i, fmt.Sprintf("a time must be a number of hundredths of a second up to %d", maxTicks-1))
+	}
+	return time.Duration(max(n, 0) * float64(tick))
+}
+
+func (s *service) setStart(l *glua.LState) int {
+	s.begin = l.CheckFunction(1)
+	return 0
+}
+
+func (s *service) addInit(l *glua.LState) int {
+	s.inits = append(s.inits, l.CheckFunction(1))
+	return 0
+}
+
+func (s *service) setDispatch(l *glua.LState) int {
+	s.handler = l.CheckFunction(1)
+	return 0
+}
+
+// packArguments returns the arguments from the one with the number first, packed.
+func (s *service) packArguments(l *glua.LState, first int) []byte {
+	body, err := packScript(arguments(l, first), first)
+	if err != nil {
+		l.RaiseError("%s", err)
+	}
+	return body
+}
+
+// pushBody pushes packed values, and returns how many there are.
+func (s *service) pushBody(l *glua.LState, body []byte) int {
+	values, err := s.values.unpack(body)
+	if err != nil {
+		l.RaiseError("%s", err)
+	}
+	return pushAll(l, values)
+}
+
+func (s *service) checkTarget(l *glua.LState, i int) actor.Ref[Message] {
+	address := l.CheckString(i)
+	to, err := s.target(address)
+	if err != nil {
+		l.RaiseError("%s: %s", address, err)
+	}
+	return to
+}
+
+func (s *service) send(l *glua.LState) int {
+	to := s.checkTarget(l, 1)
+	if err := to.TryTell(s.ctx, told{s.packArguments(l, 2)}); err != nil {
+		l.RaiseError("send %s: %s", l.CheckString(1), err)
+	}
+	return 0
+}
+
+// call asks the service whose address is the argument with the number first.
+func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int {
+	to := s.checkTarget(l, first)
+	body := s.packArguments(l, first+1)
+	var a answer
+	err := s.wait(l, func() (err error) {
+		a, err = actor.Ask(s.ctx, to, &asked{body: body}, limit...)
+		return err
+	})
+	if err != nil {
+		l.RaiseError("call %s: %s", l.CheckString(first), scriptError(err))
+	}
+	return s.pushBody(l, a.body)
+}
+
+// ret answers the request that is being handled. For a message that was sent nobody waits.
+func (s *service) ret(l *glua.LState) int {
+	body := s.packArguments(l, 1)
+	if req := s.task.asked; req != nil {
+		actor.Reply(s.ctx, req, answer{body})
+	}
+	return 0
+}
+
+// response returns a function that answers the request later: with true and the values, or with false and
+// a text, which is then the error. It returns whether somebody still waits.
+func (s *service) response(l *glua.LState) int {
+	req := s.task.asked
+	if req == nil {
+		l.Push(l.NewFunction(func(l *glua.LState) int { l.Push(glua.LFalse); return 1 }))
+		return 1
+	}
+	promise := actor.Promise(s.ctx, req)
+	l.Push(l.NewFunction(func(l *glua.LState) int {
+		if !l.ToBool(1) {
+			l.Push(glua.LBool(promise.Reject(&Error{Text: l.OptString(2, "refused")})))
+			return 1
+		}
+		l.Push(glua.LBool(promise.Resolve(answer{s.packArguments(l, 2)})))
+		return 1
+	}))
+	return 1
+}
+
+// ignoreRet says that the request will not be answered: who waits for it gets an error.
+func (s *service) ignoreRet(*glua.LState) int {
+	s.task.asked = nil
+	return 0
+}
+
+func (s *service) timeout(l *glua.LState) int {
+	if err := s.later(checkTicks(l, 1), l.CheckFunction(2), nil); err != nil {
+		l.RaiseError("%s", err)
+	}
+	return 0
+}
+
+func (s *service) fork(l *glua.LState) int {
+	if err := s.later(0, l.CheckFunction(1), arguments(l, 2)); err != nil {
+		l.RaiseError("%s", err)
+	}
+	return 0
+}
+
+func (s *service) sleep(l *glua.LState) int {
+	d := checkTicks(l, 1)
+	if err := s.wait(l, func() error { return s.ctx.Sleep(d) }); err != nil {
+		l.RaiseError("sleep: %s", err)
+	}
+	return 0
+}
+
+func (s *service) pack(l *glua.LState) int {
+	l.Push(glua.LString(s.packArguments(l, 1)))
+	return 1
+}
+
+func (s *service) unpack(l *glua.LState) int { return s.pushBody(l, []byte(l.CheckString(1))) }
+
+// log writes its arguments to the log of the system.
+func (s *service) log(l *glua.LState) int {
+	text := ""
+	for i := range l.GetTop() {
+		if i > 0 {
+			text += " "
+		}
+		text += l.ToStringMeta(l.Get(i + 1)).String()
+	}
+	s.ctx.Log().Info("lua: a script says", "text", text)
+	return 0
+}

@@ -1,0 +1,52 @@
+package lua
+
+import (
+	"errors"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// Error is a failure of a script.
+type Error struct {
+	Text  string // what was raised, with the file and the line if it is a text
+	Stack string // the functions that were under way, as Lua prints them
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// failure returns an error of the interpreter as one of ours.
+func failure(err error) error {
+	var api *glua.ApiError
+	if !errors.As(err, &api) {
+		return err
+	}
+	return &Error{Text: raised(api.Object), Stack: api.StackTrace}
+}
+
+// raised returns the text of what a script has raised, which may be any value.
+func raised(v glua.LValue) string {
+	switch v := v.(type) {
+	case glua.LString:
+		return string(v)
+	case glua.LNumber:
+		return v.String()
+	case *glua.LTable:
+		for _, key := range []string{"message", "msg"} {
+			if text, ok := v.RawGetString(key).(glua.LString); ok {
+				return string(text)
+			}
+		}
+	}
+	return "a " + typeName(v) + " was raised"
+}
+
+// scriptError returns the failure of the script in an error, without what the engine says about the ask, or the
+// error itself if that is not one.
+func scriptError(err error) error {
+	var failed *Error
+	if errors.As(err, &failed) {
+		return failed
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package lua
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// The stacks of a thread. The values grow up to the most that the interpreter may have.
+const (
+	callDepth    = 200
+	firstValues  = 128
+	mostValues   = 32 << 10
+	growValuesBy = 1024
+)
+
+// unsafeNames are the functions of the base library that reach out of the sandbox, or that show what a
+// script must not see.
+var unsafeNames = []string{
+	"collectgarbage", "dofile", "getfenv", "load", "loadfile", "loadstring", "module", "newproxy",
+	"print", "require", "setfenv", "_printregs", "_GOPHER_LUA_VERSION",
+}
+
+// open makes the state of the service.
+func (s *service) open() {
+	s.root = glua.NewState(glua.Options{
+		SkipOpenLibs: true, MinimizeStackMemory: true, CallStackSize: callDepth,
+		RegistrySize: firstValues, RegistryMaxSize: mostValues, RegistryGrowStep: growValuesBy,
+	})
+	for _, library := range []glua.LGFunction{glua.OpenBase, glua.OpenTable, glua.OpenString, glua.OpenMath} {
+		s.root.Push(s.root.NewFunction(library))
+		s.root.Call(0, 0)
+	}
+	s.root.G.MainThread = s.root
+	for _, name := range unsafeNames {
+		s.root.SetGlobal(name, glua.LNil)
+	}
+	s.values = scriptMaker{s.root, s.int64s()}
+	s.targets = map[string]actor.Ref[Message]{}
+	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
+	s.root.SetGlobal("require", s.root.NewFunction(s.require))
+	s.root.SetGlobal("type", s.root.NewFunction(typeOf))
+	s.root.SetGlobal("assert", s.root.NewFunction(assert))
+	s.root.SetGlobal("coroutine", s.table(s.coroutines()))
+	s.openRandom()
+}
+
+// table returns a table of functions.
+func (s *service) table(functions map[string]glua.LGFunction) *glua.LTable {
+	t := s.root.CreateTable(0, len(functions))
+	s.root.SetFuncs(t, functions)
+	return t
+}
+
+// openRandom gives math.random a source of the service's own: that of the process would be another in
+// each run. The seed is the address, which is drawn by the system.
+func (s *service) openRandom() {
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(s.ctx.Self().PID().String()))
+	source := rand.New(rand.NewPCG(seed.Sum64(), 0)) //nolint:gosec // of a game, not of a key
+	library := s.root.GetGlobal("math").(*glua.LTable)
+	library.RawSetString("randomseed", s.root.NewFunction(func(l *glua.LState) int {
+		*source = *rand.New(rand.NewPCG(uint64(l.CheckInt64(1)), 0)) //nolint:gosec // as above
+		return 0
+	}))
+	library.RawSetString("random", s.root.NewFunction(func(l *glua.LState) int {
+		l.Push(randomNumber(l, source))
+		return 1
+	}))
+}
+
+// randomNumber returns what math.random does: without arguments a number below 1, else an integer from
+// the first to the second, or from 1 to the only one.
+func randomNumber(l *glua.LState, source *rand.Rand) glua.LNumber {
+	low, high := int64(1), int64(0)
+	switch l.GetTop() {
+	case 0:
+		return glua.LNumber(source.Float64())
+	case 1:
+		high = l.CheckInt64(1)
+	default:
+		low, high = l.CheckInt64(1), l.CheckInt64(2)
+	}
+	if low > high || low < -exact || high > exact {
+		l.ArgError(l.GetTop(), "interval is empty")
+	}
+	return glua.LNumber(low + source.Int64N(high-low+1))
+}
+
+// require runs a file of the path once, and returns what it has returned.
+func (s *service) require(l *glua.LState) int {
+	name := l.CheckString(1)
+	if v, ok := s.modules[name]; ok {
+		if v == nil {
+			l.RaiseError("module %s requires itself", name)
+		}
+		l.Push(v)
+		return 1
+	}
+	chunk, err := s.rt.chunk(strings.ReplaceAll(name, ".", "/") + ".lua")
+	if err != nil {
+		l.RaiseError("%s", err)
+	}
+	s.modules[name] = nil
+	defer func() { // also when the module fails
+		if s.modules[name] == nil {
+			delete(s.modules, name)
+		}
+	}()
+	l.Push(s.root.NewFunctionFromProto(chunk))
+	l.Push(glua.LString(name))
+	l.Call(1, 1)
+	v := l.Get(-1)
+	if v == glua.LNil {
+		v = glua.LTrue
+	}
+	s.modules[name] = v
+	l.Push(v)
+	return 1
+}
+
+// typeName returns what type returns.
+func typeName(v glua.LValue) string {
+	if u, ok := v.(*glua.LUserData); ok {
+		if _, ok := u.Value.(*coroutine); ok {
+			return glua.LTThread.String()
+		}
+	}
+	return v.Type().String()
+}
+
+func typeOf(l *glua.LState) int {
+	l.Push(glua.LString(typeName(l.CheckAny(1))))
+	return 1
+}
+
+// assert raises its second argument as it is: the interpreter's own takes texts only.
+func assert(l *glua.LState) int {
+	if glua.LVAsBool(l.CheckAny(1)) {
+		return l.GetTop()
+	}
+	if l.GetTop() == 1 {
+		l.Push(glua.LString("assertion failed!"))
+	}
+	l.Error(l.Get(2), 0)
+	return 0
+}

@@ -1,0 +1,52 @@
+package lua
+
+import (
+	"context"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Message is what a service is sent: by [Send], by [Call], and by other services.
+type Message interface{ message() }
+
+// told is a message that nobody waits for.
+type told struct{ body []byte }
+
+// asked is a message with an answer. It is a pointer everywhere: that is how an answer finds it.
+type asked struct {
+	actor.Returns[answer]
+	body []byte
+}
+
+type answer struct{ body []byte }
+
+func (told) message()   {}
+func (*asked) message() {}
+func (*job) message()   {}
+
+// Send sends a service a message of these values, which may be nil, a bool, any number, a string, a
+// []byte, an [actor.PID], a *[Table], a []any or a map[string]any; they are copied. It does not
+// block. It fails with a [*ValueError] when one of them cannot be sent, and as
+// [actor.Ref.TryTell] does.
+func Send(ctx context.Context, to actor.Ref[Message], args ...any) error {
+	body, err := packGo(args)
+	if err != nil {
+		return err
+	}
+	return to.TryTell(ctx, told{body})
+}
+
+// Call sends a service a message as [Send] does, and waits for its answer as [actor.Ask] does. What it
+// returns are values of Go: nil, bool, float64, string, *[Table], and int64 for an int64. It fails with a
+// [*ValueError], with an [*Error] when the handler has failed, and as actor.Ask does.
+func Call(ctx context.Context, to actor.Ref[Message], args ...any) ([]any, error) {
+	body, err := packGo(args)
+	if err != nil {
+		return nil, err
+	}
+	a, err := actor.Ask(ctx, to, &asked{body: body})
+	if err != nil {
+		return nil, scriptError(err)
+	}
+	return unpackGo(a.body)
+}

@@ -1,0 +1,118 @@
+package lua
+
+import (
+	"maps"
+	"slices"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// composite packs a table of Go.
+func (p *packer) composite(v any, depth int) *ValueError {
+	if depth == maxDepth {
+		return refuse("tables are at most %d deep", maxDepth)
+	}
+	switch v := v.(type) {
+	case *Table:
+		if v == nil {
+			p.buf = append(p.buf, tagNil)
+			return nil
+		}
+		return p.goTable(v.List, v.Fields, depth)
+	case []any:
+		return p.goTable(v, nil, depth)
+	case map[string]any:
+		fields := make([]Field, 0, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			fields = append(fields, Field{k, v[k]})
+		}
+		return p.goTable(nil, fields, depth)
+	}
+	return refuse("a %T cannot be sent", v)
+}
+
+func (p *packer) goTable(list []any, fields []Field, depth int) *ValueError {
+	fields = slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Value == nil })
+	p.table(len(list), len(fields))
+	for i, v := range list {
+		if err := p.value(v, depth+1); err != nil {
+			return err.within(i + 1)
+		}
+	}
+	for _, f := range fields {
+		if err := p.goField(f, depth); err != nil {
+			return err.within(f.Key)
+		}
+	}
+	return p.room(0)
+}
+
+func (p *packer) goField(f Field, depth int) *ValueError {
+	switch k := f.Key.(type) {
+	case string, bool:
+	case float64:
+		if k != k || isListKey(k) { // NaN
+			return refuse("%v cannot be the key of a field: a positive integer belongs into the list", k)
+		}
+	default:
+		return refuse("a %T cannot be the key of a field: it must be a string, a bool or a float64", k)
+	}
+	if err := p.value(f.Key, depth+1); err != nil {
+		return err
+	}
+	return p.value(f.Value, depth+1)
+}
+
+// goMaker makes values of Go.
+type goMaker struct{}
+
+func (goMaker) nothing() any         { return nil }
+func (goMaker) truth(b bool) any     { return b }
+func (goMaker) number(n float64) any { return n }
+func (goMaker) integer(n int64) any  { return n }
+func (goMaker) text(s string) any    { return s }
+
+func (goMaker) table(list, _ int) any { return &Table{List: make([]any, 0, list)} }
+
+func (goMaker) item(table any, _ int, v any) {
+	t := table.(*Table)
+	t.List = append(t.List, v)
+}
+
+func (goMaker) field(table, key, v any) {
+	t := table.(*Table)
+	t.Fields = append(t.Fields, Field{key, v})
+}
+
+// unpackGo returns packed values as those of Go.
+func unpackGo(packed []byte) ([]any, error) {
+	return (&unpacker[any]{in: packed, make: goMaker{}}).all()
+}
+
+// scriptMaker makes values of a script.
+type scriptMaker struct {
+	state  *glua.LState
+	int64s *glua.LTable // the metatable of an int64
+}
+
+func (scriptMaker) nothing() glua.LValue         { return glua.LNil }
+func (scriptMaker) truth(b bool) glua.LValue     { return glua.LBool(b) }
+func (scriptMaker) number(n float64) glua.LValue { return glua.LNumber(n) }
+func (scriptMaker) text(s string) glua.LValue    { return glua.LString(s) }
+
+func (m scriptMaker) integer(n int64) glua.LValue {
+	return &glua.LUserData{Value: n, Metatable: m.int64s}
+}
+
+func (m scriptMaker) table(list, fields int) glua.LValue { return m.state.CreateTable(list, fields) }
+
+func (scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
+	table.(*glua.LTable).RawSetInt(i, v)
+}
+
+func (scriptMaker) field(table, key, v glua.LValue) { table.(*glua.LTable).RawSet(key, v) }
+
+// unpack returns packed values as those of a script.
+func (m scriptMaker) unpack(packed []byte) ([]glua.LValue, error) {
+	return (&unpacker[glua.LValue]{in: packed, make: m}).all()
+}

@@ -1,0 +1,116 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// maxSource is the size of the largest script, in bytes.
+const maxSource = 256 << 10
+
+// Config says where scripts are.
+type Config struct {
+	// Path has the files that services are made of, and what they require: "a.b" is a/b.lua.
+	// A file is read when it is first needed, and not again.
+	Path fs.FS
+}
+
+// Runtime makes services of scripts. It is safe for concurrent use. [Open] makes one; it needs no end.
+type Runtime struct {
+	sys     *actor.System
+	path    fs.FS
+	started time.Time
+
+	mu     sync.Mutex                     // guards chunks
+	chunks map[string]*glua.FunctionProto // by file, compiled; never changed
+}
+
+// Open returns a runtime for services of the system. It fails when the configuration has no Path.
+func Open(sys *actor.System, cfg Config) (*Runtime, error) {
+	if cfg.Path == nil {
+		return nil, errors.New("open lua runtime: Path must say where scripts are, as os.DirFS does")
+	}
+	return &Runtime{sys: sys, path: cfg.Path, started: time.Now(), chunks: map[string]*glua.FunctionProto{}}, nil
+}
+
+// Spawn starts a service: the file is run with the arguments, and then the function that it has passed to
+// greenroom.start. When Spawn returns that has ended. See [actor.TrySpawn] for the parent, the name and
+// the errors, and [Send] for what the arguments may be. A restart runs the file again, with the same
+// arguments.
+func (rt *Runtime) Spawn(parent actor.Spawner, name, file string, args ...any) (actor.Ref[Message], error) {
+	packed, err := packGo(args)
+	if err != nil {
+		return actor.Ref[Message]{}, fmt.Errorf("spawn %s: %w", file, err)
+	}
+	return rt.spawn(parent, name, file, packed)
+}
+
+func (rt *Runtime) spawn(parent actor.Spawner, name, file string, args []byte) (actor.Ref[Message], error) {
+	if _, err := rt.chunk(file); err != nil {
+		return actor.Ref[Message]{}, err
+	}
+	return actor.TrySpawn(parent, name, func() *service {
+		return &service{rt: rt, file: file, args: args}
+	}, actor.Reentrant())
+}
+
+// chunk returns a file of the path, compiled.
+func (rt *Runtime) chunk(file string) (*glua.FunctionProto, error) {
+	rt.mu.Lock()
+	chunk := rt.chunks[file]
+	rt.mu.Unlock()
+	if chunk != nil {
+		return chunk, nil
+	}
+	chunk, err := compile(rt.path, file) // twice, if two services come at once
+	if err != nil {
+		return nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if first := rt.chunks[file]; first != nil {
+		return first, nil
+	}
+	rt.chunks[file] = chunk
+	return chunk, nil
+}
+
+// compile reads and compiles a file.
+func compile(path fs.FS, file string) (chunk *glua.FunctionProto, err error) {
+	f, err := path.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("script %q: %w", file, err)
+	}
+	defer func() { _ = f.Close() }()
+	source, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err != nil {
+		return nil, fmt.Errorf("script %q: %w", file, err)
+	}
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("script %q: a file must have at most %d bytes", file, maxSource)
+	}
+	defer func() { // the compiler panics where it gives up
+		if p := recover(); p != nil {
+			chunk, err = nil, &Error{Text: fmt.Sprintf("%s: %v", file, p)}
+		}
+	}()
+	tree, err := parse.Parse(strings.NewReader(string(source)), file)
+	if err != nil {
+		return nil, &Error{Text: strings.TrimSpace(err.Error())}
+	}
+	chunk, err = glua.Compile(tree, file)
+	if err != nil {
+		return nil, &Error{Text: strings.TrimSpace(err.Error())}
+	}
+	return chunk, nil
+}
