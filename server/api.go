@@ -49,7 +49,7 @@ func (s *Server) resources() []operation {
 		&sessionAPI{s.gate, s.cfg.OIDC.Issuer},
 		&principalAPI{s.book, s.audit},
 		&provisionAPI{s.book, s.provisioner()},
-		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, closing},
+		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, s.addresses, closing},
 	}
 	var list []operation
 	for _, resource := range resources {

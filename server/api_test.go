@@ -3,9 +3,11 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -261,6 +263,9 @@ func TestSystemAndActorsAreThoseThatRun(t *testing.T) {
 	if system.Name != "greenroom" || system.Version != "v0.0.0-test" || system.Actors < 2 || system.Handled == 0 || system.Ingest.Readings != 1 ||
 		system.Ingest.Values != 2 || system.Ingest.Live != 1 || system.Ingest.Registered != 1 || system.Ingest.WindowMax == 0 || system.Ingest.CommitP99 <= 0 {
 		t.Errorf("the system is %+v", system)
+	}
+	if a := system.Addresses; net.JoinHostPort(a.MQTT.Host, strconv.Itoa(a.MQTT.Port)) != s.MQTTAddr() || net.JoinHostPort(a.HTTP.Host, strconv.Itoa(a.HTTP.Port)) != s.HTTPAddr() || a.HTTP.TLS || a.MQTT.TLS {
+		t.Errorf("the addresses are %+v", a)
 	}
 	if _, body := s.do("GET", "/v1/system", ""); !strings.Contains(body, `"recent":[]`) || !strings.Contains(body, `"by_reason":{}`) {
 		t.Errorf("without dead letters: %s", body)

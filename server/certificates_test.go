@@ -138,6 +138,10 @@ func TestAServerThatOthersReachHasTLSAndAsksWhoComes(t *testing.T) {
 	s := run(t, server, log)
 	_, port, _ := net.SplitHostPort(s.HTTPAddr())
 	own := "127.0.0.1:" + port
+	_, mqttPort, _ := net.SplitHostPort(s.MQTTAddr())
+	if _, text, _ := s.ask("GET", "/v1/system", own, ca.client(""), "", admin); !strings.Contains(text, `"addresses":{"http":{"port":`+port+`,"tls":true},"mqtt":{"port":`+mqttPort+`,"tls":true}}`) {
+		t.Errorf("the addresses are not in %s", text)
+	}
 	if status, text, _ := s.ask("GET", "/v1/entities", own, ca.client(""), "", ""); status != http.StatusUnauthorized {
 		t.Errorf("without credentials: %d %s", status, text)
 	}

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	_ "embed" // for openapi.json
+	"net"
 	"net/http"
+	"net/netip"
 	"time"
 	"unicode/utf8"
 
@@ -20,6 +22,7 @@ type systemAPI struct {
 	refusals *refusal.Counter
 	metrics  http.Handler
 	version  string
+	listens  func() addressesJSON
 	closing  func() bool
 }
 
@@ -42,6 +45,8 @@ type systemJSON struct {
 	Version string `json:"version" example:"v0.5.0"`
 	Started int64  `json:"started_ms" example:"1451649600512"`
 	Now     int64  `json:"now_ms" example:"1451649660512"`
+	// Where devices and people connect.
+	Addresses addressesJSON `json:"addresses"`
 	// The live actors.
 	Actors int `json:"actors" example:"12"`
 	// The messages that actors handled.
@@ -55,6 +60,37 @@ type systemJSON struct {
 	Timers      int             `json:"timers" example:"3"`
 	DeadLetters deadLettersJSON `json:"dead_letters"`
 	Ingest      ingestJSON      `json:"ingest"`
+}
+
+// addressesJSON says where a server listens.
+type addressesJSON struct {
+	HTTP addressJSON `json:"http"`
+	MQTT addressJSON `json:"mqtt"`
+}
+
+// addressJSON is one address on which a server listens.
+type addressJSON struct {
+	// The IP address; absent where it is each of the machine.
+	Host string `json:"host,omitempty" example:"127.0.0.1"`
+	Port int    `json:"port" example:"1883"`
+	// Whether it is encrypted.
+	TLS bool `json:"tls"`
+}
+
+// addresses says where the server listens.
+func (s *Server) addresses() addressesJSON {
+	encrypted := s.certificates != nil
+	return addressesJSON{newAddressJSON(s.httpLn, encrypted), newAddressJSON(s.mqttLn, encrypted)}
+}
+
+// newAddressJSON describes a listener for TCP.
+func newAddressJSON(ln net.Listener, encrypted bool) addressJSON {
+	at, _ := netip.ParseAddrPort(ln.Addr().String()) // it is an address of net
+	j := addressJSON{Port: int(at.Port()), TLS: encrypted}
+	if host := at.Addr().Unmap(); !host.IsUnspecified() {
+		j.Host = host.String()
+	}
+	return j
 }
 
 // deadLettersJSON counts the messages that no actor handled.
@@ -152,7 +188,7 @@ func (a *systemAPI) get(context.Context, *struct{}) (*answer[systemJSON], error)
 	actors, ingest := a.system.Stats(), a.runtime.Stats()
 	info := systemJSON{
 		Name: a.system.Name(), Version: a.version, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
-		Actors: actors.Actors, Handled: actors.Handled, Failures: actors.Failures, Restarts: actors.Restarts,
+		Addresses: a.listens(), Actors: actors.Actors, Handled: actors.Handled, Failures: actors.Failures, Restarts: actors.Restarts,
 		Runnable: actors.Queued, Workers: actors.Workers, Timers: actors.Timers,
 		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: inspect.DeadLetters(a.system)},
 		Ingest: ingestJSON{

@@ -43,6 +43,7 @@ func TestDashboardOfAChangingServer(t *testing.T) {
 		}
 		testTemplates(v, server.mqtt)
 	})
+	v.run("a device is connected where nobody has to log in", testConnectOpen)
 	v.run("who is online is shown as it changes", testPresence)
 	v.run("alarms are raised, acknowledged and shelved", testAlarms)
 	v.run("a filter is completed, applied and saved", testQueries)
@@ -58,13 +59,7 @@ func TestDashboardOfAChangingServer(t *testing.T) {
 // The test runs beside others then: it waits more than it works.
 func newVisit(t *testing.T) (*visit, *process) {
 	t.Helper()
-	path, missing := findBrowser()
-	if missing != "" {
-		if os.Getenv("GREENROOM_REQUIRE_BROWSER") == "1" {
-			t.Fatalf("the dashboard cannot be tested: %s", missing)
-		}
-		t.Skipf("SKIPPED, THE DASHBOARD IS NOT TESTED: %s", missing)
-	}
+	path := requireBrowser(t)
 	if url := strings.TrimSuffix(os.Getenv("GREENROOM_URL"), "/"); url != "" {
 		return &visit{t, startBrowser(t, path), url}, nil
 	}
@@ -73,6 +68,19 @@ func newVisit(t *testing.T) (*visit, *process) {
 	server.start(t)
 	t.Cleanup(func() { server.stop(t) })
 	return &visit{t, startBrowser(t, path), server.url}, server
+}
+
+// requireBrowser returns the path of a browser, or skips the test, or fails it.
+func requireBrowser(t *testing.T) string {
+	t.Helper()
+	path, missing := findBrowser()
+	if missing != "" {
+		if os.Getenv("GREENROOM_REQUIRE_BROWSER") == "1" {
+			t.Fatalf("the dashboard cannot be tested: %s", missing)
+		}
+		t.Skipf("SKIPPED, THE DASHBOARD IS NOT TESTED: %s", missing)
+	}
+	return path
 }
 
 // run makes a subtest of a visit.

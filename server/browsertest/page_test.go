@@ -34,6 +34,7 @@ func startBrowser(t *testing.T, path string) *browser {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("ignore-certificate-errors", true), // those of the tests are their own
 		chromedp.UserDataDir(t.TempDir()),
 	)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)

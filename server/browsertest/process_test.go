@@ -25,6 +25,7 @@ type process struct {
 	binary string
 	args   []string
 	url    string
+	client *http.Client // for url
 
 	cmd    *exec.Cmd
 	exited chan error
@@ -88,7 +89,7 @@ func newProcess(t *testing.T) *process {
 			"serve", "--demo",
 			"--data", filepath.Join(t.TempDir(), "data"), "--http", httpAddr, "--mqtt", mqttAddr,
 		},
-		url: "http://" + httpAddr, mqtt: mqttAddr,
+		url: "http://" + httpAddr, client: http.DefaultClient, mqtt: mqttAddr,
 	}
 }
 
@@ -131,7 +132,7 @@ func (p *process) awaitHealth(ctx context.Context) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := checkHealth(ctx, p.url)
+		err := checkHealth(ctx, p.client, p.url)
 		if err == nil {
 			return nil
 		}
@@ -147,12 +148,12 @@ func (p *process) awaitHealth(ctx context.Context) error {
 }
 
 // checkHealth asks once.
-func checkHealth(ctx context.Context, url string) error {
+func checkHealth(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", http.NoBody)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -154,6 +154,7 @@ function system() {
   return {
     name: "greenroom",
     version: "0.1.0-fake",
+    addresses: { http: { host: "127.0.0.1", port: 8080, tls: false }, mqtt: { host: "127.0.0.1", port: 1883, tls: false } },
     now_ms: Date.now(),
     ...engine(actorTree(made)),
     ingest: {

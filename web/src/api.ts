@@ -14,6 +14,7 @@ import type {
   Command,
   CommandPage,
   Completion,
+  Entity,
   Mapping,
   MappingList,
   PointPage,
@@ -92,6 +93,15 @@ export const api = {
 
   entity: (id: string, signal?: AbortSignal) => get<LiveEntity>(apiPath(["entities", id]), signal),
 
+  /** What is there of an entity, null where there is none: unlike a read of it, no error of the browser. */
+  entityIfAny: async (id: string, signal?: AbortSignal) => {
+    const page = await get<{ entities: (LiveEntity & Required<Pick<Entity, "reported" | "metadata">>)[] }>(
+      apiPath(["entities"], { q: `id = ${JSON.stringify(id)}`, fields: "latest,reported,metadata" }),
+      signal,
+    );
+    return page.entities[0] ?? null;
+  },
+
   state: (id: string, signal?: AbortSignal) => get<EntityState>(apiPath(["entities", id], { fields: stateFields }), signal),
 
   relations: (id: string, direction: "in" | "out", limit: number, signal?: AbortSignal) =>
@@ -169,6 +179,8 @@ export const api = {
   logout: () => send<void>(apiPath(["session"]), { method: "DELETE" }),
 
   principals: (signal?: AbortSignal) => get<PrincipalPage>(apiPath(["principals"], { limit: 1000 }), signal),
+
+  principal: (name: string, signal?: AbortSignal) => get<Principal>(apiPath(["principals", name]), signal),
 
   createPrincipal: (name: string, role: string, filter: string) =>
     send<Principal>(apiPath(["principals"]), {

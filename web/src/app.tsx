@@ -10,6 +10,7 @@ import { ActorPage } from "./page-actor";
 import { ActorsPage } from "./page-actors";
 import { AlarmsPage } from "./page-alarms";
 import { AccessPage } from "./page-access";
+import { ConnectPage } from "./page-connect";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
 import { LoginPage } from "./page-login";
@@ -17,7 +18,7 @@ import { MappingsPage } from "./page-mappings";
 import { TemplatesPage } from "./page-templates";
 import { TypesPage } from "./page-types";
 import type { Route } from "./route";
-import { caller, loggedOut } from "./session";
+import { caller, loggedOut, mayManage } from "./session";
 import { system, watchSystem } from "./system";
 import { dark, toggleTheme } from "./theme";
 
@@ -37,7 +38,7 @@ interface Section {
   name: string;
   href: string;
   main: Route["page"];
-  /** The page of one of the things that the main page lists. */
+  /** The page of one of the things that the main page lists, or one beside it. */
   part?: Route["page"];
 }
 
@@ -48,12 +49,12 @@ const sections: readonly Section[] = [
   { name: "Mappings", href: "#/mappings", main: "mappings" },
   { name: "Templates", href: "#/templates", main: "templates" },
   { name: "Actors", href: "#/actors", main: "actors", part: "actor" },
-  { name: "Access", href: "#/access", main: "access" },
+  { name: "Access", href: "#/access", main: "access", part: "connect" },
 ];
 
 /** Whether a page has anything for who is logged in: credentials are for those who may manage them. */
 function mayOpen({ main }: Section): boolean {
-  return main !== "access" || caller.value === null || caller.value.all.includes("manage");
+  return main !== "access" || caller.value === null || mayManage();
 }
 
 function Header() {
@@ -150,6 +151,7 @@ function Footer() {
 function titleOf(current: Route): string {
   if (current.page === "entity") return current.id;
   if (current.page === "actor") return current.path;
+  if (current.page === "connect") return "Connect a device";
   return sections.find(({ main }) => main === current.page)?.name ?? "";
 }
 
@@ -193,6 +195,7 @@ export function App() {
       {current.page === "mappings" && <MappingsPage route={current} />}
       {current.page === "templates" && <TemplatesPage route={current} />}
       {current.page === "access" && <AccessPage />}
+      {current.page === "connect" && <ConnectPage route={current} />}
       <Footer />
       <Banner />
     </>

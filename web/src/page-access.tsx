@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { AccessNav } from "./access-nav";
 import { api, describe } from "./api";
 import { formatTime } from "./format";
 import { usePolled } from "./polled";
@@ -154,6 +155,7 @@ export function AccessPage() {
   const audit = usePolled((abort) => api.audit(abort), 5000, []);
   return (
     <main id="main" class="page access" tabIndex={-1}>
+      <AccessNav current="access" />
       {caller.value?.guarded === false && (
         <p class="note">
           Nobody has to log in. From the first token on everybody must, so the first must be that of an admin: keep it, and log in with it.

@@ -3,6 +3,7 @@ import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Age } from "./age";
 import { now } from "./clock";
+import { conventions, placeOf } from "./connect";
 import { Command } from "./copy";
 import { chartableKeys } from "./entity";
 import { EntityList, type Row } from "./entity-list";
@@ -13,8 +14,9 @@ import { onBack, stream } from "./live";
 import { navigate } from "./location";
 import { PresenceDot } from "./presence-view";
 import { QueryBox } from "./query-box";
-import { entityRoute, type Route } from "./route";
+import { entityRoute, formatRoute, type Route } from "./route";
 import { Search } from "./search";
+import { caller, mayManage } from "./session";
 import { Sparkline } from "./sparkline";
 import { system } from "./system";
 import { Tile } from "./tile";
@@ -143,21 +145,25 @@ function Panel({ row }: { row: Row }) {
 
 /** Nothing has ever arrived: how to send the first reading. It disappears by itself when that comes. */
 function Empty() {
-  const host = window.location.hostname;
+  const addresses = system.info.value?.addresses;
+  const native = conventions[0];
+  const lines = addresses ? native?.commands({ entity: "greenhouse", name: "", token: "" }, placeOf(addresses)) : [];
+  const guarded = caller.value?.guarded === true;
   return (
     <section class="empty">
       <h2>Waiting for the first reading</h2>
       <p>
-        An entity comes to life with its first reading; nothing has to be declared before. Send one, and it appears here by itself:
+        An entity comes to life with its first reading; nothing has to be declared before.{" "}
+        {guarded ? "Give its device credentials, and it appears here by itself." : "Send one, and it appears here by itself:"}
       </p>
-      <Command label="MQTT" text={`mosquitto_pub -h ${host} -p 1883 -q 1 -t e/greenhouse/telemetry -m '{"temperature":21.5}'`} />
-      <Command
-        label="HTTP"
-        text={`curl -X POST '${new URL("v1/entities/greenhouse/telemetry", document.baseURI).href}' -H 'content-type: application/json' -d '{"temperature":21.5}'`}
-      />
+      {!guarded && lines?.map(({ label, text }) => <Command key={label} label={label} text={text} />)}
+      {mayManage() && (
+        <p>
+          <a href={formatRoute({ page: "connect", entity: "", convention: "" })}>Connect a device</a>
+        </p>
+      )}
       <p class="hint">
-        1883 is the MQTT port unless the server was started with another. To see a house full of sensors, start it with{" "}
-        <code>greenroom serve --demo</code>.
+        To see a house full of sensors, start the server with <code>greenroom serve --demo</code>.
       </p>
     </section>
   );

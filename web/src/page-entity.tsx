@@ -17,6 +17,7 @@ import { presetFor, presets, type Range, resolveRange } from "./range";
 import { RangePicker } from "./range-picker";
 import { Refusals } from "./refusals";
 import { aggregates, formatRoute, type Route } from "./route";
+import { mayManage } from "./session";
 import { StateView } from "./state-view";
 import { applyPresence } from "./presence";
 import { PresenceText } from "./presence-view";
@@ -228,6 +229,12 @@ export function EntityPage({ route }: { route: EntityRoute }) {
               <dt>Device</dt>
               <dd>
                 <PresenceText presence={entity.presence} />
+                {mayManage() && (
+                  <>
+                    {" "}
+                    <a href={formatRoute({ page: "connect", entity: entity.id, convention: "" })}>Connect it</a>
+                  </>
+                )}
               </dd>
             </div>
             <div>
@@ -262,6 +269,12 @@ export function EntityPage({ route }: { route: EntityRoute }) {
       {problem && (
         <div class="problem" role="alert">
           {problem.missing ? `There is no entity “${route.id}” yet. It appears here with its first reading.` : problem.text}
+          {problem.missing && mayManage() && (
+            <>
+              {" "}
+              <a href={formatRoute({ page: "connect", entity: route.id, convention: "" })}>Connect its device</a>
+            </>
+          )}
         </div>
       )}
       <Refusals of={route.id} />

@@ -41,11 +41,16 @@ function Rows({ list }: { list: readonly Refusal[] }) {
   );
 }
 
-/** What was refused last, of an entity or of all; of an entity of which nothing was refused it is absent. */
-export function Refusals({ of }: { of?: string }) {
+/** Whether a message came from a principal: the id of its client over MQTT begins with the name. */
+export function isBy(refusal: Refusal, name: string): boolean {
+  return name !== "" && (refusal.client === name || refusal.client?.startsWith(`${name}/`) === true);
+}
+
+/** What was refused last, of an entity, and of a principal, or of all; where nothing of them was refused it is absent. */
+export function Refusals({ of, by = "" }: { of?: string; by?: string }) {
   const { value } = usePolled((abort) => api.refusals(abort), 2000, [of]);
   if (!value) return null;
-  const list = of === undefined ? value.recent : value.recent.filter((refusal) => isAbout(refusal, of));
+  const list = of === undefined ? value.recent : value.recent.filter((refusal) => isAbout(refusal, of) || isBy(refusal, by));
   if (of !== undefined && list.length === 0) return null;
   return (
     <section class="panel refused" aria-label="Refused messages">

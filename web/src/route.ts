@@ -15,7 +15,9 @@ export type Route =
   /** Alarms: those that are open, those that have cleared, or any. */
   | { page: "alarms"; state: "raised" | "cleared" | "any" }
   /** Who may do what. */
-  | { page: "access" };
+  | { page: "access" }
+  /** How the device of an entity is connected, and by which convention; both may be empty. */
+  | { page: "connect"; entity: string; convention: string };
 
 /** What can be made of the readings of a step. */
 export const aggregates: readonly string[] = ["min", "max", "sum", "count", "rate", "first", "last", "p50", "p95", "p99"];
@@ -63,6 +65,7 @@ export function parseRoute(hash: string): Route {
     return { page: "alarms", state: state === "cleared" || state === "any" ? state : "raised" };
   }
   if (path === "/access") return { page: "access" };
+  if (path === "/access/connect") return { page: "connect", entity: query.get("entity") ?? "", convention: query.get("as") ?? "" };
   const listed = /^\/(types|mappings|templates)(?:\/(.*))?$/.exec(path);
   if (listed) return { page: listed[1] as "types" | "mappings" | "templates", id: decode(listed[2] ?? "") };
   return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
@@ -99,6 +102,11 @@ export function formatRoute(route: Route): string {
       break;
     case "access":
       path = "/access";
+      break;
+    case "connect":
+      path = "/access/connect";
+      if (route.entity !== "") query.set("entity", route.entity);
+      if (route.convention !== "") query.set("as", route.convention);
       break;
     case "types":
     case "mappings":

@@ -64,6 +64,21 @@ export interface ActorTree {
   now_ms: number;
 }
 
+/** One address on which a server listens. */
+export interface Address {
+  /** The IP address; absent where it is each of the machine. */
+  host?: string;
+  port: number;
+  /** Whether it is encrypted. */
+  tls: boolean;
+}
+
+/** Says where a server listens. */
+export interface Addresses {
+  http: Address;
+  mqtt: Address;
+}
+
 /** An alarm. Times are in milliseconds since the epoch. */
 export interface Alarm {
   acknowledged?: AlarmMark;
@@ -1533,6 +1548,8 @@ export interface Suggestion {
 export interface System {
   /** The live actors. */
   actors: number;
+  /** Where devices and people connect. */
+  addresses: Addresses;
   dead_letters: DeadLetters;
   /** The failures of actors. */
   failures: number;

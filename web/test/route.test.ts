@@ -14,6 +14,8 @@ test("every state survives the way through the address", () => {
     { page: "alarms", state: "any" },
     { page: "templates", id: "tasmota-state" },
     { page: "access" },
+    { page: "connect", entity: "", convention: "" },
+    { page: "connect", entity: "plant|line-1", convention: "template a b" },
     { page: "entity", id: "a b%c?d", range: null, keys: null, agg: "" },
     { page: "entity", id: "boiler", range: { kind: "24h" }, keys: ["temperature", "a,b&c"], agg: "p95" },
     { page: "entity", id: "boiler", range: { kind: "custom", from: 1, to: 2 }, keys: [], agg: "" },

@@ -1,0 +1,125 @@
+package browsertest
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// guarded is a visit to a server with TLS on which who comes must log in.
+type guarded struct {
+	*visit
+	client *http.Client
+	ca     string // a file
+	token  string // of an admin
+}
+
+// TestDashboardOfAGuardedServer looks at the pages of a server with TLS as those see it who manage it.
+func TestDashboardOfAGuardedServer(t *testing.T) {
+	g := newGuarded(t)
+	g.login()
+	g.run("a device is connected by the commands that are shown", (*guarded).testConnect)
+}
+
+// run makes a subtest of a visit.
+func (g *guarded) run(name string, f func(*guarded)) {
+	g.t.Run(name, func(t *testing.T) {
+		sub := *g
+		sub.visit = &visit{t, g.browser, g.url}
+		f(&sub)
+	})
+}
+
+// newGuarded starts a browser and a guarded server.
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	path := requireBrowser(t)
+	if os.Getenv("GREENROOM_URL") != "" {
+		t.Skip("GREENROOM_URL names a server that is not ours to guard")
+	}
+	t.Parallel()
+	cert, key, pool := certificate(t)
+	server := newProcess(t)
+	server.args = append(slices.DeleteFunc(server.args, func(arg string) bool { return arg == "--demo" }), "--tls-cert", cert, "--tls-key", key)
+	server.url = strings.Replace(server.url, "http:", "https:", 1)
+	server.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	server.start(t)
+	t.Cleanup(func() { server.stop(t) })
+	g := &guarded{visit: &visit{t, startBrowser(t, path), server.url}, client: server.client, ca: cert}
+	g.token = g.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	return g
+}
+
+// certificate writes a certificate for loopback addresses, which is its own CA, and its key.
+func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	known := httptest.NewTLSServer(http.NotFoundHandler())
+	defer known.Close()
+	secret, err := x509.MarshalPKCS8PrivateKey(known.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(known.Certificate())
+	cert, key = filepath.Join(t.TempDir(), "server.pem"), filepath.Join(t.TempDir(), "server.key")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: known.Certificate().Raw}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key, pool
+}
+
+// ask sends a request as the admin, once there is one, and returns the answer.
+func (g *guarded) ask(method, path, body string, want int) []byte {
+	g.t.Helper()
+	req, err := http.NewRequestWithContext(g.t.Context(), method, g.url+path, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if g.token != "" {
+		req.Header.Set("Authorization", "Bearer "+g.token)
+	}
+	res, err := g.client.Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != want {
+		g.t.Fatalf("%s %s: %s %s %v, want %d", method, path, res.Status, text, err, want)
+	}
+	return bytes.TrimSpace(text)
+}
+
+// principal makes a principal and returns its token.
+func (g *guarded) principal(body string) string {
+	g.t.Helper()
+	var made struct{ Token string }
+	if err := json.Unmarshal(g.ask("POST", "/v1/principals", body, http.StatusCreated), &made); err != nil {
+		g.t.Fatal(err)
+	}
+	return made.Token
+}
+
+// login begins a session of the admin, which all tabs have.
+func (g *guarded) login() {
+	g.t.Helper()
+	p := g.open("/", 1280, 900, "light")
+	p.setOffline(true) // the browser reports each 401
+	p.wait("the form", `document.querySelector('.login input[type=password]')`)
+	evaluate[bool](p, fmt.Sprintf(`(fetch('v1/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify({token: %q})}).then((answer) => (window.loggedIn = answer.ok)), true)`, g.token))
+	p.wait("the session", `window.loggedIn`)
+}

@@ -1,0 +1,160 @@
+import { apiPath } from "./api";
+import { base64, sparkplugBirth } from "./sparkplug";
+import type { Addresses } from "./types";
+
+/** Where a device reaches the server. */
+export interface Place {
+  /** The name or address of the machine. */
+  host: string;
+  addresses: Addresses;
+  /** The base of the HTTP API, as the browser reaches it, with a slash at the end. */
+  base: string;
+  /** A file with the CA of the server's certificate; empty for those that the device's system trusts. */
+  ca: string;
+}
+
+/** A device that is to be connected. */
+export interface Device {
+  /** The id of its entity. */
+  entity: string;
+  /** The name of its principal; empty where nobody has to log in. */
+  name: string;
+  token: string;
+}
+
+/** A command for a terminal. */
+export interface Line {
+  label: string;
+  text: string;
+}
+
+/** A way in which devices speak. */
+export interface Convention {
+  id: string;
+  name: string;
+  /** What it is for, in a few words. */
+  about: string;
+  /** Why an entity with this id cannot be spoken for in this way; empty where it can. */
+  problem: (entity: string) => string;
+  /** The filter of the grant; empty where the principal has the name of the entity. */
+  filter: (entity: string, name: string) => string;
+  commands: (device: Device, place: Place) => Line[];
+}
+
+/** A word for a POSIX shell. */
+export function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** The name of a principal for the device of an entity: its id, as far as a name may have that. */
+export function principalName(entity: string): string {
+  return entity.replace(/[^\w.:@-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 128);
+}
+
+/** The place as the browser reaches it, with CAs that are known. */
+export function placeOf(addresses: Addresses): Place {
+  return { host: location.hostname.replace(/^\[(.*)\]$/, "$1"), addresses, base: new URL(".", document.baseURI).href, ca: "" };
+}
+
+/** Whether a device on another machine cannot reach the MQTT listener although the page came from there. */
+export function isLocalOnly(place: Place): boolean {
+  const listens = place.addresses.mqtt.host ?? "";
+  return isLoopback(listens) && !isLoopback(place.host);
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host.startsWith("127.");
+}
+
+const sample = '{"temperature":21.5}';
+
+/** The filter of a grant over one entity; empty where it is that of the name. */
+export function ownFilter(entity: string, name: string): string {
+  return entity === name ? "" : `id = ${JSON.stringify(entity)}`;
+}
+
+/** The credentials as mosquitto_pub takes them: user name and password. */
+export function login({ name, token }: Device): string[] {
+  return token === "" ? [] : ["-u", name, "-P", token];
+}
+
+/** A command that publishes with QoS 1; from standard input where there is no message. */
+export function publish(place: Place, credentials: readonly string[], topic: string, message: string | null): string {
+  const { port, tls } = place.addresses.mqtt;
+  const words = ["mosquitto_pub", "-h", place.host, "-p", String(port)];
+  if (tls) words.push(...(place.ca === "" ? ["--tls-use-os-certs"] : ["--cafile", place.ca]));
+  words.push(...credentials, "-q", "1", "-t", topic, ...(message === null ? ["-s"] : ["-m", message]));
+  return words.map(quote).join(" ");
+}
+
+/** A command that posts JSON, and fails with what the server says of it. */
+export function post(place: Place, path: string, token: string, message: string): string {
+  const words = ["curl", "--fail-with-body"];
+  if (place.ca !== "" && place.base.startsWith("https:")) words.push("--cacert", place.ca);
+  words.push(new URL(path, place.base).href);
+  if (token !== "") words.push("-H", `Authorization: Bearer ${token}`);
+  words.push("-H", "Content-Type: application/json", "-d", message);
+  return words.map(quote).join(" ");
+}
+
+/** Why no entity can have an id; empty where one can. */
+export function idProblem(id: string): string {
+  return /[/+#]/.test(id) ? "An id must have none of / + #." : "";
+}
+
+const none = (): string => "";
+
+/** The conventions that the server knows by itself. */
+export const conventions: readonly Convention[] = [
+  {
+    id: "native",
+    name: "Greenroom's own topics",
+    about: "JSON over MQTT or HTTP, for firmware of your own",
+    problem: none,
+    filter: ownFilter,
+    commands: (device, place) => [
+      { label: "MQTT", text: publish(place, login(device), `e/${device.entity}/telemetry`, sample) },
+      { label: "HTTP", text: post(place, apiPath(["entities", device.entity, "telemetry"]), device.token, sample) },
+    ],
+  },
+  {
+    id: "thingsboard",
+    name: "ThingsBoard",
+    about: "devices and SDKs made for ThingsBoard",
+    problem: (entity) => (principalName(entity) === entity ? "" : "Its device is who has the token, so the id must be a name: letters of ASCII, digits and . _ - : @."),
+    filter: ownFilter,
+    commands: (device, place) => {
+      const user = device.token === "" ? device.entity : device.token;
+      return [
+        { label: "MQTT", text: publish(place, ["-u", user], "v1/devices/me/telemetry", sample) },
+        { label: "HTTP", text: post(place, `api/v1/${encodeURIComponent(user)}/telemetry`, "", sample) },
+      ];
+    },
+  },
+  {
+    id: "aws",
+    name: "AWS IoT shadow",
+    about: "devices that report their state to a device shadow",
+    problem: none,
+    filter: ownFilter,
+    commands: (device, place) => {
+      const report = `{"state":{"reported":${sample}}}`;
+      return [
+        { label: "MQTT", text: publish(place, login(device), `$aws/things/${device.entity}/shadow/update`, report) },
+        { label: "HTTP", text: post(place, `things/${encodeURIComponent(device.entity)}/shadow`, device.token, report) },
+      ];
+    },
+  },
+  {
+    id: "sparkplug",
+    name: "Sparkplug B",
+    about: "edge nodes of plants; the command sends a birth certificate",
+    problem: (entity) => (/^[^|]+\|[^|]+$/.test(entity) ? "" : "An edge node is the entity group|edge, as in plant|line-1."),
+    filter: (entity) => `id = ${JSON.stringify(entity)} or id prefix ${JSON.stringify(`${entity}|`)}`,
+    commands: (device, place) => {
+      const [group, edge] = device.entity.split("|");
+      const birth = base64(sparkplugBirth("temperature", 21.5));
+      return [{ label: "MQTT", text: `echo ${birth} | base64 -d | ${publish(place, login(device), `spBv1.0/${group}/NBIRTH/${edge}`, null)}` }];
+    },
+  },
+];
