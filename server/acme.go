@@ -156,6 +156,20 @@ func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
 	}}, nil
 }
 
+// has reports whether there is what a client gets to see, without a wait for the authority.
+func (i *issuer) has(hello *tls.ClientHelloInfo) bool {
+	ready := i.ready[plainHost(cmp.Or(hello.ServerName, i.hosts[0]))]
+	if ready == nil || slices.Contains(hello.SupportedProtos, acme.ALPNProto) {
+		return false
+	}
+	select {
+	case <-ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // certificate returns what a client gets to see. Devices that know the server by an address say
 // no name.
 func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {

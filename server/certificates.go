@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -86,6 +87,7 @@ type certificates struct {
 	files  TLS
 	log    *slog.Logger
 	issuer *issuer // nil where the certificate is in a file
+	turns  *handshakes
 
 	mu     sync.Mutex
 	config *tls.Config // guarded by mu
@@ -95,7 +97,7 @@ type certificates struct {
 }
 
 func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
-	c := &certificates{files: files, log: log, stamp: files.stamp(), looked: time.Now()}
+	c := &certificates{files: files, log: log, turns: newHandshakes(), stamp: files.stamp(), looked: time.Now()}
 	if len(files.ACME.Hosts) > 0 {
 		var err error
 		if c.issuer, err = newIssuer(&files.ACME, log); err != nil {
@@ -125,9 +127,16 @@ func (t *TLS) stamp() (s string) {
 	return s
 }
 
-// server returns what a listener is to do.
-func (c *certificates) server() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(), nil }}
+// listener returns a listener with TLS.
+func (c *certificates) listener(ln net.Listener) net.Listener {
+	return tls.NewListener(c.turns.listener(ln), &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if turn, ok := hello.Conn.(*turnConn); ok && (c.issuer == nil || c.issuer.has(hello)) { // else there is a certificate to be waited for
+			if err := turn.take(); err != nil {
+				return nil, err
+			}
+		}
+		return c.current(), nil
+	}})
 }
 
 func (c *certificates) current() *tls.Config {

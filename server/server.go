@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -241,7 +240,7 @@ func (s *Server) encrypted(ln net.Listener) net.Listener {
 	if s.certificates == nil {
 		return ln
 	}
-	return tls.NewListener(ln, s.certificates.server())
+	return s.certificates.listener(ln)
 }
 
 // HTTPAddr returns the address of the HTTP API, host:port.

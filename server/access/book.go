@@ -220,13 +220,19 @@ func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
 		return nil, ErrCredentials
 	}
 	p, from := b.find(a.Name), addressKey(a.Address)
-	if wait := b.addresses.wait(from); wait > 0 {
-		return nil, &SlowedError{wait}
+	slowed := func() error {
+		if wait := b.addresses.wait(from); wait > 0 {
+			return &SlowedError{wait}
+		}
+		if wait := b.names.wait(a.Name); wait > 0 && (p == nil || p.lastFrom() != from) {
+			return &SlowedError{wait}
+		}
+		return nil
 	}
-	if wait := b.names.wait(a.Name); wait > 0 && (p == nil || p.lastFrom() != from) {
-		return nil, &SlowedError{wait}
+	if err := slowed(); err != nil {
+		return nil, err
 	}
-	right, err := b.passwords.check(ctx, p, a.Password)
+	right, err := b.passwords.check(ctx, p, a.Password, slowed)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -225,6 +226,32 @@ func TestFailedLoginsAreSlowedByAddressAndName(t *testing.T) {
 	}
 }
 
+// Who guesses many passwords at once gets no more looks than who guesses one after the other.
+func TestPasswordsThatWaitAreSlowedByThoseBeforeThem(t *testing.T) {
+	t.Parallel()
+	b, _ := guarded(t, newMemory())
+	const guesses = argonWaiting - 1
+	var wg sync.WaitGroup
+	var looked atomic.Int64
+	from := netip.MustParseAddr("203.0.113.9")
+	for i := range guesses {
+		wg.Go(func() {
+			a := Attempt{Name: fmt.Sprintf("name-%d", i), Password: "wrong password", Address: from}
+			switch _, err := b.Login(t.Context(), &a); {
+			case errors.Is(err, ErrCredentials):
+				looked.Add(1)
+			case !errors.Is(err, ErrSlowed):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	// The failure of the one that was looked at last is counted after its place is free.
+	if most := int64(FreeFailures + 2*cap(b.passwords.working)); looked.Load() > most {
+		t.Errorf("%d of %d guesses at once were looked at, want %d at most", looked.Load(), guesses, most)
+	}
+}
+
 func TestSlowedAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(time.Now)
@@ -272,7 +299,7 @@ func TestOnlySomePasswordsAreCheckedAtOnce(t *testing.T) {
 	for range argonWaiting {
 		w.waiting <- struct{}{}
 	}
-	if _, err := w.check(t.Context(), nil, "12345678"); !errors.Is(err, ErrBusy) {
+	if _, err := w.check(t.Context(), nil, "12345678", func() error { return nil }); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more: %v, want %v", err, ErrBusy)
 	}
 }

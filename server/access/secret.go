@@ -133,8 +133,9 @@ func (w *passwords) hash(ctx context.Context, password string) (string, error) {
 }
 
 // check reports whether a password is that of a principal, nil for one that does not
-// exist: that takes as long.
-func (w *passwords) check(ctx context.Context, p *Principal, password string) (bool, error) {
+// exist: that takes as long. slowed is asked before the password is looked at: others from the same
+// address may have failed while this one waited.
+func (w *passwords) check(ctx context.Context, p *Principal, password string, slowed func() error) (bool, error) {
 	if len(password) > MaxPasswordBytes {
 		return false, nil
 	}
@@ -154,6 +155,9 @@ func (w *passwords) check(ctx context.Context, p *Principal, password string) (b
 		return false, err
 	}
 	defer release()
+	if err := slowed(); err != nil {
+		return false, err
+	}
 	right, err := checkPassword(kept, password)
 	if err != nil || !right || kept == w.nobody {
 		return false, err
