@@ -125,7 +125,7 @@ func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
 	if _, ok := h.open[s]; !ok {
 		return 0, true // it has been closed, and finds the reason in place of changes
 	}
-	if h.published > s.seq+uint64(h.buffer)/2 {
+	if h.published > s.seq+uint64(s.most)/2 {
 		return h.published, false
 	}
 	if s.filter == nil {
@@ -180,6 +180,7 @@ type Subscription struct {
 	presence bool                // wanted
 	computed bool                // of the readings, those that a source has computed only
 	values   bool                // readings are wanted
+	most     int                 // of changes in buffer
 
 	// Owned by the reader.
 	seq  uint64         // the last change that was returned or passed over
@@ -190,6 +191,7 @@ type Subscription struct {
 	mu     sync.Mutex
 	buffer []LoggedChange // guarded by mu
 	head   int            // of buffer, guarded by mu
+	bytes  int            // of buffer where it may have more than the hub's, guarded by mu
 	err    error          // why nothing more is pushed, guarded by mu
 	ready  chan struct{}  // something happened
 }
@@ -208,7 +210,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	}
 	s := &Subscription{
 		rt: r, edits: q.Edits && !q.CommandsOnly || q.EditsOnly, ends: q.CommandsOnly, commands: q.Commands || q.CommandsOnly,
-		presence: q.Presence, values: !q.EditsOnly && !q.CommandsOnly, computed: q.Computed, ready: make(chan struct{}, 1),
+		presence: q.Presence, values: !q.EditsOnly && !q.CommandsOnly, computed: q.Computed, most: max(r.hub.buffer, q.Buffer), ready: make(chan struct{}, 1),
 	}
 	for _, id := range q.Entities {
 		if err := CheckID(id); err != nil {
@@ -255,7 +257,11 @@ func (s *Subscription) push(c LoggedChange) {
 	if s.err != nil || !s.listed(&c) {
 		return
 	}
-	if len(s.buffer)-s.head >= s.rt.hub.buffer {
+	bytes := 0
+	if s.most > s.rt.hub.buffer {
+		bytes = c.bytes()
+	}
+	if n := len(s.buffer) - s.head; n >= s.most || n >= s.rt.hub.buffer && s.bytes+bytes > MaxStreamBytes {
 		s.err = ErrLagged
 		s.rt.count.lagged.Add(1)
 		nudge(s.ready)
@@ -267,6 +273,7 @@ func (s *Subscription) push(c LoggedChange) {
 		s.buffer, s.head = s.buffer[:n], 0
 	}
 	s.buffer = append(s.buffer, c)
+	s.bytes += bytes
 	nudge(s.ready)
 }
 
@@ -407,6 +414,9 @@ func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
 	for s.head < len(s.buffer) {
 		next := s.buffer[s.head]
 		s.buffer[s.head] = LoggedChange{}
+		if s.most > s.rt.hub.buffer {
+			s.bytes -= next.bytes()
+		}
 		if s.head++; s.head == len(s.buffer) {
 			s.buffer, s.head = s.buffer[:0], 0
 		}
@@ -425,6 +435,8 @@ func (s *Subscription) change(c LoggedChange) Change {
 		Arrived: c.Arrived,
 	}
 }
+
+func (c *LoggedChange) bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
 
 // nudge tells who waits on the channel, once, that there is something new.
 func nudge(ch chan struct{}) {

@@ -65,6 +65,9 @@ const (
 	MaxSearchBytes = 256
 	// MaxStreamEntities bounds ChangesQuery.Entities.
 	MaxStreamEntities = 1000
+	// MaxStreamBytes bounds what a subscription holds beyond Config.StreamBuffer changes, see
+	// ChangesQuery.Buffer.
+	MaxStreamBytes = 32 << 20
 	// MaxOpenCommands bounds the commands of an entity that have not ended,
 	// MaxOpenCommandBytes their texts together, and MaxEndedCommands those that have
 	// ended and are kept: when there are more, those that ended first are deleted.

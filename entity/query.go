@@ -99,6 +99,10 @@ type ChangesQuery struct {
 	// Computed keeps, of the readings, only those that a source has computed (see
 	// Origin), a mapping for example. The others occupy nothing of the buffer.
 	Computed bool
+	// Buffer is how many changes it holds for its reader before it gives up with
+	// ErrLagged, where that is more than Config.StreamBuffer. What is held beyond that has
+	// at most MaxStreamBytes.
+	Buffer int
 }
 
 // Change is one committed reading, edit or step of a command. Readings that came late are changes as well:
@@ -128,4 +132,26 @@ type Change struct {
 	Committed int64
 	// Arrived says that TS is when the reading arrived, as Reading.Arrived does.
 	Arrived bool
+}
+
+// Bytes is about what the change occupies in memory.
+func (c *Change) Bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
+
+func changeBytes(values []Sample, edit *Edit, command *Command) int {
+	n := 200
+	for i := range values {
+		n += 64 + len(values[i].Key) + len(values[i].Value.Text())
+	}
+	if edit != nil {
+		for i := range edit.Attributes {
+			n += 100 + len(edit.Attributes[i].Path) + len(edit.Attributes[i].Value.Text())
+		}
+		for i := range edit.Relations {
+			n += 200 + len(edit.Relations[i].Properties.Text())
+		}
+	}
+	if command != nil {
+		n += int(command.recordBytes())
+	}
+	return n
 }
