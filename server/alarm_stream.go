@@ -31,12 +31,13 @@ type streamAlarmsRequest struct {
 // number; a reader that comes back with it, as Last-Event-ID or as the parameter cursor,
 // gets what came in between, or the event reset where that is not kept any more.
 func (a *alarmAPI) stream(w http.ResponseWriter, r *http.Request, in *streamAlarmsRequest) error {
-	f := &alarmFeed{alarms: a.alarms, filter: &in.alarmFilter, after: a.alarms.LastEvent()}
+	f := &alarmFeed{alarms: a.alarms, filter: &in.alarmFilter, after: a.alarms.LastEvent(), began: time.Now().UnixMilli()}
 	var err error
 	if f.severities, err = in.severities(); err != nil {
 		return err
 	}
-	if f.keep, err = a.keeper(r.Context(), &in.alarmFilter); err != nil {
+	f.keeper = func() (func(*alarm.Alarm) bool, error) { return a.keeper(r.Context(), &in.alarmFilter) }
+	if _, err = f.keeper(); err != nil {
 		return err
 	}
 	cursor := in.Cursor
@@ -72,8 +73,9 @@ type alarmFeed struct {
 	alarms     *alarm.Service
 	filter     *alarmFilter
 	severities []alarm.Severity
-	keep       func(*alarm.Alarm) bool // nil for all
-	after      uint64                  // the last event that was done with
+	keeper     func() (func(*alarm.Alarm) bool, error) // returns nil for all
+	began      int64                                   // when the reader came
+	after      uint64                                  // the last event that was done with
 	out        outlet
 }
 
@@ -85,7 +87,9 @@ func (f *alarmFeed) run(ctx context.Context) {
 		stop()
 		switch {
 		case err == nil:
-			f.send(events)
+			if f.send(ctx, events) != nil {
+				return
+			}
 		case errors.Is(err, entity.ErrInvalid):
 			f.after = f.alarms.LastEvent()
 			f.reset("the cursor is of another store, or of events made after the backup that this one was restored from; read the present state")
@@ -101,7 +105,11 @@ func (f *alarmFeed) reset(reason string) {
 	f.out.event(eventReset, strconv.FormatUint(f.after, 10), []byte(`{"reason":"`+reason+`"}`))
 }
 
-func (f *alarmFeed) send(events []alarm.Event) {
+func (f *alarmFeed) send(ctx context.Context, events []alarm.Event) error {
+	keep, err := f.keeper()
+	if err != nil {
+		return err
+	}
 	if events[0].Seq > f.after+1 {
 		f.after = events[0].Seq - 1
 		f.reset("the events after the cursor are no longer kept; read the present state")
@@ -111,13 +119,24 @@ func (f *alarmFeed) send(events []alarm.Event) {
 		f.after = ev.Seq
 		a := &ev.Alarm
 		if f.filter.Entity != "" && f.filter.Entity != a.Entity || f.filter.Rule != "" && f.filter.Rule != a.Rule ||
-			len(f.severities) > 0 && !slices.Contains(f.severities, a.Severity) || f.keep != nil && !f.keep(a) {
+			len(f.severities) > 0 && !slices.Contains(f.severities, a.Severity) || keep != nil && !(keep(a) && f.present(ctx, ev)) {
 			continue
 		}
 		if body, err := encodeAlarmEvent(ev); err == nil {
 			f.out.event(eventAlarm, strconv.FormatUint(ev.Seq, 10), body)
 		}
 	}
+	return nil
+}
+
+// present reports whether an event is of an entity that was not deleted since: of those that
+// are read again, some may be of one that had the id before.
+func (f *alarmFeed) present(ctx context.Context, ev *alarm.Event) bool {
+	if ev.At >= f.began {
+		return true
+	}
+	a, err := f.alarms.Alarm(ctx, ev.Alarm.ID)
+	return err == nil && !a.Deleted
 }
 
 // tellAlarms publishes what happens to alarms over MQTT, from now on until the server ends:

@@ -61,6 +61,8 @@ type alarmJSON struct {
 	Ended    int64 `json:"ended_ms,omitempty"`
 	// Why it is not open any more: its condition, an operator, a late reading that withdraws it, a change or the end of its rule, that its rule does not concern the entity any more, the end of the entity.
 	Cause string `json:"cause,omitempty" enum:"condition,operator,withdrawn,rule,scope,entity"`
+	// The entity was deleted; one that has its id now is another one.
+	Deleted bool `json:"deleted,omitempty"`
 	// What the condition looked at when it was raised.
 	Values       []alarmValueJSON `json:"values"`
 	Acknowledged *alarmMarkJSON   `json:"acknowledged,omitempty"`
@@ -110,7 +112,7 @@ const (
 func newAlarmJSON(a *alarm.Alarm) alarmJSON {
 	j := alarmJSON{
 		ID: a.ID, Rule: a.Rule, Version: a.Version, Entity: a.Entity, Severity: a.Severity.String(), Message: a.Message, State: alarmRaised,
-		Since: a.Since, Raised: a.Raised, Cleared: a.Cleared, Detected: a.Detected, Ended: a.Ended, Cause: string(a.Cause), Values: []alarmValueJSON{},
+		Since: a.Since, Raised: a.Raised, Cleared: a.Cleared, Detected: a.Detected, Ended: a.Ended, Cause: string(a.Cause), Deleted: a.Deleted, Values: []alarmValueJSON{},
 	}
 	if !a.Open() {
 		j.State = alarmCleared
@@ -157,6 +159,8 @@ type listAlarmsRequest struct {
 	Acknowledged string `query:"acknowledged" enum:"true,false"`
 	// Only alarms that are shelved, or that are not.
 	Shelved string `query:"shelved" enum:"true,false"`
+	// With true the alarms of entities that were deleted, for who may read all entities.
+	Deleted string `query:"deleted" enum:"true,false,any" default:"false"`
 	cursorParam
 	// The most alarms to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
@@ -175,9 +179,12 @@ func (a *alarmAPI) list(ctx context.Context, in *listAlarmsRequest) (*answer[ala
 	if err != nil {
 		return nil, err
 	}
+	if in.Deleted == "any" {
+		in.Deleted = ""
+	}
 	list, next, err := a.alarms.Alarms(ctx, alarm.Query{
 		Open: in.State == alarmRaised, Closed: in.State == alarmCleared, Entity: in.Entity, Rule: in.Rule, Severities: severities,
-		Acknowledged: optionalBool(in.Acknowledged), Shelved: optionalBool(in.Shelved), Before: before, Limit: in.Limit, Keep: keep,
+		Acknowledged: optionalBool(in.Acknowledged), Shelved: optionalBool(in.Shelved), Deleted: optionalBool(in.Deleted), Before: before, Limit: in.Limit, Keep: keep,
 	})
 	if err != nil {
 		return nil, err
@@ -217,7 +224,8 @@ func (f *alarmFilter) severities() (list []alarm.Severity, err error) {
 
 // keeper returns what decides whether an alarm's entity is one that the caller may read
 // and the filter is about, nil where all are. Of an entity that is not there any more only
-// who may read all sees the alarms.
+// who may read all sees the alarms. Each entity is looked at once, so that the keeper is for
+// a moment: a page or a few events.
 func (a *alarmAPI) keeper(ctx context.Context, f *alarmFilter) (func(*alarm.Alarm) bool, error) {
 	if f.Filter == "" && callerOf(ctx).who.MayAll(access.Read) {
 		return nil, nil
@@ -226,13 +234,20 @@ func (a *alarmAPI) keeper(ctx context.Context, f *alarmFilter) (func(*alarm.Alar
 	if err != nil {
 		return nil, err
 	}
-	match := search.NewMatcher(a.runtime, filter)
-	return func(x *alarm.Alarm) (is bool) {
-		match.Reset()
-		_ = a.runtime.Scan(ctx, entity.ListQuery{IDs: []string{x.Entity}}, func(v entity.View) bool { // where nothing is read, nothing is shown
-			is = match.Match(ctx, v)
+	match, known := search.NewMatcher(a.runtime, filter), make(map[string]bool)
+	return func(x *alarm.Alarm) bool {
+		if x.Deleted {
 			return false
-		})
+		}
+		is, ok := known[x.Entity]
+		if !ok {
+			match.Reset()
+			_ = a.runtime.Scan(ctx, entity.ListQuery{IDs: []string{x.Entity}}, func(v entity.View) bool { // where nothing is read, nothing is shown
+				is = match.Match(ctx, v)
+				return false
+			})
+			known[x.Entity] = is
+		}
 		return is
 	}, nil
 }
@@ -243,7 +258,12 @@ func (a *alarmAPI) allowed(ctx context.Context, id string, action access.Action)
 	who := callerOf(ctx).who
 	x, err := a.alarms.Alarm(ctx, id)
 	switch {
-	case err == nil && who.May(ctx, a.runtime, access.Read, x.Entity) == nil:
+	case err == nil && x.Deleted && who.MayAll(access.Read):
+		if !who.MayAll(action) {
+			err = fmt.Errorf("%w: the entity of the alarm %q was deleted, and %q may not change all entities", access.ErrForbidden, x.ID, who.Name())
+		}
+		return x, err
+	case err == nil && !x.Deleted && who.May(ctx, a.runtime, access.Read, x.Entity) == nil:
 		return x, who.May(ctx, a.runtime, action, x.Entity)
 	case err != nil && (who.MayAll(access.Read) || !errors.Is(err, alarm.ErrNotFound)):
 		return x, err

@@ -182,3 +182,40 @@ func TestAlarmsAreToldToThoseWhoMayReadTheirEntities(t *testing.T) {
 		t.Errorf("an operator imports rules: %s %s", resp.Status, text)
 	}
 }
+
+func TestAlarmsOfADeletedEntityAreNotThoseOfANewOneOfItsID(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	old := s.raiseAlarm("room-1")
+	if resp, text := s.do("DELETE", "/v1/entities/room-1", ""); resp.StatusCode != http.StatusNoContent {
+		t.Fatal(resp.Status, text)
+	}
+	s.post("room-1", `{"heat":10}`) // another one
+	s.syncAlarms()
+	guest := s.as(tokens["guest"])
+	for _, at := range []string{"/v1/alarms", "/v1/alarms?deleted=any&entity=room-1"} {
+		if resp, text := guest.do("GET", at, ""); resp.StatusCode != http.StatusOK || strings.Contains(text, old) {
+			t.Errorf("%s shows the guest %s %s", at, resp.Status, text)
+		}
+	}
+	if resp, text := guest.do("GET", "/v1/alarms/"+old, ""); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("the guest reads it: %s %s", resp.Status, text)
+	}
+	if resp, text := s.as(tokens["keeper"]).do("POST", "/v1/alarms/"+old+"/acknowledge", `{}`, "Content-Type", mediaJSON); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("the keeper acknowledges it: %s %s", resp.Status, text)
+	}
+	again := guest.open("/v1/stream/alarms", "Last-Event-ID", "0")
+	s.post("room-1", `{"heat":90}`)
+	if event, ok := again.next(); !ok || strings.Contains(event.data, old) || !strings.Contains(event.data, "raised") {
+		t.Errorf("the guest is told %+v", event)
+	}
+	if resp, text := s.do("GET", "/v1/alarms", ""); resp.StatusCode != http.StatusOK || strings.Contains(text, old) {
+		t.Errorf("an admin lists %s %s", resp.Status, text)
+	}
+	if resp, text := s.do("GET", "/v1/alarms?deleted=true", ""); !strings.Contains(text, old) || !strings.Contains(text, `"deleted":true`) {
+		t.Errorf("an admin who asks for them lists %s %s", resp.Status, text)
+	}
+	if resp, text := s.do("POST", "/v1/alarms/"+old+"/acknowledge", `{}`, "Content-Type", mediaJSON); resp.StatusCode != http.StatusOK {
+		t.Errorf("an admin acknowledges it: %s %s", resp.Status, text)
+	}
+}

@@ -61,6 +61,8 @@ type Alarm struct {
 	Detected int64 `json:"detected"`
 	Ended    int64 `json:"ended,omitempty"`
 	Cause    Cause `json:"cause,omitempty"`
+	// Deleted says that the entity was deleted: one that has its id now is another one.
+	Deleted bool `json:"deleted,omitempty"`
 	// Values are what the condition looked at when it was raised. Of those that are too
 	// large, see MaxValueBytes, there is the time alone.
 	Values       []Value      `json:"values,omitempty"`
@@ -198,6 +200,7 @@ const (
 	webhookKind  = "alarm-webhook"  // under its name
 	deliveryKind = "alarm-delivery" // a delivery that waits, under its webhook and the number of its event
 	deadKind     = "alarm-dead"     // the same, given up
+	graveKind    = "alarm-grave"    // the last alarm of an entity that was deleted, while some of them do not say so
 	placeKind    = "alarm-place"    // the place up to which changes are done with
 	placeKey     = "place"
 )

@@ -30,11 +30,10 @@
 // them. Where the log no longer has changes that were not gone through, readings since the
 // last one that was are gone through, of all entities; what came late before that is not.
 // Where a change of the types ends that a rule concerns an entity, alarms clear when the
-// entities have been gone through. With a Retention of less than MaxLateness a late reading
-// may raise and clear once more an alarm that is not kept any more. An alarm or a rule of
-// which what is stored cannot be read is logged and passed over.
+// entities have been gone through. An alarm or a rule of which what is stored cannot be read
+// is logged and passed over. Where the log no longer has the change that deleted an entity,
+// and there is one of its id again, that one has its alarms.
 //
 // A replay has the alarms of the time that it goes through in memory, of one rule and one
-// entity, and each new rule goes through all entities on its own. What is read ahead of the
-// engine is bounded by the number of changes, not by their size.
+// entity.
 package alarm

@@ -1,13 +1,12 @@
 package alarm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -29,11 +28,15 @@ type engine struct {
 	count *counters
 
 	rules  map[string]*rule
+	index  index // of rules
+	graves *graves
 	slots  *slots
 	cache  *cache
 	timers timers
 	active int
 	full   bool // MaxActive was reached
+
+	lateness int64 // how late a reading may be to change alarms
 
 	sender  *sender
 	then    []func() // what is to be done after the commit
@@ -51,7 +54,11 @@ type engine struct {
 	waiting map[string][]chan error // by cursor: those who wait for it
 	waited  []chan error            // those whose cursor was reached
 
-	types     *model.Resolved // one of those that rules name, as it was: all are others when one changes
+	types     *model.Resolved   // one of those that rules name, as it was: all are others when one changes
+	families  map[string]string // the types that are those that rules name, and what each is, as they were
+	burying   string            // the one of graves that is being gone through
+	buried    string            // the key of the next one of its alarms
+	sweeps    int               // how often a part of the entities was looked at for rules
 	steps     steps
 	installed *atomic.Pointer[[]Installed] // of the service
 }
@@ -77,10 +84,10 @@ type place struct {
 	Version int64  `json:"version"`
 }
 
-func newEngine(rt *entity.Runtime, cfg *Config, count *counters) *engine {
+func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *graves) *engine {
 	return &engine{
-		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(),
-		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt), steps: cfg.steps, place: place{First: 1}, waiting: make(map[string][]chan error),
+		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(), graves: g,
+		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, place: place{First: 1}, lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
 	}
 }
 
@@ -93,8 +100,8 @@ func (e *engine) isA(typ, of string) bool {
 	return err == nil && t.IsA[of]
 }
 
-// retype looks at all entities again for the rules of types after a type has changed:
-// which extend another one may be others.
+// retype looks at entities again for the rules of types after it has changed which types
+// extend another one.
 func (e *engine) retype() error {
 	var first *rule
 	for _, r := range e.rules {
@@ -103,23 +110,34 @@ func (e *engine) retype() error {
 		}
 	}
 	if first == nil {
-		e.types = nil
+		e.types, e.families = nil, nil
 		return nil
+	}
+	was := e.families
+	if was == nil {
+		e.families = families(e.rt)
 	}
 	now, err := e.rt.ResolvedType(first.Type)
 	if err != nil {
 		return nil // there is no such type, and nothing that extends it
 	}
-	was := e.types
-	if e.types = now; was == nil || was == now {
+	same := e.types == now
+	if e.types = now; same || was == nil {
+		return nil
+	}
+	if e.families = families(e.rt); maps.Equal(was, e.families) {
 		return nil
 	}
 	e.cache.refresh()
 	for _, r := range e.rules {
-		if r.removed || r.Type == "" && r.where == nil {
+		// What a where says of types may be about any.
+		if r.removed || (r.Type == "" || was[r.Type] == e.families[r.Type]) && !r.types {
 			continue
 		}
 		r.Pending, r.swept = true, ""
+		if r.Type != "" && was[r.Type] != e.families[r.Type] {
+			r.former += was[r.Type]
+		}
 		x := r.json()
 		if err := e.ledger.put(ruleKind, r.Name, &x); err != nil {
 			return err
@@ -127,6 +145,28 @@ func (e *engine) retype() error {
 	}
 	e.publishRules()
 	return nil
+}
+
+// families returns the types that are each type, which are itself and those that extend it, as one
+// text: their ids, in order, with a zero byte behind each.
+func families(rt *entity.Runtime) map[string]string {
+	all := make(map[string]string)
+	for _, t := range rt.Types() {
+		resolved, err := rt.ResolvedType(t.ID)
+		if err != nil {
+			continue // it has gone meanwhile
+		}
+		for of := range resolved.IsA {
+			all[of] += t.ID + "\x00"
+		}
+	}
+	return all
+}
+
+// reindex makes the rules that are in force the ones that readings are for.
+func (e *engine) reindex() {
+	e.index = indexOf(e.rules)
+	e.cache.refresh() // each entity has other rules now
 }
 
 // apply takes one committed change in.
@@ -158,9 +198,8 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 type order uint8
 
 const (
-	untouched order = iota // the rule does not read it
-	newer
-	beside // of the same time, and of other keys
+	newer  order = iota
+	beside       // of the same time, and of other keys
 	older
 )
 
@@ -168,23 +207,25 @@ const (
 func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
 	last := max(s.newest, s.turned)
 	inOrder := c.TS > last || c.TS == last && (fresh && c.TS > s.turned || c.Arrived && c.TS > s.redone)
+	rules := e.index.readers(s, slots)
+	if inOrder && !fresh && len(s.states) == 0 { // as nearly all are
+		return e.plainReading(ctx, s, c, rules)
+	}
 	var buffer [32]order
 	orders := buffer[:0]
 	var ahead map[*rule]bool // of those for which it is late, newer than all others of the rule
-	for _, r := range s.rules {
-		o := untouched
-		if r.reads(slots) {
-			if o = newer; !inOrder {
-				o = s.order(r, c, slots, fresh)
-			}
-			st := s.state(r)
-			if o == newer && fresh && st != nil && st.pending {
-				o = older // the frame is ahead of when it was due
-			}
-			if o == newer && st != nil && st.late == nil {
-				if err := e.advance(ctx, st, c.TS); err != nil {
-					return err
-				}
+	for _, r := range rules {
+		o := newer
+		if !inOrder {
+			o = s.order(r, c, slots, fresh)
+		}
+		st := s.state(r)
+		if o == newer && fresh && st != nil && st.pending {
+			o = older // the frame is ahead of when it was due
+		}
+		if o == newer && st != nil && st.late == nil {
+			if err := e.advance(ctx, st, c.TS); err != nil {
+				return err
 			}
 		}
 		if o == older {
@@ -197,15 +238,8 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 		}
 		orders = append(orders, o)
 	}
-	for i := range c.Values {
-		if n := e.slots.key(c.Values[i].Key); n != 0 {
-			if ts, ok := s.ts(n); !ok || c.TS >= ts {
-				s.put(n, c.TS, c.Values[i].Value)
-			}
-		}
-	}
-	s.newest = max(s.newest, c.TS)
-	for i, r := range s.rules {
+	e.note(s, c)
+	for i, r := range rules {
 		var err error
 		switch orders[i] {
 		case newer, beside:
@@ -214,13 +248,42 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 			if !e.lateReading(s, r, c.TS, slots) && ahead[r] {
 				err = e.observe(ctx, s, r, c.TS, false)
 			}
-		case untouched:
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// plainReading takes a reading in that is newer than all that is known of an entity, for
+// which each rule is as in the beginning.
+func (e *engine) plainReading(ctx context.Context, s *subject, c *entity.Change, rules []*rule) error {
+	e.note(s, c)
+	met := 0
+	for _, r := range rules {
+		if !r.raise.Match(&s.frame, &s.frame.env) {
+			continue
+		}
+		met++
+		if err := e.observe(ctx, s, r, c.TS, false); err != nil {
+			return err
+		}
+	}
+	e.count.evaluations.Add(uint64(len(rules) - met)) // observe has counted the others
+	return nil
+}
+
+// note puts the values of a reading into the frame, where they are the newest.
+func (e *engine) note(s *subject, c *entity.Change) {
+	for i := range c.Values {
+		if n := e.slots.key(c.Values[i].Key); n != 0 {
+			if ts, ok := s.ts(n); !ok || c.TS >= ts {
+				s.put(n, c.TS, c.Values[i].Value)
+			}
+		}
+	}
+	s.newest = max(s.newest, c.TS)
 }
 
 // reads reports whether a rule reads one of the keys.
@@ -288,13 +351,8 @@ func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, e
 // fill sets what is known of an entity.
 func (e *engine) fill(s *subject, v entity.View) {
 	s.load(v, e.slots)
-	s.loaded, s.newest, s.redone, s.rules = true, 0, 0, nil
-	for _, r := range e.rules {
-		if r.ready && !r.removed && e.concerned(&s.frame, r) {
-			s.rules = append(s.rules, r)
-		}
-	}
-	slices.SortFunc(s.rules, func(a, b *rule) int { return cmp.Compare(a.Name, b.Name) })
+	s.loaded, s.newest, s.redone = true, 0, 0
+	e.index.concern(s, e.concerned)
 	if len(s.rules) == 0 && len(s.states) == 0 {
 		s.values = nil
 		return
@@ -492,9 +550,9 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 				return err
 			}
 		}
-		return e.forgetTimes(ctx, c.Entity)
+		return e.deleted(ctx, c.Entity)
 	}
-	if len(e.rules) == 0 || !c.Edit.Typed && len(c.Edit.Attributes) == 0 {
+	if len(e.rules) == 0 || !c.Edit.Typed && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
 		return nil
 	}
 	s := e.cache.find(c.Entity)
@@ -560,28 +618,6 @@ func (e *engine) gone(ctx context.Context, s *subject, ts int64) error {
 		e.cache.forget(s.id)
 	}
 	return nil
-}
-
-// forgetTimes removes what leads replays to the alarms of an entity that was deleted: one
-// of the same id that comes later has nothing of it.
-func (e *engine) forgetTimes(ctx context.Context, id string) error {
-	for pair, keys := range e.ledger.times {
-		if strings.HasPrefix(pair, part(id)) {
-			for _, key := range keys {
-				e.ledger.set(timeKind, key, nil)
-			}
-		}
-	}
-	for from := part(id); ; {
-		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: timeKind, From: from, To: after(part(id)), Limit: 1000})
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		for i := range list {
-			e.ledger.set(timeKind, list[i].Key, nil)
-		}
-		from = list[len(list)-1].Key + "\x00"
-	}
 }
 
 // flushStates puts the states that have changed into the ledger. Those that are as in the

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
 
 const (
-	// feedBuffer is how many changes wait for the engine, and the most that are applied at
-	// once.
-	feedBuffer = 4096
+	// applyAtOnce is about how many changes are applied before what else is to be done.
+	applyAtOnce = 4096
 	// ledgerItems and ledgerBytes are how much is written in one commit, about.
 	ledgerItems = 5000
 	ledgerBytes = 4 << 20
@@ -36,9 +36,7 @@ type follower struct {
 	s *Service
 	e *engine
 
-	changes chan entity.Change // nil while there are no rules; closed at the end, when err is set
-	stop    context.CancelFunc
-	err     error
+	feed *feed // nil while there are no rules
 
 	late    time.Time // since when there are late readings to be gone through, zero for none
 	written time.Time // when the last commit was
@@ -47,32 +45,20 @@ type follower struct {
 	purge   string    // the ID from which on they are
 }
 
-// startFeed reads the changes ahead of the engine, by a bounded number.
-func (f *follower) startFeed(changes *entity.Follower) {
-	ctx, cancel := context.WithCancel(f.s.ctx)
-	feed := make(chan entity.Change, feedBuffer)
-	f.changes, f.stop = feed, cancel
-	f.s.wg.Go(func() {
-		defer close(feed)
-		defer changes.Close()
-		for {
-			c, err := changes.Next(ctx)
-			if errors.Is(err, entity.ErrLagged) {
-				f.s.count.lagged.Add(1)
-				continue
-			}
-			if err == nil {
-				select {
-				case feed <- c:
-					continue
-				case <-ctx.Done():
-					err = context.Cause(ctx)
-				}
-			}
-			f.err = err
-			return
-		}
-	})
+// batches is where the changes come from, nil while there are no rules.
+func (f *follower) batches() <-chan []entity.Change {
+	if f.feed == nil {
+		return nil
+	}
+	return f.feed.batches
+}
+
+// waiting is how many changes wait for the engine.
+func (f *follower) waiting() int64 {
+	if f.feed == nil {
+		return 0
+	}
+	return f.feed.waiting.Load()
 }
 
 // follow does what there is to do, until an error.
@@ -93,11 +79,11 @@ func (f *follower) follow() error {
 				return err
 			}
 			continue
-		case c, ok := <-f.changes:
+		case batch, ok := <-f.batches():
 			if !ok {
-				return f.err
+				return f.feed.err
 			}
-			err = f.apply(c)
+			err = f.apply(batch)
 		case <-timer.C:
 		}
 		if err == nil {
@@ -115,7 +101,7 @@ func (f *follower) nap() time.Duration {
 		return 0
 	}
 	nap := maxNap
-	if f.changes != nil {
+	if f.feed != nil {
 		nap = f.s.cfg.SaveEvery
 	}
 	if len(f.e.timers) > 0 && f.e.gate.head == "" {
@@ -154,32 +140,38 @@ func (f *follower) answer(c call) error {
 	return nil
 }
 
-// apply takes a change and those that wait behind it.
-func (f *follower) apply(c entity.Change) error {
-	for n := 1; ; n++ {
-		if err := f.e.apply(f.s.ctx, &c); err != nil {
-			return err
-		}
-		f.e.reached(c.Cursor, c.Committed)
-		f.s.count.committed.Store(c.Committed)
-		if len(f.e.ledger.items) > ledgerItems || f.e.ledger.bytes > ledgerBytes {
-			if err := f.commit(f.s.ctx); err != nil {
+// apply takes a batch of changes and those that wait behind it.
+func (f *follower) apply(batch []entity.Change) error {
+	for n := 0; ; {
+		for i := range batch {
+			c := &batch[i]
+			if err := f.e.apply(f.s.ctx, c); err != nil {
 				return err
 			}
+			f.e.reached(c.Cursor, c.Committed)
+			if len(f.e.ledger.items) > ledgerItems || f.e.ledger.bytes > ledgerBytes {
+				if err := f.commit(f.s.ctx); err != nil {
+					return err
+				}
+			}
 		}
-		if n == feedBuffer {
+		f.s.count.committed.Store(batch[len(batch)-1].Committed)
+		f.feed.took(batch)
+		if n += len(batch); n >= applyAtOnce {
 			break
 		}
+		// Readings do not wait for alarms: who makes them durable goes first.
+		runtime.Gosched()
 		var ok bool
 		select {
-		case c, ok = <-f.changes:
+		case batch, ok = <-f.feed.batches:
 		default:
 		}
 		if !ok {
 			break // the end of the feed is found the next time
 		}
 	}
-	f.s.count.waiting.Store(int64(len(f.changes)))
+	f.s.count.waiting.Store(f.waiting())
 	return nil
 }
 
@@ -193,7 +185,7 @@ func (f *follower) work(ctx context.Context) error {
 		f.late = time.Now()
 	}
 	// While changes wait they may bring more that is late for the same alarms.
-	if len(f.changes) == 0 || time.Since(f.late) > lateGrace {
+	if f.waiting() == 0 || time.Since(f.late) > lateGrace {
 		if err := f.e.catchUp(ctx); err != nil {
 			return err
 		}
@@ -221,7 +213,12 @@ func (f *follower) work(ctx context.Context) error {
 	}
 	since := time.Since(f.written)
 	if len(f.e.ledger.items) > 0 && (since >= f.s.cfg.Gather || len(f.e.ledger.items) >= ledgerItems) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
-		return f.commit(ctx)
+		if err := f.commit(ctx); err != nil {
+			return err
+		}
+	}
+	if len(f.e.ledger.items) == 0 {
+		return f.e.bury(ctx)
 	}
 	return nil
 }
@@ -234,8 +231,8 @@ func (f *follower) commit(ctx context.Context) error {
 
 // end makes durable what was decided, unless that has failed.
 func (f *follower) end(why error) {
-	if f.stop != nil {
-		f.stop()
+	if f.feed != nil {
+		f.feed.stop()
 	}
 	if errors.Is(why, ErrClosed) {
 		ctx, cancel := context.WithTimeout(context.Background(), endPatience)

@@ -3,6 +3,7 @@ package alarm
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
@@ -57,6 +58,21 @@ func (s *slots) of(p *filter.Path) int {
 
 // key returns the slot of a key, 0 for one that no rule reads.
 func (s *slots) key(name string) int { return s.byPath[slotPath{filter.RootLatest, name}] }
+
+// hasLeaf reports whether rules read an attribute, or what it is in.
+func (s *slots) hasLeaf(a entity.AttributeEdit) bool {
+	for path := a.Path; ; {
+		for _, root := range [...]filter.Root{filter.RootAttributes, filter.RootDesired, filter.RootReported} {
+			if section, _ := entityview.Section(root); section == a.Section && s.byPath[slotPath{root, path}] != 0 {
+				return true
+			}
+		}
+		if path == "" {
+			return false
+		}
+		path = path[:max(0, strings.LastIndexByte(path, '/'))]
+	}
+}
 
 func (f *frame) find(slot int) (int, bool) {
 	for i := range f.values {

@@ -13,17 +13,18 @@ import (
 // ledger gathers what is to be written in one commit, and reads through it. It is owned
 // by the engine's goroutine.
 type ledger struct {
-	rt    *entity.Runtime
-	items []entity.Item
-	at    map[itemKey]int     // where in items
-	times map[string][]string // the keys of kind timeKind in items, by entity and rule
-	bytes int
+	rt     *entity.Runtime
+	graves *graves
+	items  []entity.Item
+	at     map[itemKey]int     // where in items
+	times  map[string][]string // the keys of kind timeKind in items, by entity and rule
+	bytes  int
 }
 
 type itemKey struct{ kind, key string }
 
-func newLedger(rt *entity.Runtime) *ledger {
-	return &ledger{rt: rt, at: make(map[itemKey]int), times: make(map[string][]string)}
+func newLedger(rt *entity.Runtime, g *graves) *ledger {
+	return &ledger{rt: rt, graves: g, at: make(map[itemKey]int), times: make(map[string][]string)}
 }
 
 // set writes an item, or removes it with a nil body.
@@ -79,20 +80,25 @@ func pairEnd(key string) int {
 }
 
 // alarmTimes returns items of kind timeKind of an entity and a rule with from <= key < to, at most
-// limit, in the order of their keys or from the last to the first.
+// limit, in the order of their keys or from the last to the first. Those of an entity that had
+// the id before are none of it.
 func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit int, descending bool) ([]entity.Item, error) {
 	var list []entity.Item
-	for q := (entity.ItemsQuery{Kind: timeKind, From: from, To: to, Limit: limit, Descending: descending}); ; {
+	id, most := pair[:strings.IndexByte(pair, 0)], limit
+	if l.graves.has(id) {
+		most = max(limit, recordPage)
+	}
+	for q := (entity.ItemsQuery{Kind: timeKind, From: from, To: to, Limit: most, Descending: descending}); ; {
 		page, err := l.rt.Items(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		for i := range page {
-			if _, ok := l.at[itemKey{timeKind, page[i].Key}]; !ok {
+			if _, ok := l.at[itemKey{timeKind, page[i].Key}]; !ok && !l.graves.covers(id, string(page[i].Body)) {
 				list = append(list, page[i])
 			}
 		}
-		if len(page) < limit || len(list) >= limit {
+		if len(page) < most || len(list) >= limit {
 			break
 		}
 		if last := page[len(page)-1].Key; descending {
@@ -102,7 +108,7 @@ func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit in
 		}
 	}
 	for _, key := range l.times[pair] {
-		if it := l.items[l.at[itemKey{timeKind, key}]]; it.Body != nil && key >= from && key < to {
+		if it := l.items[l.at[itemKey{timeKind, key}]]; it.Body != nil && key >= from && key < to && !l.graves.covers(id, string(it.Body)) {
 			list = append(list, it)
 		}
 	}

@@ -19,6 +19,9 @@ type Query struct {
 	Severities []Severity
 	// Acknowledged and Shelved keep those that are, or are not; nil keeps all.
 	Acknowledged, Shelved *bool
+	// Deleted keeps those of entities that were deleted, or of those that were not; nil keeps
+	// all.
+	Deleted *bool
 	// Before keeps those with a lesser ID: it is the cursor of the page before, "" for the
 	// first page.
 	Before string
@@ -35,11 +38,13 @@ func (q *Query) keeps(a *Alarm) bool {
 		(len(q.Severities) == 0 || slices.Contains(q.Severities, a.Severity)) &&
 		(q.Acknowledged == nil || *q.Acknowledged == (a.Acknowledged != nil)) &&
 		(q.Shelved == nil || *q.Shelved == (a.Shelved != nil)) &&
+		(q.Deleted == nil || *q.Deleted == a.Deleted) &&
 		(q.Keep == nil || q.Keep(a))
 }
 
 // Alarm returns an alarm, or ErrNotFound.
 func (s *Service) Alarm(ctx context.Context, id string) (Alarm, error) {
+	seen := s.graves.seen()
 	for range 2 { // it may clear between the one look and the other
 		for _, kind := range []string{openKind, closedKind} {
 			body, err := readItem(ctx, s.rt, kind, checkID(id))
@@ -51,6 +56,7 @@ func (s *Service) Alarm(ctx context.Context, id string) (Alarm, error) {
 				if err != nil {
 					return Alarm{}, err
 				}
+				a.Deleted = a.Deleted || id <= seen[a.Entity]
 				return *a, nil
 			}
 		}
@@ -91,6 +97,7 @@ func (s *Service) Alarms(ctx context.Context, q Query) (list []Alarm, next strin
 	default:
 		p.sources = []source{{kind: openKind}, {kind: closedKind}}
 	}
+	seen := s.graves.seen()
 	for examined, bytes := 0, 0; ; examined++ {
 		a, n, err := p.next(ctx)
 		if err != nil {
@@ -106,6 +113,7 @@ func (s *Service) Alarms(ctx context.Context, q Query) (list []Alarm, next strin
 			continue
 		}
 		p.before = a.ID
+		a.Deleted = a.Deleted || a.ID <= seen[a.Entity]
 		if q.keeps(a) {
 			a.History = nil
 			list = append(list, *a)

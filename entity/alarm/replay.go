@@ -75,7 +75,7 @@ type cursor struct {
 // lateReading notes that a late reading concerns a rule, and returns false for one that is
 // too old.
 func (e *engine) lateReading(s *subject, r *rule, ts int64, slots []int) bool {
-	if ts < e.now()-MaxLateness.Milliseconds() || ts < r.Effective {
+	if ts < e.now()-e.lateness || ts < r.Effective {
 		e.count.ignored.Add(1)
 		return false
 	}

@@ -3,6 +3,7 @@ package alarm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,13 +43,16 @@ type rule struct {
 	raiseFor, clearFor  int64
 	keys                []int // slots of the keys that the conditions read
 	leaves              bool  // they read attributes as well
+	types               bool  // where looks at the type
+	bit                 int   // see index
 	removed             bool
 	ready               bool   // nothing of a rule of the same name before is left
 	swept               string // while Pending, the last entity that was looked at
 	missed              bool   // while Pending, readings may have been missed, since the time since
 	since               int64
-	waits               bool // it is not ready, and readings are not looked at for it meanwhile
-	broken              bool // as stored it cannot be compiled; it stays stored
+	former              string // while Pending, the types that were its type before, see families
+	waits               bool   // it is not ready, and readings are not looked at for it meanwhile
+	broken              bool   // as stored it cannot be compiled; it stays stored
 }
 
 // Installed is a rule as the service keeps it.
@@ -111,6 +115,7 @@ func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 		if r.where, err = r.condition("where", in.Where, slot, errScope); err != nil {
 			return nil, err
 		}
+		r.types = slices.ContainsFunc(r.where.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootType })
 	}
 	if len(r.keys) > MaxRuleKeys {
 		return nil, fmt.Errorf("raise: %w: the conditions read %d keys; at most %d are allowed", entity.ErrInvalid, len(r.keys), MaxRuleKeys)

@@ -67,6 +67,11 @@ type target struct {
 	wake         chan struct{} // there is more in the queue
 	rescan       atomic.Bool   // also before what was read
 	stop         context.CancelFunc
+	ended        chan struct{} // closed when nothing is sent any more
+
+	// settling is held while what has become of an attempt is kept and counted, and while
+	// deliveries are counted in the store.
+	settling sync.Mutex
 }
 
 func newSender(s *Service) *sender {
@@ -116,19 +121,25 @@ func (s *sender) put(name string, x webhookJSON) *target {
 		return t
 	}
 	ctx, stop := context.WithCancel(s.ctx)
-	t := &target{s: s, name: name, wake: make(chan struct{}, 1), stop: stop}
+	t := &target{s: s, name: name, wake: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
 	t.x.Store(&x)
 	s.targets[name] = t
-	s.wg.Go(func() { t.run(ctx) })
+	s.wg.Go(func() {
+		defer close(t.ended)
+		t.run(ctx)
+	})
 	return t
 }
 
+// remove forgets a webhook, and returns when nothing is sent to it any more.
 func (s *sender) remove(name string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.targets[name]; t != nil {
+	t := s.targets[name]
+	delete(s.targets, name)
+	s.mu.Unlock()
+	if t != nil {
 		t.stop()
-		delete(s.targets, name)
+		<-t.ended
 	}
 }
 
@@ -343,17 +354,22 @@ func (q *queue) settle(ctx context.Context, o *outcome) {
 			items[0].Body = body
 		}
 	}
+	q.t.settling.Lock()
+	defer q.t.settling.Unlock()
+	lost := false
 	if given && q.t.dead.Load() >= MaxDead {
 		oldest, err := s.rt.Items(ctx, entity.ItemsQuery{Kind: deadKind, From: part(q.t.name), To: after(part(q.t.name)), Limit: 1})
-		if err == nil && len(oldest) > 0 {
+		if lost = err == nil && len(oldest) > 0; lost {
 			items = append(items, entity.Item{Kind: deadKind, Key: oldest[0].Key})
-			q.t.dead.Add(-1)
-			s.count.lost.Add(1)
 		}
 	}
 	if err := s.rt.PutItems(ctx, items); err != nil { // it is sent again
 		p.due = time.Now().Add(storePause)
 		return
+	}
+	if lost {
+		q.t.dead.Add(-1)
+		s.count.lost.Add(1)
 	}
 	switch {
 	case o.err == nil:

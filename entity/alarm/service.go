@@ -27,8 +27,8 @@ type Config struct {
 	// runtime has failed it, which doubles from the one to the other. Default to 100 ms and
 	// 5 s.
 	RetryMin, RetryMax time.Duration
-	// Retention is how long alarms are kept after they have cleared. Defaults to
-	// DefaultRetention.
+	// Retention is how long alarms are kept after they have cleared. Late readings that are
+	// older do not change alarms, whatever MaxLateness is. Defaults to DefaultRetention.
 	Retention time.Duration
 	// CacheBytes bounds the memory of what is known of entities without alarms. Defaults
 	// to DefaultCacheBytes.
@@ -96,6 +96,7 @@ type Service struct {
 	wg     sync.WaitGroup
 	count  counters
 	hub    *hub
+	graves *graves
 	sender *sender
 	rules  atomic.Pointer[[]Installed] // by name; nobody changes the slice
 }
@@ -112,7 +113,7 @@ type call struct {
 // loaded; what was committed since they last ran is then gone through. Close the service
 // before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(chan call), hub: newHub()}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(chan call), hub: newHub(), graves: newGraves()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sender = newSender(s)
 	f, err := s.begin(ctx)
@@ -209,12 +210,12 @@ func (s *Service) PutRule(ctx context.Context, r Rule, condition string) (in Ins
 		return Installed{}, err
 	}
 	r.Webhooks = slices.Clone(r.Webhooks)
-	for _, name := range r.Webhooks {
-		if s.sender.find(name) == nil {
-			return Installed{}, fmt.Errorf("webhooks: %w: there is no webhook %.64q", entity.ErrInvalid, name)
-		}
-	}
 	err = s.do(ctx, func(ctx context.Context, e *engine) (err error) {
+		for _, name := range r.Webhooks {
+			if e.sender.find(name) == nil {
+				return fmt.Errorf("webhooks: %w: there is no webhook %.64q", entity.ErrInvalid, name)
+			}
+		}
 		in, err = e.putRule(ctx, r, condition)
 		return err
 	})

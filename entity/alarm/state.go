@@ -76,10 +76,11 @@ func (st *state) plan() int64 {
 type subject struct {
 	frame
 	loaded bool
-	newest int64 // the time of its newest reading of a key that rules read
-	redone int64 // up to when the history was read ahead of the changes
-	turned int64 // the time of the last change of a machine
-	rules  []*rule
+	newest int64    // the time of its newest reading of a key that rules read
+	redone int64    // up to when the history was read ahead of the changes
+	turned int64    // the time of the last change of a machine
+	rules  []*rule  // that concern it, by name
+	ruled  []uint64 // the same, by the bits of rule.bit
 	states []*state
 }
 
@@ -94,7 +95,10 @@ func (s *subject) state(r *rule) *state {
 }
 
 // concerns reports whether a rule concerns the entity.
-func (s *subject) concerns(r *rule) bool { return slices.Contains(s.rules, r) }
+func (s *subject) concerns(r *rule) bool {
+	n := r.bit / 64
+	return n < len(s.ruled) && s.ruled[n]&(1<<(r.bit%64)) != 0 && !r.removed
+}
 
 // cache keeps what is known of entities: those with states for as long as they have them,
 // the others while there is room. It has two halves: what was used since the last turn,
@@ -135,7 +139,7 @@ func (c *cache) add(s *subject) {
 		c.held[s.id] = s
 		return
 	}
-	if n := s.bytes() + subjectBytes + 8*len(s.rules); c.bytes+n > c.most {
+	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.ruled); c.bytes+n > c.most {
 		c.young, c.old, c.bytes = make(map[string]*subject), c.young, n
 	} else {
 		c.bytes += n

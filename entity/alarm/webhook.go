@@ -78,7 +78,7 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 	if err := checkURL(target); err != nil {
 		return w, "", err
 	}
-	err = s.do(ctx, func(_ context.Context, e *engine) error {
+	err = s.do(ctx, func(ctx context.Context, e *engine) error {
 		old, tag := e.sender.find(name), ""
 		if old != nil {
 			tag = old.webhook().ETag
@@ -88,6 +88,11 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 		}
 		if old == nil && e.sender.len() >= MaxWebhooks {
 			return fmt.Errorf("webhook %q: %w: at most %d are allowed", name, ErrLimit, MaxWebhooks)
+		}
+		if old == nil { // a former version left those of one that was deleted
+			if err := e.removeDeliveries(ctx, name); err != nil {
+				return err
+			}
 		}
 		x := webhookJSON{URL: target, Updated: e.now()}
 		if old != nil {
@@ -112,7 +117,7 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 // ErrNotFound, ErrInUse while rules name it, or [entity.ErrConflict] where the condition does
 // not hold.
 func (s *Service) DeleteWebhook(ctx context.Context, name, condition string) error {
-	err := s.do(ctx, func(_ context.Context, e *engine) error {
+	return s.do(ctx, func(ctx context.Context, e *engine) error {
 		t := e.sender.find(name)
 		if t == nil {
 			return fmt.Errorf("webhook %.64q: %w", name, ErrNotFound)
@@ -125,16 +130,23 @@ func (s *Service) DeleteWebhook(ctx context.Context, name, condition string) err
 				return fmt.Errorf("webhook %q: %w: by rule %q", name, ErrInUse, r.Name)
 			}
 		}
+		// Where what follows fails, the engine begins anew with the webhook that is stored.
 		e.ledger.set(webhookKind, name, nil)
-		e.then = append(e.then, func() { e.sender.remove(name) })
-		return nil
+		e.sender.remove(name)
+		return e.removeDeliveries(ctx, name)
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// removeDeliveries removes what was to be told to a webhook.
+func (e *engine) removeDeliveries(ctx context.Context, name string) error {
 	for _, kind := range []string{deliveryKind, deadKind} {
-		if err := removeAll(ctx, s.rt, kind, part(name)); err != nil {
+		if err := removeAll(ctx, e.rt, kind, part(name)); err != nil {
 			return err
+		}
+		for i := range e.ledger.items { // those of this commit
+			if it := &e.ledger.items[i]; it.Kind == kind && strings.HasPrefix(it.Key, part(name)) {
+				it.Body = nil
+			}
 		}
 	}
 	return nil

@@ -19,6 +19,12 @@ import (
 const (
 	// sweepEntities is how many entities a step of a sweep looks at.
 	sweepEntities = 500
+	// sweepPairs is how many of them and of rules it finds, about, and sweepSaves how many steps
+	// there are for each that is saved.
+	sweepPairs = 5000
+	sweepSaves = 16
+	// sweepTypes is up to how many types it asks for; beyond it looks at all entities.
+	sweepTypes = 1000
 	// sweepLate is how many replays may wait before sweeps do.
 	sweepLate = 1000
 	// purgeAlarms is how many alarms are looked at at once for whether they are kept long
@@ -47,6 +53,8 @@ type ruleJSON struct {
 	// Missed says that readings since Since may have been missed.
 	Missed bool  `json:"missed,omitempty"`
 	Since  int64 `json:"since,omitempty"`
+	// Former are the types that were the rule's before Sweep.
+	Former string `json:"former,omitempty"`
 	// Deleted says that the rule is deleted and that alarms of it are still to be cleared.
 	Deleted bool `json:"deleted,omitempty"`
 }
@@ -55,7 +63,7 @@ func (r *rule) json() ruleJSON {
 	return ruleJSON{
 		Type: r.Type, Entity: r.Entity, Where: r.Where, Raise: r.Raise, Clear: r.Clear, For: r.raiseFor, ClearFor: r.clearFor,
 		Severity: r.Severity, Message: r.Message, Webhooks: r.Webhooks,
-		Version: r.Version, Updated: r.Updated, Effective: r.Effective, Sweep: r.Pending, Swept: r.swept, Missed: r.missed, Since: r.since,
+		Version: r.Version, Updated: r.Updated, Effective: r.Effective, Sweep: r.Pending, Swept: r.swept, Missed: r.missed, Since: r.since, Former: r.former,
 	}
 }
 
@@ -76,7 +84,7 @@ func byName(in Installed, name string) int { return strings.Compare(in.Name, nam
 
 // begin loads what is durable and starts to follow.
 func (s *Service) begin(ctx context.Context) (*follower, error) {
-	e := newEngine(s.rt, &s.cfg, &s.count)
+	e := newEngine(s.rt, &s.cfg, &s.count, s.graves)
 	e.hub, e.installed, e.sender = s.hub, &s.rules, s.sender
 	f := &follower{s: s, e: e, written: time.Now()}
 	if err := e.load(ctx); err != nil {
@@ -91,6 +99,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 		r.ready = !ending[name]
 		r.waits = !r.ready
 	}
+	e.reindex()
 	return f, nil
 }
 
@@ -111,7 +120,7 @@ func (e *engine) load(ctx context.Context) error {
 		if err == nil {
 			var r *rule
 			if r, err = compile(x.installed(it.Key), e.slots.of); err == nil {
-				r.swept, r.removed, r.missed, r.since = x.Swept, x.Deleted, x.Missed, x.Since
+				r.swept, r.removed, r.missed, r.since, r.former = x.Swept, x.Deleted, x.Missed, x.Since, x.Former
 				e.rules[it.Key] = r
 			}
 		}
@@ -126,6 +135,9 @@ func (e *engine) load(ctx context.Context) error {
 		return err
 	}
 	if err := e.loadStates(ctx); err != nil {
+		return err
+	}
+	if err := e.loadGraves(ctx); err != nil {
 		return err
 	}
 	for i := range e.count.open {
@@ -160,19 +172,29 @@ func (e *engine) loadWebhooks(ctx context.Context) error {
 		if t == nil {
 			t = e.sender.put(it.Key, x)
 		}
-		for _, c := range []struct {
-			kind  string
-			count *atomic.Int64
-		}{{deliveryKind, &t.queued}, {deadKind, &t.dead}} {
-			n, err := countItems(ctx, e.rt, c.kind, part(it.Key))
-			if err != nil {
-				return err
-			}
-			c.count.Store(n)
+		if err := t.recount(ctx); err != nil {
+			return err
 		}
 		t.again()
 		return nil
 	})
+}
+
+// recount counts the deliveries that the store has.
+func (t *target) recount(ctx context.Context) error {
+	t.settling.Lock()
+	defer t.settling.Unlock()
+	for _, c := range []struct {
+		kind  string
+		count *atomic.Int64
+	}{{deliveryKind, &t.queued}, {deadKind, &t.dead}} {
+		n, err := countItems(ctx, t.s.rt, c.kind, part(t.name))
+		if err != nil {
+			return err
+		}
+		c.count.Store(n)
+	}
+	return nil
 }
 
 // countItems counts the items whose keys begin with a prefix.
@@ -285,7 +307,7 @@ func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Instal
 		return Installed{}, err
 	}
 	if same {
-		r.swept, r.missed, r.since, r.ready, r.waits = old.swept, old.missed, old.since, old.ready, old.waits
+		r.swept, r.missed, r.since, r.former, r.ready, r.waits, r.bit = old.swept, old.missed, old.since, old.former, old.ready, old.waits, old.bit
 		*old = *r // the states know it by its address
 		r = old
 	} else {
@@ -328,7 +350,7 @@ func (e *engine) endRule(r *rule) {
 		return
 	}
 	r.removed = true
-	e.cache.refresh() // no entity has it any more
+	e.reindex()
 	for _, s := range e.cache.held {
 		if st := s.state(r); st != nil && !st.ending {
 			st.late, st.run, st.next = nil, nil, nil
@@ -368,11 +390,11 @@ func (e *engine) endSome(ctx context.Context) error {
 		}
 		r.ready, r.waits = true, false
 	}
-	e.cache.refresh()
+	e.reindex()
 	return nil
 }
 
-// sweep looks at some of the entities for a rule that is new.
+// sweep looks at some of the entities for the rules that are new, once for all of them.
 func (e *engine) sweep(ctx context.Context) error {
 	if len(e.ending) > 0 {
 		return e.endSome(ctx)
@@ -380,52 +402,106 @@ func (e *engine) sweep(ctx context.Context) error {
 	if len(e.late) >= sweepLate {
 		return nil
 	}
-	var r *rule
-	for _, x := range e.rules {
-		if x.Pending && !x.removed && (r == nil || x.Name < r.Name) {
-			r = x
+	var rules []*rule
+	for _, r := range e.rules {
+		if r.Pending && !r.removed {
+			rules = append(rules, r)
 		}
 	}
-	if r == nil {
+	if len(rules) == 0 {
 		return nil
 	}
-	q := entity.ListQuery{After: r.swept, Limit: sweepEntities}
-	if r.Entity != "" {
-		q.IDs = []string{r.Entity}
-	}
-	n := 0
-	var met, out []string
-	err := e.rt.Scan(ctx, q, func(v entity.View) bool {
-		f := frame{id: v.ID(), isA: e.isA}
-		f.load(v, e.slots)
-		if e.concerned(&f, r) && (r.missed || r.raise.Match(&f, &f.env)) {
-			met = append(met, f.id)
-		} else if s := e.cache.held[f.id]; s != nil && s.state(r) != nil && !e.concerned(&f, r) {
-			out = append(out, f.id)
-		}
-		r.swept = f.id
-		n++
-		return n < sweepEntities
-	})
+	slices.SortFunc(rules, func(a, b *rule) int { return strings.Compare(a.Name, b.Name) })
+	q := e.sweepQuery(&rules)
+	met, out, last, err := e.sweepSome(ctx, q, rules)
 	if err != nil {
-		return fmt.Errorf("look at the entities for rule %q: %w", r.Name, err)
+		return fmt.Errorf("look at the entities for rules of alarms: %w", err)
 	}
-	for _, id := range out {
-		if err := e.drop(ctx, e.cache.held[id].state(r), Transition{TS: e.now()}, ByScope); err != nil {
+	for _, x := range out {
+		if err := e.drop(ctx, e.cache.held[x.id].state(x.rule), Transition{TS: e.now()}, ByScope); err != nil {
 			return err
 		}
 	}
-	for _, id := range met {
-		if err := e.lookAt(ctx, id, r); err != nil {
+	for _, x := range met {
+		if err := e.lookAt(ctx, x.id, x.rule); err != nil {
 			return err
 		}
 	}
-	if n < sweepEntities {
-		r.Pending, r.swept, r.missed, r.since = false, "", false, 0
+	e.sweeps++
+	for _, r := range rules {
+		if r.swept = max(r.swept, last); last == "" {
+			r.Pending, r.swept, r.missed, r.since, r.former = false, "", false, 0, ""
+		} else if e.sweeps%sweepSaves != 0 { // after a crash some are looked at again
+			continue
+		}
+		x := r.json()
+		if err := e.ledger.put(ruleKind, r.Name, &x); err != nil {
+			return err
+		}
+	}
+	if last == "" {
 		e.publishRules()
 	}
-	x := r.json()
-	return e.ledger.put(ruleKind, r.Name, &x)
+	return nil
+}
+
+// sweepQuery returns which entities come next, and leaves those of the rules that they are
+// for: first the one entity of a rule, then entities of the types that rules are for, and
+// all where a rule is for all.
+func (e *engine) sweepQuery(rules *[]*rule) entity.ListQuery {
+	q := entity.ListQuery{Limit: sweepEntities}
+	if i := slices.IndexFunc(*rules, func(r *rule) bool { return r.Entity != "" }); i >= 0 {
+		r := (*rules)[i]
+		q.IDs, *rules = []string{r.Entity}, []*rule{r}
+		return q
+	}
+	q.After = (*rules)[0].swept
+	known, types, all := families(e.rt), make(map[string]bool), false
+	for _, r := range *rules {
+		q.After = min(q.After, r.swept)
+		all = all || r.Type == ""
+		for typ := range strings.SplitSeq(known[r.Type]+r.former+r.Type, "\x00") {
+			types[typ] = true
+		}
+	}
+	if !all && len(types) <= sweepTypes {
+		q.Types = slices.Sorted(maps.Keys(types))
+	}
+	return q
+}
+
+// pair is a rule and an entity.
+type pair struct {
+	rule *rule
+	id   string
+}
+
+// sweepSome looks at entities, and returns for which of them rules are met, and for which not
+// in force any more. last is the last one that was looked at, "" when it was the last of all.
+func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rule) (met, out []pair, last string, err error) {
+	n := 0
+	err = e.rt.Scan(ctx, q, func(v entity.View) bool {
+		f := frame{id: v.ID(), isA: e.isA}
+		f.load(v, e.slots)
+		for _, r := range rules {
+			switch {
+			case f.id <= r.swept:
+			case !e.concerned(&f, r):
+				if s := e.cache.held[f.id]; s != nil && s.state(r) != nil {
+					out = append(out, pair{r, f.id})
+				}
+			case r.missed || r.raise.Match(&f, &f.env):
+				met = append(met, pair{r, f.id})
+			}
+		}
+		last = f.id
+		n++
+		return n < sweepEntities && len(met)+len(out) < sweepPairs
+	})
+	if n < sweepEntities && len(met)+len(out) < sweepPairs {
+		last = ""
+	}
+	return met, out, last, err
 }
 
 // lookAt evaluates a rule for an entity as it is.
@@ -576,6 +652,9 @@ func (e *engine) reached(cursor string, committed int64) {
 	if e.gate.head == cursor {
 		e.known, e.gate = e.gate.at, gate{}
 	}
+	if len(e.waiting) == 0 {
+		return
+	}
 	if list := e.waiting[cursor]; list != nil {
 		e.waited = append(e.waited, list...)
 		delete(e.waiting, cursor)
@@ -603,7 +682,7 @@ func (e *engine) wait(ctx context.Context) (chan error, error) {
 
 // busy reports whether there is more to do than what comes.
 func (e *engine) busy() bool {
-	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || len(e.timers) > 0 && e.timers[0].due <= e.now() {
+	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.graves.none() || len(e.timers) > 0 && e.timers[0].due <= e.now() {
 		return true
 	}
 	for _, r := range e.rules {
@@ -617,7 +696,7 @@ func (e *engine) busy() bool {
 // working reports whether some of that can be done at once, and does not have to wait for
 // what comes first.
 func (e *engine) working() bool {
-	if len(e.ending) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce {
+	if len(e.ending) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.graves.none() {
 		return true
 	}
 	for _, st := range e.running {
@@ -671,8 +750,8 @@ func (e *engine) release(err error) {
 func (f *follower) switchFeed(ctx context.Context) error {
 	e := f.e
 	switch {
-	case len(e.rules) > 0 && f.changes == nil:
-		q := entity.ChangesQuery{Cursor: e.place.Cursor, Edits: true, Commands: true, Presence: true} // each: a place may be that of any
+	case len(e.rules) > 0 && f.feed == nil:
+		q := entity.ChangesQuery{Cursor: e.place.Cursor, Edits: true, Commands: true, Presence: true, Buffer: feedBuffer} // each: a place may be that of any
 		changes, err := f.s.rt.Follow(ctx, q)
 		if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
 			f.s.count.missed.Add(1)
@@ -690,11 +769,11 @@ func (f *follower) switchFeed(ctx context.Context) error {
 			e.place.At = e.now()
 		}
 		e.place.Cursor, e.moved, e.gate = changes.Cursor(), true, gate{}
-		f.startFeed(changes)
+		f.feed = startFeed(f.s.ctx, &f.s.wg, changes, &f.s.count.lagged)
 		return f.commit(ctx)
-	case len(e.rules) == 0 && f.changes != nil:
-		f.stop()
-		f.changes = nil
+	case len(e.rules) == 0 && f.feed != nil:
+		f.feed.stop()
+		f.feed = nil
 		e.place.Cursor, e.moved, e.gate = "", true, gate{}
 		e.release(errAnew)
 		return f.commit(ctx)
@@ -734,7 +813,7 @@ func (e *engine) lookAgainFor(r *rule, since int64) error {
 }
 
 // oldest is from when on late readings are gone through, with some time for that to begin.
-func (e *engine) oldest() int64 { return e.now() - (MaxLateness - time.Hour).Milliseconds() }
+func (e *engine) oldest() int64 { return e.now() - max(0, e.lateness-time.Hour.Milliseconds()) }
 
 // purgeSome removes some of the alarms that have been kept for long enough.
 func (f *follower) purgeSome(ctx context.Context) error {

@@ -86,6 +86,8 @@ export interface Alarm {
   cause?: "condition" | "operator" | "withdrawn" | "rule" | "scope" | "entity";
   /** When the condition to clear had; absent for one that has not cleared. */
   cleared_ms?: number;
+  /** The entity was deleted; one that has its id now is another one. */
+  deleted?: boolean;
   /** When the server found out that it was raised, and that it has cleared. */
   detected_ms: number;
   /** Milliseconds since the epoch. */

@@ -1,0 +1,108 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+const (
+	// feedBytes is about how much waits for the engine in memory, and feedBatch how many
+	// changes are passed on at once. One batch is taken in whatever it has.
+	feedBytes = 16 << 20
+	feedBatch = 256
+	// feedBuffer is how many changes the runtime holds for the feed: a burst of that many
+	// is not read again from the log, which costs more than to make it durable.
+	feedBuffer = 1 << 16
+	// feedBatches bounds the batches by their number; those of single changes are small.
+	feedBatches = 1024
+)
+
+// feed reads the changes ahead of the engine, by a bounded number of bytes.
+type feed struct {
+	batches chan []entity.Change // closed at the end, when err is set
+	stop    context.CancelFunc
+	err     error
+	waiting atomic.Int64 // changes in batches
+
+	mu    sync.Mutex
+	bytes int           // in batches, guarded by mu
+	freed chan struct{} // has room for one: there are less bytes
+}
+
+func startFeed(ctx context.Context, wg *sync.WaitGroup, changes *entity.Follower, lagged *atomic.Uint64) *feed {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{batches: make(chan []entity.Change, feedBatches), stop: cancel, freed: make(chan struct{}, 1)}
+	wg.Go(func() {
+		defer close(f.batches)
+		defer changes.Close()
+		for f.err == nil {
+			c, err := changes.Next(ctx)
+			if errors.Is(err, entity.ErrLagged) {
+				lagged.Add(1)
+				continue
+			}
+			if f.err = err; err == nil {
+				f.err = f.pass(ctx, c, changes)
+			}
+		}
+	})
+	return f
+}
+
+// pass passes a change on, with those that have been read as well.
+func (f *feed) pass(ctx context.Context, c entity.Change, changes *entity.Follower) error {
+	batch, bytes := []entity.Change{c}, c.Bytes()
+	for len(batch) < feedBatch && bytes < feedBytes/8 {
+		next, ok := changes.Ready()
+		if !ok {
+			break
+		}
+		batch = append(batch, next)
+		bytes += next.Bytes()
+	}
+	for !f.reserve(bytes) {
+		select {
+		case <-f.freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	f.waiting.Add(int64(len(batch)))
+	select {
+	case f.batches <- batch:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// reserve takes room, and reports whether there was some.
+func (f *feed) reserve(bytes int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes > 0 && f.bytes+bytes > feedBytes {
+		return false
+	}
+	f.bytes += bytes
+	return true
+}
+
+// took gives the room of a batch back.
+func (f *feed) took(batch []entity.Change) {
+	f.waiting.Add(-int64(len(batch)))
+	bytes := 0
+	for i := range batch {
+		bytes += batch[i].Bytes()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bytes -= bytes
+	select {
+	case f.freed <- struct{}{}:
+	default:
+	}
+}
