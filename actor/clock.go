@@ -171,8 +171,9 @@ func (k *clock) fireDue() (wait time.Duration, ok bool) {
 		n := k.nodes[0]
 		if n.when > now {
 			k.planned = n.when
-			k.mu.Unlock()
-			return n.when - now, true
+			in := n.when - now
+			k.mu.Unlock() // from here on the timer may be set anew
+			return in, true
 		}
 		k.nodes.remove(n)
 		if n.period > 0 {
