@@ -23,8 +23,14 @@ var _ context.Context = (*Context[int])(nil)
 
 func (ctx *Context[M]) cell() *cell[M] { return (*cell[M])(ctx) }
 
-// Self returns the actor's own reference.
-func (ctx *Context[M]) Self() Ref[M] { return Ref[M]{ctx.cell()} }
+// Self returns the actor's own reference; in an activation that of its [Virtual] actor.
+func (ctx *Context[M]) Self() Ref[M] {
+	c := ctx.cell()
+	if c.isVirtual() {
+		return c.activation().self
+	}
+	return Ref[M]{c}
+}
 
 // System returns the system in which the actor lives.
 func (ctx *Context[M]) System() *System { return ctx.sys() }

@@ -82,6 +82,8 @@ type extension struct {
 
 	passivation *passivation // of an actor that is to be passivated, set before the first turn
 
+	activation any // of a virtual actor's activation: its *activation[M], set before others can see it
+
 	inquiry inquiry    // what the handler waits for, guarded by mu
 	stack   *coroutine // the handler's stack while it waits, owned by the turn
 
@@ -344,5 +346,17 @@ func (c *core) pid() PID {
 	if c == nil {
 		return PID{}
 	}
+	if c.kind.node == virtualNode { // it has the same address wherever it is
+		return PID{node: virtualNode, path: c.fullPath()}
+	}
 	return PID{node: c.kind.node, path: c.fullPath(), id: c.id, inc: c.kind.inc}
+}
+
+// ownPID returns the address of the actor itself, also of one that is the activation of a virtual one.
+func (c *core) ownPID() PID {
+	if c.isVirtual() {
+		sys := c.sys()
+		return PID{node: sys.name, path: c.fullPath(), id: c.id, inc: sys.inc}
+	}
+	return c.pid()
 }

@@ -33,6 +33,9 @@ const (
 	NotAccepted
 	// Refused: middleware that sees messages before they are sent has refused it, see [BeforeSend].
 	Refused
+	// Passivated: a virtual actor has let go of its state, see [Virtual]; it has another one with
+	// its next message. Of a message: it was left then, and there is nobody to handle it.
+	Passivated
 	reasons
 )
 
@@ -57,6 +60,8 @@ func (r Reason) String() string {
 		return "not_accepted"
 	case Refused:
 		return "refused"
+	case Passivated:
+		return "passivated"
 	default:
 		return "unknown"
 	}

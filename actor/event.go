@@ -11,7 +11,8 @@ import (
 // [ActorFailed], [ActorRestarted], [ActorPassivated], [ActorActivated], [Overload], [Stuck], [NodeUp], [NodeDown] or [DeadLetter].
 type Event interface{ event() }
 
-// ActorStarted says that an actor was spawned and its Init has returned.
+// ActorStarted says that an actor was spawned and its Init has returned. The Init of a [Virtual] actor's
+// activation returns in its first turn.
 type ActorStarted struct{ PID PID }
 
 // ActorStopped says that an actor is gone.
@@ -65,6 +66,11 @@ type listener struct {
 // next ones.
 func Subscribe[M any](sys *System, ref Ref[M]) {
 	dst := ref.recipient()
+	if p, ok := dst.(placed[M]); ok { // the activation listens, for as long as it lasts
+		if dst = p.of.place.Standing(p.key).to; dst == nil {
+			return
+		}
+	}
 	tell := func(e Event) bool {
 		msg, ok := e.(M)
 		if !ok {

@@ -210,9 +210,12 @@ func (c *cell[M]) startEnded(err error) {
 	c.setPhase(running)
 	c.armPassivation()
 	if c.sys().listeners.any() {
-		if activated {
+		switch {
+		case activated && c.isVirtual():
+			c.sys().publish(ActorStarted{PID: c.pid()})
+		case activated:
 			c.sys().publish(ActorActivated{PID: c.pid()})
-		} else {
+		default:
 			c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
 		}
 	}
@@ -299,6 +302,9 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		}
 		return
 	}
+	if reason == Stopped && c.isVirtual() {
+		reason = Passivated
+	}
 	c.mu.Lock()
 	if ext = c.ext; ext != nil {
 		if ext.killed && mode != stopKill { // the signal waits already
@@ -323,7 +329,11 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
 	}
-	c.discardAll(rest, reason)
+	if reason == Passivated {
+		c.leave(rest)
+	} else {
+		c.discardAll(rest, reason)
+	}
 	c.stopChildren(mode)
 }
 
@@ -502,6 +512,10 @@ func (c *cell[M]) close() {
 	sys.actors.remove(&c.core)
 	if awaited {
 		c.parent.signal(signal{kind: sigEnded, child: &c.core})
+	}
+	if c.isVirtual() {
+		a := c.activation()
+		a.of.place.Ended(a.key)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 var ErrLinked = errors.New("linked actor ended")
 
 // Link ties the actor and the one with that address together, as in OTP: when either
-// of them ends other than normally (the reason is not [Stopped]) the other one fails,
+// of them ends other than normally (the reason is neither [Stopped] nor [Passivated]) the other one fails,
 // with [ErrLinked], and its supervisor decides. A restart is not an end. Linking with
 // an actor that is gone is a failure at once. A second link between the same two changes
 // nothing. Whoever wants to know and not to fail uses [Context.Watch]. For use in the
@@ -87,7 +87,7 @@ func (c *core) cutLinks(links map[*core]struct{}, d Down) {
 			continue
 		}
 		peer.unlink(c)
-		if d.Reason != Stopped {
+		if !d.isNormal() {
 			peer.signal(signal{kind: sigExit, err: linkError(d)})
 		}
 	}

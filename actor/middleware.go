@@ -136,13 +136,13 @@ func askIn(with any) (pendingAsk, bool) {
 // intercept has the sending middleware see a message that is about to be sent, and returns to whom
 // it goes then.
 func intercept[M any](ctx context.Context, to target[M], e *envelope[M]) (target[M], error) {
-	c := to.base()
-	if len(c.sys().beforeSend) == 0 {
+	sys := to.sys()
+	if len(sys.beforeSend) == 0 {
 		return to, nil
 	}
-	pid := c.pid()
+	pid := to.base().pid()
 	s := Sending{To: pid, Message: e.msg, Header: HeaderOf(ctx)}
-	for _, m := range c.sys().beforeSend {
+	for _, m := range sys.beforeSend {
 		if err := m(ctx, &s); err != nil {
 			return to, fmt.Errorf("%w: %w", errRefused, err)
 		}
@@ -152,7 +152,7 @@ func intercept[M any](ctx context.Context, to target[M], e *envelope[M]) (target
 		return to, fmt.Errorf("%w: %w: middleware has made a %T of it, and %s accepts %s", errRefused, ErrNotAccepted, s.Message, pid.Path(), nameOf[M]())
 	}
 	if s.To != pid {
-		other, err := Lookup[M](c.sys(), s.To)
+		other, err := Lookup[M](sys, s.To)
 		if err != nil {
 			return to, fmt.Errorf("%w: middleware has sent it elsewhere: %w", errRefused, err)
 		}

@@ -17,6 +17,8 @@ import (
 // come, or to handlers that wait. What it keeps a [Promise] with is not known here: such an actor may
 // set a timer meanwhile. An actor that its supervisor restarts with others gets its new state then.
 //
+// The activation of a [Virtual] actor does not stay without a state: it ends.
+//
 // [ActorPassivated] and [ActorActivated] tell of it. A duration of less than a millisecond panics.
 // Spawning fails for an actor that is a function, since it has no state, and for one that is [Gated],
 // since what it has sent may not have left: package persist delivers to actors that have a state.
@@ -71,6 +73,9 @@ func (p *passivation) arm(handled uint64) {
 	clock := p.c.sys().clock
 	clock.cancel(&p.node)
 	p.seen, p.rests = handled, false
+	if p.after == 0 { // of an activation that only its place ends
+		return
+	}
 	clock.at(&p.node, clock.in(p.after), p)
 }
 
@@ -84,7 +89,7 @@ func (c *core) disarmPassivation() {
 // passivate ends the incarnation if it has done nothing since the timer was set, and holds nothing.
 func (c *cell[M]) passivate() {
 	p := c.ext.passivation
-	if c.phase != running || p.passive || c.sys().clock.now() < p.node.when { // the timer has been set anew, or will be
+	if c.phase != running || p.passive && !c.isVirtual() || c.sys().clock.now() < p.node.when { // the timer has been set anew, or will be
 		return
 	}
 	c.mu.Lock()
@@ -102,6 +107,8 @@ func (c *cell[M]) passivate() {
 		p.arm(handled)
 	case holds:
 		p.rests = true
+	case c.isVirtual():
+		c.beginStop(stopNow, Passivated, nil)
 	default:
 		p.leaving, c.ext.ended = true, true
 		c.setPhase(restarting)

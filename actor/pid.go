@@ -9,7 +9,8 @@ import (
 // PID is the untyped address of an actor: the system it lives in, that system's incarnation, the
 // actor's path, and a number that no other actor of that system has or will have, so that a PID
 // kept after its actor's end, or after the end of its process, never reaches a namesake. It is a
-// comparable value, safe to copy and to use as a map key. The zero PID is nobody's.
+// comparable value, safe to copy and to use as a map key. The zero PID is nobody's. The address of a
+// virtual actor has "*" in place of a system, and no numbers: see [Virtual].
 type PID struct {
 	node string
 	path string

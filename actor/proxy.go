@@ -173,7 +173,7 @@ func (p *proxy) link(c *core) bool {
 	p.node().mayLink(p, 0)
 	p.linkedTo(c)
 	p.hold()
-	return p.signalWay(FarLink, c.pid()) || !p.part(c)
+	return p.signalWay(FarLink, c.ownPID()) || !p.part(c)
 }
 
 // linkedBy links c, nil if it is gone, because the actor wants it. It returns why it does not. While
@@ -213,13 +213,13 @@ func (p *proxy) unlinkFrom(c *core) {
 	defer p.orders.Unlock()
 	if p.part(c) {
 		p.node().unlinks(farLink{p.id, c.id}, 1)
-		p.signalWay(FarUnlink, c.pid())
+		p.signalWay(FarUnlink, c.ownPID())
 	}
 }
 
 // exit tells the actor that one has ended with which it was linked.
 func (p *proxy) exit(c *core, d Down) {
-	if d.Reason == Stopped {
+	if d.isNormal() {
 		p.unlinkFrom(c)
 		return
 	}
@@ -227,7 +227,7 @@ func (p *proxy) exit(c *core, d Down) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	if p.part(c) {
-		p.way.Signal(FarSignal{Kind: FarExit, To: p.pid(), From: d.PID, Reason: d.Reason, Err: err})
+		p.way.Signal(FarSignal{Kind: FarExit, To: p.pid(), From: c.ownPID(), Reason: d.Reason, Err: err})
 	}
 }
 

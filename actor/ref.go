@@ -21,6 +21,7 @@ type target[M any] interface {
 	tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter)
 	base() *core
 	waitedOn() *core // whom an ask waits for; nil when that is not known
+	sys() *System
 }
 
 func (c *cell[M]) base() *core { return &c.core }
@@ -53,11 +54,10 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 		return
 	}
 	to, err := intercept(ctx, r.recipient(), &e)
-	dst := to.base()
 	if err != nil {
-		dst.sys().deadLetter(dst, from, msg, Refused)
+		to.sys().deadLetter(to.base(), from, msg, Refused)
 	} else if v := to.tell(e, w); v != verdictTaken {
-		dst.sys().deadLetter(dst, from, e.msg, v.reason())
+		to.sys().deadLetter(to.base(), from, e.msg, v.reason())
 	}
 }
 
@@ -166,10 +166,14 @@ func noRoom(ctx context.Context) error {
 
 // PID returns the untyped address, the zero PID for the zero Ref.
 func (r Ref[M]) PID() PID {
-	if r.to == nil {
+	switch to := r.to.(type) {
+	case nil:
 		return PID{}
+	case placed[M]:
+		return to.of.PID(to.key)
+	default:
+		return to.base().pid()
 	}
-	return r.to.base().pid()
 }
 
 // IsZero reports whether r refers to nobody.
@@ -206,6 +210,9 @@ func (r Ref[M]) recipient() target[M] {
 // here: a message that it does not accept becomes a dead letter there. Lookup fails with
 // [ErrUnreachable] when its node is lost.
 func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
+	if pid.node == virtualNode {
+		return lookupVirtual[M](sys, pid)
+	}
 	c, err := sys.resolve(pid)
 	if err != nil {
 		return Ref[M]{}, err
@@ -219,7 +226,7 @@ func (s *System) resolve(pid PID) (*core, error) {
 	if c := s.local(pid); c != nil {
 		return c, nil
 	}
-	if pid.node != s.name && !pid.IsZero() {
+	if pid.node != s.name && pid.node != virtualNode && !pid.IsZero() {
 		return s.elsewhere(pid)
 	}
 	return nil, nobody(pid.String())
@@ -246,6 +253,9 @@ func typed[M any](c *core, what string) (Ref[M], error) {
 	t, ok := c.impl().(target[M])
 	if !ok {
 		return Ref[M]{}, fmt.Errorf("look up %s: %w: it is a %s and does not accept %s", what, ErrNotAccepted, c.impl().typeName(), nameOf[M]())
+	}
+	if a, ok := t.(*cell[M]); ok && a.isVirtual() {
+		return a.activation().self, nil
 	}
 	return Ref[M]{t}, nil
 }

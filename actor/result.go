@@ -258,10 +258,18 @@ func passOn[N any](sys *System, dst target[N], e envelope[N], ask pendingAsk, w 
 		}
 		return
 	}
-	if asker := e.from(); ask != nil && asker != nil {
-		// As with asks that cross each other: who has to answer is known before one looks.
-		if err := asker.deadlock(dst.waitedOn(), ask); err != nil {
-			ask.reject(err, nil)
-		}
+	if ask != nil {
+		rejectCycle(e.from(), dst.waitedOn(), ask)
+	}
+}
+
+// rejectCycle ends an ask that was passed on to an actor which waits for the asker. As with asks that
+// cross each other, who has to answer is known before one looks.
+func rejectCycle(asker, to *core, ask pendingAsk) {
+	if asker == nil {
+		return
+	}
+	if err := asker.deadlock(to, ask); err != nil {
+		ask.reject(err, nil)
 	}
 }

@@ -28,6 +28,8 @@ type routed[M any] struct {
 
 func (r *routed[M]) base() *core { return r.owner }
 
+func (r *routed[M]) sys() *System { return r.owner.sys() }
+
 // waitedOn is nil: who will have the request is not known before it is sent, and an owner
 // may well ask its own pool.
 func (r *routed[M]) waitedOn() *core { return nil }

@@ -60,6 +60,7 @@ type spawnConfig struct {
 	gate      Gate
 	bulkhead  *string       // nil for the parent's
 	passivate time.Duration // 0 for an actor that is not
+	virtual   any           // an *activation[M], nil for an actor that is none
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -82,6 +83,10 @@ func mustStart[M any](c *cell[M], err error) Ref[M] {
 	if err != nil {
 		panic("actor: " + err.Error() + "; use TrySpawn where that can happen")
 	}
+	if c.isVirtual() {
+		c.beginPassive()
+		return Ref[M]{c}
+	}
 	_ = c.firstTurn(c.fail) // the supervisor has it
 	return Ref[M]{c}
 }
@@ -90,6 +95,10 @@ func mustStart[M any](c *cell[M], err error) Ref[M] {
 func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 	if err != nil {
 		return Ref[M]{}, err
+	}
+	if c.isVirtual() {
+		c.beginPassive()
+		return Ref[M]{c}, nil
 	}
 	if err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) }); err != nil {
 		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.fullPath(), err)
@@ -136,6 +145,11 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 			return nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
 		}
 		p, w = parent.spawner() // it may have waited
+	}
+	if a, ok := parent.(interface{ activation() (string, SpawnOption) }); ok {
+		var as SpawnOption
+		name, as = a.activation()
+		opts = append(slices.Clip(opts), as)
 	}
 	sys := p.sys()
 	if len(sys.beforeSpawn) > 0 {
@@ -218,7 +232,12 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.traits |= reentrantTrait
 		c.needExtLocked().reentry = new(reentry)
 	}
-	if cfg.passivate > 0 {
+	if cfg.virtual != nil {
+		if err := c.virtualize(name, cfg.virtual); err != nil {
+			return err
+		}
+		c.passivateAfter(cfg.passivate)
+	} else if cfg.passivate > 0 {
 		if c.newActor == nil {
 			return fmt.Errorf("spawn %q: an actor that is a function cannot be passivated: it has no state", name)
 		}

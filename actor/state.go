@@ -92,6 +92,7 @@ const (
 	fenced                      // the actor was taken away from its callback; set by the monitor under mu
 	ended                       // the actor is gone; set by its last turn
 	gated                       // the actor has a gate; set before others can see it
+	virtual                     // the actor is the activation of a virtual one; set before others can see it
 
 	depthShift = 8
 )

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -46,6 +47,7 @@ type System struct {
 	listeners listeners
 	warnings  warnings
 	far       atomic.Pointer[Far] // the way to other systems, nil without a carrier
+	virtuals  sync.Map            // sorts of virtual actors by name: a virtualOf for each
 
 	living   atomic.Int64 // actors, the root included
 	handled  atomic.Uint64
@@ -102,10 +104,10 @@ func WithMaxWaiting(n int) SystemOption {
 const maxWaitingDefault = 100_000
 
 // NewSystem starts a system. Its name is part of every [PID] and must be neither
-// empty nor contain a slash, a '#' or a '~'; anything else is a programmer's error and
+// empty nor "*" nor contain a slash, a '#' or a '~'; anything else is a programmer's error and
 // panics. End it with [System.Shutdown].
 func NewSystem(name string, opts ...SystemOption) *System {
-	required(name != "" && !strings.ContainsAny(name, "/#~"), fmt.Sprintf("NewSystem: the name %q is empty or has a '/', '#' or '~'", name))
+	required(name != "" && name != virtualNode && !strings.ContainsAny(name, "/#~"), fmt.Sprintf("NewSystem: the name %q is empty, is \"*\" or has a '/', '#' or '~'", name))
 	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout, maxWaiting: maxWaitingDefault}
 	for _, opt := range opts {
 		required(opt != nil, "NewSystem: an option is nil: leave it out")

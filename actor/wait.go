@@ -67,6 +67,9 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 // says which one that is; the path is looked at as well, since an address may come as text from
 // anywhere.
 func (s *System) local(pid PID) *core {
+	if pid.node == virtualNode {
+		return s.standing(pid)
+	}
 	if pid.node != s.name || pid.inc != s.inc {
 		return nil
 	}

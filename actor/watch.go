@@ -10,6 +10,9 @@ type Down struct {
 	Err    error // the failure when the reason is Failed, else nil
 }
 
+// isNormal reports whether the actor has ended as it should.
+func (d *Down) isNormal() bool { return d.Reason == Stopped || d.Reason == Passivated }
+
 // watch is one Watch of an actor: the watcher's side of it. Both sides end one of many watches
 // without looking at the others.
 type watch[M any] struct {
@@ -152,6 +155,12 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 // none, or not any more.
 func (s *System) watchable(pid PID) (c *core, none Down) {
 	none = Down{PID: pid, Reason: NoActor}
+	if pid.node == virtualNode {
+		if _, _, ok := s.virtual(pid); ok {
+			none.Reason = Passivated
+		}
+		return s.local(pid), none
+	}
 	if pid.node == s.name || pid.IsZero() || s.far.Load() == nil {
 		return s.local(pid), none
 	}

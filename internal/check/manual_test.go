@@ -32,6 +32,11 @@ var noVerbs = map[string]string{
 	"actor.NoConnection":     "takes two systems and a Carrier",
 	"actor.System.Peers":     "takes two systems and a Carrier",
 	"actor.NotAccepted":      "takes two systems and a Carrier",
+	"actor.CheckKey":         "for a Place, of which package cluster has the one there is: see its example",
+	"actor.Held*":            "for a Place, too",
+	"actor.NewVirtual":       "for a Place, too",
+	"actor.Passivated":       "for a Place, too",
+	"actor.Virtual*":         "for a Place, too",
 }
 
 // verbs lists what a package exports to be called or passed: its functions, the methods
@@ -258,6 +263,11 @@ var noWorkload = map[string]string{
 	"actor.NoConnection":       "takes two systems, too",
 	"actor.System.Peers":       "takes two systems, too",
 	"actor.NotAccepted":        "takes two systems, too",
+	"actor.CheckKey":           "for a Place: the simulated test of package cluster plays with one",
+	"actor.Held*":              "for a Place, too",
+	"actor.NewVirtual":         "for a Place, too",
+	"actor.Passivated":         "for a Place, too",
+	"actor.Virtual*":           "for a Place, too",
 	"actor.Refused":            "a card that middleware refuses is none that the oracle knows of",
 	"actor.Ref.Bind":           "for codecs: it is Lookup, of what was read",
 	"actor.Ref.MarshalText":    "for codecs: it is PID.MarshalText",

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// What a kind has unless told otherwise.
+const (
+	defaultIdle = 10 * time.Minute
+	defaultHot  = 1 << 20
+	defaultPark = 100_000
+)
+
+// Kind is a sort of virtual actors, which [Register] makes. It is safe for concurrent use, and ends with
+// the system.
+type Kind[M any] struct{ table *table[M] }
+
+// KindOption refines [Register].
+type KindOption func(*kindConfig)
+
+type kindConfig struct {
+	idle  time.Duration
+	hot   int
+	park  int
+	super []actor.SpawnOption
+	spawn []actor.SpawnOption
+}
+
+// IdleAfter passivates an actor that has handled no message for that long, and at the latest for twice
+// as long: see [actor.Passivate], also for what an actor may hold on to that keeps it active. Defaults
+// to 10 minutes; 0 is never. Anything else below a millisecond panics.
+func IdleAfter(d time.Duration) KindOption {
+	required(d == 0 || d >= time.Millisecond, "IdleAfter(%v): the duration must be 0, or 1 ms or more", d)
+	return func(c *kindConfig) { c.idle = d }
+}
+
+// Hot bounds how many actors of the kind are active at the same time: one more, and one that has had no
+// message for long is passivated when it has handled what is in its mailbox. Its timers end with it.
+// Which one it is, is an approximation: an actor that has had a message lately is spared. Defaults to
+// 1 048 576; anything below 1 panics.
+func Hot(n int) KindOption {
+	required(n > 0, "Hot(%d): at least one actor must be active", n)
+	return func(c *kindConfig) { c.hot = n }
+}
+
+// Park bounds how many messages of the kind may wait while the activations that they are for end or
+// begin: one more is refused as by a full mailbox. Defaults to 100 000; anything below 1 panics.
+func Park(n int) KindOption {
+	required(n > 0, "Park(%d): at least one message must be able to wait", n)
+	return func(c *kindConfig) { c.park = n }
+}
+
+// Supervised says how failures are dealt with. Without it an actor is restarted 10 times in a minute;
+// then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters, and its
+// next message activates it anew.
+func Supervised(s actor.SuperviseOption) KindOption {
+	return func(c *kindConfig) { c.super = []actor.SpawnOption{s} }
+}
+
+// Spawning passes options to the spawning of each activation: a bound of its mailbox for example. An
+// [actor.Passivate] among them takes the place of IdleAfter.
+func Spawning(opts ...actor.SpawnOption) KindOption {
+	return func(c *kindConfig) { c.spawn = append(c.spawn, opts...) }
+}
+
+// Register makes a kind of virtual actors: newActor makes the state of the one with that key, for each
+// activation and each restart. The activations are children of an actor at the root with the name of
+// the kind.
+//
+// It fails with [actor.ErrNameTaken], with [actor.ErrBadName] or, when the system has stopped, with
+// [actor.ErrStopped].
+func Register[M any, A actor.Actor[M]](node *Node, name string, newActor func(key string) A, opts ...KindOption) (*Kind[M], error) {
+	required(newActor != nil, "Register: the function that makes an actor's state is nil")
+	return RegisterSpawned(node, name, func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error) {
+		return actor.TrySpawn(at, key, func() A { return newActor(key) }, opts...)
+	}, opts...)
+}
+
+// RegisterSpawned is [Register] for actors that something else spawns than [actor.TrySpawn], durable
+// ones of package persist for example:
+//
+//	cluster.RegisterSpawned(node, "cart", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[Msg], error) {
+//		return persist.TrySpawn(journal, at, key, newCart, persist.Actor(opts...))
+//	})
+//
+// spawn must spawn one actor with at for its parent, and return its reference; the name that it gives
+// does not count. It is called by whoever sends the first message, concurrently for several keys, and
+// must not block. If it fails, what the actor was told becomes dead letters.
+func RegisterSpawned[M any](node *Node, name string, spawn func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
+	required(node != nil, "Register: the node is nil")
+	required(spawn != nil, "RegisterSpawned: the function that spawns is nil")
+	cfg := kindConfig{idle: defaultIdle, hot: defaultHot, park: defaultPark}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	if cfg.idle > 0 {
+		cfg.spawn = append([]actor.SpawnOption{actor.Passivate(cfg.idle)}, cfg.spawn...)
+	}
+	t := newTable(cfg, spawn)
+	v, err := actor.NewVirtual(node.sys, name, t, cfg.super...)
+	if err != nil {
+		return nil, fmt.Errorf("register %q: %w", name, err)
+	}
+	t.virtual = v
+	return &Kind[M]{t}, nil
+}
+
+// Ref returns the reference of the actor with that key, which has 1 to 1024 bytes: any other panics, see
+// [actor.CheckKey]. Nothing is sent, and nothing is activated.
+func (k *Kind[M]) Ref(key string) actor.Ref[M] { return k.table.virtual.Ref(key) }
+
+// Name returns the name of the kind.
+func (k *Kind[M]) Name() string { return k.table.virtual.Name() }
+
+// Active returns how many actors of the kind are active here, or are about to be.
+func (k *Kind[M]) Active() int { return k.table.len() }
+
+// required panics when a programmer's error has been made.
+func required(ok bool, format string, args ...any) {
+	if !ok {
+		panic("cluster: " + fmt.Sprintf(format, args...))
+	}
+}
