@@ -61,7 +61,7 @@ func (h *house) checkSums(n int) {
 // A reading of long ago changes all that a mapping has computed since. What others compute
 // of readings that come meanwhile does not wait for that.
 func TestALateReadingHoldsUpNoOtherMapping(t *testing.T) {
-	const n = 30_000
+	n := soaktest.Rounds(t, 10_000, 30_000)
 	h := build(t, t.TempDir(), houseOptions{})
 	longPast(t, h, n)
 	h.put("double", "insert into d select c.v * 2 as w")
@@ -75,7 +75,7 @@ func TestALateReadingHoldsUpNoOtherMapping(t *testing.T) {
 		until(t, "the live value", func() bool { l, ok := h.latest("d", "w"); return ok && l.TS == int64(i+1) })
 		t.Logf("%v after the live reading its value is there, and %d sums", time.Since(began), h.Stats().Again-before)
 	}
-	if done := h.Stats().Again - before; done >= n {
+	if done := h.Stats().Again - before; done >= uint64(n) { //nolint:gosec // positive
 		t.Errorf("the live values came after all %d sums", done)
 	}
 	h.sync(1)
@@ -85,7 +85,7 @@ func TestALateReadingHoldsUpNoOtherMapping(t *testing.T) {
 // What late readings have left to be computed again is not forgotten over a crash, when the
 // changes that they came with have been gone through.
 func TestWhatIsToBeComputedAgainSurvivesACrash(t *testing.T) {
-	const n = 30_000
+	n := soaktest.Rounds(t, 10_000, 30_000)
 	dir, options := t.TempDir(), houseOptions{mappings: Config{SaveEvery: time.Millisecond}}
 	h := build(t, dir, options)
 	longPast(t, h, n)

@@ -3,8 +3,8 @@
 // output of whatever failed, the reason of each skip, and at the end one line
 // with how many tests passed, failed and were skipped.
 //
-// With -race among the flags, the packages that are listed in plan.go are tested
-// without the race detector, in a second `go test`, and all of them are counted
+// With -race among the flags, the packages and the test that are listed in plan.go are tested
+// without the race detector, each by a `go test` of its own, and all of them are counted
 // together.
 //
 // It exits with the status of `go test`, and with 1 when that was 0 although

@@ -40,21 +40,27 @@ var unraced = map[string]string{
 	"examples/raft":             simulated,
 	"internal/check":            "reads the repository's files",
 	"internal/check/dashboard":  "npm is another process",
+	"internal/check/packaging":  "what it builds and boots are other processes",
 	"internal/check/testrun":    "what it runs is another process",
 	"internal/pgtest":           "PostgreSQL is another process",
 	"server/browsertest":        "the server and the browser are other processes",
 }
 
+// again is a test of a raced package that runs the others once more, on another store. They are
+// raced where they run first, and that store by its own tests: it is run without the race detector,
+// in a run of its own, which takes half a minute in place of two.
+var again = struct{ pkg, test string }{"server", "TestServerOnPostgres"}
+
 // longest are the packages whose tests take longest. They begin first, so that no
 // processor is idle at the end of a run while one of them goes on alone.
 var longest = []string{
-	"server", "server/browsertest", "actor", "entity/postgres", "cmd/greenroom", "entity", "sim",
-	"entity/sqlite", "entity/mapping", "persist/sqlite", "internal/check", "internal/check/dashboard", "examples/raft",
+	"server", "server/browsertest", "entity/mapping", "actor", "entity", "entity/sqlite", "entity/postgres", "cmd/greenroom",
+	"internal/check/packaging", "remote", "entity/alarm", "sim", "persist/sqlite", "internal/check", "internal/check/dashboard", "examples/raft",
 }
 
 // plan returns the arguments of each `go test` that the arguments ask for. With
-// the race detector there are two, since a process has it for all of its
-// packages or for none.
+// the race detector there are up to three, since a process has it for all of its
+// packages or for none, and a pattern of tests is one for all of them.
 func plan(ctx context.Context, args []string) ([][]string, error) {
 	flags, packages := args, []string(nil)
 	if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 {
@@ -75,23 +81,39 @@ func plan(ctx context.Context, args []string) ([][]string, error) {
 		return len(longest)
 	}
 	slices.SortStableFunc(listed, func(a, b string) int { return rank(a) - rank(b) })
-	var raced, others []string
+	var raced, others, once []string
 	for _, pkg := range listed {
+		if name(pkg) == again.pkg && !choosesTests(flags) {
+			once = append(once, pkg)
+		}
 		if _, ok := unraced[name(pkg)]; ok {
 			others = append(others, pkg)
 		} else {
 			raced = append(raced, pkg)
 		}
 	}
+	plain := slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == "-race" })
 	var runs [][]string
-	if len(raced) > 0 {
+	if len(raced) > 0 && len(once) > 0 {
+		runs = append(runs, slices.Concat(flags, []string{"-skip=^" + again.test + "$"}, raced))
+	} else if len(raced) > 0 {
 		runs = append(runs, slices.Concat(flags, raced))
 	}
+	if len(once) > 0 {
+		runs = append(runs, slices.Concat(plain, []string{"-run=^" + again.test + "$"}, once))
+	}
 	if len(others) > 0 {
-		flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == "-race" })
-		runs = append(runs, slices.Concat(flags, others))
+		runs = append(runs, slices.Concat(plain, others))
 	}
 	return runs, nil
+}
+
+// choosesTests reports whether flags say which tests are run.
+func choosesTests(flags []string) bool {
+	return slices.ContainsFunc(flags, func(flag string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		return name == "run" || name == "skip"
+	})
 }
 
 // list returns the module's path and the packages that the patterns stand for.

@@ -47,6 +47,7 @@ func TestPlanLeavesOutARunWithoutPackages(t *testing.T) {
 		{[]string{"-race", root + "/schedule"}, "github.com/greenroom-go/greenroom/schedule"},
 		{[]string{"-count=1", root + "/..."}, "-count=1 " + root + "/..."},
 		{[]string{"-count=1"}, "-count=1"},
+		{[]string{"-race", "-run=Login", root + "/server"}, "-race -run=Login github.com/greenroom-go/greenroom/server"},
 	} {
 		runs, err := plan(t.Context(), tt.args)
 		if err != nil || len(runs) != 1 || strings.Join(runs[0], " ") != tt.want {
@@ -63,10 +64,28 @@ func TestTheLongestBeginFirst(t *testing.T) {
 	}
 	runs, err := plan(t.Context(), []string{"-race", root + "/actor", root + "/router", root + "/schedule", root + "/server", root + "/sim"})
 	const module = "github.com/greenroom-go/greenroom/"
-	want := [][]string{{"-race", module + "server", module + "actor", module + "router"}, {module + "sim", module + "schedule"}}
+	want := [][]string{
+		{"-race", "-skip=^TestServerOnPostgres$", module + "server", module + "actor", module + "router"},
+		{"-run=^TestServerOnPostgres$", module + "server"},
+		{module + "sim", module + "schedule"},
+	}
 	if err != nil || !slices.EqualFunc(runs, want, slices.Equal) {
 		t.Errorf("the runs are %q, %v; want %q", runs, err, want)
 	}
+}
+
+// A test that is run by itself, without the race detector, is there.
+func TestTheTestThatRunsTheOthersAgainIsThere(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, again.pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("func "+again.test+"(t *testing.T)")) {
+			return
+		}
+	}
+	t.Errorf("%s has no test %s", again.pkg, again.test)
 }
 
 // A package whose reason is pure and that has a go statement or imports a part of
