@@ -77,11 +77,13 @@ func (s *service) packArguments(l *glua.LState, first int) []byte {
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
+	s.meter.text(l, len(body))
 	return body
 }
 
 // pushBody pushes packed values, and returns how many there are.
 func (s *service) pushBody(l *glua.LState, body []byte) int {
+	s.meter.spend(l, len(body)/4)
 	values, err := s.values.unpack(body)
 	if err != nil {
 		l.RaiseError("%s", err)
@@ -100,7 +102,12 @@ func (s *service) checkTarget(l *glua.LState, i int) actor.Ref[Message] {
 
 func (s *service) send(l *glua.LState) int {
 	to := s.checkTarget(l, 1)
-	if err := to.TryTell(s.ctx, told{s.packArguments(l, 2)}); err != nil {
+	m := &told{parcel{body: s.packArguments(l, 2)}}
+	err := m.enter(s.rt.accountOf(to.PID()))
+	if err == nil {
+		err = to.TryTell(s.ctx, m)
+	}
+	if err != nil {
 		l.RaiseError("send %s: %s", l.CheckString(1), err)
 	}
 	return 0
@@ -109,12 +116,16 @@ func (s *service) send(l *glua.LState) int {
 // call asks the service whose address is the argument with the number first.
 func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int {
 	to := s.checkTarget(l, first)
-	body := s.packArguments(l, first+1)
+	m := &asked{parcel: parcel{body: s.packArguments(l, first+1)}}
 	var a answer
-	err := s.wait(l, func() (err error) {
-		a, err = actor.Ask(s.ctx, to, &asked{body: body}, limit...)
-		return err
-	})
+	err := m.enter(s.rt.accountOf(to.PID()))
+	if err == nil {
+		err = s.wait(l, func() (err error) {
+			a, err = actor.Ask(s.ctx, to, m, limit...)
+			return err
+		})
+		m.leave()
+	}
 	if err != nil {
 		l.RaiseError("call %s: %s", l.CheckString(first), scriptError(err))
 	}
@@ -185,6 +196,9 @@ func (s *service) pack(l *glua.LState) int {
 
 func (s *service) unpack(l *glua.LState) int { return s.pushBody(l, []byte(l.CheckString(1))) }
 
+// maxLogged is how many bytes of a text are written to the log.
+const maxLogged = 4 << 10
+
 // log writes its arguments to the log of the system.
 func (s *service) log(l *glua.LState) int {
 	text := ""
@@ -193,7 +207,11 @@ func (s *service) log(l *glua.LState) int {
 			text += " "
 		}
 		text += l.ToStringMeta(l.Get(i + 1)).String()
+		s.meter.spend(l, len(text)/bytesPerStep)
+		if len(text) > maxLogged {
+			break
+		}
 	}
-	s.ctx.Log().Info("lua: a script says", "text", text)
+	s.ctx.Log().Info("lua: a script says", "text", text[:min(len(text), maxLogged)])
 	return 0
 }

@@ -7,6 +7,9 @@ import (
 // maxNested is how many coroutines may have resumed each other: each has a part of the stack of Go.
 const maxNested = 16
 
+// stepsPerThread is what it takes to make a coroutine.
+const stepsPerThread = 50
+
 // coroutine is a Lua coroutine. Its value is a userdata, which type calls a thread: the interpreter's own
 // library would resume one whose handler waits, in the middle of a function of Go.
 type coroutine struct {
@@ -40,9 +43,16 @@ func (s *service) coroutines() map[string]glua.LGFunction {
 	}
 }
 
+func (c *coroutine) hold(w *walker) {
+	w.add(c.thread)
+	w.add(c.fn)
+}
+
 func (s *service) newCoroutine(l *glua.LState) *glua.LUserData {
 	fn := l.CheckFunction(1)
-	thread, _ := s.root.NewThread()
+	s.meter.spend(l, stepsPerThread)
+	s.meter.take(l, threadSize+userdataSize)
+	thread := s.newThread()
 	return &glua.LUserData{Value: &coroutine{thread: thread, fn: fn}, Metatable: glua.LNil}
 }
 
@@ -55,15 +65,17 @@ func checkCoroutine(l *glua.LState) *coroutine {
 }
 
 func (s *service) wrap(l *glua.LState) int {
-	co := s.newCoroutine(l).Value.(*coroutine)
-	l.Push(l.NewFunction(func(l *glua.LState) int {
-		values, err := s.resume(l, co, arguments(l, 1))
-		if err != nil {
-			l.Error(err, 0)
-		}
-		return pushAll(l, values)
-	}))
+	l.Push(l.NewClosure(s.resumeWrapped, s.newCoroutine(l)))
 	return 1
+}
+
+func (s *service) resumeWrapped(l *glua.LState) int {
+	co := l.Get(glua.UpvalueIndex(1)).(*glua.LUserData).Value.(*coroutine)
+	values, err := s.resume(l, co, arguments(l, 1))
+	if err != nil {
+		l.Error(err, 0)
+	}
+	return pushAll(l, values)
 }
 
 // resume runs a coroutine until it yields or ends, and returns the values of that, or what was raised.

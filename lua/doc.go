@@ -42,5 +42,9 @@
 // getfenv, setfenv, collectgarbage and print; table, string, math and coroutine; and require, which knows the
 // files of [Config].Path. A coroutine cannot yield across a function of Go, as pcall is one.
 //
-// There is no limit yet on how long a script runs and how much memory it takes: run your own only.
+// # Limits
+//
+// A handler has a number of steps until it ends or waits, and a service has room for its values: see [Config]. What wants
+// more fails with [ErrSteps], and the service goes on, or with [ErrMemory], and the service is restarted. What a
+// service keeps is what counts, not its garbage.
 package lua

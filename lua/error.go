@@ -10,18 +10,27 @@ import (
 type Error struct {
 	Text  string // what was raised, with the file and the line if it is a text
 	Stack string // the functions that were under way, as Lua prints them
+
+	limit error // ErrSteps or ErrMemory, nil if it was neither
 }
 
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
+// Unwrap returns [ErrSteps] or [ErrMemory] if one of them has ended the script, else nil.
+func (e *Error) Unwrap() error { return e.limit }
+
 // failure returns an error of the interpreter as one of ours.
-func failure(err error) error {
+func failure(err error, m *meter) error {
 	var api *glua.ApiError
 	if !errors.As(err, &api) {
 		return err
 	}
-	return &Error{Text: raised(api.Object), Stack: api.StackTrace}
+	failed := &Error{Text: raised(api.Object), Stack: api.StackTrace}
+	if m.steps < 0 {
+		failed.limit = m.exhausted()
+	}
+	return failed
 }
 
 // raised returns the text of what a script has raised, which may be any value.

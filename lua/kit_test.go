@@ -95,3 +95,25 @@ func (s stage) eval(chunk string) any {
 	defer ref.Stop()
 	return only(lua.Call(context.Background(), ref))
 }
+
+// plain returns values as maps and lists, to be printed.
+func plain(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = plain(v[i])
+		}
+		return out
+	case *lua.Table:
+		fields := map[any]any{}
+		for i, item := range v.List {
+			fields[i+1] = plain(item)
+		}
+		for _, f := range v.Fields {
+			fields[f.Key] = plain(f.Value)
+		}
+		return fields
+	}
+	return v
+}

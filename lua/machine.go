@@ -31,7 +31,7 @@ func (s *service) open() {
 		SkipOpenLibs: true, MinimizeStackMemory: true, CallStackSize: callDepth,
 		RegistrySize: firstValues, RegistryMaxSize: mostValues, RegistryGrowStep: growValuesBy,
 	})
-	for _, library := range []glua.LGFunction{glua.OpenBase, glua.OpenTable, glua.OpenString, glua.OpenMath} {
+	for _, library := range []glua.LGFunction{glua.OpenBase, glua.OpenMath} {
 		s.root.Push(s.root.NewFunction(library))
 		s.root.Call(0, 0)
 	}
@@ -39,12 +39,15 @@ func (s *service) open() {
 	for _, name := range unsafeNames {
 		s.root.SetGlobal(name, glua.LNil)
 	}
-	s.values = scriptMaker{s.root, s.int64s()}
+	s.meter = newMeter(s.rt.cfg, s.roots)
+	s.values = scriptMaker{s.root, s.int64s(), s.meter}
+	s.root.SetFuncs(s.root.G.Global, s.base())
+	s.openPairs()
+	s.openStrings()
+	s.root.SetGlobal("table", s.table(s.tables()))
+	s.busy, s.pending = map[*glua.LState]struct{}{}, map[*job]struct{}{}
 	s.targets = map[string]actor.Ref[Message]{}
 	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
-	s.root.SetGlobal("require", s.root.NewFunction(s.require))
-	s.root.SetGlobal("type", s.root.NewFunction(typeOf))
-	s.root.SetGlobal("assert", s.root.NewFunction(assert))
 	s.root.SetGlobal("coroutine", s.table(s.coroutines()))
 	s.openRandom()
 }
@@ -54,6 +57,27 @@ func (s *service) table(functions map[string]glua.LGFunction) *glua.LTable {
 	t := s.root.CreateTable(0, len(functions))
 	s.root.SetFuncs(t, functions)
 	return t
+}
+
+// openPairs sets pairs, whose iterator is the one value of next.
+func (s *service) openPairs() {
+	next := s.root.GetGlobal("next")
+	s.root.SetGlobal("pairs", s.root.NewFunction(func(l *glua.LState) int {
+		t := l.CheckTable(1)
+		l.Push(next)
+		l.Push(t)
+		l.Push(glua.LNil)
+		return 3
+	}))
+}
+
+// openStrings sets the library of strings, which is also what strings have as methods.
+func (s *service) openStrings() {
+	library := s.table(s.strings())
+	library.RawSetString("__index", library)
+	s.root.SetMetatable(glua.LString(""), library)
+	s.root.SetGlobal("string", library)
+	s.texts = library
 }
 
 // openRandom gives math.random a source of the service's own: that of the process would be another in

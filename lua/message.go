@@ -10,17 +10,17 @@ import (
 type Message interface{ message() }
 
 // told is a message that nobody waits for.
-type told struct{ body []byte }
+type told struct{ parcel }
 
-// asked is a message with an answer. It is a pointer everywhere: that is how an answer finds it.
+// asked is a message with an answer. Its pointer is how the answer finds it.
 type asked struct {
 	actor.Returns[answer]
-	body []byte
+	parcel
 }
 
 type answer struct{ body []byte }
 
-func (told) message()   {}
+func (*told) message()  {}
 func (*asked) message() {}
 func (*job) message()   {}
 
@@ -33,7 +33,7 @@ func Send(ctx context.Context, to actor.Ref[Message], args ...any) error {
 	if err != nil {
 		return err
 	}
-	return to.TryTell(ctx, told{body})
+	return to.TryTell(ctx, &told{parcel{body: body}})
 }
 
 // Call sends a service a message as [Send] does, and waits for its answer as [actor.Ask] does. What it
@@ -44,7 +44,7 @@ func Call(ctx context.Context, to actor.Ref[Message], args ...any) ([]any, error
 	if err != nil {
 		return nil, err
 	}
-	a, err := actor.Ask(ctx, to, &asked{body: body})
+	a, err := actor.Ask(ctx, to, &asked{parcel: parcel{body: body}})
 	if err != nil {
 		return nil, scriptError(err)
 	}

@@ -260,7 +260,7 @@ type unpacker[V any] struct {
 	make maker[V]
 }
 
-// maker makes the values of Go, or those of a script.
+// maker makes the values of Go, or those of a script, and charges the script for them.
 type maker[V any] interface {
 	nothing() V
 	truth(b bool) V
@@ -272,6 +272,8 @@ type maker[V any] interface {
 	// item sets the next value of the list, the one with the key i.
 	item(table V, i int, v V)
 	field(table, key, v V)
+	// full says why no more values may be made.
+	full() error
 }
 
 // all returns all values.
@@ -291,6 +293,9 @@ func (u *unpacker[V]) all() ([]V, error) {
 }
 
 func (u *unpacker[V]) value(depth int) (v V, err error) {
+	if err := u.make.full(); err != nil {
+		return v, err
+	}
 	if len(u.in) == 0 {
 		return v, errCut()
 	}

@@ -17,7 +17,8 @@ func machine(t testing.TB) scriptMaker {
 	t.Helper()
 	state := glua.NewState(glua.Options{SkipOpenLibs: true})
 	t.Cleanup(state.Close)
-	return scriptMaker{state, (&service{root: state}).int64s()}
+	m := newMeter(Config{MemoryLimit: 1 << 30, Steps: 1 << 30}, func(*walker) {})
+	return scriptMaker{state, (&service{root: state}).int64s(), m}
 }
 
 // through packs values of Go, makes values of a script of that, and goes back.

@@ -89,30 +89,59 @@ func unpackGo(packed []byte) ([]any, error) {
 	return (&unpacker[any]{in: packed, make: goMaker{}}).all()
 }
 
+func (goMaker) full() error { return nil }
+
 // scriptMaker makes values of a script.
 type scriptMaker struct {
 	state  *glua.LState
 	int64s *glua.LTable // the metatable of an int64
+	meter  *meter
 }
 
-func (scriptMaker) nothing() glua.LValue         { return glua.LNil }
-func (scriptMaker) truth(b bool) glua.LValue     { return glua.LBool(b) }
-func (scriptMaker) number(n float64) glua.LValue { return glua.LNumber(n) }
-func (scriptMaker) text(s string) glua.LValue    { return glua.LString(s) }
+func (scriptMaker) nothing() glua.LValue     { return glua.LNil }
+func (scriptMaker) truth(b bool) glua.LValue { return glua.LBool(b) }
+
+func (m scriptMaker) number(n float64) glua.LValue {
+	m.meter.make(numberSize)
+	return glua.LNumber(n)
+}
+
+func (m scriptMaker) text(s string) glua.LValue {
+	m.meter.make(int64(len(s)) + stringHeader)
+	return glua.LString(s)
+}
 
 func (m scriptMaker) integer(n int64) glua.LValue {
+	m.meter.make(userdataSize)
 	return &glua.LUserData{Value: n, Metatable: m.int64s}
 }
 
-func (m scriptMaker) table(list, fields int) glua.LValue { return m.state.CreateTable(list, fields) }
+func (m scriptMaker) table(list, fields int) glua.LValue {
+	m.meter.make(tableSize + int64(list)*wordSize + mapSize(fields))
+	return m.state.CreateTable(list, fields)
+}
 
-func (scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
+func (m scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
+	m.meter.make(wordSize * 2)
 	table.(*glua.LTable).RawSetInt(i, v)
 }
 
-func (scriptMaker) field(table, key, v glua.LValue) { table.(*glua.LTable).RawSet(key, v) }
+func (m scriptMaker) field(table, key, v glua.LValue) {
+	t := table.(*glua.LTable)
+	m.meter.make(growing(t, key).bytes)
+	t.RawSet(key, v)
+}
+
+func (m scriptMaker) full() error {
+	if m.meter.full {
+		return m.meter.exhausted()
+	}
+	return nil
+}
 
 // unpack returns packed values as those of a script.
 func (m scriptMaker) unpack(packed []byte) ([]glua.LValue, error) {
+	m.meter.making = 0
+	defer func() { m.meter.making = 0 }()
 	return (&unpacker[glua.LValue]{in: packed, make: m}).all()
 }

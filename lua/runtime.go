@@ -18,29 +18,64 @@ import (
 // maxSource is the size of the largest script, in bytes.
 const maxSource = 256 << 10
 
-// Config says where scripts are.
+// Config says where scripts are, and what limits they have. A Config without a Path is refused.
 type Config struct {
 	// Path has the files that services are made of, and what they require: "a.b" is a/b.lua.
 	// A file is read when it is first needed, and not again.
 	Path fs.FS
+	// Steps is how many instructions a handler may take until it ends or waits, 10 million if it is 0. What
+	// takes longer than an instruction counts as several.
+	Steps int64
+	// MemoryLimit is how many bytes the values of a service may take, 32 MiB if it is 0.
+	MemoryLimit int64
+}
+
+// The limits where the configuration has none.
+const (
+	defaultSteps  = 10_000_000
+	defaultMemory = 32 << 20
+	leastMemory   = 1 << 20
+)
+
+// withDefaults returns the configuration to go by, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	if c.Steps == 0 {
+		c.Steps = defaultSteps
+	}
+	if c.MemoryLimit == 0 {
+		c.MemoryLimit = defaultMemory
+	}
+	switch {
+	case c.Path == nil:
+		return c, errors.New("open lua runtime: Path must say where scripts are, as os.DirFS does")
+	case c.Steps < 0:
+		return c, fmt.Errorf("open lua runtime: Steps must be 0 or more, not %d", c.Steps)
+	case c.MemoryLimit < leastMemory:
+		return c, fmt.Errorf("open lua runtime: MemoryLimit must be 0 or at least %d bytes, not %d", leastMemory, c.MemoryLimit)
+	}
+	return c, checkLayout()
 }
 
 // Runtime makes services of scripts. It is safe for concurrent use. [Open] makes one; it needs no end.
 type Runtime struct {
 	sys     *actor.System
-	path    fs.FS
+	cfg     Config
 	started time.Time
+
+	accounts sync.Map // of living services, *account by actor.PID
 
 	mu     sync.Mutex                     // guards chunks
 	chunks map[string]*glua.FunctionProto // by file, compiled; never changed
 }
 
-// Open returns a runtime for services of the system. It fails when the configuration has no Path.
+// Open returns a runtime for services of the system. It fails when the configuration has no Path, or a limit that makes no
+// sense.
 func Open(sys *actor.System, cfg Config) (*Runtime, error) {
-	if cfg.Path == nil {
-		return nil, errors.New("open lua runtime: Path must say where scripts are, as os.DirFS does")
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	return &Runtime{sys: sys, path: cfg.Path, started: time.Now(), chunks: map[string]*glua.FunctionProto{}}, nil
+	return &Runtime{sys: sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{}}, nil
 }
 
 // Spawn starts a service: the file is run with the arguments, and then the function that it has passed to
@@ -59,9 +94,24 @@ func (rt *Runtime) spawn(parent actor.Spawner, name, file string, args []byte) (
 	if _, err := rt.chunk(file); err != nil {
 		return actor.Ref[Message]{}, err
 	}
-	return actor.TrySpawn(parent, name, func() *service {
-		return &service{rt: rt, file: file, args: args}
+	mail := &account{}
+	ref, err := actor.TrySpawn(parent, name, func() *service {
+		return &service{rt: rt, file: file, args: args, account: mail}
 	}, actor.Reentrant())
+	if err != nil {
+		rt.accounts.Delete(mail.pid)
+		return ref, err
+	}
+	rt.sys.AfterEnd(ref.PID(), func(actor.Down) { rt.accounts.Delete(ref.PID()) })
+	return ref, nil
+}
+
+// accountOf returns the account of a service. One that has ended has one that nobody looks at.
+func (rt *Runtime) accountOf(pid actor.PID) *account {
+	if a, ok := rt.accounts.Load(pid); ok {
+		return a.(*account)
+	}
+	return &account{}
 }
 
 // chunk returns a file of the path, compiled.
@@ -72,7 +122,7 @@ func (rt *Runtime) chunk(file string) (*glua.FunctionProto, error) {
 	if chunk != nil {
 		return chunk, nil
 	}
-	chunk, err := compile(rt.path, file) // twice, if two services come at once
+	chunk, err := compile(rt.cfg.Path, file) // twice, if two services come at once
 	if err != nil {
 		return nil, err
 	}

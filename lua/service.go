@@ -28,11 +28,17 @@ type service struct {
 	file string
 	args []byte // packed, for the file
 
+	account *account // of its incarnations
+
 	ctx     *actor.Context[Message]
 	root    *glua.LState // has what the threads share, and runs nothing
+	meter   *meter
 	values  scriptMaker
+	texts   *glua.LTable           // the library of strings
 	modules map[string]glua.LValue // what was required
 	idle    []*glua.LState
+	busy    map[*glua.LState]struct{} // threads of handlers under way
+	pending map[*job]struct{}         // functions that wait for their time, or for their turn
 
 	begin   *glua.LFunction               // what start was given
 	inits   []*glua.LFunction             // what init was given, for before that
@@ -60,6 +66,10 @@ type job struct {
 // Init loads the file and starts the service.
 func (s *service) Init(ctx *actor.Context[Message]) error {
 	s.ctx = ctx
+	if s.account.pid.IsZero() {
+		s.account.pid = ctx.Self().PID()
+		s.rt.accounts.Store(s.account.pid, s.account)
+	}
 	chunk, err := s.rt.chunk(s.file)
 	if err != nil {
 		return err
@@ -84,23 +94,29 @@ func (s *service) Init(ctx *actor.Context[Message]) error {
 	return nil
 }
 
-// Receive handles a message. A script that fails fails the message, not the actor.
+// Receive handles a message. A script that fails fails the message, not the actor, unless it has no memory any more.
 func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	var err error
 	switch m := m.(type) {
 	case *asked:
-		if err = s.handle(&task{asked: m}, m.body); err != nil {
+		m.leave()
+		err = s.handle(&task{asked: m}, m.body)
+		if err != nil && !errors.Is(err, ErrMemory) {
 			return actor.Refuse(ctx, err)
 		}
-		return nil
-	case told:
+		return err
+	case *told:
+		m.leave()
 		err = s.handle(&task{}, m.body)
 	case *job:
 		if m.owner != s {
 			return nil
 		}
-		s.jobs--
+		delete(s.pending, m)
 		err = s.run(&task{}, m.fn, m.args...)
+	}
+	if errors.Is(err, ErrMemory) {
+		return err
 	}
 	if err != nil {
 		s.logFailure(err)
@@ -132,7 +148,9 @@ func (s *service) handle(t *task, body []byte) error {
 // run calls a function on a thread.
 func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	l := s.thread()
+	s.busy[l] = struct{}{}
 	s.task, s.root.G.CurrentThread = t, l
+	s.meter.begin()
 	l.Push(fn)
 	for _, arg := range args {
 		l.Push(arg)
@@ -140,11 +158,12 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	err := l.PCall(len(args), 0, nil)
 	s.task = nil
 	l.SetTop(0)
+	delete(s.busy, l)
 	if len(s.idle) < maxIdle {
 		s.idle = append(s.idle, l)
 	}
 	if err != nil {
-		return failure(err)
+		return failure(err, s.meter)
 	}
 	return nil
 }
@@ -156,30 +175,61 @@ func (s *service) thread() *glua.LState {
 		s.idle = s.idle[:n-1]
 		return l
 	}
+	return s.newThread()
+}
+
+func (s *service) newThread() *glua.LState {
 	l, _ := s.root.NewThread()
+	s.meter.meterThread(l)
 	return l
 }
 
-// wait runs f, which waits as a handler does: the service goes on with other handlers meanwhile. l is the thread that waits.
+// wait runs f, which waits as a handler does: the service goes on with other handlers meanwhile. l is the thread that
+// waits. A handler that has waited has its steps again: they limit how long it holds up the others.
 func (s *service) wait(l *glua.LState, f func() error) error {
 	if s.waiting >= maxWaiting {
 		return fmt.Errorf("%d handlers of the service wait already: %w", s.waiting, actor.ErrTooManyWaiting)
 	}
-	t := s.task
+	t, steps := s.task, s.meter.steps
 	s.waiting++
 	err := f()
 	s.waiting--
 	s.task, s.root.G.CurrentThread = t, l
+	s.meter.begin()
+	if err != nil {
+		s.meter.steps = min(steps, s.meter.steps)
+	}
 	return err
+}
+
+// roots adds to a walk all values that the service can reach.
+func (s *service) roots(w *walker) {
+	w.add(s.root.G.Global)
+	w.add(s.root.G.Registry)
+	w.add(s.texts)
+	w.add(s.values.int64s)
+	for _, f := range append(s.inits, s.begin, s.handler) {
+		w.add(f)
+	}
+	for _, v := range s.modules {
+		w.add(v)
+	}
+	for l := range s.busy {
+		w.add(l)
+	}
+	for j := range s.pending {
+		w.add(j.fn)
+		w.all(j.args)
+	}
 }
 
 // later orders a function for a time from now, 0 for the next turn.
 func (s *service) later(d time.Duration, fn *glua.LFunction, args []glua.LValue) error {
-	if s.jobs >= maxJobs {
-		return fmt.Errorf("%d functions of the service wait for their turn already", s.jobs)
+	if len(s.pending) >= maxJobs {
+		return fmt.Errorf("%d functions of the service wait for their turn already", len(s.pending))
 	}
-	s.jobs++
 	j := &job{owner: s, fn: fn, args: args}
+	s.pending[j] = struct{}{}
 	if d <= 0 {
 		s.ctx.Self().Tell(s.ctx, j)
 		return nil

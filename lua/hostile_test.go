@@ -1,0 +1,262 @@
+package lua_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
+	"github.com/greenroom-go/greenroom/lua"
+)
+
+// hostile are chunks that want more than they may have. Each must end with an error that has the limit, or with a text of that, or
+// return.
+var hostile = map[string]struct {
+	chunk string
+	want  string // in the error, empty if the chunk returns
+}{
+	"loop":                 {`while true do end`, "steps"},
+	"loop in pcall":        {`while true do pcall(function() while true do end end) end`, "steps"},
+	"loop in xpcall":       {`while true do xpcall(function() while true do end end, function() while true do end end) end`, "steps"},
+	"loop in a coroutine":  {`coroutine.wrap(function() while true do end end)()`, "steps"},
+	"loop of coroutines":   {`while true do coroutine.wrap(function() coroutine.yield() end)() end`, "steps"},
+	"loop in a metamethod": {`local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end`, "steps"},
+	"loop in sort":         {`local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function() while true do end end)`, "steps"},
+	"loop in gsub":         {`string.gsub(string.rep("x", 1000), "x", function() while true do end end)`, "steps"},
+	"loop in tostring":     {`tostring(setmetatable({}, {__tostring = function() while true do end end}))`, "steps"},
+	"errors, deep":         {`local function f(n) if n > 0 then f(n - 1) else while true do pcall(error, "x") end end end f(150)`, "steps"},
+
+	"strings, doubled":         {`local s = "x" while true do s = s .. s end`, "a string has at most"},
+	"strings, doubled, caught": {`local s = "x" while true do pcall(function() s = s .. s end) end`, "steps"},
+	"strings, many":            {`local t = {} for i = 1, 1e9 do t[i] = string.rep("x", 1e6) .. i end`, "memory"},
+	"strings, rep":             {`return string.rep("x", 1e9)`, "a string has at most"},
+	"strings, rep of nothing":  {`return #string.rep("", 1e15)`, ""},
+	"strings, format":          {`return string.format("%99999999d", 1)`, "invalid option"},
+	"strings, format of much":  {`local s = string.rep("x", 1e6) return string.format("%s%s", s, s)`, "a string has at most"},
+	"strings, concat":          {`local t = {} for i = 1, 30 do t[i] = string.rep("x", 5e4) end return table.concat(t)`, "a string has at most"},
+	"strings, gsub":            {`return (string.gsub(string.rep("x", 1e5), "x", string.rep("y", 1e5)))`, "a string has at most"},
+	"strings, parts":           {`local t = {} for i = 1, 1e9 do t[i] = (string.rep("x", 1e6) .. i):sub(1, 40) end`, "steps"},
+	"strings, as keys that go": {`local t = {} for i = 1, 1e9 do local k = string.rep("x", 1e6) .. i t[k] = 1 t[k] = nil end`, "memory"},
+	"strings, compared":        {`local a, b = string.rep("x", 1e6) .. "a", string.rep("x", 1e6) .. "b" while true do local c = a < b end`, "steps"},
+	"strings, as keys":         {`local k, t = string.rep("x", 1e6), {} while true do local v = t[k] end`, "steps"},
+	"strings, as numbers":      {`local k = string.rep(" ", 1e6) .. "1" while true do local v = k + 1 end`, "steps"},
+	"strings, sorted":          {`local a, b, t = string.rep("x", 1e6) .. "a", string.rep("x", 1e6) .. "b", {} for i = 1, 2e4 do t[i] = i % 2 == 0 and a or b end table.sort(t)`, "steps"},
+	"strings, found":           {`local s = string.rep("x", 1e6) while true do s:find("y", 1, true) end`, "steps"},
+	"strings, bytes":           {`return string.rep("x", 1e6):byte(1, -1)`, "string slice too long"},
+
+	"patterns, exponential": {`string.find(string.rep("a", 1000), string.rep("a?", 30) .. string.rep(".-", 30) .. "b")`, "steps"},
+	"patterns, quadratic":   {`string.find(string.rep("a", 1e6), ".-b")`, "steps"},
+	"patterns, deep":        {`string.find(string.rep("a", 1000), string.rep("a?", 1000))`, "pattern too complex"},
+	"patterns, balanced":    {`string.find(string.rep("(", 1e6), "%b()")`, "steps"},
+	"patterns, sets":        {`string.find(string.rep("a", 1e6), "[" .. string.rep("b", 5e5) .. "]")`, "steps"},
+	"patterns, captures":    {`string.find(string.rep("a", 1e6), string.rep("()", 32) .. ".-b")`, "steps"},
+	"patterns, backwards":   {`string.find(string.rep("a", 1e6), "(a*)%1b")`, "steps"},
+	"patterns, malformed":   {`for _, p in ipairs{"[", "%", "(", "%b", "%f", "[%", "[^", "%1", "(()", "[]", "%bx", "[a-"} do assert(not pcall(string.find, "aaa", p), p) end`, ""},
+
+	"tables, nested":              {`local t = {} while true do t = {t} end`, "memory"},
+	"tables, many":                {`local t = {} while true do t[#t + 1] = {x = 1} end`, "memory"},
+	"tables, small ones":          {`local t = {} for i = 1, 1e9 do t[i] = {} t[i].x = i end`, "memory"},
+	"tables, named":               {`local t = {} for i = 1, 1e9 do t["k" .. i] = i end`, "memory"},
+	"tables, by fractions":        {`local t = {} for i = 1, 1e9 do t[i + 0.5] = i end`, "memory"},
+	"tables, keys that go":        {`local t = {} for i = 1, 1e9 do t["k" .. i] = 1 t["k" .. i] = nil end`, "memory"},
+	"tables, a gap":               {`local t = {} t[6e7] = 1`, "above the end of the list"},
+	"tables, gaps":                {`local t = {} for i = 1, 1e9 do t[i] = {} t[i][60000] = 1 end`, "memory"},
+	"tables, growing gaps":        {`local t = {} for i = 1, 1e9 do t[i * 60000] = 1 end`, "memory"},
+	"tables, a gap by rawset":     {`rawset({}, 6e7, 1)`, "above the end of the list"},
+	"tables, a gap by insert":     {`table.insert({}, 6e7, 1)`, "above the end of the list"},
+	"tables, a gap by __newindex": {`local t = setmetatable({}, {__newindex = {}}) t[6e7] = 1`, "above the end of the list"},
+	"tables, holes searched":      {`local t = {} t[60000] = 1 t[60000] = nil while true do local n = #t end`, "steps"},
+	"tables, holes passed":        {`local t = {} t[60000] = 1 t[60000] = nil while true do next(t) end`, "steps"},
+	"tables, a wide constructor":  {`local function f(...) return {...} end local t = {} for i = 1, 1e9 do t[i] = f(unpack({}, 1, 7000)) end`, "memory"},
+	"tables, in arg":              {`local t = {} local function f(...) t[#t + 1] = arg end while true do f(unpack({}, 1, 7000)) end`, "memory"},
+	"tables, inserted":            {`local t = {} for i = 1, 1e9 do table.insert(t, 1, i) end`, "steps"},
+	"tables, globals":             {`for i = 1, 1e9 do _G["g" .. i] = {} end`, "memory"},
+	"tables, of strings":          {`local mt = getmetatable("") string = nil for i = 1, 1e9 do mt["k" .. i] = {} end`, "memory"},
+	"tables, of modules":          {`local g = require "greenroom" for i = 1, 1e9 do g["k" .. i] = {} end`, "memory"},
+
+	"numbers, one of each block": {`local t, n = {}, 0 for i = 1000, 1e9 do local x = i * 2 if i % 32 == 0 then n = n + 1 t[n] = x end end`, "out of"},
+	"functions":                  {`local t = {} while true do t[#t + 1] = function() return t end end`, "memory"},
+	"functions, chained":         {`local f = function() end while true do local g = f f = function() return g end end`, "memory"},
+	"iterators":                  {`local t = {} while true do t[#t + 1] = string.gmatch(string.rep("x", 1e5), "y") end`, "memory"},
+
+	"coroutines, many":                {`local t = {} while true do t[#t + 1] = coroutine.create(function() end) end`, "memory"},
+	"coroutines, waiting":             {`local t = {} while true do local co = coroutine.wrap(function() coroutine.yield() end) co() t[#t + 1] = co end`, "memory"},
+	"coroutines, deep":                {`local t = {} local function f(n) if n == 0 then coroutine.yield() else f(n - 1) end end while true do local co = coroutine.wrap(f) co(150) t[#t + 1] = co end`, "memory"},
+	"coroutines, dead with a closure": {`local t = {} while true do t[#t + 1] = coroutine.wrap(function(...) local x = {...} return function() return x end end)(unpack({}, 1, 5000)) end`, "memory"},
+	"coroutines, nested":              {`local function f() coroutine.wrap(f)() end f()`, "too many coroutines"},
+
+	"recursion":                     {`local function f() return 1 + f() end f()`, "overflow"},
+	"recursion in pcall":            {`local function f() pcall(f) end f()`, ""},
+	"recursion, metatables":         {`local t = {} setmetatable(t, {__index = t}) return t.x`, "too many recursions"},
+	"recursion, metamethod":         {`local t = setmetatable({}, {__index = function(t, k) return t[k] end}) return t.x`, "overflow"},
+	"recursion, concat":             {`local t = setmetatable({}, {__concat = function(a, b) return a .. b end}) return t .. t`, "overflow"},
+	"recursion, tostring":           {`local t = setmetatable({}, {__tostring = function(t) return tostring(t) end}) return tostring(t)`, "overflow"},
+	"recursion, endless tail calls": {`local function f() return f() end f()`, "steps"},
+
+	"unpack":             {`return unpack({}, 1, 1e8)`, "too many results"},
+	"unpack, to the end": {`return unpack({}, -2147483648, 2147483647)`, "too many results"},
+	"pack of a cycle":    {`local t = {} t[1] = t t[2] = t greenroom.pack(t)`, "tables are at most 32 deep"},
+	"pack, unpacked":     {`local t = {} local p = greenroom.pack({{}, {}, {}, {}, {}, {}, {}, {}}) for i = 1, 1e9 do t[i] = greenroom.unpack(p) end`, "memory"},
+	"sends to itself":    {`local s = string.rep("x", 1e6) while true do greenroom.send(greenroom.self(), s) end`, "mailbox"},
+	"sends of nothing":   {`while true do greenroom.send(greenroom.self()) end`, "mailbox"},
+	"forks":              {`while true do greenroom.fork(function() end) end`, "wait for their turn"},
+	"timers":             {`while true do greenroom.timeout(1e6, function() end) end`, "wait for their turn"},
+	"forks with much":    {`for i = 1, 1e9 do greenroom.fork(function() end, string.rep("x", 1e6) .. i) end`, "memory"},
+	"says much":          {`local s = string.rep("x", 1e6) while true do greenroom.error(s) end`, "steps"},
+}
+
+// escapes are chunks that must find nothing.
+const escapes = `
+	for _, name in ipairs{"io", "os", "debug", "package", "load", "loadstring", "loadfile", "dofile", "module", "getfenv",
+		"setfenv", "newproxy", "collectgarbage", "print", "_printregs", "channel"} do
+		assert(_G[name] == nil, name)
+	end
+	assert(string.dump == nil)
+	assert(not pcall(setmetatable, 5, {}))
+	assert(not pcall(setmetatable, greenroom.int64(5), {}))
+	assert(getmetatable(greenroom.int64(5)) == "int64")
+	assert(getmetatable(coroutine.create(function() end)) == nil)
+	assert(not pcall(require, "../secret"))
+	assert(not pcall(require, "/etc/passwd"))
+	assert(not pcall(require, "os"))
+	return "nothing"`
+
+// judge runs a chunk as a message, and returns what it leads to.
+func judge(t *testing.T, sys *actor.System, cfg lua.Config, chunk string) error {
+	t.Helper()
+	cfg.Path = folder(scripts{"hostile.lua": "greenroom.dispatch(function()\n" + chunk + "\nend)"})
+	rt, err := lua.Open(sys, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := rt.Spawn(sys, "", "hostile.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ref.Stop()
+		if _, err := ref.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err = actor.Ask(context.Background(), ref, lua.NewAsk(), actor.Within(time.Minute))
+	if errors.Is(err, actor.ErrUnhandled) {
+		return nil
+	}
+	return err
+}
+
+// TestHostileScriptsEndWithinTheirLimits has an eighth of the default limits, and all of them in its long form. What is live may be twice
+// the limit: an eighth more until values are walked again, what the walk itself needs, and one message.
+func TestHostileScriptsEndWithinTheirLimits(t *testing.T) {
+	limit := int64(soaktest.Rounds(t, 4, 32)) << 20
+	cfg := lua.Config{MemoryLimit: limit, Steps: int64(soaktest.Rounds(t, 1_200_000, 10_000_000))}
+	sys := actortest.NewSystem(t, actor.WithWarnings(false))
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // so that the heap is about what is live
+	for name, c := range hostile {
+		t.Run(name, func(t *testing.T) {
+			runtime.GC()
+			before := heap()
+			stop := watchHeap()
+			began := time.Now()
+			err := judge(t, sys, cfg, c.chunk)
+			peak := stop() - before
+			t.Logf("%v, %d MiB at most", time.Since(began).Round(time.Millisecond), peak>>20)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("fails: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("ends with %v, want %q", err, c.want)
+			}
+			most := max(2*limit, 24<<20) // a mailbox may have 16, and a collection counts what is made meanwhile
+			if peak > most {
+				t.Errorf("took %d MiB", peak>>20)
+			}
+		})
+	}
+}
+
+func heap() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64))
+}
+
+// watchHeap looks at the heap again and again. What it returns ends that and returns the most that it has seen.
+func watchHeap() (stop func() int64) {
+	end, most := make(chan struct{}), make(chan int64)
+	go func() {
+		peak := heap()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				peak = max(peak, heap())
+			case <-end:
+				most <- max(peak, heap())
+				return
+			}
+		}
+	}()
+	return func() int64 { close(end); return <-most }
+}
+
+func TestHostileScriptsFindNothing(t *testing.T) {
+	play(t, nil, func(s stage) {
+		if got := s.eval(escapes); got != "nothing" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestHostileSourcesCompileOrAreRefused has files of a size that is allowed, as deep as they can be.
+func TestHostileSourcesCompileOrAreRefused(t *testing.T) {
+	const n = 20_000 // some take time that grows with the square
+	sys := actortest.NewSystem(t)
+	refused := map[string]string{
+		"too large": "a file must have at most 262144 bytes", "bytecode": "Invalid token", "locals": "too many local variables",
+		"concat": "too many local variables",
+	}
+	for name, source := range map[string]string{
+		"parentheses": "return " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n),
+		"tables":      "return " + strings.Repeat("{", n) + strings.Repeat("}", n),
+		"not":         "return " + strings.Repeat("not ", n) + "1",
+		"minus":       "return " + strings.Repeat("- ", n) + "1",
+		"concat":      "return 1" + strings.Repeat(" ..1", n),
+		"power":       "return 1" + strings.Repeat("^1", n),
+		"plus":        "return 1" + strings.Repeat("+1", n),
+		"and":         "return 1" + strings.Repeat(" and 1", n/2),
+		"functions":   strings.Repeat("f(function() ", n/6) + strings.Repeat(" end)", n/6),
+		"blocks":      strings.Repeat("do ", n) + strings.Repeat("end ", n),
+		"indices":     "return a" + strings.Repeat(".b", n),
+		"calls":       "return a" + strings.Repeat("()", n),
+		"locals":      strings.Repeat("local a ", n),
+		"too large":   strings.Repeat(" ", 257<<10),
+		"bytecode":    "\x1bLua\x51\x00\x01\x04",
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, err := lua.Open(sys, lua.Config{Steps: 1_000_000, Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref, err := rt.Spawn(sys, "", "a.lua")
+			if err == nil {
+				ref.Stop()
+			}
+			if want, ok := refused[name]; ok && !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("ends with %v, want %q", err, want)
+			}
+		})
+	}
+}

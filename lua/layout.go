@@ -1,0 +1,111 @@
+package lua
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// What the interpreter does next, and what its values hold, is in fields that it does not show. Without them the
+// limits would have holes: the keys that were deleted from a table stay in its memory, and so do the list of a dead
+// coroutine and the holes of a list; an assignment may make a list of a gigabyte in one instruction. So these types
+// have the fields in the order of gopher-lua 1.1.2, and checkLayout compares them with what it was compiled with:
+// another version is refused, not misread.
+
+type stateLayout struct {
+	G            *glua.Global
+	Parent       *glua.LState
+	Env          *glua.LTable
+	Panic        func(*glua.LState)
+	Dead         bool
+	Options      glua.Options
+	stop         int32
+	reg          *registryLayout
+	stack        fmt.Stringer // an interface with methods; not used
+	alloc        unsafe.Pointer
+	currentFrame *frameLayout
+}
+
+type frameLayout struct {
+	Idx        int
+	Fn         *glua.LFunction
+	Parent     *frameLayout
+	Pc         int
+	Base       int
+	LocalBase  int
+	ReturnBase int
+	NArgs      int
+	NRet       int
+	TailCall   int
+}
+
+type registryLayout struct {
+	array []glua.LValue
+}
+
+type tableLayout struct {
+	Metatable glua.LValue
+	array     []glua.LValue
+	dict      map[glua.LValue]glua.LValue
+	strdict   map[string]glua.LValue
+	keys      []glua.LValue // all that there ever were
+	k2i       map[glua.LValue]int
+}
+
+type upvalueLayout struct {
+	next   *upvalueLayout
+	reg    *registryLayout
+	index  int
+	value  glua.LValue
+	closed bool
+}
+
+func stateOf(l *glua.LState) *stateLayout      { return (*stateLayout)(unsafe.Pointer(l)) }
+func tableOf(t *glua.LTable) *tableLayout      { return (*tableLayout)(unsafe.Pointer(t)) }
+func upvalueOf(u *glua.Upvalue) *upvalueLayout { return (*upvalueLayout)(unsafe.Pointer(u)) }
+func numberAt(v *glua.LValue) uintptr          { return (*[2]uintptr)(unsafe.Pointer(v))[1] }
+func textAt(s glua.LString) unsafe.Pointer     { return unsafe.Pointer(unsafe.StringData(string(s))) }
+
+// checkLayout fails when the interpreter's types are not those that this file describes.
+func checkLayout() error {
+	state := reflect.TypeFor[glua.LState]()
+	frame, reg := pointed(state, "currentFrame"), pointed(state, "reg")
+	for _, c := range []struct{ ours, theirs reflect.Type }{
+		{reflect.TypeFor[stateLayout](), state},
+		{reflect.TypeFor[frameLayout](), frame},
+		{reflect.TypeFor[registryLayout](), reg},
+		{reflect.TypeFor[tableLayout](), reflect.TypeFor[glua.LTable]()},
+		{reflect.TypeFor[upvalueLayout](), reflect.TypeFor[glua.Upvalue]()},
+	} {
+		if err := compareLayout(c.ours, c.theirs); err != nil {
+			return fmt.Errorf("open lua runtime: this version of gopher-lua is not known: %w", err)
+		}
+	}
+	return nil
+}
+
+// pointed returns the type that a field points to, nil if there is no such field.
+func pointed(t reflect.Type, field string) reflect.Type {
+	if f, ok := t.FieldByName(field); ok && f.Type.Kind() == reflect.Pointer {
+		return f.Type.Elem()
+	}
+	return nil
+}
+
+// compareLayout fails unless the fields of ours are the first ones of theirs.
+func compareLayout(ours, theirs reflect.Type) error {
+	if theirs == nil || theirs.NumField() < ours.NumField() {
+		return fmt.Errorf("%s is not there", ours)
+	}
+	for i := range ours.NumField() {
+		a, b := ours.Field(i), theirs.Field(i)
+		same := a.Name == b.Name && a.Offset == b.Offset && a.Type.Size() == b.Type.Size()
+		opaque := a.Type.Kind() == reflect.UnsafePointer && b.Type.Kind() == reflect.Pointer
+		if !same || a.Type.Kind() != b.Type.Kind() && !opaque {
+			return fmt.Errorf("field %s of %s is %s %s", a.Name, theirs, b.Name, b.Type)
+		}
+	}
+	return nil
+}

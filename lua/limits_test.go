@@ -1,0 +1,204 @@
+package lua
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+func TestAnotherLayoutIsRefused(t *testing.T) {
+	if err := checkLayout(); err != nil {
+		t.Fatal(err)
+	}
+	type moved struct {
+		array     []glua.LValue
+		Metatable glua.LValue
+	}
+	type short struct{ Metatable glua.LValue }
+	type typed struct {
+		Metatable glua.LValue
+		array     map[glua.LValue]glua.LValue
+	}
+	for _, theirs := range []reflect.Type{reflect.TypeFor[moved](), reflect.TypeFor[short](), reflect.TypeFor[typed](), nil} {
+		if err := compareLayout(reflect.TypeFor[tableLayout](), theirs); err == nil {
+			t.Errorf("%v passes for a table", theirs)
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	path := fstest.MapFS{}
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{}, "Path must say where scripts are"},
+		{Config{Path: path, Steps: -1}, "Steps must be 0 or more, not -1"},
+		{Config{Path: path, MemoryLimit: 5}, "MemoryLimit must be 0 or at least 1048576 bytes, not 5"},
+	} {
+		if _, err := Open(sys, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.cfg, err, c.want)
+		}
+	}
+}
+
+func TestStepsAreOfTheHandlerAndExact(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const source = `
+			local greenroom, n = require "greenroom", 0
+			greenroom.dispatch(function(cmd)
+				if cmd == "count" then return greenroom.ret(n) end
+				n = 0
+				if cmd == "wait" then
+					for _ = 1, 3 do
+						for i = 1, 300 do end
+						greenroom.sleep(1)
+					end
+					return greenroom.ret("waited")
+				end
+				while true do n = n + 1 end
+			end)`
+		rt, err := Open(k.System(), Config{Steps: 1000, Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := rt.Spawn(k.System(), "a", "a.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var counts [2]any
+		for i := range counts {
+			_, err := Call(k.Context(), ref, "loop")
+			var failed *Error
+			if !errors.Is(err, ErrSteps) || !errors.As(err, &failed) || !strings.HasPrefix(failed.Text, "a.lua:13:") {
+				t.Fatalf("a loop ends with %v", err)
+			}
+			values, err := Call(k.Context(), ref, "count")
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts[i] = values[0]
+		}
+		if counts[0] != counts[1] || counts[0] == 0.0 {
+			t.Errorf("the loop was run %v and %v times", counts[0], counts[1])
+		}
+		if values, err := Call(k.Context(), ref, "wait"); err != nil || values[0] != "waited" {
+			t.Errorf("who waits in between gets %v, %v", values, err)
+		}
+	})
+}
+
+func TestMemoryEndsTheServiceAndItStartsAgain(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const source = `
+			local greenroom, kept = require "greenroom", {}
+			greenroom.dispatch(function(cmd, n)
+				if cmd == "keep" then
+					for i = 1, n do kept[#kept + 1] = ("x"):rep(1000) .. i end
+				elseif cmd == "drop" then kept = {}
+				end
+				greenroom.ret(#kept)
+			end)`
+		rt, err := Open(k.System(), Config{MemoryLimit: 4 << 20, Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := rt.Spawn(k.System(), "a", "a.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func(args ...any) (any, error) {
+			values, err := Call(k.Context(), ref, args...)
+			if err != nil {
+				return nil, err
+			}
+			return values[0], nil
+		}
+		// What is dropped makes room: ten times as much as there is goes through.
+		for range 20 {
+			if n, err := call("keep", 2000); err != nil || n != 2000.0 {
+				t.Fatal(n, err)
+			}
+			if _, err := call("drop"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := call("keep", 100_000); !errors.Is(err, ErrMemory) {
+			t.Fatalf("too much is %v", err)
+		}
+		k.ExpectFailures(1)
+		if n, err := call("keep", 1); err != nil || n != 1.0 {
+			t.Errorf("after that the service has %v, %v", n, err)
+		}
+	})
+}
+
+// FuzzScript runs whatever compiles: it must end within its limits, and nothing may panic outside of the script.
+func FuzzScript(f *testing.F) {
+	for _, source := range []string{
+		`local t = {} for i = 1, 10 do t[i] = i .. "" end return table.concat(t)`,
+		`return ("x"):gsub(".", {x = 1}), pcall(error, {}), coroutine.wrap(function(...) coroutine.yield(...) end)(1)`,
+		`local t = setmetatable({}, {__index = function(t, k) return k end, __newindex = {}}) t[1] = t.x`,
+		`for k, v in pairs(_G) do require("greenroom").pack(tostring(v), k) end`,
+		`goto a ::a:: repeat local x = -2 ^ 3 % 4 until not x == #"x" or 1 < 2`,
+	} {
+		f.Add(source)
+	}
+	sys := actortest.NewSystem(f, actor.WithWarnings(false))
+	f.Fuzz(func(t *testing.T, source string) {
+		rt, err := Open(sys, Config{Steps: 20_000, MemoryLimit: 1 << 20, Path: fstest.MapFS{"f.lua": {Data: []byte(source)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := rt.Spawn(sys, "", "f.lua")
+		if err != nil {
+			return
+		}
+		ref.Stop()
+		if _, err := ref.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzPattern matches anything with anything.
+func FuzzPattern(f *testing.F) {
+	for _, c := range [][2]string{
+		{"hello world", "(%w+) ()%f[%a]"}, {"a(b)c", "%b()"}, {"aaa", "^a-(.*)%1$"}, {"x]y", "[^]%w-]+"}, {"", ".?"},
+	} {
+		f.Add(c[0], c[1])
+	}
+	f.Fuzz(func(t *testing.T, src, pat string) {
+		l := glua.NewState(glua.Options{SkipOpenLibs: true})
+		defer l.Close()
+		s := &service{root: l, meter: newMeter(Config{Steps: 100_000, MemoryLimit: 1 << 30}, func(*walker) {})}
+		for _, function := range []string{"find", "match", "gsub"} {
+			l.Push(l.NewFunction(s.strings()[function]))
+			l.Push(glua.LString(src))
+			l.Push(glua.LString(pat))
+			l.Push(glua.LString("<%0>"))
+			n := 2
+			if function == "gsub" {
+				n = 3
+			}
+			if function != "gsub" {
+				l.Pop(1)
+			}
+			err := l.PCall(n, glua.MultRet, nil)
+			var failed *glua.ApiError
+			if errors.As(err, &failed) && failed.Type == glua.ApiErrorPanic {
+				t.Fatalf("%s(%q, %q): %v", function, src, pat, err)
+			}
+			l.SetTop(0)
+		}
+	})
+}

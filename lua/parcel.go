@@ -1,0 +1,51 @@
+package lua
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// The limits of what scripts have sent to a service that it has not handled yet. Without them a script could fill the
+// memory with messages to itself.
+const (
+	maxUnhandled = 16 << 20 // bytes
+	parcelSize   = 256      // of a message without values
+)
+
+// errUnhandled says that a service does not keep up.
+var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait there")
+
+// parcel is what a message carries. Those of scripts are counted in the account of the service that they are for,
+// until it handles them, or until their sender does not wait any more.
+type parcel struct {
+	body    []byte
+	account *account // nil for messages of Go
+	counted atomic.Bool
+}
+
+// account counts the bytes of the messages that wait for a service. It is safe for concurrent use.
+type account struct {
+	unhandled atomic.Int64
+	pid       actor.PID // written by Init, once, before anybody finds the account
+}
+
+// enter counts the parcel, unless there is no room.
+func (p *parcel) enter(a *account) error {
+	size := int64(len(p.body)) + parcelSize
+	if a.unhandled.Add(size) > maxUnhandled {
+		a.unhandled.Add(-size)
+		return errUnhandled
+	}
+	p.account = a
+	p.counted.Store(true)
+	return nil
+}
+
+// leave takes the parcel out of the account. Further calls do nothing.
+func (p *parcel) leave() {
+	if p.account != nil && p.counted.CompareAndSwap(true, false) {
+		p.account.unhandled.Add(-int64(len(p.body)) - parcelSize)
+	}
+}

@@ -1,0 +1,235 @@
+package lua
+
+import (
+	"math/bits"
+
+	glua "github.com/yuin/gopher-lua"
+)
+
+// What values take, in bytes, with 64-bit pointers.
+const (
+	wordSize     = 16 // a value in a list or on a stack: an interface
+	numberSize   = 8
+	stringHeader = 16
+	tableSize    = 96
+	functionSize = 80 // with what the walk needs for it
+	upvalueSize  = 56
+	userdataSize = 64
+	threadSize   = 4 << 10 // without the values; the frames take less than twice what these take
+	frameSize    = 88
+
+	bytesPerStep = 64 // of a string that is read or copied
+)
+
+// instruction is one of the interpreter: an operation of 6 bits, and the operands A of 8, C and B of 9.
+type instruction uint32
+
+func (i instruction) op() int { return int(i >> 26) }
+func (i instruction) a() int  { return int(i>>18) & 0xff }
+func (i instruction) b() int  { return int(i & 0x1ff) }
+func (i instruction) c() int  { return int(i>>9) & 0x1ff }
+func (i instruction) bx() int { return int(i & 0x3ffff) }
+
+// constantBit in an operand says that it is a constant, and not on the stack.
+const constantBit = 1 << 8
+
+// weighed are the operations that may take more than a step's time, or memory.
+var weighed = func() (table [64]bool) {
+	for _, op := range []int{
+		glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
+		glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_MOD, glua.OP_POW,
+		glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_LT, glua.OP_LE, glua.OP_CALL, glua.OP_TAILCALL,
+		glua.OP_FORLOOP, glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE,
+	} {
+		table[op] = true
+	}
+	return table
+}()
+
+// cost is what an instruction takes besides its own step, or why it must not be run.
+type cost struct {
+	steps int64
+	bytes int64
+	fault error
+}
+
+// weigh returns what an instruction is going to take.
+func (c *counter) weigh(f *frameLayout, i instruction) cost {
+	switch i.op() {
+	case glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SELF:
+		return cost{steps: reading(c.operand(f, i.c()))}
+	case glua.OP_GETGLOBAL:
+		return cost{steps: reading(f.Fn.Proto.Constants[i.bx()])}
+	case glua.OP_SETGLOBAL:
+		return assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()])
+	case glua.OP_SETTABLE, glua.OP_SETTABLEKS:
+		return assigning(c.local(f, i.a()), c.operand(f, i.b()))
+	case glua.OP_NEWTABLE:
+		return cost{bytes: tableSize + int64(i.b())*wordSize + mapSize(i.c())}
+	case glua.OP_CONCAT:
+		return c.concatenating(f, i)
+	case glua.OP_EQ, glua.OP_LT, glua.OP_LE:
+		return cost{steps: comparing(c.operand(f, i.b()), c.operand(f, i.c()))}
+	case glua.OP_LEN:
+		return cost{steps: measuring(c.operand(f, i.b())), bytes: numberSize}
+	case glua.OP_UNM:
+		return cost{steps: reading(c.operand(f, i.b())), bytes: numberSize}
+	case glua.OP_SETLIST:
+		n := i.b()
+		if n == 0 { // up to the top of the stack
+			n = len(c.state.reg.array)
+		}
+		return cost{bytes: int64(n) * wordSize * 2}
+	case glua.OP_CLOSURE:
+		n := int64(f.Fn.Proto.FunctionPrototypes[i.bx()].NumUpvalues)
+		return cost{bytes: functionSize + n*upvalueSize}
+	case glua.OP_CALL, glua.OP_TAILCALL, glua.OP_TFORLOOP:
+		return c.calling(f, i)
+	case glua.OP_FORLOOP:
+		return cost{bytes: numberSize}
+	}
+	// Arithmetic: a text is read as a number.
+	return cost{steps: reading(c.operand(f, i.b())) + reading(c.operand(f, i.c())), bytes: numberSize}
+}
+
+func (c *counter) local(f *frameLayout, i int) glua.LValue { return c.state.reg.array[f.LocalBase+i] }
+
+func (c *counter) operand(f *frameLayout, i int) glua.LValue {
+	if i&constantBit != 0 {
+		return f.Fn.Proto.Constants[i&^constantBit]
+	}
+	return c.local(f, i)
+}
+
+// reading returns the steps for hashing or parsing a value.
+func reading(v glua.LValue) int64 {
+	if s, ok := v.(glua.LString); ok {
+		return int64(len(s) / bytesPerStep)
+	}
+	return 0
+}
+
+func comparing(a, b glua.LValue) int64 { return min(reading(a), reading(b)) }
+
+// measuring returns the steps for the length of a list, which is searched from its end.
+func measuring(v glua.LValue) int64 {
+	t, ok := v.(*glua.LTable)
+	if !ok {
+		return 0
+	}
+	list := tableOf(t).array
+	if n := len(list); n > 0 && list[n-1] == glua.LNil {
+		return int64(n / 8)
+	}
+	return 0
+}
+
+// concatenating returns the cost of a string. What metamethods add is checked by the next instruction.
+func (c *counter) concatenating(f *frameLayout, i instruction) cost {
+	size := int64(0)
+	for at := i.b(); at <= i.c(); at++ {
+		switch v := c.local(f, at).(type) {
+		case glua.LString:
+			size += int64(len(v))
+		case glua.LNumber:
+			size += 24
+		}
+	}
+	if size > maxString {
+		return cost{fault: errString}
+	}
+	return cost{steps: size / bytesPerStep, bytes: size + 2*stringHeader}
+}
+
+// mostTailCalls is how many tail calls of a function an error shows. The interpreter writes a line for each, of which
+// there may be millions.
+const mostTailCalls = 8
+
+// calling returns the cost of a call: what small things a function of Go may allocate, and the table arg of a
+// function in the manner of Lua 5.0.
+func (c *counter) calling(f *frameLayout, i instruction) cost {
+	bytes := int64(2 * wordSize)
+	f.TailCall = min(f.TailCall, mostTailCalls)
+	if fn, ok := c.local(f, i.a()).(*glua.LFunction); ok && !fn.IsG && fn.Proto.IsVarArg&glua.VarArgNeedsArg != 0 {
+		bytes += tableSize + int64(len(c.state.reg.array))*wordSize + mapSize(32)
+	}
+	return cost{bytes: bytes}
+}
+
+// assigning returns the cost of setting a key. It makes the maps and the list of a new table small: the interpreter
+// would make a map for 32 strings, of 2 KB, for the first one.
+func assigning(to, key glua.LValue) cost {
+	t := receiver(to, key)
+	if t == nil {
+		return cost{}
+	}
+	return growing(t, key)
+}
+
+// growing returns the cost of setting a key of this table.
+func growing(t *glua.LTable, key glua.LValue) cost {
+	l := tableOf(t)
+	if n, ok := key.(glua.LNumber); ok && isListKey(float64(n)) {
+		return lengthening(l, int(n))
+	}
+	c := cost{steps: reading(key), bytes: keySize}
+	if _, ok := key.(glua.LString); ok && l.strdict == nil {
+		l.strdict = map[string]glua.LValue{}
+	}
+	if len(l.keys) == 0 {
+		c.bytes += mapSize(1)
+	}
+	return c
+}
+
+// lengthening returns the cost of setting a key of the list.
+func lengthening(l *tableLayout, key int) cost {
+	switch holes := key - 1 - len(l.array); {
+	case holes < 0:
+		return cost{}
+	case holes > maxHoles:
+		return cost{fault: errHoles}
+	case l.array == nil:
+		l.array = make([]glua.LValue, 0, min(key, 4))
+		return cost{steps: int64(holes / 8), bytes: int64(key) * wordSize * 2}
+	case key <= cap(l.array):
+		return cost{steps: int64(holes / 8)}
+	}
+	return cost{steps: int64(key / 64), bytes: int64(key) * wordSize * 2}
+}
+
+// receiver returns the table in which an assignment sets a new key, nil if a function does it, or nobody.
+func receiver(to, key glua.LValue) *glua.LTable {
+	for range glua.MaxTableGetLoop {
+		t, ok := to.(*glua.LTable)
+		if !ok {
+			return nil
+		}
+		meta, ok := t.Metatable.(*glua.LTable)
+		if !ok || t.RawGet(key) != glua.LNil {
+			return t
+		}
+		next := meta.RawGetString("__newindex")
+		if next == glua.LNil {
+			return t
+		}
+		to = next
+	}
+	return nil
+}
+
+// keySize is what a key takes in the maps of a table and in its list of keys, at most.
+const keySize = 160
+
+// mapSize returns what the maps of a table take that has had so many keys: groups of 8 slots with a byte each besides, which are
+// between seven sixteenths and seven eighths full.
+func mapSize(keys int) int64 {
+	if keys == 0 {
+		return 0
+	}
+	slots := int64(8)
+	if keys > 8 {
+		slots = 1 << bits.Len64(uint64(keys*8/7))
+	}
+	return slots*(33+25) + 2*48
+}
