@@ -120,7 +120,7 @@ var mayAsk = map[string]string{
 	"listAlarmRules": "nnnnynyy", "getAlarmRule": "nnnnynyy", "putAlarmRule": "nnnnnnny", "deleteAlarmRule": "nnnnnnny",
 
 	"listPrincipals": "nnnnnnny", "postPrincipal": "nnnnnnny", "getPrincipal": "nnnnnnny", "deletePrincipal": "nnnnnnny",
-	"claimEntity": "nyyyyyyy", "postDeviceClaim": "nyynnnyy",
+	"claimEntity": "nyyyyyyy", "postDeviceClaim": "nyynnnyy", "listOffers": "nnnnnnny",
 	"listProvisionKeys": "nnnnnnny", "postProvisionKey": "nnnnnnny", "deleteProvisionKey": "nnnnnnny", "provisionDevice": "yyyyyyyy", "listAudit": "nnnnnnny",
 }
 

@@ -25,6 +25,7 @@ type claimAPI struct {
 
 func (a *claimAPI) operations() []operation {
 	return []operation{
+		op("GET", "/v1/claims", "listOffers", "List the devices that let themselves be claimed, by the ids of their entities.", a.list, needs(manages)),
 		rawOp("POST", "/v1/entities/{id}/claim", "claimEntity", "Claim an entity whose device has offered that, with its secret.", a.claim, needs(claims), answers(204), fails(404, 409)),
 		op("POST", "/api/v1/{token}/claim", "postDeviceClaim", "As a device made for ThingsBoard, let somebody who knows a secret claim it.", a.offer, needs(reportsSelf),
 			accepts(maxBodyBytes, content{mediaJSON, offerBody{}}), answers(200), a.refused),
@@ -41,6 +42,42 @@ type offerBody struct {
 
 func (a *claimAPI) offer(ctx context.Context, in *deviceMessage) (*answer[nothing], error) {
 	return done(), thingsboard.Claim(a.claims, in.id(ctx), in.Body.text)
+}
+
+// offersJSON is a page of the devices that let themselves be claimed.
+type offersJSON struct {
+	Offers []offerJSON `json:"offers"`
+	// The cursor of the next page; absent at the end.
+	Next string `json:"next,omitempty"`
+}
+
+// offerJSON is a device that lets itself be claimed by who knows its secret.
+type offerJSON struct {
+	Entity string `json:"entity" example:"pump-1"`
+	// When that ends by itself.
+	Until int64 `json:"until_ms" example:"1451649660512"`
+}
+
+type listOffersRequest struct {
+	cursorParam
+	// The most devices to return.
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func (a *claimAPI) list(_ context.Context, in *listOffersRequest) (*answer[offersJSON], error) {
+	after, err := pageAfter(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, more := a.claims.Offers(after, in.Limit)
+	page := offersJSON{Offers: []offerJSON{}}
+	for _, o := range list {
+		page.Offers = append(page.Offers, offerJSON{o.Entity, o.Until.UnixMilli()})
+	}
+	if more {
+		page.Next = pageCursor(list[len(list)-1].Entity)
+	}
+	return ok(page), nil
 }
 
 type claimRequest struct {

@@ -25,6 +25,9 @@ func TestADeviceIsClaimedByWhoKnowsItsSecret(t *testing.T) {
 	}
 	same(t, "without an offer", claim(alice, "room-1", "label"), http.StatusNotFound)
 	await(t, device.Publish("v1/devices/me/claim", 1, false, `{"secretKey":"label","durationMs":60000}`))
+	if _, text := s.do("GET", "/v1/claims", ""); !strings.HasPrefix(text, `{"offers":[{"entity":"room-1","until_ms":`) || strings.Contains(text, "label") {
+		t.Errorf("the offers are %s", text)
+	}
 	same(t, "with a wrong secret", claim(alice, "room-1", "table"), http.StatusNotFound)
 	same(t, "of another entity", claim(alice, "room-2", "label"), http.StatusNotFound)
 	same(t, "without a login", claim(s.as(""), "room-1", "label"), http.StatusUnauthorized)
@@ -36,6 +39,7 @@ func TestADeviceIsClaimedByWhoKnowsItsSecret(t *testing.T) {
 		resp, _ := alice.do("PATCH", "/v1/entities/room-1/attributes/desired", `{"on":true}`, "Content-Type", "application/merge-patch+json")
 		return resp.StatusCode == http.StatusOK
 	})
+	same(t, "the offers then", s.document("/v1/claims"), `{"offers":[]}`)
 	same(t, "a second time", claim(alice, "room-1", "label"), http.StatusNotFound)
 	await(t, device.Publish("v2/c", 1, false, `{"secretKey":"label"}`))
 	same(t, "of what somebody has", claim(bob, "room-1", "label"), http.StatusConflict)

@@ -94,6 +94,8 @@ type principalPageJSON struct {
 
 type listPrincipalsRequest struct {
 	cursorParam
+	// Only those that this one has made: a principal, or provision key and its name.
+	By string `query:"by" maxLength:"256" example:"provision key sensors"`
 	// The most principals to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
@@ -103,7 +105,7 @@ func (a *principalAPI) list(_ context.Context, in *listPrincipalsRequest) (*answ
 	if err != nil {
 		return nil, err
 	}
-	list, more := a.book.List(after, in.Limit)
+	list, more := a.book.List(in.By, after, in.Limit)
 	page := principalPageJSON{Principals: []principalJSON{}}
 	for i := range list {
 		page.Principals = append(page.Principals, newPrincipalJSON(&list[i]))

@@ -44,7 +44,7 @@ func (p *provisioner) Provision(ctx context.Context, from netip.Addr, r *thingsb
 			slog.String("device", shorten(r.Device, 100)), slog.String("from", from.String()), slog.Any("error", err))
 		return thingsboard.ProvisionFailed
 	}
-	entry := access.Entry{Who: "provision key " + key.Name, From: from.String(), Action: "provisionDevice", What: r.Device, Outcome: "ok"}
+	entry := access.Entry{Who: access.MadeBy(key.Name), From: from.String(), Action: "provisionDevice", What: r.Device, Outcome: "ok"}
 	if err := p.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "a provisioned device is not in the audit log", slog.String("device", r.Device), slog.Any("error", err))
 	}

@@ -57,6 +57,13 @@ func TestADeviceWithoutCredentialsIsProvisionedOverMQTT(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &made); err != nil || made.Status != "SUCCESS" || made.Type != "ACCESS_TOKEN" || json.Unmarshal(made.Value, &token) != nil || !access.IsToken(token) {
 		t.Fatalf("the answer is %s", answer)
 	}
+	for by, want := range map[string]int{"provision%20key%20pumps": 1, "provision%20key%20pump": 0, "": len(tokens)} { // tokens has nobody in the place of pump-1
+		var page principalPageJSON
+		s.get("/v1/principals?by="+by, &page)
+		if len(page.Principals) != want {
+			t.Errorf("made by %q: %v", by, page.Principals)
+		}
+	}
 	const notFound, failed = `{"status":"NOT_FOUND","errorMsg":"Provision data was not found!"}`, `{"status":"FAILURE","errorMsg":"Failed to provision device!"}`
 	for body, want := range map[string]string{
 		`{"deviceName":"pump-2","provisionDeviceKey":"pumps","provisionDeviceSecret":"x"}`:                                                                                  notFound,

@@ -423,13 +423,13 @@ func (b *Book) Info(name string) (Info, error) {
 	return p.info(), nil
 }
 
-// List returns up to limit principals in the order of their names, those after a name,
-// and whether there are more.
-func (b *Book) List(after string, limit int) (list []Info, more bool) {
+// List returns up to limit principals in the order of their names, those after a name and, where by is not
+// "", those that it has made (see Spec.By), and whether there are more.
+func (b *Book) List(by, after string, limit int) (list []Info, more bool) {
 	b.mu.RLock()
 	all := make([]*Principal, 0, len(b.byName))
 	for _, p := range b.byName {
-		if p.name > after {
+		if p.name > after && (by == "" || p.stored.By == by) {
 			all = append(all, p)
 		}
 	}

@@ -52,7 +52,7 @@ func TestPrincipalsSurviveARestart(t *testing.T) {
 		if i, err := b.Info("root"); err != nil || i.Used.IsZero() {
 			t.Errorf("the last use is forgotten: %+v, %v", i, err)
 		}
-		list, more := b.List("", 1)
+		list, more := b.List("", "", 1)
 		if len(list) != 1 || list[0].Name != "pump-1" || !more {
 			t.Errorf("List: %+v, %v", list, more)
 		}

@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -67,6 +69,31 @@ func (c *Claims) Offer(entity, secret string, d time.Duration) error {
 	}
 	c.offers[entity] = offer{sha256.Sum256([]byte(secret)), now.Add(d)}
 	return nil
+}
+
+// Offered is a device that lets itself be claimed.
+type Offered struct {
+	Entity string
+	// Until is when that ends by itself.
+	Until time.Time
+}
+
+// Offers returns the devices that let themselves be claimed now, by the ids of their entities: those after
+// one, limit at most, and whether there are more.
+func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
+	c.mu.Lock()
+	now := c.now()
+	for id, o := range c.offers {
+		if id > after && now.Before(o.until) {
+			list = append(list, Offered{id, o.until})
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(list, func(x, y Offered) int { return strings.Compare(x.Entity, y.Entity) })
+	if len(list) > limit {
+		return list[:limit], true
+	}
+	return list, false
 }
 
 // Take ends an offer, and returns nil if the secret is its own. Otherwise the error is ErrCredentials,

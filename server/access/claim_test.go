@@ -22,6 +22,13 @@ func TestAnOfferEndsByItself(t *testing.T) {
 		}
 	}
 	now = now.Add(time.Minute)
+	first, more := c.Offers("", 1)
+	if len(first) != 1 || first[0].Entity != "again" || !more {
+		t.Errorf("the first offer is %v, more: %v", first, more)
+	}
+	if rest, more := c.Offers("again", 10); len(rest) != 1 || rest[0].Entity != "day" || !rest[0].Until.Equal(now.Add(DefaultClaim-time.Minute)) || more {
+		t.Errorf("those after it are %v, more: %v", rest, more)
+	}
 	for id, want := range map[string]error{"short": ErrCredentials, "day": nil, "again": nil, "none": ErrCredentials} {
 		if err := c.Take(id, "s", somewhere); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", id, err, want)

@@ -81,8 +81,8 @@ type provisionKey struct {
 	secret [sha256.Size]byte
 }
 
-// madeBy is the By of principals that have come with a provision key: no principal has such a name.
-func madeBy(key string) string { return "provision key " + key }
+// MadeBy is the By of principals that have come with a provision key: no principal has such a name.
+func MadeBy(key string) string { return "provision key " + key }
 
 // openProvision reads the provision keys. The caller is Open.
 func (b *Book) openProvision(ctx context.Context) error {
@@ -175,7 +175,7 @@ func (b *Book) CreateProvisionKey(ctx context.Context, s *ProvisionSpec) (secret
 // keyInfo is what can be told of a key. The caller holds mu.
 func (b *Book) keyInfo(k *provisionKey) ProvisionKey {
 	r := &k.stored
-	info := ProvisionKey{ProvisionSpec: ProvisionSpec{Name: k.name, Strategy: r.Strategy, Prefix: r.Prefix, Type: r.Type, Max: r.Max, By: r.By}, Created: time.UnixMilli(r.Created), Devices: b.made[madeBy(k.name)]}
+	info := ProvisionKey{ProvisionSpec: ProvisionSpec{Name: k.name, Strategy: r.Strategy, Prefix: r.Prefix, Type: r.Type, Max: r.Max, By: r.By}, Created: time.UnixMilli(r.Created), Devices: b.made[MadeBy(k.name)]}
 	if r.Expires != 0 {
 		info.Expires = time.UnixMilli(r.Expires)
 	}
@@ -262,14 +262,14 @@ func (b *Book) Provision(ctx context.Context, key, device, password string) (tok
 	if !b.Guarded() || b.Empty() {
 		return "", fmt.Errorf("%w: nobody has to log in", ErrInvalid)
 	}
-	token, _, err = b.create(ctx, &Spec{Name: device, Grants: []Grant{{Role: Device}}, Password: password, By: madeBy(key)}, func() error {
+	token, _, err = b.create(ctx, &Spec{Name: device, Grants: []Grant{{Role: Device}}, Password: password, By: MadeBy(key)}, func() error {
 		k := b.keys[key]
 		switch {
 		case k == nil:
 			return fmt.Errorf("%w: there is no provision key %q", ErrInvalid, key)
 		case !strings.HasPrefix(device, k.stored.Prefix):
 			return fmt.Errorf("%w: the provision key %q is for names that begin with %s, not for %q", ErrInvalid, key, k.stored.Prefix, device)
-		case k.stored.Max > 0 && b.made[madeBy(key)] >= k.stored.Max:
+		case k.stored.Max > 0 && b.made[MadeBy(key)] >= k.stored.Max:
 			return fmt.Errorf("%w: the provision key %q has made %d devices, which is its limit", ErrInvalid, key, k.stored.Max)
 		}
 		return nil

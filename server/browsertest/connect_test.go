@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -37,17 +38,18 @@ func (p *page) makeConnection() int {
 	return evaluate[int](p, `document.querySelectorAll('.connect-made .command').length`)
 }
 
-// copied presses the button of a command, and returns what the clipboard has then.
-func (p *page) copied(n int) string {
+// copied presses the button of the n-th command in a place, and returns what the clipboard has then.
+func (p *page) copied(place string, n int) string {
 	p.t.Helper()
+	button := fmt.Sprintf("%s .command:nth-of-type(%d) button", place, n)
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
 		permit := control.SetPermissionParams{Permission: &control.PermissionDescriptor{Name: name}, Setting: control.PermissionSettingGranted}
 		if _, err := chromedp.CallBrowser(p.ctx, control.SetPermission, permit); err != nil {
 			p.t.Fatalf("permit the clipboard: %v", err)
 		}
 	}
-	p.do("copy", chromedp.Click(fmt.Sprintf(`.connect-made .command:nth-of-type(%d) button`, n)))
-	p.wait("what was copied", fmt.Sprintf(`document.querySelector('.connect-made .command:nth-of-type(%d) button').textContent === 'Copied'`, n))
+	p.do("copy", chromedp.Click(button))
+	p.wait("what was copied", fmt.Sprintf(`document.querySelector(%q).textContent === 'Copied'`, button))
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`navigator.clipboard.readText()`, chromedp.EvalAwaitPromise))
@@ -57,8 +59,8 @@ func (p *page) copied(n int) string {
 	return text
 }
 
-// runAsItIs runs a command in a shell, as who has copied it does.
-func runAsItIs(t *testing.T, command string) {
+// runAsItIs runs a command in a shell, as who has copied it does, with more in its environment.
+func runAsItIs(t *testing.T, command string, env ...string) {
 	t.Helper()
 	program := "mosquitto_pub"
 	if strings.HasPrefix(command, "curl ") {
@@ -69,7 +71,9 @@ func runAsItIs(t *testing.T, command string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "sh", "-c", command).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 }
@@ -85,7 +89,7 @@ func testConnectOpen(v *visit) {
 		v.t.Fatalf("%d commands are shown, want one for MQTT and one for HTTP", n)
 	}
 	e.wait("that nothing has come yet", `/Waiting for the first reading of bench 1/.test(`+arrival+`)`)
-	runAsItIs(v.t, e.copied(1))
+	runAsItIs(v.t, e.copied(".connect-made", 1))
 	e.wait("the reading", arrived+` && /temperature is 21.5, measured at/.test(`+arrival+`)`)
 	e.requireQuiet()
 }
@@ -124,7 +128,7 @@ func (g *guarded) testConnect() {
 		if n == 0 {
 			p.screenshotWhole("connect-waiting")
 		}
-		runAsItIs(g.t, p.copied(c.command))
+		runAsItIs(g.t, p.copied(".connect-made", c.command))
 		p.wait("what has arrived", arrived+` && `+fmt.Sprintf(`%s.includes('temperature is 21.5, %s at')`, arrival, c.said))
 		if n == 0 {
 			p.requireFits()

@@ -28,8 +28,10 @@ type guarded struct {
 // TestDashboardOfAGuardedServer looks at the pages of a server with TLS as those see it who manage it.
 func TestDashboardOfAGuardedServer(t *testing.T) {
 	g := newGuarded(t)
-	g.login()
+	g.login(g.token)
 	g.run("a device is connected by the commands that are shown", (*guarded).testConnect)
+	g.run("devices get credentials with a provision key", (*guarded).testProvisioning)
+	g.run("a device is claimed", (*guarded).testClaims)
 }
 
 // run makes a subtest of a visit.
@@ -114,12 +116,10 @@ func (g *guarded) principal(body string) string {
 	return made.Token
 }
 
-// login begins a session of the admin, which all tabs have.
-func (g *guarded) login() {
+// login begins a session, which all tabs have, in the place of one before.
+func (g *guarded) login(token string) {
 	g.t.Helper()
-	p := g.open("/", 1280, 900, "light")
-	p.setOffline(true) // the browser reports each 401
-	p.wait("the form", `document.querySelector('.login input[type=password]')`)
-	evaluate[bool](p, fmt.Sprintf(`(fetch('v1/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify({token: %q})}).then((answer) => (window.loggedIn = answer.ok)), true)`, g.token))
+	p := g.open("/openapi.json", 1280, 900, "light")
+	evaluate[bool](p, fmt.Sprintf(`(fetch('/v1/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify({token: %q})}).then((answer) => (window.loggedIn = answer.ok)), true)`, token))
 	p.wait("the session", `window.loggedIn`)
 }

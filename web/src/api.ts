@@ -17,9 +17,13 @@ import type {
   Entity,
   Mapping,
   MappingList,
+  Offers,
   PointPage,
   Principal,
   PrincipalPage,
+  ProvisionKey,
+  ProvisionKeyBody,
+  ProvisionKeyList,
   Query,
   QueryList,
   Refusals,
@@ -188,6 +192,24 @@ export const api = {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ name, grants: [{ role, ...(filter === "" ? {} : { filter }) }] }),
     }),
+
+  /** The principals that one has made, or that have come with a provision key. */
+  principalsBy: (by: string, signal?: AbortSignal) => get<PrincipalPage>(apiPath(["principals"], { by, limit: 1000 }), signal),
+
+  provisionKeys: (signal?: AbortSignal) => get<ProvisionKeyList>(apiPath(["provisioning"]), signal),
+
+  createProvisionKey: (body: ProvisionKeyBody) =>
+    send<ProvisionKey>(apiPath(["provisioning"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+
+  deleteProvisionKey: (name: string) => send<void>(apiPath(["provisioning", name]), { method: "DELETE" }),
+
+  offers: (signal?: AbortSignal) => get<Offers>(apiPath(["claims"], { limit: 1000 }), signal),
+
+  claimed: (signal?: AbortSignal) =>
+    get<{ entities: Entity[]; next?: string }>(apiPath(["entities"], { q: "exists attributes.claimedBy", fields: "attributes", limit: 200 }), signal),
+
+  claim: (id: string, secret: string) =>
+    send<void>(apiPath(["entities", id, "claim"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ secret }) }),
 
   revoke: (name: string) => send<void>(apiPath(["principals", name]), { method: "DELETE" }),
 

@@ -10,11 +10,13 @@ import { ActorPage } from "./page-actor";
 import { ActorsPage } from "./page-actors";
 import { AlarmsPage } from "./page-alarms";
 import { AccessPage } from "./page-access";
+import { ClaimsPage } from "./page-claims";
 import { ConnectPage } from "./page-connect";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
 import { LoginPage } from "./page-login";
 import { MappingsPage } from "./page-mappings";
+import { ProvisioningPage } from "./page-provisioning";
 import { TemplatesPage } from "./page-templates";
 import { TypesPage } from "./page-types";
 import type { Route } from "./route";
@@ -38,23 +40,25 @@ interface Section {
   name: string;
   href: string;
   main: Route["page"];
-  /** The page of one of the things that the main page lists, or one beside it. */
-  part?: Route["page"];
+  /** The pages of one of the things that the main page lists, and those beside it. */
+  parts?: readonly Route["page"][];
 }
 
 const sections: readonly Section[] = [
-  { name: "Entities", href: "#/", main: "entities", part: "entity" },
+  { name: "Entities", href: "#/", main: "entities", parts: ["entity"] },
   { name: "Alarms", href: "#/alarms", main: "alarms" },
   { name: "Types", href: "#/types", main: "types" },
   { name: "Mappings", href: "#/mappings", main: "mappings" },
   { name: "Templates", href: "#/templates", main: "templates" },
-  { name: "Actors", href: "#/actors", main: "actors", part: "actor" },
-  { name: "Access", href: "#/access", main: "access", part: "connect" },
+  { name: "Actors", href: "#/actors", main: "actors", parts: ["actor"] },
+  { name: "Access", href: "#/access", main: "access", parts: ["connect", "provisioning", "claims"] },
+  { name: "Claims", href: "#/access/claims", main: "claims" },
 ];
 
-/** Whether a page has anything for who is logged in: credentials are for those who may manage them. */
+/** Whether a page has anything for who is logged in: credentials are for those who may manage them, who find claims there. */
 function mayOpen({ main }: Section): boolean {
-  return main !== "access" || caller.value === null || mayManage();
+  const manager = caller.value === null || mayManage();
+  return main === "claims" ? !manager : main !== "access" || manager;
 }
 
 function Header() {
@@ -70,8 +74,8 @@ function Header() {
         <span>Greenroom</span>
       </a>
       <nav aria-label="Pages">
-        {sections.filter(mayOpen).map(({ name, href, main, part }) => (
-          <a key={href} href={href} {...(page === main ? { "aria-current": "page" } : page === part ? { "aria-current": "true" } : {})}>
+        {sections.filter(mayOpen).map(({ name, href, main, parts }) => (
+          <a key={href} href={href} {...(page === main ? { "aria-current": "page" } : parts?.includes(page) ? { "aria-current": "true" } : {})}>
             {name}
             {main === "alarms" && <AlarmBadge />}
           </a>
@@ -152,6 +156,7 @@ function titleOf(current: Route): string {
   if (current.page === "entity") return current.id;
   if (current.page === "actor") return current.path;
   if (current.page === "connect") return "Connect a device";
+  if (current.page === "provisioning") return "Provision keys";
   return sections.find(({ main }) => main === current.page)?.name ?? "";
 }
 
@@ -196,6 +201,8 @@ export function App() {
       {current.page === "templates" && <TemplatesPage route={current} />}
       {current.page === "access" && <AccessPage />}
       {current.page === "connect" && <ConnectPage route={current} />}
+      {current.page === "provisioning" && <ProvisioningPage route={current} />}
+      {current.page === "claims" && <ClaimsPage />}
       <Footer />
       <Banner />
     </>

@@ -17,7 +17,11 @@ export type Route =
   /** Who may do what. */
   | { page: "access" }
   /** How the device of an entity is connected, and by which convention; both may be empty. */
-  | { page: "connect"; entity: string; convention: string };
+  | { page: "connect"; entity: string; convention: string }
+  /** The keys with which devices get credentials, and the one whose devices are shown; empty for none. */
+  | { page: "provisioning"; key: string }
+  /** Who has claimed which devices. */
+  | { page: "claims" };
 
 /** What can be made of the readings of a step. */
 export const aggregates: readonly string[] = ["min", "max", "sum", "count", "rate", "first", "last", "p50", "p95", "p99"];
@@ -65,6 +69,8 @@ export function parseRoute(hash: string): Route {
     return { page: "alarms", state: state === "cleared" || state === "any" ? state : "raised" };
   }
   if (path === "/access") return { page: "access" };
+  if (path === "/access/claims") return { page: "claims" };
+  if (path === "/access/provisioning") return { page: "provisioning", key: query.get("key") ?? "" };
   if (path === "/access/connect") return { page: "connect", entity: query.get("entity") ?? "", convention: query.get("as") ?? "" };
   const listed = /^\/(types|mappings|templates)(?:\/(.*))?$/.exec(path);
   if (listed) return { page: listed[1] as "types" | "mappings" | "templates", id: decode(listed[2] ?? "") };
@@ -107,6 +113,13 @@ export function formatRoute(route: Route): string {
       path = "/access/connect";
       if (route.entity !== "") query.set("entity", route.entity);
       if (route.convention !== "") query.set("as", route.convention);
+      break;
+    case "provisioning":
+      path = "/access/provisioning";
+      if (route.key !== "") query.set("key", route.key);
+      break;
+    case "claims":
+      path = "/access/claims";
       break;
     case "types":
     case "mappings":

@@ -929,12 +929,26 @@ export interface Metadata {
   reported: JsonObject;
 }
 
+/** A device that lets itself be claimed by who knows its secret. */
+export interface Offer {
+  entity: string;
+  /** When that ends by itself. */
+  until_ms: number;
+}
+
 /** What a device sends that lets itself be claimed. */
 export interface OfferBody {
   /** For how long; 0 or absent for a day. */
   durationMs?: number;
   /** 1 to 1024 bytes. */
   secretKey: string;
+}
+
+/** A page of the devices that let themselves be claimed. */
+export interface Offers {
+  /** The cursor of the next page; absent at the end. */
+  next?: string;
+  offers: Offer[];
 }
 
 /** An operation of RFC 6902. */
