@@ -53,8 +53,12 @@ func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
 	if ok && !h.broker.maySee(c, filter) {
 		return false
 	}
-	return hasRoom(cl, filter)
+	return isShallow(filter) && hasRoom(cl, filter)
 }
+
+// isShallow reports whether a filter has few enough levels. What mochi does to find its place among
+// the others grows with the square of their number, and all others wait for it.
+func isShallow(filter string) bool { return strings.Count(filter, "/") < maxFilterLevels }
 
 // hasRoom reports whether a client may have a subscription by the number of those that it
 // has.
@@ -164,14 +168,18 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	}
 }
 
-// OnSubscribed notes which documents are wanted. Where it is the number of subscriptions
+// OnSubscribed notes which documents are wanted. Where it is the number of subscriptions, or of levels,
 // that mochi has been told to refuse, the client is to be told so: codes are what mochi
 // sends next.
 func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		for i, code := range codes {
-			if code == packets.ErrNotAuthorized.Code && h.broker.maySee(c, pk.Filters[i].Filter) {
+			switch filter := pk.Filters[i].Filter; {
+			case code != packets.ErrNotAuthorized.Code || !h.broker.maySee(c, filter):
+			case isShallow(filter):
 				codes[i] = packets.ErrQuotaExceeded.Code
+			default:
+				codes[i] = packets.ErrTopicFilterInvalid.Code
 			}
 		}
 		h.broker.shadow.subscribed(c, &pk, codes)

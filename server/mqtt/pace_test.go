@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,26 @@ func TestWhoSubscribesWithoutAnEndWaitsAlone(t *testing.T) {
 		same(t, "the time that the other client waited", time.Since(began), time.Duration(0))
 		same(t, "the packet that is answered", greedy.suback(), uint16(2))
 		same(t, "the time that a second's filters took", time.Since(began), time.Second)
+	})
+}
+
+// A filter of 32 768 levels took seconds to place, during which nobody else could subscribe or publish.
+func TestDeepFiltersAreRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		c := p.dial(t, "deep", 5)
+		for _, tt := range []struct {
+			levels int
+			code   byte
+		}{{maxFilterLevels, 1}, {maxFilterLevels + 1, 0x8f}, {32 << 10, 0x8f}} {
+			filter := "e" + strings.Repeat("/a", tt.levels-1)
+			body := binary.BigEndian.AppendUint16([]byte{0, 1, 0}, uint16(len(filter)))
+			c.write(0x82, append(append(body, filter...), 1))
+			kind, body := c.read()
+			if kind != 0x90 || body[len(body)-1] != tt.code {
+				t.Errorf("%d levels: packet %x % x, want the code %x", tt.levels, kind, body, tt.code)
+			}
+		}
 	})
 }
 

@@ -9,8 +9,12 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// maxSubscriptions bounds the subscriptions of a session.
-const maxSubscriptions = 1024
+const (
+	// maxSubscriptions bounds the subscriptions of a session.
+	maxSubscriptions = 1024
+	// maxFilterLevels bounds the levels of what a client subscribes to.
+	maxFilterLevels = 128
+)
 
 // sessions are those of clients that are not connected, in the order in which they went
 // away. mochi keeps any number of them.
