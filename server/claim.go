@@ -96,7 +96,7 @@ func (a *claimAPI) claim(w http.ResponseWriter, r *http.Request, in *claimReques
 	if who == "" {
 		return problemf(http.StatusBadRequest, "where nobody has to log in there is nobody who could claim an entity")
 	}
-	err := a.claims.Take(in.ID, in.Body.Secret, addressOf(r))
+	err := a.claims.Take(in.ID, in.Body.Secret, who, addressOf(r))
 	if errors.Is(err, access.ErrCredentials) {
 		return problemf(http.StatusNotFound, "no device of that name has offered to be claimed with that secret, or not of late")
 	}

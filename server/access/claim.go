@@ -97,11 +97,17 @@ func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 }
 
 // Take ends an offer, and returns nil if the secret is its own. Otherwise the error is ErrCredentials,
-// or ErrSlowed where too much was wrong from an address or of the entity: then the secret was not
-// looked at.
-func (c *Claims) Take(entity, secret string, from netip.Addr) error {
-	b, address, name := c.book, addressKey(from), "claim "+entity // no principal has such a name
-	if wait := max(b.addresses.wait(address), b.names.wait(name)); wait > 0 {
+// or ErrSlowed where too much was wrong of who asks, or from an address or of the entity: then the
+// secret was not looked at. What others did wrong, at the same address or with the same entity, slows
+// nobody who was right so far: otherwise anybody could keep an entity from who has its secret.
+func (c *Claims) Take(entity, secret, who string, from netip.Addr) error {
+	b, address := c.book, addressKey(from)
+	name, guesser := "claim "+entity, "claims by "+who // no principal has such a name
+	wait := b.names.wait(guesser)
+	if forgiven := b.names.forgiven(guesser); forgiven > 0 {
+		wait = max(wait, min(forgiven, max(b.addresses.wait(address), b.names.wait(name))))
+	}
+	if wait > 0 {
 		b.logins[loginSlowed].Add(1)
 		return &SlowedError{wait}
 	}
@@ -119,5 +125,6 @@ func (c *Claims) Take(entity, secret string, from netip.Addr) error {
 	b.logins[loginFailed].Add(1)
 	b.addresses.fail(address)
 	b.names.fail(name)
+	b.names.fail(guesser)
 	return ErrCredentials
 }

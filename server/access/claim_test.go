@@ -30,7 +30,7 @@ func TestAnOfferEndsByItself(t *testing.T) {
 		t.Errorf("those after it are %v, more: %v", rest, more)
 	}
 	for id, want := range map[string]error{"short": ErrCredentials, "day": nil, "again": nil, "none": ErrCredentials} {
-		if err := c.Take(id, "s", somewhere); !errors.Is(err, want) {
+		if err := c.Take(id, "s", "ann", somewhere); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", id, err, want)
 		}
 	}
@@ -62,5 +62,38 @@ func TestTheNumberOfOffersIsBounded(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	if err := c.Offer("more", "s", 0); err != nil {
 		t.Errorf("when others have ended: %v", err)
+	}
+}
+
+func TestGuessesOfOthersDoNotKeepSomebodyFromAnEntity(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, newMemory())
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b.names.now, b.addresses.now = func() time.Time { return now }, func() time.Time { return now }
+	c := NewClaims(b)
+	if err := c.Offer("pump", "label", 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 * FreeFailures {
+		if err := c.Take("pump", "guess", "mallory", somewhere); !errors.Is(err, ErrCredentials) && !errors.Is(err, ErrSlowed) {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Take("pump", "label", "mallory", somewhere); !errors.Is(err, ErrSlowed) {
+		t.Errorf("who has guessed: %v", err)
+	}
+	if err := c.Take("pump", "table", "ann", somewhere); !errors.Is(err, ErrCredentials) {
+		t.Errorf("a slip of another, at the same address: %v", err)
+	}
+	slowed, ok := errors.AsType[*SlowedError](c.Take("pump", "label", "ann", somewhere))
+	if !ok || slowed.Wait > FailureForgiven {
+		t.Errorf("after the slip: %v", slowed)
+	}
+	now = now.Add(FailureForgiven)
+	for range FreeFailures { // it goes on
+		_ = c.Take("pump", "guess", "mallory", somewhere)
+	}
+	if err := c.Take("pump", "label", "ann", somewhere); err != nil {
+		t.Errorf("when that is forgiven: %v", err)
 	}
 }

@@ -54,6 +54,18 @@ func (l *limiter) wait(key string) time.Duration {
 	return time.Duration(math.Max(0, over) * float64(FailureForgiven))
 }
 
+// forgiven returns after how long nothing is left of what a key did wrong, 0 for a key that
+// did nothing.
+func (l *limiter) forgiven(key string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.byKey[key]
+	if e == nil {
+		return 0
+	}
+	return time.Duration(e.Value.(*failures).left(l.now()) * float64(FailureForgiven))
+}
+
 // fail counts a failure.
 func (l *limiter) fail(key string) {
 	l.mu.Lock()
