@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -123,8 +124,42 @@ func authorityClient(flag, file string, timeout time.Duration, kind error) (*htt
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
 }
 
+// untilEnd breaks requests off when a context ends, also while their answers are read: a
+// manager of certificates takes no context.
+type untilEnd struct {
+	ctx  context.Context //nolint:containedctx // of the server
+	next http.RoundTripper
+}
+
+// RoundTrip is for package http.
+func (u *untilEnd) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(u.ctx, cancel)
+	done := func() { stop(); cancel() }
+	resp, err := u.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp.Body = &endedBody{resp.Body, done}
+	return resp, nil
+}
+
+// endedBody calls done when it is closed.
+type endedBody struct {
+	io.ReadCloser
+	done func()
+}
+
+// Close is for package http.
+func (b *endedBody) Close() error {
+	defer b.done()
+	return b.ReadCloser.Close()
+}
+
 // issuer gets certificates by ACME. Its fields do not change.
 type issuer struct {
+	end     context.CancelFunc // breaks off what is asked of the authority
 	hosts   []string
 	manager *autocert.Manager
 	log     *slog.Logger
@@ -143,11 +178,13 @@ func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, end := context.WithCancel(context.Background())
+	client.Transport = &untilEnd{ctx, cmp.Or(client.Transport, http.DefaultTransport)}
 	ready := make(map[string]chan struct{})
 	for _, host := range a.Hosts {
 		ready[plainHost(host)] = make(chan struct{})
 	}
-	return &issuer{hosts: a.Hosts, log: log, ready: ready, manager: &autocert.Manager{
+	return &issuer{end: end, hosts: a.Hosts, log: log, ready: ready, manager: &autocert.Manager{
 		Prompt:     autocert.AcceptTOS,
 		Cache:      autocert.DirCache(a.Cache),
 		HostPolicy: autocert.HostWhitelist(a.Hosts...),
@@ -204,9 +241,10 @@ func (i *issuer) isFor(host string) bool {
 }
 
 // run gets the certificate of each host, so that what stands in the way is in the log before somebody
-// connects. From then on the manager renews it. It returns when it has all of them, or ctx
-// ends.
+// connects. From then on the manager renews it, until ctx ends. It returns when it has all of
+// them, or soon after ctx has ended.
 func (i *issuer) run(ctx context.Context) {
+	context.AfterFunc(ctx, i.end)
 	missing := i.hosts
 	for wait := acmePauseMin; ; wait = min(2*wait, acmePauseMax) {
 		var failed []string

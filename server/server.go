@@ -75,7 +75,7 @@ type Server struct {
 
 	operations []operation
 	unused     unusedConns
-	telling    sync.WaitGroup // of what happens to alarms
+	background sync.WaitGroup // what ends with serving
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -104,12 +104,14 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return s.drain(ctx)
 	})
 	s.serving, s.end = context.WithCancel(context.Background())
-	var undo []func()
+	var undo []func(context.Context)
 	defer func() {
 		if err != nil {
 			s.end()
+			over, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
+			defer cancel()
 			for _, undone := range slices.Backward(undo) {
-				undone()
+				undone(over)
 			}
 		}
 	}()
@@ -125,36 +127,34 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	if s.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP, open); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { _ = s.httpLn.Close() })
+	undo = append(undo, func(context.Context) { _ = s.httpLn.Close() })
 	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT, open); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { _ = s.mqttLn.Close() })
+	undo = append(undo, func(context.Context) { _ = s.mqttLn.Close() })
 	store, err := openStore()
 	if err != nil {
 		return nil, err
 	}
 	s.system = actor.NewSystem("greenroom", actor.WithLogger(cfg.Logger))
-	undo = append(undo, func() { _, _ = s.system.Shutdown(ctx) })
+	undo = append(undo, func(ctx context.Context) { _, _ = s.system.Shutdown(ctx) })
 	if s.runtime, err = entity.Open(ctx, s.system, store, cfg.Entity); err != nil {
 		_ = store.Close() // the error that led here says more
 		return nil, err
 	}
-	undo = append(undo, func() { _ = s.runtime.Close(ctx) })
+	undo = append(undo, func(ctx context.Context) { _ = s.runtime.Close(ctx) })
 	if s.mappings, err = mapping.Open(ctx, s.runtime, mapping.Config{Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { _ = s.mappings.Close(ctx) })
+	undo = append(undo, func(ctx context.Context) { _ = s.mappings.Close(ctx) })
 	if s.alarms, err = alarm.Open(ctx, s.runtime, alarm.Config{Logger: cfg.Logger, Encode: encodeAlarmEvent}); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { _ = s.alarms.Close(ctx) })
+	undo = append(undo, func(ctx context.Context) { _ = s.alarms.Close(ctx) })
 	if s.book, err = access.Open(ctx, s.runtime, access.Config{Required: s.isOpen() && !cfg.Insecure, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
-	if err := s.makeAdmin(ctx); err != nil {
-		return nil, err
-	}
+	undo = append(undo, func(ctx context.Context) { _ = s.book.Close(ctx) })
 	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
 		return nil, err
 	}
@@ -170,10 +170,15 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	s.finder = search.New(s.runtime, cfg.Logger)
+	undo = append(undo, func(context.Context) { s.finder.Close() })
 	s.retention = retention.New(s.runtime, cfg.Logger)
 	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates)), Record: s.gate.note}); err != nil {
 		return nil, err
 	}
+	undo = append(undo, func(ctx context.Context) {
+		s.broker.Stop()
+		s.broker.Close(ctx)
+	})
 	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
 	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
 	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout, maxPageBytes}
@@ -188,6 +193,10 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ConnState: s.unused.note,
 		ErrorLog:  slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+	}
+	// Last of all: nobody would see the token of a server that does not start.
+	if err := s.makeAdmin(ctx); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -260,13 +269,13 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.shutdown())
 	}
 	s.retention.Start()
-	s.telling.Go(s.tellAlarms)
+	s.background.Go(s.tellAlarms)
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(s.encrypted(netutil.LimitListener(s.httpLn, MaxHTTPConnections)))
 	}()
 	if s.certificates != nil && s.certificates.issuer != nil {
-		go s.certificates.issuer.run(s.serving)
+		s.background.Go(func() { s.certificates.issuer.run(s.serving) })
 	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving",
 		slog.String("http", s.HTTPAddr()), slog.String("mqtt", s.MQTTAddr()), slog.String("store", StoreName(s.cfg.Store)))
@@ -291,7 +300,7 @@ func (s *Server) drain(ctx context.Context) error {
 	err := s.finishRequests(ctx)
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
-	s.telling.Wait()     // so does this
+	s.background.Wait()  // so does this; requests to an authority are broken off
 	s.retention.Close()
 	s.finder.Close()
 	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.runtime.Close(ctx))

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/greenroom-go/greenroom/entity/alarm"
@@ -83,10 +84,19 @@ type putWebhookRequest struct {
 
 func (a *webhookAPI) put(ctx context.Context, in *putWebhookRequest) (*answer[webhookJSON], error) {
 	w, secret, err := a.alarms.PutWebhook(ctx, in.Name, in.Body.URL, in.Body.Rotate, in.replacing())
-	callerOf(ctx).about = shorten(in.Body.URL, 256)
+	callerOf(ctx).about = originOf(in.Body.URL)
 	j := newWebhookJSON(&w)
 	j.Secret = secret
 	return replaced(&in.precondition, j, w.ETag, err)
+}
+
+// originOf is what the audit log may have of a URL: the rest of it is often a secret.
+func originOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return shorten(u.Scheme+"://"+u.Host, 256)
 }
 
 type deleteWebhookRequest struct {
