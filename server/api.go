@@ -79,6 +79,7 @@ func (s *Server) handler() (http.Handler, error) {
 		mux.HandleFunc("GET "+oidcPath, s.oidc.begin)
 		mux.HandleFunc("GET "+oidcCallback, s.oidc.finish)
 	}
+	mux.Handle("/mqtt", s.broker)
 	mux.Handle("/", dashboard)
 	return guard(mux, s.isOwnName), nil
 }

@@ -6,7 +6,7 @@
 //	person ──GET, PATCH, streams────▶ API ────┘     ▲
 //	                                 mappings, retention
 //
-// Devices speak MQTT 3.1.1 or 5 over TCP. A publish to e/{id}/telemetry is
+// Devices speak MQTT 3.1.1 or 5 over TCP, or over a WebSocket at /mqtt of the HTTP address. A publish to e/{id}/telemetry is
 // acknowledged after the commit of its readings, and one connection may have
 // [mqtt.MaxInFlight] of them under way; acknowledgements are sent in the order of the
 // messages, as MQTT demands. When the runtime's window is full the broker stops

@@ -30,8 +30,9 @@ type listener struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	told    time.Time     // when a panic was logged with its stack
-	stopped chan struct{} // closed when no more are accepted
+	begin   listeners.EstablishFn // set by Serve
+	told    time.Time             // when a panic was logged with its stack
+	stopped chan struct{}         // closed when no more are accepted
 }
 
 var _ listeners.Listener = (*listener)(nil)
@@ -46,6 +47,9 @@ func (l *listener) Init(*slog.Logger) error { return nil }
 // Serve accepts connections until the listener is closed.
 func (l *listener) Serve(establish listeners.EstablishFn) {
 	defer l.accepting.Done()
+	l.mu.Lock()
+	l.begin = establish
+	l.mu.Unlock()
 	const pauseMin, pauseMax = 5 * time.Millisecond, time.Second
 	pause := pauseMin
 	for {
@@ -70,6 +74,32 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 		l.mu.Unlock()
 		l.serving.Go(func() { l.serve(c, establish) })
 	}
+}
+
+// serveSocket serves a connection that was not accepted here, and returns when it has ended:
+// at once where no more are accepted.
+func (l *listener) serveSocket(nc net.Conn) {
+	c := newConn(nc, l.broker)
+	l.mu.Lock()
+	establish := l.begin
+	select {
+	case <-l.stopped:
+		establish = nil
+	default:
+	}
+	if establish == nil {
+		l.mu.Unlock()
+		_ = c.Close() // there is nobody to tell
+		return
+	}
+	l.conns[c] = struct{}{}
+	ended := make(chan struct{})
+	l.serving.Go(func() {
+		defer close(ended)
+		l.serve(c, establish)
+	})
+	l.mu.Unlock()
+	<-ended
 }
 
 func (l *listener) serve(c *conn, establish listeners.EstablishFn) {

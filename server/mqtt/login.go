@@ -91,14 +91,18 @@ func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provi
 // certificateOf returns the common name of the certificate that a client has shown, if the
 // listener has found it right, "" for none.
 func certificateOf(nc net.Conn) string {
-	secure, ok := nc.(*tls.Conn)
-	if !ok {
+	var state *tls.ConnectionState
+	switch nc := nc.(type) {
+	case *tls.Conn:
+		now := nc.ConnectionState()
+		state = &now
+	case *socket:
+		state = nc.tls
+	}
+	if state == nil || len(state.VerifiedChains) == 0 {
 		return ""
 	}
-	if state := secure.ConnectionState(); len(state.VerifiedChains) > 0 {
-		return state.PeerCertificates[0].Subject.CommonName
-	}
-	return ""
+	return state.PeerCertificates[0].Subject.CommonName
 }
 
 func addressOf(a net.Addr) netip.Addr {
