@@ -87,7 +87,7 @@ type place struct {
 func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *graves) *engine {
 	return &engine{
 		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(), graves: g,
-		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, place: place{First: 1}, lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
+		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
 	}
 }
 

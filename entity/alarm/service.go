@@ -116,6 +116,14 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(chan call), hub: newHub(), graves: newGraves()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sender = newSender(s)
+	// Who follows the events from now on has to know the last one, also where it begins later.
+	at, err := readPlace(ctx, rt)
+	if err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("open the alarms: %w", err)
+	}
+	s.hub.reset(at.Event)
+	s.rules.Store(new([]Installed))
 	f, err := s.begin(ctx)
 	if err != nil && !errors.Is(err, entity.ErrFull) {
 		s.cancel()

@@ -105,14 +105,9 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 
 // load reads the rules, the states and the alarms that are open.
 func (e *engine) load(ctx context.Context) error {
-	body, err := readItem(ctx, e.rt, placeKind, placeKey)
-	if err != nil {
+	var err error
+	if e.place, err = readPlace(ctx, e.rt); err != nil {
 		return err
-	}
-	if body != nil {
-		if err := json.Unmarshal(body, &e.place); err != nil {
-			return fmt.Errorf("the place of the alarms: %w", err)
-		}
 	}
 	err = e.each(ctx, ruleKind, func(it *entity.Item) error {
 		var x ruleJSON
@@ -158,6 +153,19 @@ func (e *engine) load(ctx context.Context) error {
 	}
 	e.hub.reset(e.place.Event)
 	return e.loadWebhooks(ctx)
+}
+
+// readPlace reads where the engine stands.
+func readPlace(ctx context.Context, rt *entity.Runtime) (place, error) {
+	at := place{First: 1}
+	body, err := readItem(ctx, rt, placeKind, placeKey)
+	if err == nil && body != nil {
+		err = json.Unmarshal(body, &at)
+	}
+	if err != nil {
+		return at, fmt.Errorf("the place of the alarms: %w", err)
+	}
+	return at, nil
 }
 
 // loadWebhooks reads the webhooks and counts their deliveries.
