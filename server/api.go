@@ -81,7 +81,7 @@ func (s *Server) handler() (http.Handler, error) {
 	}
 	mux.Handle("/mqtt", s.broker)
 	mux.Handle("/", dashboard)
-	return guard(mux, s.isOwnName), nil
+	return s.proxies.wrap(guard(mux, s.isOwnName)), nil
 }
 
 // covered reports whether one of the other patterns has the paths of a pattern: /a/{name} has /a/try.

@@ -49,6 +49,11 @@ type Config struct {
 	// addresses.
 	Hosts []string
 
+	// TrustedProxies are the addresses and networks of proxies that encrypt in place of the
+	// server: of what comes from there, X-Forwarded-For says from where it is, for slowing down
+	// logins and the audit log, and X-Forwarded-Proto whether cookies are for TLS only.
+	TrustedProxies []string
+
 	// NewAdmin makes a further admin at the start, for who has lost the token of the
 	// others. Its token is FirstToken.
 	NewAdmin bool

@@ -76,6 +76,7 @@ type Server struct {
 	operations []operation
 	unused     unusedConns
 	background sync.WaitGroup // what ends with serving
+	proxies    proxies
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
@@ -86,7 +87,7 @@ type Server struct {
 
 // New opens the listeners and the store and starts the entity runtime. Clients
 // can connect from now on and are served when Run is called. It fails with
-// ErrAddressInUse, ErrNotLoopback, ErrTLS, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
+// ErrAddressInUse, ErrNotLoopback, ErrTLS, ErrProxy, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
 // or what else the store says.
 //
 // Call Run, or Close when that is not going to happen.
@@ -115,6 +116,9 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 			}
 		}
 	}()
+	if s.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
 	if cfg.TLS.Enabled() {
 		if cfg.TLS.ACME.Cache, err = cfg.acmeCache(); err != nil {
 			return nil, err

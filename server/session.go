@@ -129,7 +129,7 @@ func (s *sessions) len() int {
 
 // set sets or, with "", takes back the cookie of a session.
 func (s *sessions) set(w http.ResponseWriter, r *http.Request, text string) {
-	c := &http.Cookie{Name: s.cookie, Value: text, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+	c := &http.Cookie{Name: s.cookie, Value: text, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: isSecure(r)}
 	if text == "" {
 		c.MaxAge = -1
 	}

@@ -27,6 +27,7 @@ type serveOptions struct {
 	oidc     server.OIDC
 	secret   string // a file
 	hosts    []string
+	proxies  []string
 	insecure bool
 	newAdmin bool
 	check    bool // only check
@@ -136,6 +137,9 @@ second signal stops it at once.`,
 					return usagef("%w", err)
 				}
 			}
+			if err := server.CheckProxies(o.proxies); err != nil {
+				return usagef("%w", err)
+			}
 			if err := o.provider(); err != nil {
 				return err
 			}
@@ -171,6 +175,7 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim that has the name of the principal")
 	cmd.Flags().StringVar(&o.oidc.CA, "oidc-ca", "", "file with who signed the certificate of the provider, in PEM, where the system does not know it")
 	cmd.Flags().StringVar(&o.oidc.URL, "url", "", "how browsers reach the server, such as https://plant.example, where their requests do not tell: behind a proxy")
+	cmd.Flags().StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
 	cmd.Flags().StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
 	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make a further admin and print its token, where the others are lost")
@@ -205,7 +210,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 
 	"github.com/coder/websocket"
 )
@@ -30,14 +31,23 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
-	b.listener.serveSocket(&socket{Conn: websocket.NetConn(ctx, ws, websocket.MessageBinary), tls: r.TLS})
+	nc := websocket.NetConn(ctx, ws, websocket.MessageBinary)
+	from := nc.RemoteAddr()
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = net.TCPAddrFromAddrPort(at)
+	}
+	b.listener.serveSocket(&socket{Conn: nc, tls: r.TLS, from: from})
 }
 
 // socket is a WebSocket as a connection.
 type socket struct {
 	net.Conn
-	tls *tls.ConnectionState // of the HTTP connection; nil: it is not encrypted
+	tls  *tls.ConnectionState // of the HTTP connection; nil: it is not encrypted
+	from net.Addr             // where the request came from
 }
+
+// RemoteAddr is where the client is, which a proxy may have said.
+func (s *socket) RemoteAddr() net.Addr { return s.from }
 
 // Close does not wait until the client has answered that it closes, too.
 func (s *socket) Close() error {
