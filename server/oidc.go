@@ -3,20 +3,27 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/greenroom-go/greenroom/server/access"
 )
@@ -51,6 +58,8 @@ const (
 	// take there.
 	oidcTimeout  = 10 * time.Second
 	oidcPatience = 10 * time.Minute
+	// oidcPause is how long a provider that has failed is not asked again what it is.
+	oidcPause = 2 * time.Second
 )
 
 // Enabled reports whether there is a provider.
@@ -86,7 +95,44 @@ type oidcLogin struct {
 	gate     *gate
 	log      *slog.Logger
 	cookie   string
-	provider atomic.Pointer[oidc.Provider] // once it was asked; it may start after the server
+	key      [sha256.Size]byte // of the cookies
+	provider provider
+}
+
+// provider is asked once what it is, by one for all who wait: it may start after the server.
+type provider struct {
+	known  atomic.Pointer[oidc.Provider]
+	asking singleflight.Group
+	mu     sync.Mutex
+	failed error     // the last answer, guarded by mu
+	again  time.Time // when it is asked once more after a failure, guarded by mu
+}
+
+// get returns the provider, and asks it where that is not known.
+func (p *provider) get(ctx context.Context, issuer string) (*oidc.Provider, error) {
+	if known := p.known.Load(); known != nil {
+		return known, nil
+	}
+	ctx = context.WithoutCancel(ctx) // who waits may leave, others stay
+	got, err, _ := p.asking.Do("", func() (any, error) {
+		p.mu.Lock()
+		failed, again := p.failed, p.again
+		p.mu.Unlock()
+		if failed != nil && time.Now().Before(again) {
+			return nil, failed
+		}
+		ctx, cancel := context.WithTimeout(ctx, oidcTimeout)
+		defer cancel()
+		known, err := oidc.NewProvider(ctx, issuer)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.failed, p.again = err, time.Now().Add(oidcPause); err == nil {
+			p.known.Store(known)
+		}
+		return known, err
+	})
+	known, _ := got.(*oidc.Provider)
+	return known, err
 }
 
 func newOIDCLogin(settings *OIDC, g *gate, port string, log *slog.Logger) (*oidcLogin, error) {
@@ -94,23 +140,21 @@ func newOIDCLogin(settings *OIDC, g *gate, port string, log *slog.Logger) (*oidc
 	if err != nil {
 		return nil, err
 	}
-	return &oidcLogin{settings: *settings, client: client, gate: g, log: log, cookie: "greenroom_login_" + port}, nil
+	l := &oidcLogin{settings: *settings, client: client, gate: g, log: log, cookie: "greenroom_login_" + port}
+	_, _ = rand.Read(l.key[:]) // never fails; after a restart logins begin anew
+	return l, nil
 }
 
 // config returns the client of OAuth 2 for a request of a browser.
 func (l *oidcLogin) config(ctx context.Context, r *http.Request) (*oidc.Provider, *oauth2.Config, error) {
-	p := l.provider.Load()
-	if p == nil {
-		var err error
-		if p, err = oidc.NewProvider(ctx, l.settings.Issuer); err != nil {
-			return nil, nil, err
-		}
-		l.provider.Store(p)
+	p, err := l.provider.get(ctx, l.settings.Issuer)
+	if err != nil {
+		return nil, nil, err
 	}
 	at := strings.TrimSuffix(l.settings.URL, "/")
 	if at == "" {
 		at = "http://" + r.Host // the guard has looked at it
-		if r.TLS != nil {
+		if isSecure(r) {
 			at = "https://" + r.Host
 		}
 	}
@@ -131,16 +175,42 @@ func (l *oidcLogin) begin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	state, nonce, verifier := rand.Text(), rand.Text(), oauth2.GenerateVerifier()
-	l.remember(w, r, strings.Join([]string{state, nonce, verifier}, "."))
+	l.remember(w, r, l.seal(state, nonce, verifier, strconv.FormatInt(time.Now().Add(oidcPatience).Unix(), 10)))
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), http.StatusSeeOther)
+}
+
+// seal makes the text of a cookie that nobody else can make.
+func (l *oidcLogin) seal(parts ...string) string {
+	text := strings.Join(parts, ".")
+	return text + "." + l.sum(text)
+}
+
+func (l *oidcLogin) sum(text string) string {
+	mac := hmac.New(sha256.New, l.key[:])
+	_, _ = mac.Write([]byte(text)) // a hash takes all
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// unseal returns state, nonce and verifier of a cookie.
+func (l *oidcLogin) unseal(text string) (state, nonce, verifier string, err error) {
+	at := strings.LastIndexByte(text, '.')
+	if at < 0 || !hmac.Equal([]byte(text[at+1:]), []byte(l.sum(text[:at]))) {
+		return "", "", "", errors.New("the cookie is not one of this server")
+	}
+	parts := strings.Split(text[:at], ".")
+	until, err := strconv.ParseInt(parts[len(parts)-1], 10, 64)
+	if err != nil || len(parts) != 4 || time.Now().Unix() > until {
+		return "", "", "", errors.New("the login took too long")
+	}
+	return parts[0], parts[1], parts[2], nil
 }
 
 // remember sets or, with "", takes back the cookie of a login. The provider's page sends the browser
 // back, so that the cookie cannot be strict.
 func (l *oidcLogin) remember(w http.ResponseWriter, r *http.Request, text string) {
 	c := &http.Cookie{
-		Name: l.cookie, Value: text, Path: oidcPath, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil,
+		Name: l.cookie, Value: text, Path: oidcPath, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: isSecure(r),
 		MaxAge: int(oidcPatience / time.Second),
 	}
 	if text == "" {
@@ -158,17 +228,28 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 		l.fail(w, r, http.StatusBadRequest, "The login took too long, or did not begin here.", err)
 		return
 	}
-	parts := strings.SplitN(cookie.Value, ".", 3)
-	if len(parts) != 3 || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(parts[0])) != 1 {
-		l.fail(w, r, http.StatusBadRequest, "The login did not begin here.", errors.New("state is another one"))
+	state, nonce, verifier, err := l.unseal(cookie.Value)
+	if err == nil && subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
+		err = errors.New("state is another one")
+	}
+	if err != nil {
+		l.fail(w, r, http.StatusBadRequest, "The login took too long, or did not begin here.", err)
 		return
 	}
 	if text := q.Get("error"); text != "" {
 		l.fail(w, r, http.StatusForbidden, "The provider has refused the login.", fmt.Errorf("%.200q: %.500q", text, q.Get("error_description")))
 		return
 	}
-	name, err := l.nameOf(r, q.Get("code"), parts[1], parts[2])
+	if wait := l.gate.book.Slowed(addressOf(r)); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		l.fail(w, r, http.StatusTooManyRequests, "Too many logins from this address have failed. Try again in a moment.", access.ErrSlowed)
+		return
+	}
+	name, err := l.nameOf(r, q.Get("code"), nonce, verifier)
 	if err != nil {
+		if _, away := errors.AsType[*url.Error](err); !away { // of which nobody is to blame but the provider
+			l.gate.book.Failed(addressOf(r))
+		}
 		l.fail(w, r, http.StatusBadGateway, "What the provider says cannot be used.", err)
 		return
 	}

@@ -175,6 +175,27 @@ func (b *Book) Login(ctx context.Context, a *Attempt) (*Principal, error) {
 	return p, err
 }
 
+// Slowed returns how long who comes from an address has to wait before it is worth asking
+// somebody else who it is, 0 for not at all.
+func (b *Book) Slowed(from netip.Addr) time.Duration {
+	if !b.Guarded() {
+		return 0
+	}
+	wait := b.addresses.wait(addressKey(from))
+	if wait > 0 {
+		b.logins[loginSlowed].Add(1)
+	}
+	return wait
+}
+
+// Failed counts a login that somebody else has found to be wrong.
+func (b *Book) Failed(from netip.Addr) {
+	if b.Guarded() {
+		b.logins[loginFailed].Add(1)
+		b.addresses.fail(addressKey(from))
+	}
+}
+
 func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
 	switch {
 	case a.Certificate != "":

@@ -82,7 +82,11 @@ type record struct {
 
 // newPrincipal compiles what the store has, or is to have.
 func newPrincipal(name string, r *record) (*Principal, error) {
-	if err := checkName(name); err != nil {
+	check := checkName
+	if r.OIDC {
+		check = checkProviderName
+	}
+	if err := check(name); err != nil {
 		return nil, err
 	}
 	if len(r.Grants) == 0 || len(r.Grants) > MaxGrants {
@@ -127,14 +131,25 @@ func parsePrincipal(d *entity.Doc) (*Principal, error) {
 }
 
 // checkName keeps names to what can be in a token, an id, a log and a topic as it is.
-func checkName(name string) error {
+func checkName(name string) error { return checkNameOf(name, "._-:@") }
+
+// checkProviderName is checkName for who logs in at a provider, and is in no token and no
+// topic: addresses have a +, and subjects of some providers a |.
+func checkProviderName(name string) error {
+	if strings.HasPrefix(name, "+") { // provisionerName
+		return fmt.Errorf("%w: name must not begin with +", ErrInvalid)
+	}
+	return checkNameOf(name, "._-:@+|")
+}
+
+func checkNameOf(name, others string) error {
 	if name == "" || len(name) > MaxNameBytes {
 		return fmt.Errorf("%w: name must have 1 to %d bytes, not %d", ErrInvalid, MaxNameBytes, len(name))
 	}
 	for _, c := range name {
 		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !plain && !strings.ContainsRune("._-:@", c) {
-			return fmt.Errorf("%w: name must have letters of ASCII, digits and . _ - : @ only, not %q", ErrInvalid, c)
+		if !plain && !strings.ContainsRune(others, c) {
+			return fmt.Errorf("%w: name must have letters of ASCII, digits and %s only, not %q", ErrInvalid, strings.Join(strings.Split(others, ""), " "), c)
 		}
 	}
 	return nil
