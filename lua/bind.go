@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -18,7 +19,8 @@ const maxTicks = math.MaxInt64 / int64(tick)
 
 // functions is the module greenroom.
 func (s *service) functions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+	functions := s.launching()
+	maps.Copy(functions, map[string]glua.LGFunction{
 		"start":       s.setStart,
 		"init":        s.addInit,
 		"dispatch":    s.setDispatch,
@@ -39,7 +41,13 @@ func (s *service) functions() map[string]glua.LGFunction {
 		"unpack":      s.unpack,
 		"int64":       func(l *glua.LState) int { l.Push(s.values.integer(toInt64(l, 1))); return 1 },
 		"error":       s.log,
-	}
+		"yield":       s.yield,
+		"wait":        s.waitFor,
+		"wakeup":      s.wakeUp,
+		"queue":       s.queue,
+		"request":     s.request,
+	})
+	return functions
 }
 
 func ticks(d time.Duration) glua.LNumber { return glua.LNumber(d / tick) }
@@ -71,12 +79,16 @@ func (s *service) setDispatch(l *glua.LState) int {
 	return 0
 }
 
+// stepsPerMessage is what a message costs whatever is in it.
+const stepsPerMessage = 20
+
 // packArguments returns the arguments from the one with the number first, packed.
 func (s *service) packArguments(l *glua.LState, first int) []byte {
 	body, err := packScript(arguments(l, first), first)
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
+	s.meter.spend(l, stepsPerMessage)
 	s.meter.text(l, len(body))
 	return body
 }

@@ -21,12 +21,14 @@
 // greenroom.call and greenroom.sleep wait as [actor.Ask] does in a handler: the stack is set aside
 // and the worker goes on with others. The service is [actor.Reentrant]: while a handler waits it
 // handles its next messages, each on a Lua thread of its own. Handlers change places only where
-// one waits, in call, calltimeout and sleep; after that the state may be another. Waiting works
+// one waits, in call and sleep for example; after that the state may be another. Waiting works
 // anywhere, also in pcall, in a comparator of table.sort, in a metamethod and in a coroutine.
 //
 // A function that fails fails its message and not the service: who has called it gets the error.
 // What fails while the file is loaded or in start's function is a failure of the actor, and its
 // supervisor's to decide about.
+//
+// docs/guides/scripts.md has all functions, and what differs from skynet.
 //
 // # Values
 //

@@ -112,6 +112,13 @@ var hostile = map[string]struct {
 	"forks":              {`while true do greenroom.fork(function() end) end`, "wait for their turn"},
 	"timers":             {`while true do greenroom.timeout(1e6, function() end) end`, "wait for their turn"},
 	"forks with much":    {`for i = 1, 1e9 do greenroom.fork(function() end, string.rep("x", 1e6) .. i) end`, "memory"},
+	"names":              {`for i = 1, 1e9 do greenroom.register(".n" .. i) end`, "1000 names already"},
+	"services":           {`while true do greenroom.newservice("hostile.lua") end`, "20 services already"},
+	"requests":           {`local r = greenroom.request() while true do r:add{greenroom.self()} end`, "at most 1000 calls"},
+	"watches":            {`while true do greenroom.watch(greenroom.self(), function() end) end`, "wait for their turn"},
+	"queues":             {`local t = {} while true do t[#t + 1] = greenroom.queue() end`, "memory"},
+	"int64s":             {`local t = {} while true do t[#t + 1] = greenroom.int64(5) end`, "memory"},
+	"handlers that wait": {`while true do local co = coroutine.wrap(function() greenroom.wait({}) end) greenroom.fork(co) end`, "out of memory"},
 	"says much":          {`local s = string.rep("x", 1e6) while true do greenroom.error(s) end`, "steps"},
 }
 
@@ -160,7 +167,7 @@ func judge(t *testing.T, sys *actor.System, cfg lua.Config, chunk string) error 
 // the limit: an eighth more until values are walked again, what the walk itself needs, and one message.
 func TestHostileScriptsEndWithinTheirLimits(t *testing.T) {
 	limit := int64(soaktest.Rounds(t, 4, 32)) << 20
-	cfg := lua.Config{MemoryLimit: limit, Steps: int64(soaktest.Rounds(t, 1_200_000, 10_000_000))}
+	cfg := lua.Config{Services: 20, MemoryLimit: limit, Steps: int64(soaktest.Rounds(t, 1_200_000, 10_000_000))}
 	sys := actortest.NewSystem(t, actor.WithWarnings(false))
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // so that the heap is about what is live
 	for name, c := range hostile {

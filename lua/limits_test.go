@@ -202,3 +202,33 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+func TestAFloodedServiceHoldsUpNoOther(t *testing.T) {
+	sys := actortest.NewSystem(t, actor.WithWarnings(false))
+	const source = `local greenroom = require "greenroom"
+		greenroom.dispatch(function(n) for i = 1, n do end greenroom.ret(n) end)`
+	rt, err := Open(sys, Config{Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flooded, quiet actor.Ref[Message]
+	for name, ref := range map[string]*actor.Ref[Message]{"flooded": &flooded, "quiet": &quiet} {
+		if *ref, err = rt.Spawn(sys, name, "a.lua"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 500 {
+		if err := Send(t.Context(), flooded, 50_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		if _, err := Call(t.Context(), quiet, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, ok := flooded.Backlog(); !ok || left == 0 {
+		t.Error("the quiet one has had to wait for the flooded one")
+	}
+	flooded.Kill()
+}

@@ -37,6 +37,7 @@ type meter struct {
 	steps int64 // left; below 0 every instruction fails
 	bytes int64 // left until the values are walked
 	full  bool  // out of memory, for good
+	exit  bool  // the service has exited
 
 	making int64 // bytes of values that are being unpacked: a walk does not find them
 	fault  error // what the instruction fails with
@@ -55,7 +56,7 @@ func newMeter(cfg Config, roots func(w *walker)) *meter {
 // begin gives the handler that runs now its steps.
 func (m *meter) begin() {
 	m.steps = m.budget
-	if m.full {
+	if m.full || m.exit {
 		m.steps = -1
 	}
 }
@@ -71,7 +72,10 @@ func (m *meter) spend(l *glua.LState, steps int) {
 // exhausted returns why there are no steps.
 func (m *meter) exhausted() error {
 	m.steps = -1
-	if m.full {
+	switch {
+	case m.exit:
+		return errExit
+	case m.full:
 		return ErrMemory
 	}
 	return ErrSteps

@@ -11,7 +11,7 @@ import (
 // memory with messages to itself.
 const (
 	maxUnhandled = 16 << 20 // bytes
-	parcelSize   = 256      // of a message without values
+	parcelSize   = 512      // of a message without values
 )
 
 // errUnhandled says that a service does not keep up.
@@ -25,14 +25,20 @@ type parcel struct {
 	counted atomic.Bool
 }
 
-// account counts the bytes of the messages that wait for a service. It is safe for concurrent use.
+// account is what a runtime knows of a service besides its state.
 type account struct {
-	unhandled atomic.Int64
-	pid       actor.PID // written by Init, once, before anybody finds the account
+	unhandled atomic.Int64 // bytes of messages that wait for it
+	pid       actor.PID    // written by Init, once, before anybody finds the account
+
+	names []string // guarded by the runtime's mu
+	ended bool     // guarded by the runtime's mu
 }
 
 // enter counts the parcel, unless there is no room.
 func (p *parcel) enter(a *account) error {
+	if a == nil { // it has ended, and the message will be a dead letter
+		return nil
+	}
 	size := int64(len(p.body)) + parcelSize
 	if a.unhandled.Add(size) > maxUnhandled {
 		a.unhandled.Add(-size)

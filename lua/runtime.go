@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -28,6 +29,8 @@ type Config struct {
 	Steps int64
 	// MemoryLimit is how many bytes the values of a service may take, 32 MiB if it is 0.
 	MemoryLimit int64
+	// Services is how many services there may be at a time, 10 000 if it is 0.
+	Services int
 }
 
 // The limits where the configuration has none.
@@ -35,6 +38,8 @@ const (
 	defaultSteps  = 10_000_000
 	defaultMemory = 32 << 20
 	leastMemory   = 1 << 20
+
+	defaultServices = 10_000
 )
 
 // withDefaults returns the configuration to go by, or what is wrong with it.
@@ -45,7 +50,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MemoryLimit == 0 {
 		c.MemoryLimit = defaultMemory
 	}
+	if c.Services == 0 {
+		c.Services = defaultServices
+	}
 	switch {
+	case c.Services < 0:
+		return c, fmt.Errorf("open lua runtime: Services must be 0 or more, not %d", c.Services)
 	case c.Path == nil:
 		return c, errors.New("open lua runtime: Path must say where scripts are, as os.DirFS does")
 	case c.Steps < 0:
@@ -56,16 +66,22 @@ func (c Config) withDefaults() (Config, error) {
 	return c, checkLayout()
 }
 
-// Runtime makes services of scripts. It is safe for concurrent use. [Open] makes one; it needs no end.
+// Runtime makes services of scripts. It is safe for concurrent use. [Open] makes one; it ends
+// with its system.
 type Runtime struct {
 	sys     *actor.System
 	cfg     Config
 	started time.Time
 
-	accounts sync.Map // of living services, *account by actor.PID
+	keeper actor.Ref[keeperMessage]
 
-	mu     sync.Mutex                     // guards chunks
-	chunks map[string]*glua.FunctionProto // by file, compiled; never changed
+	accounts sync.Map // of living services, *account by actor.PID
+	living   atomic.Int64
+
+	mu      sync.Mutex                     // guards what follows
+	chunks  map[string]*glua.FunctionProto // by file, compiled; never changed
+	names   map[string]actor.Ref[Message]
+	sharing map[string]*sharedBody
 }
 
 // Open returns a runtime for services of the system. It fails when the configuration has no Path, or a limit that makes no
@@ -75,7 +91,20 @@ func Open(sys *actor.System, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{sys: sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{}}, nil
+	rt := &Runtime{
+		sys: sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{},
+		names: map[string]actor.Ref[Message]{}, sharing: map[string]*sharedBody{},
+	}
+	rt.keeper, err = actor.TrySpawn(sys, "lua-*", func() *keeper {
+		return &keeper{
+			rt: rt, running: map[string]actor.Ref[Message]{},
+			waiting: map[string][]*actor.Promised[actor.Ref[Message]]{},
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open lua runtime: %w", err)
+	}
+	return rt, nil
 }
 
 // Spawn starts a service: the file is run with the arguments, and then the function that it has passed to
@@ -94,24 +123,27 @@ func (rt *Runtime) spawn(parent actor.Spawner, name, file string, args []byte) (
 	if _, err := rt.chunk(file); err != nil {
 		return actor.Ref[Message]{}, err
 	}
+	if rt.living.Add(1) > int64(rt.cfg.Services) {
+		rt.living.Add(-1)
+		return actor.Ref[Message]{}, fmt.Errorf("there are %d services already", rt.cfg.Services)
+	}
 	mail := &account{}
 	ref, err := actor.TrySpawn(parent, name, func() *service {
 		return &service{rt: rt, file: file, args: args, account: mail}
 	}, actor.Reentrant())
 	if err != nil {
-		rt.accounts.Delete(mail.pid)
+		rt.forget(mail)
 		return ref, err
 	}
-	rt.sys.AfterEnd(ref.PID(), func(actor.Down) { rt.accounts.Delete(ref.PID()) })
+	rt.sys.AfterEnd(ref.PID(), func(actor.Down) { rt.forget(mail) })
 	return ref, nil
 }
 
-// accountOf returns the account of a service. One that has ended has one that nobody looks at.
+// accountOf returns the account of a service, nil if it has ended.
 func (rt *Runtime) accountOf(pid actor.PID) *account {
-	if a, ok := rt.accounts.Load(pid); ok {
-		return a.(*account)
-	}
-	return &account{}
+	a, _ := rt.accounts.Load(pid)
+	known, _ := a.(*account)
+	return known
 }
 
 // chunk returns a file of the path, compiled.

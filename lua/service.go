@@ -40,20 +40,27 @@ type service struct {
 	busy    map[*glua.LState]struct{} // threads of handlers under way
 	pending map[*job]struct{}         // functions that wait for their time, or for their turn
 
-	begin   *glua.LFunction               // what start was given
-	inits   []*glua.LFunction             // what init was given, for before that
-	handler *glua.LFunction               // what dispatch was given
-	task    *task                         // what runs
-	waiting int                           // handlers that wait
-	jobs    int                           // under way
-	timers  uint64                        // the number of the last one
-	targets map[string]actor.Ref[Message] // by what self has returned there
+	begin    *glua.LFunction               // what start was given
+	inits    []*glua.LFunction             // what init was given, for before that
+	handler  *glua.LFunction               // what dispatch was given
+	sessions bool                          // it is given the number of the request and the sender first, as in skynet
+	session  uint64                        // the number of the last request
+	task     *task                         // what runs
+	waiting  int                           // handlers that wait
+	jobs     int                           // under way
+	timers   uint64                        // the number of the last one
+	targets  map[string]actor.Ref[Message] // by what self has returned there
+	waiters  map[glua.LValue]*pause        // by the token
+	sharing  map[string]shared             // what was shared with the service
+
+	requestMethods *glua.LTable // the metatable of a request
 }
 
 // task is a handler under way: of a message, of a job, or the start.
 type task struct {
 	asked  *asked // nil if nobody waits for an answer
-	nested int    // coroutines that have resumed each other
+	sender actor.PID
+	nested int // coroutines that have resumed each other
 }
 
 // job is a function that the service has ordered for itself.
@@ -100,20 +107,24 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	switch m := m.(type) {
 	case *asked:
 		m.leave()
-		err = s.handle(&task{asked: m}, m.body)
+		err = s.handle(&task{asked: m, sender: ctx.Sender()}, m.body)
 		if err != nil && !errors.Is(err, ErrMemory) {
 			return actor.Refuse(ctx, err)
 		}
 		return err
 	case *told:
 		m.leave()
-		err = s.handle(&task{}, m.body)
+		err = s.handle(&task{sender: ctx.Sender()}, m.body)
 	case *job:
 		if m.owner != s {
 			return nil
 		}
 		delete(s.pending, m)
 		err = s.run(&task{}, m.fn, m.args...)
+	case *pause:
+		m.begin(ctx)
+	case *arrived:
+		s.arrive(m)
 	}
 	if errors.Is(err, ErrMemory) {
 		return err
@@ -142,7 +153,20 @@ func (s *service) handle(t *task, body []byte) error {
 	if err != nil {
 		return err
 	}
+	if s.sessions {
+		args = append(s.origin(t), args...)
+	}
 	return s.run(t, s.handler, args...)
+}
+
+// origin returns the number of a request, 0 for a message that nobody waits for, and its sender.
+func (s *service) origin(t *task) []glua.LValue {
+	number := glua.LNumber(0)
+	if t.asked != nil {
+		s.session++
+		number = glua.LNumber(s.session)
+	}
+	return []glua.LValue{number, glua.LString(t.sender.String())}
 }
 
 // run calls a function on a thread.
@@ -162,7 +186,7 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	if len(s.idle) < maxIdle {
 		s.idle = append(s.idle, l)
 	}
-	if err != nil {
+	if err != nil && !s.meter.exit {
 		return failure(err, s.meter)
 	}
 	return nil
@@ -217,6 +241,12 @@ func (s *service) roots(w *walker) {
 	for l := range s.busy {
 		w.add(l)
 	}
+	for token := range s.waiters {
+		w.add(token)
+	}
+	for _, v := range s.sharing {
+		w.add(v.value)
+	}
 	for j := range s.pending {
 		w.add(j.fn)
 		w.all(j.args)
@@ -225,11 +255,10 @@ func (s *service) roots(w *walker) {
 
 // later orders a function for a time from now, 0 for the next turn.
 func (s *service) later(d time.Duration, fn *glua.LFunction, args []glua.LValue) error {
-	if len(s.pending) >= maxJobs {
-		return fmt.Errorf("%d functions of the service wait for their turn already", len(s.pending))
-	}
 	j := &job{owner: s, fn: fn, args: args}
-	s.pending[j] = struct{}{}
+	if err := s.expect(j); err != nil {
+		return err
+	}
 	if d <= 0 {
 		s.ctx.Self().Tell(s.ctx, j)
 		return nil
@@ -239,17 +268,32 @@ func (s *service) later(d time.Duration, fn *glua.LFunction, args []glua.LValue)
 	return nil
 }
 
-// target returns the service with an address: what self returns, or a path.
+// expect counts a function that will be called.
+func (s *service) expect(j *job) error {
+	if len(s.pending) >= maxJobs {
+		return fmt.Errorf("%d functions of the service wait for their turn already", len(s.pending))
+	}
+	s.pending[j] = struct{}{}
+	return nil
+}
+
+// target returns the service with an address: what self returns, a name or a path.
 func (s *service) target(address string) (actor.Ref[Message], error) {
-	if strings.HasPrefix(address, "/") {
+	switch {
+	case strings.HasPrefix(address, "/"):
 		return actor.LookupPath[Message](s.rt.sys, address)
+	case strings.HasPrefix(address, "."):
+		if ref, ok := s.rt.Find(address); ok {
+			return ref, nil
+		}
+		return actor.Ref[Message]{}, errNoName
 	}
 	if to, ok := s.targets[address]; ok {
 		return to, nil
 	}
 	pid, err := actor.ParsePID(address)
 	if err != nil {
-		return actor.Ref[Message]{}, fmt.Errorf("an address is what self returns, or a path that begins with /: %w", err)
+		return actor.Ref[Message]{}, fmt.Errorf("an address is what self returns, a name that begins with a dot, or a path that begins with /: %w", err)
 	}
 	to, err := actor.Lookup[Message](s.rt.sys, pid)
 	if err != nil {

@@ -1,0 +1,175 @@
+package lua
+
+import (
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// maxRequests is how many calls go out at once.
+const maxRequests = 1000
+
+// requests are calls that go out at once, and whose answers are taken as they come.
+type requests struct {
+	list  []*glua.LTable // the address and the values of each
+	open  int            // without an answer
+	ready []*arrived
+	pause *pause // of the handler that waits for the next answer
+}
+
+func (r *requests) hold(w *walker) {
+	for _, t := range r.list {
+		w.add(t)
+	}
+}
+
+// arrived is the answer to one of them.
+type arrived struct {
+	owner   *service
+	of      *requests
+	request *glua.LTable
+	answer  answer
+	err     error
+}
+
+func (*arrived) message() {}
+
+// arrive keeps an answer for select.
+func (s *service) arrive(a *arrived) {
+	if a.owner != s { // of an incarnation that is gone
+		return
+	}
+	r := a.of
+	r.ready = append(r.ready, a)
+	if r.pause != nil {
+		r.pause.wake()
+		r.pause = nil
+	}
+}
+
+// request returns an object with the methods add and select. Its arguments are added.
+func (s *service) request(l *glua.LState) int {
+	r := &requests{}
+	for i := 1; i <= l.GetTop(); i++ {
+		r.add(l, l.CheckTable(i))
+	}
+	s.meter.take(l, userdataSize*2)
+	l.Push(&glua.LUserData{Value: r, Metatable: s.requestMethods})
+	return 1
+}
+
+func (r *requests) add(l *glua.LState, t *glua.LTable) {
+	if len(r.list) >= maxRequests {
+		l.RaiseError("request: at most %d calls go out at once", maxRequests)
+	}
+	if _, ok := t.RawGetInt(1).(glua.LString); !ok {
+		l.RaiseError("request: the first value must be an address")
+	}
+	r.list = append(r.list, t)
+}
+
+func checkRequests(l *glua.LState) *requests {
+	r, ok := l.CheckUserData(1).Value.(*requests)
+	if !ok {
+		l.ArgError(1, "request expected")
+	}
+	return r
+}
+
+func (s *service) openRequests() {
+	methods := s.table(map[string]glua.LGFunction{
+		"add": func(l *glua.LState) int {
+			checkRequests(l).add(l, l.CheckTable(2))
+			l.SetTop(1)
+			return 1
+		},
+		"select": s.selectAnswers,
+	})
+	s.requestMethods = s.root.CreateTable(0, 2)
+	s.requestMethods.RawSetString("__index", methods)
+	s.requestMethods.RawSetString("__metatable", glua.LString("request"))
+}
+
+// selectAnswers sends all calls, and returns an iterator over the answers as they come: the request's table, and a table of the
+// values, or nil and the error. Each call has the limit in hundredths of a second, or that of the system.
+func (s *service) selectAnswers(l *glua.LState) int {
+	r := checkRequests(l)
+	var limit []actor.WaitOption
+	if l.Get(2) != glua.LNil {
+		limit = append(limit, actor.Within(max(checkTicks(l, 2), time.Nanosecond)))
+	}
+	for _, t := range r.list {
+		r.open++
+		if err := s.sendRequest(l, r, t, limit); err != nil {
+			r.ready = append(r.ready, &arrived{owner: s, of: r, request: t, err: err})
+		}
+	}
+	r.list = nil
+	l.Push(l.NewClosure(s.nextAnswer, l.Get(1)))
+	return 1
+}
+
+func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit []actor.WaitOption) error {
+	to, err := s.target(string(t.RawGetInt(1).(glua.LString)))
+	if err != nil {
+		return err
+	}
+	values := make([]glua.LValue, 0, 8)
+	for i := 2; i <= t.MaxN(); i++ {
+		values = append(values, t.RawGetInt(i))
+	}
+	body, err := packScript(values, 2)
+	if err != nil {
+		return err
+	}
+	s.meter.text(l, len(body))
+	m := &asked{parcel: parcel{body: body}}
+	if err := m.enter(s.rt.accountOf(to.PID())); err != nil {
+		return err
+	}
+	actor.AskThen(s.ctx, to, m, func(a answer, err error) Message {
+		m.leave()
+		return &arrived{owner: s, of: r, request: t, answer: a, err: err}
+	}, limit...)
+	return nil
+}
+
+// nextAnswer returns the next answer, and nothing when there was one for each request.
+func (s *service) nextAnswer(l *glua.LState) int {
+	r := l.Get(glua.UpvalueIndex(1)).(*glua.LUserData).Value.(*requests)
+	if r.open == 0 {
+		l.Push(glua.LNil)
+		return 1
+	}
+	if len(r.ready) == 0 {
+		if r.pause != nil {
+			l.RaiseError("select: another handler waits for the next answer")
+		}
+		r.pause = &pause{}
+		if err := s.pauseFor(l, r.pause); err != nil {
+			r.pause = nil
+			l.RaiseError("select: %s", err)
+		}
+	}
+	a := r.ready[0]
+	r.ready = r.ready[1:]
+	r.open--
+	l.Push(a.request)
+	if a.err != nil {
+		l.Push(glua.LNil)
+		l.Push(glua.LString(scriptError(a.err).Error()))
+		return 3
+	}
+	values, err := s.values.unpack(a.answer.body)
+	if err != nil {
+		l.RaiseError("%s", err)
+	}
+	t := l.CreateTable(len(values), 0)
+	for i, v := range values {
+		t.RawSetInt(i+1, v)
+	}
+	l.Push(t)
+	return 2
+}
