@@ -101,6 +101,7 @@ var mayAsk = map[string]string{
 	"getShadow": "nnyyyyyy", "listShadows": "nnyyyyyy", "updateShadow": "nnynnyyy", "deleteShadow": "nnynnyyy",
 
 	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceCommand": "nnynnnnn",
+	"postDeviceMessage": "nnynnyyy", "getDeviceMessage": "nnynnnnn", "completeDeviceMessage": "nnynnyyy", "abandonDeviceMessage": "nnynnyyy",
 	"postDeviceAnswer": "nyynnnyy", "postServerCall": "nyynnnyy",
 
 	"listEntities": "nyyyyyyy", "postSearch": "nyyyyyyy", "postHistory": "nyyyyyyy", "export": "nyyyyyyy", "stream": "nyyyyyyy", "socket": "nyyyyyyy",

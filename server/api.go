@@ -35,6 +35,7 @@ func (s *Server) resources() []operation {
 		&retentionAPI{s.retention},
 		commands,
 		devices,
+		&azureAPI{s.runtime, telemetry, commands},
 		&claimAPI{s.runtime, s.claims, onError(devices.refused)},
 		&typeAPI{s.runtime},
 		&queryAPI{runtime: s.runtime, queries: queries},

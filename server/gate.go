@@ -9,8 +9,10 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/azure"
 )
 
 // gate finds out who makes a request, and whether that may.
@@ -73,6 +75,12 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	switch {
 	case token != "": // as devices made for ThingsBoard have it
 		attempt.Token = token
+	case azure.IsSignature(header):
+		s, err := azure.ParseSignature(header, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		attempt.Name, attempt.Signature = s.Device, &s.Signed
 	case strings.EqualFold(scheme, "Bearer"):
 		attempt.Token = cmp.Or(strings.TrimSpace(rest), "none")
 	case header != "":

@@ -31,7 +31,7 @@ type principalPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128" example:"pump-1"`
 }
 
-// principalBody is a principal as it is made. Without password, certificate and oidc it gets a
+// principalBody is a principal as it is made. Without password, key, certificate and oidc it gets a
 // token.
 type principalBody struct {
 	// Letters of ASCII, digits and . _ - : @.
@@ -42,6 +42,8 @@ type principalBody struct {
 	Expires int64 `json:"expires_ms,omitempty" minimum:"0" maximum:"253402300799999"`
 	// For devices that have a name and a password; 8 to 1024 bytes.
 	Password string `json:"password,omitempty"`
+	// For devices that sign what they show, as those of Azure IoT Hub do. The store has the key as it is.
+	Key bool `json:"key,omitempty"`
 	// For devices that show a client certificate whose common name is the name.
 	Certificate bool `json:"certificate,omitempty"`
 	// For people who log in at the provider of OpenID Connect, which has this name for them.
@@ -59,7 +61,7 @@ type grantJSON struct {
 type principalJSON struct {
 	Name       string      `json:"name" example:"pump-1"`
 	Grants     []grantJSON `json:"grants"`
-	Credential string      `json:"credential" enum:"token,password,certificate,oidc" example:"token"`
+	Credential string      `json:"credential" enum:"token,password,key,certificate,oidc" example:"token"`
 	Created    int64       `json:"created_ms" example:"1451649600512"`
 	// Absent for never.
 	Expires int64 `json:"expires_ms,omitempty"`
@@ -69,6 +71,8 @@ type principalJSON struct {
 	By string `json:"by,omitempty" example:"alice"`
 	// Only in the answer to the request that made it: nobody can read it again.
 	Token string `json:"token,omitempty"`
+	// The symmetric key, Base64; as token.
+	SharedKey string `json:"shared_key,omitempty"`
 }
 
 func newPrincipalJSON(i *access.Info) principalJSON {
@@ -120,7 +124,7 @@ type createPrincipalRequest struct{ Body principalBody }
 
 func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (*answer[principalJSON], error) {
 	b := &in.Body
-	spec := access.Spec{Name: b.Name, Password: b.Password, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name()}
+	spec := access.Spec{Name: b.Name, Password: b.Password, Key: b.Key, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name()}
 	for _, g := range b.Grants {
 		spec.Grants = append(spec.Grants, access.Grant{Role: access.Role(g.Role), Filter: g.Filter})
 	}
@@ -136,7 +140,11 @@ func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (
 		callerOf(ctx).about += " " + strings.TrimSpace(string(info.Grants[i].Role)+" "+info.Grants[i].Filter)
 	}
 	p := newPrincipalJSON(&info)
-	p.Token = token
+	if b.Key {
+		p.SharedKey = token
+	} else {
+		p.Token = token
+	}
 	reply := ok(p).withStatus(http.StatusCreated)
 	reply.location = "/v1/principals/" + url.PathEscape(p.Name)
 	return reply, nil

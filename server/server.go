@@ -23,6 +23,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
+	"github.com/greenroom-go/greenroom/server/azure"
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -176,7 +177,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.finder = search.New(s.runtime, cfg.Logger)
 	undo = append(undo, func(context.Context) { s.finder.Close() })
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates)), Record: s.gate.note}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note}); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) {
@@ -214,7 +215,7 @@ func layouts(p thingsboard.Provisioner, c thingsboard.Claimer) []layout.Layout {
 // takenTopics are those that no template can have.
 func takenTopics() []template.Taken {
 	list := []template.Taken{{Prefix: "e/", Owner: "the server"}}
-	for _, l := range layouts(nil, nil) {
+	for _, l := range append(layouts(nil, nil), &azure.Layout{}) {
 		for _, prefix := range l.Prefixes() {
 			list = append(list, template.Taken{Prefix: prefix, Owner: "another convention"})
 		}

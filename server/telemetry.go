@@ -68,11 +68,19 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 	if err != nil {
 		return nil, err
 	}
-	if err := a.runtime.WriteOnce(ctx, in.ID, in.once(), readings, len(in.Body.text)); err != nil {
+	if err := a.store(ctx, in.ID, in.once(), readings, in.Body.text); err != nil {
 		return nil, err
 	}
-	a.broker.Committed(in.ID, in.Body.text)
 	return noContent(), nil
+}
+
+// store keeps readings, and tells those who subscribe to them.
+func (a *telemetryAPI) store(ctx context.Context, id string, once entity.Once, readings []entity.Reading, payload []byte) error {
+	if err := a.runtime.WriteOnce(ctx, id, once, readings, len(payload)); err != nil {
+		return err
+	}
+	a.broker.Committed(id, payload)
+	return nil
 }
 
 // once is by what a repetition of the request is known.

@@ -25,12 +25,14 @@ type principalJSON struct {
 	Name        string      `json:"name"`
 	Grants      []grantJSON `json:"grants"`
 	Password    string      `json:"password,omitempty"`
+	Key         bool        `json:"key,omitempty"`
 	Certificate bool        `json:"certificate,omitempty"`
 	OIDC        bool        `json:"oidc,omitempty"`
 	Credential  string      `json:"credential,omitempty"`
 	Expires     int64       `json:"expires_ms,omitempty"`
 	Used        int64       `json:"used_ms,omitempty"`
 	Token       string      `json:"token,omitempty"`
+	SharedKey   string      `json:"shared_key,omitempty"`
 }
 
 // String returns a grant as a table has it.
@@ -58,7 +60,7 @@ variable ` + tokenVariable + `.`,
 type tokenOptions struct {
 	http, name, role, filter, entity string
 	expires                          time.Duration
-	password, certificate, oidc      bool
+	password, key, certificate, oidc bool
 }
 
 func newTokenCreate() *cobra.Command {
@@ -92,9 +94,20 @@ filter matches, by id, type and attributes.`,
 	cmd.Flags().StringVar(&o.entity, "entity", "", "only the entity with this id")
 	cmd.Flags().DurationVar(&o.expires, "expires", 0, "end by itself after this time; 0 is never")
 	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of the standard input, in place of a token")
+	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, in place of a token; the store has the key as it is")
 	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it in by a client certificate with its name as the common name, in place of a token")
 	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it in by the provider of OpenID Connect, which has its name for it, in place of a token")
 	return cmd
+}
+
+// credentials counts what it is to log in with, in place of a token.
+func (o *tokenOptions) credentials() (n int) {
+	for _, is := range []bool{o.password, o.key, o.certificate, o.oidc} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // principal is what is to be created.
@@ -106,8 +119,8 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		return p, usagef("--role must be admin, operator, viewer or device")
 	case o.filter != "" && o.entity != "":
 		return p, usagef("only one of --filter and --entity may be given")
-	case o.password && (o.certificate || o.oidc), o.certificate && o.oidc:
-		return p, usagef("only one of --password, --certificate and --oidc may be given")
+	case o.credentials() > 1:
+		return p, usagef("only one of --password, --key, --certificate and --oidc may be given")
 	case o.expires < 0:
 		return p, usagef("--expires must be positive, or 0 for never, not %v", o.expires)
 	}
@@ -119,7 +132,7 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		}
 		filter = "id = " + string(text)
 	}
-	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Certificate: o.certificate, OIDC: o.oidc}
+	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Key: o.key, Certificate: o.certificate, OIDC: o.oidc}
 	if o.expires > 0 {
 		p.Expires = time.Now().Add(o.expires).UnixMilli()
 	}
@@ -147,6 +160,11 @@ func createToken(cmd *cobra.Command, addr string, p principalJSON) error { //nol
 	var made principalJSON
 	if err := c.do(cmd.Context(), http.MethodPost, "/v1/principals", "application/json", string(body), &made); err != nil {
 		return err
+	}
+	if made.SharedKey != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The key of %s, which is shown only now. For a device of Azure IoT Hub: HostName={host}:{port};DeviceId=%[1]s;SharedAccessKey={key}\n", made.Name)
+		fmt.Fprintln(cmd.OutOrStdout(), made.SharedKey)
+		return nil
 	}
 	if made.Token == "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s logs in with its %s\n", made.Name, made.Credential)

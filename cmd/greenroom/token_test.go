@@ -21,6 +21,9 @@ func TestTokensAreCreatedListedAndRevoked(t *testing.T) { // not parallel: it se
 	t.Setenv(tokenVariable, strings.TrimSpace(admin))
 	device, _ := token(0, "create", "--name", "pump-1", "--role", "device")
 	token(0, "create", "--name", "gate", "--role", "device", "--filter", `id like "hall-%"`, "--expires", "24h")
+	if key, text := token(0, "create", "--name", "meter", "--role", "device", "--key"); len(strings.TrimSpace(key)) != 44 || !strings.Contains(text, "DeviceId=meter;SharedAccessKey=") {
+		t.Errorf("a key: %s %s", key, text)
+	}
 	token(0, "create", "--name", "one", "--role", "viewer", "--entity", `a"b`)
 	if list, _ := token(0, "list"); !strings.Contains(list, `device over id like "hall-%"`) || !strings.Contains(list, `viewer over id = "a\"b"`) || strings.Contains(list, device) {
 		t.Errorf("list:\n%s", list)
@@ -30,12 +33,13 @@ func TestTokensAreCreatedListedAndRevoked(t *testing.T) { // not parallel: it se
 		t.Errorf("list after the revocation:\n%s", list)
 	}
 	for want, args := range map[string][]string{
-		"--name must":        {"create", "--role", "viewer"},
-		"--role must":        {"create", "--name", "x"},
-		"only one of --fil":  {"create", "--name", "x", "--role", "viewer", "--filter", "id = 1", "--entity", "a"},
-		"only one of --pass": {"create", "--name", "x", "--role", "viewer", "--password", "--certificate"},
-		"--expires must":     {"create", "--name", "x", "--role", "viewer", "--expires", "-1s"},
-		"who is revoked":     {"revoke"},
+		"--name must":         {"create", "--role", "viewer"},
+		"--role must":         {"create", "--name", "x"},
+		"only one of --fil":   {"create", "--name", "x", "--role", "viewer", "--filter", "id = 1", "--entity", "a"},
+		"only one of --pass":  {"create", "--name", "x", "--role", "viewer", "--password", "--certificate"},
+		"password, --key, --": {"create", "--name", "x", "--role", "device", "--key", "--oidc"},
+		"--expires must":      {"create", "--name", "x", "--role", "viewer", "--expires", "-1s"},
+		"who is revoked":      {"revoke"},
 	} {
 		if _, text := token(exitUsage, args...); !strings.Contains(text, want) {
 			t.Errorf("%v: %s, want %s", args, text, want)

@@ -122,7 +122,9 @@ type Attempt struct {
 	// the name that a provider of OpenID Connect has proved.
 	Certificate, OIDC string
 	// Token is a text that has the form of a token, see IsToken.
-	Token          string
+	Token string
+	// Signature is what the principal Name has signed with its key; nil for none. It counts before a token.
+	Signature      *Signature
 	Name, Password string
 	// Address is where it comes from.
 	Address netip.Addr
@@ -205,6 +207,11 @@ func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
 		return nil, b.denied(a)
 	case a.OIDC != "":
 		if p := b.find(a.OIDC); p != nil && p.stored.OIDC && p.Valid() {
+			return p, nil
+		}
+		return nil, b.denied(a)
+	case a.Signature != nil:
+		if p := b.find(a.Name); p != nil && p.hasSigned(a.Signature) && p.Valid() {
 			return p, nil
 		}
 		return nil, b.denied(a)
@@ -298,8 +305,10 @@ type Spec struct {
 	Grants []Grant
 	// Expires is when it ends by itself; zero is never.
 	Expires time.Time
-	// Password, Certificate or OIDC is its credential; without one of them it gets a token.
+	// Password, Key, Certificate or OIDC is its credential; without one of them it gets a token. With Key it is
+	// a symmetric key, for devices that sign what they show. The store has it as it is.
 	Password    string
+	Key         bool
 	Certificate bool
 	OIDC        bool
 	// By is who makes it.
@@ -310,15 +319,15 @@ type Spec struct {
 type Info struct {
 	Name       string
 	Grants     []Grant
-	Credential string // token, password, certificate or oidc
+	Credential string // token, password, key, certificate or oidc
 	Created    time.Time
 	Expires    time.Time // zero: never
 	Used       time.Time // zero: never
 	By         string
 }
 
-// Create makes a principal, durably, and returns its token, which nobody can find out
-// again: "" where it has another credential. The first principal must be an admin that
+// Create makes a principal, durably, and returns its token, or with Spec.Key its key as Base64, which nobody is
+// told again: "" where it has another credential. The first principal must be an admin that
 // does not expire. From the first one on everybody must log in, and what is open without
 // ends.
 //
@@ -335,9 +344,18 @@ func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token st
 			return "", info, fmt.Errorf("%w: expires must be in the future, not %s", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))
 		}
 	}
+	given := 0
+	for _, is := range []bool{s.Password != "", s.Key, s.Certificate, s.OIDC} {
+		if is {
+			given++
+		}
+	}
 	switch {
-	case s.Password != "" && (s.Certificate || s.OIDC), s.Certificate && s.OIDC:
-		return "", info, fmt.Errorf("%w: only one of password, certificate and oidc may be given", ErrInvalid)
+	case given > 1:
+		return "", info, fmt.Errorf("%w: only one of password, key, certificate and oidc may be given", ErrInvalid)
+	case s.Key:
+		token = newKey()
+		r.Key = token
 	case s.Password != "":
 		if r.Password, err = b.passwords.hash(ctx, s.Password); err != nil {
 			return "", info, err
@@ -472,6 +490,8 @@ func (p *Principal) info() Info {
 		i.Credential = "certificate"
 	case p.stored.OIDC:
 		i.Credential = "oidc"
+	case p.stored.Key != "":
+		i.Credential = "key"
 	case p.stored.Password != "":
 		i.Credential = "password"
 	}

@@ -272,20 +272,20 @@ func TestPrincipalsThatCannotBe(t *testing.T) {
 	b, _ := guarded(t, newMemory())
 	long := strings.Repeat("x", MaxFilterBytes)
 	for want, s := range map[string]Spec{
-		"name must have letters":                     {Name: "a/b", Grants: []Grant{{Role: Viewer}}},
-		"name must have 1 to 128":                    {Grants: []Grant{{Role: Viewer}}},
-		"grants must be 1 to 16":                     {Name: "a"},
-		"role must be":                               {Name: "a", Grants: []Grant{{Role: "root"}}},
-		"an admin has no filter":                     {Name: "a", Grants: []Grant{{Role: Admin, Filter: `id = "a"`}}},
-		"the filters of all grants":                  {Name: "a", Grants: []Grant{{Role: Viewer, Filter: `id = "` + long + `"`}}},
-		"not at reported.x":                          {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "reported.x = 1"}}},
-		"not at temperature":                         {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "temperature > 1"}}},
-		"may look at id, type":                       {Name: "a", Grants: []Grant{{Role: Viewer, Filter: `related any to "b"`}}},
-		"expected":                                   {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "id ="}}},
-		"expires must be in":                         {Name: "a", Grants: []Grant{{Role: Viewer}}, Expires: time.Now()},
-		"password must have 8 to":                    {Name: "a", Grants: []Grant{{Role: Viewer}}, Password: "1234567"},
-		"only one of password, certificate and oidc": {Name: "a", Grants: []Grant{{Role: Viewer}}, Password: "12345678", Certificate: true},
-		`the principal exists: "root"`:               {Name: "root", Grants: []Grant{{Role: Viewer}}},
+		"name must have letters":                          {Name: "a/b", Grants: []Grant{{Role: Viewer}}},
+		"name must have 1 to 128":                         {Grants: []Grant{{Role: Viewer}}},
+		"grants must be 1 to 16":                          {Name: "a"},
+		"role must be":                                    {Name: "a", Grants: []Grant{{Role: "root"}}},
+		"an admin has no filter":                          {Name: "a", Grants: []Grant{{Role: Admin, Filter: `id = "a"`}}},
+		"the filters of all grants":                       {Name: "a", Grants: []Grant{{Role: Viewer, Filter: `id = "` + long + `"`}}},
+		"not at reported.x":                               {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "reported.x = 1"}}},
+		"not at temperature":                              {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "temperature > 1"}}},
+		"may look at id, type":                            {Name: "a", Grants: []Grant{{Role: Viewer, Filter: `related any to "b"`}}},
+		"expected":                                        {Name: "a", Grants: []Grant{{Role: Viewer, Filter: "id ="}}},
+		"expires must be in":                              {Name: "a", Grants: []Grant{{Role: Viewer}}, Expires: time.Now()},
+		"password must have 8 to":                         {Name: "a", Grants: []Grant{{Role: Viewer}}, Password: "1234567"},
+		"only one of password, key, certificate and oidc": {Name: "a", Grants: []Grant{{Role: Viewer}}, Password: "12345678", Certificate: true},
+		`the principal exists: "root"`:                    {Name: "root", Grants: []Grant{{Role: Viewer}}},
 	} {
 		if _, _, err := b.Create(t.Context(), &s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", s, err, want)

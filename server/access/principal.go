@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Principal struct {
 	some    [actions]bool // over some
 	stored  record
 	token   [sha256.Size]byte // the hash; unused where stored.Token is ""
+	key     []byte            // nil where stored.Key is ""
 	expires time.Time         // zero: never
 	used    atomic.Int64      // milliseconds since the epoch, 0: never
 
@@ -73,6 +75,7 @@ type record struct {
 	Grants      []Grant `json:"grants"`
 	Token       string  `json:"token,omitempty"`    // SHA-256, hexadecimal
 	Password    string  `json:"password,omitempty"` // argon2id, as a PHC string
+	Key         string  `json:"key,omitempty"`      // Base64, as it is: a signature can be checked with nothing less
 	Certificate bool    `json:"certificate,omitempty"`
 	OIDC        bool    `json:"oidc,omitempty"`
 	Created     int64   `json:"created_ms"`
@@ -118,6 +121,13 @@ func newPrincipal(name string, r *record) (*Principal, error) {
 		if err := decodeHash(r.Token, &p.token); err != nil {
 			return nil, fmt.Errorf("%w: token of %q: %w", ErrInvalid, name, err)
 		}
+	}
+	if r.Key != "" {
+		key, err := base64.StdEncoding.DecodeString(r.Key)
+		if err != nil || len(key) == 0 {
+			return nil, fmt.Errorf("%w: the key of %q must be Base64", ErrInvalid, name)
+		}
+		p.key = key
 	}
 	return p, nil
 }

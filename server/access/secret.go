@@ -47,6 +47,30 @@ func newToken(name string) string {
 	return tokenPrefix + name + "_" + tokenCoding.EncodeToString(random)
 }
 
+// newKey returns a symmetric key of 256 random bits, as Base64.
+func newKey() string {
+	random := make([]byte, sha256.Size)
+	_, _ = rand.Read(random) // it does not fail
+	return base64.StdEncoding.EncodeToString(random)
+}
+
+// Signature is a text that somebody has signed with a symmetric key, and its HMAC with SHA-256. The zero Signature is
+// nobody's.
+type Signature struct {
+	Text string
+	MAC  []byte
+}
+
+// hasSigned reports whether the principal has a key, and has made a signature with it.
+func (p *Principal) hasSigned(s *Signature) bool {
+	if len(p.key) == 0 {
+		return false
+	}
+	mac := hmac.New(sha256.New, p.key)
+	_, _ = mac.Write([]byte(s.Text)) // it takes all
+	return hmac.Equal(mac.Sum(nil), s.MAC)
+}
+
 // tokenName returns the name in a token, and whether a text has the form of one.
 func tokenName(token string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(token, tokenPrefix)

@@ -112,6 +112,8 @@ func (g *guarded) testConnect() {
 		{"thingsboard", "pump-3", 2, "measured"},
 		{"aws", "pump-4", 1, "reported"},
 		{"aws", "pump 5", 2, "reported"},
+		{"azure", "pump-6", 1, "measured"},
+		{"azure", "pump-7", 2, "measured"},
 		{"sparkplug", "plant|line-1", 1, "measured"},
 		{"template bench", "bench-6", 1, "measured"},
 	} {

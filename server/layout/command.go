@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 )
@@ -95,6 +96,38 @@ func (h *Host) sendCommand(command *entity.Command, send func(settled func(error
 			return nil // it was canceled, or has expired
 		}
 	}
+}
+
+// Finish ends a command as done, without a result, of which no more is to come than that the device has it. It
+// tries until that is durable, or until the runtime is closed. Call it on a goroutine of its own.
+func (h *Host) Finish(id, command string) {
+	ctx := context.Background() // the runtime ends it
+	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
+		err := h.Runtime.Done(ctx, id, command, value.Value{})
+		if err == nil || errors.Is(err, entity.ErrClosed) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrMismatch) {
+			return
+		}
+		_ = pause.For(ctx, wait) // it has no end
+	}
+}
+
+// Answered returns the id of the open command of an entity that a device was sent with a number, "" for none. Of two with one
+// number it is the one that was sent last; that it was sent may not be committed yet.
+func Answered(ctx context.Context, rt Runtime, id string, number int64) (command string, err error) {
+	open, err := rt.OpenCommands(ctx, id)
+	if errors.Is(err, entity.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	sent := int64(-1)
+	for i := range open {
+		if c := &open[i]; NumberOf(c) == number && c.Sent > sent {
+			command, sent = c.ID, c.Sent
+		}
+	}
+	return command, nil
 }
 
 // settle tells an entity that its device has a command, or, with refused, why it cannot have it.

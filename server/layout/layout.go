@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -159,6 +160,24 @@ type Layout interface {
 	Left(c Client)
 	// Edited says that an edit of an entity was committed, in the order of the commits.
 	Edited(ctx context.Context, change *entity.Change)
+}
+
+// Authenticator is a Layout whose devices say who they are in a way of their own.
+type Authenticator interface {
+	Layout
+	// Identify reads the user name and the password of a CONNECT; ok is false where they have not the form of the layout. It
+	// does not block.
+	Identify(user, password string) (id Identity, ok bool)
+}
+
+// Identity is who a device says that it is.
+type Identity struct {
+	// Name takes the place of the user name.
+	Name string
+	// Signature is what the device shows; nil where that is its password or a certificate.
+	Signature *access.Signature
+	// Until is when the connection ends because the signature has expired; zero for never.
+	Until time.Time
 }
 
 // Taker is a Layout that takes further topics, which no prefix has.

@@ -25,15 +25,7 @@ import (
 // The id of a client that had to log in begins with its name, so that nobody gets the
 // session of another principal, or ends its connection, by giving the same id.
 func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
-	attempt := access.Attempt{Name: string(pk.Connect.Username), Password: string(pk.Connect.Password), Address: addressOf(c.RemoteAddr())}
-	switch {
-	case access.IsToken(attempt.Password):
-		attempt.Token = attempt.Password
-	case access.IsToken(attempt.Name):
-		attempt.Token = attempt.Name
-	case attempt.Password == "":
-		attempt.Certificate = certificateOf(c.Conn)
-	}
+	attempt, until := b.attemptOf(c, pk)
 	who, provisional, err := b.identify(&attempt)
 	if err != nil {
 		return err
@@ -42,15 +34,19 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 		cl.ID = who.Name() + "/" + cl.ID
 	}
 	b.endForeign(cl.ID, who)
-	leave, ok := who.Watch(func() {
+	sendOff := func() {
 		time.AfterFunc(farewell, func() { _ = c.Close() }) // of a client that does not read what it is told
 		b.hangUp(cl, packets.ErrNotAuthorized)
-	})
+	}
+	leave, ok := who.Watch(sendOff)
 	if !ok {
 		return access.ErrCredentials
 	}
 	if provisional {
 		leave = stayBriefly(c, cl, leave)
+	}
+	if who.Name() != "" && !until.IsZero() {
+		leave = afterEnd(time.AfterFunc(time.Until(until), sendOff), leave)
 	}
 	c.who, c.leave, c.user = who, leave, attempt.Name
 	return nil
@@ -67,11 +63,43 @@ const (
 // take the place of one of somebody who has. It returns leave for that.
 func stayBriefly(c *conn, cl *mochi.Client, leave func()) func() {
 	cl.Properties.Clean, cl.Properties.Props.SessionExpiryInterval = true, 0
-	timer := time.AfterFunc(provisionSession, func() { _ = c.Close() })
+	return afterEnd(time.AfterFunc(provisionSession, func() { _ = c.Close() }), leave)
+}
+
+// afterEnd returns leave, which stops a timer as well.
+func afterEnd(timer *time.Timer, leave func()) func() {
 	return func() {
 		timer.Stop()
 		leave()
 	}
+}
+
+// attemptOf returns what a client shows, and when that counts no more, zero for never.
+func (b *Broker) attemptOf(c *conn, pk *packets.Packet) (a access.Attempt, until time.Time) {
+	a = access.Attempt{Name: string(pk.Connect.Username), Password: string(pk.Connect.Password), Address: addressOf(c.RemoteAddr())}
+	if id, ok := b.identityOf(a.Name, a.Password); ok {
+		a.Name, a.Signature, until = id.Name, id.Signature, id.Until
+	}
+	switch {
+	case a.Signature != nil:
+	case access.IsToken(a.Password):
+		a.Token = a.Password
+	case access.IsToken(a.Name):
+		a.Token = a.Name
+	case a.Password == "":
+		a.Certificate = certificateOf(c.Conn)
+	}
+	return a, until
+}
+
+// identityOf asks the layouts that have a way of their own who a client is.
+func (b *Broker) identityOf(user, password string) (id layout.Identity, ok bool) {
+	for _, l := range b.layouts {
+		if own, is := l.(layout.Authenticator); is && !ok {
+			id, ok = own.Identify(user, password)
+		}
+	}
+	return id, ok
 }
 
 // identify finds out who shows what. A device that has no credentials yet is let in provisionally where

@@ -12,7 +12,6 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
-	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 )
@@ -425,7 +424,7 @@ func (l *Layout) send(c layout.Client, d *device, command *entity.Command, settl
 	}
 	err = c.Send(m.Topic, m.Payload, func(err error) {
 		if err == nil && way.answer == nil {
-			go l.finish(id, name)
+			go l.host.Finish(id, name)
 			return
 		}
 		settled(err)
@@ -443,24 +442,6 @@ func (l *Layout) getsOthers(c layout.Client, d *device) bool {
 	list := d.held(nil)
 	l.receivers.mu.Unlock()
 	return len(l.unwanted(c, list)) < len(list)
-}
-
-// Pauses before the end of a command is tried again.
-const (
-	finishPauseMin = 50 * time.Millisecond
-	finishPauseMax = 2 * time.Second
-)
-
-// finish ends a command that has no answer. It tries until that is durable, or the runtime is closed.
-func (l *Layout) finish(id, command string) {
-	ctx := context.Background() // the runtime ends it
-	for wait := finishPauseMin; ; wait = min(2*wait, finishPauseMax) {
-		err := l.host.Runtime.Done(ctx, id, command, value.Value{})
-		if err == nil || errors.Is(err, entity.ErrClosed) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrMismatch) {
-			return
-		}
-		_ = pause.For(ctx, wait) // it has no end
-	}
 }
 
 // answer takes what a device answers to a command. An answer to none changes nothing.

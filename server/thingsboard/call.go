@@ -110,20 +110,9 @@ func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, pay
 	}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	open, err := rt.OpenCommands(looking, id)
-	if err != nil {
-		return notFoundIsNothing(err)
+	command, err := layout.Answered(looking, rt, id, number)
+	if err != nil || command == "" {
+		return err
 	}
-	// Of two with one number it is the one that was sent last. That it was sent may not be
-	// committed yet.
-	var answered *entity.Command
-	for i := range open {
-		if c := &open[i]; layout.NumberOf(c) == number && (answered == nil || c.Sent > answered.Sent) {
-			answered = c
-		}
-	}
-	if answered == nil {
-		return nil
-	}
-	return rt.Done(ctx, id, answered.ID, result)
+	return rt.Done(ctx, id, command, result)
 }

@@ -146,6 +146,21 @@ export const conventions: readonly Convention[] = [
     },
   },
   {
+    id: "azure",
+    name: "Azure IoT Hub",
+    about: "devices and SDKs made for Azure IoT Hub, here with a token",
+    problem: none,
+    filter: ownFilter,
+    commands: (device, place) => {
+      const user = `${place.host}/${device.entity}/?api-version=2021-04-12`;
+      const message = `devices/${encodeURIComponent(device.entity)}/messages/events`;
+      return [
+        { label: "MQTT", text: publish(place, device.token === "" ? ["-u", user] : ["-u", user, "-P", device.token], `devices/${device.entity}/messages/events/`, sample) },
+        { label: "HTTP", text: post(place, `${message}?api-version=2021-04-12`, device.token, sample) },
+      ];
+    },
+  },
+  {
     id: "sparkplug",
     name: "Sparkplug B",
     about: "edge nodes of plants; the command sends a birth certificate",

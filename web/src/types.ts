@@ -271,6 +271,15 @@ export interface AuditEntry {
   who: string;
 }
 
+/** One of several messages. */
+export interface BatchedBody {
+  base64Encoded?: boolean;
+  /** Base64 of JSON, unless base64Encoded is false. */
+  body: string;
+  /** By the names of the headers that the message would have. */
+  properties?: Record<string, string>;
+}
+
 /** A step of time. Besides its members it has one for each aggregate: a number, or null where there is none. */
 export interface Bucket {
   /** Its end; absent where the step is a duration. */
@@ -1017,18 +1026,20 @@ export interface Principal {
   by?: string;
   /** Milliseconds since the epoch. */
   created_ms: number;
-  credential: "token" | "password" | "certificate" | "oidc";
+  credential: "token" | "password" | "key" | "certificate" | "oidc";
   /** Absent for never. */
   expires_ms?: number;
   grants: Grant[];
   name: string;
+  /** The symmetric key, Base64; as token. */
+  shared_key?: string;
   /** Only in the answer to the request that made it: nobody can read it again. */
   token?: string;
   /** When it last logged in; absent for never. */
   used_ms?: number;
 }
 
-/** A principal as it is made. Without password, certificate and oidc it gets a token. */
+/** A principal as it is made. Without password, key, certificate and oidc it gets a token. */
 export interface PrincipalBody {
   /** For devices that show a client certificate whose common name is the name. */
   certificate?: boolean;
@@ -1036,6 +1047,8 @@ export interface PrincipalBody {
   expires_ms?: number;
   /** 1 to 16. */
   grants: Grant[];
+  /** For devices that sign what they show, as those of Azure IoT Hub do. The store has the key as it is. */
+  key?: boolean;
   /** Letters of ASCII, digits and . _ - : @. */
   name: string;
   /** For people who log in at the provider of OpenID Connect, which has this name for them. */

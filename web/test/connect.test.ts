@@ -36,6 +36,11 @@ test("where nobody has to log in a command has no credentials", () => {
   assert.match(commands("thingsboard", { ...open, entity: "pump-1" }, plain)[0] ?? "", / -u pump-1 -q 1 -t v1\/devices\/me\/telemetry /);
 });
 
+test("a device of Azure's has its hub and its version in the user name", () => {
+  assert.match(commands("azure", pump, plain)[0] ?? "", / -u 'plant\.example\/pump-1\/\?api-version=2021-04-12' -P gr_pump-1_x -q 1 -t devices\/pump-1\/messages\/events\/ /);
+  assert.match(commands("azure", pump, plain)[1] ?? "", /\/devices\/pump-1\/messages\/events\?api-version=2021-04-12/);
+});
+
 test("each convention says which entities it cannot speak for", () => {
   const problem = (id: string, entity: string): string => conventions.find((each) => each.id === id)?.problem(entity) ?? "";
   assert.equal(idProblem("hall 3"), "");
