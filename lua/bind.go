@@ -128,7 +128,7 @@ func (s *service) send(l *glua.LState) int {
 // call asks the service whose address is the argument with the number first.
 func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int {
 	to := s.checkTarget(l, first)
-	m := &asked{parcel: parcel{body: s.packArguments(l, first+1)}}
+	m := &asked{parcel: parcel{body: s.packArguments(l, first+1)}, asker: s.answers}
 	var a answer
 	err := m.enter(s.rt.accountOf(to.PID()))
 	if err == nil {
@@ -136,7 +136,7 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 			a, err = actor.Ask(s.ctx, to, m, limit...)
 			return err
 		})
-		m.leave()
+		m.finish()
 	}
 	if err != nil {
 		l.RaiseError("call %s: %s", l.CheckString(first), scriptError(err))
@@ -147,8 +147,12 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 // ret answers the request that is being handled. For a message that was sent nobody waits.
 func (s *service) ret(l *glua.LState) int {
 	body := s.packArguments(l, 1)
-	if req := s.task.asked; req != nil {
-		actor.Reply(s.ctx, req, answer{body})
+	req := s.task.asked
+	if req == nil {
+		return 0
+	}
+	if err := req.reply(body, func(a answer) { actor.Reply(s.ctx, req, a) }); err != nil {
+		l.RaiseError("ret: %s", err)
 	}
 	return 0
 }
@@ -167,7 +171,11 @@ func (s *service) response(l *glua.LState) int {
 			l.Push(glua.LBool(promise.Reject(&Error{Text: l.OptString(2, "refused")})))
 			return 1
 		}
-		l.Push(glua.LBool(promise.Resolve(answer{s.packArguments(l, 2)})))
+		waits := false
+		if err := req.reply(s.packArguments(l, 2), func(a answer) { waits = promise.Resolve(a) }); err != nil {
+			l.RaiseError("response: %s", err)
+		}
+		l.Push(glua.LBool(waits))
 		return 1
 	}))
 	return 1
@@ -208,11 +216,15 @@ func (s *service) pack(l *glua.LState) int {
 
 func (s *service) unpack(l *glua.LState) int { return s.pushBody(l, []byte(l.CheckString(1))) }
 
+// stepsPerLine is what a line in the log costs.
+const stepsPerLine = 200
+
 // maxLogged is how many bytes of a text are written to the log.
 const maxLogged = 4 << 10
 
 // log writes its arguments to the log of the system.
 func (s *service) log(l *glua.LState) int {
+	s.meter.spend(l, stepsPerLine)
 	text := ""
 	for i := range l.GetTop() {
 		if i > 0 {

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -33,8 +34,16 @@ func failure(err error, m *meter) error {
 	return failed
 }
 
-// raised returns the text of what a script has raised, which may be any value.
+// raised returns the text of what a script has raised, which may be any value, or its beginning if it is long.
 func raised(v glua.LValue) string {
+	text := raisedText(v)
+	if len(text) > maxLogged {
+		text = strings.ToValidUTF8(text[:maxLogged], "") + "…"
+	}
+	return text
+}
+
+func raisedText(v glua.LValue) string {
 	switch v := v.(type) {
 	case glua.LString:
 		return string(v)

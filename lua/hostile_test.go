@@ -119,7 +119,11 @@ var hostile = map[string]struct {
 	"queues":             {`local t = {} while true do t[#t + 1] = greenroom.queue() end`, "memory"},
 	"int64s":             {`local t = {} while true do t[#t + 1] = greenroom.int64(5) end`, "memory"},
 	"handlers that wait": {`while true do local co = coroutine.wrap(function() greenroom.wait({}) end) greenroom.fork(co) end`, "out of memory"},
-	"says much":          {`local s = string.rep("x", 1e6) while true do greenroom.error(s) end`, "steps"},
+	"answers kept": {`local t = {} while true do
+		local r = greenroom.request() for i = 1, 50 do r:add{greenroom.self(), "much"} end
+		for _, answer in r:select() do t[#t + 1] = answer end end`, "memory"},
+	"errors with much": {`error(string.rep("x", 1e6), 0)`, "xxx…"},
+	"says much":        {`local s = string.rep("x", 1e6) while true do greenroom.error(s) end`, "steps"},
 }
 
 // escapes are chunks that must find nothing.
@@ -141,7 +145,7 @@ const escapes = `
 // judge runs a chunk as a message, and returns what it leads to.
 func judge(t *testing.T, sys *actor.System, cfg lua.Config, chunk string) error {
 	t.Helper()
-	cfg.Path = folder(scripts{"hostile.lua": "greenroom.dispatch(function()\n" + chunk + "\nend)"})
+	cfg.Path = folder(scripts{"hostile.lua": "greenroom.dispatch(function(cmd) if cmd == 'much' then return greenroom.ret(('x'):rep(1e6)) end\n" + chunk + "\nend)"})
 	rt, err := lua.Open(sys, cfg)
 	if err != nil {
 		t.Fatal(err)

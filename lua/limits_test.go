@@ -232,3 +232,69 @@ func TestAFloodedServiceHoldsUpNoOther(t *testing.T) {
 	}
 	flooded.Kill()
 }
+
+func TestAnswersThatNobodyTakesAreBounded(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		const source = `local greenroom = require "greenroom"
+			greenroom.dispatch(function(cmd)
+				if cmd == "much" then return greenroom.ret(("x"):rep(1e6)) end
+				local fitted, refused = 0, 0
+				local function ask() -- all wait at once, and are answered before any goes on
+					local ok, err = pcall(greenroom.call, greenroom.self(), "much")
+					if ok then fitted = fitted + 1 elseif err:find("16 MiB of messages") then refused = refused + 1 end
+				end
+				for i = 1, 100 do greenroom.fork(ask) end
+				greenroom.sleep(100)
+				greenroom.ret(fitted, refused)
+			end)`
+		rt, err := Open(k.System(), Config{MemoryLimit: 256 << 20, Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := rt.Spawn(k.System(), "a", "a.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // what was taken makes room
+			values, err := Call(k.Context(), ref, "ask")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum := values[0].(float64) + values[1].(float64); sum != 100 || values[0] == 0.0 {
+				t.Errorf("%v were answered and %v refused", values[0], values[1])
+			}
+		}
+		a := rt.accountOf(ref.PID())
+		if n := a.unhandled.Load(); n != 0 {
+			t.Errorf("%d bytes are counted when nothing waits", n)
+		}
+	})
+}
+
+// TestAnAnswerIsCountedWhileItIsOnItsWay has the ends of an ask in all orders.
+func TestAnAnswerIsCountedWhileItIsOnItsWay(t *testing.T) {
+	a := &account{}
+	body := make([]byte, 1000)
+	late := &asked{asker: a}
+	late.finish()
+	sent := false
+	if err := late.reply(body, func(answer) { sent = true }); err != nil || !sent || a.unhandled.Load() != 0 {
+		t.Errorf("an answer that nobody waits for: %v, %v, %d bytes", err, sent, a.unhandled.Load())
+	}
+	inTime := &asked{asker: a}
+	if err := inTime.reply(body, func(answer) {
+		if a.unhandled.Load() == 0 {
+			t.Error("it is not counted on its way")
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	inTime.finish()
+	if n := a.unhandled.Load(); n != 0 {
+		t.Errorf("%d bytes are counted of an answer that was taken", n)
+	}
+	a.unhandled.Store(maxUnhandled)
+	if err := (&asked{asker: a}).reply(body, func(answer) { t.Error("it is sent") }); err == nil {
+		t.Error("there is no room, and yet no error")
+	}
+}

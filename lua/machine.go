@@ -39,6 +39,7 @@ func (s *service) open() {
 	for _, name := range unsafeNames {
 		s.root.SetGlobal(name, glua.LNil)
 	}
+	s.answers = &account{}
 	s.meter = newMeter(s.rt.cfg, s.roots)
 	s.values = scriptMaker{s.root, s.int64s(), s.meter}
 	s.root.SetFuncs(s.root.G.Global, s.base())

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -16,9 +17,37 @@ type told struct{ parcel }
 type asked struct {
 	actor.Returns[answer]
 	parcel
+
+	// An answer counts as a message for the service that has asked, until that takes it or does not wait any more.
+	asker   *account // nil if Go has asked
+	replied atomic.Pointer[parcel]
+	over    atomic.Bool
 }
 
 type answer struct{ body []byte }
+
+// reply counts the answer, and gives it to send. It fails when the asker has no room.
+func (m *asked) reply(body []byte, send func(answer)) error {
+	p := &parcel{body: body}
+	if err := p.enter(m.asker); err != nil {
+		return err
+	}
+	m.replied.Store(p)
+	send(answer{body})
+	if m.over.Load() {
+		p.leave()
+	}
+	return nil
+}
+
+// finish is called by the asker when it has the answer or does not wait any more.
+func (m *asked) finish() {
+	m.leave()
+	m.over.Store(true)
+	if p := m.replied.Load(); p != nil {
+		p.leave()
+	}
+}
 
 func (*told) message()  {}
 func (*asked) message() {}

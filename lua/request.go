@@ -23,6 +23,9 @@ func (r *requests) hold(w *walker) {
 	for _, t := range r.list {
 		w.add(t)
 	}
+	for _, a := range r.ready {
+		w.size += int64(len(a.answer.body))
+	}
 }
 
 // arrived is the answer to one of them.
@@ -42,6 +45,9 @@ func (s *service) arrive(a *arrived) {
 		return
 	}
 	r := a.of
+	if !s.meter.charge(int64(len(a.answer.body))) {
+		a.answer, a.err = answer{}, s.meter.exhausted()
+	}
 	r.ready = append(r.ready, a)
 	if r.pause != nil {
 		r.pause.wake()
@@ -125,12 +131,12 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 		return err
 	}
 	s.meter.text(l, len(body))
-	m := &asked{parcel: parcel{body: body}}
+	m := &asked{parcel: parcel{body: body}, asker: s.answers}
 	if err := m.enter(s.rt.accountOf(to.PID())); err != nil {
 		return err
 	}
 	actor.AskThen(s.ctx, to, m, func(a answer, err error) Message {
-		m.leave()
+		m.finish()
 		return &arrived{owner: s, of: r, request: t, answer: a, err: err}
 	}, limit...)
 	return nil

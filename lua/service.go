@@ -29,6 +29,7 @@ type service struct {
 	args []byte // packed, for the file
 
 	account *account // of its incarnations
+	answers *account // what others have answered to this one
 
 	ctx     *actor.Context[Message]
 	root    *glua.LState // has what the threads share, and runs nothing
