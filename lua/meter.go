@@ -147,6 +147,27 @@ func (c *counter) Done() <-chan struct{} {
 		m.fault = m.exhausted()
 		return m.done
 	}
+	frame := c.state.currentFrame
+	inst := instruction(frame.Fn.Proto.Code[frame.Pc-1])
+	switch weights[inst.op()] {
+	case free:
+		return nil
+	case boxes:
+		if m.bytes -= numberSize; m.bytes >= 0 {
+			return nil
+		}
+	case calculates:
+		if m.bytes -= numberSize; m.bytes >= 0 && c.isNumber(frame, inst.b()) && c.isNumber(frame, inst.c()) {
+			return nil
+		}
+	}
+	return c.doneWeighed(frame, inst)
+}
+
+// doneWeighed is Done for an instruction that has a weight.
+func (c *counter) doneWeighed(frame *frameLayout, inst instruction) <-chan struct{} {
+	m := c.meter
+	c.deep = frame.Idx
 	if n := len(c.state.reg.array); n != c.stack {
 		grown := int64(n-c.stack) * wordSize
 		c.stack = n
@@ -154,12 +175,6 @@ func (c *counter) Done() <-chan struct{} {
 			m.fault = m.exhausted()
 			return m.done
 		}
-	}
-	frame := c.state.currentFrame
-	c.deep = frame.Idx
-	inst := instruction(frame.Fn.Proto.Code[frame.Pc-1])
-	if !weighed[inst.op()] {
-		return nil
 	}
 	cost := c.weigh(frame, inst)
 	m.steps -= cost.steps

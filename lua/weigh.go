@@ -33,15 +33,28 @@ func (i instruction) bx() int { return int(i & 0x3ffff) }
 // constantBit in an operand says that it is a constant, and not on the stack.
 const constantBit = 1 << 8
 
-// weighed are the operations that may take more than a step's time, or memory.
-var weighed = func() (table [64]bool) {
-	for _, op := range []int{
-		glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
-		glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_MOD, glua.OP_POW,
-		glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_LT, glua.OP_LE, glua.OP_CALL, glua.OP_TAILCALL,
-		glua.OP_FORLOOP, glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE,
+// The weights of operations.
+const (
+	free       = iota // no more than a step
+	boxes             // makes a number
+	calculates        // makes a number of two operands, which may be texts
+	heavy             // may take more than a step's time, or memory
+)
+
+// weights are those of all operations. Most instructions of a program are free, or make a number.
+var weights = func() (table [64]uint8) {
+	for weight, operations := range [][]int{
+		boxes:      {glua.OP_FORLOOP},
+		calculates: {glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_MOD, glua.OP_POW, glua.OP_LT, glua.OP_LE},
+		heavy: {
+			glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
+			glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_CALL, glua.OP_TAILCALL,
+			glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE,
+		},
 	} {
-		table[op] = true
+		for _, op := range operations {
+			table[op] = uint8(weight)
+		}
 	}
 	return table
 }()
@@ -99,6 +112,12 @@ func (c *counter) operand(f *frameLayout, i int) glua.LValue {
 		return f.Fn.Proto.Constants[i&^constantBit]
 	}
 	return c.local(f, i)
+}
+
+// isNumber reports whether an operand is a number.
+func (c *counter) isNumber(f *frameLayout, i int) bool {
+	_, ok := c.operand(f, i).(glua.LNumber)
+	return ok
 }
 
 // reading returns the steps for hashing or parsing a value.
