@@ -43,7 +43,13 @@ func TestADeviceWithoutCredentialsIsProvisionedOverMQTT(t *testing.T) {
 	}
 	secret := s.provisionKey(`{"name":"pumps","strategy":"create","prefix":"pump-","type":"Pump","max":3}`)
 	c := s.dial311("new", asUser("provision"))
-	got := subscribe(t, c, "/provision/response", "e/#")
+	got := subscribe(t, c, "/provision/response")
+	for _, filter := range []string{"#", "e/#", "/provision/+", "spBv1.0/STATE/greenroom", "e/pump-1/telemetry"} {
+		token, _ := c.Subscribe(filter, 1, nil).(*mqtt311.SubscribeToken)
+		if !token.WaitTimeout(patience) || token.Result()[filter] != 0x80 {
+			t.Errorf("a subscription to %s without credentials: %v", filter, token.Result())
+		}
+	}
 	ask := func(body string) string {
 		t.Helper()
 		await(t, c.Publish("/provision/request", 1, false, body))

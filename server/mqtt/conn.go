@@ -2,15 +2,19 @@ package mqtt
 
 import (
 	"bytes"
+	"container/list"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
 	"golang.org/x/time/rate"
 
 	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 // writeTimeout bounds each write to a client. Who does not take bytes for so
@@ -27,6 +31,7 @@ type conn struct {
 	broker    *Broker
 	client    *mochi.Client     // set on CONNECT, before the first message
 	who       *access.Principal // set on CONNECT, before client
+	newcomer  bool              // it has no credentials and may only ask for some; set on CONNECT, before client
 	user      string            // the user name, set on CONNECT
 	leave     func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
 	acks      ackQueue
@@ -35,7 +40,9 @@ type conn struct {
 	outbox    outbox
 	receiving receiving
 	speaking  speaking
-	will      *will // of the goroutine that reads; nil: none
+	will      *will         // of the goroutine that reads; nil: none
+	greeting  *list.Element // of listener.greeting; guarded by listener.mu
+	hello     hello         // of the goroutine that reads
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
@@ -77,6 +84,43 @@ func newConn(nc net.Conn, b *Broker) *conn {
 // SetDeadline is how mochi sets the keepalive, on each packet it reads. It must
 // not lengthen a write.
 func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
+
+// Read is how mochi reads.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.hello.take(p[:n]) {
+		c.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", addressOf(c.RemoteAddr()).String(),
+			fmt.Sprintf("a CONNECT of more than %d bytes", maxConnectBytes))
+		return 0, packets.ErrPacketTooLarge
+	}
+	return n, err
+}
+
+// maxConnectBytes bounds a CONNECT: what one needs for a will, and as much again. mochi
+// makes room for a whole packet when it has read how long it is, and who has not logged in is to cost little.
+const maxConnectBytes = 128 << 10
+
+// hello is the length of the first packet of a connection as far as it has come.
+type hello struct {
+	bytes  uint8 // of its fixed header, which have come
+	known  bool
+	length uint32
+}
+
+// take looks at the next bytes, and reports whether the first packet may go on.
+func (h *hello) take(p []byte) bool {
+	for _, b := range p {
+		if h.known {
+			break
+		}
+		if h.bytes > 0 { // MQTT 5, 1.5.5: seven bits a byte, the least significant ones first
+			h.length |= uint32(b&0x7f) << (7 * (h.bytes - 1))
+			h.known = b < 0x80 || h.bytes == 4
+		}
+		h.bytes++
+	}
+	return h.length <= maxConnectBytes
+}
 
 // Write takes whole packets and writes those that the client can take now. mochi
 // calls it under the client's lock.

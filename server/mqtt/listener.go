@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,12 @@ type listener struct {
 	accepting sync.WaitGroup // the accept loop, from broker.serve on
 	serving   sync.WaitGroup // connections
 
-	mu      sync.Mutex
-	conns   map[*conn]struct{}
-	begin   listeners.EstablishFn // set by Serve
-	told    time.Time             // when a panic was logged with its stack
-	stopped chan struct{}         // closed when no more are accepted
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	greeting list.List             // of *conn, those that have not logged in, the oldest first
+	begin    listeners.EstablishFn // set by Serve
+	told     time.Time             // when a panic was logged with its stack
+	stopped  chan struct{}         // closed when no more are accepted
 }
 
 var _ listeners.Listener = (*listener)(nil)
@@ -70,10 +72,44 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 		pause = pauseMin
 		c := newConn(nc, l.broker)
 		l.mu.Lock()
-		l.conns[c] = struct{}{}
+		oldest := l.add(c)
 		l.mu.Unlock()
+		if oldest != nil {
+			_ = oldest.Close()
+		}
 		l.serving.Go(func() { l.serve(c, establish) })
 	}
+}
+
+// maxGreeting bounds the connections that have not logged in yet. Beyond it the oldest of them ends:
+// they are strangers, and who is one for long is the first to go.
+const maxGreeting = 4096
+
+// add notes a connection, and returns one that is to be closed for it, nil for none.
+// REQUIRES: l.mu held.
+func (l *listener) add(c *conn) (oldest *conn) {
+	l.conns[c] = struct{}{}
+	c.greeting = l.greeting.PushBack(c)
+	if l.greeting.Len() > maxGreeting {
+		oldest = l.greeting.Front().Value.(*conn) //nolint:forcetypeassert // that is what is in it
+		l.known(oldest)
+	}
+	return oldest
+}
+
+// known notes that a connection has logged in, or has ended. REQUIRES: l.mu held.
+func (l *listener) known(c *conn) {
+	if c.greeting != nil {
+		l.greeting.Remove(c.greeting)
+		c.greeting = nil
+	}
+}
+
+// loggedIn notes that a connection has logged in.
+func (l *listener) loggedIn(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known(c)
 }
 
 // serveSocket serves a connection that was not accepted here, and returns when it has ended:
@@ -92,13 +128,16 @@ func (l *listener) serveSocket(nc net.Conn) {
 		_ = c.Close() // there is nobody to tell
 		return
 	}
-	l.conns[c] = struct{}{}
+	oldest := l.add(c)
 	ended := make(chan struct{})
 	l.serving.Go(func() {
 		defer close(ended)
 		l.serve(c, establish)
 	})
 	l.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+	}
 	<-ended
 }
 
@@ -115,6 +154,7 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 		}
 		l.mu.Lock()
 		delete(l.conns, c)
+		l.known(c)
 		l.mu.Unlock()
 	}()
 	// The error says how the connection ended, which is the client's affair.

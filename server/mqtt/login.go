@@ -48,7 +48,7 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	if who.Name() != "" && !until.IsZero() {
 		leave = afterEnd(time.AfterFunc(time.Until(until), sendOff), leave)
 	}
-	c.who, c.leave, c.user = who, leave, attempt.Name
+	c.who, c.leave, c.user, c.newcomer = who, leave, attempt.Name, provisional
 	return nil
 }
 
@@ -63,6 +63,7 @@ const (
 // take the place of one of somebody who has. It returns leave for that.
 func stayBriefly(c *conn, cl *mochi.Client, leave func()) func() {
 	cl.Properties.Clean, cl.Properties.Props.SessionExpiryInterval = true, 0
+	cl.Properties.Will = mochi.Will{} // nobody would be allowed to publish it
 	return afterEnd(time.AfterFunc(provisionSession, func() { _ = c.Close() }), leave)
 }
 
@@ -196,6 +197,14 @@ func (b *Broker) maySee(c *conn, name string) bool {
 func (b *Broker) sees(c *conn, name string, ownerless bool) bool {
 	if c.who == nil || !c.who.Valid() { // it has not connected yet, or is away and was revoked meanwhile
 		return false
+	}
+	if c.newcomer { // it is answered on a topic of a layout, and nowhere else
+		l := b.layoutOf(name)
+		if l == nil || strings.ContainsAny(name, "#+") {
+			return false
+		}
+		_, to := l.About(name)
+		return to == layout.Nobody
 	}
 	if c.who.MayAll(access.Read) {
 		return true

@@ -93,3 +93,55 @@ func TestWhoWaitsToSubscribeIsLetGoAtTheEnd(t *testing.T) {
 		same(t, "the time that all of it took", time.Since(began), time.Duration(0))
 	})
 }
+
+// mochi makes room for a whole packet before it has come: who is a stranger may announce a small one.
+func TestAStrangerCostsLittle(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		c := p.connect(t)
+		if _, err := c.nc.Write(binary.AppendUvarint([]byte{0x10}, maxConnectBytes+1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c.in); err != nil {
+			t.Errorf("read: %v, want the end", err)
+		}
+		known := p.dial(t, "known", 4)
+		first := p.connect(t)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, first.in)
+			ended <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		for range maxGreeting {
+			p.connect(t)
+			synctest.Wait()
+		}
+		if err := <-ended; err != nil || time.Since(began) > 0 {
+			t.Errorf("the connection that had said nothing for longest ended after %v: %v", time.Since(began), err)
+		}
+		known.write(0xc0, nil)
+		if kind, _ := known.read(); kind != 0xd0 {
+			t.Errorf("packet %x, want a PINGRESP", kind)
+		}
+		if n := b.listener.greeting.Len(); n != maxGreeting {
+			t.Errorf("%d connections have not logged in, want %d", n, maxGreeting)
+		}
+	})
+}
+
+func TestTheLengthOfAConnectIsReadInParts(t *testing.T) {
+	t.Parallel()
+	for _, length := range []uint64{0, 127, 128, maxConnectBytes, maxConnectBytes + 1, 1 << 27} {
+		var whole, parts hello
+		packet := append(binary.AppendUvarint([]byte{0x10}, length), 0xff, 0xff)
+		right := true
+		for i := range packet {
+			right = parts.take(packet[i:i+1]) && right
+		}
+		if want := length <= maxConnectBytes; whole.take(packet) != want || right != want {
+			t.Errorf("a packet of %d bytes: %v and %v, want %v", length, whole, parts, want)
+		}
+	}
+}

@@ -13,7 +13,7 @@ const (
 	// maxSubscriptions bounds the subscriptions of a session.
 	maxSubscriptions = 1024
 	// maxFilterLevels bounds the levels of what a client subscribes to.
-	maxFilterLevels = 128
+	maxFilterLevels = 32
 )
 
 // sessions are those of clients that are not connected, in the order in which they went
