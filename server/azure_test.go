@@ -58,6 +58,11 @@ func TestDevicesLogInWithWhatTheyHaveSigned(t *testing.T) {
 	right := signature(t, key, "pump-1", soon)
 	user := func(device string) string { return "hub/" + device + "/?api-version=2021-04-12" }
 	other := base64.StdEncoding.EncodeToString(make([]byte, 32))
+	failed := s.book.Stats().Failed
+	if _, text := s.as("").send(401, "POST", "/devices/pump-1/messages/events?api-version=1", mediaJSON, `{"t":1}`, "Authorization", signature(t, key, "pump-1", time.Unix(1, 0))); !strings.Contains(text, "has expired at 1970-01-01T00:00:01Z") {
+		t.Errorf("an expired signature: %s", text)
+	}
+	same(t, "failed logins", s.book.Stats().Failed, failed+1)
 	for _, tt := range []struct {
 		what, user, password string
 		in                   bool

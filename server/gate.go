@@ -76,11 +76,16 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	case token != "": // as devices made for ThingsBoard have it
 		attempt.Token = token
 	case azure.IsSignature(header):
-		s, err := azure.ParseSignature(header, time.Now())
-		if err != nil {
-			return nil, err
-		}
+		s, wrong := azure.ParseSignature(header, time.Now())
 		attempt.Name, attempt.Signature = s.Device, &s.Signed
+		if wrong != nil {
+			attempt.Signature = &access.Signature{} // nobody's, so that it is counted
+			who, err := g.book.Login(r.Context(), &attempt)
+			if errors.Is(err, access.ErrCredentials) {
+				err = wrong
+			}
+			return who, err
+		}
 	case strings.EqualFold(scheme, "Bearer"):
 		attempt.Token = cmp.Or(strings.TrimSpace(rest), "none")
 	case header != "":
