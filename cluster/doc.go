@@ -18,6 +18,22 @@
 // finds it, and who watches it gets a [actor.Down] with the reason [actor.Passivated], at once if it is
 // not active.
 //
-// Nothing is saved: an actor that must remember what it has done uses package persist, see
-// [RegisterSpawned].
+// Nothing is saved of an actor that is passivated: one that must remember what it has done uses package
+// persist, see [RegisterSpawned].
+//
+// # Members
+//
+// Systems that [Join] a cluster share the shards of a group, which are parts of somebody's keys: each is held
+// by one of them at a time, and is taken over when that one leaves, ends or is silent. What they agree by is an
+// [Engine]. Whoever has something to divide implements [Holder], and calls [Host]:
+//
+//	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
+//	shards, err := cluster.Host(member, "orders", 64, holder)
+//
+// A member has a lease. When it ends, and before others take over, the holder is told to drop its shards. That binds only who runs: a
+// process that was stopped, or a virtual machine that was paused, wakes up and has not noticed. So what is
+// written to a store goes with the epoch of the [Shard], and the store refuses one that is lower than it has
+// seen. A holder claims a shard with its epoch before it reads.
+//
+// Messages do not go from member to member yet: virtual actors are those of one node.
 package cluster

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/persist"
 	"github.com/greenroom-go/greenroom/persist/memory"
 	"github.com/greenroom-go/greenroom/sim"
@@ -655,7 +656,7 @@ func TestLocalNameMustBeFree(t *testing.T) {
 // sent it, and of each key there is one activation at a time.
 func TestLocalSimNothingIsLostAtPassivation(t *testing.T) {
 	const senders, keys, each = 3, 2, 12
-	sim.Check(t, sim.Options{Runs: 300, StepTime: time.Millisecond}, func(w *sim.World) {
+	sim.Check(t, sim.Options{Runs: soaktest.Rounds(t, 60, 5000), StepTime: time.Millisecond}, func(w *sim.World) {
 		sys, log := w.System(), newLogbook()
 		carts := register(t, sys, log, cluster.IdleAfter(5*time.Millisecond), cluster.Hot(1))
 		for s := range senders {

@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// SetClock gives a member another clock.
+func (cfg *Config) SetClock(clock func() time.Duration) { cfg.rules.clock = clock }
+
+// Plant gives a member wrong rules.
+func (cfg *Config) Plant(mistake func(r *rules)) { mistake(&cfg.rules) }
+
+// BeginToLeave is Leave without waiting.
+func (m *Member) BeginToLeave() {
+	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
+}
+
+// Mistakes are what tests of a member must find.
+var Mistakes = map[string]func(r *rules){
+
+	"the lease begins when the renewal ends, and has no margin": func(r *rules) {
+		r.lease = func(_, ended, left time.Duration) time.Duration {
+			return ended + left*5/4
+		}
+	},
+	"a renewal that is unsure counts": func(r *rules) {
+		r.unsure = func(err error) bool { return err != nil && !errors.Is(err, ErrUnsure) }
+	},
+	"others wait for half of the TTL": func(r *rules) {
+		r.patience = func(ttl time.Duration) time.Duration { return ttl / 2 }
+	},
+	"an owner of whom nothing is known is gone": func(r *rules) {
+		r.gone = func(c census, id identity) bool { _, ok := c[id.name]; return !ok || c.gone(id) }
+	},
+	"a change of owner has no new epoch": func(r *rules) {
+		r.epochs = func(before, after *shardMap) {
+			after.seal()
+			for i := range after.slots {
+				if before.slots[i].epoch != 0 {
+					after.slots[i].epoch = before.slots[i].epoch
+				}
+			}
+		}
+	},
+}

@@ -1,0 +1,351 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// step is what the keeper is told to do. All that a member does is done by that one actor; the calls of
+// the engine and of holders are on goroutines of their own, and come back as steps.
+type step func(ctx *actor.Context[step], k *keeper)
+
+// keeper keeps the lease of a member, watches over the others, and holds its shards.
+//
+// The lease is the member's record: it holds for TTL less Margin from the beginning of the last renewal
+// that has certainly succeeded. Who wants to declare the member dead waits TTL after he saw its record last,
+// and puts his word at that revision: if it has been renewed meanwhile, that is a conflict. So when it says
+// "dead" the lease has been over for at least Margin, whatever the clocks of the two say, if their speeds
+// differ by less than Margin in TTL.
+//
+// All fields are owned by the actor's turn.
+type keeper struct {
+	m      *Member
+	own    record
+	rev    Revision // of the own record, as far as it is known
+	joined bool     // the record is our own
+
+	renewing   bool
+	declaring  bool
+	leaving    bool
+	sightings  map[string]sighting
+	groups     map[string]*group
+	stops      []func() // of watches
+	parting    error    // why it ends
+	wasDropped bool     // the lease is over, and all was dropped
+}
+
+// sighting is the record of a member as it was seen last.
+type sighting struct {
+	record
+	rev   Revision
+	at    time.Duration // when this revision was seen
+	first time.Duration // when this member was
+}
+
+const (
+	nodePrefix = "node/"
+	mapPrefix  = "map/"
+)
+
+func newKeeper(m *Member) *keeper {
+	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli()}
+	return &keeper{m: m, own: own, sightings: make(map[string]sighting), groups: make(map[string]*group), parting: actor.ErrStopped}
+}
+
+func (k *keeper) now() time.Duration { return k.m.cfg.rules.clock() }
+
+func (k *keeper) id() identity { return identity{k.m.cfg.Name, k.own.Join} }
+
+func (k *keeper) key() string { return nodePrefix + k.m.cfg.Name }
+
+// Init implements actor.Initializer.
+func (k *keeper) Init(ctx *actor.Context[step]) error {
+	k.watch(ctx, nodePrefix, (*keeper).saw)
+	ctx.Every("tick", k.m.cfg.TTL/12, func(ctx *actor.Context[step], k *keeper) { k.tick(ctx) })
+	k.renew(ctx)
+	return nil
+}
+
+// Receive implements actor.Actor.
+func (k *keeper) Receive(ctx *actor.Context[step], do step) error {
+	do(ctx, k)
+	for _, name := range slices.Sorted(maps.Keys(k.groups)) {
+		k.groups[name].act(ctx, k)
+	}
+	return nil
+}
+
+// Terminate implements actor.Terminator. What it holds it stops to use at once.
+func (k *keeper) Terminate(_ *actor.Context[step], why error) {
+	k.m.until.Store(-1)
+	for _, stop := range k.stops {
+		stop()
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.groups)) {
+		k.groups[name].abandon()
+	}
+	if why != nil {
+		k.parting = why
+	}
+	k.m.err = k.parting
+	close(k.m.over)
+}
+
+// watch tells the keeper what it sees.
+func (k *keeper) watch(ctx *actor.Context[step], prefix string, saw func(*keeper, *actor.Context[step], Entry)) {
+	self := ctx.Self()
+	k.stops = append(k.stops, k.m.cfg.Engine.Watch(prefix, func(e Entry) {
+		self.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { saw(k, ctx, e) })
+	}))
+}
+
+// put sets a key, and then does what is left to do.
+func (k *keeper) put(ctx *actor.Context[step], key string, value []byte, was Revision, then func(ctx *actor.Context[step], rev Revision, err error)) {
+	engine, patience := k.m.cfg.Engine, min(putPatience, k.m.cfg.TTL/6)
+	actor.Pipe(ctx, func(ctx context.Context) (Revision, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return engine.Put(ctx, key, value, was)
+	}, func(rev Revision, err error) step {
+		return func(ctx *actor.Context[step], _ *keeper) { then(ctx, rev, err) }
+	})
+}
+
+// get reads a key, and then does what is left to do. A key that does not exist has the revision 0.
+func (k *keeper) get(ctx *actor.Context[step], key string, then func(ctx *actor.Context[step], e Entry, err error)) {
+	engine, patience := k.m.cfg.Engine, min(putPatience, k.m.cfg.TTL/6)
+	actor.Pipe(ctx, func(ctx context.Context) (Entry, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		e, err := engine.Get(ctx, key)
+		if errors.Is(err, ErrNotFound) {
+			return Entry{Key: key}, nil
+		}
+		return e, err
+	}, func(e Entry, err error) step {
+		return func(ctx *actor.Context[step], _ *keeper) { then(ctx, e, err) }
+	})
+}
+
+// tick does what is due.
+func (k *keeper) tick(ctx *actor.Context[step]) {
+	k.look()
+	if !k.joined || k.now() >= k.renewalDue() {
+		k.renew(ctx)
+	}
+	k.declare(ctx)
+}
+
+// look drops all shards when the lease is over.
+func (k *keeper) look() {
+	if k.m.Valid() {
+		k.wasDropped = false
+	} else if !k.wasDropped {
+		k.wasDropped = true
+		k.dropAll()
+	}
+}
+
+func (k *keeper) dropAll() {
+	for _, name := range slices.Sorted(maps.Keys(k.groups)) {
+		k.groups[name].dropAll()
+	}
+}
+
+// renewalDue returns when the lease is to be renewed: a third of TTL after it was.
+func (k *keeper) renewalDue() time.Duration {
+	cfg := &k.m.cfg
+	return time.Duration(k.m.until.Load()) - (cfg.TTL - cfg.Margin) + cfg.TTL/3
+}
+
+// renew puts the own record once more.
+func (k *keeper) renew(ctx *actor.Context[step]) {
+	if k.renewing {
+		return
+	}
+	k.renewing = true
+	began, next := k.now(), k.own
+	next.Beat++
+	k.put(ctx, k.key(), next.encode(), k.rev, func(ctx *actor.Context[step], rev Revision, err error) {
+		cfg := &k.m.cfg
+		if cfg.rules.unsure(err) {
+			k.find(ctx)
+			return
+		}
+		k.renewing, k.joined = false, true
+		k.rev, k.own.Beat = max(rev, k.rev), next.Beat
+		k.m.until.Store(int64(cfg.rules.lease(began, k.now(), cfg.TTL-cfg.Margin)))
+		k.look()
+		if next.State != k.own.State {
+			k.renew(ctx)
+		}
+	})
+}
+
+// find reads the own record after a renewal that did not succeed, or not for sure: the next one is put at
+// its revision. The lease is not longer for that.
+func (k *keeper) find(ctx *actor.Context[step]) {
+	k.get(ctx, k.key(), func(ctx *actor.Context[step], e Entry, err error) {
+		k.renewing = false
+		if err != nil {
+			return // the next tick tries again
+		}
+		if e.Revision == 0 {
+			k.rev = 0
+			return
+		}
+		r, ok := k.read(e)
+		switch {
+		case !ok || e.Revision < k.rev:
+		case r.System == k.own.System && (k.joined || r.Join == k.own.Join):
+			if r.State == stateDead || r.Join != k.own.Join {
+				k.end(ctx, ErrDeclaredDead)
+				return
+			}
+			k.joined, k.rev, k.own.Beat = true, e.Revision, r.Beat
+		case k.joined:
+			k.end(ctx, ErrDeclaredDead)
+		case r.State == stateDead: // a former one: its place is free
+			k.own.Join, k.rev = r.Join+1, e.Revision
+			k.renew(ctx)
+		default: // a former one, or somebody of the same name: declared dead when it is silent
+			k.saw(ctx, e)
+		}
+	})
+}
+
+// read reads the record of a member.
+func (k *keeper) read(e Entry) (r record, ok bool) {
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		k.m.sys.Log().Warn("record of a member cannot be read", slog.String("key", e.Key), slog.String("error", err.Error()))
+		return r, false
+	}
+	return r, true
+}
+
+// saw notes the record of a member.
+func (k *keeper) saw(ctx *actor.Context[step], e Entry) {
+	r, ok := k.read(e)
+	name := strings.TrimPrefix(e.Key, nodePrefix)
+	had := k.sightings[name]
+	if !ok || e.Revision <= had.rev {
+		return
+	}
+	s := sighting{record: r, rev: e.Revision, at: k.now(), first: had.first}
+	if had.Join != r.Join {
+		s.first = s.at
+	}
+	k.sightings[name] = s
+	if name == k.m.cfg.Name && k.joined && (r.Join > k.own.Join || r.Join == k.own.Join && r.State == stateDead) {
+		k.end(ctx, ErrDeclaredDead)
+	}
+}
+
+// declare declares one of those dead whose record has been the same for too long.
+func (k *keeper) declare(ctx *actor.Context[step]) {
+	if k.declaring {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
+		s := k.sightings[name]
+		if s.State == stateDead || name == k.m.cfg.Name && k.joined || k.now()-s.at < k.m.cfg.rules.patience(k.m.cfg.TTL) {
+			continue
+		}
+		k.declaring = true
+		dead := s.record
+		dead.State = stateDead
+		value := dead.encode()
+		k.put(ctx, nodePrefix+name, value, s.rev, func(ctx *actor.Context[step], rev Revision, err error) {
+			k.declaring = false
+			if err == nil {
+				k.m.sys.Log().Warn("member is dead: it was silent for too long", slog.String("member", name))
+				k.saw(ctx, Entry{Key: nodePrefix + name, Value: value, Revision: rev})
+			} else if errors.Is(err, ErrConflict) { // the watch is late
+				s := k.sightings[name]
+				s.at = k.now()
+				k.sightings[name] = s
+			}
+		})
+		return
+	}
+}
+
+// census returns the newest record of each member.
+func (k *keeper) census() census {
+	c := make(census, len(k.sightings))
+	for name, s := range k.sightings {
+		c[name] = s.record
+	}
+	return c
+}
+
+// settled reports whether nobody has joined lately.
+func (k *keeper) settled() bool {
+	for _, s := range k.sightings {
+		if s.State == stateUp && k.now()-s.first < settleTime {
+			return false
+		}
+	}
+	return true
+}
+
+// rank returns how many members come before this one as the coordinator.
+func (k *keeper) rank(c census) int {
+	return max(0, slices.Index(c.in(stateUp, stateLeaving), k.id()))
+}
+
+// leave begins to leave.
+func (k *keeper) leave(ctx *actor.Context[step]) {
+	if k.leaving {
+		return
+	}
+	k.leaving, k.own.State = true, stateLeaving
+	k.renew(ctx)
+	ctx.Every("leave", 50*time.Millisecond, func(ctx *actor.Context[step], k *keeper) { k.part(ctx) })
+}
+
+// part ends the membership when nothing is held any more.
+func (k *keeper) part(ctx *actor.Context[step]) {
+	c := k.census()
+	alone := !slices.ContainsFunc(c.up(), func(id identity) bool { return id != k.id() })
+	for _, g := range k.groups {
+		if !alone && g.owns(k.id()) || g.busy() {
+			return
+		}
+	}
+	if k.renewing {
+		return
+	}
+	if !k.joined {
+		k.end(ctx, nil)
+		return
+	}
+	k.m.until.Store(-1)
+	k.dropAll()
+	k.renewing, k.joined = true, false // what the record says from now on is its own word
+	last := k.own
+	last.State = stateDead
+	k.put(ctx, k.key(), last.encode(), k.rev, func(ctx *actor.Context[step], _ Revision, err error) {
+		k.renewing = false
+		if err != nil { // the others wait for the end of the lease
+			k.m.sys.Log().Warn("left the cluster without a word", slog.String("error", err.Error()))
+		}
+		k.end(ctx, nil)
+	})
+}
+
+// end ends the member.
+func (k *keeper) end(ctx *actor.Context[step], why error) {
+	k.parting = why
+	k.m.until.Store(-1)
+	k.dropAll()
+	ctx.Stop()
+}

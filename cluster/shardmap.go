@@ -1,0 +1,222 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// motionMost is how many shards of a member are moved at the same time.
+const motionMost = 8
+
+// identity is a member of the cluster: a name, and how often it has joined. The zero identity is nobody.
+type identity struct {
+	name string
+	gen  uint64
+}
+
+func (id identity) String() string { return fmt.Sprintf("%s~%d", id.name, id.gen) }
+
+// slot is a shard in the map.
+type slot struct {
+	owner, next identity // who has it, and who is to have it
+	epoch       uint64   // the version of the map at the last change of owner; 0 while that is prepared
+}
+
+// shardMap says who owns the shards of a group. Its version counts up from the milliseconds of the moment
+// at which it was made: so epochs also grow when an engine has lost everything.
+type shardMap struct {
+	version uint64
+	slots   []slot
+}
+
+func newShardMap(n int, now int64) *shardMap { return &shardMap{uint64(now), make([]slot, n)} }
+
+func (m *shardMap) clone() *shardMap { return &shardMap{m.version, slices.Clone(m.slots)} }
+
+// seal makes m, which was changed, the next version.
+func (m *shardMap) seal() {
+	m.version++
+	for i := range m.slots {
+		if s := &m.slots[i]; s.epoch == 0 && s.owner != (identity{}) {
+			s.epoch = m.version
+		}
+	}
+}
+
+// own gives a shard to another member.
+func (s *slot) own(by identity) { *s = slot{owner: by} }
+
+// mapJSON is a map as the engine keeps it. Members are numbered from 1, and an epoch is counted back from
+// the version: a thousand shards are some kilobytes.
+type mapJSON struct {
+	Version uint64      `json:"version"`
+	Members []string    `json:"members"`
+	Joins   []uint64    `json:"joins"`
+	Shards  [][3]uint64 `json:"shards"` // owner, next, age
+}
+
+func (m *shardMap) encode() []byte {
+	j := mapJSON{Version: m.version}
+	numbers := map[identity]uint64{{}: 0}
+	number := func(id identity) uint64 {
+		n, ok := numbers[id]
+		if !ok {
+			j.Members, j.Joins = append(j.Members, id.name), append(j.Joins, id.gen)
+			n = uint64(len(j.Members))
+			numbers[id] = n
+		}
+		return n
+	}
+	for _, s := range m.slots {
+		j.Shards = append(j.Shards, [3]uint64{number(s.owner), number(s.next), m.version - s.epoch})
+	}
+	data, err := json.Marshal(j)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: encode a map: %v", err)) // numbers and texts
+	}
+	return data
+}
+
+// decodeMap reads the map of n shards.
+func decodeMap(data []byte, n int) (*shardMap, error) {
+	var j mapJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return nil, fmt.Errorf("read a map of shards: %w", err)
+	}
+	if len(j.Shards) != n || len(j.Joins) != len(j.Members) {
+		return nil, fmt.Errorf("a map has %d shards, %d members and %d joins: want %d shards and a join for each member", len(j.Shards), len(j.Members), len(j.Joins), n)
+	}
+	m := &shardMap{version: j.Version, slots: make([]slot, n)}
+	member := func(number uint64) (id identity, ok bool) {
+		if number > uint64(len(j.Members)) {
+			return id, false
+		}
+		if number > 0 {
+			id = identity{j.Members[number-1], j.Joins[number-1]}
+		}
+		return id, true
+	}
+	for i, s := range j.Shards {
+		owner, ok := member(s[0])
+		next, ok2 := member(s[1])
+		if !ok || !ok2 || s[2] > j.Version {
+			return nil, fmt.Errorf("shard %d is %v: want the numbers of two of %d members, and an age of at most %d", i, s, len(j.Members), j.Version)
+		}
+		m.slots[i] = slot{owner, next, j.Version - s[2]}
+	}
+	return m, nil
+}
+
+// memberState is what the record of a member says.
+type memberState string
+
+const (
+	stateUp      memberState = "up"
+	stateLeaving memberState = "leaving" // gives its shards away
+	stateDead    memberState = "dead"    // its lease is over, or it has left; it does not come back
+)
+
+// record is a member as the engine keeps it. Its key has the name.
+type record struct {
+	Join   uint64      `json:"join"`   // how many have joined under the name, with this one
+	System uint32      `json:"system"` // the incarnation of its system
+	State  memberState `json:"state"`
+	Since  int64       `json:"since"` // when it joined by its own clock, in milliseconds; the first is the coordinator
+	Beat   uint64      `json:"beat"`
+}
+
+func (r *record) encode() []byte {
+	data, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: encode a record: %v", err))
+	}
+	return data
+}
+
+// census is the newest record of each name.
+type census map[string]record
+
+// up returns the members that take shards, in the order in which they joined.
+func (c census) up() []identity { return c.in(stateUp) }
+
+func (c census) in(states ...memberState) []identity {
+	var all []identity
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if r := c[name]; slices.Contains(states, r.State) {
+			all = append(all, identity{name, r.Join})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b identity) int { return cmp.Compare(c[a.name].Since, c[b.name].Since) })
+	return all
+}
+
+// gone reports whether the lease of a member is known to be over: its record says so, or another one has
+// joined under its name. Of whom nothing is known the record may only be late.
+func (c census) gone(id identity) bool {
+	r, ok := c[id.name]
+	return ok && (r.Join > id.gen || r.Join == id.gen && r.State == stateDead)
+}
+
+func (c census) is(id identity, state memberState) bool {
+	r, ok := c[id.name]
+	return ok && r.Join == id.gen && r.State == state
+}
+
+// plan changes m as the coordinator wants it: shards of members that are gone, and of nobody, get an owner;
+// those of members that leave are to move, and, where balance says so, those of who has more than others.
+// It reports whether there was anything to do. An owner that is not gone gives its shards away itself.
+func (m *shardMap) plan(c census, gone func(identity) bool, balance bool) (changed bool) {
+	members := c.up()
+	if len(members) == 0 {
+		return false
+	}
+	load, motion := make(map[identity]int), make(map[identity]int)
+	for i := range m.slots {
+		s := &m.slots[i]
+		if s.owner != (identity{}) && gone(s.owner) {
+			s.own(identity{})
+		}
+		if s.next != (identity{}) && (c.gone(s.next) || c.is(s.next, stateLeaving)) {
+			s.next, changed = identity{}, true
+		}
+		if s.next != (identity{}) {
+			load[s.next]++
+			motion[s.owner]++
+		} else {
+			load[s.owner]++
+		}
+	}
+	least := func() identity {
+		return slices.MinFunc(members, func(a, b identity) int { return cmp.Compare(load[a], load[b]) })
+	}
+	move := func(s *slot, to identity) {
+		load[s.owner]--
+		load[to]++
+		motion[s.owner]++
+		s.next, changed = to, true
+	}
+	for i := range m.slots {
+		switch s := &m.slots[i]; {
+		case s.owner == identity{}:
+			s.own(least())
+			load[s.owner]++
+			changed = true
+		case s.next == identity{} && c.is(s.owner, stateLeaving) && motion[s.owner] < motionMost:
+			move(s, least())
+		}
+	}
+	if !balance {
+		return changed
+	}
+	for i := range m.slots {
+		s := &m.slots[i]
+		to := least()
+		if s.next == (identity{}) && load[s.owner] > load[to]+1 && c.is(s.owner, stateUp) && motion[s.owner] < motionMost && load[s.owner] > len(m.slots)/len(members) {
+			move(s, to)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,393 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Shard is a part of the keys of a group, in the hands of a member.
+type Shard struct {
+	Group  string
+	Number int
+	// Epoch is greater than that of each member that has had the shard before: a store that refuses to
+	// write with a lower one than it has seen is safe from them, also from one that does not know yet that
+	// its lease is over.
+	Epoch uint64
+}
+
+// Holder is who has the shards of a group on a member. Of one shard its methods are called one at a time,
+// those of several concurrently, 16 at most. When the member has ended Drop does not wait for a Take or a
+// Give under way.
+type Holder interface {
+	// Take gets the holder a shard: it claims it in the store with the epoch, before it reads anything.
+	// When it has returned nil the shard is held. After an error it is called again. Its ctx ends when
+	// the shard is lost.
+	Take(ctx context.Context, s Shard) error
+	// Give ends what is done with a shard that another member is to have, and writes what is left to
+	// write. When it has returned nothing more may be done with the shard; an error is logged. Its ctx
+	// ends when the shard is lost.
+	Give(ctx context.Context, s Shard) error
+	// Drop says that a shard is lost, since the lease is over: nothing may be written to it any more. It
+	// follows a Take, and a Give that has returned an error or too late. It must not block.
+	Drop(s Shard)
+}
+
+// Shards is a group of shards, some of which this member holds. It is safe for concurrent use.
+type Shards struct {
+	m     *Member
+	name  string
+	held  []atomic.Uint64 // the epochs with which they are held, 0 for those that are not
+	known atomic.Pointer[shardMap]
+}
+
+// Host has a member take its part of the n shards of a group: all members that host the group do, with the
+// same n. It does not wait.
+//
+// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
+// has a '/', if the member hosts it already, or has ended.
+func Host(m *Member, group string, n int, holder Holder) (*Shards, error) {
+	required(n > 0, "Host: the number of shards must be positive, not %d", n)
+	required(holder != nil, "Host: the holder is nil")
+	if group == "" || strings.Contains(group, "/") {
+		return nil, fmt.Errorf("host a group of shards: the name %q must not be empty or have a '/'", group)
+	}
+	if err := m.reserve(group); err != nil {
+		return nil, fmt.Errorf("host the group %q: %w", group, err)
+	}
+	s := &Shards{m: m, name: group, held: make([]atomic.Uint64, n)}
+	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.host(ctx, s, holder) })
+	return s, nil
+}
+
+// reserve notes that a group is hosted.
+func (m *Member) reserve(group string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hosts[group] {
+		return fmt.Errorf("%w: the member has it already", actor.ErrNameTaken)
+	}
+	select {
+	case <-m.over:
+		return fmt.Errorf("the member has ended: %w", cmp.Or(m.err, actor.ErrStopped))
+	default:
+	}
+	m.hosts[group] = true
+	return nil
+}
+
+// Name returns the name of the group.
+func (s *Shards) Name() string { return s.name }
+
+// Len returns how many shards the group has.
+func (s *Shards) Len() int { return len(s.held) }
+
+// Held returns the epoch with which this member holds a shard, at this moment. It reports false if it does
+// not. It takes two loads and the time.
+func (s *Shards) Held(number int) (epoch uint64, ok bool) {
+	epoch = s.held[number].Load()
+	return epoch, epoch > 0 && s.m.Valid()
+}
+
+// Owner returns the name of the member that has a shard, as far as this one knows. It reports false if
+// nobody has it.
+func (s *Shards) Owner(number int) (member string, ok bool) {
+	m := s.known.Load()
+	if m == nil {
+		return "", false
+	}
+	owner := m.slots[number].owner
+	return owner.name, owner != identity{}
+}
+
+// group is the shards of a group as the keeper has them. It is owned by its turn.
+type group struct {
+	shards *Shards
+	holder Holder
+	m      *shardMap // the newest that is known, nil for none
+	rev    Revision
+	absent bool // there is none
+	holds  []hold
+	calls  int // of the holder, under way
+
+	asking  bool          // a map is being put or read
+	wanted  Revision      // the map's revision when there was something to change,
+	wanting time.Duration // and when that was, 0 for nothing
+}
+
+// hold is what the member does with a shard.
+type hold struct {
+	state  holdState
+	epoch  uint64
+	cancel context.CancelFunc // of the Take or Give under way
+	lost   bool               // it is to be dropped when that has returned
+
+	notBefore time.Duration // it is not taken again before
+}
+
+const (
+	callsMost = 16          // calls of a holder at the same time
+	takeAgain = time.Second // after so long a Take that has failed is tried again
+)
+
+type holdState uint8
+
+const (
+	holdsNot holdState = iota
+	takes
+	has
+	gives
+	gave // and has not told the others
+)
+
+// host adds a group.
+func (k *keeper) host(ctx *actor.Context[step], s *Shards, holder Holder) {
+	g := &group{shards: s, holder: holder, holds: make([]hold, len(s.held))}
+	k.groups[s.name] = g
+	key := mapPrefix + s.name
+	k.watch(ctx, key, func(_ *keeper, _ *actor.Context[step], e Entry) {
+		if e.Key == key {
+			g.saw(k, e)
+		}
+	})
+	g.ask(ctx, k)
+}
+
+// owns reports whether the member has a shard, as far as it knows.
+func (g *group) owns(id identity) bool {
+	if g.m == nil {
+		return false
+	}
+	for i := range g.m.slots {
+		if g.m.slots[i].owner == id {
+			return true
+		}
+	}
+	return false
+}
+
+// busy reports whether something is under way that must end first.
+func (g *group) busy() bool {
+	for i := range g.holds {
+		if s := g.holds[i].state; s == takes || s == gives {
+			return true
+		}
+	}
+	return g.asking
+}
+
+// saw notes a map.
+func (g *group) saw(k *keeper, e Entry) {
+	if e.Revision <= g.rev {
+		return
+	}
+	m, err := decodeMap(e.Value, len(g.holds))
+	if err != nil {
+		k.m.sys.Log().Error("map of shards is not used", slog.String("group", g.shards.name), slog.String("error", err.Error()))
+		return
+	}
+	g.m, g.rev, g.absent = m, e.Revision, false
+	g.shards.known.Store(m)
+}
+
+// ask reads the map.
+func (g *group) ask(ctx *actor.Context[step], k *keeper) {
+	g.asking = true
+	k.get(ctx, mapPrefix+g.shards.name, func(_ *actor.Context[step], e Entry, err error) {
+		g.asking = false
+		switch {
+		case err != nil:
+		case e.Revision == 0:
+			g.absent = g.m == nil
+		default:
+			g.saw(k, e)
+		}
+	})
+}
+
+// act does what the map says, and changes it where that is this member's to do.
+func (g *group) act(ctx *actor.Context[step], k *keeper) {
+	if g.m == nil {
+		if !g.asking && !g.absent {
+			g.ask(ctx, k)
+		}
+		if !g.absent || g.asking || !k.m.Valid() || k.leaving {
+			return
+		}
+	}
+	valid := k.m.Valid()
+	if g.m != nil {
+		for i := range g.holds {
+			g.follow(ctx, k, i, valid)
+		}
+	}
+	if valid && !g.asking {
+		g.propose(ctx, k)
+	}
+}
+
+// follow does what the map says of a shard.
+func (g *group) follow(ctx *actor.Context[step], k *keeper, i int, valid bool) {
+	s, h := &g.m.slots[i], &g.holds[i]
+	mine := valid && s.owner == k.id()
+	switch {
+	case h.state != holdsNot && (!mine || h.epoch != s.epoch):
+		g.drop(i)
+	case !mine || g.calls >= callsMost || k.now() < h.notBefore:
+	case (h.state == holdsNot || h.state == gave) && s.next == identity{}:
+		g.take(ctx, k, i, s.epoch)
+	case h.state == has && s.next != identity{}:
+		g.give(ctx, k, i)
+	}
+}
+
+func (g *group) shard(i int) Shard { return Shard{g.shards.name, i, g.holds[i].epoch} }
+
+// under calls a method of the holder, and then does what is left to do.
+func (g *group) under(ctx *actor.Context[step], k *keeper, i int, call func(ctx context.Context, s Shard) error, then func(err error)) {
+	h, shard := &g.holds[i], g.shard(i)
+	until, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	g.calls++
+	actor.Pipe(ctx, func(context.Context) (struct{}, error) {
+		return struct{}{}, call(until, shard)
+	}, func(_ struct{}, err error) step {
+		return func(*actor.Context[step], *keeper) {
+			cancel()
+			g.calls--
+			if h.lost {
+				*h = hold{}
+				g.holder.Drop(shard)
+				return
+			}
+			if err != nil {
+				k.m.sys.Log().Warn("holder of shards has failed", slog.String("group", shard.Group), slog.Int("shard", shard.Number), slog.String("error", err.Error()))
+			}
+			then(err)
+		}
+	})
+}
+
+// take has the holder take a shard.
+func (g *group) take(ctx *actor.Context[step], k *keeper, i int, epoch uint64) {
+	h := &g.holds[i]
+	*h = hold{state: takes, epoch: epoch}
+	g.under(ctx, k, i, g.holder.Take, func(err error) {
+		if err != nil {
+			*h = hold{notBefore: k.now() + takeAgain}
+			g.holder.Drop(Shard{g.shards.name, i, epoch})
+			return
+		}
+		h.state = has
+		g.shards.held[i].Store(epoch)
+	})
+}
+
+// give has the holder give a shard away.
+func (g *group) give(ctx *actor.Context[step], k *keeper, i int) {
+	h := &g.holds[i]
+	h.state = gives
+	g.shards.held[i].Store(0)
+	g.under(ctx, k, i, g.holder.Give, func(err error) {
+		if err != nil {
+			g.holder.Drop(g.shard(i))
+		}
+		h.state = gave
+	})
+}
+
+// drop ends what is done with a shard. A Take or Give under way has to return first.
+func (g *group) drop(i int) {
+	h := &g.holds[i]
+	g.shards.held[i].Store(0)
+	switch h.state {
+	case takes, gives:
+		if !h.lost {
+			h.lost = true
+			h.cancel()
+		}
+	case has:
+		shard := g.shard(i)
+		*h = hold{}
+		g.holder.Drop(shard)
+	default:
+		*h = hold{}
+	}
+}
+
+// abandon drops all shards at the end of the member, which does not hear any more of what is under way.
+func (g *group) abandon() {
+	for i := range g.holds {
+		g.drop(i)
+		if g.holds[i].lost {
+			g.holder.Drop(g.shard(i))
+		}
+	}
+}
+
+func (g *group) dropAll() {
+	for i := range g.holds {
+		g.drop(i)
+	}
+}
+
+// propose puts a map with the changes that are this member's to make.
+func (g *group) propose(ctx *actor.Context[step], k *keeper) {
+	next := newShardMap(len(g.holds), time.Now().UnixMilli())
+	before := next
+	if g.m != nil {
+		before, next = g.m, g.m.clone()
+	}
+	changed := false
+	for i := range next.slots {
+		s, h := &next.slots[i], &g.holds[i]
+		if s.owner == k.id() && s.next != (identity{}) && (h.state == gave || h.state == holdsNot) {
+			s.own(s.next)
+			changed = true
+		}
+	}
+	if g.mayPlan(k, next) {
+		changed = true
+	}
+	if !changed {
+		return
+	}
+	k.m.cfg.rules.epochs(before, next)
+	g.asking = true
+	value := next.encode()
+	key := mapPrefix + g.shards.name
+	k.put(ctx, key, value, g.rev, func(ctx *actor.Context[step], rev Revision, err error) {
+		g.asking = false
+		if err != nil {
+			g.ask(ctx, k)
+			return
+		}
+		g.saw(k, Entry{Key: key, Value: value, Revision: rev})
+	})
+}
+
+// mayPlan makes the coordinator's changes, if this member is the coordinator, or if those before it have
+// done nothing for a while. It reports whether it has.
+func (g *group) mayPlan(k *keeper, next *shardMap) bool {
+	c := k.census()
+	planned := next.clone()
+	gone := func(id identity) bool { return k.m.cfg.rules.gone(c, id) }
+	if !planned.plan(c, gone, k.settled()) {
+		g.wanting = 0
+		return false
+	}
+	if g.wanting == 0 || g.wanted != g.rev {
+		g.wanted, g.wanting = g.rev, k.now()
+	}
+	if k.now()-g.wanting < time.Duration(k.rank(c))*rankDelay {
+		return false
+	}
+	*next = *planned
+	return true
+}
