@@ -47,7 +47,7 @@ func (r *running) asAnybody() context.Context {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return context.WithValue(r.t.Context(), callerKey{}, &caller{who: who, changed: func() {}})
+	return context.WithValue(r.t.Context(), callerKey{}, &caller{who: who, revoked: r.t.Context(), still: func() error { return nil }, changed: func() {}})
 }
 
 // startGuarded runs a server with entities room-1, room-2 and other, and principals by

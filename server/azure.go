@@ -31,7 +31,7 @@ func (a *azureAPI) operations() []operation {
 	return []operation{
 		rawOp("POST", "/devices/{id}/messages/events", "postDeviceMessage", "As a device made for Azure IoT Hub, send a message, or several.", a.post, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, telemetryBody{}}, content{mediaBatch, []batchedBody{}}), answers(204), fails(422), onError(a.telemetry.refused)),
-		rawOp("GET", "/devices/{id}/messages/devicebound", "getDeviceMessage", "As a device made for Azure IoT Hub, get the next command as a message.", a.next, needs(receivesEntity),
+		rawOp("GET", "/devices/{id}/messages/devicebound", "getDeviceMessage", "As a device made for Azure IoT Hub, get the next command as a message.", a.next, needs(receivesEntity), awaits,
 			answers(200, 204), sends(content{mediaJSON, json.RawMessage{}})),
 		op("DELETE", "/devices/{id}/messages/devicebound/{command}", "completeDeviceMessage", "As a device made for Azure IoT Hub, complete a message, or reject it.", a.complete, needs(reportsEntity), fails(412)),
 		op("POST", "/devices/{id}/messages/devicebound/{command}/abandon", "abandonDeviceMessage", "As a device made for Azure IoT Hub, give a message back, which comes again.", a.abandon, needs(reportsEntity), fails(412)),

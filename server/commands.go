@@ -21,12 +21,12 @@ type commandAPI struct {
 
 func (a *commandAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/entities/{id}/commands", "postCommand", "Send a command to the device of an entity; the answer comes once it is durable.", a.post, needs(writesEntity),
+		op("POST", "/v1/entities/{id}/commands", "postCommand", "Send a command to the device of an entity; the answer comes once it is durable.", a.post, needs(writesEntity), awaits,
 			answers(200, 202), fails(404, 409, 422, 429)),
 		op("GET", "/v1/entities/{id}/commands", "listCommands", "List the commands of an entity, the newest first.", a.list, needs(seesEntity), fails(404)),
-		op("GET", "/v1/entities/{id}/commands/{command}", "getCommand", "Read one command, or wait for its end.", a.get, needs(seesEntity), fails(404)),
+		op("GET", "/v1/entities/{id}/commands/{command}", "getCommand", "Read one command, or wait for its end.", a.get, needs(seesEntity), awaits, fails(404)),
 		op("DELETE", "/v1/entities/{id}/commands/{command}", "cancelCommand", "Cancel a command. A device that has it may still carry it out.", a.cancel, needs(writesEntity), fails(404, 409)),
-		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command, which it gets again until it answers.", a.next, needs(receivesEntity),
+		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command, which it gets again until it answers.", a.next, needs(receivesEntity), awaits,
 			answers(200, 204)),
 		op("POST", "/v1/entities/{id}/answers", "postAnswer", "As the device of the entity, say what has become of a command.", a.answer, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, commandAnswerBody{}}), fails(404, 422)),
@@ -137,8 +137,8 @@ type postCommandRequest struct {
 	Body           commandBody
 }
 
-// post sends a command. Who waits for its end is answered with it, and who waits in vain
-// as one who does not wait.
+// post sends a command. Who waits for its end is answered with it, and who waits in vain, or may
+// not know the end any more, as one who does not wait.
 func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[commandJSON], error) {
 	caller := callerOf(ctx)
 	n, err := in.Body.command(caller.who.Name())
@@ -156,7 +156,10 @@ func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[
 	}
 	caller.about = "command " + c.ID + " " + c.Name
 	caller.changed() // before it is waited for
-	if c, err = a.await(ctx, &c, in.wait); err != nil {
+	switch end, err := a.await(ctx, &c, in.wait); {
+	case err == nil:
+		c = end
+	case caller.still() == nil:
 		return nil, err
 	}
 	reply := ok(newCommandJSON(&c))
@@ -167,7 +170,8 @@ func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[
 	return reply, nil
 }
 
-// await returns a command at its end, or as it is when the time is up.
+// await returns a command at its end, or as it is when the time is up. It fails for a caller that may
+// not know that any more.
 func (a *commandAPI) await(ctx context.Context, c *entity.Command, wait time.Duration) (entity.Command, error) {
 	if wait == 0 || c.State.Ended() {
 		return *c, nil
@@ -175,6 +179,9 @@ func (a *commandAPI) await(ctx context.Context, c *entity.Command, wait time.Dur
 	ctx, cancel := a.waits(ctx, wait)
 	defer cancel()
 	end, err := a.runtime.WaitCommand(ctx, c.Entity, c.ID)
+	if err := callerOf(ctx).still(); err != nil {
+		return entity.Command{}, err
+	}
 	if ctx.Err() != nil {
 		if end.ID == "" {
 			end = *c
@@ -184,11 +191,13 @@ func (a *commandAPI) await(ctx context.Context, c *entity.Command, wait time.Dur
 	return end, err
 }
 
-// waits returns a context that ends with the time to wait or with the server.
+// waits returns a context that ends with the time to wait, with the server or with the credentials of
+// the caller.
 func (a *commandAPI) waits(ctx context.Context, wait time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	stop := context.AfterFunc(a.serving, cancel)
-	return ctx, func() { stop(); cancel() }
+	away := context.AfterFunc(callerOf(ctx).revoked, cancel)
+	return ctx, func() { stop(); away(); cancel() }
 }
 
 type getCommandRequest struct {
@@ -288,7 +297,8 @@ func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[
 	return encoded[commandMessageJSON](c.AppendMessage(nil)), nil
 }
 
-// take returns the next command of an entity, or nil where there is none in time.
+// take returns the next command of an entity, or nil where there is none in time. It fails for a caller
+// that may not have it any more.
 func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*entity.Command, error) {
 	open, err := a.runtime.OpenCommands(ctx, id)
 	if err != nil && !errors.Is(err, entity.ErrNotFound) {
@@ -310,12 +320,16 @@ func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*
 	defer stop()
 	ctx, cancel := a.waits(ctx, max(wait, leastWait))
 	defer cancel()
+	var c *entity.Command
 	select {
-	case c := <-got:
-		return &c, nil
+	case first := <-got:
+		c = &first
 	case <-ctx.Done():
-		return nil, nil //nolint:nilnil // documented
 	}
+	if err := callerOf(ctx).still(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // leastWait is how long who does not want to wait waits for the entity to say that it has

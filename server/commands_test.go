@@ -288,3 +288,74 @@ func TestStepsOfCommandsAreStreamedToWhoAsksForThem(t *testing.T) {
 		stream.mustBe("command", `"command":{"id":"`+c.ID+`","entity":"pump","name":"open","state":"`+want+`"`)
 	}
 }
+
+// Who waits for a command, or for the end of one, is told nothing more once it is revoked.
+func TestWhoIsRevokedWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	s.post("esp", `{"t":1}`)
+	made, _ := s.command("esp", `{"name":"open"}`)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	device := s.principal(`{"name":"pump","grants":[{"role":"device"}]}`)
+	viewer := s.principal(`{"name":"viewer","grants":[{"role":"viewer"}]}`)
+	for _, poll := range []struct{ name, token, path string }{
+		{"pump", device, "/v1/entities/pump/next-command?wait=25s"},
+		{"viewer", viewer, "/v1/entities/esp/commands/" + made.ID + "?wait=25s"},
+	} {
+		answered := make(chan int, 1)
+		go func() { answered <- s.status(poll.token, poll.path) }()
+		eventually(t, "the request", func() bool {
+			info, err := s.book.Info(poll.name)
+			return err == nil && !info.Used.IsZero()
+		})
+		began := time.Now()
+		s.send(204, "DELETE", "/v1/principals/"+poll.name, typeJSONHeader, "")
+		same(t, "what "+poll.path+" is answered", receive(t, answered, "the answer"), http.StatusUnauthorized)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("%s was answered %v after the revocation", poll.path, took)
+		}
+	}
+	token := s.principal(`{"name":"esp","grants":[{"role":"device"}]}`)
+	s.send(200, "DELETE", "/v1/entities/esp/commands/"+made.ID, typeJSONHeader, "")
+	answered := make(chan int, 1)
+	go func() { answered <- s.status(token, "/api/v1/"+token+"/rpc?timeout=25000") }()
+	eventually(t, "the receiver", func() bool { return s.metric("greenroom_command_receivers") == "1" })
+	s.send(204, "DELETE", "/v1/principals/esp", typeJSONHeader, "")
+	same(t, "what a device made for ThingsBoard is answered", receive(t, answered, "the answer"), http.StatusUnauthorized)
+	same(t, "receivers that are left", s.metric("greenroom_command_receivers"), "0")
+}
+
+// The command goes to a gateway that waits only if the entity is still its own.
+func TestWhoHasLostAnEntityWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"mover","attributes":{"hall":3}}`)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	gateway := s.principal(`{"name":"gw","grants":[{"role":"device","filter":"attributes.hall = 3"}]}`)
+	path := "/v1/entities/mover/next-command"
+	answered := make(chan int, 1)
+	go func() { answered <- s.status(gateway, path+"?wait=25s") }()
+	eventually(t, "the receiver", func() bool { return s.metric("greenroom_command_receivers") == "1" })
+	s.send(200, "PATCH", "/v1/entities/mover/attributes/attributes", typeMergeHeader, `{"hall":4}`)
+	eventually(t, "the end of the grant", func() bool { return s.status(gateway, path) == http.StatusForbidden })
+	s.command("mover", `{"name":"secret"}`)
+	same(t, "what the gateway is answered", receive(t, answered, "the answer"), http.StatusForbidden)
+}
+
+// status is what a GET of somebody is answered with, 0 where it is not.
+func (r *running) status(token, path string) int {
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.HTTPAddr()+path, http.NoBody)
+	if err != nil {
+		r.t.Errorf("GET %s: %v", path, err)
+		return 0
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		r.t.Errorf("GET %s: %v", path, err)
+		return 0
+	}
+	_ = resp.Body.Close() // only the status counts
+	return resp.StatusCode
+}

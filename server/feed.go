@@ -74,6 +74,7 @@ type feedQuery struct {
 	relative        bool
 	every           time.Duration
 	who             *access.Principal // who reads; sees no other entities than it may
+	scope           string            // the filter of those, where filterText has more; "" otherwise
 }
 
 // query returns what the stream is to send to the caller of ctx.
@@ -86,6 +87,9 @@ func (in *feedRequest) query(ctx context.Context) (f feedQuery, err error) {
 	if in.Filter != "" || !f.who.MayAll(access.Read) {
 		if f.filter, f.filterText, err = visible(ctx, in.Filter); err != nil {
 			return f, err
+		}
+		if in.Filter != "" {
+			f.scope = f.who.Filter(access.Read)
 		}
 	}
 	if err := f.parseDeadband(in.Deadband); err != nil {
@@ -167,6 +171,7 @@ type feed struct {
 	cursor  string // the last one that the reader was told
 	data    []byte // of the event at hand
 	known   map[string]bool
+	hidden  map[string]bool // the entities that are outside of the scope, until an edit
 	sent    map[feedKey]sentValue
 	pending map[string]*conflated
 	order   []string // of pending
@@ -189,7 +194,7 @@ type conflated struct {
 }
 
 func (a *streamAPI) newFeed(q feedQuery, out outlet) *feed {
-	f := &feed{api: a, query: q, out: out, known: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
+	f := &feed{api: a, query: q, out: out, known: make(map[string]bool), hidden: make(map[string]bool), sent: make(map[feedKey]sentValue), pending: make(map[string]*conflated)}
 	if q.filter != nil {
 		f.match = search.NewMatcher(a.runtime, q.filter)
 		f.needs = make(map[string]bool)
@@ -274,6 +279,7 @@ func (f *feed) reset(why error) {
 	}
 	f.out.event(eventReset, f.cursor, []byte(reason))
 	clear(f.known)
+	clear(f.hidden)
 	clear(f.sent)
 	clear(f.pending)
 	f.order = f.order[:0]
@@ -548,18 +554,16 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	answer, known := f.known[c.Entity]
 	if c.Edit != nil && c.Edit.Deleted {
 		delete(f.known, c.Entity)
+		delete(f.hidden, c.Entity)
 		return answer || !known && f.query.who.CoversID(access.Read, c.Entity), nil
 	}
-	if known && !f.touches(c) {
+	if c.Edit == nil && f.hidden[c.Entity] || known && !f.touches(c) {
 		return answer, nil
 	}
-	matched, err := f.api.judge.once(ctx, judged{f.query.typ, f.query.filterText, c.Entity}, c.Seq, func() (matched bool, err error) {
-		err = f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
-			matched = f.judge(ctx, v)
-			return nil
-		})
-		return matched, err
-	})
+	matched, err := f.covers(ctx, c)
+	if err == nil && matched {
+		matched, err = f.ask(ctx, c, f.query.typ, f.query.filterText, func(v entity.View) bool { return f.judge(ctx, v) })
+	}
 	if errors.Is(err, entity.ErrNotFound) {
 		return answer, nil // deleted since; the edit that says so comes
 	}
@@ -571,6 +575,35 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	}
 	f.known[c.Entity] = matched
 	return matched, nil
+}
+
+// covers reports whether the entity of a change is in the scope. That is asked for itself, once
+// until the next edit: what a reader has written must cost nothing for entities that it may not see.
+func (f *feed) covers(ctx context.Context, c *entity.Change) (bool, error) {
+	if f.query.scope == "" {
+		return true, nil
+	}
+	covered, err := f.ask(ctx, c, "", f.query.scope, func(v entity.View) bool { return f.query.who.Covers(access.Read, v) })
+	delete(f.hidden, c.Entity)
+	if err == nil && !covered {
+		if len(f.hidden) >= maxFeedState {
+			clear(f.hidden)
+		}
+		f.hidden[c.Entity] = true
+	}
+	return covered, err
+}
+
+// ask has a filter, or one with a type, answered by the entity of a change in its turn, unless
+// another stream knows the answer.
+func (f *feed) ask(ctx context.Context, c *entity.Change, typ, filterText string, matches func(entity.View) bool) (bool, error) {
+	return f.api.judge.once(ctx, judged{typ, filterText, c.Entity}, c.Seq, func() (matched bool, err error) {
+		err = f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
+			matched = matches(v)
+			return nil
+		})
+		return matched, err
+	})
 }
 
 func (f *feed) judge(ctx context.Context, v entity.View) bool {

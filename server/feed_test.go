@@ -316,3 +316,39 @@ func TestWrongStreamsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// What a reader asks costs those nothing whose entities it may not see.
+func TestAStreamAsksOnlyEntitiesOfItsGrant(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"in","attributes":{"hall":3}}`)
+	s.send(201, "POST", "/v1/entities", typeJSONHeader, `{"id":"out","attributes":{"hall":4}}`)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	guest := s.as(s.principal(`{"name":"guest","grants":[{"role":"viewer","filter":"attributes.hall = 3"}]}`))
+	stream := guest.open("/v1/stream?q=" + url.QueryEscape("t = 5"))
+	for i := range 3 {
+		s.post("out", fmt.Sprintf(`{"ts":%d,"values":{"t":5}}`, 1000+i))
+	}
+	s.post("in", `{"ts":2000,"values":{"t":5}}`)
+	stream.mustBe("change", `"entity":"in"`)
+	asked := func(id string) (filters []string) {
+		s.streams.judge.mu.Lock()
+		defer s.streams.judge.mu.Unlock()
+		for about := range s.streams.judge.answers {
+			if about.entity == id {
+				filters = append(filters, about.filter)
+			}
+		}
+		return filters
+	}
+	same(t, "what an entity outside is asked", asked("out"), "[(attributes.hall = 3)]")
+	same(t, "what one inside is asked", len(asked("in")), 2)
+
+	s.send(200, "PATCH", "/v1/entities/out/attributes/attributes", typeMergeHeader, `{"hall":3}`)
+	s.post("out", `{"ts":3000,"values":{"t":5}}`)
+	stream.mustBe("change", `"entity":"out"`)
+	s.send(200, "PATCH", "/v1/entities/out/attributes/attributes", typeMergeHeader, `{"hall":4}`)
+	s.post("out", `{"ts":4000,"values":{"t":5}}`)
+	s.post("in", `{"ts":5000,"values":{"t":5}}`)
+	stream.mustBe("change", `"entity":"in"`)
+}

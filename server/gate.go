@@ -39,20 +39,24 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	if err := o.needs.check(r, who, g.entities); err != nil {
 		return nil, nil, err
 	}
-	c := &caller{who: who}
+	c := &caller{who: who, revoked: context.Background(), still: func() error { return g.still(r, o, who) }}
 	ctx := r.Context()
 	release = func() {}
-	if o.slow {
+	if o.slow || o.waits {
 		revoked, revoke := context.WithCancel(context.Background()) // of its own: a WebSocket outlives the request's
 		stop, ok := who.Watch(revoke)
 		if !ok {
 			revoke()
 			return nil, nil, access.ErrCredentials
 		}
+		c.revoked, release = revoked, func() { stop(); revoke() }
+	}
+	if o.slow {
 		working, end := context.WithCancelCause(ctx)
-		away := context.AfterFunc(revoked, func() { end(errRevoked) })
-		release = func() { stop(); away(); revoke(); end(nil) }
-		c.revoked, ctx = revoked, working
+		away := context.AfterFunc(c.revoked, func() { end(errRevoked) })
+		unwatch := release
+		release = func() { away(); unwatch(); end(nil) }
+		ctx = working
 	}
 	if o.needs.audited(r) {
 		c.changed = sync.OnceFunc(func() { g.record(ctx, who, r, o.id, c.about) })
@@ -60,6 +64,15 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 		c.changed = func() {}
 	}
 	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), release, nil
+}
+
+// still returns nil if who was admitted to an operation would be let in again: what was waited for
+// is not for who was revoked meanwhile, or has lost the entity.
+func (g *gate) still(r *http.Request, o *operation, who *access.Principal) error {
+	if !who.Valid() {
+		return access.ErrCredentials
+	}
+	return o.needs.check(r, who, g.entities)
 }
 
 // errRevoked is why the context of a stream ends.

@@ -23,6 +23,7 @@ type operation struct {
 	limit           int64        // of the bytes of the body
 	timeout         time.Duration
 	slow            bool // takes as long as there is data: not measured, no write deadline
+	waits           bool // for something to happen, but not when who asks is revoked
 	failed          func(r *http.Request, err error)
 	handle          func(w http.ResponseWriter, r *http.Request, in reflect.Value) error
 }
@@ -61,6 +62,9 @@ func asks(o *operation) { o.timeout = answerTimeout }
 
 // takesLong is for what takes as long as there is data.
 func takesLong(o *operation) { o.timeout, o.slow = 0, true }
+
+// awaits is for what waits for something to happen.
+func awaits(o *operation) { o.waits = true }
 
 // onError calls f with the errors of an operation.
 func onError(f func(r *http.Request, err error)) option {

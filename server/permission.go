@@ -119,7 +119,8 @@ func holds(may bool, who *access.Principal, what string) error {
 // caller is who makes a request.
 type caller struct {
 	who     *access.Principal
-	revoked context.Context //nolint:containedctx // of a slow operation: ends when the principal is revoked or expires
+	revoked context.Context //nolint:containedctx // of an operation that is slow or waits: ends when the principal is revoked or expires
+	still   func() error    // returns nil if the request would be let in again
 	changed func()          // writes to the audit log what was done; may be called more than once
 	about   string          // what the audit log says besides the path
 }
@@ -132,14 +133,14 @@ func callerOf(ctx context.Context) *caller {
 	if c, ok := ctx.Value(callerKey{}).(*caller); ok {
 		return c
 	}
-	return &caller{who: &access.Principal{}, changed: func() {}}
+	return &caller{who: &access.Principal{}, revoked: context.Background(), still: func() error { return nil }, changed: func() {}}
 }
 
 // errRelated is about a filter that looks at entities that its writer may not read.
 var errRelated = errors.New("a filter with related looks at other entities, which needs a grant over all of them")
 
-// visible parses a filter and narrows it to what the caller of ctx may read. It returns
-// its text, too.
+// visible parses a filter and narrows it to what the caller of ctx may read, which stands first.
+// It returns its text, too.
 func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
 	f, err := filter.Parse(text)
 	if err != nil {
@@ -154,7 +155,7 @@ func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
 	}
 	scope := who.Filter(access.Read)
 	if written := f.String(); written != "" { // the canonical form, so that nothing in the text closes the parenthesis
-		scope = "(" + written + ") and (" + scope + ")"
+		scope = "(" + scope + ") and (" + written + ")"
 	}
 	f, err = filter.Parse(scope)
 	if err != nil {

@@ -29,7 +29,7 @@ func (a *thingsboardAPI) operations() []operation {
 		op("POST", "/api/v1/{token}/attributes", "postDeviceAttributes", "As a device made for ThingsBoard, report client attributes.", a.report, needs(reportsSelf),
 			accepts(maxBodyBytes, content{mediaJSON, documentJSON{}}), answers(200), fails(422), counted),
 		op("GET", "/api/v1/{token}/attributes", "getDeviceAttributes", "As a device made for ThingsBoard, read client and shared attributes.", a.attributes, needs(reportsSelf)),
-		op("GET", "/api/v1/{token}/rpc", "getDeviceCommand", "As a device made for ThingsBoard, wait for a command.", a.next, needs(receivesSelf), fails(408)),
+		op("GET", "/api/v1/{token}/rpc", "getDeviceCommand", "As a device made for ThingsBoard, wait for a command.", a.next, needs(receivesSelf), awaits, fails(408)),
 		op("POST", "/api/v1/{token}/rpc/{number}", "postDeviceAnswer", "As a device made for ThingsBoard, answer a command.", a.answer, needs(reportsSelf),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, documentJSON{}}), answers(200), fails(422), counted),
 		op("POST", "/api/v1/{token}/rpc", "postServerCall", "As a device made for ThingsBoard, ask the server for something.", a.call, needs(reportsSelf), counted),
