@@ -38,7 +38,7 @@ func (s *service) counted(name string, steps func(l *glua.LState) int64) glua.LG
 // next returns the key after another one, and its value. It pays for what it skips: keys that were deleted, and holes.
 func (s *service) next(l *glua.LState) int {
 	key, value, looked, ok := following(l.CheckTable(1), l.Get(2))
-	s.meter.spend(l, looked/4)
+	s.meter.spend(l, looked/4+int(reading(l.Get(2))))
 	if !ok {
 		l.RaiseError("invalid key to 'next'")
 	}
@@ -128,6 +128,7 @@ func (s *service) unpackTable(l *glua.LState) int {
 	if n := last - first; n < 0 || n >= maxResults {
 		l.RaiseError("too many results to unpack: at most %d", maxResults)
 	}
+	s.meter.spend(l, (last-first)/4)
 	for i := first; i <= last; i++ {
 		l.Push(t.RawGet(glua.LNumber(i)))
 	}
@@ -196,14 +197,15 @@ func (s *service) concat(l *glua.LState) int {
 		if !glua.LVCanConvToString(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for concat", v.Type(), i)
 		}
-		out = append(out, glua.LVAsString(v)...)
+		text := glua.LVAsString(v)
+		s.meter.spend(l, 1+(len(text)+len(separator))/bytesPerStep)
+		out = append(out, text...)
 		if i < last {
 			out = append(out, separator...)
 		}
 		if len(out) > maxString {
 			l.RaiseError("%s", errString)
 		}
-		s.meter.spend(l, 1)
 	}
 	s.meter.text(l, len(out))
 	l.Push(glua.LString(out))

@@ -107,7 +107,7 @@ func (s *service) checkTarget(l *glua.LState, i int) actor.Ref[Message] {
 	address := l.CheckString(i)
 	to, err := s.target(address)
 	if err != nil {
-		l.RaiseError("%s: %s", address, err)
+		l.RaiseError("%.100s: %s", address, err)
 	}
 	return to
 }

@@ -57,8 +57,12 @@ func directiveEnd(l *glua.LState, layout string, i int) int {
 	return end
 }
 
+// stepsPerDirective is what it takes to write a number.
+const stepsPerDirective = 40
+
 // directive returns an argument as a directive says.
 func (s *service) directive(l *glua.LState, flags string, letter byte, arg int) string {
+	s.meter.spend(l, stepsPerDirective)
 	switch letter {
 	case 'd', 'i':
 		return fmt.Sprintf("%"+flags+"d", formatInt(l, arg))

@@ -43,6 +43,7 @@ type frameLayout struct {
 
 type registryLayout struct {
 	array []glua.LValue
+	top   int
 }
 
 type tableLayout struct {

@@ -78,6 +78,8 @@ func (s *service) openPairs() {
 // openStrings sets the library of strings, which is also what strings have as methods.
 func (s *service) openStrings() {
 	library := s.table(s.strings())
+	s.meter.texts = map[*glua.LFunction]struct{}{}
+	library.ForEach(func(_, v glua.LValue) { s.meter.texts[v.(*glua.LFunction)] = struct{}{} })
 	library.RawSetString("__index", library)
 	s.root.SetMetatable(glua.LString(""), library)
 	s.root.SetGlobal("string", library)
@@ -128,6 +130,9 @@ func (s *service) require(l *glua.LState) int {
 		}
 		l.Push(v)
 		return 1
+	}
+	if len(name) > maxFileName {
+		l.ArgError(1, "the name of a module is too long")
 	}
 	chunk, err := s.rt.chunk(strings.ReplaceAll(name, ".", "/") + ".lua")
 	if err != nil {

@@ -43,7 +43,8 @@ type meter struct {
 	fault  error // what the instruction fails with
 
 	roots func(w *walker)
-	done  chan struct{} // closed
+	texts map[*glua.LFunction]struct{} // the library of strings
+	done  chan struct{}                // closed
 }
 
 func newMeter(cfg Config, roots func(w *walker)) *meter {
@@ -118,10 +119,10 @@ func (m *meter) make(bytes int64) {
 
 // text checks and charges a string that is going to be made, and the steps for that.
 func (m *meter) text(l *glua.LState, size int) {
+	m.spend(l, min(size, 2*maxString)/bytesPerStep)
 	if size > maxString {
 		l.RaiseError("%s", errString)
 	}
-	m.spend(l, size/bytesPerStep)
 	m.take(l, size+stringHeader)
 }
 

@@ -16,8 +16,11 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// maxSource is the size of the largest script, in bytes.
-const maxSource = 256 << 10
+// The limits of a script and of its name, in bytes.
+const (
+	maxSource   = 256 << 10
+	maxFileName = 256
+)
 
 // Config says where scripts are, and what limits they have. A Config without a Path is refused.
 type Config struct {
@@ -148,6 +151,9 @@ func (rt *Runtime) accountOf(pid actor.PID) *account {
 
 // chunk returns a file of the path, compiled.
 func (rt *Runtime) chunk(file string) (*glua.FunctionProto, error) {
+	if len(file) > maxFileName {
+		return nil, fmt.Errorf("script %.40q…: the name of a file must have at most %d bytes", file, maxFileName)
+	}
 	rt.mu.Lock()
 	chunk := rt.chunks[file]
 	rt.mu.Unlock()

@@ -19,6 +19,7 @@ const (
 	maxJobs    = 10_000 // functions that wait for their time, or for their turn
 	maxIdle    = 8      // threads that are kept when their handlers have returned
 	maxTargets = 1024   // references that are kept
+	maxAddress = 1024   // bytes
 )
 
 // service is the actor: an interpreter's state and what its handlers share. All of it belongs to the
@@ -281,6 +282,8 @@ func (s *service) expect(j *job) error {
 // target returns the service with an address: what self returns, a name or a path.
 func (s *service) target(address string) (actor.Ref[Message], error) {
 	switch {
+	case len(address) > maxAddress:
+		return actor.Ref[Message]{}, fmt.Errorf("an address has at most %d bytes", maxAddress)
 	case strings.HasPrefix(address, "/"):
 		return actor.LookupPath[Message](s.rt.sys, address)
 	case strings.HasPrefix(address, "."):

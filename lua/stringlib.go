@@ -17,7 +17,7 @@ func (s *service) strings() map[string]glua.LGFunction {
 		"lower":   s.eachByte(lower),
 		"upper":   s.eachByte(upper),
 		"reverse": s.reverse,
-		"byte":    byteValues,
+		"byte":    s.bytes,
 		"char":    s.chars,
 		"sub":     s.sub,
 		"rep":     s.rep,
@@ -83,12 +83,13 @@ func part(l *glua.LState, text string, first, firstDefault, last, lastDefault in
 	return start - 1, end
 }
 
-func byteValues(l *glua.LState) int {
+func (s *service) bytes(l *glua.LState) int {
 	text := l.CheckString(1)
 	start, end := part(l, text, 2, 1, 3, l.OptInt(2, 1))
 	if end-start > maxResults {
 		l.RaiseError("string slice too long: at most %d bytes", maxResults)
 	}
+	s.meter.spend(l, (end-start)/4)
 	for _, c := range []byte(text[start:end]) {
 		l.Push(glua.LNumber(c))
 	}

@@ -18,7 +18,8 @@ const (
 	threadSize   = 4 << 10 // without the values; the frames take less than twice what these take
 	frameSize    = 88
 
-	bytesPerStep = 64 // of a string that is read or copied
+	bytesPerStep  = 64 // of a string that is read or copied
+	valuesPerStep = 16 // that are moved
 )
 
 // instruction is one of the interpreter: an operation of 6 bits, and the operands A of 8, C and B of 9.
@@ -49,7 +50,7 @@ var weights = func() (table [64]uint8) {
 		heavy: {
 			glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
 			glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_CALL, glua.OP_TAILCALL,
-			glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE,
+			glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE, glua.OP_VARARG, glua.OP_RETURN,
 		},
 	} {
 		for _, op := range operations {
@@ -88,16 +89,17 @@ func (c *counter) weigh(f *frameLayout, i instruction) cost {
 	case glua.OP_UNM:
 		return cost{steps: reading(c.operand(f, i.b())), bytes: numberSize}
 	case glua.OP_SETLIST:
-		n := i.b()
-		if n == 0 { // up to the top of the stack
-			n = len(c.state.reg.array)
-		}
-		return cost{bytes: int64(n) * wordSize * 2}
+		n := c.several(f, i.a()+1, i.b())
+		return cost{steps: n / valuesPerStep, bytes: n * wordSize * 2}
 	case glua.OP_CLOSURE:
 		n := int64(f.Fn.Proto.FunctionPrototypes[i.bx()].NumUpvalues)
-		return cost{bytes: functionSize + n*upvalueSize}
+		return cost{steps: n * int64(f.LocalBase/32), bytes: functionSize + n*upvalueSize}
 	case glua.OP_CALL, glua.OP_TAILCALL, glua.OP_TFORLOOP:
 		return c.calling(f, i)
+	case glua.OP_VARARG:
+		return cost{steps: int64(max(f.NArgs, 0) / valuesPerStep)}
+	case glua.OP_RETURN:
+		return cost{steps: c.several(f, i.a(), i.b()-1)/valuesPerStep + int64(f.LocalBase/256)}
 	case glua.OP_FORLOOP:
 		return cost{bytes: numberSize}
 	}
@@ -164,15 +166,47 @@ func (c *counter) concatenating(f *frameLayout, i instruction) cost {
 // there may be millions.
 const mostTailCalls = 8
 
-// calling returns the cost of a call: what small things a function of Go may allocate, and the table arg of a
-// function in the manner of Lua 5.0.
-func (c *counter) calling(f *frameLayout, i instruction) cost {
-	bytes := int64(2 * wordSize)
-	f.TailCall = min(f.TailCall, mostTailCalls)
-	if fn, ok := c.local(f, i.a()).(*glua.LFunction); ok && !fn.IsG && fn.Proto.IsVarArg&glua.VarArgNeedsArg != 0 {
-		bytes += tableSize + int64(len(c.state.reg.array))*wordSize + mapSize(32)
+// several returns how many values an instruction moves from the register at on: n, or those up to the top of the stack if n says so.
+func (c *counter) several(f *frameLayout, at, n int) int64 {
+	if n > 0 {
+		return int64(n)
 	}
-	return cost{bytes: bytes}
+	return int64(max(c.state.reg.top-f.LocalBase-at, 0))
+}
+
+// calling returns the cost of a call: the values that are moved, what small things a function of Go may allocate, the texts that it
+// may read or take as numbers, and the table arg of a function in the manner of Lua 5.0. The variables of all functions under way
+// that others have captured are one list, which is searched when functions are made and when they return.
+func (c *counter) calling(f *frameLayout, i instruction) cost {
+	f.TailCall = min(f.TailCall, mostTailCalls)
+	n := int(c.several(f, i.a()+1, i.b()-1))
+	if i.op() == glua.OP_TFORLOOP {
+		n = 2
+	}
+	w := cost{steps: int64(n/valuesPerStep + f.LocalBase/256), bytes: 2 * wordSize}
+	fn, ok := c.local(f, i.a()).(*glua.LFunction)
+	switch {
+	case !ok || fn.IsG:
+		w.steps += c.reads(f, i.a()+1, n, fn)
+	case fn.Proto.IsVarArg&glua.VarArgNeedsArg != 0:
+		w.bytes += tableSize + int64(len(c.state.reg.array))*wordSize + mapSize(32)
+	}
+	return w
+}
+
+// reads returns the steps for the texts among the arguments of a function of Go. The text that a function of the library of strings
+// is about is not among them: it counts what it reads of that itself.
+func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps int64) {
+	for k := range n {
+		s, ok := c.local(f, at+k).(glua.LString)
+		if !ok || len(s) < bytesPerStep {
+			continue
+		}
+		if _, about := c.texts[fn]; k > 0 || !about {
+			steps += int64(len(s) / bytesPerStep)
+		}
+	}
+	return steps
 }
 
 // assigning returns the cost of setting a key. It makes the maps and the list of a new table small: the interpreter
