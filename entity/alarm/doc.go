@@ -33,7 +33,4 @@
 // entities have been gone through. An alarm or a rule of which what is stored cannot be read
 // is logged and passed over. Where the log no longer has the change that deleted an entity,
 // and there is one of its id again, that one has its alarms.
-//
-// A replay has the alarms of the time that it goes through in memory, of one rule and one
-// entity.
 package alarm

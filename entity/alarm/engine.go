@@ -490,6 +490,11 @@ func (e *engine) clear(ctx context.Context, st *state, t Transition, cause Cause
 	if err != nil {
 		return err
 	}
+	if !a.Open() { // by a replay that has not come to its end
+		st.alarm, st.machine = "", machine{at: t.TS}
+		e.touch(st)
+		return nil
+	}
 	was := a.prior()
 	a.Cleared, a.Ended, a.Cause = max(t.TS, a.Raised), e.now(), cause
 	t.Kind, t.TS = Cleared, a.Cleared

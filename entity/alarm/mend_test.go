@@ -115,7 +115,7 @@ func TestAReplayTakesInWhatComesMeanwhile(t *testing.T) {
 	t.Parallel()
 	clock := new(atomic.Int64)
 	clock.Store(start)
-	p := buildAt(t, t.TempDir(), clock, steps{3, 3})
+	p := buildAt(t, t.TempDir(), clock, steps{3, 3, recordsHeld})
 	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
 	for i := range 40 {
 		p.at("m", float64(10*i+10), "t", 50)
@@ -133,7 +133,7 @@ func TestAnAcknowledgementDuringAReplayStays(t *testing.T) {
 	t.Parallel()
 	clock := new(atomic.Int64)
 	clock.Store(start)
-	p := buildAt(t, t.TempDir(), clock, steps{1, 1})
+	p := buildAt(t, t.TempDir(), clock, steps{1, 1, recordsHeld})
 	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
 	p.at("m", 10, "t", 90)
 	for i := range 400 {

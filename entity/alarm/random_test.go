@@ -288,7 +288,8 @@ func TestAnyOrderOfArrivalLeadsToTheSameAlarms(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			clock := new(atomic.Int64)
 			clock.Store(start)
-			p := buildAt(t, t.TempDir(), clock, steps{3, 3})
+			held := []int{1, 4, recordsHeld}[r.IntN(3)]
+			p := buildAt(t, t.TempDir(), clock, steps{3, 3, held})
 			crashes := seed%3 == 1
 			for _, x := range shapes {
 				p.put(x.rule)

@@ -14,15 +14,20 @@ const (
 	replayPoints = 5000
 	// replayPage is how many are read at once.
 	replayPage = 1000
-	// recordPage is how many alarms are.
-	recordPage = 100
+	// recordPage is how many alarms are, and recordsHeld how many of those that there are and
+	// that there should be a replay has in memory before it compares them.
+	recordPage  = 100
+	recordsHeld = 400
 	// replaysAtOnce is how many replays go on by turns: each has up to replayPage points of
 	// the history in memory. A long one holds up the others for its share of a step.
 	replaysAtOnce = 8
 )
 
 // steps are the sizes of the steps of replays.
-type steps struct{ points, page int }
+type steps struct {
+	points, page int
+	held         int // see recordsHeld
+}
 
 // replay goes through the history of what a rule reads of an entity, from a late reading
 // on, and finds the alarms that there should be. It begins with how the machine stood just
@@ -144,7 +149,7 @@ func (p *replay) waits() bool { return p != nil && p.needs > p.e.clock() }
 // catchUp goes on with the replays by turns, for as many points as one step may take.
 func (e *engine) catchUp(ctx context.Context) error {
 	left, share := e.steps.points, max(1, e.steps.points/replaysAtOnce)
-	for moved := true; moved && left > 0 && len(e.ledger.items) < ledgerItems; {
+	for moved := true; moved && left > 0 && len(e.ledger.items) < ledgerItems && e.ledger.bytes < ledgerBytes; {
 		moved = false
 		for len(e.running) < replaysAtOnce && len(e.late) > 0 {
 			e.running = append(e.running, e.late[0])
@@ -152,7 +157,7 @@ func (e *engine) catchUp(ctx context.Context) error {
 			e.late = e.late[1:]
 		}
 		for range len(e.running) {
-			if left <= 0 {
+			if left <= 0 || e.ledger.bytes >= ledgerBytes {
 				break
 			}
 			st := e.running[0]
@@ -368,6 +373,11 @@ func (p *replay) step(ctx context.Context, most int) (n int, done bool, err erro
 			}
 		}
 		p.observe(at.TS)
+		if len(p.made)+len(p.records) > p.e.steps.held {
+			if err := p.compareSome(ctx); err != nil {
+				return n, false, err
+			}
+		}
 		if settled, err := p.settled(ctx, at); err != nil || settled {
 			return n, settled, err
 		}
@@ -586,6 +596,82 @@ func (p *replay) compare(ctx context.Context, early bool) (open string, err erro
 		last.open, last.cleared, last.cause = a.Open(), a.Cleared, a.Cause
 	}
 	return a.ID, p.amend(ctx, a, *last)
+}
+
+// compareSome is compare for what nothing that comes later in the replay can change: the
+// alarms that had cleared by the time that was reached, and the episodes beside them. The
+// replay is repeated as a whole after a crash, and finds then what it has written.
+func (p *replay) compareSome(ctx context.Context) error {
+	over := slices.IndexFunc(p.records, func(a *Alarm) bool { return a.Open() || a.Cleared >= p.at || a.Raised > p.at })
+	if over < 0 {
+		over = len(p.records)
+	}
+	closed := len(p.made)
+	if closed > 0 && p.made[closed-1].open {
+		closed--
+	}
+	done, i := 0, 0
+	for ; done < closed; done++ {
+		x := p.made[done]
+		from := i
+		for i < over && p.records[i].Cleared < x.raised {
+			i++
+		}
+		if err := p.withdraw(ctx, p.records[from:i]); err != nil {
+			return err
+		}
+		var err error
+		switch {
+		case i < over && p.records[i].Raised <= x.cleared:
+			err = p.amend(ctx, p.records[i], x)
+			i++
+		case over < len(p.records) && p.records[over].Raised <= x.cleared:
+			// What is not over yet may be one that comes later. Where there are many it is this one:
+			// what is written must not overlap, as the replay may begin anew.
+			if closed-done < p.e.steps.held/2 {
+				p.keepFrom(done, i)
+				return nil
+			}
+			// Now no alarm says how it was from here on, so that the replay has to go to its end.
+			p.span.All, p.st.late.All = true, true
+			p.e.touch(p.st)
+			err = p.amend(ctx, p.records[over], x)
+			i++
+			over++
+		default:
+			_, err = p.insert(x)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if closed < len(p.made) { // one of those that reach into it may be the one that is not closed
+		from := i
+		for i < over && p.records[i].Cleared < p.made[closed].raised {
+			i++
+		}
+		if err := p.withdraw(ctx, p.records[from:i]); err != nil {
+			return err
+		}
+		if last := i + 1; last < over-1 {
+			if err := p.withdraw(ctx, p.records[last:over-1]); err != nil {
+				return err
+			}
+			p.records = slices.Delete(p.records, last, over-1)
+		}
+		p.keepFrom(done, i)
+		return nil
+	}
+	if err := p.withdraw(ctx, p.records[i:over]); err != nil {
+		return err
+	}
+	p.keepFrom(done, over)
+	return nil
+}
+
+// keepFrom forgets the first episodes and records.
+func (p *replay) keepFrom(episode, record int) {
+	p.made, p.records = slices.Clone(p.made[episode:]), slices.Clone(p.records[record:])
 }
 
 // current returns an alarm as it is now: since it was read, somebody may have acknowledged

@@ -73,7 +73,7 @@ func (c Config) withDefaults() Config {
 		c.retry = defaultRetry
 	}
 	if c.steps == (steps{}) {
-		c.steps = steps{replayPoints, replayPage}
+		c.steps = steps{replayPoints, replayPage, recordsHeld}
 	}
 	if c.now == nil {
 		c.now = func() int64 { return time.Now().UnixMilli() }
