@@ -1,0 +1,169 @@
+// Package nats has an engine of package cluster on NATS with JetStream:
+//
+//	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222")
+//	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "GREENROOM", Replicas: 3})
+//	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
+//
+// Its map is a stream that keeps the last message of each subject. A value is put by the sequence that
+// the server expects of its subject, and read at the leader of the stream: what its other replicas have may be
+// older. The stream must not be deleted while there are members: they would not see what is put after that.
+package nats
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/greenroom-go/greenroom/cluster"
+)
+
+// watchAgain is how long a watch waits that the server has not taken.
+const watchAgain = time.Second
+
+// maxValue bounds a value, in bytes: a map of 10 000 shards has half of it.
+const maxValue = 256 << 10
+
+// Config says where an engine keeps its map. The zero value works, on a server of its own or on one of a
+// cluster of servers that needs no replica.
+type Config struct {
+	// Stream is the name of the stream, GREENROOM_CLUSTER by default. It is made if there is none. All
+	// members use the same one, and nobody else does.
+	Stream string
+	// Replicas is how many servers have the stream, 1 by default. With 1 the members wait for that server
+	// when it is away; with 3 one of three may be.
+	Replicas int
+	// Log is told of watches that fail; by default slog.Default.
+	Log *slog.Logger
+}
+
+// Engine is a cluster.Engine. [Open] makes one. It has nothing to close: its watches end when they are
+// stopped, and the connection is the caller's.
+type Engine struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	prefix string // of subjects
+	log    *slog.Logger
+}
+
+var _ cluster.Engine = (*Engine)(nil)
+
+// Open returns the engine with that stream, which it makes if there is none. It waits for the server, as
+// long as ctx lasts. It fails if the stream keeps more than the last message of a subject, or answers from
+// its replicas.
+func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
+	name := cmp.Or(cfg.Stream, "GREENROOM_CLUSTER")
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open the stream %q: %w", name, err)
+	}
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{name + ".*"}, Replicas: max(1, cfg.Replicas),
+		MaxMsgsPerSubject: 1, MaxMsgSize: maxValue, Discard: jetstream.DiscardNew, AllowDirect: false,
+		Description: "the members of a cluster of Greenroom, and who has what",
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
+		stream, err = js.Stream(ctx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the stream %q: %w", name, err)
+	}
+	switch has := stream.CachedInfo().Config; {
+	case has.MaxMsgsPerSubject != 1:
+		return nil, fmt.Errorf("open the stream %q: it keeps %d messages of a subject, and must keep 1", name, has.MaxMsgsPerSubject)
+	case has.AllowDirect:
+		return nil, fmt.Errorf("open the stream %q: allow_direct must be off: a replica may answer with what is out of date", name)
+	case len(has.Subjects) != 1 || has.Subjects[0] != name+".*":
+		return nil, fmt.Errorf("open the stream %q: its subjects are %v, and must be %s.*", name, has.Subjects, name)
+	}
+	return &Engine{js: js, stream: stream, prefix: name + ".", log: cmp.Or(cfg.Log, slog.Default())}, nil
+}
+
+// subject returns that of a key. A key may have what a subject may not.
+func (e *Engine) subject(key string) string { return e.prefix + hex.EncodeToString([]byte(key)) }
+
+// key is the reverse of subject.
+func (e *Engine) key(subject string) (key string, ok bool) {
+	text, err := hex.DecodeString(strings.TrimPrefix(subject, e.prefix))
+	return string(text), err == nil
+}
+
+// Put implements cluster.Engine.
+func (e *Engine) Put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("put %q: %w", key, err)
+	}
+	ack, err := e.js.PublishMsg(ctx, &nats.Msg{Subject: e.subject(key), Data: value}, jetstream.WithExpectLastSequencePerSubject(uint64(was)))
+	var refused *jetstream.APIError
+	switch {
+	case err == nil:
+		return cluster.Revision(ack.Sequence), nil
+	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, fmt.Errorf("put %q at %d: %w", key, was, cluster.ErrConflict)
+	default:
+		return 0, fmt.Errorf("put %q: %w: %w", key, cluster.ErrUnsure, err)
+	}
+}
+
+// Get implements cluster.Engine.
+func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
+	m, err := e.stream.GetLastMsgForSubject(ctx, e.subject(key))
+	switch {
+	case err == nil:
+		return cluster.Entry{Key: key, Value: m.Data, Revision: cluster.Revision(m.Sequence)}, nil
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return cluster.Entry{}, fmt.Errorf("get %q: %w", key, cluster.ErrNotFound)
+	default:
+		return cluster.Entry{}, fmt.Errorf("get %q: %w", key, err)
+	}
+}
+
+// Watch implements cluster.Engine. It tries until the server takes it; then the client goes on with it
+// over lost connections.
+func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			consume, err := e.consume(ctx, prefix, see)
+			if err == nil {
+				<-ctx.Done()
+				consume.Stop()
+				return
+			}
+			e.log.Warn("watch of a cluster is tried again", slog.String("prefix", prefix), slog.String("error", err.Error()))
+			select {
+			case <-ctx.Done():
+			case <-time.After(watchAgain):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		ended.Wait()
+	}
+}
+
+// consume begins to consume the stream: the last message of each subject, and what comes.
+func (e *Engine) consume(ctx context.Context, prefix string, see func(cluster.Entry)) (jetstream.ConsumeContext, error) {
+	consumer, err := e.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy})
+	if err != nil {
+		return nil, err
+	}
+	return consumer.Consume(func(m jetstream.Msg) {
+		key, ok := e.key(m.Subject())
+		meta, err := m.Metadata()
+		if !ok || err != nil || !strings.HasPrefix(key, prefix) || ctx.Err() != nil {
+			return
+		}
+		see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(meta.Sequence.Stream)})
+	})
+}
