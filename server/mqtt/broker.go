@@ -1,7 +1,6 @@
 package mqtt
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -116,7 +115,7 @@ func New(cfg Config) (*Broker, error) {
 	b.limits = cfg.Limits.withDefaults()
 	b.queued.max = b.limits.QueueBytes
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}
-	b.sessions = sessions{broker: b, of: map[string]*list.Element{}}
+	b.sessions = newSessions(b)
 	b.server = mochi.New(&mochi.Options{
 		Capabilities:           capabilities(),
 		InlineClient:           true,

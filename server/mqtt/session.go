@@ -17,34 +17,91 @@ const (
 )
 
 // sessions are those of clients that are not connected, in the order in which they went
-// away. mochi keeps any number of them.
+// away. mochi keeps any number of them. Where there are too many, the principal that has most
+// gives one up, so that nobody pushes out those of others.
 type sessions struct {
 	broker *Broker
 
-	mu   sync.Mutex
-	away list.List                // guarded by mu; of *mochi.Client, the oldest first
-	of   map[string]*list.Element // guarded by mu; by client id
+	mu     sync.Mutex
+	away   list.List                   // guarded by mu; of *session, the oldest first
+	of     map[string]*session         // guarded by mu; by client id
+	owners map[string]*list.List       // guarded by mu; by principal: its part of away; none is empty
+	ranks  map[int]map[string]struct{} // guarded by mu; the principals that have so many; none is empty
+	most   int                         // guarded by mu; the highest of ranks, 0 for none
+}
+
+// session is one of sessions. Its fields do not change.
+type session struct {
+	client       *mochi.Client
+	owner        string        // the name of a principal, "" where nobody has to log in
+	all, ofOwner *list.Element // of away, and of the list of its owner
+}
+
+func newSessions(b *Broker) sessions {
+	return sessions{broker: b, of: map[string]*session{}, owners: map[string]*list.List{}, ranks: map[int]map[string]struct{}{}}
 }
 
 // left notes the session of a client that has gone, and gives up the oldest ones beyond
 // the limit.
 func (s *sessions) left(cl *mochi.Client) {
-	for _, old := range s.add(cl) {
+	owner := ""
+	if c, ok := cl.Net.Conn.(*conn); ok && c.who != nil {
+		owner = c.who.Name()
+	}
+	for _, old := range s.add(cl, owner) {
 		s.broker.endSession(old)
 		s.broker.refusals.Add(refusal.MQTT, refusal.CauseSession, "", old.ID,
 			"the session of a client that is not connected was given up for a newer one, with the messages that waited for it")
 	}
 }
 
-func (s *sessions) add(cl *mochi.Client) (tooMany []*mochi.Client) {
+func (s *sessions) add(cl *mochi.Client, owner string) (tooMany []*mochi.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(cl.ID)
-	s.of[cl.ID] = s.away.PushBack(cl)
+	at := &session{client: cl, owner: owner}
+	mine := s.owners[owner]
+	if mine == nil {
+		mine = list.New()
+		s.owners[owner] = mine
+	}
+	at.all, at.ofOwner = s.away.PushBack(at), mine.PushBack(at)
+	s.of[cl.ID] = at
+	s.rank(owner, mine.Len()-1, mine.Len())
 	for s.away.Len() > s.broker.limits.Sessions {
-		tooMany = append(tooMany, s.drop(s.away.Front().Value.(*mochi.Client).ID))
+		tooMany = append(tooMany, s.drop(s.surplus().client.ID))
 	}
 	return tooMany
+}
+
+// rank notes that a principal has one more or one less. The caller holds mu.
+func (s *sessions) rank(owner string, was, now int) {
+	delete(s.ranks[was], owner)
+	if len(s.ranks[was]) == 0 {
+		delete(s.ranks, was)
+	}
+	if now > 0 {
+		if s.ranks[now] == nil {
+			s.ranks[now] = map[string]struct{}{}
+		}
+		s.ranks[now][owner] = struct{}{}
+	}
+	if s.most = max(s.most, now); s.ranks[s.most] == nil {
+		s.most = now // it was the only one that had most, and has one less
+	}
+}
+
+// surplus returns the one that is given up first: the oldest of a principal that has most. The caller
+// holds mu, and there is one.
+func (s *sessions) surplus() *session {
+	oldest := s.away.Front()
+	if s.most > 1 {
+		for owner := range s.ranks[s.most] {
+			oldest = s.owners[owner].Front()
+			break
+		}
+	}
+	return oldest.Value.(*session) //nolint:forcetypeassert // that is what is in it
 }
 
 // resumed forgets that a client was away. What its connection then kept is kept by the
@@ -60,12 +117,19 @@ func (s *sessions) resumed(id string) {
 
 // drop takes a client out, and returns nil where it was not there. The caller holds mu.
 func (s *sessions) drop(id string) *mochi.Client {
-	e := s.of[id]
-	if e == nil {
+	at := s.of[id]
+	if at == nil {
 		return nil
 	}
+	mine := s.owners[at.owner]
+	s.away.Remove(at.all)
+	mine.Remove(at.ofOwner)
 	delete(s.of, id)
-	return s.away.Remove(e).(*mochi.Client)
+	if mine.Len() == 0 {
+		delete(s.owners, at.owner)
+	}
+	s.rank(at.owner, mine.Len()+1, mine.Len())
+	return at.client
 }
 
 func endOutbox(cl *mochi.Client) {
