@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -193,10 +192,21 @@ func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
 	}}, nil
 }
 
+// isChallenge reports whether it is the authority that connects (RFC 8737, 3).
+func isChallenge(hello *tls.ClientHelloInfo) bool {
+	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
+}
+
+// helloFor asks for the one kind of key that there is, which clients of today understand. For another
+// one the manager would ask the authority, and make who connects wait for it.
+func helloFor(host string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+}
+
 // has reports whether there is what a client gets to see, without a wait for the authority.
 func (i *issuer) has(hello *tls.ClientHelloInfo) bool {
 	ready := i.ready[plainHost(cmp.Or(hello.ServerName, i.hosts[0]))]
-	if ready == nil || slices.Contains(hello.SupportedProtos, acme.ALPNProto) {
+	if ready == nil || isChallenge(hello) {
 		return false
 	}
 	select {
@@ -215,7 +225,7 @@ func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 		named.ServerName = i.hosts[0]
 		hello = &named
 	}
-	if slices.Contains(hello.SupportedProtos, acme.ALPNProto) { // it is the authority
+	if isChallenge(hello) {
 		return i.manager.GetCertificate(hello)
 	}
 	ready := i.ready[plainHost(hello.ServerName)]
@@ -226,7 +236,7 @@ func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	defer timer.Stop()
 	select {
 	case <-ready:
-		return i.manager.GetCertificate(hello)
+		return i.manager.GetCertificate(helloFor(hello.ServerName))
 	case <-timer.C: // to ask the authority with each handshake would be more than it allows
 		return nil, fmt.Errorf("there is no certificate for %.100q yet", hello.ServerName)
 	}
@@ -249,9 +259,7 @@ func (i *issuer) run(ctx context.Context) {
 	for wait := acmePauseMin; ; wait = min(2*wait, acmePauseMax) {
 		var failed []string
 		for _, host := range missing {
-			// The kind of key that clients of today understand.
-			hello := &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
-			cert, err := i.manager.GetCertificate(hello)
+			cert, err := i.manager.GetCertificate(helloFor(host))
 			switch {
 			case ctx.Err() != nil:
 				return

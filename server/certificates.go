@@ -130,13 +130,33 @@ func (t *TLS) stamp() (s string) {
 // listener returns a listener with TLS.
 func (c *certificates) listener(ln net.Listener) net.Listener {
 	return tls.NewListener(c.turns.listener(ln), &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if turn, ok := hello.Conn.(*turnConn); ok && (c.issuer == nil || c.issuer.has(hello)) { // else there is a certificate to be waited for
-			if err := turn.take(); err != nil {
-				return nil, err
-			}
+		if err := c.turn(hello); err != nil {
+			return nil, err
 		}
-		return c.current(), nil
+		config := c.current().Clone()
+		find := config.GetCertificate
+		if find == nil {
+			cert := &config.Certificates[0]
+			find = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
+		}
+		config.Certificates = nil // so that GetCertificate is asked
+		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			cert, err := find(hello)
+			if err == nil {
+				err = c.turn(hello)
+			}
+			return cert, err
+		}
+		return config, nil
 	}})
+}
+
+// turn waits for the turn of a handshake. Where the authority has to be waited for, there is none.
+func (c *certificates) turn(hello *tls.ClientHelloInfo) error {
+	if turn, ok := hello.Conn.(*turnConn); ok && (c.issuer == nil || c.issuer.has(hello)) {
+		return turn.take()
+	}
+	return nil
 }
 
 func (c *certificates) current() *tls.Config {

@@ -14,8 +14,9 @@ type handshakes struct {
 	turns chan struct{} // one for each that is computed
 }
 
-// handshakePatience is how long a connection waits for its turn.
-const handshakePatience = 10 * time.Second
+// handshakePatience is how long a connection waits for its turn: less than headerTimeout, after which
+// nobody would take the answer.
+const handshakePatience = 4 * time.Second
 
 var errHandshakes = errors.New("too many connections are being made")
 
@@ -42,15 +43,18 @@ func (l *turnListener) Accept() (net.Conn, error) {
 
 // turnConn is a connection below TLS. It has its turn from when the client has said what it wants
 // until the server begins to answer, which is when the costly part has been computed; then it is the
-// client that is waited for.
+// client that is waited for. Who has to say it again (HelloRetryRequest) gets another turn for the signature.
 type turnConn struct {
 	net.Conn
 	handshakes *handshakes
 	has        atomic.Bool
 }
 
-// take waits for the turn.
+// take waits for the turn, unless the connection has it.
 func (c *turnConn) take() error {
+	if c.has.Load() {
+		return nil
+	}
 	timer := time.NewTimer(handshakePatience)
 	defer timer.Stop()
 	select {

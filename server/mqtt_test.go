@@ -15,6 +15,7 @@ import (
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -351,4 +352,26 @@ func TestAnEmptyPasswordIsNone(t *testing.T) {
 	if _, err := io.ReadFull(nc, answer); err != nil || answer[3] != 0 {
 		t.Errorf("CONNACK % x, %v", answer, err)
 	}
+}
+
+// What an entity has left behind as retained is not for who may read its successor.
+func TestRetainedMessagesEndWithTheirEntity(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	c := s.dial311("sensor")
+	await(t, c.Publish("e/old/telemetry", 1, true, `{"secret":1}`))
+	await(t, c.Publish("e/other/telemetry", 1, true, `{"t":1}`))
+	before := s.broker.Stats().Retained // with those of $SYS
+	s.send(204, "DELETE", "/v1/entities/old", "", "", "If-Match", "*")
+	s.post("old", `{"t":2}`)
+	for deadline := time.Now().Add(patience); s.broker.Stats().Retained >= before; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d retained messages, want one less", before)
+		}
+		if err := pause.For(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := receive(t, subscribe(t, s.dial311("late"), "e/+/telemetry"), "the retained message")
+	same(t, "what is retained", m, message{"e/other/telemetry", `{"t":1}`})
 }

@@ -256,6 +256,10 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 			pk.TopicName = reserved + pk.TopicName
 		}
 	case packets.Subscribe, packets.Unsubscribe:
+		if len(pk.Filters) > maxSubscriptions { // more than a session has room for, and they would be in memory while it waits
+			h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", cl.ID, fmt.Sprintf("a packet with more than %d filters; send them in several", maxSubscriptions))
+			return pk, packets.ErrRejectPacket
+		}
 		if !c.pace(len(pk.Filters)) {
 			return pk, packets.ErrRejectPacket
 		}

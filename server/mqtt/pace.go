@@ -15,29 +15,20 @@ const (
 	filterRate  = 200
 )
 
-// pace waits until the client may name so many more filters, which makes nobody else wait. It
-// returns false if the connection ends meanwhile. The goroutine that reads calls it.
+// pace waits until the client may name so many more filters, at most filterBurst, which makes nobody
+// else wait. It returns false if the connection ends meanwhile. The goroutine that reads calls it.
 func (c *conn) pace(filters int) bool {
 	if c.filters == nil {
 		c.filters = rate.NewLimiter(filterRate, filterBurst)
 	}
-	for filters > 0 {
-		step := min(filters, filterBurst)
-		filters -= step
-		wait := c.filters.ReserveN(time.Now(), step).Delay()
-		if wait == 0 {
-			continue
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-c.gone:
-			timer.Stop()
-			return false
-		case <-c.broker.running.Done():
-			timer.Stop()
-			return false
-		}
+	timer := time.NewTimer(c.filters.ReserveN(time.Now(), filters).Delay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.gone:
+		return false
+	case <-c.broker.running.Done():
+		return false
 	}
-	return true
 }

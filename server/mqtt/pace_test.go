@@ -70,6 +70,18 @@ func TestDeepFiltersAreRefused(t *testing.T) {
 	})
 }
 
+func TestAPacketWithMoreFiltersThanASessionHasRoomForEndsItsConnection(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		c := p.dial(t, "huge", 4)
+		began := time.Now()
+		c.subscribe(1, maxSubscriptions+1)
+		if _, err := io.Copy(io.Discard, c.in); err != nil || time.Since(began) > 0 {
+			t.Errorf("it ends after %v with %v, want at once", time.Since(began), err)
+		}
+	})
+}
+
 func TestWhoWaitsToSubscribeIsLetGoAtTheEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {

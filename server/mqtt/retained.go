@@ -1,6 +1,8 @@
 package mqtt
 
 import (
+	"sync/atomic"
+
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 )
@@ -51,6 +53,25 @@ func (b *Broker) sendRetained(c *conn) {
 				continue
 			}
 			b.sendAs(c, &r.sub, pk, true)
+		}
+	}
+}
+
+// retain keeps a message for those who subscribe later, or, where it has no payload, drops the one
+// before.
+func (b *Broker) retain(pk packets.Packet) { //nolint:gocritic // mochi keeps it
+	b.shadow.want() // the end of its entity
+	b.server.Topics.RetainMessage(pk)
+	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
+}
+
+// dropRetained drops what is retained of an entity that was deleted: who may read its successor may
+// not have been allowed to read that.
+func (b *Broker) dropRetained(id string) {
+	for i := range topics {
+		name := topicPrefix + id + "/" + topics[i].name
+		if _, ok := b.server.Topics.Retained.Get(name); ok {
+			b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
 		}
 	}
 }

@@ -154,6 +154,9 @@ func (b *Broker) hasSubscribers(name string) bool {
 
 // edited publishes the documents that an edit has changed, where somebody wants them.
 func (s *shadow) edited(ctx context.Context, c *entity.Change) {
+	if c.Edit.Deleted {
+		s.broker.dropRetained(c.Entity)
+	}
 	s.broker.editedLayouts(ctx, c)
 	for i := range topics {
 		if t := &topics[i]; t.changedBy(c.Edit) {
