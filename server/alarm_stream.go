@@ -53,7 +53,7 @@ func (a *alarmAPI) stream(w http.ResponseWriter, r *http.Request, in *streamAlar
 		w.Header().Set("Content-Type", mediaEvents)
 		return nil
 	}
-	leave, err := a.streams.enter()
+	leave, err := a.streams.places.enter(callerOf(r.Context()).who)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type snapshot struct {
 
 func newSnapshot(s *Server) *snapshot {
 	return &snapshot{
-		runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: len(s.streams.places),
+		runtime: s.runtime.Stats(), mqtt: s.broker.Stats(), streams: s.streams.places.len(),
 		logins: s.book.Stats(), sessions: s.gate.sessions.len(),
 		mappings: s.mappings.Stats(), alarms: s.alarms.Stats(), retention: s.retention.Status(), bulk: s.bulk.active(), columns: s.finder.Columns(),
 	}

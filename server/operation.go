@@ -38,6 +38,9 @@ type content struct {
 // long as the client waits.
 const answerTimeout = 30 * time.Second
 
+// maxPublicBodyBytes bounds a body that is read before it is known who sends it.
+const maxPublicBodyBytes = 16 << 10
+
 // option adjusts an operation.
 type option func(*operation)
 
@@ -112,6 +115,9 @@ func newOperation(method, pattern, id, summary string, in reflect.Type, handle f
 func (o operation) with(options []option) operation {
 	for _, option := range options {
 		option(&o)
+	}
+	if o.needs == public {
+		o.limit = min(o.limit, maxPublicBodyBytes)
 	}
 	return o
 }

@@ -107,12 +107,9 @@ func (a *provisionAPI) operations() []operation {
 		op("POST", "/v1/provisioning", "postProvisionKey", "Make a provision key. Its secret is in this answer and nowhere else.", a.create, answers(201), fails(409), needs(manages)),
 		op("DELETE", "/v1/provisioning/{name}", "deleteProvisionKey", "Revoke a provision key. The devices that have come with it stay.", a.remove, fails(404), needs(manages)),
 		rawOp("POST", "/api/v1/provision", "provisionDevice", "As a device made for ThingsBoard, get credentials with a provision key.", a.provision, needs(public),
-			accepts(maxProvisionBytes, content{mediaJSON, provisionBody{}}), sends(content{mediaJSON, provisionedJSON{}})),
+			accepts(maxPublicBodyBytes, content{mediaJSON, provisionBody{}}), sends(content{mediaJSON, provisionedJSON{}})),
 	}
 }
-
-// maxProvisionBytes bounds the request of a device for credentials.
-const maxProvisionBytes = 16 << 10
 
 // provisionKeyBody is a provision key as it is made.
 type provisionKeyBody struct {

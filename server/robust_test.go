@@ -315,7 +315,7 @@ func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 	s := prepare(t, func(s *Server) {
 		s.cfg.DrainTimeout = 4 * time.Second // net/http would wait for five
 		s.http.ConnState = func(conn net.Conn, state http.ConnState) {
-			s.unused.note(conn, state)
+			s.conns.note(conn, state)
 			opened <- struct{}{}
 		}
 	})
@@ -405,7 +405,7 @@ func TestSocketThatTalksIsPutOut(t *testing.T) {
 	if m := next(); m.Event != eventChange {
 		t.Errorf("the quiet one gets %+v", m)
 	}
-	eventually(t, "the end of all streams but one", func() bool { return len(s.streams.places) == 1 })
+	eventually(t, "the end of all streams but one", func() bool { return s.streams.places.len() == 1 })
 }
 
 // What a bulk update has said that it changed is changed, also when the server was

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/alarm"
@@ -34,7 +32,8 @@ import (
 
 // Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
 const (
-	// MaxHTTPConnections bounds the HTTP connections; more wait to be accepted.
+	// MaxHTTPConnections bounds the HTTP connections. A further one takes the place of the one that is
+	// idle for longest, and waits if none is.
 	MaxHTTPConnections = 4096
 
 	headerTimeout  = 5 * time.Second
@@ -75,7 +74,7 @@ type Server struct {
 	mqttLn       net.Listener
 
 	operations []operation
-	unused     unusedConns
+	conns      *httpConns
 	background sync.WaitGroup // what ends with serving
 	proxies    proxies
 
@@ -99,7 +98,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is New with a store of the caller's.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger)}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections)}
 	s.shutdown = sync.OnceValue(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
 		defer cancel()
@@ -184,7 +183,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		s.broker.Stop()
 		s.broker.Close(ctx)
 	})
-	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: make(chan struct{}, MaxStreams)}
+	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: newPlaces()}
 	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
 	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout, maxPageBytes}
 	s.metrics = newMetrics(s)
@@ -196,7 +195,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.http = &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ConnState: s.unused.note,
+		ConnState: s.conns.note,
 		ErrorLog:  slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
 	// Last of all: nobody would see the token of a server that does not start.
@@ -277,7 +276,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.background.Go(s.tellAlarms)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.http.Serve(s.encrypted(netutil.LimitListener(s.httpLn, MaxHTTPConnections)))
+		failed <- s.http.Serve(s.encrypted(s.conns.listener(s.httpLn)))
 	}()
 	if s.certificates != nil && s.certificates.issuer != nil {
 		s.background.Go(func() { s.certificates.issuer.run(s.serving) })
@@ -319,7 +318,7 @@ func (s *Server) drain(ctx context.Context) error {
 func (s *Server) finishRequests(ctx context.Context) error {
 	half, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout/2)
 	defer cancel()
-	s.unused.close()
+	s.conns.close()
 	if err := s.http.Shutdown(half); err != nil {
 		_ = s.http.Close() // the error before says it
 		return fmt.Errorf("finish HTTP requests: %w", err)

@@ -15,12 +15,14 @@ import (
 )
 
 const (
-	// MaxSessions bounds the sessions of browsers. The one that was not used for
-	// longest is ended for a new one.
+	// MaxSessions bounds the sessions of browsers. For a new one the principal that has most gives up
+	// the one that it has not used for longest. No principal has more than a quarter of them.
 	MaxSessions = 10_000
 
 	// sessionIdle is how long a session lives without a request.
 	sessionIdle = 12 * time.Hour
+
+	maxSessionsOfOne = MaxSessions / 4
 )
 
 // sessions are those of browsers that have logged in. They are in memory: after a restart
@@ -29,8 +31,8 @@ type sessions struct {
 	cookie string // its name
 
 	mu     sync.Mutex
-	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; of recent
-	recent list.List                           // guarded by mu; of *session, the latest first
+	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; of the lists of
+	of     map[*access.Principal]*list.List    // guarded by mu; of *session, the one used last first; none is empty
 }
 
 type session struct {
@@ -43,7 +45,7 @@ type session struct {
 // newSessions names the cookie after the port: browsers send the cookies of a host to
 // all of its ports.
 func newSessions(port string) *sessions {
-	return &sessions{cookie: "greenroom_" + port, byHash: make(map[[sha256.Size]byte]*list.Element)}
+	return &sessions{cookie: "greenroom_" + port, byHash: make(map[[sha256.Size]byte]*list.Element), of: make(map[*access.Principal]*list.List)}
 }
 
 // begin begins a session, and returns what its cookie has.
@@ -56,11 +58,13 @@ func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
 	}
 	s.mu.Lock()
 	opened.stop = stop
-	s.byHash[opened.hash] = s.recent.PushFront(opened)
-	var old *session
-	if s.recent.Len() > MaxSessions {
-		old = s.remove(s.recent.Back())
+	old := s.makeRoom(who)
+	own := s.of[who]
+	if own == nil {
+		own = list.New()
+		s.of[who] = own
 	}
+	s.byHash[opened.hash] = own.PushFront(opened)
 	s.mu.Unlock()
 	if old != nil {
 		old.stop()
@@ -72,9 +76,35 @@ func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
 	return text, true
 }
 
+// makeRoom takes out the session that is to end for a new one of a principal, nil for none: of its own
+// where it has its share, else of who has most. The caller holds mu.
+func (s *sessions) makeRoom(who *access.Principal) *session {
+	if own := s.of[who]; own != nil && own.Len() >= maxSessionsOfOne {
+		return s.remove(own.Back())
+	}
+	if len(s.byHash) < MaxSessions {
+		return nil
+	}
+	var most *list.List
+	for _, x := range s.of {
+		if most == nil || x.Len() > most.Len() || x.Len() == most.Len() && lastUsed(x).Before(lastUsed(most)) {
+			most = x
+		}
+	}
+	return s.remove(most.Back())
+}
+
+// lastUsed is when the session was used that was not used for longest.
+func lastUsed(own *list.List) time.Time { return own.Back().Value.(*session).used }
+
 // remove takes a session out. The caller holds mu.
 func (s *sessions) remove(e *list.Element) *session {
-	old := s.recent.Remove(e).(*session)
+	old := e.Value.(*session)
+	own := s.of[old.who]
+	own.Remove(e)
+	if own.Len() == 0 {
+		delete(s.of, old.who)
+	}
 	delete(s.byHash, old.hash)
 	return old
 }
@@ -110,7 +140,7 @@ func (s *sessions) find(r *http.Request) *access.Principal {
 	late := time.Since(found.used) > sessionIdle
 	if !late {
 		found.used = time.Now()
-		s.recent.MoveToFront(e)
+		s.of[found.who].MoveToFront(e)
 	}
 	s.mu.Unlock()
 	if late || !found.who.Valid() {
@@ -124,7 +154,7 @@ func (s *sessions) find(r *http.Request) *access.Principal {
 func (s *sessions) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.recent.Len()
+	return len(s.byHash)
 }
 
 // set sets or, with "", takes back the cookie of a session.

@@ -20,7 +20,7 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 	if err != nil {
 		return err
 	}
-	leave, err := a.enter()
+	leave, err := a.places.enter(query.who)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 const (
 	// MaxStreams bounds the streams that are open at the same time, those of
-	// events and WebSockets together.
+	// events and WebSockets together. A principal may have a quarter of them.
 	MaxStreams = 1024
 	// heartbeatEvery is when a silent stream says that it lives. Proxies give up
 	// on silence after a minute or less.
@@ -29,7 +29,7 @@ const (
 type streamAPI struct {
 	runtime *entity.Runtime
 	serving context.Context                //nolint:containedctx // the server's own life
-	places  chan struct{}                  // one for each open stream
+	places  *places                        // one is taken for each open stream
 	events  [len(eventNames)]atomic.Uint64 // sent to their readers, by name
 	judge   judge
 }
@@ -45,16 +45,6 @@ func (a *streamAPI) operations() []operation {
 
 // streamPattern is the path of the server-sent events.
 const streamPattern = "/v1/stream"
-
-// enter takes a place for a stream, which leave gives back.
-func (a *streamAPI) enter() (leave func(), err error) {
-	select {
-	case a.places <- struct{}{}:
-		return func() { <-a.places }, nil
-	default:
-		return nil, problemf(http.StatusServiceUnavailable, "%d streams are open, which is the limit; close one, or follow several entities with one stream: ?entity=a&entity=b", MaxStreams)
-	}
-}
 
 type streamRequest struct {
 	feedRequest
@@ -77,7 +67,7 @@ func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamReq
 		w.Header().Set("Content-Type", mediaEvents)
 		return nil
 	}
-	leave, err := a.enter()
+	leave, err := a.places.enter(query.who)
 	if err != nil {
 		return err
 	}

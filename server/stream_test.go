@@ -174,8 +174,11 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
+	who := callerOf(s.asAnybody()).who
 	for range MaxStreams {
-		s.streams.places <- struct{}{}
+		if _, err := s.streams.places.enter(who); err != nil {
+			t.Fatal(err)
+		}
 	}
 	resp, body := s.do("GET", "/v1/stream", "")
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, strconv.Itoa(MaxStreams)+" streams") {
