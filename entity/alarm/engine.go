@@ -53,6 +53,7 @@ type engine struct {
 	moved   bool                    // the place is not that of the last commit
 	waiting map[string][]chan error // by cursor: those who wait for it
 	waited  []chan error            // those whose cursor was reached
+	kept    bool                    // there are alarms, of entities that may be deleted
 
 	types     *model.Resolved   // one of those that rules name, as it was: all are others when one changes
 	families  map[string]string // the types that are those that rules name, and what each is, as they were
@@ -72,7 +73,7 @@ type gate struct {
 
 // place is where the engine stands, as it is stored.
 type place struct {
-	// Cursor is that of the last change that was done with, "" while there are no rules.
+	// Cursor is that of the last change that was done with, "" while nothing is followed.
 	Cursor string `json:"cursor"`
 	// At is when the last of the changes that were done with was committed.
 	At int64 `json:"at,omitempty"`
@@ -174,7 +175,7 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	switch {
 	case c.Edit != nil:
 		return e.edit(ctx, c)
-	case c.Command != nil:
+	case c.Command != nil || len(e.rules) == 0:
 		return nil
 	}
 	var buffer [16]int
@@ -473,6 +474,7 @@ func (e *engine) raise(st *state, a *Alarm) error {
 // newAlarm fills in what an alarm of a state has beside its times.
 func (e *engine) newAlarm(st *state, a *Alarm) {
 	e.place.Alarm++
+	e.kept = true
 	r := st.rule
 	a.ID, a.Rule, a.Version, a.Entity, a.Severity, a.Message = alarmID(e.place.Alarm), r.Name, r.Version, st.s.id, r.Severity, r.Message
 	a.Detected, a.Shelved, a.Webhooks = e.now(), st.shelf, r.Webhooks

@@ -36,7 +36,7 @@ type follower struct {
 	s *Service
 	e *engine
 
-	feed *feed // nil while there are no rules
+	feed *feed // nil while there are neither rules nor alarms
 
 	late    time.Time // since when there are late readings to be gone through, zero for none
 	written time.Time // when the last commit was
@@ -45,7 +45,7 @@ type follower struct {
 	purge   string    // the ID from which on they are
 }
 
-// batches is where the changes come from, nil while there are no rules.
+// batches is where the changes come from, nil while nothing is followed.
 func (f *follower) batches() <-chan []entity.Change {
 	if f.feed == nil {
 		return nil

@@ -46,14 +46,26 @@ func (g *graves) none() bool {
 	return len(g.upTo) == 0
 }
 
-// any returns one of them, and false where there is none.
-func (g *graves) any() (id, upTo string, ok bool) {
+// grave is one of them.
+type grave struct{ id, upTo string }
+
+// some returns up to n of them, begun as the first one where it is among them.
+func (g *graves) some(begun string, n int) []grave {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	for id, upTo = range g.upTo {
-		return id, upTo, true
+	list := make([]grave, 0, min(n, len(g.upTo)))
+	if upTo, ok := g.upTo[begun]; ok {
+		list = append(list, grave{begun, upTo})
 	}
-	return "", "", false
+	for id, upTo := range g.upTo {
+		if len(list) == n {
+			break
+		}
+		if id != begun {
+			list = append(list, grave{id, upTo})
+		}
+	}
+	return list
 }
 
 func (g *graves) set(id, upTo string) {
@@ -99,10 +111,7 @@ func (e *engine) deleted(ctx context.Context, id string) error {
 		}
 	}
 	x := graveJSON{alarmID(e.place.Alarm)}
-	e.graves.set(id, x.UpTo)
-	if e.burying == id {
-		e.buried = ""
-	}
+	e.graves.set(id, x.UpTo) // where it is being gone through, what is new comes later
 	return e.ledger.put(graveKind, id, &x)
 }
 
@@ -123,41 +132,58 @@ func (e *engine) loadGraves(ctx context.Context) error {
 	return err
 }
 
-// bury marks some of the alarms of an entity that was deleted, and takes away what leads
-// replays to them. Nothing of the ledger is looked at.
+// bury marks some of the alarms of entities that were deleted, and takes away what leads
+// replays to them. It goes on with the entity that was begun, or with many of them no one
+// would ever be done with. Nothing of the ledger is looked at.
 // REQUIRES: the ledger is empty.
 func (e *engine) bury(ctx context.Context) error {
-	id, upTo, ok := e.graves.any()
-	if !ok {
-		return nil
+	left := buryAlarms
+	for _, x := range e.graves.some(e.burying, left) {
+		if e.burying != x.id {
+			e.burying, e.buried = x.id, ""
+		}
+		n, err := e.buryOne(ctx, x, left)
+		if err != nil {
+			return err
+		}
+		if left -= n + 1; left <= 0 {
+			break
+		}
 	}
-	if e.burying != id {
-		e.burying, e.buried = id, ""
-	}
-	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(id) + e.buried, To: part(id) + upTo + "\x00", Limit: buryAlarms})
+	return nil
+}
+
+// buryOne marks alarms of one entity, and returns how many it has looked at, most of them
+// when there may be more. They are marked in the order of their IDs: those before one that is
+// marked are marked, whatever ends the engine.
+func (e *engine) buryOne(ctx context.Context, x grave, most int) (int, error) {
+	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(x.id) + e.buried, To: part(x.id) + x.upTo + "\x00", Limit: most})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i := range list {
-		name := list[i].Key[len(part(id)):]
+		name := list[i].Key[len(part(x.id)):]
 		e.buried = name + "\x00"
 		a, err := e.ledger.alarm(ctx, name)
 		if errors.Is(err, ErrNotFound) {
 			continue // it cannot be read, or was removed
 		}
 		if err != nil {
-			return err
+			return 0, err
+		}
+		if a.Deleted {
+			continue
 		}
 		a.Deleted = true
 		e.ledger.set(timeKind, timeKey(a.Entity, a.Rule, a.Raised, a.ID), nil)
 		if err := e.ledger.keep(a, a.prior()); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if len(list) < buryAlarms {
-		e.ledger.set(graveKind, id, nil)
-		e.then = append(e.then, func() { e.graves.remove(id, upTo) })
+	if len(list) < most {
+		e.ledger.set(graveKind, x.id, nil)
+		e.then = append(e.then, func() { e.graves.remove(x.id, x.upTo) })
 		e.burying = ""
 	}
-	return nil
+	return len(list), nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
@@ -63,6 +64,137 @@ func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 	}
 	if !p.graves.none() || p.Stats().Open != [severities]int64{2: 0, 1: 1} {
 		t.Errorf("%+v, %+v", p.graves.upTo, p.Stats())
+	}
+}
+
+func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	const entities, many, few = 4, buryAlarms + 10, 100
+	ids := make([]string, 0, entities+few)
+	for i := range entities {
+		id := fmt.Sprint("large", i)
+		ids = append(ids, id)
+		list := make([]entity.Reading, 0, 2*many)
+		for n := range many {
+			list = append(list, reading(float64(2*n), "t", 90), reading(float64(2*n+1), "t", 10))
+		}
+		p.ingest(id, list...)
+	}
+	for i := range few {
+		ids = append(ids, fmt.Sprint("small", i))
+		p.at(ids[entities+i], 1, "t", 90)
+	}
+	p.sync()
+	// As after a start with all of them to be gone through, and step by step.
+	if err := p.Service.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(p.rt, &p.cfg, &p.count, newGraves())
+	e.hub = newHub()
+	var err error
+	if e.place, err = readPlace(t.Context(), p.rt); err != nil {
+		t.Fatal(err)
+	}
+	bury := func() (steps int) {
+		t.Helper()
+		for _, id := range ids {
+			e.graves.set(id, alarmID(e.place.Alarm))
+		}
+		for ; !e.graves.none() && steps < 200; steps++ {
+			if err := e.bury(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return steps
+	}
+	// A step looks at buryAlarms; one of the large ones may end in it, and another one begin.
+	if n, most := bury(), (entities*(many+1)+2*few)/buryAlarms+1; n > most {
+		t.Errorf("%d steps, want %d at most", n, most)
+	}
+	wrote := p.store.puts.Load()
+	bury()
+	if n := p.store.puts.Load() - wrote; n > int64(2*len(ids)) {
+		t.Errorf("%d items are written for alarms that were marked, want %d for the entities at most", n, 2*len(ids))
+	}
+	for _, id := range ids {
+		a, err := e.ledger.alarm(t.Context(), idOfLast(t, p, id))
+		if err != nil || !a.Deleted {
+			t.Fatalf("the last alarm of %s is %+v, %v", id, a, err)
+		}
+	}
+}
+
+// idOfLast returns the ID of the last alarm of an entity.
+func idOfLast(t *testing.T, p *plant, id string) string {
+	t.Helper()
+	list, err := p.rt.Items(t.Context(), entity.ItemsQuery{Kind: entityKind, From: part(id), To: after(part(id)), Limit: 1, Descending: true})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	return list[0].Key[len(part(id)):]
+}
+
+func TestDeletionsAreSeenWhileThereAreNoRules(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	for _, id := range []string{"a", "b", "c"} {
+		p.at(id, 1, "t", 90)
+	}
+	p.sync()
+	gone := func(id string) {
+		t.Helper()
+		if err := p.rt.Delete(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+		p.at(id, 2, "t", 20) // another one
+	}
+	gone("a")
+	if err := p.DeleteRule(t.Context(), "hot", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.sync()
+	gone("b")
+	p.sync()
+	p.reopen(func() { gone("c") })
+	p.sync()
+	for _, id := range []string{"a", "b", "c"} {
+		if list := p.alarms(id); len(list) != 1 || !list[0].Deleted {
+			t.Errorf("the new entity %s has %+v", id, list)
+		}
+	}
+	// When no alarms are kept any more there is nothing to follow.
+	config := p.config()
+	config.Retention = time.Hour
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.clock.Store(start + 2*time.Hour.Milliseconds())
+	var err error
+	for range 2 {
+		if p.Service, err = Open(t.Context(), p.rt, config); err != nil {
+			t.Fatal(err)
+		}
+		for len(p.alarms("a"))+len(p.alarms("b"))+len(p.alarms("c")) > 0 {
+			if err := pause.For(t.Context(), time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.sync()
+		if err := p.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at, err := readPlace(t.Context(), p.rt); err != nil || at.Cursor != "" {
+		t.Errorf("the place is %+v, %v", at, err)
+	}
+	if p.Service, err = Open(t.Context(), p.rt, config); err != nil { // which the end of the plant closes
+		t.Fatal(err)
 	}
 }
 

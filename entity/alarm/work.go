@@ -152,7 +152,20 @@ func (e *engine) load(ctx context.Context) error {
 		return err
 	}
 	e.hub.reset(e.place.Event)
+	if err := e.lookForAlarms(ctx); err != nil {
+		return err
+	}
 	return e.loadWebhooks(ctx)
+}
+
+// lookForAlarms sets whether there are alarms.
+// REQUIRES: none is in the ledger that is not in the store.
+func (e *engine) lookForAlarms(ctx context.Context) error {
+	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: "\x00", Limit: 1})
+	if err == nil {
+		e.kept = len(list) > 0
+	}
+	return err
 }
 
 // readPlace reads where the engine stands.
@@ -754,11 +767,13 @@ func (e *engine) release(err error) {
 	clear(e.waiting)
 }
 
-// switchFeed follows the changes while there are rules, and does not otherwise.
+// switchFeed follows the changes while there are rules, or alarms, whose entities may be
+// deleted; and does not otherwise.
 func (f *follower) switchFeed(ctx context.Context) error {
 	e := f.e
+	wanted := len(e.rules) > 0 || e.kept
 	switch {
-	case len(e.rules) > 0 && f.feed == nil:
+	case wanted && f.feed == nil:
 		q := entity.ChangesQuery{Cursor: e.place.Cursor, Edits: true, Commands: true, Presence: true, Buffer: feedBuffer} // each: a place may be that of any
 		changes, err := f.s.rt.Follow(ctx, q)
 		if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
@@ -779,9 +794,11 @@ func (f *follower) switchFeed(ctx context.Context) error {
 		e.place.Cursor, e.moved, e.gate = changes.Cursor(), true, gate{}
 		f.feed = startFeed(f.s.ctx, &f.s.wg, changes, &f.s.count.lagged)
 		return f.commit(ctx)
-	case len(e.rules) == 0 && f.feed != nil:
-		f.feed.stop()
-		f.feed = nil
+	case !wanted && (f.feed != nil || e.place.Cursor != ""):
+		if f.feed != nil {
+			f.feed.stop()
+			f.feed = nil
+		}
 		e.place.Cursor, e.moved, e.gate = "", true, gate{}
 		e.release(errAnew)
 		return f.commit(ctx)
@@ -825,6 +842,11 @@ func (e *engine) oldest() int64 { return e.now() - max(0, e.lateness-time.Hour.M
 
 // purgeSome removes some of the alarms that have been kept for long enough.
 func (f *follower) purgeSome(ctx context.Context) error {
+	if e := f.e; e.kept && len(e.rules) == 0 && len(e.ledger.items) == 0 { // no more are made
+		if err := e.lookForAlarms(ctx); err != nil {
+			return err
+		}
+	}
 	list, err := f.s.rt.Items(ctx, entity.ItemsQuery{Kind: closedKind, From: f.purge, Limit: purgeAlarms})
 	if err != nil {
 		return err
