@@ -255,7 +255,7 @@ func (c *core) putBackSignals(s []signal) {
 func (c *core) adopt(child *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase >= stopping || c.phase == restarting && c.ext.ended { // in Terminate: nobody would end it
+	if c.phase >= stopping || c.phase == restarting && c.ext.ended && !c.traits.keeps() { // in Terminate: nobody would end it
 		return false
 	}
 	ext := c.needExtLocked()

@@ -277,10 +277,14 @@ func (c *cell[M]) dismiss() {
 func (c *cell[M]) beginRestart(after time.Duration) {
 	ext := c.needExt()
 	c.dropBackoff()
-	c.disband(false)
+	c.disband(c.traits.keeps())
 	ext.escalated, ext.exit = nil, nil
 	ext.backoffFor, ext.ended = after, false
 	c.setPhase(restarting)
+	if c.traits.keeps() {
+		c.childless()
+		return
+	}
 	c.stopChildren(stopNow)
 }
 
@@ -362,7 +366,9 @@ func (c *cell[M]) childEnded(child *core) {
 	case stopping:
 		c.stopChildren(c.ext.end)
 	case restarting:
-		c.stopChildren(stopNow)
+		if !c.traits.keeps() {
+			c.stopChildren(stopNow)
+		}
 	default: // a child that ended for reasons of its own
 	}
 }

@@ -463,10 +463,20 @@ func (m *incarnation[M]) release(c *cell[M]) {
 // tell implements target.
 func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) }
 
+// tellAdmitted is tell for a message that another mailbox, or a [Place], has taken before: a bound does
+// not refuse it.
+func (c *cell[M]) tellAdmitted(e envelope[M]) verdict {
+	if c.kind.queue == nil {
+		return c.post(&e, nil)
+	}
+	v, _ := c.kind.queue.(queue[M]).post(c, e, nil, admitted)
+	return v
+}
+
 // tellOrWait implements target.
 func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	if c.kind.queue != nil {
-		if v, wait := c.kind.queue.(queue[M]).post(c, e, w, true); wait == nil {
+		if v, wait := c.kind.queue.(queue[M]).post(c, e, w, patient); wait == nil {
 			return v, nil
 		} else {
 			return v, wait
@@ -479,7 +489,7 @@ func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 // the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	if c.kind.queue != nil {
-		v, _ := c.kind.queue.(queue[M]).post(c, *e, w, false)
+		v, _ := c.kind.queue.(queue[M]).post(c, *e, w, hasty)
 		return v
 	}
 	if c.flags.Load()&ended != 0 { // which also brings the cell's second cache line, while lock waits for the first

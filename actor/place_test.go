@@ -23,6 +23,7 @@ type pigeonhole struct {
 	ended int
 }
 
+func (s *pigeonhole) Serve(*actor.Virtual[any])      {}
 func (s *pigeonhole) Find(string) actor.Ref[any]     { return s.Standing("") }
 func (s *pigeonhole) Standing(string) actor.Ref[any] { s.mu.Lock(); defer s.mu.Unlock(); return s.ref }
 

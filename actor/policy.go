@@ -65,10 +65,10 @@ func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
 
 // queue is the order of a mailbox that is not plain. post acquires the actor's lock, after it
 // has called the user's function that ranks a message or finds its key, and ends in
-// postSpecial; where the sender is patient and has to wait for room it returns that wait, which
+// postSpecial; where the message is patient and has to wait for room it returns that wait, which
 // has the message. All other methods are called with that lock held.
 type queue[M any] interface {
-	post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M])
+	post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M])
 	take() (e envelope[M], ok bool)
 	oldest() *envelope[M] // what dropOldest would drop, nil for nothing
 	dropOldest() envelope[M]
@@ -110,6 +110,15 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 	}
 	return s, nil
 }
+
+// manner says how a message comes to a mailbox that is bounded.
+type manner uint8
+
+const (
+	hasty    manner = iota // its sender does not wait
+	patient                // its sender waits for room, where the policy says so
+	admitted               // it has been taken once: only a policy that drops messages drops it
+)
 
 // verdict is what a mailbox did with a message.
 type verdict uint8
@@ -183,14 +192,14 @@ var errAlien = fmt.Errorf("%w: another system gets only messages of registered t
 // replace a message, and so needs no room; put puts the message into the queue and returns what
 // it has replaced. Both are called with the actor's lock held, and do not call the user's code. If
 // the verdict is verdictWait the sender waits from now on as wait says, which may be nil.
-func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], replaces func() bool, put func() (old envelope[M], did bool)) verdict {
+func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as manner, replaces func() bool, put func() (old envelope[M], did bool)) verdict {
 	c.lock(w)
 	if c.phase >= stopping {
 		c.mu.Unlock()
 		return verdictGone
 	}
 	s := c.mailbox()
-	out, v := s.special.admit(e, replaces, put)
+	out, v := s.special.admit(e, as, replaces, put)
 	if v == verdictWait && wait != nil {
 		s.special.room.push(wait)
 	}
@@ -224,7 +233,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], repl
 }
 
 // admit decides about a message. REQUIRES: the actor's lock held.
-func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (envelope[M], bool)) (out envelope[M], v verdict) {
+func (s *special[M]) admit(e *envelope[M], as manner, replaces func() bool, put func() (envelope[M], bool)) (out envelope[M], v verdict) {
 	if e.exempt() {
 		put()
 		s.notes++
@@ -241,9 +250,13 @@ func (s *special[M]) admit(e *envelope[M], replaces func() bool, put func() (env
 			put()
 			return s.queue.dropOldest(), verdictEvicted
 		case Block:
-			return out, verdictWait
+			if as != admitted {
+				return out, verdictWait
+			}
 		default:
-			return out, verdictFull
+			if as != admitted {
+				return out, verdictFull
+			}
 		}
 	}
 	if out, did := put(); did {
@@ -353,13 +366,13 @@ type numbered[M any] struct {
 	seq uint64
 }
 
-func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
-	if !patient || !c.crowded() {
-		v := c.postSpecial(&e, w, nil, never, func() (none envelope[M], did bool) {
+func (q *fifoQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
+	if as != patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, as, never, func() (none envelope[M], did bool) {
 			q.put(&e)
 			return none, false
 		})
-		if v != verdictWait || !patient {
+		if v != verdictWait || as != patient {
 			return v, nil
 		}
 	}
@@ -452,17 +465,17 @@ const (
 	afterLast
 )
 
-func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
+func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
 	r := ranked[M]{e: e}
 	if !e.internal() {
 		r.rank = q.rank(e.msg)
 	}
-	if !patient || !c.crowded() {
-		v := c.postSpecial(&e, w, nil, never, func() (none envelope[M], did bool) {
+	if as != patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, as, never, func() (none envelope[M], did bool) {
 			q.put(r)
 			return none, false
 		})
-		if v != verdictWait || !patient {
+		if v != verdictWait || as != patient {
 			return v, nil
 		}
 	}
@@ -641,18 +654,18 @@ type conflated[M any, K comparable] struct {
 	came  uint64 // when it came, which for one that has waited for room is before it was put in
 }
 
-func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, patient bool) (verdict, *roomWait[M]) {
+func (q *conflateQueue[M, K]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
 	m := conflated[M, K]{e: e}
 	if !e.internal() {
 		m.key = q.key(e.msg)
 		same := m.key
 		m.keyed = same == m.key
 	}
-	if !patient || !c.crowded() {
-		v := c.postSpecial(&e, w, nil,
+	if as != patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, as,
 			func() bool { return m.keyed && q.has(m.key) },
 			func() (old envelope[M], did bool) { return q.put(m) })
-		if v != verdictWait || !patient {
+		if v != verdictWait || as != patient {
 			return v, nil
 		}
 	}

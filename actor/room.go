@@ -83,7 +83,7 @@ func (c *cell[M]) crowded() bool { return c.mailbox().special.room.crowded.Load(
 // unless there is room now. put is called once, at once or later.
 func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) (verdict, *roomWait[M]) {
 	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.sys().waiters.get(), since: c.sched().monitor.coarse.Load()}
-	v := c.postSpecial(e, w, r, replaces, put)
+	v := c.postSpecial(e, w, r, patient, replaces, put)
 	if v != verdictWait {
 		c.sys().waiters.put(r.waiter)
 		return v, nil

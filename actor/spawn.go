@@ -61,6 +61,7 @@ type spawnConfig struct {
 	bulkhead  *string       // nil for the parent's
 	passivate time.Duration // 0 for an actor that is not
 	virtual   any           // an *activation[M], nil for an actor that is none
+	keeps     bool          // see keepsChildren
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -228,6 +229,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		cfg.runsOn = onPool
 	}
 	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
+	if cfg.keeps {
+		c.traits |= keepsTrait
+	}
 	if cfg.reentrant {
 		c.traits |= reentrantTrait
 		c.needExtLocked().reentry = new(reentry)

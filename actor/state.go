@@ -263,11 +263,13 @@ type traits uint8
 func newTraits(l Lifetime, at runsOn) traits { return traits(l) | traits(at)<<4 }
 
 const (
+	keepsTrait     traits = 1 << 2
 	passivateTrait traits = 1 << 3
 	reentrantTrait traits = 1 << 7
 )
 
-func (n traits) lifetime() Lifetime { return Lifetime(n & 0x7) }
+func (n traits) lifetime() Lifetime { return Lifetime(n & 0x3) }
+func (n traits) keeps() bool        { return n&keepsTrait != 0 }
 func (n traits) passivates() bool   { return n&passivateTrait != 0 }
 func (n traits) runsOn() runsOn     { return runsOn(n >> 4 & 0x7) }
 func (n traits) reentrant() bool    { return n&reentrantTrait != 0 }

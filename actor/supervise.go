@@ -289,7 +289,7 @@ func orStopped(err error) error {
 
 // escalate makes a child's failure the supervisor's own.
 func (c *cell[M]) escalate(child *core, err error) {
-	if c.parent == nil {
+	if c.parent == nil || c.traits.keeps() {
 		c.giveUp(child, err)
 		return
 	}

@@ -37,6 +37,8 @@ type Virtual[M any] struct {
 // concurrently, by whoever sends and by the turns of activations; they must not block. They are not
 // called under a lock.
 type Place[M any] interface {
+	// Serve gives the place its Virtual, before anything else is called.
+	Serve(v *Virtual[M])
 	// Find returns the activation of a virtual actor: one of this system, or a reference to one of
 	// another. The zero Ref says that there is none at the moment, or that messages wait for one.
 	Find(key string) Ref[M]
@@ -57,8 +59,9 @@ type Place[M any] interface {
 }
 
 // NewVirtual makes a sort of virtual actors. Their activations are children of an actor of that name
-// at the root, which is spawned with opts, [Supervise] for example. Without it an activation that fails
-// too often ends, and the next message makes another one.
+// at the root, which is spawned with opts, [Supervise] for example. An activation that fails too often
+// ends, and the next message makes another one: also where the supervision says [Escalate], since the
+// others have no part in it. A restart of that actor does not concern its children.
 //
 // It fails with [ErrNameTaken], with [ErrBadName] or when the system has stopped.
 func NewVirtual[M any](sys *System, name string, place Place[M], opts ...SpawnOption) (*Virtual[M], error) {
@@ -66,16 +69,21 @@ func NewVirtual[M any](sys *System, name string, place Place[M], opts ...SpawnOp
 	if name == "" || strings.Contains(name, "*") {
 		return nil, fmt.Errorf("virtual actors %q: %w: the name must not be empty and have no '*'", name, ErrBadName)
 	}
-	opts = append([]SpawnOption{Supervise(OneForOne, Exhausted(Stop))}, opts...)
+	opts = append(append([]SpawnOption{Supervise(OneForOne)}, opts...), keepsChildren)
 	parent, err := TrySpawnFunc(sys, name, func(*Context[struct{}], struct{}) error { return nil }, opts...)
 	if err != nil {
 		return nil, err
 	}
 	v := &Virtual[M]{sys: sys, name: name, place: place, parent: parent.to.base()}
 	v.absent = v.kindOn(kindOf[M](sys, v.parent.sched()))
+	place.Serve(v)
 	sys.virtuals.Store(name, virtualOf(v))
 	return v, nil
 }
+
+// keepsChildren is for an actor without a state of its own: its restart leaves its children alone, who
+// would come back while they are stopped, and their failures are not its own.
+var keepsChildren = spawnOption(func(c *spawnConfig) { c.keeps = true })
 
 // CheckKey says what is wrong with the key of a virtual actor: it must have 1 to 1024 bytes.
 func CheckKey(key string) error {
@@ -110,6 +118,17 @@ func (v *Virtual[M]) PID(key string) PID { return PID{node: virtualNode, path: v
 // is given then does not count. It does not call the function that makes the state. There must be
 // no other activation of the key in the system: ErrNameTaken says that there is.
 func (v *Virtual[M]) At(key string) Spawner { return activationSpawner[M]{v, key} }
+
+// Spawned returns the activation of that key which was spawned here and has not ended, the zero Ref if
+// there is none: also one that its [Place] does not know, since what was to spawn it has failed later.
+func (v *Virtual[M]) Spawned(key string) Ref[M] {
+	if c := v.sys.names.find(v.path(key)); c != nil && c.isVirtual() {
+		if c, ok := c.impl().(*cell[M]); ok {
+			return Ref[M]{c}
+		}
+	}
+	return Ref[M]{}
+}
 
 // Stop ends all activations and makes no others: what is sent to them from then on is refused. It does
 // not wait.
@@ -287,14 +306,21 @@ func (h Held[M]) Message() M { return h.e.msg }
 func (h Held[M]) Sender() PID { return h.e.from().pid() }
 
 // Send sends it on to an activation. It reports false if that takes nothing any more: then the message
-// is still the caller's. If the activation has no room for it, it becomes a dead letter.
+// is still the caller's. The bound of a mailbox does not refuse what has been taken before, also where
+// that makes it more than the bound for a while; a policy that drops messages drops it.
 func (h Held[M]) Send(to Ref[M]) (sent bool) {
 	dst := to.recipient()
 	ask, asked := askIn(h.e.with)
 	if asked {
 		ask.passTo(dst.waitedOn())
 	}
-	switch v := dst.tell(h.e, nil); v {
+	v := verdictGone
+	if c, ok := dst.(*cell[M]); ok {
+		v = c.tellAdmitted(h.e)
+	} else {
+		v = dst.tell(h.e, nil)
+	}
+	switch v {
 	case verdictGone:
 		return false
 	case verdictTaken:

@@ -18,6 +18,13 @@
 // finds it, and who watches it gets a [actor.Down] with the reason [actor.Passivated], at once if it is
 // not active.
 //
+// Whoever sends the first message to an actor that is not active also sends on what others send to it
+// meanwhile. If several do so without a pause and faster than one can send on, it may be at that for as
+// long as they are, and Tell lasts for as long.
+//
+// A bounded mailbox may hold more than its bound for a while after an activation: what was taken once
+// is not refused.
+//
 // Nothing is saved of an actor that is passivated: one that must remember what it has done uses package
 // persist, see [RegisterSpawned].
 //

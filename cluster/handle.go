@@ -17,10 +17,11 @@ import (
 //
 // What an activation has left in its mailbox is older than what is held, and goes first.
 type handle[M any] struct {
-	key  string
-	live atomic.Pointer[actor.Ref[M]] // the activation while it takes messages directly; written under mu
-	used atomic.Bool                  // it has had a message since hot has looked
-	at   int                          // its place in hot, -1 for none; guarded by hot.mu
+	key    string
+	parked *parking
+	live   atomic.Pointer[actor.Ref[M]] // the activation while it takes messages directly; written under mu
+	used   atomic.Bool                  // it has had a message since hot has looked
+	at     int                          // its place in hot, -1 for none; guarded by hot.mu
 
 	mu      sync.Mutex
 	ref     actor.Ref[M]    // the activation, if there is one
@@ -31,22 +32,63 @@ type handle[M any] struct {
 	gone    bool            // nobody is here any more; the next one who comes makes a new handle
 	left    []actor.Held[M] // what the last activation has left
 	held    []actor.Held[M]
+	counted int // how many of held are in parked
+	pumped  int // how many messages were sent to the activation from here
+	back    int // how many of held were, and it has not taken them
+	again   int // how many of all that waits the last activation has left or not taken
 }
 
-// add holds a message. It reports false when the handle is gone, and otherwise whether the caller must
-// pump.
-func (h *handle[M]) add(m actor.Held[M]) (ok, pump bool) {
+// parking counts the messages of a kind that have come and wait, see [Park].
+type parking struct {
+	limit int64 // does not change
+	n     atomic.Int64
+}
+
+// enter reports whether one more may wait. must says that it may in any case.
+func (p *parking) enter(must bool) bool {
+	if p.n.Add(1) > p.limit && !must {
+		p.n.Add(-1)
+		return false
+	}
+	return true
+}
+
+// addition is what has become of a message that was to be held.
+type addition uint8
+
+const (
+	addedFirst addition = iota // it is held, and the caller must pump
+	added                      // it is held
+	noRoom                     // too many wait
+	isGone                     // the handle is gone
+)
+
+// add holds a message. One for each actor may always wait, so that none keeps another from becoming
+// active; what comes back again and again counts for its own actor only.
+func (h *handle[M]) add(m actor.Held[M]) addition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gone {
-		return false, false
+		return isGone
 	}
+	if !h.pumping && !h.closing {
+		h.held = append(h.held, m)
+		h.begin()
+		return addedFirst
+	}
+	first := len(h.held) == 0
+	if !first && int64(h.again+h.back+h.counted) >= h.parked.limit || !h.parked.enter(first) {
+		return noRoom
+	}
+	h.counted++
 	h.held = append(h.held, m)
-	if h.pumping || h.closing {
-		return true, false
-	}
-	h.begin()
-	return true, true
+	return added
+}
+
+// unpark gives back the places of all that is held. REQUIRES: mu held.
+func (h *handle[M]) unpark() {
+	h.parked.n.Add(-int64(h.counted))
+	h.counted = 0
 }
 
 // begin begins to pump. REQUIRES: mu held.
@@ -61,6 +103,8 @@ func (h *handle[M]) ended() (pump bool) {
 	defer h.mu.Unlock()
 	h.early = !h.exists
 	h.ref, h.exists, h.closing = actor.Ref[M]{}, false, false
+	h.again = h.back + min(h.pumped, len(h.left))
+	h.pumped, h.back = 0, 0
 	h.live.Store(nil)
 	if h.pumping {
 		return false
@@ -88,6 +132,8 @@ func (h *handle[M]) next() (do duty, mail []actor.Held[M], to actor.Ref[M]) {
 	}
 	if h.exists && !h.closing && len(h.held) > 0 {
 		mail, h.held = h.held, nil
+		h.pumped += len(mail)
+		h.unpark()
 		return doSend, mail, h.ref
 	}
 	h.pumping = false
@@ -98,6 +144,7 @@ func (h *handle[M]) next() (do duty, mail []actor.Held[M], to actor.Ref[M]) {
 	case !h.closing:
 		ref := h.ref
 		h.live.Store(&ref)
+		h.again = 0
 	}
 	return doLeave, nil, to
 }
@@ -110,11 +157,12 @@ func (h *handle[M]) standing() actor.Ref[M] {
 }
 
 // open notes a new activation, unless it has ended already: what the last one has left comes first.
-func (h *handle[M]) open(ref actor.Ref[M]) {
+// lives reports whether its end is still to come.
+func (h *handle[M]) open(ref actor.Ref[M], lives func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.early {
-		h.early = false
+	early := h.early
+	if h.early = false; early && !lives() { // otherwise the end was that of another, see strand
 		return
 	}
 	h.ref, h.exists = ref, true
@@ -126,15 +174,34 @@ func (h *handle[M]) open(ref actor.Ref[M]) {
 func (h *handle[M]) close(mail []actor.Held[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.closing = h.exists
+	if h.closing = h.exists; h.exists {
+		h.pumped -= len(mail)
+		h.back, h.again = len(mail), 0
+	} else {
+		h.again += len(mail)
+	}
 	h.held = slices.Concat(mail, h.held)
 }
 
 // abandon takes all that waits.
-func (h *handle[M]) abandon() []actor.Held[M] {
+func (h *handle[M]) abandon() (left, held []actor.Held[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := slices.Concat(h.left, h.held)
-	h.left, h.held = nil, nil
-	return all
+	left, held, h.left, h.held = h.left, h.held, nil, nil
+	h.again = 0
+	h.unpark()
+	return left, held
+}
+
+// strand notes an activation that nobody may use, unless it has ended already: the next one waits for
+// its end. lives is as in open.
+func (h *handle[M]) strand(ref actor.Ref[M], lives func() bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.early = false
+	if !lives() {
+		return false
+	}
+	h.ref, h.exists, h.closing = ref, true, true
+	return true
 }

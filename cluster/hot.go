@@ -40,6 +40,13 @@ func (r *hot[M]) add(h *handle[M]) (victim *handle[M]) {
 	return victim
 }
 
+// has reports whether a handle is in.
+func (r *hot[M]) has(h *handle[M]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return h.at >= 0
+}
+
 // turn moves the hand on. REQUIRES: mu held, the ring not empty.
 func (r *hot[M]) turn() *handle[M] {
 	r.hand = (r.hand + 1) % len(r.ring)

@@ -46,8 +46,10 @@ func Hot(n int) KindOption {
 	return func(c *kindConfig) { c.hot = n }
 }
 
-// Park bounds how many messages of the kind may wait while the activations that they are for end or
-// begin: one more is refused as by a full mailbox. Defaults to 100 000; anything below 1 panics.
+// Park bounds how many messages of the kind may come and wait while the activations that they are for
+// end or begin: one more is refused as by a full mailbox, unless it is the first one that waits for its
+// actor. What an activation leaves in its mailbox has its place already, and does not count. Defaults to
+// 100 000; anything below 1 panics.
 func Park(n int) KindOption {
 	required(n > 0, "Park(%d): at least one message must be able to wait", n)
 	return func(c *kindConfig) { c.park = n }
@@ -55,7 +57,8 @@ func Park(n int) KindOption {
 
 // Supervised says how failures are dealt with. Without it an actor is restarted 10 times in a minute;
 // then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters, and its
-// next message activates it anew.
+// next message activates it anew. [actor.Escalate] is [actor.Stop] here: the failure of one key is not
+// that of the others.
 func Supervised(s actor.SuperviseOption) KindOption {
 	return func(c *kindConfig) { c.super = []actor.SpawnOption{s} }
 }
@@ -87,8 +90,9 @@ func Register[M any, A actor.Actor[M]](node *Node, name string, newActor func(ke
 //	})
 //
 // spawn must spawn one actor with at for its parent, and return its reference; the name that it gives
-// does not count. It is called by whoever sends the first message, concurrently for several keys, and
-// must not block. If it fails, what the actor was told becomes dead letters.
+// does not count. It is called by whoever sends the first message, or where the activation before ends,
+// concurrently for several keys, and must not block. If it fails, or panics, what the actor was told
+// becomes dead letters, and an activation that it has made nevertheless is stopped.
 func RegisterSpawned[M any](node *Node, name string, spawn func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
 	required(node != nil, "Register: the node is nil")
 	required(spawn != nil, "RegisterSpawned: the function that spawns is nil")
@@ -100,11 +104,9 @@ func RegisterSpawned[M any](node *Node, name string, spawn func(at actor.Spawner
 		cfg.spawn = append([]actor.SpawnOption{actor.Passivate(cfg.idle)}, cfg.spawn...)
 	}
 	t := newTable(cfg, spawn)
-	v, err := actor.NewVirtual(node.sys, name, t, cfg.super...)
-	if err != nil {
+	if _, err := actor.NewVirtual(node.sys, name, t, cfg.super...); err != nil {
 		return nil, fmt.Errorf("register %q: %w", name, err)
 	}
-	t.virtual = v
 	return &Kind[M]{t}, nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -17,9 +17,9 @@ import (
 type table[M any] struct {
 	cfg     kindConfig
 	spawn   func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error)
-	virtual *actor.Virtual[M] // set before anybody can send
+	virtual *actor.Virtual[M] // set by Serve
 	hot     hot[M]
-	waiting atomic.Int64 // messages that are held or were left
+	parked  parking
 
 	seed  maphash.Seed
 	parts [64]part[M]
@@ -33,7 +33,7 @@ type part[M any] struct {
 
 func newTable[M any](cfg kindConfig, spawn func(actor.Spawner, string, ...actor.SpawnOption) (actor.Ref[M], error)) *table[M] {
 	t := &table[M]{cfg: cfg, spawn: spawn, seed: maphash.MakeSeed()}
-	t.hot.limit = cfg.hot
+	t.hot.limit, t.parked.limit = cfg.hot, int64(cfg.park)
 	for i := range t.parts {
 		t.parts[i].m = make(map[string]*handle[M])
 	}
@@ -60,7 +60,7 @@ func (t *table[M]) replace(key string, old *handle[M]) *handle[M] {
 	if h := p.m[key]; h != nil && h != old {
 		return h
 	}
-	h := &handle[M]{key: strings.Clone(key), at: -1} // it may be part of something large
+	h := &handle[M]{key: strings.Clone(key), at: -1, parked: &t.parked} // it may be part of something large
 	p.m[h.key] = h
 	return h
 }
@@ -84,6 +84,9 @@ func (t *table[M]) len() (n int) {
 	}
 	return n
 }
+
+// Serve implements actor.Place.
+func (t *table[M]) Serve(v *actor.Virtual[M]) { t.virtual = v }
 
 // Find implements actor.Place.
 func (t *table[M]) Find(key string) (ref actor.Ref[M]) {
@@ -111,18 +114,17 @@ func (t *table[M]) Standing(key string) (ref actor.Ref[M]) {
 
 // Hold implements actor.Place.
 func (t *table[M]) Hold(key string, m actor.Held[M]) error {
-	if t.waiting.Add(1) > int64(t.cfg.park) {
-		t.waiting.Add(-1)
-		return fmt.Errorf("%d messages wait for activations: %w", t.cfg.park, actor.ErrMailboxFull)
-	}
 	h := t.handle(key)
 	for {
 		if h != nil {
-			if ok, pump := h.add(m); ok {
-				if pump {
-					t.pump(h)
-				}
+			switch h.add(m) {
+			case addedFirst:
+				t.pump(h)
 				return nil
+			case added:
+				return nil
+			case noRoom:
+				return fmt.Errorf("%d messages wait for activations: %w", t.cfg.park, actor.ErrMailboxFull)
 			}
 		}
 		h = t.replace(key, h)
@@ -138,7 +140,6 @@ func (t *table[M]) Left(key string, m actor.Held[M]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.left = append(h.left, m)
-	t.waiting.Add(1)
 	return true
 }
 
@@ -159,6 +160,12 @@ func (t *table[M]) Ended(key string) {
 // any more, whose end begins it again. No lock is held while a message is sent: an inline actor would
 // handle it there. REQUIRES: the caller has begun it.
 func (t *table[M]) pump(h *handle[M]) {
+	through := false
+	defer func() {
+		if !through { // the user's code has ended the goroutine: nobody else would go on
+			t.pump(h)
+		}
+	}()
 	for {
 		switch do, mail, to := h.next(); do {
 		case doSpawn:
@@ -166,9 +173,11 @@ func (t *table[M]) pump(h *handle[M]) {
 		case doSend:
 			t.send(h, mail, to)
 		case doLeave:
+			through = true
 			return
 		case doRemove:
 			t.remove(h)
+			through = true
 			return
 		}
 	}
@@ -181,37 +190,63 @@ func (t *table[M]) send(h *handle[M], mail []actor.Held[M], to actor.Ref[M]) {
 			h.close(mail[i:])
 			return
 		}
-		t.waiting.Add(-1)
 	}
 }
 
-// errElsewhere says that an actor was spawned in another place than it should.
-var errElsewhere = errors.New("the actor was not spawned with the parent that was given")
+// What an activation can fail with beside the errors of spawn.
+var (
+	errElsewhere = errors.New("the actor was not spawned with the parent that was given")
+	errGoexit    = errors.New("the function that spawns has ended its goroutine")
+)
 
 // activate makes an activation. If that fails, what waits is refused.
 func (t *table[M]) activate(h *handle[M]) {
 	victim := t.hot.add(h) // before there is an end that would remove it
-	ref, err := t.spawn(t.virtual.At(h.key), h.key, t.cfg.spawn...)
-	if err == nil && ref.PID() != t.virtual.PID(h.key) {
+	var ref actor.Ref[M]
+	err := errGoexit // what remains if spawn ends the goroutine
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w\n%s", &actor.PanicError{Value: v}, debug.Stack())
+		}
+		t.activated(h, ref, err)
+		if victim != nil {
+			if ref := victim.standing(); !ref.IsZero() {
+				ref.Drain()
+			}
+		}
+	}()
+	ref, err = t.spawn(t.virtual.At(h.key), h.key, t.cfg.spawn...)
+	if err == nil && (ref.PID() != t.virtual.PID(h.key) || ref == t.virtual.Ref(h.key)) {
 		err = errElsewhere
 	}
-	if err != nil {
-		t.hot.remove(h)
-		left := h.abandon()
-		t.waiting.Add(-int64(len(left)))
-		for _, m := range left {
-			m.Refuse(actor.NoActor)
-		}
-		if !errors.Is(err, actor.ErrStopped) { // whose system says so itself
-			t.virtual.System().Log().Warn("virtual actor was not activated",
-				slog.String("kind", t.virtual.Name()), slog.String("key", h.key), slog.String("error", err.Error()))
+}
+
+// activated goes on with what spawn has returned.
+func (t *table[M]) activated(h *handle[M], ref actor.Ref[M], err error) {
+	lives := func() bool { return t.virtual.Spawned(h.key) == ref }
+	if err == nil {
+		h.open(ref, lives)
+		if !t.hot.has(h) { // it was chosen to end before it was there
+			ref.Drain()
 		}
 		return
 	}
-	h.open(ref)
-	if victim != nil {
-		if ref := victim.standing(); !ref.IsZero() {
-			ref.Drain()
-		}
+	left, held := h.abandon()
+	if ref = t.virtual.Spawned(h.key); !ref.IsZero() && h.strand(ref, lives) {
+		ref.Stop() // it was made before spawn failed, and the next one needs its name
+	} else {
+		t.hot.remove(h)
+	}
+	refuse(left, actor.Passivated)
+	refuse(held, actor.NoActor)
+	if !errors.Is(err, actor.ErrStopped) { // whose system says so itself
+		t.virtual.System().Log().Warn("virtual actor was not activated",
+			slog.String("kind", t.virtual.Name()), slog.String("key", h.key), slog.String("error", err.Error()))
+	}
+}
+
+func refuse[M any](mail []actor.Held[M], why actor.Reason) {
+	for _, m := range mail {
+		m.Refuse(why)
 	}
 }
