@@ -203,7 +203,7 @@ func TestHostileScriptsEndWithinTheirLimits(t *testing.T) {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("ends with %v, want %q", err, c.want)
 			}
-			most := max(2*limit, 24<<20) // a mailbox may have 16, and a collection counts what is made meanwhile
+			most := max(2*limit, 32<<20) // mailboxes may have 16, and a collection counts what is made meanwhile
 			if peak > most {
 				t.Errorf("took %d MiB", peak>>20)
 			}
