@@ -359,3 +359,30 @@ func (r *running) status(token, path string) int {
 	_ = resp.Body.Close() // only the status counts
 	return resp.StatusCode
 }
+
+// A command of who was revoked is sent, which its answer says, but not what has become of it.
+func TestWhoIsRevokedIsToldWhatItHasSent(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("pump", `{"t":1}`)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	operator := s.as(s.principal(`{"name":"operator","grants":[{"role":"operator"}]}`))
+	answered := make(chan string, 1)
+	go func() {
+		resp, text := operator.do("POST", "/v1/entities/pump/commands?wait=25s", `{"name":"open"}`, "Content-Type", mediaJSON)
+		answered <- fmt.Sprint(resp.StatusCode, text)
+	}()
+	var page struct{ Commands []commandJSONForTest }
+	eventually(t, "the command", func() bool {
+		s.get("/v1/entities/pump/commands", &page)
+		return len(page.Commands) == 1
+	})
+	began := time.Now()
+	s.send(204, "DELETE", "/v1/principals/operator", typeJSONHeader, "")
+	if text := receive(t, answered, "the answer"); !strings.HasPrefix(text, "202") || !strings.Contains(text, page.Commands[0].ID) || !strings.Contains(text, `"state":"queued"`) {
+		t.Errorf("the answer is %s", text)
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it came %v after the revocation", took)
+	}
+}
