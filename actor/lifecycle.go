@@ -306,7 +306,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		}
 		return
 	}
-	if reason == Stopped && c.isVirtual() {
+	if reason == Stopped && c.isVirtual() && !c.parent.isStopping() { // with the parent there is no next activation
 		reason = Passivated
 	}
 	c.mu.Lock()
@@ -517,12 +517,19 @@ func (c *cell[M]) close() {
 	awaited := c.parent.disown(&c.core)
 	sys.actors.remove(&c.core)
 	if awaited {
-		c.parent.signal(signal{kind: sigEnded, child: &c.core})
+		defer c.parent.signal(signal{kind: sigEnded, child: &c.core})
 	}
-	if c.isVirtual() {
+	if c.isVirtual() { // before the parent can end, so that a Report counts what is refused here
 		a := c.activation()
 		a.of.place.Ended(a.key)
 	}
+}
+
+// isStopping reports whether c is about to end, or has.
+func (c *core) isStopping() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase >= stopping
 }
 
 // announce tells those who want to know that the actor has ended.

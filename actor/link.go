@@ -15,7 +15,8 @@ var ErrLinked = errors.New("linked actor ended")
 // Link ties the actor and the one with that address together, as in OTP: when either
 // of them ends other than normally (the reason is neither [Stopped] nor [Passivated]) the other one fails,
 // with [ErrLinked], and its supervisor decides. A restart is not an end. Linking with
-// an actor that is gone is a failure at once. A second link between the same two changes
+// an actor that is gone is a failure at once; with a virtual one that is not active it is
+// nothing, and ties nobody. A second link between the same two changes
 // nothing. Whoever wants to know and not to fail uses [Context.Watch]. For use in the
 // actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
@@ -32,6 +33,9 @@ func (ctx *Context[M]) Link(pid PID) {
 			return
 		}
 		c.unlink(peer)
+	}
+	if none.isNormal() { // a virtual actor that is not active: its end would have changed nothing either
+		return
 	}
 	c.signal(signal{kind: sigExit, err: linkError(none)})
 }

@@ -20,7 +20,8 @@ const maxKey = 1024
 // A virtual actor has the address "*/name/key#0" in all systems, and so has its activation: it is what
 // [Context.Self] and [Context.Sender] return, and what a [Down] and an event say. An activation that
 // ends normally, or has had nothing to do for the time of [Passivate], ends with the reason
-// [Passivated]; the mail it has left goes on to the next one. Its Init is called when it has its first
+// [Passivated]; the mail it has left goes on to the next one. With [Virtual.Stop] and Shutdown, after
+// which there is none, it ends as any actor does, with the reason [Stopped]. Its Init is called when it has its first
 // message, in its own turn.
 //
 // A Virtual is safe for concurrent use.

@@ -28,8 +28,12 @@ func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, e
 	return s.waitEnd(ctx, target, none, limitOf(opts))
 }
 
-// Wait is [System.Wait] for the actor that the reference is of.
+// Wait is [System.Wait] for the actor that the reference is of. For a virtual one that is not active it
+// returns at once, with the reason [Passivated].
 func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
+	if p, ok := r.recipient().(placed[M]); ok { // which need not be active
+		return p.sys().Wait(ctx, p.of.PID(p.key), opts...)
+	}
 	c := r.recipient().base()
 	return c.sys().waitEnd(ctx, c, Down{PID: c.pid(), Reason: NoActor}, limitOf(opts))
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -136,5 +137,31 @@ func TestLocalHandleOfOneThatLeavesAgainAndAgainIsBounded(t *testing.T) {
 	h.abandon()
 	if n := h.parked.n.Load(); n != 0 {
 		t.Errorf("%d are counted, and nobody waits", n)
+	}
+}
+
+// served is a place that notes whether it could be found before it knew its Virtual.
+type served struct {
+	catcher
+	early error
+	v     *actor.Virtual[int]
+}
+
+func (s *served) Serve(v *actor.Virtual[int]) {
+	_, s.early = actor.Lookup[int](v.System(), v.PID("a"))
+	s.v = v
+}
+
+func TestLocalPlaceKnowsItsVirtualBeforeItIsFound(t *testing.T) {
+	place := new(served)
+	v, err := actor.NewVirtual(actortest.NewSystem(t), "kind", place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place.v != v {
+		t.Error("it has not got its Virtual")
+	}
+	if !errors.Is(place.early, actor.ErrStopped) {
+		t.Errorf("it was found before: %v", place.early)
 	}
 }

@@ -329,3 +329,60 @@ func TestLocalActivationThatWasMadeByAFailingSpawnIsStopped(t *testing.T) {
 		}
 	})
 }
+
+// TestLocalActorsEndNormallyWithTheirKind has mail be left when there is no next activation.
+func TestLocalActorsEndNormallyWithTheirKind(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		carts := register(t, k.System(), newLogbook())
+		parent, err := actor.LookupPath[struct{}](k.System(), "/cart")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := carts.Ref("a")
+		gate, stops := closed(k)
+		a.Tell(k.Context(), msg{do: stops})
+		k.Settle()
+		for range 3 {
+			a.Tell(k.Context(), msg{})
+		}
+		ends := actortest.Events[actor.ActorStopped](k)
+		parent.Stop()
+		k.Settle()
+		gate.Open()
+		k.Settle()
+		ends.Expect(actor.ActorStopped{PID: a.PID(), Reason: actor.Stopped})
+		for range 3 {
+			if d := actortest.ExpectDeadLetter[msg](k); d.Reason != actor.Stopped {
+				t.Errorf("the dead letter is %+v", d)
+			}
+		}
+	})
+}
+
+func TestLocalLinkWithAnActorThatIsNotActiveIsNothing(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		carts := register(t, k.System(), newLogbook())
+		a := carts.Ref("a")
+		a.Tell(k.Context(), msg{do: func(ctx *actor.Context[msg], _ *counter) error {
+			ctx.Link(carts.Ref("b").PID())
+			return nil
+		}})
+		k.Settle()
+		if n := count(t, k.Context(), a); n != 2 {
+			t.Errorf("it has handled %d: it has failed", n)
+		}
+	})
+}
+
+func TestLocalWaitForAnActorThatIsNotActive(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		a := register(t, k.System(), newLogbook()).Ref("a")
+		want := actor.Down{PID: a.PID(), Reason: actor.Passivated}
+		if down, err := a.Wait(k.Context()); err != nil || down != want {
+			t.Errorf("Ref.Wait says %+v, %v", down, err)
+		}
+		if down, err := k.System().Wait(k.Context(), a.PID()); err != nil || down != want {
+			t.Errorf("System.Wait says %+v, %v", down, err)
+		}
+	})
+}
