@@ -46,6 +46,8 @@ type webhookJSON struct {
 	Secret  string `json:"secret"`
 	Version int64  `json:"version"`
 	Updated int64  `json:"updated"`
+	// Created is its first version. 0 is one that a former version of the program made.
+	Created int64 `json:"created,omitempty"`
 }
 
 // secretPrefix begins a secret, by the convention of Standard Webhooks; the rest is base64.
@@ -96,7 +98,7 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 		}
 		x := webhookJSON{URL: target, Updated: e.now()}
 		if old != nil {
-			x.Secret = old.secret()
+			x.Secret, x.Created = old.secret(), old.x.Load().Created
 		}
 		if old == nil || rotate {
 			key := make([]byte, secretBytes)
@@ -105,7 +107,9 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 			secret = x.Secret
 		}
 		e.place.Version = max(e.place.Version+1, x.Updated)
-		x.Version = e.place.Version
+		if x.Version = e.place.Version; old == nil {
+			x.Created = x.Version
+		}
 		e.then = append(e.then, func() { e.sender.put(name, x) })
 		w = Webhook{Name: name, URL: x.URL, ETag: ruleTag(x.Version), Updated: x.Updated}
 		return e.ledger.put(webhookKind, name, &x)
@@ -254,12 +258,14 @@ func (s *Service) moveDead(ctx context.Context, name string, seq uint64, again b
 	})
 }
 
-// deliver puts an event into the queues of webhooks, with the commit that it is part of.
+// deliver puts an event into the queues of webhooks, with the commit that it is part of. A
+// webhook that is newer than the rule as it raised the alarm only has the name of the one that
+// the rule meant.
 func (e *engine) deliver(ev *Event, names []string) error {
 	var id string
 	for _, name := range names {
 		t := e.sender.find(name)
-		if t == nil {
+		if t == nil || t.x.Load().Created > ev.Alarm.Version {
 			continue
 		}
 		if id == "" {

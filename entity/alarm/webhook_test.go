@@ -329,9 +329,26 @@ func TestAWebhookHasNothingOfOneThatHadItsName(t *testing.T) {
 	other := newHooked(t, func(int, *Event) int { return 200 })
 	p.hook(other, "ops")
 	p.put(Rule{Name: "cold", Raise: "t < 0", Webhooks: []string{"ops"}})
+	for i := range 20 { // those of the former one go on
+		p.at(fmt.Sprint("m", i), 2, "t", 20)
+	}
+	p.sync()
 	p.at("n", 2, "t", -1)
 	if got := other.taken(1); got != "n:raised" {
 		t.Errorf("told of %s", got)
 	}
 	p.until("ops", 0, 0)
+	// One that is changed is still the same one, also after a start.
+	now, err := p.Webhook("ops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.PutWebhook(t.Context(), "ops", now.URL, false, now.ETag); err != nil {
+		t.Fatal(err)
+	}
+	p = p.restart()
+	p.at("n", 3, "t", 20)
+	if got := other.taken(2); got != "n:raised n:cleared" {
+		t.Errorf("told of %s", got)
+	}
 }
