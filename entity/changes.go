@@ -267,7 +267,9 @@ func (s *Subscription) push(c LoggedChange) {
 		nudge(s.ready)
 		return
 	}
-	if s.head > 0 && len(s.buffer) == cap(s.buffer) { // reuse what was read
+	// Reuse what was read, where that is more than is to be moved: a backlog that stays would be
+	// moved again and again.
+	if s.head > 0 && s.head >= len(s.buffer)/2 && len(s.buffer) == cap(s.buffer) {
 		n := copy(s.buffer, s.buffer[s.head:])
 		clear(s.buffer[n:])
 		s.buffer, s.head = s.buffer[:n], 0
