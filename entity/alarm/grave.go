@@ -105,9 +105,18 @@ type graveJSON struct {
 // its alarms.
 func (e *engine) deleted(ctx context.Context, id string) error {
 	if !slices.ContainsFunc(e.events, func(ev Event) bool { return ev.Alarm.Entity == id }) {
-		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(id), To: after(part(id)), Limit: 1})
+		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(id), To: after(part(id)), Limit: 1, Descending: true})
 		if err != nil || len(list) == 0 {
 			return err
+		}
+		if !e.graves.has(id) {
+			last, err := e.ledger.alarm(ctx, list[0].Key[len(part(id)):])
+			if err == nil && last.Deleted {
+				return nil // and so are those before it
+			}
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
 		}
 	}
 	x := graveJSON{alarmID(e.place.Alarm)}
