@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"sort"
 
 	glua "github.com/yuin/gopher-lua"
@@ -50,7 +51,8 @@ func (s *service) next(l *glua.LState) int {
 	return 2
 }
 
-// following returns the key and the value after a key, nil for the first one, and how many it has looked at.
+// following returns the key and the value after a key, nil for the first one, and how many it has looked at. One
+// that is long counts as several.
 func following(table *glua.LTable, key glua.LValue) (next, value glua.LValue, looked int, ok bool) {
 	t := tableOf(table)
 	item, field := 0, 0
@@ -68,12 +70,14 @@ func following(table *glua.LTable, key glua.LValue) (next, value glua.LValue, lo
 			return glua.LNumber(i + 1), v, i - item, true
 		}
 	}
+	long := 0
 	for i := field; i < len(t.keys); i++ {
 		if v := table.RawGetH(t.keys[i]); v != glua.LNil {
-			return t.keys[i], v, i - field, true
+			return t.keys[i], v, i - field + long, true
 		}
+		long += 4 * int(reading(t.keys[i]))
 	}
-	return glua.LNil, glua.LNil, max(len(t.array)-item, 0) + len(t.keys) - field, true
+	return glua.LNil, glua.LNil, max(len(t.array)-item, 0) + len(t.keys) - field + long, true
 }
 
 // pcall calls a function and returns true and what it returns, or false and what was raised.
@@ -246,10 +250,18 @@ func (s *service) remove(l *glua.LState) int {
 	return 1
 }
 
+// sorting is a list that is being sorted: a copy, because others may change the table while a comparator waits.
+type sorting struct{ before, list []glua.LValue }
+
+func (o *sorting) hold(w *walker) {
+	w.size += int64(len(o.before)+len(o.list)) * wordSize
+	w.all(o.before)
+}
+
 // sort sorts a list, with the comparator if there is one. Each comparison is at least a step.
 func (s *service) sort(l *glua.LState) int {
 	t := l.CheckTable(1)
-	list := tableOf(t).array[:s.length(l, t)]
+	n := s.length(l, t)
 	less := l.LessThan
 	if l.GetTop() > 1 {
 		comparator := l.CheckFunction(2)
@@ -263,9 +275,22 @@ func (s *service) sort(l *glua.LState) int {
 			return before
 		}
 	}
-	sort.Slice(list, func(i, j int) bool {
-		s.meter.spend(l, 1+int(comparing(list[i], list[j])))
-		return less(list[i], list[j])
+	s.meter.spend(l, n/valuesPerStep*3)
+	s.meter.take(l, n*wordSize*2+userdataSize)
+	o := &sorting{slices.Clone(tableOf(t).array[:n]), slices.Clone(tableOf(t).array[:n])}
+	l.Push(&glua.LUserData{Value: o, Metatable: glua.LNil}) // where a walk finds it
+	sort.Slice(o.list, func(i, j int) bool {
+		a, b := o.list[i], o.list[j]
+		s.meter.spend(l, 1+int(comparing(a, b)))
+		return less(a, b)
 	})
+	now := tableOf(t).array
+	if len(now) < n || !slices.EqualFunc(now[:n], o.before, sameValue) {
+		l.RaiseError("the table was changed while it was sorted")
+	}
+	copy(now, o.list)
 	return 0
 }
+
+// sameValue reports whether nothing was assigned between a and b.
+func sameValue(a, b glua.LValue) bool { return a == b || a != a && b != b } // NaN

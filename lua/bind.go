@@ -84,11 +84,11 @@ const stepsPerMessage = 20
 
 // packArguments returns the arguments from the one with the number first, packed.
 func (s *service) packArguments(l *glua.LState, first int) []byte {
-	body, err := packScript(arguments(l, first), first)
+	s.meter.spend(l, stepsPerMessage)
+	body, err := s.values.pack(l, arguments(l, first), first)
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
-	s.meter.spend(l, stepsPerMessage)
 	s.meter.text(l, len(body))
 	return body
 }
@@ -117,7 +117,9 @@ func (s *service) send(l *glua.LState) int {
 	m := &told{parcel{body: s.packArguments(l, 2)}}
 	err := m.enter(s.rt.accountOf(to.PID()))
 	if err == nil {
-		err = to.TryTell(s.ctx, m)
+		if err = to.TryTell(s.ctx, m); err != nil {
+			m.leave()
+		}
 	}
 	if err != nil {
 		l.RaiseError("send %s: %s", l.CheckString(1), err)
@@ -136,7 +138,7 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 			a, err = actor.Ask(s.ctx, to, m, limit...)
 			return err
 		})
-		m.finish()
+		m.finish(err)
 	}
 	if err != nil {
 		l.RaiseError("call %s: %s", l.CheckString(first), scriptError(err))

@@ -90,6 +90,9 @@ func compare(holds func(a, b int64) bool) glua.LGFunction {
 	}
 }
 
+// maxDigits is the length of the longest text that is read as an int64: more are leading zeros.
+const maxDigits = 64
+
 // toInt64 returns an argument that is an int64, an integer or the text of one.
 func toInt64(l *glua.LState, i int) int64 {
 	switch v := l.Get(i).(type) {
@@ -102,6 +105,9 @@ func toInt64(l *glua.LState, i int) int64 {
 			return int64(n)
 		}
 	case glua.LString:
+		if len(v) > maxDigits {
+			break
+		}
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return n
 		}

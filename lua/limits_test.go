@@ -276,7 +276,7 @@ func TestAnAnswerIsCountedWhileItIsOnItsWay(t *testing.T) {
 	a := &account{}
 	body := make([]byte, 1000)
 	late := &asked{asker: a}
-	late.finish()
+	late.finish(context.DeadlineExceeded)
 	sent := false
 	if err := late.reply(body, func(answer) { sent = true }); err != nil || !sent || a.unhandled.Load() != 0 {
 		t.Errorf("an answer that nobody waits for: %v, %v, %d bytes", err, sent, a.unhandled.Load())
@@ -289,12 +289,41 @@ func TestAnAnswerIsCountedWhileItIsOnItsWay(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	inTime.finish()
+	inTime.finish(nil)
 	if n := a.unhandled.Load(); n != 0 {
 		t.Errorf("%d bytes are counted of an answer that was taken", n)
 	}
 	a.unhandled.Store(maxUnhandled)
 	if err := (&asked{asker: a}).reply(body, func(answer) { t.Error("it is sent") }); err == nil {
 		t.Error("there is no room, and yet no error")
+	}
+}
+
+func TestThreadsThatHaveGrownAreNotKept(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	const source = `
+		local greenroom = require "greenroom"
+		local function nothing(...) end
+		greenroom.dispatch(function(n) nothing(unpack({}, 1, n)) greenroom.ret(n) end)`
+	rt, err := Open(sys, Config{Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ values, kept int }{{10, 1}, {7000, 0}} {
+		s := &service{rt: rt, file: "a.lua", account: &account{}, answers: &account{}}
+		ref, err := actor.TrySpawn(sys, "", func() *service { return s }, actor.Reentrant())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Call(t.Context(), ref, c.values); err != nil {
+			t.Fatal(err)
+		}
+		ref.Stop()
+		if _, err := ref.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.idle) != c.kept {
+			t.Errorf("%d threads are kept that had %d values", len(s.idle), c.values)
+		}
 	}
 }

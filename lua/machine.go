@@ -125,11 +125,12 @@ func randomNumber(l *glua.LState, source *rand.Rand) glua.LNumber {
 func (s *service) require(l *glua.LState) int {
 	name := l.CheckString(1)
 	if v, ok := s.modules[name]; ok {
-		if v == nil {
-			l.RaiseError("module %s requires itself", name)
-		}
 		l.Push(v)
 		return 1
+	}
+	t := s.task
+	if t.loading[name] {
+		l.RaiseError("module %s requires itself", name)
 	}
 	if len(name) > maxFileName {
 		l.ArgError(1, "the name of a module is too long")
@@ -138,15 +139,18 @@ func (s *service) require(l *glua.LState) int {
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
-	s.modules[name] = nil
-	defer func() { // also when the module fails
-		if s.modules[name] == nil {
-			delete(s.modules, name)
-		}
-	}()
+	if t.loading == nil {
+		t.loading = map[string]bool{}
+	}
+	t.loading[name] = true
+	defer delete(t.loading, name) // also when the module fails
 	l.Push(s.root.NewFunctionFromProto(chunk))
 	l.Push(glua.LString(name))
 	l.Call(1, 1)
+	if first, ok := s.modules[name]; ok { // another handler has loaded it while the file has waited
+		l.Push(first)
+		return 1
+	}
 	v := l.Get(-1)
 	if v == glua.LNil {
 		v = glua.LTrue
@@ -158,6 +162,9 @@ func (s *service) require(l *glua.LState) int {
 
 // typeName returns what type returns.
 func typeName(v glua.LValue) string {
+	if v == nil {
+		return glua.LTNil.String()
+	}
 	if u, ok := v.(*glua.LUserData); ok {
 		if _, ok := u.Value.(*coroutine); ok {
 			return glua.LTThread.String()

@@ -40,9 +40,9 @@ func (m *asked) reply(body []byte, send func(answer)) error {
 	return nil
 }
 
-// finish is called by the asker when it has the answer or does not wait any more.
-func (m *asked) finish() {
-	m.leave()
+// finish is called by the asker when it has the answer or does not wait any more: err is what the ask has ended with.
+func (m *asked) finish(err error) {
+	m.settle(err)
 	m.over.Store(true)
 	if p := m.replied.Load(); p != nil {
 		p.leave()

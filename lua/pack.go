@@ -31,7 +31,14 @@ const (
 )
 
 // packer appends values to buf. It is used once.
-type packer struct{ buf []byte }
+type packer struct {
+	buf   []byte
+	meter *meter       // for values of a script
+	state *glua.LState // the thread that packs these
+}
+
+// spend takes the steps for what comes next, also where that is refused in the end.
+func (p *packer) spend(steps int64) { p.meter.spend(p.state, int(steps)) }
 
 func (p *packer) length(tag byte, n int) {
 	p.buf = binary.AppendUvarint(append(p.buf, tag), uint64(n))
@@ -78,6 +85,7 @@ func (p *packer) room(more int) *ValueError {
 
 // script packs a value of a script.
 func (p *packer) script(v glua.LValue, depth int) *ValueError {
+	p.spend(1 + reading(v))
 	switch v := v.(type) {
 	case *glua.LNilType:
 		p.buf = append(p.buf, tagNil)
@@ -108,6 +116,7 @@ func (p *packer) scriptTable(t *glua.LTable, depth int) *ValueError {
 	if depth == maxDepth {
 		return refuse("tables are at most %d deep", maxDepth)
 	}
+	p.spend(traversing(t))
 	n := t.MaxN()
 	if err := p.room(n); err != nil { // a hole has one byte
 		return err
@@ -167,9 +176,9 @@ func keyText(k glua.LValue) string {
 	return k.String()
 }
 
-// packScript packs values of a script, the arguments from the one with the number first.
-func packScript(values []glua.LValue, first int) ([]byte, error) {
-	var p packer
+// pack packs values of a script, the arguments of l from the one with the number first.
+func (m scriptMaker) pack(l *glua.LState, values []glua.LValue, first int) ([]byte, error) {
+	p := packer{meter: m.meter, state: l}
 	for i, v := range values {
 		if err := p.script(v, 0); err != nil {
 			return nil, err.of(i + first)

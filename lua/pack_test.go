@@ -32,7 +32,7 @@ func through(t *testing.T, m scriptMaker, values ...any) []any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := packScript(in, 1)
+	back, err := m.pack(m.state, in, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestPackRefusesWithThePath(t *testing.T) {
 		{wide, "a message has at most 1048576 bytes"},
 		{glua.LString(strings.Repeat("x", maxPacked)), "a message has at most 1048576 bytes"},
 	} {
-		if _, err := packScript([]glua.LValue{c.v}, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := m.pack(m.state, []glua.LValue{c.v}, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.v, err, c.want)
 		}
 	}
@@ -186,7 +186,7 @@ func FuzzPack(f *testing.F) {
 			return
 		}
 		// Once through a script, the form is settled: holes at the end and double keys are gone.
-		once, err := packScript(values, 1)
+		once, err := m.pack(m.state, values, 1)
 		if err != nil {
 			return // more than a message has
 		}
@@ -194,7 +194,7 @@ func FuzzPack(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if twice, err := packScript(again, 1); err != nil || !bytes.Equal(once, twice) {
+		if twice, err := m.pack(m.state, again, 1); err != nil || !bytes.Equal(once, twice) {
 			t.Fatalf("%x comes back as %x, %v", once, twice, err)
 		}
 		packed, err := packGo(inGo)
@@ -205,8 +205,15 @@ func FuzzPack(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if same, err := packScript(fromGo, 1); err != nil || !bytes.Equal(once, same) {
+		if same, err := m.pack(m.state, fromGo, 1); err != nil || !bytes.Equal(once, same) {
 			t.Fatalf("by way of Go %x becomes %x, %v", once, same, err)
 		}
 	})
+}
+
+func TestATableThatIsNilIsNoField(t *testing.T) {
+	got := through(t, machine(t), map[string]any{"x": (*Table)(nil), "y": 1})
+	if want := []any{&Table{List: []any{}, Fields: []Field{{"y", 1.0}}}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it becomes %+v", got[0])
+	}
 }

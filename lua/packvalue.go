@@ -32,7 +32,7 @@ func (p *packer) composite(v any, depth int) *ValueError {
 }
 
 func (p *packer) goTable(list []any, fields []Field, depth int) *ValueError {
-	fields = slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Value == nil })
+	fields = slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return isNil(f.Value) })
 	p.table(len(list), len(fields))
 	for i, v := range list {
 		if err := p.value(v, depth+1); err != nil {
@@ -45,6 +45,12 @@ func (p *packer) goTable(list []any, fields []Field, depth int) *ValueError {
 		}
 	}
 	return p.room(0)
+}
+
+// isNil reports whether a value of Go is packed as nil.
+func isNil(v any) bool {
+	t, ok := v.(*Table)
+	return v == nil || ok && t == nil
 }
 
 func (p *packer) goField(f Field, depth int) *ValueError {

@@ -1,7 +1,9 @@
 package lua
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -17,12 +19,24 @@ const (
 // errUnhandled says that a service does not keep up.
 var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait there")
 
-// parcel is what a message carries. Those of scripts are counted in the account of the service that they are for,
-// until it handles them, or until their sender does not wait any more.
+// parcel is what a message carries. Those of scripts are counted in the account of the service that they are for, until it
+// handles them, or until it is known that they were not sent.
 type parcel struct {
-	body    []byte
-	account *account // nil for messages of Go
-	counted atomic.Bool
+	body  []byte
+	stake *stake // nil for messages of Go
+}
+
+// stake is what a parcel takes of an account.
+type stake struct {
+	account *account
+	size    int64
+	left    atomic.Bool
+}
+
+func (k *stake) leave() {
+	if !k.left.Swap(true) {
+		k.account.unhandled.Add(-k.size)
+	}
 }
 
 // account is what a runtime knows of a service besides its state.
@@ -44,14 +58,28 @@ func (p *parcel) enter(a *account) error {
 		a.unhandled.Add(-size)
 		return errUnhandled
 	}
-	p.account = a
-	p.counted.Store(true)
+	p.stake = &stake{account: a, size: size}
 	return nil
 }
 
 // leave takes the parcel out of the account. Further calls do nothing.
 func (p *parcel) leave() {
-	if p.account != nil && p.counted.CompareAndSwap(true, false) {
-		p.account.unhandled.Add(-int64(len(p.body)) - parcelSize)
+	if p.stake != nil {
+		p.stake.leave()
 	}
+}
+
+// settle takes a request out of the account whose sender does not wait any more: err is what that has ended with. One that was given up
+// may still be in the mailbox, or may never have come there: it counts until it is handled or nobody has it.
+func (m *asked) settle(err error) {
+	if m.stake == nil {
+		return
+	}
+	for _, end := range []error{context.DeadlineExceeded, context.Canceled, actor.ErrStopped} {
+		if errors.Is(err, end) {
+			runtime.AddCleanup(m, (*stake).leave, m.stake)
+			return
+		}
+	}
+	m.leave()
 }

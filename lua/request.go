@@ -122,11 +122,12 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 	if err != nil {
 		return err
 	}
+	s.meter.spend(l, stepsPerMessage+int(measuring(t)))
 	values := make([]glua.LValue, 0, 8)
 	for i := 2; i <= t.MaxN(); i++ {
 		values = append(values, t.RawGetInt(i))
 	}
-	body, err := packScript(values, 2)
+	body, err := s.values.pack(l, values, 2)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 		return err
 	}
 	actor.AskThen(s.ctx, to, m, func(a answer, err error) Message {
-		m.finish()
+		m.finish(err)
 		return &arrived{owner: s, of: r, request: t, answer: a, err: err}
 	}, limit...)
 	return nil

@@ -17,7 +17,7 @@ const (
 	// have, so that a message may always begin: one that wakes a handler, for example.
 	maxWaiting = 900
 	maxJobs    = 10_000 // functions that wait for their time, or for their turn
-	maxIdle    = 8      // threads that are kept when their handlers have returned
+	maxIdle    = 8      // threads that are kept when their handlers have returned; nobody counts them, so those that have grown are not
 	maxTargets = 1024   // references that are kept
 	maxAddress = 1024   // bytes
 )
@@ -49,7 +49,6 @@ type service struct {
 	session  uint64                        // the number of the last request
 	task     *task                         // what runs
 	waiting  int                           // handlers that wait
-	jobs     int                           // under way
 	timers   uint64                        // the number of the last one
 	targets  map[string]actor.Ref[Message] // by what self has returned there
 	waiters  map[glua.LValue]*pause        // by the token
@@ -63,6 +62,8 @@ type task struct {
 	asked  *asked // nil if nobody waits for an answer
 	sender actor.PID
 	nested int // coroutines that have resumed each other
+
+	loading map[string]bool // modules whose files are being run; handlers do not see those of others
 }
 
 // job is a function that the service has ordered for itself.
@@ -185,7 +186,7 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	s.task = nil
 	l.SetTop(0)
 	delete(s.busy, l)
-	if len(s.idle) < maxIdle {
+	if len(s.idle) < maxIdle && len(stateOf(l).reg.array) <= firstValues+growValuesBy {
 		s.idle = append(s.idle, l)
 	}
 	if err != nil && !s.meter.exit {

@@ -145,6 +145,17 @@ func measuring(v glua.LValue) int64 {
 	return 0
 }
 
+// traversing returns the steps for going through a table twice: also through the keys that were deleted from it, each of which
+// is looked up, and through its holes.
+func traversing(t *glua.LTable) int64 {
+	l := tableOf(t)
+	steps := int64(len(l.array)+len(l.keys)) / 2
+	for _, k := range l.keys {
+		steps += 4 * reading(k)
+	}
+	return steps
+}
+
 // concatenating returns the cost of a string. What metamethods add is checked by the next instruction.
 func (c *counter) concatenating(f *frameLayout, i instruction) cost {
 	size := int64(0)
