@@ -137,7 +137,7 @@ func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 func TestRegistrationReachesEachEntityOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, t.TempDir())
-	r := &benchRun{benchOptions: benchOptions{mqtt: s.MQTTAddr(), connections: 7, entities: 40, inFlight: 3}}
+	r := &benchRun{link: linkTo(s.MQTTAddr()), benchOptions: benchOptions{connections: 7, entities: 40, inFlight: 3}}
 	var mu sync.Mutex
 	sent := make(map[string]int)
 	held := make(chan struct{})
