@@ -40,6 +40,8 @@ type mortalStore struct {
 	dead atomic.Bool
 	left atomic.Int64 // writes of items until it dies, if it is not 0
 	puts atomic.Int64 // items written
+
+	widest atomic.Int64 // the most items that were written at once; one writes at a time
 }
 
 var errDead = errors.New("the disk is gone")
@@ -54,6 +56,7 @@ func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
 // PutItems fails from the write on that was planned; of half of these the caller does not
 // know that they were made.
 func (s *mortalStore) PutItems(ctx context.Context, items []entity.Item) error {
+	s.widest.Store(max(s.widest.Load(), int64(len(items))))
 	if s.dead.Load() {
 		return errDead
 	}

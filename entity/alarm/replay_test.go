@@ -1,29 +1,14 @@
 package alarm
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// widestStore notes how many items were written at once.
-type widestStore struct {
-	entity.Store
-	widest atomic.Int64
-}
-
-func (s *widestStore) PutItems(ctx context.Context, items []entity.Item) error {
-	s.widest.Store(max(s.widest.Load(), int64(len(items))))
-	return s.Store.PutItems(ctx, items)
-}
-
 func TestALongReplayIsWrittenInParts(t *testing.T) {
 	t.Parallel()
 	p := build(t)
-	wide := &widestStore{Store: p.store.Store}
-	p.store.Store = wide
 	p.put(Rule{Name: "both", Raise: "a > 80 and b > 50"})
 	const alarms = 2500
 	p.clock.Store(start + 3*alarms*1000)
@@ -64,7 +49,7 @@ func TestALongReplayIsWrittenInParts(t *testing.T) {
 	if a, err := p.Alarm(t.Context(), first.ID); err != nil || len(a.History) > 10 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if n := wide.widest.Load(); n > 2*ledgerItems {
+	if n := p.store.widest.Load(); n > 2*ledgerItems {
 		t.Errorf("%d items were written at once", n)
 	}
 }
