@@ -42,6 +42,8 @@ type mortalStore struct {
 	puts atomic.Int64 // items written
 
 	widest atomic.Int64 // the most items that were written at once; one writes at a time
+	listed atomic.Int64 // entities read in lists
+	full   atomic.Bool  // says once that it has no room, when the rules are read
 }
 
 var errDead = errors.New("the disk is gone")
@@ -51,6 +53,19 @@ func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
 		return errDead
 	}
 	return s.Store.Commit(ctx, b)
+}
+
+func (s *mortalStore) Entities(ctx context.Context, q entity.ListQuery) ([]entity.Stored, error) {
+	list, err := s.Store.Entities(ctx, q)
+	s.listed.Add(int64(len(list)))
+	return list, err
+}
+
+func (s *mortalStore) Items(ctx context.Context, q entity.ItemsQuery) ([]entity.Item, error) {
+	if q.Kind == ruleKind && s.full.Swap(false) {
+		return nil, entity.ErrFull
+	}
+	return s.Store.Items(ctx, q)
 }
 
 // PutItems fails from the write on that was planned; of half of these the caller does not

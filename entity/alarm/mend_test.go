@@ -1,7 +1,6 @@
 package alarm
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -290,29 +289,14 @@ func TestARuleThatTakesThePlaceOfAnotherMissesNothing(t *testing.T) {
 	}
 }
 
-// fullStore says once that it has no room, when the rules are read.
-type fullStore struct {
-	entity.Store
-	full atomic.Bool
-}
-
-func (s *fullStore) Items(ctx context.Context, q entity.ItemsQuery) ([]entity.Item, error) {
-	if q.Kind == ruleKind && s.full.Swap(false) {
-		return nil, entity.ErrFull
-	}
-	return s.Store.Items(ctx, q)
-}
-
 func TestAStartWithoutRoomKnowsTheLastEvent(t *testing.T) {
 	t.Parallel()
 	p := build(t)
-	full := &fullStore{Store: p.store.Store}
-	p.store.Store = full
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
 	p.at("m", 1, "t", 90)
 	p.sync()
 	last := p.LastEvent()
-	p.reopen(func() { full.full.Store(true) })
+	p.reopen(func() { p.store.full.Store(true) })
 	if got := p.LastEvent(); got != last || last == 0 { // who follows from here is told nothing again
 		t.Errorf("the last event is %d, was %d", got, last)
 	}
