@@ -20,6 +20,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -43,16 +45,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return testAll(interrupted, runs, stdout, stderr)
 }
 
-// testAll runs each `go test` after the other, reports them as one and returns
-// the exit status.
+// testAll runs the first `go test`, which has most to do, and then the others beside
+// each other, reports them as one and returns the exit status.
 func testAll(interrupted context.Context, runs [][]string, stdout, stderr io.Writer) int {
 	report := newReport(stdout)
-	began, status := time.Now(), 0
-	for _, args := range runs {
-		if interrupted.Err() == nil {
-			status = max(status, test(report, args, stderr))
-		}
+	began := time.Now()
+	status := test(report, runs[0], stderr)
+	var others sync.WaitGroup
+	statuses := make([]int, len(runs))
+	for i := 1; i < len(runs) && interrupted.Err() == nil; i++ {
+		others.Go(func() { statuses[i] = test(report, runs[i], stderr) })
 	}
+	others.Wait()
+	status = max(status, slices.Max(statuses))
 	report.close(time.Since(began))
 
 	switch {
@@ -89,7 +94,7 @@ func test(r *report, args []string, stderr io.Writer) int {
 	}
 	status := exitStatus(cmd.Wait())
 	// With that of the compiler and the tests, which go test has waited for.
-	r.processor += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.took(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 	if readErr != nil {
 		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
 		return 1

@@ -149,12 +149,13 @@ func TestSeveralRunsAreCountedTogether(t *testing.T) {
 	writeModule(t, map[string]string{
 		"a/a_test.go": "package a\nimport \"testing\"\nfunc TestBad(t *testing.T) { t.Error(\"the verdict\") }\n",
 		"b/b_test.go": "package b\nimport \"testing\"\nfunc TestGood(t *testing.T) {}\n",
+		"c/c_test.go": "package c\nimport \"testing\"\nfunc TestFine(t *testing.T) {}\n",
 	})
-	var stdout, stderr bytes.Buffer
-	status := testAll(t.Context(), [][]string{{"-count=1", "./a"}, {"-count=1", "./b"}}, &stdout, &stderr)
+	var stdout bytes.Buffer
+	status := testAll(t.Context(), [][]string{{"-count=1", "./a"}, {"-count=1", "./b"}, {"-count=1", "./c"}}, &stdout, os.Stderr)
 	if status != 1 {
 		t.Errorf("status is %d, want 1", status)
 	}
 	wantOutput(t, stdout.String(), "the verdict")
-	wantLastLine(t, stdout.String(), "1 passed, 1 failed, 0 skipped")
+	wantLastLine(t, stdout.String(), "2 passed, 1 failed, 0 skipped")
 }

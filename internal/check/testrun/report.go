@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,8 +22,10 @@ type event struct {
 	FailedBuild string
 }
 
-// report turns events into text. Its zero value is not usable: newReport.
+// report turns events into text, of several runs at once if they have no package in common.
+// Its zero value is not usable: newReport.
 type report struct {
+	mu       sync.Mutex // guards what follows; a line is printed whole
 	out      io.Writer
 	packages map[string]*packageRun
 
@@ -70,7 +73,16 @@ func (r *report) read(in io.Reader) error {
 	}
 }
 
+// took adds processor time.
+func (r *report) took(processor time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.processor += processor
+}
+
 func (r *report) line(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var e event
 	if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
 		fmt.Fprint(r.out, line)
