@@ -147,7 +147,7 @@ func (e *entityActor) take(d *delivery) error {
 		return err
 	}
 	e.stamp(d.readings)
-	late, err := e.state.apply(d.readings, d.origin, e.rt.keys)
+	late, err := e.state.apply(d.readings, d.origin, e.rt.keys, d.once.By)
 	if err != nil {
 		return err
 	}
@@ -221,9 +221,7 @@ func (e *entityActor) load() error {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if err := e.state.load(&stored, e.rt.keys); err != nil {
-		return fmt.Errorf("load entity %q: %w", e.h.id, err)
-	}
+	e.state.load(&stored, e.rt.keys)
 	e.ended = e.rt.commander.ends.Load()
 	e.num, e.loaded = stored.Num, true
 	return nil

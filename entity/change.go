@@ -12,6 +12,8 @@ type Edits struct {
 	// If is the ETag that the entity must have, IfAny, IfNone, or "" to edit it
 	// whatever it is, and to make it where there is none.
 	If string
+	// By is who wants it, "" for nobody in particular. See Once.By.
+	By string
 	// Type, where it is not nil, is the entity's type from now on, "" for none.
 	// What the entity is must agree with it.
 	Type *string
@@ -232,7 +234,7 @@ func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, err
 	if err := e.conforms(edit, next, targets); err != nil {
 		return nil, err
 	}
-	if err := e.intern(next, edit); err != nil {
+	if err := e.intern(next, edit, edits.By); err != nil {
 		return nil, err
 	}
 	if edit.Typed {
@@ -283,17 +285,28 @@ func grows(edits []AttributeEdit) bool {
 	return slices.ContainsFunc(edits, func(a AttributeEdit) bool { return !a.Removed() })
 }
 
-// intern makes the new leaves use the shared strings of their paths.
-func (e *entityActor) intern(next [len(sections)]section, edit *Edit) error {
+// intern makes the new leaves use the shared strings of their paths. by is who sends them.
+func (e *entityActor) intern(next [len(sections)]section, edit *Edit, by string) error {
+	keys := e.rt.keys
+	if !keys.roomy(len(edit.Attributes)) {
+		unknown := make(map[string]struct{})
+		for i := range edit.Attributes {
+			if a := &edit.Attributes[i]; !a.Removed() {
+				if _, known := keys.find(a.Path); !known {
+					unknown[a.Path] = struct{}{}
+				}
+			}
+		}
+		if err := keys.room(len(unknown), by); err != nil {
+			return fmt.Errorf("attributes: %w", err)
+		}
+	}
 	for i := range edit.Attributes {
 		a := &edit.Attributes[i]
 		if a.Removed() {
 			continue
 		}
-		path, ok := e.rt.keys.intern(a.Path)
-		if !ok {
-			return fmt.Errorf("attribute %q: %w: all entities together have %d different names; no more are allowed", brief(a.Path), ErrTooManyKeys, MaxKeys)
-		}
+		path := keys.intern(a.Path, by)
 		list := next[a.Section-1]
 		if at, ok := list.find(path); ok {
 			list[at].Path = path

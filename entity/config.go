@@ -50,6 +50,11 @@ type Config struct {
 	// that is working stays. Defaults to DefaultHotBytes.
 	HotBytes int64
 
+	// Keys bounds the names of keys that entities have which this process has
+	// heard of. Nobody may bring more new ones than are left for others, see Once.By.
+	// Defaults to MaxKeys.
+	Keys int
+
 	// IdleAfter is how long an entity may be idle before it goes cold. Defaults
 	// to DefaultIdleAfter; a negative time means for ever.
 	IdleAfter time.Duration
@@ -77,6 +82,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.RetryMax, 5*time.Second)
 	orDefault(&c.StreamBuffer, DefaultStreamBuffer)
 	orDefault(&c.HotBytes, DefaultHotBytes)
+	orDefault(&c.Keys, MaxKeys)
 	if c.IdleAfter == 0 {
 		c.IdleAfter = DefaultIdleAfter
 	}

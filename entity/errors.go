@@ -53,7 +53,7 @@ var (
 	ErrTypeInUse = errors.New("type in use")
 
 	// ErrTooManyKeys says that a reading would give its entity more than
-	// MaxEntityKeys keys, or the whole system more than MaxKeys.
+	// MaxEntityKeys keys, or the whole system more than Config.Keys, or its sender more than its share.
 	ErrTooManyKeys = errors.New("too many keys")
 
 	// ErrTooManyCommands says that a command would give its entity more than

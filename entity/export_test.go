@@ -51,7 +51,7 @@ const MaxEntityKeysForTest = MaxEntityKeys
 // turn: check it against the type, decide what is latest.
 func NewApplier(b *testing.B, keys int, typed bool) func(ts int64) {
 	b.Helper()
-	rt := &Runtime{keys: newKeyTable()}
+	rt := &Runtime{keys: newKeyTable(MaxKeys)}
 	typ := &model.Type{ID: "T", Telemetry: map[string]*model.Schema{}}
 	low, high := -1e9, 1e9
 	r := Reading{Values: make([]Sample, keys)}

@@ -1,50 +1,74 @@
 package entity
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 )
 
 // keyTable gives each key a small number, so that the state of an entity has
-// four bytes for a key in place of its name. Keys are never forgotten; MaxKeys
-// bounds them. It is safe for concurrent use.
+// four bytes for a key in place of its name. Keys are never forgotten, as the stores
+// never forget theirs; max bounds them. It is safe for concurrent use.
+//
+// Who brings a new name takes it from all others, for good. So somebody who has brought
+// some may bring no more than would leave as many for the others: the first one to
+// try gets half of the table, and there is always a place left for the next. What the
+// store has is let in by whatever number it has: its entities are there.
 type keyTable struct {
-	mu    sync.RWMutex
-	ids   map[string]uint32
-	names []string
+	max int
+
+	mu      sync.RWMutex
+	ids     map[string]uint32
+	names   []string
+	brought map[string]int // how many of them somebody has brought
 }
 
-func newKeyTable() *keyTable { return &keyTable{ids: make(map[string]uint32)} }
+func newKeyTable(limit int) *keyTable {
+	return &keyTable{max: limit, ids: make(map[string]uint32), brought: make(map[string]int)}
+}
 
-// id returns the number of a key, giving it one if need be. It reports false
-// when the table is full.
-func (t *keyTable) id(name string) (uint32, bool) {
+// id returns the number of a key, giving it one if need be. by brings it, "" for the
+// runtime itself, and has asked for room.
+func (t *keyTable) id(name, by string) uint32 {
 	if id, ok := t.find(name); ok {
-		return id, true
+		return id
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id, ok := t.ids[name]; ok {
-		return id, true
-	}
-	if len(t.names) >= MaxKeys {
-		return 0, false
+		return id
 	}
 	name = strings.Clone(name) // it may be part of a payload
-	id := uint32(len(t.names))
+	id := uint32(len(t.names)) //nolint:gosec // max is below, and what the store has is in memory there as well
 	t.names = append(t.names, name)
 	t.ids[name] = id
-	return id, true
+	if by != "" {
+		t.brought[strings.Clone(by)]++
+	}
+	return id
 }
 
-// intern returns the table's own copy of a name. It reports false when the table
-// is full.
-func (t *keyTable) intern(name string) (string, bool) {
-	id, ok := t.id(name)
-	if !ok {
-		return "", false
+// intern returns the table's own copy of a name, as id.
+func (t *keyTable) intern(name, by string) string { return t.name(t.id(name, by)) }
+
+// roomy reports at little cost whether by may surely bring n names. Where it may not, room
+// says it exactly.
+func (t *keyTable) roomy(n int) bool { return 2*(t.len()+n) <= t.max }
+
+// room returns why by may not bring n names that are new, nil where it may. Several who
+// ask at once may exceed the bound together, by what is in one reading each.
+func (t *keyTable) room(n int, by string) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	switch all, own := len(t.names)+n, t.brought[by]+n; {
+	case n == 0:
+		return nil
+	case all > t.max:
+		return fmt.Errorf("%w: all entities together would have %d different ones; at most %d are allowed", ErrTooManyKeys, all, t.max)
+	case by != "" && own > t.max-all:
+		return fmt.Errorf("%w: %q would have brought %d that no entity had before, and leave only %d for all others; use the same names for the same things", ErrTooManyKeys, by, own, t.max-all)
 	}
-	return t.name(id), true
+	return nil
 }
 
 func (t *keyTable) find(name string) (uint32, bool) {

@@ -17,9 +17,9 @@ const (
 	MaxReadingKeys = 1024
 	// MaxEntityKeys bounds the keys an entity has over its life.
 	MaxEntityKeys = 4096
-	// MaxKeys bounds the distinct names of keys of all entities together. Keys
+	// MaxKeys is the default of Config.Keys, the distinct names of keys of all entities together. Keys
 	// are kept in memory once each, and a device that invents a key for each
-	// reading must not fill it.
+	// reading must not fill it: see Once.By.
 	MaxKeys = 1 << 20
 	// MaxTextBytes bounds a string value and a JSON value.
 	MaxTextBytes = 64 << 10

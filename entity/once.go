@@ -10,14 +10,18 @@ import (
 	"sync"
 )
 
-// Once names a delivery, so that it can be known again when it comes a second time. The
-// zero Once names none.
+// Once names a delivery, so that it can be known again when it comes a second time, and
+// who sends it. The zero Once names none.
 type Once struct {
 	// Token is what both have in common. See TokenOf.
 	Token uint64
 	// Fresh says that it cannot be a repetition, even if there has been one of the same
 	// Token: a client uses its packet ids again.
 	Fresh bool
+	// By is who sends it, such as the name of a principal, "" for nobody in particular.
+	// Nobody may bring more names of keys that no entity had before than are left for all
+	// others. It has nothing to do with Token.
+	By string
 }
 
 // TokenOf returns the token of what some texts name together, such as a client and its

@@ -59,7 +59,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
+		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(cfg.Keys), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()

@@ -98,8 +98,8 @@ func (s *state) set(key uint32, ts int64, seq uint64, v value.Value) bool {
 
 // apply takes readings in, one sequence for each, and returns which of their
 // samples came late: nil for none, otherwise one claim for each sample of all
-// readings. It takes all of them or, with ErrTooManyKeys, none.
-func (s *state) apply(readings []Reading, from Origin, keys *keyTable) (late []bool, err error) {
+// readings. It takes all of them or, with ErrTooManyKeys, none. by is who sends them.
+func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string) (late []bool, err error) {
 	if err := s.checkSource(from); err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable) (late []b
 	for i := range readings {
 		samples += len(readings[i].Values)
 	}
-	if len(s.slots)+samples > MaxEntityKeys || keys.len()+samples > MaxKeys {
-		if err := s.checkRoom(readings, keys); err != nil {
+	if len(s.slots)+samples > MaxEntityKeys || !keys.roomy(samples) {
+		if err := s.checkRoom(readings, keys, by); err != nil {
 			return nil, err
 		}
 	}
@@ -120,10 +120,7 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable) (late []b
 		r := &readings[i]
 		s.seq++
 		for j := range r.Values {
-			key, ok := keys.id(r.Values[j].Key)
-			if !ok {
-				panic("entity: the table of keys filled up in the middle of a reading") // the actor restarts from the store
-			}
+			key := keys.id(r.Values[j].Key, by)
 			if !s.set(key, r.TS, s.seq, r.Values[j].Value) {
 				if late == nil {
 					late = make([]bool, samples)
@@ -192,7 +189,7 @@ func (s *state) setOrigin(key uint32, from Origin) {
 
 // checkRoom counts exactly which keys the readings would add. It is the slow
 // way, taken near the limits only.
-func (s *state) checkRoom(readings []Reading, keys *keyTable) error {
+func (s *state) checkRoom(readings []Reading, keys *keyTable, by string) error {
 	fresh := make(map[string]bool) // key → new in the table as well
 	unknown := 0
 	for i := range readings {
@@ -214,28 +211,22 @@ func (s *state) checkRoom(readings []Reading, keys *keyTable) error {
 	if n := len(s.slots) + len(fresh); n > MaxEntityKeys {
 		return fmt.Errorf("%w: the entity would have %d; at most %d are allowed", ErrTooManyKeys, n, MaxEntityKeys)
 	}
-	if n := keys.len() + unknown; n > MaxKeys {
-		return fmt.Errorf("%w: all entities together would have %d different ones; at most %d are allowed", ErrTooManyKeys, n, MaxKeys)
-	}
-	return nil
+	return keys.room(unknown, by)
 }
 
 // load fills the state with what the store has.
-func (s *state) load(e *Stored, keys *keyTable) error {
+func (s *state) load(e *Stored, keys *keyTable) {
 	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created, revision: e.Revision, typ: e.Type, presence: e.Presence}
 	for i := range e.Latest {
 		l := &e.Latest[i]
-		key, ok := keys.id(l.Key)
-		if !ok {
-			return ErrTooManyKeys
-		}
+		key := keys.id(l.Key, "")
 		s.set(key, l.TS, l.Seq, l.Value)
 		if !l.Origin.IsZero() {
 			s.setOrigin(key, l.Origin)
 		}
 	}
 	if len(e.Attributes)+len(e.Applied)+len(e.Commands) == 0 {
-		return nil
+		return
 	}
 	m := s.extras()
 	for i := range e.Commands {
@@ -243,12 +234,8 @@ func (s *state) load(e *Stored, keys *keyTable) error {
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
-		path, ok := keys.intern(a.Path)
-		if !ok {
-			return ErrTooManyKeys
-		}
 		list := &m.sections[a.Section-1]
-		*list = append(*list, Attribute{Path: path, TS: a.TS, Value: a.Value})
+		*list = append(*list, Attribute{Path: keys.intern(a.Path, ""), TS: a.TS, Value: a.Value})
 	}
 	m.replace(m.sections)
 	for _, o := range e.Applied {
@@ -257,7 +244,6 @@ func (s *state) load(e *Stored, keys *keyTable) error {
 		}
 		m.applied[o.Source] = o.Seq
 	}
-	return nil
 }
 
 // latest returns the value of a slot.

@@ -536,12 +536,17 @@ func (r *running) connack(version byte, user, password string) byte {
 // puback publishes with MQTT 5 and returns the reason code of the answer.
 func (r *running) puback(token, topic string) byte {
 	r.t.Helper()
+	return r.pubackOf(token, topic, `{"t":4}`)
+}
+
+func (r *running) pubackOf(token, topic, payload string) byte {
+	r.t.Helper()
 	c := paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(r.dialTCP())})
 	defer func() { _ = c.Disconnect(&paho.Disconnect{}) }()
 	if _, err := c.Connect(r.t.Context(), &paho.Connect{ClientID: "p5", KeepAlive: 60, CleanStart: true, PasswordFlag: true, Password: []byte(token)}); err != nil {
 		r.t.Fatal(err)
 	}
-	resp, err := c.Publish(r.t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(`{"t":4}`)})
+	resp, err := c.Publish(r.t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)})
 	if resp == nil {
 		r.t.Fatal(fmt.Errorf("no PUBACK: %w", err))
 	}

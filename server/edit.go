@@ -98,7 +98,7 @@ func (a *entityAPI) create(ctx context.Context, in *createEntityRequest) (*answe
 	if err != nil {
 		return nil, err
 	}
-	edits.If = entity.IfNone
+	edits.If, edits.By = entity.IfNone, callerOf(ctx).who.Name()
 	if err := callerOf(ctx).who.May(ctx, a.runtime, access.Write, id); err != nil {
 		return nil, err
 	}
@@ -199,6 +199,7 @@ func (e *editor) edit(ctx context.Context, id string, edits entity.Edits, blind 
 	if err := mayWriteEnds(ctx, e.runtime, edits.Relate); err != nil {
 		return nil, err
 	}
+	edits.By = callerOf(ctx).who.Name()
 	edited, err := e.runtime.Edit(ctx, id, edits)
 	if err != nil {
 		return nil, e.problem(ctx, id, &edits, blind, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 // shadowAPI is the HTTP side of package awsshadow, with the paths of AWS.
@@ -93,7 +94,7 @@ func (a *shadowAPI) update(ctx context.Context, in *updateShadowRequest) (*answe
 	if err != nil {
 		return nil, err
 	}
-	text, _, err := awsshadow.Update(ctx, a.runtime, s, in.Body.text)
+	text, _, err := awsshadow.Update(ctx, layout.By(a.runtime, callerOf(ctx).who.Name()), s, in.Body.text)
 	if err != nil {
 		return nil, rejected(err)
 	}

@@ -76,6 +76,7 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 
 // store keeps readings, and tells those who subscribe to them.
 func (a *telemetryAPI) store(ctx context.Context, id string, once entity.Once, readings []entity.Reading, payload []byte) error {
+	once.By = callerOf(ctx).who.Name()
 	if err := a.runtime.WriteOnce(ctx, id, once, readings, len(payload)); err != nil {
 		return err
 	}

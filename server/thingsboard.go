@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
@@ -65,7 +66,7 @@ func (a *thingsboardAPI) post(ctx context.Context, in *deviceMessage) (*answer[n
 }
 
 func (a *thingsboardAPI) report(ctx context.Context, in *deviceMessage) (*answer[nothing], error) {
-	return done(), thingsboard.Report(ctx, a.runtime, in.id(ctx), in.Body.text)
+	return done(), thingsboard.Report(ctx, layout.By(a.runtime, callerOf(ctx).who.Name()), in.id(ctx), in.Body.text)
 }
 
 type deviceAttributesRequest struct {

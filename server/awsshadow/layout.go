@@ -110,7 +110,7 @@ func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte)
 	}
 	switch operation {
 	case "update":
-		return Update(l.host.Running, l.host.Runtime, s, payload)
+		return Update(l.host.Running, layout.By(l.host.Runtime, c.Who().Name()), s, payload)
 	case "get":
 		answer, err = Get(l.host.Running, l.host.Runtime, s, payload)
 	default:

@@ -126,7 +126,7 @@ func (l *Layout) event(c layout.Client, id, bag string, m *layout.Message, done 
 	if entity.NeedsOnce(readings) {
 		once = m.Once
 	}
-	return l.host.Runtime.IngestOnce(l.host.Running, id, once, readings, len(m.Payload), func(err error) {
+	return layout.By(l.host.Runtime, c.Who().Name()).IngestOnce(l.host.Running, id, once, readings, len(m.Payload), func(err error) {
 		if err == nil {
 			m.Committed(id, payload)
 		}

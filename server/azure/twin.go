@@ -117,7 +117,7 @@ func (l *Layout) report(c layout.Client, id string, patch []byte) (outcome, erro
 	if err := checkPatch(patch); err != nil {
 		return outcome{}, err
 	}
-	edited, err := l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: patch}}})
+	edited, err := layout.By(l.host.Runtime, c.Who().Name()).Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: patch}}})
 	return outcome{status: http.StatusNoContent, version: edited.Revision}, err
 }
 

@@ -97,6 +97,7 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets
 // sending is by what a second sending of a message is known, with its payload. Only one
 // with DUP may be the second: a client uses its packet ids again.
 type sending struct {
+	by            string // the name of the principal
 	client, topic string
 	packetID      uint16 // 0 for a message that is not sent again
 	dup           bool
@@ -107,16 +108,16 @@ type sending struct {
 // sendingOf is called before what is retained is decided.
 func sendingOf(c *conn, pk *packets.Packet) sending {
 	if pk.FixedHeader.Qos == 0 {
-		return sending{clears: clears(pk)}
+		return sending{by: c.who.Name(), clears: clears(pk)}
 	}
-	return sending{clears: clears(pk), client: c.client.ID, topic: pk.TopicName, packetID: c.idOf(pk), dup: pk.FixedHeader.Dup}
+	return sending{by: c.who.Name(), clears: clears(pk), client: c.client.ID, topic: pk.TopicName, packetID: c.idOf(pk), dup: pk.FixedHeader.Dup}
 }
 
 func (s *sending) once(payload []byte) entity.Once {
 	if s.packetID == 0 {
-		return entity.Once{}
+		return entity.Once{By: s.by}
 	}
-	return entity.Once{Token: entity.TokenOf("mqtt", s.client, strconv.Itoa(int(s.packetID)), s.topic, string(payload)), Fresh: !s.dup}
+	return entity.Once{By: s.by, Token: entity.TokenOf("mqtt", s.client, strconv.Itoa(int(s.packetID)), s.topic, string(payload)), Fresh: !s.dup}
 }
 
 // wait is receive that waits for the commit, and then tells subscribers of the readings that

@@ -64,7 +64,7 @@ func receiveTelemetry(b *Broker, id string, from sending, payload []byte, done f
 	if err != nil {
 		return err
 	}
-	var once entity.Once
+	once := entity.Once{By: from.by}
 	if entity.NeedsOnce(readings) {
 		once = from.once(payload)
 	}
@@ -73,8 +73,8 @@ func receiveTelemetry(b *Broker, id string, from sending, payload []byte, done f
 
 // receiveAttributes merges a patch into what an entity reports. It waits for the commit,
 // so that the patches of one device keep their order.
-func receiveAttributes(b *Broker, id string, _ sending, payload []byte, done func(error)) error {
-	_, err := b.runtime.Edit(b.running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: payload}}})
+func receiveAttributes(b *Broker, id string, from sending, payload []byte, done func(error)) error {
+	_, err := b.runtime.Edit(b.running, id, entity.Edits{By: from.by, Patches: []entity.Patch{{Section: entity.Reported, Body: payload}}})
 	done(err)
 	return nil
 }

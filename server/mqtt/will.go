@@ -145,7 +145,7 @@ func (b *Broker) publishWill(pk *packets.Packet, c *conn) *refusal.Verdict {
 	}
 	shared := to.prepare(pk)
 	if to.layout != nil || !clears(pk) {
-		if err := to.wait(c, pk, sending{will: true}); err != nil {
+		if err := to.wait(c, pk, sending{by: c.who.Name(), will: true}); err != nil {
 			v := refusal.Judge(err)
 			return &v
 		}

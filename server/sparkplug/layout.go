@@ -184,7 +184,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	if t.kind != ndeath && t.kind != ddeath {
 		m.Spoke(t.id())
 	}
-	return l.ingest(t.id(), m, &p, done)
+	return l.ingest(c, t.id(), m, &p, done)
 }
 
 // receiveState takes what another host application says of itself.
@@ -264,7 +264,7 @@ func (l *Layout) Left(c layout.Client) {
 }
 
 // ingest takes the metrics that are readings, together those of one time.
-func (l *Layout) ingest(id string, m *layout.Message, p *payload, done func(error)) error {
+func (l *Layout) ingest(c layout.Client, id string, m *layout.Message, p *payload, done func(error)) error {
 	readings, refused := p.readings(time.Now().UnixMilli())
 	if refused != nil {
 		m.Refused(refused)
@@ -274,7 +274,7 @@ func (l *Layout) ingest(id string, m *layout.Message, p *payload, done func(erro
 		return nil
 	}
 	text := appendReadings(nil, readings)
-	return l.host.Runtime.IngestOnce(l.host.Running, id, entity.Once{}, readings, len(m.Payload), func(err error) {
+	return layout.By(l.host.Runtime, c.Who().Name()).IngestOnce(l.host.Running, id, entity.Once{}, readings, len(m.Payload), func(err error) {
 		if err == nil {
 			m.Committed(id, text)
 		}

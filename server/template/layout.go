@@ -129,7 +129,7 @@ func (l *Layout) take(c layout.Client, u *use, levels []string, m *layout.Messag
 		return err
 	}
 	if o.Into == Reported {
-		_, err := l.host.Runtime.Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: o.Values}}})
+		_, err := layout.By(l.host.Runtime, c.Who().Name()).Edit(l.host.Running, id, entity.Edits{Patches: []entity.Patch{{Section: entity.Reported, Body: o.Values}}})
 		if err == nil {
 			m.Spoke(id)
 		}
@@ -141,7 +141,7 @@ func (l *Layout) take(c layout.Client, u *use, levels []string, m *layout.Messag
 		once = m.Once
 	}
 	text := o.message()
-	return l.host.Runtime.IngestOnce(l.host.Running, id, once, o.readings, len(m.Payload), func(err error) {
+	return layout.By(l.host.Runtime, c.Who().Name()).IngestOnce(l.host.Running, id, once, o.readings, len(m.Payload), func(err error) {
 		if err == nil {
 			m.Committed(id, text)
 		}

@@ -31,7 +31,7 @@ func (l *Layout) report(c layout.Client, id string, payload []byte) error {
 	if err := c.May(access.Report, id); err != nil {
 		return err
 	}
-	return Report(l.host.Running, l.host.Runtime, id, payload)
+	return Report(l.host.Running, layout.By(l.host.Runtime, c.Who().Name()), id, payload)
 }
 
 // Report sets what a device reports of itself: a JSON object of its client attributes.

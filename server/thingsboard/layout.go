@@ -160,7 +160,7 @@ func (l *Layout) ingest(c layout.Client, id string, in *ingest, done func(error)
 	if entity.NeedsOnce(in.readings) {
 		once = in.once
 	}
-	return l.host.Runtime.IngestOnce(l.host.Running, id, once, in.readings, len(in.payload), func(err error) {
+	return layout.By(l.host.Runtime, c.Who().Name()).IngestOnce(l.host.Running, id, once, in.readings, len(in.payload), func(err error) {
 		if err == nil {
 			in.message.Committed(id, in.payload)
 		}

@@ -1,0 +1,28 @@
+package layout
+
+import (
+	"context"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// By returns a Runtime for what somebody sends, by the name of a principal. It takes care that nobody
+// takes the room that others need: see entity.Once.By.
+func By(rt Runtime, name string) Runtime { return sender{rt, name} }
+
+type sender struct {
+	Runtime
+	name string
+}
+
+// IngestOnce takes readings.
+func (s sender) IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error {
+	once.By = s.name
+	return s.Runtime.IngestOnce(ctx, id, once, readings, size, done)
+}
+
+// Edit changes attributes and relations.
+func (s sender) Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error) { //nolint:gocritic // as the Runtime has it
+	edits.By = s.name
+	return s.Runtime.Edit(ctx, id, edits)
+}
