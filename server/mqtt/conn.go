@@ -48,12 +48,13 @@ type conn struct {
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
 
-	layouts  []string      // filters of layouts that are to be acknowledged; of the goroutine that reads
-	present  []string      // topics whose present documents are wanted; of the goroutine that reads
-	retained []retained    // what a subscription is sent when it is acknowledged; of the goroutine that reads
-	ownID    uint16        // the packet id of what is being read, where it has a stand-in; of the goroutine that reads
-	filters  *rate.Limiter // of the goroutine that reads; nil until the first SUBSCRIBE
-	exactly  atomic.Bool   // a QoS 2 message waits for its PUBREC; counted in broker.flight
+	layouts  []string          // filters of layouts that are to be acknowledged; of the goroutine that reads
+	present  []string          // topics whose present documents are wanted; of the goroutine that reads
+	retained []retained        // what a subscription is sent when it is acknowledged; of the goroutine that reads
+	ownID    uint16            // the packet id that the client gave to what is being read; of the goroutine that reads
+	standIns map[uint16]uint16 // by packet ids of exchanges of QoS 2, see renumber; of the goroutine that reads
+	filters  *rate.Limiter     // of the goroutine that reads; nil until the first SUBSCRIBE
+	exactly  atomic.Bool       // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 
 // beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.

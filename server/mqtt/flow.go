@@ -392,6 +392,9 @@ func ranks(cl *mochi.Client) map[uint16]int {
 // again with each connection, and the time that mochi orders them by has seconds. The
 // number is where the length of the packet is, which is computed when it is encoded.
 func (h *hook) OnQosPublish(cl *mochi.Client, pk packets.Packet, _ int64, _ int) {
+	if c, ok := cl.Net.Conn.(*conn); ok && pk.FixedHeader.Type == packets.Pubrec {
+		c.keepOwnID(cl, pk)
+	}
 	if pk.FixedHeader.Type != packets.Publish || pk.FixedHeader.Dup {
 		return // an acknowledgement, or sent again
 	}

@@ -95,6 +95,10 @@ func (s *subscriber) take() {
 			err = pk.PubackDecode(body)
 		case packets.Pubrel:
 			err = pk.PubrelDecode(body)
+		case packets.Pubrec:
+			err = pk.PubrecDecode(body)
+		case packets.Pubcomp:
+			err = pk.PubcompDecode(body)
 		default:
 		}
 		if err != nil {

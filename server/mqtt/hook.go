@@ -1,7 +1,6 @@
 package mqtt
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -104,6 +103,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	h.broker.sessions.resumed(cl.ID)
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.outbox.inherit(cl)
+		c.resumeExchanges(cl)
 		c.flow.open()
 		filters := filtersOf(cl)
 		c.speaksForItself()
@@ -248,10 +248,7 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	case packets.Connect:
 		allowEmptyPassword(&pk)
 	case packets.Publish:
-		h.broker.forgetStale(c, cl, &pk)
-		if pk.FixedHeader.Qos == 1 {
-			c.avoidCollision(&pk)
-		}
+		h.broker.renumber(c, cl, &pk)
 		if strings.HasPrefix(pk.TopicName, "$") {
 			pk.TopicName = reserved + pk.TopicName
 		}
@@ -266,7 +263,9 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 		if pk.FixedHeader.Type == packets.Subscribe {
 			c.noteRetained(cl, &pk)
 		}
-		c.avoidCollision(&pk)
+		h.broker.renumber(c, cl, &pk)
+	case packets.Pubrel:
+		h.broker.renumber(c, cl, &pk)
 	default:
 		c.flow.acknowledged(&pk)
 	}
@@ -286,11 +285,14 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 		if pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
 			pk.ReasonCode = packets.CodeSuccess.Code // a redelivery of what is committed is no failure
 		}
+		if c, ok := cl.Net.Conn.(*conn); ok {
+			pk = c.numbered(cl, pk)
+		}
 	case packets.Publish:
 		pk.Mods.MaxSize = 0 // the flow discards what is too large
-	case packets.Suback, packets.Unsuback, packets.Puback: // mochi writes them while it handles what is being read
+	case packets.Suback, packets.Unsuback, packets.Puback, packets.Pubcomp: // mochi writes them while it handles what is being read
 		if c, ok := cl.Net.Conn.(*conn); ok {
-			pk.PacketID = cmp.Or(c.ownID, pk.PacketID)
+			pk = c.numbered(cl, pk)
 		}
 	default:
 	}

@@ -3,7 +3,6 @@ package mqtt
 import (
 	"math"
 	"strings"
-	"sync/atomic"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -51,48 +50,4 @@ func liftReceiveQuota(cl *mochi.Client) {
 	if cl.Properties.ProtocolVersion < 5 {
 		cl.State.Inflight.ResetReceiveQuota(1 << 16)
 	}
-}
-
-// forgetStale ends an unfinished QoS 2 exchange whose packet id a client uses for
-// another message: a device that has been restarted resumes its session and counts from
-// one again. mochi would answer the new message as if it were the old one, and it would
-// never be taken in.
-func (b *Broker) forgetStale(c *conn, cl *mochi.Client, pk *packets.Packet) {
-	qos := pk.FixedHeader.Qos
-	if qos == 0 || qos == 2 && pk.FixedHeader.Dup {
-		return
-	}
-	in, ok := cl.State.Inflight.Get(pk.PacketID)
-	if ok && in.FixedHeader.Type == packets.Pubrec && cl.State.Inflight.Delete(pk.PacketID) {
-		c.outbox.unreserve(pk.PacketID)
-		cl.State.Inflight.IncreaseReceiveQuota()
-		atomic.AddInt64(&b.server.Info.Inflight, -1)
-	}
-}
-
-// avoidCollision gives a packet of the client a stand-in for its packet id when a
-// message to the client has the same one in flight. The two sides number
-// independently (MQTT 5, 2.2.1), but mochi keeps both in one map: it would refuse the
-// SUBSCRIBE and forget the message for the PUBLISH. With QoS 2 the id has to outlive
-// the packet, and mochi's way remains.
-func (c *conn) avoidCollision(pk *packets.Packet) {
-	c.ownID = 0
-	inflight := c.client.State.Inflight
-	if _, taken := inflight.Get(pk.PacketID); !taken {
-		return
-	}
-	for id := uint16(math.MaxUint16); id > 0; id-- {
-		if _, taken := inflight.Get(id); !taken {
-			c.ownID, pk.PacketID = pk.PacketID, id
-			return
-		}
-	}
-}
-
-// idOf is the packet id that the client gave a packet.
-func (c *conn) idOf(pk *packets.Packet) uint16 {
-	if c.ownID != 0 && pk.FixedHeader.Qos < 2 {
-		return c.ownID
-	}
-	return pk.PacketID
 }

@@ -112,10 +112,11 @@ type outbox struct {
 	charged  map[uint16]int64       // in bytes, by packet id
 	settled  map[uint16]func(error) // of those that somebody waits for, by packet id; nil for none
 	lastID   uint16
-	bytes    int64 // of queue and charged
-	draining bool  // there is a goroutine
-	closed   bool  // the connection is
-	ended    bool  // the session is, or has another connection: nothing is taken any more
+	begun    uint16 // the packet id of what the client is beginning
+	bytes    int64  // of queue and charged
+	draining bool   // there is a goroutine
+	closed   bool   // the connection is
+	ended    bool   // the session is, or has another connection: nothing is taken any more
 }
 
 // outgoing is a message that is not written yet. settled is nil, or wants to know when one of
@@ -194,7 +195,7 @@ const firstID = 1 << 15
 func (o *outbox) nextID(cl *mochi.Client) uint16 {
 	for {
 		o.lastID = max(o.lastID+1, firstID)
-		if _, taken := cl.State.Inflight.Get(o.lastID); !taken && o.lastID != 0 {
+		if _, taken := cl.State.Inflight.Get(o.lastID); !taken && o.lastID != 0 && o.lastID != o.begun {
 			return o.lastID
 		}
 	}
