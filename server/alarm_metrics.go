@@ -14,6 +14,7 @@ func alarmMetrics(counter, gauge func(name, help string, read func(*snapshot) fl
 		gauge("greenroom_alarm_waiting", "Changes that the alarms have read and not gone through.", func(s *snapshot) float64 { return float64(s.alarms.Waiting) }),
 		counter("greenroom_alarm_evaluations_total", "Evaluations of the conditions of alarms.", func(s *snapshot) float64 { return float64(s.alarms.Evaluations) }),
 		counter("greenroom_alarm_late_total", "Late readings that concern a rule of alarms.", func(s *snapshot) float64 { return float64(s.alarms.Late) }),
+		counter("greenroom_alarm_ahead_total", "Readings that wait for their time to be judged: a clock is ahead.", func(s *snapshot) float64 { return float64(s.alarms.Ahead) }),
 		counter("greenroom_alarm_late_ignored_total", "Those that were too old to change alarms.", func(s *snapshot) float64 { return float64(s.alarms.Ignored) }),
 		counter("greenroom_alarm_overflow_total", "Conditions that were met and not followed, as too many are.", func(s *snapshot) float64 { return float64(s.alarms.Overflow) }),
 	}

@@ -13,6 +13,8 @@
 //   - There is one open alarm of a rule and an entity at most, also after a crash. What
 //     comes of a change, and the place up to which changes are done with, become durable in
 //     one commit: nothing is missed and nothing happens twice.
+//   - A reading of a time that is still to come, by more than MaxAhead, is judged once that
+//     time has come, and until then as if it had not been made, also over a restart.
 //   - A condition that must hold for some time is met when that time has passed, by later
 //     readings or by the server's clock, whichever is first.
 //
@@ -23,9 +25,8 @@
 // been told, and is told that as well. More than MaxActive conditions that are met at the
 // same time are not all followed, see there.
 //
-// A reading of a time that is still to come makes those of before it late until then: an
-// alarm that they raise, and that it ends, is kept as one that has cleared, and nobody sees
-// it open. Of a device whose clock is further behind than MaxLateness, readings that the
+// The alarms of a device whose clock is ahead by more than MaxAhead come as late as its clock
+// is ahead. Of a device whose clock is further behind than MaxLateness, readings that the
 // service finds committed already when it first looks at the entity count by the last of
 // them. Where the log no longer has changes that were not gone through, readings since the
 // last one that was are gone through, of all entities; what came late before that is not.

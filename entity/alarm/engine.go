@@ -33,6 +33,7 @@ type engine struct {
 	slots  *slots
 	cache  *cache
 	timers timers
+	later  map[string]*later // by entity
 	active int
 	full   bool // MaxActive was reached
 
@@ -54,6 +55,7 @@ type engine struct {
 	waiting map[string][]chan error // by cursor: those who wait for it
 	waited  []chan error            // those whose cursor was reached
 	kept    bool                    // there are alarms, of entities that may be deleted
+	buffer  []int                   // of slotsOf
 
 	types     *model.Resolved   // one of those that rules name, as it was: all are others when one changes
 	families  map[string]string // the types that are those that rules name, and what each is, as they were
@@ -88,7 +90,7 @@ type place struct {
 func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *graves) *engine {
 	return &engine{
 		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(), graves: g,
-		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
+		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, later: make(map[string]*later), lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
 	}
 }
 
@@ -178,13 +180,7 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	case c.Command != nil || len(e.rules) == 0:
 		return nil
 	}
-	var buffer [16]int
-	slots := buffer[:0]
-	for i := range c.Values {
-		if n := e.slots.key(c.Values[i].Key); n != 0 {
-			slots = append(slots, n)
-		}
-	}
+	slots := e.slotsOf(c)
 	if len(slots) == 0 {
 		return nil
 	}
@@ -192,7 +188,22 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	if err != nil || s == nil || len(s.rules) == 0 {
 		return err
 	}
+	if c.TS > e.horizon() {
+		e.count.ahead.Add(1)
+		return e.postpone(s.id, c.TS)
+	}
 	return e.reading(ctx, s, c, slots, fresh)
+}
+
+// slotsOf returns the slots of what rules read of a reading. They are valid until the next call.
+func (e *engine) slotsOf(c *entity.Change) []int {
+	e.buffer = e.buffer[:0]
+	for i := range c.Values {
+		if n := e.slots.key(c.Values[i].Key); n != 0 {
+			e.buffer = append(e.buffer, n)
+		}
+	}
+	return e.buffer
 }
 
 // order is how a reading stands to the others that a rule reads of the entity.
@@ -332,6 +343,10 @@ func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, e
 		e.fill(s, v)
 		return nil
 	})
+	if err == nil && len(s.values) > 0 {
+		err = e.holdBack(ctx, s)
+		e.see(s)
+	}
 	if errors.Is(err, entity.ErrNotFound) {
 		if known {
 			err = e.gone(ctx, s, e.now())
@@ -358,6 +373,10 @@ func (e *engine) fill(s *subject, v entity.View) {
 		s.values = nil
 		return
 	}
+}
+
+// see sets the time of the newest reading of what is known.
+func (e *engine) see(s *subject) {
 	for i := range s.values {
 		if e.slots.paths[s.values[i].slot].root == filter.RootLatest {
 			s.newest = max(s.newest, s.values[i].ts)
@@ -440,7 +459,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 		return nil
 	}
 	e.active++
-	st := &state{rule: r, s: s, place: -1}
+	st := newState(r, s)
 	s.states = append(s.states, st)
 	e.cache.move(s)
 	return st
@@ -448,7 +467,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 
 // touch notes that a state has changed.
 func (e *engine) touch(st *state) {
-	e.timers.set(st)
+	e.timers.set(&st.timer, st.plan())
 	if !st.dirty {
 		st.dirty = true
 		e.dirty = append(e.dirty, st)
@@ -557,6 +576,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 				return err
 			}
 		}
+		e.forgetLater(c.Entity)
 		return e.deleted(ctx, c.Entity)
 	}
 	if len(e.rules) == 0 || !c.Edit.Typed && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
@@ -653,7 +673,7 @@ func (e *engine) flushStates() error {
 
 // end takes a state away.
 func (e *engine) end(st *state) {
-	e.timers.remove(st)
+	e.timers.set(&st.timer, 0)
 	s := st.s
 	if i := slices.Index(s.states, st); i >= 0 {
 		s.states = slices.Delete(s.states, i, i+1)

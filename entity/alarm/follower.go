@@ -149,7 +149,7 @@ func (f *follower) apply(batch []entity.Change) error {
 				return err
 			}
 			f.e.reached(c.Cursor, c.Committed)
-			if len(f.e.ledger.items) > ledgerItems || f.e.ledger.bytes > ledgerBytes {
+			if len(f.e.ledger.items) > f.e.steps.items || f.e.ledger.bytes > ledgerBytes {
 				if err := f.commit(f.s.ctx); err != nil {
 					return err
 				}
@@ -212,7 +212,7 @@ func (f *follower) work(ctx context.Context) error {
 		}
 	}
 	since := time.Since(f.written)
-	if len(f.e.ledger.items) > 0 && (since >= f.s.cfg.Gather || len(f.e.ledger.items) >= ledgerItems) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
+	if len(f.e.ledger.items) > 0 && (since >= f.s.cfg.Gather || len(f.e.ledger.items) >= f.e.steps.items) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
 		if err := f.commit(ctx); err != nil {
 			return err
 		}

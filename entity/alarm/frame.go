@@ -111,6 +111,12 @@ func (f *frame) newest(r *rule) (newest int64, ok bool) {
 	return newest, ok
 }
 
+// ahead reports whether a rule reads something of after a time.
+func (f *frame) ahead(r *rule, horizon int64) bool {
+	newest, ok := f.newest(r)
+	return ok && newest > horizon
+}
+
 // Lookup is for package filter.
 func (f *frame) Lookup(p *filter.Path) (value.Value, bool) {
 	switch p.Root {

@@ -146,7 +146,7 @@ func (e *engine) loadGraves(ctx context.Context) error {
 // would ever be done with. Nothing of the ledger is looked at.
 // REQUIRES: the ledger is empty.
 func (e *engine) bury(ctx context.Context) error {
-	left := buryAlarms
+	left := e.steps.bury
 	for _, x := range e.graves.some(e.burying, left) {
 		if e.burying != x.id {
 			e.burying, e.buried = x.id, ""

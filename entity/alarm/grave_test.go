@@ -11,7 +11,9 @@ import (
 
 func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 	t.Parallel()
-	p := build(t)
+	small := usualSteps()
+	small.bury = 20
+	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
 	no, yes := false, true
 	count := func(q Query) int {
@@ -22,21 +24,21 @@ func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 		}
 		return len(list)
 	}
-	const many = 2*buryAlarms + 10 // more than are marked at once
+	many := 2*small.bury + 10 // more than are marked at once
+	p.clock.Store(start + 3*int64(many)*1000)
 	for i := range many {
-		p.at("m", float64(2*i), "t", 90)
-		p.at("m", float64(2*i+1), "t", 10)
+		p.ingest("m", reading(float64(2*i), "t", 90), reading(float64(2*i+1), "t", 10))
 	}
-	p.at("m", 2*many, "t", 90)
+	p.at("m", float64(2*many), "t", 90)
 	p.at("other", 1, "t", 90)
 	p.sync()
 	open := p.alarms("m")[len(p.alarms("m"))-1].ID
 	if err := p.rt.Delete(t.Context(), "m", ""); err != nil {
 		t.Fatal(err)
 	}
-	p.at("m", 2*many+1, "t", 10) // another one
-	p.at("m", 1, "t", 95)        // late: what it would lead to is its own
-	p = p.restart()              // perhaps before all were marked
+	p.at("m", float64(2*many+1), "t", 10) // another one
+	p.at("m", 1, "t", 95)                 // late: what it would lead to is its own
+	p = p.restart()                       // perhaps before all were marked
 	p.sync()
 	if a, err := p.Alarm(t.Context(), open); err != nil || !a.Deleted || a.Cause != ByEntity {
 		t.Errorf("%+v, %v", a, err)
@@ -69,9 +71,11 @@ func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 
 func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
 	t.Parallel()
-	p := build(t)
+	small := usualSteps()
+	small.bury = 50
+	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
-	const entities, many, few = 4, buryAlarms + 10, 100
+	entities, many, few := 4, small.bury+10, small.bury/5
 	ids := make([]string, 0, entities+few)
 	for i := range entities {
 		id := fmt.Sprint("large", i)
@@ -112,8 +116,8 @@ func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
 		}
 		return steps
 	}
-	// A step looks at buryAlarms; one of the large ones may end in it, and another one begin.
-	if n, most := bury(), (entities*(many+1)+2*few)/buryAlarms+1; n > most {
+	// A step looks at so many; one of the large ones may end in it, and another one begin.
+	if n, most := bury(), (entities*(many+1)+2*few)/small.bury+1; n > most {
 		t.Errorf("%d steps, want %d at most", n, most)
 	}
 	if err := e.deleted(t.Context(), ids[0]); err != nil || !e.graves.none() {

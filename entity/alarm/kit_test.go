@@ -31,7 +31,7 @@ type plant struct {
 	rt    *entity.Runtime
 	store *mortalStore
 	ended bool
-	steps steps // of replays
+	steps steps
 }
 
 // mortalStore is a store that can die: from then on nothing becomes durable.
@@ -91,9 +91,15 @@ const start = 1_700_000_000_000
 
 func build(t testing.TB) *plant {
 	t.Helper()
+	return buildWith(t, usualSteps())
+}
+
+// buildWith makes a plant that does less at once.
+func buildWith(t testing.TB, steps steps) *plant {
+	t.Helper()
 	clock := new(atomic.Int64)
 	clock.Store(start)
-	return buildAt(t, t.TempDir(), clock, steps{})
+	return buildAt(t, t.TempDir(), clock, steps)
 }
 
 func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant {

@@ -33,10 +33,13 @@ const (
 	// MaxLateness is how old a late reading may be to change alarms. Older ones are in the
 	// history only, and counted.
 	MaxLateness = 31 * 24 * time.Hour
+	// MaxAhead is how far ahead of the server's clock a reading may be to be taken for one of
+	// now. One that is further ahead waits until it is not.
+	MaxAhead = time.Minute
 	// MaxActive bounds the pairs of rule and entity whose condition is met, that are shelved
 	// or that a late reading concerns: each takes about 300 bytes of memory. When there are
 	// more, further ones are counted, and taken up with the next reading of the entity once
-	// there is room.
+	// there is room. It bounds the entities as well of which readings wait for their time.
 	MaxActive = 500_000
 	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
 	MaxTransitions = 100

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,10 +111,11 @@ func TestTheClockWaitsForWhatIsCommittedAlready(t *testing.T) {
 
 func TestAReplayTakesInWhatComesMeanwhile(t *testing.T) {
 	t.Parallel()
-	clock := new(atomic.Int64)
-	clock.Store(start)
-	p := buildAt(t, t.TempDir(), clock, steps{3, 3, recordsHeld})
+	small := usualSteps()
+	small.points, small.page = 3, 3
+	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
+	p.clock.Store(start + 1_000_000)
 	for i := range 40 {
 		p.at("m", float64(10*i+10), "t", 50)
 	}
@@ -130,9 +130,9 @@ func TestAReplayTakesInWhatComesMeanwhile(t *testing.T) {
 
 func TestAnAcknowledgementDuringAReplayStays(t *testing.T) {
 	t.Parallel()
-	clock := new(atomic.Int64)
-	clock.Store(start)
-	p := buildAt(t, t.TempDir(), clock, steps{1, 1, recordsHeld})
+	small := usualSteps()
+	small.points, small.page = 1, 1
+	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80", Clear: "t < 20"})
 	p.at("m", 10, "t", 90)
 	for i := range 400 {
@@ -263,8 +263,10 @@ func TestAlarmsOfARuleThatCannotBeReadAreClearedAndTheRuleIsKept(t *testing.T) {
 
 func TestARuleThatTakesThePlaceOfAnotherMissesNothing(t *testing.T) {
 	t.Parallel()
-	p := build(t)
-	const many = 1200 // more than end in one step
+	small := usualSteps()
+	small.items = 100
+	p := buildWith(t, small)
+	const many = 50 // more than end in one step
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
 	p.put(Rule{Name: "slow", Raise: "t > 80", For: 100 * time.Second})
 	for i := range many {

@@ -23,10 +23,17 @@ const (
 	replaysAtOnce = 8
 )
 
-// steps are the sizes of the steps of replays.
+// steps are the sizes of what the engine does at once.
 type steps struct {
-	points, page int
-	held         int // see recordsHeld
+	points, page int   // see replayPoints and replayPage
+	held         int   // see recordsHeld
+	items        int   // see ledgerItems
+	bury         int   // see buryAlarms
+	ahead        int64 // see MaxAhead, in milliseconds
+}
+
+func usualSteps() steps {
+	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds()}
 }
 
 // replay goes through the history of what a rule reads of an entity, from a late reading
@@ -149,7 +156,7 @@ func (p *replay) waits() bool { return p != nil && p.needs > p.e.clock() }
 // catchUp goes on with the replays by turns, for as many points as one step may take.
 func (e *engine) catchUp(ctx context.Context) error {
 	left, share := e.steps.points, max(1, e.steps.points/replaysAtOnce)
-	for moved := true; moved && left > 0 && len(e.ledger.items) < ledgerItems && e.ledger.bytes < ledgerBytes; {
+	for moved := true; moved && left > 0 && len(e.ledger.items) < e.steps.items && e.ledger.bytes < ledgerBytes; {
 		moved = false
 		for len(e.running) < replaysAtOnce && len(e.late) > 0 {
 			e.running = append(e.running, e.late[0])

@@ -4,14 +4,18 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 func TestALongReplayIsWrittenInParts(t *testing.T) {
 	t.Parallel()
-	p := build(t)
+	alarms := soaktest.Rounds(t, 150, 2500)
+	small := usualSteps()
+	small.held, small.items = alarms/6, 2*alarms
+	small.points, small.page = alarms, alarms/2
+	p := buildWith(t, small)
 	p.put(Rule{Name: "both", Raise: "a > 80 and b > 50"})
-	const alarms = 2500
-	p.clock.Store(start + 3*alarms*1000)
+	p.clock.Store(start + 3*int64(alarms)*1000)
 	p.at("m", 1, "b", 10)
 	var readings []entity.Reading
 	for i := range alarms {
@@ -49,7 +53,7 @@ func TestALongReplayIsWrittenInParts(t *testing.T) {
 	if a, err := p.Alarm(t.Context(), first.ID); err != nil || len(a.History) > 10 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if n := p.store.widest.Load(); n > 2*ledgerItems {
+	if n := p.store.widest.Load(); n > 2*int64(small.items) {
 		t.Errorf("%d items were written at once", n)
 	}
 }

@@ -41,7 +41,7 @@ type Config struct {
 
 	retry func(attempts int) time.Duration // the wait after an attempt; tests have their own
 	now   func() int64                     // milliseconds since the epoch; tests have their own
-	steps steps                            // of replays; tests have smaller ones
+	steps steps                            // tests have smaller ones
 }
 
 func (c Config) withDefaults() Config {
@@ -73,7 +73,7 @@ func (c Config) withDefaults() Config {
 		c.retry = defaultRetry
 	}
 	if c.steps == (steps{}) {
-		c.steps = steps{replayPoints, replayPage, recordsHeld}
+		c.steps = usualSteps()
 	}
 	if c.now == nil {
 		c.now = func() int64 { return time.Now().UnixMilli() }

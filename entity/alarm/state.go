@@ -17,10 +17,9 @@ type state struct {
 	next  *span   // of late, what run has passed already when it came
 	// queued says that it is in engine.late or engine.running.
 	queued bool
-	due    int64 // when something is to happen by the server's clock, 0 for never
-	place  int   // in the heap, -1 outside of it
-	dirty  bool  // to be written
-	kept   bool  // there is an item of it
+	timer
+	dirty bool // to be written
+	kept  bool // there is an item of it
 	// ending says that it is in engine.ending: its rule is not in force any more.
 	ending bool
 }
@@ -53,6 +52,12 @@ type stateJSON struct {
 
 func (st *state) json() stateJSON {
 	return stateJSON{st.rule.Effective, st.raised, st.at, st.pending, st.since, st.alarm, st.shelf, st.late}
+}
+
+func newState(r *rule, s *subject) *state {
+	st := &state{rule: r, s: s}
+	st.timer.state = st
+	return st
 }
 
 // idle reports whether the state is as in the beginning.
@@ -175,8 +180,17 @@ func (c *cache) refresh() {
 	}
 }
 
-// timers has the state that is due first at its top.
-type timers []*state
+// timer is when something is to happen by the server's clock: to a state, or to readings that
+// wait for their time.
+type timer struct {
+	due   int64 // 0 for never
+	place int   // among the timers, while due is not 0
+	state *state
+	later *later
+}
+
+// timers has the one that is due first at its top.
+type timers []*timer
 
 // Len is for package heap.
 func (h timers) Len() int { return len(h) }
@@ -192,41 +206,29 @@ func (h timers) Swap(i, j int) {
 
 // Push is for package heap.
 func (h *timers) Push(x any) {
-	st, _ := x.(*state)
-	st.place = len(*h)
-	*h = append(*h, st)
+	t, _ := x.(*timer)
+	t.place = len(*h)
+	*h = append(*h, t)
 }
 
 // Pop is for package heap.
 func (h *timers) Pop() any {
 	last := len(*h) - 1
-	st := (*h)[last]
-	st.place = -1
+	t := (*h)[last]
 	*h = slices.Delete(*h, last, last+1)
-	return st
+	return t
 }
 
-// set gives a state its place among the timers.
-func (h *timers) set(st *state) {
-	due := st.plan()
-	switch {
-	case due == st.due:
+// set sets when a timer is due, 0 for never.
+func (h *timers) set(t *timer, due int64) {
+	was := t.due
+	switch t.due = due; {
+	case due == was:
 	case due == 0:
-		heap.Remove(h, st.place)
-		st.due = 0
-	case st.due == 0:
-		st.due = due
-		heap.Push(h, st)
+		heap.Remove(h, t.place)
+	case was == 0:
+		heap.Push(h, t)
 	default:
-		st.due = due
-		heap.Fix(h, st.place)
-	}
-}
-
-// remove takes a state out.
-func (h *timers) remove(st *state) {
-	if st.due != 0 {
-		heap.Remove(h, st.place)
-		st.due = 0
+		heap.Fix(h, t.place)
 	}
 }

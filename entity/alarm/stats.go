@@ -4,11 +4,11 @@ import "sync/atomic"
 
 // counters are what the service counts.
 type counters struct {
-	rules, committed, waiting, unacked            atomic.Int64
-	open                                          [severities + 1]atomic.Int64 // by severity
-	evaluations, late, ignored, replays, overflow atomic.Uint64
-	delivered, failed, dead, lost                 atomic.Uint64
-	commits, restarts, missed, lagged             atomic.Uint64
+	rules, committed, waiting, unacked                   atomic.Int64
+	open                                                 [severities + 1]atomic.Int64 // by severity
+	evaluations, late, ahead, ignored, replays, overflow atomic.Uint64
+	delivered, failed, dead, lost                        atomic.Uint64
+	commits, restarts, missed, lagged                    atomic.Uint64
 }
 
 // Stats is what a service has done since it was opened, and what it has.
@@ -20,8 +20,9 @@ type Stats struct {
 	Unacknowledged int64
 	// Evaluations counts the times a condition was looked at for a reading, Late the late
 	// readings of a rule, Replays how often the history was gone through for them, and Ignored
-	// those that were too old.
-	Evaluations, Late, Replays, Ignored uint64
+	// those that were too old. Ahead counts the readings that had to wait for their time, see
+	// MaxAhead.
+	Evaluations, Late, Replays, Ignored, Ahead uint64
 	// Overflow counts the conditions that were met and not followed, see MaxActive.
 	Overflow uint64
 	// Delivered counts the deliveries that webhooks have taken, Failed the attempts that are
@@ -42,7 +43,7 @@ func (s *Service) Stats() Stats {
 	c := &s.count
 	x := Stats{
 		Rules: c.rules.Load(), Unacknowledged: c.unacked.Load(), Waiting: c.waiting.Load(), Committed: c.committed.Load(),
-		Evaluations: c.evaluations.Load(), Late: c.late.Load(), Replays: c.replays.Load(), Ignored: c.ignored.Load(), Overflow: c.overflow.Load(),
+		Evaluations: c.evaluations.Load(), Late: c.late.Load(), Replays: c.replays.Load(), Ignored: c.ignored.Load(), Ahead: c.ahead.Load(), Overflow: c.overflow.Load(),
 		Delivered: c.delivered.Load(), Failed: c.failed.Load(), Dead: c.dead.Load(), Lost: c.lost.Load(),
 		Commits: c.commits.Load(), Restarts: c.restarts.Load(), Missed: c.missed.Load(), Lagged: c.lagged.Load(),
 	}

@@ -135,6 +135,9 @@ func (e *engine) load(ctx context.Context) error {
 	if err := e.loadGraves(ctx); err != nil {
 		return err
 	}
+	if err := e.loadLater(ctx); err != nil {
+		return err
+	}
 	for i := range e.count.open {
 		e.count.open[i].Store(0)
 	}
@@ -270,10 +273,9 @@ func (e *engine) loadStates(ctx context.Context) error {
 			s = &subject{frame: frame{id: id, isA: e.isA}}
 			e.cache.held[id] = s
 		}
-		st := &state{
-			rule: r, s: s, machine: machine{raised: x.Raised, at: x.At, pending: x.Pending, since: x.Since},
-			alarm: x.Alarm, shelf: x.Shelf, late: x.Late, place: -1, kept: true,
-		}
+		st := newState(r, s)
+		st.machine = machine{raised: x.Raised, at: x.At, pending: x.Pending, since: x.Since}
+		st.alarm, st.shelf, st.late, st.kept = x.Alarm, x.Shelf, x.Late, true
 		e.active++
 		s.states = append(s.states, st)
 		s.turned = max(s.turned, st.at, st.since)
@@ -285,7 +287,7 @@ func (e *engine) loadStates(ctx context.Context) error {
 		if st.late != nil {
 			e.enqueue(st)
 		}
-		e.timers.set(st)
+		e.timers.set(&st.timer, st.plan())
 		return nil
 	})
 }
@@ -375,7 +377,7 @@ func (e *engine) endRule(r *rule) {
 	for _, s := range e.cache.held {
 		if st := s.state(r); st != nil && !st.ending {
 			st.late, st.run, st.next = nil, nil, nil
-			e.timers.remove(st)
+			e.timers.set(&st.timer, 0)
 			st.ending = true
 			e.ending = append(e.ending, st)
 		}
@@ -388,7 +390,7 @@ func (e *engine) endRule(r *rule) {
 // A rule that takes the place of another one of its name is not ready before that: their
 // states have one name.
 func (e *engine) endSome(ctx context.Context) error {
-	n := min(len(e.ending), ledgerItems/5)
+	n := min(len(e.ending), e.steps.items/5)
 	for _, st := range e.ending[:n] {
 		if err := e.drop(ctx, st, Transition{TS: e.now()}, ByRule); err != nil {
 			return err
@@ -500,7 +502,7 @@ type pair struct {
 // sweepSome looks at entities, and returns for which of them rules are met, and for which not
 // in force any more. last is the last one that was looked at, "" when it was the last of all.
 func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rule) (met, out []pair, last string, err error) {
-	n := 0
+	n, horizon := 0, e.horizon()
 	err = e.rt.Scan(ctx, q, func(v entity.View) bool {
 		f := frame{id: v.ID(), isA: e.isA}
 		f.load(v, e.slots)
@@ -511,7 +513,7 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 				if s := e.cache.held[f.id]; s != nil && s.state(r) != nil {
 					out = append(out, pair{r, f.id})
 				}
-			case r.missed || r.raise.Match(&f, &f.env):
+			case r.missed || f.ahead(r, horizon) || r.raise.Match(&f, &f.env):
 				met = append(met, pair{r, f.id})
 			}
 		}
@@ -584,8 +586,14 @@ func (e *engine) head(ctx context.Context) (string, error) {
 // fire does what is due by the clock.
 func (e *engine) fire(ctx context.Context) error {
 	now := e.clock()
-	for len(e.timers) > 0 && e.timers[0].due <= now && len(e.ledger.items) < ledgerItems {
-		st := e.timers[0]
+	for n := 0; n < applyAtOnce && len(e.timers) > 0 && e.timers[0].due <= now && len(e.ledger.items) < e.steps.items; n++ {
+		if x := e.timers[0].later; x != nil {
+			if err := e.takeUp(ctx, x); err != nil {
+				return err
+			}
+			continue
+		}
+		st := e.timers[0].state
 		if st.shelf != nil && st.shelf.Until <= now {
 			if err := e.unshelve(ctx, st); err != nil {
 				return err
@@ -661,7 +669,7 @@ func (e *engine) commit(ctx context.Context) error {
 
 // trimEvents removes the oldest events.
 func (e *engine) trimEvents() {
-	for n := 0; e.place.Event >= e.place.First+MaxEvents && n < ledgerItems; n++ {
+	for n := 0; e.place.Event >= e.place.First+MaxEvents && n < e.steps.items; n++ {
 		e.ledger.set(eventKind, eventKey(e.place.First), nil)
 		e.place.First++
 	}

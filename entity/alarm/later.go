@@ -1,0 +1,205 @@
+package alarm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// laterPage is how many points of a key are read at once when their time has come.
+const laterPage = 100
+
+// later is an entity of which readings wait for their time. They are in the history; once
+// the clock is there they are taken in as if they had just come, and what is known of the
+// entity until then is without them.
+type later struct {
+	timer
+	id   string
+	from int64 // when the first of them was measured
+}
+
+// laterJSON is a later as it is stored, under its entity.
+type laterJSON struct {
+	From int64 `json:"from"`
+}
+
+// horizon is up to which time readings are taken for those of now.
+func (e *engine) horizon() int64 { return e.now() + e.steps.ahead }
+
+// postpone has a reading of an entity wait for its time.
+func (e *engine) postpone(id string, ts int64) error {
+	x := e.later[id]
+	switch {
+	case x != nil && x.from <= ts:
+		return nil
+	case x == nil && len(e.later) >= MaxActive:
+		e.count.overflow.Add(1)
+		return nil
+	case x == nil:
+		x = &later{id: id}
+		x.later = x
+		e.later[id] = x
+	}
+	return e.resume(x, ts)
+}
+
+// resume sets from when on readings wait.
+func (e *engine) resume(x *later, from int64) error {
+	x.from = from
+	e.timers.set(&x.timer, max(1, from-e.steps.ahead))
+	return e.ledger.put(laterKind, x.id, &laterJSON{from})
+}
+
+// forgetLater says that nothing of an entity waits.
+func (e *engine) forgetLater(id string) {
+	if x := e.later[id]; x != nil {
+		e.timers.set(&x.timer, 0)
+		delete(e.later, id)
+		e.ledger.set(laterKind, id, nil)
+	}
+}
+
+// loadLater reads what waited at the end.
+func (e *engine) loadLater(ctx context.Context) error {
+	return e.each(ctx, laterKind, func(it *entity.Item) error {
+		var x laterJSON
+		if err := json.Unmarshal(it.Body, &x); err != nil {
+			return fmt.Errorf("the readings of entity %q that wait for their time: %w", it.Key, err)
+		}
+		l := &later{id: it.Key, from: x.From}
+		l.later = l
+		e.later[it.Key] = l
+		e.timers.set(&l.timer, max(1, x.From-e.steps.ahead))
+		return nil
+	})
+}
+
+// holdBack takes out of what is known of an entity what was measured at a time that is
+// still to come.
+func (e *engine) holdBack(ctx context.Context, s *subject) error {
+	horizon := e.horizon()
+	for i := 0; i < len(s.values); {
+		x := &s.values[i]
+		path := e.slots.paths[x.slot]
+		if path.root != filter.RootLatest || x.ts <= horizon {
+			i++
+			continue
+		}
+		first, _, err := e.rt.History(ctx, entity.HistoryQuery{ID: s.id, Key: path.name, From: horizon + 1, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(first) > 0 {
+			if err := e.postpone(s.id, first[0].TS); err != nil {
+				return err
+			}
+		}
+		last, _, err := e.rt.History(ctx, entity.HistoryQuery{ID: s.id, Key: path.name, To: horizon + 1, Limit: 1, Descending: true})
+		if err != nil {
+			return err
+		}
+		if len(last) == 0 {
+			s.values = slices.Delete(s.values, i, i+1)
+			continue
+		}
+		x.ts, x.v = last[0].TS, last[0].Value
+		i++
+	}
+	return nil
+}
+
+// heldBack is a value that has waited for its time.
+type heldBack struct {
+	slot  int
+	place entity.Place
+	v     value.Value
+}
+
+// takeUp takes in the readings of an entity whose time has come.
+func (e *engine) takeUp(ctx context.Context, x *later) error {
+	horizon := e.horizon()
+	s, fresh, err := e.know(ctx, x.id)
+	if err != nil {
+		return err
+	}
+	if s == nil || len(s.rules) == 0 {
+		e.forgetLater(x.id)
+		return nil
+	}
+	due, next, err := e.dueOf(ctx, s, x.from, horizon)
+	if errors.Is(err, entity.ErrNotFound) { // to know it again finds out what there is
+		s.loaded = false
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for len(due) > 0 {
+		n := slices.IndexFunc(due, func(w heldBack) bool { return w.place != due[0].place })
+		if n < 0 {
+			n = len(due)
+		}
+		if err := e.arrive(ctx, s, due[:n], fresh); err != nil {
+			return err
+		}
+		due, fresh = due[n:], false
+	}
+	if next > entity.MaxTS {
+		e.forgetLater(x.id)
+		return nil
+	}
+	return e.resume(x, next)
+}
+
+// arrive takes in values of one place.
+func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fresh bool) error {
+	at := values[0].place
+	c := entity.Change{Entity: s.id, TS: at.TS, Arrived: at.Seq != 0}
+	for _, w := range values {
+		c.Values = append(c.Values, entity.Sample{Key: e.slots.paths[w.slot].name, Value: w.v})
+	}
+	return e.reading(ctx, s, &c, e.slotsOf(&c), fresh)
+}
+
+// dueOf reads what rules read of an entity from a time up to another one, some of it where
+// there is much, in the order of places, and returns the time from which on there is more:
+// one after entity.MaxTS for nothing.
+func (e *engine) dueOf(ctx context.Context, s *subject, from, to int64) (due []heldBack, next int64, err error) {
+	next = entity.MaxTS + 1
+	var slots []int
+	for _, r := range s.rules {
+		slots = append(slots, r.keys...)
+	}
+	slices.Sort(slots)
+	for _, slot := range slices.Compact(slots) {
+		q := entity.HistoryQuery{ID: s.id, Key: e.slots.paths[slot].name, From: from, Limit: laterPage}
+		points, more, err := e.rt.History(ctx, q)
+		for err == nil && more != "" && points[len(points)-1].TS == from { // what is of one time is never split
+			var rest []entity.Point
+			rest, more, err = e.rt.History(ctx, entity.HistoryQuery{ID: q.ID, Key: q.Key, Limit: laterPage, Cursor: more})
+			points = append(points, rest...)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if more != "" {
+			next = min(next, points[len(points)-1].TS)
+		}
+		for _, p := range points {
+			if p.TS > to {
+				next = min(next, p.TS)
+				break
+			}
+			due = append(due, heldBack{slot, p.Place(), p.Value})
+		}
+	}
+	due = slices.DeleteFunc(due, func(w heldBack) bool { return w.place.TS >= next })
+	slices.SortStableFunc(due, func(a, b heldBack) int { return a.place.Compare(b.place) })
+	return due, next, nil
+}
