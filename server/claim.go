@@ -41,7 +41,7 @@ type offerBody struct {
 }
 
 func (a *claimAPI) offer(ctx context.Context, in *deviceMessage) (*answer[nothing], error) {
-	return done(), thingsboard.Claim(a.claims, in.id(ctx), in.Body.text)
+	return done(), thingsboard.Claim(a.claims, callerOf(ctx).who.Name(), in.id(ctx), in.Body.text)
 }
 
 // offersJSON is a page of the devices that let themselves be claimed.

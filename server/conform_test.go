@@ -200,7 +200,7 @@ func (c *conformance) fixtures() {
 	}
 	c.post("room-1", `{"ts":1451649600512,"values":{"temperature":21.5,"fahrenheit":70}}`)
 	c.post("sensor-1", `{"t":20}`)
-	if err := c.claims.Offer("room-1", "from-the-label", 0); err != nil {
+	if err := c.claims.Offer("", "room-1", "from-the-label", 0); err != nil {
 		c.t.Fatal(err)
 	}
 	c.post("room-1", `{"heat":90}`)

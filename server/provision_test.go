@@ -50,6 +50,7 @@ func TestADeviceWithoutCredentialsIsProvisionedOverMQTT(t *testing.T) {
 			t.Errorf("a subscription to %s without credentials: %v", filter, token.Result())
 		}
 	}
+	s.dial311("new", asUser("provision")) // a stranger of the same id, who ends nobody's connection
 	ask := func(body string) string {
 		t.Helper()
 		await(t, c.Publish("/provision/request", 1, false, body))

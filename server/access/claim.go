@@ -1,6 +1,7 @@
 package access
 
 import (
+	"container/heap"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -30,22 +31,55 @@ type Claims struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	offers map[string]offer // by entity; guarded by mu
+	offers map[string]*offer // by entity; guarded by mu
+	ends   endings           // of all offers; guarded by mu
+	made   map[string]int    // how many of them a principal has made; guarded by mu, none is 0
 }
 
+// offer is guarded by Claims.mu.
 type offer struct {
-	secret [sha256.Size]byte
-	until  time.Time
+	entity, by string
+	secret     [sha256.Size]byte
+	until      time.Time
+	at         int // in endings
+}
+
+// endings are offers, as a heap by when they end.
+type endings []*offer
+
+func (e endings) Len() int           { return len(e) }
+func (e endings) Less(i, j int) bool { return e[i].until.Before(e[j].until) }
+
+func (e endings) Swap(i, j int) {
+	e[i], e[j] = e[j], e[i]
+	e[i].at, e[j].at = i, j
+}
+
+// Push is for container/heap.
+func (e *endings) Push(x any) {
+	o := x.(*offer) //nolint:forcetypeassert // that is what is in it
+	o.at = len(*e)
+	*e = append(*e, o)
+}
+
+// Pop is for container/heap.
+func (e *endings) Pop() any {
+	last := len(*e) - 1
+	o := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return o
 }
 
 // NewClaims returns Claims that slow guesses as the Book slows logins.
 func NewClaims(b *Book) *Claims {
-	return &Claims{book: b, now: time.Now, offers: make(map[string]offer)}
+	return &Claims{book: b, now: time.Now, offers: make(map[string]*offer), made: make(map[string]int)}
 }
 
 // Offer lets an entity be claimed with a secret for some time, DefaultClaim for 0, in the place of
-// what it offered before. The error is ErrInvalid.
-func (c *Claims) Offer(entity, secret string, d time.Duration) error {
+// what it offered before. by is the principal that offers it, "" where nobody has to log in: it may
+// have as many offers as are left for others. The error is ErrInvalid.
+func (c *Claims) Offer(by, entity, secret string, d time.Duration) error {
 	switch {
 	case secret == "" || len(secret) > maxClaimBytes:
 		return fmt.Errorf("%w: secretKey must have 1 to %d bytes, not %d", ErrInvalid, maxClaimBytes, len(secret))
@@ -57,18 +91,39 @@ func (c *Claims) Offer(entity, secret string, d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	if _, again := c.offers[entity]; !again && len(c.offers) >= MaxClaims {
-		for id, o := range c.offers {
-			if now.After(o.until) {
-				delete(c.offers, id)
-			}
-		}
-		if len(c.offers) >= MaxClaims {
-			return fmt.Errorf("%w: %d devices wait to be claimed, which is the limit", ErrInvalid, len(c.offers))
-		}
+	for len(c.ends) > 0 && now.After(c.ends[0].until) {
+		c.end(c.ends[0])
 	}
-	c.offers[entity] = offer{sha256.Sum256([]byte(secret)), now.Add(d)}
+	if old := c.offers[entity]; old != nil {
+		c.end(old)
+	} else if err := c.room(by); err != nil {
+		return err
+	}
+	o := &offer{entity: entity, by: by, secret: sha256.Sum256([]byte(secret)), until: now.Add(d)}
+	c.offers[entity] = o
+	c.made[by]++
+	heap.Push(&c.ends, o)
 	return nil
+}
+
+// room returns why a principal may not make one more offer, nil where it may. The caller holds mu.
+func (c *Claims) room(by string) error {
+	switch free := MaxClaims - len(c.offers); {
+	case free <= 0:
+		return fmt.Errorf("%w: %d devices wait to be claimed, which is the limit", ErrInvalid, len(c.offers))
+	case by != "" && c.made[by] >= free:
+		return fmt.Errorf("%w: %d devices that %q speaks for wait to be claimed, and only %d more of others could", ErrInvalid, c.made[by], by, free)
+	}
+	return nil
+}
+
+// end takes an offer out. The caller holds mu.
+func (c *Claims) end(o *offer) {
+	delete(c.offers, o.entity)
+	heap.Remove(&c.ends, o.at)
+	if c.made[o.by]--; c.made[o.by] == 0 {
+		delete(c.made, o.by)
+	}
 }
 
 // Offered is a device that lets itself be claimed.
@@ -113,10 +168,10 @@ func (c *Claims) Take(entity, secret, who string, from netip.Addr) error {
 	}
 	sum := sha256.Sum256([]byte(secret))
 	c.mu.Lock()
-	o, ok := c.offers[entity]
-	ok = ok && subtle.ConstantTimeCompare(sum[:], o.secret[:]) == 1 && c.now().Before(o.until)
+	o := c.offers[entity]
+	ok := o != nil && subtle.ConstantTimeCompare(sum[:], o.secret[:]) == 1 && c.now().Before(o.until)
 	if ok {
-		delete(c.offers, entity)
+		c.end(o)
 	}
 	c.mu.Unlock()
 	if ok {

@@ -17,7 +17,7 @@ func TestAnOfferEndsByItself(t *testing.T) {
 		id string
 		d  time.Duration
 	}{{"short", time.Second}, {"day", 0}, {"again", time.Second}, {"again", time.Hour}} {
-		if err := c.Offer(offer.id, "s", offer.d); err != nil {
+		if err := c.Offer("", offer.id, "s", offer.d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestAnOfferEndsByItself(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"no secret": c.Offer("x", "", 0), "a long secret": c.Offer("x", strings.Repeat("x", 2000), 0), "before now": c.Offer("x", "s", -1), "too long": c.Offer("x", "s", MaxClaim+1),
+		"no secret": c.Offer("", "x", "", 0), "a long secret": c.Offer("", "x", strings.Repeat("x", 2000), 0), "before now": c.Offer("", "x", "s", -1), "too long": c.Offer("", "x", "s", MaxClaim+1),
 	} {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -49,19 +49,56 @@ func TestTheNumberOfOffersIsBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c.now = func() time.Time { return now }
 	for i := range MaxClaims {
-		if err := c.Offer(fmt.Sprint(i), "s", time.Minute); err != nil {
+		if err := c.Offer("", fmt.Sprint(i), "s", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Offer("more", "s", 0); !errors.Is(err, ErrInvalid) {
+	if err := c.Offer("", "more", "s", 0); !errors.Is(err, ErrInvalid) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := c.Offer("7", "s", time.Hour); err != nil {
+	if err := c.Offer("", "7", "s", time.Hour); err != nil {
 		t.Errorf("one of them again: %v", err)
 	}
 	now = now.Add(2 * time.Minute)
-	if err := c.Offer("more", "s", 0); err != nil {
+	if err := c.Offer("", "more", "s", 0); err != nil {
 		t.Errorf("when others have ended: %v", err)
+	}
+}
+
+func TestAPrincipalLeavesOffersForOthers(t *testing.T) {
+	t.Parallel()
+	c := NewClaims(openBook(t, newMemory()))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c.now = func() time.Time { return now }
+	fill := func(by string) (n int) {
+		for ; c.Offer(by, fmt.Sprint(by, n), "s", time.Minute) == nil; n++ {
+		}
+		return n
+	}
+	if n := fill("gateway"); n != MaxClaims/2 {
+		t.Errorf("a gateway has %d offers, want %d", n, MaxClaims/2)
+	}
+	if n := fill("second"); n != MaxClaims/4 {
+		t.Errorf("a second one has %d offers, want %d", n, MaxClaims/4)
+	}
+	if err := c.Offer("device", "device", "s", 0); err != nil {
+		t.Errorf("a third one: %v", err)
+	}
+	if err := c.Offer("gateway", "gateway7", "s", 0); err != nil {
+		t.Errorf("one of its own again: %v", err)
+	}
+	if err := c.Take("gateway8", "s", "ann", somewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Offer("second", "gateway7", "s", time.Minute); err != nil {
+		t.Errorf("what another one offers: %v", err)
+	}
+	now = now.Add(2 * time.Minute)
+	if n := fill("gateway"); n != MaxClaims/2 {
+		t.Errorf("%d offers when the others have ended, want %d", n, MaxClaims/2)
+	}
+	if len(c.offers) != len(c.ends) || len(c.made) != 2 || c.made["gateway"] != MaxClaims/2 || c.made["device"] != 1 {
+		t.Errorf("%d offers, %d of which end, made: %v", len(c.offers), len(c.ends), c.made)
 	}
 }
 
@@ -71,7 +108,7 @@ func TestGuessesOfOthersDoNotKeepSomebodyFromAnEntity(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b.names.now, b.addresses.now = func() time.Time { return now }, func() time.Time { return now }
 	c := NewClaims(b)
-	if err := c.Offer("pump", "label", 0); err != nil {
+	if err := c.Offer("", "pump", "label", 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 * FreeFailures {

@@ -101,6 +101,8 @@ type Broker struct {
 	wills    wills
 	sessions sessions
 
+	retainers retainers
+
 	published atomic.Int64 // messages of QoS 1 and 2 to subscribers, which numbers them
 }
 
@@ -116,6 +118,7 @@ func New(cfg Config) (*Broker, error) {
 	b.queued.max = b.limits.QueueBytes
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}
 	b.sessions = newSessions(b)
+	b.retainers = retainers{places: maxRetained, of: map[string]string{}, count: map[string]int{}}
 	b.server = mochi.New(&mochi.Options{
 		Capabilities:           capabilities(),
 		InlineClient:           true,
@@ -227,18 +230,6 @@ func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 // wanted reports whether a message is to be forwarded to anyone, or retained.
 func (b *Broker) wanted(pk *packets.Packet) bool {
 	return pk.FixedHeader.Retain || b.Subscribed()
-}
-
-// mayRetain reports whether there is room for a message among the retained ones.
-func (b *Broker) mayRetain(pk *packets.Packet) bool {
-	if sizeOf(pk)-packetOverhead > maxRetainedBytes {
-		return false
-	}
-	if b.server.Topics.Retained.Len() < maxRetained {
-		return true
-	}
-	_, replaces := b.server.Topics.Retained.Get(pk.TopicName)
-	return replaces
 }
 
 // atLeast passes on the records of a level and above.

@@ -30,7 +30,7 @@ func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
 		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed, mochi.OnUnsubscribed,
-		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired:
+		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired, mochi.OnRetainedExpired:
 		return true
 	default:
 		return false

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"net"
 	"net/netip"
@@ -32,6 +33,9 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	}
 	if who.Name() != "" {
 		cl.ID = who.Name() + "/" + cl.ID
+	}
+	if provisional { // strangers, of whom none is to end the connection of another
+		cl.ID += "/" + rand.Text()
 	}
 	b.endForeign(cl.ID, who)
 	sendOff := func() {

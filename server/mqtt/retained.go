@@ -1,6 +1,8 @@
 package mqtt
 
 import (
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -61,6 +63,7 @@ func (b *Broker) sendRetained(c *conn) {
 // before.
 func (b *Broker) retain(pk packets.Packet) { //nolint:gocritic // mochi keeps it
 	b.shadow.want() // the end of its entity
+	b.retainers.set(pk.TopicName, b.retainerOf(&pk), len(pk.Payload) > 0)
 	b.server.Topics.RetainMessage(pk)
 	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
 }
@@ -73,5 +76,65 @@ func (b *Broker) dropRetained(id string) {
 		if _, ok := b.server.Topics.Retained.Get(name); ok {
 			b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
 		}
+	}
+}
+
+// retainers are the principals that have retained something. Each may have as many places as are
+// left for others.
+type retainers struct {
+	places int // of all messages together
+
+	mu    sync.Mutex
+	of    map[string]string // guarded by mu; by topic
+	count map[string]int    // guarded by mu; none is 0
+}
+
+// retainerOf returns the principal that has published a message, "" where nobody has to log in.
+func (b *Broker) retainerOf(pk *packets.Packet) string {
+	if !b.access.Guarded() {
+		return ""
+	}
+	name, _, _ := strings.Cut(pk.Origin, "/") // see login; no name has a slash
+	return name
+}
+
+// set notes whose message is retained with a topic, if one is.
+func (r *retainers) set(topic, owner string, kept bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old, ok := r.of[topic]; ok {
+		delete(r.of, topic)
+		if r.count[old]--; r.count[old] == 0 {
+			delete(r.count, old)
+		}
+	}
+	if kept && owner != "" {
+		r.of[topic] = owner
+		r.count[owner]++
+	}
+}
+
+func (r *retainers) has(owner string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count[owner]
+}
+
+// mayRetain reports whether there is room for a message among the retained ones.
+func (b *Broker) mayRetain(pk *packets.Packet) bool {
+	if sizeOf(pk)-packetOverhead > maxRetainedBytes {
+		return false
+	}
+	if _, replaces := b.server.Topics.Retained.Get(pk.TopicName); replaces {
+		return true
+	}
+	owner, free := b.retainerOf(pk), b.retainers.places-b.server.Topics.Retained.Len()
+	return free > 0 && (owner == "" || b.retainers.has(owner) < free)
+}
+
+// OnRetainedExpired gives the place of a message back.
+func (h *hook) OnRetainedExpired(topic string) {
+	if _, again := h.broker.server.Topics.Retained.Get(topic); !again {
+		h.broker.retainers.set(topic, "", false)
 	}
 }

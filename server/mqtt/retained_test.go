@@ -1,12 +1,15 @@
 package mqtt
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -182,5 +185,43 @@ func TestSomeRoomIsLeftForEachClient(t *testing.T) {
 			}
 		}
 		same(t, "lost to the reader", lost(b)["reader"], uint64(0))
+	})
+}
+
+// noDocs is a store without principals.
+type noDocs struct{ access.Store }
+
+func (noDocs) Docs(context.Context, string) ([]entity.Doc, error) { return nil, nil }
+
+func TestAPrincipalLeavesPlacesOfRetainedMessagesForOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, _ *pipes, _ *heldRuntime) {
+		book, err := access.Open(t.Context(), noDocs{}, access.Config{Required: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.access = book
+		const places = 100
+		b.retainers.places = places + b.server.Topics.Retained.Len() // mochi has some of its own
+		keep := func(by string, n int, payload string) bool {
+			topic := fmt.Sprintf("e/%s-%d/telemetry", by, n)
+			b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Retain: true}, TopicName: topic, Payload: []byte(payload), Origin: by + "/client"})
+			return isRetained(b, topic)
+		}
+		fill := func(by string) (n int) {
+			for keep(by, n, "1") {
+				n++
+			}
+			return n
+		}
+		same(t, "messages of one principal", fill("gateway"), places/2)
+		same(t, "messages of a second one", fill("second"), places/4)
+		same(t, "one of a third one", keep("third", 0, "1"), true)
+		same(t, "one again", keep("gateway", 0, "2"), true)
+		for i := range places / 2 {
+			keep("gateway", i, "") // takes it back
+		}
+		same(t, "principals that have retained something", len(b.retainers.count), 2)
+		same(t, "messages of the second one, with the room of the first", fill("second"), places/2)
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 // Claimer lets devices be claimed. access.Claims is one.
 type Claimer interface {
-	Offer(entity, secret string, d time.Duration) error
+	Offer(by, entity, secret string, d time.Duration) error
 }
 
 // claimRequest is what a device sends that lets itself be claimed.
@@ -22,8 +22,8 @@ type claimRequest struct {
 	Duration int64  `json:"durationMs"`
 }
 
-// Claim lets a device be claimed as its message says. The error wraps entity.ErrInvalid.
-func Claim(claims Claimer, id string, payload []byte) error {
+// Claim lets a device be claimed as its message says, which a principal sends. The error wraps entity.ErrInvalid.
+func Claim(claims Claimer, by, id string, payload []byte) error {
 	var in claimRequest
 	if len(bytes.TrimSpace(payload)) > 0 {
 		if err := decode(payload, &in); err != nil {
@@ -31,7 +31,7 @@ func Claim(claims Claimer, id string, payload []byte) error {
 		}
 	}
 	in.Duration = min(max(in.Duration, -1), access.MaxClaim.Milliseconds()+1)
-	err := claims.Offer(id, in.Secret, time.Duration(in.Duration)*time.Millisecond)
+	err := claims.Offer(by, id, in.Secret, time.Duration(in.Duration)*time.Millisecond)
 	if errors.Is(err, access.ErrInvalid) {
 		return fmt.Errorf("%w: %w", entity.ErrInvalid, err)
 	}
@@ -69,5 +69,5 @@ func (l *Layout) offer(c layout.Client, id string, payload []byte) error {
 	if l.Claims == nil {
 		return fmt.Errorf("%w: no device can be claimed here", entity.ErrInvalid)
 	}
-	return Claim(l.Claims, id, payload)
+	return Claim(l.Claims, c.Who().Name(), id, payload)
 }
