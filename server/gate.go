@@ -31,13 +31,17 @@ var errNoOrigin = problemf(http.StatusForbidden, "a request in a session that ch
 // end of the request.
 func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, release func(), err error) {
 	who := &access.Principal{}
-	if o.needs != public || !g.book.Guarded() {
+	asked := o.needs != public || !g.book.Guarded()
+	if asked {
 		if who, err = g.login(r); err != nil {
 			return nil, nil, err
 		}
 	}
 	if err := o.needs.check(r, who, g.entities); err != nil {
 		return nil, nil, err
+	}
+	if asked {
+		recognized(r)
 	}
 	c := &caller{who: who, revoked: context.Background(), still: func() error { return g.still(r, o, who) }}
 	ctx := r.Context()

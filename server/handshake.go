@@ -50,6 +50,9 @@ type turnConn struct {
 	has        atomic.Bool
 }
 
+// NetConn returns the connection below.
+func (c *turnConn) NetConn() net.Conn { return c.Conn }
+
 // take waits for the turn, unless the connection has it.
 func (c *turnConn) take() error {
 	if c.has.Load() {

@@ -41,6 +41,9 @@ const answerTimeout = 30 * time.Second
 // maxPublicBodyBytes bounds a body that is read before it is known who sends it.
 const maxPublicBodyBytes = 16 << 10
 
+// publicReadTimeout bounds the time for which it may come.
+const publicReadTimeout = 5 * time.Second
+
 // option adjusts an operation.
 type option func(*operation)
 
@@ -129,9 +132,19 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	rc := http.NewResponseController(w)
+	short := o.needs == public && r.ContentLength != 0
+	if short {
+		if err := rc.SetReadDeadline(time.Now().Add(publicReadTimeout)); err != nil {
+			return err
+		}
+	}
 	in, err := o.request.decode(w, r, o)
+	if err == nil && short { // the end of the time would end the request
+		err = rc.SetReadDeadline(time.Now().Add(readTimeout))
+	}
 	if err == nil && o.slow {
-		err = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		err = rc.SetWriteDeadline(time.Time{})
 	}
 	if err == nil {
 		err = o.handle(w, r, in)

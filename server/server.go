@@ -119,6 +119,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	if s.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
+	s.conns.proxies = s.proxies
 	if cfg.TLS.Enabled() {
 		if cfg.TLS.ACME.Cache, err = cfg.acmeCache(); err != nil {
 			return nil, err
@@ -176,7 +177,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.finder = search.New(s.runtime, cfg.Logger)
 	undo = append(undo, func(context.Context) { s.finder.Close() })
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized}); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) {
@@ -195,8 +196,8 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.http = &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ConnState: s.conns.note,
-		ErrorLog:  slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+		ConnState: s.conns.note, ConnContext: withConn,
+		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
 	// Last of all: nobody would see the token of a server that does not start.
 	if err := s.makeAdmin(ctx); err != nil {

@@ -171,7 +171,7 @@ func (b *Book) Login(ctx context.Context, a *Attempt) (*Principal, error) {
 		b.logins[loginBusy].Add(1)
 	case errors.Is(err, ErrCredentials):
 		b.logins[loginFailed].Add(1)
-		b.addresses.fail(addressKey(a.Address))
+		b.addresses.fail(AddressKey(a.Address))
 	default:
 	}
 	return p, err
@@ -183,7 +183,7 @@ func (b *Book) Slowed(from netip.Addr) time.Duration {
 	if !b.Guarded() {
 		return 0
 	}
-	wait := b.addresses.wait(addressKey(from))
+	wait := b.addresses.wait(AddressKey(from))
 	if wait > 0 {
 		b.logins[loginSlowed].Add(1)
 	}
@@ -194,7 +194,7 @@ func (b *Book) Slowed(from netip.Addr) time.Duration {
 func (b *Book) Failed(from netip.Addr) {
 	if b.Guarded() {
 		b.logins[loginFailed].Add(1)
-		b.addresses.fail(addressKey(from))
+		b.addresses.fail(AddressKey(from))
 	}
 }
 
@@ -234,7 +234,7 @@ func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
 // denied is the error of credentials that are wrong: right ones are always let in, so
 // that one device that is set up wrongly does not shut out those behind the same address.
 func (b *Book) denied(a *Attempt) error {
-	if wait := b.addresses.wait(addressKey(a.Address)); wait > 0 {
+	if wait := b.addresses.wait(AddressKey(a.Address)); wait > 0 {
 		return &SlowedError{wait}
 	}
 	return ErrCredentials
@@ -247,7 +247,7 @@ func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
 	if checkName(a.Name) != nil { // nor is it counted: it is nobody's, and may be long
 		return nil, ErrCredentials
 	}
-	p, from := b.find(a.Name), addressKey(a.Address)
+	p, from := b.find(a.Name), AddressKey(a.Address)
 	slowed := func() error {
 		if wait := b.addresses.wait(from); wait > 0 {
 			return &SlowedError{wait}
@@ -280,9 +280,9 @@ func (p *Principal) lastFrom() string {
 	return p.from
 }
 
-// addressKey is what an address is counted by: of IPv6 the part that a provider gives
+// AddressKey returns what an address is counted by: of IPv6 the part that a provider gives
 // out as one.
-func addressKey(a netip.Addr) string {
+func AddressKey(a netip.Addr) string {
 	a = a.Unmap()
 	if a.Is6() {
 		prefix, err := a.WithZone("").Prefix(64)

@@ -257,12 +257,12 @@ func TestSlowedAddressesAreBounded(t *testing.T) {
 	l := newLimiter(time.Now)
 	for i := range MaxSlowed + 5 {
 		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		l.fail(addressKey(a))
+		l.fail(AddressKey(a))
 	}
 	if len(l.byKey) != MaxSlowed || l.recent.Len() != MaxSlowed {
 		t.Errorf("%d and %d are remembered, want %d", len(l.byKey), l.recent.Len(), MaxSlowed)
 	}
-	if addressKey(netip.MustParseAddr("2001:db8::1")) != addressKey(netip.MustParseAddr("2001:db8::ffff:1")) {
+	if AddressKey(netip.MustParseAddr("2001:db8::1")) != AddressKey(netip.MustParseAddr("2001:db8::ffff:1")) {
 		t.Error("two addresses of one IPv6 network are counted apart")
 	}
 }

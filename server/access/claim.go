@@ -156,7 +156,7 @@ func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 // secret was not looked at. What others did wrong, at the same address or with the same entity, slows
 // nobody who was right so far: otherwise anybody could keep an entity from who has its secret.
 func (c *Claims) Take(entity, secret, who string, from netip.Addr) error {
-	b, address := c.book, addressKey(from)
+	b, address := c.book, AddressKey(from)
 	name, guesser := "claim "+entity, "claims by "+who // no principal has such a name
 	wait := b.names.wait(guesser)
 	if forgiven := b.names.forgiven(guesser); forgiven > 0 {

@@ -249,7 +249,7 @@ func (b *Book) FindProvisionKey(name, secret string, from netip.Addr) (Provision
 		return info, err
 	}
 	b.logins[loginFailed].Add(1)
-	b.addresses.fail(addressKey(from))
+	b.addresses.fail(AddressKey(from))
 	return info, err
 }
 

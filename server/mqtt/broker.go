@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -58,7 +59,7 @@ type Ingester interface {
 	ConnectVia(id string) (end func())
 }
 
-// Config sets up a Broker. All fields but Access, Limits, Layouts and Record are needed.
+// Config sets up a Broker. All fields but Access, Limits, Layouts, Record and LoggedIn are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
@@ -70,6 +71,9 @@ type Config struct {
 	// Record writes to the audit log that somebody has changed an entity through a
 	// layout; nil: there is none. It is called before the change is acknowledged.
 	Record func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
+	// LoggedIn is told that the client of a WebSocket has logged in, with the request that made
+	// it; nil: nobody is. It does not block.
+	LoggedIn func(*http.Request)
 }
 
 // Broker is an MQTT broker that gives what devices publish to an entity runtime,
@@ -86,6 +90,7 @@ type Broker struct {
 	layouts  []layout.Layout
 	host     *layout.Host // of the layouts
 	record   func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
+	loggedIn func(*http.Request) // nil: nobody wants to know
 
 	// running ends when the broker no longer takes messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
@@ -108,7 +113,7 @@ type Broker struct {
 
 // New returns a Broker that accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
-	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, record: cfg.Record}
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, record: cfg.Record, loggedIn: cfg.LoggedIn}
 	if b.access == nil {
 		b.access = access.Everybody()
 	}

@@ -2,7 +2,6 @@ package mqtt
 
 import (
 	"bytes"
-	"container/list"
 	"fmt"
 	"net"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 	"golang.org/x/time/rate"
 
+	"github.com/greenroom-go/greenroom/internal/share"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
@@ -40,9 +40,9 @@ type conn struct {
 	outbox    outbox
 	receiving receiving
 	speaking  speaking
-	will      *will         // of the goroutine that reads; nil: none
-	greeting  *list.Element // of listener.greeting; guarded by listener.mu
-	hello     hello         // of the goroutine that reads
+	will      *will              // of the goroutine that reads; nil: none
+	greeting  *share.Item[*conn] // of listener.greeting; guarded by listener.mu
+	hello     hello              // of the goroutine that reads
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.

@@ -1,7 +1,6 @@
 package mqtt
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"github.com/mochi-mqtt/server/v2/listeners"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/greenroom-go/greenroom/internal/share"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -31,7 +32,7 @@ type listener struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	greeting list.List             // of *conn, those that have not logged in, the oldest first
+	greeting share.Pool[*conn]     // those that have not logged in, by address
 	begin    listeners.EstablishFn // set by Serve
 	told     time.Time             // when a panic was logged with its stack
 	stopped  chan struct{}         // closed when no more are accepted
@@ -81,17 +82,17 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 	}
 }
 
-// maxGreeting bounds the connections that have not logged in yet. Beyond it the oldest of them ends:
-// they are strangers, and who is one for long is the first to go.
+// maxGreeting bounds the connections that have not logged in yet. Beyond it the oldest of the address
+// that has most of them ends: they are strangers, and who is one for long is the first to go.
 const maxGreeting = 4096
 
 // add notes a connection, and returns one that is to be closed for it, nil for none.
 // REQUIRES: l.mu held.
 func (l *listener) add(c *conn) (oldest *conn) {
 	l.conns[c] = struct{}{}
-	c.greeting = l.greeting.PushBack(c)
+	c.greeting = l.greeting.Add(access.AddressKey(addressOf(c.RemoteAddr())), c)
 	if l.greeting.Len() > maxGreeting {
-		oldest = l.greeting.Front().Value.(*conn) //nolint:forcetypeassert // that is what is in it
+		oldest = l.greeting.Surplus().Value
 		l.known(oldest)
 	}
 	return oldest
@@ -107,6 +108,9 @@ func (l *listener) known(c *conn) {
 
 // loggedIn notes that a connection has logged in.
 func (l *listener) loggedIn(c *conn) {
+	if s, ok := c.Conn.(*socket); ok {
+		s.loggedIn()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known(c)

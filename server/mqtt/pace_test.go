@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,6 +142,53 @@ func TestAStrangerCostsLittle(t *testing.T) {
 		if n := b.listener.greeting.Len(); n != maxGreeting {
 			t.Errorf("%d connections have not logged in, want %d", n, maxGreeting)
 		}
+	})
+}
+
+// at is a connection from an address.
+type at struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c at) RemoteAddr() net.Addr { return c.from }
+
+func TestOfTooManyStrangersThoseOfOneAddressGiveWay(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		connect := func(from string) (ended chan struct{}) {
+			ours, theirs := net.Pipe()
+			p.conns <- at{theirs, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}
+			ended = make(chan struct{})
+			go func() {
+				_, _ = io.Copy(io.Discard, ours) // the end is what is waited for
+				close(ended)
+			}()
+			return ended
+		}
+		hasEnded := func(ended chan struct{}) bool {
+			synctest.Wait()
+			select {
+			case <-ended:
+				return true
+			default:
+				return false
+			}
+		}
+		began := time.Now()
+		oldest := connect("10.0.0.1:1")
+		first := connect("[2001:db8::1]:1")
+		for range maxGreeting - 2 {
+			connect("[2001:db8::2]:1")
+		}
+		if hasEnded(oldest) || hasEnded(first) {
+			t.Fatal("a connection has ended while there was room")
+		}
+		connect("10.0.0.2:1")
+		if !hasEnded(first) || hasEnded(oldest) {
+			t.Errorf("the oldest of the network that has most: %v; the oldest of all, which is the only one of its address: %v", hasEnded(first), hasEnded(oldest))
+		}
+		same(t, "the time that all of it took", time.Since(began), time.Duration(0))
 	})
 }
 

@@ -1,11 +1,11 @@
 package mqtt
 
 import (
-	"container/list"
 	"sync"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 
+	"github.com/greenroom-go/greenroom/internal/share"
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
@@ -22,23 +22,13 @@ const (
 type sessions struct {
 	broker *Broker
 
-	mu     sync.Mutex
-	away   list.List                   // guarded by mu; of *session, the oldest first
-	of     map[string]*session         // guarded by mu; by client id
-	owners map[string]*list.List       // guarded by mu; by principal: its part of away; none is empty
-	ranks  map[int]map[string]struct{} // guarded by mu; the principals that have so many; none is empty
-	most   int                         // guarded by mu; the highest of ranks, 0 for none
-}
-
-// session is one of sessions. Its fields do not change.
-type session struct {
-	client       *mochi.Client
-	owner        string        // the name of a principal, "" where nobody has to log in
-	all, ofOwner *list.Element // of away, and of the list of its owner
+	mu   sync.Mutex
+	away share.Pool[*mochi.Client]             // guarded by mu; by principal, "" where nobody has to log in
+	of   map[string]*share.Item[*mochi.Client] // guarded by mu; by client id
 }
 
 func newSessions(b *Broker) sessions {
-	return sessions{broker: b, of: map[string]*session{}, owners: map[string]*list.List{}, ranks: map[int]map[string]struct{}{}}
+	return sessions{broker: b, of: map[string]*share.Item[*mochi.Client]{}}
 }
 
 // left notes the session of a client that has gone, and gives up the oldest ones beyond
@@ -59,49 +49,11 @@ func (s *sessions) add(cl *mochi.Client, owner string) (tooMany []*mochi.Client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(cl.ID)
-	at := &session{client: cl, owner: owner}
-	mine := s.owners[owner]
-	if mine == nil {
-		mine = list.New()
-		s.owners[owner] = mine
-	}
-	at.all, at.ofOwner = s.away.PushBack(at), mine.PushBack(at)
-	s.of[cl.ID] = at
-	s.rank(owner, mine.Len()-1, mine.Len())
+	s.of[cl.ID] = s.away.Add(owner, cl)
 	for s.away.Len() > s.broker.limits.Sessions {
-		tooMany = append(tooMany, s.drop(s.surplus().client.ID))
+		tooMany = append(tooMany, s.drop(s.away.Surplus().Value.ID))
 	}
 	return tooMany
-}
-
-// rank notes that a principal has one more or one less. The caller holds mu.
-func (s *sessions) rank(owner string, was, now int) {
-	delete(s.ranks[was], owner)
-	if len(s.ranks[was]) == 0 {
-		delete(s.ranks, was)
-	}
-	if now > 0 {
-		if s.ranks[now] == nil {
-			s.ranks[now] = map[string]struct{}{}
-		}
-		s.ranks[now][owner] = struct{}{}
-	}
-	if s.most = max(s.most, now); s.ranks[s.most] == nil {
-		s.most = now // it was the only one that had most, and has one less
-	}
-}
-
-// surplus returns the one that is given up first: the oldest of a principal that has most. The caller
-// holds mu, and there is one.
-func (s *sessions) surplus() *session {
-	oldest := s.away.Front()
-	if s.most > 1 {
-		for owner := range s.ranks[s.most] {
-			oldest = s.owners[owner].Front()
-			break
-		}
-	}
-	return oldest.Value.(*session) //nolint:forcetypeassert // that is what is in it
 }
 
 // resumed forgets that a client was away. What its connection then kept is kept by the
@@ -121,15 +73,9 @@ func (s *sessions) drop(id string) *mochi.Client {
 	if at == nil {
 		return nil
 	}
-	mine := s.owners[at.owner]
-	s.away.Remove(at.all)
-	mine.Remove(at.ofOwner)
+	s.away.Remove(at)
 	delete(s.of, id)
-	if mine.Len() == 0 {
-		delete(s.owners, at.owner)
-	}
-	s.rank(at.owner, mine.Len()+1, mine.Len())
-	return at.client
+	return at.Value
 }
 
 func endOutbox(cl *mochi.Client) {

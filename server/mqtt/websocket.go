@@ -36,7 +36,11 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		from = net.TCPAddrFromAddrPort(at)
 	}
-	b.listener.serveSocket(&socket{Conn: nc, tls: r.TLS, from: from})
+	loggedIn := func() {}
+	if b.loggedIn != nil {
+		loggedIn = func() { b.loggedIn(r) }
+	}
+	b.listener.serveSocket(&socket{Conn: nc, tls: r.TLS, from: from, loggedIn: loggedIn})
 }
 
 // socket is a WebSocket as a connection.
@@ -44,6 +48,8 @@ type socket struct {
 	net.Conn
 	tls  *tls.ConnectionState // of the HTTP connection; nil: it is not encrypted
 	from net.Addr             // where the request came from
+
+	loggedIn func()
 }
 
 // RemoteAddr is where the client is, which a proxy may have said.
