@@ -177,7 +177,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.finder = search.New(s.runtime, cfg.Logger)
 	undo = append(undo, func(context.Context) { s.finder.Close() })
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized, Keeper: s.runtime}); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) {
@@ -308,10 +308,18 @@ func (s *Server) drain(ctx context.Context) error {
 	s.background.Wait()  // so does this; requests to an authority are broken off
 	s.retention.Close()
 	s.finder.Close()
-	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.runtime.Close(ctx))
+	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.saveSessions(ctx), s.runtime.Close(ctx))
 	s.broker.Close(ctx)
 	_, late := s.system.Shutdown(ctx)
 	return errors.Join(err, late)
+}
+
+// saveSessions has the broker save its sessions, in half of the time that there is: what waits for
+// its commit needs the other.
+func (s *Server) saveSessions(ctx context.Context) error {
+	half, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout/2)
+	defer cancel()
+	return s.broker.Save(half)
 }
 
 // finishRequests waits for the answers to HTTP requests, in half of the time that there

@@ -293,6 +293,16 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
+// Find returns the principal of a name, or, where nobody has to log in, everybody for "". It
+// reports false where there is none.
+func (b *Book) Find(name string) (*Principal, bool) {
+	if !b.Guarded() {
+		return b.anyone, name == ""
+	}
+	p := b.find(name)
+	return p, p != nil
+}
+
 func (b *Book) find(name string) *Principal {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -59,7 +59,7 @@ type Ingester interface {
 	ConnectVia(id string) (end func())
 }
 
-// Config sets up a Broker. All fields but Access, Limits, Layouts, Record and LoggedIn are needed.
+// Config sets up a Broker. All fields but Access, Limits, Layouts, Keeper, Record and LoggedIn are needed.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
@@ -68,6 +68,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Limits   Limits          // of what is kept in memory for subscribers
 	Layouts  []layout.Layout // other conventions of topics; no two may share a prefix
+	Keeper   Keeper          // of sessions and retained messages while no Broker runs; nil: none
 	// Record writes to the audit log that somebody has changed an entity through a
 	// layout; nil: there is none. It is called before the change is acknowledged.
 	Record func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
@@ -96,6 +97,9 @@ type Broker struct {
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
 	refuse  context.CancelFunc
 
+	keeper Keeper
+	frozen chan struct{} // closed by Save
+
 	closing  sync.Once
 	received [3]atomic.Uint64 // publishes by QoS
 	flight   flight           // messages that are not answered yet, of all connections
@@ -113,7 +117,7 @@ type Broker struct {
 
 // New returns a Broker that accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
-	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, record: cfg.Record, loggedIn: cfg.LoggedIn}
+	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, keeper: cfg.Keeper, frozen: make(chan struct{}), record: cfg.Record, loggedIn: cfg.LoggedIn}
 	if b.access == nil {
 		b.access = access.Everybody()
 	}
@@ -184,8 +188,11 @@ func (b *Broker) Stats() Stats {
 	return s
 }
 
-// Serve begins to accept connections. It does not block.
+// Serve takes up what the Broker before has saved, and begins to accept connections.
 func (b *Broker) Serve() error {
+	if err := b.restore(b.running); err != nil {
+		return fmt.Errorf("start MQTT broker: %w", err)
+	}
 	b.shadow.start()
 	b.listener.accepting.Add(1)
 	if err := b.server.Serve(); err != nil {

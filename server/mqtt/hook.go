@@ -244,6 +244,9 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	if !ok {
 		return pk, nil
 	}
+	if !h.broker.mayChange(c, &pk) {
+		return pk, packets.ErrRejectPacket
+	}
 	switch pk.FixedHeader.Type {
 	case packets.Connect:
 		allowEmptyPassword(&pk)

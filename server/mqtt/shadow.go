@@ -27,6 +27,7 @@ type shadow struct {
 	wanted chan struct{} // closed with the first subscription that may want documents or computed values
 	once   sync.Once
 	wg     sync.WaitGroup
+	place  string // where it goes on, "" for now; of the goroutine that follows, between start and wait
 }
 
 func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
@@ -88,11 +89,20 @@ func (s *shadow) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	changes, err := s.broker.runtime.Follow(ctx, entity.ChangesQuery{Edits: true, Computed: true, Commands: true, Presence: true})
+	query := entity.ChangesQuery{Cursor: s.place, Edits: true, Computed: true, Commands: true, Presence: true}
+	changes, err := s.broker.runtime.Follow(ctx, query)
+	if err != nil && s.place != "" { // it was too long ago
+		s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes, or computed values, since the last run were missed; subscribers get the next ones", slog.Any("error", err))
+		query.Cursor = ""
+		changes, err = s.broker.runtime.Follow(ctx, query)
+	}
 	if err != nil {
 		return // the runtime is closed
 	}
-	defer changes.Close()
+	defer func() {
+		s.place = changes.Cursor()
+		changes.Close()
+	}()
 	for {
 		c, err := changes.Next(ctx)
 		switch {

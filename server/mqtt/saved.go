@@ -1,0 +1,314 @@
+package mqtt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/hooks/storage"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// Keeper keeps what a Broker writes when the server stops in good order. See
+// entity.Runtime, which is one.
+type Keeper interface {
+	Items(ctx context.Context, q entity.ItemsQuery) ([]entity.Item, error)
+	PutItems(ctx context.Context, items []entity.Item) error
+}
+
+// savedRecord is one of the records; one of its fields is set.
+type savedRecord struct {
+	Place    string        `json:"place,omitempty"` // of the shadow
+	Session  *savedSession `json:"session,omitempty"`
+	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the session before it
+	Retained *savedMessage `json:"retained,omitempty"`
+}
+
+// savedSession is a session without what waits in it.
+type savedSession struct {
+	ID            string                 `json:"id"`
+	Owner         string                 `json:"owner,omitempty"` // the name of its principal, "" where nobody has to log in
+	Away          int64                  `json:"away"`            // when its client went, in seconds since the epoch
+	Version       byte                   `json:"version"`
+	Expiry        uint32                 `json:"expiry,omitempty"` // in seconds, with MQTT 5
+	Subscriptions []packets.Subscription `json:"subscriptions,omitempty"`
+}
+
+// lasts is how long the session is kept from when its client went, in seconds.
+func (s *savedSession) lasts() int64 {
+	if s.Version < 5 {
+		return sessionSeconds
+	}
+	return min(int64(s.Expiry), sessionSeconds)
+}
+
+// savedMessage is a message, or the half of an exchange of QoS 2.
+type savedMessage struct {
+	Header     packets.FixedHeader       `json:"header"`
+	ID         uint16                    `json:"id,omitempty"`
+	Version    byte                      `json:"version,omitempty"` // of its publisher
+	Topic      string                    `json:"topic,omitempty"`
+	Payload    []byte                    `json:"payload,omitempty"`
+	Origin     string                    `json:"origin,omitempty"`
+	Created    int64                     `json:"created,omitempty"`
+	Expiry     int64                     `json:"expiry,omitempty"`
+	Properties storage.MessageProperties `json:"properties"`
+}
+
+func savedMessageOf(pk *packets.Packet) *savedMessage {
+	p := &pk.Properties
+	return &savedMessage{
+		pk.FixedHeader, pk.PacketID, pk.ProtocolVersion, pk.TopicName, pk.Payload, pk.Origin, pk.Created, pk.Expiry,
+		storage.MessageProperties{
+			PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
+			ContentType: p.ContentType, ResponseTopic: p.ResponseTopic, CorrelationData: p.CorrelationData,
+			SubscriptionIdentifier: p.SubscriptionIdentifier, User: p.User,
+		},
+	}
+}
+
+func (m *savedMessage) packet() packets.Packet {
+	p := &m.Properties
+	return packets.Packet{
+		FixedHeader: m.Header, PacketID: m.ID, ProtocolVersion: m.Version, TopicName: m.Topic,
+		Payload: m.Payload, Origin: m.Origin, Created: m.Created, Expiry: m.Expiry,
+		Properties: packets.Properties{
+			PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
+			ContentType: p.ContentType, ResponseTopic: p.ResponseTopic, CorrelationData: p.CorrelationData,
+			SubscriptionIdentifier: p.SubscriptionIdentifier, User: p.User,
+		},
+	}
+}
+
+// Save writes the sessions and the retained messages, so that a Broker on the same store
+// goes on with them. It calls Stop, and waits until what was taken is answered. From then on
+// no session changes: an acknowledgement that comes later is not looked at, and the message
+// comes again. Call it once, before Close and while the Keeper is open. When it fails, as
+// when ctx ends, nothing is kept.
+func (b *Broker) Save(ctx context.Context) error {
+	b.Stop()
+	if b.keeper == nil {
+		return nil
+	}
+	b.shadow.wait()
+	b.flight.wait(ctx)
+	close(b.frozen)
+	w := &savedWriter{ctx: ctx, keeper: b.keeper}
+	if err := b.save(json.NewEncoder(w)); err != nil {
+		return fmt.Errorf("keep the MQTT sessions: %w", err)
+	}
+	if err := w.end(); err != nil {
+		return fmt.Errorf("keep the MQTT sessions: %w", err)
+	}
+	return nil
+}
+
+// mayChange reports whether a packet may still change a session. Where it may not, it waits for the
+// end of the connection: to the client it is as if the packet had been lost with it.
+func (b *Broker) mayChange(c *conn, pk *packets.Packet) bool {
+	select {
+	case <-b.frozen:
+	default:
+		return true
+	}
+	switch pk.FixedHeader.Type {
+	case packets.Publish, packets.Pingreq, packets.Disconnect, packets.Auth:
+		return true
+	}
+	<-c.gone
+	return false
+}
+
+func (b *Broker) save(to *json.Encoder) error {
+	if place := b.shadow.place; place != "" {
+		if err := to.Encode(savedRecord{Place: place}); err != nil {
+			return err
+		}
+	}
+	for _, pk := range b.server.Topics.Retained.GetAll() {
+		if strings.HasPrefix(pk.TopicName, "$") {
+			continue // mochi's own
+		}
+		if err := to.Encode(savedRecord{Retained: savedMessageOf(&pk)}); err != nil {
+			return err
+		}
+	}
+	clients := make([]*mochi.Client, 0, b.server.Clients.Len())
+	for _, cl := range b.server.Clients.GetAll() {
+		clients = append(clients, cl)
+	}
+	slices.SortFunc(clients, func(x, y *mochi.Client) int { return int(awayOf(x) - awayOf(y)) })
+	for _, cl := range clients {
+		if err := saveSession(to, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awayOf returns when a client went, in seconds since the epoch: now for one that is there.
+func awayOf(cl *mochi.Client) int64 {
+	if at := cl.StopTime(); at > 0 {
+		return at
+	}
+	return time.Now().Unix()
+}
+
+func saveSession(to *json.Encoder, cl *mochi.Client) error {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok || c.who == nil || c.newcomer || !c.who.Valid() {
+		return nil
+	}
+	p := &cl.Properties
+	s := savedSession{ID: cl.ID, Owner: c.who.Name(), Away: awayOf(cl), Version: p.ProtocolVersion, Expiry: p.Props.SessionExpiryInterval}
+	if p.ProtocolVersion < 5 && p.Clean || s.lasts() == 0 {
+		return nil
+	}
+	for _, sub := range cl.State.Subscriptions.GetAll() {
+		s.Subscriptions = append(s.Subscriptions, sub)
+	}
+	if err := to.Encode(savedRecord{Session: &s}); err != nil {
+		return err
+	}
+	for _, pk := range c.outbox.lasting(cl) {
+		if err := to.Encode(savedRecord{Message: savedMessageOf(&pk)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore takes up what the Broker before has saved. Afterwards the Keeper has nothing of it:
+// should this Broker end without Save, its sessions are lost, and nobody is told that one of
+// before is his.
+func (b *Broker) restore(ctx context.Context) error {
+	if b.keeper == nil {
+		return nil
+	}
+	whole, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, From: savedWhole, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("read the MQTT sessions: %w", err)
+	}
+	if len(whole) > 0 {
+		from := json.NewDecoder(&savedReader{ctx: ctx, keeper: b.keeper})
+		if err := b.takeUp(from); err != nil {
+			// The server is of more use without them than not at all.
+			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
+		}
+	}
+	for {
+		items, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage})
+		if err != nil {
+			return fmt.Errorf("remove the MQTT sessions of before: %w", err)
+		}
+		if len(items) == 0 {
+			return nil
+		}
+		slices.Reverse(items) // what says that they are whole is gone first
+		for i := range items {
+			items[i].Body = nil
+		}
+		if err := b.keeper.PutItems(ctx, items); err != nil {
+			return fmt.Errorf("remove the MQTT sessions of before: %w", err)
+		}
+	}
+}
+
+// takeUp takes up records until their end.
+func (b *Broker) takeUp(from *json.Decoder) error {
+	var cl *mochi.Client // of the session that was taken up last; nil where it was not
+	take := func() {
+		if cl != nil {
+			b.rest(cl)
+		}
+	}
+	defer func() { take() }()
+	for {
+		var r savedRecord
+		switch err := from.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case r.Place != "":
+			b.shadow.place = r.Place
+		case r.Retained != nil:
+			b.retain(r.Retained.packet())
+		case r.Session != nil:
+			take()
+			cl = b.revive(r.Session)
+		case r.Message != nil && cl != nil:
+			pk := r.Message.packet()
+			if cl.State.Inflight.Set(pk) {
+				atomic.AddInt64(&b.server.Info.Inflight, 1)
+			}
+			if n := int64(pk.FixedHeader.Remaining); pk.FixedHeader.Type == packets.Publish {
+				b.published.Store(max(b.published.Load(), n))
+			}
+		default:
+		}
+	}
+}
+
+// ended returns a connection that has ended.
+func ended() net.Conn {
+	nc, other := net.Pipe()
+	_ = other.Close()
+	_ = nc.Close()
+	return nc
+}
+
+// revive makes a client that is away of a session. It returns nil where the session has
+// expired, or its principal is not there any more.
+func (b *Broker) revive(s *savedSession) *mochi.Client {
+	now := time.Now().Unix()
+	left := s.lasts() - (now - min(s.Away, now))
+	who, ok := b.access.Find(s.Owner)
+	if left <= 0 || !ok || !who.Valid() {
+		return nil
+	}
+	c := newConn(ended(), b)
+	cl := b.server.NewClient(c, listenerID, s.ID, false)
+	c.client, c.who, c.disconnected = cl, who, true
+	cl.Properties.ProtocolVersion = s.Version
+	cl.Properties.Props.SessionExpiryInterval, cl.Properties.Props.SessionExpiryIntervalFlag = uint32(left), true //nolint:gosec // a day at most
+	cl.Stop(packets.ErrServerShuttingDown)
+	for _, sub := range s.Subscriptions {
+		if b.server.Topics.Subscribe(cl.ID, sub) {
+			atomic.AddInt64(&b.server.Info.Subscriptions, 1)
+		}
+		cl.State.Subscriptions.Add(sub.Filter, sub)
+		b.shadow.want()
+	}
+	b.server.Clients.Add(cl)
+	return cl
+}
+
+// rest notes that a revived client is away, with what waits for it.
+func (b *Broker) rest(cl *mochi.Client) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.outbox.inherit(cl)
+	}
+	b.sessions.left(cl)
+}
+
+// lasting returns what is in flight to a client and is to reach it in a later connection.
+func (o *outbox) lasting(cl *mochi.Client) []packets.Packet {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(cl.State.Inflight.GetAll(false), func(pk packets.Packet) bool {
+		_, waits := o.settled[pk.PacketID]
+		return waits
+	})
+}
