@@ -44,7 +44,8 @@ func newHub(info StoreInfo, buffer int, count *counters) *hub {
 
 // cursor is the printed form of a place in the order of changes.
 func (h *hub) cursor(seq uint64) string {
-	return generationOf(h.generations, seq) + "-" + strconv.FormatUint(seq, 36)
+	var buffer [64]byte // each change has one
+	return string(strconv.AppendUint(append(append(buffer[:0], generationOf(h.generations, seq)...), '-'), seq, 36))
 }
 
 // parse reads a cursor of a change that the store has and keeps.

@@ -3,7 +3,10 @@ package alarm
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,45 +15,47 @@ import (
 )
 
 // BenchmarkIngestBesideRules compares how many readings a second become durable without
-// rules with how many do with 10 and 100 of which each is evaluated for each reading, and
-// with 100 of which each reading concerns one; in turns, in one run. An alarm is raised or
-// clears about every ten thousand readings of a rule. After it, all has been gone through.
+// rules with how many do with 10 and 100 that each reading concerns and that are not met; with
+// 100 of which it concerns one; with 100 that compare it with another key, so that each is
+// evaluated for each reading; and with 100 that raise and clear an alarm about every ten
+// thousand readings each, all at once. In turns, in one run. cpu is the processor time of a
+// reading beside one without rules, with all that is done until it has been gone through.
 //
 //	go test ./entity/alarm -run NONE -bench IngestBesideRules -benchtime 1x
 func BenchmarkIngestBesideRules(b *testing.B) {
 	const entities, batch, batches, rounds = 1000, 10, 60, 8
 	const last = 10_006 // the greatest value; a prime less one
 	cases := []struct {
-		name   string
-		rules  int
-		spread bool
-	}{{"none", 0, false}, {"10", 10, false}, {"100", 100, false}, {"spread100", 100, true}}
+		name, key, raise, clear string
+		rules                   int
+	}{
+		{"none", "t", "", "", 0},
+		{"10", "t", "t > 10005 and exists(u)", "t < 1", 10},
+		{"100", "t", "t > 10005 and exists(u)", "t < 1", 100},
+		{"spread100", "t%d", "t%d > 10005 and exists(u)", "t%d < 1", 100},
+		{"pairs100", "t", "t > u", "t < u", 100},
+		{"alarms100", "t", "t > 10005", "t < 1", 100},
+	}
 	plants := make([]*plant, len(cases))
 	for i, c := range cases {
 		plants[i] = build(b)
 		for n := range c.rules {
-			key := "t"
-			if c.spread {
-				key = fmt.Sprintf("t%d", n)
-			}
-			plants[i].put(Rule{Name: fmt.Sprint("rule", n), Raise: fmt.Sprintf("%s > %d", key, last-1), Clear: key + " < 1"})
+			of := func(text string) string { return strings.ReplaceAll(text, "%d", strconv.Itoa(n)) }
+			plants[i].put(Rule{Name: fmt.Sprint("rule", n), Raise: of(c.raise), Clear: of(c.clear)})
 		}
 	}
 	var clock int64 = start
-	rates, lags := make([][]float64, len(cases)), make([][]float64, len(cases))
+	rates, lags, costs := make([][]float64, len(cases)), make([][]float64, len(cases)), make([][]float64, len(cases))
 	for range b.N {
 		for round := range rounds {
 			clock += batch
 			for i, c := range cases {
 				p := plants[i]
-				began := time.Now()
+				began, cost := time.Now(), processorTime(b)
 				var wg sync.WaitGroup
 				for n := range batches {
 					for e := range entities / 10 {
-						key := "t"
-						if c.spread {
-							key = fmt.Sprintf("t%d", e)
-						}
+						key := strings.ReplaceAll(c.key, "%d", strconv.Itoa(e))
 						readings := make([]entity.Reading, batch)
 						for k := range readings {
 							readings[k] = entity.Reading{TS: clock + int64(n*batch+k), Values: []entity.Sample{{Key: key, Value: value.Int((clock + int64(n*batch+k)*7 + int64(e)*13) % (last + 1))}}}
@@ -68,6 +73,7 @@ func BenchmarkIngestBesideRules(b *testing.B) {
 					continue
 				}
 				rates[i] = append(rates[i], float64(batches*entities/10*batch)/took.Seconds())
+				costs[i] = append(costs[i], float64(processorTime(b)-cost))
 				lags[i] = append(lags[i], float64(time.Since(began)-took)/float64(time.Millisecond))
 			}
 			clock += batches * batch
@@ -81,6 +87,17 @@ func BenchmarkIngestBesideRules(b *testing.B) {
 	b.ReportMetric(none, "readings/s")
 	for i, c := range cases[1:] {
 		b.ReportMetric(median(rates[i+1])/none, "ratio_"+c.name)
+		b.ReportMetric(median(costs[i+1])/median(costs[0]), "cpu_"+c.name)
 		b.ReportMetric(median(lags[i+1]), "lag_ms_"+c.name)
 	}
+}
+
+// processorTime is what the process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }

@@ -20,7 +20,9 @@ import (
 //
 // A reading that is newer than all others that a rule reads of its entity, which nearly
 // all are, costs one evaluation of the condition, and nothing more where that does not
-// hold: no state is kept then. A late one leads to a replay of the history.
+// hold: no state is kept then. Rules that only compare its values with numbers are not even
+// evaluated while those stay between two of the numbers. A late one leads to a replay of the
+// history.
 type engine struct {
 	rt    *entity.Runtime
 	log   *slog.Logger
@@ -34,6 +36,7 @@ type engine struct {
 	cache  *cache
 	timers timers
 	later  map[string]*later // by entity
+	began  int64             // when the batch of changes that is applied was begun
 	active int
 	full   bool // MaxActive was reached
 
@@ -56,6 +59,7 @@ type engine struct {
 	waited  []chan error            // those whose cursor was reached
 	kept    bool                    // there are alarms, of entities that may be deleted
 	buffer  []int                   // of slotsOf
+	picked  []int                   // the same
 
 	types     *model.Resolved   // one of those that rules name, as it was: all are others when one changes
 	families  map[string]string // the types that are those that rules name, and what each is, as they were
@@ -188,19 +192,20 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	if err != nil || s == nil || len(s.rules) == 0 {
 		return err
 	}
-	if c.TS > e.horizon() {
+	if c.TS > e.began+e.steps.ahead {
 		e.count.ahead.Add(1)
 		return e.postpone(s.id, c.TS)
 	}
 	return e.reading(ctx, s, c, slots, fresh)
 }
 
-// slotsOf returns the slots of what rules read of a reading. They are valid until the next call.
+// slotsOf returns the slots of what rules read of a reading. They are valid until the next
+// call, and so is which of the values each is of, in e.picked.
 func (e *engine) slotsOf(c *entity.Change) []int {
-	e.buffer = e.buffer[:0]
+	e.buffer, e.picked = e.buffer[:0], e.picked[:0]
 	for i := range c.Values {
 		if n := e.slots.key(c.Values[i].Key); n != 0 {
-			e.buffer = append(e.buffer, n)
+			e.buffer, e.picked = append(e.buffer, n), append(e.picked, i)
 		}
 	}
 	return e.buffer
@@ -219,10 +224,11 @@ const (
 func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
 	last := max(s.newest, s.turned)
 	inOrder := c.TS > last || c.TS == last && (fresh && c.TS > s.turned || c.Arrived && c.TS > s.redone)
-	rules := e.index.readers(s, slots)
-	if inOrder && !fresh && len(s.states) == 0 { // as nearly all are
-		return e.plainReading(ctx, s, c, rules)
+	if inOrder && !fresh { // as nearly all are
+		return e.nextReading(ctx, s, c, slots)
 	}
+	rules := e.index.readers(s, slots)
+	s.restless = true
 	var buffer [32]order
 	orders := buffer[:0]
 	var ahead map[*rule]bool // of those for which it is late, newer than all others of the rule
@@ -250,7 +256,7 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 		}
 		orders = append(orders, o)
 	}
-	e.note(s, c)
+	e.note(s, c, slots)
 	for i, r := range rules {
 		var err error
 		switch orders[i] {
@@ -268,31 +274,75 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 	return nil
 }
 
-// plainReading takes a reading in that is newer than all that is known of an entity, for
-// which each rule is as in the beginning.
-func (e *engine) plainReading(ctx context.Context, s *subject, c *entity.Change, rules []*rule) error {
-	e.note(s, c)
-	met := 0
+// nextReading takes a reading in that is newer than all that is known of an entity. Where it
+// leaves the answers of conditions as they were, and nothing is pending, no rule is looked at
+// that only compares its values: what holds for one number of a band holds for the others.
+func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, slots []int) error {
+	var rules []*rule
+	same := e.leaves(s, c, slots)
+	if same {
+		rules = e.index.exactly(s, slots)
+	} else {
+		rules, s.refused = e.index.readers(s, slots), false
+	}
 	for _, r := range rules {
-		if !r.raise.Match(&s.frame, &s.frame.env) {
-			continue
+		if st := s.state(r); st != nil && st.late == nil {
+			if err := e.advance(ctx, st, c.TS); err != nil {
+				return err
+			}
 		}
-		met++
+	}
+	if same {
+		e.follow(s, c, slots)
+	} else {
+		e.note(s, c, slots)
+	}
+	for _, r := range rules {
 		if err := e.observe(ctx, s, r, c.TS, false); err != nil {
 			return err
 		}
 	}
-	e.count.evaluations.Add(uint64(len(rules) - met)) // observe has counted the others
+	if !same {
+		s.settle()
+		for _, slot := range slots {
+			if i, ok := s.find(slot); ok {
+				s.values[i].band = e.index.around(slot, s.values[i].v)
+			}
+		}
+	}
 	return nil
 }
 
+// leaves reports whether a reading leaves all answers as they were, and that is all there is to
+// know of it.
+func (e *engine) leaves(s *subject, c *entity.Change, slots []int) bool {
+	if s.restless {
+		return false
+	}
+	for n, slot := range slots {
+		i, ok := s.find(slot)
+		if !ok || !s.values[i].has(c.Values[e.picked[n]].Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// follow puts the values of a reading into the frame that leave all answers as they were.
+func (e *engine) follow(s *subject, c *entity.Change, slots []int) {
+	for n, slot := range slots {
+		if i, ok := s.find(slot); ok {
+			s.values[i].ts, s.values[i].v = c.TS, c.Values[e.picked[n]].Value
+		}
+	}
+	s.newest = max(s.newest, c.TS)
+}
+
 // note puts the values of a reading into the frame, where they are the newest.
-func (e *engine) note(s *subject, c *entity.Change) {
-	for i := range c.Values {
-		if n := e.slots.key(c.Values[i].Key); n != 0 {
-			if ts, ok := s.ts(n); !ok || c.TS >= ts {
-				s.put(n, c.TS, c.Values[i].Value)
-			}
+func (e *engine) note(s *subject, c *entity.Change, slots []int) {
+	for i, slot := range slots {
+		if ts, ok := s.ts(slot); !ok || c.TS >= ts {
+			s.put(slot, c.TS, c.Values[e.picked[i]].Value)
 		}
 	}
 	s.newest = max(s.newest, c.TS)
@@ -451,6 +501,7 @@ func (e *engine) overlaps(ctx context.Context, s *subject, r *rule, ts int64) (b
 // begin makes a state, nil where there are too many.
 func (e *engine) begin(s *subject, r *rule) *state {
 	if e.active >= MaxActive {
+		s.refused = true
 		e.count.overflow.Add(1)
 		if !e.full {
 			e.full = true
@@ -460,7 +511,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 	}
 	e.active++
 	st := newState(r, s)
-	s.states = append(s.states, st)
+	s.add(st)
 	e.cache.move(s)
 	return st
 }
@@ -468,6 +519,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 // touch notes that a state has changed.
 func (e *engine) touch(st *state) {
 	e.timers.set(&st.timer, st.plan())
+	st.s.restless = true
 	if !st.dirty {
 		st.dirty = true
 		e.dirty = append(e.dirty, st)
@@ -675,8 +727,7 @@ func (e *engine) flushStates() error {
 func (e *engine) end(st *state) {
 	e.timers.set(&st.timer, 0)
 	s := st.s
-	if i := slices.Index(s.states, st); i >= 0 {
-		s.states = slices.Delete(s.states, i, i+1)
+	if s.remove(st) {
 		if e.active--; e.active < MaxActive*9/10 {
 			e.full = false
 		}

@@ -19,11 +19,14 @@ const (
 	feedBuffer = 1 << 16
 	// feedBatches bounds the batches by their number; those of single changes are small.
 	feedBatches = 1024
+	// feedUsed is how many are kept that were taken in, for others.
+	feedUsed = 16
 )
 
 // feed reads the changes ahead of the engine, by a bounded number of bytes.
 type feed struct {
-	batches chan []entity.Change // closed at the end, when err is set
+	batches chan batch           // closed at the end, when err is set
+	used    chan []entity.Change // room of batches that were taken in, for others
 	stop    context.CancelFunc
 	err     error
 	waiting atomic.Int64 // changes in batches
@@ -33,9 +36,15 @@ type feed struct {
 	freed chan struct{} // has room for one: there are less bytes
 }
 
+// batch is some changes, and what they take.
+type batch struct {
+	changes []entity.Change
+	bytes   int
+}
+
 func startFeed(ctx context.Context, wg *sync.WaitGroup, changes *entity.Follower, lagged *atomic.Uint64) *feed {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{batches: make(chan []entity.Change, feedBatches), stop: cancel, freed: make(chan struct{}, 1)}
+	f := &feed{batches: make(chan batch, feedBatches), used: make(chan []entity.Change, feedUsed), stop: cancel, freed: make(chan struct{}, 1)}
 	wg.Go(func() {
 		defer close(f.batches)
 		defer changes.Close()
@@ -55,29 +64,38 @@ func startFeed(ctx context.Context, wg *sync.WaitGroup, changes *entity.Follower
 
 // pass passes a change on, with those that have been read as well.
 func (f *feed) pass(ctx context.Context, c entity.Change, changes *entity.Follower) error {
-	batch, bytes := []entity.Change{c}, c.Bytes()
-	for len(batch) < feedBatch && bytes < feedBytes/8 {
+	var b batch
+	select {
+	case b.changes = <-f.used:
+	default:
+	}
+	b.add(c)
+	for len(b.changes) < feedBatch && b.bytes < feedBytes/8 {
 		next, ok := changes.Ready()
 		if !ok {
 			break
 		}
-		batch = append(batch, next)
-		bytes += next.Bytes()
+		b.add(next)
 	}
-	for !f.reserve(bytes) {
+	for !f.reserve(b.bytes) {
 		select {
 		case <-f.freed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	f.waiting.Add(int64(len(batch)))
+	f.waiting.Add(int64(len(b.changes)))
 	select {
-	case f.batches <- batch:
+	case f.batches <- b:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func (b *batch) add(c entity.Change) {
+	b.changes = append(b.changes, c)
+	b.bytes += c.Bytes()
 }
 
 // reserve takes room, and reports whether there was some.
@@ -91,16 +109,19 @@ func (f *feed) reserve(bytes int) bool {
 	return true
 }
 
-// took gives the room of a batch back.
-func (f *feed) took(batch []entity.Change) {
-	f.waiting.Add(-int64(len(batch)))
-	bytes := 0
-	for i := range batch {
-		bytes += batch[i].Bytes()
+// took gives the room of a batch back. Nobody uses it any more.
+func (f *feed) took(b batch) {
+	f.waiting.Add(-int64(len(b.changes)))
+	clear(b.changes)
+	if cap(b.changes) >= feedBatch {
+		select {
+		case f.used <- b.changes[:0]:
+		default:
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.bytes -= bytes
+	f.bytes -= b.bytes
 	select {
 	case f.freed <- struct{}{}:
 	default:

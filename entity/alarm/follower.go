@@ -46,7 +46,7 @@ type follower struct {
 }
 
 // batches is where the changes come from, nil while nothing is followed.
-func (f *follower) batches() <-chan []entity.Change {
+func (f *follower) batches() <-chan batch {
 	if f.feed == nil {
 		return nil
 	}
@@ -79,11 +79,11 @@ func (f *follower) follow() error {
 				return err
 			}
 			continue
-		case batch, ok := <-f.batches():
+		case b, ok := <-f.batches():
 			if !ok {
 				return f.feed.err
 			}
-			err = f.apply(batch)
+			err = f.apply(b)
 		case <-timer.C:
 		}
 		if err == nil {
@@ -141,10 +141,11 @@ func (f *follower) answer(c call) error {
 }
 
 // apply takes a batch of changes and those that wait behind it.
-func (f *follower) apply(batch []entity.Change) error {
+func (f *follower) apply(b batch) error {
 	for n := 0; ; {
-		for i := range batch {
-			c := &batch[i]
+		f.e.began = f.e.now()
+		for i := range b.changes {
+			c := &b.changes[i]
 			if err := f.e.apply(f.s.ctx, c); err != nil {
 				return err
 			}
@@ -155,16 +156,17 @@ func (f *follower) apply(batch []entity.Change) error {
 				}
 			}
 		}
-		f.s.count.committed.Store(batch[len(batch)-1].Committed)
-		f.feed.took(batch)
-		if n += len(batch); n >= applyAtOnce {
+		n += len(b.changes)
+		f.s.count.committed.Store(b.changes[len(b.changes)-1].Committed)
+		f.feed.took(b)
+		if n >= applyAtOnce {
 			break
 		}
 		// Readings do not wait for alarms: who makes them durable goes first.
 		runtime.Gosched()
 		var ok bool
 		select {
-		case batch, ok = <-f.feed.batches:
+		case b, ok = <-f.feed.batches:
 		default:
 		}
 		if !ok {

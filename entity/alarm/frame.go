@@ -26,13 +26,35 @@ type slotValue struct {
 	slot int
 	ts   int64
 	v    value.Value // the zero Value where there is none
+	band band
+}
+
+// band is what is known of the answers of conditions that only compare a value with numbers,
+// since they were found out: they are the same for that value, and for other numbers above one
+// threshold and below another.
+type band struct {
+	known        bool
+	above, below float64
+}
+
+// has reports whether a value leaves the answers as they were.
+func (x *slotValue) has(v value.Value) bool {
+	if !x.band.known {
+		return false
+	}
+	if v == x.v {
+		return true
+	}
+	n, ok := v.Number()
+	return ok && x.v.IsNumber() && n > x.band.above && n < x.band.below
 }
 
 // slots gives numbers from 1 on to the keys and leaves that rules read. A number is never
 // given again: rules come and go seldom.
 type slots struct {
 	byPath map[slotPath]int
-	paths  []slotPath // by number
+	byKey  map[string]int // of byPath, those of keys
+	paths  []slotPath     // by number
 }
 
 type slotPath struct {
@@ -41,7 +63,7 @@ type slotPath struct {
 }
 
 func newSlots() *slots {
-	return &slots{byPath: make(map[slotPath]int), paths: make([]slotPath, 1)}
+	return &slots{byPath: make(map[slotPath]int), byKey: make(map[string]int), paths: make([]slotPath, 1)}
 }
 
 // of returns the slot of a path, a new one if need be.
@@ -51,13 +73,16 @@ func (s *slots) of(p *filter.Path) int {
 	if !ok {
 		n = len(s.paths)
 		s.byPath[path] = n
+		if path.root == filter.RootLatest {
+			s.byKey[path.name] = n
+		}
 		s.paths = append(s.paths, path)
 	}
 	return n
 }
 
 // key returns the slot of a key, 0 for one that no rule reads.
-func (s *slots) key(name string) int { return s.byPath[slotPath{filter.RootLatest, name}] }
+func (s *slots) key(name string) int { return s.byKey[name] }
 
 // hasLeaf reports whether rules read an attribute, or what it is in.
 func (s *slots) hasLeaf(a entity.AttributeEdit) bool {
@@ -83,13 +108,13 @@ func (f *frame) find(slot int) (int, bool) {
 	return len(f.values), false
 }
 
-// put sets the value of a slot.
+// put sets the value of a slot, for conditions that are still to be looked at.
 func (f *frame) put(slot int, ts int64, v value.Value) {
 	i, ok := f.find(slot)
 	if !ok {
-		f.values = slices.Insert(f.values, i, slotValue{slot: slot})
+		f.values = slices.Insert(f.values, i, slotValue{})
 	}
-	f.values[i].ts, f.values[i].v = ts, v
+	f.values[i] = slotValue{slot: slot, ts: ts, v: v}
 }
 
 // ts returns the time of a slot's value, and false for none.
@@ -153,15 +178,15 @@ func (f *frame) load(v entity.View, s *slots) {
 		}
 		if p.root == filter.RootLatest {
 			if l, ok := v.Latest(p.name); ok {
-				f.values = append(f.values, slotValue{n, l.TS, l.Value})
+				f.values = append(f.values, slotValue{slot: n, ts: l.TS, v: l.Value})
 			}
 			continue
 		}
 		section, _ := entityview.Section(p.root)
 		if a, ok := v.Attribute(section, p.name); ok {
-			f.values = append(f.values, slotValue{n, a.TS, a.Value})
+			f.values = append(f.values, slotValue{slot: n, ts: a.TS, v: a.Value})
 		} else if v.Has(section, p.name) {
-			f.values = append(f.values, slotValue{n, 0, value.JSON("{}")})
+			f.values = append(f.values, slotValue{slot: n, v: value.JSON("{}")})
 		}
 	}
 	f.values = slices.Clip(f.values)
@@ -186,7 +211,7 @@ func (f *frame) sample(r *rule, s *slots) []Value {
 
 // bytes is about what the frame occupies.
 func (f *frame) bytes() int {
-	const each = 56
+	const each = 80
 	n := len(f.id) + len(f.typ) + each*len(f.values)
 	for i := range f.values {
 		n += len(f.values[i].v.Text())

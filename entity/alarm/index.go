@@ -2,15 +2,52 @@ package alarm
 
 import (
 	"maps"
+	"math"
 	"slices"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // index finds the rules that a reading is for without a look at all others: by the keys
 // that they read, and of those by the entities that they concern. Each rule in force has a
 // bit; who knows an entity by the bits of before has to ask concern again.
 type index struct {
-	rules  []*rule   // by name; bit is the place
-	bySlot [][]*rule // those that read a key, in the same order
+	rules  []*rule // by name; bit is the place
+	bySlot []slotRules
+}
+
+// slotRules are the rules that read a key, in the order of their names.
+type slotRules struct {
+	all []*rule
+	// exact are those of them that do more with its value than to compare it with numbers, and
+	// bounds are what the others compare it with, in order.
+	exact  []*rule
+	bounds []float64
+}
+
+// around returns what is known of the answers that depend on a slot once they are found out
+// for a value.
+func (x *index) around(slot int, v value.Value) band {
+	if slot >= len(x.bySlot) { // nobody reads it any more
+		return band{}
+	}
+	b := band{known: true, above: math.Inf(-1), below: math.Inf(1)}
+	n, ok := v.Number()
+	if !ok {
+		return b
+	}
+	bounds := x.bySlot[slot].bounds
+	i, at := slices.BinarySearch(bounds, n)
+	if i > 0 {
+		b.above = bounds[i-1]
+	}
+	if at { // none but itself
+		b.above = n
+	}
+	if i < len(bounds) {
+		b.below = bounds[i]
+	}
+	return b
 }
 
 // indexOf makes the index of rules.
@@ -23,12 +60,20 @@ func indexOf(rules map[string]*rule) index {
 		}
 		r.bit = len(x.rules)
 		x.rules = append(x.rules, r)
-		for _, slot := range r.keys {
+		for i, slot := range r.keys {
 			for len(x.bySlot) <= slot {
-				x.bySlot = append(x.bySlot, nil)
+				x.bySlot = append(x.bySlot, slotRules{})
 			}
-			x.bySlot[slot] = append(x.bySlot[slot], r)
+			at := &x.bySlot[slot]
+			at.all, at.bounds = append(at.all, r), append(at.bounds, r.numbers[i]...)
+			if slices.Contains(r.exact, slot) {
+				at.exact = append(at.exact, r)
+			}
 		}
+	}
+	for i := range x.bySlot {
+		slices.Sort(x.bySlot[i].bounds)
+		x.bySlot[i].bounds = slices.Compact(x.bySlot[i].bounds)
 	}
 	return x
 }
@@ -52,14 +97,31 @@ func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
 // changes the slice.
 func (x *index) readers(s *subject, slots []int) []*rule {
 	list, is := s.rules, func(r *rule) bool { return r.reads(slots) }
-	if len(slots) == 1 && slots[0] < len(x.bySlot) && len(x.bySlot[slots[0]]) <= len(list) {
-		list, is = x.bySlot[slots[0]], s.concerns
+	if len(slots) == 1 && slots[0] < len(x.bySlot) && len(x.bySlot[slots[0]].all) <= len(list) {
+		list, is = x.bySlot[slots[0]].all, s.concerns
 	}
+	return choose(list, is)
+}
+
+// exactly returns those of them that do more with such a value than to compare it with numbers.
+// Nobody changes the slice.
+func (x *index) exactly(s *subject, slots []int) []*rule {
+	if len(slots) == 1 && slots[0] < len(x.bySlot) {
+		return choose(x.bySlot[slots[0]].exact, s.concerns)
+	}
+	return choose(s.rules, func(r *rule) bool {
+		return slices.ContainsFunc(r.exact, func(slot int) bool { return slices.Contains(slots, slot) })
+	})
+}
+
+// choose returns those of a list that are what is asked for, the list itself where all are, and
+// allocates nothing where none is.
+func choose(list []*rule, is func(*rule) bool) []*rule {
 	other := slices.IndexFunc(list, func(r *rule) bool { return !is(r) })
 	if other < 0 {
 		return list
 	}
-	found := slices.Clone(list[:other])
+	found := append([]*rule(nil), list[:other]...)
 	for _, r := range list[other+1:] {
 		if is(r) {
 			found = append(found, r)

@@ -3,6 +3,7 @@ package alarm
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/model"
@@ -113,4 +114,46 @@ func TestAReadingIsForTheRulesThatReadItsKeys(t *testing.T) {
 	}
 	p.at("n", 4, "k1", 10)
 	p.expect("n", "r01:3/3-3 r02:3/3- r36:3/3-4 r37:3/3-")
+}
+
+func TestAReadingThatCrossesNoThresholdIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	for i := range 20 {
+		p.put(Rule{Name: fmt.Sprintf("r%02d", i), Raise: fmt.Sprintf("k > %d", 100+10*i), Clear: "k < 50"})
+	}
+	at := 0.0
+	reading := func(keysAndValues ...any) (looked uint64) {
+		t.Helper()
+		at++
+		before := p.Stats().Evaluations
+		p.at("m", at, keysAndValues...)
+		p.sync()
+		return p.Stats().Evaluations - before
+	}
+	for i, x := range []struct {
+		v      any
+		looked uint64
+	}{
+		{60, 20}, {60, 20}, // what is read of the store may be ahead
+		{61, 0}, {99.5, 0}, {50, 20}, {50, 0}, {49, 20}, {51, 20}, {99, 0},
+		{105, 20}, {106, 0}, {"odd", 20}, {"odd", 0}, {"even", 20}, {106, 20}, {115, 20}, {104, 20}, {103, 0}, {10, 20}, {11, 0},
+	} {
+		if n := reading("k", x.v); n != x.looked && i > 0 {
+			t.Errorf("reading %d, %v: %d conditions were looked at, want %d", i, x.v, n, x.looked)
+		}
+	}
+	p.expect("m", "r00:10/10-19 r01:16/16-19")
+	p.put(Rule{Name: "slow", Raise: "k > 20", For: 2500 * time.Millisecond})
+	p.put(Rule{Name: "pair", Raise: "k > other"})
+	reading("k", 30)
+	reading("k", 31)
+	reading("k", 32)
+	reading("k", 33) // the same answers, and the time for slow has come
+	reading("other", 40)
+	if n := reading("k", 34); n != 1 {
+		t.Errorf("%d conditions were looked at for a reading that one of them compares with another key", n)
+	}
+	reading("k", 41)
+	p.expect("m", "pair:27/27- r00:10/10-19 r01:16/16-19 slow:21/23.5-")
 }

@@ -41,10 +41,12 @@ type rule struct {
 	Installed
 	raise, clear, where *filter.Filter // clear and where may be nil
 	raiseFor, clearFor  int64
-	keys                []int // slots of the keys that the conditions read
-	leaves              bool  // they read attributes as well
-	types               bool  // where looks at the type
-	bit                 int   // see index
+	keys                []int       // slots of the keys that the conditions read
+	numbers             [][]float64 // by the place in keys, what the conditions compare the value with
+	leaves              bool        // they read attributes as well
+	types               bool        // where looks at the type
+	bit                 int         // see index
+	exact               []int       // of keys, those of which the conditions do more than compare the value with numbers
 	removed             bool
 	ready               bool   // nothing of a rule of the same name before is left
 	swept               string // while Pending, the last entity that was looked at
@@ -120,6 +122,7 @@ func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 	if len(r.keys) > MaxRuleKeys {
 		return nil, fmt.Errorf("raise: %w: the conditions read %d keys; at most %d are allowed", entity.ErrInvalid, len(r.keys), MaxRuleKeys)
 	}
+	r.compareOnly()
 	return r, nil
 }
 
@@ -206,6 +209,29 @@ func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 		return slot(p)
 	default:
 		return 0
+	}
+}
+
+// compareOnly finds out what the conditions compare each key with, and with which of them they
+// do more than that.
+func (r *rule) compareOnly() {
+	r.numbers = make([][]float64, len(r.keys))
+	for i, slot := range r.keys {
+		only := true
+		for _, f := range []*filter.Filter{r.raise, r.clear} {
+			if f == nil {
+				continue
+			}
+			for _, p := range f.Paths() {
+				if p.Root == filter.RootLatest && p.Slot == slot {
+					numbers, is := f.Thresholds(p)
+					r.numbers[i], only = append(r.numbers[i], numbers...), only && is
+				}
+			}
+		}
+		if !only {
+			r.exact = append(r.exact, slot)
+		}
 	}
 }
 

@@ -87,10 +87,56 @@ type subject struct {
 	rules  []*rule  // that concern it, by name
 	ruled  []uint64 // the same, by the bits of rule.bit
 	states []*state
+	byRule map[*rule]*state // the same, nil while they are few
+	// restless says that readings that leave the answers of all conditions as they were may
+	// have an effect all the same: something is pending or late, or nobody knows.
+	restless bool
+	refused  bool // there were too many states to begin one
+}
+
+// fewStates is how many are looked through for one.
+const fewStates = 8
+
+// add adds a state.
+func (s *subject) add(st *state) {
+	s.states = append(s.states, st)
+	switch {
+	case s.byRule != nil:
+		s.byRule[st.rule] = st
+	case len(s.states) > fewStates:
+		s.byRule = make(map[*rule]*state, len(s.states))
+		for _, x := range s.states {
+			s.byRule[x.rule] = x
+		}
+	}
+}
+
+// remove takes a state away, and reports whether it was there.
+func (s *subject) remove(st *state) bool {
+	i := slices.Index(s.states, st)
+	if i < 0 {
+		return false
+	}
+	s.states = slices.Delete(s.states, i, i+1)
+	if s.byRule[st.rule] == st {
+		delete(s.byRule, st.rule)
+	}
+	if len(s.states) == 0 {
+		s.byRule = nil
+	}
+	return true
+}
+
+// settle finds out whether the entity is restless.
+func (s *subject) settle() {
+	s.restless = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending || st.late != nil || st.ending })
 }
 
 // state returns the state of a rule, nil for one as in the beginning.
 func (s *subject) state(r *rule) *state {
+	if s.byRule != nil {
+		return s.byRule[r]
+	}
 	for _, st := range s.states {
 		if st.rule == r {
 			return st

@@ -277,7 +277,7 @@ func (e *engine) loadStates(ctx context.Context) error {
 		st.machine = machine{raised: x.Raised, at: x.At, pending: x.Pending, since: x.Since}
 		st.alarm, st.shelf, st.late, st.kept = x.Alarm, x.Shelf, x.Late, true
 		e.active++
-		s.states = append(s.states, st)
+		s.add(st)
 		s.turned = max(s.turned, st.at, st.since)
 		if r.removed || x.Effective != r.Effective {
 			st.ending = true
@@ -677,7 +677,7 @@ func (e *engine) trimEvents() {
 
 // reached notes a change that is done with.
 func (e *engine) reached(cursor string, committed int64) {
-	e.place.Cursor, e.place.At, e.moved = cursor, min(committed, e.now()), true
+	e.place.Cursor, e.place.At, e.moved = cursor, min(committed, e.began), true
 	if e.gate.head == cursor {
 		e.known, e.gate = e.gate.at, gate{}
 	}
