@@ -197,26 +197,31 @@ func inBubble(t *testing.T, test func(t *testing.T, b *Broker, p *pipes, h *held
 // inBubbleWith is inBubble with limits of the test's own.
 func inBubbleWith(t *testing.T, limits Limits, test func(t *testing.T, b *Broker, p *pipes, h *heldRuntime)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		h := &heldRuntime{}
-		p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		log := slog.New(slog.DiscardHandler)
-		b, err := New(Config{Listener: p, Runtime: h, Refusals: refusal.NewCounter(log), Logger: log, Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Serve(); err != nil {
-			t.Fatal(err)
-		}
-		// Also after a Fatal: the broker's tickers would keep the bubble's clock
-		// running, and the test, for ever.
-		defer func() {
-			ended, cancel := context.WithCancel(context.Background())
-			cancel() // what the test holds back is not waited for
-			b.Close(ended)
-		}()
-		test(t, b, p, h)
-	})
+	synctest.Test(t, func(t *testing.T) { withBroker(t, Config{Limits: limits}, test) })
+}
+
+// withBroker runs a test with a broker on pipes, within a bubble.
+func withBroker(t *testing.T, cfg Config, test func(t *testing.T, b *Broker, p *pipes, h *heldRuntime)) {
+	t.Helper()
+	h := &heldRuntime{}
+	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	log := slog.New(slog.DiscardHandler)
+	cfg.Listener, cfg.Runtime, cfg.Refusals, cfg.Logger = p, h, refusal.NewCounter(log), log
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	// Also after a Fatal: the broker's tickers would keep the bubble's clock
+	// running, and the test, for ever.
+	defer func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // what the test holds back is not waited for
+		b.Close(ended)
+	}()
+	test(t, b, p, h)
 }
 
 // inBubbles runs a test in a bubble for each version of the protocol.

@@ -109,6 +109,7 @@ type Broker struct {
 	queued   budget // of the messages and wills that wait in memory
 	wills    wills
 	sessions sessions
+	paces    paces
 
 	retainers retainers
 

@@ -53,7 +53,7 @@ type conn struct {
 	retained []retained        // what a subscription is sent when it is acknowledged; of the goroutine that reads
 	ownID    uint16            // the packet id that the client gave to what is being read; of the goroutine that reads
 	standIns map[uint16]uint16 // by packet ids of exchanges of QoS 2, see renumber; of the goroutine that reads
-	filters  *rate.Limiter     // of the goroutine that reads; nil until the first SUBSCRIBE
+	filters  *rate.Limiter     // of the goroutine that reads; nil until the first SUBSCRIBE, and of a principal that has a pace
 	exactly  atomic.Bool       // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 

@@ -1,15 +1,20 @@
 package mqtt
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // subscribe asks for so many filters that it has not asked for before.
@@ -49,6 +54,127 @@ func TestWhoSubscribesWithoutAnEndWaitsAlone(t *testing.T) {
 		same(t, "the time that the other client waited", time.Since(began), time.Duration(0))
 		same(t, "the packet that is answered", greedy.suback(), uint16(2))
 		same(t, "the time that a second's filters took", time.Since(began), time.Second)
+	})
+}
+
+// documents are a store of principals in memory.
+type documents struct {
+	mu  sync.Mutex
+	all map[string][]byte // guarded by mu
+}
+
+func (d *documents) Docs(context.Context, string) ([]entity.Doc, error) { return nil, nil }
+
+func (d *documents) Doc(_ context.Context, kind, id string) (entity.Doc, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	body, ok := d.all[kind+" "+id]
+	if !ok {
+		return entity.Doc{}, entity.ErrNotFound
+	}
+	return entity.Doc{ID: id, Body: body}, nil
+}
+
+func (d *documents) PutDoc(_ context.Context, kind, id string, body []byte, _ string) (entity.Doc, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all[kind+" "+id] = body
+	return entity.Doc{ID: id, Body: body}, nil
+}
+
+func (d *documents) DeleteDoc(_ context.Context, kind, id, _ string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.all, kind+" "+id)
+	return nil
+}
+
+// login connects with a token.
+func (p *pipes) login(t *testing.T, id, token string) *rawClient {
+	t.Helper()
+	c := p.connect(t)
+	body := []byte{0, 4, 'M', 'Q', 'T', 'T', 4, 0xc2, 0, 60}
+	for _, text := range []string{id, token, token} {
+		body = append(binary.BigEndian.AppendUint16(body, uint16(len(text))), text...)
+	}
+	c.write(0x10, body)
+	if kind, body := c.read(); kind != 0x20 || body[1] != 0 {
+		t.Fatalf("CONNACK: %x % x", kind, body)
+	}
+	return c
+}
+
+func TestWhoConnectsAgainSubscribesNoFaster(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book, err := access.Open(t.Context(), &documents{all: map[string][]byte{}}, access.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer book.Close(context.Background())
+		tokens := map[string]string{}
+		for _, name := range []string{"greedy", "other"} {
+			if tokens[name], _, err = book.Create(t.Context(), &access.Spec{Name: name, Grants: []access.Grant{{Role: access.Admin}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		withBroker(t, Config{Access: book}, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+			first := p.login(t, "a", tokens["greedy"])
+			began := time.Now()
+			first.subscribe(1, filterBurst)
+			first.suback()
+			same(t, "the time that the first filters took", time.Since(began), time.Duration(0))
+			_ = first.nc.Close()
+			second := p.login(t, "b", tokens["greedy"])
+			second.subscribe(2, filterRate)
+			synctest.Wait()
+			other := p.login(t, "a", tokens["other"])
+			other.subscribe(1, filterBurst)
+			other.suback()
+			same(t, "the time that another principal waited", time.Since(began), time.Duration(0))
+			second.suback()
+			same(t, "the time that the others took over a new connection", time.Since(began), time.Second)
+			for range 5 { // after which a further one would have to wait too long
+				p.login(t, "", tokens["greedy"]).subscribe(3, filterBurst)
+				synctest.Wait()
+			}
+			late := p.login(t, "", tokens["greedy"])
+			late.subscribe(4, filterBurst)
+			if _, err := io.Copy(io.Discard, late.in); err != nil {
+				t.Errorf("read: %v, want the end", err)
+			}
+			same(t, "the time until it ended", time.Since(began), time.Second)
+			time.Sleep(2 * paceKept)
+			last := p.login(t, "c", tokens["greedy"])
+			began = time.Now()
+			last.subscribe(1, filterBurst)
+			last.suback()
+			same(t, "the time that filters took later", time.Since(began), time.Duration(0))
+		})
+	})
+}
+
+func TestPacesOfPrincipalsAreForgottenOnceTheyAreAsNew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p paces
+		first := p.of("a")
+		for range 3 {
+			time.Sleep(paceKept - time.Second)
+			if p.of("a") != first {
+				t.Error("a pace in use was forgotten")
+			}
+		}
+		for i := range 100 {
+			p.of(fmt.Sprint(i))
+		}
+		for range 2 {
+			time.Sleep(paceKept + time.Second)
+			p.of("b")
+		}
+		if n := len(p.young) + len(p.old); n != 1 || p.of("a") == first {
+			t.Errorf("%d paces are kept", n)
+		}
 	})
 }
 
