@@ -21,7 +21,13 @@ const docType = "type"
 // of them changes, so that whoever checks a reading takes no lock.
 type types struct {
 	current atomic.Pointer[typeSet]
-	mu      sync.Mutex // held while one is changed
+	version atomic.Uint64 // of current; goes up after each change
+	mu      sync.Mutex    // held while one is changed
+}
+
+func (t *types) set(next *typeSet) {
+	t.current.Store(next)
+	t.version.Add(1)
 }
 
 type typeSet struct {
@@ -53,7 +59,7 @@ func (r *Runtime) loadTypes(ctx context.Context) error {
 	if set.resolved, err = model.ResolveAll(set.declared); err != nil {
 		return fmt.Errorf("stored types: %w", err)
 	}
-	r.types.current.Store(set)
+	r.types.set(set)
 	return nil
 }
 
@@ -106,7 +112,7 @@ func (r *Runtime) putTypes(ctx context.Context, list []*model.Type, condition st
 		}
 		defer r.presences.retype()
 		if err == nil {
-			r.types.current.Store(next)
+			r.types.set(next)
 		} else if lerr := r.read(ctx, r.loadTypes); lerr != nil { // some are stored
 			err = errors.Join(err, lerr)
 		}
@@ -151,9 +157,13 @@ func (r *Runtime) DeleteType(ctx context.Context, id, condition string) (err err
 	if err := r.DeleteDoc(ctx, docType, id, condition); err != nil {
 		return err
 	}
-	r.types.current.Store(next)
+	r.types.set(next)
 	return nil
 }
+
+// TypesVersion returns a number that goes up when the types change. What is read of them after
+// it is as of that version or a later one. It does no input or output.
+func (r *Runtime) TypesVersion() uint64 { return r.types.version.Load() }
 
 // Type returns a type, or ErrNotFound. It does no input or output.
 func (r *Runtime) Type(id string) (StoredType, error) {

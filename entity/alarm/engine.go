@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
-	"github.com/greenroom-go/greenroom/entity/model"
 )
 
 // engine decides what alarms there are, change by change. It is owned by the goroutine of
@@ -61,8 +59,8 @@ type engine struct {
 	buffer  []int                   // of slotsOf
 	picked  []int                   // the same
 
-	types     *model.Resolved   // one of those that rules name, as it was: all are others when one changes
-	families  map[string]string // the types that are those that rules name, and what each is, as they were
+	types     uint64            // the version of the types that families are of
+	families  map[string]string // see retype; nil while they are not known
 	burying   string            // the one of graves that is being gone through
 	buried    string            // the key of the next one of its alarms
 	sweeps    int               // how often a part of the entities was looked at for rules
@@ -89,6 +87,9 @@ type place struct {
 	Event   uint64 `json:"event"`
 	First   uint64 `json:"first"`
 	Version int64  `json:"version"`
+	// Types is a digest of the families of types that the rules were last looked at with, "" while
+	// no rule looks at types.
+	Types string `json:"types,omitempty"`
 }
 
 func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *graves) *engine {
@@ -105,69 +106,6 @@ func (e *engine) isA(typ, of string) bool {
 	}
 	t, err := e.rt.ResolvedType(typ)
 	return err == nil && t.IsA[of]
-}
-
-// retype looks at entities again for the rules of types after it has changed which types
-// extend another one.
-func (e *engine) retype() error {
-	var first *rule
-	for _, r := range e.rules {
-		if r.Type != "" && !r.removed && (first == nil || r.Name < first.Name) {
-			first = r
-		}
-	}
-	if first == nil {
-		e.types, e.families = nil, nil
-		return nil
-	}
-	was := e.families
-	if was == nil {
-		e.families = families(e.rt)
-	}
-	now, err := e.rt.ResolvedType(first.Type)
-	if err != nil {
-		return nil // there is no such type, and nothing that extends it
-	}
-	same := e.types == now
-	if e.types = now; same || was == nil {
-		return nil
-	}
-	if e.families = families(e.rt); maps.Equal(was, e.families) {
-		return nil
-	}
-	e.cache.refresh()
-	for _, r := range e.rules {
-		// What a where says of types may be about any.
-		if r.removed || (r.Type == "" || was[r.Type] == e.families[r.Type]) && !r.types {
-			continue
-		}
-		r.Pending, r.swept = true, ""
-		if r.Type != "" && was[r.Type] != e.families[r.Type] {
-			r.former += was[r.Type]
-		}
-		x := r.json()
-		if err := e.ledger.put(ruleKind, r.Name, &x); err != nil {
-			return err
-		}
-	}
-	e.publishRules()
-	return nil
-}
-
-// families returns the types that are each type, which are itself and those that extend it, as one
-// text: their ids, in order, with a zero byte behind each.
-func families(rt *entity.Runtime) map[string]string {
-	all := make(map[string]string)
-	for _, t := range rt.Types() {
-		resolved, err := rt.ResolvedType(t.ID)
-		if err != nil {
-			continue // it has gone meanwhile
-		}
-		for of := range resolved.IsA {
-			all[of] += t.ID + "\x00"
-		}
-	}
-	return all
 }
 
 // reindex makes the rules that are in force the ones that readings are for.
@@ -654,23 +592,27 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 		if !r.leaves && slices.Contains(had, r) {
 			continue
 		}
-		if st := s.state(r); st != nil {
-			st.run, st.next = nil, nil // it has the attributes of before
-		}
-		ts := c.TS
-		if newest, ok := s.frame.newest(r); ok {
-			ts = max(ts, newest)
-		}
-		if st := s.state(r); st != nil && st.late == nil {
-			if err := e.advance(ctx, st, ts); err != nil {
-				return err
-			}
-		}
-		if err := e.observe(ctx, s, r, ts, false); err != nil {
+		if err := e.judge(ctx, s, r, c.TS); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// judge evaluates a rule at a time at which something has changed that has no history.
+func (e *engine) judge(ctx context.Context, s *subject, r *rule, ts int64) error {
+	if newest, ok := s.frame.newest(r); ok {
+		ts = max(ts, newest)
+	}
+	if st := s.state(r); st != nil {
+		st.run, st.next = nil, nil // it has what was before
+		if st.late == nil {
+			if err := e.advance(ctx, st, ts); err != nil {
+				return err
+			}
+		}
+	}
+	return e.observe(ctx, s, r, ts, false)
 }
 
 // drop ends a state, and its alarm if it has one.

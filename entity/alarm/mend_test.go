@@ -306,3 +306,43 @@ func TestAStartWithoutRoomKnowsTheLastEvent(t *testing.T) {
 		t.Errorf("%d rules are in force before they were read", n)
 	}
 }
+
+func TestChangesOfTypesAreSeenOverARestartAndBesideRulesOfNoType(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.putType(`{"id":"sensor"}`)
+	p.putType(`{"id":"pump"}`)
+	p.putType(`{"id":"valve","extends":["sensor"]}`)
+	for id, typ := range map[string]string{"m": "pump", "v": "valve"} {
+		if _, err := p.rt.Edit(t.Context(), id, entity.Edits{Type: &typ}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.put(Rule{Name: "a-none", Type: "nothing", Raise: "t > 80"}) // the first by its name
+	p.put(Rule{Name: "hot", Type: "sensor", Raise: "t > 80"})
+	p.put(Rule{Name: "judge", Raise: `t > 80 and type is "sensor"`, Clear: `t < 0 or type is not "sensor"`})
+	p.put(Rule{Name: "where", Where: `type is "sensor"`, Raise: "t > 80"})
+	p.at("m", 1, "t", 90)
+	p.at("v", 1, "t", 90)
+	p.expect("m", "")
+	p.expect("v", "hot:1/1- judge:1/1- where:1/1-")
+	p.tick(10)
+	p.reopen(func() {
+		p.putType(`{"id":"pump","extends":["sensor"]}`)
+		p.putType(`{"id":"valve"}`)
+	})
+	p.expect("m", "hot:1/1- judge:10/10- where:1/1-")
+	p.expect("v", "hot:1/1-10 judge:1/1-10 where:1/1-10")
+	p.tick(20)
+	p.putType(`{"id":"pump"}`)
+	p.expect("m", "hot:1/1-20 judge:10/10-20 where:1/1-20")
+	if n := p.Stats().Open[Major-1]; n != 0 {
+		t.Errorf("%d alarms are open", n)
+	}
+	listed := p.store.listed.Load()
+	p.reopen(func() {})
+	p.sync()
+	if n := p.store.listed.Load() - listed; n != 0 {
+		t.Errorf("%d entities were looked at after a start, and no type has changed", n)
+	}
+}

@@ -44,7 +44,8 @@ type rule struct {
 	keys                []int       // slots of the keys that the conditions read
 	numbers             [][]float64 // by the place in keys, what the conditions compare the value with
 	leaves              bool        // they read attributes as well
-	types               bool        // where looks at the type
+	types               bool        // conditions or where look at the type
+	judges              bool        // conditions do
 	bit                 int         // see index
 	exact               []int       // of keys, those of which the conditions do more than compare the value with numbers
 	removed             bool
@@ -52,9 +53,9 @@ type rule struct {
 	swept               string // while Pending, the last entity that was looked at
 	missed              bool   // while Pending, readings may have been missed, since the time since
 	since               int64
-	former              string // while Pending, the types that were its type before, see families
-	waits               bool   // it is not ready, and readings are not looked at for it meanwhile
-	broken              bool   // as stored it cannot be compiled; it stays stored
+	retyped             bool // while Pending, types have changed, so that entities of all types are looked at
+	waits               bool // it is not ready, and readings are not looked at for it meanwhile
+	broken              bool // as stored it cannot be compiled; it stays stored
 }
 
 // Installed is a rule as the service keeps it.
@@ -117,8 +118,10 @@ func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 		if r.where, err = r.condition("where", in.Where, slot, errScope); err != nil {
 			return nil, err
 		}
-		r.types = slices.ContainsFunc(r.where.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootType })
+		r.types = looksAtType(r.where)
 	}
+	r.judges = looksAtType(r.raise) || r.clear != nil && looksAtType(r.clear)
+	r.types = r.types || r.judges
 	if len(r.keys) > MaxRuleKeys {
 		return nil, fmt.Errorf("raise: %w: the conditions read %d keys; at most %d are allowed", entity.ErrInvalid, len(r.keys), MaxRuleKeys)
 	}
@@ -210,6 +213,10 @@ func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 	default:
 		return 0
 	}
+}
+
+func looksAtType(f *filter.Filter) bool {
+	return slices.ContainsFunc(f.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootType })
 }
 
 // compareOnly finds out what the conditions compare each key with, and with which of them they

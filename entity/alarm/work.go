@@ -53,8 +53,8 @@ type ruleJSON struct {
 	// Missed says that readings since Since may have been missed.
 	Missed bool  `json:"missed,omitempty"`
 	Since  int64 `json:"since,omitempty"`
-	// Former are the types that were the rule's before Sweep.
-	Former string `json:"former,omitempty"`
+	// Retyped says that Sweep is about entities of all types: what extends what has changed.
+	Retyped bool `json:"retyped,omitempty"`
 	// Deleted says that the rule is deleted and that alarms of it are still to be cleared.
 	Deleted bool `json:"deleted,omitempty"`
 }
@@ -63,7 +63,7 @@ func (r *rule) json() ruleJSON {
 	return ruleJSON{
 		Type: r.Type, Entity: r.Entity, Where: r.Where, Raise: r.Raise, Clear: r.Clear, For: r.raiseFor, ClearFor: r.clearFor,
 		Severity: r.Severity, Message: r.Message, Webhooks: r.Webhooks,
-		Version: r.Version, Updated: r.Updated, Effective: r.Effective, Sweep: r.Pending, Swept: r.swept, Missed: r.missed, Since: r.since, Former: r.former,
+		Version: r.Version, Updated: r.Updated, Effective: r.Effective, Sweep: r.Pending, Swept: r.swept, Missed: r.missed, Since: r.since, Retyped: r.retyped,
 	}
 }
 
@@ -115,7 +115,7 @@ func (e *engine) load(ctx context.Context) error {
 		if err == nil {
 			var r *rule
 			if r, err = compile(x.installed(it.Key), e.slots.of); err == nil {
-				r.swept, r.removed, r.missed, r.since, r.former = x.Swept, x.Deleted, x.Missed, x.Since, x.Former
+				r.swept, r.removed, r.missed, r.since, r.retyped = x.Swept, x.Deleted, x.Missed, x.Since, x.Retyped
 				e.rules[it.Key] = r
 			}
 		}
@@ -330,7 +330,7 @@ func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Instal
 		return Installed{}, err
 	}
 	if same {
-		r.swept, r.missed, r.since, r.former, r.ready, r.waits, r.bit = old.swept, old.missed, old.since, old.former, old.ready, old.waits, old.bit
+		r.swept, r.missed, r.since, r.retyped, r.ready, r.waits, r.bit = old.swept, old.missed, old.since, old.retyped, old.ready, old.waits, old.bit
 		*old = *r // the states know it by its address
 		r = old
 	} else {
@@ -342,6 +342,9 @@ func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Instal
 		return Installed{}, err
 	}
 	e.publishRules()
+	if err := e.retype(); err != nil {
+		return Installed{}, err
+	}
 	err = e.endSome(ctx)
 	r.waits = !r.ready
 	return installed, err
@@ -453,7 +456,7 @@ func (e *engine) sweep(ctx context.Context) error {
 	e.sweeps++
 	for _, r := range rules {
 		if r.swept = max(r.swept, last); last == "" {
-			r.Pending, r.swept, r.missed, r.since, r.former = false, "", false, 0, ""
+			r.Pending, r.swept, r.missed, r.since, r.retyped = false, "", false, 0, false
 		} else if e.sweeps%sweepSaves != 0 { // after a crash some are looked at again
 			continue
 		}
@@ -479,11 +482,16 @@ func (e *engine) sweepQuery(rules *[]*rule) entity.ListQuery {
 		return q
 	}
 	q.After = (*rules)[0].swept
-	known, types, all := families(e.rt), make(map[string]bool), false
+	types, all := make(map[string]bool), e.families == nil
 	for _, r := range *rules {
 		q.After = min(q.After, r.swept)
-		all = all || r.Type == ""
-		for typ := range strings.SplitSeq(known[r.Type]+r.former+r.Type, "\x00") {
+		all = all || r.Type == "" || r.retyped
+	}
+	for _, r := range *rules {
+		if all {
+			break
+		}
+		for typ := range strings.SplitSeq(e.families[r.Type]+r.Type, "\x00") {
 			types[typ] = true
 		}
 	}
@@ -510,10 +518,10 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 			switch {
 			case f.id <= r.swept:
 			case !e.concerned(&f, r):
-				if s := e.cache.held[f.id]; s != nil && s.state(r) != nil {
+				if e.hasState(f.id, r) {
 					out = append(out, pair{r, f.id})
 				}
-			case r.missed || f.ahead(r, horizon) || r.raise.Match(&f, &f.env):
+			case r.missed || f.ahead(r, horizon) || r.retyped && r.judges && e.hasState(f.id, r) || r.raise.Match(&f, &f.env):
 				met = append(met, pair{r, f.id})
 			}
 		}
@@ -527,11 +535,20 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 	return met, out, last, err
 }
 
+// hasState reports whether a rule is not as in the beginning for an entity.
+func (e *engine) hasState(id string, r *rule) bool {
+	s := e.cache.held[id]
+	return s != nil && s.state(r) != nil
+}
+
 // lookAt evaluates a rule for an entity as it is.
 func (e *engine) lookAt(ctx context.Context, id string, r *rule) error {
 	s, _, err := e.know(ctx, id)
 	if err != nil || s == nil || !s.concerns(r) {
 		return err
+	}
+	if r.retyped && r.judges && !r.missed {
+		return e.judge(ctx, s, r, e.now())
 	}
 	ts, ok := s.frame.newest(r)
 	if !ok {
