@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make test` needs beside Go: a C compiler for the race
 # detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
-# for the tests that publish with somebody else's MQTT client, PostgreSQL,
+# for the tests that publish with somebody else's MQTT client, tmux, PostgreSQL,
 # which the tests start by themselves, systemd-nspawn, in which they install the
 # Debian package, and npm, which builds the dashboard and installs clients of
 # other projects for the tests.
@@ -32,6 +32,7 @@ have_font() {
 }
 have_curl() { have curl; }
 have_mosquitto() { have mosquitto_pub; }
+have_tmux() { have tmux; }
 # web/package.json names the version.
 # The package is tested where it is for.
 have_container() { [ "$(uname -s)" != Linux ] || ! have dpkg || have systemd-nspawn; }
@@ -57,6 +58,7 @@ parts() {
   echo "have_font|fonts-dejavu-core fontconfig|a font: readable screenshots of the dashboard"
   echo "have_curl|curl ca-certificates|curl: the commands of docs/guides/entities.md, which a test runs"
   echo "have_mosquitto|mosquitto-clients|mosquitto_pub: the tests that publish with another project's MQTT client"
+  echo "have_tmux|tmux|tmux: the test that uses the console on a terminal"
   echo "have_npm|nodejs npm|Node.js 20 or later with npm: the tests that build the dashboard and run clients of other projects"
   echo "have_container|systemd-container|systemd-nspawn: the test that installs the Debian package, in a container"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"

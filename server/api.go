@@ -50,6 +50,7 @@ func (s *Server) resources() []operation {
 		&sessionAPI{s.gate, s.cfg.OIDC.Issuer},
 		&principalAPI{s.book, s.audit},
 		&provisionAPI{s.book, s.provisioner()},
+		&consoleAPI{s.console},
 		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, s.addresses, closing},
 	}
 	var list []operation

@@ -72,6 +72,15 @@ type Config struct {
 
 	// Logger takes what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
+
+	// Level is the level of that log, which the console's command log level shows and sets. The
+	// command is refused where it is nil.
+	Level *slog.LevelVar
+
+	// Console is the path of the socket on which the console is served (see package console), to who
+	// may open it: the user of the process. It is served over HTTP only where this is "", and where the socket
+	// cannot be made, which is logged.
+	Console string
 }
 
 func (c *Config) setDefaults() {

@@ -160,8 +160,13 @@ func (g *gate) note(ctx context.Context, who *access.Principal, from netip.Addr,
 		return
 	}
 	entry := access.Entry{Who: who.Name(), From: from.String(), Action: action, What: shorten(what, 1000), Outcome: "ok"}
+	g.add(ctx, &entry)
+}
+
+// add writes an entry to the audit log.
+func (g *gate) add(ctx context.Context, entry *access.Entry) {
 	// It is done: that the client leaves does not change that.
-	if err := g.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
+	if err := g.audit.Add(context.WithoutCancel(ctx), *entry); err != nil {
 		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),
 			slog.String("action", entry.Action), slog.String("what", shorten(entry.What, 300)), slog.Any("error", err))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/console"
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/alarm"
 	"github.com/greenroom-go/greenroom/entity/mapping"
@@ -64,6 +65,9 @@ type Server struct {
 	gate      *gate
 	claims    *access.Claims
 	oidc      *oidcLogin // nil without a provider
+
+	console   *console.Console
+	consoleLn net.Listener // nil without a socket
 
 	certificates *certificates // nil without TLS
 	firstToken   string
@@ -188,6 +192,8 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
 	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout, maxPageBytes}
 	s.metrics = newMetrics(s)
+	s.openConsole()
+	undo = append(undo, func(context.Context) { s.closeConsole() })
 	s.operations = s.resources()
 	handler, err := s.handler()
 	if err != nil {
@@ -275,6 +281,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.retention.Start()
 	s.background.Go(s.tellAlarms)
+	s.background.Go(s.serveConsole)
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(s.encrypted(s.conns.listener(s.httpLn)))
@@ -306,6 +313,7 @@ func (s *Server) drain(ctx context.Context) error {
 	_ = s.httpLn.Close() // again, where it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
 	s.background.Wait()  // so does this; requests to an authority are broken off
+	s.closeConsole()
 	s.retention.Close()
 	s.finder.Close()
 	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.saveSessions(ctx), s.runtime.Close(ctx))

@@ -21,6 +21,7 @@ import (
 
 type serveOptions struct {
 	data, store, http, mqtt string
+	console                 string
 	demo                    bool
 
 	tls      server.TLS
@@ -60,6 +61,18 @@ func (o *serveOptions) entities() (c entity.Config, err error) {
 	}
 	c.PresenceTimeout, c.PresenceGrace = orNone(o.timeout), orNone(o.grace)
 	return c, nil
+}
+
+// socket returns where the console is served, "" for nowhere.
+func (o *serveOptions) socket() string {
+	switch o.console {
+	case "off":
+		return ""
+	case "":
+		return server.ConsoleSocket(cmp.Or(o.store, o.data))
+	default:
+		return o.console
+	}
 }
 
 // orNone makes 0 the negative duration that a Config of package entity takes for none.
@@ -160,6 +173,7 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
+	cmd.Flags().StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory; off for none)")
 	cmd.Flags().String(configFlag, "", "file of TOML that sets flags, such as http = \"127.0.0.1:8080\"")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
@@ -191,7 +205,8 @@ second signal stops it at once.`,
 }
 
 func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err error) {
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	level := new(slog.LevelVar)
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	entities, err := o.entities()
 	if err != nil {
 		return err
@@ -210,7 +225,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), Entity: entities, Logger: log, Level: level, Console: o.socket()})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ var importOrder = [][]string{
 	{"actor"},
 	{"codec"},
 	{"router", "eventbus", "schedule", "actortest", "sim", "persist", "remote", "inspect"},
-	{"cluster"},
+	{"cluster", "console"},
 	{"entity", "lua"},
 	{"server"},
 	{"cmd", "examples"},

@@ -513,6 +513,18 @@ export interface Completion {
   to: number;
 }
 
+/** A line of the console. */
+export interface ConsoleLine {
+  /** The command and its arguments; help lists the commands. */
+  line: string;
+}
+
+/** What a command of the console has put out. */
+export interface ConsoleOutput {
+  /** Lines of text, or JSON where the line ends with -o json. */
+  output: string;
+}
+
 /** A page of deliveries that were given up. */
 export interface DeadDeliveries {
   deliveries: DeadDelivery[];

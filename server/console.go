@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+
+	"github.com/greenroom-go/greenroom/console"
+	"github.com/greenroom-go/greenroom/server/access"
+)
+
+// consoleFile is the socket of the console in the directory of a store.
+const consoleFile = "console.sock"
+
+// ConsoleSocket returns where the socket of the console is by convention: in the directory of the store
+// at an address (see Config.Store). It is "" where the store is elsewhere, or the address is malformed.
+func ConsoleSocket(store string) string {
+	a, err := parseStore(store)
+	if err != nil || a.dir == "" {
+		return ""
+	}
+	return filepath.Join(a.dir, consoleFile)
+}
+
+// openConsole makes the console, and its socket if there is to be one. The server serves without that as well.
+func (s *Server) openConsole() {
+	s.console = console.New(s.system, console.Config{Level: s.cfg.Level, Record: s.recordConsole})
+	if s.cfg.Console == "" {
+		return
+	}
+	ln, err := console.Listen(s.cfg.Console)
+	if err != nil {
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "the console has no socket", slog.Any("error", err))
+		return
+	}
+	s.consoleLn = ln
+}
+
+// serveConsole answers on the socket until the server shuts down.
+func (s *Server) serveConsole() {
+	if s.consoleLn == nil {
+		return
+	}
+	if err := s.console.Serve(s.serving, s.consoleLn); err != nil {
+		s.log.LogAttrs(context.Background(), slog.LevelError, "the console is not served any more", slog.Any("error", err))
+	}
+}
+
+// closeConsole closes a socket that was never served, too.
+func (s *Server) closeConsole() {
+	if s.consoleLn != nil {
+		_ = s.consoleLn.Close() // it may be closed already
+	}
+}
+
+// consoleName is whom the audit log names for what came through the socket.
+const consoleName = "the console's socket"
+
+// recordConsole writes to the audit log what was changed through the socket.
+func (s *Server) recordConsole(ctx context.Context, line string, err error) {
+	if !s.book.Guarded() {
+		return
+	}
+	entry := access.Entry{Who: consoleName, Action: "runConsole", What: shorten(line, 1000), Outcome: "ok"}
+	if err != nil {
+		entry.Outcome = shorten(err.Error(), 1000)
+	}
+	s.gate.add(ctx, &entry)
+}
+
+// consoleAPI is the console over HTTP.
+type consoleAPI struct{ console *console.Console }
+
+func (a *consoleAPI) operations() []operation {
+	return []operation{
+		op("POST", "/v1/console", "runConsole", "Run a command of the console, which looks into the running system or changes it.", a.run,
+			needs(administers), asks, fails(http.StatusUnprocessableEntity)),
+	}
+}
+
+type consoleRequest struct{ Body consoleLineJSON }
+
+// consoleLineJSON is a line of the console.
+type consoleLineJSON struct {
+	// The command and its arguments; help lists the commands.
+	Line string `json:"line" example:"list /"`
+}
+
+// consoleOutputJSON is what a command of the console has put out.
+type consoleOutputJSON struct {
+	// Lines of text, or JSON where the line ends with -o json.
+	Output string `json:"output" example:"pong\n"`
+}
+
+func (a *consoleAPI) run(ctx context.Context, in *consoleRequest) (*answer[consoleOutputJSON], error) {
+	callerOf(ctx).about = shorten(in.Body.Line, 500)
+	out, err := a.console.Run(ctx, in.Body.Line)
+	if err != nil {
+		return nil, problemf(http.StatusUnprocessableEntity, "%s", shorten(err.Error(), 2000))
+	}
+	return ok(consoleOutputJSON{out}), nil
+}
