@@ -43,6 +43,7 @@ type conn struct {
 	will      *will              // of the goroutine that reads; nil: none
 	greeting  *share.Item[*conn] // of listener.greeting; guarded by listener.mu
 	hello     hello              // of the goroutine that reads
+	reads     atomic.Uint64      // odd while the goroutine that reads waits for the client
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
@@ -88,7 +89,9 @@ func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t)
 
 // Read is how mochi reads.
 func (c *conn) Read(p []byte) (int, error) {
+	c.reads.Add(1)
 	n, err := c.Conn.Read(p)
+	c.reads.Add(1)
 	if !c.hello.take(p[:n]) {
 		c.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", addressOf(c.RemoteAddr()).String(),
 			fmt.Sprintf("a CONNECT of more than %d bytes", maxConnectBytes))

@@ -80,6 +80,7 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	if err := h.broker.login(c, cl, &pk); err != nil {
 		return h.broker.turnAway(cl, err)
 	}
+	h.broker.hearOut(cl.ID)
 	h.broker.listener.loggedIn(c)
 	c.client = cl
 	c.flow.begin(cl)

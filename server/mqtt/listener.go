@@ -26,6 +26,7 @@ const listenerID = "tcp"
 type listener struct {
 	ln     net.Listener
 	broker *Broker
+	greets int // the most that have not logged in
 
 	accepting sync.WaitGroup // the accept loop, from broker.serve on
 	serving   sync.WaitGroup // connections
@@ -41,7 +42,7 @@ type listener struct {
 var _ listeners.Listener = (*listener)(nil)
 
 func newListener(ln net.Listener, b *Broker) *listener {
-	return &listener{ln: ln, broker: b, conns: map[*conn]struct{}{}, stopped: make(chan struct{})}
+	return &listener{ln: ln, broker: b, greets: maxGreeting, conns: map[*conn]struct{}{}, stopped: make(chan struct{})}
 }
 
 // Init is called by mochi when the listener is added.
@@ -91,7 +92,7 @@ const maxGreeting = 4096
 func (l *listener) add(c *conn) (oldest *conn) {
 	l.conns[c] = struct{}{}
 	c.greeting = l.greeting.Add(access.AddressKey(addressOf(c.RemoteAddr())), c)
-	if l.greeting.Len() > maxGreeting {
+	if l.greeting.Len() > l.greets {
 		oldest = l.greeting.Surplus().Value
 		l.known(oldest)
 	}

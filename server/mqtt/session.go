@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"sync"
+	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 
@@ -111,6 +112,41 @@ func (b *Broker) abandoned(c *conn) {
 		b.endSession(cl)
 	default:
 		b.sessions.left(cl)
+	}
+}
+
+// A connection that a client opens beside another of the same id waits until nothing has come over
+// that one for silence, for hearing at most.
+const (
+	silence = 5 * time.Millisecond
+	hearing = 50 * time.Millisecond
+)
+
+// hearOut has what a client has sent over the connection that it still has be read before another one
+// ends it: the PUBACK of a command may be on its way, which would be sent again.
+func (b *Broker) hearOut(id string) {
+	cl, ok := b.server.Clients.Get(id)
+	if !ok {
+		return
+	}
+	old, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return
+	}
+	enough := time.NewTimer(hearing)
+	defer enough.Stop()
+	for {
+		before := old.reads.Load()
+		select {
+		case <-old.gone:
+			return
+		case <-enough.C:
+			return
+		case <-time.After(silence):
+		}
+		if before%2 == 1 && old.reads.Load() == before {
+			return
+		}
 	}
 }
 
