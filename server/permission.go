@@ -153,15 +153,14 @@ func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
 	if d := f.Depends(); d.Related || d.Relations {
 		return nil, "", fmt.Errorf("%w: %w", access.ErrForbidden, errRelated)
 	}
-	scope := who.Filter(access.Read)
-	if written := f.String(); written != "" { // the canonical form, so that nothing in the text closes the parenthesis
-		scope = "(" + scope + ") and (" + written + ")"
+	scope, err := filter.Parse(who.Filter(access.Read))
+	if err == nil {
+		f, err = f.Within(scope)
 	}
-	f, err = filter.Parse(scope)
 	if err != nil {
 		return nil, "", problemf(http.StatusUnprocessableEntity, "the filter is too long or too deep with the filters of your grants: %v", err)
 	}
-	return f, scope, nil
+	return f, f.String(), nil
 }
 
 // mayWriteEnds returns nil if the caller may write the entities to which relations lead:

@@ -9,6 +9,7 @@ type Filter struct {
 	root  node   // folded
 	match condition
 	paths []*Path
+	first int // how many of the conditions of root are looked at before the others, see Within
 }
 
 // Parse reads a filter. The empty text is the one that every entity matches. An
@@ -24,6 +25,48 @@ func Parse(text string) (*Filter, error) {
 	}
 	root := fold(written)
 	return &Filter{text: canonical, root: root, match: compile(root), paths: paths}, nil
+}
+
+// Within returns the filter that matches what both match, and looks at scope first: of an
+// entity that scope does not match it looks at nothing else, so that what it costs tells
+// nothing about that entity. An error is an [*Error]: together they may be too long or too deep.
+func (f *Filter) Within(scope *Filter) (*Filter, error) {
+	text := scope.text
+	if f.text != "" { // in parentheses, so that nothing in the text is outside of scope
+		text = "(" + text + ") and (" + f.text + ")"
+	}
+	both, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	both.lookFirst(len(conjuncts(scope.root)))
+	return both, nil
+}
+
+// lookFirst has the filter look at the first n of its conditions before the others.
+func (f *Filter) lookFirst(n int) {
+	list := conjuncts(f.root)
+	if n == 0 || n >= len(list) {
+		return
+	}
+	f.first = n
+	scope, rest := compileJoined(false, sorted(list[:n])), compileJoined(false, sorted(list[n:]))
+	f.match = func(v View, e *Env) bool { return scope(v, e) && rest(v, e) }
+}
+
+// conjuncts returns the conditions that must all hold.
+func conjuncts(n node) []node {
+	switch n := n.(type) {
+	case *joined:
+		if !n.any {
+			return n.list
+		}
+	case constant:
+		if n {
+			return nil
+		}
+	}
+	return []node{n}
 }
 
 // String returns the filter in its canonical form: words in lower case, one
@@ -50,6 +93,7 @@ func (f *Filter) Bind(resolve func(p Path) int) *Filter {
 	for _, p := range bound.paths {
 		p.Slot = resolve(*p)
 	}
+	bound.lookFirst(f.first)
 	return bound
 }
 
