@@ -42,6 +42,7 @@ func (k *stake) leave() {
 // account is what a runtime knows of a service besides its state.
 type account struct {
 	unhandled atomic.Int64 // bytes of messages that wait for it
+	file      string       // never changed
 	pid       actor.PID    // written by Init, once, before anybody finds the account
 
 	names []string // guarded by the runtime's mu

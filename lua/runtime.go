@@ -130,7 +130,7 @@ func (rt *Runtime) spawn(parent actor.Spawner, name, file string, args []byte) (
 		rt.living.Add(-1)
 		return actor.Ref[Message]{}, fmt.Errorf("there are %d services already", rt.cfg.Services)
 	}
-	mail := &account{}
+	mail := &account{file: file}
 	ref, err := actor.TrySpawn(parent, name, func() *service {
 		return &service{rt: rt, file: file, args: args, account: mail}
 	}, actor.Reentrant())
@@ -174,7 +174,7 @@ func (rt *Runtime) chunk(file string) (*glua.FunctionProto, error) {
 }
 
 // compile reads and compiles a file.
-func compile(path fs.FS, file string) (chunk *glua.FunctionProto, err error) {
+func compile(path fs.FS, file string) (*glua.FunctionProto, error) {
 	f, err := path.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("script %q: %w", file, err)
@@ -187,12 +187,17 @@ func compile(path fs.FS, file string) (chunk *glua.FunctionProto, err error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("script %q: a file must have at most %d bytes", file, maxSource)
 	}
+	return compileSource(file, string(source))
+}
+
+// compileSource compiles the text of a file, or what takes its place.
+func compileSource(file, source string) (chunk *glua.FunctionProto, err error) {
 	defer func() { // the compiler panics where it gives up
 		if p := recover(); p != nil {
 			chunk, err = nil, &Error{Text: fmt.Sprintf("%s: %v", file, p)}
 		}
 	}()
-	tree, err := parse.Parse(strings.NewReader(string(source)), file)
+	tree, err := parse.Parse(strings.NewReader(source), file)
 	if err != nil {
 		return nil, &Error{Text: strings.TrimSpace(err.Error())}
 	}

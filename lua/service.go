@@ -124,6 +124,8 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 		}
 		delete(s.pending, m)
 		err = s.run(&task{}, m.fn, m.args...)
+	case *injected:
+		return s.inject(ctx, m)
 	case *pause:
 		m.begin(ctx)
 	case *arrived:
