@@ -235,11 +235,17 @@ func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, 
 	} else {
 		e.note(s, c, slots)
 	}
+	not := 0
 	for _, r := range rules {
+		if len(s.states) == 0 && !r.raise.Match(&s.frame, &s.frame.env) { // as nearly all are
+			not++
+			continue
+		}
 		if err := e.observe(ctx, s, r, c.TS, false); err != nil {
 			return err
 		}
 	}
+	e.count.evaluations.Add(uint64(not)) // observe has counted the others
 	if !same {
 		s.settle()
 		for _, slot := range slots {
