@@ -322,12 +322,15 @@ func (s *Server) drain(ctx context.Context) error {
 	return errors.Join(err, late)
 }
 
-// saveSessions has the broker save its sessions, in half of the time that there is: what waits for
+// saveSessions has the broker save its sessions, in half of the time that is left: what waits for
 // its commit needs the other.
 func (s *Server) saveSessions(ctx context.Context) error {
-	half, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout/2)
-	defer cancel()
-	return s.broker.Save(half)
+	if until, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(until)/2)
+		defer cancel()
+		ctx = half
+	}
+	return s.broker.Save(ctx)
 }
 
 // finishRequests waits for the answers to HTTP requests, in half of the time that there

@@ -97,8 +97,9 @@ type Broker struct {
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
 	refuse  context.CancelFunc
 
-	keeper Keeper
-	frozen chan struct{} // closed by Save
+	keeper   Keeper
+	frozen   chan struct{} // closed by Save
+	changing flight        // packets that may change a session and are being handled
 
 	closing  sync.Once
 	received [3]atomic.Uint64 // publishes by QoS
@@ -123,7 +124,7 @@ func New(cfg Config) (*Broker, error) {
 		b.access = access.Everybody()
 	}
 	b.running, b.refuse = context.WithCancel(context.Background())
-	b.flight.zero = make(chan struct{}, 1)
+	b.flight.zero, b.changing.zero = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.limits = cfg.Limits.withDefaults()
 	b.queued.max = b.limits.QueueBytes
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}

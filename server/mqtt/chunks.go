@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -14,7 +15,7 @@ const (
 	savedKind  = "mqtt-saved"
 	savedWhole = "whole" // after all numbers
 	savedChunk = 512 << 10
-	savedPage  = 16 // items that are read at once
+	savedPage  = 16 // items that are read or written at once
 )
 
 // savedWriter writes items.
@@ -28,24 +29,27 @@ type savedWriter struct {
 // Write is for package json.
 func (w *savedWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
-	for len(w.buf) >= savedChunk {
-		if err := w.put(w.buf[:savedChunk]); err != nil {
-			return 0, err
-		}
-		w.buf = append(w.buf[:0], w.buf[savedChunk:]...)
+	if len(w.buf) < savedPage*savedChunk {
+		return len(p), nil
 	}
-	return len(p), nil
+	return len(p), w.put()
 }
 
-func (w *savedWriter) put(chunk []byte) error {
-	w.items++
-	return w.keeper.PutItems(w.ctx, []entity.Item{{Kind: savedKind, Key: fmt.Sprintf("%08d", w.items), Body: chunk}})
+// put writes what has gathered, which is one commit.
+func (w *savedWriter) put() error {
+	var items []entity.Item
+	for chunk := range slices.Chunk(w.buf, savedChunk) {
+		w.items++
+		items = append(items, entity.Item{Kind: savedKind, Key: fmt.Sprintf("%08d", w.items), Body: chunk})
+	}
+	w.buf = w.buf[:0]
+	return w.keeper.PutItems(w.ctx, items)
 }
 
 // end writes the rest, and that it was all. Of nothing it writes nothing.
 func (w *savedWriter) end() error {
 	if len(w.buf) > 0 {
-		if err := w.put(w.buf); err != nil {
+		if err := w.put(); err != nil {
 			return err
 		}
 	}
@@ -62,6 +66,7 @@ type savedReader struct {
 	items  []entity.Item
 	after  string // the last key that was read
 	rest   []byte
+	err    error // of the keeper
 }
 
 // Read is for package json.
@@ -82,6 +87,7 @@ func (r *savedReader) Read(p []byte) (int, error) {
 func (r *savedReader) next() (err error) {
 	r.items, err = r.keeper.Items(r.ctx, entity.ItemsQuery{Kind: savedKind, From: r.after + "\x00", To: savedWhole, Limit: savedPage})
 	if err != nil {
+		r.err = err
 		return err
 	}
 	if len(r.items) == 0 {

@@ -30,7 +30,7 @@ func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
 		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed, mochi.OnUnsubscribed,
-		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired, mochi.OnRetainedExpired:
+		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired, mochi.OnRetainedExpired, mochi.OnPacketProcessed:
 		return true
 	default:
 		return false
@@ -110,6 +110,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 		c.speaksForItself()
 		h.broker.laidOut(c, filters)
 		h.broker.receiveCommands(c, filters)
+		c.changed()
 	}
 }
 

@@ -92,18 +92,16 @@ func (m *savedMessage) packet() packets.Packet {
 }
 
 // Save writes the sessions and the retained messages, so that a Broker on the same store
-// goes on with them. It calls Stop, and waits until what was taken is answered. From then on
-// no session changes: an acknowledgement that comes later is not looked at, and the message
-// comes again. Call it once, before Close and while the Keeper is open. When it fails, as
-// when ctx ends, nothing is kept.
+// goes on with them. It calls Stop, and waits until what was taken is answered, for half of the
+// time until ctx ends at most. From then on no session changes: an acknowledgement that comes
+// later is not looked at, and the message comes again. Call it once, after Serve, before Close
+// and while the Keeper is open. When it fails, as when ctx ends, nothing is kept.
 func (b *Broker) Save(ctx context.Context) error {
 	b.Stop()
 	if b.keeper == nil {
 		return nil
 	}
-	b.shadow.wait()
-	b.flight.wait(ctx)
-	close(b.frozen)
+	b.settle(ctx)
 	w := &savedWriter{ctx: ctx, keeper: b.keeper}
 	if err := b.save(json.NewEncoder(w)); err != nil {
 		return fmt.Errorf("keep the MQTT sessions: %w", err)
@@ -114,20 +112,54 @@ func (b *Broker) Save(ctx context.Context) error {
 	return nil
 }
 
+// settle waits until no session changes any more.
+func (b *Broker) settle(ctx context.Context) {
+	if until, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(until)/2)
+		defer cancel()
+		ctx = half
+	}
+	b.shadow.wait()
+	b.flight.wait(ctx)
+	close(b.frozen)
+	b.changing.wait(ctx)
+}
+
 // mayChange reports whether a packet may still change a session. Where it may not, it waits for the
-// end of the connection: to the client it is as if the packet had been lost with it.
+// end of the connection: to the client it is as if the packet had been lost with it. The change ends
+// with changed.
 func (b *Broker) mayChange(c *conn, pk *packets.Packet) bool {
+	switch pk.FixedHeader.Type {
+	case packets.Publish, packets.Pingreq:
+		return true
+	default:
+	}
+	c.changed()
+	c.changes = true
+	b.changing.add(1)
 	select {
 	case <-b.frozen:
 	default:
 		return true
 	}
-	switch pk.FixedHeader.Type {
-	case packets.Publish, packets.Pingreq, packets.Disconnect, packets.Auth:
-		return true
-	}
+	c.changed()
 	<-c.gone
 	return false
+}
+
+// changed notes that the packet that was read last has been handled. It may be called more often than needed.
+func (c *conn) changed() {
+	if c.changes {
+		c.changes = false
+		c.broker.changing.add(-1)
+	}
+}
+
+// OnPacketProcessed ends what a packet but CONNECT changes.
+func (h *hook) OnPacketProcessed(cl *mochi.Client, _ packets.Packet, _ error) {
+	if c, ok := cl.Net.Conn.(*conn); ok {
+		c.changed()
+	}
 }
 
 func (b *Broker) save(to *json.Encoder) error {
@@ -159,6 +191,9 @@ func (b *Broker) save(to *json.Encoder) error {
 
 // awayOf returns when a client went, in seconds since the epoch: now for one that is there.
 func awayOf(cl *mochi.Client) int64 {
+	if c, ok := cl.Net.Conn.(*conn); ok && c.away > 0 {
+		return c.away
+	}
 	if at := cl.StopTime(); at > 0 {
 		return at
 	}
@@ -201,26 +236,39 @@ func (b *Broker) restore(ctx context.Context) error {
 		return fmt.Errorf("read the MQTT sessions: %w", err)
 	}
 	if len(whole) > 0 {
-		from := json.NewDecoder(&savedReader{ctx: ctx, keeper: b.keeper})
-		if err := b.takeUp(from); err != nil {
+		from := &savedReader{ctx: ctx, keeper: b.keeper}
+		err := b.takeUp(json.NewDecoder(from))
+		if from.err != nil {
+			return fmt.Errorf("read the MQTT sessions: %w", from.err)
+		}
+		if err != nil {
 			// The server is of more use without them than not at all.
 			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
 		}
 	}
+	select {
+	case <-b.shadow.wanted:
+	default:
+		b.shadow.place = "" // nobody has missed anything
+	}
+	if err := b.removeSaved(ctx, whole); err != nil {
+		// As when the disk is full. They would be there once more after a crash.
+		b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be removed from the store", slog.Any("error", err))
+	}
+	return nil
+}
+
+// removeSaved removes what was saved, first of all what says that it is whole.
+func (b *Broker) removeSaved(ctx context.Context, items []entity.Item) (err error) {
 	for {
-		items, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage})
-		if err != nil {
-			return fmt.Errorf("remove the MQTT sessions of before: %w", err)
-		}
-		if len(items) == 0 {
-			return nil
-		}
-		slices.Reverse(items) // what says that they are whole is gone first
 		for i := range items {
 			items[i].Body = nil
 		}
 		if err := b.keeper.PutItems(ctx, items); err != nil {
-			return fmt.Errorf("remove the MQTT sessions of before: %w", err)
+			return err
+		}
+		if items, err = b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage}); err != nil || len(items) == 0 {
+			return err
 		}
 	}
 }
@@ -280,7 +328,7 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 	}
 	c := newConn(ended(), b)
 	cl := b.server.NewClient(c, listenerID, s.ID, false)
-	c.client, c.who, c.disconnected = cl, who, true
+	c.client, c.who, c.disconnected, c.away = cl, who, true, s.Away
 	cl.Properties.ProtocolVersion = s.Version
 	cl.Properties.Props.SessionExpiryInterval, cl.Properties.Props.SessionExpiryIntervalFlag = uint32(left), true //nolint:gosec // a day at most
 	cl.Stop(packets.ErrServerShuttingDown)

@@ -164,3 +164,48 @@ func TestASessionExpiresBetweenTwoBrokers(t *testing.T) {
 		same(t, "subscriptions", g.Stats().Subscriptions, 0)
 	})
 }
+
+// One delivery that is not answered does not cost all their sessions.
+func TestSaveDoesNotWaitForAnAnswerForAllOfItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+		_ = g.next(t, k, h)
+		defer func() { g.Close(t.Context()) }()
+		_ = g.p.subscriber(t, 4, 0, 1)
+		g.p.dial(t, "sensor", 4).publish(4, 1, `{"t":1}`)
+		synctest.Wait()
+		if err := g.next(t, k, h); err != nil {
+			t.Error(err)
+		}
+		same(t, "sessions", g.Stats().Sessions, 1)
+	})
+}
+
+// What was saved in many pieces is gone when the next broker serves, and a second restart has it once.
+func TestManyPiecesAreReadAndRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+		_ = g.next(t, k, h)
+		defer func() { g.Close(t.Context()) }()
+		s := g.p.subscriber(t, 4, 0, 1)
+		_ = s.nc.Close()
+		synctest.Wait()
+		large := make([]byte, 100<<10)
+		for range 70 {
+			g.publish("e/a/telemetry", large, 1)
+		}
+		waiting := g.Stats().Queued
+		for range 2 {
+			if err := g.next(t, k, h); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "items that are left", len(k.items), 0)
+			same(t, "bytes that wait", g.Stats().Queued, waiting)
+		}
+		if pieces := 1000 - k.room; pieces < 2*savedPage {
+			t.Errorf("%d pieces are too few for the test", pieces)
+		}
+	})
+}

@@ -96,6 +96,7 @@ func (s *sessions) len() int {
 // that fails between its CONNECT and the end of its CONNACK. It is called at the end of
 // each connection.
 func (b *Broker) abandoned(c *conn) {
+	c.changed()
 	cl := c.client
 	if cl == nil || c.disconnected {
 		return

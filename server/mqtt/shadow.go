@@ -103,6 +103,7 @@ func (s *shadow) follow(ctx context.Context) {
 		s.place = changes.Cursor()
 		changes.Close()
 	}()
+	telling := context.WithoutCancel(ctx) // what Next has returned is told
 	for {
 		c, err := changes.Next(ctx)
 		switch {
@@ -113,7 +114,7 @@ func (s *shadow) follow(ctx context.Context) {
 		case err == nil && c.Edit == nil:
 			s.computed(&c)
 		case err == nil:
-			s.edited(ctx, &c)
+			s.edited(telling, &c)
 		case ctx.Err() != nil, errors.Is(err, entity.ErrClosed):
 			return
 		case errors.Is(err, entity.ErrLagged):
