@@ -124,7 +124,7 @@ func (ctx *Context[M]) moment() context.Context {
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
 	life, sc := ctx.cell().lifeContext(), ctx.cell().mailbox()
-	if sc == nil || sc.asker == nil {
+	if sc == nil || sc.asker == nil && sc.merged == nil {
 		return life
 	}
 	if sc.merged == nil {

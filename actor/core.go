@@ -52,6 +52,7 @@ type impl interface {
 	nextMessage() messageInfo
 	detail(d *Detail)
 	detailOwn(d *Detail)
+	record(r *recording, on bool)
 	drain()
 	mailboxLen() int
 	typeName() string
@@ -81,6 +82,8 @@ type extension struct {
 	gateway *gateway // of a gated actor, set before the first turn
 
 	passivation *passivation // of an actor that is to be passivated, set before the first turn
+
+	patience *patience // of an actor that must stop within a time, set before the first turn
 
 	activation any // of a virtual actor's activation: its *activation[M], set before others can see it
 

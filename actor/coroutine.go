@@ -105,6 +105,7 @@ func (co *coroutine) crashed(failure error) {
 	if co.w.lost() {
 		runtime.Goexit()
 	}
+	co.w.sampler.now = nil
 	c := co.w.current.Load()
 	c.impl().crashed(failure)
 	if failure != errGoexit { //nolint:errorlint // it is recovered's own and never wrapped

@@ -465,6 +465,9 @@ func (c *cell[M]) endIncarnation() {
 	if m := c.peekIncarnation(); m != nil {
 		c.mailbox().inc = nil
 		m.release(c)
+		if len(m.recordings) > 0 && c.phase != stopping { // they are of the actor
+			c.needIncarnation().recordings = m.recordings
+		}
 	}
 	c.mu.Lock()
 	var life *lifetime
@@ -505,6 +508,7 @@ func (c *cell[M]) close() {
 	if told.n > 0 || len(links) > 0 || sys.listeners.any() {
 		c.announce(ext, told, links)
 	}
+	c.endLimit(ext)
 	if ext != nil {
 		ext.thread.leave()
 	}

@@ -347,6 +347,8 @@ type incarnation[M any] struct {
 	stash     []envelope[M]
 	stashed   bool // the message that is being handled is in stash
 	idle      *idle[M]
+
+	recordings []*recording // of what is handled; a list does not change
 }
 
 // acquireMailbox returns the actor's mailbox, made on first need. REQUIRES: c.mu held.

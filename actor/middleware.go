@@ -109,6 +109,14 @@ func (c *cell[M]) setHeader(h Header) {
 	}
 }
 
+// turnHeader returns the header of the message that is being handled. REQUIRES: the turn owns c.
+func (c *cell[M]) turnHeader() Header {
+	if s := c.mailbox(); s != nil {
+		return s.header
+	}
+	return nil
+}
+
 // headed is what comes with a message and a header.
 type headed struct {
 	header Header

@@ -50,7 +50,10 @@ func (s *System) order(what string, pid PID, mode stopMode) error {
 func (c *core) stop(mode stopMode) {
 	if mode == stopDrain {
 		c.impl().drain()
-		return
+	} else {
+		c.signal(signal{kind: sigStop, mode: mode})
 	}
-	c.signal(signal{kind: sigStop, mode: mode})
+	if mode != stopKill {
+		c.limitStop()
+	}
 }

@@ -130,7 +130,11 @@ func (h *parking) leave(w *worker) {
 	w.current.Store(nil)
 	w.playing = false
 	w.leaving = leaving{kind: leavePark, wait: h}
+	timed := w.sampler.now
+	timed.pause()
+	w.sampler.now = nil
 	co.yield(struct{}{})
+	timed.resume(co.w)
 	co.w.s.parked.Add(-1)
 	h.who.worker.Store(co.w)
 }

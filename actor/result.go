@@ -13,6 +13,7 @@ import (
 type result[M any] struct {
 	outcome func() M // set before the result is queued
 	active  bool     // owned by the turn
+	header  Header   // of the message in whose handler it began, and of its own
 }
 
 // expectResult returns nil when the actor was taken away from the caller, a callback.
@@ -21,7 +22,7 @@ func (c *cell[M]) expectResult() *result[M] {
 		return nil
 	}
 	defer c.exitRuntime()
-	e := &result[M]{active: true}
+	e := &result[M]{active: true, header: c.turnHeader()}
 	m := c.needIncarnation()
 	if m.results == nil {
 		m.results = make(map[*result[M]]struct{})
@@ -44,6 +45,7 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 	}
 	e.active = false
 	delete(c.mailbox().inc.results, e)
+	c.setHeader(e.header)
 	c.enterUser()
 	msg = e.outcome()
 	c.leaveUser()
@@ -53,8 +55,8 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 // Pipe does work on a goroutine of its own and sends the actor the outcome as a
 // message of its protocol, which wrap makes in the actor's own turn. The work's
 // context ends with the incarnation; an outcome for an incarnation that is gone is
-// dropped. A panic in work is its error, a [*PanicError]. For use in the actor's own
-// callbacks.
+// dropped. A panic in work is its error, a [*PanicError]. The message has the header of the one in whose handler
+// the work was begun, and so has that of [AskThen]. For use in the actor's own callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
 	required(work != nil && wrap != nil, "Pipe: the work, or the function that wraps its outcome, is nil")
 	c := ctx.cell()

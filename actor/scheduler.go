@@ -43,6 +43,8 @@ type scheduler struct {
 
 	turnMessages int // messages in a turn of weight 1, 0 for one message in any turn
 
+	profiles atomic.Pointer[profiles] // that are being taken, nil for none
+
 	bulkhead
 	n          int32        // workers wanted: those of the bulkhead, or GOMAXPROCS when the system was made
 	most       int32        // workers that may be: as many as are wanted in a bulkhead, see bounded

@@ -56,12 +56,13 @@ type spawnConfig struct {
 	queueOf  func() string // its M
 	around   []ReceiveMiddleware
 
-	reentrant bool
-	gate      Gate
-	bulkhead  *string       // nil for the parent's
-	passivate time.Duration // 0 for an actor that is not
-	virtual   any           // an *activation[M], nil for an actor that is none
-	keeps     bool          // see keepsChildren
+	reentrant  bool
+	gate       Gate
+	bulkhead   *string       // nil for the parent's
+	passivate  time.Duration // 0 for an actor that is not
+	stopWithin time.Duration // 0 for as long as it takes
+	virtual    any           // an *activation[M], nil for an actor that is none
+	keeps      bool          // see keepsChildren
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again
@@ -249,6 +250,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 			return fmt.Errorf("spawn %q: a Gated actor cannot be passivated: what it has sent may not have left", name)
 		}
 		c.passivateAfter(cfg.passivate)
+	}
+	if cfg.stopWithin > 0 {
+		c.needExtLocked().patience = &patience{c: &c.core, limit: cfg.stopWithin}
 	}
 	if cfg.runsOn == onSender {
 		c.needExtLocked()

@@ -46,6 +46,7 @@ type System struct {
 	dead      deadLetterBox
 	listeners listeners
 	warnings  warnings
+	profiling sync.Mutex          // who changes the schedulers' profiles
 	far       atomic.Pointer[Far] // the way to other systems, nil without a carrier
 	virtuals  sync.Map            // sorts of virtual actors by name: a virtualOf for each
 

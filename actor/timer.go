@@ -15,14 +15,15 @@ type timer[M any] struct {
 	once   bool
 	plan   Schedule    // nil for After and Every
 	active bool        // owned by the actor's turn
+	header Header      // of the message in which an After was set, and of its own
 	queued atomic.Bool // a tick lies in the mailbox: a slow actor gets no second one
 }
 
 // After sends msg to the actor itself when d has passed, never earlier. The key
 // names the timer: setting another with the same key replaces it, and a message of
 // the replaced one that already waits in the mailbox is not delivered. Timers end
-// with the incarnation: a restart or a stop cancels them. For use in the actor's
-// own callbacks.
+// with the incarnation: a restart or a stop cancels them. The message has the header of the one in whose handler
+// it was set; ticks of Every and On have none. For use in the actor's own callbacks.
 func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true, nil) }
 
 // Every sends msg to the actor itself each period, the first time when one has
@@ -89,7 +90,11 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan S
 	}
 	defer c.exitRuntime()
 	c.cancelTimer(key)
-	c.setTimer(&timer[M]{key: key, msg: msg, once: once, plan: plan, active: true}, d)
+	t := &timer[M]{key: key, msg: msg, once: once, plan: plan, active: true}
+	if once && plan == nil {
+		t.header = c.turnHeader()
+	}
+	c.setTimer(t, d)
 }
 
 // setTimer starts a timer whose key has none. REQUIRES: the turn owns c.
@@ -120,6 +125,7 @@ func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 		if t.plan != nil {
 			t.again(c)
 		}
+		c.setHeader(t.header)
 	}
 	return t.msg, t.active
 }

@@ -52,7 +52,7 @@ func (c *core) exit() {
 // work handles mail until the turn is over. It may return in the window after a marked message:
 // the caller has to look whether the mailbox is still its own.
 func (c *cell[M]) work(s *mailbox[M]) {
-	t := turnBudget{messages: max(1, c.sched().turnMessages*int(c.weight))}
+	t := turnBudget{messages: max(1, c.sched().turnMessages*int(c.weight)), timing: c.timeTurn(s)}
 	for c.mayBegin() && c.serve(s, &t) {
 		if !c.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
 			return
@@ -97,6 +97,7 @@ type turnBudget struct {
 	used     int
 	ticks    int
 	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
+	timing   *timing   // of a turn whose messages are timed for a profile, else nil
 }
 
 // look ends the turn when its time is up: when it began before the monitor's last tick, or
@@ -236,6 +237,7 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 // is used up, a signal has come, or the actor has failed or wants to stop. For the last two
 // it reports false.
 func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
+	short := c.kind.around == nil && t.timing == nil
 	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
 	for t.messages > 0 && s.left() && !c.hasSignals() {
 		e := s.peek()
@@ -249,7 +251,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		}
 		var err error
 		through := false
-		if (plain || ask != nil) && s.inc == nil && c.kind.around == nil {
+		if short && (plain || ask != nil) && s.inc == nil {
 			// What handle comes to for most messages.
 			if ask != nil {
 				c.beginAsk(s, ask)
@@ -264,7 +266,11 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 			}
 		} else {
 			s.next()
-			err = c.handle(s, plain)
+			if t.timing == nil {
+				err = c.handle(s, plain)
+			} else {
+				err = c.handleTimed(s, plain, t.timing)
+			}
 		}
 		resumed := s.resumed != nil
 		if resumed {
@@ -360,11 +366,21 @@ func (c *cell[M]) handle(s *mailbox[M], plain bool) error {
 	if !plain && !c.unwrap(s) {
 		return nil
 	}
-	if len(c.kind.around) > 0 {
-		r := Reception{To: c.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
-		return c.receiveAround(r, 0)
+	if s.inc != nil && len(s.inc.recordings) > 0 {
+		return c.recorded(s, s.inc.recordings)
 	}
-	return c.receive(s)
+	return c.pass(s)
+}
+
+// pass passes the current message to the middleware, and that to the handler.
+func (c *cell[M]) pass(s *mailbox[M]) error {
+	if len(c.kind.around) == 0 {
+		return c.receive(s)
+	}
+	r := Reception{To: c.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
+	err := c.receiveAround(r, 0)
+	c.undecorate(s)
+	return err
 }
 
 // unwrap makes of an envelope that is not plain what the handler gets. It reports false when
@@ -458,6 +474,9 @@ func (c *cell[M]) settle(err error) {
 	c.setHeader(nil)
 	ask, ok := c.message().with.(pendingAsk)
 	if !ok {
+		if s := c.mailbox(); s != nil && len(c.kind.around) > 0 { // a panic may have skipped it
+			c.undecorate(s)
+		}
 		return
 	}
 	c.endAsk(c.mailbox())

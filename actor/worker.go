@@ -37,8 +37,9 @@ type worker struct {
 	done      uint64 // messages handled that are not in handled yet
 	streak    int
 	picks     uint32
-	fromStack bool      // this round takes from the spawn stack, and not from the queue
-	round     int       // actors left in this round
+	fromStack bool // this round takes from the spawn stack, and not from the queue
+	round     int  // actors left in this round
+	sampler   sampler
 	hasty     bool      // the last turn has used up its time: look around before the next
 	yieldAt   time.Time // when the worker next lets other goroutines have its processor
 	seeking   bool      // it counts in s.searching

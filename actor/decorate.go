@@ -1,0 +1,69 @@
+package actor
+
+import "context"
+
+// Decorate gives the context of the handler that runs with ctx more values, until its message has been
+// handled. decorate makes a context of the one that it is given, with [context.WithValue] for example: it
+// must add values only, and is called once, before Decorate returns. From then on the handler's
+// [Context] has the values, as has what is derived of it and the context that comes with an [Ask]. It is for
+// [ReceiveMiddleware]: handlers work, ask and Reply with the Context that they always have. A later call
+// decorates what an earlier one has made.
+//
+// ctx must be the handler's own. Outside of a handler that has middleware around it nothing happens.
+func Decorate(ctx context.Context, decorate func(context.Context) context.Context) {
+	required(decorate != nil, "Decorate: the function is nil")
+	if t, ok := ctx.(decorable); ok {
+		t.decorate(decorate(t.moment()))
+	}
+}
+
+// SetHeader replaces the header of the message whose handler runs with ctx, until it has been handled.
+// [HeaderOf] returns it, and what the handler sends, stashes or begins ([Context.After], [Pipe], [AskThen])
+// carries it. It is for [ReceiveMiddleware], for the same ctx as [Decorate]. The caller must not change h any more.
+func SetHeader(ctx context.Context, h Header) {
+	if t, ok := ctx.(decorable); ok {
+		t.replaceHeader(h)
+	}
+}
+
+// decorable is the context of a handler itself.
+type decorable interface {
+	moment() context.Context
+	decorate(by context.Context)
+	replaceHeader(h Header)
+}
+
+func (ctx *Context[M]) decorate(by context.Context) {
+	c := ctx.cell()
+	if len(c.kind.around) == 0 || !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
+	c.mu.Lock()
+	if s := c.mailbox(); s != nil && s.cur != nil {
+		s.merged = by
+	}
+	c.mu.Unlock()
+}
+
+func (ctx *Context[M]) replaceHeader(h Header) {
+	c := ctx.cell()
+	if len(c.kind.around) == 0 || !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
+	if s := c.mailbox(); s != nil && s.cur != nil {
+		c.setHeader(h)
+	}
+}
+
+// undecorate ends what middleware has done to a message. The context of a request ends with the request.
+// REQUIRES: the turn owns c.
+func (c *cell[M]) undecorate(s *mailbox[M]) {
+	c.mu.Lock()
+	if s.asker == nil {
+		s.merged = nil
+	}
+	s.header = nil
+	c.mu.Unlock()
+}

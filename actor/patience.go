@@ -1,0 +1,53 @@
+package actor
+
+import (
+	"fmt"
+	"time"
+)
+
+// StopWithin limits how long the actor may take to end once it was told to: when its parent stops it,
+// at the parent's own end, at a restart or by Shutdown, or somebody calls Stop or Drain, and it has not ended when
+// d has passed, it is killed, as by [Ref.Kill], with its children. Without it a stop takes as long as
+// the actor takes. An actor that is stopped only to be restarted with others of its group, or that stops itself, has as long as it
+// takes. A duration of less than a millisecond panics.
+func StopWithin(d time.Duration) SpawnOption {
+	required(d >= time.Millisecond, fmt.Sprintf("StopWithin(%v): the duration must be 1 ms or more", d))
+	return spawnOption(func(c *spawnConfig) { c.stopWithin = d })
+}
+
+// patience is what an actor has that must end within a time.
+type patience struct {
+	c     *core
+	limit time.Duration
+	node  timerNode
+	told  bool // the timer is set, or about to be; guarded by the actor's mu
+}
+
+// ring implements ringer.
+func (p *patience) ring() { p.c.signal(signal{kind: sigStop, mode: stopKill}) }
+
+// limitStop sets the timer of an actor that was told to stop.
+func (c *core) limitStop() {
+	c.mu.Lock()
+	var p *patience
+	if c.ext != nil && c.ext.patience != nil && !c.ext.patience.told && c.phase != stopped {
+		p = c.ext.patience
+		p.told = true
+	}
+	c.mu.Unlock()
+	if p == nil {
+		return
+	}
+	clock := c.sys().clock
+	clock.at(&p.node, clock.in(p.limit), p)
+	if c.hasStopped() { // meanwhile
+		clock.cancel(&p.node)
+	}
+}
+
+// endLimit cancels the timer. ext may be nil.
+func (c *core) endLimit(ext *extension) {
+	if ext != nil && ext.patience != nil {
+		c.sys().clock.cancel(&ext.patience.node)
+	}
+}

@@ -1,0 +1,66 @@
+package actor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// slowToEnd takes a minute for its Terminate.
+type slowToEnd struct{}
+
+func (slowToEnd) Receive(ctx *actor.Context[int], _ int) error { return ctx.Sleep(time.Hour) }
+
+func (slowToEnd) Terminate(*actor.Context[int], error) {
+	<-time.After(time.Minute)
+}
+
+func TestAnActorThatTakesTooLongToStopIsKilled(t *testing.T) {
+	for name, stop := range map[string]func(parent, child actor.Ref[int]){
+		"stop":             func(_, child actor.Ref[int]) { child.Stop() },
+		"drain":            func(_, child actor.Ref[int]) { child.Drain() },
+		"stop of parent":   func(parent, _ actor.Ref[int]) { parent.Stop() },
+		"drain of parent":  func(parent, _ actor.Ref[int]) { parent.Drain() },
+		"stop, then again": func(_, child actor.Ref[int]) { child.Stop(); child.Drain(); child.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[int], _ int) error {
+					actor.Spawn(ctx, "child", func() slowToEnd { return slowToEnd{} }, actor.StopWithin(time.Second))
+					return nil
+				})
+				parent.Tell(k.Context(), 1)
+				k.Settle()
+				child, err := actor.LookupPath[int](k.System(), "/parent/child")
+				if err != nil {
+					k.T().Fatal(err)
+				}
+				began := k.Elapsed()
+				stop(parent, child)
+				down, err := child.Wait(k.Context())
+				if took := k.Elapsed() - began; err != nil || down.Reason != actor.Killed || took < time.Second || took > 2*time.Second {
+					k.T().Errorf("%v after %v, %v", down.Reason, took, err)
+				}
+				k.Advance(time.Minute) // until its Terminate, which was left behind, has returned
+			})
+		})
+	}
+}
+
+func TestAnActorThatStopsInTimeIsNotKilled(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.Spawn(k.System(), "x", func() slowToEnd { return slowToEnd{} }, actor.StopWithin(2*time.Minute))
+		ref.Tell(k.Context(), 1)
+		k.Settle()
+		ref.Stop()
+		if down, err := ref.Wait(context.WithoutCancel(k.Context()), actor.Within(time.Hour)); err != nil || down.Reason != actor.Stopped {
+			k.T().Errorf("%v, %v", down.Reason, err)
+		}
+		if n := k.System().Stats().Timers; n > 1 { // the limit of the wait may be one
+			k.T().Errorf("%d timers are left", n)
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package actor
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A profile times the messages of some turns, chosen by the workers, and lets each stand for as
+// many turns as went by between two of them. To time each message would cost more than most
+// messages: reading the clock twice takes as long as handling one. So what a profile costs does not
+// depend on what the actors do: a turn in about 256 is timed, and where turns are rare one each 5 ms.
+//
+// Of a profile that is on, a turn pays one load and one comparison; of none, a load.
+
+const (
+	sampleTurns = 256                  // a turn is timed after so many,
+	sampleAfter = 5 * time.Millisecond // or after that time,
+	sampleSkip  = 8                    // and then after up to so many more: turns that alternate are not always the same ones
+	profileMost = 10_000               // actors and types that a profile tells apart
+)
+
+// Usage is what actors spent on messages of one type while a profile was taken.
+type Usage struct {
+	PID     PID    // zero for what the profile had no room for: it tells 10 000 actors and types apart
+	Type    string // of the message; in parentheses where a timer or the like has made it
+	Samples int    // messages that were timed
+
+	// Messages and Time are estimates for all messages. Time is spent in handlers, their middleware
+	// included; when a handler waits with its own context, that does not count, and when it blocks otherwise, it does.
+	Messages uint64
+	Time     time.Duration
+	Longest  time.Duration // of those that were timed
+	// Waited is how long the messages with which a timed turn began had waited in the mailbox, the
+	// longest of them, to a few milliseconds.
+	Waited time.Duration
+}
+
+// profiles are those that are being taken. The list does not change.
+type profiles struct{ list []*profile }
+
+// profile is one that is being taken.
+type profile struct {
+	mu    sync.Mutex
+	usage map[usageKey]*Usage // nil when it is over
+}
+
+type usageKey struct {
+	actor *core
+	typ   string
+}
+
+// Profile finds out, until ctx ends, where the handlers' time goes: it returns the estimates for
+// each actor and type of message, most time first. It times the messages of one turn in about 256, or of one every
+// 5 ms where turns are rarer, and costs less than a hundredth of the processors' time. What a message
+// takes whose handler panics, and what [Pinned] and [Inline] actors do, is not in it.
+//
+// It blocks until ctx ends, and panics if ctx has no end. Several may be taken at the same time. It must not be called in a handler.
+func (s *System) Profile(ctx context.Context) []Usage {
+	required(ctx.Done() != nil, "Profile: the context has no end: context.WithTimeout says for how long")
+	p := &profile{usage: make(map[usageKey]*Usage)}
+	s.changeProfiles(func(list []*profile) []*profile { return append(list, p) })
+	<-ctx.Done()
+	s.changeProfiles(func(list []*profile) []*profile {
+		return slices.DeleteFunc(list, func(o *profile) bool { return o == p })
+	})
+	p.mu.Lock()
+	usage := p.usage
+	p.usage = nil
+	p.mu.Unlock()
+	list := make([]Usage, 0, len(usage))
+	for key, u := range usage {
+		u.PID, u.Type = key.actor.pid(), key.typ
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.Messages, a.Messages), comparePIDs(a.PID, b.PID), cmp.Compare(a.Type, b.Type))
+	})
+	return list
+}
+
+// changeProfiles tells the workers what is being taken.
+func (s *System) changeProfiles(change func([]*profile) []*profile) {
+	s.profiling.Lock()
+	defer s.profiling.Unlock()
+	var now *profiles
+	if old := s.sched.profiles.Load(); old != nil {
+		now = &profiles{change(slices.Clone(old.list))}
+	} else {
+		now = &profiles{change(nil)}
+	}
+	if len(now.list) == 0 {
+		now = nil
+	}
+	for _, sched := range s.scheds {
+		sched.profiles.Store(now)
+	}
+}
+
+// sampler is how a worker chooses turns. It belongs to the worker.
+type sampler struct {
+	of    *profiles // for which turns are chosen
+	turns uint32    // since the last that was timed
+	skip  uint32    // turns left until the next, 0 while none is due
+	last  int64     // when one was timed, by the coarse clock
+	now   *timing   // of the message that is being timed
+}
+
+// sample returns the timing of the turn that begins, nil if it is not to be timed. ps is not nil.
+func (w *worker) sample(ps *profiles) *timing {
+	s, now := &w.sampler, w.s.monitor.coarse.Load()
+	if s.of != ps {
+		*s = sampler{of: ps, last: now}
+	}
+	s.turns++
+	switch {
+	case s.skip > 1:
+		s.skip--
+		return nil
+	case s.skip == 1:
+		t := &timing{of: ps, turns: uint64(s.turns)}
+		s.turns, s.skip, s.last = 0, 0, now
+		return t
+	case s.turns >= sampleTurns || now-s.last >= int64(sampleAfter):
+		s.skip = 1 + rand.Uint32N(sampleSkip)
+	}
+	return nil
+}
+
+// timing is of a turn whose messages are timed. It belongs to the turn.
+type timing struct {
+	of    *profiles
+	turns uint64        // for which it stands
+	began time.Time     // when the handler began, or went on after a wait
+	spent time.Duration // of the message, before that
+	waits time.Duration // how long the next message has waited
+}
+
+// begin notes that a message is about to be handled on w.
+func (t *timing) begin(w *worker) {
+	t.spent, t.began = 0, time.Now()
+	if w != nil {
+		w.sampler.now = t
+	}
+}
+
+// pause notes that the handler waits. t may be nil.
+func (t *timing) pause() {
+	if t != nil {
+		t.spent += time.Since(t.began)
+	}
+}
+
+// resume ends what pause began, on another worker perhaps. t may be nil.
+func (t *timing) resume(w *worker) {
+	if t != nil {
+		t.began = time.Now()
+		w.sampler.now = t
+	}
+}
+
+// end books the message.
+func (t *timing) end(c *core, typ string) {
+	t.pause()
+	for _, p := range t.of.list {
+		p.book(c, typ, t)
+	}
+	t.waits = 0
+}
+
+func (p *profile) book(c *core, typ string, t *timing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usage == nil {
+		return
+	}
+	key := usageKey{c, typ}
+	u := p.usage[key]
+	if u == nil {
+		if len(p.usage) >= profileMost {
+			key = usageKey{}
+		}
+		if u = p.usage[key]; u == nil {
+			u = new(Usage)
+			p.usage[key] = u
+		}
+	}
+	u.Samples++
+	u.Messages += t.turns
+	u.Time += t.spent * time.Duration(t.turns)
+	u.Longest = max(u.Longest, t.spent)
+	u.Waited = max(u.Waited, t.waits)
+}
+
+// timeTurn returns the timing of the turn that is about to handle mail, nil if it is not to be timed.
+func (c *cell[M]) timeTurn(s *mailbox[M]) *timing {
+	ps, w := c.sched().profiles.Load(), c.worker.Load()
+	if ps == nil || w == nil {
+		return nil
+	}
+	t := w.sample(ps)
+	if now := c.sched().monitor.coarse.Load(); t != nil && s.done() == 0 && s.since > 0 {
+		t.waits = time.Duration(max(0, now-s.since))
+	}
+	return t
+}
+
+// handleTimed is handle for a message that is timed.
+func (c *cell[M]) handleTimed(s *mailbox[M], plain bool, t *timing) error {
+	typ := s.cur.typeName()
+	t.begin(c.worker.Load())
+	err := c.handle(s, plain)
+	t.end(&c.core, typ)
+	if w := c.worker.Load(); w != nil {
+		w.sampler.now = nil
+	}
+	return err
+}
