@@ -9,12 +9,9 @@ import (
 	"time"
 )
 
-// A profile times the messages of some turns, chosen by the workers, and lets each stand for as
-// many turns as went by between two of them. To time each message would cost more than most
-// messages: reading the clock twice takes as long as handling one. So what a profile costs does not
-// depend on what the actors do: a turn in about 256 is timed, and where turns are rare one each 5 ms.
-//
-// Of a profile that is on, a turn pays one load and one comparison; of none, a load.
+// A profile times the messages of some turns, chosen by the workers, and lets each stand for the turns
+// since the last one. To time every message would cost more than most messages do: reading the
+// clock twice takes as long as handling one. While no profile is taken, a turn pays one load for that.
 
 const (
 	sampleTurns = 256                  // a turn is timed after so many,
@@ -29,8 +26,8 @@ type Usage struct {
 	Type    string // of the message; in parentheses where a timer or the like has made it
 	Samples int    // messages that were timed
 
-	// Messages and Time are estimates for all messages. Time is spent in handlers, their middleware
-	// included; when a handler waits with its own context, that does not count, and when it blocks otherwise, it does.
+	// Messages and Time are estimates for all messages. Time is what handlers take, with their
+	// middleware. What they wait for with their own context does not count; what they block otherwise does.
 	Messages uint64
 	Time     time.Duration
 	Longest  time.Duration // of those that were timed
@@ -53,12 +50,13 @@ type usageKey struct {
 	typ   string
 }
 
-// Profile finds out, until ctx ends, where the handlers' time goes: it returns the estimates for
-// each actor and type of message, most time first. It times the messages of one turn in about 256, or of one every
-// 5 ms where turns are rarer, and costs less than a hundredth of the processors' time. What a message
-// takes whose handler panics, and what [Pinned] and [Inline] actors do, is not in it.
+// Profile finds out, until ctx ends, where the handlers' time goes. It returns estimates for each actor
+// and type of message, most time first: it times the messages of one turn in about 256, or of one
+// in 5 ms where turns are rarer. A message whose handler panics, and what [Pinned] and [Inline] actors
+// do, is not in it.
 //
-// It blocks until ctx ends, and panics if ctx has no end. Several may be taken at the same time. It must not be called in a handler.
+// It blocks until ctx ends, and panics if ctx has no end. Several may run at the same time. It must
+// not be called in a handler.
 func (s *System) Profile(ctx context.Context) []Usage {
 	required(ctx.Done() != nil, "Profile: the context has no end: context.WithTimeout says for how long")
 	p := &profile{usage: make(map[usageKey]*Usage)}

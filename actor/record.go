@@ -28,14 +28,14 @@ const recordMost = 10_000
 // errNotReturned is the error of a handler that did not return.
 var errNotReturned = errors.New("the handler has panicked or ended its goroutine")
 
-// Record writes down what the living actor with that address handles from its next message on, in all
-// its incarnations, until it has handled most messages, has ended, or ctx ends: for seeing
-// what one actor does, in a running system. The messages come in the order in which their handlers
-// returned. While they are written down the actor handles a message some 300 ns slower; others pay nothing.
+// Record writes down what the living actor with that address handles from its next message on, over
+// restarts, until it has handled most messages, it has ended, or ctx ends: to see what one actor
+// does in a running system. The messages come in the order in which their handlers
+// returned. Other actors pay nothing for it.
 //
-// It blocks. It fails with [ErrStopped] when there is no such actor in this system; that ctx ends is no
-// error, and neither is that the actor is in a handler all the while, and has handled nothing. There
-// may be several calls for one actor. It must not be called in a handler. It panics unless most is from 1 to 10 000.
+// It blocks. It fails with [ErrStopped] when there is no such actor in this system. That ctx ends is no
+// error; an actor that was in one handler all the while has handled nothing. Several calls for one actor
+// do not disturb each other. It must not be called in a handler. It panics unless most is from 1 to 10 000.
 func (s *System) Record(ctx context.Context, pid PID, most int) ([]Handled, error) {
 	required(1 <= most && most <= recordMost, fmt.Sprintf("Record(%d): from 1 to %d messages can be written down", most, recordMost))
 	c := s.local(pid)
