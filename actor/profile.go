@@ -14,7 +14,7 @@ import (
 // clock twice takes as long as handling one. While no profile is taken, a turn pays one load for that.
 
 const (
-	sampleTurns = 256                  // a turn is timed after so many,
+	sampleTurns = 512                  // a turn is timed after so many,
 	sampleAfter = 5 * time.Millisecond // or after that time,
 	sampleSkip  = 8                    // and then after up to so many more: turns that alternate are not always the same ones
 	profileMost = 10_000               // actors and types that a profile tells apart
@@ -51,7 +51,7 @@ type usageKey struct {
 }
 
 // Profile finds out, until ctx ends, where the handlers' time goes. It returns estimates for each actor
-// and type of message, most time first: it times the messages of one turn in about 256, or of one
+// and type of message, most time first: it times the messages of one turn in about 512, or of one
 // in 5 ms where turns are rarer. A message whose handler panics, and what [Pinned] and [Inline] actors
 // do, is not in it.
 //
