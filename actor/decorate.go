@@ -18,8 +18,8 @@ func Decorate(ctx context.Context, decorate func(context.Context) context.Contex
 }
 
 // SetHeader replaces the header of the message whose handler runs with ctx, until it has been handled.
-// [HeaderOf] returns it, and what the handler sends, stashes or begins ([Context.After], [Pipe], [AskThen])
-// carries it. It is for [ReceiveMiddleware], for the same ctx as [Decorate]. The caller must not change h any more.
+// [HeaderOf] returns it, and what the handler stashes or begins ([Context.After], [Pipe], [AskThen]) carries it; what
+// it sends does where there is a [BeforeSend], which may change it. It is for [ReceiveMiddleware], for the same ctx as [Decorate]. The caller must not change h any more.
 func SetHeader(ctx context.Context, h Header) {
 	if t, ok := ctx.(decorable); ok {
 		t.replaceHeader(h)

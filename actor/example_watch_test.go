@@ -77,7 +77,8 @@ func ExampleDecorate() {
 		})
 		return next()
 	})
-	sys := actor.NewSystem("plant", quiet)
+	passOn := actor.BeforeSend(func(context.Context, *actor.Sending) error { return nil }) // the header as it is
+	sys := actor.NewSystem("plant", quiet, passOn)
 	defer sys.Shutdown(context.Background())
 
 	back := actor.SpawnFunc(sys, "back", func(ctx *actor.Context[balance], m balance) error {
