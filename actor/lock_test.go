@@ -28,7 +28,10 @@ func TestLocksAreLeavesAndUserCodeRunsOutsideOfThem(t *testing.T) {
 	}
 	var refs []Ref[int]
 	for _, opts := range [][]SpawnOption{
-		nil, {Bounded(2, DropOldest)}, {Bounded(2, Reject)}, {Reentrant()},
+		nil,
+		{Bounded(2, DropOldest)},
+		{Bounded(2, Reject)},
+		{Reentrant()},
 		{Priority(func(n int) int { outside(); return n })},
 		{Priority(func(n int) int { outside(); return n }), Bounded(2, DropOldest)},
 		{Conflate(func(n int) int { outside(); return n % 3 }), Bounded(2, DropNewest)},

@@ -21,7 +21,6 @@ func (m *Member) BeginToLeave() {
 
 // Mistakes are what tests of a member must find.
 var Mistakes = map[string]func(r *rules){
-
 	"the lease begins when the renewal ends, and has no margin": func(r *rules) {
 		r.lease = func(_, ended, left time.Duration) time.Duration {
 			return ended + left*5/4

@@ -36,6 +36,7 @@ func (k *keeper) note(what string, s cluster.Shard, has bool) {
 }
 
 func (k *keeper) Take(_ context.Context, s cluster.Shard) error { k.note("take", s, true); return nil }
+
 func (k *keeper) Give(_ context.Context, s cluster.Shard) error { k.note("give", s, false); return nil }
 func (k *keeper) Drop(s cluster.Shard)                          { k.note("drop", s, false) }
 

@@ -128,8 +128,10 @@ func TestStrictTypesTakeWhatTheirOwnProgramHasWritten(t *testing.T) {
 		lists[i] = []int{}
 	}
 	for _, v := range []any{
-		outside{1, within{make([]large, 10_000)}}, tuple{Name: "x", Items: make([]large, 10_000)},
-		make([]string, 100_000), lists, make([]large, 10_000), block{},
+		outside{1, within{make([]large, 10_000)}},
+		tuple{Name: "x", Items: make([]large, 10_000)},
+		make([]string, 100_000), lists, make([]large, 10_000),
+		block{},
 	} {
 		name, data, err := types.Append(nil, v)
 		if err != nil {

@@ -57,8 +57,10 @@ func TestOperationsBesideAnArrayThatAPatchWorksInSeeIt(t *testing.T) {
 		{`{"o":{"a":[1]}}`, `[{"op":"add","path":"/o/a/-","value":2},{"op":"move","from":"/o","path":"/p"},{"op":"add","path":"/p/a/-","value":3}]`, `{"p":{"a":[1,2,3]}}`},
 		{`{"a":[1]}`, `[{"op":"add","path":"/a/-","value":2},{"op":"replace","path":"","value":{"b":1}}]`, `{"b":1}`},
 		{`{"a":[[1]],"ab":[2]}`, `[{"op":"add","path":"/a/0/-","value":5},{"op":"add","path":"/ab/-","value":3},{"op":"remove","path":"/a"}]`, `{"ab":[2,3]}`},
-		{`{"a":[1],"b":[1],"c":[1],"d":[1],"e":[1]}`, `[{"op":"add","path":"/a/-","value":2},{"op":"add","path":"/b/-","value":2},{"op":"add","path":"/c/-","value":2},{"op":"add","path":"/d/-","value":2},{"op":"add","path":"/e/-","value":2},{"op":"add","path":"/a/-","value":3}]`,
-			`{"a":[1,2,3],"b":[1,2],"c":[1,2],"d":[1,2],"e":[1,2]}`},
+		{
+			`{"a":[1],"b":[1],"c":[1],"d":[1],"e":[1]}`, `[{"op":"add","path":"/a/-","value":2},{"op":"add","path":"/b/-","value":2},{"op":"add","path":"/c/-","value":2},{"op":"add","path":"/d/-","value":2},{"op":"add","path":"/e/-","value":2},{"op":"add","path":"/a/-","value":3}]`,
+			`{"a":[1,2,3],"b":[1,2],"c":[1,2],"d":[1,2],"e":[1,2]}`,
+		},
 	} {
 		if after, err := patched(t, tt[0], JSONPatch, tt[1]); err != nil || after != tt[2] {
 			t.Errorf("case %d: %s, %v; want %s", i, after, err, tt[2])

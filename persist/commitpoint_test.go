@@ -3,7 +3,6 @@ package persist_test
 import (
 	"context"
 	"fmt"
-
 	"testing"
 	"time"
 

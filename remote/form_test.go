@@ -36,8 +36,10 @@ func TestWhatNodesAgreeOnIsThatOfTheFirstRelease(t *testing.T) {
 			t.Errorf("%s is %+v, not %+v; %v", c.bytes, into.Elem(), c.value, err)
 		}
 	}
-	for code, reason := range []actor.Reason{1: actor.Stopped, 2: actor.Failed, 3: actor.Killed, 4: actor.NoActor,
-		5: actor.Overflowed, 6: actor.Conflated, 7: actor.NoConnection, 8: actor.NotAccepted} {
+	for code, reason := range []actor.Reason{
+		1: actor.Stopped, 2: actor.Failed, 3: actor.Killed, 4: actor.NoActor,
+		5: actor.Overflowed, 6: actor.Conflated, 7: actor.NoConnection, 8: actor.NotAccepted,
+	} {
 		if int(reason) != code {
 			t.Errorf("the reason %v is %d, not %d", reason, reason, code)
 		}

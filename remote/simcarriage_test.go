@@ -166,7 +166,8 @@ func (st *station) send(peer string, c *chunk) {
 }
 
 // Host implements carriage, as all methods do that are exported.
-func (st *station) Host() *session.Host                  { return st.host }
+func (st *station) Host() *session.Host { return st.host }
+
 func (st *station) Session(peer string) *session.Session { return st.host.Session(peer, time.Now()) }
 func (st *station) Addr() net.Addr                       { return nil }
 func (st *station) Start()                               {}

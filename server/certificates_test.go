@@ -128,8 +128,10 @@ func TestAServerThatOthersReachHasTLSAndAsksWhoComes(t *testing.T) {
 	ca.sign("pump-1", nil, false)
 	ca.sign("stranger", nil, false)
 	log := &logBuffer{}
-	cfg := Config{DataDir: t.TempDir(), HTTP: "0.0.0.0:0", MQTT: "0.0.0.0:0", Logger: slog.New(slog.NewTextHandler(log, nil)),
-		TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")}}
+	cfg := Config{
+		DataDir: t.TempDir(), HTTP: "0.0.0.0:0", MQTT: "0.0.0.0:0", Logger: slog.New(slog.NewTextHandler(log, nil)),
+		TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")},
+	}
 	server, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

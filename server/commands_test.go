@@ -55,8 +55,10 @@ func TestACommandGoesToItsDeviceOverHTTP(t *testing.T) {
 	}
 	at := "/v1/entities/pump/commands/" + made.ID
 	for _, step := range []struct{ answer, state string }{
-		{`{"id":"` + made.ID + `","delivered":true}`, "delivered"}, {`{"id":"` + made.ID + `","progress":50}`, "delivered"},
-		{`{"id":"` + made.ID + `","result":"opened"}`, "done"}, {`{"id":"` + made.ID + `","error":"late"}`, "done"},
+		{`{"id":"` + made.ID + `","delivered":true}`, "delivered"},
+		{`{"id":"` + made.ID + `","progress":50}`, "delivered"},
+		{`{"id":"` + made.ID + `","result":"opened"}`, "done"},
+		{`{"id":"` + made.ID + `","error":"late"}`, "done"},
 	} {
 		s.send(204, "POST", "/v1/entities/pump/answers", typeJSONHeader, step.answer)
 		var c commandJSONForTest

@@ -74,8 +74,10 @@ func TestIdleConnectionsWithTLSKeepNobodyOut(t *testing.T) {
 	ca := newAuthority(t)
 	ca.sign("server", []string{"127.0.0.1"}, false)
 	log := &logBuffer{}
-	s, err := New(t.Context(), Config{DataDir: t.TempDir(), HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil)),
-		TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")}})
+	s, err := New(t.Context(), Config{
+		DataDir: t.TempDir(), HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil)),
+		TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

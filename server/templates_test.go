@@ -232,8 +232,10 @@ func TestATemplateIsTriedWithoutKeepingAnything(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		{200, `{"name":"z","template":{"topic":"z/{id}","values":{"t":"a.b / 10"},"time":"at","commands":[{"topic":"z/{id}/set"}]},"topic":"z/x","payload":"{\"a\":{\"b\":215},\"at\":1451649600512}","command":{"name":"set","request":{"on":true}}}`,
-			`{"entity":"x","into":"telemetry","ts":1451649600512,"values":{"t":21.5},"sent":{"topic":"z/x/set","payload":"{\"on\":true}"}}`},
+		{
+			200, `{"name":"z","template":{"topic":"z/{id}","values":{"t":"a.b / 10"},"time":"at","commands":[{"topic":"z/{id}/set"}]},"topic":"z/x","payload":"{\"a\":{\"b\":215},\"at\":1451649600512}","command":{"name":"set","request":{"on":true}}}`,
+			`{"entity":"x","into":"telemetry","ts":1451649600512,"values":{"t":21.5},"sent":{"topic":"z/x/set","payload":"{\"on\":true}"}}`,
+		},
 		{200, `{"template":{"topic":"y/{id}","values":{"t":"a.b / 10"}},"topic":"y/x","payload":"{\"a\":{\"b\":\"hot\"}}"}`, `"in":"values.t"`},
 		{200, `{"template":{"topic":"y/{id}","members":"*"},"topic":"y/x","payload":"{"}`, `{"refused":{"cause":"syntax","detail":"must be JSON; unexpected end of JSON input"}}`},
 		{200, `{"template":{"topic":"y/{id}","members":"*"},"topic":"y/x","payload":"","payload_bytes":"eyJhIjoxfQ=="}`, `"values":{"a":1}`},

@@ -7,8 +7,10 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-type left struct{ actor.Returns[int] }
-type takeOne struct{ actor.Returns[int] }
+type (
+	left    struct{ actor.Returns[int] }
+	takeOne struct{ actor.Returns[int] }
+)
 
 // thinkers look whether something is left, and take it, each after some thought.
 func thinkers(w *World) {

@@ -1,8 +1,10 @@
 package filter
 
-import "github.com/greenroom-go/greenroom/entity/value"
+import (
+	"strings"
 
-import "strings"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
 
 // A node is a condition of a filter as it was written. Nodes are not changed
 // once they are made.

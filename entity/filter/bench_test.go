@@ -2,8 +2,9 @@ package filter
 
 import (
 	"fmt"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // slotted is an entity as a runtime may keep it: values in slots, found by the

@@ -1,10 +1,11 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // SuggestionKind says what a suggestion is, for its icon.

@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"fmt"
+
 	"github.com/greenroom-go/greenroom/entity/value"
 
 	"github.com/greenroom-go/greenroom/entity/filter"

@@ -1,9 +1,10 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // appendFloat writes a float64 so that it reads back as one and as the same.

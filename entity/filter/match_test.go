@@ -2,8 +2,9 @@ package filter
 
 import (
 	"errors"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // matches are filters and whether the room of the tests is one they are about,

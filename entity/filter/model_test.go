@@ -1,12 +1,13 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"math/big"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // model answers a filter the slow and obvious way, from the tree as it was

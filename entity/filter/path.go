@@ -1,9 +1,10 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"strings"
 	"unicode"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // Root says what a [Path] begins with.

@@ -2,9 +2,10 @@ package filter
 
 import (
 	"fmt"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // describe writes a plan in a line: type in {"a" "b"}; id in ["a", "b").

@@ -2,11 +2,12 @@ package filter
 
 import (
 	"fmt"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // maker makes filters and things at random, of few names and values, so that

@@ -1,9 +1,10 @@
 package filter
 
 import (
-	"github.com/greenroom-go/greenroom/entity/value"
 	"slices"
 	"strings"
+
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // thing is an entity of the tests: everything by its name, as a filter has it.

@@ -1,8 +1,10 @@
 package filter
 
-import "github.com/greenroom-go/greenroom/entity/value"
+import (
+	"fmt"
 
-import "fmt"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
 
 // View is an entity as a filter sees it. Its methods are called while a filter
 // is matched, on the same goroutine; they must not block for long, and a match

@@ -70,8 +70,13 @@ func TestInstantsCompareWithNumbersAndStrings(t *testing.T) {
 		v    Value
 		want Order
 	}{
-		{Int(1_700_000_000_000), Equal}, {Float(1_700_000_000_000.5), Less}, {String("2023-11-14T22:13:20Z"), Equal}, {String("2023-11-14"), Greater},
-		{String("2023-11-14T22:13:20Z "), Apart}, {Bool(true), Apart}, {Duration(5), Apart},
+		{Int(1_700_000_000_000), Equal},
+		{Float(1_700_000_000_000.5), Less},
+		{String("2023-11-14T22:13:20Z"), Equal},
+		{String("2023-11-14"), Greater},
+		{String("2023-11-14T22:13:20Z "), Apart},
+		{Bool(true), Apart},
+		{Duration(5), Apart},
 	} {
 		if got := Compare(at, x.v); got != x.want || Compare(x.v, at) != x.want.Reverse() {
 			t.Errorf("%v with %v is %d, want %d", at, x.v, got, x.want)

@@ -84,11 +84,19 @@ func describe(m any) string {
 func play(ctx context.Context, w io.Writer, journal persist.Journal) error {
 	for _, part := range [][]step{
 		{
-			{"/ann", find{item: "torch"}}, {"/ann", find{item: "apple"}}, {"/ann", find{item: "rope"}}, {"/ann", find{item: "sword"}},
-			{"/ben", find{item: "bread"}}, {"/ben", leave{}},
-			{"/ann", give{item: "apple", to: "/ben"}}, {"/ben", look{}}, // it has woken him up
-			{"/ben", find{item: "stone"}}, {"/ann", give{item: "rope", to: "/ben"}}, {"/ann", look{}}, // his bag is full: it comes back
-			{"/ann", light{burns: time.Second}}, {"/ann", leave{}},
+			{"/ann", find{item: "torch"}},
+			{"/ann", find{item: "apple"}},
+			{"/ann", find{item: "rope"}},
+			{"/ann", find{item: "sword"}},
+			{"/ben", find{item: "bread"}},
+			{"/ben", leave{}},
+			{"/ann", give{item: "apple", to: "/ben"}},
+			{"/ben", look{}}, // it has woken him up
+			{"/ben", find{item: "stone"}},
+			{"/ann", give{item: "rope", to: "/ben"}},
+			{"/ann", look{}}, // his bag is full: it comes back
+			{"/ann", light{burns: time.Second}},
+			{"/ann", leave{}},
 		},
 		{{"/ann", look{}}, {"/ann", light{burns: time.Second}}, {"/ben", look{}}},
 	} {

@@ -64,37 +64,57 @@ var Answers = []Answer{
 	{Err: entity.ErrNotFound, Name: "entity.ErrNotFound", Cause: CauseNotFound, Status: http.StatusNotFound, Code: codeTopic},
 	{Err: entity.ErrConflict, Name: "entity.ErrConflict", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrTooManyKeys, Name: "entity.ErrTooManyKeys", Cause: CauseTooManyKeys, Status: http.StatusUnprocessableEntity, Code: codeQuota},
-	{Err: entity.ErrTooManyCommands, Name: "entity.ErrTooManyCommands", Cause: CauseTooManyCommands, Status: http.StatusTooManyRequests, Code: codeQuota,
-		Hint: "send it when others have ended, or cancel some"},
+	{
+		Err: entity.ErrTooManyCommands, Name: "entity.ErrTooManyCommands", Cause: CauseTooManyCommands, Status: http.StatusTooManyRequests, Code: codeQuota,
+		Hint: "send it when others have ended, or cancel some",
+	},
 	{Err: entity.ErrOtherCommand, Name: "entity.ErrOtherCommand", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrCommandEnded, Name: "entity.ErrCommandEnded", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrMismatch, Name: "entity.ErrMismatch", Cause: CauseType, Status: http.StatusUnprocessableEntity, Code: codePayload},
 	{Err: entity.ErrInvalid, Name: "entity.ErrInvalid", Cause: CauseInvalid, Status: http.StatusBadRequest, Code: codePayload},
-	{Err: entity.ErrFull, Name: "entity.ErrFull", Cause: CauseFull, Status: http.StatusInsufficientStorage, Code: codeQuota, Retry: true,
-		Hint: "make room on it, or move the store; commits go on by themselves when there is room"},
-	{Err: entity.ErrStopped, Name: "entity.ErrStopped", Cause: CauseFailed, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
-		Hint: "the readings were not kept; send them again"},
-	{Err: entity.ErrFailed, Name: "entity.ErrFailed", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
-		Hint: "the server failed; its log has the reason", Instead: true},
-	{Err: entity.ErrClosed, Name: "entity.ErrClosed", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
-		Hint: "the server is shutting down; try again in a moment", Instead: true},
-	{Err: access.ErrMissing, Name: "access.ErrMissing", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeNotAuthorized, Connack: connackNotAuthorized,
-		Hint: "log in, or send a token: Authorization: Bearer …, or over MQTT as the password"},
+	{
+		Err: entity.ErrFull, Name: "entity.ErrFull", Cause: CauseFull, Status: http.StatusInsufficientStorage, Code: codeQuota, Retry: true,
+		Hint: "make room on it, or move the store; commits go on by themselves when there is room",
+	},
+	{
+		Err: entity.ErrStopped, Name: "entity.ErrStopped", Cause: CauseFailed, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
+		Hint: "the readings were not kept; send them again",
+	},
+	{
+		Err: entity.ErrFailed, Name: "entity.ErrFailed", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
+		Hint: "the server failed; its log has the reason", Instead: true,
+	},
+	{
+		Err: entity.ErrClosed, Name: "entity.ErrClosed", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
+		Hint: "the server is shutting down; try again in a moment", Instead: true,
+	},
+	{
+		Err: access.ErrMissing, Name: "access.ErrMissing", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeNotAuthorized, Connack: connackNotAuthorized,
+		Hint: "log in, or send a token: Authorization: Bearer …, or over MQTT as the password",
+	},
 	{Err: access.ErrCredentials, Name: "access.ErrCredentials", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeCredentials, Connack: connackCredentials},
 	{Err: access.ErrSlowed, Name: "access.ErrSlowed", Cause: CauseLogin, Status: http.StatusTooManyRequests, Code: codeRate, Connack: connackUnavailable},
-	{Err: access.ErrBusy, Name: "access.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Connack: connackUnavailable, Retry: true,
-		Hint: "try again in a moment"},
+	{
+		Err: access.ErrBusy, Name: "access.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Connack: connackUnavailable, Retry: true,
+		Hint: "try again in a moment",
+	},
 	{Err: ErrTopic, Name: "refusal.ErrTopic", Cause: CauseTopic, Status: http.StatusNotFound, Code: codeTopic},
 	{Err: access.ErrForbidden, Name: "access.ErrForbidden", Cause: CauseForbidden, Status: http.StatusForbidden, Code: codeNotAuthorized},
-	{Err: context.DeadlineExceeded, Name: "context.DeadlineExceeded", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
-		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},
-	{Err: context.Canceled, Name: "context.Canceled", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
-		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true},
+	{
+		Err: context.DeadlineExceeded, Name: "context.DeadlineExceeded", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
+		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true,
+	},
+	{
+		Err: context.Canceled, Name: "context.Canceled", Cause: CauseClosing, Status: http.StatusServiceUnavailable, Code: codeShuttingDown, Retry: true,
+		Hint: "the server is too busy to answer in time; try again in a moment", Instead: true,
+	},
 }
 
 // unknown is the answer to any other error: one of the store, or a bug.
-var unknown = Answer{Name: "any other error", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
-	Hint: "the server failed; its log has the reason", Instead: true}
+var unknown = Answer{
+	Name: "any other error", Cause: CauseFailed, Status: http.StatusInternalServerError, Code: codeImplementation, Retry: true,
+	Hint: "the server failed; its log has the reason", Instead: true,
+}
 
 // Find returns the answer to an error, and false where the table has none: then it is
 // the server's fault.

@@ -132,10 +132,24 @@ func TestCommandsHaveTheTypeOfTheirMetric(t *testing.T) {
 		as      dataType
 		want    string // "" for a refusal
 	}{
-		{value.Int(-5), typeInt8, "-5"}, {value.Int(-129), typeInt8, ""}, {value.Int(-5), typeUInt32, ""}, {value.Int(1 << 31), typeUInt32, "2147483648"},
-		{value.Int(-5), typeInt64, "-5"}, {value.Int(-5), typeUInt64, ""}, {value.Int(3), typeFloat, "3"}, {value.Float(1.5), typeDouble, "1.5"},
-		{value.Float(1.5), typeInt32, ""}, {value.String("x"), typeText, `"x"`}, {value.Bool(true), typeBool, "true"}, {value.Int(1), typeBool, ""},
-		{value.Value{}, 0, "true"}, {value.Int(7), 0, "7"}, {value.Float(0.5), 0, "0.5"}, {value.String("y"), 0, `"y"`}, {value.JSON(`{}`), 0, ""}, {value.Int(1), 16, ""},
+		{value.Int(-5), typeInt8, "-5"},
+		{value.Int(-129), typeInt8, ""},
+		{value.Int(-5), typeUInt32, ""},
+		{value.Int(1 << 31), typeUInt32, "2147483648"},
+		{value.Int(-5), typeInt64, "-5"},
+		{value.Int(-5), typeUInt64, ""},
+		{value.Int(3), typeFloat, "3"},
+		{value.Float(1.5), typeDouble, "1.5"},
+		{value.Float(1.5), typeInt32, ""},
+		{value.String("x"), typeText, `"x"`},
+		{value.Bool(true), typeBool, "true"},
+		{value.Int(1), typeBool, ""},
+		{value.Value{}, 0, "true"},
+		{value.Int(7), 0, "7"},
+		{value.Float(0.5), 0, "0.5"},
+		{value.String("y"), 0, `"y"`},
+		{value.JSON(`{}`), 0, ""},
+		{value.Int(1), 16, ""},
 	} {
 		text, want, err := encodeCommand(&entity.Command{Name: "m", Request: tt.request}, tt.as)
 		got := ""

@@ -95,12 +95,18 @@ func shown(o *Outcome, err error) string {
 func TestMessagesAreReadAsTheTemplateSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ template, topic, payload, want string }{
-		{`{"topic":"zigbee2mqtt/{id}","members":"*"}`, "zigbee2mqtt/lamp", `{"state":"ON", "brightness":215,"color":{"x":0.1,"y":2},"action":null}`,
-			`lamp telemetry {"state":"ON","brightness":215,"color":{"x":0.1,"y":2}}`},
-		{`{"topic":"zigbee2mqtt/{id}","members":"*","flatten":true}`, "zigbee2mqtt/lamp", `{"color":{"x":0.1,"y":{"z":[1,{"a":2}]}},"e":{}}`,
-			`lamp telemetry {"color.x":0.1,"color.y.z":[1,{"a":2}]}`},
-		{`{"topic":"tele/{id}/SENSOR","entity":"tasmota-{id}","values":{"kw":"ENERGY.Power / 1000","t":"DS18B20.Temperature * 1.8 + 32","none":"Missing.at + 1"}}`,
-			"tele/a/SENSOR", `{"ENERGY":{"Power":3200},"DS18B20":{"Temperature":20}}`, `tasmota-a telemetry {"kw":3.2,"t":68}`},
+		{
+			`{"topic":"zigbee2mqtt/{id}","members":"*"}`, "zigbee2mqtt/lamp", `{"state":"ON", "brightness":215,"color":{"x":0.1,"y":2},"action":null}`,
+			`lamp telemetry {"state":"ON","brightness":215,"color":{"x":0.1,"y":2}}`,
+		},
+		{
+			`{"topic":"zigbee2mqtt/{id}","members":"*","flatten":true}`, "zigbee2mqtt/lamp", `{"color":{"x":0.1,"y":{"z":[1,{"a":2}]}},"e":{}}`,
+			`lamp telemetry {"color.x":0.1,"color.y.z":[1,{"a":2}]}`,
+		},
+		{
+			`{"topic":"tele/{id}/SENSOR","entity":"tasmota-{id}","values":{"kw":"ENERGY.Power / 1000","t":"DS18B20.Temperature * 1.8 + 32","none":"Missing.at + 1"}}`,
+			"tele/a/SENSOR", `{"ENERGY":{"Power":3200},"DS18B20":{"Temperature":20}}`, `tasmota-a telemetry {"kw":3.2,"t":68}`,
+		},
 		{`{"topic":"a/{id}","values":{"second":"list.` + "`1`" + `.v","whole":"list"}}`, "a/b", `{"list":[{"v":1},{"v":2}]}`, `b telemetry {"second":2,"whole":[{"v":1},{"v":2}]}`},
 		{`{"topic":"shellies/{id}/relay/{n}/{key}","payload":"text","values":{"{key}_{n}":"value"}}`, "shellies/plug/relay/0/power", ` 21.03 `, `plug telemetry {"power_0":21.03}`},
 		{`{"topic":"x/{id}","payload":"text","values":{"on":"value = \"on\""}}`, "x/y", "on", `y telemetry {"on":true}`},
@@ -417,8 +423,10 @@ func TestCommandsGoOutAsTheTemplateSays(t *testing.T) {
 		{`{"topic":"cmnd/{id}/{command}","payload":"{request}","text":true}`, "POWER", `"ON"`, `cmnd/lamp/POWER ON`},
 		{`{"topic":"cmnd/{id}/{command}","payload":"{request}","text":true}`, "Dimmer", `40`, `cmnd/lamp/Dimmer 40`},
 		{`{"topic":"cmnd/{id}/{command}","payload":"{request}","text":true}`, "Status", ``, `cmnd/lamp/Status `},
-		{`{"topic":"{id}/rpc","payload":{"id":"{number}","src":"us/{id}","method":"{command}","params":"{request}"}}`, "Switch.Set", `{"id":0,"on":true}`,
-			`lamp/rpc {"id":7,"method":"Switch.Set","params":{"id":0,"on":true},"src":"us/lamp"}`},
+		{
+			`{"topic":"{id}/rpc","payload":{"id":"{number}","src":"us/{id}","method":"{command}","params":"{request}"}}`, "Switch.Set", `{"id":0,"on":true}`,
+			`lamp/rpc {"id":7,"method":"Switch.Set","params":{"id":0,"on":true},"src":"us/lamp"}`,
+		},
 		{`{"topic":"{id}/rpc","payload":{"params":"{request}","list":["{request}",1.50,true]}}`, "x", ``, `lamp/rpc {"list":[null,1.50,true]}`},
 		{`{"topic":"z/{id}","payload":"set {command} to {request} as {number}"}`, "a\"b", `{"x":1}`, `z/lamp "set a\"b to {\"x\":1} as 7"`},
 		{`{"topic":"cmnd/{id}/{command}"}`, "a/b", ``, `invalid: the name "a/b" of a command cannot be a level of a topic`},

@@ -30,6 +30,7 @@ func (r *record) Updated() int64     { return 2000 }
 func (r *record) Presence() entity.Presence {
 	return entity.Presence{State: entity.PresenceOnline, Since: 3000}
 }
+
 func (r *record) Relations(d entity.Direction) iter.Seq[entity.Relation] {
 	return slices.Values(r.relations[d])
 }

@@ -29,6 +29,7 @@ func (c *counter) Messages(s *session.Session, _ *session.Known, run []session.R
 		}
 	}
 }
+
 func (c *counter) Answer(*session.Session, session.Asker, []byte)             { c.answers <- struct{}{} }
 func (*counter) Fail(*session.Session, session.Asker, wire.Failure)           {}
 func (*counter) Cancel(*session.Session, any)                                 {}
