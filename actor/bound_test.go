@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ var droppingMailboxes = map[string][]actor.SpawnOption{
 
 // full fills a mailbox of that bound, and tells how long n more messages take.
 func full(t testing.TB, bound int, opts []actor.SpawnOption) func(n int) time.Duration {
-	_, ref := holding(t, 0, append(opts[:len(opts):len(opts)], actor.Bounded(bound, actor.DropOldest))...)
+	_, ref := holding(t, 0, append(slices.Clip(opts), actor.Bounded(bound, actor.DropOldest))...)
 	next := 0
 	tell := func(n int) time.Duration {
 		began := time.Now()
@@ -118,9 +119,9 @@ func TestEventsRespectTheBoundOfAMailbox(t *testing.T) {
 	for overflow, want := range map[actor.Overflow][2]int{actor.Reject: {0, 10}, actor.DropNewest: {0, 10}, actor.DropOldest: {90, 10}, actor.Block: {0, 10}} {
 		t.Run(fmt.Sprint(overflow), func(t *testing.T) {
 			actortest.Run(t, func(k *actortest.Kit) {
-				gate, p := actortest.NewGate(k), (*actortest.Probe[any])(nil)
+				gate := actortest.NewGate(k)
 				gate.Close()
-				p = actortest.NewProbe[any](k, actor.Bounded(10, overflow), gate.Around())
+				p := actortest.NewProbe[any](k, actor.Bounded(10, overflow), gate.Around())
 				p.Ref().Tell(k.Context(), "held")
 				k.Settle()
 				gone := actor.Spawn(k.System(), "gone", newCounter)
@@ -151,9 +152,9 @@ func TestEventsRespectTheBoundOfAMailbox(t *testing.T) {
 // A dead letter that a subscriber's own mailbox causes must not cause the next.
 func TestAnEventTakesNoMessagesPlace(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		gate, p := actortest.NewGate(k), (*actortest.Probe[any])(nil)
+		gate := actortest.NewGate(k)
 		gate.Close()
-		p = actortest.NewProbe[any](k, actor.Bounded(5, actor.DropOldest), gate.Around())
+		p := actortest.NewProbe[any](k, actor.Bounded(5, actor.DropOldest), gate.Around())
 		p.Ref().Tell(k.Context(), "held")
 		k.Settle()
 		actor.Subscribe(k.System(), p.Ref())

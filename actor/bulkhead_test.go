@@ -21,7 +21,11 @@ type tide struct{ now, most, total atomic.Int32 }
 func (h *tide) enter() {
 	now := h.now.Add(1)
 	h.total.Add(1)
-	for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+	for {
+		most := h.most.Load()
+		if now <= most || h.most.CompareAndSwap(most, now) {
+			return
+		}
 	}
 }
 
@@ -290,7 +294,7 @@ func TestBulkheadsDoNotStarveEachOther(t *testing.T) {
 	defer stop.Store(true)
 	for range 8 {
 		actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
-			for !stop.Load() {
+			for !stop.Load() { //nolint:revive // it computes
 			}
 			return nil
 		}, actor.OnBulkhead("computes")).Tell(bg, 1)

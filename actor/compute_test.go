@@ -83,7 +83,7 @@ func TestAQuietActorIsServedBesideHandlersThatCompute(t *testing.T) {
 				sys := actortest.NewSystem(t)
 				for range spinners {
 					actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
-						for !ended.Load() {
+						for !ended.Load() { //nolint:revive // it computes
 						}
 						return nil
 					}).Tell(bg, 1)
@@ -105,7 +105,7 @@ func TestAQuietActorIsServedBesideHandlersThatCompute(t *testing.T) {
 							select {
 							case <-stop:
 								return
-							default:
+							default: //nolint:staticcheck // it computes
 							}
 						}
 					}()

@@ -47,7 +47,7 @@ func (ctx *Context[M]) Parent() PID { return ctx.parent.pid() }
 // were started.
 func (ctx *Context[M]) Children() []PID {
 	var pids []PID
-	for _, child := range ctx.cell().childList(0) {
+	for _, child := range ctx.cell().childList() {
 		if child.flags.Load()&ended == 0 { // one whose Down is on its way is a child for a moment longer
 			pids = append(pids, child.pid())
 		}

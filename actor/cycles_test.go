@@ -367,7 +367,9 @@ func TestACycleThroughForwardIsFound(t *testing.T) {
 			var a actor.Ref[any]
 			c := actor.SpawnFunc(sys, "c", func(ctx *actor.Context[any], m any) error {
 				if late {
-					ctx.Sleep(time.Second)
+					if err := ctx.Sleep(time.Second); err != nil {
+						return err
+					}
 				}
 				_, err := actor.Ask(ctx, a, askBack{})
 				errs <- err
@@ -375,7 +377,9 @@ func TestACycleThroughForwardIsFound(t *testing.T) {
 			})
 			b := actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], _ any) error {
 				if !late {
-					ctx.Sleep(time.Second)
+					if err := ctx.Sleep(time.Second); err != nil {
+						return err
+					}
 				}
 				return actor.Forward(ctx, c)
 			})
@@ -409,7 +413,9 @@ func TestTwoThatWaitForRoomInEachOtherAreTold(t *testing.T) {
 		for i := range refs {
 			refs[i] = actor.SpawnFunc(sys, []string{"a", "b"}[i], func(ctx *actor.Context[string], m string) error {
 				if m == "go" {
-					ctx.Sleep(time.Second) // meanwhile the mailboxes fill
+					if err := ctx.Sleep(time.Second); err != nil { // meanwhile the mailboxes fill
+						return err
+					}
 					errs <- refs[1-i].TryTell(ctx, "more")
 				}
 				return nil

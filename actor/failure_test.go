@@ -54,10 +54,10 @@ func TestErrorsWhoseMethodsPanicAreFailuresLikeOthers(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute)))
 					var starts atomic.Int32
-					make := func() brokenStart { return brokenStart{&starts, from, err} }
+					newChild := func() brokenStart { return brokenStart{&starts, from, err} }
 					parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], m any) error {
 						if _, ok := m.(get); !ok {
-							actor.Spawn(ctx, "child", make)
+							actor.Spawn(ctx, "child", newChild)
 							return nil
 						}
 						actor.Reply(ctx, m.(get), len(ctx.Children()))

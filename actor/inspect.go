@@ -169,15 +169,15 @@ func (s *System) Actors() iter.Seq[Info] {
 	}
 }
 
-// childList returns at most limit children, oldest first, all of them for 0.
-func (c *core) childList(limit int) []*core {
+// childList returns the children, oldest first.
+func (c *core) childList() []*core {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ext == nil {
 		return nil
 	}
 	var list []*core
-	for child := c.ext.firstChild; child != nil && (limit == 0 || len(list) < limit); child = c.sibling(child.next) {
+	for child := c.ext.firstChild; child != nil; child = c.sibling(child.next) {
 		list = append(list, child)
 	}
 	return list

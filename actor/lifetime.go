@@ -10,8 +10,8 @@ import (
 // order in which it was added, where [context.AfterFunc] starts a goroutine for each: these come in
 // any order, also in a simulated run.
 type lifetime struct {
-	context.Context
-	cancel context.CancelFunc
+	context.Context //nolint:containedctx // it is one
+	cancel          context.CancelFunc
 
 	mu    sync.Mutex // a leaf lock
 	ended bool       // guarded by mu

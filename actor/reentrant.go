@@ -69,13 +69,6 @@ func (c *core) waitingHandlers() []*inquiry {
 	return c.ext.reentry.waiting
 }
 
-// othersWait is waitingHandlers for a caller that neither holds c.mu nor has the turn; it reports whether there are any.
-func (c *core) othersWait() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waitingHandlers()) > 0
-}
-
 // stackReady makes a stack ready whose wait is over.
 func (c *core) stackReady(co *coroutine, w *worker) {
 	c.mu.Lock()

@@ -20,7 +20,7 @@ type group struct {
 // regroup restarts the children that the strategy says. REQUIRES: the turn owns c.
 func (c *cell[M]) regroup(failed *core, after time.Duration) {
 	c.setRegrouping(true) // first: from here on the end of a child is reported
-	members := c.childList(0)
+	members := c.childList()
 	i := slices.Index(members, failed)
 	if i < 0 { // it is gone, and nobody fails with it
 		c.setRegrouping(c.ext.group != nil)

@@ -174,8 +174,9 @@ func (s *supervision) count(failures *[]time.Time) int {
 	for len(recent) > 0 && now.Sub(recent[0]) >= s.within {
 		recent = recent[1:]
 	}
-	*failures = append(recent, now)
-	return len(*failures)
+	recent = append(recent, now)
+	*failures = recent
+	return len(recent)
 }
 
 // supervise decides about a child that failed, or, with a nil err, a permanent one

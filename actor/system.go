@@ -173,7 +173,7 @@ func (s *System) Log() *slog.Logger { return s.log }
 // not the process: most callers are where nobody would recover.
 func (s *System) say(level slog.Level, msg string, attrs ...slog.Attr) {
 	defer func() { _ = recover() }()
-	s.log.LogAttrs(context.Background(), level, msg, attrs...)
+	s.log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // the caller's is constant
 }
 
 // Report says how a shutdown went.
@@ -283,7 +283,7 @@ const killGrace = 3 * fenceAfter
 func (s *System) killAll() {
 	var kill func(c *core)
 	kill = func(c *core) {
-		for _, child := range c.childList(0) {
+		for _, child := range c.childList() {
 			kill(child)
 		}
 		c.stop(stopKill)
@@ -312,7 +312,7 @@ func (s *System) unfinished() []Info {
 	var list []Info
 	var walk func(c *core)
 	walk = func(c *core) {
-		for _, child := range c.childList(0) {
+		for _, child := range c.childList() {
 			walk(child)
 		}
 		if c.parent != nil {

@@ -337,12 +337,14 @@ func (h Held[M]) Send(to Ref[M]) (sent bool) {
 // Refuse makes a dead letter of it, with that reason, and ends the ask, if it is one, with
 // ErrMailboxFull for [Overflowed], ErrUnreachable for [NoConnection], and ErrStopped otherwise.
 func (h Held[M]) Refuse(why Reason) {
-	err := ErrStopped
+	var err error
 	switch why {
 	case Overflowed:
 		err = ErrMailboxFull
 	case NoConnection:
 		err = ErrUnreachable
+	default:
+		err = ErrStopped
 	}
 	h.refuse(why, err)
 }

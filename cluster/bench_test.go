@@ -23,7 +23,7 @@ func BenchmarkTell(b *testing.B) {
 			for b.Loop() {
 				to.Tell(b.Context(), msg{})
 			}
-			count(b, b.Context(), to)
+			count(b.Context(), b, to)
 		})
 	}
 }
@@ -40,7 +40,7 @@ func BenchmarkActivation(b *testing.B) {
 		kind.Ref(fmt.Sprint(n)).Tell(b.Context(), msg{})
 		n++
 	}
-	count(b, b.Context(), kind.Ref("last"))
+	count(b.Context(), b, kind.Ref("last"))
 }
 
 type tiny struct{}

@@ -120,7 +120,7 @@ func register(t testing.TB, sys *actor.System, log *logbook, opts ...cluster.Kin
 }
 
 // count asks an actor how many messages it has handled.
-func count(t testing.TB, ctx context.Context, to actor.Ref[msg]) int {
+func count(ctx context.Context, t testing.TB, to actor.Ref[msg]) int {
 	t.Helper()
 	n, err := actor.Ask(ctx, to, msg{})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestLocalActorIsActivatedByItsFirstMessage(t *testing.T) {
 			t.Errorf("%d are active before the first message", n)
 		}
 		a.Tell(k.Context(), msg{})
-		if n := count(t, k.Context(), a); n != 2 {
+		if n := count(k.Context(), t, a); n != 2 {
 			t.Errorf("it has handled %d", n)
 		}
 		log.expect(t, "a begins")
@@ -196,7 +196,7 @@ func TestLocalKeysMayBeAnything(t *testing.T) {
 		carts := register(t, k.System(), newLogbook())
 		for i, key := range []string{"a/b", "#1", "$2", "50%", "*", "%2F", "x\x00é ", "$"} {
 			ref := carts.Ref(key)
-			if n := count(t, k.Context(), ref); n != 1 {
+			if n := count(k.Context(), t, ref); n != 1 {
 				t.Errorf("%q has handled %d: it is not the first one of its key", key, n)
 			}
 			pid, err := actor.ParsePID(ref.String())
@@ -248,7 +248,7 @@ func TestLocalActorIsPassivatedWhenItIsIdle(t *testing.T) {
 		if n := carts.Active(); n != 0 {
 			t.Errorf("%d are active", n)
 		}
-		if n := count(t, k.Context(), a); n != 1 {
+		if n := count(k.Context(), t, a); n != 1 {
 			t.Errorf("the next activation has handled %d", n)
 		}
 		log.expect(t, "a begins")
@@ -351,7 +351,7 @@ func TestLocalLinksDoNotExitWithAPassivation(t *testing.T) {
 		k.Settle()
 		b.Stop()
 		k.Settle()
-		if n := count(t, k.Context(), a); n != 2 {
+		if n := count(k.Context(), t, a); n != 2 {
 			t.Errorf("it has handled %d: it has failed with the other's passivation", n)
 		}
 		b.Tell(k.Context(), msg{})
@@ -359,7 +359,7 @@ func TestLocalLinksDoNotExitWithAPassivation(t *testing.T) {
 		k.Settle()
 		b.Kill()
 		k.Settle()
-		if n := count(t, k.Context(), a); n != 1 {
+		if n := count(k.Context(), t, a); n != 1 {
 			t.Errorf("it has handled %d: it has not failed with the other", n)
 		}
 		k.ExpectFailures(1)
@@ -426,7 +426,7 @@ func TestLocalActorThatCannotBeginRefusesItsMessages(t *testing.T) {
 			t.Errorf("%d are active", n)
 		}
 		broken = false
-		if n := count(t, k.Context(), a); n != 1 {
+		if n := count(k.Context(), t, a); n != 1 {
 			t.Errorf("it has handled %d", n)
 		}
 	})
@@ -515,7 +515,7 @@ func TestLocalMessagesThatWaitAreBounded(t *testing.T) {
 			t.Errorf("the dead letter is %+v", d)
 		}
 		gate.Open()
-		if n := count(t, k.Context(), a); n != 3 {
+		if n := count(k.Context(), t, a); n != 3 {
 			t.Errorf("it has handled %d", n)
 		}
 	})
@@ -736,7 +736,7 @@ func TestLocalNothingIsLostByManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for key := range keys {
-		count(t, t.Context(), carts.Ref(fmt.Sprint(key)))
+		count(t.Context(), t, carts.Ref(fmt.Sprint(key)))
 	}
 	log.mu.Lock()
 	defer log.mu.Unlock()

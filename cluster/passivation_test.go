@@ -61,10 +61,10 @@ func TestLocalRestartOfTheKindLeavesItsActorsAlone(t *testing.T) {
 		}
 		k.Settle()
 		gate.Open()
-		if n := count(t, k.Context(), a); n != 3 {
+		if n := count(k.Context(), t, a); n != 3 {
 			t.Errorf("it was the %d. message of its activation", n)
 		}
-		if n := count(t, k.Context(), carts.Ref("b")); n != 1 {
+		if n := count(k.Context(), t, carts.Ref("b")); n != 1 {
 			t.Errorf("the other one has handled %d", n)
 		}
 		log.expect(t, "a begins", "b begins")
@@ -82,16 +82,16 @@ func TestLocalFailureOfOneActorIsNotThatOfOthers(t *testing.T) {
 			actortest.Run(t, func(k *actortest.Kit) {
 				log := newLogbook()
 				carts := register(t, k.System(), log, cluster.Supervised(s))
-				count(t, k.Context(), carts.Ref("good"))
+				count(k.Context(), t, carts.Ref("good"))
 				for range 20 { // the root would restart the kind 10 times
 					carts.Ref("bad").Tell(k.Context(), msg{do: func(*actor.Context[msg], *counter) error { return errors.New("poison") }})
 					k.Settle()
 				}
 				k.ExpectFailures(20)
-				if n := count(t, k.Context(), carts.Ref("good")); n != 2 {
+				if n := count(k.Context(), t, carts.Ref("good")); n != 2 {
 					t.Errorf("another one has handled %d", n)
 				}
-				if n := count(t, k.Context(), carts.Ref("bad")); n != 1 {
+				if n := count(k.Context(), t, carts.Ref("bad")); n != 1 {
 					t.Errorf("its next activation has handled %d", n)
 				}
 			})
@@ -134,8 +134,8 @@ func TestLocalActorThatEndsKeepsNoOtherFromBeginning(t *testing.T) {
 		carts, _, end := registerLingering(t, k, log, cluster.Park(2))
 		gate, stops := closed(k)
 		a, b, c, d := carts.Ref("a"), carts.Ref("b"), carts.Ref("c"), carts.Ref("d")
-		count(t, k.Context(), c)
-		count(t, k.Context(), d)
+		count(k.Context(), t, c)
+		count(k.Context(), t, d)
 		end.Close()
 		a.Tell(k.Context(), msg{n: 1, do: stops})
 		k.Settle()
@@ -165,11 +165,11 @@ func TestLocalActorThatEndsKeepsNoOtherFromBeginning(t *testing.T) {
 			t.Errorf("the second, and there are as many as may wait: %v", err)
 		}
 		end.Open()
-		count(t, k.Context(), a)
+		count(k.Context(), t, a)
 		if got := log.sums["a from 0"]; !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 8}) {
 			t.Errorf("handled were %v", got)
 		}
-		if n := count(t, k.Context(), d); n != 2 {
+		if n := count(k.Context(), t, d); n != 2 {
 			t.Errorf("the last one has handled %d", n)
 		}
 	})
@@ -260,7 +260,7 @@ func TestLocalPanicWhileAnActorIsSpawnedRefusesItsMessages(t *testing.T) {
 					t.Errorf("the dead letter is %+v", d)
 				}
 				broken = false
-				if n := count(t, k.Context(), a); n != 1 {
+				if n := count(k.Context(), t, a); n != 1 {
 					t.Errorf("the next activation has handled %d", n)
 				}
 			})
@@ -321,7 +321,7 @@ func TestLocalActivationThatWasMadeByAFailingSpawnIsStopped(t *testing.T) {
 				t.Errorf("%s: %d are active", key, n)
 			}
 			broken = false
-			if n := count(t, k.Context(), kind.Ref(key)); n != 1 {
+			if n := count(k.Context(), t, kind.Ref(key)); n != 1 {
 				t.Errorf("%s: the next activation has handled %d", key, n)
 			}
 			kind.Ref(key).Stop()
@@ -368,7 +368,7 @@ func TestLocalLinkWithAnActorThatIsNotActiveIsNothing(t *testing.T) {
 			return nil
 		}})
 		k.Settle()
-		if n := count(t, k.Context(), a); n != 2 {
+		if n := count(k.Context(), t, a); n != 2 {
 			t.Errorf("it has handled %d: it has failed", n)
 		}
 	})

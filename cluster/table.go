@@ -125,6 +125,7 @@ func (t *table[M]) Hold(key string, m actor.Held[M]) error {
 				return nil
 			case noRoom:
 				return fmt.Errorf("%d messages wait for activations: %w", t.cfg.park, actor.ErrMailboxFull)
+			case isGone:
 			}
 		}
 		h = t.replace(key, h)

@@ -177,11 +177,9 @@ func plainForm[T any](t reflect.Type) form {
 	isPointer := t.Kind() == reflect.Pointer
 	plan := planOf(t)
 	return form{
-		cbor: true,
-		plan: plan,
-		append: func(dst []byte, v any) ([]byte, error) {
-			return appendPlain(dst, v)
-		},
+		cbor:   true,
+		plan:   plan,
+		append: appendPlain,
 		decode: func(ts *Types, data []byte) (any, error) {
 			var v T
 			if err := ts.unmarshal(data, &v, plan); err != nil {

@@ -15,11 +15,11 @@ func Sentinel(name string, err error) Registration {
 			return fmt.Errorf("sentinel %q: the error is nil", name)
 		}
 		if problem := checkName(name); problem != nil {
-			return fmt.Errorf("sentinel %q: %w", err, problem)
+			return fmt.Errorf("sentinel %q: %w", err.Error(), problem)
 		}
 		for _, s := range ts.sentinels {
 			if s.name == name || s.err == err { //nolint:errorlint // one that wraps it is another one
-				return fmt.Errorf("sentinel %q, with the error %q, is registered twice", name, err)
+				return fmt.Errorf("sentinel %q, with the error %q, is registered twice", name, err.Error())
 			}
 		}
 		ts.sentinels = append(ts.sentinels, sentinel{name, err})

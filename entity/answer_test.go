@@ -13,7 +13,7 @@ func TestAnswersOfDevicesAreRead(t *testing.T) {
 	for payload, want := range map[string]entity.CommandAnswer{
 		`{"id":"a","delivered":true}`:        {ID: "a", State: entity.CommandDelivered},
 		`{"id":"a","progress":50}`:           {ID: "a", State: entity.CommandDelivered, Value: value.Int(50)},
-		` {"result": {"b": [1]}, "id":"a"} `: {ID: "a", State: entity.CommandDone, Value: entity.ParseJSON([]byte(`{"b":[1]}`))},
+		` {"result": {"b": [1]}, "id":"a"} `: {ID: "a", State: entity.CommandDone, Value: entity.ParseJSON([]byte(`{"b":[1]}`))}, //nolint:gocritic // space around it is allowed
 		`{"id":"a","result":null}`:           {ID: "a", State: entity.CommandDone},
 		`{"id":"a","error":"jammed"}`:        {ID: "a", State: entity.CommandFailed, Error: "jammed"},
 	} {

@@ -78,7 +78,7 @@ var (
 	// ErrCursorForeign says that the cursor's change is not one of this store: the
 	// cursor is of another one, or the store was restored from a backup that was
 	// made before the change. errors.Is takes it for an ErrCursorExpired as well.
-	ErrCursorForeign error = foreignCursor{}
+	ErrCursorForeign error = foreignCursorError{}
 
 	// ErrLagged says that a subscription's reader was too slow and its buffer
 	// filled up. Nothing is lost yet: subscribe again with the cursor of the
@@ -86,10 +86,10 @@ var (
 	ErrLagged = errors.New("subscription fell behind")
 )
 
-type foreignCursor struct{}
+type foreignCursorError struct{}
 
-func (foreignCursor) Error() string {
+func (foreignCursorError) Error() string {
 	return "cursor is of another store, or of changes made after the backup that this one was restored from"
 }
 
-func (foreignCursor) Is(target error) bool { return target == ErrCursorExpired }
+func (foreignCursorError) Is(target error) bool { return target == ErrCursorExpired }

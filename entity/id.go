@@ -29,7 +29,7 @@ func CheckID(id string) error {
 func CheckKey(key string) error { return checkName("key", key, MaxKeyBytes) }
 
 // checkName reports what keeps a text from being a name of at most so many bytes.
-func checkName(what, name string, most int) error {
+func checkName(what, name string, most int) error { //nolint:unparam // the bounds are equal today
 	if name == "" || len(name) > most {
 		return fmt.Errorf("%s %.32q: %w: must have 1 to %d bytes, not %d", what, name, ErrInvalid, most, len(name))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/inspect"
 )
 
-func ExampleHandler() {
+func ExampleHandler() { //nolint:testableexamples // it listens
 	sys := actor.NewSystem("shop")
 	mux := http.NewServeMux()
 	mux.Handle("/debug/actors/", http.StripPrefix("/debug/actors", inspect.Handler(sys, inspect.Config{

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -283,7 +284,8 @@ func (in *inspector) give(w http.ResponseWriter, r *http.Request, order Order, a
 		fail(w, refusef(http.StatusNotFound, "%v", err))
 		return
 	}
-	in.sys.Log().Info("an order was given to an actor", "order", string(order), "pid", pid.String(), "remote", r.RemoteAddr)
+	in.sys.Log().Info("an order was given to an actor",
+		slog.String("order", string(order)), slog.String("pid", pid.String()), slog.String("remote", r.RemoteAddr))
 	w.Header().Set("Location", "./") // http.Redirect would make it absolute, without the prefix
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -108,7 +108,7 @@ func (s *service) caught(l *glua.LState, err error) int {
 	deep := int64(l.Context().(*counter).deep)
 	s.meter.steps -= 20 + 60*deep + deep*deep/2
 	l.Push(glua.LFalse)
-	l.Push(err.(*glua.ApiError).Object)
+	l.Push(err.(*glua.ApiError).Object) //nolint:errorlint // the interpreter returns no other
 	return 2
 }
 
@@ -293,4 +293,4 @@ func (s *service) sort(l *glua.LState) int {
 }
 
 // sameValue reports whether nothing was assigned between a and b.
-func sameValue(a, b glua.LValue) bool { return a == b || a != a && b != b } // NaN
+func sameValue(a, b glua.LValue) bool { return a == b || a != a && b != b } //nolint:gocritic // NaN

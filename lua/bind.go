@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"time"
@@ -230,7 +231,7 @@ func (s *service) log(l *glua.LState) int {
 	text := ""
 	for i := range l.GetTop() {
 		if i > 0 {
-			text += " "
+			text += " " //nolint:modernize // it is cut at maxLogged
 		}
 		text += l.ToStringMeta(l.Get(i + 1)).String()
 		s.meter.spend(l, len(text)/bytesPerStep)
@@ -238,6 +239,6 @@ func (s *service) log(l *glua.LState) int {
 			break
 		}
 	}
-	s.ctx.Log().Info("lua: a script says", "text", text[:min(len(text), maxLogged)])
+	s.ctx.Log().Info("lua: a script says", slog.String("text", text[:min(len(text), maxLogged)]))
 	return 0
 }

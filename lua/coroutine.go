@@ -92,7 +92,7 @@ func (s *service) resume(l *glua.LState, co *coroutine, args []glua.LValue) (val
 	defer func() { co.busy = false; t.nested-- }() // an actor may be taken away in the middle
 	_, err, values := l.Resume(co.thread, co.fn, args...)
 	if err != nil {
-		return nil, err.(*glua.ApiError).Object
+		return nil, err.(*glua.ApiError).Object //nolint:errorlint // the interpreter returns no other
 	}
 	return values, nil
 }

@@ -62,8 +62,7 @@ func raisedText(v glua.LValue) string {
 // scriptError returns the failure of the script in an error, without what the engine says about the ask, or the
 // error itself if that is not one.
 func scriptError(err error) error {
-	var failed *Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*Error](err); ok {
 		return failed
 	}
 	return err

@@ -104,7 +104,7 @@ func (s *service) watch(l *glua.LState) int {
 		l.RaiseError("watch: %s", err)
 	}
 	s.ctx.Watch(to.PID(), func(d actor.Down) Message {
-		text := glua.LValue(glua.LNil)
+		text := glua.LNil
 		if d.Err != nil {
 			text = glua.LString(d.Err.Error())
 		}

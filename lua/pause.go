@@ -60,7 +60,7 @@ var errWaitsAlready = errors.New("another handler waits for the token")
 // waitFor waits until wakeup is called with the same token.
 func (s *service) waitFor(l *glua.LState) int {
 	token := l.CheckAny(1)
-	if token != token { // NaN
+	if token != token { //nolint:gocritic // NaN
 		l.ArgError(1, "a token must be equal to itself")
 	}
 	if s.waiters[token] != nil {
@@ -113,7 +113,7 @@ func (s *service) queue(l *glua.LState) int {
 		err := l.PCall(l.GetTop()-1, glua.MultRet, nil)
 		s.leave(c)
 		if err != nil {
-			l.Error(err.(*glua.ApiError).Object, 0)
+			l.Error(err.(*glua.ApiError).Object, 0) //nolint:errorlint // the interpreter returns no other
 		}
 		return l.GetTop()
 	}))

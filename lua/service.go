@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -143,10 +144,10 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 func (s *service) logFailure(err error) {
 	var failed *Error
 	if errors.As(err, &failed) && failed.Stack != "" {
-		s.ctx.Log().Error("lua: a handler failed", "error", err, "stack", failed.Stack)
+		s.ctx.Log().Error("lua: a handler failed", slog.Any("error", err), slog.String("stack", failed.Stack))
 		return
 	}
-	s.ctx.Log().Error("lua: a handler failed", "error", err)
+	s.ctx.Log().Error("lua: a handler failed", slog.Any("error", err))
 }
 
 // handle passes the values of a message to the function that dispatch was given.

@@ -84,10 +84,11 @@ func (p *process) start() {
 	for err != nil {
 		file, err = p.node.Disk().Open("journal")
 	}
-	for p.node.Disk().Sync(w.Context()) != nil {
+	for p.node.Disk().Sync(w.Context()) != nil { //nolint:revive // until it succeeds
 	}
 	journal, err := memory.Open(w.Context(), &pointFile{file, p})
-	for ; err != nil; journal, err = memory.Open(w.Context(), &pointFile{file, p}) {
+	for err != nil {
+		journal, err = memory.Open(w.Context(), &pointFile{file, p})
 	}
 	p.journal = journal
 	persistence, err := persist.Open(w.Context(), p.node.System(), &pointJournal{journal, p}, persist.Config{Types: types, Ahead: 4})

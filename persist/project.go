@@ -185,7 +185,7 @@ func (a *projection) Receive(ctx *actor.Context[any], m any) error {
 		if m.err != nil {
 			a.failed(ctx, 0, fmt.Errorf("read its cursors: %w", m.err))
 			a.busy = true // until then
-			return nil
+			return nil    //nolint:nilerr // it tries again
 		}
 		a.after, a.unread = m.after, allParts
 	case tryAgain:

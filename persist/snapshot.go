@@ -44,14 +44,14 @@ func snapshotsOf(self any) (*snapshooter, error) {
 		state: take.Type().Out(0),
 		take: func() (any, error) {
 			out := take.Call(nil)
-			err, _ := out[1].Interface().(error)
+			err, _ := reflect.TypeAssert[error](out[1])
 			return out[0].Interface(), err
 		},
 		restore: func(v any) error {
 			if t := reflect.TypeOf(v); t == nil || !t.AssignableTo(take.Type().Out(0)) {
 				return fmt.Errorf("it is a %T and not a %s", v, take.Type().Out(0))
 			}
-			err, _ := restore.Call([]reflect.Value{reflect.ValueOf(v)})[0].Interface().(error)
+			err, _ := reflect.TypeAssert[error](restore.Call([]reflect.Value{reflect.ValueOf(v)})[0])
 			return err
 		},
 	}, nil

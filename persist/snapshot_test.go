@@ -230,13 +230,16 @@ func TestTheProgressOfARecoveryIsSeen(t *testing.T) {
 		p := open(k, memory.New())
 		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} })
 		const events = 3*persist.PageRecords + 10
-		actor.Ask(k.Context(), a, msg{do: func(ctx *actor.Context[msg], a *account) error {
+		_, err := actor.Ask(k.Context(), a, msg{do: func(ctx *actor.Context[msg], a *account) error {
 			for range events {
 				a.Record(added{1})
 			}
 			actor.ReplyFor(ctx, 0)
 			return nil
 		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		a.Stop()
 		k.Settle()
 		h := &halting{at: 2*persist.PageRecords + 5, goOn: make(chan struct{}), halted: make(chan struct{})}

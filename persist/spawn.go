@@ -145,7 +145,7 @@ func (es *Events[E]) unbind() { es.in, es.apply = nil, nil }
 
 func (*Events[E]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[E]()) }
 
-func (d *Durable[S]) bind(in *incarnation, _ any) (subject, error) {
+func (d *Durable[S]) bind(in *incarnation, _ any) (subject, error) { //nolint:unparam // as of Events
 	d.in = in
 	if in != nil {
 		in.encode = func() (*Payload, error) { return in.p.payload(d.State) }

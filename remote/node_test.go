@@ -380,7 +380,9 @@ func TestANodeThatIsGivenUpEndsWhatWasUnderWay(t *testing.T) {
 	if d, err := here.Wait(within(t)); d.Reason != actor.Failed && d.Reason != actor.NoActor || err != nil {
 		t.Errorf("the link: %+v; %v", d, err)
 	}
-	<-c.ended // the handler's context ends, too
+	if err := <-c.ended; err == nil {
+		t.Error("the handler's context ended with no cause")
+	}
 	if p := b.Peers()[0]; p.State != "lost" || p.Lost != 1 || p.Sent != 1 || p.Unconfirmed != 0 {
 		t.Errorf("the peer is %+v", p)
 	}

@@ -91,13 +91,12 @@ type run struct {
 	out, in int    // chunks on it
 	frames  *wire.Splitter
 
-	call     *session.Call
-	calling  uint64 // the number of the connection of the call
-	next     time.Time
-	alarm    int
-	writing  bool
-	ticking  bool
-	reported bool
+	call    *session.Call
+	calling uint64 // the number of the connection of the call
+	next    time.Time
+	alarm   int
+	writing bool
+	ticking bool
 }
 
 // chunk is what goes over a link.

@@ -119,7 +119,7 @@ func (f *alarmFeed) send(ctx context.Context, events []alarm.Event) error {
 		f.after = ev.Seq
 		a := &ev.Alarm
 		if f.filter.Entity != "" && f.filter.Entity != a.Entity || f.filter.Rule != "" && f.filter.Rule != a.Rule ||
-			len(f.severities) > 0 && !slices.Contains(f.severities, a.Severity) || keep != nil && !(keep(a) && f.present(ctx, ev)) {
+			len(f.severities) > 0 && !slices.Contains(f.severities, a.Severity) || keep != nil && (!keep(a) || !f.present(ctx, ev)) {
 			continue
 		}
 		if body, err := encodeAlarmEvent(ev); err == nil {

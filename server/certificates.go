@@ -137,7 +137,7 @@ func (c *certificates) listener(ln net.Listener) net.Listener {
 		find := config.GetCertificate
 		if find == nil {
 			cert := &config.Certificates[0]
-			find = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
+			find = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil } //nolint:unparam // as GetCertificate
 		}
 		config.Certificates = nil // so that GetCertificate is asked
 		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {

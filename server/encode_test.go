@@ -55,7 +55,7 @@ func TestFastEncodersWriteWhatTheirStructsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	encodesTo(t, want, text)
-	encodesTo(t, page, append(appendPoints(appendSeries(nil, "x", "k"), points), '}'))
+	encodesTo(t, page, append(appendPoints(beginSeries("x", "k"), points), '}'))
 }
 
 func encodesTo(t *testing.T, v any, text []byte) {

@@ -170,7 +170,7 @@ func (h *historyReader) aggregate(ctx context.Context, in *historyRequest, from,
 	if err != nil {
 		return nil, err
 	}
-	body := appendSeries(nil, one.id, one.key)
+	body := beginSeries(one.id, one.key)
 	body = a.appendGrid(body, one.sources)
 	body = append(body, `,"buckets":[`...)
 	n := 0
@@ -410,7 +410,7 @@ func (h *historyReader) downsample(ctx context.Context, in *historyRequest, from
 	if err != nil {
 		return nil, err
 	}
-	body := appendSeries(nil, in.ID, in.Key)
+	body := beginSeries(in.ID, in.Key)
 	body = strconv.AppendInt(append(body, `,"total":`...), int64(total), 10)
 	return encoded[historyJSON](append(appendPoints(body, points), '}')), nil
 }

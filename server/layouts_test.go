@@ -38,7 +38,7 @@ func TestAnEmptyRetainedMessageObeysTheLayout(t *testing.T) {
 	}
 	// What the guest may do is not retained either.
 	await(t, guest.Publish("$aws/things/room-1/shadow/get", 1, true, "{}"))
-	for receive(t, watch, "the request").topic != "$aws/things/room-1/shadow/get" { // it is forwarded after its acknowledgement
+	for receive(t, watch, "the request").topic != "$aws/things/room-1/shadow/get" { //nolint:revive // it is forwarded after its acknowledgement
 	}
 	late := subscribe(t, s.dial311("late", asUser(tokens["admin"])), "#", "$aws/things/#")
 	await(t, s.dial311("admin", asUser(tokens["admin"])).Publish("e/room-1/telemetry", 1, false, `{"t":5}`))

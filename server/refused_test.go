@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -98,7 +99,7 @@ func TestAMessageThatATypeRefusesDoesNotCostTheConnectionOverMQTT5(t *testing.T)
 // latestOrNone is latest, and empty for an entity that does not exist.
 func (r *running) latestOrNone(id string) map[string]string {
 	r.t.Helper()
-	if resp, _ := r.do("GET", "/v1/entities/"+id, ""); resp.StatusCode != 200 {
+	if resp, _ := r.do("GET", "/v1/entities/"+id, ""); resp.StatusCode != http.StatusOK {
 		return nil
 	}
 	return r.latest(id)

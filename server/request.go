@@ -100,7 +100,7 @@ func (d *decoder) decode(w http.ResponseWriter, r *http.Request, o *operation) (
 			return in, err
 		}
 	}
-	if c, ok := in.Interface().(interface{ check() error }); ok {
+	if c, ok := reflect.TypeAssert[interface{ check() error }](in); ok {
 		if err := c.check(); err != nil {
 			return in, err
 		}

@@ -177,7 +177,7 @@ func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[his
 	if err != nil {
 		return nil, err
 	}
-	body := appendSeries(nil, query.ID, query.Key)
+	body := beginSeries(query.ID, query.Key)
 	body = append(body, `,"points":[`...)
 	for i, p := range points {
 		body = appendPoint(appendComma(body, i), p.TS, p.Value)
@@ -193,8 +193,9 @@ func some[T any](p *T) (v T) {
 	return v
 }
 
-func appendSeries(dst []byte, id, key string) []byte {
-	dst = append(dst, `{"entity":`...)
+// beginSeries begins an object with the series that it is of.
+func beginSeries(id, key string) []byte {
+	dst := []byte(`{"entity":`)
 	dst = value.String(id).AppendJSON(dst)
 	dst = append(dst, `,"key":`...)
 	return value.String(key).AppendJSON(dst)

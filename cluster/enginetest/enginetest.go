@@ -52,9 +52,10 @@ func put(t *testing.T, e cluster.Engine, key, value string, was cluster.Revision
 	return rev
 }
 
-// conflict expects a put to fail, and to change nothing.
-func conflict(t *testing.T, e cluster.Engine, key string, was cluster.Revision) {
+// conflict expects a put of k to fail, and to change nothing.
+func conflict(t *testing.T, e cluster.Engine, was cluster.Revision) {
 	t.Helper()
+	const key = "k"
 	before, errBefore := e.Get(t.Context(), key)
 	if _, err := e.Put(t.Context(), key, []byte("conflict"), was); !errors.Is(err, cluster.ErrConflict) {
 		t.Fatalf("put %s at %d: %v, want %v", key, was, err, cluster.ErrConflict)
@@ -66,16 +67,16 @@ func conflict(t *testing.T, e cluster.Engine, key string, was cluster.Revision) 
 }
 
 func putNeedsTheRevision(t *testing.T, a, b cluster.Engine) {
-	conflict(t, a, "k", 1)
+	conflict(t, a, 1)
 	if _, err := a.Get(t.Context(), "k"); !errors.Is(err, cluster.ErrNotFound) {
 		t.Errorf("a key that was never set: %v", err)
 	}
 	first := put(t, a, "k", "one", 0)
-	conflict(t, b, "k", 0)
+	conflict(t, b, 0)
 	second := put(t, b, "k", "two", first)
-	conflict(t, a, "k", first)
-	conflict(t, a, "k", 0)
-	conflict(t, a, "k", second+1)
+	conflict(t, a, first)
+	conflict(t, a, 0)
+	conflict(t, a, second+1)
 	put(t, a, "k", "", second) // an empty value is one
 	put(t, b, "other", "one", 0)
 }
@@ -170,10 +171,11 @@ type seen struct {
 	changed chan struct{}
 }
 
-func watch(t *testing.T, e cluster.Engine, prefix string) (s *seen, stop func()) {
+// watch watches the keys with the prefix k/.
+func watch(t *testing.T, e cluster.Engine) (s *seen, stop func()) {
 	t.Helper()
 	s = &seen{changed: make(chan struct{}, 1)}
-	stop = e.Watch(prefix, func(e cluster.Entry) {
+	stop = e.Watch("k/", func(e cluster.Entry) {
 		s.mu.Lock()
 		if s.within {
 			s.wrong = "two calls at a time"
@@ -231,7 +233,7 @@ func watchBeginsWithWhatThereIs(t *testing.T, a, b cluster.Engine) {
 	rev := put(t, a, "k/1", "old", 0)
 	put(t, a, "k/1", "one", rev)
 	put(t, a, "k/2", "two", 0)
-	s, _ := watch(t, b, "k/")
+	s, _ := watch(t, b)
 	s.expect(t, "k/1", "one")
 	s.expect(t, "k/2", "two")
 	put(t, a, "k/3", "three", 0)
@@ -239,7 +241,7 @@ func watchBeginsWithWhatThereIs(t *testing.T, a, b cluster.Engine) {
 }
 
 func watchComesInOrderAndToTheLast(t *testing.T, a, b cluster.Engine) {
-	s, _ := watch(t, b, "k/")
+	s, _ := watch(t, b)
 	var all sync.WaitGroup
 	for k := range 3 {
 		all.Go(func() {
@@ -260,7 +262,7 @@ func watchComesInOrderAndToTheLast(t *testing.T, a, b cluster.Engine) {
 }
 
 func watchHasItsPrefixOnly(t *testing.T, a, b cluster.Engine) {
-	s, _ := watch(t, b, "k/")
+	s, _ := watch(t, b)
 	put(t, a, "kk", "no", 0)
 	put(t, a, "other/k/", "no", 0)
 	put(t, a, "k/1", "yes", 0)
@@ -271,7 +273,7 @@ func watchHasItsPrefixOnly(t *testing.T, a, b cluster.Engine) {
 }
 
 func watchStops(t *testing.T, a, _ cluster.Engine) {
-	s, stop := watch(t, a, "k/")
+	s, stop := watch(t, a)
 	put(t, a, "k/1", "one", 0)
 	s.expect(t, "k/1", "one")
 	stop()
@@ -280,7 +282,7 @@ func watchStops(t *testing.T, a, _ cluster.Engine) {
 	for i := range 10 {
 		rev = put(t, a, "k/2", strconv.Itoa(i), rev)
 	}
-	again, _ := watch(t, a, "k/")
+	again, _ := watch(t, a)
 	again.expect(t, "k/2", "9")
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -79,10 +79,10 @@ authority is taken from the same directory.`,
 		Example: `  greenroom cert node --name orders-1 --dir certs
   greenroom cert node --name orders-1 --dir certs --replace   # before the old one expires`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case name == "":
+			switch name {
+			case "":
 				return usagef("--name must name the node")
-			case name == authorityName:
+			case authorityName:
 				return usagef("--name must not be %s, whose files are the authority's", authorityName)
 			}
 			if err := checkDays(days); err != nil {

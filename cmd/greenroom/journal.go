@@ -147,7 +147,7 @@ func newJournalShow() *cobra.Command {
 		Use:     "show",
 		Short:   "Show what a journal has of an id.",
 		Example: "  greenroom journal show --journal data --id cart-42 --after 1000",
-	}, func(ctx context.Context, j persist.Journal, out io.Writer) error { return o.show(ctx, j, out) })
+	}, o.show)
 	cmd.Flags().StringVar(&o.id, "id", "", "the id")
 	cmd.Flags().Uint64Var(&o.after, "after", 0, "only events with greater numbers")
 	cmd.Flags().IntVar(&o.limit, "limit", 0, "how many events at most; 0 for all")

@@ -52,7 +52,7 @@ func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
 		}
 		nc, err := at.link.dial(ctx)
 		if err != nil {
-			return nil //nolint:nilerr // the server may turn them away as it likes
+			return nil // the server may turn them away as it likes
 		}
 		defer nc.Close()
 		if code, err := h.say(nc); err == nil && code == 0 {
@@ -77,7 +77,7 @@ func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 		nc, err := dialer.DialContext(ctx, "tcp", at.link.addr)
 		if err != nil {
 			<-held
-			return nil //nolint:nilerr // as above
+			return nil //nolint:nilerr // the server may turn it away
 		}
 		if i%2 == 0 {
 			_, _ = nc.Write([]byte{0x16, 3, 1}) // of TLS
@@ -102,14 +102,14 @@ func subscribeAlways(ctx context.Context, at *child) (int64, *latencies, error) 
 		h := at.link.helloOf(fmt.Sprintf("asker-%d", i), i)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil //nolint:nilerr // as above
+			return nil // as above
 		}
 		defer nc.Close()
 		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
 		go func() { _, _ = io.Copy(io.Discard, nc) }() // the answers, until it is closed
 		for n := uint16(1); n > 0; n++ {
 			if _, err := nc.Write(subscribe(n, askFilters)); err != nil {
-				return nil //nolint:nilerr // as above
+				return nil // as above
 			}
 			filters.Add(askFilters)
 		}
@@ -138,7 +138,7 @@ func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 		h.topic, h.will = "e/bench-0/telemetry", will
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil //nolint:nilerr // as above
+			return nil //nolint:nilerr // the server may turn it away
 		}
 		return nc.Close()
 	})
@@ -151,13 +151,13 @@ func deaf(ctx context.Context, at *child) (int64, *latencies, error) {
 		h := at.link.helloOf(fmt.Sprintf("deaf-%d", i), i)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil //nolint:nilerr // as above
+			return nil // as above
 		}
 		defer nc.Close()
 		filter := "e/#"
 		body := append([]byte{0, 1, 0, byte(len(filter))}, filter...)
 		if _, err := nc.Write(append([]byte{mqttSubscribe, byte(len(body) + 1)}, append(body, 1)...)); err != nil {
-			return nil //nolint:nilerr // as above
+			return nil // as above
 		}
 		<-ctx.Done()
 		return nil

@@ -147,7 +147,7 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 	return p, nil
 }
 
-func createToken(cmd *cobra.Command, addr string, p principalJSON) error { //nolint:gocritic // once a run
+func createToken(cmd *cobra.Command, addr string, p principalJSON) error {
 	c, err := newClient(addr)
 	if err != nil {
 		return err

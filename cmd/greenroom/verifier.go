@@ -131,7 +131,7 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 		writers.Go(func() { *into = write(ctx, round, begins) })
 	}
 	writers.Go(func() {
-		for l.tags.look(ctx) == nil {
+		for l.tags.look(ctx) == nil { //nolint:revive // until one fails
 		}
 	})
 	writers.Go(func() { _ = l.stream.read(events, func() bool { return false }) }) // it ends with the server
@@ -170,7 +170,7 @@ func (v *verifier) patch(ctx context.Context, id string, begun func()) tally {
 	})
 }
 
-// relate puts edges of the types 0, 1, 2 …
+// relate puts edges of the types 0, 1, 2 and so on.
 func (v *verifier) relate(ctx context.Context, round int, begun func()) tally {
 	from, to := verifyID(round, "edit-0"), verifyID(round, "edit-1")
 	return until(begun, func(n int64) error {

@@ -45,7 +45,7 @@ func fill(path string) (err error) {
 	block := make([]byte, 64<<10)
 	for n := 0; n < maxFill; n += len(block) {
 		if _, err := f.Write(block); err != nil {
-			return nil //nolint:nilerr // which is what it is to come to
+			return nil // which is what it is to come to
 		}
 	}
 	return usagef("--full fills the disk of --data, which must have less than %d MiB free: mount a small file system for it", maxFill>>20)

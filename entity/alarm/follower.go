@@ -119,7 +119,7 @@ func (f *follower) nap() time.Duration {
 func (f *follower) answer(c call) error {
 	if err := context.Cause(c.ctx); err != nil {
 		c.done <- err
-		return nil
+		return nil //nolint:nilerr // it is the caller's
 	}
 	before := len(f.e.ledger.items) + len(f.e.dirty)
 	err := c.f(f.s.ctx, f.e)

@@ -33,7 +33,7 @@ type Query struct {
 
 // keeps reports whether the query asks for an alarm.
 func (q *Query) keeps(a *Alarm) bool {
-	return !(q.Open && !a.Open() || q.Closed && a.Open()) &&
+	return (!q.Open || a.Open()) && (!q.Closed || !a.Open()) &&
 		(q.Entity == "" || a.Entity == q.Entity) && (q.Rule == "" || a.Rule == q.Rule) &&
 		(len(q.Severities) == 0 || slices.Contains(q.Severities, a.Severity)) &&
 		(q.Acknowledged == nil || *q.Acknowledged == (a.Acknowledged != nil)) &&

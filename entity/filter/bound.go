@@ -70,6 +70,8 @@ func (e end) inner(f end) (end, bool) {
 		e.open = e.open || f.open
 	case e.side:
 		return f, true
+	default:
+		return e, true
 	}
 	return e, true
 }

@@ -166,7 +166,7 @@ func fold(pieces []piece) (list []piece) {
 	at := make(map[restKey]int)
 	for i := range pieces {
 		p := &pieces[i]
-		from := int64(end)
+		from := end
 		if p.From < p.To {
 			from = p.From
 		}

@@ -3,7 +3,6 @@ package mapping
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -195,12 +194,4 @@ func bigSum(values []value.Value) float64 {
 	}
 	f, _ := sum.Float64()
 	return f
-}
-
-// anyNumber draws a number of ordinary size.
-func anyNumber(r *rand.Rand) value.Value {
-	if r.IntN(2) == 0 {
-		return value.Int(r.Int64N(2000) - 1000)
-	}
-	return value.Float(math.Round(r.Float64()*10000) / 100)
 }

@@ -160,8 +160,8 @@ func TestTypesThatCannotBeResolvedAreRefused(t *testing.T) {
 }
 
 func TestValuesAreCheckedByTheirSchema(t *testing.T) {
-	f, n := func(x float64) value.Value { return value.Float(x) }, func(x int64) value.Value { return value.Int(x) }
-	s, j, b := func(x string) value.Value { return value.String(x) }, func(x string) value.Value { return value.JSON(x) }, value.Bool(true)
+	f, n := value.Float, func(x int64) value.Value { return value.Int(x) }
+	s, j, b := value.String, func(x string) value.Value { return value.JSON(x) }, value.Bool(true)
 	for _, tt := range []struct {
 		schema       string
 		right, wrong []value.Value

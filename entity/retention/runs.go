@@ -41,7 +41,10 @@ func (c chunkRuns) next(n int64) int64 {
 // between yields the numbers in the runs from one to another, which is included.
 func (c chunkRuns) between(from, to int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
-		for n := c.next(from); n <= to && n < math.MaxInt64 && yield(n); n = c.next(n + 1) {
+		for n := c.next(from); n <= to && n < math.MaxInt64; n = c.next(n + 1) {
+			if !yield(n) {
+				return
+			}
 		}
 	}
 }

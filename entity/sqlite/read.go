@@ -331,7 +331,7 @@ func scan(rows *sql.Rows, row func() error) error {
 
 // collect makes a list of what a query finds.
 func collect[T any](ctx context.Context, stmt *sql.Stmt, row func(rows *sql.Rows) (T, error), args ...any) (list []T, err error) {
-	rows, err := stmt.QueryContext(ctx, args...) //nolint:sqlclosecheck // scan does
+	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, err
 	}

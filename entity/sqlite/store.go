@@ -282,7 +282,7 @@ const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that i
 func (s *Store) Check(ctx context.Context) error {
 	var wrong []error
 	for _, query := range []string{"PRAGMA integrity_check", orphans} {
-		rows, err := s.readDB.QueryContext(ctx, query)
+		rows, err := s.readDB.QueryContext(ctx, query) //nolint:sqlclosecheck // scan does
 		if err == nil {
 			err = scan(rows, func() error {
 				var text string

@@ -28,14 +28,15 @@ func (k *kit) commanded(list ...entity.Command) *entity.Batch {
 	return b
 }
 
-func (k *kit) commands(id string, q entity.CommandsQuery) []entity.Command {
+// commands returns the commands of a.
+func (k *kit) commands(q entity.CommandsQuery) []entity.Command {
 	k.t.Helper()
 	if q.Limit == 0 {
 		q.Limit = 10_000
 	}
-	list, err := k.store.Commands(k.t.Context(), id, q)
+	list, err := k.store.Commands(k.t.Context(), "a", q)
 	if err != nil {
-		k.t.Fatalf("commands of %q: %v", id, err)
+		k.t.Fatalf("commands of a: %v", err)
 	}
 	return list
 }
@@ -65,7 +66,7 @@ func commandsAreKept(t *testing.T, k *kit) {
 	newest := slices.Clone(all)
 	slices.Reverse(newest)
 	for _, what := range []string{"committed", "reopened"} {
-		if got := k.commands("a", entity.CommandsQuery{}); !reflect.DeepEqual(got, newest) {
+		if got := k.commands(entity.CommandsQuery{}); !reflect.DeepEqual(got, newest) {
 			t.Errorf("%s:\n got %+v\nwant %+v", what, got, newest)
 		}
 		if got := k.load("a"); !reflect.DeepEqual(got.Commands, all[:3]) || len(got.Latest) != 1 || got.Revision != 0 {
@@ -104,14 +105,11 @@ func commandsAreAskedFor(t *testing.T, k *kit) {
 		"  ":                       {Key: "k\x00"},
 		"id-5 id-4 id-3 id-2 id-1": {Before: "", Limit: 5},
 	} {
-		got := ""
-		for i, c := range k.commands("a", q) {
-			if i > 0 {
-				got += " "
-			}
-			got += c.ID
+		var ids []string
+		for _, c := range k.commands(q) {
+			ids = append(ids, c.ID)
 		}
-		if got != strings.TrimSpace(want) {
+		if got := strings.Join(ids, " "); got != strings.TrimSpace(want) {
 			t.Errorf("%+v: %q, want %q", q, got, want)
 		}
 	}
@@ -123,7 +121,7 @@ func stepsOfACommandReplaceIt(t *testing.T, k *kit) {
 	sent, done := command("a", "id-1", entity.CommandSent), command("a", "id-1", entity.CommandDone)
 	b := k.commanded(sent, done)
 	k.commit(b)
-	if got := k.commands("a", entity.CommandsQuery{}); !reflect.DeepEqual(got, []entity.Command{done}) || len(k.load("a").Commands) != 0 {
+	if got := k.commands(entity.CommandsQuery{}); !reflect.DeepEqual(got, []entity.Command{done}) || len(k.load("a").Commands) != 0 {
 		t.Errorf("after two steps in one batch: %+v", got)
 	}
 	log, err := k.store.Changes(t.Context(), 0, 10)
@@ -159,7 +157,7 @@ func endedCommandsAreBounded(t *testing.T, k *kit) {
 		}
 		k.commit(k.commanded(list...))
 	}
-	kept := k.commands("a", entity.CommandsQuery{})
+	kept := k.commands(entity.CommandsQuery{})
 	if len(kept) < most+1 || len(kept) > most+most/10+1 || kept[0].ID != fmt.Sprintf("%05d", 2*most+1) {
 		t.Fatalf("%d commands are kept, the newest is %s", len(kept), kept[0].ID)
 	}
@@ -180,7 +178,7 @@ func commandsGoWithTheirEntity(t *testing.T, k *kit) {
 	}
 	k.commit(k.edit("a", "", entity.Edit{Revision: 1, Created: true}))
 	k.reopen()
-	if got := k.commands("a", entity.CommandsQuery{}); len(got) != 0 {
+	if got := k.commands(entity.CommandsQuery{}); len(got) != 0 {
 		t.Errorf("one of the same id has %+v", got)
 	}
 }

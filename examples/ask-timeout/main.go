@@ -47,7 +47,7 @@ func (p *pingActor) Receive(ctx *actor.Context[tick], _ tick) error {
 	result, err := actor.Ask(ctx, p.pong, ping{}, actor.Within(time.Second))
 	if err != nil {
 		fmt.Fprintln(p.w, "Timed out")
-		return nil
+		return nil //nolint:nilerr // the actor goes on
 	}
 	fmt.Fprintf(p.w, "Received pong message %#v\n", result)
 	return nil

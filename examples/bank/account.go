@@ -137,9 +137,9 @@ func (a *Account) Receive(ctx *actor.Context[any], m any) error {
 			a.Send(m.From, Bounce{m.Transfer, self, m.Cents})
 			return nil
 		}
-		a.Record(Deposited{m.Transfer, m.From, m.Cents})
+		a.Record(Deposited(m))
 	case Bounce: // also when it was closed meanwhile: the money is there
-		a.Record(Returned{m.Transfer, m.From, m.Cents})
+		a.Record(Returned(m))
 	case shut:
 		if a.s.Open {
 			a.Record(Closed{})

@@ -215,7 +215,6 @@ func main() {
 	resume := flag.Duration("resume", 10*time.Second, "how long the other end may be away")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	config := remote.Config{Types: types, Secret: os.Getenv("CHAT_SECRET"), ResumeWithin: *resume}
 	var err error
 	if *listen != "" {
@@ -225,6 +224,7 @@ func main() {
 		config.Peers = map[string]string{"server": *server}
 		err = chat(ctx, os.Stdin, os.Stdout, *nick, config)
 	}
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

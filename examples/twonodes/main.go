@@ -60,13 +60,13 @@ func main() {
 	resume := flag.Duration("resume", 10*time.Second, "how long the other node may be away")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var err error
 	if *listen != "" {
 		err = serve(ctx, os.Stdout, remote.Config{Addr: *listen, Types: types, ResumeWithin: *resume})
 	} else {
 		err = use(ctx, os.Stdout, remote.Config{Peers: map[string]string{"a": *peer}, Types: types, ResumeWithin: *resume})
 	}
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -241,15 +241,16 @@ func TestEveryItemIsCommittedOnceAndInOrder(t *testing.T) {
 			}
 		}
 		for next <= items || settled < next-1 {
-			if next <= items && rnd.IntN(2) == 0 {
+			switch {
+			case next <= items && rnd.IntN(2) == 0:
 				_, due := b.Add(next)
 				if next++; due {
 					ask()
 				}
-			} else if wakeAt >= 0 {
+			case wakeAt >= 0:
 				b.now = max(b.now, wakeAt)
 				ask()
-			} else if next > items && settled < next-1 {
+			case next > items && settled < next-1:
 				t.Fatalf("seed %d: %d of %d items are settled and nobody asks again", seed, settled, next-1)
 			}
 		}

@@ -66,7 +66,7 @@ func TestWhatNoCertificateCanBeMadeOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, make := range map[string]func() error{
+	for want, issue := range map[string]func() error{
 		`not "a/b"`:                   func() error { _, err := a.Issue("a/b", now, year); return err },
 		`not ""`:                      func() error { _, _, err := NewAuthority("", now, year); return err },
 		"must end before its":         func() error { _, err := a.Issue("a", now, 2*year); return err },
@@ -89,7 +89,7 @@ func TestWhatNoCertificateCanBeMadeOf(t *testing.T) {
 			return err
 		},
 	} {
-		if err := make(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := issue(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}

@@ -30,7 +30,7 @@ func NewProxy(tb testing.TB, direct string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (p *Proxy) serve() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("unix", p.socket)
+		server, err := net.Dial("unix", p.socket) //nolint:noctx // a socket of this machine is there, or not
 		if err != nil {
 			_ = client.Close() // as if nobody listened
 			continue

@@ -82,7 +82,7 @@ func readHeader(path string) (*header, error) {
 	}
 	var h [100]byte
 	if _, err := io.ReadFull(f, h[:]); err != nil || !bytes.HasPrefix(h[:], []byte("SQLite format 3\x00")) {
-		return &header{}, nil //nolint:nilerr // what is shorter is no database
+		return &header{}, nil // what is shorter is no database
 	}
 	size := int64(binary.BigEndian.Uint16(h[16:]))
 	if size == 1 {
@@ -124,7 +124,7 @@ func readWAL(path string) (*walInfo, error) {
 	in := bufio.NewReaderSize(f, 1<<20)
 	h := make([]byte, walHeaderBytes)
 	if _, err := io.ReadFull(in, h); err != nil {
-		return w, nil //nolint:nilerr // a crash came before the header was written
+		return w, nil // a crash came before the header was written
 	}
 	var order binary.ByteOrder = binary.LittleEndian
 	magic, size := binary.BigEndian.Uint32(h), binary.BigEndian.Uint32(h[8:])

@@ -10,5 +10,5 @@ func Free(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		return 0, err
 	}
-	return int64(disk.Bavail) * int64(disk.Bsize), nil //nolint:gosec // a disk has less than 8 EiB
+	return int64(disk.Bavail) * int64(disk.Bsize), nil //nolint:gosec,unconvert // Bsize is an int32 on some systems; a disk has less than 8 EiB
 }

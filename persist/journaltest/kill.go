@@ -27,13 +27,12 @@ func Child(open func(ctx context.Context, address string) (persist.Journal, erro
 	if address == "" {
 		return
 	}
-	if err := child(address, open); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, child(address, open))
+	os.Exit(1)
 }
 
-// child has an asker for each actor record events, and prints what is durable.
+// child has an asker for each actor record events, and prints what is durable. It returns
+// only with an error.
 func child(address string, open func(ctx context.Context, address string) (persist.Journal, error)) error {
 	ctx := context.Background()
 	j, err := open(ctx, address)

@@ -13,8 +13,10 @@ const (
 	MaxSlowed = 10_000
 
 	// FreeFailures is how many logins may fail at once before the next one has to
-	// wait. One is forgiven every FailureForgiven.
-	FreeFailures    = 10
+	// wait.
+	FreeFailures = 10
+
+	// FailureForgiven is after what time one of them is forgiven.
 	FailureForgiven = 3 * time.Second
 )
 

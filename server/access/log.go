@@ -125,7 +125,7 @@ func (e *Entry) bytes() int {
 
 // Add appends an entry, whose Seq and TS it sets, and returns when it is durable. Long
 // texts are cut. Where ctx ends first, the entry may still come to be.
-func (l *Log) Add(ctx context.Context, e Entry) error { //nolint:gocritic // it becomes the log's own
+func (l *Log) Add(ctx context.Context, e Entry) error {
 	e.TS = time.Now().UnixMilli()
 	e.Who, e.What, e.Outcome = text.Shorten(e.Who, maxLogText), text.Shorten(e.What, maxLogText), text.Shorten(e.Outcome, maxLogText)
 	l.mu.Lock()

@@ -35,13 +35,13 @@ func CheckName(name string) error {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(allowed, r)
 	}) < 0
 	if name == "" || len(name) > maxNameBytes || !plain {
-		return reject(http.StatusBadRequest, "Invalid shadow name: must have 1 to %d letters of ASCII, digits and %s, not %.80q", maxNameBytes, allowed, name)
+		return reject("Invalid shadow name: must have 1 to %d letters of ASCII, digits and %s, not %.80q", maxNameBytes, allowed, name)
 	}
 	return nil
 }
 
 // Rejection is why a request was rejected, in the words of AWS.
-type Rejection struct {
+type Rejection struct { //nolint:errname // what AWS calls it
 	Code    int // a status of HTTP
 	Message string
 	cause   error
@@ -53,8 +53,8 @@ func (r *Rejection) Error() string { return r.Message }
 // Unwrap returns the error of the runtime, if there is one.
 func (r *Rejection) Unwrap() error { return r.cause }
 
-func reject(code int, format string, args ...any) error {
-	return &Rejection{Code: code, Message: fmt.Sprintf(format, args...), cause: entity.ErrInvalid}
+func reject(format string, args ...any) error {
+	return &Rejection{Code: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), cause: entity.ErrInvalid}
 }
 
 // rejection returns what a request is answered with for an error, or nil for an error that
@@ -89,11 +89,11 @@ type state struct{ desired, reported json.RawMessage }
 // parse reads a state, in which nothing else may be.
 func (s *state) parse(data []byte) error {
 	if len(data) == 0 {
-		return reject(http.StatusBadRequest, "Missing required node: state")
+		return reject("Missing required node: state")
 	}
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
-		return reject(http.StatusBadRequest, "State node must be an object")
+		return reject("State node must be an object")
 	}
 	for name, v := range all {
 		switch name {
@@ -102,10 +102,10 @@ func (s *state) parse(data []byte) error {
 		case "reported":
 			s.reported = v
 		default:
-			return reject(http.StatusBadRequest, "State contains an invalid node: '%s'", name)
+			return reject("State contains an invalid node: '%s'", name)
 		}
 		if string(v) != "null" && v[0] != '{' {
-			return reject(http.StatusBadRequest, "%s node must be an object", strings.ToUpper(name[:1])+name[1:])
+			return reject("%s node must be an object", strings.ToUpper(name[:1])+name[1:])
 		}
 	}
 	return nil
@@ -120,20 +120,20 @@ func parse(payload []byte, mayBeEmpty bool) (*request, error) {
 	err := json.Unmarshal(payload, in)
 	if token := string(in.Token); token != "" {
 		if token[0] != '"' || len(token) > maxTokenBytes+2 {
-			return in, reject(http.StatusBadRequest, "Invalid clientToken")
+			return in, reject("Invalid clientToken")
 		}
 		in.token = token
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		switch wrong.Field {
 		case "version":
-			return in, reject(http.StatusBadRequest, "Invalid version")
+			return in, reject("Invalid version")
 		case "":
-			return in, reject(http.StatusBadRequest, "Payload must be a JSON object")
+			return in, reject("Payload must be a JSON object")
 		}
 	}
 	if err != nil {
-		return in, reject(http.StatusBadRequest, "Payload contains invalid json")
+		return in, reject("Payload contains invalid json")
 	}
 	return in, nil
 }

@@ -104,8 +104,8 @@ func TestAMessageIsReadings(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s with %s: %v", tt.body, tt.bag, err)
 		}
-		same(t, tt.body+" with "+tt.bag, string(appendReadings(nil, readings)), tt.want)
-		if again, err := entity.ParseReadings(payload, now); err != nil || string(appendReadings(nil, again)) != tt.want {
+		same(t, tt.body+" with "+tt.bag, string(encodeReadings(readings)), tt.want)
+		if again, err := entity.ParseReadings(payload, now); err != nil || string(encodeReadings(again)) != tt.want {
 			t.Errorf("what others are told is %s, which is %v %v", payload, again, err)
 		}
 	}

@@ -85,7 +85,7 @@ func Readings(body []byte, properties []Property, now time.Time) ([]entity.Readi
 	if !changed {
 		return readings, body, nil
 	}
-	return readings, appendReadings(nil, readings), nil
+	return readings, encodeReadings(readings), nil
 }
 
 // BatchReadings is Readings of several messages.
@@ -98,7 +98,7 @@ func BatchReadings(batch []Batched, now time.Time) (all []entity.Reading, payloa
 		all, payload = append(all, readings...), own
 	}
 	if len(batch) != 1 {
-		payload = appendReadings(nil, all)
+		payload = encodeReadings(all)
 	}
 	return all, payload, nil
 }
@@ -122,9 +122,9 @@ func addSample(r *entity.Reading, p Property) bool {
 	return true
 }
 
-// appendReadings appends readings as entity.ParseReadings reads them: one that has no time stays so.
-func appendReadings(dst []byte, readings []entity.Reading) []byte {
-	dst = append(dst, '[')
+// encodeReadings encodes readings as entity.ParseReadings reads them: one that has no time stays so.
+func encodeReadings(readings []entity.Reading) []byte {
+	dst := []byte{'['}
 	for i := range readings {
 		if i > 0 {
 			dst = append(dst, ',')

@@ -156,7 +156,7 @@ func checkNames(object map[string]any, depth int) error {
 func desiredChanges(edit *entity.Edit) []byte {
 	var leaves []entity.Attribute
 	for i := range edit.Attributes {
-		if a := &edit.Attributes[i]; a.Section == entity.Desired && !(a.Removed() && replaced(edit.Attributes, a.Path)) {
+		if a := &edit.Attributes[i]; a.Section == entity.Desired && (!a.Removed() || !replaced(edit.Attributes, a.Path)) {
 			leaf := a.Attribute
 			if a.Removed() {
 				leaf.Value = value.JSON("null")

@@ -132,7 +132,7 @@ type outgoing struct {
 // A message with settled is for this connection only: it is not kept for the next one of the
 // session. settled is called once, when it is acknowledged, or with an error when it will not
 // be; a message of QoS 0 is as good as acknowledged once it is written.
-func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) bool { //nolint:gocritic // it becomes the subscriber's own
+func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) bool {
 	b := o.conn.broker
 	size := sizeOf(&pk)
 	o.mu.Lock()
@@ -218,7 +218,7 @@ func (o *outbox) discharge(n int64) {
 }
 
 // push queues a message that is charged. The caller holds mu.
-func (o *outbox) push(m outgoing) { //nolint:gocritic // as put
+func (o *outbox) push(m outgoing) {
 	o.queue = append(o.queue, m)
 	if !o.draining {
 		o.draining = true
@@ -426,7 +426,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 }
 
 // send gives a message to one subscriber, as it has subscribed.
-func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Packet) { //nolint:gocritic // it becomes the subscriber's own
+func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Packet) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
 		return
@@ -434,7 +434,7 @@ func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Pa
 	b.sendAs(c, sub, pk, pk.FixedHeader.Retain && cl.Properties.ProtocolVersion == 5 && sub.RetainAsPublished)
 }
 
-func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, retain bool) { //nolint:gocritic // as send
+func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, retain bool) {
 	if !c.outbox.put(c.client, as(sub, pk, retain), nil) {
 		b.refusals.Add(refusal.MQTT, refusal.CauseForward, pk.TopicName, c.client.ID,
 			"a subscriber is too far behind, or too much waits for all subscribers, and it has lost the message, which is stored; /v1/stream loses none")
@@ -442,7 +442,7 @@ func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, r
 }
 
 // as returns a message as a subscription gets it.
-func as(sub *packets.Subscription, pk packets.Packet, retain bool) packets.Packet { //nolint:gocritic // as send
+func as(sub *packets.Subscription, pk packets.Packet, retain bool) packets.Packet {
 	pk.FixedHeader.Qos = min(pk.FixedHeader.Qos, sub.Qos)
 	pk.FixedHeader.Retain = retain
 	for _, id := range sub.Identifiers {

@@ -16,6 +16,7 @@ import (
 // presenceTopic has the presence of an entity as its document.
 const presenceTopic = "presence"
 
+// Bounds of the entities for whose devices connections speak.
 const (
 	// MaxSpoken bounds the entities for whose devices one connection speaks, and
 	// MaxAllSpoken those of all connections together. Of others only the messages count.

@@ -61,7 +61,7 @@ func (b *Broker) sendRetained(c *conn) {
 
 // retain keeps a message for those who subscribe later, or, where it has no payload, drops the one
 // before.
-func (b *Broker) retain(pk packets.Packet) { //nolint:gocritic // mochi keeps it
+func (b *Broker) retain(pk packets.Packet) {
 	b.shadow.want() // the end of its entity
 	b.retainers.set(pk.TopicName, b.retainerOf(&pk), len(pk.Payload) > 0)
 	b.server.Topics.RetainMessage(pk)

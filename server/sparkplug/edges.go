@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// MaxEdges bounds the edge nodes that are online, MaxEdgesOfClient those of one
-	// connection, and MaxDevices the devices of one edge node.
-	MaxEdges         = 10_000
+	// MaxEdges bounds the edge nodes that are online.
+	MaxEdges = 10_000
+	// MaxEdgesOfClient bounds those of one connection.
 	MaxEdgesOfClient = 100
-	MaxDevices       = 1000
+	// MaxDevices bounds the devices of one edge node.
+	MaxDevices = 1000
 	// MaxBirthBytes bounds what is kept of the birth certificates of all edge nodes.
 	MaxBirthBytes = 64 << 20
 

@@ -152,6 +152,7 @@ func decodePlain(data []byte) (p payload, err error) {
 				return err
 			}
 			p.metrics = append(p.metrics, m)
+		default: // of a later version
 		}
 		return nil
 	})
@@ -173,6 +174,7 @@ func decodeMetric(data []byte) (m metric, err error) {
 			m.null = bits != 0
 		case fieldInt, fieldLong, fieldFloat, fieldDouble, fieldBool, fieldString, fieldBytes, fieldDataSet, fieldTemplate, fieldExtension:
 			m.kind, m.bits, m.text = number, bits, text
+		default: // properties and metadata, or of a later version
 		}
 		return nil
 	})

@@ -176,9 +176,7 @@ type Sent struct {
 // render makes the message of a command. b are the placeholders of the entity.
 func (r *route) render(command *entity.Command, number int64, b bindings) (m Sent, err error) {
 	filled := bindings{commandName: command.Name, numberName: strconv.FormatInt(number, 10), requestName: plain(command.Request)}
-	for name, text := range b {
-		filled[name] = text
-	}
+	maps.Copy(filled, b)
 	if m.Topic = r.to.fill(filled); strings.ContainsAny(m.Topic, "+#\x00") || strings.Count(m.Topic, "/") != len(r.topic.levels)-1 {
 		return m, fmt.Errorf("%w: the name %.64q of a command cannot be a level of a topic", entity.ErrInvalid, command.Name)
 	}
@@ -233,13 +231,13 @@ func (f *filler) text(s string) string {
 func (f *filler) append(dst []byte, payload any) []byte {
 	switch p := payload.(type) {
 	case string:
-		switch {
-		case p == "{"+requestName+"}":
+		switch p {
+		case "{" + requestName + "}":
 			if f.spent += len(f.request.Text()); f.spent > entity.MaxPayloadBytes {
 				return dst
 			}
 			return f.request.AppendJSON(dst)
-		case p == "{"+numberName+"}":
+		case "{" + numberName + "}":
 			return strconv.AppendInt(dst, f.number, 10)
 		default:
 			return value.AppendQuoted(dst, f.text(p))

@@ -137,7 +137,7 @@ func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id str
 		r.miss(c, id, t.name, s.version)
 		if r.logsFull(c) {
 			l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a client gets the commands of no more entities, as there is no room for them",
-				slog.String("entity", id), slog.String("client", c.Self()), slog.Int("limit", MaxDevices), slog.Int("limit of all", MaxAllDevices))
+				slog.String("entity", id), slog.String("client", c.Self()), slog.Int("limit", MaxDevices), slog.Int("limit_of_all", MaxAllDevices))
 		}
 		return
 	}

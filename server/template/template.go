@@ -259,8 +259,8 @@ func (t *Template) compileValues(c *compiled) (err error) {
 		return nil
 	}
 	c.all = true
-	path, ok := strings.CutSuffix(t.Members, "*")
-	if path, ok = strings.CutSuffix(path, "."); ok {
+	path, _ := strings.CutSuffix(t.Members, "*")
+	if path, ok := strings.CutSuffix(path, "."); ok {
 		whole, err := compile(path, nil)
 		if err != nil {
 			return in("members", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,18 +95,18 @@ func TestAPeerThatBreaksTheProtocolLosesItsSession(t *testing.T) {
 		"an unknown kind":          frames(wire.Kind(0x7f), []byte{}),
 		"a second hello":           frames(wire.KindHello, []byte{}),
 		"a message to no number":   frames(wire.KindTell, tell(1, 0, 2)),
-		"a message to a type":      append(names[:len(names):len(names)], frames(wire.KindTell, tell(2, 0, 2))...),
-		"a type that is a key":     append(names[:len(names):len(names)], frames(wire.KindTell, tell(1, 0, 1))...),
-		"a sender without number":  append(names[:len(names):len(names)], frames(wire.KindTell, tell(1, 3, 2))...),
+		"a message to a type":      append(slices.Clip(names), frames(wire.KindTell, tell(2, 0, 2))...),
+		"a type that is a key":     append(slices.Clip(names), frames(wire.KindTell, tell(1, 0, 1))...),
+		"a sender without number":  append(slices.Clip(names), frames(wire.KindTell, tell(1, 3, 2))...),
 		"a number that is skipped": frames(wire.KindDefine, define(2, wire.ClassType, "t")),
 		"an ack of the future":     frames(wire.KindAck, wire.AppendAck(nil, 1)),
-		"the same ask twice":       append(names[:len(names):len(names)], frames(wire.KindAsk, ask, wire.KindAsk, ask)...),
+		"the same ask twice":       append(slices.Clip(names), frames(wire.KindAsk, ask, wire.KindAsk, ask)...),
 		"a frame that is too long": {0xff, 0xff, 0xff, byte(wire.KindTell)},
 		"a refusal":                frames(wire.KindRefuse, wire.AppendRefusal(nil, wire.Refuse(wire.CodeProtocol, "no"))),
 	} {
 		host, h, s, c := accepted(t)
 		err := feed(s, c, stream)
-		var violation *wire.Violation
+		var violation *wire.ViolationError
 		var refusal *wire.Refusal
 		if !errors.As(err, &violation) && !errors.As(err, &refusal) {
 			t.Errorf("%s: got %v, want a violation", name, err)
@@ -165,8 +166,8 @@ func TestHostileBytesDoNotMakeMuchMemory(t *testing.T) {
 		header = wire.AppendEntry(header, 3, nil)
 	}
 	for name, stream := range map[string][]byte{
-		"tells":             append(names[:len(names):len(names)], many(20_000, wire.KindTell, func(int) []byte { return tell(1, 0, 2) })...),
-		"headers":           append(names[:len(names):len(names)], many(2000, wire.KindTell, func(int) []byte { return header })...),
+		"tells":             append(slices.Clip(names), many(20_000, wire.KindTell, func(int) []byte { return tell(1, 0, 2) })...),
+		"headers":           append(slices.Clip(names), many(2000, wire.KindTell, func(int) []byte { return header })...),
 		"signals":           many(20_000, wire.KindDown, func(int) []byte { return []byte{0, 0, 0, 0} }),
 		"pings":             many(20_000, wire.KindPing, func(int) []byte { return nil }),
 		"short texts again": many(20_000, wire.KindDefine, func(int) []byte { return define(1, wire.ClassKey, "a text of some length, as addresses are") }),

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
@@ -239,8 +240,7 @@ func (t *interner) asOf() []knownText {
 	for i, e := range t.entries {
 		texts[i] = knownText{e.class, e.text}
 	}
-	for i := len(t.replaced) - 1; i >= 0; i-- {
-		r := t.replaced[i]
+	for _, r := range slices.Backward(t.replaced) {
 		texts[r.number] = knownText{r.class, r.text}
 	}
 	return texts

@@ -109,7 +109,7 @@ type inbound struct {
 
 // Receive takes the frames that have arrived on a connection, and calls the host's Handler.
 // It is first called without any when the connection is open, for [Handler.Opened]. It must not be called concurrently, not even for different connections of the session.
-// The error is that the connection has ended, or a [*wire.Violation] or [*wire.Refusal],
+// The error is that the connection has ended, or a [*wire.ViolationError] or [*wire.Refusal],
 // for which the session is lost.
 func (s *Session) Receive(c *Conn, frames *wire.Splitter, now time.Time) error {
 	if !s.Has(c) {
@@ -207,7 +207,7 @@ func (s *Session) control(f wire.Frame) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.log.confirm(n) {
-			return &wire.Violation{Cause: "ack", Text: fmt.Sprintf("an ack must be from %d to %d, not %d", s.log.confirmed, s.log.handed, n)}
+			return &wire.ViolationError{Cause: "ack", Text: fmt.Sprintf("an ack must be from %d to %d, not %d", s.log.confirmed, s.log.handed, n)}
 		}
 		s.names.confirm(n)
 		s.openRoom()
@@ -221,6 +221,7 @@ func (s *Session) control(f wire.Frame) error {
 			return err
 		}
 		return refusal
+	default: // of the optional ones
 	}
 	return nil
 }
@@ -308,7 +309,7 @@ func (in *inbound) known(number uint32, c wire.Class, optional bool) (*Known, er
 			return k, nil
 		}
 	}
-	return nil, &wire.Violation{Cause: "unknown number", Text: fmt.Sprintf("%d must be the number of a text of the class %s", number, c)}
+	return nil, &wire.ViolationError{Cause: "unknown number", Text: fmt.Sprintf("%d must be the number of a text of the class %s", number, c)}
 }
 
 func (s *Session) defined(f wire.Frame) error {
@@ -318,7 +319,7 @@ func (s *Session) defined(f wire.Frame) error {
 		return err
 	}
 	if int(d.Number) > len(in.names) {
-		return &wire.Violation{Cause: "define", Text: fmt.Sprintf("a new number must be %d, not %d", len(in.names), d.Number)}
+		return &wire.ViolationError{Cause: "define", Text: fmt.Sprintf("a new number must be %d, not %d", len(in.names), d.Number)}
 	}
 	if int(d.Number) == len(in.names) {
 		in.names = append(in.names, nil)
@@ -332,7 +333,7 @@ func (s *Session) defined(f wire.Frame) error {
 	}
 	in.nameBytes += len(d.Text)
 	if in.nameBytes > wire.MaxTextBytes {
-		return &wire.Violation{Cause: "define", Text: fmt.Sprintf("texts must have at most %d bytes together", wire.MaxTextBytes)}
+		return &wire.ViolationError{Cause: "define", Text: fmt.Sprintf("texts must have at most %d bytes together", wire.MaxTextBytes)}
 	}
 	in.names[d.Number] = &Known{Class: d.Class, Text: string(d.Text)}
 	return nil
@@ -343,10 +344,10 @@ func (s *Session) serve(ask uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.served[ask]; ok {
-		return &wire.Violation{Cause: "ask", Text: fmt.Sprintf("the number of an ask must be new, not %d", ask)}
+		return &wire.ViolationError{Cause: "ask", Text: fmt.Sprintf("the number of an ask must be new, not %d", ask)}
 	}
 	if len(s.served) >= wire.MaxAsks {
-		return &wire.Violation{Cause: "ask", Text: fmt.Sprintf("at most %d asks may be open", wire.MaxAsks)}
+		return &wire.ViolationError{Cause: "ask", Text: fmt.Sprintf("at most %d asks may be open", wire.MaxAsks)}
 	}
 	s.served[ask] = nil
 	return nil
@@ -389,7 +390,7 @@ func (s *Session) other(f wire.Frame) error {
 		s.in.bye = true
 	case f.Kind >= wire.KindOptional: // of a later version, which does not need it
 	default:
-		return &wire.Violation{Cause: "kind", Text: fmt.Sprintf("the kind of a frame must be a known one, not %s", f.Kind)}
+		return &wire.ViolationError{Cause: "kind", Text: fmt.Sprintf("the kind of a frame must be a known one, not %s", f.Kind)}
 	}
 	return nil
 }

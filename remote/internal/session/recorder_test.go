@@ -22,7 +22,6 @@ type recorder struct {
 	opened   map[*Session]int
 	losses   []*lostSession
 	gaps     map[pair][][2]uint64 // from one to before another: lost by sessions that were never open
-	serving  []func()             // answers to come
 	cancels  int
 	wrong    []string
 }

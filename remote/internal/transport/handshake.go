@@ -196,7 +196,7 @@ func readGreeting(conn net.Conn, frames *wire.Splitter) (greeting, error) {
 }
 
 func unexpected(f wire.Frame) error {
-	return &wire.Violation{Cause: "handshake", Text: fmt.Sprintf("a connection must begin with a hello, not with %s", f.Kind)}
+	return &wire.ViolationError{Cause: "handshake", Text: fmt.Sprintf("a connection must begin with a hello, not with %s", f.Kind)}
 }
 
 func readFrame(conn net.Conn, frames *wire.Splitter) (wire.Frame, error) {
@@ -266,7 +266,7 @@ func (s *security) refusedBy(conn net.Conn, by nodecert.Node, said *greeting, bo
 func refusalOf(err error) *wire.Refusal {
 	var theirs *refusedError
 	var refusal *wire.Refusal
-	var violation *wire.Violation
+	var violation *wire.ViolationError
 	switch {
 	case errors.As(err, &theirs):
 		return nil

@@ -130,12 +130,6 @@ func (p *party) lost(t testing.TB) *session.Loss {
 	return p.losses[0]
 }
 
-// settings are how the nodes of a test reach each other.
-type settings struct {
-	config  func(node string) Config
-	session session.Config
-}
-
 var quiet = slog.New(slog.DiscardHandler)
 
 // listen starts a node. It is closed with the test.

@@ -223,8 +223,7 @@ func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) 
 		return greeting{}, fmt.Errorf("write the hello: %w", err)
 	}
 	answer, err := readGreeting(conn, frames)
-	var theirs *refusedError
-	if errors.As(err, &theirs) {
+	if theirs, ok := errors.AsType[*refusedError](err); ok {
 		by := nodecert.Node{Cluster: hello.Cluster, Name: p.s.Peer()}
 		theirs.proved = p.t.security.refusedBy(conn, by, &first, theirs.body, frames)
 	}
@@ -296,8 +295,7 @@ func (l *link) read(frames *wire.Splitter) {
 			}
 		}
 	}
-	var refusal *wire.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		err = &refusedError{refusal: refusal, proved: true}
 	}
 	l.p.t.count(err)
@@ -309,7 +307,7 @@ func (l *link) read(frames *wire.Splitter) {
 }
 
 func isViolation(err error) bool {
-	var violation *wire.Violation
+	var violation *wire.ViolationError
 	return errors.As(err, &violation)
 }
 

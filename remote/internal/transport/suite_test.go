@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -98,12 +99,10 @@ func (n *network) start(t *testing.T, name string, inc uint32, dials ...string) 
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		addr, ok := n.addrs[peer]
-		for _, d := range dials {
-			if d == peer {
-				return addr, ok
-			}
+		if !slices.Contains(dials, peer) {
+			return "", false
 		}
-		return "", false
+		return addr, ok
 	}
 	start(t, p, inc, c, n.session)
 	n.mu.Lock()
@@ -114,10 +113,10 @@ func (n *network) start(t *testing.T, name string, inc uint32, dials ...string) 
 
 // everywhere runs a test over all networks.
 func everywhere(t *testing.T, test func(t *testing.T, n *network)) {
-	for name, make := range networks {
+	for name, open := range networks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, make(t))
+			test(t, open(t))
 		})
 	}
 }

@@ -62,7 +62,7 @@ func TestANodeThatIsAwayAShortWhileIsNotLost(t *testing.T) {
 		a.inOrder(t, "a~1/x", 10)
 		n.cut(true)
 		b.send(t, "a", "a~1/x", 10, 20)
-		time.Sleep(session.ResumeWithin - 3*time.Second) //nolint:forbidigo // virtual time
+		time.Sleep(session.ResumeWithin - 3*time.Second)
 		b.send(t, "a", "a~1/x", 20, 30)
 		n.cut(false)
 		a.inOrder(t, "a~1/x", 30)

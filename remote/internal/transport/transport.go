@@ -163,7 +163,7 @@ func (t *Transport) Counts() map[string]uint64 {
 func (t *Transport) count(err error) {
 	var theirs *refusedError
 	var refusal *wire.Refusal
-	var violation *wire.Violation
+	var violation *wire.ViolationError
 	cause := ""
 	switch {
 	case errors.As(err, &theirs):
@@ -324,7 +324,7 @@ func (t *Transport) admit(e *entrant, conn net.Conn, frames *wire.Splitter, stop
 	if err != nil || !stop() {
 		s.Break(c, errors.Join(err, t.ctx.Err()), time.Now())
 		_ = conn.Close()
-		return nil, nil //nolint:nilerr // the session knows
+		return nil, nil // the session knows
 	}
 	p.attach(conn, c, frames, answer.frames())
 	return nil, nil //nolint:nilnil // nothing is refused

@@ -40,7 +40,7 @@ func AppendEntry(dst []byte, key uint32, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// ReadMessage reads the body of a tell or an ask. The error is a [*Violation].
+// ReadMessage reads the body of a tell or an ask. The error is a [*ViolationError].
 func ReadMessage(m *Message, k Kind, body []byte) error {
 	r := reader{p: body}
 	m.Ask, m.Remaining = 0, 0
@@ -56,7 +56,7 @@ func ReadMessage(m *Message, k Kind, body []byte) error {
 	m.Type = r.text()
 	entries := r.number()
 	if entries > MaxHeaderEntries {
-		return &Violation{"header", fmt.Sprintf("a header must have at most %d entries, not %d", MaxHeaderEntries, entries)}
+		return &ViolationError{"header", fmt.Sprintf("a header must have at most %d entries, not %d", MaxHeaderEntries, entries)}
 	}
 	m.Entries = int(entries)
 	rest := r.p
@@ -69,7 +69,7 @@ func ReadMessage(m *Message, k Kind, body []byte) error {
 	}
 	m.Header, m.Payload = rest[:len(rest)-len(r.p)], r.p
 	if len(m.Header) > MaxHeaderBytes {
-		return &Violation{"header", fmt.Sprintf("a header must have at most %d bytes, not %d", MaxHeaderBytes, len(m.Header))}
+		return &ViolationError{"header", fmt.Sprintf("a header must have at most %d bytes, not %d", MaxHeaderBytes, len(m.Header))}
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func AppendDefine(dst []byte, number uint32, c Class, text string) []byte {
 	return append(dst, text...)
 }
 
-// ReadDefine reads the body of a define. The error is a [*Violation].
+// ReadDefine reads the body of a define. The error is a [*ViolationError].
 func ReadDefine(body []byte) (Define, error) {
 	r := reader{p: body}
 	d := Define{Number: r.text()}
@@ -106,7 +106,7 @@ func ReadDefine(body []byte) (Define, error) {
 	case r.bad || d.Number == 0 || d.Class < ClassAddress || d.Class > ClassKey:
 		return Define{}, malformed(KindDefine)
 	case len(d.Text) > MaxText:
-		return Define{}, &Violation{"text length", fmt.Sprintf("a text must have at most %d bytes, not %d", MaxText, len(d.Text))}
+		return Define{}, &ViolationError{"text length", fmt.Sprintf("a text must have at most %d bytes, not %d", MaxText, len(d.Text))}
 	}
 	return d, nil
 }
@@ -137,7 +137,7 @@ func AppendFail(dst []byte, ask uint64, f Failure) []byte {
 // AppendCancel appends the body of a cancel.
 func AppendCancel(dst []byte, ask uint64) []byte { return binary.AppendUvarint(dst, ask) }
 
-// ReadOutcome reads the body of an answer, a fail or a cancel. The error is a [*Violation].
+// ReadOutcome reads the body of an answer, a fail or a cancel. The error is a [*ViolationError].
 func ReadOutcome(k Kind, body []byte) (Outcome, error) {
 	r := reader{p: body}
 	o := Outcome{Ask: r.number()}
@@ -172,7 +172,7 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return appendFailure(dst, s.Failure)
 }
 
-// ReadSignal reads the body of a signal. The error is a [*Violation].
+// ReadSignal reads the body of a signal. The error is a [*ViolationError].
 func ReadSignal(k Kind, body []byte) (Signal, error) {
 	r := reader{p: body}
 	s := Signal{To: r.text(), From: r.text(), Code: r.number()}
@@ -199,7 +199,7 @@ func AppendRequest(dst []byte, q *Request) []byte {
 	return append(dst, q.Payload...)
 }
 
-// ReadRequest reads the body of a request. The error is a [*Violation].
+// ReadRequest reads the body of a request. The error is a [*ViolationError].
 func ReadRequest(k Kind, body []byte) (Request, error) {
 	r := reader{p: body}
 	q := Request{Ask: r.number(), Remaining: r.number(), From: r.text()}
@@ -213,7 +213,7 @@ func ReadRequest(k Kind, body []byte) (Request, error) {
 // AppendAck appends the body of an ack: how many frames have taken effect.
 func AppendAck(dst []byte, frames uint64) []byte { return binary.AppendUvarint(dst, frames) }
 
-// ReadAck reads the body of an ack. The error is a [*Violation].
+// ReadAck reads the body of an ack. The error is a [*ViolationError].
 func ReadAck(body []byte) (frames uint64, err error) {
 	r := reader{p: body}
 	frames = r.number()
@@ -224,7 +224,7 @@ func ReadAck(body []byte) (frames uint64, err error) {
 }
 
 func malformed(k Kind) error {
-	return &Violation{"malformed " + k.String(), fmt.Sprintf("the body of a frame of the kind %s is malformed", k)}
+	return &ViolationError{"malformed " + k.String(), fmt.Sprintf("the body of a frame of the kind %s is malformed", k)}
 }
 
 func appendFailure(dst []byte, f Failure) []byte {

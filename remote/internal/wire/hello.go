@@ -57,11 +57,11 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	return append(dst, must(helloWriter.Marshal(h))...)
 }
 
-// ReadHello reads the body of a hello. The error is a [*Violation].
+// ReadHello reads the body of a hello. The error is a [*ViolationError].
 func ReadHello(body []byte) (Hello, error) {
 	var h Hello
 	if err := helloReader.Unmarshal(body, &h); err != nil {
-		return Hello{}, &Violation{"malformed hello", "a hello must be a CBOR map: " + err.Error()}
+		return Hello{}, &ViolationError{"malformed hello", "a hello must be a CBOR map: " + err.Error()}
 	}
 	if err := h.check(); err != nil {
 		return Hello{}, err
@@ -71,7 +71,7 @@ func ReadHello(body []byte) (Hello, error) {
 
 func (h *Hello) check() error {
 	wrong := func(format string, args ...any) error {
-		return &Violation{"malformed hello", fmt.Sprintf(format, args...)}
+		return &ViolationError{"malformed hello", fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case h.Oldest == 0 || h.Newest < h.Oldest:
@@ -143,7 +143,7 @@ func (c Code) String() string {
 }
 
 // Refusal is why a node refuses a connection or ends it.
-type Refusal struct {
+type Refusal struct { //nolint:errname // a frame first, and an error for who gets it
 	Code Code
 	Text string
 }
@@ -161,7 +161,7 @@ func AppendRefusal(dst []byte, r *Refusal) []byte {
 	return append(binary.AppendUvarint(dst, uint64(r.Code)), clip(r.Text, MaxErrorText/4)...)
 }
 
-// ReadRefusal reads the body of a refuse. The error is a [*Violation].
+// ReadRefusal reads the body of a refuse. The error is a [*ViolationError].
 func ReadRefusal(body []byte) (*Refusal, error) {
 	r := reader{p: body}
 	code := Code(r.number())

@@ -79,7 +79,7 @@ func (s *Splitter) Write(p []byte) (int, error) {
 func (s *Splitter) Reset() { s.begin, s.end = 0, 0 }
 
 // Next returns the next frame, and whether it is complete. It is valid until the next
-// call of Space or Write. The error is a [*Violation].
+// call of Space or Write. The error is a [*ViolationError].
 func (s *Splitter) Next() (f Frame, ok bool, err error) {
 	p := s.buf[s.begin:s.end]
 	if len(p) < FrameHead {
@@ -91,7 +91,7 @@ func (s *Splitter) Next() (f Frame, ok bool, err error) {
 		limit = MaxHello
 	}
 	if length == 0 || length > limit {
-		return Frame{}, false, &Violation{"frame length", fmt.Sprintf("the length of a frame must be from 1 to %d, not %d", limit, length)}
+		return Frame{}, false, &ViolationError{"frame length", fmt.Sprintf("the length of a frame must be from 1 to %d, not %d", limit, length)}
 	}
 	if len(p) < FrameHead-1+length {
 		return Frame{}, false, nil
@@ -100,8 +100,8 @@ func (s *Splitter) Next() (f Frame, ok bool, err error) {
 	return Frame{Kind(p[3]), p[FrameHead : FrameHead-1+length : FrameHead-1+length]}, true, nil
 }
 
-// Violation is what is wrong with bytes from a peer.
-type Violation struct {
+// ViolationError is what is wrong with bytes from a peer.
+type ViolationError struct {
 	// Cause is one of few words, under which violations are counted.
 	Cause string
 	// Text says what must be and what is.
@@ -109,7 +109,7 @@ type Violation struct {
 }
 
 // Error returns the text.
-func (v *Violation) Error() string { return "protocol violation: " + v.Text }
+func (v *ViolationError) Error() string { return "protocol violation: " + v.Text }
 
 // BeginFrame appends the head of a frame, whose length [EndFrame] sets.
 func BeginFrame(dst []byte, k Kind) []byte { return append(dst, 0, 0, 0, byte(k)) }

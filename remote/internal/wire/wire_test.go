@@ -98,7 +98,7 @@ func TestWhatIsMalformedIsAViolation(t *testing.T) {
 		"a hello that is no map":       func() error { _, err := ReadHello([]byte{0x80}); return err },
 		"a hello that is an array":     func() error { _, err := ReadHello(bytes.Repeat([]byte{0x81}, 4000)); return err },
 	} {
-		var violation *Violation
+		var violation *ViolationError
 		if err := read(); !errors.As(err, &violation) || violation.Cause == "" {
 			t.Errorf("%s: got %v, want a violation", name, err)
 		}
