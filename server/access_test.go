@@ -135,8 +135,10 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 	}
 	s.get("/openapi.json", &doc)
 	fill := strings.NewReplacer("{id}", "room-1", "{section}", "reported", "{to}", "room-2", "{type}", "near", "{key}", "t", "{name}", "none", "{query}", "none", "{rule}", "none", "{job}", "none", "{command}", "none", "{number}", "1", "{delivery}", "1", "{alarm}", s.raiseAlarm("room-1"))
-	body := map[string]string{"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`,
-		"acknowledgeAlarm": `{}`, "shelveAlarm": `{"for":"1h"}`, "unshelveAlarm": `{}`, "clearAlarm": `{}`}
+	body := map[string]string{
+		"postEntity": `{"id":"room-3"}`, "postHistory": `{"keys":["t"],"agg":["avg"],"filter":""}`,
+		"acknowledgeAlarm": `{}`, "shelveAlarm": `{"for":"1h"}`, "unshelveAlarm": `{}`, "clearAlarm": `{}`,
+	}
 	const entities = "/v1/entities/{id}" // goes last, and the alarm with it
 	patterns := append(slices.DeleteFunc(slices.Sorted(maps.Keys(doc.Paths)), func(p string) bool { return p == entities }), entities)
 	for _, pattern := range patterns {
@@ -285,7 +287,7 @@ func TestRevocationEndsWhatIsOpenWithinASecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(resp, err)
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }() // it may be closed already
 	lost := make(chan struct{}, 1)
 	device := s.dial311("d", withToken(tokens["viewer"]), func(o *mqtt311.ClientOptions) {
 		o.SetConnectionLostHandler(func(mqtt311.Client, error) { lost <- struct{}{} })
