@@ -194,9 +194,9 @@ func (p *profile) book(c *core, typ string, t *timing) {
 }
 
 // timeTurn returns the timing of the turn that is about to handle mail, nil if it is not to be timed.
-func (c *cell[M]) timeTurn(s *mailbox[M]) *timing {
-	ps, w := c.sched().profiles.Load(), c.worker.Load()
-	if ps == nil || w == nil {
+func (c *cell[M]) timeTurn(s *mailbox[M], ps *profiles) *timing {
+	w := c.worker.Load()
+	if w == nil {
 		return nil
 	}
 	t := w.sample(ps)

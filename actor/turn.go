@@ -52,7 +52,11 @@ func (c *core) exit() {
 // work handles mail until the turn is over. It may return in the window after a marked message:
 // the caller has to look whether the mailbox is still its own.
 func (c *cell[M]) work(s *mailbox[M]) {
-	t := turnBudget{messages: max(1, c.sched().turnMessages*int(c.weight)), timing: c.timeTurn(s)}
+	sched := c.sched()
+	t := turnBudget{messages: max(1, sched.turnMessages*int(c.weight))}
+	if ps := sched.profiles.Load(); ps != nil {
+		t.timing = c.timeTurn(s, ps)
+	}
 	for c.mayBegin() && c.serve(s, &t) {
 		if !c.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
 			return

@@ -37,9 +37,8 @@ type worker struct {
 	done      uint64 // messages handled that are not in handled yet
 	streak    int
 	picks     uint32
-	fromStack bool // this round takes from the spawn stack, and not from the queue
-	round     int  // actors left in this round
-	sampler   sampler
+	fromStack bool      // this round takes from the spawn stack, and not from the queue
+	round     int       // actors left in this round
 	hasty     bool      // the last turn has used up its time: look around before the next
 	yieldAt   time.Time // when the worker next lets other goroutines have its processor
 	seeking   bool      // it counts in s.searching
@@ -49,6 +48,8 @@ type worker struct {
 
 	idled     [rememberMost]*core
 	idledNext int
+
+	sampler sampler
 
 	_         [64]byte             // others look at what follows
 	current   atomic.Pointer[core] // the actor that has its turn, or had the last one
