@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -136,25 +137,32 @@ func TestQoS2MessageIsAnsweredWhenTheServerStopsWhileItIsCommitted(t *testing.T)
 	go func() { stopped <- stop() }()
 	<-s.serving.Done()
 	store.release <- nil
+	defer store.letGo()()
 	readPacket(t, nc, 0x50) // PUBREC
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPacketIDOfAnUnfinishedQoS2ExchangeCanBeUsedAnew(t *testing.T) {
-	s, store, stop := startHeld(t, t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+// letGo lets each further commit through, such as that of the entity's presence, until the
+// returned function is called.
+func (s heldStore) letGo() (end func()) {
+	ended := make(chan struct{})
 	go func() {
 		for {
 			select {
-			case store.release <- nil:
-			case <-ctx.Done():
+			case s.release <- nil:
+			case <-ended:
 				return
 			}
 		}
 	}()
+	return sync.OnceFunc(func() { close(ended) })
+}
+
+func TestPacketIDOfAnUnfinishedQoS2ExchangeCanBeUsedAnew(t *testing.T) {
+	s, store, stop := startHeld(t, t.TempDir())
+	defer store.letGo()()
 	nc := mqttConnect(t, s.MQTTAddr(), 0)
 	publish(t, nc, 2, `{"a":1}`)
 	readPacket(t, nc, 0x50)

@@ -30,6 +30,7 @@ type player struct {
 	begun    bool // Init has returned nil
 	over     bool
 	timers   map[string]*timing
+	handled  map[string]bool // the headers of cards that it has handled, by their ids
 }
 
 // enter and leave bracket the actor's callbacks.
@@ -65,7 +66,7 @@ func (p *player) Init(ctx *actor.Context[card]) error {
 	p.enter(ctx, card{})
 	defer p.leave()
 	p.watching = make(map[actor.PID][]*watching)
-	p.timers = make(map[string]*timing)
+	p.timers, p.handled = make(map[string]*timing), make(map[string]bool)
 	if n := ctx.Children(); len(n) > 0 {
 		p.report("a new incarnation of %s has the children %v", ctx.Self(), n)
 	}
@@ -134,12 +135,19 @@ func (p *player) Receive(ctx *actor.Context[card], c card) error {
 
 func (p *player) checkHeader(ctx *actor.Context[card], c card) {
 	h := actor.HeaderOf(ctx)
-	if !p.headers || c.id == 0 {
+	if !p.headers {
 		if len(h) > 0 {
-			p.report("a note, or a card in a game without headers, has the header %v", h)
+			p.report("a card in a game without headers has the header %v", h)
 		}
 		return
 	}
+	if c.id == 0 {
+		if len(h) > 0 && !p.handled[h["id"]] {
+			p.report("a note has the header %v, of no card in whose handler it can have been ordered", h)
+		}
+		return
+	}
+	p.handled[number64(c.id)] = true
 	if h["id"] != number64(c.id) || h["by"] != number64(c.by) {
 		p.report("card %d, sent while card %d was handled, has the header %v", c.id, c.by, h)
 	}
