@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
 	"github.com/greenroom-go/greenroom/server/azure"
@@ -325,18 +326,15 @@ func (s *Server) drain(ctx context.Context) error {
 // saveSessions has the broker save its sessions, in half of the time that is left: what waits for
 // its commit needs the other.
 func (s *Server) saveSessions(ctx context.Context) error {
-	if until, ok := ctx.Deadline(); ok {
-		half, cancel := context.WithTimeout(ctx, time.Until(until)/2)
-		defer cancel()
-		ctx = half
-	}
-	return s.broker.Save(ctx)
+	half, cancel := pause.Half(ctx)
+	defer cancel()
+	return s.broker.Save(half)
 }
 
-// finishRequests waits for the answers to HTTP requests, in half of the time that there
-// is: who sends or reads slowly must not take the rest of it from the store.
+// finishRequests waits for the answers to HTTP requests, in half of the time that is left:
+// who sends or reads slowly must not take the rest of it from the store.
 func (s *Server) finishRequests(ctx context.Context) error {
-	half, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout/2)
+	half, cancel := pause.Half(ctx)
 	defer cancel()
 	s.conns.close()
 	if err := s.http.Shutdown(half); err != nil {

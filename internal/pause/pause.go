@@ -1,4 +1,4 @@
-// Package pause waits for a time, or for the end of a context.
+// Package pause waits for a time, or for the end of a context, and shares out the time until that.
 package pause
 
 import (
@@ -16,4 +16,14 @@ func For(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// Half returns a context that ends when half of the time until ctx ends has passed: what comes
+// afterwards has the other half. Where ctx has no deadline, it ends with ctx. cancel ends it at once.
+func Half(ctx context.Context) (half context.Context, cancel context.CancelFunc) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(until)/2)
 }

@@ -24,3 +24,26 @@ func TestPauseEndsWithItsTimeOrItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestHalfOfTheTimeIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		whole, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		began := time.Now()
+		half, cancel := Half(whole)
+		defer cancel()
+		<-half.Done()
+		if time.Since(began) != time.Minute/2 || whole.Err() != nil {
+			t.Errorf("half of a minute ended after %v, the minute with %v", time.Since(began), whole.Err())
+		}
+		endless, end := context.WithCancel(t.Context())
+		half, cancel = Half(endless)
+		defer cancel()
+		if _, ok := half.Deadline(); ok || half.Err() != nil {
+			t.Errorf("half of what does not end ends, %v", half.Err())
+		}
+		end()
+		<-half.Done()
+	})
+}
