@@ -98,6 +98,7 @@ type Broker struct {
 	refuse  context.CancelFunc
 
 	keeper   Keeper
+	restored atomic.Bool   // Serve has taken up what the keeper had, so that Save may replace it
 	frozen   chan struct{} // closed by Save
 	changing flight        // packets that may change a session and are being handled
 

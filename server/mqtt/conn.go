@@ -48,8 +48,8 @@ type conn struct {
 	gone      chan struct{} // closed by Close
 	// disconnected says that OnDisconnect was called; of the goroutine that reads.
 	disconnected bool
-	changes      bool  // what was read may change the session; counted in broker.changing; of the goroutine that reads
-	away         int64 // of a session of before a restart: when its client went, in seconds since the epoch
+	changes      bool          // what was read may change the session; counted in broker.changing; of the goroutine that reads
+	revived      *savedSession // what it was before a restart, where its client has not come back since; not changed
 
 	layouts  []string          // filters of layouts that are to be acknowledged; of the goroutine that reads
 	present  []string          // topics whose present documents are wanted; of the goroutine that reads

@@ -18,6 +18,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // Keeper keeps what a Broker writes when the server stops in good order. See
@@ -55,74 +56,70 @@ func (s *savedSession) lasts() int64 {
 
 // savedMessage is a message, or the half of an exchange of QoS 2.
 type savedMessage struct {
-	Header     packets.FixedHeader       `json:"header"`
-	ID         uint16                    `json:"id,omitempty"`
-	Version    byte                      `json:"version,omitempty"` // of its publisher
-	Topic      string                    `json:"topic,omitempty"`
-	Payload    []byte                    `json:"payload,omitempty"`
-	Origin     string                    `json:"origin,omitempty"`
-	Created    int64                     `json:"created,omitempty"`
-	Expiry     int64                     `json:"expiry,omitempty"`
-	Properties storage.MessageProperties `json:"properties"`
+	storage.Message
+	Version byte  `json:"version,omitempty"` // of its publisher
+	Expiry  int64 `json:"expiry,omitempty"`
 }
 
 func savedMessageOf(pk *packets.Packet) *savedMessage {
 	p := &pk.Properties
 	return &savedMessage{
-		pk.FixedHeader, pk.PacketID, pk.ProtocolVersion, pk.TopicName, pk.Payload, pk.Origin, pk.Created, pk.Expiry,
-		storage.MessageProperties{
-			PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
-			ContentType: p.ContentType, ResponseTopic: p.ResponseTopic, CorrelationData: p.CorrelationData,
-			SubscriptionIdentifier: p.SubscriptionIdentifier, User: p.User,
+		Message: storage.Message{
+			FixedHeader: pk.FixedHeader, PacketID: pk.PacketID, TopicName: pk.TopicName, Payload: pk.Payload, Origin: pk.Origin, Created: pk.Created,
+			Properties: storage.MessageProperties{
+				PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
+				ContentType: p.ContentType, ResponseTopic: p.ResponseTopic, CorrelationData: p.CorrelationData,
+				SubscriptionIdentifier: p.SubscriptionIdentifier, User: p.User,
+			},
 		},
+		Version: pk.ProtocolVersion, Expiry: pk.Expiry,
 	}
 }
 
 func (m *savedMessage) packet() packets.Packet {
-	p := &m.Properties
-	return packets.Packet{
-		FixedHeader: m.Header, PacketID: m.ID, ProtocolVersion: m.Version, TopicName: m.Topic,
-		Payload: m.Payload, Origin: m.Origin, Created: m.Created, Expiry: m.Expiry,
-		Properties: packets.Properties{
-			PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
-			ContentType: p.ContentType, ResponseTopic: p.ResponseTopic, CorrelationData: p.CorrelationData,
-			SubscriptionIdentifier: p.SubscriptionIdentifier, User: p.User,
-		},
-	}
+	pk := m.ToPacket()
+	pk.ProtocolVersion, pk.Expiry = m.Version, m.Expiry
+	return pk
 }
 
 // Save writes the sessions and the retained messages, so that a Broker on the same store
 // goes on with them. It calls Stop, and waits until what was taken is answered, for half of the
 // time until ctx ends at most. From then on no session changes: an acknowledgement that comes
 // later is not looked at, and the message comes again. Call it once, after Serve, before Close
-// and while the Keeper is open. When it fails, as when ctx ends, nothing is kept.
+// and while the Keeper is open. When it fails, as when ctx ends, nothing of this Broker is kept.
+// Where Serve has failed, or was not called, it writes nothing: what is kept is that of the Broker before.
 func (b *Broker) Save(ctx context.Context) error {
 	b.Stop()
-	if b.keeper == nil {
+	if !b.restored.Load() {
 		return nil
 	}
 	b.settle(ctx)
-	w := &savedWriter{ctx: ctx, keeper: b.keeper}
-	if err := b.save(json.NewEncoder(w)); err != nil {
-		return fmt.Errorf("keep the MQTT sessions: %w", err)
-	}
-	if err := w.end(); err != nil {
+	if err := b.replaceSaved(ctx); err != nil {
 		return fmt.Errorf("keep the MQTT sessions: %w", err)
 	}
 	return nil
 }
 
+// replaceSaved writes what there is now, once nothing of before is left that it could be mixed with.
+func (b *Broker) replaceSaved(ctx context.Context) error {
+	if err := b.removeSaved(ctx); err != nil {
+		return err
+	}
+	w := &savedWriter{ctx: ctx, keeper: b.keeper}
+	if err := b.save(json.NewEncoder(w)); err != nil {
+		return err
+	}
+	return w.end()
+}
+
 // settle waits until no session changes any more.
 func (b *Broker) settle(ctx context.Context) {
-	if until, ok := ctx.Deadline(); ok {
-		half, cancel := context.WithTimeout(ctx, time.Until(until)/2)
-		defer cancel()
-		ctx = half
-	}
+	half, cancel := pause.Half(ctx)
+	defer cancel()
 	b.shadow.wait()
-	b.flight.wait(ctx)
+	b.flight.wait(half)
 	close(b.frozen)
-	b.changing.wait(ctx)
+	b.changing.wait(half)
 }
 
 // mayChange reports whether a packet may still change a session. Where it may not, it waits for the
@@ -191,8 +188,8 @@ func (b *Broker) save(to *json.Encoder) error {
 
 // awayOf returns when a client went, in seconds since the epoch: now for one that is there.
 func awayOf(cl *mochi.Client) int64 {
-	if c, ok := cl.Net.Conn.(*conn); ok && c.away > 0 {
-		return c.away
+	if c, ok := cl.Net.Conn.(*conn); ok && c.revived != nil {
+		return c.revived.Away
 	}
 	if at := cl.StopTime(); at > 0 {
 		return at
@@ -200,14 +197,23 @@ func awayOf(cl *mochi.Client) int64 {
 	return time.Now().Unix()
 }
 
+// sessionOf returns the session of a client, without its subscriptions.
+func sessionOf(cl *mochi.Client, c *conn) savedSession {
+	p := &cl.Properties
+	s := savedSession{ID: cl.ID, Owner: c.who.Name(), Away: awayOf(cl), Version: p.ProtocolVersion, Expiry: p.Props.SessionExpiryInterval}
+	if c.revived != nil { // what mochi was told instead is in revive
+		s.Version, s.Expiry = c.revived.Version, c.revived.Expiry
+	}
+	return s
+}
+
 func saveSession(to *json.Encoder, cl *mochi.Client) error {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok || c.who == nil || c.newcomer || !c.who.Valid() {
 		return nil
 	}
-	p := &cl.Properties
-	s := savedSession{ID: cl.ID, Owner: c.who.Name(), Away: awayOf(cl), Version: p.ProtocolVersion, Expiry: p.Props.SessionExpiryInterval}
-	if p.ProtocolVersion < 5 && p.Clean || s.lasts() == 0 {
+	s := sessionOf(cl, c)
+	if s.Version < 5 && cl.Properties.Clean || s.lasts() == 0 {
 		return nil
 	}
 	for _, sub := range cl.State.Subscriptions.GetAll() {
@@ -226,62 +232,69 @@ func saveSession(to *json.Encoder, cl *mochi.Client) error {
 
 // restore takes up what the Broker before has saved. Afterwards the Keeper has nothing of it:
 // should this Broker end without Save, its sessions are lost, and nobody is told that one of
-// before is his.
+// before is his. When it fails, the Keeper has what it had.
 func (b *Broker) restore(ctx context.Context) error {
 	if b.keeper == nil {
 		return nil
 	}
-	whole, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, From: savedWhole, Limit: 1})
+	last, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: 1, Descending: true})
 	if err != nil {
 		return fmt.Errorf("read the MQTT sessions: %w", err)
 	}
-	if len(whole) > 0 {
-		from := &savedReader{ctx: ctx, keeper: b.keeper}
-		err := b.takeUp(json.NewDecoder(from))
-		if from.err != nil {
-			return fmt.Errorf("read the MQTT sessions: %w", from.err)
-		}
-		if err != nil {
-			// The server is of more use without them than not at all.
-			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
+	if len(last) > 0 && last[0].Key == savedWhole {
+		if err := b.takeUp(ctx); err != nil {
+			return fmt.Errorf("read the MQTT sessions: %w", err)
 		}
 	}
-	select {
-	case <-b.shadow.wanted:
-	default:
-		b.shadow.place = "" // nobody has missed anything
+	if len(last) > 0 {
+		if err := b.removeSaved(ctx); err != nil {
+			// As when the disk is full. They would be there once more after a crash.
+			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be removed from the store", slog.Any("error", err))
+		}
 	}
-	if err := b.removeSaved(ctx, whole); err != nil {
-		// As when the disk is full. They would be there once more after a crash.
-		b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be removed from the store", slog.Any("error", err))
-	}
+	b.restored.Store(true)
 	return nil
 }
 
-// removeSaved removes what was saved, first of all what says that it is whole.
-func (b *Broker) removeSaved(ctx context.Context, items []entity.Item) (err error) {
+// removeSaved removes what is kept. What says that it is whole is the last item, and so it goes first.
+func (b *Broker) removeSaved(ctx context.Context) error {
 	for {
+		items, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage, Descending: true})
+		if err != nil || len(items) == 0 {
+			return err
+		}
 		for i := range items {
 			items[i].Body = nil
 		}
 		if err := b.keeper.PutItems(ctx, items); err != nil {
 			return err
 		}
-		if items, err = b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage}); err != nil || len(items) == 0 {
-			return err
-		}
 	}
 }
 
-// takeUp takes up records until their end.
-func (b *Broker) takeUp(from *json.Decoder) error {
-	var cl *mochi.Client // of the session that was taken up last; nil where it was not
-	take := func() {
-		if cl != nil {
-			b.rest(cl)
-		}
+// takeUp takes up what is kept. The error is the Keeper's.
+func (b *Broker) takeUp(ctx context.Context) error {
+	from := &savedReader{ctx: ctx, keeper: b.keeper}
+	err := b.takeUpRecords(json.NewDecoder(from))
+	if from.err != nil {
+		return from.err
 	}
-	defer func() { take() }()
+	if err != nil {
+		// The server is of more use without them than not at all.
+		b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
+	}
+	select {
+	case <-b.shadow.wanted:
+	default:
+		b.shadow.place = "" // nobody has missed anything
+	}
+	return nil
+}
+
+// takeUpRecords takes up records until their end.
+func (b *Broker) takeUpRecords(from *json.Decoder) error {
+	var cl *mochi.Client // of the session that was taken up last; nil where it was not
+	defer func() { b.rest(cl) }()
 	for {
 		var r savedRecord
 		switch err := from.Decode(&r); {
@@ -294,7 +307,7 @@ func (b *Broker) takeUp(from *json.Decoder) error {
 		case r.Retained != nil:
 			b.retain(r.Retained.packet())
 		case r.Session != nil:
-			take()
+			b.rest(cl)
 			cl = b.revive(r.Session)
 		case r.Message != nil && cl != nil:
 			pk := r.Message.packet()
@@ -319,6 +332,9 @@ func ended() net.Conn {
 
 // revive makes a client that is away of a session. It returns nil where the session has
 // expired, or its principal is not there any more.
+//
+// mochi takes now for the time at which the client went, and ends a session of MQTT 3.1.1 a day after
+// that: what is left of a session is told as MQTT 5 does, of whichever version it is.
 func (b *Broker) revive(s *savedSession) *mochi.Client {
 	now := time.Now().Unix()
 	left := s.lasts() - (now - min(s.Away, now))
@@ -328,8 +344,8 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 	}
 	c := newConn(ended(), b)
 	cl := b.server.NewClient(c, listenerID, s.ID, false)
-	c.client, c.who, c.disconnected, c.away = cl, who, true, s.Away
-	cl.Properties.ProtocolVersion = s.Version
+	c.client, c.who, c.disconnected, c.revived = cl, who, true, s
+	cl.Properties.ProtocolVersion = 5
 	cl.Properties.Props.SessionExpiryInterval, cl.Properties.Props.SessionExpiryIntervalFlag = uint32(left), true //nolint:gosec // a day at most
 	cl.Stop(packets.ErrServerShuttingDown)
 	for _, sub := range s.Subscriptions {
@@ -343,8 +359,11 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 	return cl
 }
 
-// rest notes that a revived client is away, with what waits for it.
+// rest notes that a revived client is away, with what waits for it; nil is none.
 func (b *Broker) rest(cl *mochi.Client) {
+	if cl == nil {
+		return
+	}
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.outbox.inherit(cl)
 	}

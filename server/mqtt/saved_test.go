@@ -1,7 +1,9 @@
 package mqtt
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,15 +22,27 @@ import (
 
 // keeper is a Keeper in memory that takes so many items and then no more.
 type keeper struct {
-	items map[string][]byte
-	room  int
+	items  map[string][]byte
+	room   int
+	broken string // from which key on it cannot read; "": it can read all
+	stuck  bool   // it removes nothing
 }
 
-var errNoRoom = errors.New("no room")
+var (
+	errNoRoom = errors.New("no room")
+	errBroken = errors.New("broken")
+)
 
 func (k *keeper) Items(_ context.Context, q entity.ItemsQuery) (list []entity.Item, err error) {
-	for _, key := range slices.Sorted(maps.Keys(k.items)) {
+	keys := slices.Sorted(maps.Keys(k.items))
+	if q.Descending {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
 		if key >= q.From && (q.To == "" || key < q.To) && len(list) < q.Limit {
+			if k.broken != "" && key >= k.broken && key < savedWhole {
+				return nil, errBroken
+			}
 			list = append(list, entity.Item{Kind: q.Kind, Key: key, Body: k.items[key]})
 		}
 	}
@@ -38,6 +52,8 @@ func (k *keeper) Items(_ context.Context, q entity.ItemsQuery) (list []entity.It
 func (k *keeper) PutItems(_ context.Context, items []entity.Item) error {
 	for _, it := range items {
 		switch {
+		case it.Body == nil && k.stuck:
+			return errNoRoom
 		case it.Body == nil:
 			delete(k.items, it.Key)
 		case k.room == 0:
@@ -50,6 +66,22 @@ func (k *keeper) PutItems(_ context.Context, items []entity.Item) error {
 	return nil
 }
 
+// recut cuts what is kept into so many pieces, so that there are several pages of little.
+func (k *keeper) recut(pieces int) {
+	var all []byte
+	for _, key := range slices.Sorted(maps.Keys(k.items)) {
+		if key != savedWhole {
+			all = append(all, k.items[key]...)
+			delete(k.items, key)
+		}
+	}
+	n := 0
+	for piece := range slices.Chunk(all, (len(all)+pieces-1)/pieces) {
+		n++
+		k.items[fmt.Sprintf("%08d", n)] = piece
+	}
+}
+
 // generation is one of several brokers, one after the other.
 type generation struct {
 	*Broker
@@ -59,22 +91,36 @@ type generation struct {
 // next starts a broker in a bubble. With a broker before it, that one is ended, after it has saved its sessions.
 func (g *generation) next(t *testing.T, k *keeper, h *heldRuntime) (saved error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	if g.Broker != nil {
-		saved = g.Save(ctx)
-		g.Close(ctx)
+		saved = g.end(t)
 	}
+	if err := g.begin(t, k, h); err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+// begin starts a broker where there is none.
+func (g *generation) begin(t *testing.T, k *keeper, h *heldRuntime) (served error) {
+	t.Helper()
 	g.p = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
 	b, err := New(Config{Listener: g.p, Runtime: h, Refusals: refusal.NewCounter(log), Logger: log, Keeper: k})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Serve(); err != nil {
-		t.Fatal(err)
-	}
 	g.Broker = b
+	return b.Serve()
+}
+
+// end ends the broker, after it has saved its sessions.
+func (g *generation) end(t *testing.T) (saved error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	saved = g.Save(ctx)
+	g.Close(ctx)
+	g.Broker = nil
 	return saved
 }
 
@@ -145,6 +191,39 @@ func TestWhatWasNotSavedWholeIsNotTakenUp(t *testing.T) {
 	})
 }
 
+// However often the server is restarted, a session lasts from when its client went.
+func TestASessionEndsInTimeOverRestarts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		version    byte
+		properties []byte
+		lasts      time.Duration
+	}{{version: 4, lasts: sessionSeconds * time.Second}, {5, keepSession, 256 * time.Second}} {
+		t.Run(fmt.Sprint("version ", c.version), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+				_ = g.next(t, k, h)
+				defer func() { g.Close(t.Context()) }()
+				s := g.p.subscriber(t, c.version, 0, 1, c.properties)
+				_ = s.nc.Close()
+				synctest.Wait()
+				for _, down := range []time.Duration{c.lasts / 2, c.lasts/2 - time.Minute} {
+					if err := g.end(t); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(down)
+					_ = g.next(t, k, h)
+					same(t, "sessions that last", g.Stats().Sessions, 1)
+				}
+				time.Sleep(2 * time.Minute)
+				same(t, "sessions that have ended", g.Stats().Sessions, 0)
+				same(t, "subscriptions", g.Stats().Subscriptions, 0)
+			})
+		})
+	}
+}
+
 func TestASessionExpiresBetweenTwoBrokers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,15 +232,79 @@ func TestASessionExpiresBetweenTwoBrokers(t *testing.T) {
 		defer func() { g.Close(t.Context()) }()
 		_ = g.p.subscriber(t, 5, 0, 1, keepSession)
 		synctest.Wait()
-		if err := g.Save(t.Context()); err != nil {
+		if err := g.end(t); err != nil {
 			t.Fatal(err)
 		}
-		g.Close(t.Context())
 		time.Sleep(25 * time.Hour)
-		g.Broker = nil
 		_ = g.next(t, k, h)
 		same(t, "sessions", g.Stats().Sessions, 0)
 		same(t, "subscriptions", g.Stats().Subscriptions, 0)
+	})
+}
+
+// keptInPieces has a broker keep the session of a client that is away, with messages that wait for it,
+// and returns how many bytes wait.
+func (g *generation) keptInPieces(t *testing.T, k *keeper, h *heldRuntime) (waiting int64) {
+	t.Helper()
+	_ = g.next(t, k, h)
+	_ = g.p.subscriber(t, 4, 0, 1).nc.Close()
+	synctest.Wait()
+	for i := range 40 {
+		g.publish("e/a/telemetry", fmt.Append(nil, i), 1)
+	}
+	waiting = g.Stats().Queued
+	if err := g.end(t); err != nil {
+		t.Fatal(err)
+	}
+	k.recut(2*savedPage + 2)
+	return waiting
+}
+
+func TestWhatCouldNotBeReadStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+		waiting := g.keptInPieces(t, k, h)
+		before := maps.Clone(k.items)
+		k.broken = fmt.Sprintf("%08d", savedPage+1)
+		if err := g.begin(t, k, h); !errors.Is(err, errBroken) {
+			t.Errorf("served with %v, want %v", err, errBroken)
+		}
+		if err := g.end(t); err != nil {
+			t.Errorf("saved with %v", err)
+		}
+		if !maps.EqualFunc(k.items, before, bytes.Equal) {
+			t.Errorf("items are not what they were, but %v", slices.Sorted(maps.Keys(k.items)))
+		}
+		k.broken = ""
+		_ = g.next(t, k, h)
+		defer func() { g.Close(t.Context()) }()
+		same(t, "bytes that wait", g.Stats().Queued, waiting)
+	})
+}
+
+func TestWhatCouldNotBeRemovedIsNotMixedWithWhatIsSavedNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+		waiting := g.keptInPieces(t, k, h)
+		before := maps.Clone(k.items)
+		k.stuck = true
+		_ = g.next(t, k, h)
+		same(t, "bytes that wait", g.Stats().Queued, waiting)
+		if err := g.next(t, k, h); !errors.Is(err, errNoRoom) {
+			t.Errorf("saved with %v, want %v", err, errNoRoom)
+		}
+		if !maps.EqualFunc(k.items, before, bytes.Equal) {
+			t.Errorf("items are not what they were, but %v", slices.Sorted(maps.Keys(k.items)))
+		}
+		k.stuck = false
+		if err := g.next(t, k, h); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { g.Close(t.Context()) }()
+		same(t, "bytes that wait", g.Stats().Queued, waiting)
+		same(t, "items that are left", len(k.items), 0)
 	})
 }
 
@@ -208,4 +351,25 @@ func TestManyPiecesAreReadAndRemoved(t *testing.T) {
 			t.Errorf("%d pieces are too few for the test", pieces)
 		}
 	})
+}
+
+func TestASavedMessageIsWhatItWas(t *testing.T) {
+	t.Parallel()
+	want := packets.Packet{
+		FixedHeader:     packets.FixedHeader{Type: packets.Publish, Qos: 2, Dup: true, Retain: true, Remaining: 7},
+		ProtocolVersion: 5, PacketID: 8, TopicName: "e/a/telemetry", Payload: []byte("x"), Origin: "sensor", Created: 9, Expiry: 10,
+		Properties: packets.Properties{
+			PayloadFormat: 1, PayloadFormatFlag: true, MessageExpiryInterval: 11, ContentType: "text", ResponseTopic: "back",
+			CorrelationData: []byte("y"), SubscriptionIdentifier: []int{12}, User: []packets.UserProperty{{Key: "k", Val: "v"}},
+		},
+	}
+	text, err := json.Marshal(savedMessageOf(&want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m savedMessage
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the message", m.packet(), want)
 }
