@@ -1,18 +1,18 @@
 package entity
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/due"
 )
 
 // commander has entities look after their commands: when one is due to expire or to time
 // out, and when there is one to send. It knows all entities with open commands, also
-// those that are cold, and has one place in a heap for each of them; after a restart it
+// those that are cold, and has one timer for each of them; after a restart it
 // learns of them from the store. It decides nothing: the entity's actor does, and may be
 // asked once too often.
 type commander struct {
@@ -22,17 +22,10 @@ type commander struct {
 	ends atomic.Uint64
 
 	mu     sync.Mutex
-	open   map[string]*dueEntity // guarded by mu
-	heap   dueHeap               // the same, guarded by mu
-	kicked map[string]struct{}   // guarded by mu
-	order  []string              // of those that were kicked, guarded by mu
-}
-
-// dueEntity is an entity with open commands.
-type dueEntity struct {
-	id    string
-	due   int64 // of the first of its commands
-	place int   // in the heap
+	open   map[string]*due.Timer[string] // when the first of its commands is due, by entity; guarded by mu
+	queue  due.Queue[string]             // the same, guarded by mu
+	kicked map[string]struct{}           // guarded by mu
+	order  []string                      // of those that were kicked, guarded by mu
 }
 
 const (
@@ -43,7 +36,7 @@ const (
 )
 
 func newCommander(rt *Runtime) *commander {
-	return &commander{rt: rt, wake: make(chan struct{}, 1), open: make(map[string]*dueEntity), kicked: make(map[string]struct{})}
+	return &commander{rt: rt, wake: make(chan struct{}, 1), open: make(map[string]*due.Timer[string]), kicked: make(map[string]struct{})}
 }
 
 // recall learns of the open commands that the store has.
@@ -59,28 +52,23 @@ func (c *commander) recall(ctx context.Context) error {
 }
 
 // plan says when the first open command of an entity is due, 0 for an entity with none.
-func (c *commander) plan(id string, due int64) {
+func (c *commander) plan(id string, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.open[id]
 	switch {
-	case e == nil && due == 0:
+	case e == nil && at == 0:
 		return
 	case e == nil:
-		e = &dueEntity{id: id, due: due}
+		e = &due.Timer[string]{Value: id}
 		c.open[id] = e
-		heap.Push(&c.heap, e)
-	case due == 0:
-		heap.Remove(&c.heap, e.place)
+	case at == 0:
 		delete(c.open, id)
+	case e.At() == at:
 		return
-	case e.due == due:
-		return
-	default:
-		e.due = due
-		heap.Fix(&c.heap, e.place)
 	}
-	if e.place == 0 {
+	c.queue.Set(e, at)
+	if c.queue.First() == e {
 		nudge(c.wake)
 	}
 }
@@ -150,16 +138,15 @@ func (c *commander) next(now int64) (id string, wait time.Duration) {
 		delete(c.kicked, id)
 		return id, 0
 	}
-	if len(c.heap) == 0 {
+	e := c.queue.First()
+	if e == nil {
 		return "", commanderNap
 	}
-	e := c.heap[0]
-	if e.due > now {
-		return "", min(commanderNap, time.Duration(e.due-now)*time.Millisecond)
+	if e.At() > now {
+		return "", min(commanderNap, time.Duration(e.At()-now)*time.Millisecond)
 	}
-	e.due = now + commanderRetry.Milliseconds() // it says more itself
-	heap.Fix(&c.heap, e.place)
-	return e.id, 0
+	c.queue.Set(e, now+commanderRetry.Milliseconds()) // it says more itself
+	return e.Value, 0
 }
 
 // attend tells an entity to look after its commands. While the store has no room it waits,
@@ -181,34 +168,7 @@ func (c *commander) again(id string) {
 	later := c.rt.clock.stamp() + commanderRetry.Milliseconds()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.open[id]; e != nil && e.due > later {
-		e.due = later
-		heap.Fix(&c.heap, e.place)
+	if e := c.open[id]; e != nil && e.At() > later {
+		c.queue.Set(e, later)
 	}
-}
-
-// dueHeap has the entity that is due first at its top.
-type dueHeap []*dueEntity
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
-
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-// Push is for package heap.
-func (h *dueHeap) Push(x any) {
-	e, _ := x.(*dueEntity)
-	e.place = len(*h)
-	*h = append(*h, e)
-}
-
-// Pop is for package heap.
-func (h *dueHeap) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	*h = slices.Delete(*h, last, last+1)
-	return e
 }

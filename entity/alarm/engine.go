@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/internal/due"
 )
 
 // engine decides what alarms there are, change by change. It is owned by the goroutine of
@@ -32,7 +33,7 @@ type engine struct {
 	graves *graves
 	slots  *slots
 	cache  *cache
-	timers timers
+	timers due.Queue[waiter]
 	later  map[string]*later // by entity
 	began  int64             // when the batch of changes that is applied was begun
 	active int
@@ -462,7 +463,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 
 // touch notes that a state has changed.
 func (e *engine) touch(st *state) {
-	e.timers.set(&st.timer, st.plan())
+	e.timers.Set(&st.timer, st.plan())
 	st.s.restless = true
 	if !st.dirty {
 		st.dirty = true
@@ -673,7 +674,7 @@ func (e *engine) flushStates() error {
 
 // end takes a state away.
 func (e *engine) end(st *state) {
-	e.timers.set(&st.timer, 0)
+	e.timers.Set(&st.timer, 0)
 	s := st.s
 	if s.remove(st) {
 		if e.active--; e.active < MaxActive*9/10 {

@@ -104,8 +104,8 @@ func (f *follower) nap() time.Duration {
 	if f.feed != nil {
 		nap = f.s.cfg.SaveEvery
 	}
-	if len(f.e.timers) > 0 && f.e.gate.head == "" {
-		left := min(f.e.timers[0].due-f.e.now(), nap.Milliseconds()) // more would not fit a Duration
+	if f.e.gate.head == "" {
+		left := min(f.e.timers.Next()-f.e.now(), nap.Milliseconds()) // more would not fit a Duration
 		nap = min(nap, max(0, time.Duration(left)*time.Millisecond))
 	}
 	if len(f.e.ledger.items) > 0 {

@@ -19,9 +19,9 @@ const laterPage = 100
 // the clock is there they are taken in as if they had just come, and what is known of the
 // entity until then is without them.
 type later struct {
-	timer
-	id   string
-	from int64 // when the first of them was measured
+	timer timer
+	id    string
+	from  int64 // when the first of them was measured
 }
 
 // laterJSON is a later as it is stored, under its entity.
@@ -43,7 +43,7 @@ func (e *engine) postpone(id string, ts int64) error {
 		return nil
 	case x == nil:
 		x = &later{id: id}
-		x.later = x
+		x.timer.Value.later = x
 		e.later[id] = x
 	}
 	return e.resume(x, ts)
@@ -52,14 +52,14 @@ func (e *engine) postpone(id string, ts int64) error {
 // resume sets from when on readings wait.
 func (e *engine) resume(x *later, from int64) error {
 	x.from = from
-	e.timers.set(&x.timer, max(1, from-e.steps.ahead))
+	e.timers.Set(&x.timer, max(1, from-e.steps.ahead))
 	return e.ledger.put(laterKind, x.id, &laterJSON{from})
 }
 
 // forgetLater says that nothing of an entity waits.
 func (e *engine) forgetLater(id string) {
 	if x := e.later[id]; x != nil {
-		e.timers.set(&x.timer, 0)
+		e.timers.Set(&x.timer, 0)
 		delete(e.later, id)
 		e.ledger.set(laterKind, id, nil)
 	}
@@ -73,9 +73,9 @@ func (e *engine) loadLater(ctx context.Context) error {
 			return fmt.Errorf("the readings of entity %q that wait for their time: %w", it.Key, err)
 		}
 		l := &later{id: it.Key, from: x.From}
-		l.later = l
+		l.timer.Value.later = l
 		e.later[it.Key] = l
-		e.timers.set(&l.timer, max(1, x.From-e.steps.ahead))
+		e.timers.Set(&l.timer, max(1, x.From-e.steps.ahead))
 		return nil
 	})
 }

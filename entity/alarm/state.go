@@ -1,8 +1,9 @@
 package alarm
 
 import (
-	"container/heap"
 	"slices"
+
+	"github.com/greenroom-go/greenroom/internal/due"
 )
 
 // state is how one rule stands for one entity, where that is not as in the beginning.
@@ -17,9 +18,9 @@ type state struct {
 	next  *span   // of late, what run has passed already when it came
 	// queued says that it is in engine.late or engine.running.
 	queued bool
-	timer
-	dirty bool // to be written
-	kept  bool // there is an item of it
+	timer  timer
+	dirty  bool // to be written
+	kept   bool // there is an item of it
 	// ending says that it is in engine.ending: its rule is not in force any more.
 	ending bool
 }
@@ -56,7 +57,7 @@ func (st *state) json() stateJSON {
 
 func newState(r *rule, s *subject) *state {
 	st := &state{rule: r, s: s}
-	st.timer.state = st
+	st.timer.Value.state = st
 	return st
 }
 
@@ -67,14 +68,14 @@ func (st *state) idle() bool {
 
 // plan returns when something is to happen by the clock, 0 for never.
 func (st *state) plan() int64 {
-	var due int64
+	var at int64
 	if st.pending && st.late == nil {
-		due = st.since + st.wait(st.rule)
+		at = st.since + st.wait(st.rule)
 	}
-	if st.shelf != nil && (due == 0 || st.shelf.Until < due) {
-		due = st.shelf.Until
+	if st.shelf != nil && (at == 0 || st.shelf.Until < at) {
+		at = st.shelf.Until
 	}
-	return due
+	return at
 }
 
 // subject is an entity that rules may concern.
@@ -226,55 +227,11 @@ func (c *cache) refresh() {
 	}
 }
 
-// timer is when something is to happen by the server's clock: to a state, or to readings that
-// wait for their time.
-type timer struct {
-	due   int64 // 0 for never
-	place int   // among the timers, while due is not 0
+// timer is when something is to happen by the server's clock, in milliseconds since the epoch.
+type timer = due.Timer[waiter]
+
+// waiter is what has a timer: a state, or readings that wait for their time.
+type waiter struct {
 	state *state
 	later *later
-}
-
-// timers has the one that is due first at its top.
-type timers []*timer
-
-// Len is for package heap.
-func (h timers) Len() int { return len(h) }
-
-// Less is for package heap.
-func (h timers) Less(i, j int) bool { return h[i].due < h[j].due }
-
-// Swap is for package heap.
-func (h timers) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-// Push is for package heap.
-func (h *timers) Push(x any) {
-	t, _ := x.(*timer)
-	t.place = len(*h)
-	*h = append(*h, t)
-}
-
-// Pop is for package heap.
-func (h *timers) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	*h = slices.Delete(*h, last, last+1)
-	return t
-}
-
-// set sets when a timer is due, 0 for never.
-func (h *timers) set(t *timer, due int64) {
-	was := t.due
-	switch t.due = due; {
-	case due == was:
-	case due == 0:
-		heap.Remove(h, t.place)
-	case was == 0:
-		heap.Push(h, t)
-	default:
-		heap.Fix(h, t.place)
-	}
 }

@@ -287,7 +287,7 @@ func (e *engine) loadStates(ctx context.Context) error {
 		if st.late != nil {
 			e.enqueue(st)
 		}
-		e.timers.set(&st.timer, st.plan())
+		e.timers.Set(&st.timer, st.plan())
 		return nil
 	})
 }
@@ -380,7 +380,7 @@ func (e *engine) endRule(r *rule) {
 	for _, s := range e.cache.held {
 		if st := s.state(r); st != nil && !st.ending {
 			st.late, st.run, st.next = nil, nil, nil
-			e.timers.set(&st.timer, 0)
+			e.timers.Set(&st.timer, 0)
 			st.ending = true
 			e.ending = append(e.ending, st)
 		}
@@ -571,7 +571,8 @@ func (e *engine) clock() int64 { return min(e.known, e.now()) }
 // nothing waits to be applied, and otherwise once that is.
 func (e *engine) wind(ctx context.Context) error {
 	now := e.now()
-	wanted := len(e.timers) > 0 && e.timers[0].due <= now && e.timers[0].due > e.known
+	next := e.timers.Next()
+	wanted := next <= now && next > e.known
 	for _, st := range e.running {
 		wanted = wanted || st.run.waits()
 	}
@@ -603,14 +604,15 @@ func (e *engine) head(ctx context.Context) (string, error) {
 // fire does what is due by the clock.
 func (e *engine) fire(ctx context.Context) error {
 	now := e.clock()
-	for n := 0; n < applyAtOnce && len(e.timers) > 0 && e.timers[0].due <= now && len(e.ledger.items) < e.steps.items; n++ {
-		if x := e.timers[0].later; x != nil {
+	for n := 0; n < applyAtOnce && e.timers.Next() <= now && len(e.ledger.items) < e.steps.items; n++ {
+		w := &e.timers.First().Value
+		if x := w.later; x != nil {
 			if err := e.takeUp(ctx, x); err != nil {
 				return err
 			}
 			continue
 		}
-		st := e.timers[0].state
+		st := w.state
 		if st.shelf != nil && st.shelf.Until <= now {
 			if err := e.unshelve(ctx, st); err != nil {
 				return err
@@ -728,7 +730,7 @@ func (e *engine) wait(ctx context.Context) (chan error, error) {
 
 // busy reports whether there is more to do than what comes.
 func (e *engine) busy() bool {
-	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.graves.none() || len(e.timers) > 0 && e.timers[0].due <= e.now() {
+	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.graves.none() || e.timers.Next() <= e.now() {
 		return true
 	}
 	for _, r := range e.rules {
@@ -750,10 +752,8 @@ func (e *engine) working() bool {
 			return true
 		}
 	}
-	if len(e.timers) > 0 {
-		if due := e.timers[0].due; due <= e.clock() || due <= e.now() && e.gate.head == "" {
-			return true
-		}
+	if next := e.timers.Next(); next <= e.clock() || next <= e.now() && e.gate.head == "" {
+		return true
 	}
 	for _, r := range e.rules {
 		if r.Pending && !r.removed && len(e.late) < sweepLate {

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"container/heap"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/due"
 )
 
 // Bounds of claims.
@@ -32,7 +33,7 @@ type Claims struct {
 
 	mu     sync.Mutex
 	offers map[string]*offer // by entity; guarded by mu
-	ends   endings           // of all offers; guarded by mu
+	ends   due.Queue[*offer] // of all offers, in nanoseconds since the epoch; guarded by mu
 	made   map[string]int    // how many of them a principal has made; guarded by mu, none is 0
 }
 
@@ -41,34 +42,7 @@ type offer struct {
 	entity, by string
 	secret     [sha256.Size]byte
 	until      time.Time
-	at         int // in endings
-}
-
-// endings are offers, as a heap by when they end.
-type endings []*offer
-
-func (e endings) Len() int           { return len(e) }
-func (e endings) Less(i, j int) bool { return e[i].until.Before(e[j].until) }
-
-func (e endings) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].at, e[j].at = i, j
-}
-
-// Push is for container/heap.
-func (e *endings) Push(x any) {
-	o := x.(*offer) //nolint:forcetypeassert // that is what is in it
-	o.at = len(*e)
-	*e = append(*e, o)
-}
-
-// Pop is for container/heap.
-func (e *endings) Pop() any {
-	last := len(*e) - 1
-	o := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	return o
+	end        due.Timer[*offer] // at until
 }
 
 // NewClaims returns Claims that slow guesses as the Book slows logins.
@@ -91,8 +65,8 @@ func (c *Claims) Offer(by, entity, secret string, d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	for len(c.ends) > 0 && now.After(c.ends[0].until) {
-		c.end(c.ends[0])
+	for c.ends.Next() < now.UnixNano() {
+		c.end(c.ends.First().Value)
 	}
 	if old := c.offers[entity]; old != nil {
 		c.end(old)
@@ -102,7 +76,8 @@ func (c *Claims) Offer(by, entity, secret string, d time.Duration) error {
 	o := &offer{entity: entity, by: by, secret: sha256.Sum256([]byte(secret)), until: now.Add(d)}
 	c.offers[entity] = o
 	c.made[by]++
-	heap.Push(&c.ends, o)
+	o.end.Value = o
+	c.ends.Set(&o.end, o.until.UnixNano())
 	return nil
 }
 
@@ -120,7 +95,7 @@ func (c *Claims) room(by string) error {
 // end takes an offer out. The caller holds mu.
 func (c *Claims) end(o *offer) {
 	delete(c.offers, o.entity)
-	heap.Remove(&c.ends, o.at)
+	c.ends.Set(&o.end, 0)
 	if c.made[o.by]--; c.made[o.by] == 0 {
 		delete(c.made, o.by)
 	}

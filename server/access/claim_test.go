@@ -97,8 +97,8 @@ func TestAPrincipalLeavesOffersForOthers(t *testing.T) {
 	if n := fill("gateway"); n != MaxClaims/2 {
 		t.Errorf("%d offers when the others have ended, want %d", n, MaxClaims/2)
 	}
-	if len(c.offers) != len(c.ends) || len(c.made) != 2 || c.made["gateway"] != MaxClaims/2 || c.made["device"] != 1 {
-		t.Errorf("%d offers, %d of which end, made: %v", len(c.offers), len(c.ends), c.made)
+	if len(c.offers) != c.ends.Len() || len(c.made) != 2 || c.made["gateway"] != MaxClaims/2 || c.made["device"] != 1 {
+		t.Errorf("%d offers, %d of which end, made: %v", len(c.offers), c.ends.Len(), c.made)
 	}
 }
 
