@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/due"
 )
 
@@ -37,7 +38,10 @@ type engine struct {
 	later  map[string]*later // by entity
 	began  int64             // when the batch of changes that is applied was begun
 	active int
-	full   bool // MaxActive was reached
+	// awaits is how many there are, and crowded says that there were too many.
+	awaits  int
+	crowded bool
+	full    bool // MaxActive was reached
 
 	lateness int64 // how late a reading may be to change alarms
 
@@ -122,20 +126,49 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 		return e.edit(ctx, c)
 	case c.Command != nil || len(e.rules) == 0:
 		return nil
+	case c.Presence != nil:
+		return e.presence(ctx, c)
 	}
 	slots := e.slotsOf(c)
-	if len(slots) == 0 {
+	if len(slots) == 0 && !e.index.updated {
 		return nil
 	}
 	s, fresh, err := e.know(ctx, c.Entity)
-	if err != nil || s == nil || len(s.rules) == 0 {
+	if err != nil || s == nil || len(s.rules)+len(s.live) == 0 {
 		return err
 	}
-	if c.TS > e.began+e.steps.ahead {
+	if e.index.updated {
+		if err := e.update(ctx, s, c.TS); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(slots) == 0:
+		return nil
+	case c.TS > e.began+e.steps.ahead:
 		e.count.ahead.Add(1)
 		return e.postpone(s.id, c.TS)
+	default:
+		return e.take(ctx, s, c, slots, fresh)
 	}
-	return e.reading(ctx, s, c, slots, fresh)
+}
+
+// update notes when an entity was updated.
+func (e *engine) update(ctx context.Context, s *subject, ts int64) error {
+	if was, ok := s.ts(e.slots.updated); ok && was >= ts {
+		return nil
+	}
+	s.put(e.slots.updated, ts, value.Time(ts))
+	return e.observeAllLive(ctx, s, e.began, func(r *rule) bool { return r.updated })
+}
+
+// take takes a reading in, for live rules as well.
+func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
+	err := e.reading(ctx, s, c, slots, fresh)
+	if err != nil || len(s.live) == 0 {
+		return err
+	}
+	return e.observeAllLive(ctx, s, e.now(), func(r *rule) bool { return r.reads(slots) })
 }
 
 // slotsOf returns the slots of what rules read of a reading. They are valid until the next
@@ -364,7 +397,7 @@ func (e *engine) fill(s *subject, v entity.View) {
 	s.load(v, e.slots)
 	s.loaded, s.newest, s.redone = true, 0, 0
 	e.index.concern(s, e.concerned)
-	if len(s.rules) == 0 && len(s.states) == 0 {
+	if len(s.rules)+len(s.live) == 0 && len(s.states) == 0 {
 		s.values = nil
 		return
 	}
@@ -390,7 +423,9 @@ func (e *engine) advance(ctx context.Context, st *state, ts int64) error {
 	if !ok {
 		return nil
 	}
-	st.s.turned = max(st.s.turned, t.at)
+	if !st.rule.live {
+		st.s.turned = max(st.s.turned, t.at)
+	}
 	return e.turn(ctx, st, t)
 }
 
@@ -576,7 +611,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 		e.forgetLater(c.Entity)
 		return e.deleted(ctx, c.Entity)
 	}
-	if len(e.rules) == 0 || !c.Edit.Typed && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
+	if len(e.rules) == 0 || !c.Edit.Typed && (!c.Edit.Created || !e.index.live) && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
 		return nil
 	}
 	s := e.cache.find(c.Entity)
@@ -603,7 +638,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 			return err
 		}
 	}
-	return nil
+	return e.observeAllLive(ctx, s, e.began, func(*rule) bool { return true })
 }
 
 // judge evaluates a rule at a time at which something has changed that has no history.

@@ -16,10 +16,10 @@ func ExampleRule_Check() {
 	fmt.Println(rule.Check())
 	rule.Clear = "temperature <"
 	fmt.Println(rule.Check())
-	rule.Clear = "age(temperature) > 5m"
+	rule.Clear = "related contains to (temperature < 50)"
 	fmt.Println(rule.Check())
 	// Output:
 	// <nil>
 	// clear: filter: column 14: expected a value after '<', found the end
-	// clear: invalid: must not depend on now, on an age or on relations; say for how long it must hold in for
+	// clear: invalid: must not depend on relations
 }

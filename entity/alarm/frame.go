@@ -16,9 +16,11 @@ import (
 type frame struct {
 	id, typ string
 	created int64
-	values  []slotValue // ordered by slot
-	env     filter.Env
-	isA     func(typ, of string) bool
+	// presence is set where live rules look at it.
+	presence entity.Presence
+	values   []slotValue // ordered by slot
+	env      filter.Env
+	isA      func(typ, of string) bool
 }
 
 // slotValue is the value of one slot.
@@ -54,7 +56,9 @@ func (x *slotValue) has(v value.Value) bool {
 type slots struct {
 	byPath map[slotPath]int
 	byKey  map[string]int // of byPath, those of keys
-	paths  []slotPath     // by number
+	// updated is the slot of the time of the newest reading, 0 while no rule has read it.
+	updated int
+	paths   []slotPath // by number
 }
 
 type slotPath struct {
@@ -73,8 +77,12 @@ func (s *slots) of(p *filter.Path) int {
 	if !ok {
 		n = len(s.paths)
 		s.byPath[path] = n
-		if path.root == filter.RootLatest {
+		switch path.root {
+		case filter.RootLatest:
 			s.byKey[path.name] = n
+		case filter.RootUpdated:
+			s.updated = n
+		default:
 		}
 		s.paths = append(s.paths, path)
 	}
@@ -151,6 +159,8 @@ func (f *frame) Lookup(p *filter.Path) (value.Value, bool) {
 		return value.String(f.typ), f.typ != ""
 	case filter.RootCreated:
 		return value.Time(f.created), true
+	case filter.RootPresence:
+		return entityview.Presence(f.presence, p.Name)
 	default:
 		i, ok := f.find(p.Slot)
 		if !ok {
@@ -171,7 +181,7 @@ func (f *frame) Related(*filter.Relation, *filter.Env) bool { return false }
 
 // load fills the frame from an entity, as it is now.
 func (f *frame) load(v entity.View, s *slots) {
-	f.typ, f.created, f.values = v.Type(), v.Created(), f.values[:0]
+	f.typ, f.created, f.presence, f.values = v.Type(), v.Created(), v.Presence(), f.values[:0]
 	for n, p := range s.paths {
 		if n == 0 {
 			continue
@@ -179,6 +189,12 @@ func (f *frame) load(v entity.View, s *slots) {
 		if p.root == filter.RootLatest {
 			if l, ok := v.Latest(p.name); ok {
 				f.values = append(f.values, slotValue{slot: n, ts: l.TS, v: l.Value})
+			}
+			continue
+		}
+		if p.root == filter.RootUpdated {
+			if ts := v.Updated(); ts != 0 {
+				f.values = append(f.values, slotValue{slot: n, ts: ts, v: value.Time(ts)})
 			}
 			continue
 		}

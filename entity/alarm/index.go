@@ -14,6 +14,9 @@ import (
 type index struct {
 	rules  []*rule // by name; bit is the place
 	bySlot []slotRules
+	// live says that there are live rules, and presence and updated what they look at. They
+	// are not in bySlot.
+	live, presence, updated bool
 }
 
 // slotRules are the rules that read a key, in the order of their names.
@@ -60,6 +63,10 @@ func indexOf(rules map[string]*rule) index {
 		}
 		r.bit = len(x.rules)
 		x.rules = append(x.rules, r)
+		if r.live {
+			x.live, x.presence, x.updated = true, x.presence || r.presence, x.updated || r.updated
+			continue
+		}
 		for i, slot := range r.keys {
 			for len(x.bySlot) <= slot {
 				x.bySlot = append(x.bySlot, slotRules{})
@@ -80,12 +87,16 @@ func indexOf(rules map[string]*rule) index {
 
 // concern sets the rules that concern an entity.
 func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
-	s.rules, s.ruled = nil, nil
+	s.rules, s.live, s.ruled = nil, nil, nil
 	for _, r := range x.rules {
 		if !concerned(&s.frame, r) {
 			continue
 		}
-		s.rules = append(s.rules, r)
+		if r.live {
+			s.live = append(s.live, r)
+		} else {
+			s.rules = append(s.rules, r)
+		}
 		for len(s.ruled) <= r.bit/64 {
 			s.ruled = append(s.ruled, 0)
 		}

@@ -116,7 +116,7 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant 
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	p := &plant{t: t, dir: dir, steps: steps, clock: clock, store: &mortalStore{Store: disk}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
-	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{}); err != nil {
+	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{PresenceGrace: time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	if p.Service, err = Open(t.Context(), p.rt, p.config()); err != nil {

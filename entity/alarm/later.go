@@ -128,7 +128,7 @@ func (e *engine) takeUp(ctx context.Context, x *later) error {
 	if err != nil {
 		return err
 	}
-	if s == nil || len(s.rules) == 0 {
+	if s == nil || len(s.rules)+len(s.live) == 0 {
 		e.forgetLater(x.id)
 		return nil
 	}
@@ -164,7 +164,7 @@ func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fres
 	for _, w := range values {
 		c.Values = append(c.Values, entity.Sample{Key: e.slots.paths[w.slot].name, Value: w.v})
 	}
-	return e.reading(ctx, s, &c, e.slotsOf(&c), fresh)
+	return e.take(ctx, s, &c, e.slotsOf(&c), fresh)
 }
 
 // dueOf reads what rules read of an entity from a time up to another one, some of it where
@@ -173,8 +173,10 @@ func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fres
 func (e *engine) dueOf(ctx context.Context, s *subject, from, to int64) (due []heldBack, next int64, err error) {
 	next = entity.MaxTS + 1
 	var slots []int
-	for _, r := range s.rules {
-		slots = append(slots, r.keys...)
+	for _, list := range [][]*rule{s.rules, s.live} {
+		for _, r := range list {
+			slots = append(slots, r.keys...)
+		}
 	}
 	slices.Sort(slots)
 	for _, slot := range slices.Compact(slots) {

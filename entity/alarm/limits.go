@@ -41,6 +41,10 @@ const (
 	// more, further ones are counted, and taken up with the next reading of the entity once
 	// there is room. It bounds the entities as well of which readings wait for their time.
 	MaxActive = 500_000
+	// MaxAwaited bounds the pairs of entity and rule about the clock that wait for a time at which
+	// the answer changes: each takes about 200 bytes of memory. When there are more, further ones
+	// are counted, and found out with the next change of the entity.
+	MaxAwaited = 2_000_000
 	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
 	MaxTransitions = 100
 	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: of a larger one

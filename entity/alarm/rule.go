@@ -21,13 +21,15 @@ type Rule struct {
 	// attributes holds. All that is said must hold; what is "" says nothing.
 	Type, Entity, Where string
 	// Raise is the condition that raises an alarm. It may be about keys and about the
-	// attributes, id and type of the entity.
+	// attributes, id and type of the entity. If it, or Clear, is about presence, updated, now or
+	// an age, then the rule is about what is known at each moment by the server's clock, and not
+	// about what was so at the times of the readings.
 	Raise string
 	// Clear is the condition that clears it; "" is that Raise does not hold. While Raise
 	// holds the alarm does not clear, whatever Clear says.
 	Clear string
 	// For is how long Raise must hold, and ClearFor how long Clear, by the time of the
-	// readings, in whole milliseconds.
+	// readings, or by the server's clock, in whole milliseconds.
 	For, ClearFor time.Duration
 	Severity      Severity
 	// Message is what people are told.
@@ -55,7 +57,12 @@ type rule struct {
 	since               int64
 	retyped             bool // while Pending, types have changed, so that entities of all types are looked at
 	waits               bool // it is not ready, and readings are not looked at for it meanwhile
-	broken              bool // as stored it cannot be compiled; it stays stored
+
+	live                   bool // it looks at the clock or at presence, see live.go
+	presence, updated      bool // conditions look at presence, and at updated
+	raiseTurns, clearTurns *filter.Turns
+	awaits                 map[string]*await // by entity
+	broken                 bool              // as stored it cannot be compiled; it stays stored
 }
 
 // Installed is a rule as the service keeps it.
@@ -73,8 +80,11 @@ type Installed struct {
 }
 
 var (
-	errLooksElsewhere = errors.New("may look at keys, id, type, created, attributes, desired and reported")
-	errTimeOrOthers   = errors.New("must not depend on now, on an age or on relations; say for how long it must hold in for")
+	errLooksElsewhere = errors.New("may look at keys, id, type, created, updated, attributes, desired, reported and presence")
+	errOthers         = errors.New("must not depend on relations")
+	errTime           = errors.New("must not depend on now, on an age or on relations")
+	errUnforeseen     = errors.New("must do no more with now and with ages than to add, to subtract and to compare, as in age(temperature) > 10m")
+	errSeen           = errors.New("must not look at presence.seen, of which each message is not told; age(updated) says how old the last reading is")
 	errScope          = errors.New("may look at id, type, created, attributes, desired and reported only")
 )
 
@@ -103,16 +113,17 @@ func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 		return nil, err
 	}
 	var err error
-	if r.raise, err = r.condition("raise", in.Raise, slot, errLooksElsewhere, filter.RootLatest); err != nil {
+	if r.raise, err = r.condition("raise", in.Raise, slot, errLooksElsewhere, filter.RootLatest, filter.RootUpdated, filter.RootPresence); err != nil {
 		return nil, err
 	}
 	if len(r.raise.Paths()) == 0 {
 		return nil, fmt.Errorf("raise: %w: must look at a value of the entity, as in temperature > 80", entity.ErrInvalid)
 	}
 	if strings.TrimSpace(in.Clear) != "" {
-		if r.clear, err = r.condition("clear", in.Clear, slot, errLooksElsewhere, filter.RootLatest); err != nil {
+		if r.clear, err = r.condition("clear", in.Clear, slot, errLooksElsewhere, filter.RootLatest, filter.RootUpdated, filter.RootPresence); err != nil {
 			return nil, err
 		}
+		r.clearTurns, _ = r.clear.Turns()
 	}
 	if strings.TrimSpace(in.Where) != "" {
 		if r.where, err = r.condition("where", in.Where, slot, errScope); err != nil {
@@ -120,6 +131,7 @@ func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 		}
 		r.types = looksAtType(r.where)
 	}
+	r.raiseTurns, _ = r.raise.Turns()
 	r.judges = looksAtType(r.raise) || r.clear != nil && looksAtType(r.clear)
 	r.types = r.types || r.judges
 	if len(r.keys) > MaxRuleKeys {
@@ -180,16 +192,30 @@ func (r *rule) condition(in, text string, slot func(*filter.Path) int, other err
 		}
 		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, err)
 	}
-	if f.Depends() != (filter.Depends{}) {
-		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errTimeOrOthers)
+	switch d := f.Depends(); {
+	case len(more) == 0 && d != (filter.Depends{}):
+		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errTime)
+	case d.Relations || d.Related:
+		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errOthers)
+	case d.Clock:
+		if _, ok := f.Turns(); !ok {
+			return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errUnforeseen)
+		}
+		r.live = true
 	}
 	for _, p := range f.Paths() {
 		switch p.Root {
 		case filter.RootID, filter.RootType, filter.RootCreated, filter.RootAttributes, filter.RootDesired, filter.RootReported:
 		default:
-			if len(more) == 0 || p.Root != more[0] {
+			if !slices.Contains(more, p.Root) {
 				return nil, fmt.Errorf("%s: %w: %w, not at %v", in, entity.ErrInvalid, other, *p)
 			}
+			if p.Root == filter.RootPresence && p.Name == filter.PresenceSeen {
+				return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errSeen)
+			}
+			r.presence = r.presence || p.Root == filter.RootPresence
+			r.updated = r.updated || p.Root == filter.RootUpdated
+			r.live = r.live || p.Root != filter.RootLatest
 		}
 	}
 	return f.Bind(func(p filter.Path) int { return r.bind(&p, slot) }), nil
@@ -209,6 +235,8 @@ func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 		return n
 	case filter.RootAttributes, filter.RootDesired, filter.RootReported:
 		r.leaves = true
+		return slot(p)
+	case filter.RootUpdated:
 		return slot(p)
 	default:
 		return 0

@@ -312,11 +312,16 @@ func (s *Service) Clear(ctx context.Context, id, by, note string) (Alarm, error)
 			}
 			return err
 		}
+		now := e.now()
+		st.s.env.Now = now
 		if st.late != nil || st.rule.raise.Match(&st.s.frame, &st.s.frame.env) {
 			return fmt.Errorf("clear: %w", ErrHolds)
 		}
-		at := max(e.now(), st.s.newest)
-		st.s.turned = max(st.s.turned, at)
+		at := now
+		if !st.rule.live {
+			at = max(now, st.s.newest)
+			st.s.turned = max(st.s.turned, at)
+		}
 		if err := e.clear(ctx, st, Transition{TS: at, By: by, Note: note}, ByOperator); err != nil {
 			return err
 		}

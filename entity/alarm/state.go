@@ -86,6 +86,7 @@ type subject struct {
 	redone int64    // up to when the history was read ahead of the changes
 	turned int64    // the time of the last change of a machine
 	rules  []*rule  // that concern it, by name
+	live   []*rule  // those that are live, which are not in rules
 	ruled  []uint64 // the same, by the bits of rule.bit
 	states []*state
 	byRule map[*rule]*state // the same, nil while they are few
@@ -130,7 +131,7 @@ func (s *subject) remove(st *state) bool {
 
 // settle finds out whether the entity is restless.
 func (s *subject) settle() {
-	s.restless = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending || st.late != nil || st.ending })
+	s.restless = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending && !st.rule.live || st.late != nil || st.ending })
 }
 
 // state returns the state of a rule, nil for one as in the beginning.
@@ -191,7 +192,7 @@ func (c *cache) add(s *subject) {
 		c.held[s.id] = s
 		return
 	}
-	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.ruled); c.bytes+n > c.most {
+	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.live) + 8*len(s.ruled); c.bytes+n > c.most {
 		c.young, c.old, c.bytes = make(map[string]*subject), c.young, n
 	} else {
 		c.bytes += n
@@ -230,8 +231,10 @@ func (c *cache) refresh() {
 // timer is when something is to happen by the server's clock, in milliseconds since the epoch.
 type timer = due.Timer[waiter]
 
-// waiter is what has a timer: a state, or readings that wait for their time.
+// waiter is what has a timer: a state, readings that wait for their time, or an entity that a
+// live rule is to look at.
 type waiter struct {
 	state *state
 	later *later
+	await *await
 }

@@ -116,6 +116,9 @@ func (e *engine) load(ctx context.Context) error {
 			var r *rule
 			if r, err = compile(x.installed(it.Key), e.slots.of); err == nil {
 				r.swept, r.removed, r.missed, r.since, r.retyped = x.Swept, x.Deleted, x.Missed, x.Since, x.Retyped
+				if r.live { // what it waits for is not stored
+					r.Pending, r.swept = true, ""
+				}
 				e.rules[it.Key] = r
 			}
 		}
@@ -278,7 +281,9 @@ func (e *engine) loadStates(ctx context.Context) error {
 		st.alarm, st.shelf, st.late, st.kept = x.Alarm, x.Shelf, x.Late, true
 		e.active++
 		s.add(st)
-		s.turned = max(s.turned, st.at, st.since)
+		if !r.live {
+			s.turned = max(s.turned, st.at, st.since)
+		}
 		if r.removed || x.Effective != r.Effective {
 			st.ending = true
 			e.ending = append(e.ending, st)
@@ -330,7 +335,7 @@ func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Instal
 		return Installed{}, err
 	}
 	if same {
-		r.swept, r.missed, r.since, r.retyped, r.ready, r.waits, r.bit = old.swept, old.missed, old.since, old.retyped, old.ready, old.waits, old.bit
+		r.swept, r.missed, r.since, r.retyped, r.ready, r.waits, r.bit, r.awaits = old.swept, old.missed, old.since, old.retyped, old.ready, old.waits, old.bit, old.awaits
 		*old = *r // the states know it by its address
 		r = old
 	} else {
@@ -376,6 +381,7 @@ func (e *engine) endRule(r *rule) {
 		return
 	}
 	r.removed = true
+	e.forgetAwaits(r)
 	e.reindex()
 	for _, s := range e.cache.held {
 		if st := s.state(r); st != nil && !st.ending {
@@ -510,7 +516,7 @@ type pair struct {
 // sweepSome looks at entities, and returns for which of them rules are met, and for which not
 // in force any more. last is the last one that was looked at, "" when it was the last of all.
 func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rule) (met, out []pair, last string, err error) {
-	n, horizon := 0, e.horizon()
+	n, horizon, now := 0, e.horizon(), e.now()
 	err = e.rt.Scan(ctx, q, func(v entity.View) bool {
 		f := frame{id: v.ID(), isA: e.isA}
 		f.load(v, e.slots)
@@ -520,6 +526,13 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 			case !e.concerned(&f, r):
 				if e.hasState(f.id, r) {
 					out = append(out, pair{r, f.id})
+				}
+			case r.live:
+				f.env.Now = now
+				if e.hasState(f.id, r) || r.raise.Match(&f, &f.env) {
+					met = append(met, pair{r, f.id})
+				} else {
+					e.await(r, f.id, r.next(&f))
 				}
 			case r.missed || f.ahead(r, horizon) || r.retyped && r.judges && e.hasState(f.id, r) || r.raise.Match(&f, &f.env):
 				met = append(met, pair{r, f.id})
@@ -546,6 +559,9 @@ func (e *engine) lookAt(ctx context.Context, id string, r *rule) error {
 	s, _, err := e.know(ctx, id)
 	if err != nil || s == nil || !s.concerns(r) {
 		return err
+	}
+	if r.live {
+		return e.observeLive(ctx, s, r, e.now())
 	}
 	if r.retyped && r.judges && !r.missed {
 		return e.judge(ctx, s, r, e.now())
@@ -608,6 +624,12 @@ func (e *engine) fire(ctx context.Context) error {
 		w := &e.timers.First().Value
 		if x := w.later; x != nil {
 			if err := e.takeUp(ctx, x); err != nil {
+				return err
+			}
+			continue
+		}
+		if x := w.await; x != nil {
+			if err := e.due(ctx, x, now); err != nil {
 				return err
 			}
 			continue
@@ -844,7 +866,7 @@ func (e *engine) lookAgain() error {
 	}
 	for _, s := range e.cache.held {
 		for _, st := range s.states {
-			if !st.ending {
+			if !st.ending && !st.rule.live { // those look at what is now
 				e.lateReading(s, st.rule, max(st.rule.Effective, st.at, e.oldest()), st.rule.keys)
 			}
 		}

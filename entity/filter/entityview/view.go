@@ -59,7 +59,7 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 		l, ok := v.Latest(p.Name)
 		return l.Value, ok
 	case filter.RootPresence:
-		return v.presence(p.Name)
+		return Presence(v.View.Presence(), p.Name)
 	case filter.RootRelation:
 		return value.At(v.edge.Text(), p.Name)
 	case filter.RootDelta:
@@ -69,10 +69,9 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	}
 }
 
-// presence returns a member of the presence; there are no times of a device that was never
-// heard of.
-func (v *View) presence(member string) (value.Value, bool) {
-	is := v.Presence()
+// Presence returns a member of a presence, as a filter has it; there are no times of a device that
+// was never heard of.
+func Presence(is entity.Presence, member string) (value.Value, bool) {
 	switch member {
 	case filter.PresenceOnline:
 		return value.Bool(is.State == entity.PresenceOnline), true
