@@ -40,6 +40,11 @@ func NewSummary(percentiles bool) *Summary {
 // HasPercentiles reports whether the summary can tell percentiles.
 func (s *Summary) HasPercentiles() bool { return s.kept&keepPercentiles != 0 }
 
+// IsExact reports whether an encoding of the summary has all of it. That of a sum beyond
+// the float64s has lost its digits, so that what is added to it later counts for nothing.
+// Percentiles are not considered.
+func (s *Summary) IsExact() bool { return !s.sum.Parts().Beyond && !s.increase.Parts().Beyond }
+
 // reset makes the summary an empty one that keeps these parts, with the memory it
 // has.
 func (s *Summary) reset(kept parts) {

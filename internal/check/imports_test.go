@@ -30,6 +30,7 @@ var innerOrder = map[string][][]string{
 	"entity": {
 		{"entity/value"},
 		{"entity/model", "entity/filter", "entity/series"},
+		{"entity/block"},
 		{"entity"},
 		{"entity/filter/entityview", "entity/sqlite", "entity/postgres", "entity/storetest"},
 		{"entity/mapping", "entity/search", "entity/retention", "entity/alarm"},

@@ -24,6 +24,7 @@ const simulated = "one goroutine at a time does something in a simulated run"
 var unraced = map[string]string{
 	"cmd/greenroom":             "what it puts together is raced by itself, and it by make soak",
 	"codec/codectest":           pure,
+	"entity/block":              pure,
 	"entity/filter":             pure,
 	"entity/filter/entityview":  pure,
 	"entity/internal/changelog": pure,

@@ -1,0 +1,49 @@
+// Package block packs a part of the history of one key into columns: times, kinds and
+// values, each compressed by itself. It does no input or output, starts no goroutine and
+// knows nothing of entities and stores.
+//
+// A [Block] has up to [MaxRows] points in the order of their places, (TS, Seq), each place
+// once. What was packed comes back to the last bit: an int64 stays one, a float64 keeps its
+// bits, -0 and subnormal numbers among them, texts and JSON keep their bytes.
+//
+// Values and times are two pieces. The keys of one message share its time, so that the
+// times of several blocks are often equal, byte for byte: a store keeps them once. The
+// values begin with a [Header], which has what the numbers of the block come to, so that
+// a question about all of it needs not open it.
+//
+// # Format
+//
+// The values are a version, a checksum of all that follows and of the times
+// (CRC-32C), the header and the columns; the times are the columns of TS and, where one is
+// not 0, of Seq. A column of integers is constant, a line, or the zigzag differences of the
+// order 0, 1 or 2, packed into as many bits as they need in groups of 128, or in planes of
+// their bytes that zstd compresses; or numbers of entries in a sorted table, and the table
+// itself. A column of float64s is integers and a power of ten that they are divided by, and
+// exceptions beside them; or the bits of the floats as integers. Texts are a table of
+// distinct ones, which zstd compresses, and their numbers.
+//
+// It is a stored format: a version that is written once is read for ever. A block of a
+// later version is an error, [ErrVersion]; one that is damaged another, [ErrDamaged]. The
+// decoder is given bytes of a disk and trusts none: it fails, and does not panic, loop or
+// take more memory than the limits of a block allow.
+package block
+
+import "errors"
+
+var (
+	// ErrVersion says that a block was packed by a later version.
+	ErrVersion = errors.New("block of a later version")
+	// ErrDamaged says that a block is not what was packed.
+	ErrDamaged = errors.New("block is damaged")
+	// ErrLimit says that rows do not fit into a block, or are not in order.
+	ErrLimit = errors.New("rows cannot be a block")
+)
+
+const (
+	// MaxRows bounds the points of a block.
+	MaxRows = 4096
+	// MaxTextBytes bounds the bytes of the distinct texts of a block.
+	MaxTextBytes = 1 << 20
+
+	version = 1
+)
