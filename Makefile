@@ -13,6 +13,10 @@ NFPM := bin/nfpm-$(NFPM_VERSION)
 PEBBLE_VERSION := v2.10.1
 PEBBLE := bin/pebble-$(PEBBLE_VERSION)
 
+# Paths are left out of what is built, so that all clones and worktrees on a machine
+# share the build cache: a fresh clone compiles only what has changed.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
+
 # What is tested, and the flags of the race detector: `make test RACE=` runs
 # without it where there is no C compiler. Which packages it does not watch
 # stands in internal/check/testrun/plan.go.
