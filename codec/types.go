@@ -156,6 +156,16 @@ func (ts *Types) Name(v any) (name string, ok bool) {
 	return w.name, ok
 }
 
+// TypeOf returns the type that is written under a name, and whether there is one. It does not know the names of [Types.OldNames].
+func (ts *Types) TypeOf(name string) (t reflect.Type, ok bool) {
+	for t, w := range ts.written {
+		if w.name == name {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
 // Refers reports whether values of the type of v, which is registered, may have references to actors:
 // those are neither written nor read without a system, see [Types.Bind].
 func (ts *Types) Refers(v any) bool {

@@ -114,7 +114,10 @@ func (s *service) checkTarget(l *glua.LState, i int) actor.Ref[Message] {
 }
 
 func (s *service) send(l *glua.LState) int {
-	to := s.checkTarget(l, 1)
+	to, goes := s.checkDestination(l, 1)
+	if goes != nil {
+		return s.sendOut(l, goes)
+	}
 	m := &told{parcel{body: s.packArguments(l, 2)}}
 	err := m.enter(s.rt.accountOf(to.PID()))
 	if err == nil {
@@ -123,14 +126,17 @@ func (s *service) send(l *glua.LState) int {
 		}
 	}
 	if err != nil {
-		l.RaiseError("send %s: %s", l.CheckString(1), err)
+		s.raise(l, err, "send %s", l.CheckString(1))
 	}
 	return 0
 }
 
 // call asks the service whose address is the argument with the number first.
 func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int {
-	to := s.checkTarget(l, first)
+	to, goes := s.checkDestination(l, first)
+	if goes != nil {
+		return s.callOut(l, goes, first, limit)
+	}
 	m := &asked{parcel: parcel{body: s.packArguments(l, first+1)}, asker: s.answers}
 	var a answer
 	err := m.enter(s.rt.accountOf(to.PID()))
@@ -142,7 +148,7 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 		m.finish(err)
 	}
 	if err != nil {
-		l.RaiseError("call %s: %s", l.CheckString(first), scriptError(err))
+		s.raise(l, err, "call %s", l.CheckString(first))
 	}
 	return s.pushBody(l, a.body)
 }

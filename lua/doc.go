@@ -37,6 +37,8 @@
 // that names where it stands. Numbers are doubles, as in Lua 5.1; an integer of Go that a double
 // cannot hold arrives as an int64, which has arithmetic and is never rounded; others are numbers.
 //
+// Actors of Go and scripts talk in the messages of the former, which are tables there: see [Mailbox] and [SpawnTyped].
+//
 // # The machine
 //
 // The language is Lua 5.1 by gopher-lua, of which nothing is visible here, so that another one can

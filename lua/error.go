@@ -12,24 +12,31 @@ type Error struct {
 	Text  string // what was raised, with the file and the line if it is a text
 	Stack string // the functions that were under way, as Lua prints them
 
-	limit error // ErrSteps or ErrMemory, nil if it was neither
+	cause error // ErrSteps, ErrMemory, or a sentinel of Config.Types that the script has named; nil if it was none of them
 }
 
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// Unwrap returns [ErrSteps] or [ErrMemory] if one of them has ended the script, else nil.
-func (e *Error) Unwrap() error { return e.limit }
+// Unwrap returns [ErrSteps] or [ErrMemory] if one of them has ended the script, or the sentinel of [Config].Types that it
+// has raised: a table whose field name is the name of one. Otherwise it returns nil.
+func (e *Error) Unwrap() error { return e.cause }
 
 // failure returns an error of the interpreter as one of ours.
-func failure(err error, m *meter) error {
+func (s *service) failure(err error) error {
 	var api *glua.ApiError
 	if !errors.As(err, &api) {
 		return err
 	}
 	failed := &Error{Text: raised(api.Object), Stack: api.StackTrace}
-	if m.steps < 0 {
-		failed.limit = m.exhausted()
+	if s.meter.steps < 0 {
+		failed.cause = s.meter.exhausted()
+		return failed
+	}
+	if t, ok := api.Object.(*glua.LTable); ok {
+		if name, ok := t.RawGetString("name").(glua.LString); ok {
+			failed.cause = s.rt.words.sentinelOf(string(name))
+		}
 	}
 	return failed
 }

@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
 	"github.com/greenroom-go/greenroom/lua"
 )
 
@@ -86,4 +87,33 @@ func Example_skynet() {
 	// [0] <nil>
 	// true peer.lua:6: out of steps: the handler neither ended nor waited in time
 	// [100] <nil>
+}
+
+// A greeting has a script behind it, and Go does not notice.
+func ExampleSpawnTyped() {
+	type greet struct {
+		actor.Returns[string]
+		Who string
+	}
+	sys := actor.NewSystem("typed", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	defer func() { _, _ = sys.Shutdown(context.Background()) }()
+	rt, err := lua.Open(sys, lua.Config{
+		Path: fstest.MapFS{"greeter.lua": {Data: []byte(`
+			local greenroom = require "greenroom"
+			greenroom.dispatch(function(name, m) greenroom.ret("hello " .. m.who .. ", said " .. name) end)`)}},
+		Types:     codec.NewTypes(codec.Of[greet]("greet")),
+		Mailboxes: []lua.Mailbox{lua.Asks[greet, string]()},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	greeter, err := lua.SpawnTyped[greet](rt, sys, "greeter", "greeter.lua")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(actor.Ask(context.Background(), greeter, greet{Who: "Ann"}))
+	// Output:
+	// hello Ann, said greet <nil>
 }

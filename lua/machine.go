@@ -47,11 +47,12 @@ func (s *service) open() {
 	s.openStrings()
 	s.root.SetGlobal("table", s.table(s.tables()))
 	s.busy, s.pending = map[*glua.LState]struct{}{}, map[*job]struct{}{}
-	s.targets = map[string]actor.Ref[Message]{}
+	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
 	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
 	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
 	s.openSkynet()
 	s.openRequests()
+	s.openErrors()
 	s.root.SetGlobal("coroutine", s.table(s.coroutines()))
 	s.openRandom()
 }

@@ -118,7 +118,7 @@ func (s *service) selectAnswers(l *glua.LState) int {
 }
 
 func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit []actor.WaitOption) error {
-	to, err := s.target(string(t.RawGetInt(1).(glua.LString)))
+	to, goes, err := s.destination(string(t.RawGetInt(1).(glua.LString)))
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,9 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 		return err
 	}
 	s.meter.text(l, len(body))
+	if goes != nil {
+		return s.requestOut(l, r, t, goes, body, limit)
+	}
 	m := &asked{parcel: parcel{body: body}, asker: s.answers}
 	if err := m.enter(s.rt.accountOf(to.PID())); err != nil {
 		return err
@@ -140,6 +143,26 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 		m.finish(err)
 		return &arrived{owner: s, of: r, request: t, answer: a, err: err}
 	}, limit...)
+	return nil
+}
+
+// requestOut sends a request to an actor of Go.
+func (s *service) requestOut(l *glua.LState, r *requests, t *glua.LTable, goes []reached, body []byte, limit []actor.WaitOption) error {
+	o, err := s.compose(l, goes, body, 2, true)
+	if err != nil {
+		return err
+	}
+	if err := s.askFor(o); err != nil {
+		return err
+	}
+	o.to.askThen(s.ctx, o.v, func(v any, err error) Message {
+		s.asking -= o.size
+		a := &arrived{owner: s, of: r, request: t, err: err}
+		if err == nil {
+			a.answer.body, a.err = s.packAnswer(o, v)
+		}
+		return a
+	}, limit)
 	return nil
 }
 
@@ -166,7 +189,7 @@ func (s *service) nextAnswer(l *glua.LState) int {
 	l.Push(a.request)
 	if a.err != nil {
 		l.Push(glua.LNil)
-		l.Push(glua.LString(scriptError(a.err).Error()))
+		l.Push(s.errorValue(scriptError(a.err).Error(), a.err))
 		return 3
 	}
 	values, err := s.values.unpack(a.answer.body)

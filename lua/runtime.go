@@ -14,6 +14,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
 )
 
 // The limits of a script and of its name, in bytes.
@@ -34,6 +35,10 @@ type Config struct {
 	MemoryLimit int64
 	// Services is how many services there may be at a time, 10 000 if it is 0.
 	Services int
+	// Types has the names of messages of Go, and of errors: see [Mailbox]. It may be nil.
+	Types *codec.Types
+	// Mailboxes are the types of messages for which scripts find actors of Go. Without one they find none.
+	Mailboxes []Mailbox
 }
 
 // The limits where the configuration has none.
@@ -77,6 +82,7 @@ type Runtime struct {
 	started time.Time
 
 	keeper actor.Ref[keeperMessage]
+	words  *vocabulary
 
 	accounts sync.Map // of living services, *account by actor.PID
 	living   atomic.Int64
@@ -94,8 +100,13 @@ func Open(sys *actor.System, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	words, err := newVocabulary(sys, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open lua runtime: %w", err)
+	}
 	rt := &Runtime{
-		sys: sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{},
+		words: words,
+		sys:   sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{},
 		names: map[string]actor.Ref[Message]{}, sharing: map[string]*sharedBody{},
 	}
 	rt.keeper, err = actor.TrySpawn(sys, "lua-*", func() *keeper {

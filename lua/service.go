@@ -52,10 +52,13 @@ type service struct {
 	waiting  int                           // handlers that wait
 	timers   uint64                        // the number of the last one
 	targets  map[string]actor.Ref[Message] // by what self has returned there
+	reached  map[string][]reached          // actors of Go, by their addresses
+	asking   int                           // bytes of the requests to actors of Go that handlers wait for
 	waiters  map[glua.LValue]*pause        // by the token
 	sharing  map[string]shared             // what was shared with the service
 
 	requestMethods *glua.LTable // the metatable of a request
+	errors         *glua.LTable // the metatable of an error with a name
 }
 
 // task is a handler under way: of a message, of a job, or the start.
@@ -193,7 +196,7 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 		s.idle = append(s.idle, l)
 	}
 	if err != nil && !s.meter.exit {
-		return failure(err, s.meter)
+		return s.failure(err)
 	}
 	return nil
 }
@@ -238,6 +241,7 @@ func (s *service) roots(w *walker) {
 	w.add(s.root.G.Registry)
 	w.add(s.texts)
 	w.add(s.values.int64s)
+	w.add(s.errors)
 	for _, f := range append(s.inits, s.begin, s.handler) {
 		w.add(f)
 	}
@@ -302,6 +306,9 @@ func (s *service) target(address string) (actor.Ref[Message], error) {
 	pid, err := actor.ParsePID(address)
 	if err != nil {
 		return actor.Ref[Message]{}, fmt.Errorf("an address is what self returns, a name that begins with a dot, or a path that begins with /: %w", err)
+	}
+	if pid.Node() != s.rt.sys.Name() {
+		return actor.Ref[Message]{}, fmt.Errorf("%w: it is of another system", actor.ErrNotAccepted)
 	}
 	to, err := actor.Lookup[Message](s.rt.sys, pid)
 	if err != nil {
