@@ -135,6 +135,9 @@ func (e *entityActor) deliver(d *delivery) {
 // take takes readings in. A repetition of what a source has computed before has
 // no effect, and waits in the committer for what it repeats.
 func (e *entityActor) take(d *delivery) error {
+	if d.of != 0 && d.of != e.state.created {
+		return ErrNotFound
+	}
 	if e.state.repeated(d.origin) || d.once.Token != 0 && !d.once.Fresh && e.rt.tokens.has(d.once.Token) {
 		d.readings = nil
 		return nil

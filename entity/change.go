@@ -14,6 +14,13 @@ type Edits struct {
 	If string
 	// By is who wants it, "" for nobody in particular. See Once.By.
 	By string
+	// From is who has computed the edits and from what, the zero Origin for who has not. Edits
+	// with the same Source and the same Seq or a greater one are a repetition, as they are
+	// for IngestFrom: nothing is changed.
+	From Origin
+	// Of is when the entity must have come to be, in milliseconds since the epoch, 0 for any
+	// entity: where it has been deleted since, the error is ErrNotFound.
+	Of int64
 	// Type, where it is not nil, is the entity's type from now on, "" for none.
 	// What the entity is must agree with it.
 	Type *string
@@ -48,6 +55,9 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 	if r.window.full.Load() { // before it waits for an edit that is not committed
 		return Edited{}, fmt.Errorf("entity %q: %w", id, ErrFull)
 	}
+	if err := edits.From.check(); err != nil {
+		return Edited{}, err
+	}
 	size := 0
 	for i := range edits.Patches {
 		size += len(edits.Patches[i].Body)
@@ -65,7 +75,7 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 		return Edited{}, err
 	}
 	var done Edited
-	err = r.change(ctx, id, size, release, func(e *entityActor) (*Edit, error) {
+	err = r.change(ctx, id, edits.From, size, release, func(e *entityActor) (*Edit, error) {
 		edit, err := e.apply(&edits, targets)
 		if err != nil {
 			return nil, err
@@ -110,7 +120,7 @@ func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if err != nil {
 		return fmt.Errorf("entity %q: %w", id, err)
 	}
-	return r.change(ctx, id, 0, release, func(e *entityActor) (*Edit, error) {
+	return r.change(ctx, id, Origin{}, 0, release, func(e *entityActor) (*Edit, error) {
 		if err := CheckCondition(condition, e.etag()); err != nil {
 			return nil, err
 		}
@@ -134,13 +144,13 @@ const editCost = 512
 // did, nil for nothing, or an error and changes nothing. after runs once it is
 // durable, and release when the edit is settled, one way or the other. size is about how
 // many bytes the edit has.
-func (r *Runtime) change(ctx context.Context, id string, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
+func (r *Runtime) change(ctx context.Context, id string, from Origin, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
 	if err := CheckID(id); err != nil {
 		release()
 		return err
 	}
 	settled := make(chan error, 2) // a notice, and the end
-	d := &delivery{change: f, cost: int64(size) + editCost, notice: func(err error) { settled <- err }}
+	d := &delivery{change: f, origin: from, cost: int64(size) + editCost, notice: func(err error) { settled <- err }}
 	d.done = func(err error) {
 		if err == nil {
 			after(d)
@@ -211,6 +221,15 @@ func (e *entityActor) edit(d *delivery) error {
 // apply makes the edits to the state, or returns an error and changes nothing.
 // It returns nil for edits that say nothing.
 func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, error) {
+	if edits.Of != 0 && edits.Of != e.state.created {
+		return nil, ErrNotFound
+	}
+	if e.state.repeated(edits.From) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err := e.state.checkSource(edits.From); err != nil {
+		return nil, err
+	}
 	if edits.If != "" {
 		if err := CheckCondition(edits.If, e.etag()); err != nil {
 			return nil, err
@@ -237,6 +256,7 @@ func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, err
 	if err := e.intern(next, edit, edits.By); err != nil {
 		return nil, err
 	}
+	e.state.computedBy(edits.From)
 	if edit.Typed {
 		e.state.typ = edit.Type
 	}

@@ -85,7 +85,7 @@ func (h *hub) publish(done committed) {
 		}
 		some := h.byEntity[d.h.id]
 		if d.edit != nil {
-			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Edit: d.edit, Committed: done.ms})
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: d.ts, Origin: d.origin, Edit: d.edit, Committed: done.ms})
 			seq++
 			continue
 		}

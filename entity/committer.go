@@ -120,7 +120,7 @@ func (c *committer) build(deliveries []*delivery) int {
 		if d.edit != nil {
 			e := &b.Entities[h.place]
 			e.Edited, e.Type, e.Revision, e.Deleted = true, d.typ, d.edit.Revision, d.edit.Deleted
-			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Edit: d.edit})
+			b.Records = append(b.Records, Record{Entity: h.place, Reading: Reading{TS: d.ts}, Origin: d.origin, Edit: d.edit})
 			continue
 		}
 		if d.presence != nil {

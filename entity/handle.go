@@ -54,6 +54,7 @@ type delivery struct {
 
 	readings []Reading
 	origin   Origin
+	of       int64 // the entity must have come to be then, 0 for any
 	once     Once
 	change   func(*entityActor) (*Edit, error)      // an edit in place of readings
 	step     func(*entityActor) ([]*Command, error) // a step of commands in place of readings

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Origin says who computed a reading and from what: a mapping and the number of
+// Origin says who computed a reading or an edit and from what: a mapping and the number of
 // the change that made it compute. The zero Origin is that of a reading that
-// came from a device.
+// came from a device, and of an edit that somebody made.
 type Origin struct {
 	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or ""
 	// for a device. One of the form name@version, or name@version:part, is a

@@ -138,6 +138,14 @@ func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readin
 	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, done: done}, size)
 }
 
+// IngestFor is IngestFrom for the entity that came to be at created, in milliseconds since
+// the epoch, and for no other: where it has been deleted since, done is called with
+// ErrNotFound, and no entity comes to be. It is ErrNotFound as well where there is one of
+// the same id that came later.
+func (r *Runtime) IngestFor(ctx context.Context, id string, created int64, from Origin, readings []Reading, size int, done func(error)) error {
+	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, of: created, done: done}, size)
+}
+
 func (r *Runtime) ingest(ctx context.Context, id string, d *delivery, size int) error {
 	err := CheckID(id)
 	if err == nil {

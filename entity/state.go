@@ -132,14 +132,20 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string
 			n++
 		}
 	}
-	if !from.IsZero() {
-		m := s.extras()
-		if m.applied == nil {
-			m.applied = make(map[string]uint64)
-		}
-		m.applied[from.Source] = from.Seq
-	}
+	s.computedBy(from)
 	return late, nil
+}
+
+// computedBy notes that what a source has computed was taken in.
+func (s *state) computedBy(from Origin) {
+	if from.IsZero() {
+		return
+	}
+	m := s.extras()
+	if m.applied == nil {
+		m.applied = make(map[string]uint64)
+	}
+	m.applied[from.Source] = from.Seq
 }
 
 // checkSource bounds how many sources the entity remembers. Where there are too many, those

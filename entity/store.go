@@ -225,8 +225,8 @@ type Record struct {
 	Entity int // the index in Batch.Entities
 	Seq    uint64
 	Reading
-	// Origin is who computed the reading. The store remembers the greatest Seq of
-	// each Source for the entity, and the origin of each value at its time.
+	// Origin is who computed the reading or the edit. The store remembers the greatest Seq of
+	// each Source for the entity, and the origin of each value of a reading at its time.
 	Origin Origin
 	// Once is what Once.Token of its delivery was, 0 for none.
 	Once uint64

@@ -369,8 +369,8 @@ func (t *transaction) readings() error {
 	return nil
 }
 
-// applied notes the source of a computed reading and returns it, nil for a reading of
-// a device.
+// applied notes the source of a computed reading or edit and returns it, nil where there is
+// none.
 func (t *transaction) applied(r *entity.Record) (source *name, err error) {
 	if r.Origin.IsZero() {
 		return nil, nil //nolint:nilnil // there is none

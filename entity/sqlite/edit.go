@@ -23,7 +23,11 @@ func (t *transaction) edits() error {
 		if t.b.Entities[r.Entity].Deleted {
 			continue // its paths may have no number, see editRows
 		}
-		if err := t.edit(r.Entity, r.Edit, t.b.First+uint64(i)); err != nil {
+		_, err := t.applied(r)
+		if err == nil {
+			err = t.edit(r.Entity, r.Edit, t.b.First+uint64(i))
+		}
+		if err != nil {
 			return fmt.Errorf("entity %q: %w", t.b.Entities[r.Entity].ID, err)
 		}
 	}

@@ -250,6 +250,32 @@ func deletedEntityIsGone(t *testing.T, k *kit) {
 	gone("deleted in the batch of its last reading")
 }
 
+func computedEditsKeepTheirOrigin(t *testing.T, k *kit) {
+	from := entity.Origin{Source: "script é", Seq: 30}
+	b := k.edit("a", "Room", entity.Edit{Revision: 1, Typed: true, Type: "Room", Attributes: []entity.AttributeEdit{leaf(entity.Attributes, "/x", 1, value.Int(1))}})
+	b.Records[0].Origin = from
+	k.commit(b)
+	k.commit(k.edit("a", "Room", entity.Edit{Revision: 2}))
+	check := func() {
+		t.Helper()
+		if a := k.load("a"); !slices.Equal(a.Applied, []entity.Origin{from}) || len(a.Attributes) != 1 {
+			t.Errorf("applied %v, attributes %v", a.Applied, a.Attributes)
+		}
+		list, err := k.store.Changes(t.Context(), 0, 10)
+		if err != nil || len(list) != 2 || list[0].Origin != from || list[0].Edit == nil || !list[1].Origin.IsZero() {
+			t.Errorf("changes %+v, %v", list, err)
+		}
+	}
+	check()
+	k.reopen()
+	check()
+	k.commit(k.edit("a", "", entity.Edit{Revision: 3, Deleted: true}))
+	k.commit(k.batch(given{id: "a", seq: 1, ts: 7, values: one("u", value.Int(8))}))
+	if a := k.load("a"); len(a.Applied) != 0 {
+		t.Errorf("the new one has the old one's %v", a.Applied)
+	}
+}
+
 func computedReadingsKeepTheirOrigin(t *testing.T, k *kit) {
 	m := func(n uint64) entity.Origin { return entity.Origin{Source: "mapping é", Seq: n} }
 	commit := func(seq uint64, ts int64, o entity.Origin, late bool) {

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		"RelationsAreKeptAndPaged":              relationsAreKept,
 		"DeletedEntityIsGone":                   deletedEntityIsGone,
 		"ComputedReadingsKeepTheirOrigin":       computedReadingsKeepTheirOrigin,
+		"ComputedEditsKeepTheirOrigin":          computedEditsKeepTheirOrigin,
 		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
 		"ItemsAreKeptInTheOrderOfTheirKeys":     itemsAreKept,

@@ -33,7 +33,7 @@ var innerOrder = map[string][][]string{
 		{"entity/block"},
 		{"entity"},
 		{"entity/filter/entityview", "entity/sqlite", "entity/postgres", "entity/storetest"},
-		{"entity/mapping", "entity/search", "entity/retention", "entity/alarm"},
+		{"entity/mapping", "entity/search", "entity/retention", "entity/alarm", "entity/behavior"},
 	},
 	"server": {
 		{"server/access"},

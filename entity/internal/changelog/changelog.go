@@ -15,7 +15,7 @@ import (
 
 // A row holds the changes of one commit:
 //
-//	version   byte, 6
+//	version   byte, 7
 //	ids       uvarint count, each: uvarint length, bytes
 //	names     the same: of keys, paths, types and sources
 //	changes   each: byte what and flags, uvarint index of the id, varint ts minus the
@@ -24,8 +24,8 @@ import (
 //	  reading   (0) uvarint sequence of the reading, uvarint count of values, each:
 //	            uvarint index of the key, value
 //	  computed  (1) uvarint index of the source, uvarint its sequence, as 0
-//	  edit      (2) uvarint revision, byte of flags, uvarint index of the type if
-//	            set, uvarint count of attributes, each: byte section, uvarint index
+//	  edit      (2) uvarint revision, byte of flags, uvarint index of the source and
+//	            uvarint its sequence if computed, uvarint index of the type if set, uvarint count of attributes, each: byte section, uvarint index
 //	            of the path, varint ts, value; uvarint count of relations, each:
 //	            byte 1 for removed, uvarint index of the type, uvarint length and
 //	            bytes of the target, value
@@ -33,13 +33,13 @@ import (
 //	  presence  (4) uvarint bits of the state, varint since, varint last seen
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). Version 5 had no presences, version 4 no commands,
+// uvarint length and bytes (string, JSON), or nothing (none). In version 6 edits had no source. Version 5 had no presences, version 4 no commands,
 // and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
 // A row names ids and names itself, once each, so that reading it needs no other
 // table, and a commit of one entity is not full of its name.
-const format = 6
+const format = 7
 
 // What a change is.
 const (
@@ -63,6 +63,7 @@ const (
 	flagCreated = 1 << iota
 	flagDeleted
 	flagTyped
+	flagComputed // since version 7
 )
 
 // ErrDamaged says that a row was not written by Append.
@@ -103,7 +104,7 @@ func Append(dst []byte, b *entity.Batch) []byte {
 			w.body = binary.LittleEndian.AppendUint64(w.body, r.Once)
 		}
 		if what == anEdit {
-			w.edit(r.Edit)
+			w.edit(r.Edit, r.Origin)
 			continue
 		}
 		if what == aCommand {
@@ -162,15 +163,19 @@ func (w *logWriter) name(s string) {
 	w.uvarint(n)
 }
 
-func (w *logWriter) edit(e *entity.Edit) {
+func (w *logWriter) edit(e *entity.Edit, from entity.Origin) {
 	var flags byte
-	for flag, set := range map[byte]bool{flagCreated: e.Created, flagDeleted: e.Deleted, flagTyped: e.Typed} {
+	for flag, set := range map[byte]bool{flagCreated: e.Created, flagDeleted: e.Deleted, flagTyped: e.Typed, flagComputed: !from.IsZero()} {
 		if set {
 			flags |= flag
 		}
 	}
 	w.uvarint(e.Revision)
 	w.body = append(w.body, flags)
+	if !from.IsZero() {
+		w.name(from.Source)
+		w.uvarint(from.Seq)
+	}
 	if e.Typed {
 		w.name(e.Type)
 	}
@@ -310,7 +315,7 @@ func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 	}
 	switch what {
 	case anEdit:
-		c.Edit = d.edit(c.Entity, d.names)
+		c.Edit, c.Origin = d.edit(c.Entity, d.names)
 		return 0
 	case aCommand:
 		if d.version < 5 {
@@ -348,10 +353,14 @@ func (d *decoder) samples(names []string) []entity.Sample {
 	return values
 }
 
-func (d *decoder) edit(id string, names []string) *entity.Edit {
+func (d *decoder) edit(id string, names []string) (*entity.Edit, entity.Origin) {
 	e := &entity.Edit{Revision: d.Uvarint()}
 	flags := d.Byte()
 	e.Created, e.Deleted, e.Typed = flags&flagCreated != 0, flags&flagDeleted != 0, flags&flagTyped != 0
+	var from entity.Origin
+	if d.version > 6 && flags&flagComputed != 0 {
+		from = entity.Origin{Source: d.pick(names), Seq: d.Uvarint()}
+	}
 	if e.Typed {
 		e.Type = d.pick(names)
 	}
@@ -370,7 +379,7 @@ func (d *decoder) edit(id string, names []string) *entity.Edit {
 		r.Removed = d.Byte() != 0
 		r.Relation = entity.Relation{From: id, Type: d.pick(names), To: d.Text(), Properties: d.value()}
 	}
-	return e
+	return e, from
 }
 
 func (d *decoder) presence() *entity.Presence {

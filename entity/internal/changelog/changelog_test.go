@@ -24,7 +24,7 @@ func batch() *entity.Batch {
 				{Key: "j", Value: entity.ParseJSON([]byte(`[1,{"a":null}]`))},
 			}}},
 			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: value.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}},
-			{Entity: 0, Reading: entity.Reading{TS: 20}, Edit: &entity.Edit{
+			{Entity: 0, Reading: entity.Reading{TS: 20}, Origin: entity.Origin{Source: "sum", Seq: 7}, Edit: &entity.Edit{
 				Revision: 3, Created: true, Typed: true, Type: "room",
 				Attributes: []entity.AttributeEdit{
 					{Section: entity.Desired, Attribute: entity.Attribute{Path: "/a/b", TS: 20, Value: value.String("on")}},
@@ -91,6 +91,7 @@ func TestRowsOfOlderFormatsAreReadable(t *testing.T) {
 	for _, old := range [][]byte{
 		{1, 1, 1, 'a', 1, 1, 't', 0, 20, 1, 0, byte(value.KindBool), 1},
 		{2, 1, 1, 'a', 1, 1, 't', aReading, 0, 20, 1, 0, byte(value.KindBool), 1},
+		{6, 1, 1, 'a', 1, 1, 't', aReading, 0, 20, 0, 1, 0, byte(value.KindBool), 1},
 	} {
 		got, seqs, err := decodeAll(old, 1)
 		if err != nil || len(got) != 1 || got[0].Entity != "a" || got[0].TS != 10 || got[0].Values[0].Value != value.Bool(true) || seqs[0] != 0 {

@@ -1,0 +1,34 @@
+// Package behavior runs functions of a program for what happens to entities: a [Spec] says
+// for which entities, for which changes of them, and with what [Handler], and a [Service]
+// follows the committed changes of an entity runtime and calls it. It is how a type of
+// entity gets callbacks, or a state machine of its own.
+//
+// # What it promises
+//
+//   - A handler is called after the commit: no reading waits for it.
+//   - The changes of one entity are handled in the order of their commits, one after the
+//     other. Different entities are handled concurrently, by a fixed number of runners.
+//   - What a handler decides about a change - the entity's state of the behavior, readings,
+//     attributes and commands - is made durable in one commit, together with the place up
+//     to which changes are done with, and is carried out after that. Over a crash no change
+//     is left out, none is decided about twice, and each effect happens once: readings and
+//     edits carry an [entity.Origin] with the number of the change, commands an idempotency
+//     key made of it.
+//   - What is decided for an entity that has been deleted since is dropped: its readings and
+//     edits come to no other entity of its id. A state ends with its entity.
+//   - A handler that fails or panics has no effect, and neither has a change with more than
+//     [MaxDepth] behaviors behind it. It is counted and kept to be looked at; after
+//     [MaxInRow] failures in a row the behavior is switched off.
+//
+// # What it does not promise
+//
+// Entity.Latest is at least as new as the change that is handled, and may be newer: what is
+// known of an entity is loaded when it is first needed. Late readings are handled in the order of
+// their commits and are marked, see Event.Late; nothing is handled again because of them.
+//
+// A behavior that is switched on, or for the first time, begins with what is committed from
+// then on. Where the log no longer has the changes that were not handled yet, they are
+// passed over, counted and logged. A command goes to whoever has the id when it is sent.
+// A circle of behaviors ends after MaxDepth of them; one that leads through a mapping does
+// not, because what a mapping computes does not carry how it came about.
+package behavior

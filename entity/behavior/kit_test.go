@@ -1,0 +1,199 @@
+package behavior
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity/value"
+)
+
+// patience bounds waits that only a bug makes long.
+const patience = time.Minute
+
+// plant is a runtime with behaviors on a real store in a directory of its own.
+type plant struct {
+	*Service
+	t     testing.TB
+	dir   string
+	clock *atomic.Int64 // of the behaviors
+	sys   *actor.System
+	rt    *entity.Runtime
+	store *mortalStore
+	ended bool
+}
+
+// mortalStore is a store that can die: from then on nothing becomes durable.
+type mortalStore struct {
+	entity.Store
+	dead atomic.Bool
+	left atomic.Int64 // writes of items until it dies, if it is not 0
+}
+
+var errDead = errors.New("the disk is gone")
+
+func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
+	if s.dead.Load() {
+		return errDead
+	}
+	return s.Store.Commit(ctx, b)
+}
+
+// PutItems fails from the write on that was planned; of half of these the caller does not know
+// that they were made.
+func (s *mortalStore) PutItems(ctx context.Context, items []entity.Item) error {
+	if s.dead.Load() {
+		return errDead
+	}
+	if s.left.Load() > 0 && s.left.Add(-1) == 0 {
+		s.dead.Store(true)
+		if len(items)%2 == 0 {
+			return errDead
+		}
+		return errors.Join(s.Store.PutItems(ctx, items), errDead)
+	}
+	return s.Store.PutItems(ctx, items)
+}
+
+// start is the time of a plant's clock at its beginning.
+const start = 1_700_000_000_000
+
+func build(t testing.TB) *plant {
+	t.Helper()
+	return buildAt(t, t.TempDir(), clockAt(start))
+}
+
+func buildAt(t testing.TB, dir string, clock *atomic.Int64) *plant {
+	t.Helper()
+	disk, err := sqlite.Open(t.Context(), dir, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	p := &plant{t: t, dir: dir, clock: clock, store: &mortalStore{Store: disk}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
+	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	p.Service = Open(p.rt, Config{SaveEvery: 5 * time.Millisecond, Gather: time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Logger: quiet, now: clock.Load})
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *plant) close() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := p.Service.Close(ctx); err != nil {
+		p.t.Error(err)
+	}
+	if p.store.dead.Load() { // what is not durable is lost
+		over, end := context.WithTimeout(ctx, time.Millisecond)
+		defer end()
+		_ = p.rt.Close(over)
+	} else if err := p.rt.Close(ctx); err != nil {
+		p.t.Error(err)
+	}
+	if _, err := p.sys.Shutdown(ctx); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// restart closes the plant and opens it again, without its behaviors.
+func (p *plant) restart() *plant {
+	p.t.Helper()
+	p.close()
+	return buildAt(p.t, p.dir, p.clock)
+}
+
+func (p *plant) register(s Spec) {
+	p.t.Helper()
+	if err := p.Register(p.t.Context(), s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *plant) sync(name string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	if err := p.Sync(ctx, name); err != nil {
+		p.t.Fatalf("sync: %v; %+v", err, p.status(name))
+	}
+}
+
+func (p *plant) status(name string) Status {
+	p.t.Helper()
+	st, err := p.Status(name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st
+}
+
+// write makes a reading of an entity, ts milliseconds after start.
+func (p *plant) write(id string, ts int64, key string, v int64) {
+	p.t.Helper()
+	if err := p.rt.Write(p.t.Context(), id, []entity.Reading{reading(ts, key, v)}, 50); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func reading(ts int64, key string, v int64) entity.Reading {
+	return entity.Reading{TS: start + ts, Values: []entity.Sample{sample(key, v)}}
+}
+
+func sample(key string, v int64) entity.Sample { return entity.Sample{Key: key, Value: value.Int(v)} }
+
+// latest returns the latest value of a key as a number, -1 for none.
+func (p *plant) latest(id, key string) (l entity.Latest, n int64) {
+	p.t.Helper()
+	n = -1
+	err := p.rt.View(p.t.Context(), id, func(v entity.View) error {
+		var ok bool
+		if l, ok = v.Latest(key); ok {
+			n = l.Value.Int()
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return l, n
+}
+
+func (p *plant) edit(id string, e entity.Edits) {
+	p.t.Helper()
+	if _, err := p.rt.Edit(p.t.Context(), id, e); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// attribute returns an attribute as JSON, "" for none.
+func (p *plant) attribute(id, path string) (text string) {
+	p.t.Helper()
+	err := p.rt.View(p.t.Context(), id, func(v entity.View) error {
+		if a, ok := v.Attribute(entity.Attributes, path); ok {
+			text = string(a.Value.AppendJSON(nil))
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+func clockAt(ms int64) *atomic.Int64 {
+	clock := new(atomic.Int64)
+	clock.Store(ms)
+	return clock
+}

@@ -1,0 +1,499 @@
+package behavior
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/pause"
+)
+
+// Config sets up a Service. The zero value is a sane one.
+type Config struct {
+	// Prefix is what the sources of origins begin with, and the kind of the items in which states
+	// are kept. Services of one runtime must have different ones. Defaults to "behavior".
+	Prefix string
+	// Runners is how many entities a behavior handles at the same time. Defaults to 4; at most
+	// MaxRunners.
+	Runners int
+	// Gather is how long what was decided waits for more, to become durable in one commit.
+	// Defaults to 5 ms.
+	Gather time.Duration
+	// SaveEvery is how often the place that was reached is made durable while nothing is
+	// decided. What came after it is handled again at the next start. Defaults to a second.
+	SaveEvery time.Duration
+	// RetryMin and RetryMax bound the wait before a behavior begins anew after the runtime has
+	// failed it, which doubles from the one to the other. Default to 100 ms and 5 s.
+	RetryMin, RetryMax time.Duration
+	// CacheBytes bounds the memory of what each behavior knows of entities. Defaults to 16 MiB.
+	CacheBytes int
+	// Logger takes what an operator should know. Defaults to slog.Default.
+	Logger *slog.Logger
+
+	now func() int64 // milliseconds since the epoch; tests have their own
+}
+
+func (c Config) withDefaults() Config {
+	if c.Prefix == "" {
+		c.Prefix = "behavior"
+	}
+	if c.Runners <= 0 {
+		c.Runners = 4
+	}
+	c.Runners = min(c.Runners, MaxRunners)
+	for _, d := range []struct {
+		field *time.Duration
+		def   time.Duration
+	}{
+		{&c.Gather, 5 * time.Millisecond},
+		{&c.SaveEvery, time.Second},
+		{&c.RetryMin, 100 * time.Millisecond},
+		{&c.RetryMax, 5 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.def
+		}
+	}
+	c.RetryMax = max(c.RetryMin, c.RetryMax)
+	if c.CacheBytes <= 0 {
+		c.CacheBytes = 16 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.now == nil {
+		c.now = func() int64 { return time.Now().UnixMilli() }
+	}
+	return c
+}
+
+// Service runs behaviors on an entity runtime. Make it with Open. Its methods are safe for
+// concurrent use.
+//
+// Each behavior has a goroutine of its own, which follows the changes from the place that
+// it has reached: one that is slow, or waits for the disk, keeps no other one waiting.
+type Service struct {
+	rt   *entity.Runtime
+	cfg  Config
+	seed maphash.Seed
+
+	change sync.Mutex // held while a behavior is registered or removed
+	mu     sync.Mutex
+	list   map[string]*behavior // guarded by mu
+	closed bool                 // guarded by mu
+}
+
+// behavior is a registered one.
+type behavior struct {
+	s       *Service
+	spec    Spec
+	settled bool
+	origin  string // prefix:name@version
+	origins string // prefix:name@, which that of all versions begins with
+	began   int64
+
+	ctx    context.Context //nolint:containedctx // the behavior's own life
+	cancel context.CancelFunc
+	ended  chan struct{}
+	calls  chan call
+	count  counters
+	failed []Failure // the newest first; owned by the behavior's goroutine
+	status atomic.Pointer[Status]
+}
+
+type counters struct {
+	runs, failures, effects, refused, missed atomic.Uint64
+	pending, committed, waiting              atomic.Int64
+}
+
+// call is something to be done on the behavior's goroutine. The follower is nil while it is off.
+type call struct {
+	ctx  context.Context //nolint:containedctx // of the one who waits for it
+	f    func(context.Context, *follower) error
+	done chan error
+}
+
+// Open returns a service without behaviors. Close it before the runtime.
+func Open(rt *entity.Runtime, cfg Config) *Service {
+	return &Service{rt: rt, cfg: cfg.withDefaults(), seed: maphash.MakeSeed(), list: make(map[string]*behavior)}
+}
+
+// Register starts a behavior, in the place of the one of its name. It goes on where that, or
+// the one of an earlier process, has stopped; the first time it begins with what is committed
+// from now on. One that is switched off stays so, but for one that was switched off because of
+// failures and has another version now. It returns an error that wraps [entity.ErrInvalid] (see
+// Spec.Check), ErrLimit, ErrClosed, or one of the store.
+func (s *Service) Register(ctx context.Context, spec Spec) error {
+	if err := spec.Check(); err != nil {
+		return fmt.Errorf("behavior: %w", err)
+	}
+	if spec.Version == 0 {
+		spec.Version = 1
+	}
+	spec.Keys = slices.Clone(spec.Keys)
+	s.change.Lock()
+	defer s.change.Unlock()
+	s.mu.Lock()
+	old, n, closed := s.list[spec.Name], len(s.list), s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case old == nil && n >= MaxBehaviors:
+		return ErrLimit
+	}
+	b := &behavior{s: s, spec: spec, settled: spec.settled(), ended: make(chan struct{}), calls: make(chan call), began: s.cfg.now()}
+	b.origins = s.cfg.Prefix + ":" + spec.Name + "@"
+	b.origin = fmt.Sprintf("%s%d", b.origins, spec.Version)
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if old != nil {
+		if err := old.stop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.start(ctx); err != nil {
+		b.cancel()
+		s.mu.Lock()
+		delete(s.list, spec.Name)
+		s.mu.Unlock()
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list[spec.Name] = b
+	if s.closed {
+		b.cancel()
+	}
+	return nil
+}
+
+// start loads what is stored and starts the behavior's goroutine.
+func (b *behavior) start(ctx context.Context) error {
+	p, err := b.load(ctx)
+	if err != nil {
+		return err
+	}
+	items, err := b.s.rt.Items(ctx, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: b.key(keyFailures), To: b.key(keyFailures) + "\x00", Limit: 1})
+	if err != nil {
+		return fmt.Errorf("failures of behavior %q: %w", b.spec.Name, err)
+	}
+	if len(items) > 0 {
+		if err := json.Unmarshal(items[0].Body, &b.failed); err != nil {
+			return fmt.Errorf("failures of behavior %q: %w", b.spec.Name, err)
+		}
+	}
+	b.publish(p)
+	var f *follower
+	if p.Off == "" {
+		if f, err = b.begin(p); err != nil {
+			return err
+		}
+	}
+	go b.run(f, p)
+	return nil
+}
+
+// run follows the changes until the behavior is stopped, and begins anew when the runtime
+// fails it. f is nil for one that is off.
+func (b *behavior) run(f *follower, p place) {
+	defer close(b.ended)
+	delay := b.s.cfg.RetryMin
+	for b.ctx.Err() == nil {
+		if f == nil {
+			if !b.wait(&p) {
+				return
+			}
+		} else {
+			began := time.Now()
+			err := f.follow()
+			f.end(err)
+			p, f = f.place, nil
+			if errors.Is(err, ErrClosed) || errors.Is(err, entity.ErrClosed) {
+				return
+			}
+			if time.Since(began) > b.s.cfg.RetryMax {
+				delay = b.s.cfg.RetryMin
+			}
+			if err == nil { // it was switched off
+				continue
+			}
+			b.anew(err, &delay)
+			p.Off = "" // what is stored counts
+		}
+		for f == nil && p.Off == "" && b.ctx.Err() == nil {
+			stored, err := b.load(b.ctx)
+			if err == nil {
+				if p = stored; p.Off == "" {
+					f, err = b.begin(p)
+				}
+			}
+			if err != nil {
+				b.anew(err, &delay)
+			}
+		}
+	}
+}
+
+// anew waits before the behavior begins anew.
+func (b *behavior) anew(why error, delay *time.Duration) {
+	b.s.cfg.Logger.LogAttrs(b.ctx, slog.LevelWarn, "a behavior begins anew from the place that is durable",
+		slog.String("behavior", b.spec.Name), slog.Any("error", why), slog.Duration("after", *delay))
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	go func() { // who calls meanwhile is refused
+		for {
+			select {
+			case c := <-b.calls:
+				c.done <- fmt.Errorf("behavior %q begins anew: %w", b.spec.Name, why)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	_ = pause.For(ctx, *delay) // the end is found by the caller
+	*delay = min(2**delay, b.s.cfg.RetryMax)
+}
+
+// wait does what a behavior that is off is called for, until it is on. It reports false at the end.
+func (b *behavior) wait(p *place) bool {
+	for p.Off != "" {
+		select {
+		case c := <-b.calls:
+			off := &follower{b: b, place: *p}
+			c.done <- c.f(c.ctx, off)
+			*p = off.place
+		case <-b.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// stop ends the behavior and waits for that.
+func (b *behavior) stop(ctx context.Context) error {
+	b.cancel()
+	select {
+	case <-b.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop behavior %q: %w", b.spec.Name, context.Cause(ctx))
+	}
+}
+
+// Remove ends a behavior and forgets its states and its place. What it has written stays. It
+// returns ErrNotFound.
+func (s *Service) Remove(ctx context.Context, name string) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	b, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if err := b.stop(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.list, name)
+	s.mu.Unlock()
+	return b.clear(ctx)
+}
+
+// Close ends all behaviors: what was decided is made durable, and what was not carried out is at
+// the next start.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	list := slices.Collect(maps.Values(s.list))
+	s.mu.Unlock()
+	for _, b := range list {
+		b.cancel()
+	}
+	for _, b := range list {
+		if err := b.stop(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Switch switches a behavior on or off, and returns when that is durable. One that is switched
+// on begins with what is committed from then on. It returns ErrNotFound, or an error of the store.
+func (s *Service) Switch(ctx context.Context, name string, on bool) error {
+	b, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return b.do(ctx, func(ctx context.Context, f *follower) error {
+		p := f.place
+		if on == (p.Off == "") {
+			return nil
+		}
+		p.Off, p.InRow, p.Cursor = OffDisabled, 0, f.position
+		if on {
+			head, err := b.head(ctx)
+			if err != nil {
+				return err
+			}
+			p.Off, p.Cursor = "", head
+		}
+		if f.feed != nil {
+			f.place = p
+			f.moved = true
+			return f.commit() // the follower ends after that
+		}
+		text, err := json.Marshal(&p)
+		if err == nil {
+			err = s.rt.PutItems(ctx, []entity.Item{b.item(b.key(keyPlace), text)})
+		}
+		if err != nil {
+			return fmt.Errorf("behavior %q: %w", name, err)
+		}
+		f.place = p
+		b.publish(p)
+		return nil
+	})
+}
+
+// do runs f on the behavior's goroutine and waits for it.
+func (b *behavior) do(ctx context.Context, f func(context.Context, *follower) error) error {
+	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
+	select {
+	case b.calls <- c:
+		return <-c.done
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.ended:
+		return ErrClosed
+	}
+}
+
+func (s *Service) find(name string) (*behavior, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.list[name]; b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("behavior %.64q: %w", name, ErrNotFound)
+}
+
+// Status tells what a behavior does. It returns ErrNotFound.
+func (s *Service) Status(name string) (Status, error) {
+	b, err := s.find(name)
+	if err != nil {
+		return Status{}, err
+	}
+	return b.now(), nil
+}
+
+// List tells what all behaviors do, by name.
+func (s *Service) List() []Status {
+	s.mu.Lock()
+	list := slices.Collect(maps.Values(s.list))
+	s.mu.Unlock()
+	all := make([]Status, 0, len(list))
+	for _, b := range list {
+		all = append(all, b.now())
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// State returns the state that a behavior has of an entity, nil for none. It returns ErrNotFound, or an
+// error of the store. What was decided a moment ago may not be in it.
+func (s *Service) State(ctx context.Context, name, id string) ([]byte, error) {
+	b, err := s.find(name)
+	if err != nil {
+		return nil, err
+	}
+	key := b.stateKey(id)
+	items, err := s.rt.Items(ctx, entity.ItemsQuery{Kind: s.cfg.Prefix, From: key, To: key + "\x00", Limit: 1})
+	if err != nil || len(items) == 0 {
+		return nil, err
+	}
+	_, state := splitState(items[0].Body)
+	return state, nil
+}
+
+// Sync returns when a behavior has handled everything that was committed before the call, and what
+// came of it is carried out. It returns at once for one that is off.
+func (s *Service) Sync(ctx context.Context, name string) error {
+	b, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	for {
+		done := make(chan error, 1)
+		err := b.do(ctx, func(ctx context.Context, f *follower) error {
+			if f.feed == nil {
+				done <- nil
+				return nil
+			}
+			head, err := b.head(ctx)
+			f.waits = append(f.waits, wait{cursor: head, reached: head == f.position, done: done})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case err := <-done:
+			if !errors.Is(err, errAnew) {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// head returns the cursor of the newest change.
+func (b *behavior) head(ctx context.Context) (string, error) {
+	sub, err := b.s.rt.Changes(ctx, entity.ChangesQuery{Edits: true})
+	if err != nil {
+		return "", err
+	}
+	defer sub.Close()
+	return sub.Cursor(), nil
+}
+
+// publish says what the behavior does, for Status.
+func (b *behavior) publish(p place) {
+	old := b.status.Load()
+	st := &Status{Name: b.spec.Name, Version: b.spec.Version, Off: p.Off, InRow: p.InRow}
+	if old != nil && len(old.Failed) > 0 && len(b.failed) > 0 && len(old.Failed) == len(b.failed) && old.Failed[0] == b.failed[0] {
+		st.Failed = old.Failed
+	} else {
+		st.Failed = slices.Clone(b.failed)
+	}
+	b.status.Store(st)
+}
+
+// now is the status with the counters.
+func (b *behavior) now() Status {
+	st := *b.status.Load()
+	st.Runs, st.Failures, st.Missed = b.count.runs.Load(), b.count.failures.Load(), b.count.missed.Load()
+	st.Effects, st.Refused, st.Pending = b.count.effects.Load(), b.count.refused.Load(), b.count.pending.Load()
+	if b.count.waiting.Load() > 0 {
+		st.Lag = time.Duration(max(0, b.s.cfg.now()-b.count.committed.Load())) * time.Millisecond
+	}
+	return st
+}
+
+// isA reports whether a type is another or extends it.
+func (s *Service) isA(typ, of string) bool {
+	if typ == "" || typ == of {
+		return typ != ""
+	}
+	t, err := s.rt.ResolvedType(typ)
+	return err == nil && t.IsA[of]
+}
