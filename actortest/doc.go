@@ -23,10 +23,10 @@
 // [Probe.ExpectNone] checks that there is none. A request stays unanswered until the test
 // calls [Reply] or [Reject]; [Probe.Handle] answers at once.
 //
-// [Probe.ExpectAll] compares all messages, and [Probe.At] tells when the last one came. With
-// [Do] a probe does what only an actor can do: watch, subscribe, set a timer. [Events]
-// returns a probe that gets the system's events. A [Gate] keeps an actor busy, so that its
-// mailbox fills. A [Journal] records what is not a message.
+// [Probe.ExpectAll] compares all messages, and [Probe.At] returns when the last one came. With [Do]
+// a probe does what only an actor can do: watch, subscribe, set a timer. [Events] returns a probe
+// that gets the system's events. A [Gate] keeps an actor busy, so that its mailbox fills. A
+// [Journal] records what is not a message.
 //
 // [Ask] does not block the test, so that the test can answer what the asked actor asks in
 // turn. [ExpectDown], [ExpectDeadLetter] and [Kit.ExpectFailures] are for the end of

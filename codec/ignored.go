@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Dropped says that a type has had fields that it does not have any more, on purpose:
-// [Types.Ignored] passes them over. A field of a field is written with a dot, and a field of
-// an element with brackets: "Address.Fax", "Items[].Color".
+// Dropped lists fields that a type no longer has, on purpose: [Types.Ignored] skips them. A field
+// of a field is written with a dot, and a field of an element with brackets: "Address.Fax",
+// "Items[].Color".
 func Dropped(fields ...string) Option { return Option{dropped: append([]string{}, fields...)} }
 
-// Ignored returns the fields of the bytes under a name that reading them loses today:
-// nothing of the shape's has their name, or it holds another value. It looks into CBOR only;
-// protobuf keeps what it does not know. It is for tests: see package codectest.
+// Ignored returns the fields in the bytes of a name that reading them loses today, because the
+// shape has no field of that name, or one with another kind of value. It examines CBOR only;
+// protobuf keeps what it does not know. It is for tests, see package codectest.
 func (ts *Types) Ignored(name string, data []byte) ([]string, error) {
 	s, v, err := ts.decodeShape(name, data)
 	if err != nil {

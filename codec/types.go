@@ -21,12 +21,11 @@ var (
 	ErrUnknownType = errors.New("type is not registered")
 	// ErrUnknownName is returned for a name that no type has or had.
 	ErrUnknownName = errors.New("name is not registered")
-	// ErrSplit is returned by [Types.Decode] for bytes that have not become exactly
-	// one value.
+	// ErrSplit is returned by [Types.Decode] for bytes that do not stand for exactly one value.
 	ErrSplit = errors.New("not one value")
 )
 
-// Types knows the registered types. Use [NewTypes]: its zero value knows none. It does
+// Types knows the registered types. Make one with [NewTypes]: the zero value knows none. It does
 // not change and is safe for concurrent use.
 type Types struct {
 	written map[reflect.Type]written
@@ -74,9 +73,9 @@ func NewTypes(registrations ...Registration) *Types {
 	return ts
 }
 
-// Of registers T under a name, which stays the same as long as bytes with it exist: 1 to
-// [MaxNameBytes] bytes of visible ASCII. For a T that is a [proto.Message], "" stands for
-// the full name of the message. The cases of an interface are registered one by one.
+// Of registers T under a name of 1 to [MaxNameBytes] bytes of visible ASCII, which must not change
+// as long as bytes with it exist. For a T that is a [proto.Message], "" stands for the full name of
+// the message. For an interface, register each of its concrete types.
 func Of[T any](name string, options ...Option) Registration {
 	return Registration{func(ts *Types) error {
 		t := reflect.TypeFor[T]()
@@ -156,7 +155,8 @@ func (ts *Types) Name(v any) (name string, ok bool) {
 	return w.name, ok
 }
 
-// TypeOf returns the type that is written under a name, and whether there is one. It does not know the names of [Types.OldNames].
+// TypeOf returns the type that is written under a name, and whether there is one. It does not know
+// the names of [Types.OldNames].
 func (ts *Types) TypeOf(name string) (t reflect.Type, ok bool) {
 	for t, w := range ts.written {
 		if w.name == name {
@@ -166,8 +166,8 @@ func (ts *Types) TypeOf(name string) (t reflect.Type, ok bool) {
 	return nil, false
 }
 
-// Refers reports whether values of the type of v, which is registered, may have references to actors:
-// those are neither written nor read without a system, see [Types.Bind].
+// Refers reports whether values of the registered type of v may contain references to actors. Those
+// are neither written nor read without a system, see [Types.Bind].
 func (ts *Types) Refers(v any) bool {
 	return ts.written[reflect.TypeOf(v)].form.plan.hasRefs()
 }
@@ -182,7 +182,7 @@ func (ts *Types) Names() []string {
 	return names
 }
 
-// OldNames returns the names that are only read, those of [Was], [From] and [Split], sorted.
+// OldNames returns the names that are only read, sorted: those of [Was], [From] and [Split].
 func (ts *Types) OldNames() []string {
 	old := maps.Clone(ts.read)
 	for _, w := range ts.written {
@@ -191,9 +191,9 @@ func (ts *Types) OldNames() []string {
 	return slices.Sorted(maps.Keys(old))
 }
 
-// Append appends the bytes of v to dst and returns them with the name of its type. The
-// error wraps [ErrUnknownType] if the type is not registered; a method of v that panics
-// is an error, too. On an error dst is returned as it was.
+// Append appends the bytes of v to dst and returns them with the name of its type. The error wraps
+// [ErrUnknownType] if the type is not registered. A panic in a method of v is returned as an error,
+// too. On an error dst is returned as it was.
 func (ts *Types) Append(dst []byte, v any) (name string, data []byte, err error) {
 	w, ok := ts.written[reflect.TypeOf(v)]
 	if !ok {
@@ -214,9 +214,9 @@ func (ts *Types) Append(dst []byte, v any) (name string, data []byte, err error)
 	return w.name, data, nil
 }
 
-// Decode returns the value that the bytes under a name stand for today. It keeps no part
-// of data. The error wraps [ErrUnknownName] if there is no such name, and [ErrSplit] if
-// the bytes are of a [Split] and have not become exactly one value.
+// Decode returns the value for which the bytes under a name stand today. It keeps no part of data.
+// The error wraps [ErrUnknownName] if there is no such name, and [ErrSplit] if the bytes are of a
+// [Split] and do not stand for exactly one value.
 func (ts *Types) Decode(name string, data []byte) (any, error) {
 	var one [1]any
 	values, err := ts.AppendDecoded(one[:0], name, data)
@@ -229,10 +229,10 @@ func (ts *Types) Decode(name string, data []byte) (any, error) {
 	return values[0], nil
 }
 
-// AppendDecoded appends the values that the bytes under a name stand for today: one, or as
-// many as a [Split] makes of them. It keeps no part of data. The error wraps
-// [ErrUnknownName] if there is no such name; a method or an upcast that panics is an
-// error, too. On an error dst is returned as it was.
+// AppendDecoded appends the values for which the bytes under a name stand today: one, or as many as
+// a [Split] makes of them. It keeps no part of data. The error wraps [ErrUnknownName] if there is
+// no such name. A panic in a method or an upcast is returned as an error, too. On an error dst is
+// returned as it was.
 func (ts *Types) AppendDecoded(dst []any, name string, data []byte) ([]any, error) {
 	s, v, err := ts.decodeShape(name, data)
 	if err != nil {

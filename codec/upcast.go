@@ -5,12 +5,12 @@ import (
 	"reflect"
 )
 
-// Was says that a type had another name, with the same shape.
+// Was gives a type an earlier name, with the same shape.
 func Was(name string) Option { return Option{name: name} }
 
-// From says that what is written under an old name has the shape Old, of which upcast makes
-// today's value. Old need not be registered; it should be kept in the code as it was.
-// upcast must depend on its argument alone. An error of it makes the bytes unreadable.
+// From says that values written under an old name have the shape Old, which upcast converts to
+// today's value. Old need not be registered; keep it in the code as it was. upcast must depend on
+// its argument alone. If it returns an error, the bytes cannot be read.
 func From[Old, New any](name string, upcast func(Old) (New, error)) Option {
 	s, err := shapeOf(func(v Old) ([]any, error) {
 		today, err := upcast(v)
@@ -25,9 +25,8 @@ func From[Old, New any](name string, upcast func(Old) (New, error)) Option {
 	return Option{name: name, shape: &s, result: reflect.TypeFor[New]()}
 }
 
-// Split says that what is written under an old name has the shape Old and has become
-// several values today, in this order, or none. Their types must be registered. Otherwise
-// it is [From].
+// Split says that values written under an old name have the shape Old and today stand for several
+// values, in this order, or none. Their types must be registered. Otherwise it is like [From].
 func Split[Old any](name string, upcast func(Old) ([]any, error)) Registration {
 	return Registration{func(ts *Types) error {
 		s, err := shapeOf(upcast)

@@ -6,9 +6,9 @@ import (
 	"reflect"
 )
 
-// Sentinel registers an error under a name, so that [errors.Is] finds it in what another program
-// has made of it: see [Types.SentinelName]. The name has the form of a type's. An error or a name
-// that is registered twice panics.
+// Sentinel registers an error under a name, so that [errors.Is] finds it in the error that another
+// program makes of it, see [Types.SentinelName]. The name has the form of a type's name.
+// Registering an error or a name twice panics.
 func Sentinel(name string, err error) Registration {
 	return Registration{func(ts *Types) error {
 		if err == nil {
@@ -32,8 +32,8 @@ type sentinel struct {
 	err  error
 }
 
-// SentinelName returns the name of the first registered sentinel that err is or wraps, "" if there
-// is none.
+// SentinelName returns the name of the first registered sentinel that err is or wraps, or "" if
+// there is none.
 func (ts *Types) SentinelName(err error) string {
 	for _, s := range ts.sentinels {
 		if errors.Is(err, s.err) {
@@ -43,7 +43,7 @@ func (ts *Types) SentinelName(err error) string {
 	return ""
 }
 
-// SentinelOf returns the error that is registered under a name, nil if there is none.
+// SentinelOf returns the error that is registered under a name, or nil if there is none.
 func (ts *Types) SentinelOf(name string) error {
 	for _, s := range ts.sentinels {
 		if s.name == name {
@@ -54,8 +54,9 @@ func (ts *Types) SentinelOf(name string) error {
 }
 
 // AppendValue appends a value for [Types.DecodeValue]: under the name of its type if that is
-// registered, and otherwise as CBOR, which takes no name if both ends know the type. The error wraps
-// [ErrUnknownType] if CBOR would not give it back. On an error dst is returned as it was.
+// registered, and otherwise as CBOR, which needs no name if both ends know the type. The error
+// wraps [ErrUnknownType] if CBOR could not reproduce the value. On an error dst is returned as it
+// was.
 func (ts *Types) AppendValue(dst []byte, v any) ([]byte, error) {
 	if name, ok := ts.Name(v); ok {
 		_, data, err := ts.Append(append(append(dst, byte(len(name))), name...), v)
@@ -80,9 +81,9 @@ func (ts *Types) AppendValue(dst []byte, v any) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeValue reads what [Types.AppendValue] has written into what into points to. It keeps no part
-// of data. The error wraps [ErrUnknownName] if there is no such name, and [ErrUnknownType] if the
-// value is not of the type that into points to.
+// DecodeValue reads what [Types.AppendValue] has written into the variable to which into points. It
+// keeps no part of data. The error wraps [ErrUnknownName] if there is no such name, and
+// [ErrUnknownType] if the value is not of the type to which into points.
 func (ts *Types) DecodeValue(data []byte, into any) error {
 	target := reflect.ValueOf(into).Elem()
 	if len(data) == 0 || len(data) <= int(data[0]) {

@@ -12,12 +12,13 @@ import (
 
 // The limits of [Types.Strict].
 const (
-	// MaxDepth is how deep the CBOR of a value may be nested.
+	// MaxDepth is how deeply the CBOR of a value may be nested.
 	MaxDepth = 32
-	// MaxGrowth is how many times as much memory as bytes the elements of a value may take. Bytes
-	// and texts do not count: they take what they have. A reference counts 640 bytes.
+	// MaxGrowth is how many times the memory of their bytes the elements of a value may take. Byte
+	// strings and texts do not count, since they take what they have. A reference counts as 640
+	// bytes.
 	MaxGrowth = 32
-	// FreeBytes is how much memory elements may take in any case.
+	// FreeBytes is how much memory the elements of a value may take in any case.
 	FreeBytes = 64 << 10
 )
 
@@ -27,20 +28,20 @@ var ErrTooLarge = errors.New("value takes too much memory")
 
 var errUnbound = errors.New("it has references to actors, which need a system: see Types.Bind")
 
-// Strict returns a Types with the same registrations that takes no bytes as CBOR whose values are
-// nested deeper than [MaxDepth], or whose elements would take more than [FreeBytes] and [MaxGrowth]
-// bytes of memory for each of theirs: then the error wraps [ErrTooLarge]. It is for bytes of strangers.
-// Protobuf and methods of the types themselves have the limits that they have.
+// Strict returns a Types with the same registrations for bytes from strangers. It refuses CBOR
+// whose values are nested deeper than [MaxDepth], or whose elements would take more memory than
+// [FreeBytes] and [MaxGrowth] bytes for each of theirs; the error then wraps [ErrTooLarge].
+// Protobuf and the types' own methods have the limits that they have.
 func (ts *Types) Strict() *Types {
 	strict := *ts
 	strict.strict = true
 	return &strict
 }
 
-// Bind returns a Types with the same registrations whose values may have references, fields of the
-// type [actor.Ref]: they are written as addresses and read as references of that system, to actors of
-// it or of other nodes. One that cannot be found takes no message: each is a dead letter. Without a
-// system, such values are neither written nor read.
+// Bind returns a Types with the same registrations whose values may contain references, which are
+// fields of the type [actor.Ref]. They are written as addresses and read as references of sys, to
+// actors of sys or of other nodes. A reference that cannot be resolved accepts no message: each
+// becomes a dead letter. Without a system, such values are neither written nor read.
 func (ts *Types) Bind(sys *actor.System) *Types {
 	bound := *ts
 	bound.sys = sys

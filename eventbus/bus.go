@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// The errors that callers can tell apart with [errors.Is], besides [ErrTopic].
+// The errors that callers can distinguish with [errors.Is], besides [ErrTopic].
 var (
 	// ErrClosed says that the bus has been closed. Nothing was published or subscribed.
 	ErrClosed = errors.New("event bus closed")
@@ -75,9 +75,9 @@ func New(sys *actor.System, opts ...Option) *Bus {
 // [ErrFull] and the cause. Other errors are [ErrTopic], also for a topic with wildcards,
 // and [ErrClosed]; with these, nobody has got the event.
 //
-// What the handler of an actor with a gate publishes ([actor.Gated]) is published when the
-// gate lets it leave. Publish returns nil then, and a full buffer with the policy Block
-// does not get the event.
+// What the handler of a gated actor publishes ([actor.Gated]) is published when the gate lets it
+// leave. Publish then returns nil, and a subscription whose full buffer has the policy Block does
+// not get the event.
 func Publish(ctx context.Context, b *Bus, topic string, event any) error {
 	if err := CheckTopic(topic); err != nil {
 		return fmt.Errorf("publish: %w", err)

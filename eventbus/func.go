@@ -10,19 +10,19 @@ import (
 // SubscribeFunc calls f with the events of type Ev whose topic the pattern matches. It may be called
 // anywhere. The subscription ends by Unsubscribe or with the bus.
 //
-// Without a [Buffer] f runs on the goroutine of each publisher, before its Publish returns and with
-// its ctx; on several at once where several publish. It holds up the publisher, which may be a
+// Without a [Buffer], f runs on the goroutine of each publisher, before its Publish returns and
+// with its ctx; it may run on several goroutines at once. It delays the publisher, which may be a
 // handler, so it must be quick. Retained events come first, on the caller's goroutine and with a
 // context that never ends, before SubscribeFunc returns.
 //
-// With a Buffer one goroutine calls f, an event at a time in the order of publishing, with a context
-// that ends with the subscription. The goroutine keeps the bus in memory until Unsubscribe or
-// [Bus.Close]. An event counts as delivered when its call begins.
+// With a Buffer, one goroutine calls f, one event at a time in the order of publishing, with a
+// context that ends with the subscription. The goroutine keeps the bus in memory until Unsubscribe
+// or [Bus.Close]. An event counts as delivered when its call begins.
 //
-// f may publish; where that would wait for room in its own buffer, publishing with its ctx fails at
-// once. A panic in f is logged, the first one of each subscription. When Unsubscribe has returned, no
-// call of f begins but those of events whose publishing or taking had begun before. The errors are
-// [ErrTopic] and [ErrClosed].
+// f may publish. If that would wait for room in its own buffer, publishing with its ctx fails at
+// once. The first panic of each subscription's f is logged. After Unsubscribe has returned, f is
+// called only for events whose delivery had already begun. The errors are [ErrTopic] and
+// [ErrClosed].
 func SubscribeFunc[Ev any](b *Bus, pattern string, f func(ctx context.Context, topic string, event Ev), opts ...SubscribeOption) (*Subscription, error) {
 	if err := CheckPattern(pattern); err != nil {
 		return nil, fmt.Errorf("subscribe a function: %w", err)
@@ -74,14 +74,13 @@ func (s *Subscription) serve(ctx context.Context, call func(context.Context, del
 }
 
 // SubscribeRef sends the actor behind ref the events of type Ev whose topic the pattern matches,
-// retained ones first, as messages that wrap makes of them; the sender is the publisher. Unlike
-// [Subscribe] it may be called anywhere, for any actor or router of the system that the bus is for,
-// and the subscription lasts over restarts: it ends with the actor, by Unsubscribe or with the bus.
-// For an actor that is gone, or of another system, it ends at once. What waits is bounded by the
-// actor's mailbox.
+// retained ones first, as messages made by wrap; the sender is the publisher. Unlike [Subscribe] it
+// may be called anywhere, for any actor or router of the bus's system, and the subscription lasts
+// across restarts: it ends with the actor, by Unsubscribe or with the bus. For an actor that is
+// gone, or of another system, it ends at once. The actor's mailbox bounds what waits.
 //
 // wrap must be quick and pure: it runs on the publishers' goroutines, concurrently, and must not
-// publish. The errors are [ErrTopic] and [ErrClosed]. A zero ref is a programmer's error and panics.
+// publish. The errors are [ErrTopic] and [ErrClosed]. SubscribeRef panics if ref is zero.
 func SubscribeRef[Ev, M any](b *Bus, pattern string, ref actor.Ref[M], wrap func(topic string, event Ev) M) (*Subscription, error) {
 	if ref.IsZero() {
 		panic("eventbus: SubscribeRef: the zero Ref refers to nobody; use one that Spawn or Lookup returned")

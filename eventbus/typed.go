@@ -41,9 +41,8 @@ func (t Topic[Ev]) SubscribeFunc(b *Bus, f func(ctx context.Context, topic strin
 // Last is the function [Last] for the topic.
 func (t Topic[Ev]) Last(b *Bus) (Ev, bool) { return Last[Ev](b, string(t)) }
 
-// SubscribeTo is [Subscribe] for a [Topic]: wrap takes the events that it is for. It is a
-// function and no method, because a method cannot have the type of the actor's messages
-// as a parameter.
+// SubscribeTo is [Subscribe] for a [Topic]: wrap takes the topic's type of event. It is a function
+// and not a method, because a method cannot have the type of the actor's messages as a parameter.
 func SubscribeTo[Ev, M any](ctx *actor.Context[M], b *Bus, topic Topic[Ev], wrap func(topic string, event Ev) M, opts ...SubscribeOption) (*Subscription, error) {
 	return Subscribe(ctx, b, string(topic), wrap, opts...)
 }

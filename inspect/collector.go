@@ -44,9 +44,9 @@ var deadLettersTotal = prometheus.NewDesc("greenroom_dead_letters_total", "Messa
 
 type collector struct{ sys *actor.System }
 
-// Collector returns the counters of a system for a Prometheus registry. The labels have a bounded set of
-// values: reasons, bulkheads and the nodes of the cluster, never an actor. For several systems in one registry, wrap it with
-// [prometheus.WrapCollectorWith] and a label of the system.
+// Collector returns the counters of a system for a Prometheus registry. Its labels have a bounded
+// set of values: reasons, bulkheads and the nodes of the cluster, never an actor. For several
+// systems in one registry, wrap it with [prometheus.WrapCollectorWith] and a label for the system.
 func Collector(sys *actor.System) prometheus.Collector { return collector{sys} }
 
 // Describe sends the descriptions.

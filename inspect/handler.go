@@ -18,29 +18,32 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// Config says what a handler lets people do. The zero value lets them read only.
+// Config says what a handler lets people do. The zero value lets them only read.
 type Config struct {
-	// Authorize decides about each order to an actor: a nil error lets the request give it,
-	// another is answered with status 403 and its text. Nil refuses all orders, and the pages
-	// have no buttons for them. It is called by several goroutines at once.
+	// Authorize decides whether a request may give an order to an actor. If it returns an error,
+	// the request is answered with status 403 and the error's text. A nil Authorize refuses all
+	// orders, and the pages then have no buttons for them. It may be called concurrently.
 	Authorize func(r *http.Request, order Order, pid actor.PID) error
 	// Hosts are the names by which a listener on a loopback address may be reached, for example
-	// through a proxy, besides localhost and IP addresses. Requests for others are refused: a
-	// page elsewhere could have its own name lead to the loopback address, and read what it shows.
+	// through a proxy, besides localhost and IP addresses. Requests for other hosts are refused: a
+	// page elsewhere could otherwise point its own name to the loopback address, and read what the
+	// listener shows.
 	Hosts []string
 }
 
-// Order is what a person may have an actor do.
+// Order is what a person may tell an actor to do.
 type Order string
 
 const (
 	// Stop ends the actor after its present message, as [actor.Ref.Stop] does.
 	Stop Order = "stop"
-	// Drain ends it after the messages that wait, as [actor.Ref.Drain] does.
+	// Drain ends the actor after the messages in its mailbox, as [actor.Ref.Drain] does.
 	Drain Order = "drain"
-	// Restart gives it a fresh state after its present message, as [actor.System.Restart] does.
+	// Restart gives the actor a fresh state after its present message, as [actor.System.Restart]
+	// does.
 	Restart Order = "restart"
-	// Kill ends it at once and gives a handler that does not return up, as [actor.Ref.Kill] does.
+	// Kill ends the actor at once, and abandons a handler that does not return, as [actor.Ref.Kill]
+	// does.
 	Kill Order = "kill"
 )
 
@@ -78,11 +81,11 @@ var pages = []page{
 // application/json and not text/html. The paths are relative: mount it with
 // [http.StripPrefix] under a prefix that ends with a slash.
 //
-// It keeps the last 256 failures from now on, in an actor of its own that lives as long as
-// sys. Reading costs the actors nothing but a look at each that is shown; Top and Waiting
-// look at all of them, at most 200 000.
+// From now on it keeps the last 256 failures, in an actor of its own that lives as long as sys.
+// Reading costs the actors nothing but a look at each one shown; Top and Waiting look at all of
+// them, at most 200 000.
 //
-// Orders are POST requests, and refused when another site's page sends them
+// Orders are POST requests. They are refused if they come from another site's page
 // ([http.CrossOriginProtection]).
 func Handler(sys *actor.System, cfg Config) http.Handler {
 	in := &inspector{sys: sys, cfg: cfg, failures: newFailureLog(sys)}

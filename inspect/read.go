@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxView bounds the JSON of an actor's own view of its state, in bytes: it is for reading.
+	// MaxView bounds the JSON of an actor's own view of its state, in bytes.
 	MaxView = 64 << 10
 	// MaxFailureText bounds the text of a failure, and the stack of a panic, in bytes.
 	MaxFailureText = 8 << 10
@@ -52,8 +52,8 @@ type ActorTree struct {
 	Now  int64 `json:"now_ms" example:"1451649660512"`
 }
 
-// ReadTree returns the actor with the path, "/" for the root, and at most limit of its
-// children, oldest first. It fails with [actor.ErrStopped] when there is none.
+// ReadTree returns the actor with the given path, "/" for the root, and at most limit of its
+// children, oldest first. It fails with [actor.ErrStopped] if there is none.
 func ReadTree(sys *actor.System, path string, limit int) (*ActorTree, error) {
 	tree, err := sys.Inspect(path, limit)
 	if err != nil {
@@ -75,7 +75,7 @@ type ActorDetail struct {
 	Mail []Mail `json:"mail"`
 	// How long the oldest message has waited.
 	Oldest int64 `json:"oldest_ms"`
-	// The type of the message that is being handled, or was last.
+	// The type of the message that is being handled, or was handled last.
 	Current string `json:"current,omitempty" example:"entity.message"`
 	// The PID of the sender of that message.
 	Sender actor.PID `json:"sender,omitzero" example:"greenroom/entities#3"`
@@ -87,7 +87,9 @@ type ActorDetail struct {
 	Links []actor.PID `json:"links"`
 	// The last failures, newest first, at most 8.
 	Failures []Failure `json:"failures"`
-	// The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and the view is what is known of it beside: of a durable actor how far it is recovered.
+	// The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and
+	// the view has only what is known without the actor, such as how far the recovery of a durable
+	// actor has come.
 	Busy   bool    `json:"busy"`
 	Timers []Timer `json:"timers"`
 	// The PIDs of the actors that it watches.
@@ -126,9 +128,10 @@ type Failure struct {
 	Stack string `json:"stack,omitempty" example:"goroutine 7 [running]: ..."`
 }
 
-// ReadDetail describes the living actor with that address. What only the actor itself knows
-// is asked of it, for at most 100 ms; then Busy is set, and that part is empty or what its gate knows. It must not
-// be called in a handler. It fails with [actor.ErrStopped] when there is no such actor.
+// ReadDetail describes the living actor with the given address. It asks the actor for what only the
+// actor knows, for at most 100 ms; after that Busy is set, and those fields are empty or contain
+// what the actor's gate knows. It must not be called in a handler. It fails with [actor.ErrStopped]
+// if there is no such actor.
 func ReadDetail(ctx context.Context, sys *actor.System, pid actor.PID) (*ActorDetail, error) {
 	d, err := sys.Detail(ctx, pid)
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 
 // survey is how many of the actors a page is about.
 type survey struct {
-	// Only so many of the actors were looked at.
+	// How many actors were examined.
 	Looked int `json:"looked"`
-	// There are more actors than those.
+	// There are more actors than those examined.
 	More bool `json:"more"`
 }
 
@@ -43,10 +43,10 @@ func (s *survey) actors(sys *actor.System) iter.Seq[actor.Info] {
 	}
 }
 
-// Busy is an actor among those that have the most of something.
+// Busy is one of the actors at the top of a measure.
 type Busy struct {
 	Actor
-	// The messages that it handled in a second; only where the order is by rate.
+	// The messages that it handled in a second; only if the order is by rate.
 	Rate float64 `json:"rate,omitempty"`
 }
 
@@ -111,12 +111,12 @@ func most(list []Busy, measure func(*Busy) float64) []Busy {
 	return list[:min(len(list), topShown)]
 }
 
-// Wait is an actor whose handler waits for the answer of another one.
+// Wait is an actor whose handler waits for the answer of another actor.
 type Wait struct {
-	// The chain of those who wait, each for the next one. The last one waits for nobody, unless
-	// it is there twice.
+	// The chain of waiting actors, each waiting for the next one. The last one does not wait,
+	// unless it is in the chain twice.
 	Chain []actor.PID `json:"chain"`
-	// The last one waits for one before it.
+	// The last actor of the chain waits for one before it.
 	Cycle bool `json:"cycle"`
 }
 
@@ -129,7 +129,7 @@ const (
 // waitsPage has the longest chains first.
 type waitsPage struct {
 	Waits []Wait `json:"waits"`
-	// How many handlers of the looked at actors wait.
+	// How many handlers of the examined actors wait.
 	Total int `json:"total"`
 	survey
 }

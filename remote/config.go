@@ -8,37 +8,38 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// Config says how a node reaches others, and who it is. The zero Config is a node that neither
-// listens nor knows others.
+// Config says how a node reaches others, and who it is. A node with the zero Config neither listens
+// nor knows other nodes.
 type Config struct {
 	// Addr is the TCP address to listen on, "" for none. Without Secret, TLS or Insecure it must be
-	// one of the machine itself.
+	// a loopback address.
 	Addr string
-	// Peers has the addresses of nodes that this one connects to when it needs them, by name. The
-	// others have to connect themselves.
+	// Peers maps the names of nodes to the addresses at which this node connects to them when it
+	// needs them. Other nodes have to connect themselves.
 	Peers map[string]string
-	// Cluster is a name: only nodes of the same cluster connect.
+	// Cluster is the name of the cluster: only nodes of the same cluster connect.
 	Cluster string
 	// Types are the types of the messages between nodes.
 	Types *codec.Types
 
-	// Secret is known to all nodes of the cluster, at least 16 bytes. Connections are encrypted.
+	// Secret is shared by all nodes of the cluster, and has at least 16 bytes. Connections are
+	// encrypted.
 	Secret string
-	// TLS has the certificates by which the nodes know each other. It may come together with
-	// Secret: then both must hold.
+	// TLS has the certificates by which nodes authenticate each other. If Secret is set, too, both
+	// are required.
 	TLS *TLS
-	// Insecure allows connections beyond the machine with neither Secret nor TLS.
+	// Insecure allows connections to other machines with neither Secret nor TLS.
 	Insecure bool
 
 	// ResumeWithin is how long a node may be away before it is lost. Defaults to 10 seconds.
 	ResumeWithin time.Duration
 }
 
-// TLS is how a node shows who it is, and how it knows others.
+// TLS is how a node proves its identity, and how it checks that of others.
 type TLS struct {
-	// Certificate is the node's, for clients and servers, with its name as a URI:
-	// greenroom://cluster/node.
+	// Certificate is the node's certificate, for clients and servers, with the node's name as a
+	// URI: greenroom://cluster/node.
 	Certificate tls.Certificate
-	// Roots are the authorities whose certificates are taken.
+	// Roots are the accepted authorities.
 	Roots *x509.CertPool
 }

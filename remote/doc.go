@@ -11,18 +11,18 @@
 //	ref.Tell(ctx, counter.Add{3})
 //	n, err := actor.Ask(ctx, ref, counter.Get{})
 //
-// The name of a system is that of its node. Messages are of types that both nodes have registered,
-// see package codec; the answers to asks need not be registered if CBOR can give them back.
+// The name of a system is the name of its node. Both nodes must have registered the types of
+// messages, see package codec; answers to asks need not be registered if CBOR can reproduce them.
 //
 // # What is promised
 //
-// A message takes effect at most once, and messages of one actor to another keep their order,
-// together with asks, answers, Downs and exits. A connection that breaks is made again: within
-// [Config.ResumeWithin] nothing is lost. After that the node is lost: each open ask ends with
-// [actor.ErrUnreachable], each watch with a Down for the reason [actor.NoConnection], links exit, and
-// messages that were not confirmed are dead letters. An incarnation of a node that is lost is never
-// spoken to again; its process has to be started anew.
+// A message takes effect at most once. Messages, asks, answers, Downs and exits from one actor to
+// another keep their order. A broken connection is made again: within [Config.ResumeWithin] nothing
+// is lost. After that the node is lost: each open ask ends with [actor.ErrUnreachable], each watch
+// gets a Down with the reason [actor.NoConnection], links exit, and unconfirmed messages become
+// dead letters. A lost incarnation of a node is never spoken to again; its process has to be
+// restarted.
 //
-// That a message arrives is not promised: ask, where that matters. Nor is an order between several
-// senders, and that a cycle of asks over nodes is found: it ends with the asks' limits.
+// It is not promised that a message arrives: where that matters, ask. Nor is there an order between
+// several senders. A cycle of asks across nodes is not detected: it ends when the asks time out.
 package remote

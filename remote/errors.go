@@ -10,9 +10,10 @@ import (
 	"github.com/greenroom-go/greenroom/remote/internal/wire"
 )
 
-// Error is an error of another node: that of a handler which was asked, or of an actor that has
-// failed. It wraps the error of this program that has the same name, if there is one: those of
-// package actor, and what [codec.Sentinel] has registered. So [errors.Is] finds it.
+// Error is an error from another node: the error of a handler that was asked, or of an actor that
+// has failed. It wraps the error of this program that has the same name, if there is one, so that
+// [errors.Is] finds it. The errors of package actor have names, and so do those registered with
+// [codec.Sentinel].
 type Error struct {
 	Node string // where it comes from
 	Text string
@@ -22,7 +23,7 @@ type Error struct {
 // Error returns the text and the node.
 func (e *Error) Error() string { return fmt.Sprintf("node %s: %s", e.Node, e.Text) }
 
-// Unwrap returns the error of this program that has the same name.
+// Unwrap returns the error of this program that has the same name, or nil.
 func (e *Error) Unwrap() error { return e.Is }
 
 // builtIn are the errors that each node knows.
@@ -43,7 +44,7 @@ var builtIn = codec.NewTypes(
 	codec.Sentinel("context.canceled", context.Canceled),
 )
 
-// ErrNotOffered says that a node does not spawn actors under that name for others.
+// ErrNotOffered says that a node offers no actor under the given name, see [Offer].
 var ErrNotOffered = errors.New("not offered")
 
 // failure returns an error as it goes to another node. What the program has named comes before what

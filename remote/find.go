@@ -18,13 +18,13 @@ type findRequest struct{ Path string }
 // found is an actor that was found or spawned.
 type found struct{ PID actor.PID }
 
-// Find returns the reference of a living actor of another node by its path. It connects to that node
-// if need be. It fails with [actor.ErrStopped] if no actor has the path, and with
-// [actor.ErrUnreachable] if the node cannot be reached. Whether the actor accepts an M is not known: a
-// message that it does not accept is a dead letter there.
+// Find returns a reference to a living actor of another node by its path, and connects to that node
+// if necessary. It fails with [actor.ErrStopped] if no actor has the path, and with
+// [actor.ErrUnreachable] if the node cannot be reached. It does not check that the actor accepts an
+// M: a message that it does not accept becomes a dead letter there.
 //
-// It waits for an answer until ctx ends, and without a deadline on ctx for 5 seconds. In a handler
-// call it within [actor.Blocking].
+// It blocks until the answer comes or ctx ends, at most 5 seconds if ctx has no deadline. In a
+// handler call it within [actor.Blocking].
 func Find[M any](ctx context.Context, n *Node, node, path string) (actor.Ref[M], error) {
 	f, err := query[found](ctx, n, node, wire.KindFind, findRequest{path})
 	if err != nil {

@@ -45,9 +45,9 @@ type carriage interface {
 	Close(ctx context.Context) error
 }
 
-// Listen connects a system with others: it listens at the address of the Config, and connects to the
-// nodes that it has addresses of when they are first needed. A system has one node: a second call
-// panics. The name of the system is that of the node, and must be the only one of its cluster.
+// Listen connects a system with others: it listens on the address of the Config, and connects to
+// the nodes whose addresses it has when they are first needed. A system has one node: a second call
+// panics. The name of the system is the name of the node, and must be unique in the cluster.
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	var auth *transport.TLS
 	if c.TLS != nil {
@@ -103,12 +103,11 @@ func (n *Node) System() *actor.System { return n.sys }
 // Addr returns the address that the node listens on, nil if it does not.
 func (n *Node) Addr() net.Addr { return n.t.Addr() }
 
-// Disconnect gives a node up: it is lost at once, for this node and for itself, and its present
-// incarnation is never spoken to again. It does nothing for a node with which there is no session.
+// Disconnect gives up a node: it is lost at once, on both sides, and its present incarnation is
+// never spoken to again. It does nothing for a node without a session.
 func (n *Node) Disconnect(node string) { n.t.Disconnect(node) }
 
-// Peers returns the nodes with which there is a session, or was one, by name: of those that are lost the
-// last 1024.
+// Peers returns the nodes with which there is or was a session, by name; of lost nodes the last 1024.
 func (n *Node) Peers() []actor.Peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,10 +11,9 @@ import (
 // offer spawns an actor for another node.
 type offer func(parent actor.Spawner, name string) (actor.PID, error)
 
-// Offer lets other nodes spawn actors that newActor makes the state of, see [Spawn]. They are spawned
-// as [actor.TrySpawn] does, with the options, below /remote/ and the name of the node that has asked
-// for them. Nothing else can be spawned from elsewhere. A second offer of a name takes the place of
-// the first.
+// Offer lets other nodes spawn actors whose state newActor makes, see [Spawn]. They are spawned as
+// by [actor.TrySpawn], with opts, below /remote/ and the name of the node that asked for them.
+// Other nodes cannot spawn anything else. A second offer under the same name replaces the first.
 func Offer[M any, A actor.Actor[M]](n *Node, name string, newActor func() A, opts ...actor.SpawnOption) {
 	if newActor == nil {
 		panic("remote: Offer: the function that makes the actor's state is nil")
@@ -36,17 +35,17 @@ type spawnRequest struct{ Offer, Name string }
 // SpawnOption refines [Spawn].
 type SpawnOption struct{ linked bool }
 
-// Linked links the actor with the one in whose handler [Spawn] is called: when one of them fails, or
-// when the node is lost, the other one fails, too.
+// Linked links the new actor with the actor in whose handler [Spawn] is called: when one of them
+// fails, or the node is lost, the other fails, too.
 func Linked() SpawnOption { return SpawnOption{linked: true} }
 
-// Spawn spawns an actor on another node, which has to offer it, see [Offer]. Its name is unique among
-// the actors that this node has spawned there; "" is for none. Its supervisor is on that node, and
-// restarts it there. It fails with [ErrNotOffered], with what [actor.TrySpawn] fails with there, and
-// with [actor.ErrUnreachable], after which it is unknown whether the actor was spawned.
+// Spawn spawns an actor on another node, which has to offer it, see [Offer]. Its name must be
+// unique among the actors that this node has spawned there; "" leaves it unnamed. Its supervisor is
+// on that node, and restarts it there. Spawn fails with [ErrNotOffered], with the errors of
+// [actor.TrySpawn] on that node, and with [actor.ErrUnreachable], after which it is unknown whether
+// the actor was spawned.
 //
-// With [Linked], ctx must be that of a handler; anything else is a programmer's error and panics.
-// Spawn waits as [Find] does.
+// With [Linked], ctx must be a handler's own; otherwise Spawn panics. Spawn waits as [Find] does.
 func Spawn[M any](ctx context.Context, n *Node, node, offer, name string, opts ...SpawnOption) (actor.Ref[M], error) {
 	link := func(actor.PID) {}
 	for _, o := range opts {

@@ -2,8 +2,8 @@ package router
 
 import "errors"
 
-// The errors that callers can tell apart with [errors.Is]. What a router's actor
-// answers when it is gone is [actor.ErrStopped].
+// The errors that callers can distinguish with [errors.Is]. If the router's actor is gone, its
+// functions return [actor.ErrStopped].
 var (
 	// ErrBadSize says that a pool cannot have that many routees. Nothing was changed.
 	ErrBadSize = errors.New("bad pool size")
