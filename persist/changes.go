@@ -13,30 +13,30 @@ import (
 // ChangesOption is an option of [Persistence.Changes].
 type ChangesOption func(*follower)
 
-// After has Changes begin after these places, one for each of the [Parts] partitions: the
-// Position of the last event of that Part that was seen, 0 for none. The events that
-// codec.Split makes of a record have one Position: a place is to be kept when the next event
-// has another one.
+// After makes Changes begin after these places, one for each of the [Parts] partitions: the
+// Position of the last event of that Part that was seen, 0 for none. All events that codec.Split
+// makes of a record have the same Position, so store a place only when the next event has another
+// one.
 func After(places []uint64) ChangesOption {
 	return func(f *follower) { f.places, f.begins = slices.Clone(places), true }
 }
 
-// FromTheBeginning has Changes begin with the first event that the journal has.
+// FromTheBeginning makes Changes begin with the first event in the journal.
 func FromTheBeginning() ChangesOption { return After(make([]uint64, Parts)) }
 
-// OfIDs has Changes yield the events of the ids for which is returns true. The others are read,
-// and not decoded.
+// OfIDs makes Changes yield only the events of ids for which is returns true. The others are read,
+// but not decoded.
 func OfIDs(is func(id string) bool) ChangesOption { return func(f *follower) { f.is = is } }
 
-// Changes yields the events of all ids that are committed from now on, or from the place that an
-// option says, and goes on until ctx ends: the live form of [Persistence.Project], for a stream
-// to a screen. Events of a partition come in the order of commits, without a gap, those of an
-// id therefore in their order; there is none over partitions. Each caller has a place of its own,
-// which is its to keep. What other processes commit to the journal comes within two seconds.
+// Changes yields the events of all ids that are committed from now on, or after the places given by
+// an option, until ctx ends. It is the live form of [Persistence.Project], for example for a
+// screen. Events of a partition, and so those of an id, come in the order of commits, without a
+// gap; there is no order across partitions. Each caller keeps its own places. Commits of other
+// processes appear within two seconds.
 //
-// It ends with one error: that of the journal, one that wraps [ErrUnreadable], or the cause of
-// ctx. It may be called again with the places that the caller has come to. Nothing is read ahead
-// of the caller but a page; a slow one holds up nobody.
+// It ends with one error: that of the journal, one that wraps [ErrUnreadable], or the cause of ctx.
+// It may be called again with the places that the caller has reached. It reads at most a page ahead
+// of the caller; a slow caller delays nobody.
 func (p *Persistence) Changes(ctx context.Context, opts ...ChangesOption) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := &follower{p: p, woken: make(chan struct{}, 1)}

@@ -1,4 +1,4 @@
-// Package persist makes ordinary actors durable: an actor is still itself after a crash.
+// Package persist makes ordinary actors durable: their state survives a crash.
 //
 //	type Cart struct {
 //		persist.Events[CartEvent]
@@ -18,20 +18,20 @@
 //	cart := persist.Spawn(p, sys, "cart-42", NewCart)
 //
 // An actor embeds [Events] and records events, or embeds [Durable] and saves its state. What a
-// handler sends or answers leaves when the handler has returned and all that the actor has
-// recorded up to then is durable: nobody outside sees an effect that a crash takes back.
-// [Spawn] says more. Many actors share one commit.
+// handler sends or answers leaves once the handler has returned and everything that the actor has
+// recorded up to then is durable, so nobody outside sees an effect that a crash takes back. See
+// [Spawn] for more. Many actors share one commit.
 //
-// An actor with a long history has the methods Snapshot and Restore as well, see [Events]. What
-// the journal has of an actor is replayed by [Verify], for tests; codectest.Golden shows that
-// today's types read what each release has written.
+// An actor with a long history also has the methods Snapshot and Restore, see [Events]. In tests,
+// [Verify] replays what the journal has of an actor, and codectest.Golden shows that today's types
+// can read what each release has written.
 //
-// What an actor sends to another one with [Events.Send] is part of what it records: it arrives,
-// once in effect, whatever crashes. [Events.Remind] has it get a message at a time. A view of the
-// events of many actors is made with [Persistence.Project]; [Persistence.Changes] yields them as they
-// are committed, and [Persistence.Erase] forgets an id.
+// A message that an actor sends with [Events.Send] is part of what it records: it arrives, and
+// takes effect once, whatever crashes. [Events.Remind] sends the actor a message at a given time.
+// [Persistence.Project] builds a view of the events of many actors, [Persistence.Changes] yields
+// events as they are committed, and [Persistence.Erase] forgets an id.
 //
-// A [Journal] is where it is kept: package memory has one for tests, package sqlite one in a
-// directory, package postgres one in a database and package jetstream one in a stream, which several
-// processes can write to; package journaltest is the conformance suite.
+// A [Journal] stores all of this: package memory has one for tests, and package sqlite one in a
+// directory. Package postgres has one in a database and package jetstream one in a stream, to which
+// several processes can write. Package journaltest is the conformance suite.
 package persist

@@ -13,24 +13,23 @@ import (
 var errErased = errors.New("what it had recorded was erased")
 
 // Erase forgets what the actor with that id has recorded: events, state, snapshots, reminders, and
-// messages that were not delivered. It is durable when Erase returns nil, and nobody reads any of it.
-// The bytes are gone from the tables of a journal that has some, those of events in package sqlite
-// within seconds, between commits; its files keep them until their room is used again, and the log
-// of package jetstream for ever. What stays is that there was an id, the numbers that were
-// used, and which messages it has seen and sent.
-// Those who follow the events get one with Erased set, and have their own copy to forget.
+// undelivered messages. When Erase returns nil this is durable, and nobody can read any of it. If
+// the journal has tables, the bytes are gone from them (events in package sqlite within seconds,
+// between commits), but its files keep them until their room is used again. The log of package
+// jetstream keeps them forever. What stays is that the id existed, the numbers that were used, and
+// which messages it has seen and sent. Followers of the events get one with Erased set, and must
+// erase their own copies.
 //
-// An actor of this Persistence with that id is restarted before its next message, which it
-// handles as a new one does; a handler that runs meanwhile fails. An actor of another
-// process answers from what it knows until it records something, which is refused with
-// [ErrFenced]: stop it first.
+// An actor of this Persistence with that id is restarted before its next message, which it handles
+// as a new actor would; a handler that runs meanwhile fails. An actor of another process answers
+// from what it knows until it records something, which is refused with [ErrFenced]: stop it first.
 //
-// Messages of Send that were committed before the erasure and not delivered are not delivered any
-// more, nor are reminders, and their memory is given back. A receiver whose handler runs already, or
-// a function of [Persistence.Deliver] that was called, goes on. What another process has read of
-// them before, it may still deliver.
+// Messages of Send that were committed before the erasure and not delivered are no longer
+// delivered, nor are reminders, and their memory is released. A receiver's handler that is already
+// running, or a function of [Persistence.Deliver] that was called, continues. Another process may
+// still deliver what it has read of them before.
 //
-// Erase waits for the journal. An id that has nothing is no error.
+// Erase waits for the journal. Erasing an id that has nothing is not an error.
 func (p *Persistence) Erase(ctx context.Context, id string) error {
 	if err := CheckID(id); err != nil {
 		return fmt.Errorf("erase: %w", err)

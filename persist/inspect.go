@@ -5,23 +5,23 @@ import "github.com/greenroom-go/greenroom/actor"
 // Inspection is what [actor.System.Detail] and the dashboard show as the view of a durable actor.
 type Inspection struct {
 	ID string `json:"id"`
-	// Number is that of the last event that it has applied, or of its state. While it is
-	// recovered it has come that far, and RecoverTo is where it is going to.
+	// Number is the number of the last event that it has applied, or of its state. During a
+	// recovery that is how far it has come, and RecoverTo is where it ends.
 	Number    uint64 `json:"number"`
 	RecoverTo uint64 `json:"recover_to,omitempty"`
-	// Ready says that it is recovered.
+	// Ready is true once it has recovered.
 	Ready bool `json:"ready"`
-	// Snapshot is the number of its newest snapshot, and SinceSnapshot how many events have
-	// come since. Both are 0 without one.
+	// Snapshot is the number of its newest snapshot, and SinceSnapshot how many events have come
+	// since. Both are 0 if it has none.
 	Snapshot      uint64 `json:"snapshot,omitempty"`
 	SinceSnapshot uint64 `json:"since_snapshot,omitempty"`
 	// OnItsWay is how many handlers have recorded something that is not durable yet, and
 	// Held how many messages and answers wait for that.
 	OnItsWay int `json:"on_its_way"`
 	Held     int `json:"held"`
-	// Trouble says why it is about to be restarted. It is empty if it is not.
+	// Trouble says why it is about to be restarted; it is empty if it is not.
 	Trouble string `json:"trouble,omitempty"`
-	// View is what the actor's own Inspect returns, nil while the actor does not answer.
+	// View is what the actor's own Inspect method returns, nil while the actor does not answer.
 	View any `json:"view,omitempty"`
 }
 

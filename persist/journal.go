@@ -13,76 +13,76 @@ import (
 	"unicode/utf8"
 )
 
-// The errors of journals that callers can tell apart with [errors.Is].
+// The errors of journals that callers can distinguish with [errors.Is].
 var (
-	// ErrFenced says that somebody else owns the id by now: its shard was claimed with a
-	// higher epoch, or the id has another number than expected. Nothing of the append was
-	// written, and trying it again is of no use.
+	// ErrFenced says that somebody else now owns the id: its shard was claimed with a higher epoch,
+	// or the id has another number than expected. Nothing of the append was written, and retrying
+	// it is useless.
 	ErrFenced = errors.New("somebody else writes to this id by now")
 
-	// ErrConflict is the ErrFenced of an id that has another number than expected.
+	// ErrConflict is the ErrFenced for an id that has another number than expected.
 	ErrConflict = fmt.Errorf("%w: it has another number than expected", ErrFenced)
 
 	// ErrClosed says that the journal was closed.
 	ErrClosed = errors.New("journal closed")
 )
 
-// Limits of what a journal takes.
+// Limits of a journal.
 const (
-	// Parts is how many partitions a journal has. [PartOf] says which one an id is in.
+	// Parts is the number of partitions of a journal. [PartOf] returns the partition of an id.
 	Parts = 64
 	// MaxIDBytes is the length of the longest id, shard or name of a projection.
 	MaxIDBytes = 512
-	// PageRecords and PageBytes bound the records that one answer of a journal has for one
-	// id or one partition. A first record that is larger than PageBytes comes alone.
+	// PageRecords and PageBytes bound the records that a journal returns at once for one id or one
+	// partition. A first record that is larger than PageBytes comes alone.
 	PageRecords = 1024
 	PageBytes   = 1 << 20
-	// KeepSnapshots is how many snapshots of an id a journal keeps: the newest may be broken.
+	// KeepSnapshots is how many snapshots of an id a journal keeps, since the newest may be broken.
 	KeepSnapshots = 2
 )
 
-// Journal keeps what actors have recorded: for each id its events, its state, its
-// snapshots, the messages that it has to send, those that it has seen, and its reminders.
+// Journal keeps what actors have recorded: for each id its events, its state, its snapshots, the
+// messages that it has to send, those that it has seen, and its reminders.
 //
-// All methods are safe for concurrent use, except that [Journal.Commit] is called by one
-// goroutine at a time. All that read find what was committed before the call. Nothing is
-// kept of an argument after the call, and what is returned is the caller's. An error
-// that is not [ErrFenced] or [ErrClosed] may go away: the call may be tried again.
+// All methods are safe for concurrent use, except [Journal.Commit], which is called by one
+// goroutine at a time. Reads see everything that was committed before the call. A journal keeps no
+// argument after the call, and what it returns belongs to the caller. An error that is not
+// [ErrFenced] or [ErrClosed] may be temporary: the call may be retried.
 //
 // The conformance suite is package journaltest; an implementation must pass it.
 type Journal interface {
-	// Info says what the journal is. It does no input or output.
+	// Info describes the journal. It does no input or output.
 	Info() Info
 
-	// Claim says that from now on appends for the shard with a lower epoch are refused,
-	// whoever makes them. It is durable when it returns nil. With a lower epoch than that
-	// of an earlier Claim it fails with [ErrFenced]; with the same it does nothing. Who
-	// takes over a shard claims it before reading anything of it.
+	// Claim makes the journal refuse, from now on, appends for the shard with a lower epoch,
+	// whoever makes them. It is durable when it returns nil. If an earlier Claim had a higher epoch
+	// it fails with [ErrFenced]; with the same epoch it does nothing. Whoever takes over a shard
+	// claims it before reading anything of it.
 	Claim(ctx context.Context, shard string, epoch uint64) error
 
-	// Load returns what there is of each id, in the order of ids: for one that was never
-	// written a Loaded with nothing but the ID. Each of them is of one moment. It may
-	// fail because of one of the ids: then the others can be loaded one by one.
+	// Load returns what there is of each id, in the order of ids; for an id that was never written,
+	// a Loaded with nothing but the ID. Each of them is of one moment. If Load fails because of one
+	// id, the others can be loaded one by one.
 	Load(ctx context.Context, ids []string) ([]Loaded, error)
 
-	// Events returns the events of an id with numbers greater than after, in order, at
-	// least one if there is one, and at most limit, [PageRecords] and [PageBytes] of them.
-	// What was erased is not among them, nor is the Erase itself.
+	// Events returns the events of an id with numbers greater than after, in order: at least one if
+	// there is one, and at most limit, [PageRecords] and [PageBytes] of them. Erased events, and
+	// the Erase itself, are not among them.
 	Events(ctx context.Context, id string, after uint64, limit int) ([]Record, error)
 
-	// Snapshot returns the newest snapshot of an id whose number is lower than below, the
-	// zero Snapshot if there is none.
+	// Snapshot returns the newest snapshot of an id whose number is lower than below, or the zero
+	// Snapshot if there is none.
 	Snapshot(ctx context.Context, id string, below uint64) (Snapshot, error)
 
-	// Commit makes a batch durable: all of it, or nothing, but for the appends that it
-	// refuses, in which it sets Err, and of which nothing is written. Refused are those
-	// with an epoch that is too low ([ErrFenced]), those with a number that is not the
-	// next ([ErrConflict]), and those that come after a refused one of the same id, with
-	// the same error. When it returns nil, the batch survives the loss of power.
+	// Commit makes a batch durable, all of it or nothing, except for the appends that it refuses:
+	// it sets their Err, and writes nothing of them. It refuses appends with an epoch that is too
+	// low ([ErrFenced]), appends with a number that is not the next ([ErrConflict]), and those that
+	// follow a refused one of the same id, with the same error. When it returns nil, the batch
+	// survives a loss of power.
 	//
-	// After an error it is unknown whether the batch was written. The same batch, with the
-	// same Session and Number, can be committed again: it is written once, and Err is set as
-	// it would have been the first time.
+	// After an error it is unknown whether the batch was written. The same batch, with the same
+	// Session and Number, can be committed again: it is written once, and Err is set as it would
+	// have been the first time.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Feed returns the events of a partition with positions greater than after, in the
@@ -91,54 +91,53 @@ type Journal interface {
 	// greater position than all that were visible before.
 	Feed(ctx context.Context, part int, after uint64, limit int) ([]Record, error)
 
-	// Ends returns for each partition a position after which it has no event yet: Parts
-	// numbers. All that is committed later has greater positions.
+	// Ends returns, for each of the Parts partitions, a position after which it has no event yet.
+	// Everything committed later has greater positions.
 	Ends(ctx context.Context) ([]uint64, error)
 
-	// Outbox returns the messages of a partition's ids that were not delivered, with
-	// positions greater than after, as Feed returns events.
+	// Outbox returns the undelivered messages of a partition's ids with positions greater than
+	// after, as Feed returns events.
 	Outbox(ctx context.Context, part int, after uint64, limit int) ([]Outgoing, error)
 
-	// Due returns the reminders of a partition's ids whose time is not after now, which is
-	// in milliseconds since 1970, by time, id and key, and of those the ones that come after
-	// the one given, whose At, ID and Key say where that is; the zero Reminder is before all.
-	// It returns at least one if there is one, and at most limit, [PageRecords] and
-	// [PageBytes] of them.
+	// Due returns the reminders of a partition's ids whose time is not after now (in milliseconds
+	// since 1970), ordered by time, id and key. It begins after the given reminder, of which only
+	// At, ID and Key matter; the zero Reminder comes before all. It returns at least one if there
+	// is one, and at most limit, [PageRecords] and [PageBytes] of them.
 	Due(ctx context.Context, part int, now int64, after Reminder, limit int) ([]Reminder, error)
 
-	// Cursors returns the cursors of a projection by partition: Parts numbers, 0 where
-	// none was committed.
+	// Cursors returns the cursors of a projection by partition: Parts numbers, 0 if none was
+	// committed.
 	Cursors(ctx context.Context, projection string) ([]uint64, error)
 
-	// IDs returns ids that were written to, in the order of their bytes, after the one
-	// given, and at most limit of them.
+	// IDs returns at most limit ids that were written to, in the order of their bytes, after the
+	// given one.
 	IDs(ctx context.Context, after string, limit int) ([]string, error)
 
-	// Close gives back what the journal holds. What was committed is durable without it.
-	// Calls that come later fail with [ErrClosed].
+	// Close releases what the journal holds. What was committed is durable without it. Later calls
+	// fail with [ErrClosed].
 	Close() error
 }
 
-// Info says what a journal is.
+// Info describes a journal.
 type Info struct {
-	// Kind is the kind of store, "sqlite" for example.
+	// Kind is the kind of store, such as "sqlite".
 	Kind string
-	// Identity is random, made when the journal was, and never changes: a cursor of
-	// another journal can be told by it.
+	// Identity is a random text that is made with the journal and never changes, so that a cursor
+	// of another journal can be recognized.
 	Identity string
 }
 
-// Payload is a value as package codec has encoded it. The journal keeps it as it is.
+// Payload is a value as package codec has encoded it. The journal stores it unchanged.
 type Payload struct {
 	Type string // its name, 0 to 128 bytes of visible ASCII
 	Data []byte
 	Sum  uint32 // see [Payload.Seal]
 }
 
-// Seal sets Sum to the checksum of the payload and of where it belongs.
+// Seal sets Sum to the checksum of the payload, its id and its number.
 func (p *Payload) Seal(id string, number uint64) { p.Sum = p.sum(id, number) }
 
-// Intact reports whether the payload is what was sealed, for that id and number.
+// Intact reports whether the payload is what was sealed for that id and number.
 func (p *Payload) Intact(id string, number uint64) bool { return p.Sum == p.sum(id, number) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -157,17 +156,17 @@ func (p *Payload) sum(id string, number uint64) uint32 {
 type Record struct {
 	ID     string
 	Number uint64 // of the id, from 1 on, without a gap
-	// Position is the place in the partition: greater for what is committed later.
+	// Position is the place in the partition; later commits have greater ones.
 	Position uint64
 	Time     int64 // of the commit, in milliseconds since 1970
 	// Erased says that the record stands for an [Append.Erase] and has no payload.
 	Erased bool
-	// Payload is the event. Without a Type it is none, but a number that was taken.
+	// Payload is the event. Without a Type there is no event, only a number that was used.
 	Payload
 }
 
-// Snapshot is the state of an id after its event Number: what its events would come to,
-// kept to save the time. The zero Snapshot is none.
+// Snapshot is the state of an id after its event Number: what its events lead to, kept to save
+// time. The zero Snapshot is none.
 type Snapshot struct {
 	Number uint64
 	Payload
@@ -177,8 +176,8 @@ type Snapshot struct {
 type Loaded struct {
 	ID   string
 	Last uint64 // its number: that of what was appended last, 0 if nothing ever was
-	// Erased is the number of its last [Append.Erase], 0 if there was none: what was
-	// appended up to then is gone.
+	// Erased is the number of its last [Append.Erase], 0 if there was none: everything appended up
+	// to then is gone.
 	Erased uint64
 	// State is the state that was appended last, with its number; nil if there is none.
 	State *Snapshot
@@ -188,7 +187,7 @@ type Loaded struct {
 	Events   []Record
 	// Sent is the number of the last message that it has sent, delivered or not.
 	Sent uint64
-	// Seen are the last messages that it has seen, one for each sender, by sender.
+	// Seen has, for each sender, the last message that the id has seen, ordered by sender.
 	Seen []Seen
 	// Reminders are all that it has set, by key.
 	Reminders []Reminder
@@ -196,32 +195,32 @@ type Loaded struct {
 
 // Batch is what one commit makes durable.
 type Batch struct {
-	// Session is a random number of whoever makes the batches: an open journal may have
-	// several one after another, or in turn. 0 is one as well. It is not kept.
+	// Session is a random number of whoever makes the batches: an open journal may see several
+	// sessions one after another, or in turn. 0 is a valid session. It is not stored.
 	Session uint64 `cbor:"-"`
-	// Number is 1 for the first batch of a session, and one more for each further one. The
-	// same number, as of the batch that was committed last, says that it is the same batch,
-	// tried again. Of a batch that is tried again after one of another session has been
-	// committed, it is not known any more that it was written: its appends are refused then.
+	// Number is 1 for the first batch of a session, and increases by one. The number of the batch
+	// that was committed last means that the same batch is tried again. If a batch of another
+	// session was committed in between, the journal no longer knows that this one was written, and
+	// refuses its appends.
 	Number uint64
-	// Time is when, in milliseconds since 1970.
+	// Time is the time of the batch, in milliseconds since 1970.
 	Time int64
-	// Appends are in the order in which they were made. There may be several of one id,
-	// each expecting what the one before has left.
+	// Appends are in the order in which they were made. There may be several of one id, each
+	// expecting what the one before it has left.
 	Appends []Append
-	// Delivered are messages that need not be delivered any more. What is not in the outbox
-	// is passed over.
+	// Delivered are messages that need no further delivery. Those that are not in the outbox are
+	// ignored.
 	Delivered []Delivery
-	// Cursors are places that projections have come to. A later one replaces an earlier
-	// one, also if it is lower.
+	// Cursors are the places that projections have reached. A later one replaces an earlier one,
+	// even if it is lower.
 	Cursors []Cursor
 }
 
 // Append is what one handler has recorded: all of it is written, or nothing.
 type Append struct {
 	ID string
-	// Shard and Epoch are those in whose name the id is written to. Without a Shard the
-	// append is refused by its number only.
+	// Shard and Epoch say in whose name the id is written. Without a Shard the append can only be
+	// refused for its number.
 	Shard string
 	Epoch uint64
 	// After is the number that the id must have.
@@ -235,19 +234,18 @@ type Append struct {
 	// the newest [KeepSnapshots] of an id.
 	Snapshot *Payload
 	// Erase takes a number and removes what was appended before: events, states, snapshots,
-	// reminders and messages that were not delivered. What the id has sent and seen stays
-	// known. It comes alone.
+	// reminders and undelivered messages. What the id has sent and seen stays known. An append with
+	// Erase has nothing else.
 	Erase bool
 	// Send are messages to be delivered. Their numbers are greater than those of all that
 	// the id has sent before.
 	Send []Message
-	// Seen are messages that have had their effect. Of each sender the greatest number is
-	// kept.
+	// Seen are messages that have taken effect. The greatest number of each sender is kept.
 	Seen []Seen
 	// Reminders are set, or with At 0 removed, in this order.
 	Reminders []ReminderEdit
 
-	// Err is set by [Journal.Commit] if the append was refused, and to nil if it was not.
+	// Err is set by [Journal.Commit]: to the reason if the append was refused, otherwise to nil.
 	Err error `cbor:"-"`
 }
 
@@ -283,7 +281,7 @@ type Delivery struct {
 	Number uint64
 }
 
-// Seen says that an id has seen a message, and all that its sender had sent to it before.
+// Seen says that an id has seen a message, and everything that the sender had sent to it before.
 type Seen struct {
 	From   string
 	Number uint64
@@ -296,13 +294,13 @@ type ReminderEdit struct {
 	Payload
 }
 
-// Reminder is a message that an id is to get at some time.
+// Reminder is a message that an id is to get at a given time.
 type Reminder struct {
 	ID string
 	ReminderEdit
 }
 
-// Cursor is the place that a projection has come to in a partition.
+// Cursor is the place that a projection has reached in a partition.
 type Cursor struct {
 	Projection string
 	Part       int
@@ -318,8 +316,8 @@ func PartOf(id string) int {
 	return int((sum ^ sum>>33) % Parts)
 }
 
-// CheckID returns an error that says what is wrong with an id, nil if nothing is: it must
-// be 1 to [MaxIDBytes] bytes of UTF-8 without a zero byte.
+// CheckID returns an error if id is not valid: it must be 1 to [MaxIDBytes] bytes of UTF-8 without
+// a zero byte.
 func CheckID(id string) error { return checkText("id", id, 1) }
 
 // checkText says what is wrong with a text of at least that many bytes.
@@ -333,8 +331,7 @@ func checkText(what, text string, least int) error {
 	return nil
 }
 
-// Check returns an error that says what is wrong with a batch, nil if nothing is: for
-// journals, which write nothing of such a batch.
+// Check returns an error if the batch is not valid. Journals write nothing of such a batch.
 func (b *Batch) Check() error {
 	if b.Number == 0 {
 		return errors.New("batch: number must be greater than 0")

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// MaxUndelivered is how many messages of the outbox are in memory at most, beside the first one of
-// each pair of a sender and a receiver. The others wait in the journal.
+// MaxUndelivered is how many messages of the outbox are in memory at most, not counting the first
+// one of each pair of a sender and a receiver. The others wait in the journal.
 const MaxUndelivered = 1 << 16
 
 const (

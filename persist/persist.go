@@ -13,29 +13,28 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// ErrUnreadable says that what a journal has of an id cannot be read: a type that nobody
-// knows, an upcast that fails, a broken checksum, a number that is missing. The actor stops;
-// nothing is skipped.
+// ErrUnreadable says that what a journal has of an id cannot be read: its type is unknown, an
+// upcast fails, a checksum is wrong, or a number is missing. The actor stops; nothing is skipped.
 var ErrUnreadable = errors.New("journal cannot be read")
 
-// Config configures [Open]. All but Types may be left out.
+// Config configures [Open]. Only Types is required.
 type Config struct {
-	// Types are those of all events and states.
+	// Types are the types of all events and states.
 	Types *codec.Types
-	// Ahead and AheadBytes are how many events of an actor, and how much of them, may be on
-	// their way to the journal before the actor waits with its next message: 1024, and 1 MiB.
-	// A message or an answer that is held counts for 64 bytes.
+	// Ahead and AheadBytes bound how many events of an actor, and how many bytes of them, may be on
+	// their way to the journal before the actor's next message waits. They default to 1024 and 1
+	// MiB. A held message or answer counts as 64 bytes.
 	Ahead      int
 	AheadBytes int
-	// BatchBytes is about how much a commit is made of at most: 4 MiB.
+	// BatchBytes is about how large a commit may be. It defaults to 4 MiB.
 	BatchBytes int
-	// RetryMin and RetryMax are how long a commit or a read that has failed waits before it is
-	// tried again, the first time and at most: 10 ms and 1 s.
+	// RetryMin and RetryMax are how long a failed commit or read waits before it is retried, the
+	// first time and at most. They default to 10 ms and 1 s.
 	RetryMin, RetryMax time.Duration
-	// Wake is called when something is to be delivered to an id that no actor of this system
-	// has: it may spawn the actor with p, also before Open has returned. It is called by one
-	// goroutine at a time for an id, and again after a minute if there is no actor then. Its error
-	// is logged. Without it what was sent waits until there is one.
+	// Wake is called when something is to be delivered to an id for which this system has no actor.
+	// It may spawn the actor with p, even before Open has returned. It is called by one goroutine
+	// at a time for an id, and again after a minute if there is still no actor. Its error is
+	// logged. Without Wake, messages wait until there is an actor.
 	Wake func(ctx context.Context, p *Persistence, id string) error
 }
 
@@ -48,7 +47,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Persistence makes actors of a system durable in one journal. Use [Open]. It is safe for
+// Persistence makes actors of a system durable in one journal. [Open] makes one. It is safe for
 // concurrent use.
 type Persistence struct {
 	sys       *actor.System
@@ -70,21 +69,20 @@ type Persistence struct {
 	projecting  map[string]chan struct{} // full while a handler of that projection runs; guarded by mu
 }
 
-// Open makes a journal the one of a system's durable actors: [Spawn] spawns them. It spawns
-// the actor "persist", whose children write and read, and fails with [actor.ErrNameTaken]
-// if the system has one. It panics if the config has no types.
+// Open makes journal the journal of the system's durable actors, which [Spawn] spawns. It spawns
+// the actor "persist", whose children write and read, and fails with [actor.ErrNameTaken] if the
+// system already has one. It panics if the config has no types.
 //
-// What is to be delivered of a journal, messages, reminders and events for projections, is read
-// when Open is called, all of it, and from then on when this Persistence has committed something of
-// that kind in that partition. It delivers to actors of its own system. So where several processes write to
-// one journal, an actor sends to actors of its own process; what a process leaves behind when it
-// ends is delivered when one opens the journal the next time; and what was in the journal then is
-// delivered by each process that has the receiver, or a Wake that spawns it: give those to one. A
-// durable actor has its effect once even so; a function of [Persistence.Deliver] may get a message
-// from two processes.
+// Deliverables in the journal, which are messages, reminders and events for projections, are read
+// when Open is called, all of them, and after that whenever this Persistence has committed some in
+// that partition. They are delivered to actors of its own system. So where several processes write
+// to one journal, an actor can send only to actors of its own process. What a process leaves behind
+// when it ends is delivered when a process opens the journal the next time. What is then in the
+// journal is delivered by each process that has the receiver, or a Wake that spawns it: let only
+// one process have those. Even so a durable actor handles it once; a function of
+// [Persistence.Deliver] may get a message from two processes.
 //
-// Shutdown of the system waits until everything is durable. The journal is to be closed
-// after that.
+// Shutdown of the system waits until everything is durable. Close the journal after that.
 func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*Persistence, error) {
 	if cfg.Types == nil {
 		panic("persist: Open: the config has no Types: codec.NewTypes makes them")

@@ -15,41 +15,40 @@ import (
 type Event struct {
 	ID     string
 	Number uint64 // of the id
-	// Part and Position are where it is: greater in a partition for what was committed later.
+	// Part and Position are the event's place; later commits in a partition have greater positions.
 	Part     int
 	Position uint64
 	Time     time.Time // of the commit
-	// Value is the event, nil if Erased. A record that codec.Split reads as several events
-	// comes as several with one number.
+	// Value is the event, nil if Erased. A record that codec.Split reads as several events comes as
+	// several events with one number.
 	Value any
-	// Erased says that what the id had up to here is gone.
+	// Erased says that everything the id had up to here is gone.
 	Erased bool
 }
 
 // ProjectOption is an option of [Persistence.Project].
 type ProjectOption func(*projection)
 
-// CursorsFrom says that the handler keeps the cursors with its own writes: for each partition the
-// position of the last event that it was given, [Parts] numbers. read returns them, 0 for a
-// partition of which it has none. Then each event has its effect once. Without this option the
-// journal keeps them, after the handler has returned: after a crash some events come again.
+// CursorsFrom says that the handler stores the cursors with its own writes: for each of the [Parts]
+// partitions, the position of the last event that it was given. read returns them, 0 for a
+// partition without one. Then each event takes effect once. Without this option the journal stores
+// the cursors after the handler has returned, so after a crash some events come again.
 func CursorsFrom(read func(ctx context.Context) ([]uint64, error)) ProjectOption {
 	return func(p *projection) { p.cursors = read }
 }
 
 // Project calls handle with the events of all ids, from the beginning of the journal or from where
-// the projection of that name has come to: a page at a time, of one partition, in the order of
-// commits. Those of an id come in their order; there is none over partitions. When handle returns
-// an error, or an event cannot be read, the page comes again after a while, and other
-// partitions go on. It is called by one goroutine at a time, and its context ends with the
-// projection.
+// the projection of that name has stopped: a page at a time, of one partition, in the order of
+// commits. Events of an id come in order; there is no order across partitions. When handle returns
+// an error, or an event cannot be read, the page comes again after a while, and other partitions
+// continue. handle is called by one goroutine at a time, and its context ends with the projection.
 //
-// Events that another process commits to the same journal come with the next ones of their
-// partition that this process commits, or when the projection is started again. Of one name there
-// must be one projection over all processes.
+// Events that another process commits to the same journal come with the next events of their
+// partition that this process commits, or when the projection is started again. There must be only
+// one projection of a name in all processes.
 //
 // It ends with the system, or when stop is called, which does not wait. It fails with
-// [actor.ErrNameTaken] if there is one of that name.
+// [actor.ErrNameTaken] if a projection of that name exists.
 func (p *Persistence) Project(name string, handle func(ctx context.Context, events []Event) error, opts ...ProjectOption) (stop func(), err error) {
 	if err := checkText("name", name, 1); err != nil {
 		return nil, fmt.Errorf("project: %w", err)

@@ -211,12 +211,12 @@ func isDelivery(sender actor.PID, to string) bool {
 	return strings.HasPrefix(path, deliveriesPath) && strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], deliveryName(to))
 }
 
-// Deliver has f get what is sent to an address, in place of a durable actor: for what has another
-// home, a queue or an account elsewhere. It is called with the sender's id, the number of the
-// message, which is greater for each further one of that sender, and the message. When it returns
-// nil the message is forgotten; after an error, and after a crash, it comes again. It may wait,
-// and is called for one message of a sender at a time, and for several senders at once. It panics
-// if the address is not one of 1 to [MaxIDBytes] bytes.
+// Deliver calls f with what is sent to an address, instead of a durable actor, for effects that
+// live elsewhere: in a queue, say, or in another system's account. f gets the sender's id, the
+// number of the message, which increases for each sender, and the message. When it returns nil the
+// message is forgotten; after an error, and after a crash, it comes again. f may block. It is
+// called for one message of a sender at a time, and for several senders concurrently. Deliver
+// panics if the address does not have 1 to [MaxIDBytes] bytes.
 func (p *Persistence) Deliver(address string, f func(ctx context.Context, from string, number uint64, m any) error) {
 	if err := CheckID(address); err != nil {
 		panic("persist: Deliver: " + err.Error())

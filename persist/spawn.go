@@ -16,49 +16,49 @@ import (
 //
 //	Apply(e E)
 //
-// which changes the state as the event says, and does nothing else: it is called for each
-// event when it is recorded, and again when the actor is recovered. It must depend on the
-// state and the event alone: no clock, no random number, no order of a map.
+// which changes the state as the event says, and does nothing else. It is called for each event
+// when the event is recorded, and again when the actor is recovered. It must depend only on the
+// state and the event: no clock, no random number, no order of a map.
 //
-// An actor with a long history has the methods
+// An actor with a long history also has the methods
 //
 //	Snapshot() (S, error)
 //	Restore(s S) error
 //
-// as well, with a type S that is in [Config.Types]: then recovery begins with the state that
-// Snapshot has returned last, see [Every], and applies only the events after it. A snapshot
-// only saves time: one that is broken, or cannot be decoded, or that Restore does not take, is
-// passed over for the one before it, and at last for the events.
+// with a type S that is in [Config.Types]. Recovery then begins with the state that Snapshot
+// returned last, see [Every], and applies only the events after it. A snapshot only saves time: if
+// one is broken, cannot be decoded, or is refused by Restore, recovery uses the one before it, or
+// else the events.
 //
-// E is the type of the events, or an interface of theirs; all of them are in [Config.Types].
-// The zero value is for [Spawn] to fill in.
+// E is the type of the events, or an interface that they implement; all of their types are in
+// [Config.Types]. [Spawn] fills in the zero value.
 type Events[E any] struct {
 	in    *incarnation
 	apply func(E)
 }
 
-// Record applies an event and makes it part of the actor's history, when the handler has
-// returned: with the events of one handler all are durable, or none. What the handler sends
-// or answers, also before the call, leaves when they are. It panics if the type of e is not
-// registered, and outside of the handler of a message.
+// Record applies an event now, and makes it part of the actor's history when the handler has
+// returned: all events of one handler become durable, or none. What the handler sends or answers,
+// even before the call, leaves when they are durable. Record panics if the type of e is not
+// registered, and outside of a message's handler.
 func (es *Events[E]) Record(e E) {
 	es.bound("Record").record(e)
 	es.apply(e)
 }
 
-// Durable makes an actor's State durable: embed it. State is what was saved last when the
-// first message comes, its zero value if nothing was. S is in [Config.Types].
+// Durable makes an actor's State durable: embed it. When the first message comes, State is what was
+// saved last, or its zero value if nothing was. S is in [Config.Types].
 //
-// A handler that fails may have changed State without Save: the actor is restarted before its
-// next message, also where the runtime does not count the error as a failure, as that of an
-// asker who has given up. That restart counts for the supervisor.
+// A handler that fails may have changed State without Save, so the actor is restarted before its
+// next message. This also happens if the runtime does not count the error as a failure, such as the
+// error of an asker that has given up. That restart counts for the supervisor.
 type Durable[S any] struct {
 	State S
 	in    *incarnation
 }
 
-// Save makes State durable, as it is when the handler returns. What the handler sends or
-// answers leaves when it is. It panics outside of the handler of a message.
+// Save makes State durable, as it is when the handler returns. What the handler sends or answers
+// leaves once State is durable. Save panics outside of a message's handler.
 func (d *Durable[S]) Save() {
 	d.bound("Save").save()
 }
@@ -112,26 +112,28 @@ func (es *Events[E]) bind(in *incarnation, self any) (subject, error) {
 }
 
 // Send sends a message to the actor with that id, or to the address of [Persistence.Deliver], at
-// least once: it is part of what the handler records, and is delivered until it is confirmed,
-// also after a crash of either side. What an actor sends to one receiver comes in order. A durable
-// actor remembers, with what it records for it, that it has handled a message: its effect is
-// there once. It confirms one by returning nil; after an error the message comes again, and those
-// behind it wait. So it must not set it aside with Stash, or forward it to itself: it would be
-// confirmed. A handler that is divided by an Ask, and then fails, gets it again with what was recorded before.
+// least once: the message is part of what the handler records, and is delivered until it is
+// confirmed, even after a crash of either side. Messages from one actor to one receiver arrive in
+// order. A durable receiver remembers, with what it records for a message, that it has handled it,
+// so the message takes effect once. The receiver confirms a message by returning nil; after an
+// error the message comes again, and those behind it wait. So it must not set the message aside
+// with Stash, or forward it to itself: that would confirm it. A handler that is divided by an Ask,
+// and then fails, gets the message again, with what was recorded before the Ask in place.
 //
-// The receiver is in the same process: see [Open] for what holds when several write to a journal.
+// The receiver is in the same process; see [Open] for what holds when several processes write to a
+// journal.
 //
-// The type of m is one that the receiver accepts, and is in [Config.Types]. Send panics where
+// The type of m must be one that the receiver accepts, and be in [Config.Types]. Send panics where
 // Record does.
 func (es *Events[E]) Send(to string, m any) { es.bound("Send").send(to, m) }
 
-// Remind has the actor get a message at a time, and not before, also after a crash: it is part
-// of what the handler records. The message has its effect once, as one of Send has. A reminder
-// with the same key is replaced. See [Open] for what holds when several processes write to a journal.
-// It panics where Record does.
+// Remind sends the actor a message at a given time, and not before, even after a crash: it is part
+// of what the handler records. The message takes effect once, as one of Send does. A reminder
+// replaces an earlier one with the same key. See [Open] for what holds when several processes write
+// to a journal. Remind panics where Record does.
 func (es *Events[E]) Remind(key string, at time.Time, m any) { es.bound("Remind").remind(key, at, m) }
 
-// Forget takes a reminder back, if there is one with that key. It panics outside of a handler.
+// Forget cancels the reminder with that key, if there is one. It panics outside of a handler.
 func (es *Events[E]) Forget(key string) { es.bound("Forget").forget(key) }
 
 func (es *Events[E]) bound(what string) *incarnation {
@@ -201,24 +203,24 @@ type options struct {
 	every, everyBytes int
 }
 
-// ID gives the actor another id in the journal than its path.
+// ID gives the actor an id in the journal other than its path.
 func ID(id string) Option { return func(o *options) { o.id = id } }
 
-// Shard has the actor write in the name of a shard, which whoever spawns it has claimed with that
-// epoch, see [Journal.Claim]. When it is claimed with a greater one the journal takes nothing more: who
-// waits for an answer then gets [ErrFenced], and the actor stops with its next message. Until it
-// records something it does not know of the claim, and answers from its state.
+// Shard makes the actor write in the name of a shard, which whoever spawns it has claimed with that
+// epoch, see [Journal.Claim]. Once the shard is claimed with a greater epoch the journal refuses
+// the actor's events: askers that wait then get [ErrFenced], and the actor stops with its next
+// message. Until it records something it does not learn of the claim, and answers from its state.
 func Shard(shard string, epoch uint64) Option {
 	return func(o *options) { o.shard, o.epoch = shard, epoch }
 }
 
-// Eager recovers the actor as soon as it is spawned, and not with its first message. Spawn does
-// not wait for that.
+// Eager recovers the actor as soon as it is spawned, not with its first message. Spawn does not
+// wait for that.
 func Eager() Option { return func(o *options) { o.eager = true } }
 
-// Every has a snapshot taken after so many events, or so many bytes of them, whichever is first:
-// with the handler that comes to it. 1000 and 1 MiB by default, which stand for 0 as well. It is
-// for actors with the methods Snapshot and Restore, see [Events].
+// Every makes the actor take a snapshot after so many events or so many bytes of them, whichever
+// comes first, with the handler that reaches the number. The defaults, which 0 stands for as well,
+// are 1000 and 1 MiB. It is for actors with the methods Snapshot and Restore, see [Events].
 func Every(events, bytes int) Option {
 	return func(o *options) { o.every, o.everyBytes = events, bytes }
 }
@@ -228,34 +230,34 @@ func Actor(opts ...actor.SpawnOption) Option {
 	return func(o *options) { o.actor = append(o.actor, opts...) }
 }
 
-// Spawn starts a durable actor: one that embeds [Events] or [Durable]. It is [actor.Spawn]
-// otherwise. The actor is recovered with its first message, which waits for that as do all
-// others. Its id in the journal is its path, so it has a name without a star, unless [ID]
-// gives another.
+// Spawn starts a durable actor: one that embeds [Events] or [Durable]. Otherwise it is
+// [actor.Spawn]. The actor is recovered with its first message, which waits for that as all others
+// do. Its id in the journal is its path, so its name must have no star, unless [ID] sets another
+// id.
 //
-// What its handlers send and answer is held until everything that the actor has recorded up to
-// then is durable: see [actor.Gated], which also says what is not held. A handler is atomic:
-// when it fails, nothing that it recorded is kept and nothing that it sent has left, and the
-// actor is restarted with the state that the journal has. An Ask in the handler divides it:
-// what was recorded before it is durable, and has left, when the request is sent. It takes the
-// handler's own context, with [actor.Within] for a limit: with a context that is derived of that,
-// it fails while the handler has recorded or sent something.
+// What its handlers send and answer is held until everything that the actor has recorded up to then
+// is durable; [actor.Gated] also says what is not held. A handler is atomic: when it fails, nothing
+// that it recorded is kept and nothing that it sent has left, and the actor is restarted with the
+// state in the journal. An Ask in the handler divides it: what was recorded before the Ask is
+// durable, and has left, when the request is sent. Use the handler's own context, with
+// [actor.Within] for a limit: with a derived context, an Ask fails while the handler has recorded
+// or sent something.
 //
-// The actor may have a method Recovered(*actor.Context[M]) error, which is called when it is
+// The actor may have a method Recovered(*actor.Context[M]) error, which is called when it has
 // recovered, before its first message: it may send, and set timers.
 //
-// If somebody else has written to the id meanwhile, who waits for an answer gets [ErrFenced],
-// and the actor is restarted, or stops if it is of a [Shard] that has moved. If the journal's content cannot be read the actor stops with
-// [ErrUnreadable]. Spawn panics if the actor embeds neither, if a type is not registered, and
-// where actor.Spawn does.
+// If somebody else has written to the id meanwhile, askers that wait get [ErrFenced], and the actor
+// is restarted, or stops if its [Shard] has moved. If the journal's content cannot be read, the
+// actor stops with [ErrUnreadable]. Spawn panics if the actor embeds neither, if a type is not
+// registered, and where actor.Spawn does.
 func Spawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) actor.Ref[M] {
 	newShell, o := shellOf[M](p, "Spawn", name, newActor, opts)
 	return actor.Spawn(parent, name, newShell, o...)
 }
 
-// TrySpawn is Spawn with the errors of [actor.TrySpawn]: [actor.ErrNameTaken] says that there is
-// an actor of that name, which another caller may have spawned in the same moment. It panics as
-// Spawn does if the actor embeds neither, or if a type is not registered.
+// TrySpawn is Spawn with the errors of [actor.TrySpawn]: [actor.ErrNameTaken] says that an actor of
+// that name exists, which another caller may have spawned at the same moment. It panics as Spawn
+// does if the actor embeds neither, or if a type is not registered.
 func TrySpawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, name string, newActor func() A, opts ...Option) (actor.Ref[M], error) {
 	newShell, o := shellOf[M](p, "TrySpawn", name, newActor, opts)
 	return actor.TrySpawn(parent, name, newShell, o...)

@@ -10,18 +10,19 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// ErrNotReproducible is what [Verify] fails with.
+// ErrNotReproducible says that replaying the events of an actor does not always lead to one state.
+// [Verify] returns it.
 var ErrNotReproducible = errors.New("the events do not come to one state")
 
-// Verify replays what a journal has of an event-sourced actor, and reports whether that comes to
-// one state: twice from the beginning, and from each snapshot. An error that wraps
-// [ErrNotReproducible] says where it does not: Apply looks at a clock, a random number or the
-// order of a map, or a snapshot is not what the events come to; one that wraps [ErrUnreadable]
-// says which event cannot be read. It is for tests, and for a program's own check of its data:
-// `greenroom journal verify` reads as much, and cannot apply it.
+// Verify replays what a journal has of an event-sourced actor, twice from the beginning and once
+// from each snapshot, and returns nil if all of that leads to one state. An error that wraps
+// [ErrNotReproducible] says where it does not: Apply uses a clock, a random number or the order of
+// a map, or a snapshot does not match the events. An error that wraps [ErrUnreadable] says which
+// event cannot be read. Verify is for tests, and for a program's own check of its data; `greenroom
+// journal verify` reads the same events, but cannot apply them.
 //
 // newActor makes an actor as for [Spawn]; it is given no message. States are compared by what
-// Snapshot returns, and without that method by [reflect.DeepEqual].
+// Snapshot returns or, without that method, by [reflect.DeepEqual].
 func Verify[A any](ctx context.Context, journal Journal, types *codec.Types, id string, newActor func() A) error {
 	v := &verifier{ctx: ctx, journal: journal, types: types, id: id, newActor: func() any { return newActor() }}
 	if err := v.run(); err != nil {
