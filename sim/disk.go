@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrDisk is what an operation of a [Disk] fails with when the disk's faults say so.
+// ErrDisk is the error of an operation of a [Disk] that fails because of the disk's faults.
 var ErrDisk = errors.New("sim: disk failure")
 
 // errCrashed is for the handler that has crashed its own node and goes on to its end.
@@ -20,22 +20,22 @@ var errCrashed = errors.New("sim: the node has crashed")
 // DiskFaults are what a disk may do wrong, in addition to forgetting at a crash what was
 // not synced. The zero value is nothing.
 type DiskFaults struct {
-	// Fail is the probability that a write, a sync or a change of names fails with
-	// [ErrDisk] and has had no effect. As on Linux, what was written to a file before a sync
-	// of it that fails is not synced by a later one either: it must be written again.
+	// Fail is the probability that a write, a sync or a change of names fails with [ErrDisk] and
+	// has no effect. As on Linux, when the sync of a file fails, what was written to it before is
+	// not synced by a later sync either: it must be written again.
 	Fail float64
-	// Delay is the longest time that a sync takes, drawn anew for each. In it the handler
-	// waits, and the node may crash.
+	// Delay is the longest time that a sync takes; the time is drawn anew for each. Meanwhile the
+	// handler waits, and the node may crash.
 	Delay time.Duration
 }
 
-// Disk is the disk of a node: a folder of files that outlives [Node.Crash]. After a crash
-// it has what was synced; of each write since the last sync of its file it has, as chance
-// decides, all, a part, or nothing, whatever became of earlier ones. Bytes that were never
-// written before written ones are zero. Names have a sync of their own: of the creations,
-// renames and removals since the last [Disk.Sync] the first few have happened.
+// Disk is the disk of a node: a folder of files that outlives [Node.Crash]. After a crash it has
+// what was synced. Of each write since the last sync of its file it has, by chance, all, a part, or
+// nothing, whatever became of earlier writes. Bytes that were never written, before ones that were,
+// are zero. Names have a sync of their own: of the creations, renames and removals since the last
+// [Disk.Sync], only the first few have happened.
 //
-// Use it in steps of the run only, as the [World] itself.
+// Use it only in steps of the run, as you use the [World].
 type Disk struct {
 	w       *World
 	node    string
@@ -81,8 +81,8 @@ func resize(data []byte, size int64) []byte {
 	return append(data, make([]byte, size-int64(len(data)))...)
 }
 
-// Disk returns the node's disk: all nodes of one name, those that have crashed included,
-// have the same.
+// Disk returns the node's disk. All nodes of the same name share it, those that have crashed
+// included.
 func (n *Node) Disk() *Disk {
 	w := n.w
 	i := slices.IndexFunc(w.disks, func(d *Disk) bool { return d.node == n.name })
@@ -98,7 +98,7 @@ func (n *Node) Disk() *Disk {
 // Faults replaces the disk's faults, which are initially those of the run.
 func (d *Disk) Faults(f DiskFaults) { d.faults = f }
 
-// Open opens a file, which it creates if there is none of that name.
+// Open opens a file, and creates it if it does not exist.
 func (d *Disk) Open(name string) (*File, error) {
 	c := d.names[name]
 	if c == nil {
@@ -111,7 +111,7 @@ func (d *Disk) Open(name string) (*File, error) {
 	return &File{d, name, c, d.life}, nil
 }
 
-// Rename gives a file another name. A file that has it is replaced.
+// Rename gives a file another name, and replaces a file that already has that name.
 func (d *Disk) Rename(from, to string) error {
 	c := d.names[from]
 	if c == nil {
@@ -127,7 +127,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Remove removes a file. Who has it open may go on with it.
+// Remove removes a file. It can still be used where it is open.
 func (d *Disk) Remove(name string) error {
 	if d.names[name] == nil {
 		return fmt.Errorf("remove %s: %w", name, fs.ErrNotExist)
@@ -142,8 +142,8 @@ func (d *Disk) Remove(name string) error {
 // Names returns the names of the files, sorted.
 func (d *Disk) Names() []string { return slices.Sorted(maps.Keys(d.names)) }
 
-// Sync makes the names of the files outlive a crash, though not what is in them: see
-// [File.Sync]. ctx is the context of the handler, which waits.
+// Sync makes the names of the files survive a crash, but not their contents: see [File.Sync]. ctx
+// is the context of the handler, which waits.
 func (d *Disk) Sync(ctx context.Context) error {
 	until := d.done + len(d.changes)
 	if err := d.sync(ctx, d.life, "."); err != nil {
@@ -225,8 +225,8 @@ func (c *content) survivor(draw func(n int) int) *content {
 	return &content{data: slices.Clone(data), synced: data}
 }
 
-// File is an open file of a [Disk]. It needs no Close. After a crash of the node it is of
-// no use any more: the next process opens its own.
+// File is an open file of a [Disk]. It needs no Close. After a crash of the node it is useless: the
+// next process opens its own.
 type File struct {
 	disk *Disk
 	name string
@@ -254,8 +254,8 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// WriteAt implements [io.WriterAt]. What it writes can be read at once, and outlives a
-// crash when [File.Sync] has returned nil after it.
+// WriteAt implements [io.WriterAt]. What it writes can be read at once, and survives a crash once a
+// later [File.Sync] has returned nil.
 func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("write %s: offset must not be negative: %d", f.name, off)
@@ -269,7 +269,7 @@ func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	return len(p), nil
 }
 
-// Truncate changes the length of the file; what is added is zero. It is not synced either.
+// Truncate changes the length of the file; added bytes are zero. The change needs a sync, too.
 func (f *File) Truncate(size int64) error {
 	if size < 0 {
 		return fmt.Errorf("truncate %s: size must not be negative: %d", f.name, size)
@@ -289,9 +289,9 @@ func (f *File) write(what string, write diskWrite) error {
 	return nil
 }
 
-// Sync makes what was written before the call outlive a crash; a file that was created
-// since the last [Disk.Sync] may still lose its name. ctx is the context of the handler,
-// which waits; without a handler, as in the test's function, it takes no time.
+// Sync makes what was written before the call survive a crash; a file that was created since the
+// last [Disk.Sync] may still lose its name. ctx is the context of the handler, which waits; outside
+// of a handler, as in the test's function, it takes no time.
 func (f *File) Sync(ctx context.Context) error {
 	first, until := f.c.done, f.c.done+len(f.c.writes)
 	err := f.disk.sync(ctx, f.life, f.name)

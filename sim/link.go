@@ -12,7 +12,7 @@ import (
 type Pipe interface {
 	// Send sends a frame. It does not wait.
 	Send(frame any)
-	// Receive says what to do with the frames that arrive, in place of what was said before.
+	// Receive sets the function that handles arriving frames, and replaces an earlier one.
 	Receive(arrive func(frame any))
 }
 

@@ -52,9 +52,8 @@ func (n *Node) Name() string { return n.name }
 // System returns the node's system.
 func (n *Node) System() *actor.System { return n.sys }
 
-// Crash ends the node as if its process were killed: nothing in it runs any more, no
-// Terminate and no deferred function, frames to or from it on links are lost, and its
-// [Disk] has what was synced.
+// Crash ends the node as if its process were killed: nothing in it runs any more, no Terminate and
+// no deferred function, frames to or from it on links are lost, and its [Disk] has what was synced.
 // Calling [World.Node] with the same name starts it again, with an empty system.
 func (n *Node) Crash() {
 	if n.crashed {

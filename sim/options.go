@@ -16,27 +16,27 @@ import (
 type Options struct {
 	// Runs is how many schedules are tried, 100 by default. The flag -sim.runs overrides it.
 	Runs int
-	// Seeds are seeds of runs that come first: those that have failed once. With Runs less
-	// than 0 there are no others.
+	// Seeds are the seeds of runs that come first, such as those that have failed once. If Runs is
+	// less than 0, there are no others.
 	Seeds []uint64
-	// Steps bounds one run; a run that is not at rest by then fails. 100 000 by default.
+	// Steps bounds one run; a run that has not come to rest by then fails. It defaults to 100 000.
 	Steps int
-	// Seed is what the seeds of the runs are made of; by default the name of the test is.
-	// The flag -sim.explore draws another one each time.
+	// Seed is the seed from which the seeds of the runs are made; it defaults to the name of the
+	// test. The flag -sim.explore draws another one each time.
 	Seed uint64
-	// Strategy chooses among what could happen next. [RandomWalk] by default.
+	// Strategy chooses among what could happen next. It defaults to [RandomWalk].
 	Strategy Strategy
-	// Faults are what may go wrong. Nothing by default.
+	// Faults are what may go wrong; by default, nothing.
 	Faults Faults
-	// StepTime is how much virtual time a step takes at most; the seed says how much, mostly
-	// little of it. With 0, the default, steps take none: then the clock stands still while
-	// anything is left to do, and two handlers that sleep before they act never meet. Choose
-	// it about as long as what they sleep, or the timeouts that are to be missed.
+	// StepTime is how much virtual time a step takes at most; the seed determines how much, usually
+	// little. By default, 0, steps take no time: the clock stands still while anything is left to
+	// do, and two handlers that sleep before they act never meet. Set it to about as long as the
+	// handlers sleep, or as the timeouts that should be missed.
 	StepTime time.Duration
 	// System are options of each system in the world.
 	System []actor.SystemOption
-	// TwiceEvery says that one run of so many is made twice, and that the two must be the
-	// same: 100 by default, less than 0 for never. The first run is always made twice.
+	// TwiceEvery says that one run of so many is made twice, and that both must be the same: 100 by
+	// default, less than 0 for never. The first run is always made twice.
 	TwiceEvery int
 
 	// bare leaves out what Panic needs around the handlers: the engine's own test runs the
@@ -110,25 +110,25 @@ const (
 
 func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }
 
-// Faults are what may go wrong, each with the probability that it does at one step of a
-// run. The zero value is nothing.
+// Faults are what may go wrong, each with its probability at one step of a run. The zero value is
+// nothing.
 type Faults struct {
 	// Panic makes a handler panic, before it has done anything or when it is through.
 	Panic float64
 	// Stop and Kill end an actor, as if somebody from outside had.
 	Stop float64
 	Kill float64
-	// Lag lets time pass until the next timer although there is something to do: actors
-	// are slow, and what waits for them loses its patience.
+	// Lag lets time pass until the next timer although there is something to do: actors are slow,
+	// and whatever waits for them times out.
 	Lag float64
-	// Of says whom Panic, Stop and Kill concern: everybody when it is nil.
+	// Of says which actors Panic, Stop and Kill affect: all of them if it is nil.
 	Of func(actor.PID) bool
 	// Link is what happens on the links between nodes.
 	Link LinkFaults
 	// Disk is what happens on the disks of nodes.
 	Disk DiskFaults
-	// Swarm lets each run draw which of these faults it has, and how often, up to what is
-	// given here. One run of ten has none.
+	// Swarm lets each run draw which of these faults it has, and how often, up to the values given
+	// here. One run in ten has none.
 	Swarm bool
 }
 
@@ -139,8 +139,8 @@ type LinkFaults struct {
 	Delay     time.Duration // the longest, added to each frame; drawn evenly
 }
 
-// Swarm returns a mixture of panics, slow actors and bad links, of which each run draws
-// its own. It ends nobody: set Stop and Kill where that has to be survived.
+// Swarm returns a mixture of panics, slow actors and bad links, from which each run draws its own.
+// It ends no actors: set Stop and Kill if they have to survive that.
 func Swarm() Faults {
 	return Faults{Panic: 0.02, Lag: 0.05, Link: LinkFaults{Drop: 0.1, Duplicate: 0.1, Delay: time.Second}, Swarm: true}
 }

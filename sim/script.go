@@ -25,8 +25,8 @@ func (w *World) Advance(d time.Duration) {
 	w.Settle()
 }
 
-// At calls do after d, as a step of its own among others that are ready then. do may
-// tell, ask, stop, crash and so on.
+// At calls do after d, as a step of its own, in any order with other steps that are then ready. do
+// may tell, ask, stop, crash and so on.
 func (w *World) At(d time.Duration, do func()) { w.at(time.Now().Add(d), do) }
 
 // Sometime returns a random time within d, drawn from [World.Rand], for [World.At].
@@ -45,9 +45,8 @@ func (w *World) at(when time.Time, do func()) {
 // Begin is the one message of a [World.Go].
 type Begin struct{}
 
-// Go runs script beside the test, as the handler of an actor with that name: it may ask
-// and sleep with its context, and steps of others run in between. Faults do not affect
-// it.
+// Go runs script concurrently with the test, as the handler of an actor with that name: it may ask
+// and sleep with its context, and other steps run in between. Faults do not affect it.
 func (w *World) Go(name string, script func(ctx *actor.Context[Begin])) {
 	ref := actor.SpawnFunc(w.System(), name, func(ctx *actor.Context[Begin], _ Begin) error {
 		script(ctx)

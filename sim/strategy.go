@@ -13,7 +13,7 @@ import (
 type Strategy interface {
 	// String returns its name, as a failure prints it.
 	String() string
-	// Start returns what chooses in one run. All that it draws comes from r, so that the
+	// Start returns the Picker of one run. It must draw all random numbers from r, so that the
 	// run's seed replays it; steps is the bound of the run.
 	Start(r *rand.Rand, steps int) Picker
 }

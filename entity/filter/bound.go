@@ -6,23 +6,23 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Bound says that there is something at a path, and within which limits it is.
+// Bound says that a path has a value, and within which limits the value is.
 type Bound struct {
 	Path Path
-	// TS says that the bound is about when the value was measured or set, as a
-	// value.KindTime, and not about the value.
+	// TS says that the bound is about when the value was measured or set, as a value.KindTime, not
+	// about the value itself.
 	TS bool
-	// Values, where it is not empty, are all that the value can equal; Low and
-	// High are the zero Value then.
+	// Values, if it is not empty, has all values that it can equal; Low and High are then the zero
+	// Value.
 	Values []value.Value
-	// Low and High are the ends of the range the value is in, the zero Value
-	// where it has no end. What cannot be compared with them is not in it.
+	// Low and High are the ends of the range that the value is in, or the zero Value for no end. A
+	// value that cannot be compared with them is outside.
 	Low, High value.Value
 	// LowOpen and HighOpen say that the value does not equal the end.
 	LowOpen, HighOpen bool
 }
 
-// Exists reports whether the bound says no more than that there is something.
+// Exists reports whether the bound only says that there is a value.
 func (b *Bound) Exists() bool { return len(b.Values) == 0 && b.Low.Kind() == 0 && b.High.Kind() == 0 }
 
 // Contains reports whether a value is within the bound.

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// SuggestionKind says what a suggestion is, for its icon.
+// SuggestionKind is the kind of a suggestion, for its icon.
 type SuggestionKind string
 
 // The kinds of suggestions.
@@ -25,17 +25,15 @@ const (
 // MaxSuggestions bounds the items of a Completion.
 const MaxSuggestions = 50
 
-// Vocabulary is what [Complete] knows beside the language. All of it may be
-// empty.
+// Vocabulary is what [Complete] knows besides the language. All of it may be empty.
 type Vocabulary struct {
-	// Paths are keys and leaves of documents; their slots mean nothing.
+	// Paths are keys and leaves of documents; their slots are ignored.
 	Paths []Path
 	// Types and Relations are the ids of types and the types of relations.
 	Types, Relations []string
-	// IDs returns some ids of entities that begin with a text. It may be nil.
+	// IDs returns some ids of entities that begin with prefix. It may be nil.
 	IDs func(prefix string) []string
-	// Values returns some strings that are known at a path and begin with a
-	// text. It may be nil.
+	// Values returns some known strings at a path that begin with prefix. It may be nil.
 	Values func(p Path, prefix string) []string
 }
 
@@ -45,8 +43,8 @@ type Suggestion struct {
 	Kind SuggestionKind
 }
 
-// Completion is what may be at a place of a filter: one of the items in place of
-// what is between From and To, in bytes.
+// Completion is what may stand at a place of a filter: one of the items, instead of the text
+// between From and To, which are in bytes.
 type Completion struct {
 	From, To int
 	Items    []Suggestion
@@ -179,17 +177,16 @@ func (p *parser) offerLiteral(left operand) {
 // offerString offers the strings that are known at an operand.
 func (p *parser) offerString(left operand) { p.offer(offer{kind: SuggestValue, left: left}) }
 
-// Complete returns what may stand at a cursor in a text that need not be a whole
-// filter: words and operators that the grammar allows there, and names and values
-// of the vocabulary. offset is the cursor's place in bytes. What the cursor
-// touches is taken for the beginning of what is wanted. Where the text before
-// that is wrong already there are no items.
+// Complete returns what may stand at a cursor in a text that need not be a whole filter: words and
+// operators that the grammar allows there, and names and values from the vocabulary. offset is the
+// cursor's place in bytes. What the cursor touches is taken for the beginning of the completion. If
+// the text before that is invalid, there are no items.
 func Complete(text string, offset int, v Vocabulary) Completion {
 	return CompleteBy(text, offset, v, func(r *Reader) { r.filter() })
 }
 
-// CompleteBy is Complete for a text of another kind: read reads what there is before the
-// cursor, and finds the end where the grammar has something else.
+// CompleteBy is Complete for a text of another kind. read parses the text before the completion;
+// the items are what it accepts at the end of that text.
 func CompleteBy(text string, offset int, v Vocabulary, read func(r *Reader)) Completion {
 	offset = min(max(offset, 0), len(text))
 	for offset > 0 && offset < len(text) && !utf8.RuneStart(text[offset]) {

@@ -7,23 +7,22 @@ import (
 )
 
 var (
-	// ErrSyntax says that a text is no filter: a word at the wrong place, a
-	// comparison of things that cannot be compared, a limit that was passed.
-	// What [Parse] returns wraps it and is an [*Error].
+	// ErrSyntax says that a text is not a filter: a misplaced word, a comparison of things that
+	// cannot be compared, an exceeded limit. The errors of [Parse] wrap it and are an [*Error].
 	ErrSyntax = errors.New("filter")
 
-	// ErrVisits says that matching looked at more related entities than
-	// [Env.MaxVisits]. What was matched with that Env so far is worth nothing.
+	// ErrVisits says that matching examined more related entities than [Env.MaxVisits]. Everything
+	// matched with that Env so far is invalid.
 	ErrVisits = errors.New("filter looks at too many related entities")
 )
 
-// Error is what is wrong with the text of a filter, and where.
+// Error says what is wrong with the text of a filter, and where.
 type Error struct {
 	// Offset is the place in the text in bytes, from 0.
 	Offset int
 	// Column is the same place in characters, from 1, for people.
 	Column int
-	// Text says what is wrong there and what must be.
+	// Text says what is wrong there and what is expected.
 	Text string
 }
 

@@ -9,19 +9,18 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Expression is a computation, such as a.x * 9 / 5 + 32, that stands in a text of
-// another kind: a mapping. It does not change, and any number of goroutines may use
-// it. [Reader.Expression] makes them.
+// Expression is a computation, such as a.x * 9 / 5 + 32, in a text of another kind: a mapping. It
+// is immutable and safe for concurrent use. [Reader.Expression] makes it.
 type Expression struct {
 	root  operand
 	eval  source
 	paths []*Path
 }
 
-// String returns the expression in its canonical form, which reads back as the same.
+// String returns the expression in its canonical form, which reads back as the same expression.
 func (x *Expression) String() string { return string(x.root.append(nil)) }
 
-// Source returns the source that is all of the expression, nil where there is more.
+// Source returns the source if the expression consists of one, and otherwise nil.
 func (x *Expression) Source() *Path {
 	if x.root.kind != ofPath {
 		return nil
@@ -31,10 +30,9 @@ func (x *Expression) Source() *Path {
 
 var errInfinite = errors.New("the result is infinite or not a number, which no reading can be")
 
-// Value computes the expression of what the view has at its sources. It returns the
-// zero Value where something that it needs is missing, and an error where it fails:
-// a division by zero, a string in place of a number, an infinite result. It
-// allocates nothing but the texts that it makes.
+// Value computes the expression from what the view has at its sources. It returns the zero Value if
+// something that it needs is missing, and an error if it fails: a division by zero, a string where
+// a number is needed, an infinite result. It allocates only the texts that it makes.
 func (x *Expression) Value(v View, e *Env) (value.Value, error) {
 	e.failure = nil
 	result := x.eval(v, e)
@@ -47,34 +45,34 @@ func (x *Expression) Value(v View, e *Env) (value.Value, error) {
 	return result, nil
 }
 
-// Name is one name of a path. One in quotes is never a word of the language.
+// Name is one name of a path. A quoted name is never a word of the language.
 type Name struct {
 	Text   string
 	Quoted bool
 }
 
-// Reference is a name in an expression that a [Resolver] says the meaning of:
-// boiler.flow, flow, boiler.attributes.limit.
+// Reference is a name in an expression whose meaning a [Resolver] determines: boiler.flow, flow,
+// boiler.attributes.limit.
 type Reference struct {
 	// Func is the function over many values whose argument it is, or "".
 	Func string
 	// Names are the names between dots, one or more.
 	Names []Name
-	// At says that an @ stands between them, which was written for the dot before a
-	// section of attributes.
+	// At says that the names are separated by an @, an earlier form of the dot before a section of
+	// attributes.
 	At bool
 
 	at int
 }
 
-// Resolver returns the slot of what a name in an expression stands for, under which
-// the expression's [View] looks it up with [RootSource], and its canonical text. It
-// may read on: what follows a function over many values.
+// Resolver returns the slot of what a name in an expression stands for, under which the
+// expression's [View] looks it up with [RootSource], and its canonical text. It may read what
+// follows a function over many values.
 type Resolver func(r *Reader, ref Reference) (slot int, text string)
 
-// Reader goes through a text in which there are expressions, names and words. After
-// the first error, which Err returns, it is at the end of the text, and what it returns
-// means nothing. It is used by one goroutine at a time.
+// Reader reads a text that contains expressions, names and words. After the first error, which Err
+// returns, it is at the end of the text, and what it returns has no meaning. It must not be used
+// concurrently.
 type Reader struct {
 	parser
 }
@@ -85,34 +83,34 @@ func NewReader(text string) *Reader { return &Reader{newParser(text)} }
 // Err returns the first error, an [*Error].
 func (r *Reader) Err() error { return r.err }
 
-// Refuse makes an error at a name of an expression the reader's.
+// Refuse records an error at a name of an expression.
 func (r *Reader) Refuse(ref Reference, format string, args ...any) { r.fail(ref.at, format, args...) }
 
-// Fail makes an error at a place the reader's.
+// Fail records an error at a place.
 func (r *Reader) Fail(p Place, format string, args ...any) { r.fail(p.tok.from, format, args...) }
 
-// OfferIDs says to a completion that the id of an entity may be next.
+// OfferIDs tells a completion that the id of an entity may come next.
 func (r *Reader) OfferIDs() { r.offer(offer{kind: SuggestID}) }
 
-// Expected makes an error the reader's that says what must be next.
+// Expected records an error that says what must come next.
 func (r *Reader) Expected(what string) { r.expected(what) }
 
 // End reports whether the text is at its end.
 func (r *Reader) End() bool { return r.tok.kind == tokenEnd }
 
-// IsWord reports whether a word without quotes is next, in any case.
+// IsWord reports whether an unquoted word comes next, in any case.
 func (r *Reader) IsWord(word string) bool {
 	return r.word(word) ||
 		r.tok.kind == tokenPath && len(r.tok.names) == 1 && !r.tok.names[0].Quoted && strings.EqualFold(r.tok.names[0].Text, word)
 }
 
-// Word goes on if a word is next.
+// Word skips a word if it comes next, and reports whether it did.
 func (r *Reader) Word(word string) bool { return r.skipIf(r.IsWord(word)) }
 
-// IsSymbol reports whether a punctuation mark is next.
+// IsSymbol reports whether a punctuation mark comes next.
 func (r *Reader) IsSymbol(s string) bool { return r.isSymbol(s) }
 
-// Symbol goes on if a punctuation mark is next.
+// Symbol skips a punctuation mark if it comes next, and reports whether it did.
 func (r *Reader) Symbol(s string) bool { return r.skipIf(r.isSymbol(s)) }
 
 func (r *Reader) skipIf(is bool) bool {
@@ -122,7 +120,7 @@ func (r *Reader) skipIf(is bool) bool {
 	return is
 }
 
-// Arrow goes on if -> or <- is next, and returns it.
+// Arrow skips -> or <- if it comes next, and returns it.
 func (r *Reader) Arrow() string {
 	for _, a := range []string{"->", "<-"} {
 		if strings.HasPrefix(r.text[r.tok.from:], a) {
@@ -134,7 +132,7 @@ func (r *Reader) Arrow() string {
 	return ""
 }
 
-// Name reads a name; what says in an error whose it is. A string is taken for one.
+// Name reads a name; what describes it in an error. A string is accepted as a name.
 func (r *Reader) Name(what string) (name string) {
 	switch {
 	case (r.tok.kind == tokenPath || r.tok.kind == tokenWord) && len(r.tok.names) == 1:
@@ -148,7 +146,7 @@ func (r *Reader) Name(what string) (name string) {
 	return name
 }
 
-// IsLiteral reports whether a literal of one kind is next.
+// IsLiteral reports whether a literal of one kind comes next.
 func (r *Reader) IsLiteral(kind value.Kind) bool { return r.isLiteral(kind) }
 
 // Literal reads a literal of one kind.
@@ -161,7 +159,7 @@ func (r *Reader) Literal(kind value.Kind, what string) value.Value {
 	return v
 }
 
-// Place is a place in the text to come back to.
+// Place is a place in the text to which a Reader can return.
 type Place struct {
 	at        int
 	tok, prev token
@@ -177,11 +175,10 @@ func (r *Reader) Return(p Place) {
 	}
 }
 
-// Skip goes on by one token of whatever kind.
+// Skip skips one token of any kind.
 func (r *Reader) Skip() { r.advance() }
 
-// Expression reads an expression up to what cannot belong to it. It returns nil after
-// an error.
+// Expression reads an expression, up to what cannot belong to it. It returns nil after an error.
 func (r *Reader) Expression(resolve Resolver) *Expression {
 	r.paths, r.terms, r.conditions, r.items, r.depth = nil, 0, 0, 0, 0
 	clear(r.known)
@@ -243,13 +240,13 @@ func (p *parser) resolved(ref Reference) *Path {
 	return p.intern(p.resolve(ref))
 }
 
-// IsName reports whether a name can be written without quotes: letters, digits and
-// _, and no word of the language.
+// IsName reports whether a name can be written without quotes: it consists of letters, digits and
+// _, and is not a word of the language.
 func IsName(name string) bool {
 	return name != "" && scanName(name) == len(name) && !isReserved(name)
 }
 
-// QuoteName returns a name as a text has it, in backquotes where it must be.
+// QuoteName returns a name as it is written in a text, in backquotes if necessary.
 func QuoteName(name string) string {
 	if IsName(name) {
 		return name
@@ -257,6 +254,5 @@ func QuoteName(name string) string {
 	return string(appendQuoted(nil, name))
 }
 
-// QuoteType returns a type of relations as a text has it, in backquotes where it
-// must be.
+// QuoteType returns a type of relations as it is written in a text, in backquotes if necessary.
 func QuoteType(name string) string { return string(appendRelationType(nil, name)) }

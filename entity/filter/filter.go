@@ -2,8 +2,8 @@ package filter
 
 import "slices"
 
-// Filter is a condition about entities. It does not change, and any number of
-// goroutines may use it. The zero Filter is not valid: [Parse] makes them.
+// Filter is a condition about entities. It is immutable and safe for concurrent use. The zero
+// Filter is not valid: [Parse] makes one.
 type Filter struct {
 	text  string // the canonical form
 	root  node   // folded
@@ -12,8 +12,8 @@ type Filter struct {
 	first int // how many of the conditions of root are looked at before the others, see Within
 }
 
-// Parse reads a filter. The empty text is the one that every entity matches. An
-// error is an [*Error] that says where and what is wrong.
+// Parse reads a filter. The empty text is the filter that every entity matches. An error is an
+// [*Error] that says where and what is wrong.
 func Parse(text string) (*Filter, error) {
 	written, paths, err := parse(text)
 	if err != nil {
@@ -27,9 +27,9 @@ func Parse(text string) (*Filter, error) {
 	return &Filter{text: canonical, root: root, match: compile(root), paths: paths}, nil
 }
 
-// Within returns the filter that matches what both match, and looks at scope first: of an
-// entity that scope does not match it looks at nothing else, so that what it costs tells
-// nothing about that entity. An error is an [*Error]: together they may be too long or too deep.
+// Within returns the filter that matches what both match, and evaluates scope first: of an entity
+// that scope does not match it examines nothing else, so its cost reveals nothing about that
+// entity. An error is an [*Error]: together they may be too long or too deep.
 func (f *Filter) Within(scope *Filter) (*Filter, error) {
 	text := scope.text
 	if f.text != "" { // in parentheses, so that nothing in the text is outside of scope
@@ -69,22 +69,21 @@ func conjuncts(n node) []node {
 	return []node{n}
 }
 
-// String returns the filter in its canonical form: words in lower case, one
-// space between them, no parentheses that are not needed, literals in their
-// shortest form. Parsing it gives an equal filter.
+// String returns the filter in its canonical form: words in lower case, single spaces, no
+// unnecessary parentheses, literals in their shortest form. Parsing it gives an equal filter.
 func (f *Filter) String() string { return f.text }
 
-// Match reports whether an entity is one that the filter is about. It allocates
-// nothing of its own. After a false, and with related in the filter also after a
-// true, [Env.Err] reports whether the budget of e was used up.
+// Match reports whether an entity matches the filter. It allocates nothing of its own. After it
+// returns false, and with related in the filter also after true, [Env.Err] reports whether the
+// budget of e was used up.
 func (f *Filter) Match(v View, e *Env) bool { return f.match(v, e) }
 
-// Paths returns what the filter looks at, also of related entities, each path
-// once. The caller must not change them.
+// Paths returns the paths that the filter uses, also of related entities, each once. The caller
+// must not change them.
 func (f *Filter) Paths() []*Path { return slices.Clone(f.paths) }
 
-// Bind returns the filter with the Slot of each of its paths set to what resolve
-// returns for it, so that a [View] finds a value without looking for its name.
+// Bind returns the filter with the Slot of each of its paths set to the result of resolve, so that
+// a [View] finds a value without looking up its name.
 func (f *Filter) Bind(resolve func(p Path) int) *Filter {
 	bound, err := Parse(f.text) // paths of its own; f may be in use
 	if err != nil {
@@ -97,19 +96,18 @@ func (f *Filter) Bind(resolve func(p Path) int) *Filter {
 	return bound
 }
 
-// Depends tells what can change the answer of a filter beside the entity's own
-// values.
+// Depends says what can change the result of a filter besides the entity's own values.
 type Depends struct {
-	// Clock says that the time can: the filter has now or an age in it.
+	// Clock says that the time can: the filter contains now or an age.
 	Clock bool
 	// Relations says that the entity's relations can, and Related that the
 	// values of related entities can.
 	Relations, Related bool
 }
 
-// Depends returns what can change the filter's answer for an entity of which
-// nothing has changed. A stream that evaluates a filter only when its entity
-// changes is complete if this is the zero Depends.
+// Depends returns what can change the filter's result for an entity that has not changed itself. A
+// stream that evaluates a filter only when its entity changes is complete if this is the zero
+// Depends.
 func (f *Filter) Depends() Depends {
 	var d Depends
 	walk(f.root, func(n node) {

@@ -1,6 +1,6 @@
 package filter
 
-// What goes beyond a limit is refused by [Parse] with an error that names it.
+// [Parse] refuses what exceeds a limit, with an error that names the limit.
 const (
 	// MaxBytes bounds the text of a filter.
 	MaxBytes = 16 << 10
@@ -12,8 +12,8 @@ const (
 	MaxTerms = 1000
 	// MaxItems bounds the values of all lists of a filter together.
 	MaxItems = 1000
-	// MaxRelated bounds how many related conditions are inside of each other.
-	// Each of them multiplies what one match costs.
+	// MaxRelated bounds how deeply related conditions are nested. Each level multiplies the cost of
+	// a match.
 	MaxRelated = 3
 	// DefaultVisits is the MaxVisits of an Env that has none.
 	DefaultVisits = 1_000_000

@@ -7,11 +7,11 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Root says what a [Path] begins with.
+// Root is what a [Path] begins with.
 type Root uint8
 
-// The roots. ID and Type are strings, Created and Updated instants; what is at
-// the others is known when an entity is looked at.
+// The roots. ID and Type are strings, Created and Updated instants; the kinds of values at the
+// others are known only when an entity is examined.
 const (
 	RootLatest     Root = iota // the latest value of a key of telemetry
 	RootID                     // the entity's id
@@ -45,7 +45,7 @@ const (
 	PresenceSeen      = "seen"      // when it was last heard of
 )
 
-// PresenceMembers are all of them.
+// PresenceMembers returns all members of [RootPresence].
 func PresenceMembers() []string {
 	return []string{PresenceOnline, PresenceConnected, PresenceSince, PresenceSeen}
 }
@@ -73,19 +73,19 @@ func (r Root) kind() value.Kind {
 	}
 }
 
-// Path names something of an entity that a filter looks at.
+// Path names a part of an entity that a filter uses.
 type Path struct {
 	Root Root
 	// Name is the key for RootLatest. For the roots that are documents it is a
 	// JSON pointer (RFC 6901), "/location/floor", or "" for the whole document, and
 	// for RootPresence a member. The other roots have none.
 	Name string
-	// Slot is what the resolve of [Filter.Bind] returned for the path: whatever
-	// helps a View to find the value without looking for a name. 0 before.
+	// Slot is what the resolve function of [Filter.Bind] returned for the path: whatever helps a
+	// View to find the value without looking up a name. It is 0 before Bind.
 	Slot int
 }
 
-// String returns the path as a filter has it: temperature, `a key`,
+// String returns the path as it is written in a filter: temperature, `a key`,
 // attributes.location.floor.
 func (p Path) String() string { return string(p.append(nil)) }
 

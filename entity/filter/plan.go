@@ -9,31 +9,30 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Plan is what is true of every entity that a filter matches, in a form that an
-// index understands. Whoever looks only at entities that satisfy all of it
-// misses none. It does not take the place of [Filter.Match]: what satisfies it
-// may still not match.
+// Plan says what is true of every entity that a filter matches, in a form that an index
+// understands. A search that examines only the entities that satisfy all of it misses none. It does
+// not replace [Filter.Match]: an entity that satisfies it may still not match.
 type Plan struct {
 	// Never says that no entity matches.
 	Never bool
 	// Bounds has one bound for each path and its time, ordered by root, name and
 	// TS.
 	Bounds []Bound
-	// Is has the ids of types that the entity's type is or extends, all of them.
+	// Is has ids of types: the entity's type is, or extends, all of them.
 	Is []string
-	// Edges has relations that the entity has, all of them.
+	// Edges has relations that the entity has: all of them.
 	Edges []Edge
 }
 
-// Edge is a relation of the entity with one that has the ID.
+// Edge is a relation between the entity and the one with the ID.
 type Edge struct {
 	Type      string // "" for any
 	Direction Direction
 	ID        string
 }
 
-// Plan returns what is true of every entity that the filter matches at the time
-// now, in milliseconds since the epoch.
+// Plan returns what is true of every entity that the filter matches at the time now, in
+// milliseconds since the epoch.
 func (f *Filter) Plan(now int64) Plan {
 	p := planner{now: now}.node(f.root)
 	if p.Never {

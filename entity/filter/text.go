@@ -93,9 +93,8 @@ func fallOf(runes []rune) []int {
 	return fall
 }
 
-// Pattern is what like looks for: % stands for any characters, _ for one, and \ takes the
-// meaning of one of the three. It comes from [ParsePattern], does not change, and any
-// number of goroutines may use it.
+// Pattern is the right side of like: % stands for any characters, _ for one, and \ escapes these
+// three. [ParsePattern] makes it. It is immutable and safe for concurrent use.
 type Pattern struct {
 	pattern  *pattern
 	literals []string
@@ -124,10 +123,10 @@ func ParsePattern(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Match reports whether the whole of a text is as the pattern says.
+// Match reports whether the whole text matches the pattern.
 func (p *Pattern) Match(text string) bool { return p.pattern.match(text) }
 
-// Literals returns the texts before, between and behind the wildcards, at least one.
+// Literals returns the texts before, between and after the wildcards, at least one.
 func (p *Pattern) Literals() []string { return p.literals }
 
 // likePattern cuts the pattern of like at each % and reports whether its

@@ -6,10 +6,10 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Thresholds returns the numbers that the filter compares the value of a path with, each
-// as the nearest float64, and whether that is all that it does with that value. Then its
-// answer is the same for any two numbers that have the same thresholds below them, as long
-// as nothing else changes, and neither is worth as much as one.
+// Thresholds returns the numbers with which the filter compares the value of a path, each as the
+// nearest float64, and whether the filter does nothing else with that value. If so, and as long as
+// nothing else changes, its result is the same for any two numbers that have the same thresholds
+// below them and neither of which equals one.
 func (f *Filter) Thresholds(p *Path) (numbers []float64, only bool) {
 	only = true
 	looks := func(o operand) bool { return o.looked() && o.path.Root == p.Root && o.path.Name == p.Name }

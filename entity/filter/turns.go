@@ -6,9 +6,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Turns tells when the answer of a filter can change because time passes. It does not change,
-// and any number of goroutines may use it. The one of a filter that does not look at the clock
-// never tells of a time.
+// Turns says when the result of a filter can change because time passes. It is immutable and safe
+// for concurrent use. The Turns of a filter that does not use the clock has no such time.
 type Turns struct{ crossings []crossing }
 
 // crossing is two sides of a comparison whose difference grows by slope each millisecond.
@@ -17,9 +16,9 @@ type crossing struct {
 	slope       int64
 }
 
-// Turns returns when the answer of the filter can change by itself. It returns false where that
-// is not known beforehand: the filter does more with now or with an age than to add, to subtract
-// and to compare.
+// Turns returns when the result of the filter can change by itself. It returns false if that is not
+// known in advance, because the filter does more with now or with an age than add, subtract and
+// compare.
 func (f *Filter) Turns() (*Turns, bool) {
 	t, ok := new(Turns), true
 	walk(f.root, func(n node) { ok = t.add(n) && ok })
@@ -29,9 +28,9 @@ func (f *Filter) Turns() (*Turns, bool) {
 	return t, true
 }
 
-// Next returns the first time after e.Now, in milliseconds since the epoch, at which the answer
-// of the filter for an entity may be another one, as long as nothing of the entity changes. It
-// returns math.MaxInt64 where there is none.
+// Next returns the first time after e.Now, in milliseconds since the epoch, at which the result of
+// the filter for an entity may change, as long as nothing of the entity changes. It returns
+// math.MaxInt64 if there is none.
 func (t *Turns) Next(v View, e *Env) int64 {
 	next := int64(math.MaxInt64)
 	outer := e.failure

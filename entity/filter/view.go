@@ -10,22 +10,20 @@ import (
 // is matched, on the same goroutine; they must not block for long, and a match
 // allocates nothing if they do not.
 type View interface {
-	// Lookup returns the value at a path and whether there is one. A path of a
-	// document that leads to an object has a value too: value.JSON("{}") will do. The
-	// path belongs to the filter and must not be changed.
+	// Lookup returns the value at a path and whether there is one. A path of a document that leads
+	// to an object has a value, too: value.JSON("{}") will do. The path belongs to the filter and
+	// must not be changed.
 	Lookup(p *Path) (value.Value, bool)
 
-	// Time returns when the value at a path was measured or set, in milliseconds
-	// since the epoch, and whether that is known. It is asked for latest values
-	// and for the leaves of documents.
+	// Time returns when the value at a path was measured or set, in milliseconds since the epoch,
+	// and whether that is known. It is called for latest values and for the leaves of documents.
 	Time(p *Path) (int64, bool)
 
-	// Is reports whether the entity's type is the one of this id or extends it.
+	// Is reports whether the entity's type is or extends the type with this id.
 	Is(typeID string) bool
 
-	// Related reports whether the entity has a relation of r's Type and
-	// Direction to an entity that has r's ID, where it is not "", and for which
-	// r.Match is true. It stops when e.Err is not nil.
+	// Related reports whether the entity has a relation of r's Type and Direction to an entity that
+	// has r's ID, if that is not "", and for which r.Match is true. It stops when e.Err is not nil.
 	Related(r *Relation, e *Env) bool
 }
 
@@ -58,15 +56,15 @@ type Relation struct {
 	match condition // nil where everything about the other entity is said above
 }
 
-// Decided reports whether Match is true for every entity, so that a [View] need
-// not get hold of the other one.
+// Decided reports whether Match is true for every entity, so that a [View] need not get the other
+// one.
 func (r *Relation) Decided() bool { return r.match == nil }
 
-// Match reports whether the entity at the other end is one that is asked for. It
-// says nothing about Type, Direction and ID. The properties of the relation are
-// asked of other, as paths with [RootRelation]. If Decided, other may be nil.
+// Match reports whether the entity at the other end matches the condition. It does not check Type,
+// Direction and ID. Properties of the relation are looked up in other, as paths with
+// [RootRelation]. If Decided, other may be nil.
 //
-// It counts as a visit: when e has none left it returns false.
+// Each call counts as a visit: when e has none left, Match returns false.
 func (r *Relation) Match(other View, e *Env) bool {
 	if !e.visit() {
 		return false
@@ -74,14 +72,14 @@ func (r *Relation) Match(other View, e *Env) bool {
 	return r.match == nil || r.match(other, e)
 }
 
-// Env is what matches depend on beside the entity. It is used by one goroutine
-// at a time, for as many matches as are to see the same time and to share a
-// budget. The zero Env has the time 0 and the default budget.
+// Env is what matches depend on besides the entity. It must not be used concurrently. Use one for
+// as many matches as should see the same time and share a budget. The zero Env has the time 0 and
+// the default budget.
 type Env struct {
 	// Now is the time that now and age mean, in milliseconds since the epoch.
 	Now int64
-	// MaxVisits is how many related entities the matches with this Env may look
-	// at, all together; 0 means DefaultVisits.
+	// MaxVisits is how many related entities all matches with this Env may examine together; 0
+	// means DefaultVisits.
 	MaxVisits int
 
 	visits  int
@@ -96,7 +94,7 @@ func (e *Env) fail(err error) value.Value {
 	return value.Value{}
 }
 
-// Err returns nil, or an error that wraps ErrVisits when the budget was used up.
+// Err returns nil, or an error that wraps ErrVisits if the budget was used up.
 func (e *Env) Err() error {
 	if e.visits <= e.budget() {
 		return nil

@@ -1,7 +1,6 @@
-// Package model has the types of entities: what properties, telemetry, relations
-// and commands an entity has, in which units and within which limits. It knows
-// nothing of entities themselves; package entity checks readings and edits
-// against it.
+// Package model has the types of entities: what properties, telemetry, relations and commands an
+// entity has, in which units and within which limits. It does not know entities; package entity
+// checks readings and edits against types.
 //
 // A type is written in JSON:
 //
@@ -15,7 +14,7 @@
 //	  "commands": {"restart": {"request": {"type": "object", "fields": {"delay": {"type": "duration"}}}}}
 //	}
 //
-// or comes from a DTDL document by ParseDTDL. A property "floor" is the attribute
-// /floor in each section of an entity. A strict type refuses what it does not
-// declare; an open one, the default, checks only what it does.
+// or comes from a DTDL document, by [ParseDTDL]. A property "floor" is the attribute /floor in each
+// section of an entity. A strict type refuses what it does not declare; an open one, the default,
+// checks only what it declares.
 package model

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// DTDL is the Digital Twins Definition Language. What is read here is version 3,
-// and version 2 where it says the same.
+// DTDL is the Digital Twins Definition Language. This package reads version 3, and version 2 where
+// the two agree.
 //
 // https://azure.github.io/opendigitaltwins-dtdl/DTDL/v3/DTDL.v3.html
 const (
@@ -30,10 +30,9 @@ var (
 // before that one. An error wraps ErrInvalid and names the path in the document:
 // "$.contents[2].schema: …".
 //
-// Properties, telemetry, relationships, commands, components, extends and all
-// schemas become what this package has for them. The schemas of geography are
-// objects that are not looked into. What is not known is refused, except for
-// members that another @context defines.
+// Properties, telemetry, relationships, commands, components, extends and all schemas become what
+// this package has for them. Geospatial schemas become objects whose contents are not checked.
+// Unknown members are refused, except those that another @context defines.
 func ParseDTDL(data []byte) (types []*Type, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

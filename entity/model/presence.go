@@ -6,7 +6,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Limits of the times of Presence.
+// Limits of the times in a Presence.
 const (
 	MinPresenceTimeout = time.Second
 	MaxPresenceTimeout = 366 * 24 * time.Hour
@@ -27,8 +27,8 @@ type Presence struct {
 	Grace string `json:"grace,omitempty"`
 }
 
-// TimeoutOr returns Timeout, 0 for NoTimeout, and def where it is not set. So it does for
-// nil.
+// TimeoutOr returns Timeout, 0 for NoTimeout, and def if it is not set. For a nil Presence it
+// returns def.
 func (p *Presence) TimeoutOr(def time.Duration) time.Duration {
 	switch {
 	case p == nil || p.Timeout == "":
@@ -39,7 +39,7 @@ func (p *Presence) TimeoutOr(def time.Duration) time.Duration {
 	return duration(p.Timeout, def)
 }
 
-// GraceOr returns Grace, and def where it is not set. So it does for nil.
+// GraceOr returns Grace, or def if it is not set. For a nil Presence it returns def.
 func (p *Presence) GraceOr(def time.Duration) time.Duration {
 	if p == nil || p.Grace == "" {
 		return def

@@ -11,21 +11,20 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Resolved is a type with all that it has from those it extends and contains. It
-// is immutable.
+// Resolved is a type with everything that it has from the types it extends and contains. It is
+// immutable.
 type Resolved struct {
 	Type   *Type // as declared
 	Strict bool
-	// IsA has the ids of the type itself and of all that it extends.
+	// IsA has the ids of the type itself and of all types that it extends.
 	IsA map[string]bool
-	// The members, also the inherited ones. Telemetry has the keys, with those of
-	// components as "component.key".
+	// The members, including inherited ones. Telemetry has the keys of readings; keys of components
+	// are "component.key".
 	Properties map[string]*Property
 	Telemetry  map[string]*Schema
 	Relations  map[string]*Relation
 	Commands   map[string]*Command
-	// Presence is that of the type or, where it has none, the one that it inherits; nil for
-	// none.
+	// Presence is the type's own or, if it has none, the one it inherits; nil if there is none.
 	Presence *Presence
 }
 
@@ -222,8 +221,8 @@ func (t *Resolved) CheckTelemetry(key string, v value.Value) error {
 	return s.Check(v)
 }
 
-// CheckAttribute reports whether a path may have a value: the names of the
-// members on the way to it.
+// CheckAttribute reports whether the value at a path may be v. The path is the names of the members
+// that lead to it.
 func (t *Resolved) CheckAttribute(path []string, v value.Value) error {
 	if len(path) == 0 {
 		return fmt.Errorf("%w: a section is no value", ErrMismatch)
@@ -246,9 +245,9 @@ func (t *Resolved) CheckAttribute(path []string, v value.Value) error {
 	return s.Check(v)
 }
 
-// CheckRelation reports whether an entity may have an edge of a sort: to an
-// entity of the type to ("" for none), which isA tells more of, with properties
-// ("" for none, otherwise a JSON object), as the n-th one of its sort.
+// CheckRelation reports whether an entity may have an edge of the type name as its n-th one, with
+// properties ("" for none, otherwise a JSON object), to an entity of the type to ("" for none),
+// about which isA says what it is or extends.
 func (t *Resolved) CheckRelation(name string, isA func(string) bool, properties string, n int) error {
 	r := t.Relations[name]
 	if r == nil {
@@ -269,8 +268,8 @@ func (t *Resolved) CheckRelation(name string, isA func(string) bool, properties 
 	return (&Schema{Type: Object, Fields: r.Properties}).checkJSON(properties)
 }
 
-// CheckCommand reports whether an entity may be told a command with a request, the zero
-// Value for none.
+// CheckCommand reports whether an entity may be sent a command with a request, the zero Value for
+// none.
 func (t *Resolved) CheckCommand(name string, request value.Value) error {
 	c := t.Commands[name]
 	switch {
@@ -282,7 +281,7 @@ func (t *Resolved) CheckCommand(name string, request value.Value) error {
 	return c.Request.Check(request)
 }
 
-// CheckResponse reports whether the answer to a command may be so.
+// CheckResponse reports whether response is a valid answer to a command.
 func (t *Resolved) CheckResponse(name string, response value.Value) error {
 	if c := t.Commands[name]; c != nil && c.Response != nil {
 		return c.Response.Check(response)

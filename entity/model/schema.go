@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Names of what a value can be.
+// Names of the types of values.
 const (
 	Any      = "any"      // whatever JSON has
 	Boolean  = "boolean"  // true or false
@@ -26,7 +26,7 @@ const (
 
 var allTypes = []string{Any, Boolean, Integer, Number, String, Enum, Date, DateTime, Time, Duration, Object, Array, Map}
 
-// Schema says what a value is.
+// Schema describes a value.
 type Schema struct {
 	Type        string `json:"type"`
 	Name        string `json:"name,omitempty"` // for people
@@ -37,13 +37,13 @@ type Schema struct {
 	// Min and Max are the limits of numbers, both inclusive.
 	Min *float64 `json:"min,omitempty"`
 	Max *float64 `json:"max,omitempty"`
-	// MaxLength bounds texts, in bytes, and arrays, in elements. 0 is no limit.
+	// MaxLength bounds texts, in bytes, and arrays, in elements. 0 means no limit.
 	MaxLength int `json:"maxLength,omitempty"`
-	// Values are those of an enumeration: all texts or all integers.
+	// Values are the values of an enumeration: all texts or all integers.
 	Values []any `json:"values,omitempty"`
-	// Fields are those of an object. Others are refused.
+	// Fields are the fields of an object. Other fields are refused.
 	Fields map[string]*Schema `json:"fields,omitempty"`
-	// Element is what the elements of an array and the values of a map are.
+	// Element describes the elements of an array and the values of a map.
 	Element *Schema `json:"element,omitempty"`
 }
 

@@ -15,50 +15,50 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a type. What goes beyond one is refused with an error that names it.
+// Limits of a type. What exceeds a limit is refused with an error that names it.
 const (
 	MaxNameBytes = 256  // of an id and of a member
 	MaxMembers   = 1000 // of one type, of each sort
 	MaxDepth     = 32   // of schemas in each other, and of types that extend each other
 	MaxEnum      = 1000 // values of an enumeration
 
-	// MaxResolved bounds what a type has with all that it extends and contains, and
-	// MaxResolvedAll what all types have together: schemas, relations and commands. A
-	// type with two components of another is more than twice as large.
+	// MaxResolved bounds the schemas, relations and commands of a type, including everything that
+	// it extends and contains; MaxResolvedAll bounds those of all types together. A type with two
+	// components of another type is more than twice as large.
 	MaxResolved    = 10_000
 	MaxResolvedAll = 1_000_000
 )
 
-// Type is what is declared of a sort of entities. It is a plain value: whoever has
-// given it to ResolveAll must not change it any more.
+// Type declares what a kind of entity has. It is a plain value: once it has been given to
+// ResolveAll, it must not change.
 type Type struct {
 	ID          string `json:"id"`
 	Name        string `json:"name,omitempty"` // for people
 	Description string `json:"description,omitempty"`
-	// Extends are the types whose members this one has as well. A name that two
-	// of them declare must be declared alike.
+	// Extends are the types whose members this one has as well. If two of them declare the same
+	// name, they must declare it alike.
 	Extends []string `json:"extends,omitempty"`
-	// Strict refuses readings, attributes, relations and commands that are not declared. A
-	// type is strict as well when one that it extends is.
+	// Strict refuses readings, attributes, relations and commands that are not declared. A type is
+	// also strict if one that it extends is.
 	Strict bool `json:"strict,omitempty"`
 
 	// Properties are the attributes of an entity, by the first name of their path.
 	Properties map[string]*Property `json:"properties,omitempty"`
 	// Telemetry are the keys of its readings.
 	Telemetry map[string]*Schema `json:"telemetry,omitempty"`
-	// Relations are the types of the edges from it.
+	// Relations are the types of the edges that begin at an entity.
 	Relations map[string]*Relation `json:"relations,omitempty"`
-	// Commands are what it can be told.
+	// Commands are the commands that can be sent to it.
 	Commands map[string]*Command `json:"commands,omitempty"`
-	// Components are types whose members this one has under a name: the property
-	// p of the component c is the attribute /c/p, its telemetry t the key "c.t".
+	// Components are types whose members this one has under a name: the property p of the component
+	// c is the attribute /c/p, and its telemetry t the key "c.t".
 	Components map[string]string `json:"components,omitempty"`
-	// Presence says when its device counts as offline. Nil leaves it to the types that
-	// this one extends, and to the server.
+	// Presence says when its device counts as offline. Nil leaves that to the types that this one
+	// extends, and to the server.
 	Presence *Presence `json:"presence,omitempty"`
 }
 
-// Property is a value of an entity that stays until it is changed.
+// Property is a value of an entity that stays the same until it is changed.
 type Property struct {
 	Schema
 	// Writable says that the value may be requested in the section desired.
@@ -68,27 +68,25 @@ type Property struct {
 // Relation is a kind of edge from an entity.
 type Relation struct {
 	Description string `json:"description,omitempty"`
-	// Target are the types of entities that an edge may lead to, or that theirs
-	// extend; empty for all.
+	// Target are the types of entities to which an edge may lead; a type that extends one of them
+	// will do. Empty allows all.
 	Target []string `json:"target,omitempty"`
-	// Max is the most edges of this kind that an entity may have; 0 is no limit.
+	// Max is how many edges of this kind an entity may have; 0 means no limit.
 	Max int `json:"max,omitempty"`
-	// Properties are those of an edge.
+	// Properties are the properties of an edge.
 	Properties map[string]*Schema `json:"properties,omitempty"`
 }
 
-// Command is an operation that an entity offers. A Request or Response of nil may be
-// anything.
+// Command is an operation that an entity offers. A nil Request or Response allows anything.
 type Command struct {
 	Description string  `json:"description,omitempty"`
 	Request     *Schema `json:"request,omitempty"`
 	Response    *Schema `json:"response,omitempty"`
-	// Parallel lets a device carry it out while it is at others.
+	// Parallel lets a device carry out the command while it carries out others.
 	Parallel bool `json:"parallel,omitempty"`
 }
 
-// Parse reads a type from JSON. A member that does not exist is refused: it is a
-// misspelled one.
+// Parse reads a type from JSON. Unknown members are refused, since they are usually misspelled.
 func Parse(data []byte) (*Type, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -117,7 +115,7 @@ func misfit(err error) error {
 	return fmt.Errorf("%q before byte %d: must be %s, not %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Offset, cmp.Or(right, "another sort of value"), wrong.Value)
 }
 
-// Check reports what is wrong with the type as far as it stands alone.
+// Check reports what is wrong with the type by itself, without the types that it refers to.
 func (t *Type) Check() error {
 	if err := checkName("id", t.ID); err != nil {
 		return err

@@ -7,17 +7,16 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Row is a row of a rollup: what the points of a series in [Start, End), in
-// milliseconds since the epoch, come to.
+// Row is a row of a rollup: the summary of the points of a series in [Start, End), in milliseconds
+// since the epoch.
 type Row struct {
 	Start, End int64
 	Summary    *Summary
 }
 
-// Aggregator makes buckets of points and rows that it is given in the order of
-// their time, and hands each out when it is complete. It holds one bucket at a
-// time. It is used by one goroutine at a time; [Query.Aggregate] is the same as
-// an iterator.
+// Aggregator makes buckets of the points and rows that it is given in the order of their time, and
+// passes on each bucket when it is complete. It holds one bucket at a time. It must not be used
+// concurrently. [Query.Aggregate] is the same as an iterator.
 type Aggregator struct {
 	filler
 	need parts
@@ -30,9 +29,9 @@ type Aggregator struct {
 	any        bool
 }
 
-// NewAggregator returns an aggregator that calls emit with each bucket, in the
-// order of time. An error of emit ends the work and is returned by the method at
-// hand. What is wrong with the query is an error that wraps ErrInvalid.
+// NewAggregator returns an aggregator that calls emit with each bucket, in the order of time. An
+// error of emit ends the work, and the method being called returns it. If the query is not valid,
+// the error wraps ErrInvalid.
 func NewAggregator(q Query, emit func(Bucket) error) (*Aggregator, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -43,10 +42,9 @@ func NewAggregator(q Query, emit func(Bucket) error) (*Aggregator, error) {
 	return a, nil
 }
 
-// Add adds a point. One from before the range is not counted: it is what the
-// first rate starts from, and what FillPrevious begins with. One from behind the
-// range, or without a number, is passed over. The error wraps ErrOrder for a
-// point before the last, and ErrTooManyBuckets.
+// Add adds a point. A point before the range is not counted: the first rate starts from it, and
+// FillPrevious begins with it. A point after the range, or without a number, is skipped. The error
+// wraps ErrOrder for a point earlier than the last, and ErrTooManyBuckets.
 func (a *Aggregator) Add(p Point) error {
 	if p.Value.IsZero() || a.query.To != 0 && p.TS >= a.query.To {
 		return nil
@@ -64,10 +62,10 @@ func (a *Aggregator) Add(p Point) error {
 	return a.summary.Add(p)
 }
 
-// AddRow adds a row of a rollup, which it leaves as it is. One from before or
-// behind the range is used as Add uses a point. The error wraps ErrCut if the row
-// is not in one bucket or lies over an end of the range, ErrNoPercentiles if they
-// are asked for and the row has none, ErrOrder and ErrTooManyBuckets.
+// AddRow adds a row of a rollup, and does not change it. A row before or after the range is used as
+// Add uses such a point. The error wraps ErrCut if the row is not within one bucket or lies across
+// an end of the range, ErrNoPercentiles if percentiles are requested and the row has none, ErrOrder
+// and ErrTooManyBuckets.
 func (a *Aggregator) AddRow(r Row) error {
 	s := r.Summary
 	if s.Count == 0 || a.query.To != 0 && r.Start >= a.query.To {
@@ -151,8 +149,8 @@ func (a *Aggregator) emitSummary(start, end int64, s *Summary, before Point) err
 	return a.bucket(b)
 }
 
-// Close hands out the last bucket and what is to be filled in after it. Nothing
-// can be added afterwards.
+// Close emits the last bucket and those that are filled in after it. Nothing can be added
+// afterwards.
 func (a *Aggregator) Close() error {
 	if err := a.flush(); err != nil {
 		return err

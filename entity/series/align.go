@@ -6,17 +6,16 @@ import (
 	"math"
 )
 
-// Line is what several series have in one bucket.
+// Line has the buckets of several series at one time.
 type Line struct {
 	Start, End int64
-	// Buckets has one bucket for each series, in their order. One without a
-	// bucket here has the zero Bucket, whose Values are nil.
+	// Buckets has one bucket for each series, in their order. A series without a bucket here has
+	// the zero Bucket, whose Values are nil.
 	Buckets []Bucket
 }
 
-// Align puts the buckets of several series side by side, in the order of time.
-// They must come from queries with the same grid. It reads as it goes; an error
-// of one of them ends it.
+// Align puts the buckets of several series side by side, in the order of time. They must come from
+// queries with the same grid. It reads the series as it is read; an error of one of them ends it.
 func Align(series ...iter.Seq2[Bucket, error]) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		heads := make([]head, len(series))
@@ -81,12 +80,11 @@ func nextLine(heads []head) (Line, error) {
 	return line, nil
 }
 
-// Across makes one bucket of each line: of what the series have there, for each
-// of their functions, the minimum, maximum, sum, average, count or a percentile.
-// So Across(Sum, …) of the rates of meters is the rate of all of them, and
-// Across(Avg, …) of averages counts each series the same, however often it
-// reports. The Count of a bucket is how many series have points in it. The error
-// wraps ErrInvalid for another function.
+// Across makes one bucket of each line: for each function of the series, the minimum, maximum, sum,
+// average, count or a percentile of what the series have there. So Across(Sum, …) of the rates of
+// meters is their total rate, and Across(Avg, …) of averages gives each series the same weight,
+// however often it reports. The Count of a bucket is how many series have points in it. The error
+// wraps ErrInvalid for any other function.
 func Across(f Func, lines iter.Seq2[Line, error]) iter.Seq2[Bucket, error] {
 	return stream(func(emit func(Bucket) error) error {
 		if err := f.check(); err != nil {

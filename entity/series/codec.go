@@ -36,8 +36,8 @@ const (
 const maxPartials = 2098/53 + 2
 
 // AppendBinary appends the encoded summary to dst, for a store. It implements
-// [encoding.BinaryAppender]; the error is always nil. Of percentiles it keeps up
-// to 64 numbers exactly and makes a sketch of more.
+// [encoding.BinaryAppender]; the error is always nil. For percentiles it keeps up to 64 numbers
+// exactly, and a sketch of more.
 func (s *Summary) AppendBinary(dst []byte) ([]byte, error) {
 	dst = append(dst, encodingVersion, byte(s.kept))
 	dst = binary.AppendVarint(dst, s.Count)
@@ -61,8 +61,8 @@ func (s *Summary) AppendBinary(dst []byte) ([]byte, error) {
 // MarshalBinary implements [encoding.BinaryMarshaler] with AppendBinary.
 func (s *Summary) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// UnmarshalBinary makes the summary the encoded one, keeping nothing of data. If
-// it returns an error, which wraps ErrEncoding, the summary is an empty one.
+// UnmarshalBinary sets the summary to the encoded one, and keeps nothing of data. If it returns an
+// error, which wraps ErrEncoding, the summary is empty.
 func (s *Summary) UnmarshalBinary(data []byte) error {
 	d := decoder{wire.Reader{Data: data}}
 	*s = Summary{}

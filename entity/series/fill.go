@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// FillMode says what is made of a bucket without a point.
+// FillMode says what happens to a bucket without points.
 type FillMode uint8
 
 // The modes.
@@ -30,22 +30,20 @@ func (m FillMode) String() string {
 	return "unknown"
 }
 
-// Fill says what a query makes of buckets without a point. The zero Fill leaves
-// them out. With any other the answer has all buckets of the range: from the one
-// that Query.From is in, if there is a From, else from the first with a point, to
-// the one that is before Query.To, or to the last with a point.
+// Fill says what a query does with buckets without points. The zero Fill leaves them out. With any
+// other, the answer has all buckets of the range: from the one that contains Query.From, or else
+// from the first with a point, to the one before Query.To, or to the last with a point.
 //
-// What is filled in is never a count: that of an empty bucket is 0. Before the
-// first bucket with a point and after the last there is nothing to draw a line
-// to, and FillLinear fills in none; FillPrevious has none before the first,
-// unless Query.Before says which value was in force then.
+// A count is never filled in: that of an empty bucket is 0. Before the first bucket with a point
+// and after the last, FillLinear fills in no value, since there is nothing to interpolate.
+// FillPrevious has none before the first, unless a point before the range was added.
 type Fill struct {
 	Mode  FillMode
 	Value value.Value // of FillValue
 }
 
-// ParseFill returns the fill of a text: none, null, previous, linear, or a number
-// for FillValue. The empty text is none. The error wraps ErrInvalid.
+// ParseFill parses a fill: none, null, previous, linear, or a number for FillValue. The empty text
+// is none. The error wraps ErrInvalid.
 func ParseFill(text string) (Fill, error) {
 	if text == "" {
 		return Fill{}, nil

@@ -6,40 +6,39 @@ import (
 	"strings"
 )
 
-// Func is one way to make one number of many.
+// Func is a way to compute one number from many.
 type Func string
 
-// The functions. Beside them there are percentiles: p50, p95, p99.9.
+// The functions. In addition there are percentiles: p50, p95, p99.9.
 const (
-	// Min, Max, First and Last are one of the numbers, an int64 as an int64.
+	// Min, Max, First and Last return one of the numbers; an int64 stays an int64.
 	Min   Func = "min"
 	Max   Func = "max"
 	First Func = "first"
 	Last  Func = "last"
-	// Sum is exact before it is rounded once. That of int64s is an int64 if it
-	// fits, else a float64.
+	// Sum is exact, and rounded once. The sum of int64s is an int64 if it fits, otherwise a
+	// float64.
 	Sum Func = "sum"
 	// Avg is the sum divided by the count, a float64.
 	Avg Func = "avg"
 	// Count is how many numbers there are, an int64.
 	Count Func = "count"
-	// Rate is how much a counter goes up in a second, a float64.
+	// Rate is the increase of a counter per second, a float64.
 	//
-	// Each point is compared with the one before it, also across the edge of a
-	// bucket: what was added belongs to the bucket of the later point, and so
-	// does the time since the earlier one. A number that is less than the one
-	// before says that the counter began again with 0, and what was added is the
-	// number itself (or nothing where that is negative). The very first point
-	// has none before it; without one there is no rate.
+	// Each point is compared with the one before it, across the edge of a bucket, too: the increase
+	// belongs to the bucket of the later point, and so does the time since the earlier one. A
+	// number less than the one before means that the counter was reset to 0; the increase is then
+	// the number itself (or nothing if it is negative). The very first point has none before it; a
+	// series with nothing else has no rate.
 	Rate Func = "rate"
 )
 
-// Percentile returns the function of a percentile of 0 to 100: Percentile(99.9)
-// is "p99.9". See [ExactPercentiles].
+// Percentile returns the function for a percentile from 0 to 100: Percentile(99.9) is "p99.9". See
+// [ExactPercentiles].
 func Percentile(p float64) Func { return Func("p" + strconv.FormatFloat(p, 'f', -1, 64)) }
 
-// ParseFunc returns the function of this name, or an error that wraps ErrInvalid
-// and says which there are.
+// ParseFunc returns the function with this name, or an error that wraps ErrInvalid and lists the
+// functions.
 func ParseFunc(name string) (Func, error) {
 	f := Func(name)
 	if p, ok := f.percentile(); ok {

@@ -33,9 +33,9 @@ func (u Unit) String() string {
 	return "none"
 }
 
-// Grid divides time into buckets. Each bucket has its start and not its end, which
-// is the start of the next one. A Grid is immutable and may be shared. The zero
-// Grid has one bucket: the whole range of a query.
+// Grid divides time into buckets. Each bucket includes its start and excludes its end, which is the
+// start of the next one. A Grid is immutable and may be shared. The zero Grid has one bucket: the
+// whole range of a query.
 type Grid struct {
 	step, origin int64 // of a fixed one, in milliseconds
 	unit         Unit  // of a calendar, else 0
@@ -43,10 +43,9 @@ type Grid struct {
 	zone         *time.Location
 }
 
-// Fixed returns the grid of buckets of the same length, in whole milliseconds and
-// at least one, with an edge at origin, in milliseconds since the epoch: with 0
-// the edges are multiples of the step since 1970 in UTC. The error wraps
-// ErrInvalid.
+// Fixed returns the grid of buckets of the same length, in whole milliseconds and at least one,
+// with an edge at origin, in milliseconds since the epoch: with 0 the edges are multiples of the
+// step since 1970 in UTC. The error wraps ErrInvalid.
 func Fixed(step time.Duration, origin int64) (Grid, error) {
 	if step < time.Millisecond || step%time.Millisecond != 0 {
 		return Grid{}, fmt.Errorf("step %v: %w: must be whole milliseconds, at least one", step, ErrInvalid)
@@ -59,17 +58,16 @@ func Fixed(step time.Duration, origin int64) (Grid, error) {
 // Calendar returns the grid of n units of the calendar in a time zone, nil for
 // UTC.
 //
-// Days, weeks, months and years begin when the clock of the zone first shows
-// their first day; where it skips midnight that is the moment after the gap. Days
-// and weeks are counted from Monday, 29 December 1969 (days from 1 January 1970),
-// months from January 1970 and years from the year 0, so that 3 months are the
-// quarters and 10 years a decade.
+// Days, weeks, months and years begin when the clock of the zone first shows their first day; if
+// the clock skips midnight, that is the moment after the gap. Days and weeks are counted from
+// Monday, 29 December 1969 (days from 1 January 1970), months from January 1970 and years from the
+// year 0, so 3 months are the quarters and 10 years a decade.
 //
-// Hours and minutes begin when the clock of the zone shows a multiple of n of
-// them since midnight, so n of them must divide a day. Where the clock is put
-// forward a bucket is shorter, or left out if all of it is skipped. Where it is
-// put back onto an edge, a bucket begins again: a day of 25 hours has 25 buckets
-// of an hour. Where it is put back into the middle of a bucket, that is longer.
+// Hours and minutes begin when the clock of the zone shows a multiple of n of them since midnight,
+// so n of them must divide a day. If the clock is put forward, a bucket is shorter, or left out if
+// all of it is skipped. If the clock is put back onto an edge, a bucket begins again: a day of 25
+// hours has 25 buckets of an hour. If it is put back into the middle of a bucket, that bucket is
+// longer.
 //
 // The error wraps ErrInvalid.
 func Calendar(n int, unit Unit, zone *time.Location) (Grid, error) {
@@ -88,10 +86,9 @@ func Calendar(n int, unit Unit, zone *time.Location) (Grid, error) {
 	return g, nil
 }
 
-// ParseGrid returns the grid of a text: a duration such as 90s or 1h30m for a
-// fixed step with an edge at origin, or a unit with or without a number before
-// it, as in day, 15minute and 3month, for the calendar of a zone (nil for UTC).
-// The empty text is the zero Grid. The error wraps ErrInvalid.
+// ParseGrid parses a grid: a duration such as 90s or 1h30m for a fixed step with an edge at origin,
+// or a unit with an optional number before it, as in day, 15minute and 3month, for the calendar of
+// a zone (nil for UTC). The empty text is the zero Grid. The error wraps ErrInvalid.
 func ParseGrid(text string, origin int64, zone *time.Location) (Grid, error) {
 	if text == "" {
 		return Grid{}, nil
@@ -118,10 +115,10 @@ func ParseGrid(text string, origin int64, zone *time.Location) (Grid, error) {
 	return Fixed(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond, origin)
 }
 
-// IsZero reports whether it is the zero Grid.
+// IsZero reports whether g is the zero Grid.
 func (g Grid) IsZero() bool { return g.step == 0 && g.unit == 0 }
 
-// Step returns the length of the buckets of a fixed grid, 0 for another.
+// Step returns the length of the buckets of a fixed grid, and 0 for any other grid.
 func (g Grid) Step() time.Duration { return time.Duration(g.step) * time.Millisecond }
 
 // String returns the text that ParseGrid reads, without origin and zone.
@@ -138,8 +135,8 @@ func (g Grid) String() string {
 	}
 }
 
-// Bucket returns the bucket that a time is in, all in milliseconds since the
-// epoch: start <= ts < end. That of the zero Grid has all times in it.
+// Bucket returns the bucket that contains a time, all in milliseconds since the epoch: start <= ts
+// < end. The bucket of the zero Grid contains all times.
 func (g Grid) Bucket(ts int64) (start, end int64) {
 	switch {
 	case g.IsZero():

@@ -9,15 +9,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Group makes one series of several: their points are pooled, bucket by bucket,
-// as if one entity had reported them all. So an average counts each point the
-// same; see [Across] for one that counts each series the same. The rate of a
-// group is the sum of the rates of its members, First and Last are the earliest
-// and the latest point of any of them (of equal times the member that was added
-// first), and percentiles are those of all points together.
+// Group makes one series of several: their points are pooled, bucket by bucket, as if one entity
+// had reported them all. So an average gives each point the same weight; see [Across] for one that
+// gives each series the same weight. The rate of a group is the sum of the rates of its members.
+// First and Last are the earliest and the latest point of any of them (for equal times, of the
+// member that was added first), and percentiles are those of all points together.
 //
-// It keeps one Summary for each bucket that has points. It is used by one
-// goroutine at a time, and members are added one after the other.
+// It keeps one Summary for each bucket that has points. It must not be used concurrently, and
+// members are added one after the other.
 type Group struct {
 	query   Query
 	buckets map[int64]*pooled
@@ -38,9 +37,8 @@ func NewGroup(q Query) (*Group, error) {
 	return &Group{query: q, buckets: make(map[int64]*pooled)}, nil
 }
 
-// Member returns an aggregator for the points and rows of one member. They are in
-// the group when it is closed. It complains with ErrTooManyBuckets when the
-// members together have too many.
+// Member returns an aggregator for the points and rows of one member. They are part of the group
+// once it is closed. It returns ErrTooManyBuckets when the members together have too many.
 func (g *Group) Member() *Aggregator {
 	a := &Aggregator{filler: filler{query: g.query}, need: needs(g.query.Funcs)}
 	a.query.Fill = Fill{}

@@ -13,27 +13,25 @@ type Range struct {
 	To   int64 `json:"to"`
 }
 
-// Kept is what there is of the values that a rule is about: of one key of one
-// entity, or of all of them if they are worked on together. It is plain data for
-// a store to keep. The zero Kept is that of a rule that was never applied: all
-// values, and no rollup.
+// Kept says which values and rollups exist of what a rule covers: of one key of one entity, or of
+// all of them if they are processed together. It is plain data for a store to keep. The zero Kept
+// is that of a rule that was never applied: all values, and no rollup.
 type Kept struct {
-	// Raw is from when on there are values: what is before has been deleted.
+	// Raw is the time from which values exist: earlier ones have been deleted.
 	Raw int64 `json:"raw,omitempty"`
-	// Tiers are the rollups there are, also those that the rule no longer has.
+	// Tiers are the existing rollups, including those that the rule no longer has.
 	Tiers []KeptTier `json:"tiers,omitempty"`
 }
 
-// KeptTier is a rollup that there is.
+// KeptTier is an existing rollup.
 type KeptTier struct {
 	Step        Span `json:"step"`
 	Percentiles bool `json:"percentiles,omitempty"`
-	// Range is the time that its rows cover. What was never measured has no row
-	// there.
+	// Range is the time that its rows cover. A time without points has no row.
 	Range
 }
 
-// Tier returns what there is of a rollup.
+// Tier returns what exists of a rollup.
 func (k *Kept) Tier(step Span) KeptTier {
 	for _, t := range k.Tiers {
 		if t.Step == step {
@@ -43,7 +41,7 @@ func (k *Kept) Tier(step Span) KeptTier {
 	return KeptTier{Step: step}
 }
 
-// Done changes what is kept to what it is after a task.
+// Done updates Kept to the state after a task.
 func (k *Kept) Done(t Task) {
 	if t.Step == 0 {
 		k.Raw = max(k.Raw, t.To)
@@ -66,26 +64,24 @@ func (k *Kept) Done(t Task) {
 	k.Tiers = tiers
 }
 
-// Source is where the answer to a query is to be read for a part of its range.
+// Source says where to read one part of the range of a query.
 type Source struct {
-	// Step is that of the rollup whose rows are read, 0 for the values.
+	// Step is the step of the rollup whose rows are read, 0 for the values.
 	Step Span
 	Range
 }
 
-// Sources returns what is to be read for a query, in the order of time: of each
-// part of the range the longest rows that fit into the buckets of the grid, so
-// that as little as possible is read, and else the values. Add what they have to
-// one [Aggregator], one after the other. With percentiles, rows without are
-// passed over.
+// Sources returns what to read for a query, in the order of time: for each part of the range the
+// longest rows that fit into the buckets of the grid, so that as little as possible is read, and
+// otherwise the values. Add their contents to one [Aggregator], one after the other. If percentiles
+// are requested, rows without them are skipped.
 //
-// Where there are only rows and they lie over an end of the range, the first
-// source begins before from, or the last ends behind to: the range of the query
-// has to be widened to them. A from or to of 0 is no end; a part of the range in
-// which nothing is kept has no source.
+// Where there are only rows, and they lie across an end of the range, the first source begins
+// before from, or the last ends after to: the range of the query has to be widened to them. A from
+// or to of 0 means no end. A part of the range in which nothing is kept has no source.
 //
-// The error wraps ErrTooFine if a part of the range is kept only in rows that are
-// too long for the grid, and ErrNoPercentiles if only without percentiles.
+// The error wraps ErrTooFine if a part of the range is kept only in rows that are too long for the
+// grid, and ErrNoPercentiles if it is kept only without percentiles.
 func (k *Kept) Sources(g Grid, from, to int64, percentiles bool) ([]Source, error) {
 	if to == 0 {
 		to = math.MaxInt64

@@ -6,13 +6,12 @@ import (
 	"math"
 )
 
-// Downsample returns n points that look like all of them in a chart, by Largest
-// Triangle Three Buckets (Steinarsson, Downsampling Time Series for Visual
-// Representation, 2013): the first and the last point, and of each of n-2 parts
-// with the same number of points the one that makes the largest triangle with the
-// point chosen before and the average of the next part. Of equal triangles it is
-// the first. If there are no more than n points, or n is 2 or less, all of them
-// or the two ends are returned.
+// Downsample returns n points that look like all of them in a chart, by Largest Triangle Three
+// Buckets (Steinarsson, Downsampling Time Series for Visual Representation, 2013): the first and
+// the last point, and from each of n-2 parts with the same number of points the one that forms the
+// largest triangle with the point chosen before and the average of the next part. Of equal
+// triangles it takes the first. If there are no more than n points it returns all of them, and if n
+// is 2 or less the two ends.
 //
 // The points must be in the order of time. It returns a new slice.
 func Downsample(points []Point, n int) []Point {
@@ -26,9 +25,9 @@ func Downsample(points []Point, n int) []Point {
 	return chosen
 }
 
-// DownsampleEach is Downsample for points that are read one after the other, of
-// which there are total. It holds two of the n-2 parts at a time. An error of
-// points ends it; one that wraps ErrTotal says that there were not total points.
+// DownsampleEach is Downsample for total points that are read one after the other. It holds two of
+// the n-2 parts at a time. An error of points ends it; an error that wraps ErrTotal says that there
+// were not total points.
 func DownsampleEach(points iter.Seq2[Point, error], total, n int) iter.Seq2[Point, error] {
 	return func(yield func(Point, error) bool) {
 		d := sampler{total: total, parts: max(n-2, 0), all: total <= max(n, 2), yield: yield}

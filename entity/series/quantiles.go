@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// ExactPercentiles is up to how many numbers a bucket has exact percentiles.
-	// With more it has a DDSketch (Masson, Rim, Lee: DDSketch: A Fast and
-	// Fully-Mergeable Quantile Sketch with Relative-Error Guarantees, VLDB 2019).
+	// ExactPercentiles is the number of numbers up to which a bucket has exact percentiles. With
+	// more it has a DDSketch (Masson, Rim, Lee: DDSketch: A Fast and Fully-Mergeable Quantile
+	// Sketch with Relative-Error Guarantees, VLDB 2019).
 	ExactPercentiles = 2048
 
-	// PercentileError is the greatest relative error of a percentile from a
-	// sketch: |answer-exact| <= PercentileError*|exact|. It holds where the
-	// numbers on both sides of the percentile have the same sign, and as long as
-	// the absolute values, but for 0, are within a factor of 10^17; beyond that
-	// it is lost for the smallest of them.
+	// PercentileError is the greatest relative error of a percentile from a sketch: |answer-exact|
+	// <= PercentileError*|exact|. It holds if the numbers on both sides of the percentile have the
+	// same sign, and as long as the absolute values, except 0, are within a factor of 10^17; beyond
+	// that the smallest of them lose it.
 	PercentileError = 0.005
 
 	// sketchBins bounds the memory of a sketch: 32 KB for each sign.

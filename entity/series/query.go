@@ -8,40 +8,38 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// DefaultMaxBuckets is the MaxBuckets of a query that has none.
+// DefaultMaxBuckets is the MaxBuckets of a query that sets none.
 const DefaultMaxBuckets = 100_000
 
-// Query says what is made of a series.
+// Query says what to compute from a series.
 type Query struct {
-	// From and To are the range [From, To) in milliseconds since the epoch. 0 is
-	// no end of it.
+	// From and To are the range [From, To) in milliseconds since the epoch. 0 means no end.
 	From, To int64
 	// Grid divides the range into buckets. The zero Grid has one bucket, the
 	// whole range.
 	Grid Grid
-	// Funcs says what is made of each bucket, at least one.
+	// Funcs are the functions to compute for each bucket, at least one.
 	Funcs []Func
-	// Fill says what is made of buckets without a point.
+	// Fill says what to do with buckets without points.
 	Fill Fill
-	// MaxBuckets is the most buckets to answer with; 0 is DefaultMaxBuckets.
+	// MaxBuckets bounds the buckets of the answer; 0 means DefaultMaxBuckets.
 	MaxBuckets int
 }
 
-// Bucket is what the points of one bucket come to.
+// Bucket has the results for the points of one bucket.
 type Bucket struct {
-	// Start and End are [Start, End) in milliseconds since the epoch, as the grid
-	// has them, also where the range of the query cuts the bucket: then only what
-	// lies inside the range is in it. Of the zero Grid they are the ends of the
-	// range, and of int64 where it has none.
+	// Start and End are [Start, End) in milliseconds since the epoch, as in the grid, even if the
+	// range of the query cuts the bucket: it then contains only what lies inside the range. For the
+	// zero Grid they are the ends of the range, or of int64 if it has none.
 	Start, End int64
-	// Count is how many points there are, 0 for a bucket that was filled in.
+	// Count is the number of points, 0 for a bucket that was filled in.
 	Count int64
-	// Values has one number for each of the query's functions, in their order:
-	// the zero Value where there is no answer.
+	// Values has one number for each of the query's functions, in their order, and the zero Value
+	// where there is no answer.
 	Values []value.Value
 }
 
-// Check tells what is wrong with the query. The error wraps ErrInvalid.
+// Check returns an error if the query is not valid. It wraps ErrInvalid.
 func (q *Query) Check() error {
 	if len(q.Funcs) == 0 {
 		return fmt.Errorf("functions: %w: at least one is needed", ErrInvalid)
@@ -60,9 +58,9 @@ func (q *Query) Check() error {
 	return q.Fill.check()
 }
 
-// Aggregate returns the buckets of points in the order of their time. It reads as
-// it goes and holds one bucket at a time. What is wrong with the query, an error
-// of points, and what [Aggregator.Add] complains about ends it.
+// Aggregate returns the buckets of points, which must be in the order of their time. It reads
+// points as it is read, and holds one bucket at a time. An invalid query, an error of points, or
+// one of [Aggregator.Add] ends it.
 func (q Query) Aggregate(points iter.Seq2[Point, error]) iter.Seq2[Bucket, error] {
 	return stream(func(emit func(Bucket) error) error {
 		a, err := NewAggregator(q, emit)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Action is what a Task is about to do.
+// Action is what a Task does.
 type Action uint8
 
 // The actions.
@@ -26,36 +26,32 @@ func (a Action) String() string {
 	}
 }
 
-// Task is one thing to do to what is kept.
+// Task is one step that changes what is kept.
 type Task struct {
 	Action Action
-	// Step is that of the tier whose rows are made or deleted, 0 where values are
-	// deleted.
+	// Step is the step of the tier whose rows are made or deleted, 0 if values are deleted.
 	Step Span
-	// Source is the step of the tier that the rows are made of, 0 for the values.
+	// Source is the step of the tier from which the rows are made, 0 for the values.
 	Source Span
-	// Percentiles says whether the rows are to have percentiles.
+	// Percentiles says whether the rows have percentiles.
 	Percentiles bool
-	// Range is what is to be done. The rows to be made are all that begin in it,
-	// and take the place of those that are there; what has its time in the range
-	// is deleted. Its ends are edges of the rows.
+	// Range is the time to process. The rows to make are all that begin in it, and replace existing
+	// ones; what has its time in the range is deleted. Its ends are edges of rows.
 	Range
 }
 
-// Plan returns what is to be done at the time now, in milliseconds since the
-// epoch, in this order. late has the times of values that came since the plan
-// before was asked for, as far as there were rows of these times already, or they
-// were no longer kept; it may have more than that, and overlap. Where the plan
-// before was not done to its end it has what was late then as well.
+// Plan returns the tasks at the time now, in milliseconds since the epoch, in order. late has the
+// times of values that came since the previous plan, if rows of these times existed already or the
+// values were no longer kept; it may contain more than that, and overlap. If the previous plan was
+// not completed, late also has what was late then.
 //
-// Nothing is deleted before all the rows that are made of it have been: a Task
-// may only be done when those before it have been. After each, [Kept.Done] gives
-// what is kept then, so that work can be broken off and gone on with.
+// Nothing is deleted before all rows that are made from it exist: do a Task only when those before
+// it are done. After each, [Kept.Done] gives what is then kept, so the work can be interrupted and
+// continued.
 //
-// Late values make the rows that they belong to again, as long as all that those
-// are made of is still there. What comes later than that is deleted with the next
-// plan, and changes no rollup. Rows of tiers that the rule no longer has are left
-// alone; a query can still be answered with them.
+// Late values cause their rows to be made again, as long as everything from which those are made
+// still exists. Values that come later than that are deleted with the next plan, and change no
+// rollup. Rows of tiers that the rule no longer has are left alone; queries can still use them.
 func (r *Rule) Plan(k Kept, now int64, late []Range) []Task {
 	var tasks []Task
 	k.Tiers = slices.Clone(k.Tiers)

@@ -5,36 +5,35 @@ import (
 	"slices"
 )
 
-// Rule says how long the values of a key are kept, as they came and as rollups:
-// raw for 7 days, rows of 5 minutes for 90 days, rows of an hour for ever. It is
-// plain data; as JSON it is {"type":"meter","key":"power","raw":"7d","tiers":
-// [{"step":"5m","keep":"90d"},{"step":"1h","percentiles":true}]}.
+// Rule says how long the values of a key are kept, as they came and as rollups: raw for 7 days,
+// rows of 5 minutes for 90 days, rows of an hour forever. It is plain data; as JSON it is
+// {"type":"meter","key":"power","raw":"7d",
+// "tiers":[{"step":"5m","keep":"90d"},{"step":"1h","percentiles":true}]}.
 type Rule struct {
-	// Type and Key say what the rule is about: the keys of this name of entities
-	// of this type. "" is any.
+	// Type and Key say what the rule covers: the keys of this name of entities of this type. ""
+	// stands for any.
 	Type string `json:"type,omitempty"`
 	Key  string `json:"key,omitempty"`
-	// Raw is how long the values themselves are kept after their time; 0 is for
-	// ever.
+	// Raw is how long the values themselves are kept after their time; 0 means forever.
 	Raw Span `json:"raw,omitempty"`
-	// Grace is how long after its end a row is made: late values that come before
-	// that cost nothing more. Defaults to 0.
+	// Grace is how long after its end a row is made: late values that come before that cost nothing
+	// more. It defaults to 0.
 	Grace Span `json:"grace,omitempty"`
-	// Tiers are the rollups, each made of the one before, the first of the
-	// values: from short to long steps.
+	// Tiers are the rollups, from short to long steps. Each is made from the one before it, the
+	// first from the values.
 	Tiers []Tier `json:"tiers,omitempty"`
 }
 
 // Tier is one rollup of a rule.
 type Tier struct {
-	// Step is the length of a row, whose edges are multiples of it since 1970 in
-	// UTC. That of a later tier is a multiple of that of the one before.
+	// Step is the length of a row, whose edges are multiples of it since 1970 in UTC. The step of a
+	// later tier is a multiple of the one before.
 	Step Span `json:"step"`
-	// Keep is how long a row is kept after its end; 0 is for ever. A later tier
-	// is kept as long as the one before or longer.
+	// Keep is how long a row is kept after its end; 0 means forever. A later tier must be kept at
+	// least as long as the one before.
 	Keep Span `json:"keep,omitempty"`
-	// Percentiles says that rows can tell percentiles, for some hundred bytes a
-	// row. A tier that does needs one before it that does.
+	// Percentiles says that rows have percentiles, which takes some hundred bytes a row. A tier
+	// with percentiles needs them in the tier before it, too.
 	Percentiles bool `json:"percentiles,omitempty"`
 }
 
@@ -46,7 +45,7 @@ const (
 	MaxSpan Span = 365_250 * dayMillis
 )
 
-// Check tells what is wrong with the rule. The error wraps ErrInvalid.
+// Check returns an error if the rule is not valid. It wraps ErrInvalid.
 func (r *Rule) Check() error {
 	switch {
 	case r.Raw < 0 || r.Raw > MaxSpan || r.Grace < 0 || r.Grace > MaxSpan:
@@ -98,11 +97,11 @@ func forever(s Span) string {
 	return s.String()
 }
 
-// Policy is the rules of a system.
+// Policy has the rules of a system.
 type Policy []Rule
 
-// Check tells what is wrong with one of the rules, or that two are about the
-// same. The error wraps ErrInvalid.
+// Check returns an error if one of the rules is not valid, or if two cover the same. It wraps
+// ErrInvalid.
 func (p Policy) Check() error {
 	for i := range p {
 		if err := p[i].Check(); err != nil {
@@ -115,10 +114,9 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// For returns the rule for a key of an entity, given the entity's type and those
-// it extends, the nearest first. A rule that names the key comes before one that
-// does not, and among those the one of the nearest type. Without any it is the
-// zero Rule: kept for ever.
+// For returns the rule for a key of an entity, given the entity's type and those it extends, the
+// nearest first. Rules that name the key take precedence over those that do not; among these, the
+// one for the nearest type does. If no rule matches, For returns the zero Rule: kept forever.
 func (p Policy) For(types []string, key string) Rule {
 	best, found := Rule{}, len(types)*2+4
 	for _, r := range p {

@@ -6,11 +6,11 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Span is a length of time in milliseconds, which reads and writes itself as a
-// duration of package value: 90d, 1h30m, 2w.
+// Span is a length of time in milliseconds. Its text is a duration of package value: 90d, 1h30m,
+// 2w.
 type Span int64
 
-// ParseSpan returns the span of a text. The error wraps ErrInvalid.
+// ParseSpan parses a span. The error wraps ErrInvalid.
 func ParseSpan(text string) (Span, error) {
 	ms, ok := value.ParseDuration(text)
 	if text == "0" {

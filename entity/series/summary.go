@@ -6,15 +6,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Summary is what points that follow each other come to. Two summaries of times
-// that follow each other can be made one, with the same answers as if the points
-// had been added one by one: a row of a rollup is a Summary.
+// Summary is what consecutive points amount to. Consecutive summaries can be merged, with the same
+// answers as if the points had been added one by one: a row of a rollup is a Summary.
 //
-// A Summary is used by one goroutine at a time, and must not be copied once it has
-// points. The zero Summary is empty and
-// keeps no sum, no increase and no percentiles: NewSummary makes one that does.
+// A Summary must not be used concurrently, or copied once it has points. The zero Summary is empty
+// and keeps no sum, no increase and no percentiles: use NewSummary for one that does.
 type Summary struct {
-	// Count is how many points there are; the others mean nothing while it is 0.
+	// Count is the number of points; the other fields have no meaning while it is 0.
 	Count int64
 	// First and Last are the points with the least and the greatest TS.
 	First, Last Point
@@ -27,8 +25,8 @@ type Summary struct {
 	quantiles *quantiles
 }
 
-// NewSummary returns an empty summary for a row of a rollup. With percentiles it
-// keeps what they need, some hundred bytes.
+// NewSummary returns an empty summary for a row of a rollup. With percentiles it keeps what they
+// need, some hundred bytes.
 func NewSummary(percentiles bool) *Summary {
 	kept := keepSum | keepIncrease
 	if percentiles {
@@ -37,12 +35,12 @@ func NewSummary(percentiles bool) *Summary {
 	return &Summary{kept: kept}
 }
 
-// HasPercentiles reports whether the summary can tell percentiles.
+// HasPercentiles reports whether the summary has percentiles.
 func (s *Summary) HasPercentiles() bool { return s.kept&keepPercentiles != 0 }
 
-// IsExact reports whether an encoding of the summary has all of it. That of a sum beyond
-// the float64s has lost its digits, so that what is added to it later counts for nothing.
-// Percentiles are not considered.
+// IsExact reports whether an encoding of the summary keeps all of it. A sum beyond the float64s
+// loses its digits, so that what is added to it later counts for nothing. Percentiles are not
+// considered.
 func (s *Summary) IsExact() bool { return !s.sum.Parts().Beyond && !s.increase.Parts().Beyond }
 
 // reset makes the summary an empty one that keeps these parts, with the memory it
@@ -56,8 +54,8 @@ func (s *Summary) reset(kept parts) {
 	}
 }
 
-// Add adds a point, which must not be before the last one; if it is, nothing is
-// changed and the error wraps ErrOrder. One without a number is passed over.
+// Add adds a point, which must not be before the last one; if it is, nothing changes and the error
+// wraps ErrOrder. A point without a number is skipped.
 func (s *Summary) Add(p Point) error {
 	if p.Value.IsZero() {
 		return nil
@@ -119,9 +117,8 @@ func addIncrease(sum *value.Sum, before, after value.Value) {
 	}
 }
 
-// Append adds a summary of a later time, which it leaves as it is. The error
-// wraps ErrOrder if it is not later. What next does not keep, the sum of both
-// does not keep either.
+// Append adds a summary of a later time, and does not change next. The error wraps ErrOrder if it
+// is not later. What next does not keep, the merged summary does not keep either.
 func (s *Summary) Append(next *Summary) error {
 	switch {
 	case next.Count == 0:
@@ -176,9 +173,8 @@ func (s *Summary) join(other *Summary) {
 	}
 }
 
-// Value returns what a function makes of the summary, none where it is empty,
-// does not keep what the function needs, or has no finite answer. The rate is
-// that between the points of the summary.
+// Value returns the result of a function, or none if the summary is empty, does not keep what the
+// function needs, or has no finite answer. The rate is that between the points of the summary.
 func (s *Summary) Value(f Func) value.Value { return s.value(f, Point{}) }
 
 // value is Value with the point before the first one, if that is known.
