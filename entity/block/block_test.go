@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroom-go/greenroom/entity/internal/wire"
 	"github.com/greenroom-go/greenroom/entity/series"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -47,7 +48,7 @@ func roundTrip(t *testing.T, e *Encoder, d *Decoder, c *Columns) Block {
 		t.Fatal(text)
 	}
 	checkHeader(t, &h, c)
-	if alone, err := d.Header(b); err != nil || alone.Count != h.Count || alone.Numbers != h.Numbers {
+	if alone, err := ReadHeader(b.Values); err != nil || alone.Count != h.Count || alone.Numbers != h.Numbers {
 		t.Fatalf("the header alone is %+v, %v", alone, err)
 	}
 	return b
@@ -219,7 +220,7 @@ func TestSumBeyondTheFloatsHasNoSummary(t *testing.T) {
 		c       *Columns
 		summary bool
 	}{{c, true}, {&part, false}} {
-		h, err := d.Header(roundTrip(t, &e, &d, one.c))
+		h, err := ReadHeader(roundTrip(t, &e, &d, one.c).Values)
 		if err != nil || (h.Summary != nil) != one.summary {
 			t.Errorf("%d points: summary %v, %v", one.c.Len(), h.Summary, err)
 		}
@@ -239,6 +240,11 @@ func TestWhatIsNoBlockIsRefused(t *testing.T) {
 		"a time of time": points(func(c *Columns) { c.Append(1, 0, value.Time(1)) }),
 		"order":          points(func(c *Columns) { c.Append(2, 0, value.Int(1)); c.Append(1, 0, value.Int(1)) }),
 		"twice":          points(func(c *Columns) { c.Append(1, 7, value.Int(1)); c.Append(1, 7, value.Int(2)) }),
+		"kind and kinds": {TS: []int64{1}, Kind: value.KindInt, Kinds: []value.Kind{value.KindInt}, Bits: []uint64{1}},
+		"no kinds":       {TS: []int64{1}, Bits: []uint64{1}},
+		"no texts":       {TS: []int64{1}, Kind: value.KindString, Bits: []uint64{0}},
+		"no bits":        {TS: []int64{1}, Kind: value.KindInt},
+		"few sequences":  {TS: []int64{1, 2}, Seq: []uint64{1}, Kind: value.KindInt, Bits: []uint64{1, 2}},
 		"long": points(func(c *Columns) {
 			for i := range 17 {
 				c.Append(int64(i), 0, value.String(strings.Repeat(string(rune('a'+i)), 64<<10)))
@@ -263,7 +269,7 @@ func TestDamageIsFound(t *testing.T) {
 	into := new(Columns)
 	refused := func(what string, at int, bad Block) {
 		_, err := d.Decode(bad, into)
-		if !errors.Is(err, ErrDamaged) && !(at == 0 && errors.Is(err, ErrVersion)) || into.Len() != 0 {
+		if !errors.Is(err, ErrDamaged) || into.Len() != 0 {
 			t.Errorf("%s at %d: %v, %d points", what, at, err, into.Len())
 		}
 	}
@@ -281,6 +287,131 @@ func TestDamageIsFound(t *testing.T) {
 		refused("cut", i+1, Block{b.Values[:i], b.Times})
 	}
 	refused("no times", 1, Block{b.Values, nil})
+}
+
+func TestLaterVersionIsNotDamage(t *testing.T) {
+	var e Encoder
+	b, err := e.Encode(shapes(50)["mixed"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Values[0] = version + 1
+	binary.LittleEndian.PutUint32(b.Values[headerSum:], checksumOfHeader(b.Values[:endOf(t, b)]))
+	var d Decoder
+	if _, err := d.Decode(b, new(Columns)); !errors.Is(err, ErrVersion) {
+		t.Errorf("decode: %v", err)
+	}
+	if _, err := ReadHeader(b.Values); !errors.Is(err, ErrVersion) {
+		t.Errorf("read the header: %v", err)
+	}
+	// A header has a summary, so a new encoding of these is a new version of blocks.
+	if summary, _ := series.NewSummary(false).AppendBinary(nil); summary[0] != 1 || version != 1 {
+		t.Errorf("version %d of blocks has summaries of version %d", version, summary[0])
+	}
+}
+
+func endOf(t *testing.T, b Block) int {
+	t.Helper()
+	end, whole := headerEnd(b.Values)
+	if !whole {
+		t.Fatal("a block without a header")
+	}
+	return end
+}
+
+func TestHeaderIsReadWithoutTheColumns(t *testing.T) {
+	var e Encoder
+	c := shapes(300)["walk"]
+	b, err := e.Encode(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := endOf(t, b)
+	h, err := ReadHeader(b.Values[:end])
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkHeader(t, &h, c)
+	for i := range end {
+		if _, err := ReadHeader(b.Values[:i]); !errors.Is(err, ErrDamaged) {
+			t.Errorf("the first %d bytes of %d: %v", i, end, err)
+		}
+	}
+}
+
+// TestHeaderThatLiesIsDamaged encodes a header that does not count the numbers.
+func TestHeaderThatLiesIsDamaged(t *testing.T) {
+	var e Encoder
+	b, err := e.Encode(shapes(4)["counter"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ReadHeader(b.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := b.Values[endOf(t, b):]
+	h.Numbers, h.Summary = 0, nil
+	lie := appendHeader(make([]byte, prefix), &h)
+	end := len(lie)
+	lie = append(lie, columns...)
+	seal(lie, b.Times, end)
+	var d Decoder
+	if _, err := d.Decode(Block{lie, b.Times}, new(Columns)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestExceptionsAreThoseOfTheColumn gives a column of one float more exceptions than it has
+// values.
+func TestExceptionsAreThoseOfTheColumn(t *testing.T) {
+	for _, distances := range [][]uint64{{0, 0}, {1}, {0, 1}} {
+		data := binary.AppendUvarint([]byte{0}, uint64(len(distances)))
+		for _, distance := range distances {
+			data = binary.LittleEndian.AppendUint64(binary.AppendUvarint(data, distance), math.Float64bits(1.5))
+		}
+		var e Encoder
+		data = e.ints(data, []int64{3})
+		r := reader{Reader: wire.Reader{Data: data}, d: new(Decoder)}
+		if r.floats(make([]uint64, 1)); !r.Failed {
+			t.Errorf("exceptions at the distances %d were read", distances)
+		}
+	}
+}
+
+func TestTimesWithoutSequencesAreEqualBytes(t *testing.T) {
+	c := new(Columns)
+	for i, seq := range []uint64{0, 0, 7} {
+		c.Append(int64(i), seq, value.Int(int64(i)))
+	}
+	part, plain := c.Slice(0, 2), new(Columns)
+	plain.Append(0, 0, value.Float(0.5))
+	plain.Append(1, 0, value.Float(1.5))
+	var e Encoder
+	var d Decoder
+	if a, b := roundTrip(t, &e, &d, &part), roundTrip(t, &e, &d, plain); !bytes.Equal(a.Times, b.Times) {
+		t.Errorf("times %x and %x", a.Times, b.Times)
+	}
+}
+
+func TestWhatIsAppendedToASliceIsItsOwn(t *testing.T) {
+	c := new(Columns)
+	for i := range 4 {
+		c.Append(int64(i), uint64(i), value.String(fmt.Sprint(i)))
+	}
+	c.Append(4, 4, value.Int(4))
+	want := c.Value(2)
+	var e Encoder
+	var d Decoder
+	for _, n := range []int{0, 2} {
+		part := c.Slice(0, n)
+		part.Append(100, 1, value.Float(0.5))
+		part.Append(101, 0, value.Float(1.5))
+		roundTrip(t, &e, &d, &part)
+	}
+	if c.TS[2] != 2 || c.SeqAt(2) != 2 || c.Value(2) != want {
+		t.Errorf("point 2 became (%d, %d, %s)", c.TS[2], c.SeqAt(2), c.Value(2))
+	}
 }
 
 var update = flag.Bool("update", false, "write testdata/v1.bin anew")
@@ -372,11 +503,12 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b.Values, b.Times)
 	}
 	f.Fuzz(func(t *testing.T, values, times []byte) {
-		if len(values) < prefix {
+		end, whole := headerEnd(values)
+		if !whole {
 			return
 		}
 		values = slices.Clone(values)
-		seal(values, times)
+		seal(values, times, end)
 		var d Decoder
 		var c Columns
 		h, err := d.Decode(Block{values, times}, &c)

@@ -44,7 +44,7 @@ func (c *Columns) Append(ts int64, seq uint64, v value.Value) {
 	}
 	switch {
 	case n == 0:
-		c.Kind = kind
+		c.Kind, c.Kinds = kind, nil
 	case c.Kinds == nil && kind != c.Kind:
 		c.Kinds = make([]value.Kind, n, n+1)
 		for i := range c.Kinds {
@@ -90,17 +90,18 @@ func (c *Columns) Value(i int) value.Value {
 	return value.FromRaw(c.KindAt(i), c.Bits[i], text)
 }
 
-// Slice returns the points from i up to j. It shares the memory of c.
+// Slice returns the points from i up to j. It shares the memory of c, but what is appended
+// to it is its own.
 func (c *Columns) Slice(i, j int) Columns {
-	s := Columns{TS: c.TS[i:j], Kind: c.Kind, Bits: c.Bits[i:j]}
+	s := Columns{TS: c.TS[i:j:j], Kind: c.Kind, Bits: c.Bits[i:j:j]}
 	if c.Seq != nil {
-		s.Seq = c.Seq[i:j]
+		s.Seq = c.Seq[i:j:j]
 	}
 	if c.Kinds != nil {
-		s.Kinds = c.Kinds[i:j]
+		s.Kinds = c.Kinds[i:j:j]
 	}
 	if c.Texts != nil {
-		s.Texts = c.Texts[i:j]
+		s.Texts = c.Texts[i:j:j]
 	}
 	return s
 }
@@ -128,17 +129,39 @@ func (c *Columns) check() error {
 	if n == 0 || n > MaxRows {
 		return fmt.Errorf("%w: there must be from 1 to %d, not %d", ErrLimit, MaxRows, n)
 	}
+	if err := c.checkLengths(); err != nil {
+		return err
+	}
 	for i := range n {
 		switch k := c.KindAt(i); {
 		case k < value.KindFloat || k > value.KindJSON:
 			return fmt.Errorf("%w: row %d has a value of the kind %s", ErrLimit, i, k)
 		case k == value.KindFloat && c.Bits[i]&infinity == infinity:
 			return fmt.Errorf("%w: row %d has a float64 that is not finite", ErrLimit, i)
+		case isText(k) && c.Texts == nil:
+			return fmt.Errorf("%w: row %d is a %s, and there are no texts", ErrLimit, i, k)
 		case k == value.KindBool && c.Bits[i] > 1:
 			return fmt.Errorf("%w: row %d has a bool that is neither true nor false", ErrLimit, i)
 		}
 		if i > 0 && (c.TS[i] < c.TS[i-1] || c.TS[i] == c.TS[i-1] && c.SeqAt(i) <= c.SeqAt(i-1)) {
 			return fmt.Errorf("%w: row %d does not lie after the one before", ErrLimit, i)
+		}
+	}
+	return nil
+}
+
+// checkLengths checks that all columns are those of the same points.
+func (c *Columns) checkLengths() error {
+	if (c.Kind == 0) != (c.Kinds != nil) {
+		return fmt.Errorf("%w: either Kind or Kinds must say the kinds", ErrLimit)
+	}
+	for _, column := range []struct {
+		name  string
+		n     int
+		isNil bool
+	}{{"Seq", len(c.Seq), c.Seq == nil}, {"Kinds", len(c.Kinds), c.Kinds == nil}, {"Bits", len(c.Bits), false}, {"Texts", len(c.Texts), c.Texts == nil}} {
+		if !column.isNil && column.n != len(c.TS) {
+			return fmt.Errorf("%w: %s must have %d rows, as TS has, not %d", ErrLimit, column.name, len(c.TS), column.n)
 		}
 	}
 	return nil

@@ -55,8 +55,9 @@ func (d *reader) decompress(n int) []byte {
 }
 
 // Decode unpacks a block into c, in the memory that it has, and returns the header. The
-// block is not changed or kept, nor do texts share its memory. The error wraps ErrVersion
-// or ErrDamaged; c has no points then.
+// block is not changed or kept, nor do texts share its memory; but a text keeps all distinct
+// texts of its kind in the block in memory. The error wraps ErrVersion or ErrDamaged; c has
+// no points then.
 func (d *Decoder) Decode(b Block, c *Columns) (Header, error) {
 	c.Reset()
 	h, r, err := d.open(b)
@@ -76,8 +77,13 @@ func (d *Decoder) Decode(b Block, c *Columns) (Header, error) {
 
 // matches reports whether the header can be that of these points.
 func (h *Header) matches(c *Columns) bool {
-	n := c.Len()
-	return h.First == c.TS[0] && h.FirstSeq == c.SeqAt(0) && h.Last == c.TS[n-1] && h.LastSeq == c.SeqAt(n-1)
+	n, numbers := c.Len(), 0
+	for i := range n {
+		if k := c.KindAt(i); k == value.KindInt || k == value.KindFloat {
+			numbers++
+		}
+	}
+	return h.Numbers == numbers && h.First == c.TS[0] && h.FirstSeq == c.SeqAt(0) && h.Last == c.TS[n-1] && h.LastSeq == c.SeqAt(n-1)
 }
 
 func (d *reader) times(c *Columns) {

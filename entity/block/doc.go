@@ -8,14 +8,16 @@
 //
 // Values and times are two pieces. The keys of one message share its time, so that the
 // times of several blocks are often equal, byte for byte: a store keeps them once. The
-// values begin with a [Header], which has what the numbers of the block come to, so that
-// a question about all of it needs not open it.
+// values begin with a [Header], which has what the numbers of the block come to and can be
+// read without the rest ([ReadHeader]), so that a question about the whole block does not
+// open it.
 //
 // # Format
 //
-// The values are a version, a checksum of all that follows and of the times
-// (CRC-32C), the header and the columns; the times are the columns of TS and, where one is
-// not 0, of Seq. A column of integers is constant, a line, or the zigzag differences of the
+// The values are a version, two checksums (CRC-32C), the header with its length, and the
+// columns. The first checksum covers the header and all else that stands before the
+// columns; the second covers the columns and the times. The times are the columns of TS and,
+// where one is not 0, of Seq. A column of integers is constant, a line, or the zigzag differences of the
 // order 0, 1 or 2, packed into as many bits as they need in groups of 128, or in planes of
 // their bytes that zstd compresses; or numbers of entries in a sorted table, and the table
 // itself. A column of float64s is integers and a power of ten that they are divided by, and
@@ -42,7 +44,8 @@ var (
 const (
 	// MaxRows bounds the points of a block.
 	MaxRows = 4096
-	// MaxTextBytes bounds the bytes of the distinct texts of a block.
+	// MaxTextBytes bounds the bytes of the distinct strings of a block, and those of its
+	// distinct JSON texts.
 	MaxTextBytes = 1 << 20
 
 	version = 1

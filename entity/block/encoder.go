@@ -3,6 +3,7 @@ package block
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -64,13 +65,14 @@ func (e *Encoder) Encode(c *Columns) (Block, error) {
 	var b Block
 	b.Times = e.times(c)
 	b.Values = appendHeader(make([]byte, prefix, 256), &h)
+	end := len(b.Values)
 	b.Values = e.kinds(b.Values, c)
 	for _, kind := range kinds {
 		if b.Values, err = e.values(b.Values, c, kind); err != nil {
 			return Block{}, err
 		}
 	}
-	seal(b.Values, b.Times)
+	seal(b.Values, b.Times, end)
 	return b, nil
 }
 
@@ -95,7 +97,8 @@ func headerOf(c *Columns) (Header, error) {
 // times packs the places.
 func (e *Encoder) times(c *Columns) []byte {
 	dst := e.ints(nil, c.TS)
-	if c.Seq == nil {
+	// Equal times are packed into equal bytes, so that a store can keep them once.
+	if !slices.ContainsFunc(c.Seq, func(seq uint64) bool { return seq != 0 }) {
 		return append(dst, 0)
 	}
 	return e.ints(append(dst, 1), signed(&e.whole, c.Seq))

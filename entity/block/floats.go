@@ -137,13 +137,15 @@ func (d *reader) floats(v []uint64) {
 	}
 	var exceptions []exception
 	if power != floatBits {
-		at := 0
+		at := -1
 		for range d.Count() {
-			at += int(min(d.Uvarint(), MaxRows))
-			if exceptions = append(exceptions, exception{at, d.Uint64()}); at >= len(v) {
+			last := at
+			at = max(at, 0) + int(min(d.Uvarint(), MaxRows))
+			if at <= last || at >= len(v) {
 				d.Fail()
 				return
 			}
+			exceptions = append(exceptions, exception{at, d.Uint64()})
 		}
 	}
 	whole := resize(&d.d.whole, len(v))

@@ -24,21 +24,50 @@ type Header struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// prefix is the version and the checksum.
-const prefix = 1 + 4
+// The values begin with the version, the checksum of the header and the checksum of the
+// columns. The checksum of the header covers the version, the checksum of the columns, and
+// the header with its length. Later versions begin in the same way, so that a damaged
+// version is not taken for a later one.
+const (
+	headerSum  = 1
+	columnsSum = headerSum + 4
+	prefix     = columnsSum + 4
+)
 
-// seal puts the version and the checksum into the first bytes of the values.
-func seal(values, times []byte) {
+// seal fills in what stands before a header that ends at end.
+func seal(values, times []byte, end int) {
 	values[0] = version
-	binary.LittleEndian.PutUint32(values[1:], checksum(values, times))
+	binary.LittleEndian.PutUint32(values[columnsSum:], checksumOfColumns(values[end:], times))
+	binary.LittleEndian.PutUint32(values[headerSum:], checksumOfHeader(values[:end]))
 }
 
-func checksum(values, times []byte) uint32 {
-	return crc32.Update(crc32.Checksum(values[prefix:], castagnoli), castagnoli, times)
+func checksumOfHeader(values []byte) uint32 {
+	return crc32.Update(crc32.Checksum(values[:headerSum], castagnoli), castagnoli, values[columnsSum:])
 }
 
-// appendHeader appends the header of a block.
+func checksumOfColumns(columns, times []byte) uint32 {
+	return crc32.Update(crc32.Checksum(columns, castagnoli), castagnoli, times)
+}
+
+// headerEnd returns where the header ends, and false where the values are too short for it.
+func headerEnd(values []byte) (int, bool) {
+	if len(values) < prefix {
+		return 0, false
+	}
+	n, size := binary.Uvarint(values[prefix:])
+	if size <= 0 || n > uint64(len(values)-prefix-size) {
+		return 0, false
+	}
+	return prefix + size + int(n), true
+}
+
+// appendHeader appends the header of a block with its length.
 func appendHeader(dst []byte, h *Header) []byte {
+	fields := appendFields(nil, h)
+	return append(binary.AppendUvarint(dst, uint64(len(fields))), fields...)
+}
+
+func appendFields(dst []byte, h *Header) []byte {
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(h.Count)), uint64(h.Numbers))
 	dst = binary.AppendUvarint(binary.AppendVarint(dst, h.First), h.FirstSeq)
 	dst = binary.AppendUvarint(binary.AppendVarint(dst, h.Last), h.LastSeq)
@@ -49,20 +78,28 @@ func appendHeader(dst []byte, h *Header) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(summary))), summary...)
 }
 
-// open checks the version and the checksum of a block and reads its header. What follows
-// is left in the reader.
-func (d *Decoder) open(b Block) (h Header, r reader, err error) {
+// ReadHeader reads the header of a block. The beginning of its values is enough, as long as
+// the header is in it. The error wraps ErrVersion or ErrDamaged.
+func ReadHeader(values []byte) (Header, error) {
+	h, _, err := readHeader(values)
+	return h, err
+}
+
+// readHeader reads the header of a block and returns where it ends.
+func readHeader(values []byte) (h Header, end int, err error) {
+	end, whole := headerEnd(values)
 	switch {
-	case len(b.Values) < prefix:
-		return h, r, fmt.Errorf("%w: it has %d bytes", ErrDamaged, len(b.Values))
-	case b.Values[0] > version:
-		return h, r, fmt.Errorf("%w: %d, and this program knows %d; use a newer greenroom", ErrVersion, b.Values[0], version)
-	case b.Values[0] != version:
-		return h, r, fmt.Errorf("%w: its version is %d", ErrDamaged, b.Values[0])
-	case binary.LittleEndian.Uint32(b.Values[1:]) != checksum(b.Values, b.Times):
-		return h, r, fmt.Errorf("%w: its checksum is wrong", ErrDamaged)
+	case !whole:
+		return h, 0, fmt.Errorf("%w: its %d bytes have no header", ErrDamaged, len(values))
+	case binary.LittleEndian.Uint32(values[headerSum:]) != checksumOfHeader(values[:end]):
+		return h, 0, fmt.Errorf("%w: the checksum of its header is wrong", ErrDamaged)
+	case values[0] > version:
+		return h, 0, fmt.Errorf("%w: %d, and this program knows %d; use a newer greenroom", ErrVersion, values[0], version)
+	case values[0] != version:
+		return h, 0, fmt.Errorf("%w: its version is %d", ErrDamaged, values[0])
 	}
-	r = reader{Reader: wire.Reader{Data: b.Values[prefix:]}, d: d}
+	r := wire.Reader{Data: values[prefix:end]}
+	r.Uvarint() // the length
 	count, numbers := r.Uvarint(), r.Uvarint()
 	h.First, h.FirstSeq = r.Varint(), r.Uvarint()
 	h.Last, h.LastSeq = r.Varint(), r.Uvarint()
@@ -76,14 +113,21 @@ func (d *Decoder) open(b Block) (h Header, r reader, err error) {
 			r.Fail()
 		}
 	}
-	if r.Failed {
-		return Header{}, r, fmt.Errorf("%w: its header", ErrDamaged)
+	if r.Failed || len(r.Data) > 0 {
+		return Header{}, 0, fmt.Errorf("%w: its header", ErrDamaged)
 	}
-	return h, r, nil
+	return h, end, nil
 }
 
-// Header reads the header of a block. The error wraps ErrVersion or ErrDamaged.
-func (d *Decoder) Header(b Block) (Header, error) {
-	h, _, err := d.open(b)
-	return h, err
+// open reads the header of a block and checks its columns, which are left in the reader.
+func (d *Decoder) open(b Block) (h Header, r reader, err error) {
+	h, end, err := readHeader(b.Values)
+	if err != nil {
+		return h, r, err
+	}
+	columns := b.Values[end:]
+	if binary.LittleEndian.Uint32(b.Values[columnsSum:]) != checksumOfColumns(columns, b.Times) {
+		return Header{}, r, fmt.Errorf("%w: the checksum of its columns is wrong", ErrDamaged)
+	}
+	return h, reader{Reader: wire.Reader{Data: columns}, d: d}, nil
 }
