@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
@@ -24,6 +25,12 @@ type writer struct {
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
 	doomed   bool               // there may be history of deleted entities
+	touched  map[int64]touch    // hours that got rows since they were sealed, bounded by maxHours
+	runRows  int                // runRows, but for tests
+
+	packer                     block.Encoder
+	unpacker                   block.Decoder
+	run, sealedColumns, merged block.Columns
 
 	// generations has that of the next commit at its end, which begun says is in the
 	// table: it is written with the first commit, so that to open a store writes nothing.
@@ -209,6 +216,8 @@ type transaction struct {
 	w     *writer
 	b     *entity.Batch // of a commit
 	added int64         // new entities
+
+	isOver func() bool // reports whether a slice of the sealer is to end
 }
 
 // transact runs f in a transaction. Unless it is to be durable it may be undone by a

@@ -12,6 +12,9 @@
 // The price is that a query of one series looks into each hour that has any
 // data, about 4 µs each; the table hour lists those hours.
 //
+// Rows that nobody adds to any more are sealed: packed into blocks, of a tenth of their size
+// (seal.go). Options.SealAfter says when.
+//
 // A commit writes the change log, and with it all that was acknowledged; entities,
 // their types, relations and documents besides. Readings and edits of attributes move
 // from the log into their tables some seconds later, many of a page at once, and with

@@ -144,15 +144,8 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 			return 0, err
 		}
 	}
-	err = s.updateLocked(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
-			(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5)`, id, key, entity.MinTS, before, limit)
-		if err != nil {
-			return err
-		}
-		gone, err := res.RowsAffected()
-		n = int(gone)
-		return err
-	})
-	return n, err
+	if err := context.Cause(ctx); err != nil {
+		return 0, err
+	}
+	return s.trim(context.WithoutCancel(ctx), id, key, before, limit)
 }

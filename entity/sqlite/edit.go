@@ -197,6 +197,8 @@ func (t *transaction) deletions() error {
 const (
 	purgeHours = 200
 	purgeRows  = 2000
+
+	purgeBlocks = 50
 )
 
 // purge removes a bit of the history of deleted entities.
@@ -224,6 +226,12 @@ func (t *transaction) purge() (err error) {
 		}
 		_, err = t.query("UPDATE doomed SET hour = ? WHERE num = ?", 1, last+1, num)
 		return err
+	}
+	for _, table := range [...]string{"block", "stamp"} {
+		row, err = t.query("DELETE FROM "+table+" WHERE num IN (SELECT num FROM "+table+" WHERE entity = ? LIMIT ?) RETURNING 1", 1, num, int64(purgeBlocks))
+		if err != nil || row != nil {
+			return err
+		}
 	}
 	row, err = t.query("DELETE FROM computed WHERE (entity, key, ts) IN (SELECT entity, key, ts FROM computed WHERE entity = ? LIMIT ?) RETURNING 1", 1, num, int64(purgeRows))
 	if err == nil && row == nil {

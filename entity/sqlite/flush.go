@@ -310,10 +310,17 @@ func (t *transaction) latest() error {
 // history writes the telemetry and its hours. The inserts walk along the tree.
 func (t *transaction) history() error {
 	w := t.w
-	for i := range w.rows {
-		if err := t.hour(w.rows[i].hour()); err != nil {
+	now := time.Now()
+	for from := 0; from < len(w.rows); {
+		hour, n := w.rows[from].hour(), from
+		for n < len(w.rows) && w.rows[n].hour() == hour {
+			n++
+		}
+		if err := t.hour(hour); err != nil {
 			return err
 		}
+		w.touch(hour, n-from, now)
+		from = n
 	}
 	return t.Bulk(&w.telemetry, len(w.rows), func(i int, row []driver.NamedValue) {
 		r := &w.rows[i]

@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 )
 
 // queries are the prepared statements of the readers.
@@ -23,7 +25,7 @@ type queries struct {
 	open                                 *sql.Stmt // the same: commands
 	commands, commanded, openCommands    *sql.Stmt
 	online                               *sql.Stmt
-	ascending, descending, count         *sql.Stmt
+	ascending, descending                *sql.Stmt
 	relations, changes, docs, computed   *sql.Stmt
 	items, itemsBack                     *sql.Stmt
 
@@ -46,6 +48,24 @@ const places = `FROM hour h CROSS JOIN telemetry t
 	AND t.key = (SELECT num FROM key WHERE name = ?2)
 	AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, ?6)
 	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
+
+// sealedBlocks are the blocks of one series that may have points between two times, after the
+// columns of the rows. Those that begin before ?3 have an end after it, as blocks do not
+// overlap, at most in the last of them.
+const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT 1, b.first, b.last, NULL, NULL, b.data, coalesce(b.times, s.data)
+	FROM block b LEFT JOIN stamp s ON s.num = b.stamp
+	WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
+	AND b.first >= coalesce((SELECT max(first) FROM block
+		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2) AND first < ?3), ?3)
+	AND b.first <= ?4 AND b.last >= ?3 `
+
+// Of blocks, two at the ends may have no point between the places. SQLite would drop the
+// order of a part without a limit.
+const ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7)" + sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT ?7 + 2)"
+
+const countRows = "SELECT count(*) " + series + "AND t.kind IN (1, 2)"
+
+const sealedRows = "SELECT * FROM (SELECT 0, t.ts, t.seq, t.kind, t.value, NULL, NULL "
 
 func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 	const one = "SELECT num, created, type, revision, presence, since, seen FROM entity "
@@ -79,12 +99,12 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.relations: `SELECT e.id, k.name, t.id, r.properties
 			FROM entity e CROSS JOIN relation r ON r.source = e.num CROSS JOIN key k ON k.num = r.type CROSS JOIN entity t ON t.num = r.target
 			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT ?4`,
-		&q.ascending:  "SELECT t.ts, t.seq, t.kind, t.value " + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7",
-		&q.descending: "SELECT t.ts, t.seq, t.kind, t.value " + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7",
-		&q.count:      "SELECT count(*) " + series + "AND t.kind IN (1, 2)",
-		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
-		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
-		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
+		&q.ascending: ascending,
+		&q.descending: sealedRows + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7)" +
+			sealedBlocks + "ORDER BY b.first DESC, b.first_seq DESC LIMIT ?7 + 2)",
+		&q.docs:      "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
+		&q.items:     "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
+		&q.itemsBack: "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
 			WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
 			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`,
@@ -476,20 +496,69 @@ func (s *Store) history(ctx context.Context, id, key string, from, to entity.Pla
 	if descending {
 		stmt = s.queries.descending
 	}
-	var tail []entity.Point
-	for _, r := range s.tail.series(id, key, from, to) {
-		tail = append(tail, entity.Point{TS: r.ts, Seq: r.place().Seq, Value: r.value})
+	tail := s.tail.points(id, key, from, to)
+	rows, err := stmt.QueryContext(ctx, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit) //nolint:sqlclosecheck // stored does
+	if err != nil {
+		return nil, err
 	}
-	points, err := collect(ctx, stmt, func(rows *sql.Rows) (p entity.Point, err error) {
-		var kind, seq int64
-		var col any
-		if err = rows.Scan(&p.TS, &seq, &kind, &col); err == nil {
-			p.Seq = uint64(seq)
-			p.Value, err = valueOf(kind, col)
-		}
-		return p, err
-	}, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit)
+	points, err := s.stored(rows, from, to, limit, descending)
+	if descending {
+		slices.Reverse(tail)
+	}
 	return merge(points, tail, limit, descending, (*entity.Point).Place), err
+}
+
+// unpacker is what unpacks blocks for a query.
+type unpacker struct {
+	block.Decoder
+	columns block.Columns
+}
+
+// unpacker returns one for a query, which gives it back to s.unpackers.
+func (s *Store) unpacker() *unpacker {
+	if u, ok := s.unpackers.Get().(*unpacker); ok {
+		return u
+	}
+	return new(unpacker)
+}
+
+// errEnough ends a scan of rows of which no more are needed.
+var errEnough = errors.New("no more rows are needed")
+
+// stored reads what the tables have of a series: first rows, then the blocks that they lie
+// over.
+func (s *Store) stored(rows *sql.Rows, from, to entity.Place, limit int, descending bool) ([]entity.Point, error) {
+	u := s.unpacker()
+	defer s.unpackers.Put(u)
+	var open, packed []entity.Point
+	err := scan(rows, func() error {
+		var isBlock bool
+		var first, second int64
+		var kind, col any
+		var data, times sql.RawBytes
+		if err := rows.Scan(&isBlock, &first, &second, &kind, &col, &data, &times); err != nil {
+			return err
+		}
+		if !isBlock {
+			k, _ := kind.(int64)
+			v, err := valueOf(k, col)
+			open = append(open, entity.Point{TS: first, Seq: uint64(second), Value: v})
+			return err
+		}
+		if len(packed) >= limit {
+			return errEnough
+		}
+		if _, err := u.Decode(block.Block{Values: data, Times: times}, &u.columns); err != nil {
+			return sealed.Failed(err, first, second)
+		}
+		c := sealed.Between(&u.columns, from, to)
+		packed = sealed.AppendPoints(packed, &c, limit, descending)
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return merge(packed, open, limit, descending, (*entity.Point).Place), err
 }
 
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
@@ -503,33 +572,175 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 	return s.countNumbers(ctx, id, key, from, to)
 }
 
-// countNumbers counts in SQL where the tables are complete, and point by point from the
-// first to the last one of the tail: such a point may take the place of one in the tables.
-func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64) (int, error) {
-	n := 0
-	count := func(from, to int64) error {
-		some := 0
-		err := s.queries.count.QueryRowContext(ctx, id, key, from, to).Scan(&some)
-		n += some
+// countNumbers counts in SQL what is in rows alone, takes the number of what is in a block
+// alone, and counts point by point where several may have the same place: from the first to
+// the last one of the tail, and in blocks with rows in their range. Rows that are sealed
+// meanwhile must not be counted twice: it reads one moment of the database.
+func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
+	c := counter{s: s, ctx: ctx, id: id, key: key}
+	begin, end := entity.AllOf(from, to)
+	if c.tail = s.tail.points(id, key, begin, end); len(c.tail) > 0 {
+		c.by(c.tail[0].TS, c.tail[len(c.tail)-1].TS+1)
+	}
+	err = s.snapshot(ctx, func(conn *sql.Conn) error {
+		c.conn = conn
+		n, err = c.count(from, to)
+		return err
+	})
+	return n, err
+}
+
+// snapshot calls f with a connection that sees one moment of the database throughout. It
+// keeps nobody from writing.
+func (s *Store) snapshot(ctx context.Context, f func(conn *sql.Conn) error) error {
+	conn, err := s.readDB.Conn(ctx)
+	if err != nil {
 		return err
 	}
-	begin, end := entity.AllOf(from, to)
-	tail := s.tail.series(id, key, begin, end)
-	if len(tail) == 0 {
-		return n, count(from, to)
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
+		return err
 	}
-	first, last := tail[0].ts, tail[len(tail)-1].ts+1
-	if err := count(from, first); err != nil {
+	err = f(conn)
+	// Even if ctx has ended: the connection is another one's next.
+	_, ended := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	return errors.Join(err, ended)
+}
+
+// counter counts the numbers of a series.
+type counter struct {
+	s       *Store
+	ctx     context.Context //nolint:containedctx // of the question that it lives for
+	conn    *sql.Conn
+	id, key string
+	tail    []entity.Point
+	apart   [][2]int64 // ranges [from, to) to count point by point, in order once they are joined
+}
+
+// by adds a range to count point by point.
+func (c *counter) by(from, to int64) { c.apart = append(c.apart, [2]int64{from, to}) }
+
+// ranges are the blocks of a series, with the points, the numbers, and whether there are
+// rows in the range.
+const ranges = `SELECT b.first, b.last, b.numbers, EXISTS (SELECT 1 FROM hour h CROSS JOIN telemetry t
+		ON t.hour = h.hour AND t.entity = b.entity AND t.key = b.key AND t.ts >= b.first AND t.ts <= b.last
+		WHERE h.hour BETWEEN b.first / 3600000 AND b.last / 3600000)
+	FROM block b WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
+	AND b.first >= coalesce((SELECT max(first) FROM block
+		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2) AND first < ?3), ?3)
+	AND b.first < ?4 AND b.last >= ?3 ORDER BY b.first, b.first_seq`
+
+func (c *counter) count(from, to int64) (n int, err error) {
+	rows, err := c.conn.QueryContext(c.ctx, ranges, c.id, c.key, from, to) //nolint:sqlclosecheck // scan does
+	if err != nil {
 		return 0, err
 	}
-	for at, end := entity.AllOf(first, last); at.Compare(end) < 0; {
-		const pageSize = 10_000
-		page, err := s.history(ctx, id, key, at, end, pageSize, false)
+	type blockRange struct {
+		first, end int64
+		numbers    int
+	}
+	var whole []blockRange
+	err = scan(rows, func() error {
+		var first, last int64
+		var numbers int
+		var mixed bool
+		if err := rows.Scan(&first, &last, &numbers, &mixed); err != nil {
+			return err
+		}
+		if mixed || first < from || last >= to {
+			c.by(max(first, from), min(last+1, to))
+		} else {
+			whole = append(whole, blockRange{first, last + 1, numbers})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	// A block of which a part is counted apart is counted apart as a whole.
+	for grown := true; grown; {
+		grown = false
+		c.apart = union(c.apart)
+		for _, b := range whole {
+			if at, ok := c.overlapped(b.first, b.end); ok && (b.first < at[0] || b.end > at[1]) {
+				c.by(b.first, b.end)
+				grown = true
+			}
+		}
+	}
+	for _, b := range whole {
+		if _, ok := c.overlapped(b.first, b.end); !ok {
+			n += b.numbers
+		}
+	}
+	for _, r := range c.apart {
+		some, err := c.rows(from, r[0])
 		if err != nil {
 			return 0, err
 		}
+		n += some
+		if some, err = c.points(r[0], r[1]); err != nil {
+			return 0, err
+		}
+		n += some
+		from = r[1]
+	}
+	some, err := c.rows(from, to)
+	return n + some, err
+}
+
+// overlapped returns the range to count apart that [from, to) has a part in.
+func (c *counter) overlapped(from, to int64) (r [2]int64, ok bool) {
+	i, found := slices.BinarySearchFunc(c.apart, from, func(r [2]int64, ts int64) int { return cmp.Compare(r[0], ts) })
+	if !found {
+		i--
+	}
+	for ; i < len(c.apart) && (i < 0 || c.apart[i][0] < to); i++ {
+		if i >= 0 && c.apart[i][1] > from {
+			return c.apart[i], true
+		}
+	}
+	return r, false
+}
+
+// union sorts ranges and joins those that overlap.
+func union(list [][2]int64) [][2]int64 {
+	slices.SortFunc(list, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	var joined [][2]int64
+	for _, r := range list {
+		if n := len(joined); n > 0 && r[0] <= joined[n-1][1] {
+			joined[n-1][1] = max(joined[n-1][1], r[1])
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	return joined
+}
+
+// rows counts the numbers in rows.
+func (c *counter) rows(from, to int64) (n int, err error) {
+	if from >= to {
+		return 0, nil
+	}
+	err = c.conn.QueryRowContext(c.ctx, countRows, c.id, c.key, from, to).Scan(&n)
+	return n, err
+}
+
+// points counts the numbers among all points.
+func (c *counter) points(from, to int64) (n int, err error) {
+	for at, end := entity.AllOf(from, to); at.Compare(end) < 0; {
+		const pageSize = 10_000
+		rows, err := c.conn.QueryContext(c.ctx, ascending, c.id, c.key, at.TS, end.TS, int64(at.Seq), int64(end.Seq), pageSize) //nolint:sqlclosecheck // stored does
+		if err != nil {
+			return 0, err
+		}
+		page, err := c.s.stored(rows, at, end, pageSize, false)
+		if err != nil {
+			return 0, err
+		}
+		page = merge(page, within(c.tail, at, end), pageSize, false, (*entity.Point).Place)
 		for i := range page {
-			if _, ok := page[i].Value.Number(); ok {
+			if page[i].Value.IsNumber() {
 				n++
 			}
 		}
@@ -539,7 +750,7 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 		at = page[len(page)-1].Place()
 		at.Seq++
 	}
-	return n, count(last, to)
+	return n, nil
 }
 
 // Changes returns changes from the log. See [entity.Store].

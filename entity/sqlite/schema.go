@@ -14,7 +14,7 @@ const (
 	// applicationID marks a database of ours ("GRNR").
 	applicationID = 0x47524e52
 	// schemaVersion is what this code reads and writes.
-	schemaVersion = 9
+	schemaVersion = 10
 )
 
 // ErrSchema says that the directory holds a database that this version cannot
@@ -218,6 +218,41 @@ ALTER TABLE entity ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX entity_online ON entity (id) WHERE presence & 3 = 1;
 `
 
+// schema10 adds the blocks. The rows of the telemetry are sealed in the background, while
+// the store is in use (seal.go). An older version would not know what is in a block.
+const schema10 = `
+-- block has parts of series, packed (entity/block): n points from the place (first,
+-- first_seq) to (last, last_seq), numbers of them numbers. The times are in the column
+-- times or in the row stamp, the rest is in data. Blocks of a series do not overlap; a row
+-- of telemetry in the same place as a point of a block came later.
+CREATE TABLE block (
+	num       INTEGER PRIMARY KEY,
+	entity    INTEGER NOT NULL,
+	key       INTEGER NOT NULL,
+	first     INTEGER NOT NULL,
+	first_seq INTEGER NOT NULL,
+	last      INTEGER NOT NULL,
+	last_seq  INTEGER NOT NULL,
+	n         INTEGER NOT NULL,
+	numbers   INTEGER NOT NULL,
+	stamp     INTEGER,
+	times     BLOB,
+	data      BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX block_place ON block (entity, key, first, first_seq);
+CREATE INDEX block_stamp ON block (stamp) WHERE stamp IS NOT NULL;
+
+-- stamp has the times of blocks of an entity: several may have the same. hash is FNV-1a of
+-- data in 64 bits.
+CREATE TABLE stamp (
+	num    INTEGER PRIMARY KEY,
+	entity INTEGER NOT NULL,
+	hash   INTEGER NOT NULL,
+	data   BLOB NOT NULL
+) STRICT;
+CREATE INDEX stamp_hash ON stamp (entity, hash);
+`
+
 // migrate brings the database to this version's schema.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	mark, err := sqlitedb.ReadMark(ctx, conn)
@@ -250,7 +285,7 @@ func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 			err = fmt.Errorf("bring the schema from version %d to %d: %w", version, schemaVersion, err)
 		}
 	}()
-	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9}[version:] {
+	for i, step := range []string{schema, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9, schema10}[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}

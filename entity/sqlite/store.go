@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
@@ -46,6 +47,10 @@ type Options struct {
 	// Existing has Open fail with an error that wraps [os.ErrNotExist] where there is no store,
 	// and not make one.
 	Existing bool
+	// SealAfter is how long no reading must have come for an hour of the history before it
+	// is sealed, that is, packed into blocks. Defaults to DefaultSealAfter; if it is negative,
+	// only Compact seals.
+	SealAfter time.Duration
 }
 
 // Store is an [entity.Store] in a directory. Make it with Open.
@@ -64,6 +69,9 @@ type Store struct {
 	longWAL int   // sqlitedb.LongWAL, but for tests
 	maxTail int64 // maxTail, but for tests
 	slice   int64 // sliceBytes, but for tests
+	opened  time.Time
+
+	unpackers sync.Pool // of *unpacker, for those who read blocks
 
 	writing sync.Mutex
 	waiting atomic.Int32 // who waits for writing, but for the flushes
@@ -86,11 +94,14 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if opts.ChangeLogBytes <= 0 {
 		opts.ChangeLogBytes = DefaultChangeLogBytes
 	}
+	if opts.SealAfter == 0 {
+		opts.SealAfter = DefaultSealAfter
+	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts, longWAL: sqlitedb.LongWAL, maxTail: maxTail, slice: sliceBytes, tail: newTail(), names: &names{byNum: make(map[int64]string)}}
+	s := &Store{opts: opts, longWAL: sqlitedb.LongWAL, maxTail: maxTail, slice: sliceBytes, opened: time.Now(), tail: newTail(), names: &names{byNum: make(map[int64]string)}}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -140,6 +151,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	s.stop = make(chan struct{})
 	s.working.Go(func() { s.checkpoints(s.stop) })
 	s.working.Go(func() { s.flushes(s.stop) })
+	if opts.SealAfter > 0 {
+		s.working.Go(func() { s.seals(s.stop) })
+	}
 	return s, nil
 }
 
@@ -149,7 +163,7 @@ func (s *Store) openWriter(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{})}
+	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{}), touched: make(map[int64]touch), runRows: runRows}
 	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}
@@ -275,10 +289,12 @@ const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that i
 	UNION ALL SELECT 'attribute', count(*) FROM attribute WHERE entity NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'command', count(*) FROM command WHERE entity NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'applied', count(*) FROM applied WHERE entity NOT IN (SELECT num FROM entity)
+	UNION ALL SELECT 'block', count(*) FROM block WHERE entity NOT IN (SELECT num FROM entity UNION ALL SELECT num FROM doomed)
+	UNION ALL SELECT 'stamp', count(*) FROM stamp WHERE entity NOT IN (SELECT num FROM entity UNION ALL SELECT num FROM doomed)
 ) WHERE n > 0`
 
 // Check reads the whole database and reports what is wrong with its pages, tables and
-// indexes. It takes as long as reading all files does. The error wraps ErrDamaged.
+// indexes, and unpacks all blocks. It takes as long as reading all files does. The error wraps ErrDamaged.
 func (s *Store) Check(ctx context.Context) error {
 	var wrong []error
 	for _, query := range []string{"PRAGMA integrity_check", orphans} {
@@ -295,6 +311,7 @@ func (s *Store) Check(ctx context.Context) error {
 		}
 		wrong = append(wrong, err)
 	}
+	wrong = append(wrong, s.checkBlocks(ctx)...)
 	if err := errors.Join(wrong...); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -207,6 +207,26 @@ func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
 	return kept
 }
 
+// points is series as points.
+func (t *tail) points(id, key string, from, to entity.Place) []entity.Point {
+	rows := t.series(id, key, from, to)
+	points := make([]entity.Point, len(rows))
+	for i := range rows {
+		points[i] = entity.Point{TS: rows[i].ts, Seq: rows[i].place().Seq, Value: rows[i].value}
+	}
+	return points
+}
+
+// within returns those of the points, which are in order, that lie in from <= place < to.
+func within(points []entity.Point, from, to entity.Place) []entity.Point {
+	at := func(place entity.Place) int {
+		i, _ := slices.BinarySearchFunc(points, place, func(p entity.Point, place entity.Place) int { return p.Place().Compare(place) })
+		return i
+	}
+	first := at(from)
+	return points[first:max(first, at(to))]
+}
+
 // overlay makes latest, ordered by key, what it is with the rows of the tail.
 func overlay(e *entity.Stored, rows []tailRow) {
 	for i := range rows {
@@ -256,14 +276,14 @@ func (r *tailRow) origin() entity.Origin {
 	return entity.Origin{Source: r.source.text, Seq: r.n}
 }
 
-// merge merges what the tables and the tail have, both in order, up to limit: of two
-// in the same place the tail's counts.
+// merge merges what the tables and the tail have, both in the order that is asked for, up to
+// limit: of two in the same place the tail's counts.
 func merge[T any](tables, tail []T, limit int, descending bool, place func(*T) entity.Place) []T {
-	if len(tail) == 0 {
+	switch {
+	case len(tail) == 0:
 		return tables
-	}
-	if descending {
-		slices.Reverse(tail)
+	case len(tables) == 0:
+		return tail[:min(limit, len(tail))]
 	}
 	list := make([]T, 0, min(limit, len(tables)+len(tail)))
 	for len(list) < limit && len(tables)+len(tail) > 0 {

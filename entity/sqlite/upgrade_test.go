@@ -47,6 +47,10 @@ func TestADatabaseOfAFormerVersionIsBroughtToThisOne(t *testing.T) {
 			s := open(t, dir, Options{})
 			defer closeStore(t, s)
 			checkSchema7(t, s)
+			if err := s.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			checkSchema7(t, s)
 		})
 	}
 }

@@ -1,0 +1,581 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
+)
+
+// Rows of the telemetry that nobody adds to any more are sealed: packed into blocks
+// (entity/block), a tenth of their size. The sealer goes hour by hour, as the table is, and
+// in an hour series by series; what it does is a slice like those of the flush: a short
+// transaction that is not synced, which leaves the database in a state that means the same
+// as before. If it is lost with the power, or the process ends between two slices, there
+// are rows instead of a block, and they are sealed again.
+//
+//   - The blocks of a series do not overlap. A row may lie in the range of a block: it came
+//     later. Where both have the same place the row counts, until the sealer folds it in.
+//   - Data moves only from the log into rows, and from rows into blocks. Whoever reads looks
+//     at the log's tail first; rows and blocks are read in one statement or one snapshot.
+//   - A series whose blocks were small gets larger ones: a new block takes in the one before
+//     while that is less than twice as large. So each value is packed again some log2 times.
+//   - Equal times of an entity are kept once, in the table stamp: the keys of a message have
+//     the same. Blocks share a stamp if the times are equal byte for byte; the last one that
+//     is deleted deletes it.
+const (
+	// DefaultSealAfter is how long nothing must have come for an hour before it is sealed.
+	DefaultSealAfter = 10 * time.Minute
+	// sealAnyway is after how long an hour is sealed that still gets readings, and
+	// sealRows after how many of them.
+	sealAnyway = time.Hour
+	sealRows   = 1 << 20
+	// sealEvery is how often it is looked for hours to seal.
+	sealEvery = 10 * time.Second
+
+	// A slice has sliceRows rows at most. It ends after sliceTime, or as soon as somebody
+	// waits to write, with the rows that it seals at once: runRows at most, and not many more
+	// than have sealBytes bytes of texts.
+	runRows   = 1024
+	sliceRows = 4096
+	sealBytes = 256 << 10
+	sliceTime = 5 * time.Millisecond
+
+	// ownTimes is the size up to which a block has its times itself.
+	ownTimes = 64
+)
+
+// touch says when rows came to an hour that are not sealed.
+type touch struct {
+	first, last time.Time
+	rows        int
+}
+
+// touch notes that rows have come to an hour.
+func (w *writer) touch(hour int64, rows int, now time.Time) {
+	t, ok := w.touched[hour]
+	if !ok {
+		if len(w.touched) >= maxHours {
+			clear(w.touched) // these are sealed a little early
+		}
+		t.first = now
+	}
+	t.last, t.rows = now, t.rows+rows
+	w.touched[hour] = t
+}
+
+// ripe reports whether an hour is to be sealed. REQUIRES: s.writing held.
+func (s *Store) ripe(hour int64, now time.Time) bool {
+	t, ok := s.w.touched[hour]
+	if !ok {
+		return now.Sub(s.opened) >= s.opts.SealAfter
+	}
+	return now.Sub(t.last) >= s.opts.SealAfter || now.Sub(t.first) >= sealAnyway || t.rows >= sealRows
+}
+
+// seals seals hours until stop is closed.
+func (s *Store) seals(stop <-chan struct{}) {
+	ticker := time.NewTicker(min(sealEvery, s.opts.SealAfter+time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		// What fails stays as rows, and is tried again. Compact says why.
+		_ = s.sealHours(stop, false)
+	}
+}
+
+// sealHours seals the hours that are ripe, or all, slice by slice, until stop is closed.
+func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
+	var errs []error
+	for after := int64(math.MinInt64); ; {
+		hours, err := s.hoursAfter(after)
+		if err != nil || len(hours) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, hour := range hours {
+			s.writing.Lock()
+			ripe := all || s.ripe(hour, time.Now())
+			s.writing.Unlock()
+			if !ripe {
+				continue
+			}
+			stopped, err := s.sealHour(stop, hour)
+			if stopped {
+				return nil
+			}
+			errs = append(errs, err)
+			if errors.Is(err, entity.ErrFull) {
+				return errors.Join(errs...)
+			}
+		}
+		after = hours[len(hours)-1]
+	}
+}
+
+// hoursAfter returns some of the hours that have rows.
+func (s *Store) hoursAfter(after int64) (hours []int64, err error) {
+	const page = 1000
+	rows, err := s.readDB.QueryContext(context.Background(), "SELECT hour FROM hour WHERE hour > ? ORDER BY hour LIMIT ?", after, page)
+	if err != nil {
+		return nil, fmt.Errorf("read the hours: %w", err)
+	}
+	err = scan(rows, func() error {
+		var hour int64
+		err := rows.Scan(&hour)
+		hours = append(hours, hour)
+		return err
+	})
+	return hours, err
+}
+
+// sealHour seals an hour, with commits in between.
+func (s *Store) sealHour(stop <-chan struct{}, hour int64) (stopped bool, err error) {
+	c := sealCursor{hour: hour}
+	stopped, err = s.slices(stop, func(t *transaction) (bool, error) { return t.seal(&c) })
+	if err == nil {
+		err = c.failed
+	}
+	return stopped, err
+}
+
+// slices makes slices until f has done all, or stop is closed. Between two of them there
+// is as much time for commits as the slice took.
+func (s *Store) slices(stop <-chan struct{}, f func(t *transaction) (done bool, err error)) (stopped bool, err error) {
+	for {
+		done, took, err := s.sealSlice(f)
+		if done || err != nil {
+			return false, err
+		}
+		pause := time.NewTimer(took)
+		select {
+		case <-stop:
+			pause.Stop()
+			return true, nil
+		case <-pause.C:
+		}
+		runtime.Gosched()
+	}
+}
+
+// sealSlice makes one slice, if the disk has room for it, and tells how long it took.
+func (s *Store) sealSlice(f func(t *transaction) (done bool, err error)) (done bool, took time.Duration, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	ctx := context.Background()
+	fits, err := s.copies.Fits(ctx, s.w.Conn, sqlitedb.SpareRoom)
+	if err != nil {
+		return false, 0, err
+	}
+	if !fits {
+		return false, 0, entity.ErrFull
+	}
+	began := time.Now()
+	err = s.w.transact(ctx, false, func(t *transaction) (err error) {
+		t.isOver = func() bool { return s.waiting.Load() > 0 || time.Since(began) >= sliceTime }
+		done, err = f(t)
+		return err
+	})
+	if err != nil {
+		return false, 0, fmt.Errorf("seal: %w", err)
+	}
+	s.commits.Add(1)
+	return done, time.Since(began), nil
+}
+
+// sealCursor is how far an hour is sealed. It is moved on by a transaction; one that fails
+// is tried from there with the next pass.
+type sealCursor struct {
+	hour, entity, key int64 // the series in work; those before it are sealed
+	failed            error // why a series stays as it is
+}
+
+// seal seals rows of an hour from the cursor on, and reports whether that was all.
+func (t *transaction) seal(c *sealCursor) (done bool, err error) {
+	for rows := 0; rows+t.w.runRows <= sliceRows; {
+		n, err := t.sealRun(c)
+		if errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion) {
+			// The rows stay as they are, and the rest is sealed.
+			c.failed = errors.Join(c.failed, err)
+			c.key++
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			return true, t.endHour(c)
+		}
+		if rows += n; t.isOver() {
+			break
+		}
+	}
+	return false, nil
+}
+
+// endHour forgets an hour that has no rows any more.
+func (t *transaction) endHour(c *sealCursor) error {
+	delete(t.w.touched, c.hour)
+	if c.failed != nil {
+		t.w.touch(c.hour, 0, time.Now()) // it is tried again later
+	}
+	row, err := t.query("DELETE FROM hour WHERE hour = ?1 AND NOT EXISTS (SELECT 1 FROM telemetry WHERE hour = ?1) RETURNING 1", 1, c.hour)
+	if row != nil {
+		delete(t.w.hours, c.hour)
+	}
+	return err
+}
+
+// sealRun seals the next rows of an hour, of one series, and returns how many; 0 when there
+// are none. Where a block lies behind the rows, only those before it.
+func (t *transaction) sealRun(c *sealCursor) (n int, err error) {
+	row, err := t.query(`SELECT entity, key FROM telemetry WHERE hour = ?1 AND (entity, key) >= (?2, ?3)
+		AND entity IN (SELECT num FROM entity) ORDER BY entity, key LIMIT 1`, 2, c.hour, c.entity, c.key)
+	if err != nil || row == nil {
+		return 0, err
+	}
+	c.entity, c.key = first[int64](row), first[int64](row[1:])
+	return t.sealSeries(c.hour, c.entity, c.key)
+}
+
+// sealSeries is sealRun for the first rows of a series in an hour.
+func (t *transaction) sealSeries(hour, num, key int64) (n int, err error) {
+	run := &t.w.run
+	if err := t.readRun(run, hour, num, key); err != nil || run.Len() == 0 {
+		return 0, err
+	}
+	s := sealedSeries{t, num, key}
+	over, err := s.neighbor(run.TS[0], run.SeqAt(0), false)
+	if err != nil {
+		return 0, err
+	}
+	next, err := s.neighbor(run.TS[0], run.SeqAt(0), true)
+	if err != nil {
+		return 0, err
+	}
+	rows := *run
+	if next != nil {
+		rows = run.Slice(0, run.Search(next.first, next.firstSeq))
+	}
+	if err := s.fold(&rows, over); err != nil {
+		return 0, err
+	}
+	last := rows.Len() - 1
+	_, err = t.query("DELETE FROM telemetry WHERE hour = ? AND entity = ? AND key = ? AND (ts, seq) <= (?, ?)", 1,
+		hour, num, key, rows.TS[last], int64(rows.SeqAt(last)))
+	return rows.Len(), err
+}
+
+// readRun reads the first rows of a series in an hour.
+func (t *transaction) readRun(run *block.Columns, hour, num, key int64) error {
+	run.Reset()
+	size := 0
+	return t.Each("SELECT ts, seq, kind, value FROM telemetry WHERE hour = ? AND entity = ? AND key = ? ORDER BY ts, seq LIMIT ?", 4,
+		func(row []driver.Value) (bool, error) {
+			v, err := valueOf(first[int64](row[2:]), row[3])
+			if err != nil {
+				return false, err
+			}
+			run.Append(first[int64](row), uint64(first[int64](row[1:])), v)
+			size += len(v.Text())
+			return size < sealBytes, nil
+		}, hour, num, key, int64(t.w.runRows))
+}
+
+// sealedSeries are the blocks of a series, for the one who writes.
+type sealedSeries struct {
+	*transaction
+	entity, key int64
+}
+
+// storedBlock is a row of the table block, without what it has.
+type storedBlock struct {
+	num               int64
+	first, last       int64
+	firstSeq, lastSeq uint64
+	n                 int
+}
+
+const blockColumns = "SELECT num, first, first_seq, last, last_seq, n FROM block WHERE entity = ?1 AND key = ?2 "
+
+func (s sealedSeries) block(sql string, args ...any) (*storedBlock, error) {
+	row, err := s.query(blockColumns+sql, 6, append([]any{s.entity, s.key}, args...)...)
+	if err != nil || row == nil {
+		return nil, err //nolint:nilnil // there is none
+	}
+	at := func(i int) int64 { return first[int64](row[i:]) }
+	return &storedBlock{at(0), at(1), at(3), uint64(at(2)), uint64(at(4)), int(at(5))}, nil
+}
+
+// neighbor returns the last block that begins at a place or before, or the first one that
+// begins after it, nil for none.
+func (s sealedSeries) neighbor(ts int64, seq uint64, after bool) (*storedBlock, error) {
+	if after {
+		return s.block("AND (first, first_seq) > (?3, ?4) ORDER BY first, first_seq LIMIT 1", ts, int64(seq))
+	}
+	return s.block("AND (first, first_seq) <= (?3, ?4) ORDER BY first DESC, first_seq DESC LIMIT 1", ts, int64(seq))
+}
+
+// has reports whether a place is in the range of a block that begins at it or before.
+func (b *storedBlock) has(ts int64, seq uint64) bool {
+	return ts < b.last || ts == b.last && seq <= b.lastSeq
+}
+
+// fold makes a block of rows, with those of the block in whose range they begin, or behind
+// which, nil for none.
+func (s sealedSeries) fold(rows *block.Columns, over *storedBlock) error {
+	w := s.w
+	if over != nil && over.has(rows.TS[0], rows.SeqAt(0)) {
+		if err := s.open(over, &w.sealedColumns); err != nil {
+			return err
+		}
+		sealed.Merge(&w.merged, &w.sealedColumns, rows)
+		return s.replace([]*storedBlock{over}, &w.merged)
+	}
+	var old []*storedBlock
+	all := *rows
+	for over != nil && over.n < 2*all.Len() && over.n+all.Len() <= block.MaxRows {
+		if s.open(over, &w.sealedColumns) != nil { // a damaged one stays as it is
+			break
+		}
+		if sealed.TextBytes(&w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
+			break
+		}
+		var merged block.Columns
+		sealed.Merge(&merged, &w.sealedColumns, &all)
+		all = merged
+		old = append(old, over)
+		var err error
+		if over, err = s.block("AND (first, first_seq) < (?3, ?4) ORDER BY first DESC, first_seq DESC LIMIT 1", over.first, int64(over.firstSeq)); err != nil {
+			return err
+		}
+	}
+	return s.replace(old, &all)
+}
+
+// open unpacks a block.
+func (s sealedSeries) open(b *storedBlock, c *block.Columns) error {
+	row, err := s.query("SELECT b.data, coalesce(b.times, s.data) FROM block b LEFT JOIN stamp s ON s.num = b.stamp WHERE b.num = ?", 2, b.num)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		return fmt.Errorf("block %d is gone", b.num)
+	}
+	if _, err = s.w.unpacker.Decode(block.Block{Values: first[[]byte](row), Times: first[[]byte](row[1:])}, c); err != nil {
+		err = fmt.Errorf("entity number %d key number %d: %w", s.entity, s.key, sealed.Failed(err, b.first, b.last))
+	}
+	return err
+}
+
+// replace puts blocks of these points in place of others.
+func (s sealedSeries) replace(old []*storedBlock, c *block.Columns) error {
+	parts, err := sealed.Encode(&s.w.packer, c)
+	if err != nil {
+		return err
+	}
+	var stamps []int64
+	for _, b := range old {
+		row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
+		if err != nil {
+			return err
+		}
+		if stamp, ok := row[0].(int64); ok {
+			stamps = append(stamps, stamp)
+		}
+	}
+	for i := range parts {
+		if err := s.insert(&parts[i]); err != nil {
+			return err
+		}
+	}
+	return s.releaseStamps(stamps)
+}
+
+// releaseStamps deletes the stamps that no block has any more.
+func (t *transaction) releaseStamps(stamps []int64) error {
+	for _, stamp := range stamps {
+		if _, err := t.query("DELETE FROM stamp WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM block WHERE stamp = ?1)", 1, stamp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s sealedSeries) insert(p *sealed.Part) (err error) {
+	var own, stamp any = p.Times, nil
+	if len(p.Times) > ownTimes {
+		own = nil
+		if stamp, err = s.stamp(p.Times); err != nil {
+			return err
+		}
+	}
+	_, err = s.query("INSERT INTO block (entity, key, first, first_seq, last, last_seq, n, numbers, stamp, times, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", 1,
+		s.entity, s.key, p.First.TS, int64(p.First.Seq), p.Last.TS, int64(p.Last.Seq), int64(p.Count), int64(p.Numbers), stamp, own, p.Values)
+	return err
+}
+
+// stamp returns the number of the times, which are stored if the entity does not have them.
+func (s sealedSeries) stamp(times []byte) (num int64, err error) {
+	h := fnv.New64a()
+	_, _ = h.Write(times) // it cannot fail
+	hash := int64(h.Sum64())
+	err = s.Each("SELECT num, data FROM stamp WHERE entity = ? AND hash = ?", 2, func(row []driver.Value) (bool, error) {
+		if bytes.Equal(first[[]byte](row[1:]), times) {
+			num = first[int64](row)
+		}
+		return num == 0, nil
+	}, s.entity, hash)
+	if err != nil || num != 0 {
+		return num, err
+	}
+	row, err := s.query("INSERT INTO stamp (entity, hash, data) VALUES (?, ?, ?) RETURNING num", 1, s.entity, hash, times)
+	return first[int64](row), err
+}
+
+// join makes one of blocks of a series that follow each other, from a place on, and are
+// small enough, and reports whether that was all.
+func (t *transaction) join(c *joinCursor) (done bool, err error) {
+	for {
+		row, err := t.query(`SELECT entity, key, first, first_seq FROM block INDEXED BY block_place
+			WHERE (entity, key, first, first_seq) > (?, ?, ?, ?) ORDER BY entity, key, first, first_seq LIMIT 1`, 4, c.entity, c.key, c.first, int64(c.seq))
+		if err != nil || row == nil {
+			return err == nil, err
+		}
+		c.entity, c.key, c.first, c.seq = first[int64](row), first[int64](row[1:]), first[int64](row[2:]), uint64(first[int64](row[3:]))
+		if err := (sealedSeries{t, c.entity, c.key}).join(c.first, c.seq); err != nil {
+			return false, err
+		}
+		if t.isOver() {
+			return false, nil
+		}
+	}
+}
+
+// joinCursor is the block that was looked at last.
+type joinCursor struct {
+	entity, key, first int64
+	seq                uint64
+}
+
+// join makes one block of that at a place and those behind it that fit.
+func (s sealedSeries) join(ts int64, seq uint64) error {
+	b, err := s.neighbor(ts, seq, false)
+	if err != nil || b == nil {
+		return err
+	}
+	var old []*storedBlock
+	var all block.Columns
+	for n := 0; b != nil && n+b.n <= block.MaxRows; {
+		if s.open(b, &s.w.sealedColumns) != nil || sealed.TextBytes(&s.w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
+			break
+		}
+		var merged block.Columns
+		sealed.Merge(&merged, &all, &s.w.sealedColumns)
+		all, old, n = merged, append(old, b), n+b.n
+		if b, err = s.neighbor(b.first, b.firstSeq, true); err != nil {
+			return err
+		}
+	}
+	if len(old) < 2 {
+		return nil
+	}
+	return s.replace(old, &all)
+}
+
+// Compact seals all that can be sealed, slice by slice between the commits, and makes large
+// blocks of small ones. What cannot be sealed stays as rows, and the error says why. The
+// space that gets free is used for what comes; Shrink gives it back.
+func (s *Store) Compact(ctx context.Context) (err error) {
+	defer failure.In(&err, "compact")
+	if err := s.flush(ctx.Done()); err != nil {
+		return err
+	}
+	if err := s.sealHours(ctx.Done(), true); err != nil {
+		return err
+	}
+	var c joinCursor
+	if _, err := s.slices(ctx.Done(), func(t *transaction) (bool, error) { return t.join(&c) }); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// Shrink gives free space of the database back to the disk. Nobody can write meanwhile, and
+// the disk must have room for the database once more.
+func (s *Store) Shrink(ctx context.Context) (err error) {
+	defer failure.In(&err, "shrink the database")
+	s.begin()
+	defer s.writing.Unlock()
+	var size int64
+	if err := s.w.Conn.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size); err != nil {
+		return err
+	}
+	fits, err := s.copies.Fits(ctx, s.w.Conn, 2*size)
+	if err != nil {
+		return err
+	}
+	if !fits {
+		return fmt.Errorf("%w: it needs %d bytes for a while", entity.ErrFull, 2*size)
+	}
+	if err := s.w.Durable(ctx); err != nil {
+		return err
+	}
+	if _, err := s.w.Conn.ExecContext(ctx, "VACUUM"); err != nil {
+		return err
+	}
+	_, err = s.w.Conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+// checkBlocks unpacks all blocks, compares them with their rows, and says what is wrong.
+func (s *Store) checkBlocks(ctx context.Context) (wrong []error) {
+	u := s.unpacker()
+	defer s.unpackers.Put(u)
+	var id, key string // of the last block
+	var last entity.Place
+	rows, err := s.readDB.QueryContext(ctx, `SELECT coalesce(e.id, ''), coalesce(k.name, ''), b.first, b.first_seq, b.last, b.last_seq, b.n, b.numbers, b.data, coalesce(b.times, s.data, x'')
+		FROM block b LEFT JOIN stamp s ON s.num = b.stamp LEFT JOIN entity e ON e.num = b.entity LEFT JOIN key k ON k.num = b.key
+		ORDER BY b.entity, b.key, b.first, b.first_seq`)
+	if err != nil {
+		return []error{err}
+	}
+	err = scan(rows, func() error {
+		var e, k string
+		var from, to entity.Place
+		var n, numbers int
+		var data, times sql.RawBytes
+		if err := rows.Scan(&e, &k, &from.TS, &from.Seq, &to.TS, &to.Seq, &n, &numbers, &data, &times); err != nil {
+			return err
+		}
+		h, err := u.Decode(block.Block{Values: data, Times: times}, &u.columns)
+		switch {
+		case err != nil:
+		case h.Count != n || h.Numbers != numbers || (entity.Place{TS: h.First, Seq: h.FirstSeq}) != from || (entity.Place{TS: h.Last, Seq: h.LastSeq}) != to:
+			err = errors.New("its row says other than the block")
+		case e == id && k == key && from.Compare(last) <= 0:
+			err = errors.New("it overlaps the block before")
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("entity %q key %q: %w", e, k, sealed.Failed(err, from.TS, to.TS)))
+		}
+		id, key, last = e, k, to
+		return nil
+	})
+	return append(wrong, err)
+}

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"github.com/greenroom-go/greenroom/entity"
+)
+
+// trim is Trim once the tables have all. It begins with the blocks, so that no value comes
+// back that a later one has replaced: rows that lie over a block are folded into it first,
+// some at a time. REQUIRES: s.writing held; it is given up between two transactions.
+func (s *Store) trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
+	for {
+		done := false
+		err := s.withRoom(func() error {
+			some := 0
+			err := s.w.transact(ctx, true, func(t *transaction) (err error) {
+				some, done, err = t.trim(id, key, before, limit-n)
+				return err
+			})
+			if err == nil {
+				n += some
+			}
+			return err
+		})
+		if err != nil || done || n >= limit {
+			return n, err
+		}
+		s.commits.Add(1)
+		s.writing.Unlock()
+		s.begin()
+	}
+}
+
+// trim removes a part of the points of a series before a time, and reports whether there
+// are no others.
+func (t *transaction) trim(id, key string, before int64, limit int) (n int, done bool, err error) {
+	row, err := t.query("SELECT e.num, k.num FROM entity e, key k WHERE e.id = ? AND k.name = ?", 2, id, key)
+	if err != nil || row == nil {
+		return 0, true, err
+	}
+	s := sealedSeries{t, first[int64](row), first[int64](row[1:])}
+	b, err := s.block("AND first < ?3 ORDER BY first, first_seq LIMIT 1", before)
+	if err != nil {
+		return 0, false, err
+	}
+	if b == nil {
+		n, err = t.count(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
+			(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5) RETURNING 1`, id, key, entity.MinTS, before, int64(limit))
+		return n, true, err
+	}
+	row, err = t.query("SELECT h.hour "+series+"ORDER BY h.hour LIMIT 1", 1, id, key, b.first, b.last+1)
+	if err != nil {
+		return 0, false, err
+	}
+	if row != nil {
+		_, err = t.sealSeries(first[int64](row), s.entity, s.key)
+		return 0, false, err
+	}
+	return s.trim(b, before, limit)
+}
+
+// count runs a statement and returns how many rows it returns.
+func (t *transaction) count(sql string, args ...any) (n int, err error) {
+	err = t.Each(sql, 1, func([]driver.Value) (bool, error) {
+		n++
+		return true, nil
+	}, args...)
+	return n, err
+}
+
+// trim removes a block, or the points of it that lie before a time.
+func (s sealedSeries) trim(b *storedBlock, before int64, limit int) (n int, done bool, err error) {
+	if b.last < before && b.n <= limit {
+		row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
+		if err != nil {
+			return 0, false, err
+		}
+		if stamp, ok := row[0].(int64); ok {
+			err = s.releaseStamps([]int64{stamp})
+		}
+		return b.n, false, err
+	}
+	if err := s.open(b, &s.w.sealedColumns); err != nil {
+		return 0, false, err
+	}
+	c := &s.w.sealedColumns
+	n = min(limit, c.Search(before, 0))
+	left := c.Slice(n, c.Len())
+	return n, false, s.replace([]*storedBlock{b}, &left)
+}
