@@ -48,9 +48,11 @@ comes first.
 
 With --shape, bench starts its own servers, each in a new directory below --data
 that is removed at the end, and applies loads for which others have published
-figures: ` + shapeNames() + `. Each line shows the throughput per second, the
-latency until the acknowledgement or response, the server's CPU time per million
-messages, its memory, and the bytes on disk per value.`,
+figures:
+` + shapeNames() + `.
+Each line shows the throughput per second, the latency until the acknowledgement
+or response, the server's CPU time per million messages, its memory, and the bytes
+on disk per value.`,
 		Example: `  greenroom serve --data /tmp/bench &
   greenroom bench --connections 50 --duration 10s
   greenroom bench --shape meters,modify

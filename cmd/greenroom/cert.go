@@ -23,10 +23,11 @@ func newCert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert",
 		Short: "Make the certificates of the nodes of a cluster.",
-		Long: `Make the certificates by which the nodes of a cluster know each other: first an
-authority, then a certificate for each node, which has the node's name as the URI
-greenroom://cluster/node. A node needs the authority's certificate, its own and its
-own key. Keep the authority's key where no node runs: who has it can be any node.`,
+		Long: `Make the certificates by which the nodes of a cluster authenticate each other:
+first an authority, then a certificate for each node, with the node's name as the
+URI greenroom://cluster/node. A node needs the authority's certificate, its own
+certificate and its own key. Keep the authority's key where no node runs: whoever
+has it can be any node.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCertAuthority(), newCertNode(), newCertShow())
@@ -75,7 +76,7 @@ func newCertNode() *cobra.Command {
 		Use:   "node",
 		Short: "Make the certificate of a node.",
 		Long: `Make the certificate of a node, with a new key: NAME.pem and NAME-key.pem. The
-authority is taken from the same directory.`,
+authority must be in the same directory.`,
 		Example: `  greenroom cert node --name orders-1 --dir certs
   greenroom cert node --name orders-1 --dir certs --replace   # before the old one expires`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,7 +103,7 @@ authority is taken from the same directory.`,
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory of the certificates")
 	cmd.Flags().StringVar(&name, "name", "", "name of the node: letters, digits and . - _")
 	cmd.Flags().IntVar(&days, "days", 365, "how many days it is valid")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace the files of an earlier one")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the files of an earlier certificate")
 	return cmd
 }
 
@@ -110,7 +111,7 @@ func newCertShow() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Say of which node a certificate is, and when it expires.",
+		Short:   "Print the node of a certificate, and when it expires.",
 		Example: `  greenroom cert show --file certs/orders-1.pem`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {

@@ -36,9 +36,9 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "command",
 		Short: "Send commands to devices, list and cancel them.",
-		Long: `Send commands to the devices of a running server, and see what becomes of them.
-A command is kept until its device has it, also over restarts. The token of who
-calls is taken from the environment variable ` + tokenVariable + `.`,
+		Long: `Send commands to the devices of a running server, and follow them. A command is
+kept until its device has received it, even across restarts. Your token is taken
+from the environment variable ` + tokenVariable + `.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCommandSend(), newCommandList(), newCommandCancel())
@@ -64,12 +64,12 @@ func newCommandSend() *cobra.Command {
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the server")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "id of the entity")
 	cmd.Flags().StringVar(&o.name, "name", "", "name of the command")
-	cmd.Flags().StringVar(&o.request, "request", "", "what the device is told beside the name, in JSON")
+	cmd.Flags().StringVar(&o.request, "request", "", "what to send to the device with the name, in JSON")
 	cmd.Flags().StringVar(&o.key, "key", "", "idempotency key: the same command is sent once")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "how long the device may take from the delivery to its answer; 0 is a minute")
-	cmd.Flags().DurationVar(&o.expires, "expires", 0, "how long it may take until the delivery; 0 is 7 days")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "how long the device may take from delivery to its answer; 0 means 1 minute")
+	cmd.Flags().DurationVar(&o.expires, "expires", 0, "how long delivery may take; 0 means 7 days")
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "wait for the end, at most 25s")
-	cmd.Flags().BoolVar(&o.parallel, "parallel", false, "send it while others are under way")
+	cmd.Flags().BoolVar(&o.parallel, "parallel", false, "send it at once, while others are under way")
 	return cmd
 }
 
@@ -128,7 +128,7 @@ func newCommandList() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the commands of an entity, the newest first.",
+		Short: "List the commands of an entity, newest first.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

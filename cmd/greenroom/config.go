@@ -166,7 +166,7 @@ func newConfig() *cobra.Command {
 	}
 	check := newServe()
 	check.Use, check.Short = "check", "Check a configuration, and the files that it names, without starting a server."
-	check.Long = "Check the configuration that greenroom serve would have with the same flags, environment and file: its keys,\nits values, and the files that it names."
+	check.Long = "Check the configuration that greenroom serve would use with the same flags,\nenvironment and file: its keys, its values, and the files that it names."
 	check.Example = "  greenroom config check --config greenroom.toml"
 	serve := check.RunE
 	check.RunE = func(cmd *cobra.Command, args []string) error {

@@ -29,14 +29,14 @@ func newConsole() *cobra.Command {
 	var data, socket string
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Look into a running server and change it.",
-		Long: `Look into a server that runs on this machine and change it, by commands: help lists
-them. It reaches the server by the socket console.sock in its data directory, which
-only the user of the server may open.
+		Short: "Inspect a running server and change it.",
+		Long: `Inspect a server that runs on this machine and change it, with commands: help lists
+them. The console uses the socket console.sock in the server's data directory, which
+only the server's user may open.
 
 On a terminal, Tab completes commands and the addresses of actors, the arrow keys
-go through what was typed before, also in earlier sessions, and Ctrl-D ends. Lines
-that come from a pipe are run one after the other, until one fails.
+recall earlier lines, including those of earlier sessions, and Ctrl-D ends the
+console. Lines from a pipe are run one after the other, until one fails.
 
 A word @FILE stands for the text of a file.`,
 		Example: `  greenroom console
@@ -59,7 +59,7 @@ A word @FILE stands for the text of a file.`,
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", server.DefaultDataDir, "data directory of the server")
-	cmd.Flags().StringVar(&socket, "socket", "", "socket of the console, where it is elsewhere")
+	cmd.Flags().StringVar(&socket, "socket", "", "socket of the console, if it is not in the data directory")
 	return cmd
 }
 

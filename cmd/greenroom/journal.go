@@ -31,8 +31,8 @@ type journalOptions struct {
 func newJournal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "journal",
-		Short: "Look at a journal of package persist.",
-		Long: `Look at the journal that a program keeps with package persist/sqlite, also while the
+		Short: "Inspect a journal of package persist.",
+		Long: `Inspect the journal that a program keeps with package persist/sqlite, even while the
 program runs. Nothing is written to it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -145,7 +145,7 @@ func newJournalShow() *cobra.Command {
 	var o journalOptions
 	cmd := o.command(&cobra.Command{
 		Use:     "show",
-		Short:   "Show what a journal has of an id.",
+		Short:   "Show what a journal has about an id.",
 		Example: "  greenroom journal show --journal data --id cart-42 --after 1000",
 	}, o.show)
 	cmd.Flags().StringVar(&o.id, "id", "", "the id")
@@ -234,8 +234,8 @@ func newJournalExport() *cobra.Command {
 	cmd := o.command(&cobra.Command{
 		Use:   "export",
 		Short: "Export a journal as NDJSON.",
-		Long: `Write what a journal has, one object a line: for each id, in order, what it is
-without its events, and then these. Data is in base64.`,
+		Long: `Write the contents of a journal, one object a line: for each id, in order, a line
+with everything but its events, and then its events. Data is in base64.`,
 		Example: "  greenroom journal export --journal data --file journal.ndjson",
 	}, func(ctx context.Context, j persist.Journal, out io.Writer) error {
 		if o.file == "" {

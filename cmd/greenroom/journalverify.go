@@ -14,10 +14,10 @@ func newJournalVerify() *cobra.Command {
 	var o journalOptions
 	return o.command(&cobra.Command{
 		Use:   "verify",
-		Short: "Check that a journal is whole.",
+		Short: "Check that a journal is intact.",
 		Long: `Read a journal from its beginning, and check that the events of each id are in
-order and are what was written (by their checksums), and that the feeds have
-each of them once. The exit code is 1 if something is wrong.`,
+order, that their checksums are correct, and that the feeds have each of them
+once. The exit code is 1 if something is wrong.`,
 		Example: "  greenroom journal verify --journal data",
 	}, func(ctx context.Context, j persist.Journal, out io.Writer) error {
 		v := journalVerifier{j: j, out: out, fed: make(map[string]fed)}

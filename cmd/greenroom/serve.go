@@ -113,17 +113,17 @@ the entity, as JSON: {"temperature":21.5}, or with the time of the measurement
 in milliseconds {"ts":1451649600512,"values":{"temperature":21.5}}, or an array
 of either. With QoS 1, readings are acknowledged once they are on disk.
 
-Everything can also be set in a file of TOML, --config, by the names of the flags
-with _ in place of -, and by environment variables: GREENROOM_DATA for --data. A
-flag comes before the environment, and that before the file.
+Every flag can also be set in a TOML file, --config, by its name with _ instead of
+-, or in the environment: GREENROOM_DATA for --data. A flag takes precedence over
+the environment, and the environment over the file.
 
 Without --data or --store, readings are kept in ./` + server.DefaultDataDir + `; with --demo, in
 a temporary directory that is removed at the end.
 
 Everybody on this machine may do everything until greenroom token create makes the
-first token; from then on, who comes must log in. An address that other machines
-reach needs --tls-cert and --tls-key, or --acme, and who comes must log in: the
-first start prints the token of an admin, once.
+first token; from then on, clients must log in. An address that other machines can
+reach needs --tls-cert and --tls-key, or --acme, and clients must log in from the
+beginning: the first start prints the token of an admin, once.
 
 --store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
 the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this
@@ -174,32 +174,32 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
 	cmd.Flags().StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory; off for none)")
-	cmd.Flags().String(configFlag, "", "file of TOML that sets flags, such as http = \"127.0.0.1:8080\"")
+	cmd.Flags().String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
-	cmd.Flags().StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority is to issue the certificate (ACME); it must reach --http at their port 443, and you agree to its terms")
+	cmd.Flags().StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority issues the certificate (ACME); it must be able to reach --http at their port 443, and you agree to its terms")
 	cmd.Flags().StringVar(&o.tls.ACME.Email, "acme-email", "", "where the authority of --acme reports problems")
 	cmd.Flags().StringVar(&o.tls.ACME.Directory, "acme-directory", server.DefaultACMEDirectory, "URL of the authority of --acme")
-	cmd.Flags().StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with who signed the certificate of the authority's server, in PEM, where the system does not know it")
-	cmd.Flags().StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for what the authority of --acme has issued (default acme in the data directory)")
-	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "file with the certificates of those who sign those of clients, in PEM")
-	cmd.Flags().StringVar(&o.oidc.Issuer, "oidc-issuer", "", "URL of a provider of OpenID Connect, at which people may log in to the dashboard")
+	cmd.Flags().StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with the CA certificates, in PEM, for the authority's server, if the system does not trust it")
+	cmd.Flags().StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for the certificates of --acme (default acme in the data directory)")
+	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "file with the CA certificates, in PEM, that sign the certificates of clients")
+	cmd.Flags().StringVar(&o.oidc.Issuer, "oidc-issuer", "", "URL of an OpenID Connect provider with which people can log in to the dashboard")
 	cmd.Flags().StringVar(&o.oidc.Client, "oidc-client", "", "name by which the provider knows this server")
-	cmd.Flags().StringVar(&o.secret, "oidc-secret-file", "", "file with what the provider takes as the proof of that")
-	cmd.Flags().StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim that has the name of the principal")
-	cmd.Flags().StringVar(&o.oidc.CA, "oidc-ca", "", "file with who signed the certificate of the provider, in PEM, where the system does not know it")
-	cmd.Flags().StringVar(&o.oidc.URL, "url", "", "how browsers reach the server, such as https://plant.example, where their requests do not tell: behind a proxy")
+	cmd.Flags().StringVar(&o.secret, "oidc-secret-file", "", "file with the client secret for the provider")
+	cmd.Flags().StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim with the name of the principal")
+	cmd.Flags().StringVar(&o.oidc.CA, "oidc-ca", "", "file with the CA certificates, in PEM, for the provider, if the system does not trust it")
+	cmd.Flags().StringVar(&o.oidc.URL, "url", "", "URL by which browsers reach the server behind a proxy, such as https://plant.example")
 	cmd.Flags().StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
 	cmd.Flags().StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
-	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
-	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make a further admin and print its token, where the others are lost")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
+	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make another admin and print its token, if the others are lost")
 	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
 	_ = cmd.Flags().MarkHidden(checkFlag) // it is there
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
-	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it is offline, where its type does not say; 0 is for ever")
-	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device that has lost its connection has to come back before it is offline, where its type does not say")
+	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
+	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
 	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 	return cmd
 }

@@ -48,9 +48,8 @@ func newToken() *cobra.Command {
 		Use:   "token",
 		Short: "Create, list and revoke the credentials of people, services and devices.",
 		Long: `Create, list and revoke the credentials of people, services and devices of a
-running server. As soon as there is one, who comes to the server must log in, so
-the first must be an admin. The token of who calls is taken from the environment
-variable ` + tokenVariable + `.`,
+running server. As soon as there is one, clients must log in, so the first must be
+an admin. Your token is taken from the environment variable ` + tokenVariable + `.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
@@ -68,7 +67,7 @@ func newTokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a principal and print its token, once.",
-		Long: `Create a principal and print its token, which nobody can find out again.
+		Long: `Create a principal and print its token, which cannot be shown again.
 
 The role admin may do everything, operator may read and write entities, viewer
 may read them, and device may read and report for the entity of its name, or for
@@ -92,11 +91,11 @@ filter matches, by id, type and attributes.`,
 	cmd.Flags().StringVar(&o.role, "role", "", "admin, operator, viewer or device")
 	cmd.Flags().StringVar(&o.filter, "filter", "", "only the entities that this filter matches")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "only the entity with this id")
-	cmd.Flags().DurationVar(&o.expires, "expires", 0, "end by itself after this time; 0 is never")
-	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of the standard input, in place of a token")
-	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, in place of a token; the store has the key as it is")
-	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it in by a client certificate with its name as the common name, in place of a token")
-	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it in by the provider of OpenID Connect, which has its name for it, in place of a token")
+	cmd.Flags().DurationVar(&o.expires, "expires", 0, "expire after this time; 0 means never")
+	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of standard input, instead of a token")
+	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, instead of a token; the store keeps the key in clear")
+	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it log in with a client certificate whose common name is its name, instead of a token")
+	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it log in with the OpenID Connect provider, which must know it by its name, instead of a token")
 	return cmd
 }
 
@@ -227,7 +226,7 @@ func newTokenRevoke() *cobra.Command {
 	var addr, name string
 	cmd := &cobra.Command{
 		Use:   "revoke",
-		Short: "Revoke a principal. What it has open ends.",
+		Short: "Revoke a principal, and end everything that it has open.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {

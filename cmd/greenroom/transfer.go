@@ -29,10 +29,10 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Export the data of a running server as NDJSON or CSV.",
-		Long: `Write the types, entities, relations, history, mappings, saved queries, rules of
-retention and alarms, or latest values of a running server, one per line. greenroom import reads
-them into this or another server: import types first, then entities, relations
-and the history, and mappings after their sources.`,
+		Long: `Write the types, entities, relations, history, mappings, saved queries, retention
+rules, alarm rules or latest values of a running server, one per line. greenroom
+import reads them into this or another server: import types first, then entities,
+relations and the history, and mappings after their sources.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
   greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -35,7 +35,7 @@ func newVerify() *cobra.Command {
 		Long: `Start a server, load it with readings, attribute patches, relations, types, mappings,
 rollups and deletions, read its streams and entity tags meanwhile, and kill it
 (SIGKILL) at a random moment. Start it again, and compare what it has with what it
-had acknowledged or shown. Repeat this with the same data.
+acknowledged or showed before. Repeat this with the same data.
 
 The data is kept in a new directory below --data, which must be on the disk to
 test and is removed at the end. A kill does not affect what the kernel has
@@ -44,12 +44,12 @@ confirmed. With --store postgres://user@host/database the data is kept in a new
 schema of that database, which is removed as well, and the server that gets
 killed is Greenroom's, not PostgreSQL.
 
-With --full the disk becomes full in each round before the kill, and the server is
-started on the full disk as well. --data must be on a small file system of its own.
+With --full the disk is filled in each round before the kill, and the server is
+also started on the full disk. --data must be on a small file system of its own.
 
-With --check it does nothing of that, but reads the store of a server at --data or
---store, which must not be running: each page of the files, and each entity,
-relation and change. What is damaged or contradicts another is printed.
+With --check, verify only reads the store of a server at --data or --store, which
+must not be running: each page of the files, and each entity, relation and change.
+It prints what is damaged, and what contradicts something else.
 
 The exit code is 1 if anything was lost or duplicated, or is damaged.`,
 		Example: `  greenroom verify --data /var/lib --rounds 20
