@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// PresenceState says whether the device of an entity is there. The numbers are part of the
-// stored format.
+// PresenceState says whether the device of an entity is online. The numbers are part of the stored
+// format.
 type PresenceState uint8
 
 // The states of a presence.
@@ -37,9 +37,9 @@ func ParsePresenceState(name string) (PresenceState, error) {
 	return 0, fmt.Errorf("presence %q: %w: must be one of %s", brief(name), ErrInvalid, strings.Join(presenceStates[:], ", "))
 }
 
-// Presence says whether the device of an entity is there, and since when. The zero
-// Presence is that of an entity whose device was never heard of. Times are in milliseconds
-// since the epoch, by the runtime's clock.
+// Presence says whether the device of an entity is online, and since when. The zero Presence is
+// that of an entity whose device was never heard of. Times are in milliseconds since the epoch, by
+// the runtime's clock.
 type Presence struct {
 	State PresenceState
 	// Connected says that it is online and has a connection, its own or that of a gateway

@@ -13,9 +13,9 @@ type alarmRuleAPI struct{ alarms *alarm.Service }
 
 func (a *alarmRuleAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/alarm-rules", "listAlarmRules", "List all rules of alarms, by name.", a.list, needs(seesAll)),
-		op("GET", "/v1/alarm-rules/{name}", "getAlarmRule", "Read a rule of alarms.", a.get, needs(seesAll), fails(404)),
-		op("PUT", "/v1/alarm-rules/{name}", "putAlarmRule", "Create or replace a rule of alarms, or only check it.", a.put, needs(administers), answers(200, 201, 204), fails(409, 422, 428)),
+		op("GET", "/v1/alarm-rules", "listAlarmRules", "List all alarm rules, by name.", a.list, needs(seesAll)),
+		op("GET", "/v1/alarm-rules/{name}", "getAlarmRule", "Read an alarm rule.", a.get, needs(seesAll), fails(404)),
+		op("PUT", "/v1/alarm-rules/{name}", "putAlarmRule", "Create or replace an alarm rule, or only check it.", a.put, needs(administers), answers(200, 201, 204), fails(409, 422, 428)),
 		op("DELETE", "/v1/alarm-rules/{name}", "deleteAlarmRule", "Delete a rule. Its open alarms clear.", a.remove, needs(administers), fails(404)),
 	}
 }
@@ -34,7 +34,7 @@ type alarmRuleFields struct {
 	Where string `json:"where,omitempty" example:"attributes.building = \"a\""`
 	// The condition that raises an alarm.
 	Raise string `json:"raise" example:"temperature > 80"`
-	// The condition that clears it; absent: that raise does not hold.
+	// The condition that clears it; by default, that raise does not hold.
 	Clear string `json:"clear,omitempty" example:"temperature < 70"`
 	// How long raise must hold, by the time of the readings; at most 31d.
 	For string `json:"for,omitempty" example:"1m"`
@@ -42,22 +42,22 @@ type alarmRuleFields struct {
 	ClearFor string `json:"clear_for,omitempty" example:"30s"`
 	Severity string `json:"severity" enum:"critical,major,minor,warning,info" example:"major"`
 	Message  string `json:"message,omitempty" maxLength:"1024" example:"The pump is too hot."`
-	// The names of the webhooks that are told.
+	// The names of the webhooks to notify.
 	Webhooks []string `json:"webhooks,omitempty"`
 }
 
-// alarmRuleJSON is a rule of alarms with its version.
+// alarmRuleJSON is an alarm rule with its version.
 type alarmRuleJSON struct {
 	Name string `json:"name" example:"overheating"`
 	alarmRuleFields
 	// The version, for If-Match.
 	ETag string `json:"etag" example:"3k"`
-	// The number of the version: alarms say which one raised them.
+	// The number of the version; an alarm names the version that raised it.
 	Version int64 `json:"version" example:"1451649600512"`
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
-	// Since when the conditions are as they are.
+	// Since when the conditions have been as they are.
 	Effective int64 `json:"effective_ms" example:"1451649600512"`
-	// Not all entities have been looked at yet.
+	// Not all entities have been evaluated yet.
 	Pending bool `json:"pending"`
 }
 
@@ -100,7 +100,7 @@ func (f *alarmRuleFields) rule(name string) (r alarm.Rule, err error) {
 	return r, r.Check()
 }
 
-// alarmRuleListJSON is all rules of alarms, by name.
+// alarmRuleListJSON is all alarm rules, by name.
 type alarmRuleListJSON struct {
 	Rules []alarmRuleJSON `json:"rules"`
 }
@@ -121,10 +121,10 @@ func (a *alarmRuleAPI) get(_ context.Context, in *alarmRulePath) (*answer[alarmR
 	return ok(newAlarmRuleJSON(&r)).withETag(r.ETag), nil // Pending changes without a new version
 }
 
-// alarmRuleBody is a rule as it is written; an answer can be sent back as it is.
+// alarmRuleBody is a rule as it is written; a response can be sent back unchanged.
 type alarmRuleBody struct {
 	alarmRuleFields
-	// Ignored, as the next ones are: the path has it.
+	// Ignored, as the following ones are: the path has it.
 	Name string `json:"name,omitempty"`
 	// The version goes into If-Match.
 	ETag      string `json:"etag,omitempty"`
@@ -137,7 +137,7 @@ type alarmRuleBody struct {
 type putAlarmRuleRequest struct {
 	alarmRulePath
 	precondition
-	// If given, the rule is checked and not put; its value is ignored.
+	// If present, the rule is only checked; the value is ignored.
 	Check *string `query:"check"`
 	Body  alarmRuleBody
 }

@@ -24,13 +24,13 @@ type alarmAPI struct {
 
 func (a *alarmAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/alarms", "listAlarms", "List alarms, the last raised first.", a.list, needs(seesSome)),
+		op("GET", "/v1/alarms", "listAlarms", "List alarms, the most recently raised first.", a.list, needs(seesSome)),
 		op("GET", "/v1/alarms/{alarm}", "getAlarm", "Read one alarm with its history.", a.get, needs(seesSome), fails(404)),
-		op("POST", "/v1/alarms/{alarm}/acknowledge", "acknowledgeAlarm", "Note that somebody has seen an alarm.", a.acknowledge, needs(writesSome), fails(404)),
-		op("POST", "/v1/alarms/{alarm}/shelve", "shelveAlarm", "Set the alarms of an open alarm's rule and entity aside for a while: nobody is told of them.", a.shelve, needs(writesSome), fails(404, 409)),
-		op("POST", "/v1/alarms/{alarm}/unshelve", "unshelveAlarm", "End that.", a.unshelve, needs(writesSome), fails(404)),
-		op("POST", "/v1/alarms/{alarm}/clear", "clearAlarm", "Clear an alarm whose condition does not hold any more.", a.clear, needs(writesSome), fails(404, 409)),
-		rawOp("GET", "/v1/stream/alarms", "streamAlarms", "Read what happens to alarms as server-sent events: alarm and reset.", a.stream, needs(seesSome),
+		op("POST", "/v1/alarms/{alarm}/acknowledge", "acknowledgeAlarm", "Acknowledge an alarm.", a.acknowledge, needs(writesSome), fails(404)),
+		op("POST", "/v1/alarms/{alarm}/shelve", "shelveAlarm", "Shelve the alarms of an open alarm's rule and entity for a while: nobody is notified of them.", a.shelve, needs(writesSome), fails(404, 409)),
+		op("POST", "/v1/alarms/{alarm}/unshelve", "unshelveAlarm", "Unshelve the alarms of an open alarm's rule and entity.", a.unshelve, needs(writesSome), fails(404)),
+		op("POST", "/v1/alarms/{alarm}/clear", "clearAlarm", "Clear an alarm whose condition no longer holds.", a.clear, needs(writesSome), fails(404, 409)),
+		rawOp("GET", "/v1/stream/alarms", "streamAlarms", "Read changes of alarms as server-sent events: alarm and reset.", a.stream, needs(seesSome),
 			takesLong, sends(content{mediaEvents, ""})),
 	}
 }
@@ -50,24 +50,26 @@ type alarmJSON struct {
 	Severity string `json:"severity" enum:"critical,major,minor,warning,info" example:"major"`
 	Message  string `json:"message,omitempty" example:"The pump is too hot."`
 	State    string `json:"state" enum:"raised,cleared" example:"raised"`
-	// From when on the condition held, by the time of the readings.
+	// Since when the condition held, by the time of the readings.
 	Since int64 `json:"since_ms" example:"1451649600512"`
-	// When it had held for as long as the rule wants.
+	// When the condition had held for as long as the rule demands.
 	Raised int64 `json:"raised_ms" example:"1451649660512"`
-	// When the condition to clear had; absent for one that has not cleared.
+	// When the condition to clear had held long enough; absent if it has not cleared.
 	Cleared int64 `json:"cleared_ms,omitempty"`
-	// When the server found out that it was raised, and that it has cleared.
+	// When the server noticed that it was raised, and that it has cleared.
 	Detected int64 `json:"detected_ms" example:"1451649660530"`
 	Ended    int64 `json:"ended_ms,omitempty"`
-	// Why it is not open any more: its condition, an operator, a late reading that withdraws it, a change or the end of its rule, that its rule does not concern the entity any more, the end of the entity.
+	// Why it is no longer open: its condition, an operator, a late reading that withdraws it, a
+	// change or the end of its rule, the rule no longer covering the entity, or the end of the
+	// entity.
 	Cause string `json:"cause,omitempty" enum:"condition,operator,withdrawn,rule,scope,entity"`
-	// The entity was deleted; one that has its id now is another one.
+	// The entity was deleted; an entity that now has its id is a different one.
 	Deleted bool `json:"deleted,omitempty"`
-	// What the condition looked at when it was raised.
+	// The values that the condition used when it was raised.
 	Values       []alarmValueJSON `json:"values"`
 	Acknowledged *alarmMarkJSON   `json:"acknowledged,omitempty"`
 	Shelved      *alarmShelfJSON  `json:"shelved,omitempty"`
-	// What has happened to it; absent in lists and events.
+	// Its transitions; absent in lists and events.
 	History []alarmTransitionJSON `json:"history,omitempty"`
 }
 
@@ -81,7 +83,7 @@ type alarmValueJSON struct {
 // alarmMarkJSON says who has acknowledged an alarm.
 type alarmMarkJSON struct {
 	At int64 `json:"at_ms" example:"1451649700000"`
-	// Absent where nobody has to log in.
+	// Absent if nobody has to log in.
 	By   string `json:"by,omitempty" example:"alice"`
 	Note string `json:"note,omitempty" example:"on my way"`
 }
@@ -97,7 +99,7 @@ type alarmTransitionJSON struct {
 	Kind string `json:"kind" enum:"raised,cleared,acknowledged,shelved,unshelved,amended,reopened,withdrawn" example:"raised"`
 	// When the server made it.
 	At int64 `json:"at_ms" example:"1451649660530"`
-	// The time of the readings that it is of; absent for what somebody did.
+	// The time of the readings that caused it; absent if somebody caused it.
 	TS   int64  `json:"ts,omitempty" example:"1451649660512"`
 	By   string `json:"by,omitempty" example:"alice"`
 	Note string `json:"note,omitempty"`
@@ -145,7 +147,7 @@ type alarmFilter struct {
 	Entity string `query:"entity" maxLength:"256" example:"room-1"`
 	// Only alarms of this rule.
 	Rule string `query:"rule" maxLength:"128" example:"overheating"`
-	// Only alarms of these severities, with commas: critical, major, minor, warning, info.
+	// Only alarms of these severities, separated by commas: critical, major, minor, warning, info.
 	Severity string `query:"severity" example:"critical,major"`
 	// A filter over their entities; docs/filter.md has the language.
 	Filter string `query:"q"`
@@ -159,10 +161,10 @@ type listAlarmsRequest struct {
 	Acknowledged string `query:"acknowledged" enum:"true,false"`
 	// Only alarms that are shelved, or that are not.
 	Shelved string `query:"shelved" enum:"true,false"`
-	// With true the alarms of entities that were deleted, for who may read all entities.
+	// With true, the alarms of deleted entities; requires access to all entities.
 	Deleted string `query:"deleted" enum:"true,false,any" default:"false"`
 	cursorParam
-	// The most alarms to return.
+	// The maximum number of alarms to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }
 

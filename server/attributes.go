@@ -23,7 +23,7 @@ func (a *attributeAPI) operations() []operation {
 	return []operation{
 		op("GET", "/v1/entities/{id}/attributes", "getAttributes", "Read all sections of an entity.", a.get, needs(seesEntity), fails(404)),
 		op("PUT", "/v1/entities/{id}/attributes", "putAttributes", "Replace all sections.", a.put, needs(writesEntity), answers(200, 201), fails(409, 422, 428)),
-		op("PATCH", "/v1/entities/{id}/attributes", "patchAttributes", "Patch the document that has the sections as members.", a.patch, needs(writesEntity),
+		op("PATCH", "/v1/entities/{id}/attributes", "patchAttributes", "Patch the document whose members are the sections.", a.patch, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaMergePatch, sectionsBody{}}, patch), answers(200, 201), fails(404, 409, 422)),
 		op("GET", "/v1/entities/{id}/attributes/{section}", "getSection", "Read one section.", a.getSection, needs(seesEntity), fails(404)),
 		op("PUT", "/v1/entities/{id}/attributes/{section}", "putSection", "Replace one section.", a.putSection, needs(reportsSection),
@@ -41,13 +41,12 @@ type sectionsJSON struct {
 	Attributes documentJSON `json:"attributes" example:"{\"floor\":2}"`
 	Desired    documentJSON `json:"desired" example:"{\"setpoint\":21}"`
 	Reported   documentJSON `json:"reported"`
-	// What of desired is not reported so.
+	// The parts of desired that differ from reported.
 	Delta    documentJSON `json:"delta" example:"{\"setpoint\":21}"`
 	Metadata metadataJSON `json:"metadata"`
 }
 
-// metadataJSON has the sections again, with {"timestamp": seconds} in the place of each
-// value.
+// metadataJSON has the sections again, with {"timestamp": seconds} instead of each value.
 type metadataJSON struct {
 	Attributes documentJSON `json:"attributes"`
 	Desired    documentJSON `json:"desired"`

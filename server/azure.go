@@ -34,13 +34,13 @@ func (a *azureAPI) operations() []operation {
 		rawOp("GET", "/devices/{id}/messages/devicebound", "getDeviceMessage", "As a device made for Azure IoT Hub, get the next command as a message.", a.next, needs(receivesEntity), awaits,
 			answers(200, 204), sends(content{mediaJSON, json.RawMessage{}})),
 		op("DELETE", "/devices/{id}/messages/devicebound/{command}", "completeDeviceMessage", "As a device made for Azure IoT Hub, complete a message, or reject it.", a.complete, needs(reportsEntity), fails(412)),
-		op("POST", "/devices/{id}/messages/devicebound/{command}/abandon", "abandonDeviceMessage", "As a device made for Azure IoT Hub, give a message back, which comes again.", a.abandon, needs(reportsEntity), fails(412)),
+		op("POST", "/devices/{id}/messages/devicebound/{command}/abandon", "abandonDeviceMessage", "As a device made for Azure IoT Hub, abandon a message, so that it is delivered again.", a.abandon, needs(reportsEntity), fails(412)),
 	}
 }
 
 // azureVersion says for which version of the API a request is made.
 type azureVersion struct {
-	// A date; all are answered alike.
+	// A date; ignored.
 	Version string `query:"api-version" required:"true" minLength:"1" maxLength:"64" example:"2021-04-12"`
 }
 
@@ -116,7 +116,7 @@ type deviceMessagePath struct {
 
 type completeDeviceMessageRequest struct {
 	deviceMessagePath
-	// Present where the device does not want the message: the command fails.
+	// If present, the device rejects the message, and the command fails.
 	Reject *string `query:"reject" maxLength:"64"`
 }
 

@@ -115,9 +115,9 @@ func jsonError(err error) error {
 
 // precondition is what a write wants of the version that is there.
 type precondition struct {
-	// The version that must be there, in quotes, or * for any.
+	// The version that must be current, in quotes, or * for any.
 	IfMatch entityTags `header:"If-Match"`
-	// With *: nothing must be there yet.
+	// *: fail if it already exists.
 	IfNoneMatch entityTags `header:"If-None-Match"`
 
 	condition string // both as entity.CheckCondition has them, "" for none
@@ -126,7 +126,7 @@ type precondition struct {
 // ifChanged is a reader's wish to be told when nothing has changed: see
 // [answer.versioned].
 type ifChanged struct {
-	// The version that the client has: if it is still current, the answer is 304.
+	// The version that the client has; if it is still current, the response is 304.
 	IfNoneMatch string `header:"If-None-Match"`
 }
 

@@ -59,9 +59,9 @@ type bulkAPI struct {
 func (a *bulkAPI) operations() []operation {
 	return []operation{
 		op("POST", "/v1/bulk", "postBulk", "Patch or delete all entities that match a filter, or send their devices a command.", a.post, needs(writesAll), answers(200, 202), fails(422)),
-		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, the newest first.", a.list, needs(seesAll)),
+		op("GET", "/v1/bulk", "listBulk", "List the bulk updates since the start of the server, newest first.", a.list, needs(seesAll)),
 		op("GET", "/v1/bulk/{job}", "getBulk", "Read the progress of a bulk update.", a.get, needs(seesAll), fails(404)),
-		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. What it has done stays.", a.stop, needs(writesAll), fails(404)),
+		op("DELETE", "/v1/bulk/{job}", "cancelBulk", "Cancel a bulk update. Changes already made are kept.", a.stop, needs(writesAll), fails(404)),
 	}
 }
 
@@ -71,7 +71,8 @@ type bulkPath struct {
 }
 
 type bulkRequest struct {
-	// Names the command: a device that got it by a request with the same key does not get it again, as long as the command is kept. Only with command.
+	// Identifies the command: a device that got it through a request with the same key does not get
+	// it again, as long as the command is kept. Only with command.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           bulkBody
 }
@@ -87,11 +88,11 @@ type bulkBody struct {
 	Delete bool `json:"delete,omitempty"`
 	// Send this command to each device.
 	Command *commandBody `json:"command,omitempty"`
-	// The most entities to change in a second; as fast as it goes without it.
+	// The maximum number of entities to change in a second; unlimited by default.
 	Rate int `json:"rate,omitempty" minimum:"1" maximum:"100000" example:"100"`
 	// Only find the entities.
 	DryRun bool `json:"dry_run,omitempty"`
-	// The most entities to change.
+	// The maximum number of entities to change.
 	Limit int64 `json:"limit,omitempty" minimum:"1" maximum:"10000000" default:"1000000" example:"1000"`
 }
 

@@ -25,18 +25,18 @@ type claimAPI struct {
 
 func (a *claimAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/claims", "listOffers", "List the devices that let themselves be claimed, by the ids of their entities.", a.list, needs(manages)),
-		rawOp("POST", "/v1/entities/{id}/claim", "claimEntity", "Claim an entity whose device has offered that, with its secret.", a.claim, needs(claims), answers(204), fails(404, 409)),
-		op("POST", "/api/v1/{token}/claim", "postDeviceClaim", "As a device made for ThingsBoard, let somebody who knows a secret claim it.", a.offer, needs(reportsSelf),
+		op("GET", "/v1/claims", "listOffers", "List the devices that offer to be claimed, by the ids of their entities.", a.list, needs(manages)),
+		rawOp("POST", "/v1/entities/{id}/claim", "claimEntity", "Claim an entity whose device has offered to be claimed, with its secret.", a.claim, needs(claims), answers(204), fails(404, 409)),
+		op("POST", "/api/v1/{token}/claim", "postDeviceClaim", "As a device made for ThingsBoard, offer to be claimed by somebody who knows a secret.", a.offer, needs(reportsSelf),
 			accepts(maxBodyBytes, content{mediaJSON, offerBody{}}), answers(200), a.refused),
 	}
 }
 
-// offerBody is what a device sends that lets itself be claimed.
+// offerBody is what a device sends to offer itself.
 type offerBody struct {
 	// 1 to 1024 bytes.
 	Secret string `json:"secretKey" example:"from-the-label"`
-	// For how long; 0 or absent for a day.
+	// How long the offer lasts; 0 or absent for a day.
 	Duration int64 `json:"durationMs,omitempty" minimum:"0" maximum:"604800000" example:"60000"`
 }
 
@@ -44,23 +44,23 @@ func (a *claimAPI) offer(ctx context.Context, in *deviceMessage) (*answer[nothin
 	return done(), thingsboard.Claim(a.claims, callerOf(ctx).who.Name(), in.id(ctx), in.Body.text)
 }
 
-// offersJSON is a page of the devices that let themselves be claimed.
+// offersJSON is a page of the devices that offer to be claimed.
 type offersJSON struct {
 	Offers []offerJSON `json:"offers"`
 	// The cursor of the next page; absent at the end.
 	Next string `json:"next,omitempty"`
 }
 
-// offerJSON is a device that lets itself be claimed by who knows its secret.
+// offerJSON is a device that offers to be claimed by whoever knows its secret.
 type offerJSON struct {
 	Entity string `json:"entity" example:"pump-1"`
-	// When that ends by itself.
+	// When the offer expires.
 	Until int64 `json:"until_ms" example:"1451649660512"`
 }
 
 type listOffersRequest struct {
 	cursorParam
-	// The most devices to return.
+	// The maximum number of devices to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
@@ -85,9 +85,9 @@ type claimRequest struct {
 	Body claimBody
 }
 
-// claimBody is what somebody knows who claims a device.
+// claimBody is the secret with which somebody claims a device.
 type claimBody struct {
-	// That of the device.
+	// The secret of the device.
 	Secret string `json:"secret" example:"from-the-label"`
 }
 

@@ -21,14 +21,14 @@ type commandAPI struct {
 
 func (a *commandAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/entities/{id}/commands", "postCommand", "Send a command to the device of an entity; the answer comes once it is durable.", a.post, needs(writesEntity), awaits,
+		op("POST", "/v1/entities/{id}/commands", "postCommand", "Send a command to the device of an entity. Responds once it is durable.", a.post, needs(writesEntity), awaits,
 			answers(200, 202), fails(404, 409, 422, 429)),
-		op("GET", "/v1/entities/{id}/commands", "listCommands", "List the commands of an entity, the newest first.", a.list, needs(seesEntity), fails(404)),
+		op("GET", "/v1/entities/{id}/commands", "listCommands", "List the commands of an entity, newest first.", a.list, needs(seesEntity), fails(404)),
 		op("GET", "/v1/entities/{id}/commands/{command}", "getCommand", "Read one command, or wait for its end.", a.get, needs(seesEntity), awaits, fails(404)),
 		op("DELETE", "/v1/entities/{id}/commands/{command}", "cancelCommand", "Cancel a command. A device that has it may still carry it out.", a.cancel, needs(writesEntity), fails(404, 409)),
-		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command, which it gets again until it answers.", a.next, needs(receivesEntity), awaits,
+		op("GET", "/v1/entities/{id}/next-command", "nextCommand", "As the device of the entity, wait for its next command. It is returned again until the device answers.", a.next, needs(receivesEntity), awaits,
 			answers(200, 204)),
-		op("POST", "/v1/entities/{id}/answers", "postAnswer", "As the device of the entity, say what has become of a command.", a.answer, needs(reportsEntity),
+		op("POST", "/v1/entities/{id}/answers", "postAnswer", "As the device of the entity, report the progress or outcome of a command.", a.answer, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, commandAnswerBody{}}), fails(404, 422)),
 	}
 }
@@ -60,20 +60,21 @@ func (p *waitParam) check() (err error) {
 
 // commandBody is a command as it is sent.
 type commandBody struct {
-	// That of a command that the type of the entity declares; any other where the type is not strict.
+	// The name of a command that the entity's type declares, or any name if the type is not strict.
 	Name string `json:"name" minLength:"1" maxLength:"256" example:"restart"`
-	// What the device is told beside the name: any JSON.
+	// What to send to the device with the name: any JSON.
 	Request json.RawMessage `json:"request,omitempty" example:"{\"delay\":5}"`
-	// Until when it may be delivered, in milliseconds since the epoch or RFC 3339; 7 days from now without it.
+	// Until when it may be delivered, in milliseconds since the epoch or RFC 3339; by default 7
+	// days from now.
 	Expires instant `json:"expires,omitempty"`
-	// How long the device may take from the delivery to its answer; 1m without it.
+	// How long the device may take from delivery to its answer; by default 1m.
 	Timeout string `json:"timeout,omitempty" example:"30s"`
-	// Send it while others are under way. Without it commands of an entity are sent one at a time, in their order.
+	// Send it while others are under way. By default the commands of an entity are sent one at a
+	// time, in order.
 	Parallel bool `json:"parallel,omitempty"`
 }
 
-// commandJSON is a command and what has become of it. Times are in milliseconds since the
-// epoch.
+// commandJSON is a command and its state. Times are in milliseconds since the epoch.
 type commandJSON struct {
 	ID     string `json:"id" example:"0mb3k9x2a01"`
 	Entity string `json:"entity" example:"room-1"`
@@ -81,7 +82,7 @@ type commandJSON struct {
 	// Absent for none.
 	Request value.Value `json:"request,omitzero"`
 	State   string      `json:"state" enum:"queued,sent,delivered,done,failed,timed_out,expired,canceled" example:"done"`
-	// Who sent it; absent where nobody has to log in.
+	// Who sent it; absent if nobody has to log in.
 	By       string `json:"by,omitempty" example:"alice"`
 	Key      string `json:"key,omitempty"`
 	Parallel bool   `json:"parallel,omitempty"`
@@ -90,13 +91,13 @@ type commandJSON struct {
 	Expires int64 `json:"expires_ms" example:"1452254400512"`
 	// How long the device may take from the delivery to its answer, in milliseconds.
 	Timeout int64 `json:"timeout_ms" example:"30000"`
-	// When it was sent last, and how often.
+	// When it was last sent, and how often.
 	Sent     int64 `json:"sent_ms,omitempty" example:"1451649600520"`
 	Attempts int   `json:"attempts" example:"1"`
 	// When the device has acknowledged it.
 	Delivered int64 `json:"delivered_ms,omitempty" example:"1451649600620"`
 	Ended     int64 `json:"ended_ms,omitempty" example:"1451649602512"`
-	// What the device has last told on the way; absent for nothing.
+	// The last progress that the device has reported; absent if none.
 	Progress value.Value `json:"progress,omitzero"`
 	// The answer of the device; absent for none.
 	Result value.Value `json:"result,omitzero"`
@@ -132,7 +133,8 @@ func (b *commandBody) command(by string) (n entity.NewCommand, err error) {
 type postCommandRequest struct {
 	entityPath
 	waitParam
-	// Names the command: one with the same key, name and request is sent once, as long as the command is kept.
+	// Identifies the command: one with the same key, name and request is sent once, as long as the
+	// command is kept.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           commandBody
 }
@@ -226,9 +228,9 @@ type commandPageJSON struct {
 type listCommandsRequest struct {
 	entityPath
 	cursorParam
-	// Only those that have not ended, or that are in this state.
+	// Only commands that have not ended (open), or that are in this state.
 	State string `query:"state" enum:"open,queued,sent,delivered,done,failed,timed_out,expired,canceled"`
-	// The most commands to return.
+	// The maximum number of commands to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }
 
@@ -272,7 +274,7 @@ func (a *commandAPI) cancel(ctx context.Context, in *commandPath) (*answer[comma
 	return ok(newCommandJSON(&c)), nil
 }
 
-// commandMessageJSON is a command as its device is told it.
+// commandMessageJSON is a command as its device receives it.
 type commandMessageJSON struct {
 	ID   string `json:"id" example:"0mb3k9x2a01"`
 	Name string `json:"name" example:"restart"`
@@ -336,15 +338,14 @@ func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*
 // a command.
 const leastWait = 250 * time.Millisecond
 
-// commandAnswerBody is what a device says of a command: delivered, progress, result or
-// error.
+// commandAnswerBody is what a device reports about a command: delivered, progress, result or error.
 type commandAnswerBody struct {
 	ID string `json:"id" example:"0mb3k9x2a01"`
 	// It has the command.
 	Delivered bool `json:"delivered,omitempty"`
 	// How far it has come: any JSON but null.
 	Progress json.RawMessage `json:"progress,omitempty"`
-	// It is done: any JSON, as the type of the entity wants it.
+	// It is done: any JSON that agrees with the type of the entity.
 	Result json.RawMessage `json:"result,omitempty" example:"{\"restarted\":true}"`
 	// It has failed, and why.
 	Error string `json:"error,omitempty"`

@@ -74,7 +74,7 @@ type consoleAPI struct{ console *console.Console }
 
 func (a *consoleAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/console", "runConsole", "Run a command of the console, which looks into the running system or changes it.", a.run,
+		op("POST", "/v1/console", "runConsole", "Run a console command, which inspects or changes the running system.", a.run,
 			needs(administers), asks, fails(http.StatusUnprocessableEntity)),
 	}
 }
@@ -87,9 +87,9 @@ type consoleLineJSON struct {
 	Line string `json:"line" example:"list /"`
 }
 
-// consoleOutputJSON is what a command of the console has put out.
+// consoleOutputJSON is the output of a console command.
 type consoleOutputJSON struct {
-	// Lines of text, or JSON where the line ends with -o json.
+	// Lines of text, or JSON if the line ends with -o json.
 	Output string `json:"output" example:"pong\n"`
 }
 

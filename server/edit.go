@@ -19,7 +19,7 @@ const maxBodyBytes = entity.MaxPatchBytes
 
 // entityBody is an entity as it is written.
 type entityBody struct {
-	// Only when an entity is created; without it the server generates one.
+	// Only when an entity is created; by default the server generates one.
 	ID string `json:"id,omitempty" example:"room-1"`
 	// The id of its type; null for none.
 	Type typeRef `json:"type,omitzero" example:"\"Room\""`

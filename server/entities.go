@@ -28,11 +28,11 @@ func (a *entityAPI) operations() []operation {
 		op("GET", "/v1/entities", "listEntities", "List entities in the order of their ids.", a.list, needs(seesSome), fails(422)),
 		op("POST", "/v1/entities", "postEntity", "Create an entity.", a.create, needs(writesSome), answers(201), fails(409, 422)),
 		op("GET", "/v1/entities/{id}", "getEntity", "Read one entity, from its actor.", a.get, needs(seesEntity), fails(404)),
-		op("PUT", "/v1/entities/{id}", "putEntity", "Replace an entity but for its telemetry; relations only if they are given.", a.put, needs(writesEntity), answers(200, 201), fails(404, 409, 422, 428)),
+		op("PUT", "/v1/entities/{id}", "putEntity", "Replace an entity except its telemetry; relations only if they are given.", a.put, needs(writesEntity), answers(200, 201), fails(404, 409, 422, 428)),
 		op("PATCH", "/v1/entities/{id}", "patchEntity", "Merge into the type and the sections of an entity.", a.patch, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaMergePatch, entityPatch{}}), answers(200, 201), fails(404, 409, 422)),
 		op("DELETE", "/v1/entities/{id}", "deleteEntity", "Delete an entity with its relations and its history.", a.remove, needs(writesEntity), fails(404)),
-		op("POST", "/v1/entities/{id}/traverse", "traverse", "Find the entities that can be reached from one, nearest first.", a.traverse, needs(seesEntity), asks, fails(404, 422)),
+		op("POST", "/v1/entities/{id}/traverse", "traverse", "Find the entities that can be reached from an entity, nearest first.", a.traverse, needs(seesEntity), asks, fails(404, 422)),
 		op("POST", "/v1/search", "postSearch", "Find entities by a filter that is too long for a URL, or count them.", a.search, needs(seesSome), asks, fails(422)),
 	}
 }
@@ -44,28 +44,28 @@ type entityPath struct {
 
 // cursorParam is the place in a list that is read page by page.
 type cursorParam struct {
-	// The next of the page before.
+	// The cursor from the previous page.
 	Cursor string `query:"cursor" json:"cursor,omitempty"`
 }
 
-// entityJSON is an entity, with the parts of it that were asked for.
+// entityJSON is an entity, with the requested parts.
 type entityJSON struct {
 	ID string `json:"id" example:"room-1"`
 	// The id of its type; absent for none.
 	Type string `json:"type,omitempty" example:"Room"`
-	// The version of all but the telemetry, for If-Match.
+	// The version of everything but the telemetry, for If-Match.
 	ETag    string `json:"etag" example:"3k"`
 	Created int64  `json:"created_ms" example:"1451606400000"`
 	// The newest time of its readings.
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
-	// Whether its device is there.
+	// Whether its device is online.
 	Presence presenceJSON `json:"presence"`
 	// The latest value of each key.
 	Latest     map[string]latestJSON `json:"latest,omitempty" example:"{\"temperature\":{\"value\":21.5,\"ts\":1451649600512,\"seq\":3}}"`
 	Attributes documentJSON          `json:"attributes,omitempty" example:"{\"floor\":2}"`
 	Desired    documentJSON          `json:"desired,omitempty"`
 	Reported   documentJSON          `json:"reported,omitempty"`
-	// What of desired is not reported so.
+	// The parts of desired that differ from reported.
 	Delta     documentJSON        `json:"delta,omitempty"`
 	Metadata  *metadataJSON       `json:"metadata,omitempty"`
 	Relations *relationCountsJSON `json:"relations,omitempty"`
@@ -73,15 +73,15 @@ type entityJSON struct {
 	Actor string `json:"actor,omitempty" example:"greenroom/entities/room-1#17"`
 }
 
-// presenceJSON says whether the device of an entity is there.
+// presenceJSON says whether the device of an entity is online.
 type presenceJSON struct {
-	// Unknown is what was never heard of.
+	// unknown means that it was never heard from.
 	State string `json:"state" enum:"online,offline,unknown" example:"online"`
 	// It has a connection, its own or that of a gateway.
 	Connected bool `json:"connected"`
-	// Since when the state is so; absent where it is unknown.
+	// Since when it has had this state; absent if the state is unknown.
 	Since int64 `json:"since_ms,omitempty" example:"1451649600512"`
-	// When it last said something; absent for never.
+	// When it was last heard from; absent for never.
 	Seen int64 `json:"seen_ms,omitempty" example:"1451649660512"`
 }
 
@@ -91,7 +91,7 @@ type originJSON struct {
 	Mapping string `json:"mapping,omitempty"`
 	// The mapping that computed it.
 	Source string `json:"source,omitempty"`
-	// The source's number of it: of the change that it follows from.
+	// The source's number for it: the number of the change that caused it.
 	SourceSeq uint64 `json:"source_seq,omitempty"`
 }
 
@@ -111,8 +111,8 @@ type relationCountsJSON struct {
 	In  map[string]int `json:"in"`
 }
 
-// entityPageJSON is a page of entities. It may have fewer than were asked for while there
-// is a next page: where they are large, and with a filter, when it may even have none.
+// entityPageJSON is a page of entities. It may have fewer entities than requested although there is
+// a next page: if they are large, or with a filter, in which case it may even have none.
 type entityPageJSON struct {
 	Entities []entityJSON `json:"entities"`
 	// How many entities match in all; only with count.
@@ -129,7 +129,7 @@ type entityPatch struct {
 }
 
 type listEntitiesRequest struct {
-	// The most entities to return.
+	// The maximum number of entities to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 	cursorParam
 	// Only entities whose id contains this, in any case.

@@ -21,7 +21,7 @@ type explainedJSON struct {
 	Computed bool `json:"computed"`
 	// The mapping that computed it.
 	Source string `json:"source,omitempty"`
-	// The source's number of it: of the change that it follows from.
+	// The source's number for it: the number of the change that caused it.
 	SourceSeq uint64 `json:"source_seq,omitempty"`
 	// The mapping is still the version that computed the value.
 	SameVersion bool         `json:"same_version,omitempty"`
@@ -30,7 +30,7 @@ type explainedJSON struct {
 
 type explainRequest struct {
 	seriesPath
-	// The time of the value; the latest without it.
+	// The time of the value; by default the latest.
 	TS instant `query:"ts" example:"1451649600512"`
 }
 

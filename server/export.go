@@ -80,9 +80,10 @@ type exportRequest struct {
 	Filter string `query:"q"`
 	// Only entities of this type or one that extends it. Not for types, mappings, queries, retention and alarm-rules.
 	Type string `query:"type"`
-	// Only these entities; may be given several times. Not for types, mappings, queries, retention and alarm-rules.
+	// Only these entities; may be repeated. Not for types, mappings, queries, retention and
+	// alarm-rules.
 	Entities []string `query:"entity" collectionFormat:"multi"`
-	// Only these keys; may be given several times. Only for history and latest.
+	// Only these keys; may be repeated. Only for history and latest.
 	Keys []string `query:"key" collectionFormat:"multi"`
 	// Only for history.
 	timeRange

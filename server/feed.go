@@ -39,21 +39,21 @@ const (
 
 // feedRequest are the parameters of both kinds of streams.
 type feedRequest struct {
-	// Only these entities; may be given several times.
+	// Only these entities; may be repeated.
 	Entities []string `query:"entity" collectionFormat:"multi" example:"[\"room-1\"]"`
 	// Only entities of this type or one that extends it.
 	Type string `query:"type" example:"Room"`
-	// Only these keys; may be given several times.
+	// Only these keys; may be repeated.
 	Keys []string `query:"key" collectionFormat:"multi" example:"[\"temperature\"]"`
 	// A filter; docs/filter.md has the language.
 	Filter string `query:"q"`
-	// readings, edits, commands, presence, or several of them with commas.
+	// readings, edits, commands, presence, or several of them separated by commas.
 	Kinds string `query:"kinds" default:"readings"`
 	// All readings, those that differ enough from the one before, or the newest at an interval.
 	Mode string `query:"mode" enum:"realtime,onchange,periodic" default:"realtime"`
-	// With onchange: by how much a number must differ; 2% is a part of the one before.
+	// With onchange: by how much a number must differ; 2% is relative to the previous one.
 	Deadband string `query:"deadband" example:"0.5"`
-	// With periodic: 100ms to 1h; 1s without it.
+	// With periodic: 100ms to 1h; by default 1s.
 	Every string `query:"every" example:"5s"`
 	// Where to resume: the id of an event.
 	Cursor string `query:"cursor"`
@@ -640,7 +640,7 @@ func (f *feed) touches(c *entity.Change) bool {
 type editEventJSON struct {
 	Entity string `json:"entity" example:"room-1"`
 	TS     int64  `json:"ts" example:"1451649600512"`
-	// The entity's number of the edit.
+	// The entity's number for the edit.
 	Revision uint64 `json:"revision" example:"4"`
 	// The entity is new.
 	Created bool `json:"created,omitempty"`
@@ -664,7 +664,7 @@ type commandEventJSON struct {
 	Committed int64 `json:"committed_ms" example:"1451649600700"`
 }
 
-// presenceEventJSON is the data of a presence event: another state, or another connection.
+// presenceEventJSON is the data of a presence event: a change of the state, or of being connected.
 type presenceEventJSON struct {
 	Entity string `json:"entity" example:"room-1"`
 	TS     int64  `json:"ts" example:"1451649600512"`
@@ -679,7 +679,7 @@ type attributeEditJSON struct {
 	Section string `json:"section" enum:"attributes,desired,reported" example:"desired"`
 	// A JSON pointer.
 	Path string `json:"path" example:"/setpoint"`
-	// Absent where it was removed.
+	// Absent if it was removed.
 	Value   value.Value `json:"value,omitzero"`
 	Removed bool        `json:"removed,omitempty"`
 }

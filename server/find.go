@@ -47,7 +47,7 @@ type searchBody struct {
 	// Only entities whose id contains this, in any case.
 	Search string `json:"search,omitempty" maxLength:"256" example:"room"`
 	cursorParam
-	// The most entities to return.
+	// The maximum number of entities to return.
 	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"50" example:"50"`
 	Fields fieldList `json:"fields,omitzero"`
 	// Also count all entities that match.

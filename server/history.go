@@ -129,7 +129,7 @@ type historyReader struct {
 type bucketJSON struct {
 	// The start of the step.
 	TS int64 `json:"ts" example:"1451649600000"`
-	// Its end; absent where the step is a duration.
+	// Its end; absent if the step is a duration.
 	End *int64 `json:"end,omitempty"`
 }
 
@@ -148,7 +148,8 @@ type bucketPageJSON struct {
 	Entity string `json:"entity" example:"room-1"`
 	Key    string `json:"key" example:"temperature"`
 	gridJSON
-	// The rollups that it was read from, and raw for values; absent where it is raw alone.
+	// The rollups from which it was read, and raw for values; absent if it was read from values
+	// alone.
 	Source  []string     `json:"source,omitempty"`
 	Buckets []bucketJSON `json:"buckets"`
 }

@@ -45,7 +45,7 @@ type manyHistoryRequest struct{ Body historyBody }
 
 // historyBody asks for the history of several entities.
 type historyBody struct {
-	// The ids of the entities; without it filter or type says which are meant.
+	// The ids of the entities; by default filter or type selects them.
 	Entities []string `json:"entities,omitempty" maxItems:"1000"`
 	// docs/filter.md has the language; the empty filter matches all.
 	Filter *string `json:"filter,omitempty" example:"attributes.building = 'A'"`
@@ -61,7 +61,7 @@ type historyBody struct {
 	TZ string `json:"tz,omitempty"`
 	// What to put into buckets without a number: none, null, previous, linear or a number.
 	Fill string `json:"fill,omitempty"`
-	// entity, key, type, or paths such as attributes.building; entity and key without it.
+	// entity, key, type, or paths such as attributes.building; by default entity and key.
 	GroupBy []string `json:"group_by,omitempty" maxItems:"8" example:"[\"attributes.room\"]"`
 	// How the members of a group are combined; pool counts their values together.
 	Combine string `json:"combine,omitempty" enum:"pool,sum,avg,min,max"`
@@ -78,7 +78,7 @@ type seriesListJSON struct {
 
 // groupJSON is the series of a group.
 type groupJSON struct {
-	// What the group has in common, by the names of group_by; null for what is not there.
+	// What the group has in common, by the names of group_by; null for missing values.
 	Group map[string]any `json:"group"`
 	// How many entities are in it.
 	Entities int `json:"entities" example:"3"`
@@ -237,7 +237,7 @@ func groupPaths(names []string) ([]groupPath, error) {
 	return list, nil
 }
 
-// appendGroup appends what a series is grouped by; null for what is not there.
+// appendGroup appends what a series is grouped by; null for missing values.
 func appendGroup(dst []byte, by []groupPath, v entity.View, key string) []byte {
 	dst = append(dst, '{')
 	for i := range by {

@@ -48,7 +48,7 @@ type importErrorJSON struct {
 
 type importRequest struct {
 	What string `query:"what" required:"true" enum:"history,entities,relations,types,mappings,queries,retention,alarm-rules" example:"entities"`
-	// csv is for history and entities, and what a body of text/csv is.
+	// csv is for history and entities, and is implied by a body of text/csv.
 	Format string `query:"format" enum:"ndjson,csv"`
 	Body   stream
 }

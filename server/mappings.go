@@ -20,7 +20,7 @@ func (a *mappingAPI) operations() []operation {
 		op("PUT", "/v1/mappings/{name}", "putMapping", "Create or replace a mapping, or only check it.", a.put, needs(writesAll),
 			accepts(mapping.MaxStatementBytes, content{mediaText, statementText("")}, content{mediaJSON, mapping.Statement{}}),
 			answers(200, 201, 204), fails(409, 422, 428)),
-		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written stay.", a.remove, needs(writesAll), fails(404)),
+		op("DELETE", "/v1/mappings/{name}", "deleteMapping", "Delete a mapping. The values that it has written are kept.", a.remove, needs(writesAll), fails(404)),
 		op("POST", "/v1/mappings/{name}/recompute", "recomputeMapping", "Compute a mapping over the history of its sources.", a.recompute, needs(writesAll), takesLong, fails(404)),
 	}
 }
@@ -37,10 +37,10 @@ type mappingJSON struct {
 	Name string `json:"name" example:"fahrenheit"`
 	// The version, for If-Match.
 	ETag string `json:"etag" example:"3k"`
-	// The number of the version: values say which one computed them.
+	// The number of the version; a value names the version that computed it.
 	Version int64 `json:"version" example:"1"`
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
-	// The entity that the values are written to.
+	// The entity to which the values are written.
 	Into string `json:"into" example:"room"`
 	// The statement as text.
 	Text      string             `json:"text" example:"insert into room select sensor.t * 1.8 + 32 as fahrenheit"`
@@ -129,7 +129,7 @@ func (a *mappingAPI) get(ctx context.Context, in *mappingPath) (*answer[mappingJ
 type putMappingRequest struct {
 	mappingPath
 	precondition
-	// If given, the mapping is checked and not put; its value is ignored.
+	// If present, the mapping is only checked; the value is ignored.
 	Check *string `query:"check"`
 	Body  payload
 }
@@ -177,7 +177,7 @@ type recomputeRequest struct {
 	Body recomputeBody
 }
 
-// recomputeBody is the range of time that a mapping is computed over.
+// recomputeBody is the range of time to compute.
 type recomputeBody struct{ timeRange }
 
 // recomputedJSON says how many values were written.

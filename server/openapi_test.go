@@ -73,7 +73,7 @@ type document31 struct {
 
 // statementBody is a mapping in JSON.
 type statementBody struct {
-	// The entity that the values are written to.
+	// The entity to which the values are written.
 	Into string `json:"into" example:"room"`
 	// The values that are computed.
 	Select []statementField `json:"select"`
@@ -129,8 +129,8 @@ func describe(t *testing.T) *document31 {
 			"title": "Greenroom", "version": "1", "summary": "A digital-twin server: live entities, their history and their changes.",
 			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Times are in milliseconds since the epoch; ranges are [from, to). Errors are RFC 9457 problem documents. " +
-				"Unknown query parameters and members of bodies are refused. A write takes If-Match and If-None-Match: *; a PUT that would replace something needs one of them. " +
-				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta. They get commands at e/{id}/commands and answer at e/{id}/answers. What happens to the alarms of an entity is told at e/{id}/alarms. e/{id}/presence says who is online.",
+				"Unknown query parameters and members of bodies are refused. Writes accept If-Match and If-None-Match: *; a PUT that would replace something needs one of them. " +
+				"Devices also publish to e/{id}/telemetry and e/{id}/attributes over MQTT 3.1.1 or 5, and subscribe to e/{id}/desired and e/{id}/delta. They receive commands at e/{id}/commands and answer at e/{id}/answers. Changes of the alarms of an entity are published to e/{id}/alarms, and changes of its presence to e/{id}/presence.",
 		},
 		"servers":    []any{object{"url": "/"}},
 		"paths":      d.paths,
@@ -471,7 +471,7 @@ func (d *document31) parameters(o *operation) (list []any) {
 }
 
 // successes are what is said about the statuses of a success.
-var successes = map[int]string{101: "The connection speaks WebSocket now.", 200: "OK.", 201: "Created.", 202: "Accepted.", 204: "Done."}
+var successes = map[int]string{101: "The connection now speaks WebSocket.", 200: "OK.", 201: "Created.", 202: "Accepted.", 204: "Done."}
 
 func (d *document31) responses(o *operation) object {
 	out := object{}
@@ -500,7 +500,7 @@ var failures = map[int][2]string{
 	400: {"The request is invalid.", "limit must be an integer from 1 to 1000, not \"0\""},
 	401: {"The request has no valid credentials.", "the credentials are not valid"},
 	429: {"There were too many failed logins.", "too many failed logins; try again in 3s"},
-	403: {"The caller may not do this; or the request came from a page of another origin, or was addressed to another host.", "\"alice\" may not write \"room-1\""},
+	403: {"The caller may not do this, or the request came from a page of another origin or was addressed to another host.", "\"alice\" may not write \"room-1\""},
 	404: {"Not found.", "entity \"room-1\": not found"},
 	408: {"The body did not arrive in time.", "the body took too long to arrive; send it faster, or in parts"},
 	409: {"The request conflicts with what exists.", "entity \"room-1\": conflict: it exists"},
@@ -509,8 +509,8 @@ var failures = map[int][2]string{
 	415: {"The media type of the body is wrong.", "the body must be application/json in UTF-8, not text/html: with curl, -H 'Content-Type: application/json'"},
 	422: {"The request is well formed, but cannot be fulfilled.", "entity \"sensor-9\": not found; a relation leads to an entity that exists"},
 	426: {"The path speaks WebSocket.", "this path speaks WebSocket; /v1/stream has the same as server-sent events"},
-	428: {"What exists is replaced only with If-Match.", "entity \"room-1\": conflict: it exists; to replace it send If-Match with its version, or If-Match: * to replace whatever there is"},
-	503: {"Not now; Retry-After says when to try again.", "the server is shutting down; try again in a moment"},
+	428: {"Replacing what exists requires If-Match.", "entity \"room-1\": conflict: it exists; to replace it send If-Match with its version, or If-Match: * to replace whatever there is"},
+	503: {"The server cannot answer now; Retry-After says when to try again.", "the server is shutting down; try again in a moment"},
 	507: {"The disk of the store is full.", "entity \"room-1\": no room on the disk of the store; make room on it, or move the store; commits go on by themselves when there is room"},
 }
 

@@ -20,10 +20,10 @@ type principalAPI struct {
 func (a *principalAPI) operations() []operation {
 	return []operation{
 		op("GET", "/v1/principals", "listPrincipals", "List the people, services and devices that may log in, by name.", a.list, needs(manages)),
-		op("POST", "/v1/principals", "postPrincipal", "Make a principal. Its token is in this answer and nowhere else.", a.create, answers(201), fails(409), needs(manages)),
+		op("POST", "/v1/principals", "postPrincipal", "Create a principal. Only this response contains its token.", a.create, answers(201), fails(409), needs(manages)),
 		op("GET", "/v1/principals/{name}", "getPrincipal", "Read one principal.", a.get, fails(404), needs(manages)),
-		op("DELETE", "/v1/principals/{name}", "deletePrincipal", "Revoke a principal. What it has open ends.", a.remove, fails(404, 409), needs(manages)),
-		op("GET", "/v1/audit", "listAudit", "Read what was changed by whom, newest first.", a.entries, needs(manages)),
+		op("DELETE", "/v1/principals/{name}", "deletePrincipal", "Revoke a principal, and end everything that it has open.", a.remove, fails(404, 409), needs(manages)),
+		op("GET", "/v1/audit", "listAudit", "Read who changed what, newest first.", a.entries, needs(manages)),
 	}
 }
 
@@ -34,26 +34,28 @@ type principalPath struct {
 // principalBody is a principal as it is made. Without password, key, certificate and oidc it gets a
 // token.
 type principalBody struct {
-	// Letters of ASCII, digits and . _ - : @.
+	// ASCII letters, digits and . _ - : @.
 	Name string `json:"name" example:"pump-1"`
 	// 1 to 16.
 	Grants []grantJSON `json:"grants"`
-	// When it ends by itself, in milliseconds since the epoch; absent for never.
+	// When it expires, in milliseconds since the epoch; absent for never.
 	Expires int64 `json:"expires_ms,omitempty" minimum:"0" maximum:"253402300799999"`
 	// For devices that have a name and a password; 8 to 1024 bytes.
 	Password string `json:"password,omitempty"`
-	// For devices that sign what they show, as those of Azure IoT Hub do. The store has the key as it is.
+	// For devices that sign with a key, as those of Azure IoT Hub do. The store keeps the key in
+	// clear.
 	Key bool `json:"key,omitempty"`
 	// For devices that show a client certificate whose common name is the name.
 	Certificate bool `json:"certificate,omitempty"`
-	// For people who log in at the provider of OpenID Connect, which has this name for them.
+	// For people who log in with the OpenID Connect provider, which must know them by this name.
 	OIDC bool `json:"oidc,omitempty"`
 }
 
 // grantJSON is what a principal may do with which entities.
 type grantJSON struct {
 	Role string `json:"role" enum:"admin,operator,viewer,device" example:"device"`
-	// Which entities, in the language of docs/filter.md, by id, type and attributes; absent for all, and for the role device for the entity of its name.
+	// Which entities, in the language of docs/filter.md, by id, type and attributes; absent for all
+	// entities, and in the role device for the entity with the principal's name.
 	Filter string `json:"filter,omitempty" example:"id like \"hall-3-%\""`
 }
 
@@ -69,7 +71,7 @@ type principalJSON struct {
 	Used int64 `json:"used_ms,omitempty"`
 	// Who made it.
 	By string `json:"by,omitempty" example:"alice"`
-	// Only in the answer to the request that made it: nobody can read it again.
+	// Only in the response to the request that made it: it cannot be read again.
 	Token string `json:"token,omitempty"`
 	// The symmetric key, Base64; as token.
 	SharedKey string `json:"shared_key,omitempty"`
@@ -98,9 +100,9 @@ type principalPageJSON struct {
 
 type listPrincipalsRequest struct {
 	cursorParam
-	// Only those that this one has made: a principal, or provision key and its name.
+	// Only those made by this principal, or by a provision key: "provision key" and its name.
 	By string `query:"by" maxLength:"256" example:"provision key sensors"`
-	// The most principals to return.
+	// The maximum number of principals to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
@@ -181,9 +183,9 @@ func principalProblem(err error) error {
 }
 
 type auditRequest struct {
-	// Only entries with a number below this: the last one of the page before.
+	// Only entries with a lower number than this: the last one of the previous page.
 	Before int `query:"before" minimum:"0" maximum:"9007199254740991" default:"0"`
-	// The most entries to return.
+	// The maximum number of entries to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
@@ -199,7 +201,7 @@ type auditEntryJSON struct {
 	TS  int64  `json:"ts" example:"1451649600512"`
 	// The principal.
 	Who string `json:"who" example:"alice"`
-	// The address that it came from.
+	// The address from which it came.
 	From string `json:"from,omitempty" example:"192.0.2.1"`
 	// The operation, by its operationId.
 	Action string `json:"action" example:"deleteEntity"`

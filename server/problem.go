@@ -32,13 +32,13 @@ type problem struct {
 	// The path of the request.
 	Instance string `json:"instance" example:"/v1/entities"`
 
-	// The place in a filter or a statement, in characters from 1.
+	// The position in a filter or a statement, in characters from 1.
 	Column *int `json:"column,omitempty"`
 	// The values of a cycle of mappings.
 	Cycle []string `json:"cycle,omitempty"`
-	// The member of a JSON body that the place is in.
+	// The member of a JSON body that contains the position.
 	In string `json:"in,omitempty"`
-	// The line of the place, from 1.
+	// The line of the position, from 1.
 	Line *int `json:"line,omitempty"`
 	// The mappings of the cycle.
 	Mappings []string `json:"mappings,omitempty"`

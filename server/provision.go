@@ -103,9 +103,9 @@ type provisionAPI struct {
 
 func (a *provisionAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/provisioning", "listProvisionKeys", "List the keys with which devices get credentials by themselves, by name.", a.list, needs(manages)),
-		op("POST", "/v1/provisioning", "postProvisionKey", "Make a provision key. Its secret is in this answer and nowhere else.", a.create, answers(201), fails(409), needs(manages)),
-		op("DELETE", "/v1/provisioning/{name}", "deleteProvisionKey", "Revoke a provision key. The devices that have come with it stay.", a.remove, fails(404), needs(manages)),
+		op("GET", "/v1/provisioning", "listProvisionKeys", "List the provision keys, with which devices get credentials by themselves, by name.", a.list, needs(manages)),
+		op("POST", "/v1/provisioning", "postProvisionKey", "Create a provision key. Only this response contains its secret.", a.create, answers(201), fails(409), needs(manages)),
+		op("DELETE", "/v1/provisioning/{name}", "deleteProvisionKey", "Revoke a provision key. The devices that have used it are kept.", a.remove, fails(404), needs(manages)),
 		rawOp("POST", "/api/v1/provision", "provisionDevice", "As a device made for ThingsBoard, get credentials with a provision key.", a.provision, needs(public),
 			accepts(maxPublicBodyBytes, content{mediaJSON, provisionBody{}}), sends(content{mediaJSON, provisionedJSON{}})),
 	}
@@ -113,17 +113,18 @@ func (a *provisionAPI) operations() []operation {
 
 // provisionKeyBody is a provision key as it is made.
 type provisionKeyBody struct {
-	// What the key is called, and what devices give as provisionDeviceKey: letters of ASCII, digits and . _ - : @.
+	// The name of the key, which devices send as provisionDeviceKey: ASCII letters, digits and . _
+	// - : @.
 	Name string `json:"name" example:"sensors"`
-	// create is for devices that are not there yet, check for those whose entity was made before.
+	// create is for new devices, check for devices whose entity exists.
 	Strategy string `json:"strategy" enum:"create,check" example:"create"`
-	// The names of the devices begin with it.
+	// The prefix that the names of the devices must have.
 	Prefix string `json:"prefix" example:"sensor-"`
-	// The type of the entities that are made; absent for none.
+	// The type of the created entities; absent for none.
 	Type string `json:"type,omitempty"`
-	// How many devices may have come with it, without those that were revoked; 0 or absent for any number.
+	// How many devices may use it, not counting revoked ones; 0 or absent for any number.
 	Max int `json:"max,omitempty" minimum:"0" maximum:"100000" example:"100"`
-	// When it ends by itself, in milliseconds since the epoch; absent for never.
+	// When it expires, in milliseconds since the epoch; absent for never.
 	Expires int64 `json:"expires_ms,omitempty" minimum:"0" maximum:"253402300799999"`
 }
 
@@ -138,9 +139,9 @@ type provisionKeyJSON struct {
 	Expires  int64  `json:"expires_ms,omitempty"`
 	// Who made it.
 	By string `json:"by,omitempty" example:"alice"`
-	// How many devices have come with it and were not revoked.
+	// How many devices have used it and were not revoked.
 	Devices int `json:"devices" example:"7"`
-	// Only in the answer to the request that made it: nobody can read it again.
+	// Only in the response to the request that made it: it cannot be read again.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -198,22 +199,23 @@ func (a *provisionAPI) remove(ctx context.Context, in *provisionKeyPath) (*answe
 
 // provisionBody is what a device sends to get credentials.
 type provisionBody struct {
-	// The name of the device, and the id of its entity; without it the server makes one.
+	// The name of the device, and the id of its entity; by default the server makes one.
 	Device string `json:"deviceName,omitempty" example:"sensor-1"`
 	// The name of a provision key.
 	Key    string `json:"provisionDeviceKey" example:"sensors"`
 	Secret string `json:"provisionDeviceSecret" example:"provision-sensors_qz3k"`
-	// MQTT_BASIC for a password that the device has made itself; ACCESS_TOKEN, or absent, for a token of the server's.
+	// MQTT_BASIC for a password chosen by the device; ACCESS_TOKEN, or absent, for a token made by
+	// the server.
 	Type     string `json:"credentialsType,omitempty"`
 	User     string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
 	Client   string `json:"clientId,omitempty"`
 }
 
-// provisionedJSON is what the device is answered, also where it gets nothing.
+// provisionedJSON is the response to the device, also if it gets nothing.
 type provisionedJSON struct {
 	Status string `json:"status" enum:"SUCCESS,NOT_FOUND,FAILURE" example:"SUCCESS"`
-	// Why not; absent for SUCCESS.
+	// Why it got no credentials; absent for SUCCESS.
 	Error string `json:"errorMsg,omitempty"`
 	Type  string `json:"credentialsType,omitempty" example:"ACCESS_TOKEN"`
 	// The access token, or clientId, userName and password.

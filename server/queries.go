@@ -29,7 +29,7 @@ type queryAPI struct {
 
 func (a *queryAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/query/complete", "complete", "Complete a filter or a mapping at a place, and check it.", a.complete, needs(seesSome)),
+		op("GET", "/v1/query/complete", "complete", "Complete a filter or a mapping at the cursor, and check it.", a.complete, needs(seesSome)),
 		op("GET", "/v1/queries", "listQueries", "List the saved queries, by id.", a.list, needs(seesAll)),
 		op("GET", "/v1/queries/{query}", "getQuery", "Read one saved query.", a.get, needs(seesAll), fails(404)),
 		op("PUT", "/v1/queries/{query}", "putQuery", "Save a query.", a.put, needs(writesAll), answers(200, 201), fails(422, 428)),
@@ -162,7 +162,7 @@ type completeRequest struct {
 	Kind string `query:"kind" enum:"filter,mapping" default:"filter"`
 	// The text of the query box.
 	Text string `query:"q" example:"temp"`
-	// The place of the cursor in bytes of UTF-8; the end without it.
+	// The position of the cursor in bytes of UTF-8; by default the end.
 	Offset *int `query:"offset" minimum:"0" maximum:"1000000"`
 }
 
@@ -191,7 +191,7 @@ type filterErrorJSON struct {
 	Offset int `json:"offset" example:"4"`
 	// The line, from 1; only of a mapping.
 	Line int `json:"line,omitempty"`
-	// The place in characters, of a mapping in its line, from 1.
+	// The position in characters, from 1; in a mapping, within its line.
 	Column int    `json:"column" example:"5"`
 	Text   string `json:"text" example:"expected an operator"`
 }

@@ -40,20 +40,20 @@ type relationPath struct {
 
 // relationBody is a relation as it is written.
 type relationBody struct {
-	// The id of the entity that it leads from; only in an import.
+	// The id of the entity from which it leads; only in an import.
 	From string `json:"from,omitempty"`
 	Type string `json:"type" example:"contains"`
-	// The id of the entity that it leads to.
+	// The id of the entity to which it leads.
 	To         string          `json:"to" example:"sensor-1"`
 	Properties json.RawMessage `json:"properties,omitempty" type:"object" example:"{\"since\":2020}"`
 }
 
 // relationJSON is a relation.
 type relationJSON struct {
-	// The id of the entity that it leads from.
+	// The id of the entity from which it leads.
 	From string `json:"from" example:"room-1"`
 	Type string `json:"type" example:"contains"`
-	// The id of the entity that it leads to.
+	// The id of the entity to which it leads.
 	To         string          `json:"to" example:"sensor-1"`
 	Properties json.RawMessage `json:"properties,omitempty" type:"object" example:"{\"since\":2020}"`
 }
@@ -104,7 +104,7 @@ type listRelationsRequest struct {
 	Direction string `query:"direction" enum:"out,in,both" default:"both"`
 	// Only relations of this type.
 	Type *string `query:"type" example:"contains"`
-	// The most relations to return.
+	// The maximum number of relations to return.
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }
 

@@ -13,11 +13,11 @@ type retentionAPI struct{ retainer *retention.Retainer }
 
 func (a *retentionAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/retention", "listRetention", "List the rules of retention and what was done by them.", a.list, needs(seesAll)),
-		op("POST", "/v1/retention", "runRetention", "Apply the rules now.", a.run, needs(writesAll), answers(202)),
+		op("GET", "/v1/retention", "listRetention", "List the retention rules and what they have done.", a.list, needs(seesAll)),
+		op("POST", "/v1/retention", "runRetention", "Apply the retention rules now.", a.run, needs(writesAll), answers(202)),
 		op("GET", "/v1/retention/{rule}", "getRetention", "Read one rule.", a.get, needs(seesAll), fails(404)),
-		op("PUT", "/v1/retention/{rule}", "putRetention", "Create or replace a rule: how long values and rollups are kept.", a.put, needs(writesAll), answers(200, 201), fails(409, 422, 428)),
-		op("DELETE", "/v1/retention/{rule}", "deleteRetention", "Delete a rule. The rollups that it has made stay.", a.remove, needs(writesAll), fails(404)),
+		op("PUT", "/v1/retention/{rule}", "putRetention", "Create or replace a retention rule: how long values and rollups are kept.", a.put, needs(writesAll), answers(200, 201), fails(409, 422, 428)),
+		op("DELETE", "/v1/retention/{rule}", "deleteRetention", "Delete a retention rule. The rollups that it has made are kept.", a.remove, needs(writesAll), fails(404)),
 	}
 }
 
@@ -26,7 +26,7 @@ type rulePath struct {
 	Rule string `path:"rule" minLength:"1" maxLength:"256" example:"meters"`
 }
 
-// ruleBody is a rule as it is written; an answer can be sent back as it is.
+// ruleBody is a rule as it is written; a response can be sent back unchanged.
 type ruleBody struct {
 	// Ignored: the path has it.
 	ID string `json:"id,omitempty"`

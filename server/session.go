@@ -174,23 +174,23 @@ type sessionAPI struct {
 
 func (a *sessionAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/session", "getSession", "Read who is logged in, and what that allows.", a.get, needs(known)),
+		op("GET", "/v1/session", "getSession", "Read who is logged in, and with which permissions.", a.get, needs(known)),
 		rawOp("POST", "/v1/session", "postSession", "Log in with a token, or a name and a password; the session is in a cookie.", a.post,
 			answers(http.StatusCreated), sends(content{mediaJSON, callerJSON{}}), needs(public)),
-		op("GET", "/v1/session/ways", "getSessionWays", "Read how one can log in.", a.ways, needs(public)),
+		op("GET", "/v1/session/ways", "getSessionWays", "Read the ways to log in.", a.ways, needs(public)),
 		rawOp("DELETE", "/v1/session", "deleteSession", "Log out.", a.remove, answers(http.StatusNoContent), sends(), needs(public)),
 	}
 }
 
 // callerJSON is who makes a request.
 type callerJSON struct {
-	// Empty where nobody has to log in.
+	// Empty if nobody has to log in.
 	Name string `json:"name" example:"alice"`
-	// Who comes must log in.
+	// Clients must log in.
 	Guarded bool `json:"guarded" example:"true"`
-	// What it may do with all entities: read, report, write or manage.
+	// Its permissions on all entities: read, report, write or manage.
 	All []string `json:"all" example:"[\"read\"]"`
-	// What it may do with some of them.
+	// Its permissions on some entities.
 	Some []string `json:"some" example:"[\"read\"]"`
 }
 
@@ -212,9 +212,9 @@ func (a *sessionAPI) get(ctx context.Context, _ *struct{}) (*answer[callerJSON],
 	return ok(a.describe(callerOf(ctx).who)), nil
 }
 
-// waysJSON says how one can log in, beside with a token, or a name and a password.
+// waysJSON says how one can log in, besides with a token, or with a name and a password.
 type waysJSON struct {
-	// Where the way by OpenID Connect begins; absent where there is none.
+	// Where the login with OpenID Connect begins; absent if there is none.
 	OIDC string `json:"oidc,omitempty" example:"/login/oidc"`
 	// The host of its provider.
 	Provider string `json:"provider,omitempty" example:"login.example"`
@@ -230,7 +230,7 @@ func (a *sessionAPI) ways(context.Context, *struct{}) (*answer[waysJSON], error)
 
 type sessionRequest struct{ Body sessionBody }
 
-// sessionBody is what somebody shows who wants to log in: a token, or a name and a password.
+// sessionBody is what somebody logs in with: a token, or a name and a password.
 type sessionBody struct {
 	Token    string `json:"token,omitempty" example:"gr_alice_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`
 	Name     string `json:"name,omitempty"`

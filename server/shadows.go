@@ -27,8 +27,8 @@ func (a *shadowAPI) operations() []operation {
 // shadowPath names a shadow.
 type shadowPath struct {
 	entityPath
-	// The named shadow, which is the member of that name in desired and reported. Without
-	// it the classic one, which is the whole of both.
+	// The named shadow, which is the member of that name in desired and reported. By default the
+	// classic shadow, which is all of both.
 	Name *string `query:"name" minLength:"1" maxLength:"64" example:"config"`
 }
 
@@ -58,7 +58,7 @@ type shadowBody struct {
 	} `json:"state" required:"true"`
 	// The version that the shadow must have.
 	Version uint64 `json:"version,omitempty"`
-	// Comes back in the answer.
+	// Returned in the response.
 	ClientToken string `json:"clientToken,omitempty" maxLength:"64"`
 }
 

@@ -29,7 +29,7 @@ type systemAPI struct {
 func (a *systemAPI) operations() []operation {
 	return []operation{
 		op("GET", "/v1/system", "getSystem", "Read the counters of the actor system and of the ingestion.", a.get, needs(seesAll)),
-		op("GET", "/v1/refusals", "getRefusals", "Read what was refused last, of devices and of requests with readings, and why.", a.getRefusals, needs(seesAll)),
+		op("GET", "/v1/refusals", "getRefusals", "Read the latest refused messages and requests with readings, and why they were refused.", a.getRefusals, needs(seesAll)),
 		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, needs(seesAll), fails(http.StatusNotFound)),
 		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, needs(seesAll), fails(http.StatusNotFound)),
 		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health, needs(public)),
@@ -70,7 +70,7 @@ type addressesJSON struct {
 
 // addressJSON is one address on which a server listens.
 type addressJSON struct {
-	// The IP address; absent where it is each of the machine.
+	// The IP address; absent if it is every address of the machine.
 	Host string `json:"host,omitempty" example:"127.0.0.1"`
 	Port int    `json:"port" example:"1883"`
 	// Whether it is encrypted.
@@ -135,7 +135,7 @@ type refusalsJSON struct {
 	Now    int64         `json:"now_ms" example:"1451649660512"`
 }
 
-// refusalJSON is what was refused of one client at one place for one cause.
+// refusalJSON is what was refused from one client at one place for one cause.
 type refusalJSON struct {
 	// mqtt or http.
 	Source string `json:"source" example:"mqtt"`
@@ -144,17 +144,18 @@ type refusalJSON struct {
 	Where string `json:"where" example:"e/room-1/telemetry"`
 	// The client id of MQTT.
 	Client string `json:"client,omitempty" example:"sensor-1"`
-	// What was wrong the last time, and what must be instead.
+	// What was wrong the last time, and what is expected.
 	Detail string `json:"detail" example:"type \"Room\": reading 0 key \"power\": does not agree with the type: must be a number up to 100, not 101"`
 	// How often.
 	Count uint64 `json:"count" example:"2"`
 	First int64  `json:"first_ms" example:"1451649600512"`
 	Last  int64  `json:"last_ms" example:"1451649660000"`
-	// The last message, or its beginning, of topics that no convention but that of templates has; absent of others.
+	// The last message, or its beginning, for topics that belong to no convention but that of
+	// templates; absent for others.
 	Payload string `json:"payload,omitempty" example:"{\"state\":\"ON\"}"`
-	// Takes the place of payload where that is no text, in Base64.
+	// Replaces payload if that is not text, in Base64.
 	Bytes []byte `json:"payload_bytes,omitempty" example:"/wA="`
-	// The length of the whole message; absent where nothing of it is kept.
+	// The length of the whole message; absent if nothing of it is kept.
 	Size int `json:"payload_size,omitempty" example:"14"`
 }
 
@@ -205,7 +206,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 type actorsRequest struct {
 	// The path of the actor; / is the root.
 	Path string `query:"path" default:"/" example:"/entities"`
-	// The most children to return.
+	// The maximum number of children to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"200"`
 }
 
@@ -234,7 +235,7 @@ func (a *systemAPI) health(context.Context, *struct{}) (*answer[healthJSON], err
 }
 
 type metricsRequest struct {
-	// Only this metric; may be given several times.
+	// Only this metric; may be repeated.
 	Names []string `query:"name[]" collectionFormat:"multi" example:"[\"go_goroutines\"]"`
 }
 

@@ -25,7 +25,7 @@ type telemetryAPI struct {
 
 func (a *telemetryAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Store readings; the answer comes once they are durable.", a.post, needs(reportsEntity),
+		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Ingest readings. Responds once they are durable.", a.post, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, telemetryBody{}}), fails(422), onError(a.refused)),
 		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, needs(seesEntity), fails(404, 422)),
 		op("GET", "/v1/entities/{id}/telemetry/{key}/explain", "explainValue", "Read where a value comes from: a device, or a version of a mapping.", a.explain, needs(seesEntity), fails(404)),
@@ -47,14 +47,14 @@ type valuesBody map[string]value.Value
 // readingBody is values by key, measured at a time.
 type readingBody struct {
 	TS int64 `json:"ts" minimum:"0" maximum:"253402300799999" example:"1451649600512"`
-	// The device's own number of the reading, by which a repetition is known.
+	// The device's own number for the reading, by which a repetition is recognized.
 	Seq    int64      `json:"seq,omitempty" minimum:"1"`
 	Values valuesBody `json:"values"`
 }
 
 type postTelemetryRequest struct {
 	entityPath
-	// Names the request: one with the same key and body is kept once, also after a restart.
+	// Identifies the request: one with the same key and body is stored once, even after a restart.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           payload
 }
@@ -122,17 +122,18 @@ type seriesPath struct {
 type historyRequest struct {
 	seriesPath
 	timeRange
-	// The most values to return; not with agg or points.
+	// The maximum number of values to return; not with agg or points.
 	Limit *int `query:"limit" minimum:"1" maximum:"100000" default:"1000"`
 	// Oldest or newest first; not with agg or points.
 	Order *string `query:"order" enum:"asc,desc" default:"asc"`
-	// The next of the page before; not with agg or points.
+	// The cursor from the previous page; not with agg or points.
 	Cursor *string `query:"cursor"`
-	// Reduce to this many points that look like all of them in a chart (Largest Triangle Three Buckets).
+	// Reduce to this many points that look the same in a chart (Largest Triangle Three Buckets).
 	Points *int `query:"points" minimum:"2" maximum:"10000"`
 	// Aggregates over the numbers of each step, separated by commas: avg, min, max, sum, count, first, last, rate and percentiles such as p95.
 	Agg *string `query:"agg" example:"avg,max"`
-	// The length of a step: 500ms, 15m, 1h, 1d, 1w, or a unit of the calendar: minute, hour, day, week, month or year, also 3month. Without it there is one bucket.
+	// The length of a step: 500ms, 15m, 1h, 1d, 1w, or a unit of the calendar: minute, hour, day,
+	// week, month or year, also 3month. By default there is one bucket.
 	Step *string `query:"step" example:"1h"`
 	// The time zone of a step of the calendar.
 	TZ *string `query:"tz"`

@@ -15,12 +15,12 @@ type templateAPI struct{ book *template.Book }
 
 func (a *templateAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/templates", "listTemplates", "List all templates, by name, and those to begin with.", a.list, needs(seesAll)),
+		op("GET", "/v1/templates", "listTemplates", "List all templates, by name, and ready-made ones.", a.list, needs(seesAll)),
 		op("GET", "/v1/templates/{name}", "getTemplate", "Read one template.", a.get, needs(seesAll), fails(404)),
-		op("PUT", "/v1/templates/{name}", "putTemplate", "Create or replace a template, which is in force at once.", a.put, needs(writesAll),
+		op("PUT", "/v1/templates/{name}", "putTemplate", "Create or replace a template, which takes effect at once.", a.put, needs(writesAll),
 			answers(200, 201), fails(409, 422, 428)),
-		op("DELETE", "/v1/templates/{name}", "deleteTemplate", "Delete a template. What it has brought stays.", a.remove, needs(writesAll), fails(404)),
-		op("POST", "/v1/templates/try", "tryTemplate", "Find out what a template makes of a message, and of a command, without keeping anything.", a.try, needs(seesAll), asks, fails(409, 422)),
+		op("DELETE", "/v1/templates/{name}", "deleteTemplate", "Delete a template. Everything received through it is kept.", a.remove, needs(writesAll), fails(404)),
+		op("POST", "/v1/templates/try", "tryTemplate", "Try a template on a message and on a command, without storing anything.", a.try, needs(seesAll), asks, fails(409, 422)),
 	}
 }
 
@@ -34,12 +34,12 @@ type templateJSON struct {
 	// The version, for If-Match.
 	ETag    string `json:"etag" example:"3k"`
 	Updated int64  `json:"updated_ms" example:"1451649600512"`
-	// Why it is not in force; absent where it is.
+	// Why it is not in force; absent if it is.
 	Problem  string            `json:"problem,omitempty"`
 	Template template.Template `json:"template"`
 }
 
-// readyTemplateJSON is a template to begin with.
+// readyTemplateJSON is a ready-made template.
 type readyTemplateJSON struct {
 	Name  string `json:"name" example:"zigbee2mqtt"`
 	Title string `json:"title" example:"Zigbee2MQTT: what devices report"`
@@ -52,7 +52,7 @@ type readyTemplateJSON struct {
 // templateListJSON is all templates, by name.
 type templateListJSON struct {
 	Templates []templateJSON `json:"templates"`
-	// Templates to begin with, for devices that many people have.
+	// Ready-made templates, for common devices.
 	Ready []readyTemplateJSON `json:"ready"`
 }
 
@@ -113,18 +113,18 @@ type tryTemplateRequest struct {
 
 // tryTemplateBody is a template and a message.
 type tryTemplateBody struct {
-	// Of the template that it would replace.
+	// The name of the template that it would replace.
 	Name     string            `json:"name,omitempty" maxLength:"128" example:"zigbee2mqtt"`
 	Template template.Template `json:"template"`
 	Topic    string            `json:"topic" maxLength:"65535" example:"zigbee2mqtt/lamp"`
 	Payload  string            `json:"payload" example:"{\"state\":\"ON\",\"brightness\":215}"`
-	// Takes the place of payload where that is no text, in Base64.
+	// Replaces payload if that is not text, in Base64.
 	Bytes []byte `json:"payload_bytes,omitempty" example:"eyJzdGF0ZSI6Ik9OIn0="`
-	// A command of the entity, to see how it would go out.
+	// A command of the entity, to see how it would be sent.
 	Command *triedCommandBody `json:"command,omitempty"`
 }
 
-// triedCommandBody is a command to see how it would go out.
+// triedCommandBody is a command to try.
 type triedCommandBody struct {
 	Name    string          `json:"name" minLength:"1" maxLength:"256" example:"set"`
 	Request json.RawMessage `json:"request,omitempty" example:"{\"state\":\"OFF\"}"`
@@ -136,15 +136,15 @@ type triedTemplateJSON struct {
 	Entity string `json:"entity,omitempty" example:"lamp"`
 	// The type of the entity if the message makes it.
 	Type string `json:"type,omitempty" example:"Lamp"`
-	// What becomes of the values; nothing where the message is dropped.
+	// What the values become; empty if the message is dropped.
 	Into template.Into `json:"into,omitempty" enum:"telemetry,reported,nothing" example:"telemetry"`
-	// The time of the values, in milliseconds; absent where it is that of the arrival.
+	// The time of the values, in milliseconds; absent if it is the time of arrival.
 	TS *int64 `json:"ts,omitempty" example:"1451649600512"`
 	// The values, by key.
 	Values json.RawMessage `json:"values,omitempty" example:"{\"state\":\"ON\",\"brightness\":215}"`
 	// The message with the command.
 	Sent *sentMessageJSON `json:"sent,omitempty"`
-	// Why the message would be refused; absent where it would be taken.
+	// Why the message would be refused; absent if it would be accepted.
 	Refused *triedRefusalJSON `json:"refused,omitempty"`
 }
 
@@ -157,7 +157,7 @@ type sentMessageJSON struct {
 // triedRefusalJSON is why a message would be refused.
 type triedRefusalJSON struct {
 	Cause string `json:"cause" example:"invalid"`
-	// The member of the template that it is about; absent where it is the message.
+	// The member of the template that is at fault; absent if it is the message.
 	In     string `json:"in,omitempty" example:"values.power"`
 	Detail string `json:"detail" example:"values.power: a string where a number is needed"`
 }

@@ -45,7 +45,7 @@ func (a *thingsboardAPI) refused(r *http.Request, err error) {
 }
 
 type tokenPath struct {
-	// The token of the device. Where nobody has to log in, the id of its entity.
+	// The token of the device. If nobody has to log in, the id of its entity.
 	Token string `path:"token" minLength:"1" maxLength:"256" example:"room-1"`
 }
 
@@ -121,7 +121,7 @@ func (a *thingsboardAPI) next(ctx context.Context, in *deviceCommandRequest) (*a
 
 type deviceAnswerRequest struct {
 	tokenPath
-	// The id of the command that the device was given.
+	// The id of the command, as the device received it.
 	Number int `path:"number" minimum:"0" maximum:"2147483647" example:"17"`
 	Body   payload
 }
@@ -141,11 +141,11 @@ type serverCallBody struct {
 	Params json.RawMessage `json:"params,omitempty" type:"object"`
 }
 
-// serverCallJSON is the answer to one.
+// serverCallJSON is the response to a device's request.
 type serverCallJSON struct {
 	// In milliseconds since the epoch.
 	Time int64 `json:"time,omitempty" example:"1451649600512"`
-	// Why there is no other answer.
+	// The error, instead of another answer.
 	Error string `json:"error,omitempty"`
 }
 

@@ -19,11 +19,11 @@ import (
 // traverseBody selects the entities to reach from one.
 type traverseBody struct {
 	Direction string `json:"direction,omitempty" enum:"out,in,both" default:"out" example:"out"`
-	// The types of the relations to follow; all if there is none.
+	// The types of the relations to follow; all if empty.
 	Types []string `json:"types,omitempty" example:"[\"contains\"]"`
 	// How many relations to follow one after the other.
 	Depth int `json:"depth,omitempty" minimum:"1" maximum:"64" example:"3"`
-	// The most entities to return.
+	// The maximum number of entities to return.
 	Limit int `json:"limit,omitempty" minimum:"1" maximum:"100000" example:"100"`
 	// A filter for the entities in the answer.
 	Match string `json:"match,omitempty" example:"type = 'Sensor'"`
@@ -31,7 +31,7 @@ type traverseBody struct {
 	Through string `json:"through,omitempty"`
 	// A condition on the properties of a relation, such as relation.since > 2020.
 	Edge string `json:"edge,omitempty" example:"relation.since > 2020"`
-	// The parts of the entities to return; none without it.
+	// The parts of the entities to return; by default none.
 	Fields fieldList `json:"fields,omitzero"`
 }
 
@@ -43,7 +43,7 @@ type traverseRequest struct {
 // reachedListJSON is what a traversal has reached, nearest first.
 type reachedListJSON struct {
 	Reached []reachedJSON `json:"reached"`
-	// There is more than the limit.
+	// There are more than the limit.
 	More bool `json:"more"`
 }
 
@@ -52,9 +52,9 @@ type reachedJSON struct {
 	ID string `json:"id" example:"sensor-1"`
 	// How many relations lead to it.
 	Depth int `json:"depth" example:"1"`
-	// The relation that it was reached by; absent for the first.
+	// The relation by which it was reached; absent for the first.
 	By *relationJSON `json:"by,omitempty"`
-	// Absent where no fields were asked for.
+	// Absent if no fields were requested.
 	Entity *entityJSON `json:"entity,omitempty"`
 }
 

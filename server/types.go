@@ -25,7 +25,7 @@ func (a *typeAPI) operations() []operation {
 		op("PUT", "/v1/types/{type}", "putType", "Create or replace a type.", a.put, needs(writesAll),
 			accepts(maxTypeBytes, content{mediaJSON, typeBody{}}), answers(200, 201), fails(409, 422, 428)),
 		op("DELETE", "/v1/types/{type}", "deleteType", "Delete a type that nothing uses.", a.remove, needs(writesAll), fails(404, 409)),
-		op("POST", "/v1/types", "importTypes", "Create or replace types that may need each other, all or none.", a.load, needs(writesAll),
+		op("POST", "/v1/types", "importTypes", "Create or replace types that may depend on each other, all or none.", a.load, needs(writesAll),
 			accepts(maxTypeBytes, content{mediaJSON, typesBody{}}), fails(409, 422)),
 	}
 }
@@ -72,7 +72,7 @@ type resolvedJSON struct {
 type getTypeRequest struct {
 	typePath
 	ifChanged
-	// With all that the type inherits and contains.
+	// With everything that the type inherits and contains.
 	Resolved bool `query:"resolved"`
 }
 
@@ -108,7 +108,7 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// typeBody is a type as it is written; an answer can be sent back as it is.
+// typeBody is a type as it is written; a response can be sent back unchanged.
 type typeBody struct {
 	*model.Type
 	// Ignored: the version goes into If-Match.
@@ -157,11 +157,11 @@ func (a *typeAPI) remove(ctx context.Context, in *deleteTypeRequest) (*answer[no
 	return in.removed(a.runtime.DeleteType(ctx, in.ID, in.condition))
 }
 
-// typesBody is one or several types, in DTDL or in the form of this server.
+// typesBody is one or several types, in DTDL or in Greenroom's own format.
 type typesBody struct{}
 
 type importTypesRequest struct {
-	// DTDL of version 2 or 3, or an array of types in the form of this server.
+	// DTDL of version 2 or 3, or an array of types in Greenroom's own format.
 	Format string `query:"format" enum:"dtdl,native" default:"dtdl"`
 	Body   payload
 }

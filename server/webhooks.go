@@ -15,13 +15,13 @@ type webhookAPI struct{ alarms *alarm.Service }
 
 func (a *webhookAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/webhooks", "listWebhooks", "List the webhooks that rules of alarms can name.", a.list, needs(administers)),
+		op("GET", "/v1/webhooks", "listWebhooks", "List the webhooks that alarm rules can name.", a.list, needs(administers)),
 		op("GET", "/v1/webhooks/{name}", "getWebhook", "Read one webhook.", a.get, needs(administers), fails(404)),
-		op("PUT", "/v1/webhooks/{name}", "putWebhook", "Create or change a webhook. The secret that its deliveries are signed with is in this answer where it is new, and nowhere else.", a.put,
+		op("PUT", "/v1/webhooks/{name}", "putWebhook", "Create or change a webhook. Only this response contains the secret that signs its deliveries, and only if the secret is new.", a.put,
 			needs(administers), answers(200, 201), fails(409, 422, 428)),
-		op("DELETE", "/v1/webhooks/{name}", "deleteWebhook", "Delete a webhook that no rule names, with what waits for it.", a.remove, needs(administers), fails(404, 409)),
-		op("GET", "/v1/webhooks/{name}/dead", "listDeadLetters", "List the deliveries that were given up, the oldest first.", a.dead, needs(administers), fails(404)),
-		op("POST", "/v1/webhooks/{name}/dead/{delivery}/retry", "retryDeadLetter", "Have a delivery that was given up tried again.", a.retry, needs(administers), fails(404)),
+		op("DELETE", "/v1/webhooks/{name}", "deleteWebhook", "Delete a webhook that no rule names, with its waiting deliveries.", a.remove, needs(administers), fails(404, 409)),
+		op("GET", "/v1/webhooks/{name}/dead", "listDeadLetters", "List the deliveries that were given up, oldest first.", a.dead, needs(administers), fails(404)),
+		op("POST", "/v1/webhooks/{name}/dead/{delivery}/retry", "retryDeadLetter", "Retry a delivery that was given up.", a.retry, needs(administers), fails(404)),
 		op("DELETE", "/v1/webhooks/{name}/dead/{delivery}", "discardDeadLetter", "Forget a delivery that was given up.", a.discard, needs(administers), fails(404)),
 	}
 }
@@ -37,10 +37,10 @@ type webhookJSON struct {
 	// The version, for If-Match.
 	ETag    string `json:"etag" example:"3k"`
 	Updated int64  `json:"updated_ms" example:"1451649600512"`
-	// Deliveries that wait, and those that were given up.
+	// Waiting deliveries, and those that were given up.
 	Queued int64 `json:"queued"`
 	Dead   int64 `json:"dead"`
-	// Only in the answer to the request that made it: nobody can read it again.
+	// Only in the response to the request that made it: it cannot be read again.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (a *webhookAPI) get(_ context.Context, in *webhookPath) (*answer[webhookJSO
 // webhookBody is a webhook as it is written.
 type webhookBody struct {
 	URL string `json:"url" maxLength:"2048" example:"https://example.com/alarms"`
-	// Make a new secret; the one before is not used any more.
+	// Make a new secret; the previous one is no longer used.
 	Rotate bool `json:"rotate,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func (a *webhookAPI) remove(ctx context.Context, in *deleteWebhookRequest) (*ans
 type deadDeliveriesRequest struct {
 	webhookPath
 	cursorParam
-	// The most deliveries to return.
+	// The maximum number of deliveries to return.
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
@@ -124,9 +124,9 @@ type deadDeliveriesJSON struct {
 
 // deadDeliveryJSON is a delivery that was given up.
 type deadDeliveryJSON struct {
-	// Names it among those of its webhook.
+	// Identifies it among those of its webhook.
 	Delivery int64 `json:"delivery" example:"1"`
-	// The header webhook-id, by which the target knows a repetition.
+	// The header webhook-id, by which the target recognizes a repetition.
 	ID       string `json:"id" example:"msg_K5R7OLGBPJ2JQKVHXZ5GU5V7VA"`
 	Attempts int    `json:"attempts" example:"12"`
 	// Why the last attempt has failed.

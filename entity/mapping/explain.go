@@ -37,11 +37,11 @@ type ExplainedField struct {
 	// The last value; absent while there is none.
 	Value value.Value `json:"value,omitzero"`
 	TS    int64       `json:"ts,omitempty" example:"1451649600512"`
-	// Its place in the order of evaluation: after the mappings that it reads from.
+	// Its place in the order of evaluation: after the mappings from which it reads.
 	Rank        int    `json:"rank"`
 	Evaluations uint64 `json:"evaluations" example:"10"`
 	Failures    uint64 `json:"failures"`
-	// Why the last evaluation that failed did.
+	// Why the last failed evaluation failed.
 	Failure   string `json:"failure,omitempty"`
 	FailureTS int64  `json:"failure_ts,omitempty" example:"1451649600512"`
 	// What it is computed from.

@@ -10,7 +10,7 @@ import (
 // Stats has the counters of all mappings since the service was opened.
 type Stats struct {
 	Mappings int `json:"mappings" example:"1"`
-	// The changes that were looked at.
+	// The changes that were examined.
 	Changes     uint64 `json:"changes" example:"10"`
 	Evaluations uint64 `json:"evaluations" example:"10"`
 	// The evaluations that failed, and the readings that a target refused.

@@ -15,7 +15,7 @@ import (
 
 // Bounds of claims.
 const (
-	// MaxClaims bounds the devices that let themselves be claimed at one time.
+	// MaxClaims bounds the devices that offer to be claimed at one time.
 	MaxClaims = 10_000
 	// DefaultClaim is how long a device lets itself be claimed that does not say it, and MaxClaim the
 	// most.
@@ -101,15 +101,15 @@ func (c *Claims) end(o *offer) {
 	}
 }
 
-// Offered is a device that lets itself be claimed.
+// Offered is a device that offers to be claimed.
 type Offered struct {
 	Entity string
 	// Until is when that ends by itself.
 	Until time.Time
 }
 
-// Offers returns the devices that let themselves be claimed now, by the ids of their entities: those after
-// one, limit at most, and whether there are more.
+// Offers returns the devices that now offer to be claimed, by the ids of their entities: those
+// after one, limit at most, and whether there are more.
 func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 	c.mu.Lock()
 	now := c.now()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Ready is a template to begin with, for devices that many people have.
+// Ready is a ready-made template, for common devices.
 type Ready struct {
 	// Name and Title are what it may be called, and what it is for.
 	Name  string `json:"name"`

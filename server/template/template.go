@@ -32,10 +32,10 @@ const (
 	maxPlaceholderBytes = 64
 )
 
-// Into says what becomes of the values of a message.
+// Into says what the values of a message become.
 type Into string
 
-// What may become of them.
+// What they may become.
 const (
 	Telemetry Into = "telemetry" // a reading
 	Reported  Into = "reported"  // members of the section reported
@@ -46,66 +46,67 @@ const (
 type Template struct {
 	// Topic is a topic in which {name} stands for one level, and + for one that does not matter.
 	Topic string `json:"topic" example:"zigbee2mqtt/{id}" minLength:"1" maxLength:"512"`
-	// Entity is the id of the entity, with placeholders of the topic; {id} without it.
+	// Entity is the id of the entity, with placeholders of the topic; by default {id}.
 	Entity string `json:"entity,omitempty"`
-	// Type is the type of an entity that the first message makes.
+	// Type is the type of an entity that is created by its first message.
 	Type string `json:"type,omitempty"`
-	// Into says what becomes of the values; telemetry without it.
+	// Into says what the values become; by default telemetry.
 	Into Into `json:"into,omitempty" enum:"telemetry,reported,nothing" example:"telemetry"`
-	// Payload is json, or text for one whose whole is a number, true, false or a text, which
-	// expressions know as value; json without it.
+	// Payload is json (the default), or text for a payload that is a number, true, false or a text,
+	// which expressions use as value.
 	Payload string `json:"payload,omitempty" enum:"json,text"`
 	// When is a condition; a message for which it does not hold is taken and dropped.
 	When string `json:"when,omitempty"`
-	// Values are expressions by their keys, which may have placeholders of the topic.
+	// Values are expressions by key; keys may contain placeholders of the topic.
 	Values map[string]string `json:"values,omitempty" example:"{\"brightness\":\"brightness / 255\"}"`
-	// Members is * for all members of the payload as keys, or path.* for those of an object in
-	// it. What Values has of a key counts.
+	// Members is * for all members of the payload as keys, or path.* for those of an object in it.
+	// Values takes precedence.
 	Members string `json:"members,omitempty" example:"*"`
-	// Flatten makes of members of objects keys of their own: energy.power.
+	// Flatten turns members of objects into separate keys: energy.power.
 	Flatten bool `json:"flatten,omitempty"`
-	// Time is an expression for the time of the values; without it, or where there is none in a
-	// message, it is that of its arrival. TimeUnit is ms, s or iso for RFC 3339; ms without it.
-	// TimeZone is for times of iso without a zone: Europe/Berlin.
+	// Time is an expression for the time of the values; by default, or if a message has none, it is
+	// the time of arrival. TimeUnit is ms (the default), s, or iso for RFC 3339. TimeZone is the
+	// zone of iso times that have none, such as Europe/Berlin.
 	Time     string `json:"time,omitempty"`
 	TimeUnit string `json:"time_unit,omitempty" enum:"ms,s,iso"`
 	TimeZone string `json:"time_zone,omitempty"`
-	// Commands are the ways in which commands of the entity go out. Of several the one with the
-	// name of the command counts, else the one without a name.
+	// Commands are the ways in which commands of the entity are sent. If there are several, the one
+	// with the command's name is used, otherwise the one without a name.
 	Commands []Command `json:"commands,omitempty"`
 }
 
-// Command says how a command of an entity goes out.
+// Command says how a command of an entity is sent.
 type Command struct {
-	// Name is that of the command; without it all that no other has.
+	// Name is the name of the command; by default, it is for all commands that no other entry
+	// names.
 	Name string `json:"name,omitempty"`
-	// Topic is where it goes. It may have placeholders of the entity's id, and {command} for the
-	// name of the command.
+	// Topic is the topic to which it is sent, with placeholders of the entity's id, and {command}
+	// for the name of the command.
 	Topic string `json:"topic" example:"zigbee2mqtt/{id}/set"`
 	// Payload is any JSON. In its strings {request}, {command} and {number}, a number of the
-	// command, are filled in, beside the placeholders; a string that is one of these alone
-	// becomes the value itself. Without it, it is the request.
+	// command, are filled in, as are the placeholders; a string that is one of these alone becomes
+	// the value itself. By default, it is the request.
 	Payload json.RawMessage `json:"payload,omitempty"`
-	// Text sends a payload that is a string without quotes.
+	// Text sends a payload that is a string without its quotes.
 	Text bool `json:"text,omitempty"`
-	// Answer says what ends the command. Without it a command is done when the client has
+	// Answer says what ends the command. By default a command is done when the client has
 	// acknowledged the message.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
-// Answer says by what a device answers to commands.
+// Answer says how a device answers commands.
 type Answer struct {
-	// Topic is where the answer comes, with the placeholders of the entity's id.
+	// Topic is where the answer arrives, with the placeholders of the entity's id.
 	Topic string `json:"topic" example:"zigbee2mqtt/{id}/answer"`
-	// Number is an expression for the number of the command that is answered. Without it, it is
-	// the one that was sent first.
+	// Number is an expression for the number of the answered command; by default, the one that was
+	// sent first.
 	Number string `json:"number,omitempty"`
 	// Named says that only a payload with a member of the command's name, in any case, is its
 	// answer, and that this member is the result.
 	Named bool `json:"named,omitempty"`
-	// Result is an expression for the result; without it, it is the payload.
+	// Result is an expression for the result; by default, it is the payload.
 	Result string `json:"result,omitempty"`
-	// Error is an expression; where it has a value the command has failed, with it as the reason.
+	// Error is an expression; if it has a value, the command has failed with that reason.
 	Error string `json:"error,omitempty"`
 }
 

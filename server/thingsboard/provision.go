@@ -54,7 +54,7 @@ func ParseProvision(payload []byte) (*ProvisionRequest, error) {
 	return &r, nil
 }
 
-// ProvisionAnswer is what a device is answered.
+// ProvisionAnswer is the response to a device.
 type ProvisionAnswer struct {
 	// Status is SUCCESS, NOT_FOUND or FAILURE.
 	Status string `json:"status"`

@@ -21,9 +21,9 @@ export interface Actor {
 /** One actor in detail. */
 export interface ActorDetail {
   actor: Actor;
-  /** The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and the view is what is known of it beside: of a durable actor how far it is recovered. */
+  /** The actor did not answer within 100 ms: timers, watches and stash are unknown and empty, and the view has only what is known without the actor, such as how far the recovery of a durable actor has come. */
   busy: boolean;
-  /** The type of the message that is being handled, or was last. */
+  /** The type of the message that is being handled, or was handled last. */
   current?: string;
   /** The last failures, newest first, at most 8. */
   failures: Failure[];
@@ -66,7 +66,7 @@ export interface ActorTree {
 
 /** One address on which a server listens. */
 export interface Address {
-  /** The IP address; absent where it is each of the machine. */
+  /** The IP address; absent if it is every address of the machine. */
   host?: string;
   port: number;
   /** Whether it is encrypted. */
@@ -82,30 +82,30 @@ export interface Addresses {
 /** An alarm. Times are in milliseconds since the epoch. */
 export interface Alarm {
   acknowledged?: AlarmMark;
-  /** Why it is not open any more: its condition, an operator, a late reading that withdraws it, a change or the end of its rule, that its rule does not concern the entity any more, the end of the entity. */
+  /** Why it is no longer open: its condition, an operator, a late reading that withdraws it, a change or the end of its rule, the rule no longer covering the entity, or the end of the entity. */
   cause?: "condition" | "operator" | "withdrawn" | "rule" | "scope" | "entity";
-  /** When the condition to clear had; absent for one that has not cleared. */
+  /** When the condition to clear had held long enough; absent if it has not cleared. */
   cleared_ms?: number;
-  /** The entity was deleted; one that has its id now is another one. */
+  /** The entity was deleted; an entity that now has its id is a different one. */
   deleted?: boolean;
-  /** When the server found out that it was raised, and that it has cleared. */
+  /** When the server noticed that it was raised, and that it has cleared. */
   detected_ms: number;
   /** Milliseconds since the epoch. */
   ended_ms?: number;
   entity: string;
-  /** What has happened to it; absent in lists and events. */
+  /** Its transitions; absent in lists and events. */
   history?: AlarmTransition[];
   id: string;
   message?: string;
-  /** When it had held for as long as the rule wants. */
+  /** When the condition had held for as long as the rule demands. */
   raised_ms: number;
   rule: string;
   severity: "critical" | "major" | "minor" | "warning" | "info";
   shelved?: AlarmShelf;
-  /** From when on the condition held, by the time of the readings. */
+  /** Since when the condition held, by the time of the readings. */
   since_ms: number;
   state: "raised" | "cleared";
-  /** What the condition looked at when it was raised. */
+  /** The values that the condition used when it was raised. */
   values: AlarmValue[];
   /** The number of the rule's version. */
   version: number;
@@ -122,7 +122,7 @@ export interface AlarmList {
 export interface AlarmMark {
   /** Milliseconds since the epoch. */
   at_ms: number;
-  /** Absent where nobody has to log in. */
+  /** Absent if nobody has to log in. */
   by?: string;
   note?: string;
 }
@@ -132,13 +132,13 @@ export interface AlarmNoteBody {
   note?: string;
 }
 
-/** A rule of alarms with its version. */
+/** An alarm rule with its version. */
 export interface AlarmRule {
-  /** The condition that clears it; absent: that raise does not hold. */
+  /** The condition that clears it; by default, that raise does not hold. */
   clear?: string;
   /** The same for clear. */
   clear_for?: string;
-  /** Since when the conditions are as they are. */
+  /** Since when the conditions have been as they are. */
   effective_ms: number;
   /** Only this entity; absent for all. */
   entity?: string;
@@ -148,7 +148,7 @@ export interface AlarmRule {
   for?: string;
   message?: string;
   name: string;
-  /** Not all entities have been looked at yet. */
+  /** Not all entities have been evaluated yet. */
   pending: boolean;
   /** The condition that raises an alarm. */
   raise: string;
@@ -157,17 +157,17 @@ export interface AlarmRule {
   type?: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
-  /** The number of the version: alarms say which one raised them. */
+  /** The number of the version; an alarm names the version that raised it. */
   version: number;
-  /** The names of the webhooks that are told. */
+  /** The names of the webhooks to notify. */
   webhooks?: string[];
   /** Only entities for which this holds: a condition about id, type and attributes, in the language of docs/filter.md. */
   where?: string;
 }
 
-/** A rule as it is written; an answer can be sent back as it is. */
+/** A rule as it is written; a response can be sent back unchanged. */
 export interface AlarmRuleBody {
-  /** The condition that clears it; absent: that raise does not hold. */
+  /** The condition that clears it; by default, that raise does not hold. */
   clear?: string;
   /** The same for clear. */
   clear_for?: string;
@@ -180,7 +180,7 @@ export interface AlarmRuleBody {
   /** How long raise must hold, by the time of the readings; at most 31d. */
   for?: string;
   message?: string;
-  /** Ignored, as the next ones are: the path has it. */
+  /** Ignored, as the following ones are: the path has it. */
   name?: string;
   pending?: boolean;
   /** The condition that raises an alarm. */
@@ -191,13 +191,13 @@ export interface AlarmRuleBody {
   /** Milliseconds since the epoch. */
   updated_ms?: number;
   version?: number;
-  /** The names of the webhooks that are told. */
+  /** The names of the webhooks to notify. */
   webhooks?: string[];
   /** Only entities for which this holds: a condition about id, type and attributes, in the language of docs/filter.md. */
   where?: string;
 }
 
-/** All rules of alarms, by name. */
+/** All alarm rules, by name. */
 export interface AlarmRuleList {
   rules: AlarmRule[];
 }
@@ -206,7 +206,7 @@ export interface AlarmRuleList {
 export interface AlarmShelf {
   /** Milliseconds since the epoch. */
   at_ms: number;
-  /** Absent where nobody has to log in. */
+  /** Absent if nobody has to log in. */
   by?: string;
   note?: string;
   /** Milliseconds since the epoch. */
@@ -227,7 +227,7 @@ export interface AlarmTransition {
   by?: string;
   kind: "raised" | "cleared" | "acknowledged" | "shelved" | "unshelved" | "amended" | "reopened" | "withdrawn";
   note?: string;
-  /** The time of the readings that it is of; absent for what somebody did. */
+  /** The time of the readings that caused it; absent if somebody caused it. */
   ts?: number;
 }
 
@@ -245,7 +245,7 @@ export interface AttributeEdit {
   path: string;
   removed?: boolean;
   section: "attributes" | "desired" | "reported";
-  /** Absent where it was removed. */
+  /** Absent if it was removed. */
   value?: Value;
 }
 
@@ -258,7 +258,7 @@ export interface Audit {
 export interface AuditEntry {
   /** The operation, by its operationId. */
   action: string;
-  /** The address that it came from. */
+  /** The address from which it came. */
   from?: string;
   outcome: string;
   /** Numbers the entries from 1, without a gap. */
@@ -282,7 +282,7 @@ export interface BatchedBody {
 
 /** A step of time. Besides its members it has one for each aggregate: a number, or null where there is none. */
 export interface Bucket {
-  /** Its end; absent where the step is a duration. */
+  /** Its end; absent if the step is a duration. */
   end?: number;
   /** The start of the step. */
   ts: number;
@@ -294,7 +294,7 @@ export interface BucketPage {
   buckets: Bucket[];
   entity: string;
   key: string;
-  /** The rollups that it was read from, and raw for values; absent where it is raw alone. */
+  /** The rollups from which it was read, and raw for values; absent if it was read from values alone. */
   source?: string[];
   /** A step of the calendar. */
   step?: string;
@@ -338,10 +338,10 @@ export interface BulkBody {
   dry_run?: boolean;
   /** docs/filter.md has the language; the empty filter matches all. */
   filter?: string;
-  /** The most entities to change. */
+  /** The maximum number of entities to change. */
   limit?: number;
   patch?: EntityPatch;
-  /** The most entities to change in a second; as fast as it goes without it. */
+  /** The maximum number of entities to change in a second; unlimited by default. */
   rate?: number;
   /** Only entities of this type or one that extends it. */
   type?: string;
@@ -361,13 +361,13 @@ export interface BulkList {
 
 /** Who makes a request. */
 export interface Caller {
-  /** What it may do with all entities: read, report, write or manage. */
+  /** Its permissions on all entities: read, report, write or manage. */
   all: string[];
-  /** Who comes must log in. */
+  /** Clients must log in. */
   guarded: boolean;
-  /** Empty where nobody has to log in. */
+  /** Empty if nobody has to log in. */
   name: string;
-  /** What it may do with some of them. */
+  /** Its permissions on some entities. */
   some: string[];
 }
 
@@ -380,7 +380,7 @@ export interface Change {
   mapping?: string;
   /** The mapping that computed it. */
   source?: string;
-  /** The source's number of it: of the change that it follows from. */
+  /** The source's number for it: the number of the change that caused it. */
   source_seq?: number;
   /** Milliseconds since the epoch. */
   ts: number;
@@ -395,16 +395,16 @@ export interface Changed {
   section: "attributes" | "desired" | "reported";
 }
 
-/** What somebody knows who claims a device. */
+/** The secret with which somebody claims a device. */
 export interface ClaimBody {
-  /** That of the device. */
+  /** The secret of the device. */
   secret: string;
 }
 
-/** A command and what has become of it. Times are in milliseconds since the epoch. */
+/** A command and its state. Times are in milliseconds since the epoch. */
 export interface Command {
   attempts: number;
-  /** Who sent it; absent where nobody has to log in. */
+  /** Who sent it; absent if nobody has to log in. */
   by?: string;
   /** Milliseconds since the epoch. */
   created_ms: number;
@@ -421,20 +421,20 @@ export interface Command {
   key?: string;
   name: string;
   parallel?: boolean;
-  /** What the device has last told on the way; absent for nothing. */
+  /** The last progress that the device has reported; absent if none. */
   progress?: Value;
   /** Absent for none. */
   request?: Value;
   /** The answer of the device; absent for none. */
   result?: Value;
-  /** When it was sent last, and how often. */
+  /** When it was last sent, and how often. */
   sent_ms?: number;
   state: "queued" | "sent" | "delivered" | "done" | "failed" | "timed_out" | "expired" | "canceled";
   /** How long the device may take from the delivery to its answer, in milliseconds. */
   timeout_ms: number;
 }
 
-/** What a device says of a command: delivered, progress, result or error. */
+/** What a device reports about a command: delivered, progress, result or error. */
 export interface CommandAnswerBody {
   /** It has the command. */
   delivered?: boolean;
@@ -443,28 +443,28 @@ export interface CommandAnswerBody {
   id: string;
   /** How far it has come: any JSON but null. */
   progress?: Json;
-  /** It is done: any JSON, as the type of the entity wants it. */
+  /** It is done: any JSON that agrees with the type of the entity. */
   result?: Json;
 }
 
 /** A command as it is sent. */
 export interface CommandBody {
-  /** Until when it may be delivered, in milliseconds since the epoch or RFC 3339; 7 days from now without it. */
+  /** Until when it may be delivered, in milliseconds since the epoch or RFC 3339; by default 7 days from now. */
   expires?: Instant;
-  /** That of a command that the type of the entity declares; any other where the type is not strict. */
+  /** The name of a command that the entity's type declares, or any name if the type is not strict. */
   name: string;
-  /** Send it while others are under way. Without it commands of an entity are sent one at a time, in their order. */
+  /** Send it while others are under way. By default the commands of an entity are sent one at a time, in order. */
   parallel?: boolean;
-  /** What the device is told beside the name: any JSON. */
+  /** What to send to the device with the name: any JSON. */
   request?: Json;
-  /** How long the device may take from the delivery to its answer; 1m without it. */
+  /** How long the device may take from delivery to its answer; by default 1m. */
   timeout?: string;
 }
 
-/** An operation that an entity offers. A Request or Response of nil may be anything. */
+/** An operation that an entity offers. A nil Request or Response allows anything. */
 export interface CommandDeclaration {
   description?: string;
-  /** Parallel lets a device carry it out while it is at others. */
+  /** Parallel lets a device carry out the command while it carries out others. */
   parallel?: boolean;
   request?: Schema;
   response?: Schema;
@@ -481,7 +481,7 @@ export interface CommandEvent {
   ts: number;
 }
 
-/** A command as its device is told it. */
+/** A command as its device receives it. */
 export interface CommandMessage {
   /** Milliseconds since the epoch. */
   expires_ms: number;
@@ -519,9 +519,9 @@ export interface ConsoleLine {
   line: string;
 }
 
-/** What a command of the console has put out. */
+/** The output of a console command. */
 export interface ConsoleOutput {
-  /** Lines of text, or JSON where the line ends with -o json. */
+  /** Lines of text, or JSON if the line ends with -o json. */
   output: string;
 }
 
@@ -538,11 +538,11 @@ export interface DeadDelivery {
   /** Milliseconds since the epoch. */
   at_ms: number;
   attempts: number;
-  /** Names it among those of its webhook. */
+  /** Identifies it among those of its webhook. */
   delivery: number;
   /** Why the last attempt has failed. */
   error: string;
-  /** The header webhook-id, by which the target knows a repetition. */
+  /** The header webhook-id, by which the target recognizes a repetition. */
   id: string;
   /** What has happened to the alarm. */
   kind: string;
@@ -594,7 +594,7 @@ export interface EditEvent {
   deleted?: boolean;
   entity: string;
   relations?: RelationEdit[];
-  /** The entity's number of the edit. */
+  /** The entity's number for the edit. */
   revision: number;
   /** Milliseconds since the epoch. */
   ts: number;
@@ -612,23 +612,23 @@ export interface Edited {
   id: string;
 }
 
-/** An entity, with the parts of it that were asked for. */
+/** An entity, with the requested parts. */
 export interface Entity {
   /** The PID of its actor; absent while it has none. */
   actor?: string;
   attributes?: JsonObject;
   /** Milliseconds since the epoch. */
   created_ms: number;
-  /** What of desired is not reported so. */
+  /** The parts of desired that differ from reported. */
   delta?: JsonObject;
   desired?: JsonObject;
-  /** The version of all but the telemetry, for If-Match. */
+  /** The version of everything but the telemetry, for If-Match. */
   etag: string;
   id: string;
   /** The latest value of each key. */
   latest?: Record<string, Latest>;
   metadata?: Metadata;
-  /** Whether its device is there. */
+  /** Whether its device is online. */
   presence: Presence;
   relations?: RelationCounts;
   reported?: JsonObject;
@@ -642,7 +642,7 @@ export interface Entity {
 export interface EntityBody {
   attributes?: { [key: string]: Json };
   desired?: { [key: string]: Json };
-  /** Only when an entity is created; without it the server generates one. */
+  /** Only when an entity is created; by default the server generates one. */
   id?: string;
   /** The relations from it. */
   relations?: RelationBody[];
@@ -651,7 +651,7 @@ export interface EntityBody {
   type?: TypeRef;
 }
 
-/** A page of entities. It may have fewer than were asked for while there is a next page: where they are large, and with a filter, when it may even have none. */
+/** A page of entities. It may have fewer entities than requested although there is a next page: if they are large, or with a filter, in which case it may even have none. */
 export interface EntityPage {
   entities: Entity[];
   /** The cursor of the next page; absent at the end. */
@@ -680,7 +680,7 @@ export interface Explained {
   same_version?: boolean;
   /** The mapping that computed it. */
   source?: string;
-  /** The source's number of it: of the change that it follows from. */
+  /** The source's number for it: the number of the change that caused it. */
   source_seq?: number;
   /** Milliseconds since the epoch. */
   ts: number;
@@ -702,7 +702,7 @@ export type FieldList = ("latest" | "attributes" | "desired" | "reported" | "del
 
 /** An error in a filter or a mapping. */
 export interface FilterError {
-  /** The place in characters, of a mapping in its line, from 1. */
+  /** The position in characters, from 1; in a mapping, within its line. */
   column: number;
   /** The line, from 1; only of a mapping. */
   line?: number;
@@ -713,7 +713,7 @@ export interface FilterError {
 
 /** What a principal may do with which entities. */
 export interface Grant {
-  /** Which entities, in the language of docs/filter.md, by id, type and attributes; absent for all, and for the role device for the entity of its name. */
+  /** Which entities, in the language of docs/filter.md, by id, type and attributes; absent for all entities, and in the role device for the entity with the principal's name. */
   filter?: string;
   role: "admin" | "operator" | "viewer" | "device";
 }
@@ -724,7 +724,7 @@ export interface Group {
   buckets?: Bucket[];
   /** How many entities are in it. */
   entities: number;
-  /** What the group has in common, by the names of group_by; null for what is not there. */
+  /** What the group has in common, by the names of group_by; null for missing values. */
   group: { [key: string]: Json };
   /** Only with points. */
   points?: Point[];
@@ -746,7 +746,7 @@ export interface HistoryBody {
   agg?: string[];
   /** How the members of a group are combined; pool counts their values together. */
   combine?: "pool" | "sum" | "avg" | "min" | "max";
-  /** The ids of the entities; without it filter or type says which are meant. */
+  /** The ids of the entities; by default filter or type selects them. */
   entities?: string[];
   /** What to put into buckets without a number: none, null, previous, linear or a number. */
   fill?: string;
@@ -754,7 +754,7 @@ export interface HistoryBody {
   filter?: string;
   /** The start of the range, inclusive. */
   from?: Instant;
-  /** entity, key, type, or paths such as attributes.building; entity and key without it. */
+  /** entity, key, type, or paths such as attributes.building; by default entity and key. */
   group_by?: string[];
   keys: string[];
   /** Instead of agg: reduce each series to this many points, for a chart. */
@@ -834,7 +834,7 @@ export interface Latest {
   seq: number;
   /** The mapping that computed it. */
   source?: string;
-  /** The source's number of it: of the change that it follows from. */
+  /** The source's number for it: the number of the change that caused it. */
   source_seq?: number;
   /** When it was measured. */
   ts: number;
@@ -853,11 +853,11 @@ export interface MappedField {
   as: string;
   evaluations: number;
   expression: string;
-  /** Why the last evaluation that failed did. */
+  /** Why the last failed evaluation failed. */
   failure?: string;
   failure_ts?: number;
   failures: number;
-  /** Its place in the order of evaluation: after the mappings that it reads from. */
+  /** Its place in the order of evaluation: after the mappings from which it reads. */
   rank: number;
   /** What it is computed from. */
   sources: MappedSource[];
@@ -891,7 +891,7 @@ export interface Mapping {
   etag: string;
   /** What it computes; absent in a list. */
   fields?: MappedField[];
-  /** The entity that the values are written to. */
+  /** The entity to which the values are written. */
   into: string;
   name: string;
   /** Why it is suspended or refused. */
@@ -906,7 +906,7 @@ export interface Mapping {
   text: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
-  /** The number of the version: values say which one computed them. */
+  /** The number of the version; a value names the version that computed it. */
   version: number;
 }
 
@@ -918,7 +918,7 @@ export interface MappingList {
 
 /** Has the counters of all mappings since the start of the server. */
 export interface MappingStats {
-  /** The changes that were looked at. */
+  /** The changes that were examined. */
   changes: number;
   evaluations: number;
   /** The evaluations that failed, and the readings that a target refused. */
@@ -942,7 +942,7 @@ export interface MappingStats {
   waiting: number;
 }
 
-/** Has the sections again, with {"timestamp": seconds} in the place of each value. */
+/** Has the sections again, with {"timestamp": seconds} instead of each value. */
 export interface Metadata {
   attributes: JsonObject;
   delta: JsonObject;
@@ -950,22 +950,22 @@ export interface Metadata {
   reported: JsonObject;
 }
 
-/** A device that lets itself be claimed by who knows its secret. */
+/** A device that offers to be claimed by whoever knows its secret. */
 export interface Offer {
   entity: string;
-  /** When that ends by itself. */
+  /** When the offer expires. */
   until_ms: number;
 }
 
-/** What a device sends that lets itself be claimed. */
+/** What a device sends to offer itself. */
 export interface OfferBody {
-  /** For how long; 0 or absent for a day. */
+  /** How long the offer lasts; 0 or absent for a day. */
   durationMs?: number;
   /** 1 to 1024 bytes. */
   secretKey: string;
 }
 
-/** A page of the devices that let themselves be claimed. */
+/** A page of the devices that offer to be claimed. */
 export interface Offers {
   /** The cursor of the next page; absent at the end. */
   next?: string;
@@ -1001,19 +1001,19 @@ export interface PointPage {
   total?: number;
 }
 
-/** Says whether the device of an entity is there. */
+/** Says whether the device of an entity is online. */
 export interface Presence {
   /** It has a connection, its own or that of a gateway. */
   connected: boolean;
-  /** When it last said something; absent for never. */
+  /** When it was last heard from; absent for never. */
   seen_ms?: number;
-  /** Since when the state is so; absent where it is unknown. */
+  /** Since when it has had this state; absent if the state is unknown. */
   since_ms?: number;
-  /** Unknown is what was never heard of. */
+  /** unknown means that it was never heard from. */
   state: "online" | "offline" | "unknown";
 }
 
-/** The data of a presence event: another state, or another connection. */
+/** The data of a presence event: a change of the state, or of being connected. */
 export interface PresenceEvent {
   /** When it was committed. */
   committed_ms: number;
@@ -1045,7 +1045,7 @@ export interface Principal {
   name: string;
   /** The symmetric key, Base64; as token. */
   shared_key?: string;
-  /** Only in the answer to the request that made it: nobody can read it again. */
+  /** Only in the response to the request that made it: it cannot be read again. */
   token?: string;
   /** When it last logged in; absent for never. */
   used_ms?: number;
@@ -1055,15 +1055,15 @@ export interface Principal {
 export interface PrincipalBody {
   /** For devices that show a client certificate whose common name is the name. */
   certificate?: boolean;
-  /** When it ends by itself, in milliseconds since the epoch; absent for never. */
+  /** When it expires, in milliseconds since the epoch; absent for never. */
   expires_ms?: number;
   /** 1 to 16. */
   grants: Grant[];
-  /** For devices that sign what they show, as those of Azure IoT Hub do. The store has the key as it is. */
+  /** For devices that sign with a key, as those of Azure IoT Hub do. The store keeps the key in clear. */
   key?: boolean;
-  /** Letters of ASCII, digits and . _ - : @. */
+  /** ASCII letters, digits and . _ - : @. */
   name: string;
-  /** For people who log in at the provider of OpenID Connect, which has this name for them. */
+  /** For people who log in with the OpenID Connect provider, which must know them by this name. */
   oidc?: boolean;
   /** For devices that have a name and a password; 8 to 1024 bytes. */
   password?: string;
@@ -1078,17 +1078,17 @@ export interface PrincipalPage {
 
 /** An RFC 9457 problem document, and the error that a handler returns to have it sent. */
 export interface Problem {
-  /** The place in a filter or a statement, in characters from 1. */
+  /** The position in a filter or a statement, in characters from 1. */
   column?: number;
   /** The values of a cycle of mappings. */
   cycle?: string[];
   /** What was wrong, and what is expected. */
   detail: string;
-  /** The member of a JSON body that the place is in. */
+  /** The member of a JSON body that contains the position. */
   in?: string;
   /** The path of the request. */
   instance: string;
-  /** The line of the place, from 1. */
+  /** The line of the position, from 1. */
   line?: number;
   /** The mappings of the cycle. */
   mappings?: string[];
@@ -1099,15 +1099,15 @@ export interface Problem {
   type: string;
 }
 
-/** A value of an entity that stays until it is changed. */
+/** A value of an entity that stays the same until it is changed. */
 export interface Property {
   description?: string;
-  /** What the elements of an array and the values of a map are. */
+  /** Element describes the elements of an array and the values of a map. */
   element?: Schema;
-  /** Those of an object. Others are refused. */
+  /** The fields of an object. Other fields are refused. */
   fields?: Record<string, Schema>;
   max?: number;
-  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 is no limit. */
+  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 means no limit. */
   maxLength?: number;
   /** Min and Max are the limits of numbers, both inclusive. */
   min?: number;
@@ -1116,7 +1116,7 @@ export interface Property {
   semantic?: string;
   type: string;
   unit?: string;
-  /** Those of an enumeration: all texts or all integers. */
+  /** The values of an enumeration: all texts or all integers. */
   values?: Json[];
   /** Writable says that the value may be requested in the section desired. */
   writable?: boolean;
@@ -1125,9 +1125,9 @@ export interface Property {
 /** What a device sends to get credentials. */
 export interface ProvisionBody {
   clientId?: string;
-  /** MQTT_BASIC for a password that the device has made itself; ACCESS_TOKEN, or absent, for a token of the server's. */
+  /** MQTT_BASIC for a password chosen by the device; ACCESS_TOKEN, or absent, for a token made by the server. */
   credentialsType?: string;
-  /** The name of the device, and the id of its entity; without it the server makes one. */
+  /** The name of the device, and the id of its entity; by default the server makes one. */
   deviceName?: string;
   password?: string;
   /** The name of a provision key. */
@@ -1142,14 +1142,14 @@ export interface ProvisionKey {
   by?: string;
   /** Milliseconds since the epoch. */
   created_ms: number;
-  /** How many devices have come with it and were not revoked. */
+  /** How many devices have used it and were not revoked. */
   devices: number;
   /** Milliseconds since the epoch. */
   expires_ms?: number;
   max?: number;
   name: string;
   prefix: string;
-  /** Only in the answer to the request that made it: nobody can read it again. */
+  /** Only in the response to the request that made it: it cannot be read again. */
   secret?: string;
   strategy: "create" | "check";
   type?: string;
@@ -1157,17 +1157,17 @@ export interface ProvisionKey {
 
 /** A provision key as it is made. */
 export interface ProvisionKeyBody {
-  /** When it ends by itself, in milliseconds since the epoch; absent for never. */
+  /** When it expires, in milliseconds since the epoch; absent for never. */
   expires_ms?: number;
-  /** How many devices may have come with it, without those that were revoked; 0 or absent for any number. */
+  /** How many devices may use it, not counting revoked ones; 0 or absent for any number. */
   max?: number;
-  /** What the key is called, and what devices give as provisionDeviceKey: letters of ASCII, digits and . _ - : @. */
+  /** The name of the key, which devices send as provisionDeviceKey: ASCII letters, digits and . _ - : @. */
   name: string;
-  /** The names of the devices begin with it. */
+  /** The prefix that the names of the devices must have. */
   prefix: string;
-  /** create is for devices that are not there yet, check for those whose entity was made before. */
+  /** create is for new devices, check for devices whose entity exists. */
   strategy: "create" | "check";
-  /** The type of the entities that are made; absent for none. */
+  /** The type of the created entities; absent for none. */
   type?: string;
 }
 
@@ -1176,12 +1176,12 @@ export interface ProvisionKeyList {
   keys: ProvisionKey[];
 }
 
-/** What the device is answered, also where it gets nothing. */
+/** The response to the device, also if it gets nothing. */
 export interface Provisioned {
   credentialsType?: string;
   /** The access token, or clientId, userName and password. */
   credentialsValue?: Json;
-  /** Why not; absent for SUCCESS. */
+  /** Why it got no credentials; absent for SUCCESS. */
   errorMsg?: string;
   status: "SUCCESS" | "NOT_FOUND" | "FAILURE";
 }
@@ -1220,32 +1220,32 @@ export interface QueryList {
 
 /** An entity that a traversal has reached. */
 export interface Reached {
-  /** The relation that it was reached by; absent for the first. */
+  /** The relation by which it was reached; absent for the first. */
   by?: Relation;
   /** How many relations lead to it. */
   depth: number;
-  /** Absent where no fields were asked for. */
+  /** Absent if no fields were requested. */
   entity?: Entity;
   id: string;
 }
 
 /** What a traversal has reached, nearest first. */
 export interface ReachedList {
-  /** There is more than the limit. */
+  /** There are more than the limit. */
   more: boolean;
   reached: Reached[];
 }
 
 /** Values by key, measured at a time. */
 export interface ReadingBody {
-  /** The device's own number of the reading, by which a repetition is known. */
+  /** The device's own number for the reading, by which a repetition is recognized. */
   seq?: number;
   /** Milliseconds since the epoch. */
   ts: number;
   values: ValuesBody;
 }
 
-/** A template to begin with. */
+/** A ready-made template. */
 export interface ReadyTemplate {
   name: string;
   payload: string;
@@ -1255,7 +1255,7 @@ export interface ReadyTemplate {
   topic: string;
 }
 
-/** The range of time that a mapping is computed over. */
+/** The range of time to compute. */
 export interface RecomputeBody {
   /** The start of the range, inclusive. */
   from?: Instant;
@@ -1268,24 +1268,24 @@ export interface Recomputed {
   written: number;
 }
 
-/** What was refused of one client at one place for one cause. */
+/** What was refused from one client at one place for one cause. */
 export interface Refusal {
   cause: string;
   /** The client id of MQTT. */
   client?: string;
   /** How often. */
   count: number;
-  /** What was wrong the last time, and what must be instead. */
+  /** What was wrong the last time, and what is expected. */
   detail: string;
   /** Milliseconds since the epoch. */
   first_ms: number;
   /** Milliseconds since the epoch. */
   last_ms: number;
-  /** The last message, or its beginning, of topics that no convention but that of templates has; absent of others. */
+  /** The last message, or its beginning, for topics that belong to no convention but that of templates; absent for others. */
   payload?: string;
-  /** Takes the place of payload where that is no text, in Base64. */
+  /** Replaces payload if that is not text, in Base64. */
   payload_bytes?: string;
-  /** The length of the whole message; absent where nothing of it is kept. */
+  /** The length of the whole message; absent if nothing of it is kept. */
   payload_size?: number;
   /** mqtt or http. */
   source: string;
@@ -1305,20 +1305,20 @@ export interface Refusals {
 
 /** A relation. */
 export interface Relation {
-  /** The id of the entity that it leads from. */
+  /** The id of the entity from which it leads. */
   from: string;
   properties?: { [key: string]: Json };
-  /** The id of the entity that it leads to. */
+  /** The id of the entity to which it leads. */
   to: string;
   type: string;
 }
 
 /** A relation as it is written. */
 export interface RelationBody {
-  /** The id of the entity that it leads from; only in an import. */
+  /** The id of the entity from which it leads; only in an import. */
   from?: string;
   properties?: { [key: string]: Json };
-  /** The id of the entity that it leads to. */
+  /** The id of the entity to which it leads. */
   to: string;
   type: string;
 }
@@ -1332,21 +1332,21 @@ export interface RelationCounts {
 /** A kind of edge from an entity. */
 export interface RelationDeclaration {
   description?: string;
-  /** The most edges of this kind that an entity may have; 0 is no limit. */
+  /** How many edges of this kind an entity may have; 0 means no limit. */
   max?: number;
-  /** Those of an edge. */
+  /** The properties of an edge. */
   properties?: Record<string, Schema>;
-  /** The types of entities that an edge may lead to, or that theirs extend; empty for all. */
+  /** The types of entities to which an edge may lead; a type that extends one of them will do. Empty allows all. */
   target?: string[];
 }
 
 /** A relation that was put or removed. */
 export interface RelationEdit {
-  /** The id of the entity that it leads from. */
+  /** The id of the entity from which it leads. */
   from: string;
   properties?: { [key: string]: Json };
   removed?: boolean;
-  /** The id of the entity that it leads to. */
+  /** The id of the entity to which it leads. */
   to: string;
   type: string;
 }
@@ -1396,44 +1396,44 @@ export interface RetentionStatus {
 /** A rule with its name and version. */
 export interface Rule {
   etag: string;
-  /** How long after its end a row is made: late values that come before that cost nothing more. Defaults to 0. */
+  /** How long after its end a row is made: late values that come before that cost nothing more. It defaults to 0. */
   grace?: string;
   id: string;
   key?: string;
-  /** How long the values themselves are kept after their time; 0 is for ever. */
+  /** How long the values themselves are kept after their time; 0 means forever. */
   raw?: string;
-  /** The rollups, each made of the one before, the first of the values: from short to long steps. */
+  /** The rollups, from short to long steps. Each is made from the one before it, the first from the values. */
   tiers?: Tier[];
-  /** Type and Key say what the rule is about: the keys of this name of entities of this type. "" is any. */
+  /** Type and Key say what the rule covers: the keys of this name of entities of this type. "" stands for any. */
   type?: string;
 }
 
-/** A rule as it is written; an answer can be sent back as it is. */
+/** A rule as it is written; a response can be sent back unchanged. */
 export interface RuleBody {
   /** Ignored: the version goes into If-Match. */
   etag?: string;
-  /** How long after its end a row is made: late values that come before that cost nothing more. Defaults to 0. */
+  /** How long after its end a row is made: late values that come before that cost nothing more. It defaults to 0. */
   grace?: string;
   /** Ignored: the path has it. */
   id?: string;
   key?: string;
-  /** How long the values themselves are kept after their time; 0 is for ever. */
+  /** How long the values themselves are kept after their time; 0 means forever. */
   raw?: string;
-  /** The rollups, each made of the one before, the first of the values: from short to long steps. */
+  /** The rollups, from short to long steps. Each is made from the one before it, the first from the values. */
   tiers?: Tier[];
-  /** Type and Key say what the rule is about: the keys of this name of entities of this type. "" is any. */
+  /** Type and Key say what the rule covers: the keys of this name of entities of this type. "" stands for any. */
   type?: string;
 }
 
-/** Says what a value is. */
+/** Describes a value. */
 export interface Schema {
   description?: string;
-  /** What the elements of an array and the values of a map are. */
+  /** Element describes the elements of an array and the values of a map. */
   element?: Schema;
-  /** Those of an object. Others are refused. */
+  /** The fields of an object. Other fields are refused. */
   fields?: Record<string, Schema>;
   max?: number;
-  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 is no limit. */
+  /** MaxLength bounds texts, in bytes, and arrays, in elements. 0 means no limit. */
   maxLength?: number;
   /** Min and Max are the limits of numbers, both inclusive. */
   min?: number;
@@ -1442,7 +1442,7 @@ export interface Schema {
   semantic?: string;
   type: string;
   unit?: string;
-  /** Those of an enumeration: all texts or all integers. */
+  /** The values of an enumeration: all texts or all integers. */
   values?: Json[];
 }
 
@@ -1450,12 +1450,12 @@ export interface Schema {
 export interface SearchBody {
   /** Also count all entities that match. */
   count?: boolean;
-  /** The next of the page before. */
+  /** The cursor from the previous page. */
   cursor?: string;
   fields?: FieldList;
   /** docs/filter.md has the language; the empty filter matches all. */
   filter?: string;
-  /** The most entities to return. */
+  /** The maximum number of entities to return. */
   limit?: number;
   /** Only entities whose id contains this, in any case. */
   search?: string;
@@ -1466,7 +1466,7 @@ export interface SearchBody {
 /** All sections of an entity. */
 export interface Sections {
   attributes: JsonObject;
-  /** What of desired is not reported so. */
+  /** The parts of desired that differ from reported. */
   delta: JsonObject;
   desired: JsonObject;
   metadata: Metadata;
@@ -1501,9 +1501,9 @@ export interface SeriesList {
   tz?: string;
 }
 
-/** The answer to one. */
+/** The response to a device's request. */
 export interface ServerCall {
-  /** Why there is no other answer. */
+  /** The error, instead of another answer. */
   error?: string;
   /** In milliseconds since the epoch. */
   time?: number;
@@ -1515,7 +1515,7 @@ export interface ServerCallBody {
   params?: { [key: string]: Json };
 }
 
-/** What somebody shows who wants to log in: a token, or a name and a password. */
+/** What somebody logs in with: a token, or a name and a password. */
 export interface SessionBody {
   name?: string;
   password?: string;
@@ -1534,7 +1534,7 @@ export interface Shadow {
 
 /** An update of a shadow. */
 export interface ShadowBody {
-  /** Comes back in the answer. */
+  /** Returned in the response. */
   clientToken?: string;
   state: { [key: string]: Json };
   /** The version that the shadow must have. */
@@ -1551,7 +1551,7 @@ export interface ShadowList {
 export interface StatementBody {
   /** The groups that the expressions name. */
   from?: StatementGroup[];
-  /** The entity that the values are written to. */
+  /** The entity to which the values are written. */
   into: string;
   /** The values that are computed. */
   select: StatementField[];
@@ -1619,83 +1619,83 @@ export interface Template {
   /** The version, for If-Match. */
   etag: string;
   name: string;
-  /** Why it is not in force; absent where it is. */
+  /** Why it is not in force; absent if it is. */
   problem?: string;
   template: TemplateBody;
   /** Milliseconds since the epoch. */
   updated_ms: number;
 }
 
-/** Says by what a device answers to commands. */
+/** Says how a device answers commands. */
 export interface TemplateAnswer {
-  /** An expression; where it has a value the command has failed, with it as the reason. */
+  /** An expression; if it has a value, the command has failed with that reason. */
   error?: string;
   /** Named says that only a payload with a member of the command's name, in any case, is its answer, and that this member is the result. */
   named?: boolean;
-  /** An expression for the number of the command that is answered. Without it, it is the one that was sent first. */
+  /** An expression for the number of the answered command; by default, the one that was sent first. */
   number?: string;
-  /** An expression for the result; without it, it is the payload. */
+  /** An expression for the result; by default, it is the payload. */
   result?: string;
-  /** Where the answer comes, with the placeholders of the entity's id. */
+  /** Where the answer arrives, with the placeholders of the entity's id. */
   topic: string;
 }
 
 /** Gives messages with some topics a meaning. */
 export interface TemplateBody {
-  /** The ways in which commands of the entity go out. Of several the one with the name of the command counts, else the one without a name. */
+  /** The ways in which commands of the entity are sent. If there are several, the one with the command's name is used, otherwise the one without a name. */
   commands?: TemplateCommand[];
-  /** The id of the entity, with placeholders of the topic; {id} without it. */
+  /** The id of the entity, with placeholders of the topic; by default {id}. */
   entity?: string;
-  /** Flatten makes of members of objects keys of their own: energy.power. */
+  /** Flatten turns members of objects into separate keys: energy.power. */
   flatten?: boolean;
-  /** Into says what becomes of the values; telemetry without it. */
+  /** Into says what the values become; by default telemetry. */
   into?: "telemetry" | "reported" | "nothing";
-  /** * for all members of the payload as keys, or path.* for those of an object in it. What Values has of a key counts. */
+  /** * for all members of the payload as keys, or path.* for those of an object in it. Values takes precedence. */
   members?: string;
-  /** Json, or text for one whose whole is a number, true, false or a text, which expressions know as value; json without it. */
+  /** Json (the default), or text for a payload that is a number, true, false or a text, which expressions use as value. */
   payload?: "json" | "text";
-  /** An expression for the time of the values; without it, or where there is none in a message, it is that of its arrival. TimeUnit is ms, s or iso for RFC 3339; ms without it. TimeZone is for times of iso without a zone: Europe/Berlin. */
+  /** An expression for the time of the values; by default, or if a message has none, it is the time of arrival. TimeUnit is ms (the default), s, or iso for RFC 3339. TimeZone is the zone of iso times that have none, such as Europe/Berlin. */
   time?: string;
   time_unit?: "ms" | "s" | "iso";
   time_zone?: string;
   /** A topic in which {name} stands for one level, and + for one that does not matter. */
   topic: string;
-  /** The type of an entity that the first message makes. */
+  /** The type of an entity that is created by its first message. */
   type?: string;
-  /** Expressions by their keys, which may have placeholders of the topic. */
+  /** Expressions by key; keys may contain placeholders of the topic. */
   values?: Record<string, string>;
   /** A condition; a message for which it does not hold is taken and dropped. */
   when?: string;
 }
 
-/** Says how a command of an entity goes out. */
+/** Says how a command of an entity is sent. */
 export interface TemplateCommand {
-  /** Answer says what ends the command. Without it a command is done when the client has acknowledged the message. */
+  /** Answer says what ends the command. By default a command is done when the client has acknowledged the message. */
   answer?: TemplateAnswer;
-  /** That of the command; without it all that no other has. */
+  /** The name of the command; by default, it is for all commands that no other entry names. */
   name?: string;
-  /** Any JSON. In its strings {request}, {command} and {number}, a number of the command, are filled in, beside the placeholders; a string that is one of these alone becomes the value itself. Without it, it is the request. */
+  /** Any JSON. In its strings {request}, {command} and {number}, a number of the command, are filled in, as are the placeholders; a string that is one of these alone becomes the value itself. By default, it is the request. */
   payload?: Json;
-  /** Text sends a payload that is a string without quotes. */
+  /** Text sends a payload that is a string without its quotes. */
   text?: boolean;
-  /** Where it goes. It may have placeholders of the entity's id, and {command} for the name of the command. */
+  /** The topic to which it is sent, with placeholders of the entity's id, and {command} for the name of the command. */
   topic: string;
 }
 
 /** All templates, by name. */
 export interface TemplateList {
-  /** Templates to begin with, for devices that many people have. */
+  /** Ready-made templates, for common devices. */
   ready: ReadyTemplate[];
   templates: Template[];
 }
 
 /** One rollup of a rule. */
 export interface Tier {
-  /** How long a row is kept after its end; 0 is for ever. A later tier is kept as long as the one before or longer. */
+  /** How long a row is kept after its end; 0 means forever. A later tier must be kept at least as long as the one before. */
   keep?: string;
-  /** Percentiles says that rows can tell percentiles, for some hundred bytes a row. A tier that does needs one before it that does. */
+  /** Percentiles says that rows have percentiles, which takes some hundred bytes a row. A tier with percentiles needs them in the tier before it, too. */
   percentiles?: boolean;
-  /** The length of a row, whose edges are multiples of it since 1970 in UTC. That of a later tier is a multiple of that of the one before. */
+  /** The length of a row, whose edges are multiples of it since 1970 in UTC. The step of a later tier is a multiple of the one before. */
   step: string;
 }
 
@@ -1715,19 +1715,19 @@ export interface TraverseBody {
   direction?: "out" | "in" | "both";
   /** A condition on the properties of a relation, such as relation.since > 2020. */
   edge?: string;
-  /** The parts of the entities to return; none without it. */
+  /** The parts of the entities to return; by default none. */
   fields?: FieldList;
-  /** The most entities to return. */
+  /** The maximum number of entities to return. */
   limit?: number;
   /** A filter for the entities in the answer. */
   match?: string;
   /** A filter for the entities from which the traversal continues. */
   through?: string;
-  /** The types of the relations to follow; all if there is none. */
+  /** The types of the relations to follow; all if empty. */
   types?: string[];
 }
 
-/** A command to see how it would go out. */
+/** A command to try. */
 export interface TriedCommandBody {
   name: string;
   request?: Json;
@@ -1737,7 +1737,7 @@ export interface TriedCommandBody {
 export interface TriedRefusal {
   cause: string;
   detail: string;
-  /** The member of the template that it is about; absent where it is the message. */
+  /** The member of the template that is at fault; absent if it is the message. */
   in?: string;
 }
 
@@ -1745,13 +1745,13 @@ export interface TriedRefusal {
 export interface TriedTemplate {
   /** The entity that the message is about. */
   entity?: string;
-  /** What becomes of the values; nothing where the message is dropped. */
+  /** What the values become; empty if the message is dropped. */
   into?: "telemetry" | "reported" | "nothing";
-  /** Why the message would be refused; absent where it would be taken. */
+  /** Why the message would be refused; absent if it would be accepted. */
   refused?: TriedRefusal;
   /** The message with the command. */
   sent?: SentMessage;
-  /** The time of the values, in milliseconds; absent where it is that of the arrival. */
+  /** The time of the values, in milliseconds; absent if it is the time of arrival. */
   ts?: number;
   /** The type of the entity if the message makes it. */
   type?: string;
@@ -1761,12 +1761,12 @@ export interface TriedTemplate {
 
 /** A template and a message. */
 export interface TryTemplateBody {
-  /** A command of the entity, to see how it would go out. */
+  /** A command of the entity, to see how it would be sent. */
   command?: TriedCommandBody;
-  /** Of the template that it would replace. */
+  /** The name of the template that it would replace. */
   name?: string;
   payload: string;
-  /** Takes the place of payload where that is no text, in Base64. */
+  /** Replaces payload if that is not text, in Base64. */
   payload_bytes?: string;
   template: TemplateBody;
   topic: string;
@@ -1774,24 +1774,24 @@ export interface TryTemplateBody {
 
 /** A type with its version. */
 export interface Type {
-  /** What it can be told. */
+  /** The commands that can be sent to it. */
   commands?: Record<string, CommandDeclaration>;
-  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
+  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, and its telemetry t the key "c.t". */
   components?: Record<string, string>;
   description?: string;
   /** The version, for If-Match. */
   etag: string;
-  /** The types whose members this one has as well. A name that two of them declare must be declared alike. */
+  /** The types whose members this one has as well. If two of them declare the same name, they must declare it alike. */
   extends?: string[];
   id: string;
   name?: string;
-  /** Presence says when its device counts as offline. Nil leaves it to the types that this one extends, and to the server. */
+  /** Presence says when its device counts as offline. Nil leaves that to the types that this one extends, and to the server. */
   presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
-  /** The types of the edges from it. */
+  /** The types of the edges that begin at an entity. */
   relations?: Record<string, RelationDeclaration>;
-  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is strict as well when one that it extends is. */
+  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is also strict if one that it extends is. */
   strict?: boolean;
   /** The keys of its readings. */
   telemetry?: Record<string, Schema>;
@@ -1800,26 +1800,26 @@ export interface Type {
 /** A type, resolved or not. */
 export type TypeAnswer = Type | ResolvedType;
 
-/** A type as it is written; an answer can be sent back as it is. */
+/** A type as it is written; a response can be sent back unchanged. */
 export interface TypeBody {
-  /** What it can be told. */
+  /** The commands that can be sent to it. */
   commands?: Record<string, CommandDeclaration>;
-  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, its telemetry t the key "c.t". */
+  /** Types whose members this one has under a name: the property p of the component c is the attribute /c/p, and its telemetry t the key "c.t". */
   components?: Record<string, string>;
   description?: string;
   /** Ignored: the version goes into If-Match. */
   etag?: string;
-  /** The types whose members this one has as well. A name that two of them declare must be declared alike. */
+  /** The types whose members this one has as well. If two of them declare the same name, they must declare it alike. */
   extends?: string[];
   id: string;
   name?: string;
-  /** Presence says when its device counts as offline. Nil leaves it to the types that this one extends, and to the server. */
+  /** Presence says when its device counts as offline. Nil leaves that to the types that this one extends, and to the server. */
   presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
-  /** The types of the edges from it. */
+  /** The types of the edges that begin at an entity. */
   relations?: Record<string, RelationDeclaration>;
-  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is strict as well when one that it extends is. */
+  /** Strict refuses readings, attributes, relations and commands that are not declared. A type is also strict if one that it extends is. */
   strict?: boolean;
   /** The keys of its readings. */
   telemetry?: Record<string, Schema>;
@@ -1832,7 +1832,7 @@ export interface TypeList {
 
 export type TypeRef = string | null;
 
-/** One or several types, in DTDL or in the form of this server. */
+/** One or several types, in DTDL or in Greenroom's own format. */
 export type TypesBody = TypeBody[] | JsonObject | JsonObject[];
 
 /** A number, a bool, a string, or a JSON object or array. */
@@ -1841,9 +1841,9 @@ export type Value = Json;
 /** Values by key, measured now. */
 export type ValuesBody = Record<string, Value>;
 
-/** Says how one can log in, beside with a token, or a name and a password. */
+/** Says how one can log in, besides with a token, or with a name and a password. */
 export interface Ways {
-  /** Where the way by OpenID Connect begins; absent where there is none. */
+  /** Where the login with OpenID Connect begins; absent if there is none. */
   oidc?: string;
   /** The host of its provider. */
   provider?: string;
@@ -1855,9 +1855,9 @@ export interface Webhook {
   /** The version, for If-Match. */
   etag: string;
   name: string;
-  /** Deliveries that wait, and those that were given up. */
+  /** Waiting deliveries, and those that were given up. */
   queued: number;
-  /** Only in the answer to the request that made it: nobody can read it again. */
+  /** Only in the response to the request that made it: it cannot be read again. */
   secret?: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
@@ -1866,7 +1866,7 @@ export interface Webhook {
 
 /** A webhook as it is written. */
 export interface WebhookBody {
-  /** Make a new secret; the one before is not used any more. */
+  /** Make a new secret; the previous one is no longer used. */
   rotate?: boolean;
   url: string;
 }
