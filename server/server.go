@@ -24,6 +24,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
 	"github.com/greenroom-go/greenroom/server/azure"
+	"github.com/greenroom-go/greenroom/server/homie"
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -216,7 +217,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 // layouts are the conventions of topics that devices may use beside the server's own, and those of
 // templates.
 func layouts(p thingsboard.Provisioner, c thingsboard.Claimer) []layout.Layout {
-	return []layout.Layout{&thingsboard.Layout{Provisioner: p, Claims: c}, &awsshadow.Layout{}, &sparkplug.Layout{}}
+	return []layout.Layout{&thingsboard.Layout{Provisioner: p, Claims: c}, &awsshadow.Layout{}, &sparkplug.Layout{}, &homie.Layout{}}
 }
 
 // takenTopics are those that no template can have.

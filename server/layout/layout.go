@@ -180,6 +180,15 @@ type Identity struct {
 	Until time.Time
 }
 
+// Retainer is a Layout with messages that the broker retains where their sender asks for it, for those
+// who may read what they are about. Of other layouts only what is for everybody is retained.
+type Retainer interface {
+	Layout
+	// Retained returns a filter that covers all that may be retained of an entity, and nothing that is
+	// about another one; "" for none.
+	Retained(id string) (filter string)
+}
+
 // Taker is a Layout that takes further topics, which no prefix has.
 type Taker interface {
 	Layout

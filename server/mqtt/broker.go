@@ -35,10 +35,12 @@ const (
 	// forwardQueue is how many messages a subscriber may be behind before it
 	// loses some. A program that must not lose any reads /v1/stream.
 	forwardQueue = 1024
-	// maxRetained and maxRetainedBytes bound the retained messages, which are
-	// kept in memory with their topics and properties: 64 MB in all.
+	// maxRetained places of retainedPlace bytes bound the retained messages, which are kept in
+	// memory with their topics and properties, each in as many as it needs: 64 MiB in all. None
+	// is larger than maxRetainedBytes.
 	maxRetained      = 16 << 10
-	maxRetainedBytes = 4 << 10
+	retainedPlace    = 4 << 10
+	maxRetainedBytes = 64 << 10
 	sessionSeconds   = 24 * 60 * 60
 	maxTopicAliases  = 32
 	// sysSeconds is the interval of $SYS. mochi reads the memory statistics for
@@ -130,7 +132,7 @@ func New(cfg Config) (*Broker, error) {
 	b.queued.max = b.limits.QueueBytes
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}
 	b.sessions = newSessions(b)
-	b.retainers = retainers{places: maxRetained, of: map[string]string{}, count: map[string]int{}}
+	b.retainers = retainers{places: maxRetained, of: map[string]holding{}, count: map[string]int{}}
 	b.server = mochi.New(&mochi.Options{
 		Capabilities:           capabilities(),
 		InlineClient:           true,

@@ -409,6 +409,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 			kept.Payload, message.FixedHeader.Retain = nil, false
 			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
 		}
+		b.prolong(&kept)
 		b.retain(kept)
 	}
 	subscribers := b.server.Topics.Subscribers(message.TopicName)

@@ -4,9 +4,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 // retained is a filter of a SUBSCRIBE, whose retained messages mochi would send past the
@@ -54,6 +57,9 @@ func (b *Broker) sendRetained(c *conn) {
 			if r.sub.NoLocal && pk.Origin == c.client.ID || !b.maySee(c, pk.TopicName) {
 				continue
 			}
+			if pk.Created > time.Now().Unix() { // it is retained without an end
+				stamp(&pk)
+			}
 			b.sendAs(c, &r.sub, pk, true)
 		}
 	}
@@ -63,18 +69,47 @@ func (b *Broker) sendRetained(c *conn) {
 // before.
 func (b *Broker) retain(pk packets.Packet) {
 	b.shadow.want() // the end of its entity
-	b.retainers.set(pk.TopicName, b.retainerOf(&pk), len(pk.Payload) > 0)
+	places := 0
+	if len(pk.Payload) > 0 {
+		places = placesOf(&pk)
+	}
+	b.retainers.set(pk.TopicName, b.retainerOf(&pk), places)
 	b.server.Topics.RetainMessage(pk)
 	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
+}
+
+// endless is for how much longer than others a message is retained that says for how long no more than
+// its layout does, which is until another one takes its place.
+const endless = 100 * 365 * sessionSeconds
+
+// prolong has a message retained without an end where a layout wants that.
+func (b *Broker) prolong(pk *packets.Packet) {
+	if _, ok := b.layoutOf(pk.TopicName).(layout.Retainer); ok && pk.Properties.MessageExpiryInterval == 0 {
+		pk.Created, pk.Expiry = pk.Created+endless, pk.Expiry+endless
+	}
 }
 
 // dropRetained drops what is retained of an entity that was deleted: who may read its successor may
 // not have been allowed to read that.
 func (b *Broker) dropRetained(id string) {
+	drop := func(name string) {
+		b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
+	}
 	for i := range topics {
 		name := topicPrefix + id + "/" + topics[i].name
 		if _, ok := b.server.Topics.Retained.Get(name); ok {
-			b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
+			drop(name)
+		}
+	}
+	for _, l := range b.layouts {
+		retainer, ok := l.(layout.Retainer)
+		if !ok {
+			continue
+		}
+		if filter := retainer.Retained(id); filter != "" {
+			for _, pk := range b.server.Topics.Messages(filter) {
+				drop(pk.TopicName)
+			}
 		}
 	}
 }
@@ -85,8 +120,20 @@ type retainers struct {
 	places int // of all messages together
 
 	mu    sync.Mutex
-	of    map[string]string // guarded by mu; by topic
-	count map[string]int    // guarded by mu; none is 0
+	of    map[string]holding // guarded by mu; by topic, those with an owner or more than one place
+	count map[string]int     // guarded by mu; places by owner, none is 0
+	extra int                // guarded by mu; places beyond one for each message
+}
+
+// holding is what one message has of the places.
+type holding struct {
+	owner  string // "" for none
+	places int
+}
+
+// placesOf returns how many places a message needs.
+func placesOf(pk *packets.Packet) int {
+	return max(1, int(sizeOf(pk)-packetOverhead+retainedPlace-1)/retainedPlace)
 }
 
 // retainerOf returns the principal that has published a message, "" where nobody has to log in.
@@ -98,26 +145,46 @@ func (b *Broker) retainerOf(pk *packets.Packet) string {
 	return name
 }
 
-// set notes whose message is retained with a topic, if one is.
-func (r *retainers) set(topic, owner string, kept bool) {
+// set notes whose message is retained with a topic, and how many places it has, 0 where none is.
+func (r *retainers) set(topic, owner string, places int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.of[topic]; ok {
 		delete(r.of, topic)
-		if r.count[old]--; r.count[old] == 0 {
-			delete(r.count, old)
+		r.extra -= old.places - 1
+		if r.count[old.owner] -= old.places; r.count[old.owner] <= 0 {
+			delete(r.count, old.owner)
 		}
 	}
-	if kept && owner != "" {
-		r.of[topic] = owner
-		r.count[owner]++
+	if places > 1 || places == 1 && owner != "" {
+		r.of[topic] = holding{owner, places}
+		r.extra += places - 1
+		if owner != "" {
+			r.count[owner] += places
+		}
 	}
 }
 
-func (r *retainers) has(owner string) int {
+// room returns how many places are free for a message of a principal beside messages messages. Those
+// of the one that it replaces are; each principal may have as many as are left for others.
+func (r *retainers) room(topic, owner string, messages int, replaces bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count[owner]
+	free, old := r.places-messages-r.extra, holding{places: 1}
+	if replaces {
+		if had, ok := r.of[topic]; ok {
+			old = had
+		}
+		free += old.places
+	}
+	if owner == "" {
+		return free
+	}
+	has := r.count[owner]
+	if replaces && old.owner == owner {
+		has -= old.places
+	}
+	return max((free-has+1)/2, 0)
 }
 
 // mayRetain reports whether there is room for a message among the retained ones.
@@ -125,16 +192,14 @@ func (b *Broker) mayRetain(pk *packets.Packet) bool {
 	if sizeOf(pk)-packetOverhead > maxRetainedBytes {
 		return false
 	}
-	if _, replaces := b.server.Topics.Retained.Get(pk.TopicName); replaces {
-		return true
-	}
-	owner, free := b.retainerOf(pk), b.retainers.places-b.server.Topics.Retained.Len()
-	return free > 0 && (owner == "" || b.retainers.has(owner) < free)
+	_, replaces := b.server.Topics.Retained.Get(pk.TopicName)
+	places := placesOf(pk)
+	return replaces && places == 1 || places <= b.retainers.room(pk.TopicName, b.retainerOf(pk), b.server.Topics.Retained.Len(), replaces)
 }
 
 // OnRetainedExpired gives the place of a message back.
 func (h *hook) OnRetainedExpired(topic string) {
 	if _, again := h.broker.server.Topics.Retained.Get(topic); !again {
-		h.broker.retainers.set(topic, "", false)
+		h.broker.retainers.set(topic, "", 0)
 	}
 }

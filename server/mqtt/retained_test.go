@@ -86,9 +86,41 @@ func TestAMessageThatIsNotRetainedEndsTheOneBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *Broker, _ *pipes, _ *heldRuntime) {
 		retain(b, 1, 1)
 		same(t, "the small one is retained", isRetained(b, "e/00/telemetry"), true)
-		retain(b, 1, 5)
+		retain(b, 1, 65)
 		same(t, "one is retained after the large one", isRetained(b, "e/00/telemetry"), false)
 		same(t, "refused", b.refusals.Counts(), map[refusal.Key]uint64{{Source: refusal.MQTT, Cause: refusal.CauseRetain}: 1})
+	})
+}
+
+// A message takes as many places of 4 KiB as it needs, and leaves them when it goes.
+func TestLargeRetainedMessagesTakeTheRoomOfSmallOnes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, _ *pipes, _ *heldRuntime) {
+		const places = 40
+		b.retainers.places = places + b.server.Topics.Retained.Len() // mochi has some of its own
+		keep := func(n, size int) bool {
+			topic := fmt.Sprintf("e/%d/telemetry", n)
+			b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Retain: true}, TopicName: topic, Payload: kilobytes(n, size)})
+			return isRetained(b, topic)
+		}
+		for i, want := range []bool{true, true, false} { // 16 places each
+			same(t, fmt.Sprint("large message ", i), keep(i, 63), want)
+		}
+		n := 0
+		for keep(10+n, 1) {
+			n++
+		}
+		same(t, "small ones beside them", n, places-32)
+		same(t, "a small one in place of a large one", keep(0, 1), true)
+		same(t, "the large one again", keep(0, 63), true)
+		same(t, "a larger one in place of a small one", keep(10, 5), false)
+		same(t, "the small one is gone with it", isRetained(b, "e/10/telemetry"), false)
+		same(t, "one in its place", keep(10, 1), true)
+		for i := range 100 {
+			keep(i, 0)
+		}
+		same(t, "places beyond one each", b.retainers.extra, 0)
+		same(t, "what is noted", len(b.retainers.of), 0)
 	})
 }
 

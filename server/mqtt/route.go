@@ -68,13 +68,14 @@ func (r *route) allows(b *Broker, who *access.Principal) error {
 }
 
 // prepare reports whether other clients get a message that goes this way. Of those of a layout
-// only what is for everybody is retained.
+// only what is for everybody is retained, if it is no layout.Retainer.
 func (r *route) prepare(pk *packets.Packet) (shared bool) {
 	if r.layout == nil {
 		return true
 	}
 	_, to := r.layout.About(pk.TopicName)
-	pk.FixedHeader.Retain = pk.FixedHeader.Retain && to == layout.Everybody
+	_, retains := r.layout.(layout.Retainer)
+	pk.FixedHeader.Retain = pk.FixedHeader.Retain && (retains && to != layout.Nobody || to == layout.Everybody)
 	return to != layout.Nobody
 }
 

@@ -1,0 +1,235 @@
+package homie
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/server/access"
+	"github.com/greenroom-go/greenroom/server/layout"
+)
+
+// Layout is the layout of Homie 5. The zero Layout is ready for layout.Layout.Start.
+type Layout struct {
+	host         *layout.Host
+	descriptions descriptions
+
+	mu        sync.Mutex
+	receivers map[string]*receiver // of commands, by device; guarded by mu
+}
+
+// Prefixes begin the topics of Homie 5.
+func (l *Layout) Prefixes() []string { return []string{prefix} }
+
+// Start prepares the layout.
+func (l *Layout) Start(h *layout.Host) { l.host, l.receivers = h, map[string]*receiver{} }
+
+// About says that a message is about a device, and that those who may read it get it.
+func (l *Layout) About(name string) (id string, to layout.Audience) {
+	t, err := parse(name)
+	switch {
+	case err != nil:
+		return "", layout.Readers
+	case t.kind == toAll:
+		return "", layout.Everybody
+	default:
+		return t.device, layout.Readers
+	}
+}
+
+// Retained returns the filter of the messages of a device.
+func (l *Layout) Retained(id string) string {
+	if !isID(id) {
+		return ""
+	}
+	return prefix + id + "/#"
+}
+
+// Receive takes a message of a device, or of a controller.
+func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
+	t, err := parse(m.Topic)
+	if err != nil {
+		return err
+	}
+	switch t.kind {
+	case toAll:
+		if !c.Who().MayAll(access.Write) {
+			return fmt.Errorf("%w: a broadcast is for who may write all entities", access.ErrForbidden)
+		}
+		c.Record("sendHomieBroadcast", m.Topic)
+		done(nil)
+		return nil
+	case ofSet:
+		if err := c.May(access.Write, t.device); err != nil {
+			return err
+		}
+		c.Record("sendHomieSet", m.Topic)
+		done(nil)
+		return nil
+	default:
+	}
+	if err := c.May(access.Report, t.device); err != nil {
+		return err
+	}
+	switch t.kind {
+	case ofState:
+		err = l.receiveState(c, &t, m)
+	case ofDescription:
+		err = l.receiveDescription(c, &t, m)
+	case ofAlert:
+		err = l.receiveAlert(c, &t, m)
+	default:
+		return l.receiveValue(c, &t, m, done)
+	}
+	if err != nil {
+		return err
+	}
+	m.Spoke(t.device)
+	done(nil)
+	return nil
+}
+
+// States of a device.
+const (
+	ready = "ready"
+	lost  = "lost"
+)
+
+var states = []string{"init", ready, "disconnected", "sleeping", lost}
+
+// receiveState takes the state of a device. While it is ready it gets its commands. One without a
+// payload says that the device is no more: the entity stays, with its history.
+func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message) error {
+	text := string(m.Payload)
+	if m.Clears {
+		l.leave(t.device, nil)
+		return l.report(c, t.device, merge(nil, "state"))
+	}
+	if !slices.Contains(states, text) {
+		return fmt.Errorf("%w: $state must be one of %s, not %.64q", entity.ErrInvalid, strings.Join(states, ", "), text)
+	}
+	if text != ready {
+		l.leave(t.device, nil)
+	}
+	if err := l.report(c, t.device, merge(value.String(text).AppendJSON(nil), "state")); err != nil {
+		return err
+	}
+	if text == ready && !m.Will {
+		l.join(c, t.device)
+	}
+	return nil
+}
+
+// receiveDescription takes the description of a device.
+func (l *Layout) receiveDescription(c layout.Client, t *topic, m *layout.Message) error {
+	if m.Clears {
+		l.descriptions.drop(t.device)
+		return l.report(c, t.device, merge(nil, "description"))
+	}
+	d, err := describe(m.Payload)
+	if err != nil {
+		return err
+	}
+	if known := l.descriptions.find(t.device); known != nil && known.text == d.text {
+		return nil
+	}
+	if err := l.report(c, t.device, entity.Patch{Section: entity.Reported, Body: []byte(`{"homie":{}}`)}, entity.Patch{
+		Section: entity.Reported, Form: entity.JSONPatch, Body: append(append([]byte(`[{"op":"add","path":"/homie/description","value":`), m.Payload...), `}]`...),
+	}); err != nil {
+		return err
+	}
+	l.descriptions.put(t.device, d)
+	return nil
+}
+
+// receiveAlert takes an alert of a device, or that it is over.
+func (l *Layout) receiveAlert(c layout.Client, t *topic, m *layout.Message) error {
+	if m.Clears {
+		return l.report(c, t.device, merge(nil, "alerts", t.name))
+	}
+	return l.report(c, t.device, merge(value.String(string(m.Payload)).AppendJSON(nil), "alerts", t.name))
+}
+
+// report changes what a device reports of itself.
+func (l *Layout) report(c layout.Client, id string, patches ...entity.Patch) error {
+	_, err := layout.By(l.host.Runtime, c.Who().Name()).Edit(l.host.Running, id, entity.Edits{Patches: patches})
+	return err
+}
+
+// merge sets a member of homie, which is no object, or with nil removes it.
+func merge(member []byte, names ...string) entity.Patch {
+	if member == nil {
+		member = []byte("null")
+	}
+	return entity.Patch{Section: entity.Reported, Body: nest(append([]string{"homie"}, names...), member)}
+}
+
+// nest puts a member into objects.
+func nest(names []string, member []byte) []byte {
+	for _, name := range slices.Backward(names) {
+		member = append(append(append(value.AppendQuoted([]byte{'{'}, name), ':'), member...), '}')
+	}
+	return member
+}
+
+// receiveValue takes a reading.
+func (l *Layout) receiveValue(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
+	if m.Clears { // it has no value any more; what it had stays in the history
+		done(nil)
+		return nil
+	}
+	p := property{datatype: "string"}
+	if t.kind != ofLog {
+		var err error
+		if p, err = l.propertyOf(t.device, t.property()); err != nil {
+			return err
+		}
+	}
+	text, err := p.literal(string(m.Payload))
+	if err != nil {
+		return fmt.Errorf("%w: %s/%s: %w", entity.ErrInvalid, t.node, t.name, err)
+	}
+	payload := nest([]string{t.key()}, text)
+	readings, err := entity.ParseReadings(payload, time.Now())
+	if err != nil {
+		return err
+	}
+	if t.kind == ofValue {
+		if err := l.reported(t, readings[0].Values[0].Value); err != nil {
+			return err
+		}
+	}
+	return layout.By(l.host.Runtime, c.Who().Name()).IngestOnce(l.host.Running, t.device, m.Once, readings, len(m.Payload), func(err error) {
+		if err == nil {
+			m.Committed(t.device, payload)
+		}
+		done(err)
+	})
+}
+
+// Edited forgets the description of an entity that was deleted.
+func (l *Layout) Edited(_ context.Context, change *entity.Change) {
+	if change.Edit.Deleted {
+		l.descriptions.drop(change.Entity)
+	}
+}
+
+// payloadOf returns a value as Homie has it.
+func payloadOf(v value.Value) ([]byte, error) {
+	switch v.Kind() {
+	case value.KindString:
+		if v.Text() == "" {
+			return []byte(zero), nil
+		}
+		return []byte(v.Text()), nil
+	case 0:
+		return nil, fmt.Errorf("%w: the request must be the value that the property is to have", entity.ErrInvalid)
+	default:
+		return v.AppendJSON(nil), nil
+	}
+}
