@@ -54,7 +54,7 @@ func TestAlarmsOverHTTP(t *testing.T) {
 		`{"raise":"heat > 8","clear":"heat >> 5","severity":"major"}`: `"in":"clear"`,
 		`{"raise":"heat > 8","severity":"bad"}`:                       "critical, major, minor, warning, info",
 		`{"raise":"heat > 8","severity":"major","for":"x"}`:           "for: duration",
-		`{"raise":"age(heat) > 5m","severity":"major"}`:               "say for how long it must hold in for",
+		`{"raise":"related any to any","severity":"major"}`:           "must not depend on relations",
 		`{"raise":"1 = 1","severity":"major"}`:                        "must look at a value",
 		`{"raise":"heat > 8","where":"heat > 1","severity":"major"}`:  "where: ",
 	} {
