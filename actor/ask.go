@@ -29,25 +29,24 @@ const waitChainMax = 100_000
 // defaultAskTimeout ends an ask whose context has no deadline.
 const defaultAskTimeout = 5 * time.Second
 
-// Ask sends req and waits for the answer. It always ends: with the answer, the
-// error that the handler returned, [ErrUnhandled], [ErrStopped] when the target has
-// stopped or stops before it answers, [ErrNotAccepted] when its message type does not
-// include req, [ErrDeadlock] when the target waits for the asker, or the cause of
-// ctx. Without a deadline on ctx, and without [Within], the system's ask timeout applies,
-// 5 seconds unless set otherwise. After an ask that timed out it is unknown whether req was
-// handled.
+// Ask sends req and waits for the answer. It always ends: with the answer, the error that the
+// handler returned, [ErrUnhandled], [ErrStopped] if the target has stopped or stops before it
+// answers, [ErrNotAccepted] if its message type does not include req, [ErrDeadlock] if the target
+// waits for the asker, or the cause of ctx. If ctx has no deadline, and without [Within], the
+// system's ask timeout applies, 5 seconds unless set otherwise. After an ask that timed out it is
+// unknown whether req was handled.
 //
-// In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits
-// its actor handles nothing else, and the worker goes on with others. A context derived from the
-// handler's, as context.WithTimeout returns one, takes a worker while it waits, and a deadlock is
-// then not found: it ends with the limit.
+// In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits,
+// its actor handles nothing else, and the worker continues with other actors. A context derived
+// from the handler's, as context.WithTimeout returns one, occupies a worker while it waits, and a
+// deadlock is not detected: it ends with the time limit.
 func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) (R, error) {
 	return ask[R](ctx, to, req, limitOf(opts))
 }
 
-// AskFor is [Ask] for a message type that cannot embed [Returns], generated code for
-// example: the caller says what the answer is, the handler answers with [ReplyFor]. An
-// answer of another type ends the ask with [ErrNotAccepted].
+// AskFor is [Ask] for a message type that cannot embed [Returns], such as generated code: the
+// caller says what the answer is, and the handler answers with [ReplyFor]. An answer of another
+// type ends the ask with [ErrNotAccepted].
 func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOption) (R, error) {
 	return ask[R](ctx, to, req, limitOf(opts))
 }
@@ -322,10 +321,10 @@ func (c *core) cycle(along []*core) error {
 	return fmt.Errorf("%w: %s", ErrDeadlock, path.String())
 }
 
-// Reply answers the request that is being handled; the compiler checks the answer's
-// type. For the second answer to a request, and for one that was told and not asked,
-// nobody waits: it is dropped. For use in the handler that was given ctx. A req that is not
-// equal to the message being handled panics: to answer a request later, take a [Promise].
+// Reply answers the request that is being handled; the compiler checks the answer's type. A second
+// answer, or an answer to a request that was told and not asked, is dropped, since nobody waits for
+// it. Use it in the handler that was given ctx. Reply panics if req does not equal the message
+// being handled: to answer a request later, take a [Promise].
 func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	cur := ctx.cell().current()
 	if cur == nil {
@@ -391,9 +390,8 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 	}
 }
 
-// Promise takes the obligation to answer the request that is being handled out of
-// the handler: the handler may return, the asker goes on waiting until the promise is
-// kept or its time is up.
+// Promise lets the handler return before it answers the request that is being handled: the asker
+// waits until the promise is kept or its time is up.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
 	p := new(Promised[R])

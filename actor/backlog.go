@@ -1,8 +1,9 @@
 package actor
 
-// Backlog returns how many messages the actor has to handle: those that wait, and the one
-// that it is handling, several if it is [Reentrant]. It reports false when the actor is gone. A reference that routes
-// has no mailbox: 0. It is a look under the actor's lock, from any goroutine.
+// Backlog returns how many messages the actor has to handle: those that wait, and the one that it
+// is handling, or several if it is [Reentrant]. It reports false if the actor is gone. A reference
+// that routes has no mailbox: 0. Backlog looks under the actor's lock, and may be called from any
+// goroutine.
 func (r Ref[M]) Backlog() (messages int, ok bool) {
 	c, cell := r.recipient().(*cell[M])
 	if !cell {

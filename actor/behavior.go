@@ -5,21 +5,20 @@ import (
 	"fmt"
 )
 
-// ErrStashFull says that a handler has stashed as many messages as it may. The
-// message is not stashed; returned from the handler it is a failure.
+// ErrStashFull says that an actor has stashed as many messages as it may. The message is not
+// stashed; if the handler returns the error, that is a failure.
 var ErrStashFull = errors.New("stash full")
 
 // stashMax bounds what an actor can set aside.
 const stashMax = 100_000
 
-// Become makes receive handle the messages from the next one on, in place of
-// Receive or of what an earlier Become set. A restart goes back to Receive. For use
-// in the actor's own callbacks.
+// Become makes receive handle messages from the next one on, instead of Receive or the function of
+// an earlier Become. A restart goes back to Receive. For use in the actor's own callbacks.
 func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
 	ctx.become(receive, true)
 }
 
-// BecomeStacked is Become that [Context.Unbecome] takes back.
+// BecomeStacked is a Become that [Context.Unbecome] can take back.
 func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
 	ctx.become(receive, false)
 }
@@ -39,8 +38,8 @@ func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) 
 	m.behaviors = append(m.behaviors, receive)
 }
 
-// Unbecome goes back to what handled messages before the last Become or
-// BecomeStacked. Without one it does nothing.
+// Unbecome goes back to what handled messages before the last Become or BecomeStacked. If there was
+// none it does nothing. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unbecome() {
 	c := ctx.cell()
 	if !c.enterRuntime() {
@@ -52,14 +51,14 @@ func (ctx *Context[M]) Unbecome() {
 	}
 }
 
-// Stash sets the current message aside, with its sender and its asker who goes on
-// waiting. It fails with [ErrStashFull], so that a handler can
+// Stash sets the current message aside, with its sender and its asker, who keeps waiting. It fails
+// with [ErrStashFull], so that a handler can
 //
 //	return ctx.Stash()
 //
-// Stashed messages survive a restart, at the head of the mailbox; those of an actor
-// that stops become dead letters. A second Stash of the same message changes nothing. For use
-// in the handler of that message.
+// Stashed messages survive a restart, at the head of the mailbox; those of an actor that stops
+// become dead letters. Stashing the same message again changes nothing. For use in the handler of
+// that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
 	if !c.enterRuntime() {

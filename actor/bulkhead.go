@@ -8,24 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// WithBulkhead gives the system workers of their own for the actors that are spawned with
-// [OnBulkhead] and that name. At most so many of their handlers run at once, also of those that
-// block: so they hold no more connections, files or memory than that, and they neither take
-// workers from others nor wait for them. A handler that waits with its own context, for an answer or
-// the end of an actor for example, or in [Context.Sleep], does not count meanwhile. One that waits in
-// any other way does, as does one that computes: in [Blocking], with a derived context (use [Within]),
-// or for the Init of a child that waits. When all workers wait so for actors of their own bulkhead,
-// nothing goes on there until the time of one is up. A handler that was killed and has not returned
-// does not count any more; one that has waited for room in a full mailbox is one too many until it
-// returns.
+// WithBulkhead gives the system separate workers for the actors that are spawned with [OnBulkhead]
+// and that name. At most that many of their handlers run at once, blocking ones included: so they
+// hold no more connections, files or memory than that, and they neither take workers from other
+// actors nor wait for them. A handler that waits with its own context, for an answer or the end of
+// an actor for example, or in [Context.Sleep], does not count while it waits. One that waits in any
+// other way counts, as does one that computes: in [Blocking], with a derived context (use
+// [Within]), or for the Init of a child that waits. When all workers wait in this way for actors of
+// their own bulkhead, nothing proceeds there until one of the waits times out. A handler that was
+// killed and has not returned no longer counts; one that has waited for room in a full mailbox is
+// one too many until it returns.
 //
-// The processors are shared. While there is more to do than they can, each worker gets as much of
-// their time as any other, and one of a bulkhead weight times as much as one of the system's own,
-// which are as many as there are processors, see [runtime.GOMAXPROCS]. Handlers that compute for
-// more than 10 ms get equal parts, since then Go's scheduler shares.
+// The processors are shared. While there is more to do than they can handle, each worker gets as
+// much of their time as any other, and a worker of a bulkhead gets weight times as much as one of
+// the system's own, of which there are as many as processors, see [runtime.GOMAXPROCS]. Handlers
+// that compute for more than 10 ms get equal shares, since Go's scheduler then decides.
 //
-// The name must not be empty nor given twice, workers is 1 to 10 000, weight 1 to 255; anything
-// else panics. In a simulated system a bulkhead changes nothing: there is one worker.
+// The name must not be empty or given twice, workers must be from 1 to 10 000, and weight from 1 to
+// 255; otherwise WithBulkhead panics. In a simulated system a bulkhead changes nothing: there is
+// one worker.
 func WithBulkhead(name string, workers, weight int) SystemOption {
 	required(name != "" && utf8.ValidString(name), fmt.Sprintf("WithBulkhead: the name %q must be UTF-8 and not empty: OnBulkhead asks for it", name))
 	required(workers >= 1 && workers <= workersMax, fmt.Sprintf("WithBulkhead(%q): workers must be from 1 to %d, not %d", name, workersMax, workers))
@@ -46,10 +47,10 @@ type bulkhead struct {
 // bounded reports whether there are never more workers than wanted.
 func (b *bulkhead) bounded() bool { return b.workers > 0 }
 
-// OnBulkhead spawns the actor on the workers of that bulkhead of its system, see [WithBulkhead],
-// or with an empty name on the system's own. Without this option an actor is where its parent is.
-// Spawning fails when the system has no bulkhead of that name. Pinned and Inline actors do not run
-// on workers: for them it says only where their children are.
+// OnBulkhead spawns the actor on the workers of that bulkhead of its system, see [WithBulkhead], or
+// with an empty name on the system's own. Without this option an actor runs where its parent does.
+// Spawning fails if the system has no bulkhead of that name. Pinned and Inline actors do not run on
+// workers: for them it says only where their children run.
 func OnBulkhead(name string) SpawnOption {
 	return spawnOption(func(c *spawnConfig) { c.bulkhead = &name })
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Context is what a callback of an actor sees of the runtime. It is also the
-// [context.Context] of what the callback does: it ends when the actor is told to
-// stop and, while a request is handled, when its asker gives up.
+// Context gives a callback of an actor access to the runtime. It is also the [context.Context] of
+// what the callback does: it ends when the actor is told to stop and, while a request is handled,
+// when its asker gives up.
 //
-// A Context is for the callback that was given it, on its goroutine: the actor goes on to
-// another message when the callback returns, and the Context with it. What is derived of
-// it in the callback by [context.WithTimeout], [context.WithDeadline] or
-// [context.WithCancel] ends with the callback's message and may go anywhere. What
-// [context.WithValue] alone makes of it is still the Context itself, and follows it to the
-// next message: derive a cancelable one first if it is to leave the callback.
+// A Context is for the callback that was given it, on its goroutine: when the callback returns, the
+// actor continues with another message, and so does the Context. A context derived from it in the
+// callback by [context.WithTimeout], [context.WithDeadline] or [context.WithCancel] ends with the
+// callback's message and may be passed anywhere. A context made by [context.WithValue] alone is
+// still the Context itself, and follows it to the next message: derive a cancelable one first if it
+// is to leave the callback.
 type Context[M any] cell[M]
 
 var _ context.Context = (*Context[int])(nil)
@@ -55,9 +55,9 @@ func (ctx *Context[M]) Children() []PID {
 	return pids
 }
 
-// Stop stops the actor after the current message. What is left in the mailbox
-// becomes dead letters. When the handler fails besides, the actor ends with the reason
-// [Failed], and a [Permanent] one is its supervisor's to decide about.
+// Stop stops the actor after the current message. What is left in the mailbox becomes dead letters.
+// If the handler also fails, the actor ends with the reason [Failed], and the supervisor decides
+// about a [Permanent] one.
 func (ctx *Context[M]) Stop() {
 	if c := ctx.cell(); c.enterRuntime() {
 		c.halting = true
@@ -90,7 +90,7 @@ func (ctx *Context[M]) Done() <-chan struct{} {
 	return ctx.current().Done()
 }
 
-// Err says whether Done is closed, and why.
+// Err returns nil while Done is open, and then why it was closed.
 func (ctx *Context[M]) Err() error {
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
@@ -102,9 +102,9 @@ func (ctx *Context[M]) Err() error {
 
 // Value returns the value that the asker's context has for the key.
 //
-// The context of the moment answers: package context finds the cancelable context behind
-// this one by a key of its own, and so ties what is derived of a Context in one message to
-// that message and not to those which come later.
+// It looks in the context of the current message first: package context finds the cancelable
+// context behind this one by a key of its own, and so ties a context derived in one message to that
+// message and not to later ones.
 func (ctx *Context[M]) Value(key any) any {
 	if key == (turnKey{}) {
 		return turn(ctx)

@@ -19,22 +19,22 @@ const (
 	Failed
 	// Killed: the actor was ended by Kill.
 	Killed
-	// NoActor: there was no such actor, or not any more.
+	// NoActor: there was no such actor, or it no longer existed.
 	NoActor
 	// Overflowed: a bounded mailbox had no room.
 	Overflowed
-	// Conflated: a newer message of the same key took its place. Such dead letters are
-	// counted, and not kept, logged or published.
+	// Conflated: a newer message of the same key replaced it. Such dead letters are counted, but
+	// not kept, logged or published.
 	Conflated
-	// NoConnection: the actor is of another system, which is lost.
+	// NoConnection: the actor belongs to another system, which is lost.
 	NoConnection
-	// NotAccepted: the message came from another system and is none that the actor accepts or
-	// that is known there, or it goes to another system and has no bytes.
+	// NotAccepted: the message came from another system and its type is not accepted by the actor
+	// or not known here, or it goes to another system and cannot be encoded.
 	NotAccepted
-	// Refused: middleware that sees messages before they are sent has refused it, see [BeforeSend].
+	// Refused: middleware refused it before it was sent, see [BeforeSend].
 	Refused
-	// Passivated: a virtual actor has let go of its state, see [Virtual]; it has another one with
-	// its next message. Of a message: it was left then, and there is nobody to handle it.
+	// Passivated: a virtual actor has given up its state, see [Virtual]; its next message makes
+	// another. For a message: it was left in the mailbox then, and nobody can handle it.
 	Passivated
 	reasons
 )

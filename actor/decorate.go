@@ -2,14 +2,15 @@ package actor
 
 import "context"
 
-// Decorate gives the context of the handler that runs with ctx more values, until its message has been
-// handled. decorate makes a context of the one that it is given, with [context.WithValue] for example: it
-// must add values only, and is called once, before Decorate returns. From then on the handler's
-// [Context] has the values, as has what is derived of it and the context that comes with an [Ask]. It is for
-// [ReceiveMiddleware]: handlers work, ask and Reply with the Context that they always have. A later call
-// decorates what an earlier one has made.
+// Decorate adds values to the context of the handler that runs with ctx, until its message has been
+// handled. decorate makes a context from the one that it is given, for example with
+// [context.WithValue]: it must only add values, and is called once, before Decorate returns. From
+// then on the handler's [Context] has the values, and so do contexts derived from it and the
+// context that comes with an [Ask]. Decorate is for [ReceiveMiddleware]: handlers work, ask and
+// reply with their usual Context. A later call decorates the result of an earlier one.
 //
-// ctx must be the handler's own. Outside of a handler that has middleware around it nothing happens.
+// ctx must be the handler's own. Decorate does nothing outside of a handler that has middleware
+// around it.
 func Decorate(ctx context.Context, decorate func(context.Context) context.Context) {
 	required(decorate != nil, "Decorate: the function is nil")
 	if t, ok := ctx.(decorable); ok {
@@ -17,9 +18,11 @@ func Decorate(ctx context.Context, decorate func(context.Context) context.Contex
 	}
 }
 
-// SetHeader replaces the header of the message whose handler runs with ctx, until it has been handled.
-// [HeaderOf] returns it, and what the handler stashes or begins ([Context.After], [Pipe], [AskThen]) carries it; what
-// it sends does where there is a [BeforeSend], which may change it. It is for [ReceiveMiddleware], for the same ctx as [Decorate]. The caller must not change h any more.
+// SetHeader replaces the header of the message whose handler runs with ctx, until the message has
+// been handled. [HeaderOf] returns it, and what the handler stashes or begins ([Context.After],
+// [Pipe], [AskThen]) carries it. So does what the handler sends if there is a [BeforeSend], which
+// may change it. SetHeader is for [ReceiveMiddleware], with the same ctx as [Decorate]. The caller
+// must not change h afterwards.
 func SetHeader(ctx context.Context, h Header) {
 	if t, ok := ctx.(decorable); ok {
 		t.replaceHeader(h)

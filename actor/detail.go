@@ -15,8 +15,8 @@ import (
 // block; what it returns belongs to the caller from then on.
 type Inspector interface{ Inspect() any }
 
-// Detail describes one actor closely. Info, the mailbox, the links and what only the actor itself
-// knows are each of one moment, but not of the same one: the actor goes on.
+// Detail describes one actor in detail. Info, the mailbox, the links and what only the actor itself
+// knows are each from one moment, but not from the same one, since the actor keeps running.
 type Detail struct {
 	Info
 	Parent  PID
@@ -30,8 +30,8 @@ type Detail struct {
 	Links    []PID     // actors that it is linked to, at most 512
 	Failures []Failure // the last ones, newest first, at most 8
 
-	// Busy says that the actor did not get to the rest in time: it is inside a handler, or
-	// others are before it. Then Timers, Watches and Stash are empty, and View is that of its gate.
+	// Busy says that the actor did not answer in time: it is inside a handler, or others are before
+	// it. Then Timers, Watches and Stash are empty, and View is that of its gate.
 	Busy    bool
 	Timers  []Timer // by key
 	Watches []PID
@@ -39,9 +39,9 @@ type Detail struct {
 	View    any // what its Inspect returned, nil if it is no Inspector
 }
 
-// Mail is how many messages of a type wait. Where more than 512 messages wait, it is an estimate by
-// that many of them, evenly spread: a type that is rare may be missing, and the counts add up to
-// about the length of the mailbox.
+// Mail is how many messages of a type wait. If more than 512 messages wait, it is an estimate from
+// that many of them, evenly spread: a rare type may be missing, and the counts add up to about the
+// length of the mailbox.
 type Mail struct {
 	Type  string
 	Count int
@@ -70,12 +70,11 @@ const detailMost = 512
 // lookPatience is how long Detail waits for an actor's turn when its context does not say.
 const lookPatience = 100 * time.Millisecond
 
-// Detail describes the living actor with that address. Part of that only the actor itself
-// knows: it is asked for it before its next message, and when it has not answered within
-// 100 ms, or until ctx ends, the rest is returned with Busy set, and with the view of its gate, if it has
-// one that is an [Inspector]. It fails with [ErrStopped] when
-// there is no such actor. It costs nothing on the way of a message. It must not be called
-// in a handler.
+// Detail describes the living actor with that address. Some of it only the actor itself knows, and
+// is asked of it before its next message. If it has not answered within 100 ms, or before ctx ends,
+// the rest is returned with Busy set, and with the view of its gate if that is an [Inspector].
+// Detail fails with [ErrStopped] if there is no such actor. It costs messages nothing. It must not
+// be called in a handler.
 func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 	c := s.local(pid)
 	if c == nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The errors that callers can tell apart with [errors.Is].
+// The errors that callers can distinguish with [errors.Is].
 var (
 	// ErrStopped says that the target has stopped, is stopping or never existed.
 	// A message sent to it is in the dead letters; it was not handled.
@@ -26,22 +26,22 @@ var (
 	// request. Nothing was sent.
 	ErrNotAccepted = errors.New("message type not accepted by the target")
 
-	// ErrDeadlock says that an ask, a Forward, a wait for room or for the end of an actor would
-	// have closed a cycle of actors which wait for each other, so that none of them could ever go
-	// on. Nothing was sent; what was forwarded has no asker any more.
+	// ErrDeadlock says that an ask, a Forward, or a wait for room or for the end of an actor would
+	// have closed a cycle of actors that wait for each other, so that none of them could ever
+	// continue. Nothing was sent; a forwarded request no longer has an asker.
 	ErrDeadlock = errors.New("wait would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
 
-	// ErrTooManyWaiting says that so many handlers of the system wait already, each with
-	// its stack set aside, that one more is refused: see [WithMaxWaiting]. Nothing was
-	// sent. What need not be waited for in the handler goes with [AskThen].
+	// ErrTooManyWaiting says that so many handlers of the system are waiting, each with its stack
+	// set aside, that one more is refused: see [WithMaxWaiting]. Nothing was sent. Use [AskThen]
+	// for answers for which the handler need not wait.
 	ErrTooManyWaiting = errors.New("too many handlers wait; see WithMaxWaiting and AskThen")
 
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,
 	// after the current message.
 	ErrStop = errors.New("stop requested by the handler")
 
-	// ErrRestartBudget says that an actor failed more often than its supervisor
-	// restarts it, and was stopped. It wraps the last failure.
+	// ErrRestartBudget says that an actor failed more often than its supervisor restarts it, and
+	// was stopped. It wraps the last failure.
 	ErrRestartBudget = errors.New("restart budget exhausted")
 
 	// ErrBadPID says that a text is not the printed form of a [PID].

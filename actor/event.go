@@ -56,14 +56,13 @@ type listener struct {
 	hears func(Event) bool // it is told events of that type
 }
 
-// Subscribe sends the actor all events that are an M: those of one kind to a
-// Ref[DeadLetter], all of them to a Ref[Event] or a Ref[any]. It ends with the actor
-// or by [Unsubscribe]. A second call for the same actor changes nothing. Events that
-// an actor causes itself arrive in the order in which they happened; an event that
-// reaches a listener too late to be handled is dropped. So is one for which a [Bounded] mailbox
-// has no room, whatever its policy; with [DropOldest] it takes the place of the oldest message if
-// that is an event, too. [Stats] counts those: they are no dead letters, whose events would be the
-// next ones.
+// Subscribe sends the actor all events that are an M: events of one kind to a Ref[DeadLetter] for
+// example, all of them to a Ref[Event] or a Ref[any]. The subscription ends with the actor or by
+// [Unsubscribe]. A second call for the same actor changes nothing. Events that an actor causes
+// itself arrive in the order in which they happened; an event that reaches a subscriber too late to
+// be handled is dropped. So is an event for which a [Bounded] mailbox has no room, whatever its
+// policy; with [DropOldest] it replaces the oldest message if that is an event, too. [Stats] counts
+// dropped events: they do not become dead letters, since those would cause further events.
 func Subscribe[M any](sys *System, ref Ref[M]) {
 	dst := ref.recipient()
 	if p, ok := dst.(placed[M]); ok { // the activation listens, for as long as it lasts
@@ -97,7 +96,7 @@ func Subscribe[M any](sys *System, ref Ref[M]) {
 	a.list.Store(&list)
 }
 
-// Unsubscribe ends a [Subscribe]. Events that are in the mailbox already still come.
+// Unsubscribe ends a [Subscribe]. Events that are already in the mailbox still arrive.
 func Unsubscribe[M any](sys *System, ref Ref[M]) { sys.listeners.drop(ref.recipient().base()) }
 
 func (a *listeners) drop(c *core) {

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrUnreachable says that the node of an actor cannot be reached, or that it was lost while it had
-// the request: then it is unknown whether that was handled.
+// the request: it is then unknown whether the request was handled.
 var ErrUnreachable = errors.New("node unreachable")
 
 // Carrier brings messages to actors of other systems. Package remote has one; nobody else needs to

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Future is an answer to come: of an ask that is under way, and for which any number of
-// goroutines and handlers may wait. [AskFuture] makes one. It is safe for concurrent use.
+// Future is the future answer of an ask, for which any number of goroutines and handlers may wait.
+// [AskFuture] makes one. It is safe for concurrent use.
 type Future[R any] struct {
 	sys  *System
 	to   *core    // who was asked, nil when that is not known
@@ -24,10 +24,10 @@ type Future[R any] struct {
 	pipes   []func()    // guarded by mu
 }
 
-// AskFuture is [Ask] without waiting: it sends req and returns what will be the answer. The ask
-// ends when ctx does, with the limit that [Within] sets, or with the system's ask timeout. With a
-// handler's own ctx, or one with more values, it goes on when the handler returns, and ends when the
-// actor is told to stop or its incarnation ends.
+// AskFuture is [Ask] without waiting: it sends req and returns the future answer. The ask ends when
+// ctx does, with the limit of [Within], or with the system's ask timeout. With a handler's own ctx,
+// or one with more values, it continues when the handler returns, and ends when the actor is told
+// to stop or its incarnation ends.
 func AskFuture[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) *Future[R] {
 	dst := to.recipient()
 	sys, limit, of := dst.base().sys(), limitOf(opts), incarnationOf(ctx)
@@ -108,13 +108,13 @@ func (f *Future[R]) settle() {
 	}
 }
 
-// Done is closed when the answer has come, or the error. Then Wait does not block.
+// Done is closed once the answer or the error is there. Then Wait does not block.
 func (f *Future[R]) Done() <-chan struct{} { return f.done }
 
-// Wait returns the answer, or the error with which [Ask] would have ended, and waits for it until
-// ctx ends, whose cause it then returns, and no longer than [Within] says. That ends this wait only,
-// not the ask. In a handler it waits as Ask does, and fails as Ask does with [ErrDeadlock] and
-// [ErrTooManyWaiting].
+// Wait waits for the answer and returns it, or the error with which [Ask] would have ended. It
+// waits until ctx ends, whose cause it then returns, and no longer than [Within] says. That ends
+// only this wait, not the ask. In a handler it waits as Ask does, and fails as Ask does with
+// [ErrDeadlock] and [ErrTooManyWaiting].
 func (f *Future[R]) Wait(ctx context.Context, opts ...WaitOption) (R, error) {
 	if isClosed(f.done) {
 		return f.call.answer, f.call.err
@@ -170,10 +170,10 @@ func (f *Future[R]) drop(at *list.Element) {
 	}
 }
 
-// PipeTo tells an actor the outcome of the future when it is there, as a message that wrap makes of
+// PipeTo tells an actor the outcome of the future once it is there, as a message that wrap makes of
 // it, on a goroutine of its own. The message has no sender; if the actor is gone it becomes a dead
-// letter. A panic in wrap is logged, and nothing is sent. To have the outcome of an ask of one's
-// own as a message, use [AskThen].
+// letter. A panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own ask
+// as a message, use [AskThen].
 func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {
 	required(wrap != nil, "PipeTo: the function that wraps the outcome is nil")
 	to.recipient()

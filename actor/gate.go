@@ -7,29 +7,29 @@ import (
 	"log/slog"
 )
 
-// Gate decides when what an actor's handlers send and answer may leave the actor. Package
-// persist has one, which waits until what a handler has recorded is durable. It is set with
-// [Gated], and is of one actor.
+// Gate decides when what an actor's handlers send and answer may leave the actor. Package persist
+// has one, which waits until what a handler has recorded is durable. It is set with [Gated], and
+// belongs to one actor.
 //
-// Its methods may be called by several goroutines at once: contexts that were derived of a
-// handler's may be anywhere. If it is an [Inspector], its view is shown of an actor that does not answer
-// [System.Detail]: what the actor has to do before its next message.
+// Its methods may be called concurrently, since contexts derived from a handler's may be anywhere.
+// If it is an [Inspector], its view is shown for an actor that does not answer [System.Detail]:
+// what the actor has to do before its next message.
 type Gate interface {
-	// Handle handles a message: it calls next, once, which calls the handler, and returns
-	// what that has returned, or it returns an error in its place, which is then the
-	// handler's. ctx is the handler's. When the handler panics or ends its goroutine, or is
-	// taken away by Kill, next does not return. Handle may wait, as a handler may.
+	// Handle handles a message: it calls next, once, which calls the handler, and returns the
+	// result of next, or it returns an error instead, which then counts as the handler's. ctx is
+	// the handler's. If the handler panics or ends its goroutine, or is abandoned by Kill, next
+	// does not return. Handle may wait, as a handler may.
 	Handle(ctx context.Context, next func() error) error
 
-	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports
-	// whether it keeps that: then it must call leave, once, in the order in which it was
-	// given, and not in Hold: with nil to let it go, or with an error to drop it, which is
-	// then the answer to who waits for one. leave does not block.
+	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports whether it
+	// keeps that. If so, it must call leave, once, in the order in which it was given, and not in
+	// Hold: with nil to let it go, or with an error to drop it, which is then the answer to an
+	// asker that waits for it. leave does not block.
 	Hold(leave func(dropped error)) (held bool)
 
-	// Settle is called before what cannot be held: an Ask, a Gather, a Blocking or a
-	// Spawn of the handler. It returns nil when all that was held has left. After an error
-	// the call that it was for fails with it. ctx is the one of that call.
+	// Settle is called before what cannot be held: an Ask, a Gather, a Blocking or a Spawn of the
+	// handler. It returns nil once everything held has left. After an error, the call for which it
+	// was called fails with that error. ctx is the context of that call.
 	Settle(ctx context.Context) error
 }
 
@@ -44,26 +44,26 @@ type Gate interface {
 //     context, wait until all that is held has left;
 //   - what else should be held goes with [Hold].
 //
-// TryTell returns nil for a message that is held; it is a dead letter if there is no room
-// when it leaves, also where the mailbox has the policy [Block]. When the actor is killed
-// what is held is dropped. A [Promise] of an incarnation that has failed is not kept any more: who
-// waits for it gets [ErrStopped]. The directive [Resume] restarts a gated actor: its state may be
-// ahead of what its gate has let go.
+// TryTell returns nil for a message that is held; the message becomes a dead letter if there is no
+// room when it leaves, even if the mailbox has the policy [Block]. When the actor is killed, what
+// is held is dropped. A [Promise] of an incarnation that has failed is no longer kept: askers that
+// wait for it get [ErrStopped]. The directive [Resume] restarts a gated actor, since its state may
+// be ahead of what its gate has let go.
 //
-// What a handler does without its context is not held: a message with another context, the
-// Stop of another actor, [PipeTo], a promise that it got from elsewhere. A gated actor cannot be
+// What a handler does without its context is not held: a message with another context, the Stop of
+// another actor, [PipeTo], a promise that it got from elsewhere. A gated actor cannot be
 // [Reentrant] or [Inline]: spawning one fails.
 func Gated(gate Gate) SpawnOption {
 	required(gate != nil, "Gated: the gate is nil")
 	return spawnOption(func(c *spawnConfig) { c.gate = gate })
 }
 
-// Hold gives leave to the gate of the actor in whose callback ctx is, and reports whether
-// that has kept it: leave is then called when it may leave, on any goroutine, and not at all
-// if it is dropped. Otherwise, as in an actor that is not [Gated], the caller goes on itself.
+// Hold gives leave to the gate of the actor in whose callback ctx is, and reports whether the gate
+// has kept it. If so, leave is called when it may leave, on any goroutine, and not at all if it is
+// dropped. Otherwise, as in an actor that is not [Gated], the caller continues by itself.
 //
-// The context that leave gets says who sends, and ends with nothing: what is told with it is
-// not held once more. leave must not block. A panic of it is logged.
+// The context that leave gets says who sends, and never ends: what is told with it is not held
+// again. leave must not block. A panic in leave is logged.
 func Hold(ctx context.Context, leave func(ctx context.Context)) (held bool) {
 	required(leave != nil, "Hold: the function is nil")
 	c, _ := caller(ctx)
@@ -84,8 +84,8 @@ func Holds(ctx context.Context) bool {
 	return c.isGated() && !hasLeft(ctx)
 }
 
-// Refuse answers the request that is being handled with an error, which is then no failure
-// of the actor, and returns nil:
+// Refuse answers the request that is being handled with an error, which is then not a failure of
+// the actor, and returns nil:
 //
 //	return actor.Refuse(ctx, ErrBadCount)
 //

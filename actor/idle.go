@@ -20,10 +20,10 @@ type idle[M any] struct {
 	active bool // owned by the turn
 }
 
-// SetReceiveTimeout sends msg to the actor itself whenever it has handled no message
-// for d, again and again while the silence lasts; never early. Messages whose type
-// embeds [Unobtrusive] do not break the silence. A d of 0 ends it, a second call
-// replaces it, a restart forgets it. For use in the actor's own callbacks.
+// SetReceiveTimeout sends msg to the actor itself whenever it has handled no message for d,
+// repeatedly while the silence lasts, and never early. Messages whose type embeds [Unobtrusive] do
+// not break the silence. A d of 0 ends it, a second call replaces it, and a restart forgets it. For
+// use in the actor's own callbacks.
 func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 	c := ctx.cell()
 	if !c.enterRuntime() {

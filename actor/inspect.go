@@ -26,8 +26,7 @@ type Stats struct {
 	Bulkheads []BulkheadStats
 }
 
-// Stats returns the counters. It costs nothing on the way of a message; a turn adds
-// its messages when it ends.
+// Stats returns the counters. It costs messages nothing; a turn adds its messages when it ends.
 func (s *System) Stats() Stats {
 	queued, workers, handled := 0, 0, s.handled.Load()
 	for _, sched := range s.scheds {
@@ -76,10 +75,10 @@ type Tree struct {
 	More     bool   // there are more than those
 }
 
-// Inspect describes the actor at the path, "/" for the root, and at most limit of
-// its children, oldest first. Only actors with a name have a path to ask for. It fails
-// with [ErrStopped] when there is no such actor. Children are looked up by and by, while others
-// start and stop: when one ends at which the search is, the rest is left out, and More says so.
+// Inspect describes the actor at the path, "/" for the root, and at most limit of its children,
+// oldest first. Only named actors have such a path. It fails with [ErrStopped] if there is no such
+// actor. Children are looked up one by one, while others start and stop: if the search has reached
+// a child that ends, the rest is left out, and More says so.
 func (s *System) Inspect(path string, limit int) (Tree, error) {
 	c := s.names.find(path)
 	if c == nil {
@@ -156,9 +155,9 @@ func (c *core) info() Info {
 	return i
 }
 
-// Actors returns the living actors, the root left out, in no particular order: for tools. It reads
-// one after the other while they go on, so that one that starts or ends meanwhile may be missing. It
-// takes about a microsecond an actor, and no lock of more than one of them at a time.
+// Actors returns the living actors except the root, in no particular order: for tools. It reads one
+// after the other while they run, so one that starts or ends meanwhile may be missing. It takes
+// about a microsecond an actor, and holds the lock of at most one of them at a time.
 func (s *System) Actors() iter.Seq[Info] {
 	return func(yield func(Info) bool) {
 		for c := range s.actors.all() {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// WaitOption refines one wait, of [Ask], [AskThen] or [Gather] for example: see [Within]. The zero
+// WaitOption refines one wait, such as that of [Ask], [AskThen] or [Gather]: see [Within]. The zero
 // value changes nothing.
 type WaitOption struct{ limit time.Duration } // 0 is none
 
-// Within ends a wait after d at the latest, with an error that wraps [context.DeadlineExceeded].
-// When d is 0 or less nothing is sent. For an ask it takes the place of the system's ask timeout,
-// shorter or longer; a deadline of the context still counts. Of several limits the shortest counts.
+// Within ends a wait after d at the latest, with an error that wraps [context.DeadlineExceeded]. If
+// d is 0 or less nothing is sent. For an ask it replaces the system's ask timeout, shorter or
+// longer; a deadline of the context still counts. Of several limits the shortest counts.
 //
-// In a handler it is what context.WithTimeout(ctx, d) is elsewhere: with the handler's own ctx the
-// wait takes no worker, and a deadlock is found at once.
+// In a handler, use it where other code uses context.WithTimeout(ctx, d): with the handler's own
+// ctx the wait occupies no worker, and a deadlock is found at once.
 func Within(d time.Duration) WaitOption {
 	if d <= 0 {
 		d = -1

@@ -8,17 +8,16 @@ import (
 	"slices"
 )
 
-// ErrLinked says that an actor failed because one that it was linked to has ended
-// abnormally. The error wraps that one's failure, if there was one.
+// ErrLinked says that an actor failed because an actor linked to it has ended abnormally. The error
+// wraps the failure of that actor, if there was one.
 var ErrLinked = errors.New("linked actor ended")
 
-// Link ties the actor and the one with that address together, as in OTP: when either
-// of them ends other than normally (the reason is neither [Stopped] nor [Passivated]) the other one fails,
-// with [ErrLinked], and its supervisor decides. A restart is not an end. Linking with
-// an actor that is gone is a failure at once; with a virtual one that is not active it is
-// nothing, and ties nobody. A second link between the same two changes
-// nothing. Whoever wants to know and not to fail uses [Context.Watch]. For use in the
-// actor's own callbacks.
+// Link ties the actor and the one with that address together, as in OTP: when either of them ends
+// abnormally (with a reason other than [Stopped] and [Passivated]) the other one fails, with
+// [ErrLinked], and its supervisor decides. A restart is not an end. Linking with an actor that is
+// gone fails the caller at once; linking with a virtual actor that is not active has no effect. A
+// second link between the same two changes nothing. To be told without failing, use
+// [Context.Watch]. For use in the actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core
 	peer, none := c.sys().watchable(pid)
@@ -40,7 +39,7 @@ func (ctx *Context[M]) Link(pid PID) {
 	c.signal(signal{kind: sigExit, err: linkError(none)})
 }
 
-// Unlink takes [Context.Link] back, for both of them.
+// Unlink removes a [Context.Link], for both actors.
 func (ctx *Context[M]) Unlink(pid PID) {
 	c := &ctx.cell().core
 	peer, _ := c.sys().watchable(pid)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Header travels with a message beside its value: trace context, a tenant. Whoever
-// has put it on a message must not change it any more. The zero value is an empty header
-// that cannot be written to.
+// Header travels with a message, besides its value: trace context, a tenant. Once it is on a
+// message it must not be changed. The zero value is an empty header that cannot be written to.
 type Header map[string]string
 
 // Reception is a message about to be handled, as middleware sees it.
@@ -19,29 +18,29 @@ type Reception struct {
 	Header  Header
 }
 
-// ReceiveMiddleware stands around a handler: it calls next, once, which handles the
-// message and returns what the handler returned, or does not call it and returns in its
-// place. ctx is the handler's. It runs in the actor's turn.
+// ReceiveMiddleware wraps a handler: it calls next, once, which handles the message and returns the
+// handler's result, or it does not call next and returns in its place. ctx is the handler's. It
+// runs in the actor's turn.
 type ReceiveMiddleware func(ctx context.Context, r Reception, next func() error) error
 
 // Sending is a message about to be sent, as middleware sees it.
 type Sending struct {
 	// To may be set to another actor, which gets the message instead. It must accept messages of
-	// that type. An Ask in a handler counts as one of the actor that it was for until then: when
-	// that one waits for the asker, it fails with ErrDeadlock.
+	// that type. For deadlock detection, an Ask in a handler counts as one to the original
+	// receiver: if that one waits for the asker, the Ask fails with ErrDeadlock.
 	To PID
 	// Message may be replaced by another one that the receiver accepts.
 	Message any
-	// Header is what the message will carry. It may be set, or replaced; what comes
-	// with the sender's current message is there already.
+	// Header is what the message will carry. It may be set or replaced; what comes with the
+	// sender's current message is already there.
 	Header Header
 }
 
 // SendMiddleware sees a message on the sender's goroutine before it is in the mailbox, and may
-// change where it goes, what it is and its header. An error refuses it: it becomes a dead letter
-// with the reason [Refused], or for [Ref.TryTell] and asks the error is the sender's, but for TryTell
-// in an actor that is [Gated]. What
-// middleware makes of a message that cannot be sent is refused as well. It must not block.
+// change its receiver, its value and its header. An error refuses the message: it becomes a dead
+// letter with the reason [Refused]. For asks and [Ref.TryTell] the sender gets the error instead,
+// except for TryTell in an actor that is [Gated]. If middleware makes a message that cannot be
+// sent, that is refused as well. It must not block.
 type SendMiddleware func(ctx context.Context, s *Sending) error
 
 // Spawning is an actor about to be started, as middleware sees it.
@@ -69,7 +68,7 @@ func (o ReceiveOption) applySpawn(c *spawnConfig)   { c.around = append(c.around
 func (o ReceiveOption) applySystem(c *systemConfig) { c.around = append(c.around, o.m) }
 
 // BeforeSend adds middleware to all sending by [Ref.Tell], [Ref.TryTell] and asks to actors of the
-// system. What was added first comes first, and later middleware sees what it has made.
+// system. What was added first runs first, and later middleware sees its result.
 func BeforeSend(m SendMiddleware) SystemOption {
 	required(m != nil, "BeforeSend: the middleware is nil")
 	return systemOption(func(c *systemConfig) { c.beforeSend = append(c.beforeSend, m) })
@@ -81,9 +80,9 @@ func BeforeSpawn(m SpawnMiddleware) SystemOption {
 	return systemOption(func(c *systemConfig) { c.beforeSpawn = append(c.beforeSpawn, m) })
 }
 
-// HeaderOf returns the header of the message whose handler runs with ctx, nil if there
-// is none. With a context that was derived of the handler's it is that of the message which
-// the actor handles at the moment.
+// HeaderOf returns the header of the message whose handler runs with ctx, or nil if there is none.
+// With a context derived from the handler's, it is the header of the message that the actor is
+// handling at the moment.
 func HeaderOf(ctx context.Context) Header {
 	if t := turnOf(ctx); t != nil {
 		return t.currentHeader()

@@ -18,12 +18,12 @@ func (s *System) Kill(pid PID) error {
 	return s.order("kill", pid, stopKill)
 }
 
-// Restart gives an actor a fresh state after its current message, as its supervisor does when it has
-// failed: its children stop, Terminate is called, with nil, and its reference and what waits in the
-// mailbox stay. One that waits for a backoff to pass, or for its supervisor's directive, does not wait
-// any longer. It is no failure, and no budget of restarts counts it. A passivated actor has no state:
-// for one it changes nothing. It fails with [ErrStopped] when there is no such actor in this system,
-// and for one of another system.
+// Restart gives an actor a fresh state after its current message, as its supervisor does after a
+// failure: its children stop, Terminate is called with nil, and its reference and mailbox stay. If
+// it waits for a backoff, or for its supervisor's directive, that wait ends. Restart is not a
+// failure, and does not count toward a restart budget. A passivated actor has no state, so nothing
+// changes for it. Restart fails with [ErrStopped] if there is no such actor in this system, and for
+// an actor of another system.
 func (s *System) Restart(pid PID) error {
 	c := s.local(pid)
 	if c == nil || c == &s.root.core {

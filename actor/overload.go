@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Overload says that an actor has more mail than it gets through: at 1024 messages, and
-// again at each doubling; and once with a Length of 0 when the mailbox is empty again. A bounded
-// mailbox says it when a message finds no room, whatever becomes of that, and not again before it
-// has been empty. Without a subscriber the log has it: see [WithWarnings].
+// Overload says that an actor does not keep up with its messages: at 1024 messages, and again at
+// each doubling; and once with a Length of 0 when the mailbox is empty again. A bounded mailbox
+// reports it when a message finds no room, whatever happens to the message, and not again before it
+// has been empty. Without a subscriber it is logged: see [WithWarnings].
 type Overload struct {
 	PID    PID
 	Length int           // messages that wait

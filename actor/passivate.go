@@ -6,28 +6,30 @@ import (
 	"time"
 )
 
-// Passivate lets go of the state of an actor that has nothing to do: when it has handled no message
-// for that long, and at the latest for twice as long, its incarnation ends. Terminate is called, with
-// nil, and the state is dropped. The actor is still there: its references, name, watchers and links
-// stay. With the next message it gets a new state, as Spawn made the first one, and when its
-// Init has returned it handles that message. An Init that fails then is a failure like any other.
+// Passivate gives up the state of an actor that has nothing to do: when it has handled no message
+// for that long, or at most twice as long, its incarnation ends. Terminate is called with nil, and
+// the state is dropped. The actor still exists: its references, name, watchers and links stay. With
+// the next message it gets a new state, as Spawn made the first one, and handles that message when
+// its Init has returned. If that Init fails, it is a failure like any other.
 //
 // An actor that holds on to something is not passivated: to children, timers, a receive timeout,
-// watches, stashed messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have not
-// come, or to handlers that wait. What it keeps a [Promise] with is not known here: such an actor may
-// set a timer meanwhile. An actor that its supervisor restarts with others gets its new state then.
+// watches, stashed messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have
+// not come, or to handlers that wait. The runtime does not know what an actor needs to keep a
+// [Promise]: such an actor may set a timer meanwhile. An actor that its supervisor restarts with
+// others gets its new state then.
 //
 // The activation of a [Virtual] actor does not stay without a state: it ends.
 //
-// [ActorPassivated] and [ActorActivated] tell of it. A duration of less than a millisecond panics.
-// Spawning fails for an actor that is a function, since it has no state, and for one that is [Gated],
-// since what it has sent may not have left: package persist delivers to actors that have a state.
+// [ActorPassivated] and [ActorActivated] report this. A duration of less than a millisecond panics.
+// Spawning fails for an actor that is a function, since it has no state, and for one that is
+// [Gated], since what it has sent may not have left: package persist delivers to actors that have a
+// state.
 func Passivate(after time.Duration) SpawnOption {
 	required(after >= time.Millisecond, fmt.Sprintf("Passivate(%v): the duration must be 1 ms or more", after))
 	return spawnOption(func(c *spawnConfig) { c.passivate = after })
 }
 
-// ActorPassivated says that an actor has let go of its state, see [Passivate].
+// ActorPassivated says that an actor has given up its state, see [Passivate].
 type ActorPassivated struct{ PID PID }
 
 // ActorActivated says that a passivated actor has a state again.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// StopWithin limits how long the actor may take to end. If it was told to stop, by Stop or Drain or by a
-// parent that ends or is restarted, and has not ended when d has passed, it is killed as by
-// [Ref.Kill], with its children. An actor that stops itself, or is stopped to be restarted with others
-// of its group, has as long as it takes, and so has any actor without this option. A duration of
-// less than a millisecond panics.
+// StopWithin limits how long the actor may take to end. If it was told to stop, by Stop or Drain or
+// by a parent that ends or is restarted, and has not ended after d, it is killed as by [Ref.Kill],
+// with its children. An actor that stops itself, or is stopped to be restarted with others of its
+// group, has unlimited time, and so has any actor without this option. A duration of less than a
+// millisecond panics.
 func StopWithin(d time.Duration) SpawnOption {
 	required(d >= time.Millisecond, fmt.Sprintf("StopWithin(%v): the duration must be 1 ms or more", d))
 	return spawnOption(func(c *spawnConfig) { c.stopWithin = d })

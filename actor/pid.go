@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// PID is the untyped address of an actor: the system it lives in, that system's incarnation, the
-// actor's path, and a number that no other actor of that system has or will have, so that a PID
-// kept after its actor's end, or after the end of its process, never reaches a namesake. It is a
-// comparable value, safe to copy and to use as a map key. The zero PID is nobody's. The address of a
-// virtual actor has "*" in place of a system, and no numbers: see [Virtual].
+// PID is the untyped address of an actor: its system's name and incarnation, the actor's path, and
+// a number that no other actor of that system has or will have. So a PID kept after its actor's
+// end, or after the end of its process, never reaches a namesake. It is a comparable value, safe to
+// copy and to use as a map key. The zero PID is nobody's. The address of a virtual actor has "*" in
+// place of a system, and no numbers: see [Virtual].
 type PID struct {
 	node string
 	path string
@@ -21,8 +21,8 @@ type PID struct {
 // Node returns the name of the system in which the actor lives.
 func (p PID) Node() string { return p.node }
 
-// Incarnation returns the number that the system drew when it was made, by which it differs from
-// those of its name that were before it. It is never 0 for an actor that has lived.
+// Incarnation returns the number that the system drew when it was made, which distinguishes it from
+// earlier systems of its name. It is never 0 for an actor that has lived.
 func (p PID) Incarnation() uint32 { return p.inc }
 
 // Path returns the actor's place in the tree, "/carts/user-42" for example. The
@@ -68,8 +68,8 @@ func (p *PID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParsePID reads what [PID.String] printed. The error wraps [ErrBadPID]. A PID without an
-// incarnation, as earlier releases have printed it, is read and finds nobody.
+// ParsePID parses the form of [PID.String]. The error wraps [ErrBadPID]. A PID without an
+// incarnation, as earlier releases printed it, can be parsed but finds no actor.
 func ParsePID(text string) (PID, error) {
 	slash := strings.IndexByte(text, '/')
 	hash := strings.LastIndexByte(text, '#')

@@ -23,11 +23,11 @@ const (
 func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onThread) }) }
 
 // Inline runs the actor's turns on the goroutine of whoever sends it a message while it is idle:
-// Tell then returns after the message was handled, and what the actor has sent itself, unless
-// another sender or the pool is at it already. For tests, and for glue so thin that a hop is not
-// worth it. The pool handles what the runtime itself sends, timers and signals for example, what
-// is left after about the time of a turn, and messages for Inline actors that send to each other
-// more than 100 deep.
+// Tell then returns after the message was handled, along with what the actor has sent to itself,
+// unless another sender or the pool is already running it. It is for tests, and for glue so thin
+// that a hop is not worth it. The pool handles what the runtime itself sends, such as timers and
+// signals, what is left after about the time of a turn, and messages for Inline actors that send to
+// each other more than 100 deep.
 func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onSender) }) }
 
 func (c *spawnConfig) runOn(where runsOn) {
@@ -35,8 +35,8 @@ func (c *spawnConfig) runOn(where runsOn) {
 	c.runsOn = where
 }
 
-// Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may
-// be n times as long. Anything else panics.
+// Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may be n times
+// as long. Any other n panics.
 func Weight(n int) SpawnOption {
 	required(1 <= n && n <= 16, fmt.Sprintf("Weight(%d): a weight is from 1 to 16", n))
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })

@@ -8,7 +8,7 @@ import (
 // ErrMailboxFull says that a bounded mailbox did not take the message.
 var ErrMailboxFull = errors.New("mailbox full")
 
-// Overflow says what a bounded mailbox does with a message that it has no room for.
+// Overflow says what a bounded mailbox does with a message for which it has no room.
 type Overflow uint8
 
 const (
@@ -20,38 +20,38 @@ const (
 	// DropOldest makes a dead letter of the message that has waited longest, and takes
 	// the new one; in a [Priority] mailbox it is the oldest of the lowest rank.
 	DropOldest
-	// Block lets TryTell and Ask wait for room as long as their context allows: who has
-	// waited longest is next. Tell never waits: its message becomes a dead letter. Nobody
-	// waits for room in their own mailbox, nor behind a [Routed] reference, which would have
-	// to choose anew: that fails as with Reject. A sender that is stopped or killed while it
-	// waits gives its place up; a message that was let in before stays sent.
+	// Block makes TryTell and Ask wait for room as long as their context allows; whoever has waited
+	// longest is next. Tell never waits: its message becomes a dead letter. Nobody waits for room
+	// in their own mailbox, or behind a [Routed] reference, which would have to choose anew: that
+	// fails as with Reject. A sender that is stopped or killed while it waits gives up its place; a
+	// message that was accepted before stays sent.
 	Block
 )
 
-// Bounded makes a mailbox that holds at most n messages besides the one that is being
-// handled. Events of the system, see [Subscribe], are among them. What an actor has ordered
-// itself always finds room: timers, a receive timeout, the Down of a watch, the outcome of a Pipe
-// or an AskThen; and so does the order to drain. Bounded panics when n is less than 1.
+// Bounded makes a mailbox that holds at most n messages besides the one that is being handled.
+// Events of the system, see [Subscribe], are among them. What an actor has requested itself always
+// finds room: timers, a receive timeout, the Down of a watch, the outcome of a Pipe or an AskThen;
+// and so does the order to drain. Bounded panics if n is less than 1.
 func Bounded(n int, overflow Overflow) SpawnOption {
 	required(n > 0, fmt.Sprintf("Bounded(%d): a mailbox needs room for at least one message", n))
 	required(overflow <= Block, fmt.Sprintf("Bounded: there is no policy %d: it is Reject, DropNewest, DropOldest or Block", overflow))
 	return spawnOption(func(c *spawnConfig) { c.bound, c.overflow = n, overflow })
 }
 
-// Priority makes a mailbox from which the message with the highest rank is handled
-// first; messages of equal rank keep their order. What an actor sends itself, and events, have
-// the rank 0. rank runs on the sender's goroutine, concurrently, and must not block. M must be
-// the actor's message type: anything else is a programmer's error and panics.
+// Priority makes a mailbox from which the message with the highest rank is handled first; messages
+// of equal rank keep their order. What an actor sends itself, and events, have the rank 0. rank
+// runs on the sender's goroutine, concurrently, and must not block. M must be the actor's message
+// type; otherwise spawning fails with [ErrNotAccepted].
 func Priority[M any](rank func(M) int) SpawnOption {
 	required(rank != nil, "Priority: the function that ranks messages is nil")
 	return spawnOption(func(c *spawnConfig) { c.queue, c.queueOf = func() any { return &rankQueue[M]{rank: rank} }, nameOf[M] })
 }
 
-// Conflate makes a mailbox that keeps only the newest message of each key, in the place
-// of the oldest: an actor that falls behind skips what is out of date. The messages that
-// are replaced are counted as dead letters with the reason [Conflated]. key runs on the
-// sender's goroutine, concurrently, and must not block. M must be the actor's message type:
-// anything else is a programmer's error and panics.
+// Conflate makes a mailbox that keeps only the newest message of each key, in the place of the
+// oldest: an actor that falls behind skips what is out of date. Replaced messages are counted as
+// dead letters with the reason [Conflated]. key runs on the sender's goroutine, concurrently, and
+// must not block. M must be the actor's message type; otherwise spawning fails with
+// [ErrNotAccepted].
 func Conflate[M any, K comparable](key func(M) K) SpawnOption {
 	required(key != nil, "Conflate: the function that finds a message's key is nil")
 	return spawnOption(func(c *spawnConfig) {

@@ -27,12 +27,12 @@ type Usage struct {
 	Samples int    // messages that were timed
 
 	// Messages and Time are estimates for all messages. Time is what handlers take, with their
-	// middleware. What they wait for with their own context does not count; what they block otherwise does.
+	// middleware. Waits with their own context do not count; any other blocking does.
 	Messages uint64
 	Time     time.Duration
 	Longest  time.Duration // of those that were timed
-	// Waited is how long the messages with which a timed turn began had waited in the mailbox, the
-	// longest of them, to a few milliseconds.
+	// Waited is how long the first messages of the timed turns had waited in the mailbox: the
+	// longest wait, to a few milliseconds.
 	Waited time.Duration
 }
 
@@ -50,10 +50,10 @@ type usageKey struct {
 	typ   string
 }
 
-// Profile finds out, until ctx ends, where the handlers' time goes. It returns estimates for each actor
-// and type of message, most time first: it times the messages of one turn in about 512, or of one
-// in 5 ms where turns are rarer. A message whose handler panics, and what [Pinned] and [Inline] actors
-// do, is not in it.
+// Profile measures, until ctx ends, where the handlers' time goes. It returns estimates for each
+// actor and type of message, most time first: it times the messages of one turn in about 512, or of
+// one in 5 ms where turns are rarer. It does not cover messages whose handler panics, and what
+// [Pinned] and [Inline] actors do.
 //
 // It blocks until ctx ends, and panics if ctx has no end. Several may run at the same time. It must
 // not be called in a handler.

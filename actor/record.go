@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Handled is a message that an actor has handled while somebody watched.
+// Handled is a message that an actor has handled while it was recorded, see [System.Record].
 type Handled struct {
 	Time    time.Time     // when its handler began
 	Took    time.Duration // until the handler returned, what it waited for included
@@ -28,14 +28,15 @@ const recordMost = 10_000
 // errNotReturned is the error of a handler that did not return.
 var errNotReturned = errors.New("the handler has panicked or ended its goroutine")
 
-// Record writes down what the living actor with that address handles from its next message on, over
+// Record records what the living actor with that address handles from its next message on, across
 // restarts, until it has handled most messages, it has ended, or ctx ends: to see what one actor
-// does in a running system. The messages come in the order in which their handlers
-// returned. Other actors pay nothing for it.
+// does in a running system. The messages are in the order in which their handlers returned. Other
+// actors pay nothing for it.
 //
-// It blocks. It fails with [ErrStopped] when there is no such actor in this system. That ctx ends is no
-// error; an actor that was in one handler all the while has handled nothing. Several calls for one actor
-// do not disturb each other. It must not be called in a handler. It panics unless most is from 1 to 10 000.
+// It blocks. It fails with [ErrStopped] if there is no such actor in this system. The end of ctx is
+// not an error; an actor that was in one handler all the while has handled nothing. Several calls
+// for one actor do not disturb each other. It must not be called in a handler. It panics unless
+// most is from 1 to 10 000.
 func (s *System) Record(ctx context.Context, pid PID, most int) ([]Handled, error) {
 	required(1 <= most && most <= recordMost, fmt.Sprintf("Record(%d): from 1 to %d messages can be written down", most, recordMost))
 	c := s.local(pid)

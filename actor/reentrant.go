@@ -16,21 +16,20 @@ import "slices"
 // begins until one of them goes on.
 const reentrantMost = 1000
 
-// Reentrant lets the actor begin with its next messages while a handler waits in [Ask],
-// [Gather], [System.Wait], [Future.Wait] or [Context.Sleep] with the handler's own context, up to 1000 at the same time.
-// Its handlers still run one at a time, and change places only where one waits: after a wait
-// the state may be another. Two actors that ask each other are no deadlock when one of them
-// is reentrant, unless the one that is not waits for the very request in whose handler it is
+// Reentrant lets the actor begin its next messages while a handler waits in [Ask], [Gather],
+// [System.Wait], [Future.Wait] or [Context.Sleep] with the handler's own context, for up to 1000
+// handlers at the same time. Its handlers still run one at a time, and switch only where one waits:
+// after a wait the state may have changed. Two actors that ask each other are not a deadlock if one
+// of them is reentrant, unless the other one waits for the very request in whose handler it is
 // asked.
 //
-// A handler that fails leaves the others under way: they end before the supervisor's
-// directive is carried out, and what they wait for ends with [context.Canceled] when that is
-// to restart or to stop the actor. A Stop or Kill ends the waits as well; Drain, ErrStop and
-// [Context.Stop] let them end by themselves. A Kill does not take the actor away from a
-// handler that clings while others wait.
+// When a handler fails, the others under way end before the supervisor's directive is carried out;
+// if that is to restart or to stop the actor, their waits end with [context.Canceled]. A Stop or
+// Kill ends the waits as well; Drain, ErrStop and [Context.Stop] let them end by themselves. A Kill
+// does not take the actor away from a handler that does not return while others wait.
 //
-// Init and Terminate are not interrupted by messages, and neither are Blocking and waits with a
-// derived context. Pinned and Inline actors cannot be reentrant: spawning one fails.
+// Messages do not interrupt Init and Terminate, or Blocking and waits with a derived context.
+// Pinned and Inline actors cannot be reentrant: spawning one fails.
 func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reentrant = true }) }
 
 // reentry is what a reentrant actor knows of its handlers that wait.

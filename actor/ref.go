@@ -6,10 +6,9 @@ import (
 	"fmt"
 )
 
-// Ref is a reference to an actor that accepts messages of type M. It is a small
-// comparable value, safe to copy, to send and to use from any goroutine, and it
-// stays valid over restarts. The zero Ref refers to nobody; sending to it is a
-// programmer's error and panics.
+// Ref is a reference to an actor that accepts messages of type M. It is a small comparable value,
+// safe to copy, to send and to use from any goroutine, and it stays valid across restarts. The zero
+// Ref refers to nobody; sending to it panics.
 type Ref[M any] struct{ to target[M] }
 
 // target is what can stand behind a reference.
@@ -28,12 +27,12 @@ func (c *cell[M]) base() *core { return &c.core }
 
 func (c *cell[M]) waitedOn() *core { return &c.core }
 
-// Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no
-// answer. If the actor is gone, or its bounded mailbox has no room, msg becomes a dead
-// letter. In a handler pass the handler's own ctx, which tells the receiver who sent the
-// message and keeps it on the sender's worker; from outside any context will do.
+// Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no answer. If the
+// actor is gone, or its bounded mailbox has no room, msg becomes a dead letter. In a handler pass
+// the handler's own ctx, which tells the receiver who sent the message and keeps it on the sender's
+// worker; outside of handlers any context will do.
 //
-// msg is not copied: what it points to belongs to the receiver from now on.
+// msg is not copied: from now on, what it points to belongs to the receiver.
 func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	var from *core
 	var w *worker
@@ -61,10 +60,10 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	}
 }
 
-// TryTell is Tell with a report: [ErrStopped] if the actor is gone, [ErrMailboxFull] if
-// its mailbox refuses the message, or the error of middleware, see [BeforeSend]. Then msg is no dead letter but still the caller's.
-// Where the mailbox has the policy [Block] TryTell waits for room as long as ctx allows; its
-// error is then the cause of ctx, too.
+// TryTell is Tell with an error: [ErrStopped] if the actor is gone, [ErrMailboxFull] if its mailbox
+// refuses the message, or the error of middleware, see [BeforeSend]. msg is then not a dead letter
+// but still the caller's. If the mailbox has the policy [Block], TryTell waits for room as long as
+// ctx allows; its error may then also be the cause of ctx.
 func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 	from, w := caller(ctx)
 	e := envelope[M]{msg: msg, with: from}
@@ -186,15 +185,13 @@ func (r Ref[M]) String() string { return r.PID().String() }
 // becomes dead letters. It does not wait.
 func (r Ref[M]) Stop() { r.recipient().base().stop(stopNow) }
 
-// Drain stops the actor after all that lies in its mailbox now. It does not wait.
+// Drain stops the actor after all messages that are in its mailbox now. It does not wait.
 func (r Ref[M]) Drain() { r.recipient().base().stop(stopDrain) }
 
-// Kill stops the actor after its current message, without Terminate; its children
-// are killed as well. A handler that has not returned after 100 ms is left behind: the
-// actor ends without it, and what it does from then on goes nowhere; its goroutine ends when
-// it returns. Pinned and inline actors, and those in their first Init, end when the callback
-// returns. It does
-// not wait.
+// Kill stops the actor after its current message, without Terminate; its children are killed as
+// well. A handler that has not returned after 100 ms is abandoned: the actor ends without it, what
+// it does from then on has no effect, and its goroutine ends when it returns. Pinned and inline
+// actors, and those in their first Init, end when the callback returns. Kill does not wait.
 func (r Ref[M]) Kill() { r.recipient().base().stop(stopKill) }
 
 func (r Ref[M]) recipient() target[M] {
@@ -204,11 +201,10 @@ func (r Ref[M]) recipient() target[M] {
 	return r.to
 }
 
-// Lookup returns the reference of a living actor by its address. It fails with
-// [ErrStopped] when there is none and with [ErrNotAccepted] when the actor's message
-// type is not M. Whether an actor of another system lives and accepts an M is not known
-// here: a message that it does not accept becomes a dead letter there. Lookup fails with
-// [ErrUnreachable] when its node is lost.
+// Lookup returns a reference to a living actor by its address. It fails with [ErrStopped] if there
+// is none and with [ErrNotAccepted] if the actor's message type is not M. For an actor of another
+// system it does not check that: a message that the actor does not accept becomes a dead letter
+// there. Lookup fails with [ErrUnreachable] if its node is lost.
 func Lookup[M any](sys *System, pid PID) (Ref[M], error) {
 	if pid.node == virtualNode {
 		return lookupVirtual[M](sys, pid)
@@ -237,8 +233,7 @@ func nobody(what string) error {
 	return fmt.Errorf("look up %s: no actor lives there: %w", what, ErrStopped)
 }
 
-// LookupPath is [Lookup] by the path of an actor with a name, "/carts/user-42" for
-// example.
+// LookupPath is [Lookup] by the path of a named actor, such as "/carts/user-42".
 func LookupPath[M any](sys *System, path string) (Ref[M], error) {
 	return typed[M](sys.names.find(path), path)
 }

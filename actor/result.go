@@ -52,11 +52,11 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 	return msg, true
 }
 
-// Pipe does work on a goroutine of its own and sends the actor the outcome as a
-// message of its protocol, which wrap makes in the actor's own turn. The work's
-// context ends with the incarnation; an outcome for an incarnation that is gone is
-// dropped. A panic in work is its error, a [*PanicError]. The message has the header of the one in whose handler
-// the work was begun, and so has that of [AskThen]. For use in the actor's own callbacks.
+// Pipe runs work on a goroutine of its own and sends the actor the outcome as a message of its
+// protocol, which wrap makes in the actor's own turn. The work's context ends with the incarnation;
+// an outcome for an incarnation that is gone is dropped. A panic in work is its error, a
+// [*PanicError]. The message has the header of the message in whose handler the work was begun; the
+// same holds for [AskThen]. For use in the actor's own callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
 	required(work != nil && wrap != nil, "Pipe: the work, or the function that wraps its outcome, is nil")
 	c := ctx.cell()
@@ -126,10 +126,10 @@ type Answer[R any] struct {
 	Err   error
 }
 
-// Gather asks all of refs at once and yields each answer, or the error with which
-// that ask ended, as it comes. It waits like [Ask]: with one deadline for all, of ctx, of
-// [Within] or of the system, in a handler without holding up the worker. Leaving the loop early
-// drops the answers that have not come.
+// Gather asks all of refs at once and yields each answer, or the error with which that ask ended,
+// as it arrives. It waits like [Ask], with one deadline for all, from ctx, [Within] or the system;
+// in a handler it does not hold up the worker. Leaving the loop early drops the answers that have
+// not arrived.
 func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts ...WaitOption) iter.Seq2[Ref[M], Answer[R]] {
 	return func(yield func(Ref[M], Answer[R]) bool) {
 		if len(refs) == 0 {
@@ -189,9 +189,9 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 	}
 }
 
-// Blocking runs f, which may block for long: a driver, a file, a lock. The actor
-// handles nothing else meanwhile, but its worker's place is taken by another. It
-// returns f's error. For use in the actor's own callbacks.
+// Blocking runs f, which may block for long: a driver, a file, a lock. Meanwhile the actor handles
+// nothing else, but another worker takes its worker's place. It returns f's error. For use in the
+// actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
 	required(f != nil, "Blocking: the function is nil")
 	if err := ctx.cell().settleGate(ctx); err != nil {
@@ -205,8 +205,8 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 	return f()
 }
 
-// Sleep pauses the handler for d, or until the context ends, whose cause it then
-// returns. It holds up nobody else. It fails at once with [ErrTooManyWaiting].
+// Sleep pauses the handler for d, or until the context ends, whose cause it then returns. It holds
+// up no other actor. If too many handlers wait it fails at once with [ErrTooManyWaiting].
 func (ctx *Context[M]) Sleep(d time.Duration) error {
 	c := ctx.cell()
 	over, err := newInbox[struct{}](ctx, c.sys())
@@ -221,10 +221,10 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 	return nil
 }
 
-// Forward passes the message that is being handled on to another actor, which sees
-// the original sender, and answers the original asker if there is one. It fails with
-// [ErrNotAccepted] when the message is not one that the other accepts; then it is
-// still the handler's. For use in the handler of that message.
+// Forward passes the message that is being handled to another actor, which sees the original
+// sender, and answers the original asker if there is one. It fails with [ErrNotAccepted] if the
+// other actor does not accept the message, which is then still the handler's. For use in the
+// handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	c := ctx.cell()
 	if !c.enterRuntime() {

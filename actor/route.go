@@ -1,16 +1,16 @@
 package actor
 
-// Route decides, on the sender's goroutine, where a message goes: it calls to for
-// each actor that shall have it. It is called concurrently, must not block, and must
-// not keep to. A message for which to is not called becomes a dead letter.
+// Route decides, on the sender's goroutine, where a message goes: it calls to for each actor that
+// should get it. It is called concurrently, must not block, and must not keep to. A message for
+// which it does not call to becomes a dead letter.
 type Route[M any] func(msg M, to func(Ref[M]))
 
-// Routed returns a reference that passes what it gets on, as route decides, with the
-// sender and the asker as they are; nothing is in the way but route. A request that
-// goes to several is answered by the first answer; it fails when all have failed.
+// Routed returns a reference that passes on messages as route decides, with their sender and asker
+// unchanged; nothing but route is in the way. A request that goes to several actors is answered by
+// the first answer; it fails when all have failed.
 //
-// The reference has the address of owner, which is what Stop, Drain, Kill and Watch
-// of it concern: the actor that looks after the receivers.
+// The reference has the address of owner, the actor that looks after the receivers: Stop, Drain,
+// Kill and Watch of the reference concern that actor.
 func Routed[M any](sys *System, owner PID, route Route[M]) (Ref[M], error) {
 	required(route != nil, "Routed: the function that decides where a message goes is nil")
 	c, err := sys.resolve(owner)

@@ -33,8 +33,8 @@ type Terminator[M any] interface {
 	Terminate(ctx *Context[M], why error)
 }
 
-// Spawner is who can have children: a [*System], whose children stand at the root,
-// or the [*Context] of an actor, in that actor's own callbacks.
+// Spawner is what can have children: a [*System], whose children are at the root, or the [*Context]
+// of an actor, in that actor's own callbacks.
 type Spawner interface {
 	spawner() (*core, *worker)
 }
@@ -65,17 +65,16 @@ type spawnConfig struct {
 	keeps      bool          // see keepsChildren
 }
 
-// Spawn starts an actor and returns its reference; newActor makes the state, again
-// for each restart. When Spawn returns Init has returned. A failing Init is a
-// failure like any other: the supervisor decides.
+// Spawn starts an actor and returns its reference; newActor makes the state, again for each
+// restart. When Spawn returns, Init has returned. A failing Init is a failure like any other: the
+// supervisor decides.
 //
-// The name is unique under the parent: "cart" gives the path "/cart" at the root, ""
-// an actor without a name, "worker-*" a name with a number in place of the star. A
-// name that is taken or that cannot be part of a path is a programmer's error: Spawn
-// panics, as it does when the parent has stopped. [TrySpawn] returns an error.
+// The name is unique under the parent: "cart" gives the path "/cart" at the root, "" leaves the
+// actor unnamed, and in "worker-*" a number replaces the star. Spawn panics if the name is taken or
+// cannot be part of a path, or if the parent has stopped; [TrySpawn] returns an error instead.
 //
-// Spawn is safe for concurrent use with a *System, and for the callback that was
-// given it with a *Context.
+// Spawn is safe for concurrent use with a *System; a *Context is for the callback that was given
+// it.
 func Spawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) Ref[M] {
 	return mustStart(spawn(parent, name, nil, stateMaker[M, A](newActor), opts))
 }
@@ -113,16 +112,15 @@ type stateMaker[M any, A Actor[M]] func() A
 
 func (f stateMaker[M, A]) make() Actor[M] { return f() }
 
-// TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] when
-// the parent stops, or what Init returned. After an error nothing is left, except for
-// children that a failing Init has spawned: they are stopped, and the name is free when
-// they have.
+// TrySpawn is Spawn with an error: [ErrNameTaken], [ErrBadName], [ErrStopped] if the parent is
+// stopping, or what Init returned. After an error nothing is left, except children that a failing
+// Init has spawned: they are stopped, and the name is free once they have ended.
 func TrySpawn[M any, A Actor[M]](parent Spawner, name string, newActor func() A, opts ...SpawnOption) (Ref[M], error) {
 	return tryStart(spawn(parent, name, nil, stateMaker[M, A](newActor), opts))
 }
 
-// SpawnFunc starts an actor that is a function. See [Spawn]. State that receive
-// closes over survives a restart; where that is not wanted, use Spawn.
+// SpawnFunc starts an actor that is a function. See [Spawn]. State that receive closes over
+// survives a restart; if that is not wanted, use Spawn.
 func SpawnFunc[M any](parent Spawner, name string, receive func(*Context[M], M) error, opts ...SpawnOption) Ref[M] {
 	return mustStart(spawn(parent, name, funcActor[M](receive), nil, opts))
 }

@@ -14,9 +14,9 @@ import (
 // stuckAfter is when an actor that is still in the same handler is reported.
 var stuckAfter = [...]time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second}
 
-// Stuck says that an actor of the pool has been in one handler for long: for 100 ms, for
-// 1 s and for 5 s, one event each. What a handler waits for through the runtime (Ask, Sleep,
-// Blocking) does not count. Without a subscriber the log has it: see [WithWarnings].
+// Stuck says that an actor of the pool has been in one handler for long: for 100 ms, for 1 s and
+// for 5 s, one event each. Waits through the runtime (Ask, Sleep, Blocking) do not count. Without a
+// subscriber it is logged: see [WithWarnings].
 type Stuck struct {
 	PID         PID
 	For         time.Duration // at least

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Strategy says which children a failure concerns, as in OTP.
+// Strategy says which children a failure affects, as in OTP.
 type Strategy uint8
 
 const (
-	// OneForOne concerns the child that failed, and nobody else.
+	// OneForOne affects only the child that failed.
 	OneForOne Strategy = iota
-	// AllForOne concerns all: when one child is restarted, all are, stopped in the
-	// reverse order of their start and started again in that order.
+	// AllForOne affects all children: when one is restarted, all are, stopped in the reverse order
+	// of their start and started again in that order.
 	AllForOne
-	// RestForOne is AllForOne for the child that failed and those that were started
-	// after it.
+	// RestForOne is AllForOne for the child that failed and those started after it.
 	RestForOne
 )
 
@@ -28,9 +27,8 @@ const (
 	// Restart gives the actor a fresh state; its reference and its mailbox stay. It is
 	// what happens without a decider.
 	Restart Directive = iota
-	// Resume goes on with the next message and the state as it is. An actor whose Init
-	// failed has no state: it is restarted. A Temporary one is stopped by Restart, and
-	// resumed by Resume.
+	// Resume continues with the next message and the present state. An actor whose Init failed has
+	// no state: it is restarted. A Temporary actor is stopped by Restart, and resumed by Resume.
 	Resume
 	// Stop ends the actor; whoever watches it gets a Down with the reason Failed.
 	Stop
@@ -47,8 +45,8 @@ const (
 	// Transient actors are restarted when they fail, not when they stop of their own
 	// accord.
 	Transient Lifetime = iota
-	// Permanent actors are restarted also when they stop of their own accord, by ErrStop
-	// or Context.Stop. Stop, Drain and Kill from outside end them.
+	// Permanent actors are also restarted when they stop of their own accord, by ErrStop or
+	// Context.Stop. Stop, Drain and Kill from outside end them.
 	Permanent
 	// Temporary actors are never restarted.
 	Temporary
@@ -83,7 +81,7 @@ type SupervisionOption func(*supervision)
 // its root, supervises its children. When one fails, it waits, suspended, for the
 // supervisor's decision; its mailbox takes mail all the while.
 //
-// Without Supervise it is OneForOne, every failure leads to a restart, 10 of them in a
+// Without Supervise the strategy is OneForOne, and every failure leads to a restart, up to 10 in a
 // minute, without backoff.
 func Supervise(strategy Strategy, opts ...SupervisionOption) SuperviseOption {
 	required(strategy <= RestForOne, fmt.Sprintf("Supervise: there is no strategy %d: it is OneForOne, AllForOne or RestForOne", strategy))
@@ -105,37 +103,35 @@ type SuperviseOption struct{ s supervision }
 func (o SuperviseOption) applySpawn(c *spawnConfig)   { c.super = &o.s }
 func (o SuperviseOption) applySystem(c *systemConfig) { c.super = o.s }
 
-// MaxRestarts bounds the restarts: with more than n failures within the given time
-// the budget is exhausted, and the supervisor escalates, or does what [Exhausted]
-// says. With n = 0 the first failure exhausts it. OneForOne counts each child by
-// itself, the other strategies count for all children together. Less than 0, and no time,
-// panic.
+// MaxRestarts bounds the restarts: with more than n failures within the given time the budget is
+// exhausted, and the supervisor escalates, or does what [Exhausted] says. With n = 0 the first
+// failure exhausts it. OneForOne counts each child separately, the other strategies count all
+// children together. MaxRestarts panics if n is negative or within is not positive.
 func MaxRestarts(n int, within time.Duration) SupervisionOption {
 	required(n >= 0 && within > 0, fmt.Sprintf("MaxRestarts(%d, %v): a budget is 0 or more, within a time", n, within))
 	return func(s *supervision) { s.maxRestarts, s.within = n, within }
 }
 
-// Exhausted says what to do when the restart budget is exhausted: Escalate, which is
-// what happens without this option, or Stop, which ends the child and lets its siblings
-// and the supervisor live on. Other directives panic.
+// Exhausted says what to do when the restart budget is exhausted: Escalate, which is the default,
+// or Stop, which ends the child and leaves its siblings and the supervisor running. Other
+// directives panic.
 func Exhausted(d Directive) SupervisionOption {
 	required(d == Escalate || d == Stop, fmt.Sprintf("Exhausted(%d): it takes Escalate or Stop", d))
 	return func(s *supervision) { s.exhausted = d }
 }
 
-// Decide chooses the directive by the failure: an error that Receive or Init returned,
-// or a [*PanicError]. It runs in the supervisor's turn and must not block; if it panics
-// or ends its goroutine, the directive is Escalate.
+// Decide chooses the directive for a failure: an error that Receive or Init returned, or a
+// [*PanicError]. It runs in the supervisor's turn and must not block; if it panics or ends its
+// goroutine, the directive is Escalate.
 func Decide(decide func(err error) Directive) SupervisionOption {
 	required(decide != nil, "Decide: the function is nil")
 	return func(s *supervision) { s.decide = decide }
 }
 
-// Backoff delays restarts: the first by about shortest, each further one within
-// the time of [MaxRestarts] by twice as much, up to longest, with a jitter of an
-// eighth up and down so that what failed together does not come back together. Nobody
-// is blocked meanwhile; messages wait in the mailbox. Less than 0, or a longest that is
-// shorter, panics.
+// Backoff delays restarts: the first by about shortest, each further one within the time of
+// [MaxRestarts] by twice as much, up to longest, with a jitter of an eighth in both directions so
+// that actors that failed together do not come back together. Nobody is blocked meanwhile; messages
+// wait in the mailbox. Backoff panics if shortest is negative or longest is less than shortest.
 func Backoff(shortest, longest time.Duration) SupervisionOption {
 	required(0 <= shortest && shortest <= longest, fmt.Sprintf("Backoff(%v, %v): the first is the shortest delay, the second the longest", shortest, longest))
 	const most = math.MaxInt64 / 2 // with the jitter it can still be counted

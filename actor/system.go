@@ -85,17 +85,17 @@ func WithLogger(log *slog.Logger) SystemOption {
 	return systemOption(func(c *systemConfig) { c.log = log })
 }
 
-// WithAskTimeout sets how long an [Ask] waits whose context has no deadline.
-// Defaults to 5 seconds; 0 and less panic.
+// WithAskTimeout sets how long an [Ask] waits if its context has no deadline. It defaults to 5
+// seconds; 0 and less panic.
 func WithAskTimeout(d time.Duration) SystemOption {
 	required(d > 0, fmt.Sprintf("WithAskTimeout(%v): an ask needs time", d))
 	return systemOption(func(c *systemConfig) { c.askTimeout = d })
 }
 
-// WithMaxWaiting bounds how many handlers may wait at the same time in Ask, Gather and
-// Sleep: each keeps its stack, some 8 KB or more. One more fails with
-// [ErrTooManyWaiting]; of some that begin at the very same moment, more may pass, at most one
-// for each worker. Defaults to 100 000; anything below 1 panics.
+// WithMaxWaiting bounds how many handlers may wait at the same time in Ask, Gather and Sleep: each
+// keeps its stack, some 8 KB or more. A further one fails with [ErrTooManyWaiting]; of some that
+// begin at the very same moment, more may pass, at most one for each worker. It defaults to 100
+// 000; anything below 1 panics.
 func WithMaxWaiting(n int) SystemOption {
 	required(n > 0, fmt.Sprintf("WithMaxWaiting(%d): at least one handler must be able to wait", n))
 	return systemOption(func(c *systemConfig) { c.maxWaiting = int64(n) })
@@ -104,9 +104,9 @@ func WithMaxWaiting(n int) SystemOption {
 // maxWaitingDefault is some 800 MB of stacks.
 const maxWaitingDefault = 100_000
 
-// NewSystem starts a system. Its name is part of every [PID] and must be neither
-// empty nor "*" nor contain a slash, a '#' or a '~'; anything else is a programmer's error and
-// panics. End it with [System.Shutdown].
+// NewSystem starts a system. Its name is part of every [PID]: it must not be empty or "*", and must
+// not contain a slash, a '#' or a '~'; otherwise NewSystem panics. End the system with
+// [System.Shutdown].
 func NewSystem(name string, opts ...SystemOption) *System {
 	required(name != "" && name != virtualNode && !strings.ContainsAny(name, "/#~"), fmt.Sprintf("NewSystem: the name %q is empty, is \"*\" or has a '/', '#' or '~'", name))
 	cfg := systemConfig{log: slog.Default(), super: Supervise(OneForOne).s, askTimeout: defaultAskTimeout, maxWaiting: maxWaitingDefault}
@@ -138,10 +138,9 @@ func NewSystem(name string, opts ...SystemOption) *System {
 	return s
 }
 
-// Rand returns the system's random numbers. Those of a simulated system are a matter of its
-// seed, so that what draws from them is replayed; those of any other are the global ones of
-// [math/rand/v2]. Unlike a [rand.Rand] of your own it is safe for concurrent use. Not for
-// secrets.
+// Rand returns the system's random numbers. Those of a simulated system depend on its seed, so
+// whatever draws from them is replayed; those of any other system are the global ones of
+// [math/rand/v2]. Unlike a [rand.Rand] of your own it is safe for concurrent use. Not for secrets.
 func (s *System) Rand() *rand.Rand { return s.rand }
 
 // randomSource is where a system's random numbers come from.
@@ -178,9 +177,9 @@ func (s *System) say(level slog.Level, msg string, attrs ...slog.Attr) {
 
 // Report says how a shutdown went.
 type Report struct {
-	// Unfinished are the actors that had not stopped when the time was up, the
-	// deepest first, and those that were killed then while their handler still runs. What
-	// such a handler does goes nowhere.
+	// Unfinished are the actors that had not stopped when the time was up, the deepest first, and
+	// those that were then killed while their handler still runs. What such a handler does has no
+	// effect.
 	Unfinished []Info
 	// DeadLetters counts the messages that were not handled because of the
 	// shutdown.
@@ -195,11 +194,11 @@ type Report struct {
 // returns an error that wraps the cause of ctx, also when all have ended; it and the report
 // name who would not stop.
 //
-// Connections to other systems are closed last: what the actors have sent is sent, as long as ctx
-// lasts, and what was not confirmed becomes dead letters.
+// Connections to other systems are closed last: what the actors have sent is sent as long as ctx
+// lasts, and unconfirmed messages become dead letters.
 //
-// It blocks. With the context of a handler of the system it fails at once with
-// [ErrDeadlock]: the handler would wait for its own end. A second call waits for the first.
+// It blocks. With the context of a handler of the system it fails at once with [ErrDeadlock], since
+// the handler would wait for its own end. A second call waits for the first.
 func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if c, _ := caller(ctx); c != nil && c.sys() == s {
 		return Report{}, fmt.Errorf("shut down %s: %s would wait for its own end: %w", s.name, c.fullPath(), ErrDeadlock)

@@ -19,17 +19,16 @@ type timer[M any] struct {
 	queued atomic.Bool // a tick lies in the mailbox: a slow actor gets no second one
 }
 
-// After sends msg to the actor itself when d has passed, never earlier. The key
-// names the timer: setting another with the same key replaces it, and a message of
-// the replaced one that already waits in the mailbox is not delivered. Timers end
-// with the incarnation: a restart or a stop cancels them. The message has the header of the one in whose handler
-// it was set; ticks of Every and On have none. For use in the actor's own callbacks.
+// After sends msg to the actor itself when d has passed, never earlier. The key names the timer:
+// setting another with the same key replaces it, and a message of the replaced one that is already
+// in the mailbox is not delivered. Timers end with the incarnation: a restart or a stop cancels
+// them. The message has the header of the message in whose handler the timer was set; ticks of
+// Every and On have none. For use in the actor's own callbacks.
 func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true, nil) }
 
-// Every sends msg to the actor itself each period, the first time when one has
-// passed. Ticks do not pile up: while one waits in the mailbox the next are left
-// out. For the key and the timer's end see [Context.After]. Every panics when the
-// period is not positive.
+// Every sends msg to the actor itself each period, the first time after one period. Ticks do not
+// pile up: while one waits in the mailbox, further ones are left out. For the key and the timer's
+// end see [Context.After]. Every panics if the period is not positive.
 func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
 	if period <= 0 {
 		panic(fmt.Sprintf("actor: Every(%q): period %v is not positive", key, period))
@@ -37,16 +36,15 @@ func (ctx *Context[M]) Every(key string, period time.Duration, msg M) {
 	ctx.set(key, period, msg, false, nil)
 }
 
-// Schedule says when something is due: package schedule makes one of a cron line. Next
-// returns the first time after the given one, and the zero time when there is none.
+// Schedule says when something is due: package schedule makes one from a cron expression. Next
+// returns the first time after the given one, and the zero time if there is none.
 type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// On sends msg to the actor itself each time the schedule says, not earlier by the
-// system's clock, and at most once for each time. What is due while the message of the
-// time before still waits or is being handled is left out. For the key and the timer's end
-// see [Context.After].
+// On sends msg to the actor itself each time the schedule says, not earlier by the system's clock,
+// and at most once for each time. A time is left out if the message of the previous one is still
+// waiting or being handled. For the key and the timer's end see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	required(plan != nil, "On: the schedule is nil: package schedule parses one")
 	ctx.Cancel(key)
@@ -56,9 +54,8 @@ func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	}
 }
 
-// Cancel cancels the timer of that key and reports whether there was one. Its
-// message is not delivered any more, even if it waits in the mailbox already. For
-// use in the actor's own callbacks.
+// Cancel cancels the timer of that key and reports whether there was one. Its message is no longer
+// delivered, even if it is already in the mailbox. For use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
 	if !c.enterRuntime() {
