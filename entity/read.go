@@ -385,3 +385,16 @@ func (r *Runtime) CountNumbers(ctx context.Context, id, key string, from, to int
 	}
 	return n, err
 }
+
+// ScanHistory calls f with all points of a key of an entity with q.From <= TS < q.To, in the order of their
+// places, in chunks. The other fields of q have no meaning here. It reads column by column, which
+// takes a fraction of the time that History takes for as many values, and holds a chunk at a time.
+// It ends with the first error of f, which it returns wrapped. f must not call the runtime. An
+// entity that does not exist has no points.
+func (r *Runtime) ScanHistory(ctx context.Context, q HistoryQuery, f func(*Chunk) error) error {
+	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
+	if err != nil {
+		return err
+	}
+	return r.read(ctx, func(ctx context.Context) error { return r.store.Scan(ctx, q.ID, q.Key, from, to, f) })
+}

@@ -43,6 +43,12 @@ type Store interface {
 	// <= place < to, in the order of their places. An unknown entity or key has none.
 	History(ctx context.Context, id, key string, from, to Place, limit int, descending bool) ([]Point, error)
 
+	// Scan calls f with all points of a key of an entity with from <= TS < to, in the order of their
+	// places, in chunks of at most block.MaxRows. It ends with the first error of f, and returns it
+	// wrapped. f may be called while the store holds a connection for reading, and must not call the
+	// store.
+	Scan(ctx context.Context, id, key string, from, to int64, f func(*Chunk) error) error
+
 	// CountNumbers returns how many points of a key of an entity with
 	// from <= TS < to are numbers.
 	CountNumbers(ctx context.Context, id, key string, from, to int64) (int, error)

@@ -311,13 +311,8 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 	}
 	for _, src := range p.sources {
 		if src.Step == 0 {
-			for point, err := range rd.points(p.id, p.key, src.From, src.To) {
-				if err == nil {
-					err = a.Add(point)
-				}
-				if err != nil {
-					return err
-				}
+			if err := rd.feedValues(p.id, p.key, src.From, src.To, a); err != nil {
+				return err
 			}
 			continue
 		}
@@ -334,6 +329,33 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 		}
 	}
 	return a.Close()
+}
+
+// feedValues gives an aggregator the numbers of a series. Of a sealed block that lies in one bucket
+// it takes what the header says.
+func (rd *seriesReader) feedValues(id, key string, from, to int64, a *series.Aggregator) error {
+	q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1)}
+	return rd.runtime.ScanHistory(rd.ctx, q, func(c *entity.Chunk) error {
+		if h := c.Header(); h != nil {
+			switch {
+			case h.Numbers == 0:
+				return nil
+			case h.Summary != nil && a.TakesWhole(h.First, h.Last):
+				if err := rd.spend(1); err != nil {
+					return err
+				}
+				return a.AddWhole(h.Summary)
+			}
+		}
+		columns, err := c.Columns()
+		if err == nil {
+			err = rd.spend(columns.Len())
+		}
+		if err != nil {
+			return err
+		}
+		return a.AddNumbers(series.Numbers{TS: columns.TS, Bits: columns.Bits, Kind: columns.Kind, Kinds: columns.Kinds})
+	})
 }
 
 // feedBefore adds the last number before the range: of the values, or of the rows where
@@ -369,27 +391,37 @@ func (rd *seriesReader) spend(n int) error {
 	return nil
 }
 
-// points reads the numbers of a series, page by page.
+// errStopped ends a scan whose reader has stopped.
+var errStopped = errors.New("the reader has stopped")
+
+// points reads the numbers of a series.
 func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.Point, error] {
 	return func(yield func(series.Point, error) bool) {
-		q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1), Limit: historyPage}
-		for {
-			page, next, err := rd.runtime.History(rd.ctx, q)
+		q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1)}
+		err := rd.runtime.ScanHistory(rd.ctx, q, func(c *entity.Chunk) error {
+			if h := c.Header(); h != nil && h.Numbers == 0 {
+				return nil
+			}
+			columns, err := c.Columns()
 			if err == nil {
-				err = rd.spend(len(page))
+				err = rd.spend(columns.Len())
 			}
 			if err != nil {
-				yield(series.Point{}, err)
-				return
+				return err
 			}
-			for _, point := range page {
-				if n := number(point.Value); !n.IsZero() && !yield(series.Point{TS: point.TS, Value: n}, nil) {
-					return
+			for i, ts := range columns.TS {
+				switch columns.KindAt(i) {
+				case value.KindInt, value.KindFloat:
+					if !yield(series.Point{TS: ts, Value: columns.Value(i)}, nil) {
+						return errStopped
+					}
+				default: // no number
 				}
 			}
-			if q.Cursor = next; next == "" {
-				return
-			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(series.Point{}, err)
 		}
 	}
 }

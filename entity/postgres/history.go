@@ -7,7 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -121,4 +123,25 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 		return n < limit, err
 	})
 	return n, err
+}
+
+// Scan calls f with the points of a range of one series. See [entity.Store].
+func (s *Store) Scan(ctx context.Context, id, key string, from, to int64, f func(*entity.Chunk) error) error {
+	var c block.Columns
+	for at, end := entity.AllOf(from, to); ; {
+		page, err := s.History(ctx, id, key, at, end, block.MaxRows, false)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		c.Reset()
+		sealed.AppendTo(&c, page)
+		if err := f(entity.NewChunk(nil, func() (*block.Columns, error) { return &c, nil })); err != nil {
+			return err
+		}
+		if len(page) < block.MaxRows {
+			return nil
+		}
+		at = page[len(page)-1].Place()
+		at.Seq++
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/entity/storetest"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
@@ -244,6 +246,15 @@ func (m *model) answers(s *Store) (all []any) {
 				points, err := s.History(ctx, id, key, entity.Place{TS: from}, entity.Place{TS: to}, limit, descending)
 				got(append([]entity.Point{}, points...), err)
 			}
+			var scanned []entity.Point
+			err := s.Scan(ctx, id, key, from, to, func(c *entity.Chunk) error {
+				columns, err := c.Columns()
+				if err == nil {
+					scanned = sealed.AppendPoints(scanned, columns, math.MaxInt, false)
+				}
+				return err
+			})
+			got(scanned, err)
 			n, err := s.CountNumbers(ctx, id, key, from, to)
 			got(n, err)
 			origins, err := s.Origins(ctx, id, key, from, to, limit)

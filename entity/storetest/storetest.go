@@ -34,6 +34,7 @@ func Run(t *testing.T, open Open) {
 		"NumbersAreGivenOnceAndKept":            numbersAreKept,
 		"EntitiesArePagedAndSearched":           entitiesArePaged,
 		"HistoryIsPagedBothWays":                historyIsPaged,
+		"ScanFindsWhatHistoryFinds":             scanFindsWhatHistoryFinds,
 		"CountsTheNumbersOfASeries":             countsNumbers,
 		"ChangesAreInOrderAndResume":            changesResume,
 		"ManyRowsInOneBatch":                    manyRows,

@@ -47,6 +47,23 @@ const (
 // Add adds a number. Other values change nothing.
 func (s *Sum) Add(v Value) { s.change(v, 1) }
 
+// AddRaw adds numbers of one kind, given as their bits: see [Value.Raw]. Values of other kinds
+// change nothing.
+func (s *Sum) AddRaw(kind Kind, bits []uint64) {
+	switch kind {
+	case KindInt:
+		for _, b := range bits {
+			s.addInt(int64(b), 1)
+		}
+	case KindFloat:
+		s.floats += len(bits)
+		for _, b := range bits {
+			s.addFloat(math.Float64frombits(b), 1)
+		}
+	default: // no numbers
+	}
+}
+
 // Remove takes a number away that was added.
 func (s *Sum) Remove(v Value) { s.change(v, -1) }
 
