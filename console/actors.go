@@ -35,12 +35,12 @@ func (c *Console) actorCommands() []Command {
 			Run: c.timers,
 		},
 		{
-			Name: "task", Usage: "[ADDRESS]", Help: "Lists the actors whose handlers wait for an answer, and of whom.", Most: 1,
+			Name: "task", Usage: "[ADDRESS]", Help: "Lists the actors whose handlers wait for an answer, and of whom; or those of one actor with their stacks, if it tells.", Most: 1,
 			Run: func(ctx context.Context, args []string) (any, error) { return c.tasks(ctx, args) },
 		},
 		{
-			Name: "uniqtask", Help: "Counts the actors whose handlers wait, by type of message and by whom they wait for.",
-			Run: func(ctx context.Context, _ []string) (any, error) { return c.uniqueTasks(ctx) },
+			Name: "uniqtask", Usage: "[ADDRESS]", Help: "Counts the actors whose handlers wait, by type of message and by whom they wait for; or those of one actor by their stacks.", Most: 1,
+			Run: func(ctx context.Context, args []string) (any, error) { return c.uniqueTasks(ctx, args) },
 		},
 		{
 			Name: "top", Usage: "[mailbox|handled|restarts|children]", Help: "Lists the actors that have the most of something, messages that wait at first.", Most: 1,
@@ -204,6 +204,9 @@ func (c *Console) tasks(ctx context.Context, args []string) (any, error) {
 		if of, err = c.Address(args[0]); err != nil {
 			return nil, err
 		}
+		if list, ok, err := c.tasksOf(ctx, of); ok || err != nil {
+			return taskList(list), err
+		}
 	}
 	t := Table{Columns: []string{"actor", "waits for", "mailbox"}}
 	all := c.each(ctx, func(i *actor.Info) {
@@ -218,8 +221,31 @@ func (c *Console) tasks(ctx context.Context, args []string) (any, error) {
 	return t, nil
 }
 
+// tasksOf returns the handlers of an actor that wait, and whether it tells them: it does not while it is busy.
+func (c *Console) tasksOf(ctx context.Context, of actor.PID) (list []Task, ok bool, err error) {
+	d, err := c.sys.Detail(ctx, of)
+	if err != nil {
+		return nil, false, err
+	}
+	if v, ok := d.View.(Tasks); ok {
+		return v.Tasks(), true, nil
+	}
+	return nil, false, nil
+}
+
 // uniqueTasks counts those who wait for the same, most first.
-func (c *Console) uniqueTasks(ctx context.Context) (any, error) {
+func (c *Console) uniqueTasks(ctx context.Context, args []string) (any, error) {
+	if len(args) > 0 {
+		of, err := c.Address(args[0])
+		if err != nil {
+			return nil, err
+		}
+		list, ok, err := c.tasksOf(ctx, of)
+		if err == nil && !ok {
+			err = errors.New("the actor does not tell its handlers, or is busy")
+		}
+		return unique(list), err
+	}
 	type wait struct{ of, target string }
 	counts := map[wait]int{}
 	all := c.each(ctx, func(i *actor.Info) {

@@ -49,7 +49,7 @@ type Command struct {
 	// Least and Most are how many arguments it takes.
 	Least, Most int
 	// Run does it. It is to return when ctx ends, and may be called from several goroutines. It returns a
-	// string or a [Table]; anything else is shown as JSON.
+	// string, a [Table] or a [fmt.Stringer], which JSON shows as what it is; anything else is shown as JSON.
 	Run func(ctx context.Context, args []string) (any, error)
 	// Complete returns what the last of the arguments may be. It is nil where there is nothing to propose.
 	Complete func(args []string) []string
@@ -163,6 +163,10 @@ func render(v any, asJSON bool) (string, error) {
 			return v, nil
 		}
 	case Table:
+		if !asJSON {
+			return v.String(), nil
+		}
+	case fmt.Stringer:
 		if !asJSON {
 			return v.String(), nil
 		}

@@ -48,7 +48,22 @@ func (s *service) functions() map[string]glua.LGFunction {
 		"queue":       s.queue,
 		"request":     s.request,
 	})
+	for _, name := range onceOnly {
+		functions[name] = s.once(functions[name])
+	}
 	return functions
+}
+
+// onceOnly are the functions that do nothing at the top of a file that is reloaded: they have been called there before.
+var onceOnly = []string{"exit", "fork", "kill", "link", "newservice", "send", "timeout", "wakeup", "watch"}
+
+func (s *service) once(f glua.LGFunction) glua.LGFunction {
+	return func(l *glua.LState) int {
+		if s.task.rerun != nil {
+			return 0
+		}
+		return f(l)
+	}
 }
 
 func ticks(d time.Duration) glua.LNumber { return glua.LNumber(d / tick) }
@@ -66,18 +81,37 @@ func checkTicks(l *glua.LState, i int) time.Duration {
 }
 
 func (s *service) setStart(l *glua.LState) int {
-	s.begin = l.CheckFunction(1)
+	f := l.CheckFunction(1)
+	if again := s.task.rerun; again != nil {
+		again.begin = f
+	} else {
+		s.begin = f
+	}
 	return 0
 }
 
 func (s *service) addInit(l *glua.LState) int {
-	s.inits = append(s.inits, l.CheckFunction(1))
+	f := l.CheckFunction(1)
+	if again := s.task.rerun; again != nil {
+		again.inits = append(again.inits, f)
+	} else {
+		s.inits = append(s.inits, f)
+	}
 	return 0
 }
 
 func (s *service) setDispatch(l *glua.LState) int {
-	s.handler = l.CheckFunction(1)
+	s.setHandler(l.CheckFunction(1), false)
 	return 0
+}
+
+// setHandler sets the function that handles messages.
+func (s *service) setHandler(f *glua.LFunction, sessions bool) {
+	if again := s.task.rerun; again != nil {
+		again.handler = f
+		return
+	}
+	s.handler, s.sessions = f, sessions
 }
 
 // stepsPerMessage is what a message costs whatever is in it.
@@ -141,7 +175,7 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 	var a answer
 	err := m.enter(s.rt.accountOf(to.PID()))
 	if err == nil {
-		err = s.wait(l, func() (err error) {
+		err = s.wait(l, wait{"call", l.CheckString(first)}, func() (err error) {
 			a, err = actor.Ask(s.ctx, to, m, limit...)
 			return err
 		})
@@ -212,7 +246,7 @@ func (s *service) fork(l *glua.LState) int {
 
 func (s *service) sleep(l *glua.LState) int {
 	d := checkTicks(l, 1)
-	if err := s.wait(l, func() error { return s.ctx.Sleep(d) }); err != nil {
+	if err := s.wait(l, wait{"sleep", ""}, func() error { return s.ctx.Sleep(d) }); err != nil {
 		l.RaiseError("sleep: %s", err)
 	}
 	return 0

@@ -49,7 +49,7 @@ func (s *service) inject(ctx *actor.Context[Message], m *injected) error {
 	code := s.root.NewFunctionFromProto(m.chunk)
 	code.Env = s.injectedGlobals()
 	var body []byte
-	err := s.run(&task{}, s.root.NewFunction(func(l *glua.LState) int {
+	err := s.run(&task{what: injectedCode}, s.root.NewFunction(func(l *glua.LState) int {
 		l.Push(code)
 		l.Call(0, glua.MultRet)
 		body = s.packArguments(l, 1)

@@ -84,7 +84,7 @@ func TestTheConsoleHasCommandsForServices(t *testing.T) {
 		c := console.New(s.System(), console.Config{})
 		c.Add(s.rt.Commands(c)...)
 		for line, says := range map[string]string{
-			"service":                                ref.String() + "  till.lua  .till",
+			"service":                                ref.String() + "  till.lua  " + s.rt.Versions("till.lua")[0].Hash + "  .till",
 			`inject .till "return _P.accounts"`:      `"ann": 5`,
 			`inject /till.lua "return 2^40" -o json`: "[1099511627776]",
 			"info /till.lua":                         `"bytes_limit": 33554432`,
@@ -96,7 +96,7 @@ func TestTheConsoleHasCommandsForServices(t *testing.T) {
 			}
 		}
 		for line, says := range map[string]string{
-			`inject .nobody "return 1"`:     "an address is a path",
+			`inject .nobody "return 1"`:     `no service has the name ".nobody"`,
 			`inject .till "error('no', 0)"`: "stack traceback",
 			`inject /nobody "return 1"`:     "no actor has the path",
 		} {

@@ -39,7 +39,7 @@ func (s *service) newService(l *glua.LState, file string) int {
 	args := s.packArguments(l, 2)
 	s.meter.spend(l, stepsPerService)
 	var ref actor.Ref[Message]
-	err := s.wait(l, func() (err error) {
+	err := s.wait(l, wait{"newservice", file}, func() (err error) {
 		ref, err = s.rt.spawn(s.ctx, "", file, args)
 		return err
 	})
@@ -54,7 +54,7 @@ func (s *service) newService(l *glua.LState, file string) int {
 func (s *service) uniqueService(l *glua.LState, file string, find bool) int {
 	m := &keep{file: file, args: s.packArguments(l, 2), find: find}
 	var ref actor.Ref[Message]
-	err := s.wait(l, func() (err error) {
+	err := s.wait(l, wait{"service", file}, func() (err error) {
 		ref, err = actor.Ask(s.ctx, s.rt.keeper, m)
 		return err
 	})

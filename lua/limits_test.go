@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
@@ -180,7 +181,7 @@ func FuzzPattern(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src, pat string) {
 		l := glua.NewState(glua.Options{SkipOpenLibs: true})
 		defer l.Close()
-		s := &service{root: l, meter: newMeter(Config{Steps: 100_000, MemoryLimit: 1 << 30}, func(*walker) {})}
+		s := &service{root: l, meter: newMeter(Config{Steps: 100_000, MemoryLimit: 1 << 30}, new(atomic.Bool), func(*walker) {})}
 		for _, function := range []string{"find", "match", "gsub"} {
 			l.Push(l.NewFunction(s.strings()[function]))
 			l.Push(glua.LString(src))

@@ -40,13 +40,14 @@ func (s *service) open() {
 		s.root.SetGlobal(name, glua.LNil)
 	}
 	s.answers = &account{}
-	s.meter = newMeter(s.rt.cfg, s.roots)
+	s.meter = newMeter(s.rt.cfg, &s.account.interrupt, s.roots)
 	s.values = scriptMaker{s.root, s.int64s(), s.meter}
 	s.root.SetFuncs(s.root.G.Global, s.base())
 	s.openPairs()
 	s.openStrings()
 	s.root.SetGlobal("table", s.table(s.tables()))
-	s.busy, s.pending = map[*glua.LState]struct{}{}, map[*job]struct{}{}
+	s.busy, s.pending = map[*glua.LState]*task{}, map[*job]struct{}{}
+	s.versions = map[string]*version{}
 	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
 	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
 	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
@@ -136,7 +137,7 @@ func (s *service) require(l *glua.LState) int {
 	if len(name) > maxFileName {
 		l.ArgError(1, "the name of a module is too long")
 	}
-	chunk, err := s.rt.chunk(strings.ReplaceAll(name, ".", "/") + ".lua")
+	chunk, err := s.chunk(strings.ReplaceAll(name, ".", "/") + ".lua")
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
@@ -159,6 +160,17 @@ func (s *service) require(l *glua.LState) int {
 	s.modules[name] = v
 	l.Push(v)
 	return 1
+}
+
+// chunk returns the code of a file, and notes that the service has that.
+func (s *service) chunk(file string) (*glua.FunctionProto, error) {
+	v, err := s.rt.version(file)
+	if err != nil {
+		return nil, err
+	}
+	s.versions[file] = v
+	s.rt.noteVersion(s.account, v)
+	return v.chunk, nil
 }
 
 // typeName returns what type returns.

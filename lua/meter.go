@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -10,6 +11,9 @@ import (
 
 // ErrSteps says that a handler has used up its steps, see [Config].Steps. It has failed; the service goes on.
 var ErrSteps = errors.New("out of steps: the handler neither ended nor waited in time")
+
+// ErrInterrupted says that a handler was ended by [Runtime.Interrupt]. It has failed; the service goes on.
+var ErrInterrupted = errors.New("interrupted: somebody has ended the handler")
 
 // ErrMemory says that the values of a service take more memory than [Config].MemoryLimit. The service has failed.
 var ErrMemory = errors.New("out of memory: the values of the service take more than its limit")
@@ -39,6 +43,9 @@ type meter struct {
 	full  bool  // out of memory, for good
 	exit  bool  // the service has exited
 
+	interrupt   *atomic.Bool // set by others to end the handler that runs
+	interrupted bool         // it was ended
+
 	making int64 // bytes of values that are being unpacked: a walk does not find them
 	fault  error // what the instruction fails with
 
@@ -47,8 +54,10 @@ type meter struct {
 	done  chan struct{}                // closed
 }
 
-func newMeter(cfg Config, roots func(w *walker)) *meter {
-	m := &meter{limit: cfg.MemoryLimit, budget: cfg.Steps, steps: cfg.Steps, bytes: cfg.MemoryLimit, roots: roots}
+func newMeter(cfg Config, interrupt *atomic.Bool, roots func(w *walker)) *meter {
+	m := &meter{
+		interrupt: interrupt,
+		limit:     cfg.MemoryLimit, budget: cfg.Steps, steps: cfg.Steps, bytes: cfg.MemoryLimit, roots: roots}
 	m.done = make(chan struct{})
 	close(m.done)
 	return m
@@ -56,7 +65,10 @@ func newMeter(cfg Config, roots func(w *walker)) *meter {
 
 // begin gives the handler that runs now its steps.
 func (m *meter) begin() {
-	m.steps = m.budget
+	m.steps, m.interrupted = m.budget, false
+	if m.interrupt.Load() { // it was for the handler before
+		m.interrupt.Store(false)
+	}
 	if m.full || m.exit {
 		m.steps = -1
 	}
@@ -78,6 +90,8 @@ func (m *meter) exhausted() error {
 		return errExit
 	case m.full:
 		return ErrMemory
+	case m.interrupted:
+		return ErrInterrupted
 	}
 	return ErrSteps
 }
@@ -144,6 +158,9 @@ func (m *meter) meterThread(l *glua.LState) {
 func (c *counter) Done() <-chan struct{} {
 	m := c.meter
 	m.steps--
+	if m.interrupt.Load() {
+		m.interrupted, m.steps = true, -1
+	}
 	if m.steps < 0 {
 		m.fault = m.exhausted()
 		return m.done

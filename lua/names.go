@@ -67,5 +67,10 @@ func (rt *Runtime) forget(a *account) {
 	for _, name := range a.names {
 		delete(rt.names, name)
 	}
-	a.names, a.ended = nil, true
+	for file := range a.versions {
+		if delete(rt.having[file], a); len(rt.having[file]) == 0 {
+			delete(rt.having, file)
+		}
+	}
+	a.names, a.versions, a.ended = nil, nil, true
 }

@@ -119,7 +119,7 @@ func (s *service) callOut(l *glua.LState, goes []reached, first int, limit []act
 	}
 	var answer any
 	if err == nil {
-		err = s.wait(l, func() (err error) {
+		err = s.wait(l, wait{"call", l.CheckString(first)}, func() (err error) {
 			answer, err = o.to.ask(s.ctx, o.v, limit)
 			return err
 		})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	glua "github.com/yuin/gopher-lua"
@@ -17,7 +18,7 @@ func machine(t testing.TB) scriptMaker {
 	t.Helper()
 	state := glua.NewState(glua.Options{SkipOpenLibs: true})
 	t.Cleanup(state.Close)
-	m := newMeter(Config{MemoryLimit: 1 << 30, Steps: 1 << 30}, func(*walker) {})
+	m := newMeter(Config{MemoryLimit: 1 << 30, Steps: 1 << 30}, new(atomic.Bool), func(*walker) {})
 	return scriptMaker{state, (&service{root: state}).int64s(), m}
 }
 

@@ -42,11 +42,15 @@ func (k *stake) leave() {
 // account is what a runtime knows of a service besides its state.
 type account struct {
 	unhandled atomic.Int64 // bytes of messages that wait for it
+	interrupt atomic.Bool  // ends the handler that runs
+	handed    []byte       // what on_restart has left for the next incarnation; of the turn
 	file      string       // never changed
 	pid       actor.PID    // written by Init, once, before anybody finds the account
 
 	names []string // guarded by the runtime's mu
 	ended bool     // guarded by the runtime's mu
+
+	versions map[string]string // the hash of each file that it has; guarded by the runtime's mu
 }
 
 // enter counts the parcel, unless there is no room.

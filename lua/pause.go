@@ -40,8 +40,8 @@ func (p *pause) wake() {
 }
 
 // pauseFor waits until p is woken.
-func (s *service) pauseFor(l *glua.LState, p *pause) error {
-	return s.wait(l, func() error {
+func (s *service) pauseFor(l *glua.LState, p *pause, name string) error {
+	return s.wait(l, wait{name, ""}, func() error {
 		_, err := actor.Ask(s.ctx, s.ctx.Self(), p, actor.Within(forever))
 		return err
 	})
@@ -49,7 +49,7 @@ func (s *service) pauseFor(l *glua.LState, p *pause) error {
 
 // yield lets the service handle what is in its mailbox already.
 func (s *service) yield(l *glua.LState) int {
-	if err := s.pauseFor(l, &pause{woken: true}); err != nil {
+	if err := s.pauseFor(l, &pause{woken: true}, "yield"); err != nil {
 		l.RaiseError("yield: %s", err)
 	}
 	return 0
@@ -68,7 +68,7 @@ func (s *service) waitFor(l *glua.LState) int {
 	}
 	p := &pause{}
 	s.waiters[token] = p
-	err := s.pauseFor(l, p)
+	err := s.pauseFor(l, p, "wait")
 	if s.waiters[token] == p {
 		delete(s.waiters, token)
 	}
@@ -129,7 +129,7 @@ func (s *service) enter(l *glua.LState, c *section) {
 	}
 	e := &entrant{task: s.task}
 	c.waiting = append(c.waiting, e)
-	if err := s.pauseFor(l, &e.pause); err != nil {
+	if err := s.pauseFor(l, &e.pause, "queue"); err != nil {
 		s.giveUp(c, e)
 		l.RaiseError("queue: %s", err)
 	}

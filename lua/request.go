@@ -178,7 +178,7 @@ func (s *service) nextAnswer(l *glua.LState) int {
 			l.RaiseError("select: another handler waits for the next answer")
 		}
 		r.pause = &pause{}
-		if err := s.pauseFor(l, r.pause); err != nil {
+		if err := s.pauseFor(l, r.pause, "select"); err != nil {
 			r.pause = nil
 			l.RaiseError("select: %s", err)
 		}

@@ -26,7 +26,7 @@ const (
 // Config says where scripts are, and what limits they have. A Config without a Path is refused.
 type Config struct {
 	// Path has the files that services are made of, and what they require: "a.b" is a/b.lua.
-	// A file is read when it is first needed, and not again.
+	// A file is read when it is first needed, and again by Reload.
 	Path fs.FS
 	// Steps is how many instructions a handler may take until it ends or waits, 10 million if it is 0. What
 	// takes longer than an instruction counts as several.
@@ -87,8 +87,9 @@ type Runtime struct {
 	accounts sync.Map // of living services, *account by actor.PID
 	living   atomic.Int64
 
-	mu      sync.Mutex                     // guards what follows
-	chunks  map[string]*glua.FunctionProto // by file, compiled; never changed
+	mu      sync.Mutex                       // guards what follows
+	files   map[string][]*version            // by name, the one in force first
+	having  map[string]map[*account]struct{} // the services that have a file
 	names   map[string]actor.Ref[Message]
 	sharing map[string]*sharedBody
 }
@@ -106,7 +107,7 @@ func Open(sys *actor.System, cfg Config) (*Runtime, error) {
 	}
 	rt := &Runtime{
 		words: words,
-		sys:   sys, cfg: cfg, started: time.Now(), chunks: map[string]*glua.FunctionProto{},
+		sys:   sys, cfg: cfg, started: time.Now(), files: map[string][]*version{}, having: map[string]map[*account]struct{}{},
 		names: map[string]actor.Ref[Message]{}, sharing: map[string]*sharedBody{},
 	}
 	rt.keeper, err = actor.TrySpawn(sys, "lua-*", func() *keeper {
@@ -134,7 +135,7 @@ func (rt *Runtime) Spawn(parent actor.Spawner, name, file string, args ...any) (
 }
 
 func (rt *Runtime) spawn(parent actor.Spawner, name, file string, args []byte) (actor.Ref[Message], error) {
-	if _, err := rt.chunk(file); err != nil {
+	if _, err := rt.version(file); err != nil {
 		return actor.Ref[Message]{}, err
 	}
 	if rt.living.Add(1) > int64(rt.cfg.Services) {
@@ -160,45 +161,49 @@ func (rt *Runtime) accountOf(pid actor.PID) *account {
 	return known
 }
 
-// chunk returns a file of the path, compiled.
-func (rt *Runtime) chunk(file string) (*glua.FunctionProto, error) {
+// version returns the version of a file that is in force; the file is read if it was not.
+func (rt *Runtime) version(file string) (*version, error) {
 	if len(file) > maxFileName {
 		return nil, fmt.Errorf("script %.40q…: the name of a file must have at most %d bytes", file, maxFileName)
 	}
 	rt.mu.Lock()
-	chunk := rt.chunks[file]
+	known := rt.files[file]
 	rt.mu.Unlock()
-	if chunk != nil {
-		return chunk, nil
+	if len(known) > 0 {
+		return known[0], nil
 	}
-	chunk, err := compile(rt.cfg.Path, file) // twice, if two services come at once
+	source, err := readSource(rt.cfg.Path, file) // twice, if two services come at once
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVersion(file, source, "")
 	if err != nil {
 		return nil, err
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if first := rt.chunks[file]; first != nil {
-		return first, nil
+	if known := rt.files[file]; len(known) > 0 {
+		return known[0], nil
 	}
-	rt.chunks[file] = chunk
-	return chunk, nil
+	rt.files[file] = []*version{v}
+	return v, nil
 }
 
-// compile reads and compiles a file.
-func compile(path fs.FS, file string) (*glua.FunctionProto, error) {
+// readSource reads a file.
+func readSource(path fs.FS, file string) (string, error) {
 	f, err := path.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("script %q: %w", file, err)
+		return "", fmt.Errorf("script %q: %w", file, err)
 	}
 	defer func() { _ = f.Close() }()
 	source, err := io.ReadAll(io.LimitReader(f, maxSource+1))
 	if err != nil {
-		return nil, fmt.Errorf("script %q: %w", file, err)
+		return "", fmt.Errorf("script %q: %w", file, err)
 	}
 	if len(source) > maxSource {
-		return nil, fmt.Errorf("script %q: a file must have at most %d bytes", file, maxSource)
+		return "", fmt.Errorf("script %q: a file must have at most %d bytes", file, maxSource)
 	}
-	return compileSource(file, string(source))
+	return string(source), nil
 }
 
 // compileSource compiles the text of a file, or what takes its place.

@@ -39,9 +39,11 @@ type service struct {
 	values  scriptMaker
 	texts   *glua.LTable           // the library of strings
 	modules map[string]glua.LValue // what was required
-	idle    []*glua.LState
-	busy    map[*glua.LState]struct{} // threads of handlers under way
-	pending map[*job]struct{}         // functions that wait for their time, or for their turn
+
+	versions map[string]*version // of its files
+	idle     []*glua.LState
+	busy     map[*glua.LState]*task // of the threads of handlers under way
+	pending  map[*job]struct{}      // functions that wait for their time, or for their turn
 
 	begin    *glua.LFunction               // what start was given
 	inits    []*glua.LFunction             // what init was given, for before that
@@ -68,6 +70,12 @@ type task struct {
 	nested int // coroutines that have resumed each other
 
 	loading map[string]bool // modules whose files are being run; handlers do not see those of others
+	rerun   *rerun          // for what the file leaves that is being run again
+	what    string          // that is no message
+
+	waits wait // what it waits for, if at is not nil
+	at    *glua.LState
+	since time.Time
 }
 
 // job is a function that the service has ordered for itself.
@@ -84,27 +92,31 @@ func (s *service) Init(ctx *actor.Context[Message]) error {
 		s.account.pid = ctx.Self().PID()
 		s.rt.accounts.Store(s.account.pid, s.account)
 	}
-	chunk, err := s.rt.chunk(s.file)
+	s.open()
+	chunk, err := s.chunk(s.file)
 	if err != nil {
 		return err
 	}
-	s.open()
 	args, err := s.values.unpack(s.args)
 	if err != nil {
 		return err
 	}
-	if err := s.run(&task{}, s.root.NewFunctionFromProto(chunk), args...); err != nil {
+	if err := s.run(&task{what: loadedFile}, s.root.NewFunctionFromProto(chunk), args...); err != nil {
+		return err
+	}
+	handed, err := s.values.unpack(s.account.handed)
+	if err != nil {
 		return err
 	}
 	for _, f := range append(s.inits, s.begin) {
 		if f == nil {
 			continue
 		}
-		if err := s.run(&task{}, f); err != nil {
+		if err := s.run(&task{what: startFunction}, f, handed...); err != nil {
 			return err
 		}
 	}
-	s.inits, s.begin = nil, nil
+	s.account.handed = nil
 	return nil
 }
 
@@ -127,9 +139,11 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 			return nil
 		}
 		delete(s.pending, m)
-		err = s.run(&task{}, m.fn, m.args...)
+		err = s.run(&task{what: ownFunction}, m.fn, m.args...)
 	case *injected:
 		return s.inject(ctx, m)
+	case *reloading:
+		return s.reload(ctx, m)
 	case *pause:
 		m.begin(ctx)
 	case *arrived:
@@ -181,7 +195,7 @@ func (s *service) origin(t *task) []glua.LValue {
 // run calls a function on a thread.
 func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	l := s.thread()
-	s.busy[l] = struct{}{}
+	s.busy[l] = t
 	s.task, s.root.G.CurrentThread = t, l
 	s.meter.begin()
 	l.Push(fn)
@@ -219,13 +233,15 @@ func (s *service) newThread() *glua.LState {
 
 // wait runs f, which waits as a handler does: the service goes on with other handlers meanwhile. l is the thread that
 // waits. A handler that has waited has its steps again: they limit how long it holds up the others.
-func (s *service) wait(l *glua.LState, f func() error) error {
+func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 	if s.waiting >= maxWaiting {
 		return fmt.Errorf("%d handlers of the service wait already: %w", s.waiting, actor.ErrTooManyWaiting)
 	}
 	t, steps := s.task, s.meter.steps
 	s.waiting++
+	t.waits, t.at, t.since = what, l, time.Now()
 	err := f()
+	t.at = nil
 	s.waiting--
 	s.task, s.root.G.CurrentThread = t, l
 	s.meter.begin()

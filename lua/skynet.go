@@ -13,14 +13,14 @@ func (s *service) skynetFunctions() map[string]glua.LGFunction {
 	maps.Copy(functions, map[string]glua.LGFunction{
 		"dispatch": func(l *glua.LState) int {
 			checkType(l, 1)
-			s.handler, s.sessions = l.CheckFunction(2), true
+			s.setHandler(l.CheckFunction(2), true)
 			return 0
 		},
-		"send":          func(l *glua.LState) int { dropType(l, 2); return s.send(l) },
+		"send":          s.once(func(l *glua.LState) int { dropType(l, 2); return s.send(l) }),
 		"call":          func(l *glua.LState) int { dropType(l, 2); return s.call(l, 1) },
 		"ret":           s.retPacked,
 		"retpack":       s.ret,
-		"newservice":    func(l *glua.LState) int { return s.newService(l, l.CheckString(1)+".lua") },
+		"newservice":    s.once(func(l *glua.LState) int { return s.newService(l, l.CheckString(1)+".lua") }),
 		"uniqueservice": func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", false) },
 		"queryservice":  func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", true) },
 		"address":       func(l *glua.LState) int { l.Push(glua.LString(l.CheckString(1))); return 1 },

@@ -16,6 +16,10 @@ type walker struct {
 	size  int64
 	limit int64 // it ends when this is exceeded
 	count int   // values
+
+	// Both are called for each value of the kind, once; nil for none.
+	found  func(*glua.LFunction)
+	thread func(*glua.LState)
 }
 
 // sharedString is the length from which a string counts once.
@@ -111,6 +115,9 @@ func (w *walker) open(v glua.LValue) {
 			h.hold(w)
 		}
 	case *glua.LState:
+		if w.thread != nil {
+			w.thread(v)
+		}
 		reg := stateOf(v).reg
 		w.size += threadSize + min(2*int64(len(reg.array))*wordSize, callDepth*frameSize)
 		w.registry(reg)
@@ -136,6 +143,9 @@ func (w *walker) table(t *glua.LTable) {
 }
 
 func (w *walker) function(f *glua.LFunction) {
+	if w.found != nil {
+		w.found(f)
+	}
 	w.size += functionSize + int64(len(f.Upvalues))*8
 	if f.IsG {
 		w.size += functionSize
