@@ -10,7 +10,6 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
-	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/due"
 )
 
@@ -37,6 +36,7 @@ type engine struct {
 	timers due.Queue[waiter]
 	later  map[string]*later // by entity
 	began  int64             // when the batch of changes that is applied was begun
+	opened int64             // when the engine began: live rules judge nothing of before
 	active int
 	// awaits is how many there are, and crowded says that there were too many.
 	awaits  int
@@ -137,38 +137,43 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	if err != nil || s == nil || len(s.rules)+len(s.live) == 0 {
 		return err
 	}
-	if e.index.updated {
-		if err := e.update(ctx, s, c.TS); err != nil {
+	if len(slots) > 0 && c.TS > e.began+e.steps.ahead {
+		e.count.ahead.Add(1)
+		if err := e.postpone(s.id, c.TS); err != nil {
+			return err
+		}
+		slots = nil
+	}
+	return e.take(ctx, s, c, slots, fresh, e.committed(c))
+}
+
+// take takes a reading in that came at a time, for live rules as well. Without slots it says only
+// that the entity was heard of.
+func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool, at int64) error {
+	if len(s.live) == 0 {
+		if len(slots) == 0 {
+			return nil
+		}
+		return e.reading(ctx, s, c, slots, fresh)
+	}
+	if len(slots) > 0 { // not before it may be taken for one of now
+		at = max(at, c.TS-e.steps.ahead)
+	}
+	looks := func(r *rule) bool { return r.updated != 0 || r.reads(slots) }
+	if err := e.eachLive(ctx, s, at, looks, e.until); err != nil {
+		return err
+	}
+	if len(slots) > 0 {
+		if err := e.reading(ctx, s, c, slots, fresh); err != nil {
 			return err
 		}
 	}
-	switch {
-	case len(slots) == 0:
-		return nil
-	case c.TS > e.began+e.steps.ahead:
-		e.count.ahead.Add(1)
-		return e.postpone(s.id, c.TS)
-	default:
-		return e.take(ctx, s, c, slots, fresh)
+	ts := c.TS
+	if ts > at+e.steps.ahead {
+		ts = at
 	}
-}
-
-// update notes when an entity was updated.
-func (e *engine) update(ctx context.Context, s *subject, ts int64) error {
-	if was, ok := s.ts(e.slots.updated); ok && was >= ts {
-		return nil
-	}
-	s.put(e.slots.updated, ts, value.Time(ts))
-	return e.observeAllLive(ctx, s, e.began, func(r *rule) bool { return r.updated })
-}
-
-// take takes a reading in, for live rules as well.
-func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
-	err := e.reading(ctx, s, c, slots, fresh)
-	if err != nil || len(s.live) == 0 {
-		return err
-	}
-	return e.observeAllLive(ctx, s, e.now(), func(r *rule) bool { return r.reads(slots) })
+	e.hear(s, ts)
+	return e.eachLive(ctx, s, at, looks, e.judgeLive)
 }
 
 // slotsOf returns the slots of what rules read of a reading. They are valid until the next
@@ -367,6 +372,7 @@ func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, e
 	if !known {
 		s = &subject{frame: frame{id: id, isA: e.isA}}
 	}
+	s.read, s.heard = e.now(), 0
 	err = e.rt.View(ctx, id, func(v entity.View) error {
 		e.fill(s, v)
 		return nil
@@ -602,8 +608,15 @@ func (e *engine) tally(a *Alarm, n int64, unacked bool) {
 
 // edit takes a change of an entity's type or attributes in, and its end.
 func (e *engine) edit(ctx context.Context, c *entity.Change) error {
+	all := func(*rule) bool { return true }
+	s, at := e.cache.find(c.Entity), e.committed(c)
+	if s != nil && s.loaded { // as it was before the edit
+		if err := e.eachLive(ctx, s, at, all, e.until); err != nil {
+			return err
+		}
+	}
 	if c.Edit.Deleted {
-		if s := e.cache.find(c.Entity); s != nil {
+		if s != nil {
 			if err := e.gone(ctx, s, c.TS); err != nil {
 				return err
 			}
@@ -614,13 +627,15 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 	if len(e.rules) == 0 || !c.Edit.Typed && (!c.Edit.Created || !e.index.live) && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
 		return nil
 	}
-	s := e.cache.find(c.Entity)
 	var had []*rule
 	if s != nil {
 		had, s.loaded = s.rules, false
 	}
 	s, _, err := e.know(ctx, c.Entity)
 	if err != nil || s == nil {
+		return err
+	}
+	if err := e.eachLive(ctx, s, at, all, e.until); err != nil { // where it was not known
 		return err
 	}
 	for _, st := range slices.Clone(s.states) {
@@ -638,7 +653,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 			return err
 		}
 	}
-	return e.observeAllLive(ctx, s, e.began, func(*rule) bool { return true })
+	return e.eachLive(ctx, s, at, all, e.judgeLive)
 }
 
 // judge evaluates a rule at a time at which something has changed that has no history.

@@ -146,6 +146,11 @@ func (f *frame) newest(r *rule) (newest int64, ok bool) {
 
 // ahead reports whether a rule reads something of after a time.
 func (f *frame) ahead(r *rule, horizon int64) bool {
+	if r.updated != 0 {
+		if ts, ok := f.ts(r.updated); ok && ts > horizon {
+			return true
+		}
+	}
 	newest, ok := f.newest(r)
 	return ok && newest > horizon
 }

@@ -64,7 +64,7 @@ func indexOf(rules map[string]*rule) index {
 		r.bit = len(x.rules)
 		x.rules = append(x.rules, r)
 		if r.live {
-			x.live, x.presence, x.updated = true, x.presence || r.presence, x.updated || r.updated
+			x.live, x.presence, x.updated = true, x.presence || r.presence, x.updated || r.updated != 0
 			continue
 		}
 		for i, slot := range r.keys {

@@ -37,9 +37,10 @@ type plant struct {
 // mortalStore is a store that can die: from then on nothing becomes durable.
 type mortalStore struct {
 	entity.Store
-	dead atomic.Bool
-	left atomic.Int64 // writes of items until it dies, if it is not 0
-	puts atomic.Int64 // items written
+	clock *atomic.Int64 // of the plant, which says when a batch is committed
+	dead  atomic.Bool
+	left  atomic.Int64 // writes of items until it dies, if it is not 0
+	puts  atomic.Int64 // items written
 
 	widest atomic.Int64 // the most items that were written at once; one writes at a time
 	listed atomic.Int64 // entities read in lists
@@ -52,6 +53,7 @@ func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
 	if s.dead.Load() {
 		return errDead
 	}
+	b.Committed = s.clock.Load()
 	return s.Store.Commit(ctx, b)
 }
 
@@ -115,7 +117,7 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant 
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	p := &plant{t: t, dir: dir, steps: steps, clock: clock, store: &mortalStore{Store: disk}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
+	p := &plant{t: t, dir: dir, steps: steps, clock: clock, store: &mortalStore{Store: disk, clock: clock}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
 	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{PresenceGrace: time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}

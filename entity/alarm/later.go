@@ -100,18 +100,66 @@ func (e *engine) holdBack(ctx context.Context, s *subject) error {
 				return err
 			}
 		}
-		last, _, err := e.rt.History(ctx, entity.HistoryQuery{ID: s.id, Key: path.name, To: horizon + 1, Limit: 1, Descending: true})
+		last, ok, err := e.lastBy(ctx, s.id, path.name, horizon)
 		if err != nil {
 			return err
 		}
-		if len(last) == 0 {
+		if !ok {
 			s.values = slices.Delete(s.values, i, i+1)
 			continue
 		}
-		x.ts, x.v = last[0].TS, last[0].Value
+		x.ts, x.v = last.TS, last.Value
 		i++
 	}
+	ts, ok := s.ts(e.slots.updated)
+	if !ok || ts <= horizon || len(s.live) == 0 {
+		return nil
+	}
+	ts, err := e.updatedBy(ctx, s.id, horizon)
+	if err != nil {
+		return err
+	}
+	s.put(e.slots.updated, ts, timeOf(ts))
 	return nil
+}
+
+// lastBy returns the last value of a key up to a time, and false where there is none.
+func (e *engine) lastBy(ctx context.Context, id, key string, ts int64) (entity.Point, bool, error) {
+	last, _, err := e.rt.History(ctx, entity.HistoryQuery{ID: id, Key: key, To: ts + 1, Limit: 1, Descending: true})
+	if err != nil || len(last) == 0 {
+		return entity.Point{}, false, err
+	}
+	return last[0], true, nil
+}
+
+// updatedBy returns the time of the last reading of an entity up to a time, 0 for none.
+func (e *engine) updatedBy(ctx context.Context, id string, ts int64) (int64, error) {
+	is, err := e.rt.Entity(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	updated := int64(0)
+	for i := range is.Latest {
+		l := &is.Latest[i]
+		if l.TS <= ts {
+			updated = max(updated, l.TS)
+			continue
+		}
+		last, _, err := e.lastBy(ctx, id, l.Key, ts)
+		if err != nil {
+			return 0, err
+		}
+		updated = max(updated, last.TS)
+	}
+	return updated, nil
+}
+
+// timeOf returns a time as a value, none for 0.
+func timeOf(ts int64) value.Value {
+	if ts == 0 {
+		return value.Value{}
+	}
+	return value.Time(ts)
 }
 
 // heldBack is a value that has waited for its time.
@@ -164,7 +212,7 @@ func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fres
 	for _, w := range values {
 		c.Values = append(c.Values, entity.Sample{Key: e.slots.paths[w.slot].name, Value: w.v})
 	}
-	return e.take(ctx, s, &c, e.slotsOf(&c), fresh)
+	return e.take(ctx, s, &c, e.slotsOf(&c), fresh, 0)
 }
 
 // dueOf reads what rules read of an entity from a time up to another one, some of it where

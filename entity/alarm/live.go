@@ -2,11 +2,14 @@ package alarm
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/value"
 )
 
 // A live rule looks at the clock or at presence. It is about what is known now: its times are
@@ -14,24 +17,31 @@ import (
 // evaluated when something changes that it reads, and when its answer changes because time
 // passes. Nobody looks at an entity in between, and nothing is kept of one for which neither
 // can happen.
+//
+// The engine may be late, by a burst of changes or by other work, and the alarms do not show it:
+// each change is judged as of its commit, and each turn of an answer as of its own time. So what
+// turns by itself up to a change is gone through before the change is put into the frame. A frame
+// that was loaded is ahead of the changes that still wait, and is put back for the time that is
+// judged, see valuesAt. What came before the engine began, or the rule, is not judged: that is
+// when all entities are looked at.
 
 // retryLive is when an entity is looked at again for which there was no room.
 const retryLive = time.Minute
 
-// await is an entity for which the answer of a live rule changes at some time, or may have
-// changed by then: a later time is not noted before the earlier one has come, as most readings
-// put it off.
+// await is an entity for which the answer of a live rule changes at some time. The timer may be due
+// before, as most readings put the time off: it is set again only then.
 type await struct {
 	timer timer
 	rule  *rule
 	id    string
+	at    int64
 }
 
-// await has an entity looked at for a rule by a time, math.MaxInt64 for never.
+// await has an entity looked at for a rule at a time, and not before; math.MaxInt64 is never.
 func (e *engine) await(r *rule, id string, at int64) {
 	x := r.awaits[id]
 	switch {
-	case at == math.MaxInt64:
+	case x == nil && at == math.MaxInt64:
 		return
 	case x == nil && e.awaits >= MaxAwaited:
 		e.count.overflow.Add(1)
@@ -49,8 +59,18 @@ func (e *engine) await(r *rule, id string, at int64) {
 		r.awaits[id] = x
 		e.awaits++
 	}
-	if was := x.timer.At(); was == 0 || at < was {
-		e.timers.Set(&x.timer, max(1, at))
+	x.at = max(1, at)
+	if was := x.timer.At(); was == 0 || x.at < was {
+		e.timers.Set(&x.timer, x.at)
+	}
+}
+
+// forget forgets what waits.
+func (e *engine) forget(x *await) {
+	e.timers.Set(&x.timer, 0)
+	delete(x.rule.awaits, x.id)
+	if e.awaits--; e.awaits < MaxAwaited*9/10 {
+		e.crowded = false
 	}
 }
 
@@ -63,43 +83,111 @@ func (e *engine) forgetAwaits(r *rule) {
 	r.awaits = nil
 }
 
-// due looks at an entity whose time has come.
-func (e *engine) due(ctx context.Context, x *await, now int64) error {
-	e.timers.Set(&x.timer, 0)
-	delete(x.rule.awaits, x.id)
-	if e.awaits--; e.awaits < MaxAwaited*9/10 {
-		e.crowded = false
+// due looks at an entity whose time may have come.
+func (e *engine) due(ctx context.Context, x *await) error {
+	switch {
+	case x.at == math.MaxInt64:
+		e.forget(x)
+		return nil
+	case x.at > x.timer.At():
+		e.timers.Set(&x.timer, x.at)
+		return nil
 	}
 	s, _, err := e.know(ctx, x.id)
-	if err != nil || s == nil || !s.concerns(x.rule) {
+	if err != nil {
 		return err
 	}
-	return e.observeLive(ctx, s, x.rule, now)
+	if s == nil || !s.concerns(x.rule) {
+		e.forget(x)
+		return nil
+	}
+	return e.until(ctx, s, x.rule, x.at)
 }
 
-// observeLive evaluates a live rule for an entity.
-func (e *engine) observeLive(ctx context.Context, s *subject, r *rule, now int64) error {
+// eachLive calls f with those live rules of an entity that are asked for, and with when each of them
+// judges what happened at a time.
+func (e *engine) eachLive(ctx context.Context, s *subject, at int64, is func(*rule) bool, f func(context.Context, *subject, *rule, int64) error) error {
+	for _, r := range s.live {
+		if !is(r) {
+			continue
+		}
+		if err := f(ctx, s, r, e.moment(s, r, at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moment returns when a live rule judges what happened at a time: not before it was in force, and not
+// before what it has judged.
+func (e *engine) moment(s *subject, r *rule, at int64) int64 {
+	from := max(e.opened, r.Effective)
+	if st := s.state(r); st != nil {
+		from = max(from, st.at, st.since)
+	}
+	if at < from {
+		at = min(from, e.now()) // the clock may have been set back
+	}
+	return at
+}
+
+// until has happen to a live rule and an entity what time alone brings about, up to a time.
+func (e *engine) until(ctx context.Context, s *subject, r *rule, at int64) error {
+	for {
+		x := r.awaits[s.id]
+		if x == nil || x.at > at {
+			break
+		}
+		e.forget(x)
+		if err := e.judgeLive(ctx, s, r, x.at); err != nil {
+			return err
+		}
+	}
+	if st := s.state(r); st != nil {
+		return e.advance(ctx, st, at)
+	}
+	return nil
+}
+
+// judgeLive evaluates a live rule for an entity, as that was at a time.
+func (e *engine) judgeLive(ctx context.Context, s *subject, r *rule, at int64) error {
+	again := int64(math.MaxInt64)
+	if at < s.read {
+		is := s.values
+		was, err := e.valuesAt(ctx, s, r, at)
+		if errors.Is(err, entity.ErrNotFound) {
+			return nil // it was deleted meanwhile, which is a change of its own
+		}
+		if err != nil {
+			return err
+		}
+		if was != nil {
+			s.values, again = was, s.read
+			defer func() { s.values = is }()
+		}
+	}
 	e.count.evaluations.Add(1)
+	s.env.Now = at
 	st := s.state(r)
 	if st == nil {
-		s.env.Now = now
 		var m machine
 		if !m.holds(r, &s.frame) {
-			e.await(r, s.id, r.next(&s.frame))
+			e.await(r, s.id, min(again, r.next(&s.frame)))
 			return nil
 		}
 		if st = e.begin(s, r); st == nil {
-			e.await(r, s.id, now+retryLive.Milliseconds())
+			e.await(r, s.id, at+retryLive.Milliseconds())
 			return nil
 		}
 	}
-	now = max(now, st.at, st.since)
-	s.env.Now = now
-	if err := e.advance(ctx, st, now); err != nil {
+	if err := e.advance(ctx, st, at); err != nil {
 		return err
 	}
 	before := st.machine
-	t, ok := st.observe(r, now, st.holds(r, &s.frame))
+	if st.pending && st.since > at { // the clock was set back
+		st.since = at
+	}
+	t, ok := st.observe(r, at, st.holds(r, &s.frame))
 	if ok {
 		if err := e.turn(ctx, st, t); err != nil {
 			return err
@@ -107,21 +195,48 @@ func (e *engine) observeLive(ctx context.Context, s *subject, r *rule, now int64
 	} else if st.machine != before {
 		e.touch(st)
 	}
-	e.await(r, s.id, r.next(&s.frame))
+	e.await(r, s.id, min(again, r.next(&s.frame)))
 	return nil
 }
 
-// observeAllLive evaluates those live rules of an entity that are asked for.
-func (e *engine) observeAllLive(ctx context.Context, s *subject, now int64, is func(*rule) bool) error {
-	for _, r := range s.live {
-		if !is(r) {
-			continue
-		}
-		if err := e.observeLive(ctx, s, r, now); err != nil {
-			return err
+// valuesAt returns what a rule reads of an entity as it was at a time before it was loaded, nil where
+// that is what is known of it. Readings that came late are in it as if they had not.
+func (e *engine) valuesAt(ctx context.Context, s *subject, r *rule, at int64) ([]slotValue, error) {
+	at = max(at, s.heard)
+	if !s.ahead(r, at) {
+		return nil, nil
+	}
+	values := slices.Clone(s.values)
+	for i := range values {
+		x := &values[i]
+		switch {
+		case x.ts <= at || x.v.IsZero():
+		case x.slot == r.updated:
+			ts, err := e.updatedBy(ctx, s.id, at)
+			if err != nil {
+				return nil, err
+			}
+			x.ts, x.v = ts, timeOf(ts)
+		case slices.Contains(r.keys, x.slot):
+			last, _, err := e.lastBy(ctx, s.id, e.slots.paths[x.slot].name, at)
+			if err != nil {
+				return nil, err
+			}
+			x.ts, x.v = last.TS, last.Value
 		}
 	}
-	return nil
+	return values, nil
+}
+
+// hear notes that a reading of a time has come of an entity.
+func (e *engine) hear(s *subject, ts int64) {
+	s.heard = max(s.heard, ts)
+	if !e.index.updated {
+		return
+	}
+	if was, ok := s.ts(e.slots.updated); !ok || ts > was {
+		s.put(e.slots.updated, ts, value.Time(ts))
+	}
 }
 
 // presence takes a change of presence in.
@@ -133,9 +248,16 @@ func (e *engine) presence(ctx context.Context, c *entity.Change) error {
 	if err != nil || s == nil {
 		return err
 	}
+	looks, at := func(r *rule) bool { return r.presence }, e.committed(c)
+	if err := e.eachLive(ctx, s, at, looks, e.until); err != nil {
+		return err
+	}
 	s.presence = *c.Presence
-	return e.observeAllLive(ctx, s, e.began, func(r *rule) bool { return r.presence })
+	return e.eachLive(ctx, s, at, looks, e.judgeLive)
 }
+
+// committed returns when a change was committed, by the clock of the engine.
+func (e *engine) committed(c *entity.Change) int64 { return min(c.Committed, e.began) }
 
 // next returns when the answer of a live rule changes by itself.
 func (r *rule) next(f *frame) int64 {

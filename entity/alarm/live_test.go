@@ -2,12 +2,18 @@ package alarm
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/model"
+	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 func TestSilenceRaisesAnAlarmByTheClock(t *testing.T) {
@@ -38,7 +44,7 @@ func TestSilenceRaisesAnAlarmByTheClock(t *testing.T) {
 	p.expect("m", "silent:900.001/900.001-1000 silent:1000.001/1000.001-1001")
 	p.expect("other", "")
 	p.tick(5000)
-	p.expect("m", "silent:900.001/900.001-1000 silent:1000.001/1000.001-1001 silent:5000/5000-")
+	p.expect("m", "silent:900.001/900.001-1000 silent:1000.001/1000.001-1001 silent:1601.001/1601.001-")
 }
 
 func TestALiveRuleHasHysteresisAndMustHold(t *testing.T) {
@@ -75,9 +81,9 @@ func TestAnyReadingEndsTheSilenceOfAnEntity(t *testing.T) {
 	p.tick(110)
 	p.expect("m", "")
 	p.tick(111)
-	p.expect("m", "silent:111/111-")
+	p.expect("m", "silent:110.001/110.001-")
 	p.at("m", 111, "c", 1)
-	p.expect("m", "silent:111/111-111")
+	p.expect("m", "silent:110.001/110.001-111")
 	p.expect("n", "")
 }
 
@@ -138,18 +144,19 @@ func TestLiveRulesGoOnAfterARestart(t *testing.T) {
 	p.at("a", 0, "t", 1)
 	p.at("b", 30, "t", 1)
 	p.tick(70)
-	p.expect("a", "silent:70/70-")
+	p.expect("a", "silent:60.001/60.001-")
 	p = p.restart()
+	p.sync() // looks at both
 	p.tick(80)
-	p.expect("a", "silent:70/70-")
+	p.expect("a", "silent:60.001/60.001-")
 	p.expect("b", "")
 	p.tick(90.001)
 	p.expect("b", "silent:90.001/90.001-")
 	p.tick(130)
-	p.expect("a", "held:70/130- silent:70/70-")
+	p.expect("a", "held:70/130- silent:60.001/60.001-")
 	p = p.restart()
 	p.at("a", 130, "t", 1)
-	p.expect("a", "held:70/130-130 silent:70/70-130")
+	p.expect("a", "held:70/130-130 silent:60.001/60.001-130")
 }
 
 func TestAChangedLiveRuleForgetsWhatItHasWaitedFor(t *testing.T) {
@@ -166,11 +173,11 @@ func TestAChangedLiveRuleForgetsWhatItHasWaitedFor(t *testing.T) {
 	p.tick(119)
 	p.expect("m", "silent:60.001/60.001-60.001")
 	p.tick(121)
-	p.expect("m", "silent:60.001/60.001-60.001 silent:121/121-")
+	p.expect("m", "silent:60.001/60.001-60.001 silent:120.001/120.001-")
 	if err := p.DeleteRule(t.Context(), "silent", ""); err != nil {
 		t.Fatal(err)
 	}
-	p.expect("m", "silent:60.001/60.001-60.001 silent:121/121-121")
+	p.expect("m", "silent:60.001/60.001-60.001 silent:120.001/120.001-121")
 	if err := p.do(t.Context(), func(_ context.Context, e *engine) error {
 		if e.awaits != 0 || e.timers.Len() != 0 {
 			t.Errorf("%d awaits and %d timers are left", e.awaits, e.timers.Len())
@@ -214,4 +221,324 @@ func TestConditionsAboutNowThatAreRefused(t *testing.T) {
 	if err := (&Rule{Name: "r", Raise: "t > 5", Where: "age(created) > 1d", Severity: Major}).Check(); err == nil {
 		t.Error("an age in where is taken")
 	}
+}
+
+func TestTheFirstReadingBeginsTheSilenceOfAnEntity(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "silent", Raise: "age(updated) > 1m"})
+	p.at("m", 0, "a", 1)
+	p.tick(100)
+	p.expect("m", "silent:60.001/60.001-")
+	p.put(Rule{Name: "other", Raise: "b > 1"}) // all entities are read again
+	p.tick(110)
+	p.at("m", 110, "a", 1)
+	p.expect("m", "silent:60.001/60.001-110")
+}
+
+func TestAReadingIsTakenInAtOnceByALiveRule(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80 and age(updated) < 10s"})
+	p.at("m", 0, "t", 90)
+	p.tick(100)
+	p.expect("m", "hot:0/0-10")
+	p.at("m", 100, "t", 20) // updated is new again, and so is t
+	p.expect("m", "hot:0/0-10")
+}
+
+func TestALiveConditionMustHoldUntilItsTime(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80 and age(t) < 60s", For: 2 * time.Minute})
+	p.put(Rule{Name: "short", Raise: "t > 80 and age(t) < 60s", For: 50 * time.Second})
+	p.at("m", 0, "t", 85)
+	p.tick(10)
+	p.tick(200) // the engine runs late
+	p.expect("m", "short:0/50-60")
+}
+
+func TestWhatWasPendingForALiveRuleBeginsAgainAfterARestart(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "hot", Raise: "t > 80 and age(t) < 60s", For: 2 * time.Minute})
+	p.put(Rule{Name: "silent", Raise: "age(t) > 5s", For: time.Minute})
+	p.put(Rule{Name: "slow", Raise: "age(t) > 5s", ClearFor: time.Minute})
+	p.at("m", 0, "t", 85)
+	p.tick(10)
+	p.at("m", 10, "t", 85)
+	p.tick(16)
+	p.expect("m", "slow:5.001/5.001-")
+	p.close()
+	p.clock.Store(start + 600_000)
+	p = buildAt(p.t, p.dir, p.clock, p.steps)
+	p.expect("m", "slow:5.001/5.001-")
+	p.tick(659)
+	p.at("m", 659, "t", 20)
+	p.tick(664)
+	p.at("m", 664, "t", 20)
+	p.tick(669)
+	p.at("m", 669, "t", 20)
+	p.expect("m", "slow:5.001/5.001-")
+	p.tick(800)
+	p.expect("m", "silent:674.001/734.001- slow:5.001/5.001-")
+}
+
+func TestALiveRuleLooksAtNoReadingOfTheFuture(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.at("m", 0, "t", 1)
+	p.at("m", 86400, "t", 1)
+	p.put(Rule{Name: "silent", Raise: "age(t) > 10m"})
+	p.put(Rule{Name: "unheard", Raise: "age(updated) > 10m"})
+	p.tick(601)
+	p.expect("m", "silent:600.001/600.001- unheard:600.001/600.001-")
+	p.tick(700)
+	p.at("m", 90000, "t", 1) // it was heard of
+	p.expect("m", "silent:600.001/600.001- unheard:600.001/600.001-700")
+	p.tick(1400)
+	p.expect("m", "silent:600.001/600.001- unheard:600.001/600.001-700 unheard:1300.001/1300.001-")
+}
+
+// behind has the engine of a plant wait while f runs, and forget what it knows of entities.
+func (p *plant) behind(forget bool, f func()) {
+	p.t.Helper()
+	if err := p.do(p.t.Context(), func(_ context.Context, e *engine) error {
+		f()
+		if forget {
+			e.cache.refresh()
+		}
+		return nil
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestTheLagOfTheEngineIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for _, forget := range []bool{false, true} {
+		p := build(t)
+		p.put(Rule{Name: "silent", Raise: "age(t) > 350s"})
+		p.put(Rule{Name: "hot", Raise: "t > 80 and age(t) < 10s"})
+		p.at("m", 0, "t", 1)
+		p.sync()
+		p.behind(forget, func() {
+			for _, s := range []float64{300, 600} {
+				p.clock.Store(start + int64(s*1000))
+				p.at("m", s, "t", 1)
+			}
+			p.at("n", 600, "t", 90)
+			p.clock.Store(start + 700_000)
+		})
+		p.expect("m", "")
+		p.expect("n", "hot:600/600-610")
+		p.behind(forget, func() {
+			p.clock.Store(start + 1000_000)
+			p.at("m", 1000, "t", 1)
+			p.clock.Store(start + 1400_000)
+		})
+		p.expect("m", "silent:950.001/950.001-1000 silent:1350.001/1350.001-")
+	}
+}
+
+func TestALiveAlarmClearsAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "silent", Raise: "age(t) > 10m"})
+	p.put(Rule{Name: "slow", Raise: "age(t) > 10m", ClearFor: 5 * time.Second})
+	p.at("m", 0, "t", 1)
+	p.tick(601)
+	years := 10 * 365 * 86400.0
+	p.at("n", 0, "t", 1)
+	p.sync()
+	p.tick(years)
+	p.at("n", years, "t", 1)
+	p.sync()
+	p.tick(years + 1000)
+	p.tick(700)
+	for _, id := range []string{"m", "n"} {
+		p.at(id, 700, "t", 1)
+	}
+	p.sync()
+	p.tick(706)
+	for _, id := range []string{"m", "n"} {
+		for _, a := range p.alarms(id) {
+			if a.Open() {
+				t.Errorf("%s of %s is still open", a.Rule, id)
+			}
+		}
+	}
+}
+
+// dense is how rules stand for an entity whose conditions are evaluated at each time at which anything
+// may happen.
+type dense struct {
+	frame
+	slots    *slots
+	rules    []*rule
+	machines []machine
+	raised   []turn
+	story    []string
+}
+
+func (d *dense) pass(now int64) {
+	for i, r := range d.rules {
+		if t, ok := d.machines[i].advance(r, now); ok {
+			d.turn(i, t)
+		}
+	}
+	d.judge(now)
+}
+
+func (d *dense) judge(now int64) {
+	d.env.Now = now
+	for i, r := range d.rules {
+		m := &d.machines[i]
+		if t, ok := m.observe(r, now, m.holds(r, &d.frame)); ok {
+			d.turn(i, t)
+		}
+	}
+}
+
+func (d *dense) turn(i int, t turn) {
+	if t.raised {
+		d.raised[i] = t
+		return
+	}
+	is := d.raised[i]
+	d.story = append(d.story, fmt.Sprintf("%s:%s/%s-%s", d.rules[i].Name, seconds(is.since), seconds(is.at), seconds(t.at)))
+}
+
+func (d *dense) end() string {
+	for i, m := range d.machines {
+		if m.raised {
+			d.story = append(d.story, fmt.Sprintf("%s:%s/%s-", d.rules[i].Name, seconds(d.raised[i].since), seconds(d.raised[i].at)))
+		}
+	}
+	slices.Sort(d.story)
+	return strings.Join(d.story, "\n")
+}
+
+// TestLiveAlarmsDoNotShowTheLag checks the alarms of an engine that runs at random times, and knows
+// entities or has to read them again, against those of a model that is always in time.
+func TestLiveAlarmsDoNotShowTheLag(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(soaktest.Rounds(t, 6, 300)) {
+		testLag(t, seed, seed%2 == 1)
+	}
+}
+
+func testLag(t *testing.T, seed uint64, forget bool) {
+	rng := rand.New(rand.NewPCG(seed, 17))
+	rules := []Rule{
+		{Name: "a", Raise: "t > 80 and age(t) < 7s", For: 3 * time.Second},
+		{Name: "b", Raise: "age(t) > 10s", Clear: "age(t) < 4s and t > 0", ClearFor: 2 * time.Second},
+		{Name: "c", Raise: "age(updated) > 6s"},
+		{Name: "d", Raise: "u > 80 or age(u) > 9s"},
+		{Name: "e", Raise: "age(t) > 5s and age(u) < 20s", For: 4 * time.Second, ClearFor: time.Second},
+		{Name: "f", Raise: "t > 50 and age(updated) < 3s"},
+		{Name: "g", Raise: "age(t) - age(u) > 5s and age(u) < 12s", ClearFor: 3 * time.Second},
+	}
+	if !forget { // attributes have no history
+		rules = append(rules, Rule{Name: "h", Raise: "t > attributes.limit and age(t) < 9s", For: time.Second})
+	}
+	for i := range rules { // nor is it known what came first in one millisecond
+		if r := &rules[i]; forget {
+			r.Raise, r.Clear = strings.ReplaceAll(r.Raise, " < ", " <= "), strings.ReplaceAll(r.Clear, " < ", " <= ")
+		}
+	}
+	p := build(t)
+	defer p.close()
+	model := map[string]*dense{}
+	for _, id := range []string{"m", "n"} {
+		d := &dense{frame: frame{id: id}, slots: newSlots()}
+		for _, r := range rules {
+			c, err := compile(Installed{Rule: r.with(Major)}, d.slots.of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.rules = append(d.rules, c)
+		}
+		d.machines, d.raised = make([]machine, len(rules)), make([]turn, len(rules))
+		model[id] = d
+	}
+	for _, r := range rules {
+		p.put(r)
+	}
+	now := int64(0)
+	pass := func(to int64) { // in seconds; answers turn then or a millisecond later
+		for ; now < to; now++ {
+			for _, d := range model {
+				d.pass(start + now*1000 + 1)
+				d.pass(start + now*1000 + 1000)
+			}
+		}
+		p.clock.Store(start + now*1000)
+	}
+	read := func(id, key string, ts int64, v int) {
+		p.at(id, float64(ts), key, v)
+		d := model[id]
+		slot, at := d.slots.key(key), start+ts*1000
+		if was, ok := d.ts(slot); !ok || at >= was {
+			d.put(slot, at, value.Int(int64(v)))
+		}
+		if was, ok := d.ts(d.slots.updated); !ok || at > was {
+			d.put(d.slots.updated, at, value.Time(at))
+		}
+		d.judge(start + now*1000)
+	}
+	if !forget { // what comes late is in an entity that is read late
+		read("m", "t", 0, 1)
+		read("n", "t", 0, 1)
+		p.sync()
+	}
+	change := func() {
+		id := [...]string{"m", "n"}[rng.IntN(2)]
+		key, v, ts := [...]string{"t", "u"}[rng.IntN(2)], rng.IntN(100), now
+		if !forget {
+			ts += rng.Int64N(5) - 3 // late, or ahead
+		}
+		read(id, key, ts, v)
+	}
+	edit := func() { // which has the entity read again
+		id, limit := [...]string{"m", "n"}[rng.IntN(2)], rng.IntN(100)
+		p.sync()
+		e := entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Form: entity.MergePatch, Body: fmt.Appendf(nil, `{"limit":%d}`, limit)}}}
+		if _, err := p.rt.Edit(t.Context(), id, e); err != nil {
+			t.Error(err)
+		}
+		p.sync()
+		d := model[id]
+		d.put(d.slots.byPath[slotPath{filter.RootAttributes, "/limit"}], start+now*1000, value.Int(int64(limit)))
+		d.judge(start + now*1000)
+	}
+	for range 25 {
+		p.behind(forget && rng.IntN(2) == 0, func() {
+			for range rng.IntN(4) {
+				pass(now + 1 + rng.Int64N(1+rng.Int64N(14)))
+				change()
+			}
+			pass(now + rng.Int64N(8))
+		})
+		if rng.IntN(3) > 0 {
+			p.sync()
+		}
+		if !forget && rng.IntN(3) == 0 {
+			edit()
+		}
+	}
+	pass(now + 40)
+	p.sync()
+	for id, d := range model {
+		got := strings.Fields(p.story(id))
+		slices.Sort(got)
+		if got, want := strings.Join(got, "\n"), d.end(); got != want {
+			t.Fatalf("seed %d: the alarms of %s are\n%s\n\nwant\n%s", seed, id, got, want)
+		}
+	}
+}
+
+func (r Rule) with(s Severity) Rule {
+	r.Severity = s
+	return r
 }

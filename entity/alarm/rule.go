@@ -59,7 +59,8 @@ type rule struct {
 	waits               bool // it is not ready, and readings are not looked at for it meanwhile
 
 	live                   bool // it looks at the clock or at presence, see live.go
-	presence, updated      bool // conditions look at presence, and at updated
+	presence               bool // conditions look at presence
+	updated                int  // the slot of updated, 0 where conditions do not look at it
 	raiseTurns, clearTurns *filter.Turns
 	awaits                 map[string]*await // by entity
 	broken                 bool              // as stored it cannot be compiled; it stays stored
@@ -214,7 +215,6 @@ func (r *rule) condition(in, text string, slot func(*filter.Path) int, other err
 				return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, errSeen)
 			}
 			r.presence = r.presence || p.Root == filter.RootPresence
-			r.updated = r.updated || p.Root == filter.RootUpdated
 			r.live = r.live || p.Root != filter.RootLatest
 		}
 	}
@@ -237,7 +237,8 @@ func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 		r.leaves = true
 		return slot(p)
 	case filter.RootUpdated:
-		return slot(p)
+		r.updated = slot(p)
+		return r.updated
 	default:
 		return 0
 	}

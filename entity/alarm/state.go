@@ -85,6 +85,8 @@ type subject struct {
 	newest int64    // the time of its newest reading of a key that rules read
 	redone int64    // up to when the history was read ahead of the changes
 	turned int64    // the time of the last change of a machine
+	read   int64    // by the clock, when it was loaded: what was committed by then is in the frame
+	heard  int64    // the time of the newest reading that has come since, 0 for none
 	rules  []*rule  // that concern it, by name
 	live   []*rule  // those that are live, which are not in rules
 	ruled  []uint64 // the same, by the bits of rule.bit

@@ -86,6 +86,7 @@ func byName(in Installed, name string) int { return strings.Compare(in.Name, nam
 func (s *Service) begin(ctx context.Context) (*follower, error) {
 	e := newEngine(s.rt, &s.cfg, &s.count, s.graves)
 	e.hub, e.installed, e.sender = s.hub, &s.rules, s.sender
+	e.opened = e.now()
 	f := &follower{s: s, e: e, written: time.Now()}
 	if err := e.load(ctx); err != nil {
 		return nil, err
@@ -291,6 +292,10 @@ func (e *engine) loadStates(ctx context.Context) error {
 		}
 		if st.late != nil {
 			e.enqueue(st)
+		}
+		if r.live && st.pending { // nobody knows whether its condition has held since
+			st.pending, st.since = false, 0
+			e.touch(st)
 		}
 		e.timers.Set(&st.timer, st.plan())
 		return nil
@@ -529,7 +534,7 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 				}
 			case r.live:
 				f.env.Now = now
-				if e.hasState(f.id, r) || r.raise.Match(&f, &f.env) {
+				if e.hasState(f.id, r) || f.ahead(r, horizon) || r.raise.Match(&f, &f.env) {
 					met = append(met, pair{r, f.id})
 				} else {
 					e.await(r, f.id, r.next(&f))
@@ -561,7 +566,7 @@ func (e *engine) lookAt(ctx context.Context, id string, r *rule) error {
 		return err
 	}
 	if r.live {
-		return e.observeLive(ctx, s, r, e.now())
+		return e.judgeLive(ctx, s, r, e.now())
 	}
 	if r.retyped && r.judges && !r.missed {
 		return e.judge(ctx, s, r, e.now())
@@ -629,7 +634,7 @@ func (e *engine) fire(ctx context.Context) error {
 			continue
 		}
 		if x := w.await; x != nil {
-			if err := e.due(ctx, x, now); err != nil {
+			if err := e.due(ctx, x); err != nil {
 				return err
 			}
 			continue
