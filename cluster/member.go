@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// The times of a lease unless told otherwise.
+// The default times of a lease.
 const (
 	defaultTTL    = 15 * time.Second
 	defaultMargin = 3 * time.Second
@@ -20,17 +20,18 @@ const (
 	putPatience   = 2 * time.Second // for one call of the engine
 )
 
-// Config is how a system joins a cluster.
+// Config says how a system joins a cluster.
 type Config struct {
-	// Engine is what the members agree by. It is needed.
+	// Engine is the means by which the members agree. It is required.
 	Engine Engine
-	// Name is the member's, unique in the cluster; by default that of the system. It has no '/' and no '~'.
+	// Name is the member's name, unique in the cluster; it defaults to the system's name. It must
+	// not contain '/' or '~'.
 	Name string
-	// TTL is for how long a member that is silent is waited for: 15 seconds by default, and at least one.
-	// All members have the same.
+	// TTL is how long a member may be silent before others may take its shards. It defaults to 15
+	// seconds, and must be at least one. It must be the same for all members.
 	TTL time.Duration
-	// Margin is by how much a member ends its lease earlier than others do, a fifth of TTL by default: the
-	// clocks of two members may differ in speed by as much of TTL.
+	// Margin is how much earlier a member ends its lease than others do. It defaults to a fifth of
+	// TTL: the speeds of two members' clocks may differ by that part of TTL.
 	Margin time.Duration
 
 	rules rules // of a lease; tests plant mistakes
@@ -104,12 +105,13 @@ type Member struct {
 	hosts map[string]bool // the groups, guarded by mu
 }
 
-// Join makes a system a member of the cluster that has the engine. It does not wait: until the engine has
-// taken the member's record, and a former one of that name is known to be gone, it holds no shards. The
-// member is an actor "/cluster" of the system and ends with it; [Member.Leave] before gives the shards
-// away, which otherwise wait for the end of the lease.
+// Join makes a system a member of the cluster that uses the engine. It does not wait: the member
+// holds no shards until the engine has its record, and an earlier member of the same name is known
+// to be gone. The member is an actor "/cluster" of the system and ends with it. Call [Member.Leave]
+// before that, to give the shards away; otherwise they wait for the end of the lease.
 //
-// It fails if the Config is not valid, if the system has an actor of that name, or has stopped.
+// It fails if the Config is not valid, if the system has an actor of that name, or if the system
+// has stopped.
 func Join(sys *actor.System, cfg Config) (*Member, error) {
 	cfg, err := cfg.withDefaults(sys)
 	if err != nil {
@@ -131,10 +133,11 @@ func (m *Member) System() *actor.System { return m.sys }
 // Name returns the name of the member.
 func (m *Member) Name() string { return m.cfg.Name }
 
-// Valid reports whether the member has a lease at this moment. What it holds it must not use without.
+// Valid reports whether the member has a lease at this moment. Without one it must not use what it
+// holds.
 func (m *Member) Valid() bool { return int64(m.cfg.rules.clock()) < m.until.Load() }
 
-// Done is closed when the member has left, was declared dead or has ended with its system.
+// Done is closed once the member has left, was declared dead or has ended with its system.
 func (m *Member) Done() <-chan struct{} { return m.over }
 
 // Err returns nil until Done is closed, and then why: nil for a member that has left,
@@ -148,8 +151,9 @@ func (m *Member) Err() error {
 	}
 }
 
-// Leave gives all shards to the other members, drops them if there is no other, and then ends the lease
-// and the member. It waits for that, as long as ctx lasts; the member goes on leaving after that.
+// Leave gives all shards to the other members, or drops them if there is no other, and then ends
+// the lease and the member. It waits for that as long as ctx lasts; the member continues to leave
+// after that.
 func (m *Member) Leave(ctx context.Context) error {
 	m.keeper.Tell(ctx, func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
 	select {

@@ -12,30 +12,31 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Shard is a part of the keys of a group, in the hands of a member.
+// Shard is a part of the keys of a group, held by a member.
 type Shard struct {
 	Group  string
 	Number int
-	// Epoch is greater than that of each member that has had the shard before: a store that refuses to
-	// write with a lower one than it has seen is safe from them, also from one that does not know yet that
-	// its lease is over.
+	// Epoch is greater than that of every earlier holder of the shard. A store that refuses writes
+	// with a lower epoch than it has seen is safe from them, including one that does not know yet
+	// that its lease has ended.
 	Epoch uint64
 }
 
-// Holder is who has the shards of a group on a member. Of one shard its methods are called one at a time,
-// those of several concurrently, 16 at most. When the member has ended Drop does not wait for a Take or a
-// Give under way.
+// Holder holds the shards of a group on a member. Its methods are called one at a time for each
+// shard, and concurrently for several, at most 16. When the member has ended, Drop does not wait
+// for a Take or Give in progress.
 type Holder interface {
-	// Take gets the holder a shard: it claims it in the store with the epoch, before it reads anything.
-	// When it has returned nil the shard is held. After an error it is called again. Its ctx ends when
-	// the shard is lost.
+	// Take makes the holder take a shard: it claims the shard in the store with the epoch before it
+	// reads anything. When Take has returned nil the shard is held; after an error it is called
+	// again. Its ctx ends when the shard is lost.
 	Take(ctx context.Context, s Shard) error
-	// Give ends what is done with a shard that another member is to have, and writes what is left to
-	// write. When it has returned nothing more may be done with the shard; an error is logged. Its ctx
+	// Give makes the holder stop using a shard that another member is to have, and write what is
+	// left to write. Once it has returned, the shard must not be used; an error is logged. Its ctx
 	// ends when the shard is lost.
 	Give(ctx context.Context, s Shard) error
-	// Drop says that a shard is lost, since the lease is over: nothing may be written to it any more. It
-	// follows a Take, and a Give that has returned an error or too late. It must not block.
+	// Drop tells the holder that a shard is lost, since the lease has ended: it must not write to
+	// the shard any more. It follows a Take, and a Give that has returned an error or returned too
+	// late. It must not block.
 	Drop(s Shard)
 }
 
@@ -47,11 +48,11 @@ type Shards struct {
 	known atomic.Pointer[shardMap]
 }
 
-// Host has a member take its part of the n shards of a group: all members that host the group do, with the
-// same n. It does not wait.
+// Host makes a member take its share of the n shards of a group. All members that host the group
+// must use the same n. It does not wait.
 //
-// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
-// has a '/', if the member hosts it already, or has ended.
+// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty
+// or contains '/', if the member already hosts it, or if the member has ended.
 func Host(m *Member, group string, n int, holder Holder) (*Shards, error) {
 	required(n > 0, "Host: the number of shards must be positive, not %d", n)
 	required(holder != nil, "Host: the holder is nil")
@@ -88,15 +89,15 @@ func (s *Shards) Name() string { return s.name }
 // Len returns how many shards the group has.
 func (s *Shards) Len() int { return len(s.held) }
 
-// Held returns the epoch with which this member holds a shard, at this moment. It reports false if it does
-// not. It takes two loads and the time.
+// Held returns the epoch with which this member holds a shard at this moment. It reports false if
+// the member does not hold it. It takes two loads and a look at the clock.
 func (s *Shards) Held(number int) (epoch uint64, ok bool) {
 	epoch = s.held[number].Load()
 	return epoch, epoch > 0 && s.m.Valid()
 }
 
-// Owner returns the name of the member that has a shard, as far as this one knows. It reports false if
-// nobody has it.
+// Owner returns the name of the member that has a shard, as far as this member knows. It reports
+// false if nobody has it.
 func (s *Shards) Owner(number int) (member string, ok bool) {
 	m := s.known.Load()
 	if m == nil {

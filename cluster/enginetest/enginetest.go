@@ -1,4 +1,4 @@
-// Package enginetest is the conformance suite of engines of package cluster.
+// Package enginetest is the conformance suite for engines of package cluster.
 package enginetest
 
 import (
@@ -16,8 +16,8 @@ import (
 // patience is how long the suite waits for what an engine may bring late.
 const patience = 10 * time.Second
 
-// Run tests an engine: open returns two members' engines over the same new and empty map, which may be the
-// same one. It registers what closes them with the test.
+// Run tests an engine. open returns the engines of two members over the same new and empty map;
+// they may be the same engine. It registers with the test what closes them.
 func Run(t *testing.T, open func(t testing.TB) (a, b cluster.Engine)) {
 	tests := []struct {
 		name string

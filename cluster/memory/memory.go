@@ -1,5 +1,5 @@
-// Package memory has an engine of package cluster in memory: for tests, and for several systems in one
-// process.
+// Package memory has an engine for package cluster in memory: for tests, and for several systems in
+// one process.
 package memory
 
 import (

@@ -1,12 +1,13 @@
-// Package nats has an engine of package cluster on NATS with JetStream:
+// Package nats has an engine for package cluster on NATS with JetStream:
 //
 //	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222")
 //	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "GREENROOM", Replicas: 3})
 //	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
 //
-// Its map is a stream that keeps the last message of each subject. A value is put by the sequence that
-// the server expects of its subject, and read at the leader of the stream: what its other replicas have may be
-// older. The stream must not be deleted while there are members: they would not see what is put after that.
+// Its map is a stream that keeps the last message of each subject. A value is put with the sequence
+// that its subject must have, and read from the stream's leader, since other replicas may be out of
+// date. The stream must not be deleted while there are members: they would not see what is put
+// after that.
 package nats
 
 import (
@@ -32,16 +33,16 @@ const watchAgain = time.Second
 // maxValue bounds a value, in bytes: a map of 10 000 shards has half of it.
 const maxValue = 256 << 10
 
-// Config says where an engine keeps its map. The zero value works, on a server of its own or on one of a
-// cluster of servers that needs no replica.
+// Config says where an engine keeps its map. The zero value works, on a single server, or on one of
+// a cluster of servers without replicas.
 type Config struct {
-	// Stream is the name of the stream, GREENROOM_CLUSTER by default. It is made if there is none. All
-	// members use the same one, and nobody else does.
+	// Stream is the name of the stream; it defaults to GREENROOM_CLUSTER. It is made if it does not
+	// exist. All members use the same one, and nobody else does.
 	Stream string
-	// Replicas is how many servers have the stream, 1 by default. With 1 the members wait for that server
-	// when it is away; with 3 one of three may be.
+	// Replicas is how many servers have the stream; it defaults to 1. With 1 the members wait for
+	// that server while it is away; with 3 one of the three may be away.
 	Replicas int
-	// Log is told of watches that fail; by default slog.Default.
+	// Log gets watches that fail; it defaults to slog.Default.
 	Log *slog.Logger
 }
 
@@ -56,9 +57,9 @@ type Engine struct {
 
 var _ cluster.Engine = (*Engine)(nil)
 
-// Open returns the engine with that stream, which it makes if there is none. It waits for the server, as
-// long as ctx lasts. It fails if the stream keeps more than the last message of a subject, or answers from
-// its replicas.
+// Open returns the engine on that stream, and makes the stream if it does not exist. It waits for
+// the server as long as ctx lasts. It fails if the stream keeps more than the last message of a
+// subject, or answers from its replicas.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 	name := cmp.Or(cfg.Stream, "GREENROOM_CLUSTER")
 	js, err := jetstream.New(nc)
@@ -126,8 +127,8 @@ func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
 	}
 }
 
-// Watch implements cluster.Engine. It tries until the server takes it; then the client goes on with it
-// over lost connections.
+// Watch implements cluster.Engine. It retries until the server accepts it; after that the client
+// keeps it across lost connections.
 func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package codectest keeps what earlier releases wrote, and fails when today's types no
-// longer read it.
+// Package codectest keeps what earlier releases wrote, and fails when today's types can no longer
+// read it.
 package codectest
 
 import (
@@ -26,18 +26,18 @@ const ReleaseVariable = "GREENROOM_GOLDEN"
 
 var releaseName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Golden reads the files in dir, one for each release, with values that it wrote, and
-// reports what today's types can no longer read: a name that nobody knows, bytes that
-// cannot be decoded, and fields whose values would be lost because they have another
-// name or type now. See [codec.From], [codec.Was] and [codec.Dropped] for the remedies.
+// Golden reads the files in dir, one for each release, with values that the release wrote, and
+// reports what today's types can no longer read: an unknown name, bytes that cannot be decoded, and
+// fields whose values would be lost because they now have another name or type. See [codec.From],
+// [codec.Was] and [codec.Dropped] for the remedies.
 //
-// Each sample must come back as it was, and each type of types must have a value in one of
-// the files. Before a release, write its file:
+// Each sample must survive the round trip unchanged, and each type of types must have a value in
+// one of the files. Before a release, write its file:
 //
 //	GREENROOM_GOLDEN=v1.4.0 go test -run TestGolden ./cart
 //
-// with one sample or several of each type whose fields are all set. The file is never
-// written again: what is in the journals does not change either.
+// with one or several samples of each type, with all fields set. The file is never written again:
+// what is in the journals does not change either.
 func Golden(t testing.TB, types *codec.Types, dir string, samples ...any) {
 	t.Helper()
 	for _, v := range samples {

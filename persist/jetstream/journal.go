@@ -16,29 +16,29 @@ import (
 	"github.com/greenroom-go/greenroom/persist/memory"
 )
 
-// DefaultStream is the name of the stream that is used where [Options] name none.
+// DefaultStream is the name of the stream if [Options] name none.
 const DefaultStream = "greenroom_journal"
 
-// Options sets up a journal. The zero value is a sane one.
+// Options configures a journal. The zero value has sensible defaults.
 type Options struct {
-	// Stream is the name of the stream, made when it does not exist: letters, digits, '_' and
-	// '-'. Its subject begins with that name; the rest is the identity of the journal. Defaults
-	// to DefaultStream.
+	// Stream is the name of the stream, made if it does not exist: letters, digits, '_' and '-'.
+	// Its subject begins with that name; the rest is the identity of the journal. It defaults to
+	// DefaultStream.
 	Stream string
 
-	// Replicas is how many servers have the stream when it is made. Defaults to 1.
+	// Replicas is how many servers have the stream if it is made. It defaults to 1.
 	Replicas int
 }
 
 var (
 	// ErrStream says that the stream cannot be used for a journal: it forgets messages, or has
-	// others than a journal's, or a newer version has written it, or it or its server takes only
-	// messages that are too small. Nothing was changed.
+	// messages that are not a journal's, or a newer version has written it, or it or its server
+	// accepts only messages that are too small. Nothing was changed.
 	ErrStream = errors.New("stream not usable for a journal")
 
-	// ErrLost says that the stream does not have any more what it had: a server has lost
-	// messages that it had acknowledged, or somebody has made the stream anew. What the
-	// process knows may be gone. It must open the journal again.
+	// ErrLost says that the stream no longer has what it had: a server has lost messages that it
+	// had acknowledged, or somebody has made the stream anew. What the process knows may be gone.
+	// It must open the journal again.
 	ErrLost = errors.New("stream has lost messages")
 )
 
@@ -84,8 +84,8 @@ type outcome struct {
 
 var _ persist.Journal = (*Journal)(nil)
 
-// Open opens the journal that a stream is, and reads it. The connection is the caller's, who closes
-// it after the journal. It fails with [ErrStream].
+// Open opens the journal in a stream, and reads it. The connection is the caller's, who closes it
+// after the journal. Open fails with [ErrStream].
 func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Journal, error) {
 	if opts.Stream == "" {
 		opts.Stream = DefaultStream
@@ -237,7 +237,7 @@ func (j *Journal) claim(ctx context.Context, shard string, epoch uint64) error {
 	return err
 }
 
-// Commit implements [persist.Journal]. After an error, the batch may arrive later; when it is
+// Commit implements [persist.Journal]. After an error, the batch may arrive later; if it is
 // committed again it is there once.
 func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	if err := b.Check(); err != nil {

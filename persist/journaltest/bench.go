@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// BenchmarkDurable measures events of 100 bytes that somebody waits for, each: the yardstick
-// is one transaction an event. open opens an empty journal, and closes it when b ends.
+// BenchmarkDurable measures events of 100 bytes for each of which somebody waits; the yardstick is
+// one transaction for each event. open opens an empty journal, and closes it when b ends.
 func BenchmarkDurable(b *testing.B, open func(b *testing.B) persist.Journal) {
 	text := payload(fmt.Sprintf("%0100d", 0))
 	b.Run("yardstick=transaction-an-event", func(b *testing.B) {

@@ -1,5 +1,4 @@
-// Package journaltest is the conformance suite of [persist.Journal]: whatever passes [Run]
-// is one.
+// Package journaltest is the conformance suite for [persist.Journal]: a journal must pass [Run].
 package journaltest
 
 import (
@@ -17,15 +16,15 @@ import (
 
 // Store is a kind of journal to be tested.
 type Store struct {
-	// Open opens the journal whose data is at dir, a directory of the test's own that is
-	// empty the first time. It is called again with the same dir after Close or Crash, and
-	// then finds what was committed. A failure ends the test.
+	// Open opens the journal whose data is in dir, a directory of the test's own that is empty the
+	// first time. It is called again with the same dir after Close or Crash, and must then find
+	// what was committed. A failure ends the test.
 	Open func(t *testing.T, dir string) persist.Journal
-	// Crash ends the journal without Close, as the end of its process or the loss of power
-	// would, and forgets what was not durable. Where it is nil, Close takes its place.
+	// Crash ends the journal without Close, as the end of its process or a loss of power would, and
+	// forgets what was not durable. If it is nil, Close is used instead.
 	Crash func(t *testing.T, j persist.Journal, dir string)
-	// Shared says that several processes can write to the journal: Open is called again
-	// while it is open. The tests run in parallel then.
+	// Shared says that several processes can write to the journal: Open is called again while it is
+	// open. The tests then run in parallel.
 	Shared bool
 }
 

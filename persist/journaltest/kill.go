@@ -20,8 +20,8 @@ const childAddress = "GREENROOM_JOURNAL_CHILD"
 
 const childActors = 40
 
-// Child is for TestMain: in a process that Kill has started it opens the journal, writes
-// to it and does not return. Elsewhere it does nothing.
+// Child is for TestMain: in a process started by Kill it opens the journal, writes to it and does
+// not return. Elsewhere it does nothing.
 func Child(open func(ctx context.Context, address string) (persist.Journal, error)) {
 	address := os.Getenv(childAddress)
 	if address == "" {
@@ -72,9 +72,9 @@ func child(address string, open func(ctx context.Context, address string) (persi
 	select {}
 }
 
-// Kill kills processes that write to the journal at the address, one after the other:
-// whatever a process was doing, what it was told is durable is there, and each append is
-// there wholly or not at all. The TestMain of the test binary calls Child. open opens the
+// Kill kills processes that write to the journal at the address, one after the other: whatever a
+// process was doing, everything that was reported to it as durable must be there, and each append
+// must be there wholly or not at all. The TestMain of the test binary calls Child. open opens the
 // journal when the process is dead.
 func Kill(t *testing.T, address string, rounds int, open func(t *testing.T) persist.Journal) {
 	t.Helper()

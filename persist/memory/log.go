@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// File is where [Open] keeps a journal: a sim.File is one. What was written outlives the end
-// of its process when Sync has returned nil after it.
+// File is where [Open] keeps a journal: a sim.File is one. What was written survives the end of its
+// process once a later Sync has returned nil.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -22,8 +22,8 @@ type File interface {
 	Sync(ctx context.Context) error
 }
 
-// Open returns the journal that a file has, an empty one for an empty file. The file is the
-// journal's from then on; Close does not close it.
+// Open returns the journal in a file, which is empty for an empty file. From then on the file
+// belongs to the journal; Close does not close it.
 func Open(ctx context.Context, file File) (*Journal, error) {
 	j := New()
 	j.log = &log{file: file}

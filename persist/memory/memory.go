@@ -1,9 +1,9 @@
-// Package memory is a journal in memory, for tests and for what need not survive: see
+// Package memory is a journal in memory, for tests and for data that need not survive: see
 // [persist.Journal].
 //
-// [Open] keeps it in a file as well, from which the next Open makes it again. The file can be
-// one that loses what was not synced: with that of a sim.Disk a simulated node crashes, and
-// the one that is started after it finds what was durable.
+// [Open] also keeps the journal in a file, from which the next Open restores it. The file may be
+// one that loses what was not synced: with that of a sim.Disk a simulated node crashes, and the
+// node that is started after it finds what was durable.
 package memory
 
 import (

@@ -37,10 +37,10 @@ type Journal struct {
 var _ persist.Journal = (*Journal)(nil)
 
 // Open opens the journal at the address, a URL of the form
-// postgres://user:password@host:port/database?sslmode=verify-full, or what else libpq
-// understands; the environment (PGPASSWORD, PGPASSFILE, PGSERVICE and the others) fills in
-// what it does not say. The schema is made where it does not exist. It fails with ErrSchema,
-// ErrServer or ErrAddress, or with what the connection says. Close it when done.
+// postgres://user:password@host:port/database?sslmode=verify-full, or another form that libpq
+// understands; the environment (PGPASSWORD, PGPASSFILE, PGSERVICE and the others) supplies what it
+// leaves out. The schema is made if it does not exist. It fails with ErrSchema, ErrServer or
+// ErrAddress, or with an error of the connection. Close it when done.
 func Open(ctx context.Context, address string, opts Options) (_ *Journal, err error) {
 	j := &Journal{opts: opts.withDefaults(), writing: make(chan struct{}, 1)}
 	j.types.names = make(map[int32]string)
@@ -110,8 +110,8 @@ func (j *Journal) write(ctx context.Context, what string, f func(ctx context.Con
 	return nil
 }
 
-// Claim implements [persist.Journal]. It waits for the commits for the shard that are
-// under way, whoever makes them.
+// Claim implements [persist.Journal]. It waits for commits for the shard that are in progress,
+// whoever makes them.
 func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
 	if epoch > math.MaxInt64 {
 		return fmt.Errorf("claim shard %q: epoch must be at most %d, not %d", shard, int64(math.MaxInt64), epoch)
@@ -129,9 +129,8 @@ func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
 	})
 }
 
-// Commit implements [persist.Journal]. It is broken off when ctx ends or
-// Options.CommitTimeout has passed; whether it happened is then found out when the batch is
-// tried again.
+// Commit implements [persist.Journal]. It is interrupted when ctx ends or Options.CommitTimeout has
+// passed; when the batch is tried again, it is found out whether it was committed.
 func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	if err := b.Check(); err != nil {
 		return err

@@ -28,14 +28,14 @@ const (
 // ErrInUse says that another process has the journal open.
 var ErrInUse = errors.New("journal in use by another process")
 
-// ErrDamaged says that a part of the journal's files is missing. The text says which, and
-// what can be done. Nothing was changed.
+// ErrDamaged says that a part of the journal's files is missing. The text says which part, and what
+// to do. Nothing was changed.
 var ErrDamaged = sqlitedb.ErrDamaged
 
-// Options sets up a journal. The zero value is a sane one.
+// Options configures a journal. The zero value has sensible defaults.
 type Options struct {
-	// ReadOnly opens a journal that is there to read it, also while a process writes to it.
-	// Claim and Commit fail.
+	// ReadOnly opens an existing journal to read it, even while a process writes to it. Claim and
+	// Commit fail.
 	ReadOnly bool
 }
 
@@ -64,9 +64,9 @@ type Journal struct {
 
 var _ persist.Journal = (*Journal)(nil)
 
-// Open opens the journal in the directory dir, and creates both where they do not exist. It
-// fails with ErrInUse when another process has it open, with ErrSchema when a newer version
-// wrote it, and with ErrDamaged when some of it is missing. Close it when done.
+// Open opens the journal in the directory dir, and creates both if they do not exist. It fails with
+// ErrInUse if another process has it open, with ErrSchema if a newer version wrote it, and with
+// ErrDamaged if some of it is missing. Close it when done.
 func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -197,8 +197,8 @@ func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
 	return nil
 }
 
-// Commit implements [persist.Journal]. A commit that has begun is not broken off when ctx
-// ends: it takes milliseconds, and to break off the connection would lose it.
+// Commit implements [persist.Journal]. A commit that has begun is not interrupted when ctx ends: it
+// takes milliseconds, and interrupting it would lose the connection.
 func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	if err := b.Check(); err != nil {
 		return err

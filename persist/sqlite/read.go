@@ -448,7 +448,7 @@ func (r *read) erasing() (below map[int64]int64, err error) {
 	return below, err
 }
 
-// Ends implements [persist.Journal]. Positions are of the whole journal here.
+// Ends implements [persist.Journal]. In this journal positions are global, not per partition.
 func (j *Journal) Ends(ctx context.Context) (ends []uint64, err error) {
 	err = j.read(ctx, "read the ends", nil, func(r *read) error {
 		ends = slices.Repeat([]uint64{uint64(r.upTo)}, persist.Parts)

@@ -17,8 +17,8 @@ const (
 	schemaVersion = 2
 )
 
-// ErrSchema says that the directory holds a database that this version cannot use: one of
-// a newer version, or of another program. Nothing was changed.
+// ErrSchema says that the directory holds a database that this version cannot use: one of a newer
+// version, or of another program. Nothing was changed.
 var ErrSchema = errors.New("journal not usable by this version")
 
 // erasingTable is what version 2 has and version 1 has not.
