@@ -34,13 +34,20 @@ func (c *cell[M]) mailbox() *mailbox[M] {
 	return c.box
 }
 
-func (c *cell[M]) mailboxLen() int {
+// mailState is what a mailbox shows of itself.
+type mailState struct {
+	waiting  int
+	attached bool // there is one
+	handling bool // the turn is in a handler
+}
+
+func (c *cell[M]) mailState() mailState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.mailbox(); s != nil {
-		return s.waiting()
+		return mailState{s.waiting(), true, s.head.Load()&inHandler != 0}
 	}
-	return 0
+	return mailState{}
 }
 
 func (c *cell[M]) typeName() string {

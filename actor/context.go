@@ -39,6 +39,12 @@ func (ctx *Context[M]) System() *System { return ctx.sys() }
 // PID if it came from outside of any actor.
 func (ctx *Context[M]) Sender() PID { return senderIn(ctx.cell().currentWith()).pid() }
 
+// Incarnation returns a context that lasts until the actor is told to stop, or its incarnation ends by
+// a restart or by passivation. Unlike the Context itself it does not end with the request that is being
+// handled, and it may go anywhere: it is for what the actor keeps beyond a message. It has no values,
+// and what is sent with it has no sender.
+func (ctx *Context[M]) Incarnation() context.Context { return ctx.cell().life() }
+
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.
 func (ctx *Context[M]) Parent() PID { return ctx.parent.pid() }

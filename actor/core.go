@@ -54,7 +54,8 @@ type impl interface {
 	detailOwn(d *Detail)
 	record(r *recording, on bool)
 	drain()
-	mailboxLen() int
+	mailState() mailState
+	nextSent() (msg any, ok bool)
 	typeName() string
 	accept(msg, with any) verdict
 	acceptRun(next func(scratch any) (FarDelivery, bool), refused func(*FarDelivery, verdict))

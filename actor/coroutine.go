@@ -17,6 +17,7 @@ import (
 // (worker.work). The race detector found that in the prototype.
 type coroutine struct {
 	id     uint64  // of its goroutine
+	g      uintptr // the same, see currentG
 	w      *worker // who runs it; set before it is resumed
 	resume func() (struct{}, bool)
 	stop   func()
@@ -29,7 +30,7 @@ func newCoroutine(alive *atomic.Int64) *coroutine {
 	co := new(coroutine)
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer alive.Add(-1)
-		co.id = goroutineID()
+		co.id, co.g = goroutineID(), currentG()
 		label(co.id)
 		co.yield = yield
 		if yield(struct{}{}) {
@@ -142,8 +143,8 @@ func (w *worker) work() {
 // drive runs one coroutine after the other until there is nothing to do.
 func (w *worker) drive(co *coroutine) {
 	for {
-		co.w, w.co = w, co
-		w.goroutine.Store(co.id)
+		co.w = w
+		w.co.Store(co)
 		if _, ok := co.resume(); !ok {
 			return
 		}

@@ -76,6 +76,15 @@ func (s Step) Next() (messageType string, from PID) {
 	return next.messageType, next.sender
 }
 
+// Message returns the message that the actor will handle, if somebody has sent it: for whoever
+// describes the step, now. It must not be changed nor kept.
+func (s Step) Message() (msg any, ok bool) {
+	if s.run != nil || s.resumes() {
+		return nil, false
+	}
+	return s.who.impl().nextSent()
+}
+
 // Kind says what it is that the actor has to do.
 func (s Step) Kind() StepKind {
 	switch {
@@ -177,7 +186,7 @@ func (d *Driven) Close() { d.sys.sched.closeStacks() }
 // by Until, in a step of this system.
 func (d *Driven) SetAside(step Step, later func(Step)) {
 	w := d.sys.sched.solo
-	co, c, playing := w.co, w.current.Swap(nil), w.playing
+	co, c, playing := w.co.Load(), w.current.Swap(nil), w.playing
 	w.playing, w.leaving = false, leaving{kind: leaveAside}
 	later(Step{who: step.who, co: co})
 	co.yield(struct{}{})

@@ -36,6 +36,12 @@ var (
 	// for answers for which the handler need not wait.
 	ErrTooManyWaiting = errors.New("too many handlers wait; see WithMaxWaiting and AskThen")
 
+	// ErrWrongGoroutine says that the handler's own context was used to wait on another goroutine
+	// than the handler's, for example in a function that the handler gives to a sync.WaitGroup.
+	// Nothing was sent. A context that is derived of it in the handler, as context.WithCancel
+	// returns one, may go anywhere; [Gather] asks several at once.
+	ErrWrongGoroutine = errors.New("the handler's own context was used to wait on another goroutine: derive one of it, or Gather")
+
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,
 	// after the current message.
 	ErrStop = errors.New("stop requested by the handler")

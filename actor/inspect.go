@@ -60,6 +60,8 @@ type Info struct {
 	PID      string
 	Type     string // of its state, or of its message if it is a function
 	State    string // starting, running, passive, suspended, restarting, stopping or stopped
+	Activity string // idle, runnable, running, or waiting: a handler waits with its stack set aside
+	Attached bool   // it has a mailbox; one that has been idle for a while has given it back
 	Mailbox  int    // messages that wait; during a turn those of the turn are included
 	Handled  uint64 // messages handled by all its incarnations
 	Restarts uint64
@@ -134,12 +136,16 @@ func (c *core) childrenAfter(those []*core, n int) (part []*core, more, ok bool)
 
 func (c *core) info() Info {
 	pid := c.pid()
-	i := Info{Path: pid.Path(), PID: pid.String(), Type: c.impl().typeName(), Mailbox: c.impl().mailboxLen(), Bulkhead: c.sched().name}
+	mail := c.impl().mailState()
+	i := Info{
+		Path: pid.Path(), PID: pid.String(), Type: c.impl().typeName(), Mailbox: mail.waiting, Attached: mail.attached,
+		Bulkhead: c.sched().name,
+	}
 	var waits *core
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		i.State, i.Handled = c.phase.String(), c.handled
+		i.State, i.Handled, i.Activity = c.phase.String(), c.handled, c.activity(mail.handling)
 		if ext := c.ext; ext != nil {
 			i.Restarts, i.Children = ext.restarts, ext.children
 			if p := ext.passivation; p != nil && p.passive && c.phase == running {
@@ -153,6 +159,22 @@ func (c *core) info() Info {
 	}()
 	i.Waits = waits.pid()
 	return i
+}
+
+// activity says what the actor does. handling says that it was in a handler just now. REQUIRES: c.mu held.
+func (c *core) activity(handling bool) string {
+	handling = handling || c.flags.Load()&inUser != 0
+	w := c.worker.Load()
+	switch {
+	case len(c.waitingHandlers()) > 0, handling && c.traits.runsOn() == onPool && w != nil && w.current.Load() != c:
+		return "waiting"
+	case !c.scheduled:
+		return stateIdle.String()
+	case handling:
+		return stateRunning.String()
+	default:
+		return stateRunnable.String()
+	}
 }
 
 // Actors returns the living actors except the root, in no particular order: for tools. It reads one

@@ -242,6 +242,7 @@ func (c *cell[M]) tryStart() (err error) {
 			c.endIncarnation()
 		}
 	}()
+	c.endKept()
 	a := c.actor
 	if c.newActor != nil {
 		maker := c.newActor
@@ -463,8 +464,15 @@ func (c *cell[M]) terminated() {
 // endIncarnation gives back what the incarnation held.
 func (c *cell[M]) endIncarnation() {
 	if m := c.peekIncarnation(); m != nil {
+		var keep *core
+		if c.phase == restarting && c.ext.member { // its siblings end, too
+			keep = c.parent
+		}
 		c.mailbox().inc = nil
-		m.release(c)
+		m.release(c, keep)
+		if len(m.watches) > 0 {
+			c.needIncarnation().watches = m.watches
+		}
 		if len(m.recordings) > 0 && c.phase != stopping { // they are of the actor
 			c.needIncarnation().recordings = m.recordings
 		}

@@ -114,7 +114,7 @@ var (
 )
 
 // drainMark in a mailbox stops the actor when its turn comes: what lies before it
-// is handled first.
+// is handled first. Behind it nothing is taken.
 type drainMark struct{}
 
 const (
@@ -438,17 +438,16 @@ func (m *incarnation[M]) noticed(e *envelope[M]) {
 }
 
 // release ends what the incarnation had under way. What it had stashed goes back to
-// the head of the mailbox: the next incarnation, or the dead letters, get it in order.
-func (m *incarnation[M]) release(c *cell[M]) {
+// the head of the mailbox: the next incarnation, or the dead letters, get it in order. Watches of the
+// children of keep, which may be nil, are left.
+func (m *incarnation[M]) release(c *cell[M], keep *core) {
 	for _, t := range m.timers {
 		t.cancel(c.sys())
 	}
-	for pid := range m.watches {
-		for w := range m.watches.of(pid) {
-			w.active = false
-			w.target.forget(&w.watcher)
-		}
-	}
+	m.watches.end(func(w *watch[M]) bool {
+		w.kept = keep != nil && w.target != nil && w.target.parent == keep
+		return !w.kept
+	})
 	for e := range m.results {
 		e.active = false
 	}
@@ -498,7 +497,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		return verdictGone
 	}
 	c.lock(w)
-	if c.phase >= stopping {
+	if c.takesNothing() {
 		c.mu.Unlock()
 		return verdictGone
 	}
@@ -598,7 +597,7 @@ func (c *cell[M]) postRun(run []envelope[M], refused func(*FarDelivery, verdict)
 // all or none.
 func (c *cell[M]) postPlain(run []envelope[M]) int {
 	c.lock(nil)
-	if c.phase >= stopping {
+	if c.takesNothing() {
 		c.mu.Unlock()
 		return 0
 	}
@@ -646,12 +645,38 @@ func (c *cell[M]) releaseMailbox() {
 	}
 }
 
-// drain queues the signal to stop behind all that is in the mailbox now.
+// drain queues the order to stop behind all that is in the mailbox now, and closes the mailbox.
 func (c *cell[M]) drain() {
-	if c.post(&envelope[M]{with: drainMark{}}, nil) == verdictTaken {
+	e := &envelope[M]{with: drainMark{}}
+	if c.kind.queue != nil {
+		c.kind.queue.(queue[M]).post(c, *e, nil, hasty) // see postSpecial
+	} else {
+		c.postMark(e)
+	}
+	if c.flags.Load()&draining == 0 { // it is stopping or gone
+		c.signal(signal{kind: sigStop, mode: stopDrain})
+	}
+}
+
+// postMark is post for the drain mark of a plain mailbox.
+func (c *cell[M]) postMark(e *envelope[M]) {
+	c.lock(nil)
+	if c.takesNothing() {
+		c.mu.Unlock()
 		return
 	}
-	c.signal(signal{kind: sigStop, mode: stopDrain}) // it is stopping or gone
+	c.flags.Or(draining)
+	s, now := c.acquireMailbox(), c.sched().monitor.coarse.Load()
+	wake := c.phase == running && c.schedule()
+	if wake {
+		s.open(e, now)
+	} else {
+		s.put(e, now)
+	}
+	c.mu.Unlock()
+	if wake {
+		c.dispatch(nil, e)
+	}
 }
 
 // discardAll discards what nobody will handle. Messages that were told are only counted, and not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,4 +163,36 @@ func TestAnAddressWithAnotherPathReachesNobody(t *testing.T) {
 			p.ExpectAll(actor.NoActor)
 		}
 	})
+}
+
+func TestAWaitWithTheHandlersContextOnAnotherGoroutineFails(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[get], m get) error {
+		actor.Reply(ctx, m, 1)
+		return nil
+	})
+	type outcome struct{ own, derived, after error }
+	outcomes := make(chan outcome, 1)
+	misuse := func(ctx *actor.Context[any], _ any) error {
+		var o outcome
+		var wg sync.WaitGroup
+		wg.Go(func() { _, o.own = actor.Ask(ctx, answers, get{}) })
+		wg.Wait()
+		derived, cancel := context.WithCancel(ctx)
+		wg.Go(func() { _, o.derived = actor.Ask(derived, answers, get{}) })
+		wg.Wait()
+		cancel()
+		_, o.after = actor.Ask(ctx, answers, get{})
+		outcomes <- o
+		return nil
+	}
+	for name, opts := range map[string][]actor.SpawnOption{"plain": nil, "reentrant": {actor.Reentrant()}} {
+		ref := actor.SpawnFunc(sys, name, misuse, opts...)
+		for range 20 {
+			ref.Tell(bg, 1)
+			if o := <-outcomes; !errors.Is(o.own, actor.ErrWrongGoroutine) || o.derived != nil || o.after != nil {
+				t.Errorf("%s: with the handler's context %v, with a derived one %v, in the handler %v", name, o.own, o.derived, o.after)
+			}
+		}
+	}
 }

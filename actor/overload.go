@@ -148,6 +148,18 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 	return info
 }
 
+// nextSent returns the message that is handled next, if somebody has sent it.
+func (c *cell[M]) nextSent() (msg any, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.mailbox()
+	if s == nil || !s.left() {
+		return nil, false
+	}
+	e := s.peek()
+	return e.msg, e.sent()
+}
+
 // setLimit notes at which length of in an Overload may be due, for senders, who do not look
 // at the batch: that would take its cache line away from the turn.
 // REQUIRES: the actor's lock held.

@@ -19,11 +19,15 @@ type pause struct {
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
-// not nil. It fails when so many handlers wait already that this one may not.
+// not nil. It fails when so many handlers wait already that this one may not, and when the caller is
+// another goroutine that has the handler's own context.
 func (p *pause) begin(sys *System, from *core, w *worker) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
 		p.waiter, p.from = sys.waiters.get(), from
 		return nil
+	}
+	if co := w.co.Load(); co.g != currentG() { // whose stack would be set aside, and not the handler's
+		return ErrWrongGoroutine
 	}
 	if n := from.sys().maxWaiting; w.s.parked.Load() >= n {
 		return fmt.Errorf("%w: %d", ErrTooManyWaiting, n)
@@ -113,10 +117,10 @@ func (h *parking) await() {
 		runtime.Goexit() // the actor was taken away from the handler
 	}
 	if h.co = nil; c.setsAside() {
-		h.co = w.co
+		h.co = w.co.Load()
 		c.impl().waitAside(func() { h.leave(w) })
 	} else {
-		c.park(w.co)
+		c.park(w.co.Load())
 		h.leave(w)
 		c.resumed()
 	}
@@ -125,7 +129,7 @@ func (h *parking) await() {
 
 // leave gives the stack away. It returns when somebody has taken it up.
 func (h *parking) leave(w *worker) {
-	co := w.co
+	co := w.co.Load()
 	w.s.parked.Add(1)
 	w.current.Store(nil)
 	w.playing = false

@@ -89,6 +89,7 @@ type special[M any] struct {
 	overflow Overflow
 	notes    int          // envelopes that do not count
 	room     roomQueue[M] // who waits for room: nobody while there is some
+	closed   bool         // the drain mark is in: nobody is let in any more
 }
 
 // newSpecial returns what the options ask for, nil for a plain mailbox.
@@ -194,11 +195,16 @@ var errAlien = fmt.Errorf("%w: another system gets only messages of registered t
 // the verdict is verdictWait the sender waits from now on as wait says, which may be nil.
 func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as manner, replaces func() bool, put func() (old envelope[M], did bool)) verdict {
 	c.lock(w)
-	if c.phase >= stopping {
+	if c.takesNothing() {
 		c.mu.Unlock()
 		return verdictGone
 	}
 	s := c.mailbox()
+	if _, drain := e.with.(drainMark); drain {
+		c.flags.Or(draining)
+		s.special.closed = true
+		s.special.room.tellFirst()
+	}
 	out, v := s.special.admit(e, as, replaces, put)
 	if v == verdictWait && wait != nil {
 		s.special.room.push(wait)
@@ -447,23 +453,16 @@ type rankQueue[M any] struct {
 	drops numberHeap // the next to be dropped first
 	evict bool       // drops is kept; set before the first message
 	seq   uint64
-	ends  bool // the drain mark is in: what comes now is behind it, whatever its rank
 }
 
 type ranked[M any] struct {
 	e    envelope[M]
 	rank int
-	when uint8 // before, at or after the drain mark
+	last bool // the drain mark is, whatever the ranks
 	seq  uint64
 	turn int32 // where it is in turns
 	drop int32 // where it is in drops, -1 if it is not
 }
-
-const (
-	beforeLast uint8 = iota
-	atLast
-	afterLast
-)
 
 func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
 	r := ranked[M]{e: e}
@@ -490,12 +489,7 @@ func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ve
 func (q *rankQueue[M]) put(r ranked[M]) {
 	q.seq++
 	r.seq, r.drop = q.seq, -1
-	if q.ends {
-		r.when = afterLast
-	}
-	if _, drain := r.e.with.(drainMark); drain {
-		r.when, q.ends = max(r.when, atLast), true
-	}
+	_, r.last = r.e.with.(drainMark)
 	var n int32
 	if last := len(q.free) - 1; last >= 0 {
 		n, q.free = q.free[last], q.free[:last]
@@ -610,8 +604,8 @@ type turnOrder[M any] struct{ *rankQueue[M] }
 
 func (o turnOrder[M]) before(i, j int32) bool {
 	a, b := &o.nodes[i], &o.nodes[j]
-	if a.when != b.when {
-		return a.when < b.when
+	if a.last != b.last {
+		return b.last
 	}
 	if a.rank != b.rank {
 		return a.rank > b.rank

@@ -210,8 +210,10 @@ func (c *cell[M]) timeTurn(s *mailbox[M], ps *profiles) *timing {
 func (c *cell[M]) handleTimed(s *mailbox[M], plain bool, t *timing) error {
 	typ := s.cur.typeName()
 	t.begin(c.worker.Load())
-	err := c.handle(s, plain)
-	t.end(&c.core, typ)
+	handled, err := c.handle(s, plain)
+	if handled {
+		t.end(&c.core, typ)
+	}
 	if w := c.worker.Load(); w != nil {
 		w.sampler.now = nil
 	}

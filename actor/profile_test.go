@@ -81,3 +81,29 @@ func TestAProfileWithoutAnEndIsAMistake(t *testing.T) {
 		k.System().Profile(context.Background())
 	})
 }
+
+func TestAProfileCountsNoMessageThatATurnDrops(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[string], m string) error {
+			if m == "go" {
+				ctx.Every("tick", 5*time.Millisecond, "tick")
+				return nil
+			}
+			ctx.After("dropped", time.Millisecond, "dropped")
+			time.Sleep(2 * time.Millisecond) // its message waits now
+			ctx.Cancel("dropped")
+			return nil
+		}).Tell(k.Context(), "go")
+		for ticks := 0; ticks < 50; { // of which each is followed by a message that is dropped
+			ctx, cancel := context.WithTimeout(k.Context(), 200*time.Millisecond)
+			usage := k.System().Profile(ctx)
+			cancel()
+			for _, u := range usage {
+				if u.Type == "(timer dropped)" {
+					k.T().Fatalf("%+v", u)
+				}
+				ticks += u.Samples
+			}
+		}
+	})
+}

@@ -325,9 +325,10 @@ type proxyImpl struct {
 
 func implOfProxy(c *core) impl { return proxyImpl{p: proxyOf(c)} }
 
-func (i proxyImpl) drain()           { i.p.signalWay(FarDrain, PID{}) }
-func (i proxyImpl) mailboxLen() int  { return 0 }
-func (i proxyImpl) typeName() string { return "actor of " + i.p.kind.node }
+func (i proxyImpl) drain()                { i.p.signalWay(FarDrain, PID{}) }
+func (i proxyImpl) mailState() mailState  { return mailState{} }
+func (i proxyImpl) nextSent() (any, bool) { return nil, false }
+func (i proxyImpl) typeName() string      { return "actor of " + i.p.kind.node }
 
 // base implements target.
 func (r proxied[M]) base() *core { return &r.core }

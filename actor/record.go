@@ -104,8 +104,15 @@ func (c *cell[M]) record(r *recording, on bool) {
 		return
 	}
 	m.recordings = slices.DeleteFunc(slices.Clone(m.recordings), func(o *recording) bool { return o == r }) // a handler that waits has the former list
-	if len(m.recordings) == 0 && !m.holds() && !m.stashed && len(c.waitingHandlers()) == 0 {
-		c.mailbox().inc = nil
+	c.dropIncarnation(c.mailbox())
+}
+
+// dropIncarnation takes what the incarnation needs beside its mailbox away if it needs nothing: its
+// messages go the short way again. A handler that waits may hold it, and does this when it has returned.
+// REQUIRES: the turn owns c, and no handler is called.
+func (c *cell[M]) dropIncarnation(s *mailbox[M]) {
+	if m := s.inc; m != nil && len(m.recordings) == 0 && !m.holds() && !m.stashed && len(c.waitingHandlers()) == 0 {
+		s.inc = nil
 	}
 }
 

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,37 @@ func TestRecordEndsWithItsActor(t *testing.T) {
 		}
 		if _, err := k.System().Record(k.Context(), ref.PID(), 1); !errors.Is(err, actor.ErrStopped) {
 			k.T().Errorf("Record of an actor that has ended: %v", err)
+		}
+	})
+}
+
+func TestATimerThatSetsItselfAgainHasNoHeader(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		var got []string
+		sys := actortest.NewSystem(k.T(), actor.AroundReceive(func(ctx context.Context, r actor.Reception, next func() error) error {
+			if r.Message == "go" {
+				actor.SetHeader(ctx, actor.Header{"span": " of it"})
+			}
+			return next()
+		}))
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[string], m string) error {
+			got = append(got, m+actor.HeaderOf(ctx)["span"])
+			switch m {
+			case "go":
+				ctx.After("again", time.Second, "again")
+			case "again":
+				if len(got) < 4 {
+					ctx.After("again", time.Second, "again")
+				}
+				ctx.After("other", time.Second/2, "other")
+			}
+			return nil
+		})
+		ref.Tell(k.Context(), "go")
+		k.Advance(time.Minute)
+		want := []string{"go of it", "again of it", "other of it", "again", "other"}
+		if !slices.Equal(got, want) {
+			k.T().Errorf("got %q, want %q", got, want)
 		}
 	})
 }

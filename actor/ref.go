@@ -185,7 +185,9 @@ func (r Ref[M]) String() string { return r.PID().String() }
 // becomes dead letters. It does not wait.
 func (r Ref[M]) Stop() { r.recipient().base().stop(stopNow) }
 
-// Drain stops the actor after all messages that are in its mailbox now. It does not wait.
+// Drain stops the actor after all messages that are in its mailbox now. From now on it takes no
+// others: a message sent to it becomes a dead letter at once, and an ask fails with [ErrStopped].
+// Drain does not wait.
 func (r Ref[M]) Drain() { r.recipient().base().stop(stopDrain) }
 
 // Kill stops the actor after its current message, without Terminate; its children are killed as

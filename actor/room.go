@@ -63,7 +63,7 @@ func (r *roomWait[M]) tell() {
 // admitWaiting lets those in who wait, as long as there is room for the first. It reports since when the first
 // of them has waited, and false when there was none. REQUIRES: the actor's lock held.
 func (s *special[M]) admitWaiting() (since int64, ok bool) {
-	for r := s.room.first; r != nil && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
+	for r := s.room.first; r != nil && !s.closed && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
 		s.room.remove(r)
 		r.old, r.replaced = r.put()
 		r.replaces, r.put, r.taken = nil, nil, true
@@ -132,7 +132,7 @@ func (r *roomWait[M]) leave() verdict {
 	room := &c.mailbox().special.room
 	room.remove(r)
 	r.replaces, r.put = nil, nil
-	if c.phase < stopping {
+	if !c.takesNothing() {
 		return verdictWait
 	}
 	room.tellFirst()

@@ -2,7 +2,8 @@ package actor
 
 // Route decides, on the sender's goroutine, where a message goes: it calls to for each actor that
 // should get it. It is called concurrently, must not block, and must not keep to. A message for
-// which it does not call to becomes a dead letter.
+// which it does not call to becomes a dead letter. If it chose a single actor, and that has ended or
+// is drained, it is called again, up to three times in all.
 type Route[M any] func(msg M, to func(Ref[M]))
 
 // Routed returns a reference that passes on messages as route decides, with their sender and asker
@@ -39,7 +40,19 @@ func (r *routed[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	return r.tell(e, w), nil
 }
 
+// routeMost is how often a route may choose for a message: what it has chosen by may be out of date.
+const routeMost = 3
+
 func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
+	for n := 1; ; n++ {
+		if v, chosen := r.pass(e, w); v != verdictGone || !chosen || n == routeMost {
+			return v
+		}
+	}
+}
+
+// pass sends the message where the route says. It reports false if the route has chosen nobody.
+func (r *routed[M]) pass(e envelope[M], w *worker) (v verdict, chosen bool) {
 	var first Ref[M]
 	var rest []Ref[M]
 	r.route(e.msg, func(to Ref[M]) {
@@ -50,14 +63,14 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 		}
 	})
 	if first.IsZero() {
-		return verdictGone
+		return verdictGone, false
 	}
 	ask, asked := askIn(e.with)
 	if asked {
 		ask.share(len(rest) + 1)
 	}
 	if len(rest) == 0 {
-		return first.to.tell(e, w)
+		return first.to.tell(e, w), true
 	}
 	for _, to := range append(rest, first) {
 		if v := to.to.tell(e, w); v != verdictTaken {
@@ -71,5 +84,5 @@ func (r *routed[M]) tell(e envelope[M], w *worker) verdict {
 			}
 		}
 	}
-	return verdictTaken
+	return verdictTaken, true
 }

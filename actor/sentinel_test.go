@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +113,16 @@ var sentinels = []struct {
 			}).Tell(k.Context(), 1)
 			k.Settle() // two that begin to wait at the same moment may both
 		}
+		return <-refused
+	}},
+	{is: actor.ErrWrongGoroutine, produce: func(k *actortest.Kit) error {
+		refused := make(chan error)
+		actor.SpawnFunc(k.System(), "strayed", func(ctx *actor.Context[int], _ int) error {
+			var wg sync.WaitGroup
+			wg.Go(func() { refused <- ctx.Sleep(time.Second) })
+			wg.Wait()
+			return nil
+		}).Tell(k.Context(), 1)
 		return <-refused
 	}},
 	{is: actor.ErrLinked, produce: func(k *actortest.Kit) error {

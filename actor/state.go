@@ -93,8 +93,9 @@ const (
 	ended                       // the actor is gone; set by its last turn
 	gated                       // the actor has a gate; set before others can see it
 	virtual                     // the actor is the activation of a virtual one; set before others can see it
+	draining                    // the drain mark is in the mailbox, which takes nothing any more; set under mu
 
-	depthShift = 8
+	depthShift = 9
 )
 
 // schedule makes an idle actor runnable. It reports whether it has: then the caller must hand
@@ -166,6 +167,10 @@ func (c *core) resumed() {
 
 // hasSignals reports whether signals wait.
 func (c *core) hasSignals() bool { return c.flags.Load()&signaled != 0 }
+
+// takesNothing reports whether no message that comes now would be handled.
+// REQUIRES: c.mu held.
+func (c *core) takesNothing() bool { return c.phase >= stopping || c.flags.Load()&draining != 0 }
 
 // isFenced reports whether c was taken away from a callback that has not returned: what that
 // does must have no effect any more. c may be nil.

@@ -53,7 +53,7 @@ func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
 		return true
 	}
 	at := c.impl().currentMessage()
-	m.stuck = append(m.stuck, stuckReport{sys, Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.goroutine.Load(), heard})
+	m.stuck = append(m.stuck, stuckReport{sys, Stuck{PID: c.pid(), For: lasted, MessageType: at.messageType, Sender: at.sender}, w.co.Load().id, heard})
 	return true
 }
 

@@ -502,3 +502,77 @@ func TestAPermanentActorThatGoesOnStoppingExhaustsTheBudget(t *testing.T) {
 		actortest.Ask(k, find("b"), play{}).Answer()
 	})
 }
+
+// lookout watches a sibling, in Init as well if it is eager, and notes the Downs that come.
+type lookout struct {
+	eager bool
+	other actor.PID
+	downs *[]actor.Down
+}
+
+func (l *lookout) Init(ctx *actor.Context[any]) error {
+	if l.eager && !l.other.IsZero() {
+		ctx.Watch(l.other, func(d actor.Down) any { return d })
+	}
+	return nil
+}
+
+func (l *lookout) Receive(ctx *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case actor.PID:
+		ctx.Watch(m, func(d actor.Down) any { return d })
+	case actor.Down:
+		*l.downs = append(*l.downs, m)
+	case error:
+		return m
+	}
+	return nil
+}
+
+func TestAWatcherHearsOfASiblingThatEndsInTheirRestart(t *testing.T) {
+	for name, strategy := range map[string]actor.Strategy{"all": actor.AllForOne, "rest": actor.RestForOne} {
+		for _, eager := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, eager), func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					var downs []actor.Down
+					var gone actor.PID
+					var watcher actor.Ref[any]
+					actor.Spawn[any](k.System(), "group", func() *beginner {
+						return &beginner{begin: func(ctx *actor.Context[any]) error {
+							watcher = actor.Spawn[any](ctx, "watcher", func() *lookout { return &lookout{eager, gone, &downs} })
+							for _, lifetime := range []actor.Lifetime{actor.Temporary, actor.Permanent} {
+								ref := actor.SpawnFunc(ctx, "", func(*actor.Context[any], any) error { return nil }, lifetime)
+								watcher.Tell(k.Context(), ref.PID())
+								if lifetime == actor.Temporary {
+									gone = ref.PID()
+								}
+							}
+							return nil
+						}}
+					}, actor.Supervise(strategy))
+					k.Settle()
+					for range 2 { // the second time there is nobody left who could end
+						watcher.Tell(k.Context(), errBroken)
+						k.Settle()
+					}
+					k.ExpectFailures(2)
+					want := 1
+					if eager {
+						want = 2 // the third incarnation looks for somebody who is gone
+					}
+					if len(downs) != want || downs[0].PID != gone || downs[0].Reason != actor.Stopped {
+						k.T().Errorf("got %+v, want one of %v, who was stopped", downs, gone)
+					}
+				})
+			})
+		}
+	}
+}
+
+// beginner does something in Init, and nothing else.
+type beginner struct {
+	begin func(ctx *actor.Context[any]) error
+}
+
+func (b *beginner) Init(ctx *actor.Context[any]) error   { return b.begin(ctx) }
+func (*beginner) Receive(*actor.Context[any], any) error { return nil }

@@ -22,8 +22,9 @@ type timer[M any] struct {
 // After sends msg to the actor itself when d has passed, never earlier. The key names the timer:
 // setting another with the same key replaces it, and a message of the replaced one that is already
 // in the mailbox is not delivered. Timers end with the incarnation: a restart or a stop cancels
-// them. The message has the header of the message in whose handler the timer was set; ticks of
-// Every and On have none. For use in the actor's own callbacks.
+// them. The message has the header of the message in whose handler the timer was set, unless that was
+// the timer's own: a timer that sets itself again is like the ticks of Every and On, which have none.
+// For use in the actor's own callbacks.
 func (ctx *Context[M]) After(key string, d time.Duration, msg M) { ctx.set(key, d, msg, true, nil) }
 
 // Every sends msg to the actor itself each period, the first time after one period. Ticks do not
@@ -88,10 +89,17 @@ func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan S
 	defer c.exitRuntime()
 	c.cancelTimer(key)
 	t := &timer[M]{key: key, msg: msg, once: once, plan: plan, active: true}
-	if once && plan == nil {
+	if once && plan == nil && !c.handlesTimer(key) {
 		t.header = c.turnHeader()
 	}
 	c.setTimer(t, d)
+}
+
+// handlesTimer reports whether the message that is being handled is that of the timer with that key.
+// REQUIRES: the turn owns c.
+func (c *cell[M]) handlesTimer(key string) bool {
+	t, ok := c.message().with.(*timer[M])
+	return ok && t.key == key
 }
 
 // setTimer starts a timer whose key has none. REQUIRES: the turn owns c.

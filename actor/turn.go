@@ -182,6 +182,9 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	if s != nil {
 		s.sweep()
 		c.account(s, w)
+		if c.traits.reentrant() {
+			c.dropIncarnation(s)
+		}
 	}
 	again = c.hasSignals() && c.phase != stopped
 	if !again && c.traits.reentrant() {
@@ -271,7 +274,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		} else {
 			s.next()
 			if t.timing == nil {
-				err = c.handle(s, plain)
+				_, err = c.handle(s, plain)
 			} else {
 				err = c.handleTimed(s, plain, t.timing)
 			}
@@ -362,18 +365,18 @@ func (c *cell[M]) crashed(failure error) {
 }
 
 // handle passes the current envelope to the handler. What is not a plain message
-// is turned into one first, or dealt with here.
-func (c *cell[M]) handle(s *mailbox[M], plain bool) error {
+// is turned into one first, or dealt with here: then it reports that nothing was handled.
+func (c *cell[M]) handle(s *mailbox[M], plain bool) (handled bool, err error) {
 	if s.inc != nil {
 		s.inc.stashed = false
 	}
 	if !plain && !c.unwrap(s) {
-		return nil
+		return false, nil
 	}
 	if s.inc != nil && len(s.inc.recordings) > 0 {
-		return c.recorded(s, s.inc.recordings)
+		return true, c.recorded(s, s.inc.recordings)
 	}
-	return c.pass(s)
+	return true, c.pass(s)
 }
 
 // pass passes the current message to the middleware, and that to the handler.

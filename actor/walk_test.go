@@ -325,7 +325,7 @@ func walkKill(t *testing.T, k *walk, sys *System) int {
 	if n := len(s.abandoned); n > 0 {
 		t.Errorf("%d workers are noted as left behind and have ended", n)
 	}
-	if n := c.impl().mailboxLen(); n > 0 {
+	if n := c.impl().mailState().waiting; n > 0 {
 		t.Error("mail was left in the mailbox")
 	}
 	return 2

@@ -21,6 +21,7 @@ type watch[M any] struct {
 	pid         PID
 	wrap        func(Down) M
 	active      bool      // owned by the watcher's turn
+	kept        bool      // of the incarnation before, with which the target has ended; owned by the watcher's turn
 	older, next *watch[M] // of the same address, in watches; owned by the watcher's turn
 }
 
@@ -62,6 +63,42 @@ func (m watches[M]) of(pid PID) iter.Seq[*watch[M]] {
 	}
 }
 
+// end ends the watches that over says.
+func (m watches[M]) end(over func(w *watch[M]) bool) {
+	for pid := range m {
+		m.endOf(pid, over)
+	}
+}
+
+// endOf ends those of an address.
+func (m watches[M]) endOf(pid PID, over func(w *watch[M]) bool) {
+	for w := range m.of(pid) {
+		if over(w) {
+			w.active = false
+			m.remove(w)
+			w.target.forget(&w.watcher)
+		}
+	}
+}
+
+// keptOf returns a watch of that address which the incarnation before has left.
+func (m watches[M]) keptOf(pid PID) *watch[M] {
+	for w := range m.of(pid) {
+		if w.kept {
+			return w
+		}
+	}
+	return nil
+}
+
+// endKept ends the watches that were kept over a restart together with others, but those of who has
+// ended meanwhile: their Downs are for the incarnation to come. REQUIRES: the turn owns c.
+func (c *cell[M]) endKept() {
+	if m := c.peekIncarnation(); m != nil {
+		m.watches.end(func(w *watch[M]) bool { return w.kept && w.target.flags.Load()&ended == 0 })
+	}
+}
+
 // watcher is somebody who wants to know when an actor ends, in the list of that actor.
 type watcher struct {
 	links[watcher]              // guarded by the watched actor's mu
@@ -94,7 +131,9 @@ type downNote[M any] struct {
 // address ends: wrap makes it of the [Down], in the watcher's own turn. It comes
 // once for each Watch, never before the target's last message to the watcher, and
 // at once, with the reason [NoActor], if there is no such actor. A restart of the
-// target is not its end. A watch ends with the watcher's incarnation. For use in
+// target is not its end. A watch ends with the watcher's incarnation, unless that ends in a restart
+// together with its siblings ([AllForOne], [RestForOne]) and the target is one of them that does not come
+// back: then the next incarnation gets the Down, once, also if it watches the target again. For use in
 // the actor's own callbacks.
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	required(wrap != nil, "Watch: the function that wraps the Down is nil")
@@ -103,11 +142,15 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 		return
 	}
 	defer c.exitRuntime()
-	w := &watch[M]{pid: pid, wrap: wrap, active: true}
 	inc := c.needIncarnation()
 	if inc.watches == nil {
 		inc.watches = make(watches[M])
 	}
+	if w := inc.watches.keptOf(pid); w != nil { // its Down is on the way
+		w.wrap, w.kept = wrap, false
+		return
+	}
+	w := &watch[M]{pid: pid, wrap: wrap, active: true}
 	inc.watches.add(w)
 	w.down = func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	var none Down
@@ -129,11 +172,7 @@ func (ctx *Context[M]) Unwatch(pid PID) {
 	if m == nil {
 		return
 	}
-	for w := range m.watches.of(pid) {
-		w.active = false
-		m.watches.remove(w)
-		w.target.forget(&w.watcher)
-	}
+	m.watches.endOf(pid, func(*watch[M]) bool { return true })
 }
 
 func (n *downNote[M]) origin() string { return "Down of " + n.down.PID.Path() }

@@ -29,7 +29,6 @@ const (
 // coroutine it is on, unless said otherwise.
 type worker struct {
 	s         *scheduler
-	co        *coroutine
 	leaving   leaving
 	wake      chan struct{}
 	solo      Step   // the step to take in a driven system
@@ -51,19 +50,19 @@ type worker struct {
 
 	sampler sampler
 
-	_         [64]byte             // others look at what follows
-	current   atomic.Pointer[core] // the actor that has its turn, or had the last one
-	runnext   atomic.Pointer[core] // the actor woken last by this worker's own turn
-	away      atomic.Bool          // asleep, stepped out or ended: nobody looks at runnext
-	out       atomic.Bool          // its handler is in Blocking: it does not count in s.active, but in a bulkhead
-	covered   atomic.Bool          // the same while a wait of its handler's, maybe on another goroutine, is covered by another worker
-	handled   atomic.Uint64        // messages
-	goroutine atomic.Uint64        // the number of the coroutine it is on
-	due       atomic.Bool          // set by the monitor, cleared by the next message: a worker that has not cleared it is slow
-	fenced    atomic.Bool          // current was taken away: the worker must not touch it again
-	queue     runQueue
-	_         [64]byte
-	watched   watched // owned by the monitor
+	_       [64]byte                  // others look at what follows
+	current atomic.Pointer[core]      // the actor that has its turn, or had the last one
+	runnext atomic.Pointer[core]      // the actor woken last by this worker's own turn
+	away    atomic.Bool               // asleep, stepped out or ended: nobody looks at runnext
+	out     atomic.Bool               // its handler is in Blocking: it does not count in s.active, but in a bulkhead
+	covered atomic.Bool               // the same while a wait of its handler's, maybe on another goroutine, is covered by another worker
+	handled atomic.Uint64             // messages
+	co      atomic.Pointer[coroutine] // that it is on
+	due     atomic.Bool               // set by the monitor, cleared by the next message: a worker that has not cleared it is slow
+	fenced  atomic.Bool               // current was taken away: the worker must not touch it again
+	queue   runQueue
+	_       [64]byte
+	watched watched // owned by the monitor
 }
 
 // enter notes that c gets its turn.

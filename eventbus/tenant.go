@@ -32,28 +32,12 @@ func settle[M any](ctx *actor.Context[M], b *Bus) *tenant {
 		return t
 	}
 	t = &tenant{bus: b, pid: pid, subs: make(map[*Subscription]struct{})}
-	t.life, t.cancel = lifeOf(ctx)
+	t.life, t.cancel = context.WithCancel(ctx.Incarnation())
 	b.mu.Lock()
 	b.tenants[pid] = t
 	b.mu.Unlock()
 	context.AfterFunc(t.life, t.end)
 	return t
-}
-
-// lifeOf returns a context that ends with the incarnation. While a request is handled
-// the actor's Context is the request's: it ends with the handler. Then the life is that
-// of an errand, which costs a goroutine.
-func lifeOf[M any](ctx *actor.Context[M]) (context.Context, context.CancelFunc) {
-	if _, asked := ctx.Deadline(); !asked {
-		return context.WithCancel(ctx)
-	}
-	lives := make(chan context.Context, 1)
-	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
-		lives <- life
-		<-life.Done()
-		return struct{}{}, nil
-	}, func(struct{}, error) (never M) { return never }) // the incarnation that would get it is gone
-	return context.WithCancel(<-lives)
 }
 
 // over reports whether the incarnation has ended.

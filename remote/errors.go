@@ -35,6 +35,7 @@ var builtIn = codec.NewTypes(
 	codec.Sentinel("actor.mailbox_full", actor.ErrMailboxFull),
 	codec.Sentinel("actor.deadlock", actor.ErrDeadlock),
 	codec.Sentinel("actor.too_many_waiting", actor.ErrTooManyWaiting),
+	codec.Sentinel("actor.wrong_goroutine", actor.ErrWrongGoroutine),
 	codec.Sentinel("actor.linked", actor.ErrLinked),
 	codec.Sentinel("actor.restart_budget", actor.ErrRestartBudget),
 	codec.Sentinel("actor.name_taken", actor.ErrNameTaken),

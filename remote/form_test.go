@@ -48,7 +48,7 @@ func TestWhatNodesAgreeOnIsThatOfTheFirstRelease(t *testing.T) {
 		"actor.stopped": actor.ErrStopped, "actor.unreachable": actor.ErrUnreachable, "actor.unhandled": actor.ErrUnhandled,
 		"actor.not_accepted": actor.ErrNotAccepted, "actor.mailbox_full": actor.ErrMailboxFull, "actor.deadlock": actor.ErrDeadlock,
 		"actor.too_many_waiting": actor.ErrTooManyWaiting, "actor.linked": actor.ErrLinked, "actor.restart_budget": actor.ErrRestartBudget,
-		"actor.name_taken": actor.ErrNameTaken, "actor.bad_name": actor.ErrBadName, "remote.not_offered": ErrNotOffered,
+		"actor.name_taken": actor.ErrNameTaken, "actor.wrong_goroutine": actor.ErrWrongGoroutine, "actor.bad_name": actor.ErrBadName, "remote.not_offered": ErrNotOffered,
 	} {
 		if builtIn.SentinelOf(name) != err || builtIn.SentinelName(err) != name { //nolint:errorlint // the very one
 			t.Errorf("%s is %v, and %v %s", name, builtIn.SentinelOf(name), err, builtIn.SentinelName(err))

@@ -538,6 +538,47 @@ func TestResizeDownHandlesWhatTheRemovedHaveGot(t *testing.T) {
 	})
 }
 
+func TestASenderThatIsLateChoosesAgain(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprint("ended: ", ended), func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				c := new(tally)
+				var pause func() // of a sender that has chosen
+				last := func(_ *actor.System, routees []actor.Ref[task]) actor.Route[task] {
+					return func(_ task, to func(actor.Ref[task])) {
+						if wait := pause; wait != nil {
+							pause = nil
+							wait()
+						}
+						to(routees[len(routees)-1])
+					}
+				}
+				pool := router.SpawnPoolFunc(k.System(), "pool", last, 2, c.receive)
+				gate := block(k, pool.Routees()[1])
+				if ended {
+					gate.Open()
+				}
+				pause = func() {
+					if err := pool.Resize(k.Context(), 1); err != nil {
+						k.T().Error(err)
+					}
+					k.Advance(stdtime.Second) // longer than a removed routee lingers
+				}
+				pool.Tell(k.Context(), task{})
+				pause = nil
+				if got, err := actor.Ask(k.Context(), pool.Ref, task{}); err != nil || got != "/pool/1" {
+					k.T().Errorf("asked, %q answers: %v", got, err)
+				}
+				gate.Open()
+				k.Settle()
+				if got := c.counts(); got["/pool/1"] != 2 || k.System().Stats().DeadLetters != 0 {
+					k.T().Errorf("handled %v, %d dead letters", got, k.System().Stats().DeadLetters)
+				}
+			})
+		})
+	}
+}
+
 func TestResizeUpDoesNotTakeTheNameOfARouteeThatStillDrains(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		c := new(tally)

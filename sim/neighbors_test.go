@@ -176,6 +176,40 @@ func TestNewsComeInOrderInAnyOrderOfTheRest(t *testing.T) {
 	})
 }
 
+// Tune is a request to subscribe.
+type Tune struct{ actor.Returns[error] }
+
+// TestASubscriptionMadeInARequestLastsInARun has an actor subscribe while it handles a request, whose
+// context ends with it.
+func TestASubscriptionMadeInARequestLastsInARun(t *testing.T) {
+	sim.Check(t, sim.Options{Runs: 20}, func(w *sim.World) {
+		bus, heard := eventbus.New(w.System()), 0
+		radio := actor.SpawnFunc(w.System(), "radio", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case Tune:
+				_, err := eventbus.Subscribe(ctx, bus, "news.*", func(_ string, n News) any { return n })
+				actor.Reply(ctx, m, err)
+			case News:
+				heard++
+			}
+			return nil
+		})
+		w.Go("listener", func(ctx *actor.Context[sim.Begin]) {
+			if failed, err := actor.Ask(ctx, radio, Tune{}); failed != nil || err != nil {
+				w.Fatalf("subscribe: %v, %v", failed, err)
+			}
+			if err := eventbus.Publish(ctx, bus, "news.today", News{}); err != nil {
+				w.Fatalf("publish: %v", err)
+			}
+		})
+		w.Settle()
+		if heard != 1 {
+			w.Fatalf("heard %d times", heard)
+		}
+		bus.Close()
+	})
+}
+
 // TestASchedulesTimesAreVirtual lets a day pass.
 func TestASchedulesTimesAreVirtual(t *testing.T) {
 	sim.Check(t, sim.Options{Runs: 3}, func(w *sim.World) {

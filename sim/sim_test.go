@@ -90,6 +90,43 @@ func TestAFailureIsShrunkReplayedAndWritten(t *testing.T) {
 	}
 }
 
+// note is a message whose print has more than a trace shows, and a pointer.
+type note struct {
+	actor.Returns[int]
+	Text string
+	At   *int
+}
+
+func TestATraceShowsWhatMessagesSay(t *testing.T) {
+	f := mustFind(t, Options{Runs: 1}, func(w *World) {
+		actor.SpawnFunc(w.System(), "a", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(note); ok {
+				ctx.After("t", 0, "later")
+				return nil
+			}
+			w.Fatalf("enough")
+			return nil
+		}).Tell(w.Context(), note{Text: "milk\n2 l " + strings.Repeat("ä", 200), At: new(int)})
+		w.Advance(time.Second)
+	})
+	var got []string
+	for _, e := range f.Trace {
+		if e.Kind == "turn" {
+			got = append(got, e.Content)
+		}
+	}
+	want := []string{"{Text:milk 2 l " + strings.Repeat("ä", 71) + "…", ""} // what a timer says nobody has sent
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if text := contentOf(note{At: new(int)}); text != "{Text: At:0x…}" {
+		t.Errorf("got %q", text)
+	}
+	if text := contentOf([]byte("frame")); text != `"frame"` {
+		t.Errorf("got %q", text)
+	}
+}
+
 func TestTheCommandOfASubtestIsOneForTheShell(t *testing.T) {
 	t.Run("it's (one) of $HOME", func(t *testing.T) {
 		f := mustFind(t, Options{Runs: 1}, func(w *World) { w.Fatalf("no") })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type Event struct {
 	Actor   actor.PID     // whose step it is; zero when it is nobody's
 	From    actor.PID     // who sent what the turn handles; zero from outside
 	Message string        // the type of what the turn handles, or what there is to say
+	Content string        // what the message or the frame says, at most 160 bytes of it; empty for what nobody has sent
 }
 
 // String returns the event as one line. Actors are named by system and path.
@@ -33,7 +35,33 @@ func (e Event) String() string {
 	if e.Message != "" {
 		fmt.Fprintf(&b, " %s", e.Message)
 	}
+	if e.Content != "" {
+		fmt.Fprintf(&b, " %s", e.Content)
+	}
 	return b.String()
+}
+
+// contentMost is how many bytes of a message a trace shows.
+const contentMost = 160
+
+// address finds a pointer as package fmt prints it: it would be another one in each run.
+var address = regexp.MustCompile(`\b0x[0-9a-f]{6,16}\b`)
+
+// returns finds the [actor.Returns] of a request, which says nothing.
+var returns = regexp.MustCompile(`\bReturns:\{\} ?`)
+
+// contentOf prints a message in one line.
+func contentOf(msg any) string {
+	form := "%+v"
+	if b, ok := msg.([]byte); ok {
+		form, msg = "%q", b[:min(len(b), contentMost)]
+	}
+	text := address.ReplaceAllString(fmt.Sprintf(form, msg), "0x…")
+	text = strings.Join(strings.Fields(returns.ReplaceAllString(text, "")), " ")
+	if len(text) > contentMost {
+		text = strings.ToValidUTF8(text[:contentMost-len("…")], "") + "…"
+	}
+	return text
 }
 
 // place returns where an actor is, which is easier to read than its address.
@@ -79,6 +107,7 @@ func (t *trace) step(w *World, c *Choice) {
 	switch c.kind {
 	case chooseFrame:
 		e.Kind, e.Message = "frame", fmt.Sprintf("%s %T", c.frame.link, c.frame.content)
+		e.Content = contentOf(c.frame.content)
 	case chooseEvent:
 		e.Kind = "script"
 	default:
@@ -92,6 +121,9 @@ func (t *trace) step(w *World, c *Choice) {
 		default:
 			e.Kind = "turn"
 			e.Message, e.From = c.step.Next()
+			if msg, ok := c.step.Message(); ok {
+				e.Content = contentOf(msg)
+			}
 		}
 	}
 	t.events = append(t.events, e)
@@ -138,7 +170,7 @@ func writeDiagram(out io.Writer, f *Failure) error {
 	for _, e := range events {
 		switch {
 		case e.Kind == "turn" && e.Message != "":
-			fmt.Fprintf(&body, "    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message))
+			fmt.Fprintf(&body, "    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message+" "+e.Content))
 		case !e.Actor.IsZero():
 			what := map[string]string{"turn": "signals", "resume": "goes on", "pipe": "work of a Pipe"}[e.Kind]
 			fmt.Fprintf(&body, "    note over %s: %s\n", name(e.Actor), what)
