@@ -51,6 +51,8 @@ run: ## Serve the demo on http://127.0.0.1:8080.
 test: setup $(NFPM) $(PEBBLE) ## Install what the tests need, then run every test, with the race detector where it can find something.
 	$(GO) vet $(PKG)
 	$(if $(RACE),CGO_ENABLED=1 )GREENROOM_NFPM=$(abspath $(NFPM)) GREENROOM_PEBBLE=$(abspath $(PEBBLE)) $(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
+	# A module of its own, so that users of Greenroom do not depend on OpenTelemetry.
+	$(if $(filter ./...,$(PKG)),cd otel && $(GO) vet ./... && $(GO) test -count=1 -shuffle=on -vet=off ./...)
 
 .PHONY: package
 package: $(NFPM) ## Build the Debian and RPM packages into dist/.
@@ -67,15 +69,18 @@ check: lint tidy generated invariants fuzz bench-test ## Run the other checks th
 lint: $(GOLANGCI) ## golangci-lint: gofumpt, goimports, vet, staticcheck and the rest of .golangci.yml.
 	$(GOLANGCI) config verify
 	$(GOLANGCI) run --allow-parallel-runners ./...
+	cd otel && ../$(GOLANGCI) run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format all Go files.
 	$(GOLANGCI) fmt ./...
+	cd otel && ../$(GOLANGCI) fmt ./...
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are what `go mod tidy` writes.
 	# -e: a dependency's own tests may need a module that the proxy does not have.
 	$(GO) mod tidy -e -diff
+	cd otel && $(GO) mod tidy -e -diff
 	$(GO) mod verify
 
 .PHONY: generate

@@ -1,0 +1,21 @@
+module github.com/greenroom-go/greenroom/otel
+
+go 1.26.0
+
+replace github.com/greenroom-go/greenroom => ../
+
+require (
+	github.com/greenroom-go/greenroom v0.0.0-00010101000000-000000000000
+	go.opentelemetry.io/otel v1.38.0
+	go.opentelemetry.io/otel/sdk v1.38.0
+	go.opentelemetry.io/otel/trace v1.38.0
+)
+
+require (
+	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.1.0 // indirect
+	go.opentelemetry.io/otel/metric v1.38.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
