@@ -89,7 +89,7 @@ func ExampleRef_Drain() {
 	// handles 2
 	// goes home
 	// true
-	// dead letter: 3 stopped
+	// dead letter: 3 no_actor
 }
 
 func ExampleRef_Kill() {

@@ -35,8 +35,8 @@ func (c *spawnConfig) runOn(where runsOn) {
 	c.runsOn = where
 }
 
-// Weight gives the actor a share of n, from 1 to 16, when others wait too: its turn may be n times
-// as long. Any other n panics.
+// Weight gives the actor a share of n, from 1 to 16, while others wait too: its turn may be n times
+// as long, or n messages if each takes longer than a turn should. Anything else panics.
 func Weight(n int) SpawnOption {
 	required(1 <= n && n <= 16, fmt.Sprintf("Weight(%d): a weight is from 1 to 16", n))
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })

@@ -57,6 +57,7 @@ func (c *cell[M]) work(s *mailbox[M]) {
 	if ps := sched.profiles.Load(); ps != nil {
 		t.timing = c.timeTurn(s, ps)
 	}
+	t.begin(c.worker.Load())
 	for c.mayBegin() && c.serve(s, &t) {
 		if !c.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
 			return
@@ -96,33 +97,68 @@ func (c *cell[M]) refill(s *mailbox[M]) bool {
 }
 
 // turnBudget is what is left of a turn.
+//
+// The clock costs more than a short message, so it is read with each turnLook-th. The monitor's ticks
+// show turns that last: then the worker reads the clock from the beginning of its turns, and after each
+// message, as long as messages are found to be long. So the share of an actor is its weight also where a
+// message takes longer than a turn should: the turn is as many messages as the weight then.
 type turnBudget struct {
 	messages int
 	used     int
+	next     int // the message after which the clock is read
 	ticks    int
-	began    time.Time // read with the turnLook-th message: the clock costs more than a short turn
+	began    time.Time // when the clock was first read
+	from     int       // how many messages had been handled then
 	timing   *timing   // of a turn whose messages are timed for a profile, else nil
 }
 
-// look ends the turn when its time is up: when it began before the monitor's last tick, or
-// by the clock, which is not read for each message.
+// begin begins a turn on w, which may be nil.
+func (t *turnBudget) begin(w *worker) {
+	t.next = turnLook
+	if w != nil && w.long {
+		t.next, t.began = 0, time.Now()
+	}
+}
+
+// look ends the turn when its time is up: when it began before the monitor's last tick, or by the clock.
+// It is called with a message that has been handled and is not in used yet.
 func (t *turnBudget) look(w *worker, weight uint8) {
-	if w != nil && w.due.Load() {
+	ticked, handled := w != nil && w.due.Load(), t.used+1
+	if ticked {
 		w.due.Store(false)
 		w.publish()
+	}
+	if t.began.IsZero() {
+		t.next = t.used + turnLook
+		if !ticked {
+			t.began, t.from = time.Now(), handled
+			return
+		}
+		w.long = true // or so it seems
 		if t.ticks++; time.Duration(t.ticks)*tickBusy >= turnTime*time.Duration(weight) {
-			w.hasty = true
-			t.messages = 0
+			t.end(w)
 		}
 		return
 	}
-	if t.began.IsZero() {
-		t.began = time.Now()
-	} else if time.Since(t.began) > turnTime*time.Duration(weight) {
-		t.messages = 0
-		if w != nil {
-			w.hasty = true
-		}
+	spent := time.Since(t.began)
+	long := spent >= time.Duration(handled-t.from)*turnTime/turnLook
+	if w != nil {
+		w.long = long
+	}
+	if t.next = handled; !long {
+		t.next = t.used + turnLook
+	}
+	spent = spent * time.Duration(handled) / time.Duration(handled-t.from) // and for those before
+	if spent >= turnTime*time.Duration(weight) && handled >= int(weight) {
+		t.end(w)
+	}
+}
+
+// end says that the time of the turn is up.
+func (t *turnBudget) end(w *worker) {
+	t.messages = 0
+	if w != nil {
+		w.hasty = true
 	}
 }
 
@@ -284,7 +320,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 			c.endResumed(s)
 		}
 		w := c.worker.Load() // the handler may have waited
-		if w != nil && w.due.Load() || t.used > 0 && t.used%turnLook == 0 {
+		if w != nil && w.due.Load() || t.used == t.next {
 			if !s.leave() { // the worker may be that of the next turn
 				c.exit()
 			}

@@ -38,6 +38,7 @@ type worker struct {
 	picks     uint32
 	fromStack bool      // this round takes from the spawn stack, and not from the queue
 	round     int       // actors left in this round
+	long      bool      // messages take long: turns read the clock, see turnBudget
 	hasty     bool      // the last turn has used up its time: look around before the next
 	yieldAt   time.Time // when the worker next lets other goroutines have its processor
 	seeking   bool      // it counts in s.searching

@@ -70,11 +70,13 @@ type page struct {
 var pages = []page{
 	{"tree", "Actors", (*inspector).tree},
 	{"top", "Top", (*inspector).top},
+	{"profile", "Time", (*inspector).profile},
 	{"waits", "Waiting", (*inspector).waits},
 	{"failures", "Failures", (*inspector).recentFailures},
 	{"dead-letters", "Dead letters", (*inspector).deadLetters},
 	{"nodes", "Nodes", (*inspector).nodes},
 	{"actor", "", (*inspector).actor},
+	{"record", "", (*inspector).record},
 }
 
 // Handler serves the pages about the actors of sys. Each is JSON for a request that accepts
@@ -83,7 +85,9 @@ var pages = []page{
 //
 // From now on it keeps the last 256 failures, in an actor of its own that lives as long as sys.
 // Reading costs the actors nothing but a look at each one shown; Top and Waiting look at all of
-// them, at most 200 000.
+// them, at most 200 000. Time takes a profile ([actor.System.Profile]), and the page of an actor
+// leads to a recording of what it handles ([actor.System.Record]), without the contents of the
+// messages. Both take two seconds, or up to 30 as the parameter "for" says.
 //
 // Orders are POST requests. They are refused if they come from another site's page
 // ([http.CrossOriginProtection]).
@@ -148,6 +152,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"ms":    func(ms int64) string { return shortDuration(time.Duration(ms) * time.Millisecond) },
 	"msf":   func(ms float64) string { return shortDuration(time.Duration(ms * float64(time.Millisecond))) },
 	"view":  indented,
+	// How long a recording may take, to choose from.
+	"seconds": func() []int { return []int{2, 10, 30} },
 	// An actor without a name has a $ there, and no path to ask for.
 	"named": func(path string) bool { return !strings.Contains(path, "/$") },
 }).ParseFS(templateFiles, "templates/*.html"))

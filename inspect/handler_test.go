@@ -195,6 +195,43 @@ func TestThePagesAreJSONForPrograms(t *testing.T) {
 	}
 }
 
+func TestThePagesShowWhereTheTimeGoesAndWhatAnActorHandles(t *testing.T) {
+	t.Parallel()
+	o := open(t, Config{})
+	ref, _ := o.clerk("clerk")
+	ref.Tell(t.Context(), "tick")
+	pid := url.QueryEscape(ref.PID().String())
+
+	var p profilePage
+	for len(p.Usage) == 0 { // which turns are timed is a matter of chance
+		o.json("profile?for=0.3", &p)
+	}
+	if u := p.Usage[0]; u.PID != ref.PID() || u.Type != "(timer round)" && u.Type != "string" || u.Samples < 1 || u.Messages < uint64(u.Samples) || p.For < 300 {
+		t.Errorf("the profile is %+v", p)
+	}
+	o.has("profile?for=0.01", "Where the time goes", `aria-current="page">Time`)
+
+	var r recordPage
+	o.json("record?for=0.5&pid="+pid, &r)
+	if len(r.Handled) == 0 || r.PID != ref.PID() {
+		t.Fatalf("the recording is %+v", r)
+	}
+	if h := r.Handled[0]; h.Origin != "timer round" || h.Type != "string" || h.Request || h.Error != "" || !h.From.IsZero() {
+		t.Errorf("the first message is %+v", h)
+	}
+	o.has("record?for=0.1&pid="+pid, "timer round", "handled in")
+	o.has("actor?pid="+pid, `href="record?pid=`)
+
+	for path, want := range map[string]int{
+		"profile?for=x": http.StatusBadRequest, "profile?for=31": http.StatusBadRequest, "profile?for=0": http.StatusBadRequest,
+		"record?pid=x": http.StatusBadRequest, "record?pid=" + url.QueryEscape("office/none#9"): http.StatusNotFound,
+	} {
+		if status, body := o.get(path, "text/html"); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
 func TestAChainOfThoseWhoWaitIsShown(t *testing.T) {
 	t.Parallel()
 	o := open(t, Config{})
