@@ -56,6 +56,7 @@ type impl interface {
 	drain()
 	mailState() mailState
 	nextSent() (msg any, ok bool)
+	spec(s *Spec)
 	typeName() string
 	accept(msg, with any) verdict
 	acceptRun(next func(scratch any) (FarDelivery, bool), refused func(*FarDelivery, verdict))
@@ -67,6 +68,8 @@ type extension struct {
 
 	firstChild, lastChild *core // children in order of start, guarded by mu
 	children              int   // guarded by mu
+	significant           int   // children that are, guarded by mu
+	bereft                bool  // a child has ended that the suspended actor does not outlive, guarded by mu
 
 	watchers watchers // who watches this actor, guarded by mu
 
@@ -83,6 +86,8 @@ type extension struct {
 	gateway *gateway // of a gated actor, set before the first turn
 
 	passivation *passivation // of an actor that is to be passivated, set before the first turn
+
+	guardian *supervision // by which the parent supervises this actor, nil for its own; set before the first turn
 
 	patience *patience // of an actor that must stop within a time, set before the first turn
 
@@ -270,6 +275,9 @@ func (c *core) adopt(child *core) bool {
 	}
 	ext.lastChild = child
 	ext.children++
+	if child.isSignificant() {
+		ext.significant++
+	}
 	child.flags.Or(min(c.depth()+1, depthMost) << depthShift)
 	return true
 }
@@ -292,7 +300,10 @@ func (c *core) disown(child *core) (awaited bool) {
 	}
 	child.prev, child.next = 0, 0 // nobody's sibling: who was at it sees that
 	ext.children--
-	return c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
+	if child.isSignificant() {
+		ext.significant--
+	}
+	return c.minds(child) || c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
 }
 
 // slot returns where the directory has c.

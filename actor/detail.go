@@ -164,7 +164,7 @@ func (c *cell[M]) detail(d *Detail) {
 	d.Current, d.Sender = at.messageType, at.sender
 	seen := make([]reflect.Type, 0, detailMost)
 	notes := make([]note[M], 0, detailMost)
-	drains, waiting := 0, 0
+	drains, ordered, waiting := 0, 0, 0
 	func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -180,12 +180,18 @@ func (c *cell[M]) detail(d *Detail) {
 				notes = append(notes, x)
 			case drainMark:
 				drains++
+			case *ownMail[M]: // which message that is the queue says when its turn comes
+				ordered++
 			default:
 				seen = append(seen, e.messageType())
 			}
 		})
 	}()
-	d.addMail(c.mailNames(seen, notes, drains), waiting)
+	counts := c.mailNames(seen, notes, drains)
+	if ordered > 0 {
+		counts["(ordered)"] = ordered
+	}
+	d.addMail(counts, waiting)
 }
 
 // mailNames counts by name: without the lock, since names are made.
@@ -225,6 +231,8 @@ func (e *envelope[M]) typeName() string {
 		return "(" + x.origin() + ")"
 	case drainMark:
 		return "(drain)"
+	case *ownMail[M]:
+		return "(ordered)"
 	}
 	return typeText(e.messageType())
 }

@@ -133,6 +133,11 @@ func (c *cell[M]) resume() {
 		c.fail(exit)
 		return
 	}
+	if c.takeBereft() {
+		c.halting = true
+		c.quit()
+		return
+	}
 	for _, child := range escalated { // what had failed below goes on as well
 		child.signal(signal{kind: sigResume})
 	}
@@ -330,6 +335,7 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		rest = s.rest()
 	}
 	c.mu.Unlock()
+	rest = c.ownRest(rest)
 	if ext != nil {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
@@ -362,7 +368,11 @@ func (c *cell[M]) stopChildren(mode stopMode) {
 
 // childEnded goes on with the next child. REQUIRES: the turn owns c.
 func (c *cell[M]) childEnded(child *core) {
+	regrouped := c.ext.group != nil
 	c.halted(child, true)
+	if !regrouped {
+		c.stopWithout(child)
+	}
 	switch c.phase {
 	case stopping:
 		c.stopChildren(c.ext.end)
@@ -394,6 +404,7 @@ func (c *cell[M]) childless() {
 // renew goes on after the end of an incarnation that is to be replaced.
 func (c *cell[M]) renew() {
 	ext := c.ext
+	c.takeBereft()
 	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
 	c.dismiss()
 	c.mu.Lock()

@@ -75,6 +75,7 @@ type queue[M any] interface {
 	len() int
 	at(i int) *envelope[M] // in no particular order
 	rest() []envelope[M]   // empties the queue, oldest first
+	order() string         // what it is called
 }
 
 // evicts reports whether a full mailbox drops a message that waits in it: its queue must then know
@@ -90,14 +91,20 @@ type special[M any] struct {
 	notes    int          // envelopes that do not count
 	room     roomQueue[M] // who waits for room: nobody while there is some
 	closed   bool         // the drain mark is in: nobody is let in any more
+
+	observer MailboxObserver // nil for none; never changes
+	handed   bool            // a message was handed out since the mailbox was empty, see Emptied
 }
 
 // newSpecial returns what the options ask for, nil for a plain mailbox.
 func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
-	if cfg.bound == 0 && cfg.queue == nil {
+	if cfg.bound == 0 && cfg.queue == nil && cfg.observer == nil {
 		return nil, nil
 	}
-	s := &special[M]{queue: &fifoQueue[M]{}, bound: cfg.bound, overflow: cfg.overflow}
+	if cfg.ordered && (cfg.bound > 0 || cfg.virtual != nil) {
+		return nil, errOrdered
+	}
+	s := &special[M]{queue: &fifoQueue[M]{}, bound: cfg.bound, overflow: cfg.overflow, observer: cfg.observer}
 	if cfg.queue != nil {
 		q := cfg.queue()
 		typed, ok := q.(queue[M])
@@ -111,6 +118,8 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 	}
 	return s, nil
 }
+
+var errOrdered = errors.New("a mailbox that is Ordered has no other bound, and is none of a virtual actor: its Queue may drop messages")
 
 // manner says how a message comes to a mailbox that is bounded.
 type manner uint8
@@ -219,8 +228,11 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 		}
 	}
 	full := v.full() && !e.isEvent() // which is counted as lost
-	overload := s.alarmed(full)
+	overload, waits := s.alarmed(full), s.waiting()
 	c.mu.Unlock()
+	if v == verdictTaken || v >= verdictReplaced {
+		c.posted(s.special, e, waits)
+	}
 	if overload {
 		c.overloaded(full)
 	}
@@ -287,6 +299,7 @@ func (s *special[M]) take() (e envelope[M], ok bool) {
 	if e.exempt() {
 		s.notes--
 	}
+	s.handed = true
 	return e, true
 }
 
@@ -431,6 +444,8 @@ func (q *fifoQueue[M]) at(i int) *envelope[M] {
 	return &q.mail.at(i).e
 }
 
+func (q *fifoQueue[M]) order() string { return "plain" }
+
 func (q *fifoQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
 
 func takeAll[M any](take func() (envelope[M], bool)) (all []envelope[M]) {
@@ -542,6 +557,8 @@ func (q *rankQueue[M]) dropOldest() envelope[M] { return q.remove(q.drops[0]) }
 func (q *rankQueue[M]) len() int { return len(q.turns) }
 
 func (q *rankQueue[M]) at(i int) *envelope[M] { return &q.nodes[q.turns[i]].e }
+
+func (q *rankQueue[M]) order() string { return "priority" }
 
 func (q *rankQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
 
@@ -746,5 +763,7 @@ func (q *conflateQueue[M, K]) at(i int) *envelope[M] {
 	}
 	return &q.mail.at(i).e
 }
+
+func (q *conflateQueue[M, K]) order() string { return "conflate" }
 
 func (q *conflateQueue[M, K]) rest() []envelope[M] { return takeAll(q.take) }

@@ -327,6 +327,7 @@ func implOfProxy(c *core) impl { return proxyImpl{p: proxyOf(c)} }
 
 func (i proxyImpl) drain()                { i.p.signalWay(FarDrain, PID{}) }
 func (i proxyImpl) mailState() mailState  { return mailState{} }
+func (i proxyImpl) spec(*Spec)            {}
 func (i proxyImpl) nextSent() (any, bool) { return nil, false }
 func (i proxyImpl) typeName() string      { return "actor of " + i.p.kind.node }
 

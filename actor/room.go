@@ -108,6 +108,9 @@ func (r *roomWait[M]) giveUp() verdict { return r.ended(r.leave()) }
 func (r *roomWait[M]) ended(v verdict) verdict {
 	isClosed(r.waiter.told) // what was told and not waited for
 	r.c.sys().waiters.put(r.waiter)
+	if v == verdictTaken {
+		r.c.observeLate()
+	}
 	if r.replaced {
 		r.c.discard(&r.old, Conflated, ErrMailboxFull)
 	}

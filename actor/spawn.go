@@ -63,6 +63,11 @@ type spawnConfig struct {
 	stopWithin time.Duration // 0 for as long as it takes
 	virtual    any           // an *activation[M], nil for an actor that is none
 	keeps      bool          // see keepsChildren
+
+	significant bool
+	guardian    *supervision // nil for the parent's
+	observer    MailboxObserver
+	ordered     bool // queue is that of Ordered
 }
 
 // Spawn starts an actor and returns its reference; newActor makes the state, again for each
@@ -211,6 +216,12 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		}
 		c.kind = kindOf[M](c.sys(), on)
 	}
+	if o := cfg.observer; o != nil {
+		cfg.around = append(cfg.around, func(_ context.Context, r Reception, next func() error) error {
+			o.Received(r.To)
+			return next()
+		})
+	}
 	mail, err := newSpecial[M](&cfg)
 	if err != nil {
 		return fmt.Errorf("spawn %q: %w", name, err)
@@ -248,6 +259,15 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 			return fmt.Errorf("spawn %q: a Gated actor cannot be passivated: what it has sent may not have left", name)
 		}
 		c.passivateAfter(cfg.passivate)
+	}
+	if cfg.significant {
+		if cfg.lifetime == Permanent {
+			return fmt.Errorf("spawn %q: a Permanent actor cannot be Significant: it does not end by itself", name)
+		}
+		c.flags.Or(significant)
+	}
+	if cfg.guardian != nil {
+		c.needExtLocked().guardian = cfg.guardian
 	}
 	if cfg.stopWithin > 0 {
 		c.needExtLocked().patience = &patience{c: &c.core, limit: cfg.stopWithin}

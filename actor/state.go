@@ -85,17 +85,18 @@ type core struct {
 
 // The flags. Above them is the actor's depth, see spawnstack.go.
 const (
-	signaled uint32 = 1 << iota // ext.signals is not empty; set under mu, cleared by the turn under mu
-	inUser                      // the turn is in a callback that is no plain message; set and cleared by the turn, also where a reentrant handler waits
-	inside                      // the runtime is at work for a callback; set and cleared by the turn
-	fencing                     // the monitor is about to decide; set and cleared by the monitor
-	fenced                      // the actor was taken away from its callback; set by the monitor under mu
-	ended                       // the actor is gone; set by its last turn
-	gated                       // the actor has a gate; set before others can see it
-	virtual                     // the actor is the activation of a virtual one; set before others can see it
-	draining                    // the drain mark is in the mailbox, which takes nothing any more; set under mu
+	signaled    uint32 = 1 << iota // ext.signals is not empty; set under mu, cleared by the turn under mu
+	inUser                         // the turn is in a callback that is no plain message; set and cleared by the turn, also where a reentrant handler waits
+	inside                         // the runtime is at work for a callback; set and cleared by the turn
+	fencing                        // the monitor is about to decide; set and cleared by the monitor
+	fenced                         // the actor was taken away from its callback; set by the monitor under mu
+	ended                          // the actor is gone; set by its last turn
+	gated                          // the actor has a gate; set before others can see it
+	virtual                        // the actor is the activation of a virtual one; set before others can see it
+	draining                       // the drain mark is in the mailbox, which takes nothing any more; set under mu
+	significant                    // the actor's parent may not outlive it; set before others can see it
 
-	depthShift = 9
+	depthShift = 10
 )
 
 // schedule makes an idle actor runnable. It reports whether it has: then the caller must hand

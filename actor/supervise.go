@@ -72,6 +72,7 @@ type supervision struct {
 	exhausted   Directive
 	backoffMin  time.Duration
 	backoffMax  time.Duration
+	autoStop    Significance // 0 for never
 }
 
 // SupervisionOption refines [Supervise].
@@ -100,8 +101,11 @@ func Supervise(strategy Strategy, opts ...SupervisionOption) SuperviseOption {
 // [NewSystem].
 type SuperviseOption struct{ s supervision }
 
-func (o SuperviseOption) applySpawn(c *spawnConfig)   { c.super = &o.s }
-func (o SuperviseOption) applySystem(c *systemConfig) { c.super = o.s }
+func (o SuperviseOption) applySpawn(c *spawnConfig) { c.super = &o.s }
+func (o SuperviseOption) applySystem(c *systemConfig) {
+	required(o.s.autoStop == 0, "NewSystem: AutoStop is not for the actors at the root: end the system with Shutdown")
+	c.super = o.s
+}
 
 // MaxRestarts bounds the restarts: with more than n failures within the given time the budget is
 // exhausted, and the supervisor escalates, or does what [Exhausted] says. With n = 0 the first
@@ -212,7 +216,7 @@ func (c *cell[M]) decide(s signal) Directive {
 		return Escalate
 	}
 	c.enterUser()
-	d := c.kind.super.decision(s.err)
+	d := c.superOf(s.child).decision(s.err)
 	c.leaveUser()
 	return d
 }
@@ -249,27 +253,28 @@ func (c *cell[M]) superviseDraining(s signal) {
 // mayRestart books one more failure of a child. It returns how many there were, and whether
 // the budget allows a restart, and after which delay.
 func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) {
-	failures := &c.needExt().failures
-	if c.kind.super.strategy == OneForOne {
+	super, failures := c.superOf(child), &c.needExt().failures
+	if super.strategy == OneForOne {
 		failures = &child.needExt().budget
 	}
-	n = c.kind.super.count(failures)
-	return n, c.kind.super.delay(n, c.sys().rand.Uint64()), n <= c.kind.super.maxRestarts
+	n = super.count(failures)
+	return n, super.delay(n, c.sys().rand.Uint64()), n <= super.maxRestarts
 }
 
 // restartChild restarts what the strategy says, if the budget allows it.
 func (c *cell[M]) restartChild(child *core, err error) {
+	super := c.superOf(child)
 	n, after, ok := c.mayRestart(child)
 	if !ok {
-		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, c.kind.super.within, orStopped(err))
-		if c.kind.super.exhausted == Stop {
+		err = fmt.Errorf("%w: %d failures within %v, the last: %w", ErrRestartBudget, n, super.within, orStopped(err))
+		if super.exhausted == Stop {
 			c.giveUp(child, err)
 			return
 		}
 		c.escalate(child, err)
 		return
 	}
-	if c.kind.super.strategy == OneForOne {
+	if super.strategy == OneForOne {
 		child.signal(signal{kind: sigRestart, after: after})
 		return
 	}

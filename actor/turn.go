@@ -244,6 +244,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		s.alarm, s.limit = overloadStart, firstLook
 	}
 	c.rest()
+	emptied := s.emptied()
 	remember := false
 	switch {
 	case s == nil || c.remembered:
@@ -258,6 +259,9 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	}
 	if recovered {
 		c.sys().publish(Overload{PID: c.pid()})
+	}
+	if emptied {
+		s.special.observer.Emptied(c.pid())
 	}
 	return false
 }
@@ -431,6 +435,9 @@ func (c *cell[M]) pass(s *mailbox[M]) error {
 func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
 	s.cur, s.copied = &s.own, true
+	if o, ok := s.own.with.(*ownMail[M]); ok && !c.unwrapOwn(o, &s.own) {
+		return false
+	}
 	if h, ok := s.own.with.(*headed); ok {
 		c.setHeader(h.header)
 		s.own.with = h.inner

@@ -1,0 +1,61 @@
+package actor
+
+// MailboxObserver is told what happens to the mailboxes of actors: for counters and gauges of one's own. Its
+// methods are called by several goroutines at once, and for several actors if it was given to several. They
+// must be quick, must not panic, and must not wait.
+type MailboxObserver interface {
+	// Posted says that a mailbox has taken a message, and how many wait now. It is called on the sender's
+	// goroutine, after the message is in: its handler may have begun.
+	Posted(pid PID, waiting int)
+	// Received says that the actor is about to handle a message. It is called in the actor's turn.
+	Received(pid PID)
+	// Emptied says that the actor has nothing to do any more. By the time that it is called something may
+	// have come.
+	Emptied(pid PID)
+}
+
+// ObserveMailbox has an observer told what happens to the actor's mailbox, of whatever kind that is. What
+// the actor sends itself by timers, watches and pipes is among the messages; the orders of the runtime are
+// not. A message that is never handled, since the mailbox drops it or the actor ends, is posted and not
+// received: [System.DeadLetters] has it. Other actors pay nothing for it.
+func ObserveMailbox(o MailboxObserver) SpawnOption {
+	required(o != nil, "ObserveMailbox: the observer is nil")
+	return spawnOption(func(c *spawnConfig) { c.observer = o })
+}
+
+// posted tells the observer of a mailbox, if it has one, that a message was taken.
+// REQUIRES: the caller holds no lock.
+func (c *cell[M]) posted(s *special[M], e *envelope[M], waiting int) {
+	if _, drain := e.with.(drainMark); s.observer != nil && !drain {
+		s.observer.Posted(c.pid(), waiting)
+	}
+}
+
+// observeLate is posted for a message whose sender has waited for room.
+func (c *cell[M]) observeLate() {
+	c.mu.Lock()
+	s := c.mailbox()
+	var waits int
+	if s != nil {
+		waits = s.waiting()
+	}
+	c.mu.Unlock()
+	if s.observed() {
+		s.special.observer.Posted(c.pid(), waits)
+	}
+}
+
+// emptied reports whether there is an observer to be told that all that has come was handled. s may be
+// nil. REQUIRES: the actor's lock held by its turn.
+func (s *mailbox[M]) emptied() bool {
+	if !s.observed() || !s.special.handed {
+		return false
+	}
+	s.special.handed = false
+	return true
+}
+
+// observed reports whether the mailbox has an observer.
+func (s *mailbox[M]) observed() bool {
+	return s != nil && s.special != nil && s.special.observer != nil
+}

@@ -1,0 +1,60 @@
+package actor
+
+// Significance says which of its [Significant] children an actor does not outlive. See [AutoStop].
+type Significance uint8
+
+const (
+	// AnySignificant stops the actor when one of them has ended.
+	AnySignificant Significance = 1 + iota
+	// AllSignificant stops the actor when the last of them has ended.
+	AllSignificant
+)
+
+// Significant marks a child whose end its parent may not outlive: see [AutoStop]. A [Permanent] actor
+// cannot be one, since it does not end by itself: spawning one fails.
+func Significant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.significant = true }) }
+
+// AutoStop has the actor stop of its own accord when [Significant] children of it have ended, as OTP's
+// auto_shutdown: an actor that is there for the work of its children. It does not matter how they have
+// ended, but for one that is ended by a restart together with its siblings. Without AutoStop no child
+// is significant. It is not for the actors at the root: [NewSystem] panics.
+func AutoStop(when Significance) SupervisionOption {
+	required(when == AnySignificant || when == AllSignificant, "AutoStop: it takes AnySignificant or AllSignificant")
+	return func(s *supervision) { s.autoStop = when }
+}
+
+// isSignificant reports whether c is a significant child.
+func (c *core) isSignificant() bool { return c.flags.Load()&significant != 0 }
+
+// minds reports whether c stops when a child that has ended was the one, or the last one, that it does
+// not outlive. REQUIRES: c.mu held.
+func (c *core) minds(child *core) bool {
+	if !child.isSignificant() {
+		return false
+	}
+	when := c.kind.super.autoStop
+	return when == AnySignificant || when == AllSignificant && c.ext.significant == 0
+}
+
+// takeBereft reports whether such a child has ended while c was suspended, and forgets it.
+func (c *core) takeBereft() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.ext.bereft
+	c.ext.bereft = false
+	return was
+}
+
+// stopWithout stops the actor if it does not outlive a child that has ended. REQUIRES: the turn owns c.
+func (c *cell[M]) stopWithout(child *core) {
+	c.mu.Lock()
+	minds := c.minds(child)
+	if minds && c.phase == suspended {
+		c.ext.bereft = true // for when it is resumed
+	}
+	c.mu.Unlock()
+	if minds && c.phase == running {
+		c.halting = true
+		c.quit()
+	}
+}
