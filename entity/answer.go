@@ -12,11 +12,11 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// CommandAnswer is what a device says of a command.
+// CommandAnswer is what a device reports about a command.
 type CommandAnswer struct {
-	// ID is that of the command.
+	// ID is the id of the command.
 	ID string
-	// State is CommandDelivered where the command has not ended by it, CommandDone or
+	// State is CommandDelivered if the answer does not end the command, otherwise CommandDone or
 	// CommandFailed.
 	State CommandState
 	// Value is the progress or the result, the zero Value for none.
@@ -86,8 +86,8 @@ func ParseCommandAnswer(payload []byte) (a CommandAnswer, err error) {
 	return a, nil
 }
 
-// Answer takes in what the device of an entity says of a command: it is Delivered,
-// Progress, Done or Fail, with their errors.
+// Answer handles what the device of an entity reports about a command: it is Delivered, Progress,
+// Done or Fail, with their errors.
 func (r *Runtime) Answer(ctx context.Context, id string, a CommandAnswer) error {
 	switch {
 	case a.State == CommandDone:
@@ -103,11 +103,11 @@ func (r *Runtime) Answer(ctx context.Context, id string, a CommandAnswer) error 
 	}
 }
 
-// AppendMessage appends the command as a device is told it:
+// AppendMessage appends the command as a device receives it:
 //
 //	{"id":"0mb3k9x2a01","name":"open","request":{"angle":30},"expires_ms":1451649600512,"timeout_ms":60000}
 //
-// request is absent where there is none.
+// request is absent if there is none.
 func (c *Command) AppendMessage(dst []byte) []byte {
 	dst = value.AppendQuoted(append(dst, `{"id":`...), c.ID)
 	dst = value.AppendQuoted(append(dst, `,"name":`...), c.Name)

@@ -13,8 +13,8 @@ import (
 // are part of the stored format.
 type Section uint8
 
-// The sections. What Desired and Reported differ in is the delta: the keys that a device
-// has yet to bring about.
+// The sections. The difference between Desired and Reported is the delta: the keys that a device
+// has yet to apply.
 const (
 	Attributes Section = 1 // what the server holds about the entity
 	Desired    Section = 2 // what the device should be

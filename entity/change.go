@@ -7,27 +7,26 @@ import (
 	"slices"
 )
 
-// Edits is what Runtime.Edit is to do to one entity: all of it or nothing.
+// Edits is what Runtime.Edit changes in one entity: all of it or nothing.
 type Edits struct {
-	// If is the ETag that the entity must have, IfAny, IfNone, or "" to edit it
-	// whatever it is, and to make it where there is none.
+	// If is the ETag that the entity must have, IfAny, IfNone, or "" to edit it in any case, and to
+	// make it if it does not exist.
 	If string
-	// By is who wants it, "" for nobody in particular. See Once.By.
+	// By is who makes the edits, "" for nobody in particular. See Once.By.
 	By string
-	// From is who has computed the edits and from what, the zero Origin for who has not. Edits
-	// with the same Source and the same Seq or a greater one are a repetition, as they are
-	// for IngestFrom: nothing is changed.
+	// From says who has computed the edits and from what; it is the zero Origin if nobody has.
+	// Edits with the same Source and the same or a greater Seq are a repetition, as they are for
+	// IngestFrom: nothing is changed.
 	From Origin
 	// Of is when the entity must have come to be, in milliseconds since the epoch, 0 for any
-	// entity: where it has been deleted since, the error is ErrNotFound.
+	// entity. If it has been deleted since, the error is ErrNotFound.
 	Of int64
-	// Type, where it is not nil, is the entity's type from now on, "" for none.
-	// What the entity is must agree with it.
+	// Type, if it is not nil, is the entity's new type, "" for none. The entity must agree with it.
 	Type *string
 	// Patches change the attributes, one after the other.
 	Patches []Patch
-	// Relate puts edges from the entity, or replaces their properties. To must
-	// exist. Unrelate removes edges. From is not looked at.
+	// Relate puts edges from the entity, or replaces their properties. To must exist. Unrelate
+	// removes edges. From is ignored.
 	Relate   []Relation
 	Unrelate []Relation
 }
@@ -41,16 +40,14 @@ type Edited struct {
 	Attributes []AttributeEdit
 }
 
-// Edit changes what an entity is beside its telemetry and returns when that is
-// durable. An entity that does not exist comes to be, with or without anything
-// in it. An edit that says nothing leaves an entity and its ETag as they are; one
-// that sets a leaf to the value it has gives it a new time, and is a change.
+// Edit changes an entity except its telemetry, and returns when that is durable. An entity that
+// does not exist is created, even if it is empty. Empty edits leave an entity and its ETag
+// unchanged; setting a leaf to the value it has gives it a new time, and is a change.
 //
-// It returns ErrConflict or ErrNotFound when the condition does not hold,
-// ErrNotFound for the other end of a relation, ErrInvalid for whatever cannot be,
-// and ErrMismatch for what does not agree with the entity's type; then nothing
-// has been changed.
-// When ctx ends while it waits for the commit the outcome is unknown.
+// It returns ErrConflict or ErrNotFound if the condition does not hold, ErrNotFound for the other
+// end of a relation, ErrInvalid for invalid edits, and ErrMismatch for what does not agree with the
+// entity's type; nothing has then been changed. If ctx ends while it waits for the commit, the
+// outcome is unknown.
 func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, error) {
 	if r.window.full.Load() { // before it waits for an edit that is not committed
 		return Edited{}, fmt.Errorf("entity %q: %w", id, ErrFull)
@@ -106,9 +103,9 @@ func (r *Runtime) claim(ctx context.Context, id string, edits *Edits) (release f
 	return release, nil
 }
 
-// Delete ends an entity: its state, its relations in both directions and its
-// history are gone when Delete returns, under the conditions of Edit. A reading
-// that comes later makes a new one. It returns ErrNotFound when there is none.
+// Delete ends an entity, under the conditions of Edit: when it returns, its state, its relations in
+// both directions and its history are gone. A later reading makes a new entity. It returns
+// ErrNotFound if there is none.
 func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if condition == "" {
 		condition = IfAny

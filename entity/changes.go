@@ -197,11 +197,10 @@ type Subscription struct {
 	ready  chan struct{}  // something happened
 }
 
-// Changes subscribes to committed changes, in the order of their commits. It
-// returns ErrCursorExpired when the changes after the cursor are not kept any
-// more, ErrCursorForeign when this store does not have the cursor's change,
-// ErrCursorInvalid when it is no cursor, and ErrInvalid for an id that cannot
-// be. Close the subscription when done.
+// Changes subscribes to committed changes, in the order of their commits. It returns
+// ErrCursorExpired if the changes after the cursor are no longer kept, ErrCursorForeign if this
+// store does not have the cursor's change, ErrCursorInvalid if the cursor is malformed, and
+// ErrInvalid for an invalid id. Close the subscription when done.
 func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
@@ -295,9 +294,8 @@ func (s *Subscription) Close() {
 	s.rt.hub.leave(s)
 }
 
-// Next returns the next change, waiting for it until ctx ends. The changes that
-// are in the buffer are returned before ErrLagged or ErrClosed. After an error
-// other than that of ctx the subscription is at its end.
+// Next returns the next change, and waits for it until ctx ends. Changes in the buffer are returned
+// before ErrLagged or ErrClosed. After an error other than that of ctx the subscription has ended.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	for {
 		if c, ok := s.fromPage(); ok {
@@ -336,9 +334,9 @@ func (s *Subscription) pending() (Change, bool) {
 	return c, ok
 }
 
-// Cursor returns the place that the reader has reached: everything up to it was
-// returned or does not concern the subscription. It moves on without changes to
-// return, and is then worth keeping as well.
+// Cursor returns the place that the reader has reached: everything up to it was returned or does
+// not concern the subscription. It also advances without changes to return, and is then worth
+// storing, too.
 func (s *Subscription) Cursor() string {
 	h := s.rt.hub
 	h.mu.Lock()

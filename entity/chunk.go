@@ -4,8 +4,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/block"
 )
 
-// Chunk is some points of a history that follow each other. It is valid until the function returns
-// that it was given to, and must not be used concurrently.
+// Chunk is some consecutive points of a history. It is valid until the function to which it was
+// given returns, and must not be used concurrently.
 type Chunk struct {
 	header *block.Header
 	open   func() (*block.Columns, error)
@@ -17,7 +17,7 @@ func NewChunk(header *block.Header, open func() (*block.Columns, error)) *Chunk 
 	return &Chunk{header, open}
 }
 
-// Header says what the chunk contains where that is known without reading it, and is nil elsewhere.
+// Header says what the chunk contains if that is known without reading it, and is nil otherwise.
 func (c *Chunk) Header() *block.Header { return c.header }
 
 // Columns returns the points, at least one. It must be called at most once. Nobody changes what it

@@ -10,9 +10,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// CommandState says how far a command has come. The numbers are part of the stored
-// format. A command only ever goes on to a state of a greater number, but for one that
-// was sent and not acknowledged: it is queued again when its receiver is gone.
+// CommandState says how far a command has come. The numbers are part of the stored format. A
+// command only advances to states of greater numbers, with one exception: if it was sent and not
+// acknowledged, it is queued again when its receiver is gone.
 type CommandState uint8
 
 // The states of a command. From CommandDone on it has ended.
@@ -40,7 +40,7 @@ func (s CommandState) String() string {
 	return commandStates[s]
 }
 
-// Ended reports whether nothing happens to a command in this state any more.
+// Ended reports whether this state is final.
 func (s CommandState) Ended() bool { return s >= CommandDone }
 
 // ParseCommandState reads the name of a state.
@@ -51,72 +51,72 @@ func ParseCommandState(name string) (CommandState, error) {
 	return 0, fmt.Errorf("state %q: %w: must be one of %s", brief(name), ErrInvalid, strings.Join(commandStates[1:], ", "))
 }
 
-// Command is a message to a device, and what has become of it. Times are in
-// milliseconds since the epoch, 0 for what has not happened.
+// Command is a message to a device and its state. Times are in milliseconds since the epoch, 0 for
+// what has not happened.
 type Command struct {
-	// ID is the entity's own of the command: text of one length, by which commands are
-	// in the order in which they came.
+	// ID is the entity's own id for the command: texts of equal length, which order commands as
+	// they came.
 	ID     string
 	Entity string
 	Name   string
-	// Request is what the device is told beside the name, the zero Value for nothing.
+	// Request is what to send to the device with the name, the zero Value for nothing.
 	Request value.Value
 	// Key is the idempotency key, "" for none, and By who sent the command.
 	Key, By string
-	// Parallel says that the command does not wait for others, nor others for it.
+	// Parallel says that the command does not wait for others, and others do not wait for it.
 	Parallel bool
 	State    CommandState
 	Created  int64
-	// Expires is until when it may be delivered, and Timeout how long the device may take
-	// from there to its answer, in milliseconds.
+	// Expires is until when it may be delivered, and Timeout how long the device may take from
+	// delivery to its answer, in milliseconds.
 	Expires, Timeout int64
-	// Sent is when it was sent last, and Attempts how often.
+	// Sent is when it was last sent, and Attempts how often.
 	Sent     int64
 	Attempts int
 	// Delivered is when the device acknowledged it, and Ended when it ended.
 	Delivered, Ended int64
-	// Progress is what the device has last told on the way, and Result its answer; the
-	// zero Value for nothing. Error is why the command failed.
+	// Progress is the last progress that the device has reported, and Result its answer; the zero
+	// Value for nothing. Error is why the command failed.
 	Progress, Result value.Value
 	Error            string
 }
 
-// NewCommand is what Runtime.Command is asked for.
+// NewCommand is a command to be sent by Runtime.Command.
 type NewCommand struct {
-	// Name is that of a command which the entity's type declares or, where the type is not
-	// strict, any other: 1 to MaxKeyBytes bytes.
+	// Name is the name of a command that the entity's type declares or, if the type is not strict,
+	// any other: 1 to MaxKeyBytes bytes.
 	Name string
-	// Request is what the device is told beside the name, at most MaxTextBytes. The zero
-	// Value is nothing.
+	// Request is what to send to the device with the name, at most MaxTextBytes. The zero Value is
+	// nothing.
 	Request value.Value
-	// Key, if it is not "", makes the command known again when it is sent a second time:
-	// at most MaxCommandKeyBytes bytes.
+	// Key, if it is not "", identifies the command when it is sent a second time: at most
+	// MaxCommandKeyBytes bytes.
 	Key string
-	// Expires is until when the command may be delivered, in milliseconds since the epoch.
-	// 0 is DefaultCommandExpiry from now; at most MaxCommandExpiry from now.
+	// Expires is until when the command may be delivered, in milliseconds since the epoch. 0 means
+	// DefaultCommandExpiry from now; at most MaxCommandExpiry from now.
 	Expires int64
-	// Timeout is how long the device may take from the delivery to its answer. 0 is
+	// Timeout is how long the device may take from delivery to its answer. 0 means
 	// DefaultCommandTimeout; at most MaxCommandTimeout.
 	Timeout time.Duration
-	// Parallel lets the command be sent while others are under way. Otherwise commands
-	// of an entity are sent one at a time, in the order in which they came: the next one
-	// when the one before has ended. A type can declare a command as parallel as well.
-	// Parallel ones neither wait for the others nor make them wait.
+	// Parallel lets the command be sent while others are under way. Otherwise commands of an entity
+	// are sent one at a time, in the order in which they came, each when the one before has ended.
+	// A type can also declare a command as parallel. Parallel commands neither wait for the others
+	// nor make them wait.
 	Parallel bool
 	// By is who sends it, at most MaxCommandByBytes bytes.
 	By string
 }
 
-// CommandsQuery asks for commands of an entity, the newest first.
+// CommandsQuery asks for commands of an entity, newest first.
 type CommandsQuery struct {
-	// Before keeps those with a lesser ID. It is the ID of the last one of the page before,
-	// "" for the first page.
+	// Before keeps those with a lower ID. It is the ID of the last command on the previous page, ""
+	// for the first page.
 	Before string
-	// Limit is the most commands to answer with, up to MaxPageLimit. Defaults to 50.
+	// Limit is how many commands to return at most, up to MaxPageLimit. Defaults to 50.
 	Limit int
 	// States keeps those in one of these. Empty keeps all.
 	States []CommandState
-	// ID keeps this one only, Key those of an idempotency key. Empty keeps all.
+	// ID keeps only the command with that id, and Key those of an idempotency key. Empty keeps all.
 	ID, Key string
 }
 
@@ -127,7 +127,7 @@ type OpenCommands struct {
 	Due int64
 }
 
-// Due is when an open command expires or times out, 0 for one that has ended.
+// Due returns when an open command expires or times out, and 0 for one that has ended.
 func (c *Command) Due() int64 {
 	switch {
 	case c.State.Ended():
@@ -149,7 +149,7 @@ func (c *Command) before(o *Command) bool {
 	return c.State == CommandSent && o.State == CommandQueued || c.State < o.State && o.State != CommandSent
 }
 
-// Keeps reports whether the query asks for a command, whatever its page is.
+// Keeps reports whether the query asks for a command, ignoring its page.
 func (q *CommandsQuery) Keeps(c *Command) bool {
 	return (q.ID == "" || c.ID == q.ID) && (q.Key == "" || c.Key == q.Key) && (len(q.States) == 0 || slices.Contains(q.States, c.State))
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// Command sends a command to the device of an entity, and returns when it is durable:
-// from then on it is kept, over restarts and crashes, until it has ended. It is sent as
-// soon as the device can be reached (Receive) and those before it have ended.
+// Command sends a command to the device of an entity, and returns when it is durable: from then on
+// it is kept, across restarts and crashes, until it has ended. It is sent as soon as the device can
+// be reached (Receive) and the commands before it have ended.
 //
-// A command whose Key is that of another one of the entity which is still kept is that
-// one, and is returned as it is now, also when Expires has passed; or the error is ErrOtherCommand if its name or its
-// request differ. The other errors are ErrNotFound for an entity that does not exist,
-// ErrInvalid, ErrMismatch for what its type does not allow, ErrTooManyCommands, and ErrFull
-// while the store has no room. Where ErrFull says that the outcome is unknown, as it is
-// when ctx ends while it waits for the commit, send it again with the same Key.
+// A command with the Key of another command of the entity that is still kept is that command, which
+// is returned in its present state, even if Expires has passed; if its name or its request differ,
+// the error is ErrOtherCommand. The other errors are ErrNotFound for an entity that does not exist,
+// ErrInvalid, ErrMismatch for what its type does not allow, ErrTooManyCommands, and ErrFull while
+// the store has no room. If ErrFull says that the outcome is unknown, or ctx ends while Command
+// waits for the commit, send it again with the same Key.
 func (r *Runtime) Command(ctx context.Context, id string, n NewCommand) (Command, error) {
 	if err := n.check(); err != nil {
 		return Command{}, err
@@ -75,20 +75,20 @@ func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command
 	return &list[0], nil
 }
 
-// Delivered says that the device has acknowledged a command: it is not sent again. It
-// returns when that is durable, and changes nothing for a command that was acknowledged
-// before or has ended. While the store has no room it waits for that. It returns
-// ErrNotFound for a command that there is not, and ErrInvalid for one that was never sent.
+// Delivered says that the device has acknowledged a command, which is then not sent again. It
+// returns when that is durable, and changes nothing for a command that was acknowledged before or
+// has ended. While the store has no room it waits. It returns ErrNotFound for a command that does
+// not exist, and ErrInvalid for one that was never sent.
 func (r *Runtime) Delivered(ctx context.Context, id, command string) error {
 	return r.answer(ctx, id, command, &delivery{own: true, step: func(e *entityActor) ([]*Command, error) {
 		return e.progress(command, false, value.Value{})
 	}})
 }
 
-// Progress says how far the device has come with a command, which it has then. It does not
-// give the device more time. Otherwise it is as Delivered, but returns ErrFull while the
-// store has no room, and ErrInvalid as well where the open commands of the entity would
-// have more than MaxOpenCommandBytes.
+// Progress says how far the device has come with a command, which counts as delivered. It does not
+// give the device more time. Otherwise it is like Delivered, but returns ErrFull while the store
+// has no room, and ErrInvalid also if the open commands of the entity would have more than
+// MaxOpenCommandBytes.
 func (r *Runtime) Progress(ctx context.Context, id, command string, progress value.Value) error {
 	if err := checkCommandValue("progress", progress); err != nil {
 		return err
@@ -98,10 +98,10 @@ func (r *Runtime) Progress(ctx context.Context, id, command string, progress val
 	}})
 }
 
-// Done says that the device has carried out a command, with its answer or the zero Value.
-// It returns ErrNotFound as Delivered does, also is accepted for a command that was never
-// sent, and is ErrFull while the store has no room. An answer that is not as the entity's
-// type wants it ends the command as failed, and is ErrMismatch.
+// Done says that the device has carried out a command, with its answer or the zero Value. It
+// returns ErrNotFound as Delivered does, accepts a command that was never sent, and returns ErrFull
+// while the store has no room. An answer that does not agree with the entity's type ends the
+// command as failed, and returns ErrMismatch.
 func (r *Runtime) Done(ctx context.Context, id, command string, result value.Value) error {
 	if err := checkCommandValue("result", result); err != nil {
 		return err
@@ -124,9 +124,9 @@ func (r *Runtime) Done(ctx context.Context, id, command string, result value.Val
 	return err
 }
 
-// Fail says that the device has not carried out a command, and why. It is as Done, but
-// waits while the store has no room: a transport that refuses a command can say so once
-// only. A reason of more than MaxCommandErrorBytes is cut.
+// Fail says that the device has not carried out a command, and why. It is like Done, but waits
+// while the store has no room, since a transport that refuses a command can say so only once. A
+// reason of more than MaxCommandErrorBytes is truncated.
 func (r *Runtime) Fail(ctx context.Context, id, command, reason string) error {
 	reason = strings.ToValidUTF8(text.Shorten(reason, MaxCommandErrorBytes), "\uFFFD")
 	return r.answer(ctx, id, command, &delivery{own: true, cost: int64(len(reason)), step: func(e *entityActor) (changed []*Command, err error) {
@@ -148,9 +148,9 @@ func (r *Runtime) answer(ctx context.Context, id, command string, d *delivery) e
 	return err
 }
 
-// Cancel withdraws a command. What the device was sent already it may still carry out,
-// and its answer changes nothing. It returns the command as it is then, or ErrNotFound,
-// or ErrCommandEnded with the command as it has ended.
+// Cancel withdraws a command. If the device has already received it, it may still carry it out, and
+// its answer changes nothing. Cancel returns the command in its new state, or ErrNotFound, or
+// ErrCommandEnded with the ended command.
 func (r *Runtime) Cancel(ctx context.Context, id, command string) (Command, error) {
 	var canceled *Command
 	err := r.step(ctx, id, &delivery{step: func(e *entityActor) (changed []*Command, err error) {
@@ -193,9 +193,8 @@ func (r *Runtime) FindCommand(ctx context.Context, id, command string) (Command,
 	return list[0], nil
 }
 
-// Commands returns commands of an entity as they are committed, the newest first: those
-// that are open, and the MaxEndedCommands that ended last. It returns
-// ErrNotFound for an entity that does not exist.
+// Commands returns committed commands of an entity, newest first: those that are open, and the
+// MaxEndedCommands that ended last. It returns ErrNotFound for an entity that does not exist.
 func (r *Runtime) Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -209,8 +208,7 @@ func (r *Runtime) Commands(ctx context.Context, id string, q CommandsQuery) ([]C
 	return query(ctx, r, func(ctx context.Context) ([]Command, error) { return r.store.Commands(ctx, id, q) })
 }
 
-// OpenCommands returns the commands of an entity that have not ended, as they are
-// committed, the oldest first.
+// OpenCommands returns the committed commands of an entity that have not ended, oldest first.
 func (r *Runtime) OpenCommands(ctx context.Context, id string) ([]Command, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -219,8 +217,8 @@ func (r *Runtime) OpenCommands(ctx context.Context, id string) ([]Command, error
 	return stored.Commands, err
 }
 
-// WaitCommand returns a command when it has ended, or as it is when ctx ends, together
-// with the cause. It returns ErrNotFound for one that there is not.
+// WaitCommand returns a command when it has ended, or its present state when ctx ends, together
+// with the cause. It returns ErrNotFound if the command does not exist.
 func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command, error) {
 	changes, err := r.Follow(ctx, ChangesQuery{Entities: []string{id}, CommandsOnly: true})
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	DefaultPresenceReturn  = time.Minute
 )
 
-// Config sets up a Runtime. The zero value is a sane one.
+// Config configures a Runtime. The zero value has sensible defaults.
 type Config struct {
 	// WindowBytes bounds the memory of all readings between Ingest and their
 	// commit. When it is used up Ingest waits. Defaults to DefaultWindowBytes.
@@ -44,33 +44,30 @@ type Config struct {
 	// before it gives up with ErrLagged. Defaults to DefaultStreamBuffer.
 	StreamBuffer int
 
-	// HotBytes bounds the memory of the entities that have an actor. When they
-	// have more, those that were not used for longest go cold: they stay in the
-	// store, and come back when they are needed. It is no strict bound: an entity
-	// that is working stays. Defaults to DefaultHotBytes.
+	// HotBytes bounds the memory of the entities that have an actor. When they take more, the least
+	// recently used go cold: they stay in the store, and come back when they are needed. The bound
+	// is not strict: an entity that is working stays. Defaults to DefaultHotBytes.
 	HotBytes int64
 
-	// Keys bounds the names of keys that entities have which this process has
-	// heard of. Nobody may bring more new ones than are left for others, see Once.By.
-	// Defaults to MaxKeys.
+	// Keys bounds the distinct names of keys that this process knows. Nobody may add more new ones
+	// than are left for others, see Once.By. Defaults to MaxKeys.
 	Keys int
 
-	// IdleAfter is how long an entity may be idle before it goes cold. Defaults
-	// to DefaultIdleAfter; a negative time means for ever.
+	// IdleAfter is how long an entity may be idle before it goes cold. Defaults to
+	// DefaultIdleAfter; a negative time means never.
 	IdleAfter time.Duration
 
-	// PresenceTimeout is how long a device without a connection of its own may be silent
-	// before it is offline, and PresenceGrace how long one may be without the connection
-	// that it had. The type of an entity may say otherwise. Default to
-	// DefaultPresenceTimeout and DefaultPresenceGrace; a negative timeout means for ever,
-	// a negative grace none.
+	// PresenceTimeout is how long a device without a connection of its own may be silent before it
+	// is offline, and PresenceGrace how long one may be without the connection that it had. The
+	// type of an entity may override them. They default to DefaultPresenceTimeout and
+	// DefaultPresenceGrace; a negative timeout means forever, a negative grace none.
 	PresenceTimeout, PresenceGrace time.Duration
 
-	// PresenceReturn is how long those that were online have to come back after the
-	// runtime was opened. Defaults to DefaultPresenceReturn; a negative time means none.
+	// PresenceReturn is how long devices that were online have to come back after the runtime was
+	// opened. Defaults to DefaultPresenceReturn; a negative time means none.
 	PresenceReturn time.Duration
 
-	// Logger takes what an operator should know. Defaults to the system's.
+	// Logger gets what an operator should know. Defaults to the system's.
 	Logger *slog.Logger
 }
 

@@ -12,41 +12,37 @@
 //
 // # What an entity is
 //
-// An entity has an id and, if it is given one, a type (package model). It has
-// telemetry: keys whose latest values it knows, with their histories. It has
-// attributes in three sections, what the server holds, what the device should be
-// and what it says it is, each a JSON document that is kept leaf by leaf, with the
-// time of each leaf. And it has relations to others. All but the telemetry is
-// changed by Edit, atomically and, with an ETag, on the condition that nobody else
-// has changed it. Beside the entities there are documents: types, and whatever
-// others store once for all.
+// An entity has an id and optionally a type (package model). It has telemetry: keys with their
+// latest values and their histories. It has attributes in three sections: what the server holds,
+// what the device should be and what it says it is. Each is a JSON document that is kept leaf by
+// leaf, with the time of each leaf. And it has relations to other entities. Edit changes everything
+// but the telemetry, atomically and, with an ETag, on the condition that nobody else has changed
+// it. In addition to entities there are documents: types, and other things that are stored once for
+// all.
 //
 // # The way of a reading
 //
-// An entity is an actor. Ingest, the dispatcher, waits for room in the window,
-// finds the entity's actor (the Entity Manager brings it to life if need be) and
-// tells it. The actor checks the reading against the type, decides what is latest
-// and gives the reading its sequence. The committer gathers what the actors
-// accepted: for the history every value, for the latest values a change buffer with
-// the newest of each key, and the edits in their order. It writes all of it in one
-// transaction with one fsync, and only then are the changes published to
-// subscriptions, the sources' done functions called, and the bytes given back to
-// the window, in this order. An edit takes the same way.
+// An entity is an actor. Ingest, the dispatcher, waits for room in the window, finds the entity's
+// actor (the Entity Manager starts it if necessary) and tells it. The actor checks the reading
+// against the type, decides what is latest and gives the reading its sequence. The committer
+// gathers what the actors accepted: for the history every value, for the latest values a change
+// buffer with the newest of each key, and the edits in order. It writes all of it in one
+// transaction with one fsync. Only then, and in this order, are the changes published to
+// subscriptions, the sources' done functions called, and the bytes returned to the window. An edit
+// takes the same way.
 //
 // # The way of a command
 //
-// A command to a device is queued in its entity, and each of its steps is a change as an
-// edit is, with the same commit and log. It is given to a Receiver, a way to the device,
-// when it is durable, and again to the next one until the device has acknowledged it. The
-// commander keeps the time of the first deadline of each entity with open commands, also
-// of those that are cold.
+// A command to a device is queued in its entity, and each of its steps is a change, as an edit is,
+// with the same commit and log. Once it is durable it is given to a Receiver, a way to the device,
+// and to further ones until the device has acknowledged it. The commander keeps the time of the
+// first deadline of each entity with open commands, cold ones included.
 //
 // # Hot, detached, cold
 //
-// An entity that was idle for long, or for longer than others when there is no
-// room, loses its actor and is in the store only, until it is needed again. What is
-// registered costs no memory; what is related costs its place in the graph, which
-// is in memory as a whole.
+// An entity that was idle for long, or for longer than others when there is no room, loses its
+// actor and is only in the store until it is needed again. An entity that is only registered costs
+// no memory; one with relations costs its place in the graph, which is in memory as a whole.
 //
 // # What it promises
 //
@@ -69,18 +65,18 @@
 //   - Memory is bounded: the window in bytes, and all else by the constants in
 //     limits.go. A slow reader of changes is told so and goes on by its cursor.
 //
-// The state of an actor may be ahead of the store, but only by readings that
-// have not been acknowledged: Entity may show a reading a few milliseconds
-// before it is durable. History, CountNumbers, Entities, Scan, Relations, Traverse
-// and Changes show what is committed, and what is acknowledged is. An actor that fails is restarted from the store, after what it had
-// handed to the committer is in there.
+// The state of an actor may be ahead of the store, but only by readings that have not been
+// acknowledged: Entity may show a reading a few milliseconds before it is durable. History,
+// CountNumbers, Entities, Scan, Relations, Traverse and Changes show what is committed, which
+// includes everything acknowledged. An actor that fails is restarted from the store, once what it
+// had passed to the committer is there.
 //
-// The sequence of an entity goes up by one for each reading. The one of a late
-// reading that nothing remembers may be given again after a restart; it is never
-// lower than that of any latest value, which is what the rule needs.
+// The sequence of an entity increases by one for each reading. After a restart the sequence of a
+// late reading that nothing remembers may be used again; it is never lower than that of any latest
+// value, which is what the rule needs.
 //
 // # Not here
 //
-// A reading is for a machine's measurement. What must be ordered or atomic
-// across entities needs a database of its own.
+// Readings are for measurements by machines. What must be ordered or atomic across entities needs a
+// database of its own.
 package entity

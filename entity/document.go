@@ -7,13 +7,12 @@ import (
 	"strconv"
 )
 
-// Doc is a document that is stored once for all entities: a type, a mapping, a
-// saved query, a rule of retention. Its kind says which, and its body is whatever
-// the owner of the kind makes of it.
+// Doc is a document that is stored once for all entities: a type, a mapping, a saved query, a
+// retention rule. Its kind says which, and its body is whatever the owner of the kind makes of it.
 type Doc struct {
 	Kind, ID string
 	Body     []byte
-	// Version goes up with each change, also over a deletion. PutDoc sets it.
+	// Version increases with each change, even across a deletion. PutDoc sets it.
 	Version int64
 	// Updated is when it was last changed, in milliseconds since the epoch.
 	// PutDoc sets it.
@@ -23,17 +22,17 @@ type Doc struct {
 // ETag is the document's version as an entity tag, without quotes.
 func (d *Doc) ETag() string { return strconv.FormatInt(d.Version, 36) }
 
-// Conditions of writes that are no entity tags.
+// Conditions of writes that are not entity tags.
 const (
-	// IfAny holds when there is something of any version (If-Match: *).
+	// IfAny holds if something exists, of any version (If-Match: *).
 	IfAny = "*"
-	// IfNone holds when there is nothing yet (If-None-Match: *).
+	// IfNone holds if nothing exists (If-None-Match: *).
 	IfNone = "-"
 )
 
-// CheckCondition reports what keeps a write from going ahead: condition is an entity tag,
-// IfAny, IfNone, or "" for no condition, and etag is what is there, "" for
-// nothing. The error wraps ErrConflict, or ErrNotFound where there is nothing.
+// CheckCondition returns an error if a condition does not hold: condition is an entity tag, IfAny,
+// IfNone, or "" for no condition, and etag is the current version, "" for nothing. The error wraps
+// ErrConflict, or ErrNotFound if there is nothing.
 func CheckCondition(condition, etag string) error {
 	switch {
 	case condition == "" || condition == etag && etag != "" || condition == IfAny && etag != "" || condition == IfNone && etag == "":
@@ -49,10 +48,9 @@ func CheckCondition(condition, etag string) error {
 	}
 }
 
-// PutDoc stores a document and returns it as it is then, durable. condition is
-// the ETag that the stored one must have, IfAny, IfNone, or "" to write whatever
-// there is. It returns ErrConflict or ErrNotFound when the condition does not
-// hold, and ErrInvalid for a kind or id that cannot be.
+// PutDoc stores a document and returns the stored one, which is durable. condition is the ETag that
+// the stored one must have, IfAny, IfNone, or "" to write in any case. PutDoc returns ErrConflict
+// or ErrNotFound if the condition does not hold, and ErrInvalid for an invalid kind or id.
 func (r *Runtime) PutDoc(ctx context.Context, kind, id string, body []byte, condition string) (Doc, error) {
 	if err := checkDoc(kind, id); err != nil {
 		return Doc{}, err
@@ -75,8 +73,8 @@ func (r *Runtime) Docs(ctx context.Context, kind string) ([]Doc, error) {
 	return query(ctx, r, func(ctx context.Context) ([]Doc, error) { return r.store.Docs(ctx, kind) })
 }
 
-// DeleteDoc removes a document, under the conditions of PutDoc. It returns
-// ErrNotFound when there is none.
+// DeleteDoc removes a document, under the conditions of PutDoc. It returns ErrNotFound if there is
+// none.
 func (r *Runtime) DeleteDoc(ctx context.Context, kind, id, condition string) error {
 	return r.read(ctx, func(ctx context.Context) error { return r.store.DeleteDoc(ctx, kind, id, condition) })
 }

@@ -2,11 +2,10 @@ package entity
 
 import "github.com/greenroom-go/greenroom/entity/value"
 
-// Edit is a change of what an entity is beside its telemetry: its type, its
-// attributes and its relations, or its end. It is one change in the log.
+// Edit is a change of an entity except its telemetry: of its type, its attributes and its
+// relations, or its end. It is one change in the log.
 type Edit struct {
-	// Revision is the entity's number of the edit, one more than that of the edit
-	// before.
+	// Revision is the entity's number for the edit, one more than that of the edit before.
 	Revision uint64
 	// Created says that the edit made the entity.
 	Created bool
@@ -45,7 +44,7 @@ type Relation struct {
 	Properties value.Value
 }
 
-// Direction says which of its edges are meant, seen from an entity.
+// Direction selects edges, as seen from an entity.
 type Direction uint8
 
 // The directions.

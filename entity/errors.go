@@ -12,9 +12,8 @@ var (
 	// created and no reading of it was ever accepted, or no document.
 	ErrNotFound = errors.New("not found")
 
-	// ErrConflict says that the condition of a write does not hold: what is there
-	// has another version, or exists where nothing should. Read it again, and
-	// decide again.
+	// ErrConflict says that the condition of a write does not hold: the current version is another
+	// one, or something exists where nothing should. Read it again, and decide again.
 	ErrConflict = errors.New("conflict")
 
 	// ErrTestFailed says that a test operation of a JSON patch does not hold: the
@@ -22,34 +21,32 @@ var (
 	// condition (Edits.If), for which that stands alone.
 	ErrTestFailed = fmt.Errorf("test of the patch failed: %w", ErrConflict)
 
-	// ErrFull says that the store has no room on its disk. A reading or an edit that is
-	// refused with it has not been kept, unless the text says that the outcome is
-	// unknown. What is there can be read.
+	// ErrFull says that the store has no room on its disk. A reading or an edit that it refuses has
+	// not been kept, unless the text says that the outcome is unknown. Existing data can be read.
 	ErrFull = errors.New("no room on the disk of the store")
 
 	// ErrClosed says that the runtime has been closed or that its actor system
 	// was shut down. A reading refused with it has not been kept.
 	ErrClosed = errors.New("entity runtime closed")
 
-	// ErrStopped says that the actor of the entity ended before it came to the
-	// reading. The reading has not been kept and may be sent again.
+	// ErrStopped says that the actor of the entity ended before it handled the reading. The reading
+	// has not been kept and may be sent again.
 	ErrStopped = errors.New("entity stopped before it came to the reading")
 
 	// ErrFailed says that the actor of the entity failed while it worked on the
 	// reading. The reading has not been kept; the actor restarts from the store.
 	ErrFailed = errors.New("entity failed on the reading")
 
-	// ErrInvalid is the root of every complaint about what the caller passed: an
-	// id, a reading, a limit, a range. The text says what it must be.
+	// ErrInvalid is wrapped by every error about what the caller passed: an id, a reading, a limit,
+	// a range. The text says what it must be.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrMismatch says that a reading, an attribute, a relation or a command is not as
-	// the type of the entity wants it. The text says what it must be. It is that of
-	// package model.
+	// ErrMismatch says that a reading, an attribute, a relation or a command does not agree with
+	// the type of the entity. The text says what it must be. It is the error of package model.
 	ErrMismatch = model.ErrMismatch
 
-	// ErrTypeInUse says that a type cannot be deleted: there are entities of it, or
-	// types that need it.
+	// ErrTypeInUse says that a type cannot be deleted, because entities of it exist, or types need
+	// it.
 	ErrTypeInUse = errors.New("type in use")
 
 	// ErrTooManyKeys says that a reading would give its entity more than
@@ -61,8 +58,8 @@ var (
 	// them.
 	ErrTooManyCommands = errors.New("too many open commands")
 
-	// ErrOtherCommand says that the idempotency key of a command is that of another one,
-	// with another name or request.
+	// ErrOtherCommand says that the idempotency key of a command belongs to another command, with
+	// another name or request.
 	ErrOtherCommand = errors.New("idempotency key of another command")
 
 	// ErrCommandEnded says that a command cannot be canceled, because it has ended.
@@ -75,14 +72,13 @@ var (
 	// kept. Read the present state, then subscribe from now.
 	ErrCursorExpired = errors.New("cursor is older than the changes that are kept")
 
-	// ErrCursorForeign says that the cursor's change is not one of this store: the
-	// cursor is of another one, or the store was restored from a backup that was
-	// made before the change. errors.Is takes it for an ErrCursorExpired as well.
+	// ErrCursorForeign says that the cursor's change is not in this store: the cursor is of another
+	// store, or the store was restored from a backup made before the change. For errors.Is it is
+	// also an ErrCursorExpired.
 	ErrCursorForeign error = foreignCursorError{}
 
-	// ErrLagged says that a subscription's reader was too slow and its buffer
-	// filled up. Nothing is lost yet: subscribe again with the cursor of the
-	// last change that was read.
+	// ErrLagged says that a subscription's reader was too slow and its buffer filled up. Nothing is
+	// lost yet: subscribe again with the cursor of the last change that was read.
 	ErrLagged = errors.New("subscription fell behind")
 )
 

@@ -14,11 +14,11 @@ type Examined struct {
 // examinePage is how much Examine reads at once.
 const examinePage = 1000
 
-// Examine reads what a store has, and calls found with each thing that contradicts
-// another: a latest value of which the history has another or a newer one, a relation to
-// nothing, a command that cannot be read or is open and not found as such, a change that is missing or cannot be read, an entity that was deleted and is
-// there. It changes nothing, and reads all but the history; nobody may write to the store
-// meanwhile. The error is that of the store or of ctx.
+// Examine reads a store, and calls found with each contradiction: a latest value for which the
+// history has another or a newer one, a relation to nothing, a command that cannot be read or is
+// open and not found as such, a change that is missing or cannot be read, a deleted entity that
+// still exists. It changes nothing, and reads everything but the history; nobody may write to the
+// store meanwhile. The error is that of the store or of ctx.
 func Examine(ctx context.Context, s Store, found func(error)) (Examined, error) {
 	x := examiner{s: s, found: found, there: make(map[string]struct{})}
 	for _, part := range []func(context.Context) error{x.entities, x.relations, x.changes} {

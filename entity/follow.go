@@ -14,11 +14,11 @@ const (
 	followPauseMax = 5 * time.Second
 )
 
-// Follower reads the committed changes one after the other and, other than a
-// Subscription, goes on after a failure: whatever Next returns beside ErrClosed, the
-// caller may call it again. Make it with Runtime.Follow.
+// Follower reads the committed changes one after the other and, unlike a Subscription, continues
+// after a failure: after any error of Next except ErrClosed, the caller may call it again. Make it
+// with Runtime.Follow.
 //
-// One goroutine at a time may use it.
+// It must not be used concurrently.
 type Follower struct {
 	rt     *Runtime
 	query  ChangesQuery

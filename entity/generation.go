@@ -2,10 +2,10 @@ package entity
 
 import "sort"
 
-// Generation is the changes that were committed between one opening of a store and the
-// next. Two stores that are copies of one, by a backup or by copying files, share the
-// generations up to the copy and no later one. That is how a cursor of a change that this
-// store does not have is noticed, however the copy was made.
+// Generation stands for the changes that were committed between one opening of a store and the
+// next. Two stores that are copies of one, by a backup or by copying files, share the generations
+// up to the copy and no later one. This reveals a cursor of a change that this store does not have,
+// however the copy was made.
 type Generation struct {
 	First uint64 // the sequence of its first change; it ends where the next one begins
 	ID    string // random, without a hyphen

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CheckID reports what keeps id from naming an entity: it must have 1 to MaxIDBytes bytes
-// of UTF-8 with no control character, no '/', '+' or '#' (they have a meaning in MQTT
-// topics and in paths), and no space at either end. The error wraps ErrInvalid
-// and says which rule was broken.
+// CheckID returns an error if id cannot name an entity: it must have 1 to MaxIDBytes bytes of UTF-8
+// with no control character, no '/', '+' or '#' (they have a meaning in MQTT topics and in paths),
+// and no space at either end. The error wraps ErrInvalid and says which rule was broken.
 func CheckID(id string) error {
 	if err := checkName("entity id", id, MaxIDBytes); err != nil {
 		return err

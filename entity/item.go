@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Item is a small record that a part of the program keeps for itself in the store: the
-// alarms, for example. Its kind says whose it is, and items of a kind are ordered by the
-// bytes of their keys.
+// Item is a small record that a part of the program keeps in the store, such as an alarm. Its kind
+// says to whom it belongs, and items of a kind are ordered by the bytes of their keys.
 type Item struct {
 	Kind, Key string
 	// Body is whatever the owner of the kind makes of it. In a write nil removes the item.
@@ -24,7 +23,7 @@ type ItemsQuery struct {
 	Descending     bool
 }
 
-// Until is the end of the range, which is after all keys for To "": a query with an end can
+// Until returns the end of the range, which is after all keys if To is "": a query with an end can
 // use an index from both sides.
 func (q *ItemsQuery) Until() []byte {
 	if q.To == "" {
@@ -33,10 +32,10 @@ func (q *ItemsQuery) Until() []byte {
 	return []byte(q.To)
 }
 
-// PutItems writes and removes items: all of them or none, durable when it returns. Where a
-// key comes twice the later counts. An item to be removed that is not there is no error. It
-// returns ErrInvalid for a kind or a key of no bytes or more than MaxItemKeyBytes, or a body
-// of more than MaxItemBytes, and ErrFull while the store has no room.
+// PutItems writes and removes items: all of them or none, durable when it returns. If a key occurs
+// twice the later one counts. Removing an item that does not exist is not an error. It returns
+// ErrInvalid for a kind or a key of no bytes or more than MaxItemKeyBytes, or a body of more than
+// MaxItemBytes, and ErrFull while the store has no room.
 func (r *Runtime) PutItems(ctx context.Context, items []Item) error {
 	for i := range items {
 		it := &items[i]
@@ -56,7 +55,7 @@ func (r *Runtime) PutItems(ctx context.Context, items []Item) error {
 	return r.read(ctx, func(ctx context.Context) error { return r.store.PutItems(ctx, items) })
 }
 
-// Items returns items of a kind, fewer than q.Limit where there are no more.
+// Items returns items of a kind, fewer than q.Limit if there are no more.
 func (r *Runtime) Items(ctx context.Context, q ItemsQuery) ([]Item, error) {
 	limit, err := checkLimit(q.Limit, MaxItems, MaxItems)
 	if err != nil {

@@ -2,8 +2,8 @@ package entity
 
 import "time"
 
-// Everything has a limit. What goes beyond one is refused with an error that
-// names it; nothing is cut off silently.
+// Everything has a limit. What exceeds a limit is refused with an error that names the limit;
+// nothing is truncated silently.
 const (
 	// MaxIDBytes bounds the id of an entity.
 	MaxIDBytes = 256
@@ -90,7 +90,7 @@ const (
 	// MaxPresent bounds the entities whose devices are online or have a connection, at about
 	// 200 bytes each. Others have no presence.
 	MaxPresent = 1 << 22
-	// SeenEvery is how often the time at which a device was last heard of is written to the
+	// SeenEvery is how often the time at which a device was last heard from is written to the
 	// store. After a crash Presence.Seen may be that much too early.
 	SeenEvery = 5 * time.Minute
 )

@@ -10,22 +10,21 @@ import (
 	"sync"
 )
 
-// Once names a delivery, so that it can be known again when it comes a second time, and
-// who sends it. The zero Once names none.
+// Once identifies a delivery, so that it can be recognized when it comes a second time, and its
+// sender. The zero Once identifies none.
 type Once struct {
-	// Token is what both have in common. See TokenOf.
+	// Token is what both deliveries have in common. See TokenOf.
 	Token uint64
-	// Fresh says that it cannot be a repetition, even if there has been one of the same
-	// Token: a client uses its packet ids again.
+	// Fresh says that it cannot be a repetition, even if there has been one with the same Token,
+	// since a client reuses its packet ids.
 	Fresh bool
-	// By is who sends it, such as the name of a principal, "" for nobody in particular.
-	// Nobody may bring more names of keys that no entity had before than are left for all
-	// others. It has nothing to do with Token.
+	// By is who sends it, such as the name of a principal, "" for nobody in particular. Nobody may
+	// add more new names of keys than are left for all others. It has nothing to do with Token.
 	By string
 }
 
-// TokenOf returns the token of what some texts name together, such as a client and its
-// number of a message. It is the same in each process, and never 0.
+// TokenOf returns a token for several texts together, such as a client and its number for a
+// message. It is the same in each process, and never 0.
 func TokenOf(parts ...string) uint64 {
 	var room [128]byte
 	text := room[:0]
@@ -75,8 +74,8 @@ func (t *tokens) add(token uint64) {
 	t.next = (t.next + 1) % MaxOnce
 }
 
-// NeedsOnce reports whether a repetition of the readings would be kept again if it were not
-// known for one: whether some arrived without a time and without a number.
+// NeedsOnce reports whether a repetition of the readings could be stored again if it were not
+// recognized: whether some arrived without a time and without a number.
 func NeedsOnce(readings []Reading) bool {
 	return slices.ContainsFunc(readings, func(r Reading) bool { return r.Arrived && r.Number == 0 })
 }

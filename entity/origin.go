@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Origin says who computed a reading or an edit and from what: a mapping and the number of
-// the change that made it compute. The zero Origin is that of a reading that
-// came from a device, and of an edit that somebody made.
+// Origin says who computed a reading or an edit and from what: a mapping and the number of the
+// change that caused it. The zero Origin is that of a reading from a device, and of an edit that
+// somebody made.
 type Origin struct {
 	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or ""
 	// for a device. One of the form name@version, or name@version:part, is a
 	// version of its name, which may have any number of them: the numbers of earlier
 	// ones may be forgotten.
 	Source string
-	// Seq is the source's own number of it. For one entity it must go up: a
-	// reading with a Seq that is not greater than the last one of its Source is
-	// taken for a repetition, and acknowledged without being kept again.
+	// Seq is the source's own number for it. For one entity it must increase: a reading with a Seq
+	// that is not greater than the last one of its Source is taken for a repetition, and
+	// acknowledged without being stored again.
 	Seq uint64
 }
 

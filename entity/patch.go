@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// PatchForm says how a patch is written.
+// PatchForm is the format of a patch.
 type PatchForm uint8
 
 // The forms of a patch.
@@ -17,7 +17,7 @@ const (
 	// JSONPatch is a JSON array of the operations of RFC 6902: add, remove,
 	// replace, move, copy and test.
 	JSONPatch
-	// Replace is a JSON object that takes the place of the section.
+	// Replace is a JSON object that replaces the section.
 	Replace
 )
 

@@ -38,21 +38,21 @@ func ParsePresenceState(name string) (PresenceState, error) {
 }
 
 // Presence says whether the device of an entity is online, and since when. The zero Presence is
-// that of an entity whose device was never heard of. Times are in milliseconds since the epoch, by
-// the runtime's clock.
+// that of an entity whose device was never heard from. Times are in milliseconds since the epoch,
+// by the runtime's clock.
 type Presence struct {
 	State PresenceState
-	// Connected says that it is online and has a connection, its own or that of a gateway
-	// which has spoken for it. While a lost one may come back it counts still.
+	// Connected says that it is online and has a connection, its own or that of a gateway which has
+	// spoken for it. A lost connection still counts while it may come back.
 	Connected bool
-	// Since is when the state began, 0 where it is unknown.
+	// Since is when the state began, 0 if that is unknown.
 	Since int64
-	// Seen is when the device last said something that was kept, 0 for never. It is written
-	// to the store every SeenEvery, and with each change of the state.
+	// Seen is when the device last sent something that was kept, 0 for never. It is written to the
+	// store every SeenEvery, and with each change of the state.
 	Seen int64
 }
 
-// SeenAt says when the device of an entity was last heard of.
+// SeenAt says when the device of an entity was last heard from.
 type SeenAt struct {
 	Entity string
 	Seen   int64 // milliseconds since the epoch
@@ -66,8 +66,9 @@ type OnlineEntity struct {
 	Seen      int64
 }
 
-// AppendJSON appends the presence as JSON, {"state":"online","connected":true,"since_ms":1451649600512,
-// "seen_ms":1451649660512} for example, without the times that there are not.
+// AppendJSON appends the presence as JSON, for example
+// {"state":"online","connected":true,"since_ms":1451649600512, "seen_ms":1451649660512}, without
+// unknown times.
 func (p *Presence) AppendJSON(dst []byte) []byte {
 	dst = append(append(append(dst, `{"state":"`...), p.State.String()...), '"')
 	dst = strconv.AppendBool(append(dst, `,"connected":`...), p.Connected)
@@ -80,8 +81,8 @@ func (p *Presence) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Bits returns the state and the connection as one number, as stores keep them: the state,
-// and 4 for a connection. PresenceOfBits returns what Bits was of.
+// Bits returns the state and the connection as one number, as stores keep them: the state, plus 4
+// for a connection. PresenceOfBits is the inverse.
 func (p *Presence) Bits() int64 {
 	if p.Connected {
 		return int64(p.State) | 4

@@ -74,24 +74,24 @@ func (p *presences) shard(id string) *presenceShard {
 	return &p.shards[maphash.String(p.seed, id)%presenceShards]
 }
 
-// Seen says that the device of an entity has said something that is kept: a reading, a
-// report, an answer to a command. It does not block and costs little, so that it may be
-// called for each message. An entity that does not exist has no presence.
+// Seen says that the device of an entity has sent something that is kept: a reading, a report, an
+// answer to a command. It does not block and is cheap enough to be called for each message. An
+// entity that does not exist has no presence.
 func (r *Runtime) Seen(id string) { r.presences.seen(id) }
 
-// SeenLast is Seen for what a device has said over a connection that has ended since: it is
-// online for the grace, and not for the timeout.
+// SeenLast is Seen for what a device has sent over a connection that has since ended: the device is
+// online for the grace period, not for the timeout.
 func (r *Runtime) SeenLast(id string) { r.presences.seenLast(id) }
 
-// Connect says that the device of an entity has a connection of its own: it is online
-// until end is called, and for the grace after that. The entity need not exist yet. end may
-// be called more than once. Neither blocks.
+// Connect says that the device of an entity has a connection of its own: it is online until end is
+// called, and for the grace period after that. The entity need not exist yet. end may be called
+// more than once. Neither blocks.
 func (r *Runtime) Connect(id string) (end func()) { return r.presences.connect(id, true) }
 
-// ConnectVia is Connect for the connection of a gateway that has spoken for the device. It
-// keeps nobody online who is silent for longer than the timeout. When the gateway is gone
-// the timeout goes on, since a gateway that reconnects says nothing of its devices until
-// they speak; where they may be silent for ever, the grace begins.
+// ConnectVia is Connect for the connection of a gateway that has spoken for the device. It does not
+// keep a device online that is silent for longer than the timeout. When the gateway is gone, the
+// timeout continues, since a gateway that reconnects does not report on its devices until they
+// speak; for devices that may be silent forever, the grace period begins.
 func (r *Runtime) ConnectVia(id string) (end func()) { return r.presences.connect(id, false) }
 
 func (p *presences) seen(id string) {

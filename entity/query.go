@@ -8,11 +8,11 @@ type Latest struct {
 	TS    int64  // when it was measured, in milliseconds since the epoch
 	Seq   uint64 // the entity's sequence of the reading that brought it
 	Value value.Value
-	// Origin is who computed the value, the zero Origin for a device.
+	// Origin says who computed the value; it is the zero Origin for a device.
 	Origin Origin
 }
 
-// Snapshot is what an entity is at one moment.
+// Snapshot is the state of an entity at one moment.
 type Snapshot struct {
 	ID string
 	// Type is the id of the entity's type, "" for none.
@@ -28,16 +28,16 @@ type Snapshot struct {
 	Latest []Latest
 	// Attributes has all leaves, ordered by section and path.
 	Attributes []StoredAttribute
-	// Presence says whether its device is there.
+	// Presence says whether its device is online.
 	Presence Presence
-	// Actor is the address of the entity's actor, "" where it has none.
+	// Actor is the address of the entity's actor, "" if it has none.
 	Actor string
 }
 
 // Page asks for entities in the order of their ids. The zero Page asks for the
 // first ones.
 type Page struct {
-	// After is the cursor that came with the page before, "" for the first.
+	// After is the cursor from the previous page, "" for the first.
 	After string
 	// Limit is the most entities to answer with, up to MaxPageLimit. Defaults
 	// to 50.
@@ -52,8 +52,8 @@ type Page struct {
 type Point struct {
 	TS    int64 // milliseconds since the epoch
 	Value value.Value
-	// Seq tells points of the same TS apart: it is the entity's sequence of a reading
-	// that came without a time, 0 for one with a time of its own.
+	// Seq distinguishes points of the same TS: it is the entity's sequence of a reading that came
+	// without a time, and 0 for one with a time of its own.
 	Seq uint64
 }
 
@@ -67,47 +67,44 @@ type HistoryQuery struct {
 	// From and To are the range [From, To) in milliseconds since the epoch.
 	// A To of 0 means no end.
 	From, To int64
-	// Limit is the most points to answer with, up to MaxHistoryLimit. Defaults
-	// to 1000.
+	// Limit is how many points to return at most, up to MaxHistoryLimit. Defaults to 1000.
 	Limit      int
 	Descending bool
-	// Cursor is what came with the page before, "" for the first. The other
-	// fields must be those of the page before.
+	// Cursor is the cursor from the previous page, "" for the first. The other fields must be the
+	// same as for that page.
 	Cursor string
 }
 
 // ChangesQuery asks for committed changes.
 type ChangesQuery struct {
-	// Cursor is where to go on: the changes after the one that carried it. ""
-	// starts with the first change committed from now on.
+	// Cursor is where to resume: after the change that carried it. "" starts with the first change
+	// committed from now on.
 	Cursor string
-	// Entities keeps only the changes of these; empty means of all.
+	// Entities keeps only the changes of these entities; empty means all.
 	Entities []string
 	// Edits asks for the changes of types, attributes and relations as well, and
 	// for the ends of entities. Without it a stream has readings only.
 	Edits bool
-	// EditsOnly asks for those alone: readings are passed over, and occupy nothing of
-	// the subscription's buffer. Edits has no meaning then.
+	// EditsOnly asks for those alone: readings are skipped, and take no room in the subscription's
+	// buffer. Edits is then ignored.
 	EditsOnly bool
 	// Commands asks for the changes of commands as well.
 	Commands bool
-	// CommandsOnly asks for those alone, and for the ends of entities. Edits has no meaning
-	// then.
+	// CommandsOnly asks for those alone, and for the ends of entities. Edits is then ignored.
 	CommandsOnly bool
 	// Presence asks for the changes of presences as well.
 	Presence bool
-	// Computed keeps, of the readings, only those that a source has computed (see
-	// Origin), a mapping for example. The others occupy nothing of the buffer.
+	// Computed keeps, of the readings, only those that a source such as a mapping has computed (see
+	// Origin). The others take no room in the buffer.
 	Computed bool
-	// Buffer is how many changes it holds for its reader before it gives up with
-	// ErrLagged, where that is more than Config.StreamBuffer. What is held beyond that has
-	// at most MaxStreamBytes.
+	// Buffer is how many changes the subscription holds for its reader before it gives up with
+	// ErrLagged, if that is more than Config.StreamBuffer. What it holds beyond that takes at most
+	// MaxStreamBytes.
 	Buffer int
 }
 
-// Change is one committed reading, edit or step of a command. Readings that came late are changes as well:
-// a reader that keeps the latest values compares TS, and takes the later change
-// where they are equal.
+// Change is one committed reading, edit or step of a command. Late readings are changes as well: a
+// reader that keeps the latest values compares TS, and takes the later change if they are equal.
 type Change struct {
 	// Cursor continues after this change.
 	Cursor string
@@ -122,11 +119,11 @@ type Change struct {
 	// Edit is what was edited, nil for a reading. It belongs to all readers; it
 	// must not be changed.
 	Edit *Edit
-	// Command is a command as it is since the change, nil for a reading and for an edit. It
-	// belongs to all readers; it must not be changed.
+	// Command is a command in its new state, nil for a reading and for an edit. It belongs to all
+	// readers; it must not be changed.
 	Command *Command
-	// Presence is what the presence is since the change, nil for all else. It belongs to
-	// all readers; it must not be changed.
+	// Presence is the new presence, nil for everything else. It belongs to all readers; it must not
+	// be changed.
 	Presence *Presence
 	// Committed is when it was made durable, in milliseconds since the epoch.
 	Committed int64
@@ -134,7 +131,7 @@ type Change struct {
 	Arrived bool
 }
 
-// Bytes is about what the change occupies in memory.
+// Bytes returns about how much memory the change takes.
 func (c *Change) Bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
 
 func changeBytes(values []Sample, edit *Edit, command *Command) int {

@@ -18,9 +18,9 @@ const (
 	defaultHistoryLimit = 1000
 )
 
-// Entity returns what an entity is, as committed: of its actor, which is brought to life
-// if need be, or of the store while the actor is ahead of it. It returns ErrNotFound for
-// an entity that does not exist.
+// Entity returns the committed state of an entity: from its actor, which is started if necessary,
+// or from the store while the actor is ahead of it. It returns ErrNotFound for an entity that does
+// not exist.
 func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 	if err := CheckID(id); err != nil {
 		return Snapshot{}, err
@@ -230,10 +230,9 @@ func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
 	return max(from, MinTS), min(to, MaxTS+1), nil
 }
 
-// History returns a page of the values of a key over a range of time, and the
-// cursor of the next page, "" at the end. A page ends before its limit when its values
-// have MaxHistoryBytes. A key without values has none; an
-// entity that never had a reading is ErrNotFound.
+// History returns a page of the values of a key over a range of time, and the cursor of the next
+// page, "" at the end. A page ends before its limit when its values take MaxHistoryBytes. A key
+// without values has none; for an entity that never had a reading, History returns ErrNotFound.
 func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, next string, err error) {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
 	if err != nil {
@@ -329,11 +328,10 @@ func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to Plac
 	}
 }
 
-// Origins tells who computed the values of a key over a range of time, in the
-// order of time: a page of them, from q.From on and at most q.Limit. The fields
-// Descending and Cursor have no meaning here: a next page begins after the last TS.
-// Values of devices are not in it; a value that a device has written over a
-// computed one of the same time is still said to be computed.
+// Origins returns who computed the values of a key over a range of time, in the order of time: one
+// page, from q.From on and at most q.Limit. The fields Descending and Cursor are ignored: the next
+// page begins after the last TS. It does not contain values of devices; a value that a device has
+// written over a computed one of the same time is still reported as computed.
 func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, error) {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
 	if err != nil {
@@ -352,8 +350,8 @@ func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, e
 	return list, err
 }
 
-// Trim removes the values of a key that are older than before from the history,
-// in bits that do not hold up commits, and returns how many. The latest value stays.
+// Trim removes the values of a key that are older than before from the history, in pieces that do
+// not hold up commits, and returns how many. The latest value stays.
 func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int, err error) {
 	if _, _, err := checkSeries(id, key, 0, 0); err != nil {
 		return 0, err

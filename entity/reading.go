@@ -16,22 +16,22 @@ type Sample struct {
 	Value value.Value
 }
 
-// Reading is what an entity was measured to be at one moment.
+// Reading has the values measured for an entity at one moment.
 //
-// A reading belongs to the runtime once it has been given to [Runtime.Ingest]:
-// the caller must not change it or its Values afterwards.
+// A reading belongs to the runtime once it has been given to [Runtime.Ingest]: the caller must not
+// change it or its Values afterwards.
 type Reading struct {
 	// TS is when it was measured, in milliseconds since the Unix epoch.
 	TS int64
-	// Values has at least one sample. Where a key occurs twice the later wins.
+	// Values has at least one sample. If a key occurs twice the later one wins.
 	Values []Sample
-	// Number is the device's own number of the reading, 0 for none. One that the
-	// entity has taken in lately is a repetition, and not kept again.
+	// Number is the device's own number for the reading, 0 for none. A number that the entity has
+	// recently accepted marks a repetition, which is not stored again.
 	Number uint64
-	// Arrived says that the device gave no time. TS is then when the reading arrived:
-	// the runtime sets it, by a clock that does not go back. Such readings are kept
-	// each, in the order of their arrival, also where TS is the same; of two with a
-	// time of their own the later replaces the earlier.
+	// Arrived says that the device gave no time. TS is then when the reading arrived: the runtime
+	// sets it, by a clock that does not go back. All such readings are kept, in the order of their
+	// arrival, even if TS is the same; of two readings with a time of their own, the later replaces
+	// the earlier.
 	Arrived bool
 }
 
@@ -53,9 +53,8 @@ func AppendSamples(dst []byte, samples []Sample) []byte {
 	return append(dst, '}')
 }
 
-// Place is the place of a value in the history of a key: by time and, of readings with
-// the same time of arrival, by their sequence. Seq is 0 for a reading with a time of its
-// own.
+// Place is the place of a value in the history of a key: by time and, for readings with the same
+// time of arrival, by their sequence. Seq is 0 for a reading with a time of its own.
 type Place struct {
 	TS  int64 // milliseconds since the epoch
 	Seq uint64

@@ -39,28 +39,26 @@ func newReceivers(log *slog.Logger, lost func(entity string)) *receivers {
 	return &receivers{log: log, lost: lost, byEntity: make(map[string][]*receiver)}
 }
 
-// Receive says that the device of an entity can be reached now: deliver is called with
-// each command that is to go to it, in their order, on a goroutine of its own and never
-// twice at a time. It may block, which holds up the commands of this receiver only. The
-// entity need not exist yet.
+// Receive says that the device of an entity can now be reached: deliver is called with each command
+// for it, in order, on a goroutine of its own and never concurrently. It may block, which delays
+// only the commands of this receiver. The entity need not exist yet.
 //
-// What deliver is called with is sent, and is sent again to the next receiver unless
-// Delivered, Done or Fail says before that the device has it: with the same ID, by which
-// the device can know it again. Where an entity has several receivers, each command goes
-// to one of them, the newest. A transport that cannot take a command calls stop. What
-// deliver panics with is logged, and its command is sent again a few seconds later.
+// A command with which deliver was called counts as sent, and is sent again to the next receiver
+// unless Delivered, Done or Fail says before that the device has it: with the same ID, by which the
+// device can recognize it. If an entity has several receivers, each command goes to one of them,
+// the newest. A transport that cannot take a command calls stop. If deliver panics, that is logged,
+// and the command is sent again a few seconds later.
 //
-// stop ends it, and may be called more than once. It does not wait for a deliver that is
-// running. Receive returns ErrInvalid for an id that cannot be, and when the entity has
-// MaxReceivers already.
+// stop ends it, and may be called more than once. It does not wait for a running deliver. Receive
+// returns ErrInvalid for an invalid id, and if the entity already has MaxReceivers.
 func (r *Runtime) Receive(id string, deliver func(Command)) (stop func(), err error) {
 	return r.ReceiveUpTo(id, MaxOpenCommands, deliver)
 }
 
-// ReceiveUpTo is Receive for a transport that takes some commands only: the receiver is
-// never given more than n that have neither been acknowledged nor ended. Others stay
-// queued until it has room again, or go to the newest receiver that has. It returns
-// ErrInvalid also for an n that is not from 1 to MaxOpenCommands.
+// ReceiveUpTo is Receive for a transport that takes a limited number of commands: the receiver is
+// never given more than n that have neither been acknowledged nor ended. Others stay queued until
+// it has room again, or go to the newest receiver that has room. It also returns ErrInvalid if n is
+// not from 1 to MaxOpenCommands.
 func (r *Runtime) ReceiveUpTo(id string, n int, deliver func(Command)) (stop func(), err error) {
 	if n < 1 || n > MaxOpenCommands {
 		return nil, fmt.Errorf("n: %w: must be from 1 to %d, not %d", ErrInvalid, MaxOpenCommands, n)
@@ -81,11 +79,10 @@ func (r *Runtime) ReceiveUpTo(id string, n int, deliver func(Command)) (stop fun
 	}, nil
 }
 
-// CommandHeld reports whether a receiver of an entity was given a command that has neither
-// been acknowledged nor ended since. A transport that sends a command again on its own asks
-// before: one for which it is false must not go to the device any more. It answers from
-// memory, may be called by any number of goroutines, also from deliver, and is false for
-// what there is not.
+// CommandHeld reports whether a receiver of an entity was given a command that has neither been
+// acknowledged nor ended since. A transport that resends a command on its own asks before: if
+// CommandHeld returns false, the command must not go to the device any more. It answers from
+// memory, may be called concurrently, also from deliver, and returns false for unknown commands.
 func (r *Runtime) CommandHeld(id, command string) bool { return r.receivers.held(id, command) }
 
 func (rs *receivers) add(rec *receiver) error {

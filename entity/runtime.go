@@ -47,14 +47,12 @@ type Runtime struct {
 	closeErr error
 }
 
-// Open starts the runtime: the Entity Manager at /entities in sys, and the
-// goroutines that commit. Entities come to life with their first reading or
-// query.
+// Open starts the runtime: the Entity Manager at /entities in sys, and the goroutines that commit.
+// Entities are started by their first reading or query.
 //
-// The store belongs to the runtime from now on, unless Open fails. Close the
-// runtime before sys is shut down: then everything accepted is committed and
-// acknowledged. The other way round, what has not reached the committer is
-// refused with ErrStopped.
+// From now on the store belongs to the runtime, unless Open fails. Close the runtime before sys is
+// shut down: then everything accepted is committed and acknowledged. The other way round, what has
+// not reached the committer is refused with ErrStopped.
 func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	r := &Runtime{
@@ -100,48 +98,44 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	return r, nil
 }
 
-// Ingest gives readings of one entity to the runtime, in order. It waits until
-// the window has room for them, which is how a source is slowed down, tells the
-// entity and returns; readings that one goroutine ingests for an entity one
-// after the other are taken in that order. It waits for nothing else.
+// Ingest gives readings of one entity to the runtime, in order. It waits until the window has room
+// for them, which is how a source is slowed down, tells the entity and returns. Readings that one
+// goroutine ingests for an entity one after the other are taken in that order. It waits for nothing
+// else.
 //
-// done is called exactly once, when all of the readings are durable (nil), or
-// with the error for which none of them is kept: ErrTooManyKeys, ErrFailed,
-// ErrStopped, ErrClosed or one of the store's. With ErrFull the outcome may be
-// unknown: they wait until there is room, and are kept then. It is called on another
-// goroutine, must not block, and may be nil. If Ingest returns an error nothing
-// is kept and done is never called: ErrInvalid, ErrFull, ErrClosed, or the cause of
-// ctx while waiting.
+// done is called exactly once, when all of the readings are durable (nil), or with the error for
+// which none of them is kept: ErrTooManyKeys, ErrFailed, ErrStopped, ErrClosed or an error of the
+// store. With ErrFull the outcome may be unknown: the readings wait until there is room, and are
+// then kept. done is called on another goroutine, must not block, and may be nil. If Ingest returns
+// an error, nothing is kept and done is never called: ErrInvalid, ErrFull, ErrClosed, or the cause
+// of ctx while waiting.
 //
-// size is about how many bytes the readings had on their way here; what they
-// occupy in memory is counted if it is more. The readings belong to the runtime
-// from now on.
+// size is about how many bytes the readings took on their way here; what they take in memory is
+// counted if it is more. From now on the readings belong to the runtime.
 func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, done: done}, size)
 }
 
-// IngestOnce is Ingest for readings that may come a second time, when their source has
-// not heard that they are kept. If the entity has taken in readings of the same Token
-// lately (MaxOnce), these are a repetition: nothing is kept, and done is called with nil
-// when what they repeat is durable.
+// IngestOnce is Ingest for readings that may come a second time, if their source has not learned
+// that they were kept. If the entity has recently accepted readings with the same Token (MaxOnce),
+// these are a repetition: nothing is kept, and done is called with nil when what they repeat is
+// durable.
 func (r *Runtime) IngestOnce(ctx context.Context, id string, once Once, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, once: once, done: done}, size)
 }
 
-// IngestFrom is Ingest for readings that from has computed. If the entity has
-// taken in readings of that Source with the same Seq or a greater one before,
-// these are a repetition: nothing is kept, and done is called with nil when what
-// they repeat is durable. So who computes from a stream of changes may begin
-// again at an earlier one after a crash, with the number of the change as Seq,
-// and have each result once.
+// IngestFrom is Ingest for readings that from has computed. If the entity has already accepted
+// readings of that Source with the same or a greater Seq, these are a repetition: nothing is kept,
+// and done is called with nil when what they repeat is durable. So whoever computes from a stream
+// of changes may start again at an earlier one after a crash, with the number of the change as Seq,
+// and get each result once.
 func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, done: done}, size)
 }
 
-// IngestFor is IngestFrom for the entity that came to be at created, in milliseconds since
-// the epoch, and for no other: where it has been deleted since, done is called with
-// ErrNotFound, and no entity comes to be. It is ErrNotFound as well where there is one of
-// the same id that came later.
+// IngestFor is IngestFrom for the entity that came to be at created, in milliseconds since the
+// epoch, and for no other: if it has been deleted since, done is called with ErrNotFound, and no
+// entity is created. The same happens if a later entity has the same id.
 func (r *Runtime) IngestFor(ctx context.Context, id string, created int64, from Origin, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, of: created, done: done}, size)
 }
@@ -255,8 +249,8 @@ func (r *Runtime) settle(d *delivery, err error) {
 	d.done(err)
 }
 
-// Write is Ingest that waits for the commit. When ctx ends while it waits for
-// that, the outcome is unknown: the readings may still become durable.
+// Write is Ingest that waits for the commit. If ctx ends during that wait, the outcome is unknown:
+// the readings may still become durable.
 func (r *Runtime) Write(ctx context.Context, id string, readings []Reading, size int) error {
 	return r.WriteOnce(ctx, id, Once{}, readings, size)
 }
@@ -308,11 +302,10 @@ func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (
 // broke off.
 const closeGrace = 2 * time.Second
 
-// Close refuses new readings, lets the entities work off what they have, commits
-// and acknowledges it, and closes the store. When ctx ends first, what is not
-// committed is refused with ErrClosed, and the error says so. A store that does not
-// return within two seconds of that is closed once it does, after Close has returned.
-// Later calls return what the first one did.
+// Close refuses new readings, lets the entities finish what they have, commits and acknowledges it,
+// and closes the store. If ctx ends first, what is not committed is refused with ErrClosed, and the
+// error says so. A store that does not return within two seconds of that is closed once it does,
+// after Close has returned. Later calls return what the first one did.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Do(func() { r.closeErr = r.close(ctx) })
 	return r.closeErr

@@ -7,15 +7,15 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// AppendAttributes appends the JSON document that leaves stand for, which are
-// those of one section, ordered by path.
+// AppendAttributes appends the JSON document of leaves, which must be of one section, ordered by
+// path.
 func AppendAttributes(dst []byte, leaves []Attribute) []byte {
 	return appendLeaves(dst, leaves, 0, appendAttribute)
 }
 
-// AppendTimes appends a document of the same shape that has, in the place of
-// each leaf, when it was set: {"timestamp":1451649600}, in seconds since the epoch,
-// as the metadata of an AWS shadow document has it.
+// AppendTimes appends a document of the same shape that has, instead of each leaf, the time at
+// which it was set: {"timestamp":1451649600}, in seconds since the epoch, as the metadata of an AWS
+// shadow document does.
 //
 // https://docs.aws.amazon.com/iot/latest/developerguide/device-shadow-document.html
 func AppendTimes(dst []byte, leaves []Attribute) []byte {
@@ -54,10 +54,10 @@ func appendLeaves(dst []byte, leaves []Attribute, cut int, leaf func([]byte, *At
 	return append(dst, '}')
 }
 
-// Delta returns the leaves of desired that reported does not have, or has with
-// another value: what a device has yet to bring about. Both are ordered by path.
-// Numbers are compared exactly by what they are worth, arrays as a whole, and what only reported has
-// is no difference, as for the shadow documents of AWS.
+// Delta returns the leaves of desired that reported does not have, or has with another value: what
+// a device has yet to apply. Both must be ordered by path. Numbers are compared exactly by value,
+// arrays as a whole, and leaves that only reported has are not a difference, as in the shadow
+// documents of AWS.
 func Delta(desired, reported []Attribute) []Attribute {
 	var delta []Attribute
 	have := section(reported)

@@ -29,7 +29,7 @@ type Stats struct {
 	StoreError            string // what keeps the store from committing now, "" when it works
 }
 
-// Histogram is how long something took, in buckets.
+// Histogram says how long something took, in buckets.
 type Histogram struct {
 	// Bounds are the inclusive upper bounds of the buckets, ascending.
 	Bounds []time.Duration

@@ -8,26 +8,25 @@ import "context"
 // goroutine at a time. The conformance suite is package storetest; an
 // implementation must pass it.
 type Store interface {
-	// Info tells what the store holds. It does no input or output.
+	// Info describes the contents of the store. It does no input or output.
 	Info() StoreInfo
 
-	// Load returns an entity with its latest values, ordered by key, its attributes,
-	// ordered by section and path, and its open commands, ordered by ID, or ErrNotFound.
+	// Load returns an entity with its latest values, ordered by key, its attributes, ordered by
+	// section and path, and its open commands, ordered by ID. It returns ErrNotFound if there is
+	// none.
 	Load(ctx context.Context, id string) (Stored, error)
 
-	// Commit makes a batch durable: all of it or, with an error, as if nothing
-	// had been tried; or, where the outcome is unknown, in such a way that the
-	// same batch can be committed again and ends in the same state. When it
-	// returns nil the batch survives the loss of power.
+	// Commit makes a batch durable. With an error, the store is as if nothing had been tried; or,
+	// if the outcome is unknown, the same batch can be committed again and leads to the same state.
+	// When Commit returns nil the batch survives a loss of power.
 	//
-	// It fills in BatchEntity.Num of entities that are new to the caller; it
-	// keeps nothing of the batch.
+	// It sets BatchEntity.Num of entities that are new to the caller; it keeps nothing of the
+	// batch.
 	//
-	// A relation to an entity that does not exist is passed over: it has been
-	// deleted since. An entity that is deleted loses its latest values,
-	// attributes, commands, relations in both directions and its history at once for every
-	// reader, whenever the store gets to giving the space free; one of the same
-	// id that comes later has nothing of it.
+	// A relation to an entity that does not exist is skipped, since that entity has been deleted
+	// meanwhile. A deleted entity loses its latest values, attributes, commands, relations in both
+	// directions and history at once for every reader, whenever the store gets to freeing the
+	// space; a later entity with the same id has nothing of it.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Entities returns entities as Load does, in the order of their ids (by
@@ -39,8 +38,8 @@ type Store interface {
 	// first).
 	Relations(ctx context.Context, after Relation, limit int) ([]Relation, error)
 
-	// History returns up to limit points of a key of an entity with places from
-	// <= place < to, in the order of their places. An unknown entity or key has none.
+	// History returns up to limit points of a key of an entity with places from <= place < to, in
+	// the order of their places. An unknown entity or key has none.
 	History(ctx context.Context, id, key string, from, to Place, limit int, descending bool) ([]Point, error)
 
 	// Scan calls f with all points of a key of an entity with from <= TS < to, in the order of their
@@ -53,35 +52,35 @@ type Store interface {
 	// from <= TS < to are numbers.
 	CountNumbers(ctx context.Context, id, key string, from, to int64) (int, error)
 
-	// Changes returns up to limit changes with a sequence greater than after,
-	// in order, at least one if there is one. It returns ErrCursorExpired when
-	// the change after+1 is no longer kept, or after has not been reached yet.
+	// Changes returns up to limit changes with a sequence greater than after, in order, at least
+	// one if there is one. It returns ErrCursorExpired if the change after+1 is no longer kept, or
+	// after has not been reached yet.
 	Changes(ctx context.Context, after uint64, limit int) ([]LoggedChange, error)
 
-	// Commands returns up to q.Limit commands of an entity that q asks for, the one with
-	// the greatest ID first, or ErrNotFound where there is no such entity.
+	// Commands returns up to q.Limit commands of an entity for which q asks, the one with the
+	// greatest ID first, or ErrNotFound if there is no such entity.
 	Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error)
 
-	// OpenCommands returns all entities that have commands which have not ended, ordered by
-	// the bytes of their ids.
+	// OpenCommands returns all entities with commands that have not ended, ordered by the bytes of
+	// their ids.
 	OpenCommands(ctx context.Context) ([]OpenCommands, error)
 
 	// Online returns up to limit entities whose presence is online, after an id ("" for the
 	// first), ordered by the bytes of their ids.
 	Online(ctx context.Context, after string, limit int) ([]OnlineEntity, error)
 
-	// SaveSeen sets Presence.Seen of entities, where it is later than what is stored. It
-	// is no change, and need not survive the loss of power. Entities that do not exist are
-	// passed over. It may be called while Commit runs.
+	// SaveSeen sets Presence.Seen of entities if it is later than what is stored. It is not a
+	// change, and need not survive a loss of power. Entities that do not exist are skipped. It may
+	// be called while Commit runs.
 	SaveSeen(ctx context.Context, list []SeenAt) error
 
 	// Origins returns up to limit of the computed points of a key of an entity with
 	// from <= TS < to, in the order of TS: who computed the value that is there.
 	Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]PointOrigin, error)
 
-	// Trim removes the points of a key of an entity with TS < before from the
-	// history, some limit of them at most, and returns how many: fewer than limit
-	// when nothing is left. The latest value stays.
+	// Trim removes the points of a key of an entity with TS < before from the history, at most
+	// limit of them, and returns how many: fewer than limit if nothing is left. The latest value
+	// stays.
 	Trim(ctx context.Context, id, key string, before int64, limit int) (int, error)
 
 	// Doc returns a document, or ErrNotFound. Docs returns all of a kind, ordered
@@ -89,17 +88,16 @@ type Store interface {
 	Doc(ctx context.Context, kind, id string) (Doc, error)
 	Docs(ctx context.Context, kind string) ([]Doc, error)
 
-	// PutDoc makes a document durable if the condition holds (see
-	// CheckCondition) and returns it with its new Version, which is greater than
-	// any that the id has had, and Updated. DeleteDoc removes one, and returns
-	// ErrNotFound when there is none. Both may be called while Commit runs.
+	// PutDoc makes a document durable if the condition holds (see CheckCondition) and returns it
+	// with its new Version, which is greater than any that the id has had, and Updated. DeleteDoc
+	// removes one, and returns ErrNotFound if there is none. Both may be called while Commit runs.
 	PutDoc(ctx context.Context, doc Doc, condition string) (Doc, error)
 	DeleteDoc(ctx context.Context, kind, id, condition string) error
 
-	// PutItems writes the items whose Body is not nil and removes the others: all of them
-	// or, with an error, none. Where a key comes twice the later counts. What it returns
-	// nil for survives the loss of power. Items returns those that q asks for; keys are any
-	// bytes. Both may be called while Commit runs.
+	// PutItems writes the items whose Body is not nil and removes the others: all of them or, with
+	// an error, none. If a key occurs twice the later one counts. When it returns nil, that
+	// survives a loss of power. Items returns those for which q asks; keys are any bytes. Both may
+	// be called while Commit runs.
 	PutItems(ctx context.Context, items []Item) error
 	Items(ctx context.Context, q ItemsQuery) ([]Item, error)
 
@@ -107,14 +105,14 @@ type Store interface {
 	Close() error
 }
 
-// StoreInfo tells what a store holds.
+// StoreInfo describes the contents of a store.
 type StoreInfo struct {
-	// Identity is random, made when the store was. A store that is restored from a
-	// backup gets another one.
+	// Identity is random and made with the store. A store that is restored from a backup gets
+	// another one.
 	Identity string
-	// Generations are ordered by First, and cover all changes that are kept and the
-	// one before them. The last is of the next commit, unless that was before the
-	// store was opened. Nobody changes the slice.
+	// Generations are ordered by First, and cover all changes that are kept and the one before
+	// them. The last belongs to the next commit, unless that was before the store was opened. The
+	// slice must not be changed.
 	Generations []Generation
 	// LastChange is the sequence of the newest change, 0 when there is none.
 	LastChange uint64
@@ -144,14 +142,14 @@ type Stored struct {
 	Created int64  // milliseconds since the epoch
 	Updated int64  // the newest TS of its readings
 	Seq     uint64 // the sequence of its last reading
-	// Revision is that of its last edit, 0 when there was none.
+	// Revision is the number of its last edit, 0 if there was none.
 	Revision   uint64
 	Latest     []Latest
 	Attributes []StoredAttribute
 	// Applied has the last Origin of each source that has computed readings of
 	// it, ordered by source.
 	Applied []Origin
-	// Commands are those that have not ended, ordered by ID.
+	// Commands are its commands that have not ended, ordered by ID.
 	Commands []Command
 	// Presence is the zero Presence where none was committed.
 	Presence Presence
@@ -195,33 +193,31 @@ type Batch struct {
 	Committed int64
 	// Entities has each entity of the batch once.
 	Entities []BatchEntity
-	// Records are the changes in the order in which they were accepted: the
-	// change log, and of the readings the history. For the same entity, key and
-	// place the later replaces the earlier, in the batch and in the store. Edits of
-	// the same leaf or edge are made in their order, and of the records of a command the
-	// last one counts, as of those of a presence. Of commands that have ended the store keeps MaxEndedCommands of an
-	// entity, the newest; it may keep a tenth more for a while.
+	// Records are the changes in the order in which they were accepted: the change log and, of the
+	// readings, the history. For the same entity, key and place the later one replaces the earlier,
+	// in the batch and in the store. Edits of the same leaf or edge are made in order; of the
+	// records of a command or a presence the last one counts. Of commands that have ended the store
+	// keeps the newest MaxEndedCommands of an entity; it may keep a tenth more for a while.
 	Records []Record
-	// Latest is the change buffer: the newest value of each entity and key that
-	// changed, once each. The store keeps its own where that is newer by
-	// (TS, Seq). It says nothing that Records do not, from which a store may find out
-	// the latest values later as well.
+	// Latest is the change buffer: the newest value of each entity and key that changed, once each.
+	// The store keeps its own value if that is newer by (TS, Seq). Latest says nothing that Records
+	// do not, so a store may also work out the latest values later.
 	Latest []LatestRow
 }
 
-// BatchEntity is an entity in a batch. What is latest of it is in Batch.Latest.
+// BatchEntity is an entity in a batch. Its latest values are in Batch.Latest.
 type BatchEntity struct {
 	Num     int64 // what the store called it, 0 when the caller does not know
 	ID      string
 	Created int64 // kept from the first time
-	// Edited says that Type and Revision are as they are to be now; otherwise the
-	// store keeps what it has, and gives neither to a new entity. Type is another than
-	// before only where an Edit of the batch is Typed.
+	// Edited says that Type and Revision are new; otherwise the store keeps what it has, and gives
+	// neither to a new entity. Type differs from the one before only if an Edit of the batch is
+	// Typed.
 	Edited   bool
 	Type     string
 	Revision uint64
-	// Deleted says that the last record of it in the batch is its end. What comes
-	// before is of no account, except for the change log.
+	// Deleted says that the last record of it in the batch is its end. Everything before that
+	// matters only for the change log.
 	Deleted bool
 }
 
@@ -231,17 +227,17 @@ type Record struct {
 	Entity int // the index in Batch.Entities
 	Seq    uint64
 	Reading
-	// Origin is who computed the reading or the edit. The store remembers the greatest Seq of
+	// Origin says who computed the reading or the edit. The store remembers the greatest Seq of
 	// each Source for the entity, and the origin of each value of a reading at its time.
 	Origin Origin
 	// Once is what Once.Token of its delivery was, 0 for none.
 	Once uint64
-	// Edit and Command are nil for a reading; otherwise one of them is not, and Reading has
-	// only the time. Command is all of the command, as it is after the step.
+	// Edit and Command are nil for a reading; otherwise one of them is not, and Reading has only
+	// the time. Command is the whole command after the step.
 	Edit    *Edit
 	Command *Command
-	// Presence is not nil where the presence has changed; Reading has only the time then.
-	// It is all of it, as it is after the change.
+	// Presence is not nil if the presence has changed; Reading then has only the time. It is the
+	// whole presence after the change.
 	Presence *Presence
 }
 

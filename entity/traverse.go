@@ -19,27 +19,26 @@ type Traversal struct {
 	Direction Direction
 	// Types keeps to edges of these types; empty means all.
 	Types []string
-	// Depth is the most edges on the way to an entity, up to MaxTraversalDepth.
-	// Defaults to that.
+	// Depth is how many edges may be on the way to an entity, up to MaxTraversalDepth, which is the
+	// default.
 	Depth int
 	// Limit is the most entities to answer with, up to MaxTraversal. Defaults to
 	// that.
 	Limit int
-	// Edge, where it is not nil, reports whether an edge is followed, and Match
-	// whether an entity is in the answer. Only by Through the way goes on beyond
-	// an entity: nil is beyond all. They are called on the goroutine of the caller
-	// and may take their time. Match and Through see entities as committed, and
-	// none is brought to life for it.
+	// Edge, if it is not nil, reports whether an edge is followed, and Match whether an entity is
+	// in the answer. Through reports whether the traversal continues beyond an entity; if it is
+	// nil, it continues beyond all. They are called on the goroutine of the caller and may take
+	// their time. Match and Through see entities as committed, and no entity is started for them.
 	Edge    func(Relation) bool
 	Match   func(View) bool
 	Through func(View) bool
 }
 
-// Reached is an entity that a traversal came to.
+// Reached is an entity that a traversal has reached.
 type Reached struct {
 	ID string
-	// Depth is how many edges there are on the shortest way, 0 for the entity from
-	// which the traversal began.
+	// Depth is the number of edges on the shortest way, 0 for the entity from which the traversal
+	// began.
 	Depth int
 	// By is the edge by which it was reached first, the zero Relation for the
 	// beginning.
