@@ -25,7 +25,7 @@ const (
 	ByEntity    Cause = "entity"    // the entity was deleted
 )
 
-// Kind says what has happened to an alarm.
+// Kind is what has happened to an alarm.
 type Kind string
 
 // The kinds of transitions and events.
@@ -35,8 +35,8 @@ const (
 	Acknowledged Kind = "acknowledged"
 	Shelved      Kind = "shelved"
 	Unshelved    Kind = "unshelved"
-	// Amended says that a late reading has changed its times or its values, Reopened that it
-	// has not cleared after all, and Withdrawn that it should not have been raised.
+	// Amended says that a late reading has changed its times or its values, Reopened that it has
+	// not cleared after all, and Withdrawn that it should not have been raised.
 	Amended   Kind = "amended"
 	Reopened  Kind = "reopened"
 	Withdrawn Kind = "withdrawn"
@@ -52,19 +52,19 @@ type Alarm struct {
 	Entity   string   `json:"entity"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message,omitempty"`
-	// Since is from when on the condition held, Raised when it had held for long enough, and
-	// Cleared when the one to clear had, by the time of the readings.
+	// Since is when the condition began to hold, Raised when it had held for long enough, and
+	// Cleared when the condition to clear had, by the time of the readings.
 	Since   int64 `json:"since"`
 	Raised  int64 `json:"raised"`
 	Cleared int64 `json:"cleared,omitempty"`
-	// Detected and Ended are when the server found that out.
+	// Detected and Ended are when the server noticed that.
 	Detected int64 `json:"detected"`
 	Ended    int64 `json:"ended,omitempty"`
 	Cause    Cause `json:"cause,omitempty"`
-	// Deleted says that the entity was deleted: one that has its id now is another one.
+	// Deleted says that the entity was deleted: an entity that now has its id is a different one.
 	Deleted bool `json:"deleted,omitempty"`
-	// Values are what the condition looked at when it was raised. Of those that are too
-	// large, see MaxValueBytes, there is the time alone.
+	// Values are the values that the condition used when the alarm was raised. Of those larger than
+	// MaxValueBytes only the time is kept.
 	Values       []Value      `json:"values,omitempty"`
 	Acknowledged *Mark        `json:"acknowledged,omitempty"`
 	Shelved      *Shelf       `json:"shelved,omitempty"`
@@ -128,15 +128,15 @@ type Mark struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Shelf says until when an alarm of a rule and an entity is set aside, and by whom. It
-// holds for the alarms that are raised meanwhile as well.
+// Shelf says until when an alarm of a rule and an entity is shelved, and by whom. It also applies
+// to alarms that are raised meanwhile.
 type Shelf struct {
 	Mark
 	Until int64 `json:"until"`
 }
 
-// Transition is one step of an alarm's history: At is when the server made it, TS the time
-// of the readings that it is of, 0 for what somebody did.
+// Transition is one step of an alarm's history: At is when the server made it, TS the time of the
+// readings that caused it, 0 if somebody caused it.
 type Transition struct {
 	Kind Kind   `json:"kind"`
 	At   int64  `json:"at"`
@@ -155,8 +155,8 @@ type Event struct {
 	Alarm Alarm  `json:"alarm"`
 }
 
-// Tells reports whether people and programs are to be told of the event: of an alarm that
-// is shelved they are told that it is, and nothing else until it is not.
+// Tells reports whether people and programs are to be notified of the event: of a shelved alarm
+// they learn that it is shelved, and nothing else until it no longer is.
 func (ev *Event) Tells() bool { return ev.Alarm.Shelved == nil || ev.Kind == Shelved }
 
 // shrink leaves out what makes an alarm too large for an item: the values, and then all of

@@ -82,9 +82,9 @@ type gate struct {
 
 // place is where the engine stands, as it is stored.
 type place struct {
-	// Cursor is that of the last change that was done with, "" while nothing is followed.
+	// Cursor is that of the last change that was processed, "" while nothing is followed.
 	Cursor string `json:"cursor"`
-	// At is when the last of the changes that were done with was committed.
+	// At is when the last processed change was committed.
 	At int64 `json:"at,omitempty"`
 	// Alarm is the number of the last alarm, Event that of the last event, First that of
 	// the first event that is kept, and Version the last one of a rule.

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no alarm, rule or webhook of this name. It is an
-	// [entity.ErrNotFound] as well.
+	// ErrNotFound says that there is no such alarm, rule or webhook. It is also an
+	// [entity.ErrNotFound].
 	ErrNotFound = fmt.Errorf("no such alarm, rule or webhook: %w", entity.ErrNotFound)
 
 	// ErrLimit says that there are too many rules or webhooks.
@@ -19,7 +19,7 @@ var (
 	// ErrInUse says that a webhook cannot be deleted, because rules name it.
 	ErrInUse = errors.New("the webhook is in use")
 
-	// ErrCleared says that an alarm has cleared already.
+	// ErrCleared says that an alarm has already cleared.
 	ErrCleared = errors.New("the alarm has cleared")
 
 	// ErrHolds says that an alarm cannot be cleared by hand: its condition holds, and it
@@ -33,12 +33,12 @@ var (
 // ConditionError says what is wrong with a condition of a rule, and where. It wraps
 // [entity.ErrInvalid] and a [*filter.Error].
 type ConditionError struct {
-	// In is where, raise, clear or where.
+	// In is the condition: raise, clear or where.
 	In  string
 	Err *filter.Error
 }
 
-// Error names the condition, the column and what must be there.
+// Error names the condition, the column and what is expected there.
 func (e *ConditionError) Error() string { return e.In + ": " + e.Err.Error() }
 
 // Unwrap returns [entity.ErrInvalid] and the error of package filter.

@@ -88,16 +88,16 @@ func (h *hub) after(seq uint64, limit int) (list []Event, complete bool, more ch
 	return slices.Clone(list[:min(limit, len(list))]), true, h.more
 }
 
-// LastEvent is the number of the last event.
+// LastEvent returns the number of the last event.
 func (s *Service) LastEvent() uint64 {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.hub.last
 }
 
-// Events returns events after one, in order, and waits for one until ctx ends. Where the
-// next ones are not kept any more it goes on with the first that is. A number that is
-// beyond the last event is that of another store: it returns [entity.ErrInvalid].
+// Events returns events after a given one, in order, and waits for one until ctx ends. If the next
+// ones are no longer kept, it continues with the first that is. A number beyond the last event
+// belongs to another store: Events then returns [entity.ErrInvalid].
 func (s *Service) Events(ctx context.Context, after uint64, limit int) ([]Event, error) {
 	if last := s.LastEvent(); after > last {
 		return nil, fmt.Errorf("cursor: %w: the last event is %d, not %d", entity.ErrInvalid, last, after)

@@ -2,7 +2,7 @@ package alarm
 
 import "time"
 
-// What goes beyond a limit is refused with an error that names it, if nothing else is said.
+// Unless a limit says otherwise, what exceeds it is refused with an error that names it.
 const (
 	// MaxRules bounds the rules.
 	MaxRules = 1000
@@ -30,16 +30,16 @@ const (
 	// shelved.
 	MaxFor   = 31 * 24 * time.Hour
 	MaxShelf = 31 * 24 * time.Hour
-	// MaxLateness is how old a late reading may be to change alarms. Older ones are in the
-	// history only, and counted.
+	// MaxLateness is how old a late reading may be and still change alarms. Older ones are only in
+	// the history, and counted.
 	MaxLateness = 31 * 24 * time.Hour
-	// MaxAhead is how far ahead of the server's clock a reading may be to be taken for one of
-	// now. One that is further ahead waits until it is not.
+	// MaxAhead is how far ahead of the server's clock a reading may be and still be judged at once.
+	// One that is further ahead waits until it is not.
 	MaxAhead = time.Minute
-	// MaxActive bounds the pairs of rule and entity whose condition is met, that are shelved
-	// or that a late reading concerns: each takes about 300 bytes of memory. When there are
-	// more, further ones are counted, and taken up with the next reading of the entity once
-	// there is room. It bounds the entities as well of which readings wait for their time.
+	// MaxActive bounds the pairs of rule and entity whose condition is met, that are shelved or
+	// that a late reading concerns: each takes about 300 bytes of memory. Further ones are counted,
+	// and taken up with the next reading of the entity once there is room. It also bounds the
+	// entities whose readings wait for their time.
 	MaxActive = 500_000
 	// MaxAwaited bounds the pairs of entity and rule about the clock that wait for a time at which
 	// the answer changes: each takes about 200 bytes of memory. When there are more, further ones
@@ -47,19 +47,18 @@ const (
 	MaxAwaited = 2_000_000
 	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
 	MaxTransitions = 100
-	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: of a larger one
-	// there is the time alone.
+	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: of a larger one only the
+	// time is kept.
 	MaxValueBytes = 1024
-	// MaxEvents bounds the events that are kept for streams that resume.
+	// MaxEvents bounds the events from which streams can resume.
 	MaxEvents = 100_000
-	// MaxPage bounds the alarms of a page, MaxPageBytes about their size, and MaxExamined
-	// how many are looked at for one.
+	// MaxPage bounds the alarms of a page, MaxPageBytes about their size, and MaxExamined how many
+	// are examined for it.
 	MaxPage      = 1000
 	MaxPageBytes = 1 << 20
 	MaxExamined  = 10_000
-	// DefaultRetention is how long an alarm is kept that has cleared.
+	// DefaultRetention is how long a cleared alarm is kept.
 	DefaultRetention = 90 * 24 * time.Hour
-	// DefaultCacheBytes bounds the memory of what is known of entities that have no
-	// alarms.
+	// DefaultCacheBytes bounds the memory for cached values of entities without alarms.
 	DefaultCacheBytes = 128 << 20
 )

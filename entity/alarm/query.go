@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Query asks for alarms, the last raised first. The zero Query asks for all.
+// Query asks for alarms, the most recently raised first. The zero Query asks for all.
 type Query struct {
 	// Open and Closed keep only those that have not cleared, or only those that have.
 	Open, Closed bool
@@ -17,17 +17,16 @@ type Query struct {
 	Entity, Rule string
 	// Severities keeps those with one of these; empty keeps all.
 	Severities []Severity
-	// Acknowledged and Shelved keep those that are, or are not; nil keeps all.
+	// Acknowledged and Shelved keep alarms that are (true) or are not (false); nil keeps all.
 	Acknowledged, Shelved *bool
-	// Deleted keeps those of entities that were deleted, or of those that were not; nil keeps
-	// all.
+	// Deleted keeps the alarms of deleted entities (true) or of others (false); nil keeps all.
 	Deleted *bool
-	// Before keeps those with a lesser ID: it is the cursor of the page before, "" for the
+	// Before keeps alarms with a lower ID: it is the cursor from the previous page, "" for the
 	// first page.
 	Before string
-	// Limit is the most to answer with, up to MaxPage. Defaults to 50.
+	// Limit is how many alarms to return at most, up to MaxPage. Defaults to 50.
 	Limit int
-	// Keep, if it is not nil, is asked last of all.
+	// Keep, if it is not nil, is called after all other conditions.
 	Keep func(*Alarm) bool
 }
 
@@ -72,10 +71,9 @@ func checkID(id string) string {
 	return id
 }
 
-// Alarms returns a page of alarms without their history, and the cursor of the next page,
-// "" after the last one. A page may have fewer than Limit, and none, and yet not be the
-// last: at most MaxExamined alarms are looked at for one, and it has at most about
-// MaxPageBytes.
+// Alarms returns a page of alarms without their history, and the cursor of the next page, "" after
+// the last one. A page may have fewer than Limit alarms, even none, and not be the last: at most
+// MaxExamined alarms are examined for it, and its size is at most about MaxPageBytes.
 func (s *Service) Alarms(ctx context.Context, q Query) (list []Alarm, next string, err error) {
 	if q.Limit == 0 {
 		q.Limit = 50

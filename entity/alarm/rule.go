@@ -16,25 +16,24 @@ import (
 // Rule says when an alarm is raised for an entity and when it clears.
 type Rule struct {
 	Name string
-	// Type, Entity and Where say which entities it concerns: those of a type and of the
-	// types that extend it, one alone, those for which a condition about id, type and
-	// attributes holds. All that is said must hold; what is "" says nothing.
+	// Type, Entity and Where say which entities it concerns: those of a type and of the types that
+	// extend it, a single one, those for which a condition about id, type and attributes holds. All
+	// of them must hold; "" means no restriction.
 	Type, Entity, Where string
-	// Raise is the condition that raises an alarm. It may be about keys and about the
-	// attributes, id and type of the entity. If it, or Clear, is about presence, updated, now or
-	// an age, then the rule is about what is known at each moment by the server's clock, and not
-	// about what was so at the times of the readings.
+	// Raise is the condition that raises an alarm. It may use keys and the attributes, id and type
+	// of the entity. If it, or Clear, uses presence, updated, now or an age, the rule is about what
+	// is known at each moment by the server's clock, and not about the times of the readings.
 	Raise string
-	// Clear is the condition that clears it; "" is that Raise does not hold. While Raise
-	// holds the alarm does not clear, whatever Clear says.
+	// Clear is the condition that clears it; "" means that Raise does not hold. While Raise holds
+	// the alarm does not clear, whatever Clear says.
 	Clear string
 	// For is how long Raise must hold, and ClearFor how long Clear, by the time of the
 	// readings, or by the server's clock, in whole milliseconds.
 	For, ClearFor time.Duration
 	Severity      Severity
-	// Message is what people are told.
+	// Message is the text for people.
 	Message string
-	// Webhooks are the names of those that are told of each alarm of the rule.
+	// Webhooks are the names of the webhooks that are notified of each alarm of the rule.
 	Webhooks []string
 }
 
@@ -69,14 +68,14 @@ type rule struct {
 // Installed is a rule as the service keeps it.
 type Installed struct {
 	Rule
-	// Version goes up with each change of the rule, and Updated is when that was.
+	// Version increases with each change of the rule, and Updated is when that was.
 	Version, Updated int64
-	// Effective is since when the conditions are as they are, in milliseconds since the
+	// Effective is since when the conditions have been as they are, in milliseconds since the
 	// epoch.
 	Effective int64
 	// ETag is the version for conditions of writes.
 	ETag string
-	// Pending says that the rule has not yet been looked at for all entities since then.
+	// Pending says that the rule has not yet been evaluated for all entities since then.
 	Pending bool
 }
 
@@ -89,14 +88,14 @@ var (
 	errScope          = errors.New("may look at id, type, created, attributes, desired and reported only")
 )
 
-// Check reports what is wrong with a rule. The error wraps [entity.ErrInvalid]; that about
-// a condition is a *ConditionError where it has a place in the text.
+// Check returns an error if the rule is not valid. The error wraps [entity.ErrInvalid]; an error
+// about a condition is a *ConditionError if it has a place in the text.
 func (r *Rule) Check() error {
 	_, err := compile(Installed{Rule: *r}, newSlots().of)
 	return err
 }
 
-// CheckName reports whether a rule or a webhook can have a name.
+// CheckName returns an error if a rule or a webhook cannot have a name.
 func CheckName(what, name string) error {
 	if n := len(name); n == 0 || n > MaxNameBytes || !utf8.ValidString(name) {
 		return fmt.Errorf("%s: %w: must have 1 to %d bytes of UTF-8, not %d", what, entity.ErrInvalid, MaxNameBytes, n)

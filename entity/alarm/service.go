@@ -14,26 +14,24 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Config sets up a Service. The zero value is a sane one.
+// Config configures a Service. The zero value has sensible defaults.
 type Config struct {
-	// SaveEvery is how often the place that was reached is made durable while no alarm
-	// is raised. What came after it is gone through again at the next start. Defaults to a
-	// second.
+	// SaveEvery is how often the place that was reached is made durable while no alarm is raised.
+	// What came after it is gone through again at the next start. Defaults to a second.
 	SaveEvery time.Duration
-	// Gather is how long alarms wait for others, to become durable in one commit. Defaults
+	// Gather is how long alarms wait for others, in order to become durable in one commit. Defaults
 	// to 5 ms.
 	Gather time.Duration
-	// RetryMin and RetryMax bound the wait before the service begins anew after the
-	// runtime has failed it, which doubles from the one to the other. Default to 100 ms and
-	// 5 s.
+	// RetryMin and RetryMax bound the wait before the service restarts after an error of the
+	// runtime; the wait doubles from the one to the other. They default to 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 	// Retention is how long alarms are kept after they have cleared. Late readings that are
 	// older do not change alarms, whatever MaxLateness is. Defaults to DefaultRetention.
 	Retention time.Duration
-	// CacheBytes bounds the memory of what is known of entities without alarms. Defaults
-	// to DefaultCacheBytes.
+	// CacheBytes bounds the memory for cached values of entities without alarms. Defaults to
+	// DefaultCacheBytes.
 	CacheBytes int
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger gets what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
 
 	// Encode makes the body of a delivery to a webhook. Defaults to the JSON of the Event.
@@ -109,9 +107,8 @@ type call struct {
 	done chan error
 }
 
-// Open starts the alarms that the runtime's store has. It returns when the rules are
-// loaded; what was committed since they last ran is then gone through. Close the service
-// before the runtime.
+// Open starts the alarms of the runtime's store. It returns when the rules are loaded; what was
+// committed since they last ran is then gone through. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
 	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(chan call), hub: newHub(), graves: newGraves()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -133,7 +130,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	return s, nil
 }
 
-// Close ends the service: it makes the place durable that it has reached, and returns.
+// Close ends the service: it makes the place that it has reached durable, and returns.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
 	ended := make(chan struct{})
@@ -205,14 +202,13 @@ func (s *Service) standBy(why error, delay time.Duration) error {
 	}
 }
 
-// PutRule puts a rule in force, in the place of the one of its name, and returns once that
-// is durable; the entities are then gone through. condition is as for
-// [entity.Runtime.PutDoc]. Where a condition or what the rule concerns has changed, its
-// open alarms clear (ByRule), and those that the new conditions raise are others; where
-// only the rest has, they stay as they were raised.
+// PutRule puts a rule in force, replacing the one of its name, and returns once that is durable;
+// the entities are then gone through. condition is as for [entity.Runtime.PutDoc]. If a condition,
+// or what the rule concerns, has changed, its open alarms clear (ByRule), and those that the new
+// conditions raise are new ones; if only the rest has changed, the alarms stay as they were raised.
 //
 // It returns an error that wraps [entity.ErrInvalid] (see Rule.Check), ErrLimit, or
-// [entity.ErrConflict] where the condition does not hold.
+// [entity.ErrConflict] if the condition does not hold.
 func (s *Service) PutRule(ctx context.Context, r Rule, condition string) (in Installed, err error) {
 	if err := r.Check(); err != nil {
 		return Installed{}, err
@@ -230,13 +226,13 @@ func (s *Service) PutRule(ctx context.Context, r Rule, condition string) (in Ins
 	return in, err
 }
 
-// DeleteRule takes a rule out of force. Its open alarms clear (ByRule). It returns
-// ErrNotFound, or [entity.ErrConflict] where the condition does not hold.
+// DeleteRule removes a rule. Its open alarms clear (ByRule). It returns ErrNotFound, or
+// [entity.ErrConflict] if the condition does not hold.
 func (s *Service) DeleteRule(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, e *engine) error { return e.deleteRule(ctx, name, condition) })
 }
 
-// Rules returns all rules, by name. Nobody changes the slice.
+// Rules returns all rules, by name. The slice must not be changed.
 func (s *Service) Rules() []Installed { return *s.rules.Load() }
 
 // Rule returns a rule, or ErrNotFound.
@@ -248,9 +244,8 @@ func (s *Service) Rule(name string) (Installed, error) {
 	return Installed{}, fmt.Errorf("rule %.64q: %w", name, ErrNotFound)
 }
 
-// Acknowledge notes that somebody has seen an alarm, and returns it as it is then. Of an
-// alarm that is acknowledged already nothing changes, also one that has cleared can be
-// acknowledged.
+// Acknowledge records that somebody has seen an alarm, and returns the alarm. An alarm that is
+// already acknowledged does not change; a cleared one can be acknowledged, too.
 func (s *Service) Acknowledge(ctx context.Context, id, by, note string) (Alarm, error) {
 	return s.change(ctx, id, note, func(_ context.Context, e *engine, a *Alarm, _ *state) error {
 		if a.Acknowledged != nil {
@@ -262,8 +257,8 @@ func (s *Service) Acknowledge(ctx context.Context, id, by, note string) (Alarm, 
 	})
 }
 
-// Shelve sets the alarms of an alarm's rule and entity aside for a time, at most MaxShelf:
-// nobody is told of them. It returns ErrCleared for an alarm that has cleared.
+// Shelve shelves the alarms of an alarm's rule and entity for a time, at most MaxShelf: nobody is
+// notified of them. It returns ErrCleared for an alarm that has cleared.
 func (s *Service) Shelve(ctx context.Context, id string, d time.Duration, by, note string) (Alarm, error) {
 	if d < time.Millisecond || d > MaxShelf {
 		return Alarm{}, fmt.Errorf("for: %w: must be from 1ms to %v, not %v", entity.ErrInvalid, MaxShelf, d)
@@ -293,9 +288,9 @@ func (s *Service) Unshelve(ctx context.Context, id, by, note string) (Alarm, err
 	})
 }
 
-// Clear ends an alarm whose condition does not hold any more, but not yet the one to clear
-// it. It returns ErrHolds while the condition of its rule holds, and ErrCleared for an
-// alarm that has cleared.
+// Clear ends an alarm whose condition no longer holds although the condition to clear does not hold
+// yet. It returns ErrHolds while the condition of its rule holds, and ErrCleared for an alarm that
+// has cleared.
 func (s *Service) Clear(ctx context.Context, id, by, note string) (Alarm, error) {
 	return s.change(ctx, id, note, func(ctx context.Context, e *engine, a *Alarm, st *state) error {
 		if st == nil {
