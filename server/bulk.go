@@ -221,7 +221,7 @@ func (a *bulkAPI) newJob(b *bulkBody, by string) (*bulkJob, error) {
 		job.command = &n
 	}
 	if b.Patch != nil {
-		job.edits = entity.Edits{Type: b.Patch.Type.id, Patches: b.Patch.patches(entity.MergePatch)}
+		job.edits = entity.Edits{By: by, Type: b.Patch.Type.id, Patches: b.Patch.patches(entity.MergePatch)}
 	}
 	return job, nil
 }

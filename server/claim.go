@@ -136,7 +136,7 @@ func (a *claimAPI) give(ctx context.Context, id, who string) error {
 		if owner != "" && owner != who {
 			return problemf(http.StatusConflict, "the entity is claimed; who has it must give it up, by removing the attribute claimedBy")
 		}
-		_, err = a.runtime.Edit(ctx, id, entity.Edits{If: etag, Patches: []entity.Patch{{Section: entity.Attributes, Body: fmt.Appendf(nil, `{"claimedBy":%s}`, name)}}})
+		_, err = a.runtime.Edit(ctx, id, entity.Edits{By: who, If: etag, Patches: []entity.Patch{{Section: entity.Attributes, Body: fmt.Appendf(nil, `{"claimedBy":%s}`, name)}}})
 		if try == maxClaimTries || !errors.Is(err, entity.ErrConflict) && !errors.Is(err, entity.ErrNotFound) {
 			return err
 		}

@@ -61,6 +61,7 @@ type stream struct{ media string }
 type importer struct {
 	*transferAPI
 	ctx    context.Context //nolint:containedctx // of the import that it lives for
+	by     string          // the name of the principal
 	places chan struct{}
 	wg     sync.WaitGroup
 	types  []*model.Type
@@ -85,7 +86,7 @@ func (a *transferAPI) load(w http.ResponseWriter, r *http.Request, in *importReq
 	rc := http.NewResponseController(w)
 	ctx, end := a.serveLong(r.Context(), rc.SetReadDeadline)
 	defer end()
-	m := &importer{transferAPI: a, ctx: ctx, places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
+	m := &importer{transferAPI: a, ctx: ctx, by: callerOf(r.Context()).who.Name(), places: make(chan struct{}, importAtOnce), answer: importedJSON{Errors: []importErrorJSON{}}}
 	take, err := m.taker(what, format)
 	if err != nil {
 		return err
@@ -278,7 +279,7 @@ func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 	readings, err := entity.ParseReadings(payload, time.Now())
 	if err == nil {
 		m.wg.Add(1)
-		err = m.runtime.Ingest(m.ctx, id, readings, len(payload), func(err error) {
+		err = m.runtime.IngestOnce(m.ctx, id, entity.Once{By: m.by}, readings, len(payload), func(err error) {
 			m.done(line, err)
 			if err == nil && m.broker.Subscribed() {
 				m.mu.Lock()
@@ -315,6 +316,7 @@ func (m *importer) put(b *entityBody) error {
 		err = problemf(http.StatusBadRequest, "id must not be empty")
 	}
 	if err == nil {
+		edits.By = m.by
 		_, err = m.runtime.Edit(m.ctx, b.ID, edits)
 	}
 	return err
@@ -323,7 +325,7 @@ func (m *importer) put(b *entityBody) error {
 func (m *importer) relate(r *relationBody) error {
 	rel, err := r.relation()
 	if err == nil {
-		_, err = m.runtime.Edit(m.ctx, r.From, entity.Edits{If: entity.IfAny, Relate: []entity.Relation{rel}})
+		_, err = m.runtime.Edit(m.ctx, r.From, entity.Edits{By: m.by, If: entity.IfAny, Relate: []entity.Relation{rel}})
 	}
 	return err
 }

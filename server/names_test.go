@@ -66,3 +66,44 @@ func TestAGatewayLeavesNamesOfKeysForOthers(t *testing.T) {
 		t.Errorf("somebody else: PUBACK %#x", code)
 	}
 }
+
+// So does an operator, whose imports and bulk updates are its own as well.
+func TestAnImportAndABulkUpdateLeaveNamesForOthers(t *testing.T) {
+	t.Parallel()
+	const names = 1000
+	s := startWith(t, Config{Entity: entity.Config{Keys: names}})
+	s.post("m", `{"t":1}`)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	operator := s.as(s.principal(`{"name":"operator","grants":[{"role":"operator"}]}`))
+	other := s.principal(`{"name":"other","grants":[{"role":"device"}]}`)
+	taken := 0
+	bring := func(n int) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, `,"n%d":1`, taken+i)
+		}
+		taken += n
+		return "{" + text.String()[1:] + "}"
+	}
+	for what, line := range map[string]string{
+		"history": `{"entity":"m","ts":1451649600000,"values":%s}`, "entities": `{"id":"m","attributes":%s}`,
+	} {
+		for range 60 { // more than half of all
+			operator.do("POST", "/v1/import?what="+what, fmt.Sprintf(line, bring(10)), "Content-Type", mediaNDJSON)
+		}
+		_, text := operator.do("POST", "/v1/import?what="+what, fmt.Sprintf(line, bring(10)), "Content-Type", mediaNDJSON)
+		if !strings.Contains(text, "too many keys") {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	resp, text := operator.do("POST", "/v1/bulk", `{"filter":"id = \"m\"","patch":{"attributes":`+bring(10)+`}}`, "Content-Type", mediaJSON)
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatal(resp.Status, text)
+	}
+	if status := operator.finished(resp.Header.Get("Location")); status.Failed != 1 {
+		t.Errorf("the bulk update: %+v", status)
+	}
+	if code := s.pubackOf(other, "e/other/telemetry", bring(10)); code != 0 {
+		t.Errorf("somebody else: PUBACK %#x", code)
+	}
+}
