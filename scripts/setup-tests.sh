@@ -3,7 +3,7 @@
 # detector, Chromium with a font for the browser tests, curl, the Mosquitto clients
 # for the tests that publish with somebody else's MQTT client, tmux, PostgreSQL,
 # which the tests start by themselves, systemd-nspawn, in which they install the
-# Debian package, and npm, which builds the dashboard and installs clients of
+# Debian package, rpm, with which they unpack the RPM, and npm, which builds the dashboard and installs clients of
 # other projects for the tests.
 #
 # On Debian and Ubuntu as root it installs what is missing. Elsewhere it says
@@ -36,6 +36,7 @@ have_tmux() { have tmux; }
 # web/package.json names the version.
 # The package is tested where it is for.
 have_container() { [ "$(uname -s)" != Linux ] || ! have dpkg || have systemd-nspawn; }
+have_rpm() { [ "$(uname -s)" != Linux ] || have rpm; }
 have_npm() { have npm && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 20 ]; }
 # The places that internal/pgtest looks at, and the variable that overrides them.
 have_postgres() {
@@ -61,6 +62,7 @@ parts() {
   echo "have_tmux|tmux|tmux: the test that uses the console on a terminal"
   echo "have_npm|nodejs npm|Node.js 20 or later with npm: the tests that build the dashboard and run clients of other projects"
   echo "have_container|systemd-container|systemd-nspawn: the test that installs the Debian package, in a container"
+  echo "have_rpm|rpm|rpm: the test that looks into the RPM and unpacks it"
   echo "have_postgres|postgresql|PostgreSQL: the tests of the store for it"
 }
 

@@ -4,11 +4,13 @@ package packaging
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,27 +18,60 @@ import (
 // bootTimeout is for a container that does not end: it takes seconds.
 const bootTimeout = 3 * time.Minute
 
-// TestDebianPackage installs the package, upgrades it, removes it and purges it, under a systemd that
-// it boots in a container, whose files are those of this machine and stay as they are.
-func TestDebianPackage(t *testing.T) {
-	t.Parallel()
-	nfpm := os.Getenv("GREENROOM_NFPM")
+// built is where the packages are: two versions, old and new, of each kind.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "greenroom-packages-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(built) // of no use to anybody
+	os.Exit(code)
+}
+
+// packages builds the packages, once for all tests.
+var packages = sync.OnceValue(func() error {
+	for name, version := range map[string]string{"old": "1.0.0", "new": "1.0.1"} {
+		if err := build(os.Getenv("GREENROOM_NFPM"), name, version); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// need skips the test where packages are neither built nor installed.
+func need(t *testing.T, tools ...string) {
+	t.Helper()
 	switch {
 	case runtime.GOOS != "linux":
 		t.Skip("the package is for Linux")
 	case os.Geteuid() != 0:
-		t.Skip("only root can start a container")
-	case nfpm == "":
+		t.Skip("only root can install packages")
+	case os.Getenv("GREENROOM_NFPM") == "":
 		t.Skip("GREENROOM_NFPM does not name the nfpm that builds the package; make test sets it")
 	}
-	for _, tool := range []string{"dpkg", "systemd-nspawn", "unshare", "curl"} {
+	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed; make setup installs it on Debian", tool)
 		}
 	}
+	if err := packages(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDebianPackage installs the package, upgrades it, removes it and purges it, under a systemd that
+// it boots in a container, whose files are those of this machine and stay as they are.
+func TestDebianPackage(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "systemd-nspawn", "unshare", "curl")
 	dir := t.TempDir()
-	for name, version := range map[string]string{"old.deb": "1.0.0", "new.deb": "1.0.1"} {
-		build(t, nfpm, dir, name, version)
+	for _, name := range []string{"old.deb", "new.deb"} {
+		if err := os.Symlink(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	script, err := os.ReadFile("testdata/install.sh")
 	if err != nil {
@@ -63,33 +98,130 @@ func TestDebianPackage(t *testing.T) {
 	}
 }
 
-// build builds a package of a version. The server in it is built as other tests build it, so that
-// it only has to be linked.
-func build(t *testing.T, nfpm, dir, name, version string) {
-	t.Helper()
-	binary, out := filepath.Join(dir, "greenroom-"+version), filepath.Join(dir, version)
-	run(t, nil, "go", "build", "-ldflags", "-X main.release="+version, "-o", binary, "../../../cmd/greenroom")
-	run(t, []string{"NFPM=" + nfpm, "OUT=" + out, "VERSION=" + version, "BINARY=" + binary}, "../../../packaging/build.sh")
-	for _, kind := range []string{"deb", "rpm"} {
-		found, err := filepath.Glob(filepath.Join(out, "*."+kind))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("built %v, %v; want one package for %s", found, err, kind)
+// TestRPMPackage looks at what is in the RPM and at its scripts, and unpacks it, an upgrade with a
+// configuration that was changed, and its removal, in a directory: there is no system with RPM to
+// install it on, so that the scripts are not run.
+func TestRPMPackage(t *testing.T) {
+	t.Parallel()
+	need(t, "rpm")
+	file := func(name string) string { return filepath.Join(built, name+".rpm") }
+	const files = "[%{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags} %{FILENAMES}\n]"
+	same(t, "files", query(t, file("new"), files), `-rw-r----- root:greenroom cn /etc/greenroom/greenroom.toml
+-rwxr-xr-x root:root  /usr/bin/greenroom
+-rw-r--r-- root:root  /usr/lib/systemd/system/greenroom.service
+-rw-r--r-- root:root  /usr/share/doc/greenroom/copyright
+`)
+	same(t, "names", query(t, file("new"), "%{NAME} %{VERSION} %{LICENSE}"), "greenroom 1.0.1 Apache-2.0")
+	needs := query(t, file("new"), "[%{REQUIRENAME}\n]")
+	for _, name := range []string{"systemd", "shadow-utils"} {
+		if !strings.Contains(needs, name+"\n") {
+			t.Errorf("it needs %q, want %s among it", needs, name)
 		}
-		if kind == "deb" {
-			if err := os.Rename(found[0], filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+	}
+	for tag, source := range map[string]string{"PREIN": "pre", "POSTIN": "post", "PREUN": "preun", "POSTUN": "postun"} {
+		script := query(t, file("new"), "%{"+tag+"}")
+		want, err := os.ReadFile(filepath.Join("../../../packaging/rpm", source))
+		if err != nil {
+			t.Fatal(err)
 		}
+		same(t, tag, strings.TrimSpace(script), strings.TrimSpace(string(want)))
+		check := exec.CommandContext(t.Context(), "sh", "-n")
+		check.Stdin = strings.NewReader(script)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", tag, err, out)
+		}
+	}
+
+	root := t.TempDir()
+	rpm := func(args ...string) {
+		t.Helper()
+		if err := run(t.Context(), nil, "rpm", append([]string{"--root", root, "--nodeps", "--noscripts"}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(root, name) }
+	binary := func(version string) {
+		t.Helper()
+		got, err := os.ReadFile(at("usr/bin/greenroom"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(built, "greenroom-"+version))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the program is not that of %s: %v", version, err)
+		}
+	}
+	rpm("-i", "--ignorearch", "--ignoreos", file("old"))
+	binary("1.0.0")
+	config := at("etc/greenroom/greenroom.toml")
+	if err := os.WriteFile(config, []byte("# mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rpm("-U", "--ignorearch", "--ignoreos", file("new"))
+	binary("1.0.1")
+	if text, err := os.ReadFile(config); string(text) != "# mine\n" {
+		t.Errorf("the configuration after the upgrade: %q, %v", text, err)
+	}
+	rpm("-e", "greenroom")
+	for _, name := range []string{"usr/bin/greenroom", "usr/lib/systemd/system/greenroom.service"} {
+		if _, err := os.Stat(at(name)); !os.IsNotExist(err) {
+			t.Errorf("%s after the removal: %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(config + ".rpmsave"); string(text) != "# mine\n" {
+		t.Errorf("the configuration after the removal: %q, %v", text, err)
 	}
 }
 
-func run(t *testing.T, env []string, name string, args ...string) {
+// query asks for something of an RPM.
+func query(t *testing.T, file, format string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out.Bytes())
+	cmd := exec.CommandContext(t.Context(), "rpm", "-qp", "--nosignature", "--qf", format, file)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, complaints.Bytes())
 	}
+	return string(out)
+}
+
+func same(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+	}
+}
+
+// build builds the packages of a version. The server in them is built as other tests build it, so
+// that it only has to be linked.
+func build(nfpm, name, version string) error {
+	ctx := context.Background()
+	binary, out := filepath.Join(built, "greenroom-"+version), filepath.Join(built, version)
+	if err := run(ctx, nil, "go", "build", "-ldflags", "-X main.release="+version, "-o", binary, "../../../cmd/greenroom"); err != nil {
+		return err
+	}
+	if err := run(ctx, []string{"NFPM=" + nfpm, "OUT=" + out, "VERSION=" + version, "BINARY=" + binary}, "../../../packaging/build.sh"); err != nil {
+		return err
+	}
+	for _, kind := range []string{"deb", "rpm"} {
+		found, err := filepath.Glob(filepath.Join(out, "*."+kind))
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("built %v, %w; want one package for %s", found, err, kind)
+		}
+		if err := os.Rename(found[0], filepath.Join(built, name+"."+kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
 }
