@@ -130,7 +130,7 @@ func New(cfg Config) (*Broker, error) {
 	b.flight.zero, b.changing.zero = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.limits = cfg.Limits.withDefaults()
 	b.queued.max = b.limits.QueueBytes
-	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}}
+	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}, given: map[*will]*mochi.Client{}}
 	b.sessions = newSessions(b)
 	b.retainers = retainers{places: maxRetained, of: map[string]holding{}, count: map[string]int{}}
 	b.server = mochi.New(&mochi.Options{

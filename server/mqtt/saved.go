@@ -34,6 +34,7 @@ type savedRecord struct {
 	Session  *savedSession `json:"session,omitempty"`
 	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the session before it
 	Retained *savedMessage `json:"retained,omitempty"`
+	Will     *savedWill    `json:"will,omitempty"`
 }
 
 // savedSession is a session without what waits in it.
@@ -173,6 +174,11 @@ func (b *Broker) save(to *json.Encoder) error {
 			return err
 		}
 	}
+	for _, x := range b.wills.save() {
+		if err := to.Encode(savedRecord{Will: &x}); err != nil {
+			return err
+		}
+	}
 	clients := make([]*mochi.Client, 0, b.server.Clients.Len())
 	for _, cl := range b.server.Clients.GetAll() {
 		clients = append(clients, cl)
@@ -306,6 +312,8 @@ func (b *Broker) takeUpRecords(from *json.Decoder) error {
 			b.shadow.place = r.Place
 		case r.Retained != nil:
 			b.retain(r.Retained.packet())
+		case r.Will != nil:
+			b.wills.restore(r.Will)
 		case r.Session != nil:
 			b.rest(cl)
 			cl = b.revive(r.Session)

@@ -224,6 +224,61 @@ func TestASessionEndsInTimeOverRestarts(t *testing.T) {
 	}
 }
 
+func TestADelayedWillIsSentByTheNextBroker(t *testing.T) {
+	t.Parallel()
+	delay := []byte{packets.PropWillDelayInterval, 0, 0, 0, 30}
+	for _, tt := range []struct {
+		name                 string
+		gone, back           bool
+		down, before, sentBy time.Duration // after the start: not before, and by
+	}{
+		{name: "a client that was there", down: time.Hour, before: 29 * time.Second, sentBy: 31 * time.Second},
+		{name: "one that had gone", gone: true, down: 10 * time.Second, before: 9 * time.Second, sentBy: 11 * time.Second},
+		{name: "one that had gone for long", gone: true, down: time.Minute, sentBy: time.Second},
+		{name: "one that comes back", back: true, down: time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+				_ = g.next(t, k, h)
+				defer func() { g.Close(t.Context()) }()
+				c, _ := g.p.dialWithWill(t, "dying", "e/lamp/telemetry", `{"t":1}`, false, delay)
+				if tt.gone {
+					_ = c.nc.Close()
+					synctest.Wait()
+					time.Sleep(10 * time.Second)
+				}
+				if err := g.end(t); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(tt.down)
+				synctest.Wait()
+				same(t, "readings before the start", h.held(), 0)
+				_ = g.next(t, k, h)
+				if tt.back {
+					g.p.dialWith(t, "dying", 5, 0, keepSession)
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					same(t, "readings of a client that is back", h.held(), 0)
+					return
+				}
+				time.Sleep(tt.before)
+				synctest.Wait()
+				if tt.before > 0 {
+					same(t, "readings before the delay is over", h.held(), 0)
+				}
+				time.Sleep(tt.sentBy - tt.before)
+				synctest.Wait()
+				same(t, "readings after the delay", h.held(), 1)
+				h.settle(0, nil)
+				synctest.Wait()
+				same(t, "bytes that wait", g.Stats().Queued, 0)
+			})
+		})
+	}
+}
+
 func TestASessionExpiresBetweenTwoBrokers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,11 +22,14 @@ type wills struct {
 
 	mu      sync.Mutex
 	delayed map[string]*delayedWill // guarded by mu; by client id: of clients that are away
+	given   map[*will]*mochi.Client // guarded by mu; of clients that are there, those with a delay
+	saved   bool                    // guarded by mu; from now on those with a delay are sent by the next Broker
 }
 
 type delayedWill struct {
 	*will
 	timer *time.Timer
+	due   time.Time
 }
 
 // will is the message of one connection.
@@ -55,6 +58,11 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 		return false
 	}
 	c.will = left
+	if left.delay > 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.given[left] = cl
+	}
 	return true
 }
 
@@ -86,12 +94,13 @@ func (w *wills) lost(c *conn, cl *mochi.Client, left bool) {
 		return
 	}
 	c.will = nil
-	delay := last.delay
-	if cl.Properties.ProtocolVersion == 5 { // it is sent at the end of the session at the latest
-		delay = min(delay, time.Duration(cl.Properties.Props.SessionExpiryInterval)*time.Second)
-	}
+	w.mu.Lock()
+	delete(w.given, last)
+	saved := w.saved
+	w.mu.Unlock()
+	delay := last.delayOf(cl)
 	switch {
-	case left, delay > 0 && cl.IsTakenOver(): // the client is there
+	case left, delay > 0 && (saved || cl.IsTakenOver()): // the client is there, or the next Broker sends it
 		w.broker.queued.give(last.size)
 	case delay > 0:
 		w.later(cl.ID, last, delay)
@@ -100,11 +109,75 @@ func (w *wills) lost(c *conn, cl *mochi.Client, left bool) {
 	}
 }
 
+// delayOf returns how long after the end of its connection a will is sent: at the end of the session
+// at the latest.
+func (l *will) delayOf(cl *mochi.Client) time.Duration {
+	if cl.Properties.ProtocolVersion < 5 {
+		return l.delay
+	}
+	return min(l.delay, time.Duration(cl.Properties.Props.SessionExpiryInterval)*time.Second)
+}
+
+// savedWill is a will that is still to be sent.
+type savedWill struct {
+	Message *savedMessage `json:"message"`
+	Client  string        `json:"client"`
+	Owner   string        `json:"owner,omitempty"` // the name of its principal
+	Due     int64         `json:"due,omitempty"`   // when it is to be sent, in milliseconds since the epoch
+	Delay   time.Duration `json:"delay,omitempty"` // of a client that was there: how long after the start
+}
+
+// save takes the wills that are to be sent later out, for the next Broker.
+func (w *wills) save() (list []savedWill) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saved = true
+	add := func(id string, left *will, x savedWill) {
+		if left.conn.who.Valid() {
+			x.Message, x.Client, x.Owner = savedMessageOf(&left.packet), id, left.conn.who.Name()
+			list = append(list, x)
+		}
+	}
+	for id, d := range w.delayed {
+		d.timer.Stop() // where that is too late, it finds that it is not wanted
+		w.broker.queued.give(d.size)
+		add(id, d.will, savedWill{Due: d.due.UnixMilli()})
+	}
+	clear(w.delayed)
+	for left, cl := range w.given {
+		if delay := left.delayOf(cl); delay > 0 {
+			add(cl.ID, left, savedWill{Delay: delay})
+		}
+	}
+	return list
+}
+
+// restore takes up a will that the Broker before was to send. The time during which there was no
+// Broker counts for a client that had gone before, and not for one that was cut off by its end.
+func (w *wills) restore(x *savedWill) {
+	b := w.broker
+	who, ok := b.access.Find(x.Owner)
+	if !ok || !who.Valid() || x.Message == nil {
+		return
+	}
+	c := newConn(ended(), b)
+	c.client, c.who, c.disconnected = b.server.NewClient(c, listenerID, x.Client, false), who, true
+	c.client.Stop(packets.ErrServerShuttingDown)
+	left := &will{conn: c, packet: x.Message.packet(), delay: x.Delay}
+	left.size = sizeOf(&left.packet)
+	b.queued.take(left.size, true)
+	delay := x.Delay
+	if x.Due > 0 {
+		delay = max(0, time.Until(time.UnixMilli(x.Due)))
+	}
+	w.later(x.Client, left, delay)
+}
+
 func (w *wills) later(id string, left *will, delay time.Duration) {
 	w.cancel(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := &delayedWill{will: left}
+	d := &delayedWill{will: left, due: time.Now().Add(delay)}
 	d.timer = time.AfterFunc(delay, func() {
 		w.mu.Lock()
 		due := w.delayed[id] == d
