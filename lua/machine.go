@@ -27,6 +27,23 @@ var unsafeNames = []string{
 
 // open makes the state of the service.
 func (s *service) open() {
+	s.openLanguage()
+	s.answers = &account{}
+	s.pending = map[*job]struct{}{}
+	s.versions = map[string]*version{}
+	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
+	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
+	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
+	s.openSkynet()
+	s.openRequests()
+	s.openErrors()
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(s.ctx.Self().PID().String()))
+	s.openRandom(seed.Sum64())
+}
+
+// openLanguage makes a state with the language and its libraries, of which nothing needs the actor.
+func (s *service) openLanguage() {
 	s.root = glua.NewState(glua.Options{
 		SkipOpenLibs: true, MinimizeStackMemory: true, CallStackSize: callDepth,
 		RegistrySize: firstValues, RegistryMaxSize: mostValues, RegistryGrowStep: growValuesBy,
@@ -39,23 +56,14 @@ func (s *service) open() {
 	for _, name := range unsafeNames {
 		s.root.SetGlobal(name, glua.LNil)
 	}
-	s.answers = &account{}
 	s.meter = newMeter(s.rt.cfg, &s.account.interrupt, s.roots)
 	s.values = scriptMaker{s.root, s.int64s(), s.meter}
 	s.root.SetFuncs(s.root.G.Global, s.base())
 	s.openPairs()
 	s.openStrings()
 	s.root.SetGlobal("table", s.table(s.tables()))
-	s.busy, s.pending = map[*glua.LState]*task{}, map[*job]struct{}{}
-	s.versions = map[string]*version{}
-	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
-	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
-	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
-	s.openSkynet()
-	s.openRequests()
-	s.openErrors()
+	s.busy = map[*glua.LState]*task{}
 	s.root.SetGlobal("coroutine", s.table(s.coroutines()))
-	s.openRandom()
 }
 
 // table returns a table of functions.
@@ -89,11 +97,9 @@ func (s *service) openStrings() {
 }
 
 // openRandom gives math.random a source of the service's own: that of the process would be another in
-// each run. The seed is the address, which is drawn by the system.
-func (s *service) openRandom() {
-	seed := fnv.New64a()
-	_, _ = seed.Write([]byte(s.ctx.Self().PID().String()))
-	source := rand.New(rand.NewPCG(seed.Sum64(), 0)) //nolint:gosec // of a game, not of a key
+// each run. The seed of a service is made of its address, which is drawn by the system.
+func (s *service) openRandom(seed uint64) {
+	source := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // of a game, not of a key
 	library := s.root.GetGlobal("math").(*glua.LTable)
 	library.RawSetString("randomseed", s.root.NewFunction(func(l *glua.LState) int {
 		*source = *rand.New(rand.NewPCG(uint64(l.CheckInt64(1)), 0)) //nolint:gosec // as above

@@ -113,6 +113,8 @@ var mayAsk = map[string]string{
 	"listBulk": "nnnnynyy", "getBulk": "nnnnynyy", "getSystem": "nnnnynyy", "getRefusals": "nnnnynyy", "getActors": "nnnnynyy", "getActor": "nnnnynyy", "getMetrics": "nnnnynyy",
 
 	"postBulk": "nnnnnnyy", "cancelBulk": "nnnnnnyy", "importData": "nnnnnnyy", "putMapping": "nnnnnnyy", "deleteMapping": "nnnnnnyy", "recomputeMapping": "nnnnnnyy",
+	"listScripts": "nyyyyyyy", "getScript": "nyyyyyyy", "listScriptVersions": "nyyyyyyy", "putScript": "nynnnyyy", "deleteScript": "nynnnyyy",
+	"getScriptState": "nnnnnyyy", "rollBackScript": "nynnnyyy", "switchScript": "nynnnyyy", "tryScript": "nynnnyyy",
 	"listTemplates": "nnnnynyy", "getTemplate": "nnnnynyy", "tryTemplate": "nnnnynyy", "putTemplate": "nnnnnnyy", "deleteTemplate": "nnnnnnyy",
 	"putQuery": "nnnnnnyy", "deleteQuery": "nnnnnnyy", "runRetention": "nnnnnnyy", "putRetention": "nnnnnnyy", "deleteRetention": "nnnnnnyy",
 	"putType": "nnnnnnyy", "deleteType": "nnnnnnyy", "importTypes": "nnnnnnyy",

@@ -188,6 +188,7 @@ func (c *conformance) fixtures() {
 		{"/v1/queries/hot-rooms", mediaJSON, `{"filter":"temperature > 30"}`},
 		{"/v1/mappings/fahrenheit", mediaText, "insert into room select sensor.t * 1.8 + 32 as fahrenheit"},
 		{"/v1/templates/zigbee2mqtt", mediaJSON, `{"topic":"zigbee2mqtt/{id}","members":"*","commands":[{"topic":"zigbee2mqtt/{id}/set"}]}`},
+		{"/v1/scripts/dry-run", mediaJSON, `{"source":"function on_reading(e, r) end"}`},
 		{"/v1/retention/meters", mediaJSON, `{"raw":"30d","tiers":[{"step":"1h"}]}`},
 		{"/v1/webhooks/ops", mediaJSON, `{"url":"` + c.gone + `"}`},
 		{"/v1/alarm-rules/overheating", mediaJSON, `{"raise":"heat > 80","clear":"heat < 70","severity":"major","webhooks":["ops"]}`},
@@ -264,6 +265,13 @@ func (c *conformance) ask(o *operation, round int) {
 		if _, err := c.runtime.Command(c.t.Context(), "root", entity.NewCommand{Name: "reboot"}); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	if o.id == "rollBackScript" && round == 0 {
+		list, err := c.scripts.Versions(c.t.Context(), "dry-run")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		body = fmt.Sprintf(`{"version":%d}`, list[len(list)-1].Version)
 	}
 	if o.id == "putAlarmRule" && round == 2 {
 		path, header, body = "/v1/alarm-rules/overheating?check", http.Header{}, `{"raise":"heat > 80","severity":"major"}`

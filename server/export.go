@@ -21,12 +21,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
+	"github.com/greenroom-go/greenroom/server/script"
 )
 
 // transferAPI exports and imports everything of a sort.
 type transferAPI struct {
 	runtime  *entity.Runtime
 	mappings *mapping.Service
+	scripts  *script.Service
 	alarms   *alarm.Service
 	finder   *search.Finder
 	queries  *queryBook
@@ -53,6 +55,7 @@ const (
 	whatRelations = "relations"
 	whatTypes     = "types"
 	whatMappings  = "mappings"
+	whatScripts   = "scripts"
 	whatQueries   = "queries"
 	whatRetention = "retention"
 	whatAlarms    = "alarm-rules"
@@ -73,14 +76,14 @@ type exporter struct {
 }
 
 type exportRequest struct {
-	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,queries,retention,alarm-rules" example:"entities"`
+	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,scripts,queries,retention,alarm-rules" example:"entities"`
 	// csv is for history, latest and entities.
 	Format string `query:"format" enum:"ndjson,csv" default:"ndjson"`
-	// A filter; docs/filter.md has the language. Not for types, mappings, queries, retention and alarm-rules.
+	// A filter; docs/filter.md has the language. Not for types, mappings, scripts, queries, retention and alarm-rules.
 	Filter string `query:"q"`
-	// Only entities of this type or one that extends it. Not for types, mappings, queries, retention and alarm-rules.
+	// Only entities of this type or one that extends it. Not for types, mappings, scripts, queries, retention and alarm-rules.
 	Type string `query:"type"`
-	// Only these entities; may be repeated. Not for types, mappings, queries, retention and
+	// Only these entities; may be repeated. Not for types, mappings, scripts, queries, retention and
 	// alarm-rules.
 	Entities []string `query:"entity" collectionFormat:"multi"`
 	// Only these keys; may be repeated. Only for history and latest.
@@ -179,7 +182,7 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	setup := setupExports[what]
 	one, head := x.ofEntity(what)
 	if one == nil && setup == nil {
-		return nil, nil, problemf(http.StatusBadRequest, "what must be history, latest, entities, relations, types, mappings, queries, retention or alarm-rules")
+		return nil, nil, problemf(http.StatusBadRequest, "what must be history, latest, entities, relations, types, mappings, scripts, queries, retention or alarm-rules")
 	}
 	if name := x.in.unfit(); name != "" {
 		return nil, nil, problemf(http.StatusBadRequest, "%s must not be given with what=%s", name, what)

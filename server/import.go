@@ -47,7 +47,7 @@ type importErrorJSON struct {
 }
 
 type importRequest struct {
-	What string `query:"what" required:"true" enum:"history,entities,relations,types,mappings,queries,retention,alarm-rules" example:"entities"`
+	What string `query:"what" required:"true" enum:"history,entities,relations,types,mappings,scripts,queries,retention,alarm-rules" example:"entities"`
 	// csv is for history and entities, and is implied by a body of text/csv.
 	Format string `query:"format" enum:"ndjson,csv"`
 	Body   stream
@@ -148,10 +148,10 @@ func (m *importer) taker(what, format string) (func(line int64, text []byte), er
 	take := map[string]func(line int64, text []byte){
 		whatHistory: m.reading, whatEntities: lineOf(m.apart, m.put), whatRelations: lineOf(m.apart, m.relate), whatTypes: m.typ,
 		whatMappings: lineOf(m.inTurn, m.mapping), whatQueries: lineOf(m.inTurn, m.query), whatRetention: lineOf(m.inTurn, m.rule),
-		whatAlarms: lineOf(m.inTurn, m.alarmRule),
+		whatScripts: lineOf(m.inTurn, m.script), whatAlarms: lineOf(m.inTurn, m.alarmRule),
 	}[what]
 	if take == nil {
-		return nil, problemf(http.StatusBadRequest, "what must be history, entities, relations, types, mappings, queries, retention or alarm-rules")
+		return nil, problemf(http.StatusBadRequest, "what must be history, entities, relations, types, mappings, scripts, queries, retention or alarm-rules")
 	}
 	return take, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/alarm"
+	"github.com/greenroom-go/greenroom/entity/behavior"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/model"
@@ -18,6 +19,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/refusal"
+	"github.com/greenroom-go/greenroom/server/script"
 	"github.com/greenroom-go/greenroom/server/template"
 )
 
@@ -76,6 +78,9 @@ var codes = []struct {
 	{mapping.ErrTaken, http.StatusConflict, ""},
 	{mapping.ErrLimit, http.StatusUnprocessableEntity, ""},
 	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
+	{script.ErrLimit, http.StatusUnprocessableEntity, ""},
+	{behavior.ErrTooMuch, http.StatusUnprocessableEntity, ""},
+	{behavior.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{alarm.ErrLimit, http.StatusUnprocessableEntity, ""},
 	{alarm.ErrInUse, http.StatusConflict, ""},
 	{alarm.ErrCleared, http.StatusConflict, ""},
@@ -125,6 +130,9 @@ func problemOf(err error) *problem {
 func placedProblem(err error) *problem {
 	if at, ok := errors.AsType[*template.Error](err); ok {
 		return templateProblem(at)
+	}
+	if at, ok := errors.AsType[*script.Error](err); ok {
+		return scriptProblem(at)
 	}
 	p := problemf(http.StatusBadRequest, "%v", err)
 	if cycle, ok := errors.AsType[*mapping.CycleError](err); ok {

@@ -28,6 +28,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
+	"github.com/greenroom-go/greenroom/server/script"
 	"github.com/greenroom-go/greenroom/server/sparkplug"
 	"github.com/greenroom-go/greenroom/server/template"
 	"github.com/greenroom-go/greenroom/server/thingsboard"
@@ -54,6 +55,7 @@ type Server struct {
 	system    *actor.System
 	runtime   *entity.Runtime
 	mappings  *mapping.Service
+	scripts   *script.Service
 	alarms    *alarm.Service
 	bulk      *bulkAPI
 	streams   *streamAPI
@@ -166,6 +168,10 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) { _ = s.book.Close(ctx) })
+	if s.scripts, err = script.Open(ctx, s.runtime, script.Config{May: s.scriptMay, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func(ctx context.Context) { _ = s.scripts.Close(ctx) })
 	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
 		return nil, err
 	}
@@ -318,7 +324,7 @@ func (s *Server) drain(ctx context.Context) error {
 	s.closeConsole()
 	s.retention.Close()
 	s.finder.Close()
-	err = errors.Join(err, s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.saveSessions(ctx), s.runtime.Close(ctx))
+	err = errors.Join(err, s.scripts.Close(ctx), s.mappings.Close(ctx), s.alarms.Close(ctx), s.book.Close(ctx), s.saveSessions(ctx), s.runtime.Close(ctx))
 	s.broker.Close(ctx)
 	_, late := s.system.Shutdown(ctx)
 	return errors.Join(err, late)

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/series"
+	"github.com/greenroom-go/greenroom/server/script"
 )
 
 // The lines of what a server was set up with, besides its types: mappings, saved
@@ -18,6 +19,12 @@ import (
 type mappingLine struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+}
+
+// scriptLine is a script in its last version. Who imports it is its owner.
+type scriptLine struct {
+	Name string `json:"name"`
+	scriptFields
 }
 
 // queryLine is a saved query.
@@ -42,6 +49,7 @@ type alarmRuleLine struct {
 var setupExports = map[string]func(*exporter) error{
 	whatTypes:     (*exporter).eachType,
 	whatMappings:  (*exporter).eachMapping,
+	whatScripts:   (*exporter).eachScript,
 	whatQueries:   (*exporter).eachQuery,
 	whatRetention: (*exporter).eachRule,
 	whatAlarms:    (*exporter).eachAlarmRule,
@@ -52,6 +60,13 @@ func (x *exporter) eachMapping() error {
 	list, err := x.mappings.List(x.ctx)
 	return eachLine(x, list, err, func(m *mapping.Installed) (any, error) {
 		return mappingLine{m.Name, m.Statement.String()}, nil
+	})
+}
+
+// eachScript writes those that are stored, in force or not.
+func (x *exporter) eachScript() error {
+	return eachLine(x, x.scripts.List(), nil, func(s *script.Stored) (any, error) {
+		return scriptLine{s.Name, newScriptFields(&s.Script)}, nil
 	})
 }
 
@@ -111,6 +126,15 @@ func (m *importer) mapping(l *mappingLine) error {
 	if err == nil {
 		_, err = m.mappings.Put(m.ctx, l.Name, statement, "")
 	}
+	return err
+}
+
+// script puts a script in force, in the place of one of its name.
+func (m *importer) script(l *scriptLine) error {
+	if l.Name == "" || l.Source == "" {
+		return problemf(http.StatusBadRequest, `a script must be like {"name":"dry-run","source":"function on_reading(e, r) … end"}`)
+	}
+	_, err := m.scripts.Put(m.ctx, l.Name, l.script(), callerOf(m.ctx).who.Name(), script.MaxScripts, "")
 	return err
 }
 

@@ -46,6 +46,7 @@ func TestExportedDataIsImported(t *testing.T) {
 	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities", "application/json", `{"id":"b","relations":[{"type":"has","to":"m"}]}`)
 	mustSend(t, from.HTTPAddr(), "POST", "/v1/entities/m/telemetry", "application/json", `[{"ts":1,"values":{"p":1.5}},{"ts":2,"values":{"p":2.5}}]`)
 	mustSend(t, from.HTTPAddr(), "PUT", "/v1/mappings/twice", "text/plain", `insert into other select m.q * 2 as q`)
+	mustSend(t, from.HTTPAddr(), "PUT", "/v1/scripts/half", "application/json", `{"source":"function on_reading(e, r) e:set { half = r.none / 2 } end","keys":["none"]}`)
 	mustSend(t, from.HTTPAddr(), "PUT", "/v1/queries/hungry", "application/json", `{"filter":"p > 2"}`)
 	mustSend(t, from.HTTPAddr(), "PUT", "/v1/retention/meters", "application/json", `{"type":"Meter","raw":"36500d"}`)
 	mustSend(t, from.HTTPAddr(), "PUT", "/v1/alarm-rules/high", "application/json", `{"type":"Meter","raise":"p > 2","severity":"major"}`)

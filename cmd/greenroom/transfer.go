@@ -17,7 +17,7 @@ import (
 
 // sorts are what can be exported; latest cannot be imported, because the history
 // brings it about.
-var sorts = []string{"types", "entities", "relations", "history", "mappings", "queries", "retention", "alarm-rules", "latest"}
+var sorts = []string{"types", "entities", "relations", "history", "mappings", "scripts", "queries", "retention", "alarm-rules", "latest"}
 
 type transferOptions struct {
 	http, what, format, file, filter, typ, from, to string

@@ -39,7 +39,7 @@ var innerOrder = map[string][][]string{
 		{"server/access"},
 		{"server/refusal"},
 		{"server/layout"},
-		{"server/mqtt", "server/thingsboard", "server/awsshadow", "server/sparkplug", "server/homie", "server/azure", "server/template"},
+		{"server/mqtt", "server/thingsboard", "server/awsshadow", "server/sparkplug", "server/homie", "server/azure", "server/template", "server/script"},
 		{"server"},
 		{"server/browsertest", "server/clienttest"},
 	},

@@ -1393,6 +1393,11 @@ export interface RetentionStatus {
   series: number;
 }
 
+/** Says which version is to come back. */
+export interface RollBackBody {
+  version: number;
+}
+
 /** A rule with its name and version. */
 export interface Rule {
   etag: string;
@@ -1444,6 +1449,144 @@ export interface Schema {
   unit?: string;
   /** The values of an enumeration: all texts or all integers. */
   values?: Json[];
+}
+
+/** A script with what it does. The counters are those since the server was started. */
+export interface Script {
+  /** How many readings, edits and commands it has made, how many of them the entity did not take, and how many wait. */
+  effects: number;
+  /** The version, for If-Match. */
+  etag: string;
+  /** The last failures, the newest first; absent in a list. */
+  failed?: ScriptFailure[];
+  failures: number;
+  in_row: number;
+  /** Only readings that have a value of one of these keys; all without it. */
+  keys?: string[];
+  /** How long ago the change had been committed that it handles now; 0 when none waits. */
+  lag_ms: number;
+  /** How often it has missed changes that were not kept any more. */
+  missed: number;
+  name: string;
+  /** What is noted about the version. */
+  note?: string;
+  /** Who has written it: it is for the entities that this one may write. */
+  owner: string;
+  pending: number;
+  /** Why it is refused. */
+  problem?: string;
+  refused: number;
+  /** How often it was called, how many calls have failed, and how many of the last ones. */
+  runs: number;
+  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  source: string;
+  state: "on" | "disabled" | "failures" | "refused";
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  /** The number of the version: origins of values have it. */
+  version: number;
+  /** Only entities that this filter matches; docs/filter.md has the language. */
+  where?: string;
+}
+
+/** A script. */
+export interface ScriptBody {
+  /** Only readings that have a value of one of these keys; all without it. */
+  keys?: string[];
+  /** What is noted about the version. */
+  note?: string;
+  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  source: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Only entities that this filter matches; docs/filter.md has the language. */
+  where?: string;
+}
+
+/** A call that has failed, or an effect that was refused. */
+export interface ScriptFailure {
+  entity: string;
+  /** The line of the source, from 1; absent where none is known. */
+  line?: number;
+  refused?: boolean;
+  seq?: number;
+  text: string;
+  /** Milliseconds since the epoch. */
+  time_ms: number;
+  /** Milliseconds since the epoch. */
+  ts?: number;
+}
+
+/** What somebody says about a script. */
+export interface ScriptFields {
+  /** Only readings that have a value of one of these keys; all without it. */
+  keys?: string[];
+  /** What is noted about the version. */
+  note?: string;
+  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  source: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Only entities that this filter matches; docs/filter.md has the language. */
+  where?: string;
+}
+
+/** All scripts, by name, without their failures. */
+export interface ScriptList {
+  scripts: Script[];
+}
+
+/** What a script keeps of an entity. */
+export interface ScriptState {
+  /** The table self; null where there is nothing. */
+  state: Json;
+}
+
+/** What a script would have done about a reading. */
+export interface ScriptStep {
+  commands?: TriedCommand[];
+  /** Why it has failed, with the traceback; absent where it has not. */
+  error?: string;
+  /** The line of the source where it has failed, from 1. */
+  line?: number;
+  patches?: TriedPatch[];
+  /** What it has printed. */
+  printed?: string[];
+  reading: TriedReading;
+  /** What it would have done. */
+  readings?: TriedReading[];
+  /** The table self after that; absent where there is nothing in it. */
+  state?: Json;
+}
+
+/** What a script would have done, in the order of the readings. */
+export interface ScriptTrial {
+  steps: ScriptStep[];
+}
+
+/** A version of a script. */
+export interface ScriptVersion {
+  /** Only readings that have a value of one of these keys; all without it. */
+  keys?: string[];
+  /** What is noted about the version. */
+  note?: string;
+  owner: string;
+  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  source: string;
+  /** Only entities of this type or one that extends it. */
+  type?: string;
+  /** Milliseconds since the epoch. */
+  updated_ms: number;
+  version: number;
+  /** Only entities that this filter matches; docs/filter.md has the language. */
+  where?: string;
+}
+
+/** The versions of a script, the newest first. */
+export interface ScriptVersions {
+  versions: ScriptVersion[];
 }
 
 /** Asks for entities. */
@@ -1583,6 +1726,11 @@ export interface StatementGroup {
 export interface Suggestion {
   kind: "word" | "operator" | "path" | "relation" | "id" | "value" | "function";
   text: string;
+}
+
+/** Says whether a script is to be on. */
+export interface SwitchScriptBody {
+  on: boolean;
 }
 
 /** Has the counters of a server since its start. */
@@ -1727,10 +1875,29 @@ export interface TraverseBody {
   types?: string[];
 }
 
+/** A command that a script would have sent. */
+export interface TriedCommand {
+  name: string;
+  request?: Json;
+}
+
 /** A command to try. */
 export interface TriedCommandBody {
   name: string;
   request?: Json;
+}
+
+/** A change of attributes that a script would have made. */
+export interface TriedPatch {
+  patch: Json;
+  section: "attributes" | "desired";
+}
+
+/** A reading. */
+export interface TriedReading {
+  /** Milliseconds since the epoch. */
+  ts: number;
+  values: Json;
 }
 
 /** Why a message would be refused. */
@@ -1757,6 +1924,20 @@ export interface TriedTemplate {
   type?: string;
   /** The values, by key. */
   values?: Json;
+}
+
+/** A script and the readings to run it over. */
+export interface TryScriptBody {
+  /** The entity, which one must be allowed to write. */
+  entity: string;
+  /** The start of the range, inclusive. */
+  from?: Instant;
+  /** How many of the last readings. */
+  last?: number;
+  /** The script; the one that is stored under the name without it. */
+  script?: ScriptFields;
+  /** The end of the range, exclusive. */
+  to?: Instant;
 }
 
 /** A template and a message. */

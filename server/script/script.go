@@ -1,0 +1,106 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/behavior"
+	"github.com/greenroom-go/greenroom/entity/filter"
+	"github.com/greenroom-go/greenroom/lua"
+)
+
+// Script is what somebody has written. The zero Script is not valid: it has no source.
+type Script struct {
+	// Source is the text, in Lua. It must define on_reading, every_minute or both.
+	Source string `json:"source"`
+	// Type keeps the entities of this type or of one that extends it, "" all.
+	Type string `json:"type,omitempty"`
+	// Where keeps those that this filter matches, "" all.
+	Where string `json:"where,omitempty"`
+	// Keys keeps the readings that have a value of one of these. Empty keeps all.
+	Keys []string `json:"keys,omitempty"`
+	// Note is what is noted about the version.
+	Note string `json:"note,omitempty"`
+}
+
+// The functions that a script may define.
+const (
+	onReading   = "on_reading"
+	everyMinute = "every_minute"
+)
+
+// same reports whether two scripts do the same.
+func (s *Script) same(o *Script) bool {
+	if s.Source != o.Source || s.Type != o.Type || s.Where != o.Where || len(s.Keys) != len(o.Keys) {
+		return false
+	}
+	for i := range s.Keys {
+		if s.Keys[i] != o.Keys[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// compile returns the behavior of a script, or an [*Error] that says what is wrong. printed takes what the
+// script prints; it may be nil.
+func (s *Script) compile(name string, printed func(line string)) (behavior.Spec, error) {
+	spec := behavior.Spec{Name: name, Type: s.Type, Keys: s.Keys}
+	if err := behavior.CheckName(name); err != nil {
+		return spec, err
+	}
+	switch {
+	case s.Source == "" || len(s.Source) > MaxSourceBytes:
+		return spec, &Error{In: "source", Text: fmt.Sprintf("must have 1 to %d bytes, not %d", MaxSourceBytes, len(s.Source))}
+	case !utf8.ValidString(s.Source):
+		return spec, &Error{In: "source", Text: "must be UTF-8"}
+	case len(s.Where) > MaxWhereBytes:
+		return spec, &Error{In: "where", Text: fmt.Sprintf("must have at most %d bytes, not %d", MaxWhereBytes, len(s.Where))}
+	case len(s.Note) > MaxNoteBytes:
+		return spec, &Error{In: "note", Text: fmt.Sprintf("must have at most %d bytes, not %d", MaxNoteBytes, len(s.Note))}
+	case len(s.Keys) > behavior.MaxKeys:
+		return spec, &Error{In: "keys", Text: fmt.Sprintf("must be at most %d, not %d", behavior.MaxKeys, len(s.Keys))}
+	case len(s.Type) > entity.MaxTypeBytes:
+		return spec, &Error{In: "type", Text: fmt.Sprintf("must have at most %d bytes, not %d", entity.MaxTypeBytes, len(s.Type))}
+	}
+	for _, key := range s.Keys {
+		if err := entity.CheckKey(key); err != nil {
+			return spec, &Error{In: "keys", Text: err.Error()}
+		}
+	}
+	if s.Where != "" {
+		f, err := filter.Parse(s.Where)
+		if err != nil {
+			return spec, &Error{In: "where", Text: err.Error()}
+		}
+		if f.Depends() != (filter.Depends{}) {
+			return spec, &Error{In: "where", Text: "must depend on the entity alone, not on the time or on relations"}
+		}
+		spec.Where = f
+	}
+	r := &rule{file: name + ".lua", source: s.Source, printed: printed}
+	first, err := r.open(0)
+	if err != nil {
+		return spec, s.sourceError(err)
+	}
+	r.reads, r.ticks = first.sandbox.Has(onReading), first.sandbox.Has(everyMinute)
+	if !r.reads && !r.ticks {
+		return spec, &Error{In: "source", Text: "must define a function on_reading(e, r) or every_minute(e)"}
+	}
+	if r.ticks {
+		spec.Every = time.Minute
+	}
+	spec.Handle = r.handle
+	return spec, nil
+}
+
+// sourceError is what is wrong with the source.
+func (s *Script) sourceError(err error) error {
+	if failed, ok := errors.AsType[*lua.Error](err); ok {
+		return &Error{In: "source", Line: LineOf(failed.Text, s.Source), Text: failed.Text}
+	}
+	return &Error{In: "source", Text: err.Error()}
+}

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// asJSON is a text as JSON.
+func asJSON(text string) string {
+	return `"` + strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(text) + `"`
+}
+
+func (r *running) putScript(status int, name, source string) string {
+	r.t.Helper()
+	_, body := r.send(status, "PUT", "/v1/scripts/"+name, mediaJSON, `{"source":`+asJSON(source)+`,"keys":["x"]}`)
+	return body
+}
+
+// scripted is what the tests look at of a script.
+type scripted struct {
+	Version  int64
+	Owner    string
+	State    string
+	Problem  string
+	Source   string
+	Runs     uint64
+	Failures uint64
+	Failed   []struct {
+		Entity, Text string
+		Line         int
+	}
+}
+
+func (r *running) syncScript(name string) {
+	r.t.Helper()
+	if err := r.scripts.Sync(r.t.Context(), name); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestScriptsArePutRunAndRolledBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.putScript(201, "double", "function on_reading(e, r)\n  self.n = (self.n or 0) + 1\n  e:set { double = 2 * r.x }\nend")
+	s.post("a", `{"ts":1000,"values":{"x":4}}`)
+	s.syncScript("double")
+	same(t, "latest", s.latest("a"), "map[double:8 x:4]")
+	var first, got scripted
+	s.get("/v1/scripts/double", &first)
+	if first.State != "on" || first.Runs != 1 || first.Problem != "" {
+		t.Errorf("%+v", first)
+	}
+	var state struct{ State map[string]int }
+	s.get("/v1/scripts/double/states/a", &state)
+	same(t, "state", state.State, "map[n:1]")
+	var origin struct{ Source string }
+	s.get("/v1/entities/a/telemetry/double/explain", &origin)
+	same(t, "source", origin.Source, fmt.Sprint("script:double@", first.Version))
+
+	s.send(428, "PUT", "/v1/scripts/double", mediaJSON, `{"source":"function on_reading() end"}`)
+	resp, text := s.do("PUT", "/v1/scripts/double", `{"source":"function on_reading(e) e:set { broken = nil + 1 } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*")
+	if resp.StatusCode != 200 {
+		t.Fatal(resp.Status, text)
+	}
+	s.post("a", `{"ts":2000,"values":{"x":5}}`)
+	s.syncScript("double")
+	s.get("/v1/scripts/double", &got)
+	if got.Failures != 1 || len(got.Failed) != 1 || got.Failed[0].Line != 1 || got.Failed[0].Entity != "a" || !strings.Contains(got.Failed[0].Text, "stack traceback") {
+		t.Errorf("%+v", got)
+	}
+	s.send(200, "POST", "/v1/scripts/double/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, first.Version))
+	s.post("a", `{"ts":3000,"values":{"x":6}}`)
+	s.syncScript("double")
+	same(t, "latest", s.latest("a"), "map[double:12 x:6]")
+	var versions struct {
+		Versions []struct {
+			Version int64
+			Note    string
+		}
+	}
+	s.get("/v1/scripts/double/versions", &versions)
+	if v := versions.Versions; len(v) != 3 || v[2].Version != first.Version || v[0].Note != fmt.Sprint("back to version ", first.Version) {
+		t.Errorf("%+v", versions)
+	}
+
+	s.send(200, "POST", "/v1/scripts/double/switch", mediaJSON, `{"on":false}`)
+	s.post("a", `{"ts":4000,"values":{"x":7}}`)
+	s.send(200, "POST", "/v1/scripts/double/switch", mediaJSON, `{"on":true}`)
+	s.post("a", `{"ts":5000,"values":{"y":1}}`)
+	s.syncScript("double")
+	same(t, "latest", s.latest("a"), "map[double:12 x:7 y:1]")
+	s.send(204, "DELETE", "/v1/scripts/double", "", "")
+	s.send(404, "GET", "/v1/scripts/double", "", "")
+}
+
+func TestAMistakeInAScriptIsAProblemWithALine(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	for _, path := range []string{"/v1/scripts/bad", "/v1/scripts/bad?check"} {
+		_, body := s.send(400, "PUT", path, mediaJSON, `{"source":"function on_reading(e, r)\n  if then\nend"}`)
+		if !strings.Contains(body, `"in":"source"`) || !strings.Contains(body, `"line":2`) {
+			t.Error(body)
+		}
+	}
+	s.send(204, "PUT", "/v1/scripts/good?check", mediaJSON, `{"source":"function on_reading(e, r) end"}`)
+	s.send(404, "GET", "/v1/scripts/good", "", "")
+}
+
+func TestAScriptIsTriedOverTheHistory(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("a", `[{"ts":1000,"values":{"x":1}},{"ts":2000,"values":{"x":2}},{"ts":3000,"values":{"x":3}}]`)
+	_, body := s.send(200, "POST", "/v1/scripts/new/try", mediaJSON,
+		`{"entity":"a","last":2,"script":{"source":"function on_reading(e, r)\n  print(r.x)\n  self.n = r.x\n  if r.x == 3 then error('three') end\n  e:set { y = r.x } e:command('go') e:set_attributes { z = 1 }\nend"}}`)
+	for _, want := range []string{
+		`"reading":{"ts":2000,"values":{"x":2}},"readings":[{"ts":2000,"values":{"y":2}}],"patches":[{"section":"attributes","patch":{"z":1}}],"commands":[{"name":"go"}],"state":{"n":2},"printed":["2"]}`,
+		`"line":4`, `three`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	same(t, "latest", s.latest("a"), "map[x:3]")
+	s.send(404, "POST", "/v1/scripts/new/try", mediaJSON, `{"entity":"none","script":{"source":"function on_reading() end"}}`)
+	s.send(404, "POST", "/v1/scripts/new/try", mediaJSON, `{"entity":"a"}`)
+}
+
+// The keeper may write the rooms only: a script of the keeper's does nothing to others, and nobody who may not write
+// all entities sees it or replaces it.
+func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	keeper, elsewhere, operator, admin := s.as(tokens["keeper"]), s.as(tokens["elsewhere"]), s.as(tokens["operator"]), s.as(tokens["admin"])
+	keeper.putScript(201, "mine", "function on_reading(e) e:set { by = 'keeper' } e:command('go') end")
+	for _, id := range []string{"room-1", "other", "elsewhere"} {
+		admin.post(id, `{"ts":2000,"values":{"x":1}}`)
+	}
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-1"), `map[by:"keeper" t:1 x:1]`)
+	same(t, "another", admin.latest("other"), "map[t:1 x:1]")
+	same(t, "elsewhere", admin.latest("elsewhere"), "map[x:1]")
+
+	elsewhere.send(404, "GET", "/v1/scripts/mine", "", "")
+	elsewhere.send(404, "DELETE", "/v1/scripts/mine", "", "")
+	elsewhere.send(404, "POST", "/v1/scripts/mine/switch", mediaJSON, `{"on":false}`)
+	elsewhere.putScript(409, "mine", "function on_reading() end")
+	var list struct{ Scripts []scripted }
+	elsewhere.get("/v1/scripts", &list)
+	if len(list.Scripts) != 0 {
+		t.Errorf("%+v", list)
+	}
+	keeper.send(403, "POST", "/v1/scripts/x/try", mediaJSON, `{"entity":"other","script":{"source":"function on_reading() end"}}`)
+
+	// Whoever replaces it is its owner; a version comes back with the one who has written it.
+	var got scripted
+	operator.get("/v1/scripts/mine", &got)
+	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'operator' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status, text)
+	}
+	admin.post("other", `{"ts":3000,"values":{"x":1}}`)
+	s.syncScript("mine")
+	same(t, "another", admin.latest("other"), `map[by:"operator" t:1 x:1]`)
+	keeper.send(404, "GET", "/v1/scripts/mine", "", "")
+	admin.send(200, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
+	admin.post("other", `{"ts":4000,"values":{"x":2}}`)
+	admin.post("room-2", `{"ts":4000,"values":{"x":2}}`)
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-2"), `map[by:"keeper" t:1 x:2]`)
+	same(t, "another", admin.latest("other"), `map[by:"operator" t:1 x:2]`)
+
+	// When the keeper is no more, neither is what the script may do.
+	admin.send(204, "DELETE", "/v1/principals/keeper", "", "")
+	admin.post("room-2", `{"ts":5000,"values":{"x":3}}`)
+	s.syncScript("mine")
+	var source struct{ TS int64 }
+	admin.get("/v1/entities/room-2/telemetry/by/explain", &source)
+	if source.TS != 4000 {
+		t.Errorf("the script of one who is no more has written at %d", source.TS)
+	}
+	admin.get("/v1/scripts/mine", &got)
+	if got.State != "refused" || !strings.Contains(got.Problem, "keeper") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestScriptsAreExportedAndImported(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.putScript(201, "a", "function on_reading(e, r)\n  e:set { y = r.x }\nend")
+	_, lines := s.send(200, "GET", "/v1/export?what=scripts", "", "")
+	if want := `{"name":"a","source":"function on_reading(e, r)\n  e:set { y = r.x }\nend","keys":["x"]}`; strings.TrimSpace(lines) != want {
+		t.Fatalf("%s, want %s", lines, want)
+	}
+	other := start(t, "")
+	other.send(200, "POST", "/v1/import?what=scripts", mediaNDJSON, strings.TrimSpace(lines)+"\n"+`{"name":"b","source":"if"}`+"\n")
+	other.post("e", `{"ts":1000,"values":{"x":4}}`)
+	other.syncScript("a")
+	same(t, "latest", other.latest("e"), "map[x:4 y:4]")
+	if list := other.scripts.List(); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+}
