@@ -367,6 +367,10 @@ func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int
 	}
 }
 
+// Compact makes the history as small as the store can, in bits that do not hold up commits, until
+// ctx ends. What it contains stays the same.
+func (r *Runtime) Compact(ctx context.Context) error { return r.read(ctx, r.store.Compact) }
+
 // trimPage is how many values Trim removes at once.
 const trimPage = 5000
 

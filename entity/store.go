@@ -101,6 +101,11 @@ type Store interface {
 	PutItems(ctx context.Context, items []Item) error
 	Items(ctx context.Context, q ItemsQuery) ([]Item, error)
 
+	// Compact makes the history as small as it can be, between the commits, and may take as long as
+	// reading and writing all of it. What it contains stays the same. A store that has nothing to do
+	// returns nil.
+	Compact(ctx context.Context) error
+
 	// Close releases the store. No other method is called afterwards.
 	Close() error
 }

@@ -116,7 +116,7 @@ var mayAsk = map[string]string{
 	"listScripts": "nyyyyyyy", "getScript": "nyyyyyyy", "listScriptVersions": "nyyyyyyy", "putScript": "nynnnyyy", "deleteScript": "nynnnyyy",
 	"getScriptState": "nnnnnyyy", "rollBackScript": "nynnnyyy", "switchScript": "nynnnyyy", "tryScript": "nynnnyyy",
 	"listTemplates": "nnnnynyy", "getTemplate": "nnnnynyy", "tryTemplate": "nnnnynyy", "putTemplate": "nnnnnnyy", "deleteTemplate": "nnnnnnyy",
-	"putQuery": "nnnnnnyy", "deleteQuery": "nnnnnnyy", "runRetention": "nnnnnnyy", "putRetention": "nnnnnnyy", "deleteRetention": "nnnnnnyy",
+	"putQuery": "nnnnnnyy", "deleteQuery": "nnnnnnyy", "runRetention": "nnnnnnyy", "compactHistory": "nnnnnnyy", "putRetention": "nnnnnnyy", "deleteRetention": "nnnnnnyy",
 	"putType": "nnnnnnyy", "deleteType": "nnnnnnyy", "importTypes": "nnnnnnyy",
 
 	"listAlarms": "nyyyyyyy", "streamAlarms": "nyyyyyyy", "getAlarm": "nnyyyyyy", "acknowledgeAlarm": "nnnnnyyy", "shelveAlarm": "nnnnnyyy", "unshelveAlarm": "nnnnnyyy", "clearAlarm": "nnnnnyyy",

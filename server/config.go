@@ -27,6 +27,10 @@ type Config struct {
 	// (see package postgres). Defaults to DataDir.
 	Store string
 
+	// SealAfter is how long no value must have come for an hour of the history before that hour is
+	// packed: see [sqlite.Options]. A store in PostgreSQL does not pack.
+	SealAfter time.Duration
+
 	// HTTP and MQTT are the addresses to listen on, host:port; the port 0 takes a
 	// free one. A host that is not a loopback address needs TLS, and who comes must
 	// log in, or Insecure. Default to DefaultHTTP and DefaultMQTT.

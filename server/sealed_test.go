@@ -132,3 +132,20 @@ func compareAnswers(t *testing.T, rnd *rand.Rand, keys []string, plain, sealing 
 		same(t, body, got, want)
 	}
 }
+
+func TestHistoryIsPackedOnRequest(t *testing.T) {
+	t.Parallel()
+	s, store := startSealable(t)
+	s.post("room", `[{"ts":1000,"values":{"t":1}},{"ts":2000,"values":{"t":2}}]`)
+	s.send(204, "POST", "/v1/compact", "", "")
+	headers := 0
+	err := store.Scan(t.Context(), "room", "t", 0, entity.MaxTS, func(c *entity.Chunk) error {
+		if h := c.Header(); h != nil && h.Count == 2 {
+			headers++
+		}
+		return nil
+	})
+	if err != nil || headers != 1 {
+		t.Errorf("%d blocks of two values, %v", headers, err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
@@ -101,7 +102,9 @@ type Server struct {
 // Call Run, or Close when that is not going to happen.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
-	return open(ctx, cfg, func() (entity.Store, error) { return openStore(ctx, cfg.Store, cfg.Logger, false) })
+	return open(ctx, cfg, func() (entity.Store, error) {
+		return openStore(ctx, cfg.Store, cfg.Logger, sqlite.Options{SealAfter: cfg.SealAfter})
+	})
 }
 
 // open is New with a store of the caller's.

@@ -55,9 +55,9 @@ func parseStore(address string) (storeAddress, error) {
 	return storeAddress{dir: dir}, nil
 }
 
-// openStore opens the store at an address. existing says that it must be there already; a schema of
+// openStore opens the store at an address. The options are those of a directory; a schema of
 // PostgreSQL is always made.
-func openStore(ctx context.Context, address string, log *slog.Logger, existing bool) (entity.Store, error) {
+func openStore(ctx context.Context, address string, log *slog.Logger, opts sqlite.Options) (entity.Store, error) {
 	a, err := parseStore(address)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func openStore(ctx context.Context, address string, log *slog.Logger, existing b
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, a.dir, sqlite.Options{Existing: existing})
+	s, err := sqlite.Open(ctx, a.dir, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func openStore(ctx context.Context, address string, log *slog.Logger, existing b
 // and calls found with each thing that is damaged or contradicts another. The error is that
 // of a store that cannot be opened or read; it wraps [os.ErrNotExist] for a directory without one.
 func Examine(ctx context.Context, address string, log *slog.Logger, found func(error)) (read entity.Examined, err error) {
-	s, err := openStore(ctx, address, log, true)
+	s, err := openStore(ctx, address, log, sqlite.Options{Existing: true, SealAfter: -1})
 	if err != nil {
 		return read, err
 	}

@@ -32,6 +32,7 @@ func (a *systemAPI) operations() []operation {
 		op("GET", "/v1/refusals", "getRefusals", "Read the latest refused messages and requests with readings, and why they were refused.", a.getRefusals, needs(seesAll)),
 		op("GET", "/v1/actors", "getActors", "Read one actor and its first children.", a.actors, needs(seesAll), fails(http.StatusNotFound)),
 		op("GET", "/v1/actor", "getActor", "Read one actor in detail.", a.actor, needs(seesAll), fails(http.StatusNotFound)),
+		op("POST", "/v1/compact", "compactHistory", "Pack the history at once, and answer when that is done.", a.compact, needs(writesAll)),
 		op("GET", "/healthz", "getHealth", "Report whether readings can be committed.", a.health, needs(public)),
 		rawOp("GET", "/metrics", "getMetrics", "Read the metrics for Prometheus.", a.getMetrics, needs(seesAll), sends(content{mediaText, ""})),
 		rawOp("GET", "/openapi.json", "getOpenAPI", "Read this document.", a.openAPI, needs(public), sends(content{mediaJSON, map[string]any{}})),
@@ -254,4 +255,12 @@ func (a *systemAPI) openAPI(w http.ResponseWriter, _ *http.Request, _ *struct{})
 	w.Header().Set("Content-Type", mediaJSON)
 	_, _ = w.Write(openapi) // a client that has left is not our error
 	return nil
+}
+
+// compact packs the history. Who goes away ends it; what was packed stays so.
+func (a *systemAPI) compact(ctx context.Context, _ *struct{}) (*answer[nothing], error) {
+	if err := a.runtime.Compact(ctx); err != nil {
+		return nil, err
+	}
+	return noContent(), nil
 }

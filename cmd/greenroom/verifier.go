@@ -55,7 +55,7 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 	if err != nil {
 		return nil, err
 	}
-	if v.child, err = startChild(ctx, v.place); err != nil {
+	if v.child, err = startChild(ctx, v.place, "--seal-after", verifySealAfter.String()); err != nil {
 		return nil, err
 	}
 	results := make(map[string]outcome)

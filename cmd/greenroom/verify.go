@@ -117,6 +117,10 @@ var kinds = []string{
 	"readings", "patches", "relations", "mapped values", "mapped sums", "types", "deletions", "rollups", "entity tags", "streamed",
 }
 
+// verifySealAfter has history sealed while it is still written, so that kills and late values meet
+// the sealer.
+const verifySealAfter = 200 * time.Millisecond
+
 func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) {
 	place, err := newScratch(o.data, o.store, "verify")
 	if err != nil {
@@ -126,7 +130,7 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 	fmt.Fprintf(stdout, "verifying in %s with --seed %d\n", place.name, o.seed)
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	v := &verifier{options: o, place: place}
-	if v.child, err = startChild(ctx, place); err != nil {
+	if v.child, err = startChild(ctx, place, "--seal-after", verifySealAfter.String()); err != nil {
 		return err
 	}
 	defer func() {

@@ -55,7 +55,7 @@ func fill(path string) (err error) {
 // the room free.
 func (v *verifier) restartOnFullDisk(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	if v.child, err = startChild(ctx, v.place); err != nil {
+	if v.child, err = startChild(ctx, v.place, "--seal-after", verifySealAfter.String()); err != nil {
 		return fmt.Errorf("restart while the disk is full: %w", err)
 	}
 	if err := v.child.kill(); err != nil {

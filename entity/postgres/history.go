@@ -145,3 +145,6 @@ func (s *Store) Scan(ctx context.Context, id, key string, from, to int64, f func
 		at.Seq++
 	}
 }
+
+// Compact does nothing: history is kept as rows. See [entity.Store].
+func (s *Store) Compact(context.Context) error { return nil }

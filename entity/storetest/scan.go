@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -80,4 +81,66 @@ func scanFindsWhatHistoryFinds(t *testing.T, k *kit) {
 	if err == nil || calls != 1 {
 		t.Errorf("an error of the function: %v after %d calls", err, calls)
 	}
+}
+
+// compactChangesNoAnswer compacts a history to which late, corrected and new values are added in
+// between, and asks the same before and after.
+func compactChangesNoAnswer(t *testing.T, k *kit) {
+	rnd := rand.New(rand.NewPCG(20, 8))
+	const hour = 3_600_000
+	last := make(map[entity.Place]entity.Point)
+	seq := uint64(0)
+	for range 4 {
+		var readings []given
+		for range 300 {
+			seq++
+			readings = append(readings, given{id: "a", seq: seq, ts: rnd.Int64N(900) * hour / 200, values: one("t", value.Int(rnd.Int64N(5)))})
+		}
+		b := k.batch(readings...)
+		for i := range b.Records {
+			b.Records[i].Arrived = rnd.IntN(4) == 0
+			p := b.Records[i].Place()
+			last[p] = entity.Point{TS: p.TS, Seq: p.Seq, Value: b.Records[i].Values[0].Value}
+		}
+		k.commit(b)
+		want := slices.SortedFunc(maps.Values(last), func(a, b entity.Point) int { return a.Place().Compare(b.Place()) })
+		for range 2 {
+			if got := k.places("a", "t", 77, false); !slices.Equal(got, want) {
+				t.Fatalf("%d points, which are not the %d that there must be", len(got), len(want))
+			}
+			got := k.places("a", "t", 77, true)
+			if slices.Reverse(got); !slices.Equal(got, want) {
+				t.Fatalf("descending, %d points, which are not the %d that there must be", len(got), len(want))
+			}
+			if got := k.scanned("a", "t", 0, forever); !slices.Equal(got, want) {
+				t.Fatalf("a scan has %d points, which are not the %d that there must be", len(got), len(want))
+			}
+			if n, err := k.store.CountNumbers(t.Context(), "a", "t", hour, 3*hour); err != nil || n != countIn(want, hour, 3*hour) {
+				t.Fatalf("%d numbers, %v", n, err)
+			}
+			if err := k.store.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.reopen()
+	}
+	gone, err := k.store.Trim(t.Context(), "a", "t", 2*hour, 100_000)
+	left := 0
+	for p := range last {
+		if p.TS >= 2*hour {
+			left++
+		}
+	}
+	if got := k.places("a", "t", 1000, false); err != nil || gone != len(last)-left || len(got) != left || got[0].TS < 2*hour {
+		t.Errorf("trimmed %d of %d, %v; %d are left", gone, len(last), err, len(got))
+	}
+}
+
+func countIn(points []entity.Point, from, to int64) (n int) {
+	for i := range points {
+		if points[i].TS >= from && points[i].TS < to {
+			n++
+		}
+	}
+	return n
 }

@@ -35,6 +35,7 @@ func Run(t *testing.T, open Open) {
 		"EntitiesArePagedAndSearched":           entitiesArePaged,
 		"HistoryIsPagedBothWays":                historyIsPaged,
 		"ScanFindsWhatHistoryFinds":             scanFindsWhatHistoryFinds,
+		"CompactChangesNoAnswer":                compactChangesNoAnswer,
 		"CountsTheNumbersOfASeries":             countsNumbers,
 		"ChangesAreInOrderAndResume":            changesResume,
 		"ManyRowsInOneBatch":                    manyRows,

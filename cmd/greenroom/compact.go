@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/server"
+)
+
+func newCompact() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Make the store of a stopped server as small as it can be.",
+		Long: `Make the store of a stopped server as small as it can be: pack the history into
+blocks, and give the space that gets free back to the disk, which must have room
+for the store once more meanwhile. A server does the first by itself, ten minutes
+after the last value of an hour; POST /v1/compact has it do so at once.`,
+		Example: "  greenroom compact --data /var/lib/greenroom",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir := cmp.Or(data, server.DefaultDataDir)
+			before, after, err := server.Compact(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is compact:\n", dir)
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintf(w, "before\t%s\nafter\t%s\n", usageLine(before), usageLine(after))
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	return cmd
+}
+
+func newInfo() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "info",
+		Short: "Print what a store contains and what that takes, by key and by type.",
+		Long: `Print what a store in a directory contains and what that takes, by key and by type
+of entity, also while a server uses it. It reads all rows that are not sealed.`,
+		Example: "  greenroom info --data /var/lib/greenroom",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := sqlite.ReadUsage(cmd.Context(), cmp.Or(data, server.DefaultDataDir))
+			if err != nil {
+				return fmt.Errorf("info: %w", err)
+			}
+			return printUsage(cmd.OutOrStdout(), &u)
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	return cmd
+}
+
+// usageLine is a usage in one line.
+func usageLine(u *sqlite.Usage) string {
+	return fmt.Sprintf("%s on disk\t%s bytes a value\t%d values\t%d sealed", mib(u.File), perValue(u.File-u.Free, u.Values), u.Values, u.Sealed)
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+
+func perValue(bytes, values int64) string {
+	if values == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", float64(bytes)/float64(values))
+}
+
+func printUsage(out io.Writer, u *sqlite.Usage) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "values\t%d\nsealed\t%d in %d blocks, %s bytes each\n", u.Values, u.Sealed, u.Blocks, perValue(u.SealedBytes, u.Sealed))
+	fmt.Fprintf(w, "on disk\t%s, %s bytes a value\nfree in it\t%s\nchange log\t%s\n", mib(u.File), perValue(u.File-u.Free, u.Values), mib(u.Free), mib(u.Log))
+	for _, part := range []struct {
+		title string
+		list  []sqlite.PartUsage
+	}{{"key", u.Keys}, {"type", u.Types}} {
+		fmt.Fprintf(w, "\n%s\tvalues\tsealed\tbytes each\n", part.title)
+		for _, p := range part.list {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", cmp.Or(p.Name, "-"), p.Values, p.Sealed, perValue(p.SealedBytes, p.Sealed))
+		}
+	}
+	return w.Flush()
+}
