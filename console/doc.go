@@ -1,24 +1,25 @@
-// Package console lets a person look into a running system and change it: a debug console in the
-// manner of skynet's, for any system of actors.
+// Package console lets a person inspect a running system and change it: a debug console like
+// skynet's, for any system of actors.
 //
 //	c := console.New(sys, console.Config{})
 //	ln, err := console.Listen("game.sock")
 //	go c.Serve(ctx, ln)
 //
 // A line is a command and its arguments, separated by blanks; an argument with blanks is a quoted
-// text of Go, such as "a b\n". With -o json as the last two arguments the answer is JSON. help
-// lists the commands; [Console.Add] adds further ones.
+// Go string, such as "a b\n". If the last two arguments are -o json, the answer is JSON. help lists
+// the commands; [Console.Add] adds further ones.
 //
 // # The socket
 //
-// [Listen] opens a socket that only the user of the process may connect to; who may do so may do
-// everything. A connection sends lines, and each is answered by the command's output and a last line
-// of its own, <CMD OK> or <CMD Error>, as skynet's console ends its answers. [Call] sends one line.
-// There is no prompt, no login and no encryption: do not serve a listener that strangers reach.
+// [Listen] opens a socket to which only the user of the process may connect; whoever may connect
+// may do everything. A connection sends lines, and each is answered by the command's output and a
+// last line of its own, <CMD OK> or <CMD Error>, as skynet's console ends its answers. [Call] sends
+// one line. There is no prompt, no login and no encryption: do not serve a listener that strangers
+// can reach.
 //
 // # Limits
 //
-// A line has at most 1 MiB, an answer as well, a command 2 seconds, and a socket 16 connections, of which
-// one that is silent for 5 minutes is closed. Control characters of an answer are shown as \x1b, so that
-// the name of an actor cannot steer the terminal.
+// A line and an answer have at most 1 MiB, a command has 2 seconds, and a socket has 16
+// connections, of which one that is silent for 5 minutes is closed. Control characters of an answer
+// are shown as \x1b, so that the name of an actor cannot control the terminal.
 package console

@@ -1,7 +1,7 @@
-// Package behavior runs functions of a program for what happens to entities: a [Spec] says
-// for which entities, for which changes of them, and with what [Handler], and a [Service]
-// follows the committed changes of an entity runtime and calls it. It is how a type of
-// entity gets callbacks, or a state machine of its own.
+// Package behavior runs functions of a program for changes of entities. A [Spec] says for which
+// entities, for which of their changes, and with which [Handler]; a [Service] follows the committed
+// changes of an entity runtime and calls the handler. This is how a type of entity gets callbacks,
+// or a state machine.
 //
 // # What it promises
 //
@@ -22,13 +22,13 @@
 //
 // # What it does not promise
 //
-// Entity.Latest is at least as new as the change that is handled, and may be newer: what is
-// known of an entity is loaded when it is first needed. Late readings are handled in the order of
+// Entity.Latest is at least as new as the change being handled, and may be newer: what is known
+// about an entity is loaded when it is first needed. Late readings are handled in the order of
 // their commits and are marked, see Event.Late; nothing is handled again because of them.
 //
-// A behavior that is switched on, or for the first time, begins with what is committed from
-// then on. Where the log no longer has the changes that were not handled yet, they are
-// passed over, counted and logged. A command goes to whoever has the id when it is sent.
-// A circle of behaviors ends after MaxDepth of them; one that leads through a mapping does
-// not, because what a mapping computes does not carry how it came about.
+// A behavior that is switched on, or is new, begins with what is committed from then on. If the log
+// no longer has the changes that were not handled yet, they are skipped, counted and logged. A
+// command goes to whichever entity has the id when it is sent. A circle of behaviors ends after
+// MaxDepth of them; one that leads through a mapping does not, because computed values do not carry
+// where they came from.
 package behavior

@@ -1,16 +1,15 @@
-// Package block packs a part of the history of one key into columns: times, kinds and
-// values, each compressed by itself. It does no input or output, starts no goroutine and
-// knows nothing of entities and stores.
+// Package block packs a part of the history of one key into columns: times, kinds and values, each
+// compressed separately. It does no input or output, starts no goroutine and does not know entities
+// and stores.
 //
-// A [Block] has up to [MaxRows] points in the order of their places, (TS, Seq), each place
-// once. What was packed comes back to the last bit: an int64 stays one, a float64 keeps its
-// bits, -0 and subnormal numbers among them, texts and JSON keep their bytes.
+// A [Block] has up to [MaxRows] points in the order of their places, (TS, Seq), each place once.
+// Unpacking restores every bit: an int64 stays one, a float64 keeps its bits, including -0 and
+// subnormal numbers, and texts and JSON keep their bytes.
 //
-// Values and times are two pieces. The keys of one message share its time, so that the
-// times of several blocks are often equal, byte for byte: a store keeps them once. The
-// values begin with a [Header], which has what the numbers of the block come to and can be
-// read without the rest ([ReadHeader]), so that a question about the whole block does not
-// open it.
+// Values and times are two pieces. The keys of one message share its time, so the times of several
+// blocks are often equal, byte for byte, and a store keeps them once. The values begin with a
+// [Header], which summarizes the numbers of the block and can be read without the rest
+// ([ReadHeader]), so that a question about the whole block does not open it.
 //
 // # Format
 //
@@ -24,10 +23,10 @@
 // exceptions beside them; or the bits of the floats as integers. Texts are a table of
 // distinct ones, which zstd compresses, and their numbers.
 //
-// It is a stored format: a version that is written once is read for ever. A block of a
-// later version is an error, [ErrVersion]; one that is damaged another, [ErrDamaged]. The
-// decoder is given bytes of a disk and trusts none: it fails, and does not panic, loop or
-// take more memory than the limits of a block allow.
+// It is a stored format: a version that was written once can be read forever. A block of a later
+// version is an error, [ErrVersion]; a damaged block is another, [ErrDamaged]. The decoder gets
+// bytes from a disk and does not trust them: it fails, and does not panic, loop or take more memory
+// than the limits of a block allow.
 package block
 
 import "errors"

@@ -1,5 +1,4 @@
-// Package storetest is the conformance suite of [entity.Store]: whatever
-// passes Run is one.
+// Package storetest is the conformance suite for [entity.Store]: a store must pass Run.
 package storetest
 
 import (

@@ -1,10 +1,10 @@
 // Package access says who may do what. It knows neither HTTP nor MQTT.
 //
-// A [Principal] is a person, a service or a device with a name and one credential: a
-// token, a password, or a client certificate. What it may do is a list of grants, each a
-// [Role] over the entities that a filter matches. A [Book] keeps the principals in the
-// server's store and in memory, lets them in, and ends what they have open when they are
-// revoked. A [Log] is the append-only record of what was changed by whom.
+// A [Principal] is a person, a service or a device with a name and one credential: a token, a
+// password, or a client certificate. Its permissions are a list of grants, each a [Role] over the
+// entities that a filter matches. A [Book] keeps the principals in the server's store and in
+// memory, logs them in, and ends what they have open when they are revoked. A [Log] is the
+// append-only record of who changed what.
 //
 //	credential   kept as                         checked by
 //	token        SHA-256 of 256 random bits      one comparison in constant time

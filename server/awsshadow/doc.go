@@ -1,6 +1,6 @@
-// Package awsshadow lets devices and applications that are made for the device shadows of AWS
-// IoT talk to entities, over their MQTT topics and over HTTP: a thing is an entity, and its
-// classic shadow the sections desired and reported.
+// Package awsshadow lets devices and applications made for the device shadows of AWS IoT talk to
+// entities, over their MQTT topics and over HTTP: a thing is an entity, and its classic shadow the
+// sections desired and reported.
 //
 //	$aws/things/{thing}/shadow/update  get  delete     with /accepted and /rejected
 //	$aws/things/{thing}/shadow/update/delta            when desired and reported differ after a change
@@ -8,11 +8,11 @@
 //	$aws/things/{thing}/shadow/name/{shadow}/…         the same for a named shadow
 //
 // A named shadow is the member of its name in both sections. The version of a shadow is the
-// revision of the entity, which other edits raise as well. Who may report for an entity may
-// write both sections of its shadows, as a device does that was changed by hand.
+// revision of the entity, which other edits increase as well. Principals that may report for an
+// entity may write both sections of its shadows, as a device does that was changed by hand.
 //
-// Requests are answered on their topics, with the codes and texts of AWS; a request that is
-// rejected is counted as refused and acknowledged all the same.
+// Requests are answered on their topics, with the codes and texts of AWS; a rejected request is
+// counted as refused and acknowledged all the same.
 //
 // https://docs.aws.amazon.com/iot/latest/developerguide/device-shadow-mqtt.html
 // https://docs.aws.amazon.com/iot/latest/developerguide/device-shadow-error-messages.html

@@ -1,5 +1,5 @@
-// Package homie has the server take part in the Homie convention, version 5: devices that publish to
-// its broker report for entities, and controllers find them by what is retained.
+// Package homie makes the server take part in the Homie convention, version 5: devices that publish
+// to its broker report for entities, and controllers find them by the retained messages.
 //
 //	homie/5/{device}/{node}/{property}           a reading of the entity {device}, of the key {node}.{property}
 //	homie/5/{device}/{node}/{property}/$target   a reading of the key {node}.{property}.target

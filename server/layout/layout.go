@@ -1,10 +1,10 @@
-// Package layout is what the broker and the conventions of devices agree on: a Layout gives
-// the MQTT topics and payloads of one convention a meaning for entities. Package
-// thingsboard is one. The broker's own topics, e/{id}/…, are in package mqtt.
+// Package layout is the interface between the broker and the conventions of devices: a Layout gives
+// the MQTT topics and payloads of one convention a meaning for entities. Package thingsboard is
+// one. The broker's own topics, e/{id}/…, are in package mqtt.
 //
-// A layout does what any other client could do with the runtime: who sends a message must
-// be allowed what it does, readings and attributes go the same way, and an acknowledgement
-// means the same.
+// A layout can do only what any other client could do with the runtime: the sender of a message
+// must have permission, readings and attributes take the same way, and an acknowledgement means the
+// same.
 package layout
 
 import (

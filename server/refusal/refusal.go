@@ -1,5 +1,5 @@
-// Package refusal classifies why a message or a request was not taken, and counts that.
-// It is what the MQTT broker and the HTTP API of package server share.
+// Package refusal classifies why a message or a request was refused, and counts refusals. The MQTT
+// broker and the HTTP API of package server share it.
 package refusal
 
 import (

@@ -1,5 +1,5 @@
-// Package thingsboard lets devices and gateways that are made for ThingsBoard talk to
-// entities: they are pointed at this server and given a token of it.
+// Package thingsboard lets devices and gateways made for ThingsBoard talk to entities: they only
+// need this server's address and a token from it.
 //
 //	v1/devices/me/telemetry                 readings of the device
 //	v1/devices/me/attributes                what it reports of itself; subscribed to: what it should be
@@ -13,8 +13,8 @@
 // attributes of ThingsBoard are the section reported of an entity, its shared attributes
 // the section desired, and the name of a device is the id of its entity.
 //
-// What differs: a payload that is refused does not cost the connection. Attributes keep
-// their time. Claiming, provisioning, firmware and Protobuf payloads are not supported.
+// Differences: a refused payload does not cost the connection, and attributes keep their time.
+// Firmware and Protobuf payloads are not supported.
 //
 // https://thingsboard.io/docs/reference/mqtt-api/
 // https://thingsboard.io/docs/reference/gateway-mqtt-api/

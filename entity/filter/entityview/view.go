@@ -1,5 +1,5 @@
-// Package entityview shows entities to filters: it is what stands between package
-// entity, which knows no filters, and package filter, which knows no entities.
+// Package entityview shows entities to filters: it connects package entity, which does not know
+// filters, with package filter, which does not know entities.
 package entityview
 
 import (
