@@ -11,8 +11,9 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// Annotations returns a file for editors that know Lua by the language server LuaLS: the functions of greenroom, and the messages of
-// Types with their fields, so that it completes them and finds mistakes. Write it next to the scripts; it is not run.
+// Annotations returns a file for editors with the Lua language server LuaLS: the functions of
+// greenroom, and the messages of Types with their fields, so that the editor can complete them and
+// find mistakes. Write it next to the scripts; it is not run.
 func Annotations(types *codec.Types, mailboxes ...Mailbox) (string, error) {
 	v, err := newVocabulary(nil, Config{Types: types, Mailboxes: mailboxes})
 	if err != nil {

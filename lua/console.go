@@ -18,8 +18,8 @@ import (
 // servicesShown is how many the command service lists.
 const servicesShown = 1000
 
-// Commands returns the commands about services for a console of the same system: service, names, start, exit, call, send, inject,
-// reload, versions and signal. Pass them to [console.Console.Add].
+// Commands returns the commands about services for a console of the same system: service, names,
+// start, exit, call, send, inject, reload, versions and signal. Pass them to [console.Console.Add].
 func (rt *Runtime) Commands(c *console.Console) []console.Command {
 	service := func(args []string) []string {
 		if len(args) > 1 {
@@ -300,10 +300,10 @@ func plainValue(v any) any {
 // view is what a service says of itself to [actor.System.Detail].
 type view struct {
 	File string `json:"file"`
-	// The bytes of its values when they were last walked, and what was charged since.
+	// The bytes of its values when they were last measured, and what was charged since.
 	Bytes int64 `json:"bytes_at_most"`
 	Limit int64 `json:"bytes_limit"`
-	// The handlers that wait, and the functions that wait for their time or their turn.
+	// The waiting handlers, and the functions that wait for their time or their turn.
 	Waiting int `json:"handlers_waiting"`
 	Pending int `json:"functions_waiting"`
 	Modules int `json:"modules"`

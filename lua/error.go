@@ -18,8 +18,9 @@ type Error struct {
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// Unwrap returns [ErrSteps] or [ErrMemory] if one of them has ended the script, or the sentinel of [Config].Types that it
-// has raised: a table whose field name is the name of one. Otherwise it returns nil.
+// Unwrap returns [ErrSteps] or [ErrMemory] if one of them has ended the script, or the sentinel of
+// [Config].Types that the script has raised as a table whose field name is the sentinel's name.
+// Otherwise it returns nil.
 func (e *Error) Unwrap() error { return e.cause }
 
 // failure returns an error of the interpreter as one of ours.

@@ -12,13 +12,14 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// SpawnTyped starts an actor whose messages are of type M and whose code is a script: [Runtime.Spawn] with types of Go in front.
-// The function that the script has given to greenroom.dispatch gets the name of each message in [Config].Types and a table, and
-// greenroom.ret answers a request with a value that is made into the type of its answer. What cannot be made is an error that
-// says where it stands: for who has asked, or in the log.
+// SpawnTyped starts an actor whose messages are of type M and whose code is a script:
+// [Runtime.Spawn] behind Go types. The function that the script has passed to greenroom.dispatch
+// gets the name of each message in [Config].Types and a table, and greenroom.ret answers a request
+// with a value that is converted to the type of its answer. A value that cannot be converted is an
+// error that says where it is: for the asker, or in the log.
 //
-// The script is a child of the actor, which ends with it and hands over messages in order. There must be a [Tells] or an [Asks] of M
-// among the Mailboxes, and an Asks for each type of answer.
+// The script is a child of the actor, which ends with it and passes on messages in order. The
+// Mailboxes must have a [Tells] or an [Asks] of M, and an Asks for each type of answer.
 func SpawnTyped[M any](rt *Runtime, parent actor.Spawner, name, file string, args ...any) (actor.Ref[M], error) {
 	packed, err := packGo(args)
 	if err != nil {

@@ -24,11 +24,13 @@ type injected struct {
 
 func (*injected) message() {}
 
-// Inject runs code in a service, to look into it and to mend it, and returns what the code returns, as [Call] does. The code is a
-// chunk of Lua, of 256 KiB at most. It runs as a handler does: in the service's turn, with its globals and limits, and it may
-// wait. _P has the local variables that the service's functions use: _P.accounts is one, _P.accounts = {} sets
-// it, and _P() lists their names. Of several of a name it is the one that is fewest functions and tables away from
-// what dispatch was given. Inject fails with an [*Error] when the code cannot be compiled or fails, and as [actor.Ask] does.
+// Inject runs code in a service, to inspect and repair it, and returns what the code returns, as
+// [Call] does. The code is a chunk of Lua of at most 256 KiB. It runs as a handler does: in the
+// service's turn, with its globals and limits, and it may wait. _P has the local variables that the
+// service's functions use: _P.accounts reads one, _P.accounts = {} sets it, and _P() lists their
+// names. If several have the same name, it is the one that is fewest functions and tables away from
+// the function passed to dispatch. Inject fails with an [*Error] if the code cannot be compiled or
+// fails, and as [actor.Ask] does.
 func (rt *Runtime) Inject(ctx context.Context, to actor.Ref[Message], code string) ([]any, error) {
 	if len(code) > maxSource {
 		return nil, fmt.Errorf("inject: the code must have at most %d bytes, not %d", maxSource, len(code))

@@ -144,8 +144,8 @@ type shared struct {
 // sharedBody is a packed value.
 type sharedBody struct{ body []byte }
 
-// Share gives all scripts a value under a name, which greenroom.shared returns from then on, in place of what was there. Each service
-// has a copy of its own. See [Send] for what may be shared.
+// Share sets a value under a name for all scripts, which greenroom.shared returns from then on.
+// Each service has a copy of its own. See [Send] for what may be shared.
 func (rt *Runtime) Share(name string, value any) error {
 	body, err := packGo([]any{value})
 	if err != nil {

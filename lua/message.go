@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Message is what a service is sent: by [Send], by [Call], and by other services.
+// Message is a message to a service: from [Send], from [Call], and from other services.
 type Message interface{ message() }
 
 // told is a message that nobody waits for.
@@ -55,8 +55,8 @@ func (*job) message()   {}
 
 // Send sends a service a message of these values, which may be nil, a bool, any number, a string, a
 // []byte, an [actor.PID], a *[Table], a []any or a map[string]any; they are copied. It does not
-// block. It fails with a [*ValueError] when one of them cannot be sent, and as
-// [actor.Ref.TryTell] does.
+// block. It fails with a [*ValueError] if one of them cannot be sent, and as [actor.Ref.TryTell]
+// does.
 func Send(ctx context.Context, to actor.Ref[Message], args ...any) error {
 	body, err := packGo(args)
 	if err != nil {
@@ -65,9 +65,9 @@ func Send(ctx context.Context, to actor.Ref[Message], args ...any) error {
 	return to.TryTell(ctx, &told{parcel{body: body}})
 }
 
-// Call sends a service a message as [Send] does, and waits for its answer as [actor.Ask] does. What it
-// returns are values of Go: nil, bool, float64, string, *[Table], and int64 for an int64. It fails with a
-// [*ValueError], with an [*Error] when the handler has failed, and as actor.Ask does.
+// Call sends a service a message as [Send] does, and waits for its answer as [actor.Ask] does. It
+// returns Go values: nil, bool, float64, string, *[Table], and int64 for an int64. It fails with a
+// [*ValueError], with an [*Error] if the handler has failed, and as actor.Ask does.
 func Call(ctx context.Context, to actor.Ref[Message], args ...any) ([]any, error) {
 	body, err := packGo(args)
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// ErrSteps says that a handler has used up its steps, see [Config].Steps. It has failed; the service goes on.
+// ErrSteps says that a handler has used up its steps, see [Config].Steps. The handler has failed;
+// the service continues.
 var ErrSteps = errors.New("out of steps: the handler neither ended nor waited in time")
 
-// ErrInterrupted says that a handler was ended by [Runtime.Interrupt]. It has failed; the service goes on.
+// ErrInterrupted says that a handler was ended by [Runtime.Interrupt]. The handler has failed; the
+// service continues.
 var ErrInterrupted = errors.New("interrupted: somebody has ended the handler")
 
 // ErrMemory says that the values of a service take more memory than [Config].MemoryLimit. The service has failed.

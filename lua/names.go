@@ -22,9 +22,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// Name gives a service a name, under which scripts find it: ".bank". The name is free again when the service has ended. It
-// fails when the name does not begin with a dot, when another service has it, when the service has ended or is of another
-// runtime, and when it has 1000.
+// Name gives a service a name by which scripts find it: ".bank". The name is free again when the
+// service has ended. Name fails if the name does not begin with a dot, if another service has it,
+// if the service has ended or belongs to another runtime, and if it already has 1000 names.
 func (rt *Runtime) Name(name string, ref actor.Ref[Message]) error {
 	if err := checkName(name); err != nil {
 		return err

@@ -14,15 +14,16 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Reload says what [Runtime.Reload] is to do. Its zero value has no File and is refused.
+// Reload says what [Runtime.Reload] does. Its zero value has no File and is refused.
 type Reload struct {
-	// File is a file of [Config].Path: of services, or one that they require.
+	// File is a file of [Config].Path: the file of services, or one that they require.
 	File string
-	// To is the hash of the version to go back to, or its beginning. If it is empty the file is read.
+	// To is the hash of the version to go back to, or its beginning. If it is empty, the file is
+	// read.
 	To string
-	// Dry has only the report made: what would be changed.
+	// Dry only makes the report: what would be changed.
 	Dry bool
-	// Who is kept with the version.
+	// Who is recorded with the version.
 	Who string
 }
 
@@ -32,8 +33,9 @@ type Reloaded struct {
 	Services []ReloadedService `json:"services"`
 }
 
-// ReloadedService is what a reload has done in a service. Functions are named by where they are found: CMD.move is a field of the
-// local variable CMD, dispatch is what greenroom.dispatch was given, and start/1 is the first function that is written in start's.
+// ReloadedService is what a reload has done in a service. Functions are named by where they are
+// found: CMD.move is a field of the local variable CMD, dispatch is the function passed to
+// greenroom.dispatch, and start/1 is the first function written inside start's.
 type ReloadedService struct {
 	Address string   `json:"address"`
 	From    string   `json:"from"`   // the hash of the version before
@@ -57,16 +59,19 @@ func (r ReloadedService) MarshalJSON() ([]byte, error) {
 	return json.Marshal(shown)
 }
 
-// Reload replaces the code of services while they live, and that of files which they require. The file is read and compiled; if that
-// fails nothing happens. Then each service with it runs the file in its turn, beside what it has: functions in the same
-// place get the new code, and keep their local variables and those of the file with their values, tables too. What is new is added;
-// what the file has no more stays as it is. Start's function is not called, and what would send, start or end something at the top of the file does nothing.
-// A function that is under way, in a handler that waits for example, ends with its old code; what it calls is new.
+// Reload replaces the code of services while they run, and the code of files that they require. The
+// file is read and compiled; if that fails nothing happens. Then each service with the file runs it
+// in its turn, next to what it has: functions in the same place get the new code, and keep their
+// local variables and those of the file with their values, tables included. New functions are
+// added; what the file no longer has stays as it is. Start's function is not called, and code at
+// the top of the file that would send, start or end something does nothing. A function in progress,
+// for example in a handler that waits, ends with its old code; what it calls is new.
 //
-// If there is a global function on_reload then, it is called with the hash of the version before, and may
-// convert what the old code has left. A service in which the file or on_reload fails keeps its old code, which is in the
-// report. Services that start from then on have the new version; if no service takes it the old one stays in force.
-// Reload fails when the file cannot be read or compiled, when the version is not known, and when ctx has ended.
+// If there is then a global function on_reload, it is called with the hash of the previous version,
+// and may convert what the old code has left. A service in which the file or on_reload fails keeps
+// its old code, as the report says. Services that start later have the new version; if no service
+// takes it, the old one stays in force. Reload fails if the file cannot be read or compiled, if the
+// version is unknown, and if ctx has ended.
 func (rt *Runtime) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 	v, err := rt.versionFor(r)
 	if err != nil {

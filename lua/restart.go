@@ -8,9 +8,9 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Interrupt ends the handler that a service runs, one in an endless loop for example, with [ErrInterrupted]. It does nothing to
-// handlers that wait and to a service that runs none. It does not wait. It fails with [actor.ErrStopped] when the service
-// has ended or is of another runtime.
+// Interrupt ends the handler that a service is running, for example one in an endless loop, with
+// [ErrInterrupted]. It does nothing to waiting handlers or to a service that runs none. It does not
+// wait. It fails with [actor.ErrStopped] if the service has ended or belongs to another runtime.
 func (rt *Runtime) Interrupt(ref actor.Ref[Message]) error {
 	a := rt.accountOf(ref.PID())
 	if a == nil {

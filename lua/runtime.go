@@ -23,25 +23,26 @@ const (
 	maxFileName = 256
 )
 
-// Config says where scripts are, and what limits they have. A Config without a Path is refused.
+// Config says where scripts are and what limits they have. A Config without a Path is refused.
 type Config struct {
-	// Path has the files that services are made of, and what they require: "a.b" is a/b.lua.
-	// A file is read when it is first needed, and again by Reload.
+	// Path has the files of services, and the files that they require: "a.b" is a/b.lua. A file is
+	// read when it is first needed, and again by Reload.
 	Path fs.FS
-	// Steps is how many instructions a handler may take until it ends or waits, 10 million if it is 0. What
-	// takes longer than an instruction counts as several.
+	// Steps is how many instructions a handler may take until it ends or waits; 0 means 10 million.
+	// What takes longer than an instruction counts as several.
 	Steps int64
-	// MemoryLimit is how many bytes the values of a service may take, 32 MiB if it is 0.
+	// MemoryLimit is how many bytes the values of a service may take; 0 means 32 MiB.
 	MemoryLimit int64
-	// Services is how many services there may be at a time, 10 000 if it is 0.
+	// Services is how many services there may be at a time; 0 means 10 000.
 	Services int
-	// Types has the names of messages of Go, and of errors: see [Mailbox]. It may be nil.
+	// Types has the names of Go messages and errors: see [Mailbox]. It may be nil.
 	Types *codec.Types
-	// Mailboxes are the types of messages for which scripts find actors of Go. Without one they find none.
+	// Mailboxes are the types of messages with which scripts may reach Go actors. Without any,
+	// scripts cannot reach Go actors.
 	Mailboxes []Mailbox
 }
 
-// The limits where the configuration has none.
+// The default limits.
 const (
 	defaultSteps  = 10_000_000
 	defaultMemory = 32 << 20
@@ -94,8 +95,8 @@ type Runtime struct {
 	sharing map[string]*sharedBody
 }
 
-// Open returns a runtime for services of the system. It fails when the configuration has no Path, or a limit that makes no
-// sense.
+// Open returns a runtime for services of the system. It fails if the configuration has no Path, or
+// an invalid limit.
 func Open(sys *actor.System, cfg Config) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -122,10 +123,10 @@ func Open(sys *actor.System, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// Spawn starts a service: the file is run with the arguments, and then the function that it has passed to
-// greenroom.start. When Spawn returns that has ended. See [actor.TrySpawn] for the parent, the name and
-// the errors, and [Send] for what the arguments may be. A restart runs the file again, with the same
-// arguments.
+// Spawn starts a service: it runs the file with the arguments, and then the function that the file
+// has passed to greenroom.start. When Spawn returns, that function has ended. See [actor.TrySpawn]
+// for the parent, the name and the errors, and [Send] for what the arguments may be. A restart runs
+// the file again, with the same arguments.
 func (rt *Runtime) Spawn(parent actor.Spawner, name, file string, args ...any) (actor.Ref[Message], error) {
 	packed, err := packGo(args)
 	if err != nil {

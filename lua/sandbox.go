@@ -10,47 +10,49 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// SandboxConfig says what limits a [Sandbox] has and what its script sees. The zero SandboxConfig has the
-// limits of a [Config], and shows the language and its libraries only.
+// SandboxConfig sets the limits of a [Sandbox] and what its script sees. The zero SandboxConfig has
+// the limits of a [Config], and shows only the language and its libraries.
 type SandboxConfig struct {
-	// Steps is how many instructions a call may take, 10 million if it is 0.
+	// Steps is how many instructions a call may take; 0 means 10 million.
 	Steps int64
-	// MemoryLimit is how many bytes the values of the script may take, 32 MiB if it is 0, and else at
-	// least 1 MiB.
+	// MemoryLimit is how many bytes the values of the script may take, at least 1 MiB; 0 means 32
+	// MiB.
 	MemoryLimit int64
-	// Seed is that of math.random.
+	// Seed is the seed of math.random.
 	Seed uint64
-	// Print takes what the script prints, a line each of at most 4 KiB. With nil there is no function print.
+	// Print gets what the script prints, one line of at most 4 KiB at a time. If it is nil there is
+	// no function print.
 	Print func(line string)
 	// Hosts are the objects that the script finds under these names.
 	Hosts map[string]Host
 }
 
-// Host is an object of Go for scripts: its methods are called as o:name(…), and its fields are read as
-// o.name. What a script gives to a method and what it gets are values as for [Call]: nil, bool, float64, int64,
-// string and *[Table]. Scripts cannot change it.
+// Host is a Go object for scripts: its methods are called as o:name(…), and its fields are read as
+// o.name. Arguments and results are values as for [Call]: nil, bool, float64, int64, string and
+// *[Table]. Scripts cannot change it.
 type Host struct {
-	// Methods are its methods. args are those after the object itself. An error is raised where the
-	// method was called.
+	// Methods are its methods. args are the arguments after the object itself. An error is raised
+	// at the call of the method.
 	Methods map[string]func(args []any) (any, error)
-	// Field returns the value of a field that is no method, nil for one that there is not. It may be nil.
+	// Field returns the value of a field that is not a method, nil if there is none. It may be nil.
 	Field func(name string) any
 	// Fields are objects within this one, by their names.
 	Fields map[string]Host
 }
 
-// Sandbox runs the functions of one script with its limits, without an actor: for functions that are called often, with
-// little to do, and that wait for nothing. There is no require and no module greenroom. One goroutine at a time
-// may use it. When the script has more values than MemoryLimit the sandbox is of no use any more: each call fails with
-// [ErrMemory].
+// Sandbox runs the functions of one script with its limits, without an actor: for functions that
+// are called often, do little, and wait for nothing. It has neither require nor the module
+// greenroom. It must not be used concurrently. Once the values of the script exceed MemoryLimit the
+// sandbox is useless: each call fails with [ErrMemory].
 type Sandbox struct {
 	s      *service
 	script string
 	hosts  map[string]*glua.LTable
 }
 
-// NewSandbox compiles a script and runs it, which defines its functions. name is what errors call it: name:3 is its
-// third line. It returns an [*Error] where the script cannot be compiled or fails.
+// NewSandbox compiles a script and runs it, which defines its functions. name is its name in
+// errors: name:3 is its third line. It returns an [*Error] if the script cannot be compiled or
+// fails.
 func NewSandbox(name, source string, cfg SandboxConfig) (*Sandbox, error) {
 	limits := Config{Steps: cfg.Steps, MemoryLimit: cfg.MemoryLimit, Path: noFiles{}}
 	limits, err := limits.withDefaults()
@@ -81,8 +83,8 @@ func NewSandbox(name, source string, cfg SandboxConfig) (*Sandbox, error) {
 // Script is the compiled text of a script.
 type Script struct{ proto *glua.FunctionProto }
 
-// CheckScript compiles a script and does not run it. It returns an [*Error] that names the line where that is not
-// possible.
+// CheckScript compiles a script and does not run it. If that fails it returns an [*Error] that
+// names the line.
 func CheckScript(name, source string) (*Script, error) {
 	if len(source) > maxSource {
 		return nil, &Error{Text: fmt.Sprintf("%s: a script must have at most %d bytes, not %d", name, maxSource, len(source))}
@@ -100,10 +102,10 @@ func (b *Sandbox) Has(function string) bool {
 	return ok
 }
 
-// Call calls a function of the script. self is a state that the script finds in the global table self, as an earlier call
-// has returned it, nil for an empty one; kept is that table after the call, nil where it is empty. args are values as
-// for [Call], and names of Hosts in the form of a HostName. An error is an [*Error] with the stack, ErrSteps and
-// ErrMemory in it.
+// Call calls a function of the script. self is the state that the script finds in the global table
+// self, as an earlier call has returned it, nil for an empty one; kept is that table after the
+// call, nil if it is empty. args are values as for [Call], and names of Hosts as a HostName. An
+// error is an [*Error] with the stack, and wraps ErrSteps or ErrMemory.
 func (b *Sandbox) Call(function string, self []byte, args ...any) (kept []byte, err error) {
 	s := b.s
 	fn, ok := s.root.GetGlobal(function).(*glua.LFunction)
@@ -147,7 +149,7 @@ func (b *Sandbox) Call(function string, self []byte, args ...any) (kept []byte, 
 // selfName is the global table that is kept between calls.
 const selfName = "self"
 
-// HostName is an argument of [Sandbox.Call] that is one of its hosts.
+// HostName is an argument of [Sandbox.Call] that stands for one of its hosts.
 type HostName string
 
 // keep returns the packed state, nil for an empty one, or raises an error.
@@ -168,7 +170,7 @@ func (b *Sandbox) keep(l *glua.LState) []byte {
 	return packed
 }
 
-// ParseState returns a state that [Sandbox.Call] has returned as a value of Go.
+// ParseState returns a state from [Sandbox.Call] as a Go value.
 func ParseState(kept []byte) (*Table, error) {
 	if kept == nil {
 		return &Table{}, nil

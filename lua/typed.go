@@ -11,8 +11,9 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// Mailbox lets scripts send messages to actors of Go with a certain type of message, and lets scripts be such actors: see
-// [Config].Mailboxes and [SpawnTyped]. [Tells] and [Asks] make one; the zero Mailbox is refused.
+// Mailbox lets scripts send messages to Go actors with a certain type of message, and lets scripts
+// be such actors: see [Config].Mailboxes and [SpawnTyped]. [Tells] and [Asks] make one; the zero
+// Mailbox is refused.
 type Mailbox struct {
 	accepts reflect.Type
 	answer  reflect.Type // nil for Tells
@@ -23,8 +24,9 @@ type Mailbox struct {
 	answerer any
 }
 
-// Tells opens actors whose messages are of type M to scripts, for messages without an answer: greenroom.send("/cart", "cart.clear", {}).
-// The messages are those types of [Config].Types that are an M.
+// Tells opens actors whose messages are of type M to scripts, for messages without an answer:
+// greenroom.send("/cart", "cart.clear", {}). The messages are the types of [Config].Types that are
+// an M.
 func Tells[M any]() Mailbox {
 	return Mailbox{
 		accepts: reflect.TypeFor[M](),
@@ -35,8 +37,9 @@ func Tells[M any]() Mailbox {
 	}
 }
 
-// Asks is [Tells] for requests as well whose answer is an R: greenroom.call("/cart", "cart.add", {sku = "apple", n = 3}). A script of
-// [SpawnTyped] answers them. Types of messages that have several types of answers have an Asks for each.
+// Asks is [Tells] that also opens requests with an R as their answer: greenroom.call("/cart",
+// "cart.add", {sku = "apple", n = 3}). A script of [SpawnTyped] answers them. If messages have
+// several types of answers, use an Asks for each.
 func Asks[M, R any]() Mailbox {
 	b := Tells[M]()
 	b.answer, b.request = reflect.TypeFor[R](), reflect.TypeFor[actor.Request[R]]()

@@ -5,20 +5,20 @@ import (
 	"math"
 )
 
-// Table is a Lua table as it comes to Go, and as Go may send one. It is plain data, not safe for
-// concurrent use while somebody changes it. The zero Table is an empty one.
+// Table is a Lua table as Go gets or sends it. It is plain data, and not safe for concurrent use
+// while somebody changes it. The zero Table is empty.
 type Table struct {
 	// List has the values of the keys 1, 2, 3 and so on. A nil in it is a hole.
 	List []any
-	// Fields are all others, in the order in which the script has added them. A key is a string, a
-	// bool, or a float64 that is not one of the keys of a list.
+	// Fields are all other keys, in the order in which the script has added them. A key is a
+	// string, a bool, or a float64 that is not one of the keys of a list.
 	Fields []Field
 }
 
 // Field is a key of a [Table] and its value.
 type Field struct{ Key, Value any }
 
-// Field returns the value of a key that is a string, nil if there is none.
+// Field returns the value of a string key, nil if there is none.
 func (t *Table) Field(key string) any {
 	for _, f := range t.Fields {
 		if f.Key == key {
@@ -37,8 +37,8 @@ const listKeys = 67108864
 // isListKey reports whether the interpreter keeps the value of this key in the list of a table.
 func isListKey(n float64) bool { return n > 0 && n < listKeys && n == math.Trunc(n) }
 
-// ValueError says that a value cannot go from one service to another, or that bytes are not packed
-// values.
+// ValueError says that a value cannot be sent from one service to another, or that bytes are not
+// packed values.
 type ValueError struct {
 	Path string // where the value stands, as in "argument 2.items.3"; empty if it is about all of them
 	Text string // what is wrong

@@ -37,7 +37,8 @@ func newVersion(file, source, who string) (*version, error) {
 	return &version{Version{file, hex.EncodeToString(sum[:6]), time.Now(), who}, chunk}, nil
 }
 
-// Versions returns the versions of a file that are known, the one in force first, at most 16. A file that was not needed yet has none.
+// Versions returns the known versions of a file, the one in force first, at most 16. A file that
+// was not needed yet has none.
 func (rt *Runtime) Versions(file string) []Version {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
