@@ -80,8 +80,8 @@ func (c *Console) actorCommands() []Command {
 	return list
 }
 
-// Address returns the actor that an argument means: a path, as /orders/o-17, or a PID. It fails when nobody has the path, or
-// when it is neither.
+// Address returns the actor that an argument names: by a path, such as /orders/o-17, or a PID. It
+// fails if no actor has the path, or if the argument is neither.
 func (c *Console) Address(given string) (actor.PID, error) {
 	if !strings.HasPrefix(given, "/") {
 		pid, err := actor.ParsePID(given)

@@ -19,26 +19,26 @@ import (
 const (
 	// MaxLine bounds a line, in bytes.
 	MaxLine = 1 << 20
-	// MaxAnswer bounds an answer, in bytes; a longer one is cut.
+	// MaxAnswer bounds an answer, in bytes; a longer one is truncated.
 	MaxAnswer = 1 << 20
-	// MaxTime bounds what a command may take.
+	// MaxTime bounds the time of a command.
 	MaxTime = 2 * time.Second
 )
 
-// Config sets up a Console. Its zero value works.
+// Config configures a Console. Its zero value works.
 type Config struct {
-	// Level is the level of the program's log, which the command log level shows and sets. The command
-	// is refused where it is nil.
+	// Level is the level of the program's log, which the command log level shows and sets. If it is
+	// nil the command is refused.
 	Level *slog.LevelVar
-	// Record is called with the line of a command that has changed something, and with its error if it
-	// has failed, before the answer is sent. It is not called for lines of [Console.Run], whose
-	// caller knows who has sent them. It may be called from several goroutines.
+	// Record is called with the line of a command that has changed something, and with its error if
+	// it has failed, before the answer is sent. It is not called for lines of [Console.Run], whose
+	// caller knows who sent them. It may be called concurrently.
 	Record func(ctx context.Context, line string, err error)
 }
 
 // Command is one command of a console.
 type Command struct {
-	// Name is one word, by which a line begins.
+	// Name is one word, with which a line begins.
 	Name string
 	// Usage shows its arguments: "ADDRESS [LEVEL]".
 	Usage string
@@ -48,10 +48,11 @@ type Command struct {
 	Changes bool
 	// Least and Most are how many arguments it takes.
 	Least, Most int
-	// Run does it. It is to return when ctx ends, and may be called from several goroutines. It returns a
-	// string, a [Table] or a [fmt.Stringer], which JSON shows as what it is; anything else is shown as JSON.
+	// Run runs the command. It should return when ctx ends, and may be called concurrently. It
+	// returns a string, or a [Table] or a [fmt.Stringer], of which JSON shows the value itself;
+	// anything else is always shown as JSON.
 	Run func(ctx context.Context, args []string) (any, error)
-	// Complete returns what the last of the arguments may be. It is nil where there is nothing to propose.
+	// Complete returns what the last argument may be. It is nil if there is nothing to propose.
 	Complete func(args []string) []string
 }
 
@@ -64,7 +65,7 @@ type Console struct {
 	commands []Command    // sorted by name
 }
 
-// New returns a console of a system with the commands that each system has.
+// New returns a console for a system, with the commands that every system has.
 func New(sys *actor.System, cfg Config) *Console {
 	c := &Console{sys: sys, cfg: cfg}
 	c.Add(c.actorCommands()...)
@@ -73,8 +74,8 @@ func New(sys *actor.System, cfg Config) *Console {
 	return c
 }
 
-// Add adds commands. It panics if there is one of the same name already, or one without a name or Run: that is a
-// mistake in the program.
+// Add adds commands. It panics if a command of the same name exists, or if one has no name or no
+// Run.
 func (c *Console) Add(list ...Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +104,8 @@ func (c *Console) find(name string) (Command, bool) {
 	return c.commands[at], true
 }
 
-// Run runs a line and returns its output, which ends with a line break unless it is empty. It does not wait longer than
-// [MaxTime] for a command that returns when its context ends. An empty line does nothing.
+// Run runs a line and returns its output, which ends with a line break unless it is empty. It waits
+// at most [MaxTime] for a command that returns when its context ends. An empty line does nothing.
 func (c *Console) Run(ctx context.Context, line string) (string, error) {
 	out, _, err := c.run(ctx, line)
 	return out, err
@@ -180,7 +181,7 @@ func render(v any, asJSON bool) (string, error) {
 	return string(shown) + "\n", err
 }
 
-// Complete returns the lines by which a line may go on, at most 100, sorted.
+// Complete returns possible continuations of a line, at most 100, sorted.
 func (c *Console) Complete(line string) []string {
 	words, err := split(line)
 	if err != nil {

@@ -27,9 +27,9 @@ const (
 	endedBadly = "<CMD Error>"
 )
 
-// Listen opens a socket at a path, which only the user of the process may connect to. What is left there of a process
-// that is gone is replaced; it fails when another one answers there, or when there is something else. Closing the listener
-// removes the socket.
+// Listen opens a socket at a path, to which only the user of the process may connect. A socket left
+// behind by a process that is gone is replaced. Listen fails if another process answers there, or
+// if something else is at the path. Closing the listener removes the socket.
 func Listen(path string) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("listen for the console: the path of a socket must have at most %d bytes, not %d: %s", maxPath, len(path), path)
@@ -88,8 +88,8 @@ type listener struct {
 
 func (l *listener) Close() error { return l.close() }
 
-// Serve answers who connects until ctx ends or the listener fails. It closes the listener and returns when the
-// last connection has ended; nil if ctx has ended.
+// Serve answers connections until ctx ends or the listener fails. It closes the listener and
+// returns when the last connection has ended; nil if ctx has ended.
 func (c *Console) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var conns sync.WaitGroup
@@ -166,8 +166,8 @@ func send(conn net.Conn, out string, failed error) bool {
 	return err == nil
 }
 
-// Call sends one line to the console at a socket and returns its output. The error of the command is an [*Error]. It
-// waits until the answer is there or ctx ends.
+// Call sends one line to the console at a socket and returns its output. If the command fails, the
+// error is an [*Error]. It waits until the answer arrives or ctx ends.
 func Call(ctx context.Context, path, line string) (string, error) {
 	if strings.ContainsAny(line, "\r\n") {
 		return "", errors.New("a line must have no line break; a quoted text may have \\n")
@@ -201,7 +201,7 @@ func Call(ctx context.Context, path, line string) (string, error) {
 	}
 }
 
-// Error is what a console answers to a command that has failed.
+// Error is the answer of a console to a command that has failed.
 type Error struct {
 	Text string // its lines
 }

@@ -7,13 +7,13 @@ import (
 	"text/tabwriter"
 )
 
-// Table is the answer of a command in rows. Its zero value is empty. It is not safe for concurrent use.
+// Table is a command's answer in rows. Its zero value is empty. It is not safe for concurrent use.
 type Table struct {
 	// Columns are the names above the columns, and those of the members in JSON.
 	Columns []string
 	// Rows have a cell for each column.
 	Rows [][]any
-	// More is a line below the table: that there is more, for example.
+	// More is a line below the table, for example that there is more.
 	More string
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Task is a handler that waits.
+// Task is a waiting handler.
 type Task struct {
 	Handles string   `json:"handles"`         // what it handles
 	Waits   string   `json:"waits_for"`       // what it waits for
@@ -16,8 +16,8 @@ type Task struct {
 	Count   int      `json:"count,omitempty"` // how many there are of the kind, for uniqtask
 }
 
-// Tasks is for what the Inspect method of an actor returns, see [actor.Inspector]: if it has this method, the commands task and uniqtask show
-// the handlers of that actor which wait.
+// Tasks is for the result of an actor's Inspect method, see [actor.Inspector]: if it has this
+// method, the commands task and uniqtask show the waiting handlers of that actor.
 type Tasks interface{ Tasks() []Task }
 
 // taskList is the answer of task and uniqtask about one actor.

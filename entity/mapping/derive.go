@@ -20,11 +20,10 @@ type Value struct {
 	Value value.Value
 }
 
-// Recompute computes a mapping over the history of its sources, and calls f with
-// the values from <= TS < to, of one field after the other, in the order of
-// time. It is the same computation as of the changes as they come. Fields over
-// a group have no history that could be computed again: of them f gets the
-// value of now. It returns ErrNotFound for a mapping that is not installed, and
+// Recompute computes a mapping over the history of its sources, and calls f with the values from <=
+// TS < to, of one field after the other, in the order of time. It is the same computation as for
+// changes as they arrive. Fields over a group have no history that could be computed again: for
+// them f gets the present value. It returns ErrNotFound for a mapping that is not installed, and
 // the error of f.
 func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to int64, f func(Value) error) error {
 	m := e.mappings[name]

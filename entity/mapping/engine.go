@@ -10,23 +10,20 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Engine computes what the mappings say, change by change. It is a state machine
-// without goroutines, clock or randomness: the same calls give the same results.
-// It reads what was before through a [Reader], and only where that is said. It
-// is not safe for concurrent use.
+// Engine computes what the mappings say, change by change. It is a state machine without
+// goroutines, clock or randomness: the same calls give the same results. It reads earlier values
+// through a [Reader], and only in the methods that say so. It is not safe for concurrent use.
 //
 // There are two kinds of fields, by what their value at a time means.
 //
-// A field over single entities is a function of time: at each reading of one of
-// its sources it has a value, computed from what each source was at that moment,
-// and so it has a history as its sources have. A late reading changes the past:
-// what was computed from the moment of the reading up to when it has no effect
-// any more is computed again. The history that comes of it depends on what was
-// measured and not on the order in which it came.
+// A field over single entities is a function of time: at each reading of one of its sources it has
+// a value, computed from each source's value at that moment, and so it has a history as its sources
+// do. A late reading changes the past: everything computed from its moment on, up to where it no
+// longer has an effect, is computed again. The resulting history depends on what was measured and
+// not on the order of arrival.
 //
-// A field over a group is about now: from the latest values of thousands of
-// members it is computed once for many changes, and late readings that are not
-// in its window have no part in it.
+// A field over a group is about the present: it is computed from the latest values of thousands of
+// members once for many changes, and late readings outside its window do not affect it.
 type Engine struct {
 	mappings map[string]*mapping
 	targets  map[valueKey]*field
@@ -55,8 +52,7 @@ func (k valueKey) String() string { return filter.QuoteName(k.entity) + "." + fi
 // Mapping is a statement that is in force under a name.
 type Mapping struct {
 	Name string
-	// Version tells apart what was in force under the name one after the other;
-	// it goes up.
+	// Version distinguishes the statements that were in force under the name; it increases.
 	Version   int64
 	Statement *Statement
 }
@@ -183,9 +179,8 @@ func NewEngine() *Engine {
 	}
 }
 
-// Apply takes committed changes in, in the order of their commits, and returns
-// what comes of them. A change that was taken in before may come again. Effects
-// that are not settled are for [Engine.Complete].
+// Apply processes committed changes, in the order of their commits, and returns their effects. A
+// change may be applied again. Effects that are not settled are for [Engine.Complete].
 func (e *Engine) Apply(changes []entity.Change) Effects {
 	_, effects := e.applySome(changes, math.MaxInt)
 	return effects

@@ -16,8 +16,8 @@ var (
 	// whatever number of mappings. The error is a [*CycleError].
 	ErrCycle = errors.New("cycle")
 
-	// ErrTaken says that another mapping writes the same key of the same entity:
-	// a value has one mapping at most.
+	// ErrTaken says that another mapping writes the same key of the same entity: a value has at
+	// most one mapping.
 	ErrTaken = errors.New("written by another mapping")
 
 	// ErrLimit says that there are too many mappings.

@@ -29,8 +29,7 @@ type View interface {
 	Attribute(s entity.Section, path string) (entity.Attribute, bool)
 }
 
-// Check reports what keeps a mapping from being installed: it returns what
-// [Engine.Install] would, and changes nothing.
+// Check returns the error that [Engine.Install] would return for a mapping, and changes nothing.
 func (e *Engine) Check(ctx context.Context, r Reader, mapped Mapping) error {
 	m, err := e.build(ctx, r, mapped)
 	if err != nil {
@@ -53,9 +52,9 @@ func (e *Engine) Install(ctx context.Context, r Reader, seq uint64, mapped ...Ma
 	return outputs, err
 }
 
-// Restore is Install of mappings that were in force before. Of those that cannot
-// be again it returns why, by name, and goes on with the others; and relations
-// that have closed a cycle meanwhile suspend the mappings on it.
+// Restore is Install for mappings that were in force before. It returns why some cannot be
+// installed again, by name, and continues with the others. Relations that have closed a cycle
+// meanwhile suspend the mappings on it.
 func (e *Engine) Restore(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, map[string]error, error) {
 	return e.install(ctx, r, seq, true, mapped)
 }
@@ -235,8 +234,7 @@ func (e *Engine) unlink(m *mapping) {
 	}
 }
 
-// Remove takes a mapping out of force. What it has written stays. It reports
-// whether there was one.
+// Remove removes a mapping. What it has written stays. It reports whether there was one.
 func (e *Engine) Remove(name string) bool {
 	m := e.mappings[name]
 	if m == nil {

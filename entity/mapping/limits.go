@@ -2,8 +2,7 @@ package mapping
 
 import "time"
 
-// Everything has a limit. What goes beyond one is refused with an error that
-// names it.
+// Everything has a limit. What exceeds a limit is refused with an error that names it.
 const (
 	// MaxNameBytes bounds the name of a mapping.
 	MaxNameBytes = 128
