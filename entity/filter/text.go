@@ -28,6 +28,16 @@ type piece struct {
 	// one does not: a text is read once however it repeats itself (Knuth, Morris and
 	// Pratt). nil with an anyRune.
 	fall []int
+	wild *wild // with one, nil otherwise
+}
+
+// wild is a piece with an anyRune, for a search that reads a text once: of the numbers of runes up
+// to which the last runes read match the piece there is a bit each (Baeza-Yates and Gonnet). It takes
+// memory in proportion to the piece.
+type wild struct {
+	any    []uint64          // bits of the places of anyRune
+	often  map[rune][]uint64 // bits of the places of a rune that there are many of, and of anyRune
+	seldom map[rune][]int    // places of any other rune
 }
 
 const anyRune rune = -1
@@ -74,6 +84,8 @@ func (p *pattern) add(run []rune, first, last bool) {
 	}
 	if !slices.Contains(run, anyRune) {
 		x.fall = fallOf(run)
+	} else {
+		x.wild = wildOf(run)
 	}
 	p.pieces = append(p.pieces, x)
 }
@@ -91,6 +103,31 @@ func fallOf(runes []rune) []int {
 		fall[i+1] = n
 	}
 	return fall
+}
+
+// wildOf returns piece.wild of runes.
+func wildOf(runes []rune) *wild {
+	words := len(runes)/64 + 1
+	w := &wild{any: make([]uint64, words), often: map[rune][]uint64{}, seldom: map[rune][]int{}}
+	for i, r := range runes {
+		if r == anyRune {
+			w.any[i/64] |= 1 << (i % 64)
+		} else {
+			w.seldom[r] = append(w.seldom[r], i)
+		}
+	}
+	for r, places := range w.seldom {
+		if len(places) <= words {
+			continue
+		}
+		bits := slices.Clone(w.any)
+		for _, i := range places {
+			bits[i/64] |= 1 << (i % 64)
+		}
+		w.often[r] = bits
+		delete(w.seldom, r)
+	}
+	return w
 }
 
 // Pattern is the right side of like: % stands for any characters, _ for one, and \ escapes these
@@ -227,16 +264,51 @@ func (x piece) find(s string, p *pattern) (rest string, ok bool) {
 	if x.fall != nil {
 		return x.search(s, p)
 	}
-	for {
-		if rest, ok := x.after(s, p); ok {
-			return rest, true
-		}
-		_, size := utf8.DecodeRuneInString(s)
-		if size == 0 {
-			return s, false
-		}
-		s = s[size:]
+	return x.searchWild(s, p)
+}
+
+// usualWords is how many words of bits a search has without an allocation: a piece of that many times
+// 64 runes.
+const usualWords = 8
+
+// searchWild is find for a piece with an anyRune.
+func (x piece) searchWild(s string, p *pattern) (rest string, ok bool) {
+	var usual [2][usualWords]uint64
+	now, next := usual[0][:], usual[1][:]
+	if n := len(x.wild.any); n <= usualWords {
+		now, next = now[:n], next[:n]
+	} else {
+		now, next = make([]uint64, n), make([]uint64, n)
 	}
+	last := len(x.runes) - 1
+	for s != "" {
+		r, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+		if p.fold {
+			r = foldRune(r)
+		}
+		carry := uint64(1) // the piece may begin here
+		for i, bits := range now {
+			now[i], carry = bits<<1|carry, bits>>63
+		}
+		if often := x.wild.often[r]; often != nil {
+			for i := range now {
+				next[i] = now[i] & often[i]
+			}
+		} else {
+			for i := range now {
+				next[i] = now[i] & x.wild.any[i]
+			}
+			for _, at := range x.wild.seldom[r] {
+				next[at/64] |= now[at/64] & (1 << (at % 64))
+			}
+		}
+		if next[last/64]&(1<<(last%64)) != 0 {
+			return s, true
+		}
+		now, next = next, now
+	}
+	return s, false
 }
 
 // search is find for a piece without an anyRune.

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,54 @@ func TestALongTextIsSearchedOnce(t *testing.T) {
 		if p.match(text) {
 			t.Fatal("it matches")
 		}
+	}
+}
+
+// One with _ between % was, until it was found to take longer still.
+func TestALongTextIsSearchedOnceForWildcards(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a", 64<<10)
+	for _, part := range []string{strings.Repeat("a", 8<<10) + "_b", strings.Repeat("a_", 4<<10) + "b", strings.Repeat("_", 8<<10) + "b"} {
+		for _, op := range []string{"like", "ilike"} {
+			if newPattern(textOps[op], "%"+part+"%").match(text) {
+				t.Fatal("it matches")
+			}
+		}
+	}
+}
+
+func TestWildcardsStandForOneCharacter(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	of := func(n int, alphabet string) string {
+		letters := []rune(alphabet)
+		text := make([]rune, n)
+		for i := range text {
+			text[i] = letters[random.IntN(len(letters))]
+		}
+		return string(text)
+	}
+	matched := 0
+	for round := range 1000 {
+		text, like := of(random.IntN(30), "aé"), of(1+random.IntN(9), "aé__%")
+		if round%10 == 0 { // more than a word, and more than fit without an allocation
+			n := 60 + random.IntN(700)
+			text = of(random.IntN(40), "aé") + of(n, "a") + of(random.IntN(40), "aé")
+			like = "%" + of(n-1, "a") + "_" + of(random.IntN(2), "aé%") + "%"
+		}
+		expression := regexp.MustCompile("(?s)^" + strings.NewReplacer("%", ".*", "_", ".").Replace(like) + "$")
+		want := expression.MatchString(text)
+		for _, op := range []string{"like", "ilike"} {
+			if got := newPattern(textOps[op], like).match(text); got != want {
+				t.Fatalf("%q %s %q is %v", text, op, like, got)
+			}
+		}
+		if want {
+			matched++
+		}
+	}
+	if matched < 100 {
+		t.Errorf("only %d matched", matched)
 	}
 }
 
