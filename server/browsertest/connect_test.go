@@ -114,6 +114,7 @@ func (g *guarded) testConnect() {
 		{"aws", "pump 5", 2, "reported"},
 		{"azure", "pump-6", 1, "measured"},
 		{"azure", "pump-7", 2, "measured"},
+		{"homie", "pump-8", 1, "measured"},
 		{"sparkplug", "plant|line-1", 1, "measured"},
 		{"template bench", "bench-6", 1, "measured"},
 	} {

@@ -80,10 +80,19 @@ export function login({ name, token }: Device): string[] {
 
 /** A command that publishes with QoS 1; from standard input where there is no message. */
 export function publish(place: Place, credentials: readonly string[], topic: string, message: string | null): string {
+  return mosquitto("pub", place, credentials, ["-t", topic, ...(message === null ? ["-s"] : ["-m", message])]);
+}
+
+/** A command that shows the commands that the device is sent, as long as it runs. */
+function receive(place: Place, credentials: readonly string[], topic: string): Line {
+  return { label: "Commands", text: mosquitto("sub", place, credentials, ["-v", "-t", topic]) };
+}
+
+function mosquitto(what: "pub" | "sub", place: Place, credentials: readonly string[], more: readonly string[]): string {
   const { port, tls } = place.addresses.mqtt;
-  const words = ["mosquitto_pub", "-h", place.host, "-p", String(port)];
+  const words = [`mosquitto_${what}`, "-h", place.host, "-p", String(port)];
   if (tls) words.push(...(place.ca === "" ? ["--tls-use-os-certs"] : ["--cafile", place.ca]));
-  words.push(...credentials, "-q", "1", "-t", topic, ...(message === null ? ["-s"] : ["-m", message]));
+  words.push(...credentials, "-q", "1", ...more);
   return words.map(quote).join(" ");
 }
 
@@ -115,6 +124,7 @@ export const conventions: readonly Convention[] = [
     commands: (device, place) => [
       { label: "MQTT", text: publish(place, login(device), `e/${device.entity}/telemetry`, sample) },
       { label: "HTTP", text: post(place, apiPath(["entities", device.entity, "telemetry"]), device.token, sample) },
+      receive(place, login(device), `e/${device.entity}/commands`),
     ],
   },
   {
@@ -128,6 +138,7 @@ export const conventions: readonly Convention[] = [
       return [
         { label: "MQTT", text: publish(place, ["-u", user], "v1/devices/me/telemetry", sample) },
         { label: "HTTP", text: post(place, `api/v1/${encodeURIComponent(user)}/telemetry`, "", sample) },
+        receive(place, ["-u", user], "v1/devices/me/rpc/request/+"),
       ];
     },
   },
@@ -157,8 +168,17 @@ export const conventions: readonly Convention[] = [
       return [
         { label: "MQTT", text: publish(place, device.token === "" ? ["-u", user] : ["-u", user, "-P", device.token], `devices/${device.entity}/messages/events/`, sample) },
         { label: "HTTP", text: post(place, `${message}?api-version=2021-04-12`, device.token, sample) },
+        receive(place, device.token === "" ? ["-u", user] : ["-u", user, "-P", device.token], "$iothub/methods/POST/#"),
       ];
     },
+  },
+  {
+    id: "homie",
+    name: "Homie 5",
+    about: "devices and controllers of the Homie convention; commands reach a device that says that it is ready",
+    problem: (entity) => (/^[a-z0-9-]+$/.test(entity) ? "" : "An id must have the letters a to z, digits and - only."),
+    filter: ownFilter,
+    commands: (device, place) => [{ label: "MQTT", text: publish(place, login(device), `homie/5/${device.entity}/sensor/temperature`, "21.5") }],
   },
   {
     id: "sparkplug",

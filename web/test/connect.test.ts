@@ -21,6 +21,7 @@ test("a command has the host, the port, the credentials and what TLS needs", () 
   assert.deepEqual(commands("native", pump, plain), [
     `mosquitto_pub -h plant.example -p 1884 -u pump-1 -P gr_pump-1_x -q 1 -t e/pump-1/telemetry -m '{"temperature":21.5}'`,
     `curl --fail-with-body http://plant.example:8080/v1/entities/pump-1/telemetry -H 'Authorization: Bearer gr_pump-1_x' -H 'Content-Type: application/json' -d '{"temperature":21.5}'`,
+    `mosquitto_sub -h plant.example -p 1884 -u pump-1 -P gr_pump-1_x -q 1 -v -t e/pump-1/commands`,
   ]);
   assert.match(commands("native", pump, encrypted)[0] ?? "", / -p 8883 --tls-use-os-certs -u /);
   assert.match(commands("native", pump, { ...encrypted, ca: "my ca.pem" })[0] ?? "", / --cafile 'my ca.pem' /);
@@ -32,6 +33,7 @@ test("where nobody has to log in a command has no credentials", () => {
   assert.deepEqual(commands("native", open, plain), [
     `mosquitto_pub -h plant.example -p 1884 -q 1 -t 'e/hall 3/telemetry' -m '{"temperature":21.5}'`,
     `curl --fail-with-body http://plant.example:8080/v1/entities/hall%203/telemetry -H 'Content-Type: application/json' -d '{"temperature":21.5}'`,
+    `mosquitto_sub -h plant.example -p 1884 -q 1 -v -t 'e/hall 3/commands'`,
   ]);
   assert.match(commands("thingsboard", { ...open, entity: "pump-1" }, plain)[0] ?? "", / -u pump-1 -q 1 -t v1\/devices\/me\/telemetry /);
 });
@@ -39,6 +41,10 @@ test("where nobody has to log in a command has no credentials", () => {
 test("a device of Azure's has its hub and its version in the user name", () => {
   assert.match(commands("azure", pump, plain)[0] ?? "", / -u 'plant\.example\/pump-1\/\?api-version=2021-04-12' -P gr_pump-1_x -q 1 -t devices\/pump-1\/messages\/events\/ /);
   assert.match(commands("azure", pump, plain)[1] ?? "", /\/devices\/pump-1\/messages\/events\?api-version=2021-04-12/);
+});
+
+test("a device of Homie's publishes the value alone", () => {
+  assert.deepEqual(commands("homie", pump, plain), ["mosquitto_pub -h plant.example -p 1884 -u pump-1 -P gr_pump-1_x -q 1 -t homie/5/pump-1/sensor/temperature -m 21.5"]);
 });
 
 test("each convention says which entities it cannot speak for", () => {
@@ -50,6 +56,8 @@ test("each convention says which entities it cannot speak for", () => {
   assert.notEqual(problem("thingsboard", "pump 1"), "");
   assert.equal(problem("sparkplug", "plant|line-1"), "");
   assert.notEqual(problem("sparkplug", "line-1"), "");
+  assert.equal(problem("homie", "pump-1"), "");
+  assert.notEqual(problem("homie", "Pump"), "");
 });
 
 test("a name of a principal is made of an id, and a grant is over the entity", () => {
