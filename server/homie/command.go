@@ -34,17 +34,26 @@ type pending struct {
 const maxPending = 1000
 
 // join has a client receive the commands of a device that says that it is ready.
-func (l *Layout) join(c layout.Client, id string) {
+func (l *Layout) join(c layout.Client, id string) error {
 	r := &receiver{client: c, pending: map[string]pending{}}
 	l.mu.Lock()
 	before := l.receivers[id]
-	if before != nil && before.client == c && !before.Ended() { // it says so again
+	switch {
+	case before != nil && before.client == c && !before.Ended(): // it says so again
 		l.mu.Unlock()
-		return
+		return nil
+	case before == nil && len(l.receivers) >= MaxDevices:
+		l.mu.Unlock()
+		return fmt.Errorf("%w: %d devices are ready; no more are allowed", entity.ErrInvalid, MaxDevices)
+	case (before == nil || before.client != c) && l.joined[c] >= MaxDevicesOfClient:
+		l.mu.Unlock()
+		return fmt.Errorf("%w: the client has %d devices; no more are allowed", entity.ErrInvalid, MaxDevicesOfClient)
 	}
 	l.receivers[id] = r
+	l.joined[c]++
 	if before != nil { // what it was sent before it may still do
 		r.pending = before.pending
+		l.lose(before.client)
 	}
 	l.mu.Unlock()
 	err := r.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
@@ -60,6 +69,14 @@ func (l *Layout) join(c layout.Client, id string) {
 		}
 	}
 	c.Joined(id)
+	return nil
+}
+
+// lose notes that a client has one device less. REQUIRES: mu held.
+func (l *Layout) lose(c layout.Client) {
+	if l.joined[c]--; l.joined[c] == 0 {
+		delete(l.joined, c)
+	}
 }
 
 // leave ends that, if the client is still the one, or is nil.
@@ -71,6 +88,7 @@ func (l *Layout) leave(id string, c layout.Client) {
 		return
 	}
 	delete(l.receivers, id)
+	l.lose(r.client)
 	l.mu.Unlock()
 	r.End()
 	r.client.Parted(id)
@@ -80,6 +98,9 @@ func (l *Layout) leave(id string, c layout.Client) {
 func (l *Layout) of(c layout.Client) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.joined[c] == 0 {
+		return nil
+	}
 	for id, r := range l.receivers {
 		if r.client == c {
 			ids = append(ids, id)
@@ -99,7 +120,7 @@ func (l *Layout) Left(c layout.Client) {
 // subscribed to them.
 func (l *Layout) Subscribed(c layout.Client, _ string) {
 	for _, id := range l.of(c) {
-		l.join(c, id)
+		_ = l.join(c, id) // it has a place already
 	}
 }
 

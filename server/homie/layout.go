@@ -20,14 +20,23 @@ type Layout struct {
 	descriptions descriptions
 
 	mu        sync.Mutex
-	receivers map[string]*receiver // of commands, by device; guarded by mu
+	receivers map[string]*receiver  // of commands, by device; guarded by mu
+	joined    map[layout.Client]int // how many of them a client has; guarded by mu
 }
+
+const (
+	// MaxDevices bounds the devices that are ready, and MaxDevicesOfClient those of one connection.
+	MaxDevices         = 200_000
+	MaxDevicesOfClient = 10_000
+)
 
 // Prefixes begin the topics of Homie 5.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start prepares the layout.
-func (l *Layout) Start(h *layout.Host) { l.host, l.receivers = h, map[string]*receiver{} }
+func (l *Layout) Start(h *layout.Host) {
+	l.host, l.receivers, l.joined = h, map[string]*receiver{}, map[layout.Client]int{}
+}
 
 // About says that a message is about a device, and that those who may read it get it.
 func (l *Layout) About(name string) (id string, to layout.Audience) {
@@ -120,7 +129,7 @@ func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message) erro
 		return err
 	}
 	if text == ready && !m.Will {
-		l.join(c, t.device)
+		return l.join(c, t.device)
 	}
 	return nil
 }
