@@ -138,3 +138,28 @@ func ExampleContext_Incarnation() {
 	}
 	// Output: the actor has ended
 }
+
+// lookUp is a library that calls back.
+func lookUp(name string, found func(int, error)) {
+	go func() { found(len(name), nil) }()
+}
+
+func ExampleLater() {
+	sys := actor.NewSystem("example")
+	done := make(chan struct{})
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], m string) error {
+		if m == "go" {
+			lookUp("greenroom", actor.Later(ctx, func(n int, err error) string { return fmt.Sprint("found ", n, ", ", err) }))
+			return nil
+		}
+		fmt.Println(m)
+		close(done)
+		return nil
+	})
+	ref.Tell(context.Background(), "go")
+	<-done
+	if _, err := sys.Shutdown(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: found 9, <nil>
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,6 +86,23 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 			c.sched().background(&c.core, run)
 		}
 	})
+}
+
+// Later is [Pipe] for work that goes on elsewhere, in a library that calls back for example: deliver
+// sends the actor the outcome, as a message of its protocol that wrap makes in the actor's own turn.
+// deliver may be called on any goroutine and does not wait; a second call does nothing. An outcome for
+// an incarnation that is gone is dropped. The message has the header of the message in whose handler
+// Later was called. For use in the actor's own callbacks.
+func Later[T, M any](ctx *Context[M], wrap func(T, error) M) (deliver func(T, error)) {
+	required(wrap != nil, "Later: the function that wraps the outcome is nil")
+	c := ctx.cell()
+	e := c.expectResult()
+	var delivered atomic.Bool
+	return func(value T, err error) {
+		if e != nil && !delivered.Swap(true) {
+			e.deliver(c, func() M { return wrap(value, err) })
+		}
+	}
 }
 
 // AskThen is [Ask] without waiting: the answer, or the error with which Ask would

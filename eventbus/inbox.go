@@ -14,6 +14,7 @@ type inbox struct {
 	mu          sync.Mutex
 	first, last *item
 	wake        chan struct{} // has a token when there may be something to take
+	next        func(*item)   // gives an actor the next event, once; nil when it has one or there is none; guarded by mu
 }
 
 // item is an event that waits.
@@ -43,8 +44,13 @@ func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond boo
 		}
 		if !full {
 			b.link(&item{sub: s, d: d})
+			it, next := b.handOver()
 			b.mu.Unlock()
-			b.ring()
+			if next == nil {
+				b.ring()
+			} else {
+				next(it)
+			}
 			return nil
 		}
 		if s.policy == DropNewest {
@@ -92,6 +98,29 @@ func (s *Subscription) await(ctx context.Context, room <-chan struct{}, patience
 	case <-patience:
 		return fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
 	}
+}
+
+// await has next called with the oldest event, now or when there is one. There is one who awaits.
+func (b *inbox) await(next func(*item)) {
+	b.mu.Lock()
+	b.next = next
+	it, next := b.handOver()
+	b.mu.Unlock()
+	if next != nil {
+		next(it)
+	}
+}
+
+// handOver removes the oldest event for who awaits it: then next is not nil, and the caller's to call
+// without the lock. REQUIRES: b.mu held.
+func (b *inbox) handOver() (it *item, next func(*item)) {
+	if b.next == nil || b.first == nil {
+		return nil, nil
+	}
+	it, next, b.next = b.first, b.next, nil
+	b.unlink(it)
+	it.sub.count(&it.sub.delivered, &it.sub.bus.delivered, 1)
+	return it, next
 }
 
 // take removes the oldest event and waits for one if there is none. It is false when

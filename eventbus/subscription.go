@@ -85,9 +85,8 @@ func (p Policy) String() string {
 //
 // Without a buffer, events go straight into the actor's mailbox, whose bounds apply:
 // that is an ordinary tell, which is faster, and events in the mailbox survive a
-// restart. With a buffer, the actor gets one event at a time from a goroutine that lives
-// as long as the incarnation; events that wait when the incarnation ends, by a restart
-// too, are dropped.
+// restart. With a buffer, the actor gets one event at a time; events that wait when the
+// incarnation ends, by a restart too, are dropped.
 func Buffer(n int, policy Policy) SubscribeOption {
 	if n < 1 || policy > Block {
 		panic(fmt.Sprintf("eventbus: Buffer(%d, %v): want room for at least 1 and DropOldest, DropNewest or Block", n, policy))

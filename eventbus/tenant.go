@@ -91,14 +91,9 @@ func (t *tenant) inbox() *inbox {
 // pump: there is never more than one event in the mailbox, and the rest can still be
 // dropped.
 func pump[M any](ctx *actor.Context[M], t *tenant) {
-	actor.Pipe(ctx, func(life context.Context) (*item, error) {
-		it, _ := t.box.take(life.Done())
-		return it, nil
-	}, func(it *item, _ error) (m M) {
-		if it == nil {
-			return m // the incarnation that would get it is gone
-		}
+	deliver := actor.Later(ctx, func(it *item, _ error) M {
 		pump(ctx, t)
 		return it.sub.wrap.(func(delivery) M)(it.d)
 	})
+	t.box.await(func(it *item) { deliver(it, nil) })
 }

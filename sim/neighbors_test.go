@@ -127,13 +127,14 @@ type News struct{ By, Number int }
 type reader struct {
 	w    *sim.World
 	bus  *eventbus.Bus
+	opts []eventbus.SubscribeOption
 	last map[int]int
 	seen *int
 }
 
 // Init implements actor.Initializer.
 func (r *reader) Init(ctx *actor.Context[News]) error {
-	_, err := eventbus.Subscribe(ctx, r.bus, "news.*", func(_ string, n News) News { return n })
+	_, err := eventbus.Subscribe(ctx, r.bus, "news.*", func(_ string, n News) News { return n }, r.opts...)
 	return err
 }
 
@@ -151,29 +152,35 @@ func (r *reader) Receive(_ *actor.Context[News], n News) error {
 // restarted.
 func TestNewsComeInOrderInAnyOrderOfTheRest(t *testing.T) {
 	const publishers, each = 3, 5
-	sim.Check(t, sim.Options{Runs: 300, Strategy: sim.Portfolio()}, func(w *sim.World) {
-		bus := eventbus.New(w.System())
-		calm, shaky := 0, 0
-		read := func(name string, seen *int) actor.Ref[News] {
-			return actor.Spawn[News](w.System(), name, func() *reader { return &reader{w, bus, make(map[int]int), seen} })
-		}
-		read("calm", &calm)
-		w.Panic(read("shaky", &shaky).PID(), 1+w.Rand().IntN(publishers*each), sim.After)
-		for p := range publishers {
-			w.Go(fmt.Sprint("publisher-", p), func(ctx *actor.Context[sim.Begin]) {
-				for n := range each {
-					if err := eventbus.Publish(ctx, bus, "news.today", News{p, n + 1}); err != nil {
-						w.Fatalf("publish: %v", err)
-					}
+	for name, opts := range map[string][]eventbus.SubscribeOption{
+		"direct": nil, "buffered": {eventbus.Buffer(publishers*each, eventbus.DropNewest)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim.Check(t, sim.Options{Runs: 150, Strategy: sim.Portfolio()}, func(w *sim.World) {
+				bus := eventbus.New(w.System())
+				calm, shaky := 0, 0
+				read := func(name string, seen *int) actor.Ref[News] {
+					return actor.Spawn[News](w.System(), name, func() *reader { return &reader{w, bus, opts, make(map[int]int), seen} })
 				}
+				read("calm", &calm)
+				w.Panic(read("shaky", &shaky).PID(), 1+w.Rand().IntN(publishers*each), sim.After)
+				for p := range publishers {
+					w.Go(fmt.Sprint("publisher-", p), func(ctx *actor.Context[sim.Begin]) {
+						for n := range each {
+							if err := eventbus.Publish(ctx, bus, "news.today", News{p, n + 1}); err != nil {
+								w.Fatalf("publish: %v", err)
+							}
+						}
+					})
+				}
+				w.Settle()
+				if calm != publishers*each || shaky == 0 || shaky > calm {
+					w.Fatalf("of %d news the readers got %d and %d", publishers*each, calm, shaky)
+				}
+				bus.Close()
 			})
-		}
-		w.Settle()
-		if calm != publishers*each || shaky == 0 || shaky > calm {
-			w.Fatalf("of %d news the readers got %d and %d", publishers*each, calm, shaky)
-		}
-		bus.Close()
-	})
+		})
+	}
 }
 
 // Tune is a request to subscribe.

@@ -284,6 +284,7 @@ var noWorkload = map[string]string{
 	"actor.AutoStop":            "for Significant, too",
 	"actor.Guardian":            "the oracle knows of one supervision for the children of an actor",
 	"actor.Ordered":             "the oracle knows the orders that the engine makes",
+	"actor.Later":               "for what goes on outside of the simulation; the bus delivers with it in TestNewsComeInOrderInAnyOrderOfTheRest",
 	"actor.Envelope*":           "for Ordered, too",
 	"actor.ObserveMailbox":      "adds middleware, and changes nothing",
 	"actor.System.Spec":         "looks at what does not change",
