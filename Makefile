@@ -50,9 +50,9 @@ run: ## Serve the demo on http://127.0.0.1:8080.
 .PHONY: test
 test: setup $(NFPM) $(PEBBLE) ## Install what the tests need, then run every test, with the race detector where it can find something.
 	$(GO) vet $(PKG)
-	$(if $(RACE),CGO_ENABLED=1 )GREENROOM_NFPM=$(abspath $(NFPM)) GREENROOM_PEBBLE=$(abspath $(PEBBLE)) $(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
-	# A module of its own, so that users of Greenroom do not depend on OpenTelemetry.
+	@# A module of its own, so that users of Greenroom do not depend on OpenTelemetry.
 	$(if $(filter ./...,$(PKG)),cd otel && $(GO) vet ./... && $(GO) test -count=1 -shuffle=on -vet=off ./...)
+	$(if $(RACE),CGO_ENABLED=1 )GREENROOM_NFPM=$(abspath $(NFPM)) GREENROOM_PEBBLE=$(abspath $(PEBBLE)) $(GO) run ./internal/check/testrun -count=1 -shuffle=on -vet=off -timeout=$(TEST_TIMEOUT) $(RACE) $(PKG)
 
 .PHONY: package
 package: $(NFPM) ## Build the Debian and RPM packages into dist/.
