@@ -376,6 +376,7 @@ func (f *follower) work() error {
 	f.open -= done
 	f.b.count.effects.Add(uint64(done - len(refused))) //nolint:gosec // not negative
 	for _, r := range refused {
+		r.Version = f.b.spec.Version
 		f.fail(r)
 	}
 	if n := f.feed.missed.Swap(0); n > 0 {

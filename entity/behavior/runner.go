@@ -134,7 +134,7 @@ func (r *runner) call(place int, s *subject, ev Event) {
 		err = r.protect(ev)
 	}
 	if err != nil {
-		f := &Failure{Time: b.s.cfg.now(), TS: ev.TS, Entity: s.id, Text: brief(err.Error())}
+		f := &Failure{Time: b.s.cfg.now(), TS: ev.TS, Entity: s.id, Version: b.spec.Version, Text: brief(err.Error())}
 		if ev.Change != nil {
 			f.Seq = seq
 		}

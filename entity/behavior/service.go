@@ -106,7 +106,7 @@ type behavior struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	calls  chan call
-	count  counters
+	count  *counters // of all versions since the service was opened
 	failed []Failure // the newest first; owned by the behavior's goroutine
 	status atomic.Pointer[Status]
 }
@@ -152,7 +152,7 @@ func (s *Service) Register(ctx context.Context, spec Spec) error {
 	case old == nil && n >= MaxBehaviors:
 		return ErrLimit
 	}
-	b := &behavior{s: s, spec: spec, settled: spec.settled(), ended: make(chan struct{}), calls: make(chan call), began: s.cfg.now()}
+	b := &behavior{s: s, spec: spec, settled: spec.settled(), ended: make(chan struct{}), calls: make(chan call), count: new(counters), began: s.cfg.now()}
 	b.origins = s.cfg.Prefix + ":" + spec.Name + "@"
 	b.origin = fmt.Sprintf("%s%d", b.origins, spec.Version)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -160,6 +160,7 @@ func (s *Service) Register(ctx context.Context, spec Spec) error {
 		if err := old.stop(ctx); err != nil {
 			return err
 		}
+		b.count = old.count
 	}
 	if err := b.start(ctx); err != nil {
 		b.cancel()

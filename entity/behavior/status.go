@@ -44,6 +44,8 @@ type Failure struct {
 	// Entity is that of the call, and Seq the number of the change, 0 for a regular call.
 	Entity string `json:"entity"`
 	Seq    uint64 `json:"seq,omitempty"`
+	// Version is that of the behavior.
+	Version int64 `json:"version"`
 	// Text is the error, at most MaxFailureBytes of it.
 	Text string `json:"text"`
 	// Refused says that it was an effect.

@@ -43,6 +43,7 @@ func TestDashboardOfAChangingServer(t *testing.T) {
 		}
 		testTemplates(v, server.mqtt)
 	})
+	v.run("a script is written, tried, saved and rolled back", testScripts)
 	v.run("a device is connected where nobody has to log in", testConnectOpen)
 	v.run("who is online is shown as it changes", testPresence)
 	v.run("alarms are raised, acknowledged and shelved", testAlarms)

@@ -29,6 +29,11 @@ import type {
   Refusals,
   RelationPage,
   ResolvedType,
+  Script,
+  ScriptBody,
+  ScriptList,
+  ScriptTrial,
+  ScriptVersions,
   System,
   Template,
   TemplateBody,
@@ -59,6 +64,8 @@ export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    /** The line of a text that it is about, 0 for none. */
+    readonly line = 0,
   ) {
     super(message);
     this.name = "ApiError";
@@ -77,6 +84,16 @@ export function problemMessage(status: number, body: string): string {
   return `The server answered ${status}.`;
 }
 
+/** The line that a problem document is about, 0 for none. */
+export function problemLine(body: string): number {
+  try {
+    const { line } = JSON.parse(body) as { line?: unknown };
+    return typeof line === "number" ? line : 0;
+  } catch {
+    return 0; // not a problem document
+  }
+}
+
 function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return send<T>(path, { headers: { accept: "application/json" }, ...(signal ? { signal } : {}) });
 }
@@ -85,7 +102,7 @@ async function send<T>(path: string, init: RequestInit): Promise<T> {
   const response = await fetch(path, init);
   const body = await response.text();
   if (response.status === 401) loggedOut.value = true;
-  if (!response.ok) throw new ApiError(response.status, problemMessage(response.status, body));
+  if (!response.ok) throw new ApiError(response.status, problemMessage(response.status, body), problemLine(body));
   return (body === "" ? undefined : parseJSON(body)) as T;
 }
 
@@ -118,6 +135,35 @@ export const api = {
   mappings: (signal?: AbortSignal) => get<MappingList>(apiPath(["mappings"]), signal),
 
   mapping: (name: string, signal?: AbortSignal) => get<Mapping>(apiPath(["mappings", name]), signal),
+
+  scripts: (signal?: AbortSignal) => get<ScriptList>(apiPath(["scripts"]), signal),
+
+  script: (name: string, signal?: AbortSignal) => get<Script>(apiPath(["scripts", name]), signal),
+
+  /** Rejects with what is wrong with a script. */
+  checkScript: (name: string, body: ScriptBody, signal: AbortSignal) =>
+    send<void>(`${apiPath(["scripts", name])}?check`, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal }),
+
+  /** Puts a script in the place of that of a version, or a new one where there is none. */
+  putScript: (name: string, body: ScriptBody, etag: string) =>
+    send<Script>(apiPath(["scripts", name]), {
+      method: "PUT",
+      headers: { "content-type": "application/json", ...(etag === "" ? { "if-none-match": "*" } : { "if-match": `"${etag}"` }) },
+      body: JSON.stringify(body),
+    }),
+
+  deleteScript: (script: Script) => send<void>(apiPath(["scripts", script.name]), { method: "DELETE", headers: { "if-match": `"${script.etag}"` } }),
+
+  scriptVersions: (name: string, signal?: AbortSignal) => get<ScriptVersions>(apiPath(["scripts", name, "versions"]), signal),
+
+  rollBackScript: (name: string, version: number) =>
+    send<Script>(apiPath(["scripts", name, "rollback"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ version }) }),
+
+  switchScript: (name: string, on: boolean) =>
+    send<Script>(apiPath(["scripts", name, "switch"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ on }) }),
+
+  tryScript: (name: string, body: { script: ScriptBody; entity: string; last: number }) =>
+    send<ScriptTrial>(apiPath(["scripts", name, "try"]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
 
   templates: (signal?: AbortSignal) => get<TemplateList>(apiPath(["templates"]), signal),
 

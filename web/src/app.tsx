@@ -17,6 +17,7 @@ import { EntityPage } from "./page-entity";
 import { LoginPage } from "./page-login";
 import { MappingsPage } from "./page-mappings";
 import { ProvisioningPage } from "./page-provisioning";
+import { ScriptsPage } from "./page-scripts";
 import { TemplatesPage } from "./page-templates";
 import { TypesPage } from "./page-types";
 import type { Route } from "./route";
@@ -49,6 +50,7 @@ const sections: readonly Section[] = [
   { name: "Alarms", href: "#/alarms", main: "alarms" },
   { name: "Types", href: "#/types", main: "types" },
   { name: "Mappings", href: "#/mappings", main: "mappings" },
+  { name: "Scripts", href: "#/scripts", main: "scripts" },
   { name: "Templates", href: "#/templates", main: "templates" },
   { name: "Actors", href: "#/actors", main: "actors", parts: ["actor"] },
   { name: "Access", href: "#/access", main: "access", parts: ["connect", "provisioning", "claims"] },
@@ -198,6 +200,7 @@ export function App() {
       {current.page === "types" && <TypesPage route={current} />}
       {current.page === "alarms" && <AlarmsPage route={current} />}
       {current.page === "mappings" && <MappingsPage route={current} />}
+      {current.page === "scripts" && <ScriptsPage route={current} />}
       {current.page === "templates" && <TemplatesPage route={current} />}
       {current.page === "access" && <AccessPage />}
       {current.page === "connect" && <ConnectPage route={current} />}

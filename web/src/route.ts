@@ -10,6 +10,8 @@ export type Route =
   /** The types, or the mappings, and which of them is shown closely; empty for the first. */
   | { page: "types"; id: string }
   | { page: "mappings"; id: string }
+  /** The scripts, and which of them is edited; empty for a new one. */
+  | { page: "scripts"; id: string }
   /** The templates, and which of them is edited; empty for a new one. */
   | { page: "templates"; id: string }
   /** Alarms: those that are open, those that have cleared, or any. */
@@ -72,8 +74,8 @@ export function parseRoute(hash: string): Route {
   if (path === "/access/claims") return { page: "claims" };
   if (path === "/access/provisioning") return { page: "provisioning", key: query.get("key") ?? "" };
   if (path === "/access/connect") return { page: "connect", entity: query.get("entity") ?? "", convention: query.get("as") ?? "" };
-  const listed = /^\/(types|mappings|templates)(?:\/(.*))?$/.exec(path);
-  if (listed) return { page: listed[1] as "types" | "mappings" | "templates", id: decode(listed[2] ?? "") };
+  const listed = /^\/(types|mappings|scripts|templates)(?:\/(.*))?$/.exec(path);
+  if (listed) return { page: listed[1] as "types" | "mappings" | "scripts" | "templates", id: decode(listed[2] ?? "") };
   return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
 }
 
@@ -123,6 +125,7 @@ export function formatRoute(route: Route): string {
       break;
     case "types":
     case "mappings":
+    case "scripts":
     case "templates":
       path = `/${route.page}${route.id === "" ? "" : `/${encodeURIComponent(route.id)}`}`;
       break;

@@ -1517,6 +1517,7 @@ export interface ScriptFailure {
   time_ms: number;
   /** Milliseconds since the epoch. */
   ts?: number;
+  version: number;
 }
 
 /** What somebody says about a script. */

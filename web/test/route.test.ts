@@ -13,6 +13,8 @@ test("every state survives the way through the address", () => {
     { page: "alarms", state: "raised" },
     { page: "alarms", state: "any" },
     { page: "templates", id: "tasmota-state" },
+    { page: "scripts", id: "" },
+    { page: "scripts", id: "dry-run" },
     { page: "access" },
     { page: "connect", entity: "", convention: "" },
     { page: "provisioning", key: "" },

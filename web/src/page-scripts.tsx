@@ -1,0 +1,412 @@
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { ApiError, api, describe, isAbort } from "./api";
+import { now } from "./clock";
+import { formatCount, formatTime } from "./format";
+import { usePolled } from "./polled";
+import { formatRoute, type Route } from "./route";
+import type { Script, ScriptBody, ScriptFailure, ScriptStep, ScriptVersion } from "./types";
+
+type ScriptsRoute = Extract<Route, { page: "scripts" }>;
+
+/** What is being edited. */
+interface Draft {
+  name: Signal<string>;
+  source: Signal<string>;
+  type: Signal<string>;
+  where: Signal<string>;
+  keys: Signal<string>;
+}
+
+/** The lines of the source with something to be said about them. */
+type Marks = ReadonlyMap<number, string>;
+
+const checkAfter = 300; // milliseconds after the last key
+
+const beginning = `function on_reading(e, r)
+  -- r.temperature is a value of the reading, e.latest.flow the newest of another key
+  e:set { double = 2 * (r.temperature or 0) }
+end
+`;
+
+function bodyOf({ source, type, where, keys }: Draft): ScriptBody {
+  const list = keys.value
+    .split(",")
+    .map((key) => key.trim())
+    .filter((key) => key !== "");
+  return {
+    source: source.value,
+    ...(type.value.trim() === "" ? {} : { type: type.value.trim() }),
+    ...(where.value.trim() === "" ? {} : { where: where.value.trim() }),
+    ...(list.length === 0 ? {} : { keys: list }),
+  };
+}
+
+function StateWord({ state }: { state: string }) {
+  return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{state}</span>;
+}
+
+function List({ scripts, selected }: { scripts: readonly Script[]; selected: string }) {
+  return (
+    <section class="card" aria-label="Scripts">
+      <table class="listed">
+        <thead>
+          <tr>
+            <th scope="col">Script</th>
+            <th scope="col">Calls</th>
+            <th scope="col" class="cell-state-word">
+              State
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {scripts.map((script) => (
+            <tr key={script.name} aria-selected={script.name === selected}>
+              <th scope="row" title={script.name}>
+                <a href={formatRoute({ page: "scripts", id: script.name })}>{script.name}</a>
+              </th>
+              <td>{formatCount(script.runs)}</td>
+              <td class="cell-state-word">
+                <StateWord state={script.state} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <footer>
+        <span role="status">{scripts.length === 1 ? "1 script" : `${scripts.length} scripts`}</span>{" "}
+        {selected !== "" && <a href={formatRoute({ page: "scripts", id: "" })}>New script</a>}
+      </footer>
+    </section>
+  );
+}
+
+/** A text with the numbers of its lines, of which some are marked. */
+function Code({ text, marks }: { text: Signal<string>; marks: Marks }) {
+  const gutter = useRef<HTMLOListElement>(null);
+  const lines = text.value.split("\n").length;
+  return (
+    <div class="code">
+      <ol ref={gutter} aria-hidden="true">
+        {Array.from({ length: lines }, (_, i) => (
+          <li key={i} class={marks.has(i + 1) ? "marked" : ""} title={marks.get(i + 1) ?? ""}>
+            {i + 1}
+          </li>
+        ))}
+      </ol>
+      <textarea
+        aria-label="Source"
+        rows={18}
+        spellcheck={false}
+        wrap="off"
+        value={text.value}
+        onInput={(e) => (text.value = e.currentTarget.value)}
+        onScroll={(e) => {
+          if (gutter.current) gutter.current.scrollTop = e.currentTarget.scrollTop;
+        }}
+        onKeyDown={(e) => {
+          if (e.key !== "Tab" || e.shiftKey || e.ctrlKey || e.altKey) return; // with a modifier it leaves the field
+          e.preventDefault();
+          e.currentTarget.setRangeText("  ", e.currentTarget.selectionStart, e.currentTarget.selectionEnd, "end");
+          text.value = e.currentTarget.value;
+        }}
+      />
+    </div>
+  );
+}
+
+/** What is wrong with the script, asked a moment after each change. */
+function useCheck(draft: Draft): { line: number; text: string } {
+  const wrong = useSignal({ line: 0, text: "" });
+  const { name, source, type, where, keys } = draft;
+  useEffect(() => {
+    if (source.value.trim() === "") {
+      wrong.value = { line: 0, text: "" };
+      return undefined;
+    }
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      api.checkScript(name.value.trim() || "script", bodyOf(draft), abort.signal).then(
+        () => (wrong.value = { line: 0, text: "" }),
+        (thrown: unknown) => {
+          if (!isAbort(thrown)) wrong.value = { line: thrown instanceof ApiError ? thrown.line : 0, text: describe(thrown) };
+        },
+      );
+    }, checkAfter);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [name.value, source.value, type.value, where.value, keys.value]);
+  return wrong.value;
+}
+
+function Effects({ step }: { step: ScriptStep }) {
+  return (
+    <>
+      {step.readings?.map((r, i) => <code key={`r${i}`}>set {JSON.stringify(r.values)}</code>)}
+      {step.patches?.map((p, i) => (
+        <code key={`p${i}`}>
+          {p.section} {JSON.stringify(p.patch)}
+        </code>
+      ))}
+      {step.commands?.map((c, i) => (
+        <code key={`c${i}`}>
+          command {c.name} {c.request === undefined ? "" : JSON.stringify(c.request)}
+        </code>
+      ))}
+      {step.printed?.map((line, i) => <code key={`l${i}`}>{line}</code>)}
+      {step.error && <pre class="failure-text">{step.error}</pre>}
+    </>
+  );
+}
+
+function Trial({ draft, steps }: { draft: Draft; steps: Signal<readonly ScriptStep[] | null> }) {
+  const entity = useSignal("");
+  const last = useSignal("20");
+  const error = useSignal("");
+  const run = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    try {
+      const trial = await api.tryScript(draft.name.value.trim() || "script", { script: bodyOf(draft), entity: entity.value.trim(), last: Number(last.value) });
+      steps.value = trial.steps;
+      error.value = "";
+    } catch (thrown) {
+      steps.value = null;
+      error.value = describe(thrown);
+    }
+  };
+  return (
+    <form class="card template-editor script-trial" aria-label="Trial" onSubmit={(event) => void run(event)}>
+      <h2>Try it on the last readings of an entity</h2>
+      <div class="fields">
+        <label>
+          <span>Entity</span>
+          <input type="text" required spellcheck={false} value={entity.value} onInput={(e) => (entity.value = e.currentTarget.value)} />
+        </label>
+        <label>
+          <span>Readings</span>
+          <input type="number" min={1} max={1000} required value={last.value} onInput={(e) => (last.value = e.currentTarget.value)} />
+        </label>
+        <button type="submit" disabled={entity.value.trim() === "" || draft.source.value.trim() === ""}>
+          Try
+        </button>
+      </div>
+      <p role="alert" class="problem">
+        {error.value}
+      </p>
+      {steps.value && steps.value.length === 0 && <p role="status">It is not called for any of them.</p>}
+      {steps.value && steps.value.length > 0 && (
+        <table class="steps">
+          <thead>
+            <tr>
+              <th scope="col">Reading</th>
+              <th scope="col">What it would have done</th>
+              <th scope="col">self</th>
+            </tr>
+          </thead>
+          <tbody>
+            {steps.value.map((step, i) => (
+              <tr key={i} class={step.error ? "failed" : ""}>
+                <td>
+                  {formatTime(step.reading.ts, now.value)}
+                  <code>{JSON.stringify(step.reading.values)}</code>
+                </td>
+                <td>
+                  <Effects step={step} />
+                </td>
+                <td>{step.state !== undefined && <code>{JSON.stringify(step.state)}</code>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </form>
+  );
+}
+
+function Failures({ list, version }: { list: readonly ScriptFailure[]; version: number }) {
+  return (
+    <section class="card" aria-label="Failures">
+      <h2>Last failures</h2>
+      {list.map((failure) => (
+        <details key={`${failure.time_ms} ${failure.entity} ${failure.seq ?? 0} ${failure.text}`}>
+          <summary>
+            {formatTime(failure.time_ms, now.value)} {failure.entity}
+            {failure.line ? `, line ${failure.line}` : ""}
+            {failure.version === version ? "" : ` of version ${failure.version}`}: {failure.text.split("\n")[0]}
+          </summary>
+          <pre class="failure-text">{failure.text}</pre>
+        </details>
+      ))}
+    </section>
+  );
+}
+
+function Versions({ script, onShow, onError }: { script: Script; onShow: (version: ScriptVersion) => void; onError: (text: string) => void }) {
+  const list = usePolled((abort) => api.scriptVersions(script.name, abort), 5000, [script.name, script.version]);
+  const rollBack = async (version: ScriptVersion): Promise<void> => {
+    try {
+      await api.rollBackScript(script.name, version.version);
+      onError("");
+    } catch (thrown) {
+      onError(describe(thrown));
+    }
+  };
+  return (
+    <section class="card" aria-label="Versions">
+      <h2>Versions</h2>
+      <ul class="picks">
+        {list.value?.versions.map((version) => (
+          <li key={version.version}>
+            <button type="button" class="link" onClick={() => onShow(version)}>
+              {version.version}
+            </button>
+            <span>
+              {formatTime(version.updated_ms, now.value)} {version.owner}
+            </span>
+            {version.version !== script.version && (
+              <button type="button" class="link roll-back" onClick={() => void rollBack(version)}>
+                Roll back
+              </button>
+            )}
+            {version.note && <p>{version.note}</p>}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft; stored: Script | undefined; marks: Marks; wrong: string; error: string; onError: (text: string) => void }) {
+  const { name, source, type, where, keys } = draft;
+  const attempt = async (what: () => Promise<unknown>, then: string): Promise<void> => {
+    try {
+      await what();
+      onError("");
+      location.hash = formatRoute({ page: "scripts", id: then });
+    } catch (thrown) {
+      onError(describe(thrown));
+    }
+  };
+  const save = (event: Event): void => {
+    event.preventDefault();
+    void attempt(() => api.putScript(name.value.trim(), bodyOf(draft), stored?.name === name.value.trim() ? stored.etag : ""), name.value.trim());
+  };
+  const remove = (): void => {
+    if (stored && confirm(`Delete ${stored.name}, its versions and what it keeps of entities?`)) void attempt(() => api.deleteScript(stored), "");
+  };
+  return (
+    <form class="card template-editor script-editor" aria-label="Script" onSubmit={save}>
+      {stored && (
+        <p class="script-counts">
+          <StateWord state={stored.state} /> version {stored.version} by {stored.owner || "anybody"}: {formatCount(stored.runs)} calls, {formatCount(stored.failures)} failed,{" "}
+          {formatCount(stored.effects)} effects, {formatCount(stored.refused)} refused
+        </p>
+      )}
+      {stored?.problem && <p class="problem">{stored.problem}</p>}
+      <div class="fields">
+        <label>
+          <span>Name</span>
+          <input type="text" required spellcheck={false} value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} />
+        </label>
+        <label>
+          <span>Type</span>
+          <input type="text" spellcheck={false} placeholder="any" value={type.value} onInput={(e) => (type.value = e.currentTarget.value)} />
+        </label>
+        <label>
+          <span>Entities that match</span>
+          <input type="text" spellcheck={false} placeholder={`id like "pump-%"`} value={where.value} onInput={(e) => (where.value = e.currentTarget.value)} />
+        </label>
+        <label>
+          <span>Keys</span>
+          <input type="text" spellcheck={false} placeholder="any" value={keys.value} onInput={(e) => (keys.value = e.currentTarget.value)} />
+        </label>
+      </div>
+      <Code text={source} marks={marks} />
+      <p role="status" class="problem script-check">
+        {wrong}
+      </p>
+      <p role="alert" class="problem">
+        {error}
+      </p>
+      <div class="buttons">
+        <button type="submit" disabled={name.value.trim() === "" || source.value.trim() === "" || wrong !== ""}>
+          Save
+        </button>
+        {stored && stored.state !== "refused" && (
+          <button type="button" class="link" onClick={() => void attempt(() => api.switchScript(stored.name, stored.state !== "on"), stored.name)}>
+            {stored.state === "on" ? "Switch off" : "Switch on"}
+          </button>
+        )}
+        {stored && (
+          <button type="button" class="link" onClick={remove}>
+            Delete
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+/** The lines that the last failures, the trial and the check name. */
+function marksOf(wrong: { line: number; text: string }, steps: readonly ScriptStep[] | null, failed: readonly ScriptFailure[]): Marks {
+  const marks = new Map<number, string>();
+  for (const failure of failed) if (failure.line && !marks.has(failure.line)) marks.set(failure.line, failure.text);
+  for (const step of steps ?? []) if (step.line) marks.set(step.line, step.error ?? "");
+  if (wrong.line > 0) marks.set(wrong.line, wrong.text);
+  return marks;
+}
+
+/** The scripts, and one of them with its versions and failures. */
+export function ScriptsPage({ route }: { route: ScriptsRoute }) {
+  const list = usePolled((abort) => api.scripts(abort), 2000, []);
+  const one = usePolled(async (abort) => (route.id === "" ? null : api.script(route.id, abort)), 1000, [route.id]);
+  const stored = one.value?.name === route.id ? one.value : undefined;
+  const error = useSignal("");
+  const draft: Draft = { name: useSignal(""), source: useSignal(beginning), type: useSignal(""), where: useSignal(""), keys: useSignal("") };
+  const steps = useSignal<readonly ScriptStep[] | null>(null);
+  const shown = useSignal("");
+  const show = (name: string, script: ScriptBody): void => {
+    draft.name.value = name;
+    draft.source.value = script.source;
+    draft.type.value = script.type ?? "";
+    draft.where.value = script.where ?? "";
+    draft.keys.value = (script.keys ?? []).join(", ");
+    steps.value = null;
+  };
+  useEffect(() => {
+    const version = stored ? `${stored.name} ${stored.etag}` : route.id === "" ? "" : shown.value;
+    if (version === shown.value) return;
+    shown.value = version;
+    error.value = "";
+    show(stored?.name ?? "", stored ?? { source: beginning });
+  }, [stored?.name, stored?.etag, route.id]);
+  const wrong = useCheck(draft);
+  const unchanged = stored !== undefined && stored.source === draft.source.value;
+  return (
+    <main id="main" class="page scripts" tabIndex={-1}>
+      <p role="alert" class="problem">
+        {list.error}
+      </p>
+      <div class="split master">
+        <div>
+          {list.value && <List scripts={list.value.scripts} selected={route.id} />}
+          {stored && <Versions script={stored} onShow={(version) => show(stored.name, version)} onError={(text) => (error.value = text)} />}
+        </div>
+        <div>
+          <Editor
+            draft={draft}
+            stored={stored}
+            marks={marksOf(wrong, steps.value, unchanged ? (stored?.failed ?? []).filter((failure) => failure.version === stored?.version) : [])}
+            wrong={wrong.text}
+            error={error.value}
+            onError={(text) => (error.value = text)}
+          />
+          <Trial draft={draft} steps={steps} />
+          {stored?.failed && stored.failed.length > 0 && <Failures list={stored.failed} version={stored.version} />}
+        </div>
+      </div>
+    </main>
+  );
+}
