@@ -146,6 +146,12 @@ func (b *Sandbox) Call(function string, self []byte, args ...any) (kept []byte, 
 	return kept, nil
 }
 
+// Used returns how many steps the last call has taken, all of them for one that has run out of them.
+func (b *Sandbox) Used() int64 {
+	m := b.s.meter
+	return m.budget - max(m.steps, 0)
+}
+
 // selfName is the global table that is kept between calls.
 const selfName = "self"
 

@@ -17,7 +17,7 @@ const (
 	feedBatches  = 2
 	// feedBuffer is how many changes the runtime holds for the feed: what is in it is not read from
 	// the log.
-	feedBuffer = 1 << 14
+	feedBuffer = 1 << 16
 )
 
 // feed reads the changes ahead of the follower, by a bounded number.

@@ -24,6 +24,8 @@ type follower struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	feed    *feed
+	rest    []entity.Change // of the batch at hand
+	slice   int             // how many changes are handled at once
 	sender  *sender
 	runners []*runner
 	fine    []bool // by place in the batch: the call has not failed
@@ -129,7 +131,7 @@ func (b *behavior) clear(ctx context.Context) error {
 
 // begin starts to follow.
 func (b *behavior) begin(p place) (_ *follower, err error) {
-	f := &follower{b: b, place: p, position: p.Cursor, written: time.Now()}
+	f := &follower{b: b, place: p, position: p.Cursor, written: time.Now(), slice: minSlice}
 	f.ctx, f.cancel = context.WithCancel(b.ctx)
 	defer func() {
 		if err != nil {
@@ -206,6 +208,8 @@ func (f *follower) resend() error {
 func (f *follower) follow() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	ready := make(chan struct{})
+	close(ready)
 	for {
 		f.report()
 		if f.place.Off != "" {
@@ -213,9 +217,12 @@ func (f *follower) follow() error {
 			return f.commit()
 		}
 		timer.Reset(f.nap())
-		batches := f.feed.batches
-		if f.open+len(f.decided) >= MaxPending {
+		batches, more := f.feed.batches, (<-chan struct{})(nil)
+		switch {
+		case f.open+len(f.decided) >= MaxPending:
 			batches = nil
+		case len(f.rest) > 0:
+			batches, more = nil, ready
 		}
 		var err error
 		select {
@@ -227,7 +234,10 @@ func (f *follower) follow() error {
 			if !ok {
 				return f.feed.err
 			}
-			err = f.handle(batch)
+			f.rest = batch
+			err = f.handleSome()
+		case <-more:
+			err = f.handleSome()
 		case <-f.sender.news:
 		case <-timer.C:
 		}
@@ -275,7 +285,32 @@ func (f *follower) touched() bool {
 // unsaved reports whether there is something to make durable for which there is time.
 func (f *follower) unsaved() bool { return f.moved || f.failed || len(f.landed) > 0 }
 
-// handle handles a batch of changes.
+// sliceTime is about how long changes are handled before what else is to be done, where they are more
+// than minSlice.
+const (
+	sliceTime = 50 * time.Millisecond
+	minSlice  = 16
+)
+
+// handleSome handles a part of the batch at hand.
+func (f *follower) handleSome() error {
+	n := min(len(f.rest), f.slice)
+	began := time.Now()
+	if err := f.handle(f.rest[:n]); err != nil {
+		return err
+	}
+	if took := time.Since(began); took > sliceTime {
+		f.slice = max(n/2, minSlice)
+	} else {
+		f.slice = min(2*f.slice, batchChanges)
+	}
+	if f.rest = f.rest[n:]; len(f.rest) == 0 {
+		f.rest = nil
+	}
+	return nil
+}
+
+// handle handles some changes.
 func (f *follower) handle(batch []entity.Change) error {
 	for i := range batch {
 		r := f.runnerOf(batch[i].Entity)

@@ -19,6 +19,10 @@ const (
 	Runners = 4
 	// Steps bounds a call.
 	Steps = 100_000
+	// RestSteps is how many steps a call may take without a rest after it: of its runner, for about ten
+	// times as long as the call has taken, so that scripts with much to do leave the processors to
+	// others.
+	RestSteps = 10_000
 	// MemoryBytes bounds the values that a script has on each runner.
 	MemoryBytes = 2 << 20
 	// MaxPrinted bounds the lines that are shown of one call in a trial.

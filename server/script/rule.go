@@ -8,10 +8,12 @@ import (
 	"hash/fnv"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/behavior"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/lua"
 )
 
@@ -29,6 +31,9 @@ type box struct {
 	e       *behavior.Entity
 	ev      behavior.Event
 }
+
+// restPerStep is about ten times as long as a step takes.
+const restPerStep = 500 * time.Nanosecond
 
 // hostName is what a script's entity is called in errors.
 const hostName = "e"
@@ -74,6 +79,9 @@ func (r *rule) handle(e *behavior.Entity, ev behavior.Event) error {
 		kept, err = b.sandbox.Call(everyMinute, e.State(), lua.HostName(hostName))
 	} else {
 		kept, err = b.sandbox.Call(onReading, e.State(), lua.HostName(hostName), values(ev.Change.Values))
+	}
+	if used := b.sandbox.Used(); used > RestSteps {
+		_ = pause.For(e.Context(), time.Duration(used)*restPerStep) // the end of the server ends it
 	}
 	if errors.Is(err, lua.ErrMemory) {
 		r.boxes[e.Runner()] = nil // it begins anew
