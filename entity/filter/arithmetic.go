@@ -15,6 +15,7 @@ import (
 var (
 	errDivision = errors.New("division by zero")
 	errOverflow = errors.New("the integer is beyond 64 bits; with float operands it is not")
+	errLong     = errors.New("the time is beyond 64 bits of milliseconds")
 )
 
 // maxText bounds a text that an expression makes.
@@ -79,15 +80,20 @@ func subtract(e *Env, x, y value.Value) value.Value {
 
 // spans adds to or takes from an instant or a span of time.
 func spans(e *Env, x, y value.Value, sign int64) value.Value {
-	ms := x.Int() + sign*y.Int()
+	of := value.Duration
 	switch l, r := x.Kind(), y.Kind(); {
 	case l == value.KindTime && r == value.KindDuration, l == value.KindDuration && r == value.KindTime && sign > 0:
-		return value.Time(ms)
+		of = value.Time
 	case l == value.KindDuration && r == value.KindDuration, l == value.KindTime && r == value.KindTime && sign < 0:
-		return value.Duration(ms)
 	default:
 		return needNumbers(e, x, y)
 	}
+	a, b := x.Int(), y.Int()
+	ms := a + sign*b
+	if b != 0 && (ms > a) != ((b > 0) == (sign > 0)) {
+		return e.fail(errLong)
+	}
+	return of(ms)
 }
 
 func multiply(e *Env, x, y value.Value) value.Value {

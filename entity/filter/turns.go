@@ -53,7 +53,15 @@ func (t *Turns) Next(v View, e *Env) int64 {
 // with an instant is one as well: see [value.Compare].
 func difference(left, right value.Value) (int64, bool) {
 	if left.Kind() == value.KindDuration && right.Kind() == value.KindDuration {
-		return left.Int() - right.Int(), true
+		l, r := left.Int(), right.Int()
+		switch d := l - r; {
+		case r < 0 && d < l:
+			return math.MaxInt64, true
+		case r > 0 && d > l:
+			return math.MinInt64, true
+		default:
+			return d, true
+		}
 	}
 	a, ok := instant(left)
 	b, also := instant(right)
@@ -82,18 +90,17 @@ const maxInstant = 1 << 53
 
 // after returns when the sign of a difference becomes another one.
 func (c *crossing) after(now, difference int64) int64 {
-	slope := c.slope
-	if slope < 0 {
-		slope, difference = -slope, -difference
-	}
 	switch {
-	case difference > 0:
-		return math.MaxInt64 // it only grows
 	case difference == 0:
 		return now + 1
-	default:
-		return now + (-difference+slope-1)/slope
+	case (difference > 0) == (c.slope > 0):
+		return math.MaxInt64 // it only grows
 	}
+	wait := (magnitude(difference)-1)/magnitude(c.slope) + 1
+	if now > 0 && wait > uint64(math.MaxInt64-now) || wait > math.MaxInt64 {
+		return math.MaxInt64 // never, as far as anybody can tell
+	}
+	return now + int64(wait)
 }
 
 // add notes what of one condition depends on the clock, and reports whether it is known how. The

@@ -10,28 +10,34 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
+// longAge is the longest that can be written, four times.
+const longAge = "2305843009213693951ms + 2305843009213693951ms + 2305843009213693951ms + 2305843009213693951ms"
+
 func TestTurnsTellWhenAnAnswerChangesByItself(t *testing.T) {
 	t.Parallel()
 	of := new(thing).set("t", value.Float(1), 100).set("since", value.Time(90), 0).set("due", value.Float(103.5), 0).set("at", value.String("1970-01-01T00:00:50Z"), 0)
 	for text, want := range map[string]int64{
-		`age(t) > 10ms`:                              110, // then they are equal
-		`age(t) >= 10ms`:                             110,
-		`10ms < age(t)`:                              110,
-		`age(t) < 5ms or age(t) > 20ms`:              105,
-		`not (age(t) between 3ms and 8ms)`:           103,
-		`age(t) in (4ms, 9ms)`:                       104,
-		`now > ts(t) + 30ms`:                         130,
-		`now - 15ms > since`:                         105,
-		`age(t) + age(t) > 7ms`:                      104,
-		`t > 5 and age(t) > 10ms`:                    110,
-		`ifnull(t > 5, true) and now - ts(t) > 10ms`: 110,
-		`(age(t) > 10ms ? 1 : 2) = 1`:                110,
-		`-age(t) < -6ms`:                             106,
-		`age(t) < -1ms`:                              math.MaxInt64, // never again
-		`now >= due`:                                 104,           // a number
-		`now >= at`:                                  50_000,        // a string
-		`age(u) > 10ms`:                              math.MaxInt64,
-		`t > 5`:                                      math.MaxInt64,
+		`age(t) > 10ms`:                                110, // then they are equal
+		`age(t) >= 10ms`:                               110,
+		`10ms < age(t)`:                                110,
+		`age(t) < 5ms or age(t) > 20ms`:                105,
+		`not (age(t) between 3ms and 8ms)`:             103,
+		`age(t) in (4ms, 9ms)`:                         104,
+		`now > ts(t) + 30ms`:                           130,
+		`now - 15ms > since`:                           105,
+		`age(t) + age(t) > 7ms`:                        104,
+		`t > 5 and age(t) > 10ms`:                      110,
+		`ifnull(t > 5, true) and now - ts(t) > 10ms`:   110,
+		`(age(t) > 10ms ? 1 : 2) = 1`:                  110,
+		`-age(t) < -6ms`:                               106,
+		`age(t) < -1ms`:                                math.MaxInt64, // never again
+		`now >= due`:                                   104,           // a number
+		`now >= at`:                                    50_000,        // a string
+		`age(u) > 10ms`:                                math.MaxInt64,
+		longAge + ` < age(t)`:                          math.MaxInt64,
+		`age(t) + age(t) > ` + longAge:                 100 + (math.MaxInt64-3+1)/2,
+		`-age(t) - 2305843009213693951ms > ` + longAge: math.MaxInt64, // the difference is beyond 64 bits
+		`t > 5`: math.MaxInt64,
 	} {
 		f, err := Parse(text)
 		if err != nil {
