@@ -161,7 +161,7 @@ func (e *entityActor) take(d *delivery) error {
 		e.remember(d.readings)
 	}
 	if e.state.created == 0 {
-		e.state.created = e.rt.clock.stamp()
+		e.state.created, d.made = e.rt.clock.stamp(), true
 		e.rt.presences.made(e.h.id)
 	}
 	d.late, d.firstSeq = late, e.state.seq-uint64(len(d.readings))+1

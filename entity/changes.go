@@ -99,7 +99,7 @@ func (h *hub) publish(done committed) {
 		}
 		for i := range d.readings {
 			r := &d.readings[i]
-			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms, Arrived: r.Arrived})
+			h.push(some, LoggedChange{Seq: seq, Entity: d.h.id, TS: r.TS, Values: r.Values, Origin: d.origin, Committed: done.ms, Arrived: r.Arrived, Created: d.made && i == 0})
 			seq++
 		}
 	}
@@ -433,7 +433,7 @@ func (s *Subscription) change(c LoggedChange) Change {
 	return Change{
 		Cursor: s.rt.hub.cursor(c.Seq), Seq: c.Seq, Entity: c.Entity, TS: c.TS,
 		Values: c.Values, Origin: c.Origin, Edit: c.Edit, Command: c.Command, Presence: c.Presence, Committed: c.Committed,
-		Arrived: c.Arrived,
+		Arrived: c.Arrived, Created: c.Created,
 	}
 }
 

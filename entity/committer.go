@@ -132,7 +132,7 @@ func (c *committer) build(deliveries []*delivery) int {
 		sample := 0
 		for i := range d.readings {
 			r, seq := &d.readings[i], d.firstSeq+uint64(i)
-			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r, Origin: d.origin, Once: d.once.Token})
+			b.Records = append(b.Records, Record{Entity: h.place, Seq: seq, Reading: *r, Origin: d.origin, Once: d.once.Token, Created: d.made && i == 0})
 			for j := range r.Values {
 				if d.late == nil || !d.late[sample] {
 					c.offer(h.place, Latest{Key: r.Values[j].Key, TS: r.TS, Seq: seq, Value: r.Values[j].Value, Origin: d.origin})

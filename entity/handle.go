@@ -72,6 +72,7 @@ type delivery struct {
 	commands []*Command // what step changed
 	presence *Presence  // what it is since, nil where it is as it was
 	created  int64
+	made     bool // the first reading has made the entity
 	num      int64
 	typ      string // of an edit
 	ts       int64  // of an edit, a step or a presence

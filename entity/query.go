@@ -129,6 +129,9 @@ type Change struct {
 	Committed int64
 	// Arrived says that TS is when the reading arrived, as Reading.Arrived does.
 	Arrived bool
+	// Created says that the entity has come to be by the reading. An edit says so itself, in
+	// Edit.Created.
+	Created bool
 }
 
 // Bytes returns about how much memory the change takes.

@@ -237,6 +237,8 @@ type Record struct {
 	Origin Origin
 	// Once is what Once.Token of its delivery was, 0 for none.
 	Once uint64
+	// Created says that the reading made the entity. An edit says so itself.
+	Created bool
 	// Edit and Command are nil for a reading; otherwise one of them is not, and Reading has only
 	// the time. Command is the whole command after the step.
 	Edit    *Edit
@@ -271,7 +273,8 @@ type LoggedChange struct {
 	Command   *Command  // the same
 	Presence  *Presence // the same
 	Committed int64
-	// Arrived, Number and Once are those of the Record.
+	// Arrived, Number, Once and Created are those of the Record.
 	Arrived      bool
 	Number, Once uint64
+	Created      bool
 }

@@ -26,7 +26,7 @@ func arrivedAreKeptEach(t *testing.T, k *kit) {
 		for i := range b.Records {
 			b.Records[i].Arrived = true
 		}
-		b.Records[0].Once, b.Records[1].Number = 1<<63+7, 12
+		b.Records[0].Once, b.Records[0].Created, b.Records[1].Number = 1<<63+7, true, 12
 		k.commit(b)
 	}
 	k.commit(k.batch(given{id: "a", seq: 200, ts: 5001, values: one("t", value.String("x"))}))
@@ -45,7 +45,7 @@ func arrivedAreKeptEach(t *testing.T, k *kit) {
 			t.Errorf("%d numbers, %v, want %d", got, err, len(want)-1)
 		}
 		changes, err := k.store.Changes(t.Context(), 0, 1000)
-		if err != nil || len(changes) != len(want) || changes[0].Arrived || !changes[1].Arrived || changes[1].Once != 1<<63+7 || changes[2].Number != 12 {
+		if err != nil || len(changes) != len(want) || changes[0].Arrived || !changes[1].Arrived || changes[1].Once != 1<<63+7 || !changes[1].Created || changes[2].Created || changes[2].Number != 12 {
 			t.Errorf("%d changes, %v: %+v", len(changes), err, changes[:3])
 		}
 		k.reopen()

@@ -20,7 +20,7 @@ import (
 //	names     the same: of keys, paths, types and sources
 //	changes   each: byte what and flags, uvarint index of the id, varint ts minus the
 //	          ts before, with the flags 16 (it arrived without a time), 32 uvarint the
-//	          device's number, 64 eight bytes token of its delivery, and
+//	          device's number, 64 eight bytes token of its delivery, 128 (it made the entity), and
 //	  reading   (0) uvarint sequence of the reading, uvarint count of values, each:
 //	            uvarint index of the key, value
 //	  computed  (1) uvarint index of the source, uvarint its sequence, as 0
@@ -33,7 +33,7 @@ import (
 //	  presence  (4) uvarint bits of the state, varint since, varint last seen
 //
 // A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). In version 6 edits had no source. Version 5 had no presences, version 4 no commands,
+// uvarint length and bytes (string, JSON), or nothing (none). In version 6 edits had no source, and no reading said that it made the entity. Version 5 had no presences, version 4 no commands,
 // and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
@@ -55,7 +55,8 @@ const (
 	flagArrived = 16 << iota
 	flagNumber
 	flagOnce
-	flagsOfWhat = flagArrived | flagNumber | flagOnce
+	flagMade    // since version 7
+	flagsOfWhat = flagArrived | flagNumber | flagOnce | flagMade
 )
 
 // Flags of an edit.
@@ -147,6 +148,9 @@ func flagsOf(r *entity.Record) (flags byte) {
 	}
 	if r.Once != 0 {
 		flags |= flagOnce
+	}
+	if r.Created {
+		flags |= flagMade
 	}
 	return flags
 }
@@ -304,7 +308,7 @@ func (d *decoder) change(c *entity.LoggedChange) (seq uint64) {
 	d.ts += d.Varint()
 	c.TS = d.ts
 	if d.version > 3 {
-		c.Arrived = what&flagArrived != 0
+		c.Arrived, c.Created = what&flagArrived != 0, what&flagMade != 0
 		if what&flagNumber != 0 {
 			c.Number = d.Uvarint()
 		}

@@ -23,7 +23,7 @@ func batch() *entity.Batch {
 				{Key: "s", Value: value.String("nul\x00é")},
 				{Key: "j", Value: entity.ParseJSON([]byte(`[1,{"a":null}]`))},
 			}}},
-			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: value.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}},
+			{Entity: 0, Seq: 4, Reading: entity.Reading{TS: 10, Values: []entity.Sample{{Key: "f", Value: value.Int(1)}}}, Origin: entity.Origin{Source: "sum", Seq: 1 << 62}, Created: true},
 			{Entity: 0, Reading: entity.Reading{TS: 20}, Origin: entity.Origin{Source: "sum", Seq: 7}, Edit: &entity.Edit{
 				Revision: 3, Created: true, Typed: true, Type: "room",
 				Attributes: []entity.AttributeEdit{
@@ -68,7 +68,7 @@ func TestEachFormOfChangeComesBack(t *testing.T) {
 	for i := range b.Records {
 		r := &b.Records[i]
 		want := entity.LoggedChange{
-			Seq: b.First + uint64(i), Entity: b.Entities[r.Entity].ID, TS: r.TS, Values: r.Values, Origin: r.Origin, Edit: r.Edit, Command: r.Command, Committed: 99,
+			Seq: b.First + uint64(i), Entity: b.Entities[r.Entity].ID, TS: r.TS, Values: r.Values, Origin: r.Origin, Edit: r.Edit, Command: r.Command, Committed: 99, Created: r.Created,
 		}
 		if !reflect.DeepEqual(got[i], want) {
 			t.Errorf("change %d:\n got %+v\nwant %+v", i, got[i], want)
