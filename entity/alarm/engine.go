@@ -38,8 +38,10 @@ type engine struct {
 	began  int64             // when the batch of changes that is applied was begun
 	opened int64             // when the engine began: live rules judge nothing of before
 	active int
-	// awaits is how many there are, and crowded says that there were too many.
+	// awaits is how many there are, in rules and in dropped, which has those that are still to be
+	// taken away; crowded says that there were too many.
 	awaits  int
+	dropped []map[string]*await
 	crowded bool
 	full    bool // MaxActive was reached
 
@@ -130,7 +132,7 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 		return e.presence(ctx, c)
 	}
 	slots := e.slotsOf(c)
-	if len(slots) == 0 && !e.index.updated {
+	if len(slots) == 0 && !e.index.updated && !(c.Created && e.index.live) {
 		return nil
 	}
 	s, fresh, err := e.know(ctx, c.Entity)
@@ -159,7 +161,7 @@ func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots [
 	if len(slots) > 0 { // not before it may be taken for one of now
 		at = max(at, c.TS-e.steps.ahead)
 	}
-	looks := func(r *rule) bool { return r.updated != 0 || r.reads(slots) }
+	looks := func(r *rule) bool { return c.Created || r.updated != 0 || r.reads(slots) }
 	if err := e.eachLive(ctx, s, at, looks, e.until); err != nil {
 		return err
 	}
@@ -622,6 +624,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 			}
 		}
 		e.forgetLater(c.Entity)
+		e.forgetUnconcerned(c.Entity, nil)
 		return e.deleted(ctx, c.Entity)
 	}
 	if len(e.rules) == 0 || !c.Edit.Typed && (!c.Edit.Created || !e.index.live) && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
@@ -635,6 +638,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 	if err != nil || s == nil {
 		return err
 	}
+	e.forgetUnconcerned(s.id, s)
 	if err := e.eachLive(ctx, s, at, all, e.until); err != nil { // where it was not known
 		return err
 	}

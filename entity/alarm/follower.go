@@ -207,6 +207,7 @@ func (f *follower) work(ctx context.Context) error {
 	if err := f.e.fire(ctx); err != nil {
 		return err
 	}
+	f.e.clearAwaits()
 	if since := time.Since(f.purged); since > purgeEvery || f.purge != "" && since > purgePause {
 		f.purged = time.Now()
 		if err := f.purgeSome(ctx); err != nil {

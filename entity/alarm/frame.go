@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,6 +23,9 @@ type frame struct {
 	env      filter.Env
 	isA      func(typ, of string) bool
 }
+
+// noTime is the time of an object of attributes: only its leaves have one.
+const noTime = math.MinInt64
 
 // slotValue is the value of one slot.
 type slotValue struct {
@@ -176,7 +180,10 @@ func (f *frame) Lookup(p *filter.Path) (value.Value, bool) {
 }
 
 // Time is for package filter.
-func (f *frame) Time(p *filter.Path) (int64, bool) { return f.ts(p.Slot) }
+func (f *frame) Time(p *filter.Path) (int64, bool) {
+	ts, ok := f.ts(p.Slot)
+	return ts, ok && ts != noTime
+}
 
 // Is is for package filter.
 func (f *frame) Is(typeID string) bool { return f.isA(f.typ, typeID) }
@@ -207,7 +214,7 @@ func (f *frame) load(v entity.View, s *slots) {
 		if a, ok := v.Attribute(section, p.name); ok {
 			f.values = append(f.values, slotValue{slot: n, ts: a.TS, v: a.Value})
 		} else if v.Has(section, p.name) {
-			f.values = append(f.values, slotValue{slot: n, v: value.JSON("{}")})
+			f.values = append(f.values, slotValue{slot: n, ts: noTime, v: value.JSON("{}")})
 		}
 	}
 	f.values = slices.Clip(f.values)

@@ -43,7 +43,7 @@ const (
 	MaxActive = 500_000
 	// MaxAwaited bounds the pairs of entity and rule about the clock that wait for a time at which
 	// the answer changes: each takes about 200 bytes of memory. When there are more, further ones
-	// are counted, and found out with the next change of the entity.
+	// are counted, and found out with the next change of the entity, or once a tenth is free.
 	MaxAwaited = 2_000_000
 	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
 	MaxTransitions = 100

@@ -43,11 +43,12 @@ func (e *engine) await(r *rule, id string, at int64) {
 	switch {
 	case x == nil && at == math.MaxInt64:
 		return
-	case x == nil && e.awaits >= MaxAwaited:
+	case x == nil && e.awaits >= e.steps.awaits:
 		e.count.overflow.Add(1)
+		r.refused = true
 		if !e.crowded {
 			e.crowded = true
-			e.log.Warn("too many entities wait for a time for rules of alarms; further ones are looked at when something changes", slog.Int("most", MaxAwaited))
+			e.log.Warn("too many entities wait for a time for rules of alarms; further ones are looked at when something changes, or when there is room", slog.Int("most", e.steps.awaits))
 		}
 		return
 	case x == nil:
@@ -67,41 +68,80 @@ func (e *engine) await(r *rule, id string, at int64) {
 
 // forget forgets what waits.
 func (e *engine) forget(x *await) {
+	if x.timer.At() == 0 {
+		return // it is done with
+	}
 	e.timers.Set(&x.timer, 0)
 	delete(x.rule.awaits, x.id)
-	if e.awaits--; e.awaits < MaxAwaited*9/10 {
-		e.crowded = false
-	}
+	e.awaits--
 }
 
-// forgetAwaits forgets what a rule waits for.
+// forgetAwaits forgets what a rule waits for that is not in force any more, in parts.
 func (e *engine) forgetAwaits(r *rule) {
-	for _, x := range r.awaits {
-		e.timers.Set(&x.timer, 0)
+	if len(r.awaits) > 0 {
+		e.dropped = append(e.dropped, r.awaits)
 	}
-	e.awaits -= len(r.awaits)
 	r.awaits = nil
 }
 
-// due looks at an entity whose time may have come.
-func (e *engine) due(ctx context.Context, x *await) error {
+// forgetUnconcerned forgets what rules wait for that do not concern an entity, nil for one that is not
+// there any more.
+func (e *engine) forgetUnconcerned(id string, s *subject) {
+	if !e.index.live {
+		return
+	}
+	for _, r := range e.index.rules {
+		if x := r.awaits[id]; x != nil && (s == nil || !s.concerns(r)) {
+			e.forget(x)
+		}
+	}
+}
+
+// clearAwaits takes a part of what was forgotten away, and has the entities looked at for which there
+// was no room, once there is.
+func (e *engine) clearAwaits() {
+	for n := e.steps.items; n > 0 && len(e.dropped) > 0; {
+		list := e.dropped[0]
+		for id, x := range list {
+			if n--; n < 0 {
+				return
+			}
+			e.forget(x)
+			delete(list, id)
+		}
+		e.dropped = e.dropped[1:]
+	}
+	if !e.crowded || e.awaits >= e.steps.awaits*9/10 {
+		return
+	}
+	e.crowded = false
+	for _, r := range e.rules {
+		if r.refused {
+			r.refused, r.Pending, r.swept = false, !r.removed, ""
+		}
+	}
+	e.publishRules()
+}
+
+// due looks at an entity whose time may have come, and reports whether it had to be read.
+func (e *engine) due(ctx context.Context, x *await) (read bool, err error) {
 	switch {
-	case x.at == math.MaxInt64:
+	case x.at == math.MaxInt64 || x.rule.removed:
 		e.forget(x)
-		return nil
+		return false, nil
 	case x.at > x.timer.At():
 		e.timers.Set(&x.timer, x.at)
-		return nil
+		return false, nil
 	}
-	s, _, err := e.know(ctx, x.id)
+	s, read, err := e.know(ctx, x.id)
 	if err != nil {
-		return err
+		return read, err
 	}
 	if s == nil || !s.concerns(x.rule) {
 		e.forget(x)
-		return nil
+		return true, nil
 	}
-	return e.until(ctx, s, x.rule, x.at)
+	return read, e.until(ctx, s, x.rule, x.at)
 }
 
 // eachLive calls f with those live rules of an entity that are asked for, and with when each of them

@@ -370,6 +370,180 @@ func TestALiveAlarmClearsAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
+func TestALiveRuleLooksAtAnEntityThatAReadingMakes(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "unseen", Raise: "not presence.connected"})
+	p.put(Rule{Name: "mute", Raise: "not exists t and age(created) > -300000d"})
+	p.at("m", 0, "u", 1)
+	p.expect("m", "mute:0/0- unseen:0/0-")
+	p.behind(false, func() {
+		p.at("n", 0, "u", 1)
+		if err := p.rt.Delete(t.Context(), "m", ""); err != nil {
+			t.Error(err)
+		}
+		p.clock.Add(1000)
+		p.at("m", 1, "u", 1)
+		p.at("m", 1, "t", 1)
+	})
+	p.expect("n", "mute:0/0- unseen:0/0-")
+	p.tick(2)
+	if s := p.story("m"); !strings.Contains(s, "unseen:1/1-") {
+		t.Errorf("the alarms of m are %q", s)
+	}
+}
+
+// awaits returns how many entities wait for a time.
+func (p *plant) awaits() (n int) {
+	p.t.Helper()
+	p.sync()
+	if err := p.do(p.t.Context(), func(_ context.Context, e *engine) error {
+		if n = e.awaits; e.timers.Len() < n {
+			p.t.Errorf("%d timers for %d entities", e.timers.Len(), n)
+		}
+		for _, r := range e.rules {
+			n -= len(r.awaits)
+		}
+		if n != 0 {
+			p.t.Errorf("%d more are counted than there are", n)
+		}
+		n = e.awaits
+		return nil
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+func TestNothingWaitsForAnEntityThatIsNotConcerned(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "silent", Raise: "age(t) > 30d", Where: "not exists attributes.off"})
+	for _, id := range []string{"a", "b", "c"} {
+		p.at(id, 0, "t", 1)
+	}
+	if n := p.awaits(); n != 3 {
+		t.Fatalf("%d wait, want 3", n)
+	}
+	if err := p.rt.Delete(t.Context(), "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.awaits(); n != 2 {
+		t.Errorf("%d wait after one was deleted, want 2", n)
+	}
+	off := entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Form: entity.MergePatch, Body: []byte(`{"off":true}`)}}}
+	if _, err := p.rt.Edit(t.Context(), "b", off); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.awaits(); n != 1 {
+		t.Errorf("%d wait after the rule does not concern another one, want 1", n)
+	}
+}
+
+func TestWhatFindsNoRoomToWaitIsLookedAtLater(t *testing.T) {
+	t.Parallel()
+	steps := usualSteps()
+	steps.awaits, steps.items = 10, 7
+	p := buildWith(t, steps)
+	p.put(Rule{Name: "silent", Raise: "age(t) > 1m"})
+	p.put(Rule{Name: "long", Raise: "age(t) > 30d", Where: `id < "e10"`})
+	for i := range 20 {
+		p.at(fmt.Sprintf("e%02d", i), 0, "t", 1)
+	}
+	if n := p.awaits(); n != 10 {
+		t.Fatalf("%d wait, want 10", n)
+	}
+	if n := p.Stats().Overflow; n == 0 {
+		t.Error("none is counted that has found no room")
+	}
+	p.tick(61)
+	p.tick(62)
+	if err := p.DeleteRule(t.Context(), "long", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.sync()
+	for i := range 20 {
+		id := fmt.Sprintf("e%02d", i)
+		if s := p.story(id); !strings.HasPrefix(s, "silent:") || strings.Contains(s, " ") {
+			t.Errorf("the alarms of %s are %q", id, s)
+		}
+	}
+	if n := p.awaits(); n != 0 {
+		t.Errorf("%d wait, want none", n)
+	}
+}
+
+func TestTheEngineDoesInPartsWhatWaitsForATime(t *testing.T) {
+	t.Parallel()
+	steps := usualSteps()
+	steps.fire, steps.items = 4, 8
+	p := buildWith(t, steps)
+	p.put(Rule{Name: "silent", Raise: "age(t) > 1m"})
+	p.put(Rule{Name: "other", Raise: "age(t) > 2m"})
+	for i := range 20 {
+		p.at(fmt.Sprintf("e%02d", i), 0, "t", 1)
+	}
+	if n := p.awaits(); n != 40 {
+		t.Fatalf("%d wait, want 40", n)
+	}
+	if err := p.do(t.Context(), func(ctx context.Context, e *engine) error {
+		e.cache.refresh()
+		p.clock.Store(start + 61_000)
+		e.known = start + 61_000
+		if err := e.fire(ctx); err != nil {
+			return err
+		}
+		if n := len(e.cache.young); n != 4 {
+			t.Errorf("%d entities were read in a part, want 4", n)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.awaits(); n != 20 {
+		t.Fatalf("%d wait, want 20", n)
+	}
+	if err := p.do(t.Context(), func(ctx context.Context, e *engine) error {
+		if err := e.deleteRule(ctx, "other", ""); err != nil {
+			return err
+		}
+		if e.clearAwaits(); e.awaits != 12 {
+			t.Errorf("%d wait after a part, want 12", e.awaits)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.awaits(); n != 0 {
+		t.Errorf("%d wait, want none", n)
+	}
+}
+
+func TestAnObjectOfAttributesHasNoAge(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	e := entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Form: entity.MergePatch, Body: []byte(`{"config":{"a":1}}`)}}}
+	if _, err := p.rt.Edit(t.Context(), "m", e); err != nil {
+		t.Fatal(err)
+	}
+	p.put(Rule{Name: "old", Raise: "age(attributes.config) > -300000d"})
+	p.expect("m", "")
+	p.put(Rule{Name: "old", Raise: "age(attributes.config.a) > -300000d"})
+	p.expect("m", "old:0/0-")
+}
+
+func TestAnAgeThatNothingReachesIsNoWork(t *testing.T) {
+	t.Parallel()
+	const d = "2305843009213693951ms"
+	p := build(t)
+	p.at("m", 0, "t", 1)
+	p.put(Rule{Name: "never", Raise: "age(t) > " + d + " + " + d + " + " + d + " + " + d})
+	p.expect("m", "")
+	if n := p.awaits(); n != 0 {
+		t.Errorf("%d wait, want none", n)
+	}
+}
+
 // dense is how rules stand for an entity whose conditions are evaluated at each time at which anything
 // may happen.
 type dense struct {

@@ -30,10 +30,12 @@ type steps struct {
 	items        int   // see ledgerItems
 	bury         int   // see buryAlarms
 	ahead        int64 // see MaxAhead, in milliseconds
+	awaits       int   // see MaxAwaited
+	fire         int   // see fireEntities
 }
 
 func usualSteps() steps {
-	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds()}
+	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities}
 }
 
 // replay goes through the history of what a rule reads of an entity, from a late reading

@@ -62,6 +62,7 @@ type rule struct {
 	updated                int  // the slot of updated, 0 where conditions do not look at it
 	raiseTurns, clearTurns *filter.Turns
 	awaits                 map[string]*await // by entity
+	refused                bool              // some have found no room
 	broken                 bool              // as stored it cannot be compiled; it stays stored
 }
 

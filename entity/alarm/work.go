@@ -27,6 +27,9 @@ const (
 	sweepTypes = 1000
 	// sweepLate is how many replays may wait before sweeps do.
 	sweepLate = 1000
+	// fireEntities is how many entities that are not known are read for what is due, before the
+	// changes that have come meanwhile.
+	fireEntities = 256
 	// purgeAlarms is how many alarms are looked at at once for whether they are kept long
 	// enough.
 	purgeAlarms = 500
@@ -340,7 +343,7 @@ func (e *engine) putRule(ctx context.Context, in Rule, condition string) (Instal
 		return Installed{}, err
 	}
 	if same {
-		r.swept, r.missed, r.since, r.retyped, r.ready, r.waits, r.bit, r.awaits = old.swept, old.missed, old.since, old.retyped, old.ready, old.waits, old.bit, old.awaits
+		r.swept, r.missed, r.since, r.retyped, r.ready, r.waits, r.bit, r.awaits, r.refused = old.swept, old.missed, old.since, old.retyped, old.ready, old.waits, old.bit, old.awaits, old.refused
 		*old = *r // the states know it by its address
 		r = old
 	} else {
@@ -529,6 +532,9 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 			switch {
 			case f.id <= r.swept:
 			case !e.concerned(&f, r):
+				if x := r.awaits[f.id]; x != nil {
+					e.forget(x)
+				}
 				if e.hasState(f.id, r) {
 					out = append(out, pair{r, f.id})
 				}
@@ -625,7 +631,8 @@ func (e *engine) head(ctx context.Context) (string, error) {
 // fire does what is due by the clock.
 func (e *engine) fire(ctx context.Context) error {
 	now := e.clock()
-	for n := 0; n < applyAtOnce && e.timers.Next() <= now && len(e.ledger.items) < e.steps.items; n++ {
+	read := 0
+	for n := 0; n < applyAtOnce && read < e.steps.fire && e.timers.Next() <= now && len(e.ledger.items) < e.steps.items; n++ {
 		w := &e.timers.First().Value
 		if x := w.later; x != nil {
 			if err := e.takeUp(ctx, x); err != nil {
@@ -634,8 +641,12 @@ func (e *engine) fire(ctx context.Context) error {
 			continue
 		}
 		if x := w.await; x != nil {
-			if err := e.due(ctx, x); err != nil {
+			is, err := e.due(ctx, x)
+			if err != nil {
 				return err
+			}
+			if is {
+				read++
 			}
 			continue
 		}
@@ -771,7 +782,7 @@ func (e *engine) busy() bool {
 // working reports whether some of that can be done at once, and does not have to wait for
 // what comes first.
 func (e *engine) working() bool {
-	if len(e.ending) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.graves.none() {
+	if len(e.ending)+len(e.dropped) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.graves.none() {
 		return true
 	}
 	for _, st := range e.running {
