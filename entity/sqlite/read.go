@@ -50,9 +50,9 @@ const places = `FROM hour h CROSS JOIN telemetry t
 	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
 
 // sealedBlocks are the blocks of one series that may have points between two times, after the
-// columns of the rows. Those that begin before ?3 have an end after it, as blocks do not
-// overlap, at most in the last of them.
-const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT 1, b.first, b.last, NULL, NULL, b.data, coalesce(b.times, s.data)
+// columns of the rows. Of those that begin before ?3 only the last may end after it, as blocks
+// do not overlap.
+const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT b.first, b.last, 0, b.data, coalesce(b.times, s.data)
 	FROM block b LEFT JOIN stamp s ON s.num = b.stamp
 	WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
 	AND b.first >= coalesce((SELECT max(first) FROM block
@@ -65,7 +65,10 @@ const ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7)"
 
 const countRows = "SELECT count(*) " + series + "AND t.kind IN (1, 2)"
 
-const sealedRows = "SELECT * FROM (SELECT 0, t.ts, t.seq, t.kind, t.value, NULL, NULL "
+// isBlock stands in place of the kind of a value in what is found of a block.
+const isBlock = 0
+
+const sealedRows = "SELECT * FROM (SELECT t.ts, t.seq, t.kind, t.value, NULL "
 
 func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 	const one = "SELECT num, created, type, revision, presence, since, seen FROM entity "
@@ -532,22 +535,21 @@ func (s *Store) stored(rows *sql.Rows, from, to entity.Place, limit int, descend
 	defer s.unpackers.Put(u)
 	var open, packed []entity.Point
 	err := scan(rows, func() error {
-		var isBlock bool
-		var first, second int64
-		var kind, col any
-		var data, times sql.RawBytes
-		if err := rows.Scan(&isBlock, &first, &second, &kind, &col, &data, &times); err != nil {
+		var first, second, kind int64
+		var col any
+		var times sql.RawBytes
+		if err := rows.Scan(&first, &second, &kind, &col, &times); err != nil {
 			return err
 		}
-		if !isBlock {
-			k, _ := kind.(int64)
-			v, err := valueOf(k, col)
+		if kind != isBlock {
+			v, err := valueOf(kind, col)
 			open = append(open, entity.Point{TS: first, Seq: uint64(second), Value: v})
 			return err
 		}
 		if len(packed) >= limit {
 			return errEnough
 		}
+		data, _ := col.([]byte)
 		if _, err := u.Decode(block.Block{Values: data, Times: times}, &u.columns); err != nil {
 			return sealed.Failed(err, first, second)
 		}

@@ -72,16 +72,14 @@ func (p *scanner) page(ctx context.Context, id, key string) error {
 		p.over = merge(open, within(tail, p.from, p.horizon), len(open)+len(tail), false, (*entity.Point).Place)
 	}
 	err = scan(rows, func() error {
-		var isBlock bool
-		var first, second int64
-		var kind, col any
-		var data, times sql.RawBytes
-		if err := rows.Scan(&isBlock, &first, &second, &kind, &col, &data, &times); err != nil {
+		var first, second, kind int64
+		var col any
+		var times sql.RawBytes
+		if err := rows.Scan(&first, &second, &kind, &col, &times); err != nil {
 			return err
 		}
-		if !isBlock {
-			k, _ := kind.(int64)
-			v, err := valueOf(k, col)
+		if kind != isBlock {
+			v, err := valueOf(kind, col)
 			open = append(open, entity.Point{TS: first, Seq: uint64(second), Value: v})
 			return err
 		}
@@ -91,6 +89,7 @@ func (p *scanner) page(ctx context.Context, id, key string) error {
 		if blocks++; blocks > p.blocks {
 			return errEnough
 		}
+		data, _ := col.([]byte)
 		if err := p.block(block.Block{Values: data, Times: times}); err != nil {
 			if errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion) {
 				err = sealed.Failed(err, first, second)
