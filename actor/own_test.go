@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
@@ -173,7 +174,7 @@ func TestRequestsKeepTheirAskersInAQueueOfOnesOwn(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				got, err := actor.Ask(bg, ref, get{})
+				got, err := actor.Ask(bg, ref, get{}, actor.Within(time.Minute)) // newest first: one may wait for all others
 				mu.Lock()
 				if err != nil || seen[got] {
 					t.Errorf("got %d, %v, which another one has", got, err)
