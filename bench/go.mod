@@ -10,6 +10,7 @@ require (
 	github.com/greenroom-go/greenroom v0.0.0-00010101000000-000000000000
 	github.com/klauspost/compress v1.20.3
 	github.com/prometheus/prometheus v0.307.0
+	github.com/yuin/gopher-lua v1.1.2
 	google.golang.org/grpc v1.75.1
 	google.golang.org/protobuf v1.36.12
 )

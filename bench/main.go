@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/bench/runtimes"
+	"github.com/greenroom-go/greenroom/bench/scripts"
 	"github.com/greenroom-go/greenroom/bench/workload"
 )
 
@@ -39,6 +40,7 @@ func interruptible(args []string) int {
 type config struct {
 	runtimes  []runtimes.Runtime
 	workloads []workload.Workload
+	scripts   []scripts.Row // of services in Lua
 	procs     []int
 	count     int
 	quick     bool
@@ -104,7 +106,12 @@ func (c *config) resolve(run, names, procs string) error {
 			c.workloads = append(c.workloads, w)
 		}
 	}
-	if len(c.workloads) == 0 {
+	for _, row := range scripts.Rows() {
+		if run != "" && pattern.MatchString(row.Name) {
+			c.scripts = append(c.scripts, row)
+		}
+	}
+	if len(c.workloads) == 0 && len(c.scripts) == 0 {
 		return fmt.Errorf("-run %q: %w has a name like that", run, workload.ErrNoWorkload)
 	}
 	if c.runtimes, err = runtimes.Named(list(names)...); err != nil {
@@ -123,6 +130,15 @@ func (c *config) resolve(run, names, procs string) error {
 	return nil
 }
 
+// runScripts measures services in Lua, in this process. Rows of scripts are measured when -run names some, and then nothing else is.
+func (c config) runScripts(ctx context.Context, stdout io.Writer) error {
+	results, err := scripts.Measure(ctx, c.scripts, c.count, c.quick)
+	if err != nil {
+		return err
+	}
+	return scripts.Write(stdout, results)
+}
+
 // list splits a comma-separated list; an empty one has no element.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
@@ -139,6 +155,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	case c.one != "":
 		err = c.runOne(ctx, stdout)
+	case len(c.scripts) > 0:
+		err = c.runScripts(ctx, stdout)
 	default:
 		err = c.runAll(ctx, commandLine(args), stdout, stderr)
 	}

@@ -136,10 +136,13 @@ func function(f *glua.LFunction) glua.LValue {
 	return f
 }
 
+// maxPlace is how long the name of a place may be. What is further away, in tables within tables, is not looked for.
+const maxPlace = 512
+
 // pair notes that a value of the new version is in the place of one of the old.
 func (j *joiner) pair(name string, before, after glua.LValue) {
 	key := [2]glua.LValue{before, after}
-	if before == nil || after == nil || j.seen[key] {
+	if before == nil || after == nil || j.seen[key] || len(name) > maxPlace {
 		return
 	}
 	j.s.meter.spend(j.l, 1)
@@ -161,7 +164,7 @@ func (j *joiner) pair(name string, before, after glua.LValue) {
 
 // pairCode notes that code takes the place of other code, and so does what is written inside.
 func (j *joiner) pairCode(name string, before, after *glua.FunctionProto) {
-	if j.heirs[before] != nil {
+	if j.heirs[before] != nil || len(name) > maxPlace {
 		return
 	}
 	j.heirs[before], j.names[before] = after, name
@@ -219,7 +222,7 @@ func (j *joiner) take(name string, before, after glua.LValue, set func(glua.LVal
 
 func (j *joiner) takeFields(name string, old, t *glua.LTable) {
 	key := [2]glua.LValue{t, old} // the other way round than pair
-	if old == t || j.seen[key] {
+	if old == t || j.seen[key] || len(name) > maxPlace {
 		return
 	}
 	j.seen[key] = true

@@ -34,7 +34,6 @@ func (s *service) open() {
 	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
 	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
 	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
-	s.openSkynet()
 	s.openRequests()
 	s.openErrors()
 	seed := fnv.New64a()
@@ -132,6 +131,10 @@ func randomNumber(l *glua.LState, source *rand.Rand) glua.LNumber {
 // require runs a file of the path once, and returns what it has returned.
 func (s *service) require(l *glua.LState) int {
 	name := l.CheckString(1)
+	if isSkynet(name) && s.modules[name] == nil {
+		s.meter.spend(l, stepsPerThread)
+		s.openSkynet()
+	}
 	if v, ok := s.modules[name]; ok {
 		l.Push(v)
 		return 1

@@ -28,7 +28,7 @@ func (s *service) destination(address string) (to actor.Ref[Message], goes []rea
 		return to, goes, nil
 	}
 	pid, virtual := virtualAddress(address)
-	if virtual {
+	if virtual = virtual && len(address) <= maxAddress; virtual {
 		goes, err = s.rt.words.reach(pid, "")
 		virtual = !errors.Is(err, actor.ErrStopped) // otherwise nothing has that kind
 	}

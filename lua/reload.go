@@ -77,12 +77,8 @@ func (rt *Runtime) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 	if err != nil {
 		return Reloaded{}, err
 	}
-	var before *version
-	if !r.Dry {
-		before = rt.enact(v)
-	}
 	report := Reloaded{Version: v.Version}
-	failed := 0
+	enacted := r.Dry
 	for _, ref := range rt.servicesWith(r.File) {
 		done, err := actor.Ask(ctx, ref, &reloading{version: v, dry: r.Dry})
 		if errors.Is(err, actor.ErrStopped) {
@@ -91,16 +87,23 @@ func (rt *Runtime) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 		done.Address = ref.String()
 		if err != nil {
 			done.Err = scriptError(err)
-			failed++
+		} else if !enacted { // not before: a service that fails with it starts again with the old one
+			rt.enact(v)
+			enacted = true
 		}
 		report.Services = append(report.Services, done)
 		if ctx.Err() != nil {
 			return report, context.Cause(ctx)
 		}
 	}
-	if failed > 0 && failed == len(report.Services) && before != nil && !r.Dry {
-		rt.enact(before)
-		report.Version = before.Version
+	switch {
+	case enacted:
+	case len(report.Services) == 0:
+		rt.enact(v)
+	default:
+		if now, err := rt.version(r.File); err == nil {
+			report.Version = now.Version
+		}
 	}
 	return report, nil
 }

@@ -238,6 +238,9 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 		return fmt.Errorf("%d handlers of the service wait already: %w", s.waiting, actor.ErrTooManyWaiting)
 	}
 	t, steps := s.task, s.meter.steps
+	if t.what == restartFunction {
+		return errRestartWaits
+	}
 	s.waiting++
 	t.waits, t.at, t.since = what, l, time.Now()
 	err := f()

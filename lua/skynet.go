@@ -51,6 +51,12 @@ func (s *service) retPacked(l *glua.LState) int {
 	return s.ret(l)
 }
 
+// isSkynet reports whether a module is one of skynet's. They are made when they are required: most services do not, and they take
+// as much memory as those of greenroom.
+func isSkynet(name string) bool {
+	return name == "skynet" || name == "skynet.manager" || name == "skynet.queue"
+}
+
 // openSkynet makes the modules of skynet.
 func (s *service) openSkynet() {
 	module := s.table(s.skynetFunctions())

@@ -3,6 +3,8 @@ package lua
 import (
 	"fmt"
 	"math"
+
+	"github.com/greenroom-go/greenroom/internal/text"
 )
 
 // Table is a Lua table as Go gets or sends it. It is plain data, and not safe for concurrent use
@@ -57,8 +59,14 @@ func refuse(format string, args ...any) *ValueError {
 	return &ValueError{Text: fmt.Sprintf(format, args...)}
 }
 
+// maxPathKey is how many bytes of a key a path has.
+const maxPathKey = 64
+
 // within returns the error as one of the table that has the value at key.
 func (e *ValueError) within(key any) *ValueError {
+	if s, ok := key.(string); ok {
+		key = text.Shorten(s, maxPathKey)
+	}
 	e.Path = fmt.Sprintf(".%v%s", key, e.Path)
 	return e
 }

@@ -62,18 +62,13 @@ func (rt *Runtime) loadedFiles() []string {
 	return files
 }
 
-// enact puts a version in force. It returns the one before, nil if there is none.
-func (rt *Runtime) enact(v *version) (before *version) {
+// enact puts a version in force.
+func (rt *Runtime) enact(v *version) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	list := rt.files[v.File]
-	if len(list) > 0 {
-		before = list[0]
-	}
-	list = slices.DeleteFunc(slices.Clone(list), func(other *version) bool { return other.Hash == v.Hash })
+	list := slices.DeleteFunc(slices.Clone(rt.files[v.File]), func(other *version) bool { return other.Hash == v.Hash })
 	list = slices.Insert(list, 0, v)
 	rt.files[v.File] = list[:min(len(list), maxVersions)]
-	return before
 }
 
 // versionOf returns the version of a file whose hash begins so.

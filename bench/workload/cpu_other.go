@@ -7,6 +7,6 @@ import (
 	"time"
 )
 
-func cpuTime() (time.Duration, error) {
+func CPUTime() (time.Duration, error) {
 	return 0, fmt.Errorf("processor time of this process: %w on this system", ErrUnsupported)
 }

@@ -35,7 +35,7 @@ func (s show[C, R, S, A]) idle(ctx context.Context, size Size) (Figures, error) 
 	if err := rest(ctx, size.Window/2); err != nil {
 		return nil, err
 	}
-	before, err := cpuTime()
+	before, err := CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s show[C, R, S, A]) idle(ctx context.Context, size Size) (Figures, error) 
 		return nil, err
 	}
 	took := time.Since(began)
-	after, err := cpuTime()
+	after, err := CPUTime()
 	if err != nil {
 		return nil, err
 	}
