@@ -19,7 +19,8 @@ import (
 const servicesShown = 1000
 
 // Commands returns the commands about services for a console of the same system: service, names,
-// start, exit, call, send, inject, reload, versions and signal. Pass them to [console.Console.Add].
+// start, exit, call, send, inject, reload, versions, signal and debug. Pass them to
+// [console.Console.Add].
 func (rt *Runtime) Commands(c *console.Console) []console.Command {
 	service := func(args []string) []string {
 		if len(args) > 1 {
@@ -85,6 +86,15 @@ func (rt *Runtime) Commands(c *console.Console) []console.Command {
 		{
 			console.Command{Name: "exit", Usage: "ADDRESS", Help: "Ends a service, and what its handlers wait for.", Least: 1, Most: 1},
 			func(_ context.Context, to actor.Ref[Message], _ []string) (any, error) { to.Stop(); return nil, nil },
+		},
+		{
+			console.Command{
+				Name: "debug", Usage: "ADDRESS [break FILE:LINE | clear FILE:LINE | step | next | continue | off]",
+				Help: "Stops handlers of a service at a line and shows their variables, while all others go on.", Least: 1, Most: 3,
+			},
+			func(ctx context.Context, to actor.Ref[Message], args []string) (any, error) {
+				return rt.Debug(ctx, to, strings.Join(args, " "))
+			},
 		},
 		{
 			console.Command{Name: "signal", Usage: "ADDRESS 0", Help: "Ends the handler that a service runs, one that loops for example; the service goes on.", Least: 2, Most: 2},

@@ -48,6 +48,8 @@ type meter struct {
 	interrupt   *atomic.Bool // set by others to end the handler that runs
 	interrupted bool         // it was ended
 
+	debug *debugger // nil for none
+
 	making int64 // bytes of values that are being unpacked: a walk does not find them
 	fault  error // what the instruction fails with
 
@@ -166,6 +168,11 @@ func (c *counter) Done() <-chan struct{} {
 	if m.steps < 0 {
 		m.fault = m.exhausted()
 		return m.done
+	}
+	if m.debug != nil {
+		if m.fault = m.debug.look(c); m.fault != nil {
+			return m.done
+		}
 	}
 	frame := c.state.currentFrame
 	inst := instruction(frame.Fn.Proto.Code[frame.Pc-1])

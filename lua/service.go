@@ -144,6 +144,8 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 		return s.inject(ctx, m)
 	case *reloading:
 		return s.reload(ctx, m)
+	case *debugging:
+		return s.debug(ctx, m)
 	case *pause:
 		m.begin(ctx)
 	case *arrived:
@@ -204,6 +206,9 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	}
 	err := l.PCall(len(args), 0, nil)
 	s.task = nil
+	if s.meter.debug != nil {
+		s.meter.debug.forget(l)
+	}
 	l.SetTop(0)
 	delete(s.busy, l)
 	if len(s.idle) < maxIdle && len(stateOf(l).reg.array) <= firstValues+growValuesBy {

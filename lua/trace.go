@@ -24,6 +24,7 @@ const (
 	injectedCode    = "injected code"
 	reloadedFile    = "a reload"
 	restartFunction = "on_restart"
+	debuggerOrder   = "the debugger"
 )
 
 // The limits of what is shown of a handler.
