@@ -155,6 +155,8 @@ const (
 	sigRelease                     // the group restart that halted it is given up
 	sigRenew                       // a tool's word: restart, whatever it waits for
 	sigPassivate                   // it may have had nothing to do for long
+	sigActivate                    // it is to have a state, if it has none
+	sigYield                       // a virtual actor's activation is to end when no handler is under way
 	sigQuit                        // a handler has asked to stop while others were under way
 )
 

@@ -279,9 +279,10 @@ func (f *Far) Sender(pid PID) FarSender {
 // Deliver puts a message into the mailbox of an actor of this system. If it is not taken it is a
 // dead letter, and its request has failed.
 func (f *Far) Deliver(to PID, d FarDelivery) FarVerdict {
-	c := f.sys.local(to)
 	v := verdictGone
-	if c != nil && c.parent != nil {
+	if of, key, stamp, ok := f.sys.arrival(to); ok {
+		v = of.arrive(key, stamp, d.Message, d.with())
+	} else if c := f.sys.local(to); c != nil && c.parent != nil {
 		v = c.impl().accept(d.Message, d.with())
 	}
 	f.refused(to, &d, v)
@@ -297,7 +298,7 @@ func (f *Far) DeliverRun(to PID, next func(scratch any) (d FarDelivery, ok bool)
 		return
 	}
 	for d, ok := next(nil); ok; d, ok = next(nil) {
-		f.refused(to, &d, verdictGone)
+		f.Deliver(to, d)
 	}
 }
 

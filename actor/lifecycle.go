@@ -81,6 +81,13 @@ func (c *cell[M]) handleSignals() {
 			c.beginStop(stopNow, reason, s.err)
 		case sigRenew:
 			c.restartNow()
+		case sigYield:
+			c.beginStop(stopNow, Passivated, nil)
+		case sigActivate:
+			if c.phase == running && c.isPassive() && !c.lapsed() {
+				c.setPhase(restarting)
+				c.start()
+			}
 		case sigPassivate:
 			c.passivate()
 		case sigQuit:

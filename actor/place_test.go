@@ -66,7 +66,7 @@ func (s *pigeonhole) take() []actor.Held[any] {
 // activate spawns an activation.
 func (s *pigeonhole) activate(t *testing.T, v *actor.Virtual[any], key string, newActor func() *doer, opts ...actor.SpawnOption) actor.Ref[any] {
 	t.Helper()
-	ref, err := actor.TrySpawn(v.At(key), "", newActor, opts...)
+	ref, err := actor.TrySpawn(v.At(key, actor.Terms{}), "", newActor, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,15 +227,15 @@ func TestPlaceOrdersConcernTheActivationOnly(t *testing.T) {
 		if s.ended != 1 {
 			t.Errorf("%d have ended", s.ended)
 		}
-		if _, err := actor.TrySpawn(v.At("a"), "", func() *doer { return &doer{} }); err != nil {
+		if _, err := actor.TrySpawn(v.At("a", actor.Terms{}), "", func() *doer { return &doer{} }); err != nil {
 			t.Errorf("another one: %v", err)
 		}
-		if _, err := actor.TrySpawn(v.At("a"), "", func() *doer { return &doer{} }); !errors.Is(err, actor.ErrNameTaken) {
+		if _, err := actor.TrySpawn(v.At("a", actor.Terms{}), "", func() *doer { return &doer{} }); !errors.Is(err, actor.ErrNameTaken) {
 			t.Errorf("a second one: %v", err)
 		}
 		v.Stop()
 		synctest.Wait()
-		if _, err := actor.TrySpawn(v.At("b"), "", func() *doer { return &doer{} }); !errors.Is(err, actor.ErrStopped) {
+		if _, err := actor.TrySpawn(v.At("b", actor.Terms{}), "", func() *doer { return &doer{} }); !errors.Is(err, actor.ErrStopped) {
 			t.Errorf("one after the end: %v", err)
 		}
 	})
@@ -280,4 +280,108 @@ func TestPlaceTellToAnActivationAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, send); n >= 1 {
 		t.Errorf("a tell allocates %v times", n)
 	}
+}
+
+func TestPlaceSendsToThatOfAnotherSystem(t *testing.T) {
+	bubble(t, func(t *testing.T, a, b *loopback) {
+		here, s := newVirtual(t, a.sys())
+		_, there := newVirtual(t, b.sys())
+		to := here.Ref("a/b")
+		to.Tell(bg, 1)
+		to.Tell(bg, 2)
+		f := actor.AskFuture(bg, to, get{})
+		ref, err := here.There("b", b.sys().Incarnation(), 7, "a/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range s.take() {
+			if err := m.Forward(ref); err != nil || m.Stamp() != 0 {
+				t.Fatal(m.Stamp(), err)
+			}
+		}
+		mail := there.take()
+		if len(mail) != 3 || mail[0].Message() != 1 || mail[1].Key() != "a/b" || mail[2].Stamp() != 7 {
+			t.Fatalf("there are %v", mail)
+		}
+		mail[2].Refuse(actor.NoConnection)
+		if _, err := f.Wait(bg); !errors.Is(err, actor.ErrUnreachable) {
+			t.Errorf("the ask: %v", err)
+		}
+		there.err = actor.ErrMailboxFull
+		to.Tell(bg, 3)
+		g := actor.AskFuture(bg, to, get{})
+		for _, m := range s.take() {
+			if err := m.Forward(ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := g.Wait(bg); !errors.Is(err, actor.ErrMailboxFull) {
+			t.Errorf("an ask that there is no room for: %v", err)
+		}
+		if _, err := here.There("b", b.sys().Incarnation()+1, 7, "a"); !errors.Is(err, actor.ErrUnreachable) {
+			t.Errorf("another incarnation: %v", err)
+		}
+		to.Tell(bg, func() {})
+		if err := s.take()[0].Forward(ref); !errors.Is(err, actor.ErrNotAccepted) {
+			t.Errorf("what cannot be sent: %v", err)
+		}
+	})
+}
+
+func TestPlaceActivationBeginsAndEndsByItsTerms(t *testing.T) {
+	bubble(t, func(t *testing.T, a, _ *loopback) {
+		v, s := newVirtual(t, a.sys())
+		states, handled, valid := 0, []any{}, true
+		newDoer := func() *doer {
+			states++
+			return &doer{func(_ *actor.Context[any], m any) error { handled = append(handled, m); return nil }}
+		}
+		spawn := func(key string, terms actor.Terms) actor.Ref[any] {
+			ref, err := actor.TrySpawn(v.At(key, terms), "", newDoer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ref
+		}
+		s.ref = spawn("a", actor.Terms{AtOnce: true, Valid: func() bool { return valid }})
+		if synctest.Wait(); states != 1 {
+			t.Errorf("there are %d states of one that begins at once", states)
+		}
+		v.Ref("a").Tell(bg, 1)
+		synctest.Wait()
+		valid = false
+		v.Ref("a").Tell(bg, 2)
+		v.Ref("a").Tell(bg, 3)
+		if mail := s.take(); len(mail) != 2 || mail[0].Message() != 2 || len(handled) != 1 || s.ended != 1 {
+			t.Errorf("one that lapses has handled %v and left %v; %d have ended", handled, mail, s.ended)
+		}
+		s.ref = spawn("b", actor.Terms{Valid: func() bool { return false }})
+		v.Ref("b").Tell(bg, 4)
+		if mail := s.take(); len(mail) != 1 || states != 1 || s.ended != 2 {
+			t.Errorf("one that has never been valid has a state, or left %v", mail)
+		}
+	})
+}
+
+func TestPlaceActivationThatYieldsEndsItsHandlerFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, a, _ *loopback) {
+		v, s := newVirtual(t, a.sys())
+		var slept []error
+		ref := s.activate(t, v, "a", func() *doer {
+			return &doer{func(ctx *actor.Context[any], _ any) error { slept = append(slept, ctx.Sleep(1e9)); return nil }}
+		})
+		v.Ref("a").Tell(bg, 1)
+		v.Ref("a").Tell(bg, 2)
+		synctest.Wait()
+		v.Yield(ref)
+		if mail := s.take(); len(mail) > 0 {
+			t.Errorf("it has left %v before its handler has ended", mail)
+		}
+		if d, err := ref.Wait(bg); err != nil || d.Reason != actor.Passivated {
+			t.Errorf("it has ended as %v: %v", d, err)
+		}
+		if mail := s.take(); len(slept) != 1 || slept[0] != nil || len(mail) != 1 || mail[0].Message() != 2 {
+			t.Errorf("the handler has ended with %v, and left is %v", slept, mail)
+		}
+	})
 }

@@ -125,9 +125,9 @@ func (c *core) defers(s signal) bool {
 	}
 	ends := false
 	switch s.kind {
-	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook, sigPassivate: // about its children, or a tool's, or one that heeds them
+	case sigFailed, sigEnded, sigHalted, sigStarted, sigRegroup, sigLook, sigPassivate, sigActivate: // about its children, or a tool's, or one that heeds them
 		return false
-	case sigQuit: // who waits may wait once more
+	case sigQuit, sigYield: // who waits may wait once more
 	case sigStart: // it concerns an incarnation that nobody is in
 		return false
 	case sigExit, sigResume:

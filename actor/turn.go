@@ -26,7 +26,11 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		mail = c.phase == running && c.fetch()
 	}
 	if mail && c.isPassive() {
-		c.activate()
+		if c.lapsed() {
+			c.handleSignals()
+		} else {
+			c.activate()
+		}
 	}
 	var s *mailbox[M]
 	if mail && c.phase == running {
@@ -286,7 +290,15 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	short := c.kind.around == nil && t.timing == nil
 	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
+	var valid func() bool
+	if c.isVirtual() {
+		valid = c.activation().Valid
+	}
 	for t.messages > 0 && s.left() && !c.hasSignals() {
+		if valid != nil && !valid() {
+			c.stop(stopNow) // a signal, with which the message is left
+			break
+		}
 		e := s.peek()
 		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
 		var ask pendingAsk

@@ -46,10 +46,10 @@ type Place[M any] interface {
 	// Standing returns the activation that this system has, also while messages wait for it: orders
 	// and watches concern it.
 	Standing(key string) Ref[M]
-	// Hold takes a message for which there was no activation, or one that is about to end. It sends
-	// it on, now or later, in the order in which messages of one sender have come, or refuses it,
-	// see [Held]. After an error, which is ErrMailboxFull, ErrUnreachable or ErrStopped, the message
-	// is still the caller's.
+	// Hold takes a message for which there was no activation, one that is about to end, or one that
+	// another system has sent by [Virtual.There]. It sends it on, now or later, in the order in which
+	// messages of one sender have come, or refuses it, see [Held]. After an error, which is
+	// ErrMailboxFull, ErrUnreachable, ErrNotAccepted or ErrStopped, the message is still the caller's.
 	Hold(key string, m Held[M]) error
 	// Left takes a message that an activation has left, oldest first, all of them before Ended. They
 	// come before those that are held meanwhile. It reports false if it does not want it: then it
@@ -115,10 +115,39 @@ func (v *Virtual[M]) System() *System { return v.sys }
 // PID returns the address of the virtual actor with that key.
 func (v *Virtual[M]) PID(key string) PID { return PID{node: virtualNode, path: v.path(key)} }
 
+// Terms say how an activation begins, and how long it may go on.
+type Terms struct {
+	// Valid is asked before the activation gets its state and before each message. When it reports
+	// false, the activation is stopped, and the message is among those that it leaves. It is called in
+	// the activation's turn, and must be quick. nil is for ever.
+	Valid func() bool
+	// AtOnce has it get its state when it is spawned, and not with its first message.
+	AtOnce bool
+}
+
 // At returns what [TrySpawn] takes for a parent to spawn the activation of that key: the name that it
 // is given then does not count. It does not call the function that makes the state. There must be
 // no other activation of the key in the system: ErrNameTaken says that there is.
-func (v *Virtual[M]) At(key string) Spawner { return activationSpawner[M]{v, key} }
+func (v *Virtual[M]) At(key string, terms Terms) Spawner { return activationSpawner[M]{v, key, terms} }
+
+// There returns a reference by which a [Place] sends a message to the one of another system, which has
+// a Virtual of that name, whose Hold is given it: [Held.Stamp] there is stamp, from 1 to 1<<63-1. It fails with
+// [ErrUnreachable] if the system cannot be reached.
+func (v *Virtual[M]) There(node string, incarnation uint32, stamp uint64, key string) (Ref[M], error) {
+	required(stamp > 0 && stamp < stamped, fmt.Sprintf("There: the stamp must be from 1 to 1<<63-1, not %d", stamp))
+	far := v.sys.far.Load()
+	if far == nil {
+		return Ref[M]{}, fmt.Errorf("%w: the system %q has no connections", ErrUnreachable, v.sys.name)
+	}
+	p, err := far.reach(PID{node: node, inc: incarnation, path: v.path(key), id: stamped | stamp})
+	if err != nil {
+		return Ref[M]{}, err
+	}
+	return Ref[M]{proxied[M]{p}}, nil
+}
+
+// stamped marks the number in an address that is the stamp of a [Virtual.There], and not that of an actor.
+const stamped = 1 << 63
 
 // Spawned returns the activation of that key which was spawned here and has not ended, the zero Ref if
 // there is none: also one that its [Place] does not know, since what was to spawn it has failed later.
@@ -131,6 +160,15 @@ func (v *Virtual[M]) Spawned(key string) Ref[M] {
 	return Ref[M]{}
 }
 
+// Yield ends an activation that this system has when the handlers under way have returned: unlike Stop
+// it does not cut short what they wait for. What is in its mailbox is left.
+func (v *Virtual[M]) Yield(activation Ref[M]) {
+	if c, ok := activation.to.(*cell[M]); ok {
+		c.signal(signal{kind: sigYield})
+		c.limitStop()
+	}
+}
+
 // Stop ends all activations and makes no others: what is sent to them from then on is refused. It does
 // not wait.
 func (v *Virtual[M]) Stop() { v.parent.stop(stopNow) }
@@ -139,6 +177,7 @@ func (v *Virtual[M]) Stop() { v.parent.stop(stopNow) }
 type virtualOf interface {
 	standing(key string) *core // the activation, nil if this system has none
 	reference(key string) any  // a Ref[M]
+	arrive(key string, stamp uint64, msg, with any) verdict
 }
 
 func (v *Virtual[M]) standing(key string) *core {
@@ -149,6 +188,27 @@ func (v *Virtual[M]) standing(key string) *core {
 }
 
 func (v *Virtual[M]) reference(key string) any { return v.Ref(key) }
+
+// arrive takes a message that another system has sent by There.
+func (v *Virtual[M]) arrive(key string, stamp uint64, msg, with any) verdict {
+	m, ok := msg.(M)
+	if !ok {
+		return verdictAlien
+	}
+	if c := v.standing(key); c != nil {
+		with = c.fromCarrier(with)
+	}
+	return placed[M]{v, key}.give(Held[M]{envelope[M]{msg: m, with: with}, v, key, stamp})
+}
+
+// arrival returns the virtual actor that a message from another system is for, and its stamp.
+func (s *System) arrival(to PID) (of virtualOf, key string, stamp uint64, ok bool) {
+	if to.id&stamped == 0 || to.node != s.name || to.inc != s.inc {
+		return nil, "", 0, false
+	}
+	of, key, ok = s.virtual(PID{node: virtualNode, path: to.path})
+	return of, key, to.id &^ stamped, ok
+}
 
 // virtual returns the virtual actor with that address. It reports false if there is none of that sort.
 func (s *System) virtual(pid PID) (of virtualOf, key string, ok bool) {
@@ -215,6 +275,7 @@ type activation[M any] struct {
 	of   *Virtual[M]
 	key  string
 	self Ref[M]
+	Terms
 }
 
 // activation returns it. REQUIRES: c is virtual.
@@ -225,15 +286,16 @@ func (c *core) isVirtual() bool { return c.flags.Load()&virtual != 0 }
 
 // activationSpawner is a [Virtual.At].
 type activationSpawner[M any] struct {
-	of  *Virtual[M]
-	key string
+	of    *Virtual[M]
+	key   string
+	terms Terms
 }
 
 func (s activationSpawner[M]) spawner() (*core, *worker) { return s.of.parent, nil }
 
 // activation returns the name of the actor, and the option that makes it one.
 func (s activationSpawner[M]) activation() (name string, opt SpawnOption) {
-	return escapeKey(s.key), spawnOption(func(c *spawnConfig) { c.virtual = &activation[M]{s.of, s.key, s.of.Ref(s.key)} })
+	return escapeKey(s.key), spawnOption(func(c *spawnConfig) { c.virtual = &activation[M]{s.of, s.key, s.of.Ref(s.key), s.terms} })
 }
 
 // virtualize makes c an activation, as its option of spawning says. REQUIRES: nobody else can see c.
@@ -260,9 +322,25 @@ func (c *cell[M]) beginPassive() {
 	c.setPhaseLocked(running)
 	c.mu.Unlock()
 	c.armPassivation()
+	if c.activation().AtOnce {
+		c.signal(signal{kind: sigActivate})
+	}
 	if c.endTurn(nil) {
 		c.sched().ready(&c.core, nil)
 	}
+}
+
+// lapsed stops an activation that may not go on, and reports whether it is one. REQUIRES: the turn owns c.
+func (c *cell[M]) lapsed() bool {
+	if !c.isVirtual() {
+		return false
+	}
+	valid := c.activation().Valid
+	if valid == nil || valid() {
+		return false
+	}
+	c.stop(stopNow)
+	return true
 }
 
 // leave gives the mail that an activation has left at its end to its place, or buries it.
@@ -271,7 +349,7 @@ func (c *cell[M]) leave(rest [][]envelope[M]) {
 	for _, mail := range rest {
 		for i := range mail {
 			e := &mail[i]
-			if !e.sent() || !a.of.place.Left(a.key, Held[M]{*e, a.of, a.key}) {
+			if !e.sent() || !a.of.place.Left(a.key, Held[M]{*e, a.of, a.key, 0}) {
 				c.discard(e, Passivated, ErrStopped)
 			}
 		}
@@ -295,10 +373,17 @@ func (e *envelope[M]) sent() bool {
 // sends it on or refuses it, once. The zero Held is not valid. It is a value; its methods are safe for
 // concurrent use and do not block.
 type Held[M any] struct {
-	e   envelope[M]
-	of  *Virtual[M]
-	key string
+	e     envelope[M]
+	of    *Virtual[M]
+	key   string
+	stamp uint64
 }
+
+// Key returns the key of the virtual actor that it is for.
+func (h Held[M]) Key() string { return h.key }
+
+// Stamp returns what another system has sent it with, see [Virtual.There]: 0 if it was sent here.
+func (h Held[M]) Stamp() uint64 { return h.stamp }
 
 // Message returns the message.
 func (h Held[M]) Message() M { return h.e.msg }
@@ -332,6 +417,15 @@ func (h Held[M]) Send(to Ref[M]) (sent bool) {
 		h.refuse(v.reason(), v.err())
 	}
 	return true
+}
+
+// Forward sends it to another system, by a reference of [Virtual.There]. After an error, which is as in
+// [Place], the message is still the caller's.
+func (h Held[M]) Forward(there Ref[M]) error {
+	if v := there.recipient().tell(h.e, nil); v != verdictTaken {
+		return v.err()
+	}
+	return nil
 }
 
 // Refuse makes a dead letter of it, with that reason, and ends the ask, if it is one, with
@@ -390,13 +484,19 @@ func (p placed[M]) hold(e envelope[M]) verdict {
 	if !e.sent() {
 		return verdictGone // an event activates nobody
 	}
-	switch err := p.of.place.Hold(p.key, Held[M]{e, p.of, p.key}); {
+	return p.give(Held[M]{e, p.of, p.key, 0})
+}
+
+func (p placed[M]) give(m Held[M]) verdict {
+	switch err := p.of.place.Hold(p.key, m); {
 	case err == nil:
 		return verdictTaken
 	case errors.Is(err, ErrMailboxFull):
 		return verdictFull
 	case errors.Is(err, ErrUnreachable):
 		return verdictUnreachable
+	case errors.Is(err, ErrNotAccepted):
+		return verdictAlien
 	default:
 		return verdictGone
 	}

@@ -1,7 +1,7 @@
 // Package cluster has virtual actors: one for each possible key, whether it has a state in memory
 // at the moment or not.
 //
-//	node := cluster.Alone(sys)
+//	node := cluster.Alone(sys) // or cluster.Join
 //	carts, err := cluster.Register(node, "cart", newCart, cluster.IdleAfter(10*time.Minute))
 //	cart := carts.Ref("user-42")
 //	cart.Tell(ctx, Add{"apple", 3})
@@ -25,24 +25,36 @@
 // A bounded mailbox may exceed its bound for a while after an activation, since a message that was
 // accepted is not refused later.
 //
-// Nothing of a passivated actor is saved: one that must remember what it has done uses package
-// persist, see [RegisterSpawned].
+// Nothing is saved of an actor that is passivated: one that must remember what it has done uses package
+// persist, see [RegisterDurable].
 //
 // # Members
 //
-// Systems that [Join] a cluster share the shards of a group, which are parts of a set of keys. Each
-// shard is held by one member at a time, and is taken over when that member leaves, ends or is
-// silent. An [Engine] is the means by which members agree. To divide something, implement [Holder]
-// and call [Host]:
+// Systems that [Join] a cluster have the actors of a kind together: each key is on one of the nodes that
+// have registered the kind, and a message to it goes there, from any of them. What they agree by is an
+// [Engine]; they are connected by package remote.
 //
-//	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
-//	shards, err := cluster.Host(member, "orders", 64, holder)
+//	node, err := cluster.Join(sys, cluster.Config{Engine: engine, Remote: &remote.Config{Addr: addr, Secret: secret, Types: types}})
+//	carts, err := cluster.Register(node, "cart", newCart)
 //
-// A member has a lease. When the lease ends, and before others take over, the holder is told to
-// drop its shards. That works only for a process that is running: one that was stopped, or a
-// virtual machine that was paused, wakes up without having noticed. So writes to a store carry the
-// epoch of the [Shard], and the store refuses an epoch lower than one it has seen. A holder claims
-// a shard with its epoch before it reads.
+// The keys are divided into shards, see [ShardCount]. A shard is held by one node at a time. When nodes
+// come and leave, shards are moved: handlers end, activations are passivated, and what they have left in their
+// mailboxes goes to the new owner, as does what comes meanwhile. Messages of one sender to one key keep their
+// order over that, and none is lost. When a node ends without a word, or is cut off, its shards are taken over
+// as soon as its lease is over: what was in its mailboxes is lost, an ask that it had ends with
+// [actor.ErrUnreachable], and messages wait for the new owner up to 20 seconds.
 //
-// Messages are not routed between members yet: virtual actors live on one node.
+// A node has a lease. Before the others take over, its activations stop: each looks at the lease before
+// it handles a message. That binds only who runs: a process that was stopped, or a virtual machine that was
+// paused, wakes up and has not noticed. So what is written to a store goes with the epoch of the [Shard],
+// and the store refuses one that is lower than it has seen, see [Claiming]; [RegisterDurable] does that for
+// actors of package persist.
+//
+// Orders and watches concern the activation on the node itself: who watches an actor that is active
+// elsewhere hears at once that it is passivated. A message that another node has to get is not waited for:
+// [actor.Ref.TryTell] and asks fail with [actor.ErrMailboxFull] when too much is on its way there.
+//
+// Whoever has something else to divide implements [Holder], and calls [Host]:
+//
+//	shards, err := cluster.Host(node, "orders", 64, holder)
 package cluster

@@ -11,12 +11,19 @@ import (
 // SetClock gives a member another clock.
 func (cfg *Config) SetClock(clock func() time.Duration) { cfg.rules.clock = clock }
 
+// SetLinks gives a member connections that a test has made.
+func (cfg *Config) SetLinks(l links) { cfg.rules.links = l }
+
+// NoGates and LateClaims are mistakes in what is done with virtual actors.
+func (cfg *Config) NoGates()    { cfg.rules.routes.noGates = true }
+func (cfg *Config) LateClaims() { cfg.rules.routes.lateClaims = true }
+
 // Plant gives a member wrong rules.
 func (cfg *Config) Plant(mistake func(r *rules)) { mistake(&cfg.rules) }
 
 // BeginToLeave is Leave without waiting.
-func (m *Member) BeginToLeave() {
-	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
+func (n *Node) BeginToLeave() {
+	n.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
 }
 
 // Mistakes are what tests of a member must find.

@@ -29,6 +29,7 @@ type handle[M any] struct {
 	closing bool            // it takes nothing any more
 	early   bool            // it has ended before open
 	pumping bool            // somebody is at it: new messages are held
+	wanted  bool            // there is to be an activation, with or without a message
 	gone    bool            // nobody is here any more; the next one who comes makes a new handle
 	left    []actor.Held[M] // what the last activation has left
 	held    []actor.Held[M]
@@ -85,6 +86,18 @@ func (h *handle[M]) add(m actor.Held[M]) addition {
 	return added
 }
 
+// want has an activation made where there is none. It reports whether the caller must pump.
+func (h *handle[M]) want() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone || h.pumping || h.exists {
+		return false
+	}
+	h.wanted = true
+	h.begin()
+	return true
+}
+
 // unpark gives back the places of all that is held. REQUIRES: mu held.
 func (h *handle[M]) unpark() {
 	h.parked.n.Add(-int64(h.counted))
@@ -127,7 +140,7 @@ const (
 func (h *handle[M]) next() (do duty, mail []actor.Held[M], to actor.Ref[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.exists && len(h.left)+len(h.held) > 0 {
+	if !h.exists && (h.wanted || len(h.left)+len(h.held) > 0) {
 		return doSpawn, nil, to
 	}
 	if h.exists && !h.closing && len(h.held) > 0 {
@@ -165,7 +178,7 @@ func (h *handle[M]) open(ref actor.Ref[M], lives func() bool) {
 	if h.early = false; early && !lives() { // otherwise the end was that of another, see strand
 		return
 	}
-	h.ref, h.exists = ref, true
+	h.ref, h.exists, h.wanted = ref, true, false
 	h.held, h.left = slices.Concat(h.left, h.held), nil
 }
 
@@ -188,7 +201,7 @@ func (h *handle[M]) abandon() (left, held []actor.Held[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left, held, h.left, h.held = h.left, h.held, nil, nil
-	h.again = 0
+	h.again, h.wanted = 0, false
 	h.unpark()
 	return left, held
 }

@@ -27,14 +27,20 @@ type step func(ctx *actor.Context[step], k *keeper)
 //
 // All fields are owned by the actor's turn.
 type keeper struct {
-	m      *Member
+	m      *Node
 	own    record
 	rev    Revision // of the own record, as far as it is known
 	joined bool     // the record is our own
 
-	renewing   bool
-	declaring  bool
-	leaving    bool
+	renewing  bool
+	declaring bool
+	leaving   bool
+
+	resigned    []func() bool     // those who wait until this member heeds that they leave; true when it does
+	must        map[string]uint64 // versions of maps to be known before it has left, nil while that is not known
+	departing   bool
+	hasDeparted bool
+
 	sightings  map[string]sighting
 	groups     map[string]*group
 	stops      []func() // of watches
@@ -55,19 +61,26 @@ const (
 	mapPrefix  = "map/"
 )
 
-func newKeeper(m *Member) *keeper {
-	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli()}
+func newKeeper(m *Node) *keeper {
+	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), Addr: m.cfg.Advertise}
 	return &keeper{m: m, own: own, sightings: make(map[string]sighting), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
 func (k *keeper) now() time.Duration { return k.m.cfg.rules.clock() }
 
-func (k *keeper) id() identity { return identity{k.m.cfg.Name, k.own.Join} }
+func (k *keeper) id() identity { return identity{k.m.sys.Name(), k.own.Join} }
 
-func (k *keeper) key() string { return nodePrefix + k.m.cfg.Name }
+func (k *keeper) key() string { return nodePrefix + k.m.sys.Name() }
 
 // Init implements actor.Initializer.
 func (k *keeper) Init(ctx *actor.Context[step]) error {
+	router, err := k.m.startRouter(ctx, "router")
+	if err != nil {
+		return err
+	}
+	if k.m.links != nil {
+		k.own.Router = router.String()
+	}
 	k.watch(ctx, nodePrefix, (*keeper).saw)
 	ctx.Every("tick", k.m.cfg.TTL/12, func(ctx *actor.Context[step], k *keeper) { k.tick(ctx) })
 	k.renew(ctx)
@@ -80,7 +93,28 @@ func (k *keeper) Receive(ctx *actor.Context[step], do step) error {
 	for _, name := range slices.Sorted(maps.Keys(k.groups)) {
 		k.groups[name].act(ctx, k)
 	}
+	k.resigned = slices.DeleteFunc(k.resigned, func(over func() bool) bool { return over() })
 	return nil
+}
+
+// heeds reports whether nothing will be given to a member that leaves by a map after these versions, as far
+// as it is up to this one.
+func (k *keeper) heeds(id identity) (versions map[string]uint64, ok bool) {
+	c := k.census()
+	if !c.is(id, stateLeaving) && !c.gone(id) {
+		return nil, false
+	}
+	versions = make(map[string]uint64)
+	for name, g := range k.groups {
+		if g.m == nil {
+			continue
+		}
+		if g.asking || slices.ContainsFunc(g.m.slots, func(s slot) bool { return s.next == id }) {
+			return nil, false
+		}
+		versions[name] = g.m.version
+	}
+	return versions, true
 }
 
 // Terminate implements actor.Terminator. What it holds it stops to use at once.
@@ -174,6 +208,7 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 	k.renewing = true
 	began, next := k.now(), k.own
 	next.Beat++
+	next.Groups = slices.Clone(k.own.Groups)
 	k.put(ctx, k.key(), next.encode(), k.rev, func(ctx *actor.Context[step], rev Revision, err error) {
 		cfg := &k.m.cfg
 		if cfg.rules.unsure(err) {
@@ -184,7 +219,8 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 		k.rev, k.own.Beat = max(rev, k.rev), next.Beat
 		k.m.until.Store(int64(cfg.rules.lease(began, k.now(), cfg.TTL-cfg.Margin)))
 		k.look()
-		if next.State != k.own.State {
+		k.routes()
+		if next.State != k.own.State || len(next.Groups) != len(k.own.Groups) {
 			k.renew(ctx)
 		}
 	})
@@ -244,9 +280,45 @@ func (k *keeper) saw(ctx *actor.Context[step], e Entry) {
 		s.first = s.at
 	}
 	k.sightings[name] = s
-	if name == k.m.cfg.Name && k.joined && (r.Join > k.own.Join || r.Join == k.own.Join && r.State == stateDead) {
+	k.met(name, had, s)
+	if name == k.m.sys.Name() && k.joined && (r.Join > k.own.Join || r.Join == k.own.Join && r.State == stateDead) {
 		k.end(ctx, ErrDeclaredDead)
 	}
+}
+
+// met sees to the connection with a member whose record has changed.
+func (k *keeper) met(name string, had, now sighting) {
+	if links := k.m.links; links != nil && name != k.m.sys.Name() {
+		if now.Addr != "" && now.Addr != had.Addr {
+			links.Meet(name, now.Addr)
+		}
+		if had.System != 0 && had.System != now.System {
+			links.Lose(name, had.System)
+		}
+		if now.State == stateDead && !now.Left && had.State != stateDead {
+			links.Lose(name, now.System)
+		}
+	}
+	if had.Join != now.Join || had.State != now.State || had.Router != now.Router {
+		k.routes()
+	}
+}
+
+// routes tells the router who the members are.
+func (k *keeper) routes() {
+	all := make(peers)
+	for name, s := range k.sightings {
+		if s.State == stateDead {
+			continue
+		}
+		router, err := actor.ParsePID(s.Router)
+		if err != nil || s.Router == "" {
+			continue
+		}
+		all[identity{name, s.Join}] = peer{node: name, inc: s.System, router: router}
+	}
+	self := k.id()
+	k.m.tell(func(ctx *actor.Context[any], r *router) { r.meet(ctx, self, all) })
 }
 
 // declare declares one of those dead whose record has been the same for too long.
@@ -256,7 +328,7 @@ func (k *keeper) declare(ctx *actor.Context[step]) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
 		s := k.sightings[name]
-		if s.State == stateDead || name == k.m.cfg.Name && k.joined || k.now()-s.at < k.m.cfg.rules.patience(k.m.cfg.TTL) {
+		if s.State == stateDead || name == k.m.sys.Name() && k.joined || k.now()-s.at < k.m.cfg.rules.patience(k.m.cfg.TTL) {
 			continue
 		}
 		k.declaring = true
@@ -297,9 +369,10 @@ func (k *keeper) settled() bool {
 	return true
 }
 
-// rank returns how many members come before this one as the coordinator.
-func (k *keeper) rank(c census) int {
-	return max(0, slices.Index(c.in(stateUp, stateLeaving), k.id()))
+// rank returns how many members come before this one as the coordinator of a group.
+func (k *keeper) rank(c census, group string) int {
+	hosts := slices.DeleteFunc(c.in(stateUp, stateLeaving), func(id identity) bool { return !c[id.name].hosts(group) })
+	return max(0, slices.Index(hosts, k.id()))
 }
 
 // leave begins to leave.
@@ -309,6 +382,12 @@ func (k *keeper) leave(ctx *actor.Context[step]) {
 	}
 	k.leaving, k.own.State = true, stateLeaving
 	k.renew(ctx)
+	self := ctx.Self()
+	k.m.tell(func(ctx *actor.Context[any], r *router) {
+		r.resign(ctx, func(versions map[string]uint64) {
+			self.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { k.must = versions })
+		})
+	})
 	ctx.Every("leave", 50*time.Millisecond, func(ctx *actor.Context[step], k *keeper) { k.part(ctx) })
 }
 
@@ -316,12 +395,15 @@ func (k *keeper) leave(ctx *actor.Context[step]) {
 func (k *keeper) part(ctx *actor.Context[step]) {
 	c := k.census()
 	alone := !slices.ContainsFunc(c.up(), func(id identity) bool { return id != k.id() })
-	for _, g := range k.groups {
-		if !alone && g.owns(k.id()) || g.busy() {
+	for name, g := range k.groups {
+		if !alone && g.m != nil && g.m.version < k.must[name] {
+			return
+		}
+		if !alone && g.owns(k.id()) && g.canGive(c, k.id()) || g.busy() {
 			return
 		}
 	}
-	if k.renewing {
+	if k.renewing || k.must == nil || !k.departed(ctx) {
 		return
 	}
 	if !k.joined {
@@ -332,7 +414,7 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 	k.dropAll()
 	k.renewing, k.joined = true, false // what the record says from now on is its own word
 	last := k.own
-	last.State = stateDead
+	last.State, last.Left = stateDead, true
 	k.put(ctx, k.key(), last.encode(), k.rev, func(ctx *actor.Context[step], _ Revision, err error) {
 		k.renewing = false
 		if err != nil { // the others wait for the end of the lease
@@ -340,6 +422,20 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 		}
 		k.end(ctx, nil)
 	})
+}
+
+// departed reports whether nothing is on its way over this node any more, and otherwise sees to that.
+func (k *keeper) departed(ctx *actor.Context[step]) bool {
+	if !k.departing {
+		k.departing = true
+		self := ctx.Self()
+		k.m.tell(func(rctx *actor.Context[any], r *router) {
+			r.depart(rctx, func(error) {
+				self.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { k.hasDeparted = true })
+			})
+		})
+	}
+	return k.hasDeparted
 }
 
 // end ends the member.

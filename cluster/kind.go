@@ -1,32 +1,44 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/persist"
 )
 
 // The defaults of a kind.
 const (
-	defaultIdle = 10 * time.Minute
-	defaultHot  = 1 << 20
-	defaultPark = 100_000
+	defaultIdle   = 10 * time.Minute
+	defaultHot    = 1 << 20
+	defaultPark   = 100_000
+	defaultShards = 256
 )
 
-// Kind is a kind of virtual actors, which [Register] makes. It is safe for concurrent use, and ends
-// with the system.
-type Kind[M any] struct{ table *table[M] }
+// Kind is a sort of virtual actors, which [Register] makes. It is safe for concurrent use, and ends with
+// the system.
+type Kind[M any] struct {
+	table *table[M]
+	where *Shards // nil for a node that is alone
+}
 
 // KindOption refines [Register].
 type KindOption func(*kindConfig)
 
 type kindConfig struct {
-	idle  time.Duration
-	hot   int
-	park  int
-	super []actor.SpawnOption
-	spawn []actor.SpawnOption
+	idle   time.Duration
+	hot    int
+	park   int
+	shards int
+	away   bool
+	claims []func(context.Context, Shard) error
+	super  []actor.SpawnOption
+	spawn  []actor.SpawnOption
+
+	shardOf func(key string) int   // nil: as keys say
+	always  func(shard int) string // the key of what is always active, nil for nothing
 }
 
 // IdleAfter passivates an actor that has handled no message for that long, or at most twice as
@@ -46,19 +58,38 @@ func Hot(n int) KindOption {
 	return func(c *kindConfig) { c.hot = n }
 }
 
-// Park bounds how many messages of the kind may wait while their activations end or begin: a
-// further one is refused as by a full mailbox, unless it is the first to wait for its actor. What
-// an activation leaves in its mailbox has its place already, and does not count. Park defaults to
-// 100 000; anything below 1 panics.
+// Park bounds how many messages of the kind may come and wait while the activations that they are for
+// end or begin, or move to another node: one more is refused as by a full mailbox, unless it is the first
+// one that waits for its actor, or for its shard. What an activation leaves in its mailbox has its place
+// already, and does not count. Defaults to 100 000; anything below 1 panics.
 func Park(n int) KindOption {
 	required(n > 0, "Park(%d): at least one message must be able to wait", n)
 	return func(c *kindConfig) { c.park = n }
 }
 
-// Supervised says how failures are handled. By default an actor is restarted up to 10 times in a
-// minute; then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters,
-// and its next message activates it anew. [actor.Escalate] means [actor.Stop] here: the failure of
-// one key does not affect the others.
+// ShardCount says into how many shards the keys of the kind are divided: as many can move from node to node
+// at most, one by one. All nodes must say the same, for as long as the cluster lives. Defaults to 256;
+// anything below 1 panics.
+func ShardCount(n int) KindOption {
+	required(n > 0, "ShardCount(%d): there must be at least one", n)
+	return func(c *kindConfig) { c.shards = n }
+}
+
+// Elsewhere is for a node that has references to the actors of a kind, and never an activation.
+func Elsewhere() KindOption { return func(c *kindConfig) { c.away = true } }
+
+// Claiming has a store know who has a shard, before anything of it is read: claim says to the store that
+// from now on nothing is to be written for the shard with a lower epoch, see [Activation]. If it fails,
+// the shard waits, and it is called again. A node that is alone has no shards, and claims none.
+func Claiming(claim func(ctx context.Context, s Shard) error) KindOption {
+	required(claim != nil, "Claiming: the function is nil")
+	return func(c *kindConfig) { c.claims = append(c.claims, claim) }
+}
+
+// Supervised says how failures are dealt with. Without it an actor is restarted 10 times in a minute;
+// then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters, and its
+// next message activates it anew. [actor.Escalate] is [actor.Stop] here: the failure of one key is not
+// that of the others.
 func Supervised(s actor.SuperviseOption) KindOption {
 	return func(c *kindConfig) { c.super = []actor.SpawnOption{s} }
 }
@@ -69,46 +100,96 @@ func Spawning(opts ...actor.SpawnOption) KindOption {
 	return func(c *kindConfig) { c.spawn = append(c.spawn, opts...) }
 }
 
+// Activation is an actor that is to be spawned.
+type Activation struct {
+	// Parent is what to spawn it with.
+	Parent actor.Spawner
+	Key    string
+	// Shard is in whose name it is active: what it writes goes to a store with that epoch, see [Claiming].
+	// Its Group is the name of the kind. On a node that is alone the epoch is 1.
+	Shard Shard
+}
+
 // Register makes a kind of virtual actors: newActor makes the state of the one with that key, for each
 // activation and each restart. The activations are children of an actor at the root with the name of
-// the kind.
+// the kind. On a node that has joined a cluster, the keys are divided among all its nodes that
+// register the kind: all with the same name and types.
 //
 // It fails with [actor.ErrNameTaken], with [actor.ErrBadName] or, when the system has stopped, with
 // [actor.ErrStopped].
 func Register[M any, A actor.Actor[M]](node *Node, name string, newActor func(key string) A, opts ...KindOption) (*Kind[M], error) {
 	required(newActor != nil, "Register: the function that makes an actor's state is nil")
-	return RegisterSpawned(node, name, func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error) {
-		return actor.TrySpawn(at, key, func() A { return newActor(key) }, opts...)
+	return RegisterSpawned(node, name, func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error) {
+		return actor.TrySpawn(at.Parent, at.Key, func() A { return newActor(at.Key) }, opts...)
 	}, opts...)
 }
 
-// RegisterSpawned is [Register] for actors that are not spawned by [actor.TrySpawn], such as the
-// durable ones of package persist:
+// RegisterSpawned is [Register] for actors that something else spawns than [actor.TrySpawn]. Durable ones
+// of package persist have [RegisterDurable].
 //
-//	cluster.RegisterSpawned(node, "cart", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[Msg], error) {
-//		return persist.TrySpawn(journal, at, key, newCart, persist.Actor(opts...))
-//	})
-//
-// spawn must spawn one actor with at as its parent, and return its reference; the name that it
-// passes is ignored. It is called by the sender of the first message, or where the previous
-// activation ends, concurrently for several keys, and must not block. If it fails or panics, what
-// the actor was told becomes dead letters, and an activation that it has made nevertheless is
-// stopped.
-func RegisterSpawned[M any](node *Node, name string, spawn func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
+// spawn must spawn one actor with at.Parent for its parent, and return its reference; the name that it gives
+// does not count. It is called by whoever sends the first message, or where the activation before ends,
+// concurrently for several keys, and must not block. If it fails, or panics, what the actor was told
+// becomes dead letters, and an activation that it has made nevertheless is stopped.
+func RegisterSpawned[M any](node *Node, name string, spawn func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
 	required(node != nil, "Register: the node is nil")
 	required(spawn != nil, "RegisterSpawned: the function that spawns is nil")
-	cfg := kindConfig{idle: defaultIdle, hot: defaultHot, park: defaultPark}
+	cfg := kindConfig{idle: defaultIdle, hot: defaultHot, park: defaultPark, shards: defaultShards}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
 	if cfg.idle > 0 {
 		cfg.spawn = append([]actor.SpawnOption{actor.Passivate(cfg.idle)}, cfg.spawn...)
 	}
-	t := newTable(cfg, spawn)
-	if _, err := actor.NewVirtual(node.sys, name, t, cfg.super...); err != nil {
+	k, err := register(node, name, newTable(node, cfg, spawn))
+	if err != nil {
 		return nil, fmt.Errorf("register %q: %w", name, err)
 	}
-	return &Kind[M]{t}, nil
+	return k, nil
+}
+
+func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
+	if !node.alone {
+		if err := node.reserve(name); err != nil {
+			return nil, err
+		}
+	} else if t.cfg.always != nil {
+		if _, err := node.startRouter(node.sys, "cluster"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := actor.NewVirtual(node.sys, name, t, t.cfg.super...); err != nil {
+		return nil, err
+	}
+	k := &Kind[M]{table: t}
+	node.tell(func(ctx *actor.Context[any], r *router) { r.add(ctx, name, t) })
+	if !node.alone {
+		var h Holder = holder[M]{t}
+		if t.cfg.away {
+			h = nil
+		}
+		k.where = node.host(name, t.cfg.shards, h)
+	}
+	return k, nil
+}
+
+// RegisterDurable is [Register] for durable actors of package persist, which embed [persist.Events] or
+// [persist.Durable]. All nodes write to the same journal, in a store that several processes can write to.
+// An actor writes in the name of its shard, "kind/number", and with its epoch: when another node has taken
+// that over, what an older activation still records is refused, and whoever waits for it has
+// [persist.ErrFenced]. The ids of the actors are their paths, "/kind/key".
+func RegisterDurable[M any, A actor.Actor[M]](node *Node, name string, p *persist.Persistence, newActor func(key string) A, opts ...KindOption) (*Kind[M], error) {
+	required(p != nil, "RegisterDurable: the persistence is nil")
+	required(newActor != nil, "RegisterDurable: the function that makes an actor's state is nil")
+	nameOf := func(s Shard) string { return fmt.Sprintf("%s/%d", s.Group, s.Number) }
+	opts = append([]KindOption{Claiming(func(ctx context.Context, s Shard) error { return p.Claim(ctx, nameOf(s), s.Epoch) })}, opts...)
+	return RegisterSpawned(node, name, func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error) {
+		how := []persist.Option{persist.Actor(opts...)}
+		if !node.alone {
+			how = append(how, persist.Shard(nameOf(at.Shard), at.Shard.Epoch))
+		}
+		return persist.TrySpawn(p, at.Parent, at.Key, func() A { return newActor(at.Key) }, how...)
+	}, opts...)
 }
 
 // Ref returns the reference of the actor with that key, which must have 1 to 1024 bytes: otherwise
@@ -117,6 +198,15 @@ func (k *Kind[M]) Ref(key string) actor.Ref[M] { return k.table.virtual.Ref(key)
 
 // Name returns the name of the kind.
 func (k *Kind[M]) Name() string { return k.table.virtual.Name() }
+
+// Owner returns the name of the node that has the key, as far as this one knows. It reports false if none
+// has.
+func (k *Kind[M]) Owner(key string) (node string, ok bool) {
+	if k.where == nil {
+		return k.table.node.Name(), true
+	}
+	return k.where.Owner(k.table.shardOf(key))
+}
 
 // Active returns how many actors of the kind are active here, or are about to be.
 func (k *Kind[M]) Active() int { return k.table.len() }

@@ -436,16 +436,16 @@ func TestLocalWhatIsSpawnedElsewhereIsRefused(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		log := newLogbook()
 		boom := errors.New("no room in the house")
-		spawns := []func(actor.Spawner, string, ...actor.SpawnOption) (actor.Ref[msg], error){
-			func(actor.Spawner, string, ...actor.SpawnOption) (actor.Ref[msg], error) {
+		spawns := []func(cluster.Activation, ...actor.SpawnOption) (actor.Ref[msg], error){
+			func(cluster.Activation, ...actor.SpawnOption) (actor.Ref[msg], error) {
 				return actor.Spawn(k.System(), "other", func() *counter { return log.newCounter("other") }), nil
 			},
-			func(actor.Spawner, string, ...actor.SpawnOption) (r actor.Ref[msg], err error) { return r, boom },
-			func(at actor.Spawner, key string, _ ...actor.SpawnOption) (actor.Ref[msg], error) {
-				return actor.TrySpawnFunc(at, key, func(*actor.Context[msg], msg) error { return nil })
+			func(cluster.Activation, ...actor.SpawnOption) (r actor.Ref[msg], err error) { return r, boom },
+			func(at cluster.Activation, _ ...actor.SpawnOption) (actor.Ref[msg], error) {
+				return actor.TrySpawnFunc(at.Parent, at.Key, func(*actor.Context[msg], msg) error { return nil })
 			},
-			func(at actor.Spawner, key string, _ ...actor.SpawnOption) (r actor.Ref[msg], err error) {
-				_, err = actor.TrySpawn(at, key, func() actor.Actor[int] { return nil })
+			func(at cluster.Activation, _ ...actor.SpawnOption) (r actor.Ref[msg], err error) {
+				_, err = actor.TrySpawn(at.Parent, at.Key, func() actor.Actor[int] { return nil })
 				return r, err
 			},
 		}
@@ -488,8 +488,8 @@ func TestLocalCycleOfAsksIsFound(t *testing.T) {
 func TestLocalMessagesThatWaitAreBounded(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		gate := actortest.NewGate(k)
-		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "slow", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
-			return actor.TrySpawn(at, key, func() *slowEnd { return &slowEnd{gate} }, opts...)
+		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "slow", func(at cluster.Activation, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
+			return actor.TrySpawn(at.Parent, at.Key, func() *slowEnd { return &slowEnd{gate} }, opts...)
 		}, cluster.Park(2))
 		if err != nil {
 			t.Fatal(err)
@@ -606,8 +606,8 @@ func TestLocalDurableActorRemembersOverPassivation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "sum", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
-			return persist.TrySpawn(journal, at, key, func() *durableSum { return new(durableSum) }, persist.Actor(opts...))
+		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "sum", func(at cluster.Activation, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
+			return persist.TrySpawn(journal, at.Parent, at.Key, func() *durableSum { return new(durableSum) }, persist.Actor(opts...))
 		}, cluster.IdleAfter(time.Minute))
 		if err != nil {
 			t.Fatal(err)

@@ -1,13 +1,224 @@
 package cluster
 
-import "github.com/greenroom-go/greenroom/actor"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// Node is a system as a member of a cluster. [Alone] makes one. It is safe for concurrent use.
-type Node struct{ sys *actor.System }
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/remote"
+)
 
-// Alone returns a node without a cluster: all virtual actors are active here. It ends with its
-// system.
-func Alone(sys *actor.System) *Node { return &Node{sys: sys} }
+// The times of a lease unless told otherwise.
+const (
+	defaultTTL    = 15 * time.Second
+	defaultMargin = 3 * time.Second
+	settleTime    = 5 * time.Second // no shard is moved for balance so soon after a join
+	rankDelay     = 2 * time.Second // so long the coordinator may do nothing until the next one does it
+	putPatience   = 2 * time.Second // for one call of the engine
+	resumeWithin  = 5 * time.Minute // for how long a session may be broken that nobody has given up
+)
+
+// Config is how a system joins a cluster.
+type Config struct {
+	// Engine is what the members agree by. It is needed.
+	Engine Engine
+	// Remote is how the system is connected with those of the other members, for messages to go there. Its
+	// Peers are not needed: members know each other's addresses from the engine. Its ResumeWithin is 5
+	// minutes by default: whether a member is lost is for the cluster to say, which ends its session. nil
+	// is for a member that only holds shards.
+	Remote *remote.Config
+	// Advertise is the address at which the others reach the one of Remote, by default that address.
+	Advertise string
+	// TTL is for how long a member that is silent is waited for: 15 seconds by default, and at least one.
+	// All members have the same.
+	TTL time.Duration
+	// Margin is by how much a member ends its lease earlier than others do, a fifth of TTL by default: the
+	// clocks of two members may differ in speed by as much of TTL.
+	Margin time.Duration
+
+	rules rules // of a lease; tests plant mistakes
+}
+
+// rules are the decisions on which it rests that no shard has two owners.
+type rules struct {
+	clock    func() time.Duration                                 // a monotonic clock
+	lease    func(began, ended, left time.Duration) time.Duration // until when a lease holds after a renewal
+	unsure   func(err error) bool                                 // reports whether a renewal has failed
+	gone     func(c census, id identity) bool                     // reports whether an owner's lease is over
+	patience func(ttl time.Duration) time.Duration                // how long others wait for a beat
+	epochs   func(before, after *shardMap)                        // the epochs of a map that is put
+	links    links                                                // in place of those of Config.Remote
+	routes   routeRules                                           // mistakes of what rests on that
+}
+
+// routeRules are mistakes in what is done with virtual actors.
+type routeRules struct {
+	noGates    bool // the order of messages is not kept over moves
+	lateClaims bool // a shard is claimed after it is used
+}
+
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.TTL == 0 {
+		cfg.TTL = defaultTTL
+	}
+	if cfg.Margin == 0 {
+		cfg.Margin = cfg.TTL * (defaultMargin / time.Second) / (defaultTTL / time.Second)
+	}
+	switch {
+	case cfg.Engine == nil:
+		return cfg, fmt.Errorf("the engine is nil: it is needed")
+	case cfg.TTL < time.Second:
+		return cfg, fmt.Errorf("the TTL must be at least 1s, not %v", cfg.TTL)
+	case cfg.Margin < 0 || cfg.Margin > cfg.TTL/2:
+		return cfg, fmt.Errorf("the margin must be at most half of the TTL of %v, not %v", cfg.TTL, cfg.Margin)
+	}
+	r := &cfg.rules
+	if r.clock == nil {
+		began := time.Now()
+		r.clock = func() time.Duration { return time.Since(began) }
+	}
+	if r.lease == nil {
+		r.lease = func(began, _, left time.Duration) time.Duration { return began + left }
+	}
+	if r.unsure == nil {
+		r.unsure = func(err error) bool { return err != nil }
+	}
+	if r.gone == nil {
+		r.gone = census.gone
+	}
+	if r.patience == nil {
+		r.patience = func(ttl time.Duration) time.Duration { return ttl }
+	}
+	if r.epochs == nil {
+		r.epochs = func(_, after *shardMap) { after.seal() }
+	}
+	return cfg, nil
+}
+
+// Node is a system as a member of a cluster. [Join] makes one: it keeps a lease, and holds shards for as
+// long as that lasts, see [Host] and [Register]. [Alone] makes one that has no others beside it. It is
+// safe for concurrent use.
+type Node struct {
+	sys    *actor.System
+	cfg    Config
+	alone  bool            // [Alone] has made it
+	keeper actor.Ref[step] // the zero Ref if it is alone
+	links  links           // nil if it is not connected
+	remote *remote.Node    // nil as well
+
+	until atomic.Int64  // when the lease ends, by the clock of cfg.rules; negative for none
+	over  chan struct{} // closed when the keeper has ended
+	err   error         // why; set before over is closed
+
+	mu     sync.Mutex
+	hosts  map[string]bool // the groups, guarded by mu
+	router actor.Ref[any]  // guarded by mu; the zero Ref if it is alone and needs none
+	closed atomic.Bool     // the router has ended
+}
+
+// links are the connections of a node.
+type links interface {
+	Meet(node, addr string)
+	Lose(node string, incarnation uint32)
+}
+
+// Alone returns a node that has no others beside it: all virtual actors are active here. It ends with
+// its system.
+func Alone(sys *actor.System) *Node {
+	n := &Node{sys: sys, alone: true, over: make(chan struct{}), hosts: make(map[string]bool)}
+	return n
+}
+
+// Join makes a system a member of the cluster that has the engine. It does not wait: until the engine has
+// taken the member's record, and a former one of that name is known to be gone, it holds no shards. The
+// member is an actor "/cluster" of the system and ends with it; [Node.Leave] before gives the shards
+// away, which otherwise wait for the end of the lease.
+//
+// With [Config.Remote] the system listens, as [remote.Listen] says, and knows the addresses of the other
+// members from the engine.
+//
+// It fails if the Config is not valid, if the system has an actor of that name, or has stopped, and if it
+// cannot listen.
+func Join(sys *actor.System, cfg Config) (*Node, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("join a cluster: %w", err)
+	}
+	n := &Node{sys: sys, cfg: cfg, links: cfg.rules.links, over: make(chan struct{}), hosts: make(map[string]bool)}
+	if cfg.Remote != nil {
+		if n.remote, err = listen(sys, &cfg); err != nil {
+			return nil, fmt.Errorf("join a cluster: %w", err)
+		}
+		n.links = n.remote
+		if addr := n.remote.Addr(); n.cfg.Advertise == "" && addr != nil {
+			n.cfg.Advertise = addr.String()
+		}
+	}
+	n.until.Store(-1)
+	// It is not restarted: what it held it must drop, and its lease has a number of its own.
+	n.keeper, err = actor.TrySpawn(sys, "cluster", func() *keeper { return newKeeper(n) }, actor.Temporary)
+	if err != nil {
+		return nil, fmt.Errorf("join a cluster: %w", err)
+	}
+	return n, nil
+}
+
+// listen connects the system.
+func listen(sys *actor.System, cfg *Config) (*remote.Node, error) {
+	c := *cfg.Remote
+	types := c.Types
+	if types == nil {
+		types = codec.NewTypes()
+	}
+	c.Types = types.With(routerTypes...)
+	c.ResumeWithin = cmp.Or(c.ResumeWithin, resumeWithin)
+	return remote.Listen(sys, c)
+}
 
 // System returns the system.
 func (n *Node) System() *actor.System { return n.sys }
+
+// Remote returns the system's connections, nil if [Config.Remote] was.
+func (n *Node) Remote() *remote.Node { return n.remote }
+
+// Name returns the name of the member, which is that of the system.
+func (n *Node) Name() string { return n.sys.Name() }
+
+// Valid reports whether the member has a lease at this moment. What it holds it must not use without. A
+// node that is alone needs none.
+func (n *Node) Valid() bool { return n.alone || int64(n.cfg.rules.clock()) < n.until.Load() }
+
+// Done is closed when the member has left, was declared dead or has ended with its system.
+func (n *Node) Done() <-chan struct{} { return n.over }
+
+// Err returns nil until Done is closed, and then why: nil for a member that has left,
+// [ErrDeclaredDead], or [actor.ErrStopped].
+func (n *Node) Err() error {
+	select {
+	case <-n.over:
+		return n.err
+	default:
+		return nil
+	}
+}
+
+// Leave gives all shards to the other members, drops them if there is no other, and then ends the lease
+// and the member. It waits for that, as long as ctx lasts; the member goes on leaving after that. Shut
+// the system down then. A node that is alone has nothing to leave.
+func (n *Node) Leave(ctx context.Context) error {
+	if n.alone {
+		return nil
+	}
+	n.keeper.Tell(ctx, func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
+	select {
+	case <-n.over:
+		return n.err
+	case <-ctx.Done():
+		return fmt.Errorf("leave the cluster: %w", context.Cause(ctx))
+	}
+}

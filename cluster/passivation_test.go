@@ -16,11 +16,11 @@ import (
 // spawning is a kind whose function that spawns does first what the test says.
 func spawning(t *testing.T, k *actortest.Kit, log *logbook, first func(key string) error, opts ...cluster.KindOption) *cluster.Kind[msg] {
 	t.Helper()
-	kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "cart", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
-		if err := first(key); err != nil {
+	kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "cart", func(at cluster.Activation, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
+		if err := first(at.Key); err != nil {
 			return actor.Ref[msg]{}, err
 		}
-		return actor.TrySpawn(at, key, func() *counter { return log.newCounter(key) }, opts...)
+		return actor.TrySpawn(at.Parent, at.Key, func() *counter { return log.newCounter(at.Key) }, opts...)
 	}, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -295,16 +295,16 @@ func TestLocalActivationThatWasMadeByAFailingSpawnIsStopped(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		log, broken := newLogbook(), true
 		var kind *cluster.Kind[msg]
-		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "cart", func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
-			ref, err := actor.TrySpawn(at, key, func() *counter { return log.newCounter(key) }, opts...)
+		kind, err := cluster.RegisterSpawned(cluster.Alone(k.System()), "cart", func(at cluster.Activation, opts ...actor.SpawnOption) (actor.Ref[msg], error) {
+			ref, err := actor.TrySpawn(at.Parent, at.Key, func() *counter { return log.newCounter(at.Key) }, opts...)
 			if broken && err == nil {
-				switch key {
+				switch at.Key {
 				case "error":
 					return actor.Ref[msg]{}, errors.New("not in the register")
 				case "panic":
 					panic("not in the register")
 				case "other":
-					return kind.Ref(key), nil
+					return kind.Ref(at.Key), nil
 				}
 			}
 			return ref, err

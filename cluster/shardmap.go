@@ -17,6 +17,10 @@ type identity struct {
 	gen  uint64
 }
 
+func (id identity) compare(other identity) int {
+	return cmp.Or(cmp.Compare(id.name, other.name), cmp.Compare(id.gen, other.gen))
+}
+
 func (id identity) String() string { return fmt.Sprintf("%s~%d", id.name, id.gen) }
 
 // slot is a shard in the map.
@@ -126,7 +130,14 @@ type record struct {
 	State  memberState `json:"state"`
 	Since  int64       `json:"since"` // when it joined by its own clock, in milliseconds; the first is the coordinator
 	Beat   uint64      `json:"beat"`
+	Left   bool        `json:"left,omitempty"`   // it is dead by its own word: its system may have something to say yet
+	Addr   string      `json:"addr,omitempty"`   // where its system listens
+	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
+	Groups []string    `json:"groups,omitempty"` // of which it takes shards
 }
+
+// hosts reports whether the member takes shards of a group.
+func (r record) hosts(group string) bool { return slices.Contains(r.Groups, group) }
 
 func (r *record) encode() []byte {
 	data, err := json.Marshal(r)
@@ -139,8 +150,13 @@ func (r *record) encode() []byte {
 // census is the newest record of each name.
 type census map[string]record
 
-// up returns the members that take shards, in the order in which they joined.
+// up returns the members that do not leave, in the order in which they joined.
 func (c census) up() []identity { return c.in(stateUp) }
+
+// taking returns the members that take shards of a group, in the order in which they joined.
+func (c census) taking(group string) []identity {
+	return slices.DeleteFunc(c.up(), func(id identity) bool { return !c[id.name].hosts(group) })
+}
 
 func (c census) in(states ...memberState) []identity {
 	var all []identity
@@ -168,8 +184,9 @@ func (c census) is(id identity, state memberState) bool {
 // plan changes m as the coordinator wants it: shards of members that are gone, and of nobody, get an owner;
 // those of members that leave are to move, and, where balance says so, those of who has more than others.
 // It reports whether there was anything to do. An owner that is not gone gives its shards away itself.
-func (m *shardMap) plan(c census, gone func(identity) bool, balance bool) (changed bool) {
-	members := c.up()
+// group is the one of m: only members that host it take shards.
+func (m *shardMap) plan(c census, group string, gone func(identity) bool, balance bool) (changed bool) {
+	members := c.taking(group)
 	if len(members) == 0 {
 		return false
 	}

@@ -60,12 +60,12 @@ func counts(m *shardMap) map[string]int {
 }
 
 func TestThePlanMovesAsLittleAsItNeeds(t *testing.T) {
-	up := func(since int64) record { return record{Join: 1, State: stateUp, Since: since} }
+	up := func(since int64) record { return record{Join: 1, State: stateUp, Since: since, Groups: []string{"g"}} }
 	c := census{"a": up(1)}
 	m := newShardMap(30, 1)
 	expect := func(balance, want bool, counted map[string]int) {
 		t.Helper()
-		if m.plan(c, c.gone, balance) != want {
+		if m.plan(c, "g", c.gone, balance) != want {
 			t.Errorf("whether it changes something is not %v", want)
 		}
 		if got := counts(m); !reflect.DeepEqual(got, counted) {
@@ -114,6 +114,6 @@ func TestThePlanMovesAsLittleAsItNeeds(t *testing.T) {
 	delete(c, "a") // of whom nothing is known nothing is taken
 	c["d"] = up(4)
 	expect(true, false, map[string]int{"a": 30})
-	c["a"] = record{Join: 2, State: stateUp, Since: 5} // a later one of that name
+	c["a"] = record{Join: 2, State: stateUp, Since: 5, Groups: []string{"g"}} // a later one of that name
 	expect(true, true, map[string]int{"a": 15, "d": 15})
 }

@@ -3,8 +3,10 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,7 +44,7 @@ type Holder interface {
 
 // Shards is a group of shards, some of which this member holds. It is safe for concurrent use.
 type Shards struct {
-	m     *Member
+	m     *Node
 	name  string
 	held  []atomic.Uint64 // the epochs with which they are held, 0 for those that are not
 	known atomic.Pointer[shardMap]
@@ -51,9 +53,9 @@ type Shards struct {
 // Host makes a member take its share of the n shards of a group. All members that host the group
 // must use the same n. It does not wait.
 //
-// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty
-// or contains '/', if the member already hosts it, or if the member has ended.
-func Host(m *Member, group string, n int, holder Holder) (*Shards, error) {
+// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
+// has a '/', if the member hosts it already, or has ended.
+func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 	required(n > 0, "Host: the number of shards must be positive, not %d", n)
 	required(holder != nil, "Host: the holder is nil")
 	if group == "" || strings.Contains(group, "/") {
@@ -62,15 +64,23 @@ func Host(m *Member, group string, n int, holder Holder) (*Shards, error) {
 	if err := m.reserve(group); err != nil {
 		return nil, fmt.Errorf("host the group %q: %w", group, err)
 	}
+	return m.host(group, n, holder), nil
+}
+
+// host is Host for a group that is reserved. Without a holder the map is only known.
+func (m *Node) host(group string, n int, holder Holder) *Shards {
 	s := &Shards{m: m, name: group, held: make([]atomic.Uint64, n)}
 	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.host(ctx, s, holder) })
-	return s, nil
+	return s
 }
 
 // reserve notes that a group is hosted.
-func (m *Member) reserve(group string) error {
+func (m *Node) reserve(group string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.alone {
+		return errors.New("the node is alone: it has to join a cluster")
+	}
 	if m.hosts[group] {
 		return fmt.Errorf("%w: the member has it already", actor.ErrNameTaken)
 	}
@@ -151,13 +161,19 @@ const (
 func (k *keeper) host(ctx *actor.Context[step], s *Shards, holder Holder) {
 	g := &group{shards: s, holder: holder, holds: make([]hold, len(s.held))}
 	k.groups[s.name] = g
+	if holder != nil {
+		k.own.Groups = append(k.own.Groups, s.name)
+		k.renew(ctx)
+	}
 	key := mapPrefix + s.name
 	k.watch(ctx, key, func(_ *keeper, _ *actor.Context[step], e Entry) {
 		if e.Key == key {
 			g.saw(k, e)
 		}
 	})
-	g.ask(ctx, k)
+	if holder != nil {
+		g.ask(ctx, k)
+	}
 }
 
 // owns reports whether the member has a shard, as far as it knows.
@@ -195,6 +211,12 @@ func (g *group) saw(k *keeper, e Entry) {
 	}
 	g.m, g.rev, g.absent = m, e.Revision, false
 	g.shards.known.Store(m)
+	k.m.tell(func(ctx *actor.Context[any], r *router) { r.follow(ctx, g.shards.name, m) })
+}
+
+// canGive reports whether somebody else could have what the member has.
+func (g *group) canGive(c census, id identity) bool {
+	return slices.ContainsFunc(c.taking(g.shards.name), func(other identity) bool { return other != id })
 }
 
 // ask reads the map.
@@ -214,6 +236,9 @@ func (g *group) ask(ctx *actor.Context[step], k *keeper) {
 
 // act does what the map says, and changes it where that is this member's to do.
 func (g *group) act(ctx *actor.Context[step], k *keeper) {
+	if g.holder == nil { // the watch is enough
+		return
+	}
 	if g.m == nil {
 		if !g.asking && !g.absent {
 			g.ask(ctx, k)
@@ -379,14 +404,14 @@ func (g *group) mayPlan(k *keeper, next *shardMap) bool {
 	c := k.census()
 	planned := next.clone()
 	gone := func(id identity) bool { return k.m.cfg.rules.gone(c, id) }
-	if !planned.plan(c, gone, k.settled()) {
+	if !planned.plan(c, g.shards.name, gone, k.settled()) {
 		g.wanting = 0
 		return false
 	}
 	if g.wanting == 0 || g.wanted != g.rev {
 		g.wanted, g.wanting = g.rev, k.now()
 	}
-	if k.now()-g.wanting < time.Duration(k.rank(c))*rankDelay {
+	if k.now()-g.wanting < time.Duration(k.rank(c, g.shards.name))*rankDelay {
 		return false
 	}
 	*next = *planned

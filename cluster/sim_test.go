@@ -29,6 +29,11 @@ type simWorld struct {
 	quiet   bool       // the faults are over
 	nodes   []*simNode // all that there ever were
 	claimed [simShards]claim
+
+	mesh *mesh            // nil if the nodes are not connected
+	host func(n *simNode) // has a node host something; nil for the shards that are checked here
+
+	config func(cfg *cluster.Config) // plants a mistake, nil for that of Mistakes
 }
 
 // claim is who has taken a shard last, as a store knows it.
@@ -46,7 +51,9 @@ type simNode struct {
 	nap     actor.Ref[nap]
 	cut     bool // from the engine
 	crashed bool
-	member  *cluster.Member
+	chaos   bool // calls of the engine go wrong now and then
+	leaving bool
+	member  *cluster.Node
 	shards  *cluster.Shards
 	has     [simShards]bool // as the holder knows
 }
@@ -63,6 +70,9 @@ func (s *simWorld) start(name string) *simNode {
 	for _, n := range s.nodes {
 		if n.name == name && !n.crashed {
 			n.crashed = true
+			if s.mesh != nil {
+				s.mesh.crash(n)
+			}
 			n.node.Crash()
 		}
 	}
@@ -81,13 +91,23 @@ func (s *simWorld) start(name string) *simNode {
 	began := time.Now()
 	cfg := cluster.Config{Engine: n, TTL: simTTL}
 	cfg.SetClock(func() time.Duration { return time.Since(began) * time.Duration(speed) / 1000 })
-	if s.mistake != "" {
+	if s.config != nil {
+		s.config(&cfg)
+	} else if s.mistake != "" {
 		cfg.Plant(cluster.Mistakes[s.mistake])
 	}
 	var err error
+	if s.mesh != nil {
+		cfg.SetLinks(s.mesh.join(n))
+	}
 	if n.member, err = cluster.Join(n.sys, cfg); err != nil {
 		s.w.Fatalf("join: %v", err)
 	}
+	if s.host != nil {
+		s.host(n)
+		return n
+	}
+	n.chaos = true
 	if n.shards, err = cluster.Host(n.member, "things", simShards, n); err != nil {
 		s.w.Fatalf("host: %v", err)
 	}
@@ -100,7 +120,7 @@ func (n *simNode) wait(ctx context.Context, most time.Duration) error {
 	return err
 }
 
-func (n *simNode) unlucky() bool { return !n.quiet && n.sys.Rand().IntN(8) == 0 }
+func (n *simNode) unlucky() bool { return n.chaos && !n.quiet && n.sys.Rand().IntN(8) == 0 }
 
 // Put implements Engine: late, and sometimes with an end that is not known.
 func (n *simNode) Put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {

@@ -1,86 +1,112 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// table is the [actor.Place] of a kind: it finds the handle of a key. Its parts keep senders to different
-// actors out of each other's way.
+// table is the [actor.Place] of a kind: it finds the handle of a key, and knows where the shards are.
 type table[M any] struct {
+	node    *Node
 	cfg     kindConfig
-	spawn   func(at actor.Spawner, key string, opts ...actor.SpawnOption) (actor.Ref[M], error)
+	spawn   func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error)
 	virtual *actor.Virtual[M] // set by Serve
+	router  *router           // set by its turn, which alone uses it
 	hot     hot[M]
 	parked  parking
-
-	seed  maphash.Seed
-	parts [64]part[M]
+	lots    []lot[M]
 }
 
-type part[M any] struct {
-	mu sync.RWMutex
-	m  map[string]*handle[M]
-	_  [32]byte // parts on cache lines of their own
-}
-
-func newTable[M any](cfg kindConfig, spawn func(actor.Spawner, string, ...actor.SpawnOption) (actor.Ref[M], error)) *table[M] {
-	t := &table[M]{cfg: cfg, spawn: spawn, seed: maphash.MakeSeed()}
+func newTable[M any](n *Node, cfg kindConfig, spawn func(Activation, ...actor.SpawnOption) (actor.Ref[M], error)) *table[M] {
+	t := &table[M]{node: n, cfg: cfg, spawn: spawn, lots: make([]lot[M], cfg.shards)}
 	t.hot.limit, t.parked.limit = cfg.hot, int64(cfg.park)
-	for i := range t.parts {
-		t.parts[i].m = make(map[string]*handle[M])
+	for i := range t.lots {
+		l := &t.lots[i]
+		l.m = make(map[string]*handle[M])
+		if n.alone {
+			l.here = true
+			l.open.Store(true)
+			l.held.Store(1)
+		}
 	}
 	return t
 }
 
-func (t *table[M]) part(key string) *part[M] {
-	return &t.parts[maphash.String(t.seed, key)%uint64(len(t.parts))]
+// shardOf returns the number of a key's shard: by FNV-1a, which is the same in all processes.
+func (t *table[M]) shardOf(key string) int {
+	if t.cfg.shardOf != nil {
+		return t.cfg.shardOf(key)
+	}
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if n := strings.IndexByte(key[open:], '}'); n > 1 {
+			key = key[open+1 : open+n]
+		}
+	}
+	h := uint64(14695981039346656037)
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	return int((h ^ h>>32) % uint64(len(t.lots)))
 }
 
+func (t *table[M]) lot(key string) *lot[M] { return &t.lots[t.shardOf(key)] }
+
 // handle returns the handle of a key, nil if it has none.
-func (t *table[M]) handle(key string) *handle[M] {
-	p := t.part(key)
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.m[key]
+func (t *table[M]) handle(key string) *handle[M] { return t.lot(key).handle(key) }
+
+func (l *lot[M]) handle(key string) *handle[M] {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.m[key]
 }
 
 // replace returns a handle in place of old, nil for none.
-func (t *table[M]) replace(key string, old *handle[M]) *handle[M] {
-	p := t.part(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if h := p.m[key]; h != nil && h != old {
+func (t *table[M]) replace(l *lot[M], key string, old *handle[M]) *handle[M] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.m[key]; h != nil && h != old {
 		return h
 	}
 	h := &handle[M]{key: strings.Clone(key), at: -1, parked: &t.parked} // it may be part of something large
-	p.m[h.key] = h
+	l.m[h.key] = h
 	return h
 }
 
 // remove forgets a handle that is gone, if it is still the one of its key.
 func (t *table[M]) remove(h *handle[M]) {
-	p := t.part(h.key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.m[h.key] == h {
-		delete(p.m, h.key)
+	l := t.lot(h.key)
+	l.mu.Lock()
+	if l.m[h.key] == h {
+		delete(l.m, h.key)
+	}
+	look := len(l.m) == 0 && l.giving != nil
+	l.mu.Unlock()
+	if look {
+		t.look(h.key)
 	}
 }
 
+// look has the router look at a key's lot.
+func (t *table[M]) look(key string) {
+	i := t.shardOf(key)
+	t.node.tell(func(ctx *actor.Context[any], _ *router) { t.advance(ctx, i) })
+}
+
 func (t *table[M]) len() (n int) {
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.mu.RLock()
-		n += len(p.m)
-		p.mu.RUnlock()
+	for i := range t.lots {
+		l := &t.lots[i]
+		l.mu.RLock()
+		n += len(l.m)
+		l.mu.RUnlock()
 	}
 	return n
 }
@@ -90,7 +116,11 @@ func (t *table[M]) Serve(v *actor.Virtual[M]) { t.virtual = v }
 
 // Find implements actor.Place.
 func (t *table[M]) Find(key string) (ref actor.Ref[M]) {
-	h := t.handle(key)
+	l := t.lot(key)
+	if !l.open.Load() {
+		return ref
+	}
+	h := l.handle(key)
 	if h == nil {
 		return ref
 	}
@@ -114,7 +144,73 @@ func (t *table[M]) Standing(key string) (ref actor.Ref[M]) {
 
 // Hold implements actor.Place.
 func (t *table[M]) Hold(key string, m actor.Held[M]) error {
-	h := t.handle(key)
+	l := t.lot(key)
+	if t.node.alone {
+		return t.deliver(l, m)
+	}
+	if t.node.closed.Load() {
+		return actor.ErrStopped
+	}
+	w, to, epoch := l.enter(m.Stamp())
+	var err error
+	switch w {
+	case toHandle:
+		err = t.deliver(l, m)
+	case toPeer:
+		err = t.forward(to, epoch, m)
+	case toWait:
+		return t.park(l, m, false)
+	}
+	if l.leave() {
+		t.look(key)
+	}
+	if w == toPeer && errors.Is(err, actor.ErrUnreachable) {
+		return t.park(l, m, true)
+	}
+	return err
+}
+
+// park has a message wait.
+func (t *table[M]) park(l *lot[M], m actor.Held[M], cut bool) error {
+	if !l.park(m, &t.parked, cut) {
+		return fmt.Errorf("%d messages wait for an owner of their shard: %w", t.cfg.park, actor.ErrMailboxFull)
+	}
+	if t.node.closed.Load() { // it may have been there too late to be refused
+		t.end()
+		return nil
+	}
+	l.mu.RLock() // what it has waited for may have come to an end meanwhile
+	look := !l.pumping && (l.here || !l.cut && l.to != (peer{})) && !l.blocked(m.Stamp())
+	l.mu.RUnlock()
+	if look {
+		t.look(m.Key())
+	}
+	return nil
+}
+
+// forward sends a message to another node.
+func (t *table[M]) forward(to peer, epoch uint64, m actor.Held[M]) error {
+	ref, err := t.virtual.There(to.node, to.inc, epoch, m.Key())
+	if err != nil {
+		return err
+	}
+	return m.Forward(ref)
+}
+
+// safely is for the router, which does for many what may call methods of their messages.
+func safely(do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %w", actor.ErrNotAccepted, &actor.PanicError{Value: v})
+		}
+	}()
+	return do()
+}
+
+// deliver gives a message to the handle of its key, which makes an activation if there is none.
+func (t *table[M]) deliver(l *lot[M], m actor.Held[M]) error {
+	key := m.Key()
+	h := l.handle(key)
 	for {
 		if h != nil {
 			switch h.add(m) {
@@ -128,7 +224,7 @@ func (t *table[M]) Hold(key string, m actor.Held[M]) error {
 			case isGone:
 			}
 		}
-		h = t.replace(key, h)
+		h = t.replace(l, key, h)
 	}
 }
 
@@ -170,7 +266,14 @@ func (t *table[M]) pump(h *handle[M]) {
 	for {
 		switch do, mail, to := h.next(); do {
 		case doSpawn:
-			t.activate(h)
+			l := t.lot(h.key)
+			if epoch := l.held.Load(); epoch != 0 && t.node.Valid() {
+				t.activate(h, l, epoch)
+			} else {
+				left, held := h.abandon()
+				l.yield(slices.Concat(left, held))
+				t.look(h.key)
+			}
 		case doSend:
 			t.send(h, mail, to)
 		case doLeave:
@@ -201,7 +304,7 @@ var (
 )
 
 // activate makes an activation. If that fails, what waits is refused.
-func (t *table[M]) activate(h *handle[M]) {
+func (t *table[M]) activate(h *handle[M], l *lot[M], epoch uint64) {
 	victim := t.hot.add(h) // before there is an end that would remove it
 	var ref actor.Ref[M]
 	err := errGoexit // what remains if spawn ends the goroutine
@@ -209,26 +312,34 @@ func (t *table[M]) activate(h *handle[M]) {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w\n%s", &actor.PanicError{Value: v}, debug.Stack())
 		}
-		t.activated(h, ref, err)
+		t.activated(h, l, epoch, ref, err)
 		if victim != nil {
 			if ref := victim.standing(); !ref.IsZero() {
 				ref.Drain()
 			}
 		}
 	}()
-	ref, err = t.spawn(t.virtual.At(h.key), h.key, t.cfg.spawn...)
+	terms := actor.Terms{AtOnce: t.cfg.always != nil}
+	if !t.node.alone {
+		terms.Valid = func() bool { return l.held.Load() == epoch && t.node.Valid() }
+	}
+	shard := Shard{Group: t.virtual.Name(), Number: t.shardOf(h.key), Epoch: epoch}
+	ref, err = t.spawn(Activation{t.virtual.At(h.key, terms), h.key, shard}, t.cfg.spawn...)
 	if err == nil && (ref.PID() != t.virtual.PID(h.key) || ref == t.virtual.Ref(h.key)) {
 		err = errElsewhere
 	}
 }
 
 // activated goes on with what spawn has returned.
-func (t *table[M]) activated(h *handle[M], ref actor.Ref[M], err error) {
+func (t *table[M]) activated(h *handle[M], l *lot[M], epoch uint64, ref actor.Ref[M], err error) {
 	lives := func() bool { return t.virtual.Spawned(h.key) == ref }
 	if err == nil {
 		h.open(ref, lives)
 		if !t.hot.has(h) { // it was chosen to end before it was there
 			ref.Drain()
+		}
+		if l.held.Load() != epoch { // those that were there have been told already
+			t.virtual.Yield(ref)
 		}
 		return
 	}
@@ -250,4 +361,253 @@ func refuse[M any](mail []actor.Held[M], why actor.Reason) {
 	for _, m := range mail {
 		m.Refuse(why)
 	}
+}
+
+// follow implements routed: it notes who has the shards.
+func (t *table[M]) follow(ctx *actor.Context[any], r *router, m *shardMap) {
+	gated := func(old peer) bool { return !r.gone(old) && !t.node.cfg.rules.routes.noGates }
+	for i := range t.lots {
+		s := &m.slots[i]
+		if s.epoch == 0 {
+			continue
+		}
+		mine := s.owner == r.self
+		var to peer
+		if !mine {
+			to = r.peers[s.owner]
+		}
+		if t.lots[i].reroute(s.epoch, mine, to, gated) {
+			t.endAll(i, actor.Ref[M].Stop)
+		}
+		t.advance(ctx, i)
+	}
+}
+
+// endAll ends the activations of a shard.
+func (t *table[M]) endAll(i int, end func(actor.Ref[M])) {
+	l := &t.lots[i]
+	l.mu.RLock()
+	keys := slices.Sorted(maps.Keys(l.m))
+	handles := make([]*handle[M], len(keys))
+	for i, key := range keys {
+		handles[i] = l.m[key]
+	}
+	l.mu.RUnlock()
+	for _, h := range handles {
+		if ref := h.standing(); !ref.IsZero() {
+			end(ref)
+		}
+	}
+}
+
+// advance implements routed: it does what is to be done for a shard.
+func (t *table[M]) advance(ctx *actor.Context[any], i int) {
+	l := &t.lots[i]
+	for {
+		d, done, g, mail := l.next(t.node.Valid())
+		switch d {
+		case lotRests:
+			return
+		case lotGiven:
+			for _, given := range done {
+				given(nil)
+			}
+		case lotMark:
+			t.sendMark(ctx, i, g)
+		case lotHere:
+			t.unpark(mail)
+			for _, p := range mail {
+				if p.mark != nil {
+					p.mark.keep(nil)
+				} else if err := safely(func() error { return t.deliver(l, p.m) }); err != nil {
+					p.m.Refuse(actor.Overflowed)
+				}
+			}
+		case lotThere:
+			t.unpark(mail)
+			if n := t.sendOn(ctx, i, mail); n < len(mail) {
+				l.putBack(mail[n:])
+				return
+			}
+		}
+	}
+}
+
+// unpark gives the places back that messages had.
+func (t *table[M]) unpark(mail []parcel[M]) {
+	for i := range mail {
+		if mail[i].counted {
+			t.parked.n.Add(-1)
+			mail[i].counted = false
+		}
+	}
+}
+
+// sendOn sends what has waited to the owner. It returns how much it has sent: all, unless the owner cannot
+// be reached.
+func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) int {
+	l := &t.lots[i]
+	to, epoch := l.to, l.epoch
+	for n, p := range mail {
+		if p.mark != nil {
+			t.sendMarkOn(ctx, i, to, epoch, p.mark)
+			continue
+		}
+		switch err := safely(func() error { return t.forward(to, epoch, p.m) }); {
+		case err == nil:
+		case errors.Is(err, actor.ErrUnreachable):
+			return n
+		case errors.Is(err, actor.ErrNotAccepted):
+			p.m.Refuse(actor.NotAccepted)
+		default:
+			p.m.Refuse(actor.Overflowed)
+		}
+	}
+	return len(mail)
+}
+
+// sendMark sends the mark of a gate, by way of the former owner. The order of what was lost does not count.
+func (t *table[M]) sendMark(ctx *actor.Context[any], i int, g *gate) {
+	t.router.ask(ctx, g.via, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: g.stamp, Want: g.want}, func(ctx *actor.Context[any], r *router, err error) {
+		again := errors.Is(err, context.DeadlineExceeded) && !r.gone(g.via) && time.Since(g.since) < parkTime
+		t.lots[i].returned(g, again, err == nil)
+		t.advance(ctx, i)
+	})
+}
+
+// sendMarkOn sends a mark of another node to the owner.
+func (t *table[M]) sendMarkOn(ctx *actor.Context[any], i int, to peer, epoch uint64, k *mark) {
+	t.router.ask(ctx, to, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: epoch, Want: k.want}, func(_ *actor.Context[any], _ *router, err error) { k.keep(err) })
+}
+
+// mark implements routed.
+func (t *table[M]) mark(ctx *actor.Context[any], i int, k *mark) {
+	t.lots[i].addMark(k)
+	t.advance(ctx, i)
+}
+
+// tick implements routed.
+func (t *table[M]) tick(ctx *actor.Context[any], before time.Time) {
+	for i := range t.lots {
+		l := &t.lots[i]
+		mail, waits := l.expire(before)
+		t.unpark(mail)
+		refuseParcels(mail, actor.NoConnection)
+		if waits || len(mail) > 0 || l.here && !l.open.Load() {
+			t.advance(ctx, i)
+		}
+		if t.cfg.always != nil {
+			t.wake(i)
+		}
+	}
+}
+
+// wake activates what is always to be active in a shard.
+func (t *table[M]) wake(i int) {
+	l := &t.lots[i]
+	key := t.cfg.always(i)
+	if l.held.Load() == 0 || !t.node.Valid() || l.handle(key) != nil {
+		return
+	}
+	if h := t.replace(l, key, nil); h.want() {
+		t.pump(h)
+	}
+}
+
+// add implements routed.
+func (t *table[M]) add(r *router) { t.router = r }
+
+// settled implements routed.
+func (t *table[M]) settled() bool {
+	for i := range t.lots {
+		if t.lots[i].waits() {
+			return false
+		}
+	}
+	return true
+}
+
+// shards implements routed.
+func (t *table[M]) shards() int { return len(t.lots) }
+
+// end implements routed: the node is none any more.
+func (t *table[M]) end() {
+	for i := range t.lots {
+		l := &t.lots[i]
+		l.mu.Lock()
+		l.close()
+		mail := slices.Concat(l.left, l.early, l.queue, l.later)
+		done := l.giving
+		l.left, l.early, l.queue, l.later, l.giving = nil, nil, nil, nil, nil
+		l.mu.Unlock()
+		t.unpark(mail)
+		refuseParcels(mail, actor.Stopped)
+		for _, given := range done {
+			given(actor.ErrStopped)
+		}
+	}
+	t.virtual.Stop()
+}
+
+func refuseParcels[M any](mail []parcel[M], why actor.Reason) {
+	for _, p := range mail {
+		if p.mark != nil {
+			p.mark.keep(actor.ErrUnreachable)
+		} else {
+			p.m.Refuse(why)
+		}
+	}
+}
+
+// holder is a kind as the [Holder] of its shards.
+type holder[M any] struct{ t *table[M] }
+
+// Take implements Holder.
+func (h holder[M]) Take(ctx context.Context, s Shard) error {
+	claim := func() error {
+		for _, claim := range h.t.cfg.claims {
+			if err := claim(ctx, s); err != nil {
+				return fmt.Errorf("claim: %w", err)
+			}
+		}
+		return nil
+	}
+	late := h.t.node.cfg.rules.routes.lateClaims
+	if !late {
+		if err := claim(); err != nil {
+			return err
+		}
+	}
+	err := h.t.node.perform(ctx, func(ctx *actor.Context[any], _ *router, done func(error)) {
+		err := h.t.lots[s.Number].take(s.Epoch)
+		if err == nil {
+			h.t.advance(ctx, s.Number)
+			if h.t.cfg.always != nil {
+				h.t.wake(s.Number)
+			}
+		}
+		done(err)
+	})
+	if err == nil && late {
+		err = claim()
+	}
+	return err
+}
+
+// Give implements Holder.
+func (h holder[M]) Give(ctx context.Context, s Shard) error {
+	return h.t.node.perform(ctx, func(ctx *actor.Context[any], _ *router, done func(error)) {
+		h.t.lots[s.Number].give(done)
+		h.t.endAll(s.Number, h.t.virtual.Yield)
+		h.t.advance(ctx, s.Number)
+	})
+}
+
+// Drop implements Holder.
+func (h holder[M]) Drop(s Shard) {
+	h.t.node.tell(func(*actor.Context[any], *router) {
+		if h.t.lots[s.Number].drop(s.Epoch) {
+			h.t.endAll(s.Number, actor.Ref[M].Stop)
+		}
+	})
 }

@@ -390,3 +390,28 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestTypesWithMoreLeaveTheOthersAlone(t *testing.T) {
+	type one struct{ N int }
+	type two struct{ N int }
+	few := codec.NewTypes(codec.Of[one]("one"))
+	more := few.With(codec.Of[two]("two"))
+	if _, _, err := few.Append(nil, two{}); !errors.Is(err, codec.ErrUnknownType) {
+		t.Errorf("the first Types: %v", err)
+	}
+	for _, v := range []any{one{1}, two{2}} {
+		name, data, err := more.Append(nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := more.Decode(name, data); err != nil || got != v {
+			t.Errorf("%v: %v %v", v, got, err)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a name was registered twice")
+		}
+	}()
+	more.With(codec.Of[struct{ S string }]("one"))
+}

@@ -73,6 +73,20 @@ func NewTypes(registrations ...Registration) *Types {
 	return ts
 }
 
+// With returns a Types that has these registrations as well. It panics as [NewTypes] does.
+func (ts *Types) With(registrations ...Registration) *Types {
+	more := *ts
+	more.written, more.read, more.dropped = maps.Clone(ts.written), maps.Clone(ts.read), maps.Clone(ts.dropped)
+	more.sentinels = slices.Clone(ts.sentinels)
+	more.plain = new(sync.Map)
+	for _, r := range registrations {
+		if err := r.register(&more); err != nil {
+			panic("codec: " + err.Error())
+		}
+	}
+	return &more
+}
+
 // Of registers T under a name of 1 to [MaxNameBytes] bytes of visible ASCII, which must not change
 // as long as bytes with it exist. For a T that is a [proto.Message], "" stands for the full name of
 // the message. For an interface, register each of its concrete types.

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -212,6 +213,14 @@ func ID(id string) Option { return func(o *options) { o.id = id } }
 // message. Until it records something it does not learn of the claim, and answers from its state.
 func Shard(shard string, epoch uint64) Option {
 	return func(o *options) { o.shard, o.epoch = shard, epoch }
+}
+
+// Claim is [Journal.Claim] of the journal: who spawns actors with [Shard] calls it before.
+func (p *Persistence) Claim(ctx context.Context, shard string, epoch uint64) error {
+	if err := p.journal.Claim(ctx, shard, epoch); err != nil {
+		return fmt.Errorf("persist: claim %q with the epoch %d: %w", shard, epoch, err)
+	}
+	return nil
 }
 
 // Eager recovers the actor as soon as it is spawned, not with its first message. Spawn does not

@@ -54,6 +54,14 @@ func (is *incarnations) ask(host *session.Host, s *session.Session, inc uint32) 
 	return of[inc], nil
 }
 
+// onlyAsked reports whether no other incarnation of a node was asked for.
+func (is *incarnations) onlyAsked(peer string, inc uint32) bool {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	of := is.asked[peer]
+	return of[inc] != nil && len(of) == 1
+}
+
 // giveUp gives up all incarnations of a node that were asked for, except that which lives: 0 if none
 // does. It returns them.
 func (is *incarnations) giveUp(host *session.Host, peer string, lives uint32) (lost []uint32) {

@@ -22,12 +22,12 @@ import (
 type Node struct {
 	sys     *actor.System
 	types   *codec.Types
-	peers   map[string]string // by name; never changes
 	t       carriage
 	buffers sync.Pool  // of *[]byte: for messages that are being encoded
 	far     *actor.Far // set before anything is sent or accepted
 
 	mu      sync.Mutex
+	peers   map[string]string    // addresses by name, guarded by mu
 	offers  map[string]offer     // guarded by mu
 	nursery actor.Ref[order]     // made on first need, guarded by mu
 	past    *recent.Nodes[*past] // of nodes that were lost, guarded by mu
@@ -56,7 +56,7 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 	return listen(sys, &c, func(n *Node, s session.Config) (carriage, error) {
 		return transport.Listen(transport.Config{
 			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
-			Resolve: func(peer string) (addr string, ok bool) { addr, ok = n.peers[peer]; return addr, ok },
+			Resolve: n.resolve,
 		}, s, handler{n})
 	})
 }
@@ -102,6 +102,37 @@ func (n *Node) System() *actor.System { return n.sys }
 
 // Addr returns the address that the node listens on, nil if it does not.
 func (n *Node) Addr() net.Addr { return n.t.Addr() }
+
+// Meet says at what address a node listens, in place of what [Config.Peers] or an earlier call says. A
+// session that there is goes on; it is dialed there when it has to be made again.
+func (n *Node) Meet(node, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.peers == nil {
+		n.peers = make(map[string]string)
+	}
+	n.peers[node] = addr
+}
+
+func (n *Node) resolve(peer string) (addr string, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	addr, ok = n.peers[peer]
+	return addr, ok
+}
+
+// Lose is Disconnect for one incarnation of a node, see [actor.PID.Incarnation]: the session with another
+// one goes on.
+func (n *Node) Lose(node string, incarnation uint32) {
+	for _, s := range n.t.Host().Sessions() {
+		if s.Peer() != node {
+			continue
+		}
+		if now := s.Incarnation(); now == incarnation || now == 0 && n.incarnations.onlyAsked(node, incarnation) {
+			n.t.Disconnect(node)
+		}
+	}
+}
 
 // Disconnect gives up a node: it is lost at once, on both sides, and its present incarnation is
 // never spoken to again. It does nothing for a node without a session.
@@ -203,7 +234,7 @@ func (n carrier) Way(to actor.PID) (actor.Way, error) {
 
 // session returns the session with a node, nil if there is none and the node's address is not known.
 func (n *Node) session(peer string) *session.Session {
-	if _, known := n.peers[peer]; known && peer != n.sys.Name() {
+	if _, known := n.resolve(peer); known && peer != n.sys.Name() {
 		return n.t.Session(peer)
 	}
 	for _, s := range n.t.Host().Sessions() {

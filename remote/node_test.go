@@ -511,3 +511,26 @@ func TestATellToAnotherNodeOfAPointerAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestNodesMeetAndLoseEachOtherByWord(t *testing.T) {
+	a, na := start(t, "a", remote.Config{Addr: "127.0.0.1:0"})
+	b, nb := start(t, "b", remote.Config{})
+	actor.Spawn(a, "counter", newCounter)
+	if _, err := remote.Find[msg](bg, nb, "a", "/counter"); !errors.Is(err, actor.ErrUnreachable) {
+		t.Fatalf("before they have met: %v", err)
+	}
+	nb.Meet("a", na.Addr().String())
+	ref, err := remote.Find[msg](within(t), nb, "a", "/counter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nb.Lose("a", a.Incarnation()+1) // another one
+	if _, err := actor.Ask(within(t), ref, get{}); err != nil {
+		t.Fatalf("after another incarnation was lost: %v", err)
+	}
+	nb.Lose("a", a.Incarnation())
+	if _, err := actor.Ask(within(t), ref, get{}); !errors.Is(err, actor.ErrUnreachable) {
+		t.Errorf("after it was lost: %v", err)
+	}
+	_ = b
+}

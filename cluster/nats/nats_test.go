@@ -95,7 +95,7 @@ func TestMembersGiveTheirShardsToEachOther(t *testing.T) {
 	t.Parallel()
 	const n = 4
 	connect := serve(t)
-	join := func(name string) (*cluster.Member, takes) {
+	join := func(name string) (*cluster.Node, takes) {
 		sys := actor.NewSystem(name)
 		t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
 		m, err := cluster.Join(sys, cluster.Config{Engine: open(t, connect()), TTL: 3 * time.Second})

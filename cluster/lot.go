@@ -1,0 +1,378 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// lot is a shard of a kind as one node has it: the handles of its keys, while it is here, and the messages
+// that wait until it is known where they go. Whoever sends comes by; what changes is changed by the turn of
+// the router.
+//
+// The order of a sender's messages to a key is kept over a planned move from A to B like this:
+//
+//   - A stops the activations and gives B what they have left, and after that what has come meanwhile,
+//     over the session that everything between A and B takes.
+//   - Another node, which has sent to A, learns of B. It closes a gate for what is to go to B, and has
+//     a mark follow, by way of A, what it has sent. The mark goes wherever messages go, and waits where
+//     they wait. When it has come to the owner, the gate is opened. A gate holds up what would have gone to
+//     A before: what this node sends, and what has come with a lower stamp than the epoch of A. So a mark
+//     waits only for gates of greater epochs than its own stamp, and two never for each other.
+//   - A node that gets a message for a shard that it does not have sends it on. The stamp of a message is
+//     the epoch for which it was sent, and who sends it on knows a greater one: so there is an end.
+//
+// A message with the stamp of the present epoch, or a greater one, has come to the right node, which may not
+// know that yet, or may not be ready: it waits apart in early, and not behind what waits for the gate.
+type lot[M any] struct {
+	open atomic.Bool   // messages of this node go to live activations without a look at what follows
+	held atomic.Uint64 // the epoch of the activations, 0 if there must be none; the node's lease counts as well
+
+	mu sync.RWMutex
+	m  map[string]*handle[M] // guarded by mu
+
+	// Changed by the router's turn, with mu held.
+	epoch   uint64        // of the owner, as far as it is known; 0 if nobody is
+	mine    bool          // it is this node
+	here    bool          // it is, and is ready
+	to      peer          // it is this one, the zero peer for one that is not known
+	gates   []*gate       // what is sent to the owner waits for them
+	giving  []func(error) // wait until nothing of it is here any more
+	later   []parcel[M]   // marks of an epoch that is not known yet
+	pumping bool          // the router sends what waits
+
+	// Guarded by mu.
+	sent   bool        // something has been sent to the owner in this epoch
+	cut    bool        // it cannot be reached
+	flying int         // how many are sending beside the router
+	left   []parcel[M] // what activations have left: older than what follows
+	early  []parcel[M]
+	queue  []parcel[M]
+}
+
+// gate is what a node waits for before it sends to a new owner what it would have sent to a former one.
+type gate struct {
+	via   peer   // the owner to whom it has sent before
+	stamp uint64 // and the epoch in which it has
+	want  uint64 // the epoch in which it waits
+	sent  bool   // the mark is under way
+	since time.Time
+}
+
+func (g *gate) unsent() bool { return !g.sent }
+
+// parcel is a message that waits, or a mark.
+type parcel[M any] struct {
+	m       actor.Held[M]
+	mark    *mark
+	counted bool // it has a place in parked
+	since   time.Time
+}
+
+// mark follows the messages that a node has sent to a shard.
+type mark struct {
+	stamp, want uint64
+	keep        func(error) // it has come to the owner, or never will
+}
+
+func (p *parcel[M]) stamp() uint64 {
+	if p.mark != nil {
+		return p.mark.stamp
+	}
+	return p.m.Stamp()
+}
+
+// way is where a message goes.
+type way uint8
+
+const (
+	toHandle way = iota // to the activation that is here
+	toPeer
+	toWait
+)
+
+// blocked reports whether something with that stamp waits for a gate. REQUIRES: mu held.
+func (l *lot[M]) blocked(stamp uint64) bool {
+	for _, g := range l.gates {
+		if stamp < g.stamp {
+			return true
+		}
+	}
+	return false
+}
+
+// unblocked takes from a list what does not wait for a gate. REQUIRES: mu held.
+func (l *lot[M]) unblocked(list []parcel[M]) (mail, waits []parcel[M]) {
+	if len(l.gates) == 0 {
+		return list, nil
+	}
+	for _, p := range list {
+		if l.blocked(p.stamp()) {
+			waits = append(waits, p)
+		} else {
+			mail = append(mail, p)
+		}
+	}
+	return mail, waits
+}
+
+// enter says where a message of that stamp goes now. If it does not wait, leave must follow.
+func (l *lot[M]) enter(stamp uint64) (w way, to peer, epoch uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case stamp != 0 && stamp >= l.epoch:
+		if !l.here || stamp != l.epoch || len(l.left)+len(l.early) > 0 {
+			return toWait, to, 0
+		}
+	case l.pumping || l.blocked(stamp) || len(l.left)+len(l.queue) > 0 || l.here && len(l.early) > 0:
+		return toWait, to, 0
+	case !l.here && (l.to == peer{} || l.cut):
+		return toWait, to, 0
+	}
+	l.flying++
+	if l.here {
+		return toHandle, to, l.epoch
+	}
+	l.sent = true
+	return toPeer, l.to, l.epoch
+}
+
+// leave ends what enter has begun. It reports whether the router has to look.
+func (l *lot[M]) leave() (look bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying--
+	return l.flying == 0 && (l.giving != nil || slices.ContainsFunc(l.gates, (*gate).unsent))
+}
+
+// park adds a message that waits. parked counts it; one in each lot may always wait.
+func (l *lot[M]) park(m actor.Held[M], parked *parking, cut bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = l.cut || cut
+	p := parcel[M]{m: m, counted: true, since: time.Now()}
+	if stamp := m.Stamp(); stamp != 0 && stamp >= l.epoch {
+		if !parked.enter(len(l.early) == 0) {
+			return false
+		}
+		l.early = append(l.early, p)
+		return true
+	}
+	if !parked.enter(len(l.queue) == 0) {
+		return false
+	}
+	l.queue = append(l.queue, p)
+	return true
+}
+
+// yield takes what an activation has left, and what its handle holds, since it may not have another one.
+func (l *lot[M]) yield(mail []actor.Held[M]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.Store(false)
+	for _, m := range mail {
+		l.left = append(l.left, parcel[M]{m: m, since: time.Now()})
+	}
+}
+
+// reroute notes who has the shard in a new epoch. It reports whether activations are to be stopped.
+func (l *lot[M]) reroute(epoch uint64, mine bool, to peer, gated func(old peer) bool) (stop bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch == l.epoch {
+		if l.to != to {
+			l.to, l.cut = to, false
+		}
+		return false
+	}
+	if l.sent && !l.mine && gated(l.to) {
+		l.gates = append(l.gates, &gate{via: l.to, stamp: l.epoch, want: epoch, since: time.Now()})
+	}
+	l.epoch, l.mine, l.to, l.sent, l.cut = epoch, mine, to, false, false
+	if l.held.Load() != 0 && l.held.Load() != epoch {
+		stop = true
+	}
+	l.close()
+	var early []parcel[M]
+	queue := l.left
+	for _, p := range l.early {
+		if p.stamp() < epoch {
+			queue = append(queue, p)
+		} else {
+			early = append(early, p)
+		}
+	}
+	queue = append(queue, l.queue...)
+	var later []parcel[M]
+	for _, p := range l.later {
+		if p.mark.want <= epoch {
+			queue = append(queue, p)
+		} else {
+			later = append(later, p)
+		}
+	}
+	l.left, l.early, l.queue, l.later = nil, early, queue, later
+	return stop
+}
+
+// close ends the shard's being here. REQUIRES: mu held.
+func (l *lot[M]) close() {
+	l.here = false
+	l.open.Store(false)
+	l.held.Store(0)
+}
+
+// take notes that the shard is here, and ready. It fails if it is another's by now.
+func (l *lot[M]) take(epoch uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.mine || l.epoch != epoch {
+		return errMovedOn
+	}
+	l.here = true
+	l.held.Store(epoch)
+	return nil
+}
+
+// drop notes that the shard of that epoch is not here any more. It reports whether it was.
+func (l *lot[M]) drop(epoch uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held.Load() != epoch {
+		return false
+	}
+	l.close()
+	return true
+}
+
+// give is drop for a shard that another node is to have: done is called when nothing of it is here.
+func (l *lot[M]) give(done func(error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close()
+	l.giving = append(l.giving, done)
+}
+
+// lotDuty is what the router has to do for a lot.
+type lotDuty uint8
+
+const (
+	lotRests lotDuty = iota
+	lotGiven         // tell those who wait for that
+	lotMark          // send the mark of the gate
+	lotHere          // give the activations what waits
+	lotThere         // send what waits to the owner
+)
+
+// next says what the router has to do, with what. valid says whether the node's lease holds.
+func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail []parcel[M]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.giving != nil && l.flying == 0 && len(l.m) == 0 {
+		done, l.giving = l.giving, nil
+		return lotGiven, done, nil, nil
+	}
+	if i := slices.IndexFunc(l.gates, (*gate).unsent); i >= 0 && l.flying == 0 {
+		g = l.gates[i]
+		g.sent = true
+		return lotMark, nil, g, nil
+	}
+	l.pumping = false
+	switch {
+	case l.here && valid:
+		d = lotHere
+		mail, l.left = l.left, nil
+		var early []parcel[M]
+		for _, p := range l.early {
+			if p.stamp() == l.epoch {
+				mail = append(mail, p)
+			} else {
+				early = append(early, p)
+			}
+		}
+		l.early = early
+		queue, waits := l.unblocked(l.queue)
+		mail, l.queue = append(mail, queue...), waits
+	case !l.here && l.to != (peer{}) && !l.cut:
+		d = lotThere
+		queue, waits := l.unblocked(l.queue)
+		mail = append(l.left, queue...)
+		l.left, l.queue = nil, waits
+		l.sent = l.sent || len(mail) > 0
+	}
+	if len(mail) == 0 {
+		l.open.Store(l.here && valid && len(l.gates)+len(l.early) == 0)
+		return lotRests, nil, nil, nil
+	}
+	l.pumping = true
+	return d, nil, nil, mail
+}
+
+// putBack takes back what the owner could not be sent: it cannot be reached.
+func (l *lot[M]) putBack(mail []parcel[M]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut, l.pumping = true, false
+	l.queue = append(mail, l.queue...)
+}
+
+// addMark adds a mark to what waits.
+func (l *lot[M]) addMark(k *mark) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := parcel[M]{mark: k, since: time.Now()}
+	switch {
+	case l.epoch < k.want:
+		l.later = append(l.later, p)
+	case k.stamp >= l.epoch:
+		l.early = append(l.early, p)
+	default:
+		l.queue = append(l.queue, p)
+	}
+}
+
+// returned notes that the mark of a gate has come back: again says that it has to be sent once more.
+func (l *lot[M]) returned(g *gate, again, came bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if again || came && g.want < l.epoch {
+		g.want, g.sent = l.epoch, false
+		return
+	}
+	l.gates = slices.DeleteFunc(l.gates, func(other *gate) bool { return other == g })
+}
+
+// expire takes what has waited since before a time.
+func (l *lot[M]) expire(before time.Time) (mail []parcel[M], waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// One whose mark has not come back, since the router has failed meanwhile.
+	l.gates = slices.DeleteFunc(l.gates, func(g *gate) bool { return g.since.Before(before.Add(-parkTime)) })
+	for _, list := range []*[]parcel[M]{&l.left, &l.early, &l.queue, &l.later} {
+		var kept []parcel[M]
+		for _, p := range *list {
+			if p.since.Before(before) {
+				mail = append(mail, p)
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		*list = kept
+	}
+	return mail, l.waitsLocked()
+}
+
+func (l *lot[M]) waitsLocked() bool {
+	return len(l.left)+len(l.early)+len(l.queue)+len(l.later)+len(l.gates) > 0 || l.flying > 0 || l.giving != nil
+}
+
+// waits reports whether something is under way.
+func (l *lot[M]) waits() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.waitsLocked()
+}

@@ -1,0 +1,119 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/cluster/memory"
+	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/remote"
+)
+
+// add is a request to a tally, which answers with its sum and where it is.
+type add struct {
+	actor.Returns[sum]
+	N int
+}
+
+type sum struct {
+	Total int
+	Node  string
+}
+
+// tally adds up what it is told, and goes on from what the vault has.
+type tally struct {
+	key, node string
+	vault     *vault
+}
+
+func (a *tally) Receive(ctx *actor.Context[add], m add) error {
+	actor.Reply(ctx, m, sum{a.vault.add(a.key, m.N), a.node})
+	return nil
+}
+
+// vault is the store of all tallies.
+type vault struct {
+	mu   sync.Mutex
+	sums map[string]int
+}
+
+func (v *vault) add(key string, n int) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sums[key] += n
+	return v.sums[key]
+}
+
+// connected is a node with a system of its own, connected by TCP.
+type connected struct {
+	*cluster.Node
+	tallies *cluster.Kind[add]
+}
+
+func connect(t testing.TB, engine cluster.Engine, name string, v *vault, opts ...cluster.KindOption) *connected {
+	t.Helper()
+	sys := actor.NewSystem(name, actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	node, err := cluster.Join(sys, cluster.Config{Engine: engine, Remote: &remote.Config{
+		Addr: "127.0.0.1:0", Secret: "only for these tests", Types: codec.NewTypes(codec.Of[add]("add")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &connected{Node: node}
+	n.tallies, err = cluster.Register(node, "tally", func(key string) *tally { return &tally{key, name, v} }, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAsksGoToTheNodeThatHasTheKey(t *testing.T) {
+	t.Parallel()
+	ctx, engine, v := t.Context(), new(memory.Engine), &vault{sums: make(map[string]int)}
+	a := connect(t, engine, "a", v)
+	ask := func(from *connected, key, want string, total int) {
+		t.Helper()
+		got, err := actor.Ask(ctx, from.tallies.Ref(key), add{N: 1})
+		if err != nil || got != (sum{total, want}) {
+			t.Fatalf("%s asked %s: %v %v, want %d of %s", from.Name(), key, got, err, total, want)
+		}
+	}
+	ask(a, "k", "a", 1)
+	b, c := connect(t, engine, "b", v), connect(t, engine, "c", v, cluster.Elsewhere())
+	for i := range 100 {
+		key := fmt.Sprint("key ", i)
+		ask(b, key, "a", 1)
+		ask(c, key, "a", 2)
+	}
+	if owner, ok := b.tallies.Owner("k"); !ok || owner != "a" || b.tallies.Active() != 0 {
+		t.Errorf("b knows %s %v for the owner, and has %d", owner, ok, b.tallies.Active())
+	}
+	// What is on its way while a leaves goes to b, in order.
+	var futures []*actor.Future[sum]
+	for range 100 {
+		futures = append(futures, actor.AskFuture(ctx, c.tallies.Ref("k"), add{N: 1}))
+	}
+	if err := a.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range futures {
+		if got, err := f.Wait(ctx); err != nil || got.Total != i+2 {
+			t.Fatalf("the %dth of those that were on their way: %v %v", i, got, err)
+		}
+	}
+	for i := range 100 {
+		ask(c, fmt.Sprint("key ", i), "b", 3)
+	}
+	if a.tallies.Active() != 0 || a.Err() != nil {
+		t.Errorf("a has left, and has %d actors: %v", a.tallies.Active(), a.Err())
+	}
+	if _, err := actor.Ask(ctx, a.tallies.Ref("k"), add{N: 1}); err == nil {
+		t.Error("a node that has left sends")
+	}
+}
