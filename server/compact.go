@@ -21,7 +21,10 @@ func Compact(ctx context.Context, dir string) (before, after *sqlite.Usage, err 
 		return &u, err
 	}
 	if before, err = usage(); err == nil {
-		err = errors.Join(s.Compact(ctx), s.Shrink(ctx))
+		// What could be sealed is, and its space is given back, also where something is damaged.
+		if err = s.Compact(ctx); context.Cause(ctx) == nil {
+			err = errors.Join(err, s.Shrink(ctx))
+		}
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		return nil, nil, fmt.Errorf("compact %s: %w", dir, err)

@@ -18,8 +18,9 @@ func newCompact() *cobra.Command {
 		Use:   "compact",
 		Short: "Make the store of a stopped server as small as it can be.",
 		Long: `Make the store of a stopped server as small as it can be: pack the history into
-blocks, and give the space that gets free back to the disk, which must have room
-for the store once more meanwhile. A server does the first by itself, ten minutes
+blocks, and give the space that gets free back to the disk. Meanwhile the disk must
+have room for the store once more, and so must the directory for temporary files
+(SQLITE_TMPDIR, TMPDIR or /var/tmp). A server does the first by itself, ten minutes
 after the last value of an hour; POST /v1/compact has it do so at once.`,
 		Example: "  greenroom compact --data /var/lib/greenroom",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -208,17 +208,15 @@ type sealCursor struct {
 // seal seals rows of an hour from the cursor on, and reports whether that was all.
 func (t *transaction) seal(c *sealCursor) (done bool, err error) {
 	for rows := 0; rows+t.w.runRows <= sliceRows; {
-		n, err := t.sealRun(c)
-		if errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion) {
+		n, done, err := t.sealRun(c)
+		switch {
+		case unreadable(err):
 			// The rows stay as they are, and the rest is sealed.
 			c.failed = errors.Join(c.failed, err)
 			c.key++
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return false, err
-		}
-		if n == 0 {
+		case done:
 			return true, t.endHour(c)
 		}
 		if rows += n; t.isOver() {
@@ -226,6 +224,12 @@ func (t *transaction) seal(c *sealCursor) (done bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// unreadable reports whether an error is that of a block, which stays as it is. After any other
+// one SQLite may have ended the transaction, and nothing must be written any more.
+func unreadable(err error) bool {
+	return errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion)
 }
 
 // endHour forgets an hour that has no rows any more.
@@ -241,16 +245,27 @@ func (t *transaction) endHour(c *sealCursor) error {
 	return err
 }
 
-// sealRun seals the next rows of an hour, of one series, and returns how many; 0 when there
-// are none. Where a block lies behind the rows, only those before it.
-func (t *transaction) sealRun(c *sealCursor) (n int, err error) {
-	row, err := t.query(`SELECT entity, key FROM telemetry WHERE hour = ?1 AND (entity, key) >= (?2, ?3)
-		AND entity IN (SELECT num FROM entity) ORDER BY entity, key LIMIT 1`, 2, c.hour, c.entity, c.key)
+// nextSeries finds the first series of an hour from an entity and a key on, and whether its
+// entity exists. It must be one step along the index: as a condition of the search, the entity
+// would make SQLite try each one that exists.
+const nextSeries = `SELECT t.entity, t.key, EXISTS (SELECT 1 FROM entity WHERE num = t.entity)
+	FROM telemetry t WHERE t.hour = ?1 AND (t.entity, t.key) >= (?2, ?3) ORDER BY t.entity, t.key LIMIT 1`
+
+// sealRun seals the next rows of an hour, of one series, and returns how many, and whether there
+// are no others. Where a block lies behind the rows, it seals only those before it. It passes
+// over an entity that is being deleted (purge).
+func (t *transaction) sealRun(c *sealCursor) (n int, done bool, err error) {
+	row, err := t.query(nextSeries, 3, c.hour, c.entity, c.key)
 	if err != nil || row == nil {
-		return 0, err
+		return 0, err == nil, err
 	}
 	c.entity, c.key = first[int64](row), first[int64](row[1:])
-	return t.sealSeries(c.hour, c.entity, c.key)
+	if first[int64](row[2:]) == 0 {
+		c.entity, c.key = c.entity+1, math.MinInt64
+		return 0, false, nil
+	}
+	n, err = t.sealSeries(c.hour, c.entity, c.key)
+	return n, false, err
 }
 
 // sealSeries is sealRun for the first rows of a series in an hour.
@@ -350,8 +365,10 @@ func (s sealedSeries) fold(rows *block.Columns, over *storedBlock) error {
 	var old []*storedBlock
 	all := *rows
 	for over != nil && over.n < 2*all.Len() && over.n+all.Len() <= block.MaxRows {
-		if s.open(over, &w.sealedColumns) != nil { // a damaged one stays as it is
+		if err := s.open(over, &w.sealedColumns); unreadable(err) {
 			break
+		} else if err != nil {
+			return err
 		}
 		if sealed.TextBytes(&w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
 			break
@@ -482,7 +499,12 @@ func (s sealedSeries) join(ts int64, seq uint64) error {
 	var old []*storedBlock
 	var all block.Columns
 	for n := 0; b != nil && n+b.n <= block.MaxRows; {
-		if s.open(b, &s.w.sealedColumns) != nil || sealed.TextBytes(&s.w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
+		if err := s.open(b, &s.w.sealedColumns); unreadable(err) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if sealed.TextBytes(&s.w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
 			break
 		}
 		var merged block.Columns
@@ -506,18 +528,20 @@ func (s *Store) Compact(ctx context.Context) (err error) {
 	if err := s.flush(ctx.Done()); err != nil {
 		return err
 	}
-	if err := s.sealHours(ctx.Done(), true); err != nil {
-		return err
+	s.compacting.Lock() // one at a time: each takes its share of the time between commits
+	defer s.compacting.Unlock()
+	failed := s.sealHours(ctx.Done(), true)
+	if failed != nil && !unreadable(failed) {
+		return failed
 	}
 	var c joinCursor
-	if _, err := s.slices(ctx.Done(), func(t *transaction) (bool, error) { return t.join(&c) }); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	_, err = s.slices(ctx.Done(), func(t *transaction) (bool, error) { return t.join(&c) })
+	return errors.Join(failed, err, context.Cause(ctx))
 }
 
-// Shrink gives free space of the database back to the disk. Nobody can write meanwhile, and
-// the disk must have room for the database once more.
+// Shrink gives free space of the database back to the disk. Nobody can write meanwhile. The disk
+// must have room for the database once more, and so must the directory for temporary files, where
+// SQLite puts the copy (SQLITE_TMPDIR, TMPDIR, or /var/tmp).
 func (s *Store) Shrink(ctx context.Context) (err error) {
 	defer failure.In(&err, "shrink the database")
 	s.begin()
@@ -536,7 +560,13 @@ func (s *Store) Shrink(ctx context.Context) (err error) {
 	if err := s.w.Durable(ctx); err != nil {
 		return err
 	}
-	if _, err := s.w.Conn.ExecContext(ctx, "VACUUM"); err != nil {
+	// VACUUM makes a copy of the database, which does not belong in memory.
+	if _, err := s.w.Conn.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
+		return err
+	}
+	_, err = s.w.Conn.ExecContext(ctx, "VACUUM")
+	_, back := s.w.Conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY")
+	if err := errors.Join(err, back); err != nil {
 		return err
 	}
 	_, err = s.w.Conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")

@@ -426,3 +426,64 @@ func TestReadersFindEachValueOnceWhileItIsSealed(t *testing.T) {
 	}
 	working.Wait()
 }
+
+// TestTheNextSeriesIsOneStepAlongTheIndex asks SQLite how it finds a series: with each entity that
+// exists in the search, a slice took as long as there were entities.
+func TestTheNextSeriesIsOneStepAlongTheIndex(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	rows, err := s.readDB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+nextSeries, 1, 2, 3) //nolint:sqlclosecheck // scan does
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan []string
+	err = scan(rows, func() error {
+		var id, parent, unused int
+		var detail string
+		err := rows.Scan(&id, &parent, &unused, &detail)
+		plan = append(plan, detail)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(plan, "\n")
+	if !strings.Contains(text, "SEARCH t USING PRIMARY KEY (hour=? AND (entity,key)>(?,?))") || strings.Contains(text, "IN-OPERATOR") || strings.Contains(text, "TEMP B-TREE") {
+		t.Errorf("the plan is\n%s", text)
+	}
+}
+
+func TestTrimRemovesADamagedBlockWithItsRows(t *testing.T) {
+	s := open(t, t.TempDir(), Options{SealAfter: -1})
+	defer closeStore(t, s)
+	fill(t, s, 1000)
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var first, last int64
+	if err := s.readDB.QueryRowContext(t.Context(), "SELECT first, last FROM block WHERE key = (SELECT num FROM key WHERE name = 't') ORDER BY first LIMIT 1").Scan(&first, &last); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.w.Conn.ExecContext(t.Context(), "UPDATE block SET data = zeroblob(length(data)) WHERE first = ? AND key = (SELECT num FROM key WHERE name = 't')", first); err != nil {
+		t.Fatal(err)
+	}
+	b := &entity.Batch{First: s.Info().LastChange + 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}, Records: []entity.Record{
+		{Seq: 50_000, Reading: entity.Reading{TS: first + 1, Values: []entity.Sample{{Key: "t", Value: value.Int(1)}}}},
+	}}
+	if err := s.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.Trim(t.Context(), "a", "t", entity.MaxTS, 5000)
+	if err != nil || n == 0 {
+		t.Fatalf("removed %d, %v", n, err)
+	}
+	if left := points(t, s, "a", "t"); len(left) != 0 {
+		t.Errorf("%d points are left", len(left))
+	}
+	if n := len(points(t, s, "a", "u")); n != 1000 {
+		t.Errorf("another key has %d points", n)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

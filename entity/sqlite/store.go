@@ -73,11 +73,12 @@ type Store struct {
 
 	unpackers sync.Pool // of *unpacker, for those who read blocks
 
-	writing sync.Mutex
-	waiting atomic.Int32 // who waits for writing, but for the flushes
-	w       *writer      // guarded by writing
-	tail    *tail
-	names   *names
+	compacting sync.Mutex // held by Compact, before writing
+	writing    sync.Mutex
+	waiting    atomic.Int32 // who waits for writing, but for the flushes
+	w          *writer      // guarded by writing
+	tail       *tail
+	names      *names
 
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu

@@ -56,9 +56,47 @@ func (t *transaction) trim(id, key string, before int64, limit int) (n int, done
 	}
 	if row != nil {
 		_, err = t.sealSeries(first[int64](row), s.entity, s.key)
-		return 0, false, err
+		if unreadable(err) && b.last < before {
+			n, err = s.drop(b)
+		}
+		return n, false, err
 	}
 	return s.trim(b, before, limit)
+}
+
+// drop removes a block that cannot be read, with the rows in its range, and returns how many points
+// there were at most.
+func (s sealedSeries) drop(b *storedBlock) (n int, err error) {
+	for hour := b.first / hourMS; hour <= b.last/hourMS; {
+		row, err := s.query("SELECT hour FROM hour WHERE hour BETWEEN ? AND ? ORDER BY hour LIMIT 1", 1, hour, b.last/hourMS)
+		if err != nil {
+			return 0, err
+		}
+		if row == nil {
+			break
+		}
+		hour = first[int64](row)
+		some, err := s.count("DELETE FROM telemetry WHERE hour = ? AND entity = ? AND key = ? AND ts BETWEEN ? AND ? RETURNING 1",
+			hour, s.entity, s.key, b.first, b.last)
+		if err != nil {
+			return 0, err
+		}
+		n += some
+		hour++
+	}
+	return n + b.n, s.remove(b)
+}
+
+// remove removes a block, and its times if no other block has them.
+func (s sealedSeries) remove(b *storedBlock) error {
+	row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
+	if err != nil {
+		return err
+	}
+	if stamp, ok := row[0].(int64); ok {
+		return s.releaseStamps([]int64{stamp})
+	}
+	return nil
 }
 
 // count runs a statement and returns how many rows it returns.
@@ -73,14 +111,7 @@ func (t *transaction) count(sql string, args ...any) (n int, err error) {
 // trim removes a block, or the points of it that lie before a time.
 func (s sealedSeries) trim(b *storedBlock, before int64, limit int) (n int, done bool, err error) {
 	if b.last < before && b.n <= limit {
-		row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
-		if err != nil {
-			return 0, false, err
-		}
-		if stamp, ok := row[0].(int64); ok {
-			err = s.releaseStamps([]int64{stamp})
-		}
-		return b.n, false, err
+		return b.n, false, s.remove(b)
 	}
 	if err := s.open(b, &s.w.sealedColumns); err != nil {
 		return 0, false, err
