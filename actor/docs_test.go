@@ -45,7 +45,7 @@ func TestGuaranteesNameExistingTests(t *testing.T) {
 	tests := map[string]bool{}
 	for prefix, dir := range map[string]string{
 		"": ".", "router.": "../router", "eventbus.": "../eventbus", "sim.": "../sim", "persist.": "../persist", "sqlite.": "../persist/sqlite", "codec.": "../codec",
-		"entity.": "../entity", "alarm.": "../entity/alarm", "filter.": "../entity/filter", "server.": "../server", "greenroom.": "../cmd/greenroom", "remote.": "../remote", "lua.": "../lua", "cluster.": "../cluster", "wire.": "../remote/internal/wire", "session.": "../remote/internal/session", "transport.": "../remote/internal/transport",
+		"entity.": "../entity", "alarm.": "../entity/alarm", "filter.": "../entity/filter", "behavior.": "../entity/behavior", "script.": "../server/script", "server.": "../server", "greenroom.": "../cmd/greenroom", "remote.": "../remote", "lua.": "../lua", "cluster.": "../cluster", "wire.": "../remote/internal/wire", "session.": "../remote/internal/session", "transport.": "../remote/internal/transport",
 	} {
 		for _, f := range parsePackage(t, dir, func(n string) bool { return strings.HasSuffix(n, "_test.go") }) {
 			for _, d := range f.Decls {
