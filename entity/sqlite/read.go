@@ -49,19 +49,26 @@ const places = `FROM hour h CROSS JOIN telemetry t
 	AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, ?6)
 	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
 
-// sealedBlocks are the blocks of one series that may have points between two times, after the
-// columns of the rows. Of those that begin before ?3 only the last may end after it, as blocks
-// do not overlap.
+// sealedBlocks are the blocks of one series that may have points between two places, after the
+// columns of the rows. Blocks do not overlap: of those that begin before the first place only
+// the last may end behind it.
 const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT b.first, b.last, 0, b.data, coalesce(b.times, s.data)
 	FROM block b LEFT JOIN stamp s ON s.num = b.stamp
 	WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
-	AND b.first >= coalesce((SELECT max(first) FROM block
-		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2) AND first < ?3), ?3)
-	AND b.first <= ?4 AND b.last >= ?3 `
+	AND (b.first, b.first_seq) >= (SELECT coalesce(max(first), ?3), coalesce(max(first_seq), ?5) FROM (SELECT first, first_seq FROM block
+		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2)
+		AND (first, first_seq) <= (?3, ?5) ORDER BY first DESC, first_seq DESC LIMIT 1))
+	AND (b.first, b.first_seq) < (?4, ?6) AND (b.last, b.last_seq) >= (?3, ?5) `
 
-// Of blocks, two at the ends may have no point between the places. SQLite would drop the
-// order of a part without a limit.
-const ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7)" + sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT ?7 + 2)"
+// ascending and descending find ?7 rows, and the blocks that have as many points: each block
+// has its first or its last point between the places, unless it spans them all, when it is the
+// only one. Whoever reads merges the two. SQLite would drop the order of a part without a limit.
+const (
+	ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7)" +
+		sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT ?7)"
+	descending = sealedRows + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7)" +
+		sealedBlocks + "ORDER BY b.first DESC, b.first_seq DESC LIMIT ?7)"
+)
 
 const countRows = "SELECT count(*) " + series + "AND t.kind IN (1, 2)"
 
@@ -102,12 +109,11 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.relations: `SELECT e.id, k.name, t.id, r.properties
 			FROM entity e CROSS JOIN relation r ON r.source = e.num CROSS JOIN key k ON k.num = r.type CROSS JOIN entity t ON t.num = r.target
 			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT ?4`,
-		&q.ascending: ascending,
-		&q.descending: sealedRows + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7)" +
-			sealedBlocks + "ORDER BY b.first DESC, b.first_seq DESC LIMIT ?7 + 2)",
-		&q.docs:      "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
-		&q.items:     "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
-		&q.itemsBack: "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
+		&q.ascending:  ascending,
+		&q.descending: descending,
+		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
+		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
+		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
 			WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
 			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
@@ -23,15 +24,24 @@ func (s *Store) Scan(ctx context.Context, id, key string, from, to int64, f func
 	defer failure.In(&err, "history of %q key %q", id, key)
 	first, last := entity.AllOf(from, to)
 	p := scanner{s: s, from: first, to: last, f: f, blocks: scanBlocks, rows: scanRows}
+	return p.scan(ctx, id, key)
+}
+
+// scan scans what is left.
+func (p *scanner) scan(ctx context.Context, id, key string) error {
 	for p.from.Compare(p.to) < 0 {
-		end, err := s.beginLong(ctx) // others get their turn after each page
+		end, err := p.s.beginLong(ctx) // others get their turn after each page
 		if err != nil {
 			return err
 		}
+		before := p.from
 		err = p.page(ctx, id, key)
 		end()
 		if err != nil {
 			return err
+		}
+		if p.from.Compare(before) <= 0 { // it would be read for ever
+			return fmt.Errorf("%w: sealed values at %d are not in order", block.ErrDamaged, before.TS)
 		}
 	}
 	return nil
@@ -86,15 +96,15 @@ func (p *scanner) page(ctx context.Context, id, key string) error {
 		if !begun {
 			begin()
 		}
-		if blocks++; blocks > p.blocks {
-			return errEnough
-		}
 		data, _ := col.([]byte)
 		if err := p.block(block.Block{Values: data, Times: times}); err != nil {
 			if errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion) {
 				err = sealed.Failed(err, first, second)
 			}
 			return err
+		}
+		if blocks++; blocks == min(p.blocks, p.rows) { // the query finds no more than p.rows
+			return errEnough
 		}
 		return nil
 	})
@@ -146,8 +156,8 @@ func (p *scanner) block(b block.Block) error {
 	}
 	first, last := entity.Place{TS: h.First, Seq: h.FirstSeq}, entity.Place{TS: h.Last, Seq: h.LastSeq}
 	behind := entity.Place{TS: last.TS, Seq: last.Seq + 1}
-	if last.Compare(p.from) < 0 { // SQL compares times only
-		return nil
+	if last.Compare(p.from) < 0 {
+		return fmt.Errorf("%w: it ends at place %d of %d, before place %d of %d, where it is kept", block.ErrDamaged, last.Seq, last.TS, p.from.Seq, p.from.TS)
 	}
 	if first.Compare(p.horizon) >= 0 {
 		if err := p.rest(p.horizon); err != nil {
@@ -182,8 +192,11 @@ func (p *scanner) block(b block.Block) error {
 	part := sealed.Between(&p.unpacker.columns, p.from, end)
 	sealed.Merge(&all, &part, &over)
 	p.from = end
-	if all.Len() == 0 {
-		return nil
+	for at := 0; at < all.Len(); at += block.MaxRows {
+		piece := all.Slice(at, min(at+block.MaxRows, all.Len()))
+		if err := p.f(entity.NewChunk(nil, func() (*block.Columns, error) { return &piece, nil })); err != nil {
+			return err
+		}
 	}
-	return p.f(entity.NewChunk(nil, func() (*block.Columns, error) { return &all, nil }))
+	return nil
 }

@@ -463,8 +463,25 @@ func BenchmarkCommitLatency(b *testing.B) {
 func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer closeStore(t, s)
-	for _, order := range []string{"ORDER BY h.hour, t.ts LIMIT ?5", "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5"} {
-		rows, err := s.readDB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN SELECT t.ts, t.kind, t.value "+series+order, "a", "t", 0, 1, 1) //nolint:sqlclosecheck // scan does
+	const (
+		hours    = "SEARCH t USING PRIMARY KEY (hour=? AND entity=? AND key=? AND "
+		place    = "USING INDEX block_place (entity=? AND key=? AND "
+		between  = "SEARCH b " + place + "(first,first_seq)>(?,?) AND (first,first_seq)<(?,?))"
+		begin    = "SEARCH block USING COVERING INDEX block_place (entity=? AND key=? AND (first,first_seq)<(?,?))"
+		ofSeries = "SELECT t.ts, t.kind, t.value " + series
+	)
+	for query, parts := range map[string][]string{
+		ofSeries + "ORDER BY h.hour, t.ts LIMIT ?5":           {hours + "ts>? AND ts<?)"},
+		ofSeries + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5": {hours + "ts>? AND ts<?)"},
+		ascending:  {hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
+		descending: {hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
+		ranges:     {hours + "ts>? AND ts<?)", "SEARCH b " + place + "first>? AND first<?)", "block_place (entity=? AND key=? AND first<?)"},
+	} {
+		args := []any{"a", "t", 0, 1, 0, 0, 1}
+		for len(args) > 0 && !strings.Contains(query, fmt.Sprintf("?%d", len(args))) {
+			args = args[:len(args)-1]
+		}
+		rows, err := s.readDB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...) //nolint:sqlclosecheck // scan does
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -479,8 +496,14 @@ func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := plan.String(); strings.Contains(text, "TEMP B-TREE") || !strings.Contains(text, "hour=? AND entity=? AND key=? AND ts>?") {
-			t.Errorf("%s:\n%s", order, text)
+		text := plan.String()
+		if strings.Contains(text, "TEMP B-TREE") || strings.Contains(text, "SCAN b") {
+			t.Errorf("%s:\n%s", query, text)
+		}
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: no %q in\n%s", query, part, text)
+			}
 		}
 	}
 }
