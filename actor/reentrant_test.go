@@ -528,7 +528,7 @@ func TestAStopMeetsAHandlerThatMayNotWait(t *testing.T) {
 	waits := make(chan struct{})
 	waiting := actor.SpawnFunc(sys, "", func(ctx *actor.Context[lookup], _ lookup) error {
 		close(waits)
-		_, err := actor.Ask(ctx, silent, lookup{})
+		_, err := actor.Ask(ctx, silent, lookup{}, actor.Within(time.Hour)) // longer than the rest of the test
 		return err
 	})
 	defer waiting.Stop()
