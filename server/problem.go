@@ -79,6 +79,7 @@ var codes = []struct {
 	{mapping.ErrLimit, http.StatusUnprocessableEntity, ""},
 	{mapping.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{script.ErrLimit, http.StatusUnprocessableEntity, ""},
+	{script.ErrBusy, http.StatusServiceUnavailable, script.ErrBusy.Error() + "; try again in a moment"},
 	{behavior.ErrTooMuch, http.StatusUnprocessableEntity, ""},
 	{behavior.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down; try again in a moment"},
 	{alarm.ErrLimit, http.StatusUnprocessableEntity, ""},

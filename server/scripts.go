@@ -107,8 +107,22 @@ const (
 	scriptRefused = "refused"
 )
 
-func (a *scriptAPI) json(st *script.Stored) scriptJSON {
+// json is a script with those of its failures whose entities the caller may read: they may be of a time
+// when the script or its owner reached others.
+func (a *scriptAPI) json(ctx context.Context, st *script.Stored) scriptJSON {
 	status := a.scripts.Status(st.Name)
+	s := a.summary(st, status)
+	who := callerOf(ctx).who
+	for _, f := range status.Failed {
+		if who.May(ctx, a.runtime, access.Read, f.Entity) == nil {
+			s.Failed = append(s.Failed, scriptFailureJSON{f, script.LineOf(f.Text, st.Source)})
+		}
+	}
+	return s
+}
+
+// summary is a script without its failures.
+func (a *scriptAPI) summary(st *script.Stored, status behavior.Status) scriptJSON {
 	s := scriptJSON{
 		Name: st.Name, ETag: st.ETag, Version: st.Version, Updated: st.Updated, Owner: st.Owner, State: scriptOn, Problem: st.Problem, scriptFields: newScriptFields(&st.Script),
 		Runs: status.Runs, Failures: status.Failures, InRow: status.InRow, Effects: status.Effects, Refused: status.Refused, Pending: status.Pending,
@@ -122,9 +136,6 @@ func (a *scriptAPI) json(st *script.Stored) scriptJSON {
 	}
 	if s.Problem != "" {
 		s.State = scriptRefused
-	}
-	for _, f := range status.Failed {
-		s.Failed = append(s.Failed, scriptFailureJSON{f, script.LineOf(f.Text, st.Source)})
 	}
 	return s
 }
@@ -146,9 +157,7 @@ func (a *scriptAPI) list(ctx context.Context, _ *struct{}) (*answer[scriptListJS
 	list := scriptListJSON{Scripts: []scriptJSON{}}
 	for _, st := range a.scripts.List() {
 		if who := callerOf(ctx).who; st.Owner == who.Name() || who.MayAll(access.Read) {
-			s := a.json(&st)
-			s.Failed = nil
-			list.Scripts = append(list.Scripts, s)
+			list.Scripts = append(list.Scripts, a.summary(&st, a.scripts.Status(st.Name)))
 		}
 	}
 	return ok(list), nil
@@ -159,7 +168,7 @@ func (a *scriptAPI) get(ctx context.Context, in *scriptPath) (*answer[scriptJSON
 	if err != nil {
 		return nil, err
 	}
-	return ok(a.json(&st)).withETag(st.ETag), nil // it goes on without a new version
+	return ok(a.json(ctx, &st)).withETag(st.ETag), nil // it goes on without a new version
 }
 
 type putScriptRequest struct {
@@ -195,7 +204,7 @@ func (a *scriptAPI) put(ctx context.Context, in *putScriptRequest) (*answer[scri
 	if err != nil {
 		return replaced(&in.precondition, scriptJSON{}, "", err)
 	}
-	return replaced(&in.precondition, a.json(&st), st.ETag, nil)
+	return replaced(&in.precondition, a.json(ctx, &st), st.ETag, nil)
 }
 
 type deleteScriptRequest struct {
@@ -300,7 +309,7 @@ func (a *scriptAPI) rollBack(ctx context.Context, in *rollBackRequest) (*answer[
 	if err != nil {
 		return nil, err
 	}
-	return ok(a.json(&st)), nil
+	return ok(a.json(ctx, &st)), nil
 }
 
 type switchScriptRequest struct {
@@ -322,7 +331,7 @@ func (a *scriptAPI) toggle(ctx context.Context, in *switchScriptRequest) (*answe
 	if err != nil {
 		return nil, err
 	}
-	return ok(a.json(&st)), nil
+	return ok(a.json(ctx, &st)), nil
 }
 
 type tryScriptRequest struct {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/server/script"
 )
 
 // asJSON is a text as JSON.
@@ -162,12 +164,29 @@ func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
 	s.syncScript("mine")
 	same(t, "another", admin.latest("other"), `map[by:"operator" t:1 x:1]`)
 	keeper.send(404, "GET", "/v1/scripts/mine", "", "")
+	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) error('secret') end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status, text)
+	}
+	admin.post("other", `{"ts":3500,"values":{"x":1}}`)
+	admin.post("room-1", `{"ts":3500,"values":{"x":1}}`)
+	s.syncScript("mine")
 	admin.send(200, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
 	admin.post("other", `{"ts":4000,"values":{"x":2}}`)
 	admin.post("room-2", `{"ts":4000,"values":{"x":2}}`)
 	s.syncScript("mine")
 	same(t, "a room", admin.latest("room-2"), `map[by:"keeper" t:1 x:2]`)
 	same(t, "another", admin.latest("other"), `map[by:"operator" t:1 x:2]`)
+
+	// The keeper sees the failures that were about rooms.
+	var failures scripted
+	keeper.get("/v1/scripts/mine", &failures)
+	if len(failures.Failed) != 1 || failures.Failed[0].Entity != "room-1" {
+		t.Errorf("the keeper sees %+v", failures.Failed)
+	}
+	admin.get("/v1/scripts/mine", &failures)
+	if len(failures.Failed) != 2 {
+		t.Errorf("the admin sees %+v", failures.Failed)
+	}
 
 	// When the keeper is no more, neither is what the script may do.
 	admin.send(204, "DELETE", "/v1/principals/keeper", "", "")
@@ -181,6 +200,13 @@ func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
 	admin.get("/v1/scripts/mine", &got)
 	if got.State != "refused" || !strings.Contains(got.Problem, "keeper") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestATrialTooManyIsToBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	if p := problemOf(fmt.Errorf("try: %w", script.ErrBusy)); p.Status != 503 || !strings.Contains(p.Detail, "2 scripts are being tried") {
+		t.Errorf("%+v", p)
 	}
 }
 

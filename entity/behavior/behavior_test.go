@@ -593,6 +593,42 @@ func TestTryTellsWhatABehaviorWouldHaveDone(t *testing.T) {
 	}
 }
 
+// A trial ends when what it shows exceeds MaxTryBytes, whatever that is, and shows the beginnings of long errors.
+func TestATrialHasABoundedAnswer(t *testing.T) {
+	p := build(t)
+	long := strings.Repeat("x", entity.MaxTextBytes)
+	const n = 2 * MaxTryBytes / entity.MaxTextBytes
+	for i := range int64(n) {
+		if err := p.rt.Write(t.Context(), "texts", []entity.Reading{{TS: start + i, Values: []entity.Sample{{Key: "x", Value: value.String(long)}}}}, 50); err != nil {
+			t.Fatal(err)
+		}
+		p.write("a", i, "x", i)
+	}
+	all := func(id string, kept func() int, err error) []Step {
+		t.Helper()
+		s := Spec{Name: "x", Handle: func(*Entity, Event) error { return err }}
+		steps, err := p.Try(t.Context(), s, Trial{Entity: id, From: start, To: start + n, Last: n, Kept: kept})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return steps
+	}
+	if got := len(all("a", nil, nil)); got != n {
+		t.Errorf("%d steps, want %d", got, n)
+	}
+	if got := len(all("texts", nil, nil)); got > n/2+1 || got < n/4 {
+		t.Errorf("%d steps with readings of %d bytes", got, len(long))
+	}
+	if got := len(all("a", func() int { return MaxTryBytes / 4 }, nil)); got != 4 {
+		t.Errorf("%d steps of which a quarter of the bytes is kept", got)
+	}
+	for _, step := range all("a", nil, errors.New(strings.Repeat("e", MaxTryBytes))) {
+		if text := step.Err.Error(); len(text) > MaxFailureBytes || !strings.HasPrefix(text, "eee") {
+			t.Fatalf("an error of %d bytes", len(text))
+		}
+	}
+}
+
 func TestPresenceAndCommandsAreEventsForWhoAsks(t *testing.T) {
 	p := build(t)
 	var mu sync.Mutex

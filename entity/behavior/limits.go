@@ -33,7 +33,7 @@ const (
 	// MinEvery bounds Spec.Every.
 	MinEvery = time.Second
 	// MaxTrySteps bounds the readings of one Try, and MaxTryBytes about the size of its
-	// answer.
+	// answer: it ends with the step that exceeds it.
 	MaxTrySteps = 1000
 	MaxTryBytes = 4 << 20
 )

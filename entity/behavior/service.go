@@ -1,6 +1,7 @@
 package behavior
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -292,13 +293,15 @@ func (b *behavior) stop(ctx context.Context) error {
 }
 
 // Remove ends a behavior and forgets its states and its place. What it has written stays. It
-// returns ErrNotFound.
+// returns ErrNotFound where none of this name is registered, and forgets what an earlier one has
+// left all the same.
 func (s *Service) Remove(ctx context.Context, name string) error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	b, err := s.find(name)
 	if err != nil {
-		return err
+		left := &behavior{s: s, spec: Spec{Name: name}}
+		return cmp.Or(left.clear(ctx), err)
 	}
 	if err := b.stop(ctx); err != nil {
 		return err

@@ -3,6 +3,7 @@ package behavior
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ type Trial struct {
 	From, To int64
 	// Last keeps the last ones of these, up to MaxTrySteps. Defaults to 100.
 	Last int
+	// Kept, if not nil, returns how many bytes the handler has kept of its last call for whoever
+	// reads the answer. They count towards MaxTryBytes.
+	Kept func() int
 }
 
 // Step is what a behavior would have done about a reading.
@@ -30,7 +34,7 @@ type Step struct {
 	Commands []entity.NewCommand
 	// State is the entity's state after the call.
 	State []byte
-	// Err is why the call has failed, nil where it has not.
+	// Err is why the call has failed, at most MaxFailureBytes of its text, nil where it has not.
 	Err error
 }
 
@@ -73,15 +77,24 @@ func (s *Service) Try(ctx context.Context, spec Spec, t Trial) ([]Step, error) {
 		}
 		e.begin(sub, reading.TS)
 		r.e = *e
-		step.Err = r.protect(Event{Change: c, TS: c.TS, Late: late})
-		if step.Err == nil {
+		size += 200
+		for i := range reading.Values {
+			size += 16 + len(reading.Values[i].Key) + len(reading.Values[i].Value.Text())
+		}
+		if err := r.protect(Event{Change: c, TS: c.TS, Late: late}); err != nil {
+			step.Err = errors.New(brief(err.Error())) // the whole one may have megabytes
+			size += len(step.Err.Error())
+		} else {
 			sub.state = r.e.state
 			step.Readings, step.Patches, step.Commands = r.e.readings, r.e.patches, r.e.commands
 			size += r.e.bytes
 		}
 		step.State = sub.state
 		steps = append(steps, step)
-		if size += 200 + len(sub.state); size > MaxTryBytes {
+		if t.Kept != nil {
+			size += t.Kept()
+		}
+		if size += len(sub.state); size > MaxTryBytes {
 			break
 		}
 		if ctx.Err() != nil {

@@ -17,6 +17,9 @@ var (
 
 	// ErrLimit says that there are too many scripts.
 	ErrLimit = errors.New("too many scripts")
+
+	// ErrBusy says that MaxTrials trials are under way.
+	ErrBusy = fmt.Errorf("%d scripts are being tried, which is the limit", MaxTrials)
 )
 
 // Error says what is wrong with a script, and where. It wraps [entity.ErrInvalid].

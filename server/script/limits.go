@@ -8,6 +8,8 @@ const (
 	// all entities.
 	MaxScripts = behavior.MaxBehaviors
 	MaxOwned   = 8
+	// Reserved is how many of MaxScripts are left to owners who may write all entities.
+	Reserved = 16
 	// MaxSourceBytes bounds the text of a script, and MaxNoteBytes what is noted about a version.
 	MaxSourceBytes = 64 << 10
 	MaxNoteBytes   = 1024
@@ -27,4 +29,6 @@ const (
 	MemoryBytes = 2 << 20
 	// MaxPrinted bounds the lines that are shown of one call in a trial.
 	MaxPrinted = 20
+	// MaxTrials bounds the trials under way.
+	MaxTrials = 2
 )

@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -32,17 +33,9 @@ const (
 	everyMinute = "every_minute"
 )
 
-// same reports whether two scripts do the same.
+// same reports whether two scripts are equal.
 func (s *Script) same(o *Script) bool {
-	if s.Source != o.Source || s.Type != o.Type || s.Where != o.Where || len(s.Keys) != len(o.Keys) {
-		return false
-	}
-	for i := range s.Keys {
-		if s.Keys[i] != o.Keys[i] {
-			return false
-		}
-	}
-	return true
+	return s.Source == o.Source && s.Type == o.Type && s.Where == o.Where && s.Note == o.Note && slices.Equal(s.Keys, o.Keys)
 }
 
 // compile returns the behavior of a script, or an [*Error] that says what is wrong. printed takes what the

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,9 @@ type plant struct {
 	dir   string
 	rt    *entity.Runtime
 	close func()
+	held  chan struct{} // closed when a script is first called for the entity "held"; the call then waits for free
+	free  chan struct{}
+	once  sync.Once
 }
 
 func build(t testing.TB, dir string) *plant {
@@ -33,11 +38,14 @@ func build(t testing.TB, dir string) *plant {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	sys := actor.NewSystem("test", actor.WithLogger(quiet))
-	p := &plant{t: t, dir: dir}
+	p := &plant{t: t, dir: dir, held: make(chan struct{}), free: make(chan struct{})}
 	if p.rt, err = entity.Open(t.Context(), sys, disk, entity.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	may := func(owner string, v entity.View) bool {
+		if v.ID() == "held" {
+			p.once.Do(func() { close(p.held); <-p.free })
+		}
 		return owner == "admin" || strings.HasPrefix(v.ID(), owner+"-")
 	}
 	if p.Service, err = Open(t.Context(), p.rt, Config{May: may, Logger: quiet, Behaviors: behavior.Config{Gather: time.Millisecond, SaveEvery: 5 * time.Millisecond}}); err != nil {
@@ -296,6 +304,185 @@ func TestAScriptIsForTheEntitiesOfItsOwner(t *testing.T) {
 		if err != nil || len(steps) != want {
 			t.Errorf("%s tries %d steps of ann's, %v, want %d", owner, len(steps), err, want)
 		}
+	}
+}
+
+// abort makes a change of a script whose call waits, and ends the context of the change when it has begun.
+func (p *plant) abort(change func(context.Context) error, begun func() bool) {
+	p.t.Helper()
+	free := sync.OnceFunc(func() { close(p.free) })
+	defer free()
+	p.write("held", 1, x(1))
+	<-p.held
+	ctx, cancel := context.WithCancel(p.t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- change(ctx) }()
+	for !begun() && len(ended) == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	free()
+	if err := <-ended; err != nil {
+		p.t.Errorf("the change that was begun: %v", err)
+	}
+}
+
+func TestAScriptIsDeletedWholeWhereTheCallerLeaves(t *testing.T) {
+	p := build(t, t.TempDir())
+	p.put("mine", "function on_reading(e) self.secret = 1 end")
+	p.put("mine", "function on_reading(e) self.secret = 2 end")
+	p.write("a", 1, x(1))
+	p.sync("mine")
+	p.abort(func(ctx context.Context) error { return p.Delete(ctx, "mine", "") }, func() bool { return p.find("mine") == nil })
+	p.isClear("mine")
+}
+
+// isClear checks that nothing is stored of a script but its document.
+func (p *plant) isClear(name string) {
+	p.t.Helper()
+	for kind, from := range map[string]string{"script": name + "\x00s", kindVersions: name + "\x00"} {
+		items, err := p.rt.Items(p.t.Context(), entity.ItemsQuery{Kind: kind, From: from, To: name + "\x01", Limit: 10})
+		if err != nil || len(items) != 0 {
+			p.t.Errorf("%q is left of kind %s, %v", items, kind, err)
+		}
+	}
+}
+
+// What a crash has left of a script that was being deleted is not that of the next one.
+func TestANewScriptHasNothingOfAnEarlierOne(t *testing.T) {
+	p := build(t, t.TempDir())
+	p.put("mine", "function on_reading(e) self.secret = 1 end")
+	p.put("mine", "function on_reading(e) self.secret = 2 end")
+	p.write("a", 1, x(1))
+	p.sync("mine")
+	if err := p.rt.DeleteDoc(t.Context(), kindScript, "mine", ""); err != nil {
+		t.Fatal(err)
+	}
+	p = p.restart()
+	p.put("mine", "function on_reading(e) end")
+	p.isClear("mine")
+
+	// Nor is anything left of one that could not be put in force.
+	if _, err := p.rt.PutDoc(t.Context(), kindScript, "bad", []byte(`{"source":"if"}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.rt.PutItems(t.Context(), []entity.Item{{Kind: "script", Key: "bad\x00sa", Body: []byte("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	p = p.restart()
+	if err := p.Delete(t.Context(), "bad", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.isClear("bad")
+}
+
+func TestAScriptIsPutWholeWhereTheCallerLeaves(t *testing.T) {
+	p := build(t, t.TempDir())
+	first := p.put("mine", "function on_reading(e) e:set { v = 1 } end")
+	stored := func() bool {
+		docs, err := p.rt.Docs(t.Context(), kindScript)
+		return err != nil || docs[0].Version != first.Version
+	}
+	p.abort(func(ctx context.Context) error {
+		_, err := p.Put(ctx, "mine", Script{Source: "function on_reading(e) e:set { v = 2 } end", Keys: []string{"x"}}, "admin", MaxScripts, "")
+		return err
+	}, stored)
+	p.write("a", 1, x(1))
+	p.sync("mine")
+	if got, _ := p.latest("a", "v"); got != "2" {
+		t.Errorf("v is %s", got)
+	}
+}
+
+func TestScopedOwnersLeaveRoomForOthers(t *testing.T) {
+	p := build(t, t.TempDir())
+	put := func(name, note, owner string, quota int) error {
+		_, err := p.Put(t.Context(), name, Script{Source: "function on_reading(e) end", Keys: []string{"x"}, Note: note}, owner, quota, "")
+		return err
+	}
+	for i := range MaxScripts - Reserved {
+		if err := put(fmt.Sprint("s", i), "", fmt.Sprint("owner", i/MaxOwned), MaxOwned); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := put("more", "", "another", MaxOwned); !errors.Is(err, ErrLimit) {
+		t.Errorf("%v, want ErrLimit", err)
+	}
+	if err := put("s0", "again", "owner0", MaxOwned); err != nil {
+		t.Errorf("an own one is replaced: %v", err)
+	}
+	if err := put("more", "", "admin", MaxScripts); err != nil {
+		t.Errorf("one of an owner who may write all entities: %v", err)
+	}
+}
+
+func TestAnotherNoteIsAnotherVersion(t *testing.T) {
+	p := build(t, t.TempDir())
+	sc := Script{Source: "function on_reading(e) end", Note: "one"}
+	var last Stored
+	for i, note := range []string{"one", "two", "two"} {
+		sc.Note = note
+		st, err := p.Put(t.Context(), "n", sc, "admin", MaxScripts, "")
+		if err != nil || st.Note != note || (st.Version == last.Version) != (i == 2) {
+			t.Errorf("%+v, %v", st, err)
+		}
+		last = st
+	}
+}
+
+func TestATrialOfWhatPrintsAndFailsIsBounded(t *testing.T) {
+	p := build(t, t.TempDir())
+	const n = 200
+	for i := range int64(n) {
+		p.write("a", 100+i, x(i))
+	}
+	sc := Script{Source: "function on_reading(e, r)\n  local s = ('x'):rep(4000)\n  for i = 1, 20 do print(s) end\n  error(('y'):rep(100000))\nend"}
+	steps, err := p.Try(t.Context(), "", &sc, "admin", behavior.Trial{Entity: "a", To: 1000, Last: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for i := range steps {
+		shown += len(steps[i].Err.Error()) + len(strings.Join(steps[i].Printed, ""))
+		if steps[i].Line != 4 {
+			t.Errorf("line %d", steps[i].Line)
+		}
+	}
+	if shown > behavior.MaxTryBytes+100_000 || shown < behavior.MaxTryBytes/2 {
+		t.Errorf("%d steps show %d bytes", len(steps), shown)
+	}
+}
+
+func TestOnlySoManyTrialsAreUnderWay(t *testing.T) {
+	p := build(t, t.TempDir())
+	p.write("held", 1, x(1))
+	p.write("a", 1, x(1))
+	sc := Script{Source: "function on_reading(e, r) end"}
+	try := func(id string) error {
+		_, err := p.Try(t.Context(), "", &sc, "admin", behavior.Trial{Entity: id, To: 100})
+		return err
+	}
+	free := sync.OnceFunc(func() { close(p.free) })
+	defer free()
+	ended := make(chan error, 1)
+	go func() { ended <- try("held") }()
+	<-p.held
+	for range MaxTrials + 1 {
+		if err := try("a"); err != nil { // one at a time
+			t.Fatal(err)
+		}
+	}
+	p.trials <- struct{}{} // another one is under way
+	if err := try("a"); !errors.Is(err, ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	free()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := try("a"); err != nil {
+		t.Error(err)
 	}
 }
 

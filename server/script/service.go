@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/behavior"
@@ -40,6 +42,7 @@ type Service struct {
 	may       func(owner string, v entity.View) bool
 	log       *slog.Logger
 	behaviors *behavior.Service
+	trials    chan struct{} // has room for those under way
 
 	change sync.Mutex // held while a script is put or deleted
 	mu     sync.Mutex
@@ -77,7 +80,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 		cfg.Logger = slog.Default()
 	}
 	cfg.Behaviors.Prefix, cfg.Behaviors.Runners, cfg.Behaviors.Logger = "script", Runners, cfg.Logger
-	s := &Service{rt: rt, may: cfg.May, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored)}
+	s := &Service{rt: rt, may: cfg.May, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: make(chan struct{}, MaxTrials)}
 	docs, err := rt.Docs(ctx, kindScript)
 	if err != nil {
 		return nil, fmt.Errorf("open the scripts: %w", err)
@@ -132,9 +135,11 @@ func (s *Service) Check(name string, sc *Script) error {
 }
 
 // Put puts a script in force, in the place of the one of its name, and keeps that among its versions. owner
-// is who has written it; quota is how many scripts that one may own. condition is as for
-// [entity.Runtime.PutDoc]. A script that is in force already, with the same owner, stays as it is.
-// The errors are those of Check, ErrLimit, and [entity.ErrConflict] where the condition does not hold.
+// is who has written it; quota is how many scripts that one may own: with one below MaxScripts, the
+// last Reserved of all scripts are left to others. condition is as for [entity.Runtime.PutDoc]. A
+// script that is in force already, with the same owner, stays as it is. Once it is being stored, the
+// end of ctx does not stop that. The errors are those of Check, ErrLimit, and [entity.ErrConflict]
+// where the condition does not hold.
 func (s *Service) Put(ctx context.Context, name string, sc Script, owner string, quota int, condition string) (Stored, error) {
 	if err := s.Check(name, &sc); err != nil {
 		return Stored{}, err
@@ -150,11 +155,15 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 			}
 		}
 	}
+	room := MaxScripts
+	if old == nil && quota < MaxScripts {
+		room -= Reserved
+	}
 	switch {
 	case old != nil && old.Problem == "" && old.Owner == owner && old.same(&sc):
 		return *old, entity.CheckCondition(condition, old.ETag)
-	case others >= MaxScripts:
-		return Stored{}, fmt.Errorf("script %q: %w: at most %d are allowed", name, ErrLimit, MaxScripts)
+	case others >= room:
+		return Stored{}, fmt.Errorf("script %q: %w: there are %d, and at most %d are allowed for %q", name, ErrLimit, others, room, owner)
 	case own >= quota:
 		return Stored{}, fmt.Errorf("script %q: %w: %q may have at most %d", name, ErrLimit, owner, quota)
 	}
@@ -166,6 +175,16 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 	text, err := json.Marshal(&body{Script: sc, Owner: owner})
 	if err != nil {
 		return Stored{}, fmt.Errorf("script %q: %w", name, err)
+	}
+	ctx, cancel, err := whole(ctx)
+	if err != nil {
+		return Stored{}, fmt.Errorf("script %q: %w", name, err)
+	}
+	defer cancel()
+	if old == nil { // nothing of an earlier one may get to this owner
+		if err := s.clear(ctx, name); err != nil {
+			return Stored{}, err
+		}
 	}
 	doc, err := s.rt.PutDoc(ctx, kindScript, name, text, condition)
 	if err != nil {
@@ -180,6 +199,19 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 	s.list[name] = st
 	s.mu.Unlock()
 	return *st, err
+}
+
+// changePatience is how long a change that has begun may take.
+const changePatience = 30 * time.Second
+
+// whole returns a context for a change that is not left half done when ctx ends. It fails where ctx
+// has ended.
+func whole(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changePatience)
+	return ctx, cancel, nil
 }
 
 // versionKey is the key of an earlier version.
@@ -206,27 +238,39 @@ func (s *Service) keep(ctx context.Context, st *Stored) error {
 }
 
 // Delete takes a script out of force and forgets it, its versions and what it has kept of entities. What it has written
-// stays. It returns ErrNotFound, or [entity.ErrConflict] where the condition does not hold.
+// stays. Once it is being deleted, the end of ctx does not stop that. It returns ErrNotFound, or
+// [entity.ErrConflict] where the condition does not hold.
 func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if s.find(name) == nil {
 		return fmt.Errorf("script %.64q: %w", name, ErrNotFound)
 	}
+	ctx, cancel, err := whole(ctx)
+	if err != nil {
+		return fmt.Errorf("script %q: %w", name, err)
+	}
+	defer cancel()
 	if err := s.rt.DeleteDoc(ctx, kindScript, name, condition); err != nil {
 		return fmt.Errorf("script %q: %w", name, err)
 	}
 	s.mu.Lock()
 	delete(s.list, name)
 	s.mu.Unlock()
-	if _, err := s.behaviors.Status(name); err == nil { // otherwise it was not in force
-		if err := s.behaviors.Remove(ctx, name); err != nil {
-			return fmt.Errorf("script %q: %w", name, err)
-		}
+	return s.clear(ctx, name)
+}
+
+// clear takes a script out of force and removes its versions and what it has kept of entities.
+func (s *Service) clear(ctx context.Context, name string) error {
+	if err := s.behaviors.Remove(ctx, name); err != nil && !errors.Is(err, behavior.ErrNotFound) {
+		return fmt.Errorf("script %q: %w", name, err)
 	}
 	list, err := s.rt.Items(ctx, entity.ItemsQuery{Kind: kindVersions, From: name + "\x00", To: name + "\x01", Limit: entity.MaxItems})
 	if err != nil {
 		return fmt.Errorf("versions of script %q: %w", name, err)
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	for i := range list {
 		list[i].Body = nil
@@ -357,8 +401,14 @@ type Step struct {
 
 // Try calls a script for readings of an entity's history and returns what it would have done, see
 // [behavior.Service.Try]. The entity must be one that owner may write. The errors are those of Check and of
-// that.
+// that, and ErrBusy.
 func (s *Service) Try(ctx context.Context, name string, sc *Script, owner string, t behavior.Trial) ([]Step, error) {
+	select {
+	case s.trials <- struct{}{}:
+		defer func() { <-s.trials }()
+	default:
+		return nil, ErrBusy
+	}
 	var printed [][]string
 	spec, err := sc.compile(cmp.Or(name, "script"), func(line string) {
 		if last := len(printed) - 1; last >= 0 && len(printed[last]) < MaxPrinted {
@@ -373,6 +423,13 @@ func (s *Service) Try(ctx context.Context, name string, sc *Script, owner string
 	spec.Handle = func(e *behavior.Entity, ev behavior.Event) error {
 		printed = append(printed, nil)
 		return handle(e, ev)
+	}
+	t.Kept = func() int {
+		n := 0
+		for _, line := range printed[len(printed)-1] {
+			n += 16 + len(line)
+		}
+		return n
 	}
 	tried, err := s.behaviors.Try(ctx, spec, t)
 	if err != nil {
