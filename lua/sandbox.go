@@ -34,10 +34,18 @@ type Host struct {
 	// Methods are its methods. args are the arguments after the object itself. An error is raised
 	// at the call of the method.
 	Methods map[string]func(args []any) (any, error)
-	// Field returns the value of a field that is not a method, nil if there is none. It may be nil.
+	// Field returns the value of a field that is not a method, nil if there is none, or a [Worked]
+	// value. It may be nil.
 	Field func(name string) any
 	// Fields are objects within this one, by their names.
 	Fields map[string]Host
+}
+
+// Worked is a value of a [Host] with the steps that it took to find it, beside those that any value
+// costs. The script pays them.
+type Worked struct {
+	Value any
+	Steps int
 }
 
 // Sandbox runs the functions of one script with its limits, without an actor: for functions that
@@ -124,14 +132,16 @@ func (b *Sandbox) Call(function string, self []byte, args ...any) (kept []byte, 
 		}
 		table = values[0]
 	}
-	given := make([]glua.LValue, len(args))
+	given, steps := make([]glua.LValue, len(args)), 0
 	for i, arg := range args {
+		steps += stepsOf(arg)
 		if given[i], err = b.give(arg); err != nil {
 			return nil, err
 		}
 	}
 	s.root.SetGlobal(selfName, table)
 	err = s.run(&task{}, s.root.NewFunction(func(l *glua.LState) int {
+		s.meter.spend(l, steps)
 		l.Push(fn)
 		for _, v := range given {
 			l.Push(v)
@@ -257,6 +267,7 @@ func (b *Sandbox) table(v *Table, depth int) (glua.LValue, error) {
 const (
 	stepsPerMethod = 30
 	stepsPerField  = 5
+	stepsPerItem   = 3 // of a table from Go
 )
 
 // host makes the table of an object: an empty one whose metatable answers.
@@ -286,7 +297,13 @@ func (b *Sandbox) host(name string, h Host) *glua.LTable {
 			l.Push(glua.LNil)
 			return 1
 		}
-		v, err := b.give(h.Field(string(key)))
+		found := h.Field(string(key))
+		if w, ok := found.(Worked); ok {
+			s.meter.spend(l, w.Steps)
+			found = w.Value
+		}
+		s.meter.spend(l, stepsOf(found))
+		v, err := b.give(found)
 		if err != nil {
 			l.RaiseError("%s.%s: %s", name, key, err)
 		}
@@ -317,12 +334,32 @@ func (b *Sandbox) method(l *glua.LState, object *glua.LTable, name string, f fun
 	if err != nil {
 		l.RaiseError("%s: %s", name, err)
 	}
+	s.meter.spend(l, stepsOf(result))
 	v, err := b.give(result)
 	if err != nil {
 		l.RaiseError("%s: %s", name, err)
 	}
 	l.Push(v)
 	return 1
+}
+
+// stepsOf returns the steps that it takes to make a value of Go, and to make one of the script of it.
+func stepsOf(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) / bytesPerStep
+	case *Table:
+		n := stepsPerItem * (len(v.List) + len(v.Fields))
+		for _, item := range v.List {
+			n += stepsOf(item)
+		}
+		for _, f := range v.Fields {
+			n += stepsOf(f.Key) + stepsOf(f.Value)
+		}
+		return n
+	default:
+		return 0
+	}
 }
 
 // print passes a line on.

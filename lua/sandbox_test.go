@@ -186,3 +186,44 @@ func BenchmarkSandbox(b *testing.B) {
 		}
 	}
 }
+
+// TestASandboxPaysForWhatItReads has a script read what costs Go much and the script little.
+func TestASandboxPaysForWhatItReads(t *testing.T) {
+	const items = 1000
+	big := &lua.Table{List: make([]any, items)}
+	for i := range big.List {
+		big.List[i] = "x"
+	}
+	reads := 0
+	e := lua.Host{
+		Methods: map[string]func([]any) (any, error){"list": func([]any) (any, error) { reads++; return big, nil }},
+		Field: func(name string) any {
+			reads++
+			if name == "far" {
+				return lua.Worked{Value: "found", Steps: items}
+			}
+			return big
+		},
+	}
+	b := sandbox(t, `function field() for i = 1, 1000 do local _ = e.big end end
+		function far() for i = 1, 1000 do assert(e.far == "found") end end
+		function method() for i = 1, 1000 do e:list() end end
+		function argument(t) local n = 0 for i = 1, 100 do n = n + 1 end end`,
+		lua.SandboxConfig{Steps: 20 * items, Hosts: map[string]lua.Host{"e": e}})
+	for _, function := range []string{"field", "far", "method"} {
+		reads = 0
+		if _, err := b.Call(function, nil); !errors.Is(err, lua.ErrSteps) || reads == 0 || reads > 20 {
+			t.Errorf("%s: %d reads, %v", function, reads, err)
+		}
+	}
+	many := make([]any, 10)
+	for i := range many {
+		many[i] = big
+	}
+	if _, err := b.Call("argument", nil, &lua.Table{List: many}); !errors.Is(err, lua.ErrSteps) {
+		t.Errorf("a large argument: %v", err)
+	}
+	if _, err := b.Call("argument", nil, big); err != nil {
+		t.Errorf("a small argument: %v", err)
+	}
+}

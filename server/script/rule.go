@@ -172,24 +172,34 @@ func (b *box) attribute(section entity.Section, name string) any {
 	if !v.Has(section, path) {
 		return nil
 	}
-	t := &lua.Table{}
+	t, looked := &lua.Table{}, 0
 	for a := range v.EachAttribute(section) {
+		looked++
 		if rest, ok := strings.CutPrefix(a.Path, path+"/"); ok {
 			put(t, strings.Split(rest, "/"), toScript(a.Value))
+		} else if a.Path > path+"/" {
+			break // they are ordered by path
 		}
 	}
-	return t
+	return lua.Worked{Value: t, Steps: looked / lookedPerStep}
 }
 
-// put sets a value in tables within a table.
+// lookedPerStep is how many attributes are looked at in the time of a step.
+const lookedPerStep = 2
+
+// put sets a value in tables within a table. Values come in the order of their names, so that only
+// the last table can be one that is there already.
 func put(t *lua.Table, names []string, v any) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	if len(names) == 1 {
 		t.Fields = append(t.Fields, lua.Field{Key: name, Value: v})
 		return
 	}
-	inner, ok := t.Field(name).(*lua.Table)
-	if !ok {
+	var inner *lua.Table
+	if n := len(t.Fields); n > 0 && t.Fields[n-1].Key == name {
+		inner, _ = t.Fields[n-1].Value.(*lua.Table)
+	}
+	if inner == nil {
 		inner = &lua.Table{}
 		t.Fields = append(t.Fields, lua.Field{Key: name, Value: inner})
 	}
