@@ -515,6 +515,7 @@ func TestATellToAnotherNodeOfAPointerAllocatesNothing(t *testing.T) {
 func TestNodesMeetAndLoseEachOtherByWord(t *testing.T) {
 	a, na := start(t, "a", remote.Config{Addr: "127.0.0.1:0"})
 	b, nb := start(t, "b", remote.Config{})
+	t.Cleanup(func() { na.Disconnect("b") }) // it would wait for b to come back as long as its shutdown may take
 	actor.Spawn(a, "counter", newCounter)
 	if _, err := remote.Find[msg](bg, nb, "a", "/counter"); !errors.Is(err, actor.ErrUnreachable) {
 		t.Fatalf("before they have met: %v", err)
