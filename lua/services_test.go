@@ -23,7 +23,7 @@ func TestServicesStartOthers(t *testing.T) {
 			function CMD.both() -- at once: the second waits for the first
 				local a greenroom.fork(function() a = greenroom.uniqueservice("child.lua", "slow") end)
 				local b = greenroom.uniqueservice("child.lua", "other")
-				greenroom.yield()
+				while not a do greenroom.yield() end
 				return a == b, greenroom.call(a, "args")
 			end
 			function CMD.find(file) return pcall(greenroom.queryservice, file) end
