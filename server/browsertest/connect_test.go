@@ -85,8 +85,8 @@ func testConnectOpen(v *visit) {
 	e.wait("the way to connect it", `document.querySelector('.problem a[href*=connect]')`)
 	e.do("go there", chromedp.Click(`.problem a[href*=connect]`))
 	e.wait("its id in the form", `document.querySelector('.connect-form input[list]').value === 'bench 1' && /needs no credentials/.test(document.querySelector('main').textContent)`)
-	if n := e.makeConnection(); n != 2 {
-		v.t.Fatalf("%d commands are shown, want one for MQTT and one for HTTP", n)
+	if n := e.makeConnection(); n != 3 {
+		v.t.Fatalf("%d commands are shown, want one for MQTT, one for HTTP and one that shows commands", n)
 	}
 	e.wait("that nothing has come yet", `/Waiting for the first reading of bench 1/.test(`+arrival+`)`)
 	runAsItIs(v.t, e.copied(".connect-made", 1))
