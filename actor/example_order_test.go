@@ -108,9 +108,10 @@ func ExampleSignificant() {
 	spec, _ = sys.Spec(session.PID())
 	fmt.Println("the session supervises", spec.Supervises.Strategy, "and stops with", spec.Supervises.AutoStop)
 
+	ended := make(chan actor.Down, 1)
+	sys.AfterEnd(session.PID(), func(d actor.Down) { ended <- d })
 	connection.Tell(context.Background(), "end")
-	down, _ := session.Wait(context.Background())
-	fmt.Println("the session has", down.Reason)
+	fmt.Println("the session has", (<-ended).Reason)
 	// Output:
 	// the connection is temporary and significant: true
 	// the session supervises one for one and stops with any

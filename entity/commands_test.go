@@ -263,16 +263,18 @@ func TestACommandIsKnownAgainByItsKeyAfterItHasExpired(t *testing.T) {
 func TestCommandsOfOneKeyAreOne(t *testing.T) {
 	s := open(t, t.TempDir(), entity.Config{})
 	s.edit("d", entity.Edits{})
+	const keys, senders = 20, 8
+	answered := make(chan struct{}, keys*senders)
 	stop, err := s.Receive("d", func(c entity.Command) {
 		if err := s.Done(context.Background(), c.Entity, c.ID, value.Value{}); err != nil {
 			t.Errorf("answer: %v", err)
 		}
+		answered <- struct{}{}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	const keys, senders = 20, 8
 	ids := make(chan [2]string, keys*senders)
 	for range senders {
 		go func() {
@@ -292,6 +294,9 @@ func TestCommandsOfOneKeyAreOne(t *testing.T) {
 			t.Fatalf("the key %s has two commands", id[0])
 		}
 		of[id[0]] = id[1]
+	}
+	for range keys {
+		wait(t, answered, "an answer")
 	}
 	if list, err := s.Commands(t.Context(), "d", entity.CommandsQuery{Limit: 1000}); err != nil || len(list) != keys {
 		t.Errorf("%d commands, %v", len(list), err)
