@@ -393,6 +393,22 @@ func TestAcknowledgementOfAnotherMessageIsALoss(t *testing.T) {
 	}
 }
 
+// makeAnew opens a journal whose stream was just deleted. The server answers a deletion before it has let go of the
+// stream's directory, and refuses to create the store of a new one meanwhile.
+func makeAnew(t testing.TB, conn *nats.Conn) {
+	t.Helper()
+	var err error
+	for range 1000 {
+		if _, err = Open(t.Context(), conn, Options{}); err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "error creating store for stream") {
+			break
+		}
+	}
+	t.Fatal(err)
+}
+
 func TestStreamThatHasLostMessagesIsNotWrittenToAnyMore(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -404,7 +420,7 @@ func TestStreamThatHasLostMessagesIsNotWrittenToAnyMore(t *testing.T) {
 	if err := j.js.DeleteStream(t.Context(), DefaultStream); err != nil {
 		t.Fatal(err)
 	}
-	open(t, conn, "") // makes it anew
+	makeAnew(t, conn)
 	for _, want := range []error{jetstream.ErrNoStreamResponse, ErrLost} {
 		if err := j.Commit(t.Context(), batch(2, "a", 1, "2")); !errors.Is(err, want) {
 			t.Errorf("commit: %v", err)
