@@ -31,6 +31,11 @@ type Config struct {
 	// packed: see [sqlite.Options]. A store in PostgreSQL does not pack.
 	SealAfter time.Duration
 
+	// ChangeLogAge is how long changes are kept from which event streams, mappings and others
+	// that follow resume: see [sqlite.Options] and [postgres.Options]. Defaults to
+	// sqlite.DefaultChangeLogAge.
+	ChangeLogAge time.Duration
+
 	// HTTP and MQTT are the addresses to listen on, host:port; the port 0 takes a
 	// free one. A host that is not a loopback address needs TLS, and who comes must
 	// log in, or Insecure. Default to DefaultHTTP and DefaultMQTT.

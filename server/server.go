@@ -103,7 +103,7 @@ type Server struct {
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	return open(ctx, cfg, func() (entity.Store, error) {
-		return openStore(ctx, cfg.Store, cfg.Logger, sqlite.Options{SealAfter: cfg.SealAfter})
+		return openStore(ctx, cfg.Store, cfg.Logger, sqlite.Options{SealAfter: cfg.SealAfter, ChangeLogAge: cfg.ChangeLogAge})
 	})
 }
 

@@ -55,15 +55,15 @@ func parseStore(address string) (storeAddress, error) {
 	return storeAddress{dir: dir}, nil
 }
 
-// openStore opens the store at an address. The options are those of a directory; a schema of
-// PostgreSQL is always made.
+// openStore opens the store at an address. The options are those of a directory, of which
+// PostgreSQL takes the age of the change log; its schema is always made.
 func openStore(ctx context.Context, address string, log *slog.Logger, opts sqlite.Options) (entity.Store, error) {
 	a, err := parseStore(address)
 	if err != nil {
 		return nil, err
 	}
 	if a.dir == "" {
-		s, err := postgres.Open(ctx, a.url, postgres.Options{Logger: log})
+		s, err := postgres.Open(ctx, a.url, postgres.Options{Logger: log, ChangeLogAge: opts.ChangeLogAge})
 		if err != nil {
 			return nil, err
 		}

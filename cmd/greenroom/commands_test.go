@@ -196,7 +196,7 @@ func TestVerifyFindsWhatIsLostDoubledOrInvented(t *testing.T) {
 
 func TestServeSetsUpTheMemoryOfTheEntities(t *testing.T) {
 	t.Parallel()
-	o := serveOptions{hot: 64, window: 8, idleAfter: time.Minute, sealAfter: time.Minute, timeout: time.Hour, grace: time.Second}
+	o := serveOptions{hot: 64, window: 8, idleAfter: time.Minute, sealAfter: time.Minute, logAge: time.Hour, timeout: time.Hour, grace: time.Second}
 	c, err := o.entities()
 	if want := (entity.Config{HotBytes: 64 << 20, WindowBytes: 8 << 20, IdleAfter: time.Minute, PresenceTimeout: time.Hour, PresenceGrace: time.Second}); err != nil || c != want {
 		t.Errorf("%+v is %+v, %v, want %+v", o, c, err, want)
@@ -205,7 +205,7 @@ func TestServeSetsUpTheMemoryOfTheEntities(t *testing.T) {
 	if c, err = o.entities(); err != nil || c.IdleAfter >= 0 || c.PresenceTimeout >= 0 || c.PresenceGrace >= 0 {
 		t.Errorf("never is %v, %v, %v, %v", c.IdleAfter, c.PresenceTimeout, c.PresenceGrace, err)
 	}
-	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon", "--seal-after=0s", "--presence-timeout=-1s", "--presence-grace=-1s"} {
+	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon", "--seal-after=0s", "--change-log-age=0s", "--presence-timeout=-1s", "--presence-grace=-1s"} {
 		command(t, 2, "serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", t.TempDir(), wrong)
 	}
 }

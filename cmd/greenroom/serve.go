@@ -37,6 +37,7 @@ type serveOptions struct {
 	hot, window int64 // MiB
 	idleAfter   time.Duration
 	sealAfter   time.Duration
+	logAge      time.Duration // of the change log
 
 	timeout, grace time.Duration // of presences
 }
@@ -56,6 +57,9 @@ func (o *serveOptions) entities() (c entity.Config, err error) {
 	}
 	if o.sealAfter <= 0 {
 		return c, usagef("--seal-after must be positive, not %v", o.sealAfter)
+	}
+	if o.logAge <= 0 {
+		return c, usagef("--change-log-age must be positive, not %v", o.logAge)
 	}
 	c = entity.Config{HotBytes: o.hot << 20, WindowBytes: o.window << 20, IdleAfter: o.idleAfter}
 	if o.timeout < 0 || o.grace < 0 {
@@ -206,6 +210,7 @@ second signal stops it at once.`,
 	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
 	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
 	cmd.Flags().DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history in a data directory when no value has come for it for so long")
+	cmd.Flags().DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes for so long, so that streams and mappings can resume after a pause, in at most 64 MiB")
 	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 	return cmd
 }
@@ -231,7 +236,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, Entity: entities, Logger: log, Level: level, Console: o.socket()})
+	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()})
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ const (
 )
 
 // maintain starts the goroutine that makes partitions ahead of time, drops those
-// that have expired and, as soon as there are any, removes the telemetry of deleted
-// entities. It returns what ends it.
+// that have expired, drops old changes from the log and, as soon as there are any,
+// removes the telemetry of deleted entities. It returns what ends it.
 func (s *Store) maintain() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -31,11 +31,19 @@ func (s *Store) maintain() (stop func()) {
 		defer close(ended)
 		timer := time.NewTimer(maintainFirst)
 		defer timer.Stop()
+		var shorten <-chan time.Time
+		if s.opts.ChangeLogAge > 0 {
+			ticker := time.NewTicker(min(shortenEvery, s.opts.ChangeLogAge/4+time.Millisecond))
+			defer ticker.Stop()
+			shorten = ticker.C
+		}
 		for {
 			work := s.tidy
 			select {
 			case <-timer.C:
 				timer.Reset(maintainEvery)
+			case <-shorten:
+				work = s.shorten
 			case <-s.work:
 				work = func(ctx context.Context, _ time.Time) error { return s.purge(ctx) }
 			case <-ctx.Done():

@@ -11,6 +11,7 @@ import (
 const (
 	DefaultSchema         = "greenroom"
 	DefaultChangeLogBytes = 64 << 20
+	DefaultChangeLogAge   = time.Hour
 	DefaultPartitionWidth = 7 * day
 	DefaultReaders        = 8
 	DefaultLockWait       = 10 * time.Second
@@ -30,6 +31,11 @@ type Options struct {
 	// is larger the oldest changes are dropped. Defaults to
 	// DefaultChangeLogBytes.
 	ChangeLogBytes int64
+
+	// ChangeLogAge is the age at which changes are dropped from the log, though never within
+	// that time after Open: whoever resumes needs them then. Defaults to DefaultChangeLogAge;
+	// if it is negative, only ChangeLogBytes bounds the log.
+	ChangeLogAge time.Duration
 
 	// PartitionWidth is how much time one partition of the telemetry covers, in
 	// whole days. It may be changed: partitions that exist stay as they are. One
@@ -62,6 +68,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.ChangeLogBytes <= 0 {
 		o.ChangeLogBytes = DefaultChangeLogBytes
+	}
+	if o.ChangeLogAge == 0 {
+		o.ChangeLogAge = DefaultChangeLogAge
 	}
 	if o.PartitionWidth = o.PartitionWidth.Truncate(day); o.PartitionWidth <= 0 {
 		o.PartitionWidth = DefaultPartitionWidth

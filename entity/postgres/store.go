@@ -33,6 +33,8 @@ type Store struct {
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
 
+	opened time.Time
+
 	stop func() // ends the goroutine that maintains the store and waits for it
 	work chan struct{}
 }
@@ -74,6 +76,7 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if err := s.ahead(ctx, time.Now()); err != nil {
 		return nil, err
 	}
+	s.opened = time.Now()
 	s.stop = s.maintain()
 	return s, nil
 }

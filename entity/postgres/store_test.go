@@ -92,6 +92,57 @@ func TestChangeLogIsBoundedAndKeepsTheNewest(t *testing.T) {
 	closeStore(t, s)
 }
 
+func TestOldChangesAreDroppedFromTheLog(t *testing.T) {
+	url := pgtest.Database(t)
+	s := open(t, url, Options{})
+	const old, commits = 30, 40
+	now := time.Now()
+	for i := uint64(1); i <= commits; i++ {
+		b := batch(i, int64(i), 10)
+		if b.Committed = now.UnixMilli(); i <= old {
+			b.Committed = now.Add(-2 * DefaultChangeLogAge).UnixMilli()
+		}
+		commit(t, s, b)
+	}
+	shorten := func(now time.Time, first uint64, when string) {
+		t.Helper()
+		if err := s.shorten(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if info := s.Info(); info.FirstChange != first || info.LastChange != commits {
+			t.Errorf("%s: %+v, want changes from %d on", when, info, first)
+		}
+	}
+	shorten(now, 1, "just opened")
+	s.opened = now.Add(-DefaultChangeLogAge)
+	shorten(now, old+1, "an hour later")
+	storetest.CheckShortened(t, s, commits)
+	if n := pgtest.Ask[int64](t, pgtest.Connect(t, url), "SELECT sum(length(data))::bigint FROM greenroom.change"); n != s.w.state.logBytes {
+		t.Errorf("the log has %d bytes, and is thought to have %d", n, s.w.state.logBytes)
+	}
+	shorten(now.Add(2*DefaultChangeLogAge), commits, "at rest")
+	info := storetest.CheckShortened(t, s, commits)
+	closeStore(t, s)
+	s = open(t, url, Options{ChangeLogAge: time.Millisecond})
+	again := s.Info()
+	if again.Generations = info.Generations; !reflect.DeepEqual(again, info) {
+		t.Errorf("reopened: %+v, was %+v", again, info)
+	}
+	for i := uint64(commits + 1); i <= commits+10; i++ {
+		commit(t, s, batch(i, int64(i), 10))
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for s.Info().FirstChange < commits+10 { // by itself
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal(s.Info())
+		}
+	}
+	closeStore(t, s)
+}
+
 // Readings that are there already make COPY fail, and nothing else.
 func TestReadingsThatComeAgainAreMerged(t *testing.T) {
 	url := pgtest.Database(t)

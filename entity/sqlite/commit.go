@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -145,10 +146,10 @@ func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 	held := false // the tail
 	err := s.w.transact(ctx, true, func(t *transaction) (err error) {
 		t.b = b
-		if dropped, err = t.run(s.opts.ChangeLogBytes, s.tail.flushed); err != nil {
+		if err = t.run(s.opts.ChangeLogBytes, s.tail.flushed); err != nil {
 			return err
 		}
-		added = t.added
+		added, dropped = t.added, t.dropped
 		if held = len(s.w.unknown)+len(s.w.typed) > 0; held { // nobody is to find new entities without their readings, or half an edit
 			s.tail.mu.Lock()
 		}
@@ -217,6 +218,8 @@ type transaction struct {
 	b     *entity.Batch // of a commit
 	added int64         // new entities
 
+	dropped uint64 // the last change that was dropped from the log, 0 for none
+
 	isOver func() bool // reports whether a slice of the sealer is to end
 }
 
@@ -241,14 +244,19 @@ func (w *writer) transact(ctx context.Context, durable bool, f func(t *transacti
 	return err
 }
 
-// run commits a batch; dropped is the last change that the log lost to its limit.
-func (t *transaction) run(logLimit int64, flushed uint64) (dropped uint64, err error) {
+// run commits a batch, and shortens the log to its limit.
+func (t *transaction) run(logLimit int64, flushed uint64) error {
 	for _, step := range []func() error{t.entities, t.readings, t.edits, t.commands, t.presences, t.deletions, t.generation, t.log, t.purge} {
 		if err := step(); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return t.prune(logLimit, flushed)
+	for t.w.logBytes > logLimit {
+		if done, err := t.shorten(math.MaxInt64, flushed); done || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // entities finds the numbers of the entities, and gives one to those without.
@@ -439,33 +447,4 @@ func (t *transaction) log() error {
 	}
 	w.logBytes += int64(len(w.blob))
 	return nil
-}
-
-// pruneStep is how many commits the log is shortened by at once: more than one comes
-// with each commit, and few enough not to be felt.
-const pruneStep = 8
-
-// prune drops the oldest commits from the log while it is larger than its limit, but
-// none whose readings are not in the tables, and never the newest: its number must
-// survive. It returns the last change that was dropped.
-func (t *transaction) prune(limit int64, flushed uint64) (dropped uint64, err error) {
-	for t.w.logBytes > limit {
-		row, err := t.query(`SELECT max(first), sum(bytes), max(first + n - 1) FROM
-			(SELECT first, n, length(data) AS bytes FROM change WHERE first < ? ORDER BY first LIMIT ?)
-			WHERE first + n - 1 <= ?`, 3, int64(t.b.First), int64(pruneStep), int64(flushed))
-		if err != nil {
-			return 0, fmt.Errorf("shorten the change log: %w", err)
-		}
-		if row == nil || row[0] == nil {
-			break
-		}
-		if _, err := t.query("DELETE FROM change WHERE first <= ?", 1, row[0]); err != nil {
-			return 0, fmt.Errorf("shorten the change log: %w", err)
-		}
-		bytes, _ := row[1].(int64)
-		last, _ := row[2].(int64)
-		t.w.logBytes -= bytes
-		dropped = uint64(last)
-	}
-	return dropped, nil
 }

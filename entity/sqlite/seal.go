@@ -186,14 +186,17 @@ func (s *Store) sealSlice(f func(t *transaction) (done bool, err error)) (done b
 		return false, 0, entity.ErrFull
 	}
 	began := time.Now()
+	var dropped uint64
 	err = s.w.transact(ctx, false, func(t *transaction) (err error) {
 		t.isOver = func() bool { return s.waiting.Load() > 0 || time.Since(began) >= sliceTime }
 		done, err = f(t)
+		dropped = t.dropped
 		return err
 	})
 	if err != nil {
-		return false, 0, fmt.Errorf("seal: %w", err)
+		return false, 0, err
 	}
+	s.dropped(dropped)
 	s.commits.Add(1)
 	return done, time.Since(began), nil
 }

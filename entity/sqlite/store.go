@@ -29,6 +29,8 @@ const (
 
 	// DefaultChangeLogBytes is the size of the change log unless set otherwise.
 	DefaultChangeLogBytes = 64 << 20
+	// DefaultChangeLogAge is how long changes are kept in it at least, unless that takes more.
+	DefaultChangeLogAge = time.Hour
 )
 
 // ErrInUse says that another process has the directory open.
@@ -44,6 +46,10 @@ type Options struct {
 	// is larger the oldest changes are dropped. Defaults to
 	// DefaultChangeLogBytes.
 	ChangeLogBytes int64
+	// ChangeLogAge is the age at which changes are dropped from the log, though never within
+	// that time after Open: whoever resumes needs them then. Defaults to DefaultChangeLogAge;
+	// if it is negative, only ChangeLogBytes bounds the log.
+	ChangeLogAge time.Duration
 	// Existing has Open fail with an error that wraps [os.ErrNotExist] where there is no store,
 	// and not make one.
 	Existing bool
@@ -94,6 +100,9 @@ var _ entity.Store = (*Store)(nil)
 func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if opts.ChangeLogBytes <= 0 {
 		opts.ChangeLogBytes = DefaultChangeLogBytes
+	}
+	if opts.ChangeLogAge == 0 {
+		opts.ChangeLogAge = DefaultChangeLogAge
 	}
 	if opts.SealAfter == 0 {
 		opts.SealAfter = DefaultSealAfter
@@ -152,6 +161,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	s.stop = make(chan struct{})
 	s.working.Go(func() { s.checkpoints(s.stop) })
 	s.working.Go(func() { s.flushes(s.stop) })
+	if opts.ChangeLogAge > 0 {
+		s.working.Go(func() { s.shortens(s.stop) })
+	}
 	if opts.SealAfter > 0 {
 		s.working.Go(func() { s.seals(s.stop) })
 	}
