@@ -54,6 +54,9 @@
 // elsewhere hears at once that it is passivated. A message that another node has to get is not waited for:
 // [actor.Ref.TryTell] and asks fail with [actor.ErrMailboxFull] when too much is on its way there.
 //
+// Some actors do not wait for a message: [Singleton] has one on all nodes, which is always active on one of
+// them, [Spread] has numbered ones, evenly spread, and [Everywhere] has one on each node.
+//
 // Whoever has something else to divide implements [Holder], and calls [Host]:
 //
 //	shards, err := cluster.Host(node, "orders", 64, holder)

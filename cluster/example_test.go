@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/router"
 )
 
 // ExampleRegister has a cart for each user. Nobody makes one, and nobody has to end it.
@@ -30,5 +31,47 @@ func ExampleRegister() {
 	fmt.Println(err)
 	// Output:
 	// */cart/user-42#0 2 <nil> cart 1 true
+	// <nil>
+}
+
+// ExampleSingleton has an actor that is there once in a cluster, some that are spread over it, and one on
+// each of its nodes.
+func ExampleSingleton() {
+	sys := actor.NewSystem("shop")
+	node := cluster.Alone(sys)
+	newCounter := func() *counter { return newLogbook().newCounter("") }
+	billing, err := cluster.Singleton(node, "billing", newCounter)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	workers, err := cluster.Spread(node, "worker", 3, func(int) *counter { return newCounter() })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	caches, err := cluster.Everywhere(node, "cache", newCounter)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	some, err := workers.Routed(router.RoundRobin)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	for _, ref := range []actor.Ref[msg]{billing, workers.Ref("2"), some, caches.All(), caches.Here()} {
+		handled, err := actor.Ask(ctx, ref, msg{})
+		fmt.Println(ref.PID().Path(), handled, err)
+	}
+	_, err = sys.Shutdown(ctx)
+	fmt.Println(err)
+	// Output:
+	// /billing/0 1 <nil>
+	// /worker/2 1 <nil>
+	// /worker 1 <nil>
+	// /cache 1 <nil>
+	// /cache 2 <nil>
 	// <nil>
 }

@@ -42,6 +42,7 @@ type keeper struct {
 	hasDeparted bool
 
 	sightings  map[string]sighting
+	knowCopies map[string]func(away []actor.PID) // by the name of what is everywhere
 	groups     map[string]*group
 	stops      []func() // of watches
 	parting    error    // why it ends
@@ -63,7 +64,7 @@ const (
 
 func newKeeper(m *Node) *keeper {
 	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), Addr: m.cfg.Advertise}
-	return &keeper{m: m, own: own, sightings: make(map[string]sighting), groups: make(map[string]*group), parting: actor.ErrStopped}
+	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
 func (k *keeper) now() time.Duration { return k.m.cfg.rules.clock() }
@@ -220,7 +221,7 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 		k.m.until.Store(int64(cfg.rules.lease(began, k.now(), cfg.TTL-cfg.Margin)))
 		k.look()
 		k.routes()
-		if next.State != k.own.State || len(next.Groups) != len(k.own.Groups) {
+		if next.State != k.own.State || len(next.Groups) != len(k.own.Groups) || len(next.Copies) != len(k.own.Copies) {
 			k.renew(ctx)
 		}
 	})
@@ -301,6 +302,9 @@ func (k *keeper) met(name string, had, now sighting) {
 	}
 	if had.Join != now.Join || had.State != now.State || had.Router != now.Router {
 		k.routes()
+	}
+	if had.State != now.State || !slices.Equal(had.Copies, now.Copies) {
+		k.tellCopies()
 	}
 }
 

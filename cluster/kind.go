@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -37,8 +38,7 @@ type kindConfig struct {
 	super  []actor.SpawnOption
 	spawn  []actor.SpawnOption
 
-	shardOf func(key string) int   // nil: as keys say
-	always  func(shard int) string // the key of what is always active, nil for nothing
+	numbered bool // the keys are the numbers of the shards, and always active
 }
 
 // IdleAfter passivates an actor that has handled no message for that long, or at most twice as
@@ -72,7 +72,22 @@ func Park(n int) KindOption {
 // anything below 1 panics.
 func ShardCount(n int) KindOption {
 	required(n > 0, "ShardCount(%d): there must be at least one", n)
-	return func(c *kindConfig) { c.shards = n }
+	return func(c *kindConfig) {
+		if !c.numbered {
+			c.shards = n
+		}
+	}
+}
+
+// Numbered says that the kind has n actors, which are always active: their keys are "0" to the text of
+// n-1, and there are no others. Each has a shard of its own, so that they are spread evenly over the nodes.
+// One becomes active, and gets its Init called, as soon as a node has its shard, without a message; one
+// that ends is activated anew within about a second. They are not passivated when they are idle or when
+// there are too many: IdleAfter, Hot and ShardCount have no effect. All nodes must say the same n, for as
+// long as the cluster lives. Anything below 1 panics.
+func Numbered(n int) KindOption {
+	required(n > 0, "Numbered(%d): there must be at least one actor", n)
+	return func(c *kindConfig) { c.numbered, c.shards = true, n }
 }
 
 // Elsewhere is for a node that has references to the actors of a kind, and never an activation.
@@ -138,6 +153,9 @@ func RegisterSpawned[M any](node *Node, name string, spawn func(at Activation, o
 	for _, opt := range opts {
 		opt(&cfg)
 	}
+	if cfg.numbered {
+		cfg.idle, cfg.hot = 0, max(cfg.hot, cfg.shards)
+	}
 	if cfg.idle > 0 {
 		cfg.spawn = append([]actor.SpawnOption{actor.Passivate(cfg.idle)}, cfg.spawn...)
 	}
@@ -153,7 +171,7 @@ func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
 		if err := node.reserve(name); err != nil {
 			return nil, err
 		}
-	} else if t.cfg.always != nil {
+	} else if t.cfg.numbered {
 		if _, err := node.startRouter(node.sys, "cluster"); err != nil {
 			return nil, err
 		}
@@ -171,6 +189,33 @@ func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
 		k.where = node.host(name, t.cfg.shards, h)
 	}
 	return k, nil
+}
+
+// Singleton registers a kind with one actor, which is always active on one of the nodes, and returns its
+// reference. The options are those of [Register]; the actor has the key "0". A durable one is what
+// [RegisterDurable] makes with Numbered(1).
+//
+// It fails as Register does.
+func Singleton[M any, A actor.Actor[M]](node *Node, name string, newActor func() A, opts ...KindOption) (actor.Ref[M], error) {
+	required(newActor != nil, "Singleton: the function that makes the actor's state is nil")
+	k, err := Spread(node, name, 1, func(int) A { return newActor() }, opts...)
+	if err != nil {
+		return actor.Ref[M]{}, err
+	}
+	return k.Ref("0"), nil
+}
+
+// Spread registers a kind with n actors, which are always active and evenly spread over the nodes, see
+// [Numbered]: newActor makes the state of the one with that number, from 0 to n-1. The options are those
+// of [Register]. [Kind.Routed] makes a router of them.
+//
+// It fails as Register does.
+func Spread[M any, A actor.Actor[M]](node *Node, name string, n int, newActor func(number int) A, opts ...KindOption) (*Kind[M], error) {
+	required(newActor != nil, "Spread: the function that makes an actor's state is nil")
+	return Register(node, name, func(key string) A {
+		number, _ := strconv.Atoi(key) // it has no others
+		return newActor(number)
+	}, append(opts[:len(opts):len(opts)], Numbered(n))...)
 }
 
 // RegisterDurable is [Register] for durable actors of package persist, which embed [persist.Events] or
@@ -192,9 +237,36 @@ func RegisterDurable[M any, A actor.Actor[M]](node *Node, name string, p *persis
 	}, opts...)
 }
 
-// Ref returns the reference of the actor with that key, which must have 1 to 1024 bytes: otherwise
-// Ref panics, see [actor.CheckKey]. It sends nothing and activates nothing.
-func (k *Kind[M]) Ref(key string) actor.Ref[M] { return k.table.virtual.Ref(key) }
+// Ref returns the reference of the actor with that key. It sends nothing and activates nothing. It panics
+// if the key has not 1 to 1024 bytes, see [actor.CheckKey], or is not one of the numbers of a kind that is
+// [Numbered].
+func (k *Kind[M]) Ref(key string) actor.Ref[M] {
+	if !k.table.has(key) {
+		panic(fmt.Sprintf("cluster: Ref(%q): the keys of the kind %q are 0 to %d", key, k.Name(), k.table.shards()-1))
+	}
+	return k.table.virtual.Ref(key)
+}
+
+// Routed returns a reference that passes on each message to some of the actors of a kind that is
+// [Numbered], as a strategy of package router says: router.RoundRobin, for example. Keep what it returns:
+// each call begins anew. Stop, Drain and Kill of it end the kind on this node. It panics if the kind is not
+// Numbered, and fails with [actor.ErrStopped].
+//
+// A strategy that looks at the mailboxes of actors, such as router.LeastLoaded, sees those of this node.
+func (k *Kind[M]) Routed(strategy func(*actor.System, []actor.Ref[M]) actor.Route[M]) (actor.Ref[M], error) {
+	required(k.table.cfg.numbered, "Routed: the kind %q is not Numbered", k.Name())
+	required(strategy != nil, "Routed: the strategy is nil")
+	sys := k.table.node.sys
+	all := make([]actor.Ref[M], k.table.shards())
+	for i := range all {
+		all[i] = k.Ref(strconv.Itoa(i))
+	}
+	parent, err := actor.LookupPath[struct{}](sys, "/"+k.Name())
+	if err != nil {
+		return actor.Ref[M]{}, fmt.Errorf("route to the actors of %q: %w", k.Name(), err)
+	}
+	return actor.Routed(sys, parent.PID(), strategy(sys, all))
+}
 
 // Name returns the name of the kind.
 func (k *Kind[M]) Name() string { return k.table.virtual.Name() }

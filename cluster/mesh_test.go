@@ -20,6 +20,8 @@ type mesh struct {
 	cut  map[[2]string]bool
 }
 
+func newMesh(w *sim.World) *mesh { return &mesh{w: w, cut: make(map[[2]string]bool)} }
+
 // end is a node from its start to its end.
 type end struct {
 	*mesh

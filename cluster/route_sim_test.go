@@ -26,10 +26,11 @@ type routeWorld struct {
 	store   [simShards]shelf
 
 	begun   [simShards]epochOf // of activations, as they begin to handle
-	got     map[string][]int   // what actors were told, by client and key
-	acked   map[string][]int   // what was acknowledged, by key
-	next    int                // the number of the next thing to be written
-	unknown int                // asks whose outcome nobody knows
+	awake   [simShards]*wakeful
+	got     map[string][]int // what actors were told, by client and key
+	acked   map[string][]int // what was acknowledged, by key
+	next    int              // the number of the next thing to be written
+	unknown int              // asks whose outcome nobody knows
 }
 
 type epochOf struct {
@@ -400,7 +401,7 @@ func (r *routeWorld) cutOff() {
 }
 
 func (r *routeWorld) play(w *sim.World) {
-	r.w, r.mesh = w, &mesh{w: w, cut: make(map[[2]string]bool)}
+	r.w, r.mesh = w, newMesh(w)
 	w.Always("messages come in order", r.checked(r.inOrder))
 	names := []string{"a", "b", "c"}
 	for _, name := range names {

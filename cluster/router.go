@@ -154,6 +154,9 @@ func (r *router) Receive(ctx *actor.Context[any], m any) error {
 
 // Terminate implements actor.Terminator.
 func (r *router) Terminate(*actor.Context[any], error) {
+	if r.node.alone { // its kinds end with their actors
+		return
+	}
 	r.node.closed.Store(true)
 	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
 		r.kinds[name].end()

@@ -134,6 +134,13 @@ type record struct {
 	Addr   string      `json:"addr,omitempty"`   // where its system listens
 	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
 	Groups []string    `json:"groups,omitempty"` // of which it takes shards
+	Copies []copyOf    `json:"copies,omitempty"` // what is everywhere, see [Everywhere]
+}
+
+// copyOf is an actor of a member that the others have as well.
+type copyOf struct {
+	Name string `json:"name"`
+	PID  string `json:"pid"`
 }
 
 // hosts reports whether the member takes shards of a group.

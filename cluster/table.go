@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +44,10 @@ func newTable[M any](n *Node, cfg kindConfig, spawn func(Activation, ...actor.Sp
 
 // shardOf returns the number of a key's shard: by FNV-1a, which is the same in all processes.
 func (t *table[M]) shardOf(key string) int {
-	if t.cfg.shardOf != nil {
-		return t.cfg.shardOf(key)
+	if t.cfg.numbered {
+		if n, ok := t.number(key); ok {
+			return n
+		}
 	}
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open:], '}'); n > 1 {
@@ -56,6 +59,21 @@ func (t *table[M]) shardOf(key string) int {
 		h = (h ^ uint64(key[i])) * 1099511628211
 	}
 	return int((h ^ h>>32) % uint64(len(t.lots)))
+}
+
+// number returns the number that a key is. REQUIRES: the kind is numbered.
+func (t *table[M]) number(key string) (n int, ok bool) {
+	n, err := strconv.Atoi(key)
+	return n, err == nil && n >= 0 && n < len(t.lots) && strconv.Itoa(n) == key
+}
+
+// has reports whether the kind has an actor of that key.
+func (t *table[M]) has(key string) bool {
+	if !t.cfg.numbered {
+		return true
+	}
+	_, ok := t.number(key)
+	return ok
 }
 
 func (t *table[M]) lot(key string) *lot[M] { return &t.lots[t.shardOf(key)] }
@@ -144,6 +162,9 @@ func (t *table[M]) Standing(key string) (ref actor.Ref[M]) {
 
 // Hold implements actor.Place.
 func (t *table[M]) Hold(key string, m actor.Held[M]) error {
+	if !t.has(key) {
+		return actor.ErrStopped
+	}
 	l := t.lot(key)
 	if t.node.alone {
 		return t.deliver(l, m)
@@ -319,7 +340,7 @@ func (t *table[M]) activate(h *handle[M], l *lot[M], epoch uint64) {
 			}
 		}
 	}()
-	terms := actor.Terms{AtOnce: t.cfg.always != nil}
+	terms := actor.Terms{AtOnce: t.cfg.numbered}
 	if !t.node.alone {
 		terms.Valid = func() bool { return l.held.Load() == epoch && t.node.Valid() }
 	}
@@ -496,16 +517,16 @@ func (t *table[M]) tick(ctx *actor.Context[any], before time.Time) {
 		if waits || len(mail) > 0 || l.here && !l.open.Load() {
 			t.advance(ctx, i)
 		}
-		if t.cfg.always != nil {
-			t.wake(i)
-		}
+		t.wake(i)
 	}
 }
 
 // wake activates what is always to be active in a shard.
 func (t *table[M]) wake(i int) {
-	l := &t.lots[i]
-	key := t.cfg.always(i)
+	if !t.cfg.numbered {
+		return
+	}
+	l, key := &t.lots[i], strconv.Itoa(i)
 	if l.held.Load() == 0 || !t.node.Valid() || l.handle(key) != nil {
 		return
 	}
@@ -515,7 +536,12 @@ func (t *table[M]) wake(i int) {
 }
 
 // add implements routed.
-func (t *table[M]) add(r *router) { t.router = r }
+func (t *table[M]) add(r *router) {
+	t.router = r
+	for i := range t.lots { // those of a node that is alone are here
+		t.wake(i)
+	}
+}
 
 // settled implements routed.
 func (t *table[M]) settled() bool {
@@ -582,9 +608,7 @@ func (h holder[M]) Take(ctx context.Context, s Shard) error {
 		err := h.t.lots[s.Number].take(s.Epoch)
 		if err == nil {
 			h.t.advance(ctx, s.Number)
-			if h.t.cfg.always != nil {
-				h.t.wake(s.Number)
-			}
+			h.t.wake(s.Number)
 		}
 		done(err)
 	})
