@@ -23,6 +23,7 @@ const (
 	mediaJSONPatch  = "application/json-patch+json"
 	mediaNDJSON     = "application/x-ndjson"
 	mediaCSV        = "text/csv"
+	mediaParquet    = "application/vnd.apache.parquet"
 	mediaText       = "text/plain"
 	mediaEvents     = "text/event-stream"
 )

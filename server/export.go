@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/alarm"
+	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/mapping"
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
@@ -41,7 +42,7 @@ type transferAPI struct {
 func (a *transferAPI) operations() []operation {
 	lines, table := content{mediaNDJSON, ""}, content{mediaCSV, ""}
 	return []operation{
-		rawOp("GET", "/v1/export", "export", "Export all data of one kind, one record a line.", a.export, needs(seesSome), takesLong, sends(lines, table), fails(422)),
+		rawOp("GET", "/v1/export", "export", "Export all data of one kind, one record a line.", a.export, needs(seesSome), takesLong, sends(lines, table, content{mediaParquet, ""}), fails(422)),
 		rawOp("POST", "/v1/import", "importData", "Import what an export has written. Invalid lines are counted and skipped.", a.load, needs(writesAll),
 			takesLong, accepts(0, lines, content{"application/ndjson", ""}, table, content{mediaJSON, ""}, content{mediaText, ""}), sends(content{mediaJSON, importedJSON{}})),
 	}
@@ -64,6 +65,19 @@ const (
 // exportFlush is how much of an export is gathered before it is sent.
 const exportFlush = 64 << 10
 
+// Formats besides NDJSON.
+const (
+	formatCSV     = "csv"
+	formatParquet = "parquet"
+)
+
+// About as many points, or bytes of texts, are read at once and then written. Nothing is sent in
+// between: a reader that is slow must not hold a connection of the store.
+const (
+	exportPoints = 1 << 16
+	exportBytes  = 4 << 20
+)
+
 // exporter writes one export as it reads.
 type exporter struct {
 	*transferAPI
@@ -71,14 +85,16 @@ type exporter struct {
 	in       *exportRequest
 	from, to int64
 	out      *bufio.Writer
-	csv      *csv.Writer // nil for NDJSON
+	csv      *csv.Writer    // nil for another format
+	parquet  *parquetWriter // the same
 	line     []byte
+	page     int // exportPoints, but for tests
 }
 
 type exportRequest struct {
 	What string `query:"what" required:"true" enum:"history,latest,entities,relations,types,mappings,scripts,queries,retention,alarm-rules" example:"entities"`
-	// csv is for history, latest and entities.
-	Format string `query:"format" enum:"ndjson,csv" default:"ndjson"`
+	// csv is for history, latest and entities; parquet is for history.
+	Format string `query:"format" enum:"ndjson,csv,parquet" default:"ndjson"`
 	// A filter; docs/filter.md has the language. Not for types, mappings, scripts, queries, retention and alarm-rules.
 	Filter string `query:"q"`
 	// Only entities of this type or one that extends it. Not for types, mappings, scripts, queries, retention and alarm-rules.
@@ -98,7 +114,7 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 	rc := http.NewResponseController(w)
 	ctx, end := a.serveLong(r.Context(), rc.SetWriteDeadline)
 	defer end()
-	x := &exporter{transferAPI: a, ctx: ctx, in: in}
+	x := &exporter{transferAPI: a, ctx: ctx, in: in, page: exportPoints}
 	write, head, err := x.plan()
 	if err != nil {
 		return err
@@ -106,7 +122,11 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 	x.out = bufio.NewWriterSize(&patientWriter{ctx, w, rc}, exportFlush)
 	h := w.Header()
 	h.Set("Content-Type", mediaNDJSON)
-	if head != nil {
+	switch {
+	case in.Format == formatParquet:
+		h.Set("Content-Type", mediaParquet)
+		x.parquet = newParquetWriter(x.out)
+	case head != nil:
 		h.Set("Content-Type", mediaCSV+"; charset=utf-8")
 		x.csv = csv.NewWriter(x.out)
 		if err := x.csv.Write(head); err != nil {
@@ -116,15 +136,8 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	err = write()
-	if x.csv != nil {
-		x.csv.Flush()
-		if err == nil {
-			err = x.csv.Error()
-		}
-	}
-	if err == nil {
-		err = x.out.Flush()
+	if err = write(); err == nil {
+		err = x.end()
 	}
 	if err == nil {
 		return nil
@@ -133,6 +146,22 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 		a.log.LogAttrs(x.ctx, slog.LevelWarn, "export broken off", slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// end writes what is left.
+func (x *exporter) end() error {
+	if x.csv != nil {
+		x.csv.Flush()
+		if err := x.csv.Error(); err != nil {
+			return err
+		}
+	}
+	if x.parquet != nil {
+		if err := x.parquet.Close(); err != nil {
+			return err
+		}
+	}
+	return x.out.Flush()
 }
 
 // patientWriter waits for a reader as long as that goes on reading, and ctx lasts.
@@ -190,9 +219,12 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	if x.from, x.to, err = x.in.bounds(); err != nil {
 		return nil, nil, err
 	}
-	if x.in.Format != "csv" {
+	switch {
+	case x.in.Format == formatParquet && what != whatHistory:
+		return nil, nil, problemf(http.StatusBadRequest, "format must be ndjson or csv for %s: only history has a form in Parquet", what)
+	case x.in.Format != formatCSV:
 		head = nil
-	} else if head == nil {
+	case head == nil:
 		return nil, nil, problemf(http.StatusBadRequest, "format must be ndjson for %s, which has no form in CSV", what)
 	}
 	if setup != nil && what != whatTypes && !callerOf(x.ctx).who.MayAll(access.Read) {
@@ -258,20 +290,64 @@ func (x *exporter) keys(v entity.View) []string {
 
 func (x *exporter) history(v entity.View) error {
 	for _, key := range x.keys(v) {
-		q := entity.HistoryQuery{ID: v.ID(), Key: key, From: x.from, To: x.to, Limit: historyPage}
-		for {
-			points, next, err := x.runtime.History(x.ctx, q)
+		for from := x.from; from < x.to; {
+			some, next, err := x.read(v.ID(), key, from)
 			if err != nil {
 				return err
 			}
-			for i := range points {
-				if err := x.value(v.ID(), key, points[i].TS, points[i].Value); err != nil {
+			for i := range some {
+				if err := x.points(v.ID(), key, &some[i]); err != nil {
 					return err
 				}
 			}
-			if q.Cursor = next; next == "" {
-				break
-			}
+			from = next
+		}
+	}
+	return nil
+}
+
+// read reads some points of a key from a time on, and returns the time from which there are others.
+func (x *exporter) read(id, key string, from int64) (some []block.Columns, next int64, err error) {
+	points, bytes, last := 0, 0, from
+	next = x.to
+	err = x.runtime.ScanHistory(x.ctx, entity.HistoryQuery{ID: id, Key: key, From: from, To: x.to}, func(c *entity.Chunk) error {
+		enough := points >= x.page || bytes >= exportBytes
+		if h := c.Header(); enough && h != nil && h.First > last {
+			next = h.First
+			return errEnough
+		}
+		columns, err := c.Columns()
+		if err != nil {
+			return err
+		}
+		if enough && columns.TS[0] > last {
+			next = columns.TS[0]
+			return errEnough
+		}
+		some = append(some, columns.Clone())
+		points, last = points+columns.Len(), columns.TS[columns.Len()-1]
+		for _, text := range columns.Texts {
+			bytes += len(text)
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return some, next, err
+}
+
+// errEnough ends the reading of some points.
+var errEnough = errors.New("enough was read")
+
+// points writes points of a key of an entity.
+func (x *exporter) points(id, key string, c *block.Columns) error {
+	if x.parquet != nil {
+		return x.parquet.write(id, key, c)
+	}
+	for i := range c.TS {
+		if err := x.value(id, key, c.TS[i], c.Value(i)); err != nil {
+			return err
 		}
 	}
 	return nil

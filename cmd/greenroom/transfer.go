@@ -28,21 +28,23 @@ func newExport() *cobra.Command {
 	var o transferOptions
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Export the data of a running server as NDJSON or CSV.",
+		Short: "Export the data of a running server as NDJSON, CSV or Parquet.",
 		Long: `Write the types, entities, relations, history, mappings, saved queries, retention
 rules, alarm rules or latest values of a running server, one per line. greenroom
 import reads them into this or another server: import types first, then entities,
-relations and the history, and mappings after their sources.`,
+relations and the history, and mappings after their sources. Parquet is for others that
+read the history, such as pandas, DuckDB and Spark; it cannot be imported.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
-  greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv`,
+  greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv
+  greenroom export --what history --query 'type is "Meter"' --format parquet --file meters.parquet`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(sorts); err != nil {
+			if err := o.check(sorts, "ndjson", "csv", "parquet"); err != nil {
 				return err
 			}
 			return export(cmd.Context(), o, cmd.OutOrStdout())
 		},
 	}
-	o.flags(cmd, sorts)
+	o.flags(cmd, sorts, "ndjson, csv, or for history parquet")
 	f := cmd.Flags()
 	f.StringVar(&o.file, "file", "", "new file to write (default standard output)")
 	f.StringVar(&o.filter, "query", "", "only entities that match this filter")
@@ -63,29 +65,29 @@ func newImport() *cobra.Command {
 		Long:    "Import what greenroom export has written into a running server. The command ends\nonce everything is durable. Invalid lines are reported and skipped; the exit code\nis then 1.",
 		Example: "  greenroom import --what history --file temperature.ndjson",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(known); err != nil {
+			if err := o.check(known, "ndjson", "csv"); err != nil {
 				return err
 			}
 			return importData(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	o.flags(cmd, known)
+	o.flags(cmd, known, "ndjson or csv")
 	cmd.Flags().StringVar(&o.file, "file", "", "file to read (default standard input)")
 	return cmd
 }
 
-func (o *transferOptions) flags(cmd *cobra.Command, what []string) {
+func (o *transferOptions) flags(cmd *cobra.Command, what []string, formats string) {
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API, on this machine")
 	cmd.Flags().StringVar(&o.what, "what", "", "one of "+strings.Join(what, ", "))
-	cmd.Flags().StringVar(&o.format, "format", "ndjson", "ndjson or csv")
+	cmd.Flags().StringVar(&o.format, "format", "ndjson", formats)
 }
 
-func (o *transferOptions) check(what []string) error {
+func (o *transferOptions) check(what []string, formats ...string) error {
 	if !slices.Contains(what, o.what) {
 		return usagef("--what must be one of %s, not %q", strings.Join(what, ", "), o.what)
 	}
-	if o.format != "ndjson" && o.format != "csv" {
-		return usagef("--format must be ndjson or csv, not %s", o.format)
+	if !slices.Contains(formats, o.format) {
+		return usagef("--format must be one of %s, not %s", strings.Join(formats, ", "), o.format)
 	}
 	return nil
 }

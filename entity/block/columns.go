@@ -2,6 +2,7 @@ package block
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -104,6 +105,14 @@ func (c *Columns) Slice(i, j int) Columns {
 		s.Texts = c.Texts[i:j:j]
 	}
 	return s
+}
+
+// Clone returns a copy that shares no memory with c, except the texts.
+func (c *Columns) Clone() Columns {
+	return Columns{
+		TS: slices.Clone(c.TS), Seq: slices.Clone(c.Seq), Kind: c.Kind, Kinds: slices.Clone(c.Kinds),
+		Bits: slices.Clone(c.Bits), Texts: slices.Clone(c.Texts),
+	}
 }
 
 // Search returns how many points lie before a place.
