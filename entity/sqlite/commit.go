@@ -38,13 +38,14 @@ type writer struct {
 	generations []entity.Generation
 	begun       bool
 
-	entity, latest, telemetry, hour, computed, attribute, revision, command, presence sqlitedb.Bulk
+	entity, latest, telemetry, hour, seriesHour, computed, attribute, revision, command, presence sqlitedb.Bulk
 
 	ended changelog.Ended
 
 	fresh     []freshRow
 	rows      []movedRow
 	newest    []movedRow
+	starts    []int // places in rows where a series begins that series_hour may not have in the hour
 	edited    []movedRow
 	revisions []revisionRow
 	typed     []int // places of entities whose type was set
@@ -53,6 +54,7 @@ type writer struct {
 	blob      []byte
 	newKeys   []string
 	newHour   []int64
+	listed    listedHours
 }
 
 // freshRow is a value of a batch on its way to the tail.
@@ -96,6 +98,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		Tail: ") UPDATE entity SET presence = given.presence, since = given.since, seen = max(entity.seen, given.seen) FROM given WHERE entity.num = given.num",
 	}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
+	w.seriesHour = sqlitedb.Bulk{Head: "INSERT INTO series_hour (entity, key, hour)", Width: 3, Tail: "ON CONFLICT (entity, key, hour) DO NOTHING"}
 
 	rows, err := w.Conn.QueryContext(ctx, "SELECT name, num FROM key")
 	if err != nil {
@@ -115,7 +118,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 }
 
 func (w *writer) close() error {
-	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.computed, &w.attribute, &w.revision, &w.command, &w.presence)
+	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.seriesHour, &w.computed, &w.attribute, &w.revision, &w.command, &w.presence)
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See
@@ -236,6 +239,7 @@ func (w *writer) transact(ctx context.Context, durable bool, f func(t *transacti
 		for _, h := range w.newHour {
 			delete(w.hours, h)
 		}
+		clear(w.listed[:])
 		w.logBytes = logBytes
 	}
 	if !durable {

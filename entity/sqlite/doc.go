@@ -8,7 +8,7 @@
 // Telemetry is keyed by the hour first. So new rows of all entities go to the same few pages at the
 // end of the tree, and the size of the tree does not slow them down; with keys that begin with the
 // entity, the rate falls to a third at five million rows. The price is that a query of one series
-// examines each hour that has any data, at about 4 µs each; the table hour lists those hours.
+// searches each hour in which it has rows, at about 4 µs each; the table series_hour lists those.
 //
 // Rows of finished hours are sealed: packed into blocks, at a tenth of their size (seal.go).
 // Options.SealAfter says when.

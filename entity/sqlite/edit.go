@@ -180,7 +180,7 @@ func (t *transaction) deletions() error {
 			"DELETE FROM relation WHERE target = ?",
 			"DELETE FROM applied WHERE entity = ?",
 			"DELETE FROM entity WHERE num = ?",
-			"INSERT INTO doomed (num, hour) VALUES (?, 0)",
+			"INSERT INTO doomed (num) VALUES (?)",
 		} {
 			if _, err := t.query(sql, 1, num); err != nil {
 				return fmt.Errorf("delete entity %q: %w", t.b.Entities[i].ID, err)
@@ -207,7 +207,7 @@ func (t *transaction) purge() (err error) {
 	if !t.w.doomed {
 		return nil
 	}
-	row, err := t.query("SELECT num, hour FROM doomed LIMIT 1", 2)
+	row, err := t.query("SELECT num FROM doomed LIMIT 1", 1)
 	if err != nil {
 		return err
 	}
@@ -215,16 +215,8 @@ func (t *transaction) purge() (err error) {
 		t.w.doomed = false
 		return nil
 	}
-	num, from := row[0], row[1]
-	row, err = t.query("SELECT max(hour) FROM (SELECT hour FROM hour WHERE hour >= ? ORDER BY hour LIMIT ?)", 1, from, int64(purgeHours))
-	if err != nil {
-		return err
-	}
-	if last, ok := row[0].(int64); ok {
-		if _, err := t.query("DELETE FROM telemetry WHERE entity = ? AND hour IN (SELECT hour FROM hour WHERE hour BETWEEN ? AND ?)", 1, num, from, last); err != nil {
-			return err
-		}
-		_, err = t.query("UPDATE doomed SET hour = ? WHERE num = ?", 1, last+1, num)
+	num := first[int64](row)
+	if some, err := t.purgeRows(num); err != nil || some {
 		return err
 	}
 	for _, table := range [...]string{"block", "stamp"} {
@@ -238,4 +230,30 @@ func (t *transaction) purge() (err error) {
 		_, err = t.query("DELETE FROM doomed WHERE num = ?", 1, num)
 	}
 	return err
+}
+
+// purgeRows removes some rows of telemetry of a deleted entity, and reports whether there
+// were any.
+func (t *transaction) purgeRows(num int64) (some bool, err error) {
+	for n, hours := 0, 0; n < purgeRows && hours < purgeHours; hours++ {
+		row, err := t.query("SELECT key, hour FROM series_hour WHERE entity = ? LIMIT 1", 2, num)
+		if err != nil || row == nil {
+			return some, err
+		}
+		some = true
+		key, hour := first[int64](row), first[int64](row[1:])
+		rows, err := t.count(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
+			(SELECT hour, entity, key, ts, seq FROM telemetry WHERE hour = ? AND entity = ? AND key = ? LIMIT ?) RETURNING 1`, hour, num, key, int64(purgeRows-n))
+		if err != nil {
+			return true, err
+		}
+		if n += rows; n == purgeRows {
+			break // there may be others
+		}
+		if _, err := t.query("DELETE FROM series_hour WHERE entity = ? AND key = ? AND hour = ?", 1, num, key, hour); err != nil {
+			return true, err
+		}
+		t.w.listed.forget(seriesHour{num, key, hour})
+	}
+	return some, nil
 }

@@ -307,9 +307,12 @@ func (t *transaction) latest() error {
 	})
 }
 
-// history writes the telemetry and its hours. The inserts walk along the tree.
+// history writes the telemetry and its hours. The inserts walk along the trees.
 func (t *transaction) history() error {
 	w := t.w
+	if err := t.seriesHours(); err != nil {
+		return err
+	}
 	now := time.Now()
 	for from := 0; from < len(w.rows); {
 		hour, n := w.rows[from].hour(), from
@@ -326,6 +329,45 @@ func (t *transaction) history() error {
 		r := &w.rows[i]
 		row[0].Value, row[1].Value, row[2].Value, row[3].Value = r.hour(), r.entity, r.key.num, r.ts
 		row[4].Value, row[5].Value, row[6].Value = int64(r.place().Seq), int64(r.value.Kind()), column(r.value)
+	})
+}
+
+// seriesHour is a row of the table series_hour. The zero value is none.
+type seriesHour struct{ entity, key, hour int64 }
+
+// listedHours remembers rows of series_hour, one of a series, to not insert them again. A
+// series may take the place of another one.
+type listedHours [1 << 15]seriesHour
+
+// slot returns where the hour of a series is, if it is known.
+func (l *listedHours) slot(h seriesHour) *seriesHour {
+	return &l[(h.entity*31+h.key)&int64(len(l)-1)]
+}
+
+// forget forgets a row that has been deleted.
+func (l *listedHours) forget(h seriesHour) {
+	if slot := l.slot(h); *slot == h {
+		*slot = seriesHour{}
+	}
+}
+
+// seriesHours sees to it that the rows can be found. REQUIRES: w.rows in the order of hours
+// and series.
+func (t *transaction) seriesHours() error {
+	w := t.w
+	w.starts = w.starts[:0]
+	for i := range w.rows {
+		r := &w.rows[i]
+		if i == 0 || w.rows[i-1].entity != r.entity || w.rows[i-1].key != r.key || w.rows[i-1].hour() != r.hour() {
+			if h := (seriesHour{r.entity, r.key.num, r.hour()}); *w.listed.slot(h) != h {
+				*w.listed.slot(h) = h
+				w.starts = append(w.starts, i)
+			}
+		}
+	}
+	return t.Bulk(&w.seriesHour, len(w.starts), func(i int, row []driver.NamedValue) {
+		r := &w.rows[w.starts[i]]
+		row[0].Value, row[1].Value, row[2].Value = r.entity, r.key.num, r.hour()
 	})
 }
 

@@ -32,22 +32,21 @@ type queries struct {
 	all []*sql.Stmt
 }
 
-// series joins one series over the hours that have data at all. CROSS JOIN fixes
-// the order of the loops: hours outside, one seek into telemetry for each.
-const series = `FROM hour h CROSS JOIN telemetry t
-	ON t.hour = h.hour
-	AND t.entity = (SELECT num FROM entity WHERE id = ?1)
-	AND t.key = (SELECT num FROM key WHERE name = ?2)
-	AND t.ts >= ?3 AND t.ts < ?4
-	WHERE h.hour BETWEEN ?3 / 3600000 AND (?4 - 1) / 3600000 `
+// ofHour joins the rows of one series in its hours. CROSS JOIN fixes the order of the
+// loops: hours outside, one seek into telemetry for each.
+const ofHour = `FROM series_hour h CROSS JOIN telemetry t
+	ON t.hour = h.hour AND t.entity = h.entity AND t.key = h.key `
+
+// ofSeries are the hours of that series.
+const ofSeries = `WHERE h.entity = (SELECT num FROM entity WHERE id = ?1) AND h.key = (SELECT num FROM key WHERE name = ?2) `
+
+// series joins one series in a range of times.
+const series = ofHour + `AND t.ts >= ?3 AND t.ts < ?4
+	` + ofSeries + `AND h.hour BETWEEN ?3 / 3600000 AND (?4 - 1) / 3600000 `
 
 // places joins one series between two places: (?3, ?5) <= (ts, seq) < (?4, ?6).
-const places = `FROM hour h CROSS JOIN telemetry t
-	ON t.hour = h.hour
-	AND t.entity = (SELECT num FROM entity WHERE id = ?1)
-	AND t.key = (SELECT num FROM key WHERE name = ?2)
-	AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, ?6)
-	WHERE h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
+const places = ofHour + `AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, ?6)
+	` + ofSeries + `AND h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
 
 // sealedBlocks are the blocks of one series that may have points between two places, after the
 // columns of the rows. Blocks do not overlap: of those that begin before the first place only
@@ -630,9 +629,8 @@ func (c *counter) by(from, to int64) { c.apart = append(c.apart, [2]int64{from, 
 
 // ranges are the blocks of a series, with the points, the numbers, and whether there are
 // rows in the range.
-const ranges = `SELECT b.first, b.last, b.numbers, EXISTS (SELECT 1 FROM hour h CROSS JOIN telemetry t
-		ON t.hour = h.hour AND t.entity = b.entity AND t.key = b.key AND t.ts >= b.first AND t.ts <= b.last
-		WHERE h.hour BETWEEN b.first / 3600000 AND b.last / 3600000)
+const ranges = `SELECT b.first, b.last, b.numbers, EXISTS (SELECT 1 ` + ofHour + `AND t.ts >= b.first AND t.ts <= b.last
+		WHERE h.entity = b.entity AND h.key = b.key AND h.hour BETWEEN b.first / 3600000 AND b.last / 3600000)
 	FROM block b WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
 	AND b.first >= coalesce((SELECT max(first) FROM block
 		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2) AND first < ?3), ?3)

@@ -296,7 +296,21 @@ func (t *transaction) sealSeries(hour, num, key int64) (n int, err error) {
 	last := rows.Len() - 1
 	_, err = t.query("DELETE FROM telemetry WHERE hour = ? AND entity = ? AND key = ? AND (ts, seq) <= (?, ?)", 1,
 		hour, num, key, rows.TS[last], int64(rows.SeqAt(last)))
+	if err == nil {
+		err = s.endHours(hour, hour)
+	}
 	return rows.Len(), err
+}
+
+// endHours forgets those of the hours from first to last in which the series has no rows any more.
+func (s sealedSeries) endHours(first, last int64) error {
+	return s.Each(`DELETE FROM series_hour AS h WHERE entity = ?1 AND key = ?2 AND hour BETWEEN ?3 AND ?4
+		AND NOT EXISTS (SELECT 1 FROM telemetry WHERE hour = h.hour AND entity = ?1 AND key = ?2) RETURNING hour`, 1,
+		func(row []driver.Value) (bool, error) {
+			hour, _ := row[0].(int64)
+			s.w.listed.forget(seriesHour{s.entity, s.key, hour})
+			return true, nil
+		}, s.entity, s.key, first, last)
 }
 
 // readRun reads the first rows of a series in an hour.

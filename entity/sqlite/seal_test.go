@@ -68,6 +68,9 @@ func TestSealedValuesTakeATenthOfTheRoom(t *testing.T) {
 	if hours := count(t, s, "SELECT count(*) FROM hour"); hours != 0 {
 		t.Errorf("%d hours are left", hours)
 	}
+	if hours := count(t, s, "SELECT count(*) FROM series_hour"); hours != 0 {
+		t.Errorf("%d hours of series are left", hours)
+	}
 	bytes := count(t, s, "SELECT (SELECT sum(length(data) + coalesce(length(times), 0)) FROM block) + (SELECT coalesce(sum(length(data)), 0) FROM stamp)")
 	if perValue := float64(bytes) / (2 * n); perValue > 2 {
 		t.Errorf("a value takes %.2f bytes", perValue)
@@ -293,7 +296,7 @@ func TestDeletedEntitiesLeaveNoBlocks(t *testing.T) {
 	if err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, s, 10) // and some rows
+	fill(t, s, purgeRows+10) // and some rows
 	commit := func(b *entity.Batch) {
 		t.Helper()
 		b.First = s.Info().LastChange + 1
@@ -318,6 +321,12 @@ func TestDeletedEntitiesLeaveNoBlocks(t *testing.T) {
 	}
 	if blocks, stamps, doomed := count(t, s, "SELECT count(*) FROM block"), count(t, s, "SELECT count(*) FROM stamp"), count(t, s, "SELECT count(*) FROM doomed"); blocks != 1 || stamps != 0 || doomed != 0 {
 		t.Errorf("%d blocks, %d stamps, %d deleted entities", blocks, stamps, doomed)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if rows, hours := count(t, s, "SELECT count(*) FROM telemetry WHERE entity NOT IN (SELECT num FROM entity)"), count(t, s, "SELECT count(*) FROM series_hour WHERE entity NOT IN (SELECT num FROM entity)"); rows != 0 || hours != 0 {
+		t.Errorf("%d rows, %d hours are left", rows, hours)
 	}
 	if got := points(t, s, "a", "t"); len(got) != 1 {
 		t.Errorf("the new entity has %d points", len(got))

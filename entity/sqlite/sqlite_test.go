@@ -464,18 +464,20 @@ func TestQueriesUseTheIndexAndNoSorter(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer closeStore(t, s)
 	const (
-		hours    = "SEARCH t USING PRIMARY KEY (hour=? AND entity=? AND key=? AND "
-		place    = "USING INDEX block_place (entity=? AND key=? AND "
-		between  = "SEARCH b " + place + "(first,first_seq)>(?,?) AND (first,first_seq)<(?,?))"
-		begin    = "SEARCH block USING COVERING INDEX block_place (entity=? AND key=? AND (first,first_seq)<(?,?))"
-		ofSeries = "SELECT t.ts, t.kind, t.value " + series
+		listed  = "SEARCH h USING PRIMARY KEY (entity=? AND key=? AND hour>? AND hour<?)"
+		hours   = "SEARCH t USING PRIMARY KEY (hour=? AND entity=? AND key=? AND "
+		place   = "USING INDEX block_place (entity=? AND key=? AND "
+		between = "SEARCH b " + place + "(first,first_seq)>(?,?) AND (first,first_seq)<(?,?))"
+		begin   = "SEARCH block USING COVERING INDEX block_place (entity=? AND key=? AND (first,first_seq)<(?,?))"
+		rows    = "SELECT t.ts, t.kind, t.value " + series
 	)
 	for query, parts := range map[string][]string{
-		ofSeries + "ORDER BY h.hour, t.ts LIMIT ?5":           {hours + "ts>? AND ts<?)"},
-		ofSeries + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5": {hours + "ts>? AND ts<?)"},
-		ascending:  {hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
-		descending: {hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
-		ranges:     {hours + "ts>? AND ts<?)", "SEARCH b " + place + "first>? AND first<?)", "block_place (entity=? AND key=? AND first<?)"},
+		rows + "ORDER BY h.hour, t.ts LIMIT ?5":           {listed, hours + "ts>? AND ts<?)"},
+		rows + "ORDER BY h.hour DESC, t.ts DESC LIMIT ?5": {listed, hours + "ts>? AND ts<?)"},
+		countRows:  {listed, hours + "ts>? AND ts<?)"},
+		ascending:  {listed, hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
+		descending: {listed, hours + "(ts,seq)>(?,?) AND (ts,seq)<(?,?))", between, begin},
+		ranges:     {listed, hours + "ts>? AND ts<?)", "SEARCH b " + place + "first>? AND first<?)", "block_place (entity=? AND key=? AND first<?)"},
 	} {
 		args := []any{"a", "t", 0, 1, 0, 0, 1}
 		for len(args) > 0 && !strings.Contains(query, fmt.Sprintf("?%d", len(args))) {

@@ -306,11 +306,16 @@ const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that i
 	UNION ALL SELECT 'stamp', count(*) FROM stamp WHERE entity NOT IN (SELECT num FROM entity UNION ALL SELECT num FROM doomed)
 ) WHERE n > 0`
 
+// unlisted counts rows that no query of their series finds.
+const unlisted = `SELECT n || ' rows of telemetry are in hours that the table series_hour does not have' FROM (
+	SELECT count(*) AS n FROM telemetry t WHERE NOT EXISTS (SELECT 1 FROM series_hour WHERE entity = t.entity AND key = t.key AND hour = t.hour)
+) WHERE n > 0`
+
 // Check reads the whole database and reports what is wrong with its pages, tables and
 // indexes, and unpacks all blocks. It takes as long as reading all files does. The error wraps ErrDamaged.
 func (s *Store) Check(ctx context.Context) error {
 	var wrong []error
-	for _, query := range []string{"PRAGMA integrity_check", orphans} {
+	for _, query := range []string{"PRAGMA integrity_check", orphans, unlisted} {
 		rows, err := s.readDB.QueryContext(ctx, query) //nolint:sqlclosecheck // scan does
 		if err == nil {
 			err = scan(rows, func() error {

@@ -321,8 +321,12 @@ func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
 			}
 			m.compare(step)
 		}
-		closeStore(t, m.plain)
-		closeStore(t, m.subject)
+		for _, s := range []*Store{m.plain, m.subject} {
+			if err := s.Check(t.Context()); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			closeStore(t, s)
+		}
 	}
 }
 

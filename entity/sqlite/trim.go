@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"math"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -46,8 +47,7 @@ func (t *transaction) trim(id, key string, before int64, limit int) (n int, done
 		return 0, false, err
 	}
 	if b == nil {
-		n, err = t.count(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
-			(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5) RETURNING 1`, id, key, entity.MinTS, before, int64(limit))
+		n, err = s.trimRows(id, key, before, limit)
 		return n, true, err
 	}
 	row, err = t.query("SELECT h.hour "+series+"ORDER BY h.hour LIMIT 1", 1, id, key, b.first, b.last+1)
@@ -64,25 +64,33 @@ func (t *transaction) trim(id, key string, before int64, limit int) (n int, done
 	return s.trim(b, before, limit)
 }
 
+// trimRows removes rows that lie before a time, the first ones.
+func (s sealedSeries) trimRows(id, key string, before int64, limit int) (n int, err error) {
+	from, to := int64(math.MaxInt64), int64(math.MinInt64) // the hours
+	err = s.Each(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
+		(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5) RETURNING hour`, 1,
+		func(row []driver.Value) (bool, error) {
+			n, from, to = n+1, min(from, first[int64](row)), max(to, first[int64](row))
+			return true, nil
+		}, id, key, entity.MinTS, before, int64(limit))
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return n, s.endHours(from, to)
+}
+
 // drop removes a block that cannot be read, with the rows in its range, and returns how many points
 // there were at most.
 func (s sealedSeries) drop(b *storedBlock) (n int, err error) {
-	for hour := b.first / hourMS; hour <= b.last/hourMS; {
-		row, err := s.query("SELECT hour FROM hour WHERE hour BETWEEN ? AND ? ORDER BY hour LIMIT 1", 1, hour, b.last/hourMS)
-		if err != nil {
-			return 0, err
-		}
-		if row == nil {
-			break
-		}
-		hour = first[int64](row)
-		some, err := s.count("DELETE FROM telemetry WHERE hour = ? AND entity = ? AND key = ? AND ts BETWEEN ? AND ? RETURNING 1",
-			hour, s.entity, s.key, b.first, b.last)
-		if err != nil {
-			return 0, err
-		}
-		n += some
-		hour++
+	from, to := b.first/hourMS, b.last/hourMS
+	n, err = s.count(`DELETE FROM telemetry WHERE entity = ?1 AND key = ?2 AND ts BETWEEN ?3 AND ?4
+		AND hour IN (SELECT hour FROM series_hour WHERE entity = ?1 AND key = ?2 AND hour BETWEEN ?5 AND ?6) RETURNING 1`,
+		s.entity, s.key, b.first, b.last, from, to)
+	if err == nil {
+		err = s.endHours(from, to)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return n + b.n, s.remove(b)
 }
