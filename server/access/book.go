@@ -17,14 +17,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// MaxPrincipals bounds the principals of a server, which are kept in memory: about 1 kB
-// each, and what their filters take.
+// MaxPrincipals is the most principals that a server may have. They are kept in memory:
+// about 1 kB each, plus their filters.
 const MaxPrincipals = 100_000
 
-// kindPrincipal is the kind of the documents that have the principals, by name.
+// kindPrincipal is the kind of the principals' documents, which are keyed by name.
 const kindPrincipal = "principal"
 
-// Store keeps documents. entity.Runtime is one, with each of its stores.
+// Store keeps documents. An entity.Runtime is one, whatever its store.
 type Store interface {
 	Docs(ctx context.Context, kind string) ([]entity.Doc, error)
 	Doc(ctx context.Context, kind, id string) (entity.Doc, error)
@@ -32,16 +32,16 @@ type Store interface {
 	DeleteDoc(ctx context.Context, kind, id, condition string) error
 }
 
-// Config sets up a Book.
+// Config configures a Book.
 type Config struct {
-	// Required demands credentials although there is no principal yet.
+	// Required demands credentials even while there is no principal.
 	Required bool
-	// Logger takes what goes wrong in the background. Defaults to slog.Default.
+	// Logger logs failures in the background. The default is slog.Default.
 	Logger *slog.Logger
 }
 
-// Book has the principals of a server. Its methods may be called concurrently. Make it
-// with Open. Only one Book may use a store at a time.
+// Book holds the principals of a server. Create one with Open; only one Book may use a
+// store at a time. Its methods may be called concurrently.
 type Book struct {
 	store     Store
 	log       *slog.Logger
@@ -49,8 +49,8 @@ type Book struct {
 	passwords *passwords
 	uses      *uses
 
-	// The addresses and names of failed logins. A name counts for passwords only: a
-	// token cannot be guessed.
+	// Failed logins by address and by name. Names count for passwords only: a token
+	// cannot be guessed.
 	addresses, names *limiter
 
 	logins [loginResults]atomic.Uint64
@@ -93,19 +93,19 @@ func Open(ctx context.Context, store Store, cfg Config) (*Book, error) {
 	return b, nil
 }
 
-// Everybody returns a Book without a store, in which there are no principals and nobody has
-// to log in. None can be made.
+// Everybody returns a Book without a store: it has no principals, none can be created, and
+// nobody has to log in.
 func Everybody() *Book {
 	return &Book{anyone: &Principal{all: everything, some: everything}}
 }
 
 var everything = [actions]bool{Read: true, Report: true, Write: true, Manage: true, Receive: true}
 
-// Close writes when principals were last used.
+// Close stores when principals were last used.
 func (b *Book) Close(ctx context.Context) error { return b.uses.close(ctx) }
 
-// Guarded reports whether who comes must log in: there is a principal, or Config
-// demands one. It never changes back while the Book is open.
+// Guarded reports whether clients must log in, because there is a principal or Config
+// requires credentials. Once true, it stays true while the Book is open.
 func (b *Book) Guarded() bool { return b.guarded.Load() }
 
 // Empty reports whether there is no principal.
@@ -115,18 +115,18 @@ func (b *Book) Empty() bool {
 	return len(b.byName) == 0
 }
 
-// Attempt is what somebody shows who wants to be let in. A certificate counts before a name of
-// OpenID Connect, that before a token, and that before a password.
+// Attempt is the credentials presented at a login. A certificate takes precedence over an
+// OpenID Connect name, that over a token, and that over a password.
 type Attempt struct {
-	// Certificate is the common name of a client certificate that was verified, and OIDC
-	// the name that a provider of OpenID Connect has proved.
+	// Certificate is the common name of a verified client certificate, and OIDC the name
+	// proved by an OpenID Connect provider.
 	Certificate, OIDC string
-	// Token is a text that has the form of a token, see IsToken.
+	// Token is a string in the form of a token, see IsToken.
 	Token string
-	// Signature is what the principal Name has signed with its key; nil for none. It counts before a token.
+	// Signature is a text signed by the principal Name with its key, or nil. It takes precedence over a token.
 	Signature      *Signature
 	Name, Password string
-	// Address is where it comes from.
+	// Address is the client's address.
 	Address netip.Addr
 }
 
@@ -140,7 +140,7 @@ const (
 	loginResults
 )
 
-// Stats counts what Login has answered.
+// Stats counts the results of Login.
 type Stats struct {
 	OK, Failed, Slowed, Busy uint64
 	Principals               int
@@ -153,9 +153,10 @@ func (b *Book) Stats() Stats {
 	return Stats{b.logins[loginOK].Load(), b.logins[loginFailed].Load(), b.logins[loginSlowed].Load(), b.logins[loginBusy].Load(), len(b.byName)}
 }
 
-// Login returns who it is. Where nobody has to log in that is everybody, whatever they
-// show. Its errors are ErrMissing, ErrCredentials, ErrSlowed and ErrBusy, or that of
-// ctx. A password that was not seen before takes some 25 ms, and may wait for others.
+// Login returns the principal that an attempt identifies. If nobody has to log in, that is
+// everybody, whatever the attempt contains. Its errors are ErrMissing, ErrCredentials,
+// ErrSlowed and ErrBusy, or that of ctx. A password that was not checked before takes about
+// 25 ms, and may wait for others.
 func (b *Book) Login(ctx context.Context, a *Attempt) (*Principal, error) {
 	if !b.Guarded() {
 		return b.anyone, nil
@@ -177,8 +178,8 @@ func (b *Book) Login(ctx context.Context, a *Attempt) (*Principal, error) {
 	return p, err
 }
 
-// Slowed returns how long who comes from an address has to wait before it is worth asking
-// somebody else who it is, 0 for not at all.
+// Slowed returns how long a client at an address must wait before the caller should ask
+// another authority to identify it; 0 means no wait.
 func (b *Book) Slowed(from netip.Addr) time.Duration {
 	if !b.Guarded() {
 		return 0
@@ -190,7 +191,7 @@ func (b *Book) Slowed(from netip.Addr) time.Duration {
 	return wait
 }
 
-// Failed counts a login that somebody else has found to be wrong.
+// Failed counts a login that another authority has refused.
 func (b *Book) Failed(from netip.Addr) {
 	if b.Guarded() {
 		b.logins[loginFailed].Add(1)
@@ -231,8 +232,8 @@ func (b *Book) recognize(ctx context.Context, a *Attempt) (*Principal, error) {
 	}
 }
 
-// denied is the error of credentials that are wrong: right ones are always let in, so
-// that one device that is set up wrongly does not shut out those behind the same address.
+// denied returns the error for wrong credentials. Right ones are always accepted, so that a
+// misconfigured device does not lock out others behind the same address.
 func (b *Book) denied(a *Attempt) error {
 	if wait := b.addresses.wait(AddressKey(a.Address)); wait > 0 {
 		return &SlowedError{wait}
@@ -240,9 +241,9 @@ func (b *Book) denied(a *Attempt) error {
 	return ErrCredentials
 }
 
-// byPassword does not even look at the password where too many were wrong: a look would be
-// a guess. Who was let in from the same address before is not slowed by what others do with
-// his name from elsewhere.
+// byPassword does not check the password after too many wrong ones: a check would be a
+// guess. A client that has logged in from the same address before is not slowed by failures
+// with its name from elsewhere.
 func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
 	if checkName(a.Name) != nil { // nor is it counted: it is nobody's, and may be long
 		return nil, ErrCredentials
@@ -280,8 +281,8 @@ func (p *Principal) lastFrom() string {
 	return p.from
 }
 
-// AddressKey returns what an address is counted by: of IPv6 the part that a provider gives
-// out as one.
+// AddressKey returns the key that an address is counted by: for IPv6, the prefix that a
+// provider assigns as a whole.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap()
 	if a.Is6() {
@@ -293,8 +294,8 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
-// Find returns the principal of a name, or, where nobody has to log in, everybody for "". It
-// reports false where there is none.
+// Find returns the principal of a name and whether there is one. For "" it returns
+// everybody, if nobody has to log in.
 func (b *Book) Find(name string) (*Principal, bool) {
 	if !b.Guarded() {
 		return b.anyone, name == ""
@@ -309,23 +310,23 @@ func (b *Book) find(name string) *Principal {
 	return b.byName[name]
 }
 
-// Spec says what a principal is to be.
+// Spec describes a principal to create.
 type Spec struct {
 	Name   string
 	Grants []Grant
-	// Expires is when it ends by itself; zero is never.
+	// Expires is when the principal expires; zero means never.
 	Expires time.Time
-	// Password, Key, Certificate or OIDC is its credential; without one of them it gets a token. With Key it is
-	// a symmetric key, for devices that sign what they show. The store has it as it is.
+	// Password, Key, Certificate or OIDC selects the credential; without any of them it is a token.
+	// Key means a symmetric key, for devices that sign what they present; the store keeps it in clear.
 	Password    string
 	Key         bool
 	Certificate bool
 	OIDC        bool
-	// By is who makes it.
+	// By is the principal that creates it.
 	By string
 }
 
-// Info is what can be told of a principal.
+// Info is the public part of a principal.
 type Info struct {
 	Name       string
 	Grants     []Grant
@@ -336,10 +337,9 @@ type Info struct {
 	By         string
 }
 
-// Create makes a principal, durably, and returns its token, or with Spec.Key its key as Base64, which nobody is
-// told again: "" where it has another credential. The first principal must be an admin that
-// does not expire. From the first one on everybody must log in, and what is open without
-// ends.
+// Create creates a principal, durably, and returns its token, or with Spec.Key its key in Base64; neither can
+// be read again. The result is "" for other credentials. The first principal must be an admin
+// that does not expire. Once it exists everybody must log in, and connections without a login end.
 //
 // Its errors are ErrInvalid, ErrExists, ErrBusy, or that of the store.
 func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, err error) {
@@ -402,7 +402,7 @@ func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token st
 	return token, p.info(), nil
 }
 
-// mayAdd reports what keeps a principal from being made. The caller holds writing.
+// mayAdd returns why a principal cannot be created, or nil. The caller holds writing.
 func (b *Book) mayAdd(p *Principal, also func() error) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -417,8 +417,8 @@ func (b *Book) mayAdd(p *Principal, also func() error) error {
 	return also()
 }
 
-// Revoke removes a principal, durably, and ends what it has open. The last admin that
-// does not expire stays: ErrLastAdmin. Its other errors are ErrNotFound and that of the
+// Revoke removes a principal, durably, and ends its connections and streams. It returns
+// ErrLastAdmin for the last admin that does not expire, ErrNotFound, or an error of the
 // store.
 func (b *Book) Revoke(ctx context.Context, name string) error {
 	b.writing.Lock()
@@ -443,8 +443,8 @@ func (b *Book) Revoke(ctx context.Context, name string) error {
 	return nil
 }
 
-// lasting reports whether it may always make others. Certificates end, and are taken only
-// where the server has the CA of them; a provider of OpenID Connect may be away.
+// lasting reports whether the principal can always create others. Certificates expire, and
+// need a server that has their CA; an OpenID Connect provider may be unavailable.
 func (p *Principal) lasting() bool {
 	return p.all[Manage] && p.expires.IsZero() && !p.stored.Certificate && !p.stored.OIDC
 }
@@ -463,7 +463,7 @@ func (b *Book) isLastAdmin(p *Principal) bool {
 	return true
 }
 
-// Info returns what is known of a principal, or ErrNotFound.
+// Info returns the public part of a principal, or ErrNotFound.
 func (b *Book) Info(name string) (Info, error) {
 	p := b.find(name)
 	if p == nil {
@@ -472,8 +472,8 @@ func (b *Book) Info(name string) (Info, error) {
 	return p.info(), nil
 }
 
-// List returns up to limit principals in the order of their names, those after a name and, where by is not
-// "", those that it has made (see Spec.By), and whether there are more.
+// List returns up to limit principals whose names follow after, in the order of names, and whether there
+// are more. If by is not "", it lists only those that by has created (see Spec.By).
 func (b *Book) List(by, after string, limit int) (list []Info, more bool) {
 	b.mu.RLock()
 	all := make([]*Principal, 0, len(b.byName))

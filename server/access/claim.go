@@ -15,18 +15,19 @@ import (
 
 // Bounds of claims.
 const (
-	// MaxClaims bounds the devices that offer to be claimed at one time.
+	// MaxClaims is the most devices that can be open to claims at a time.
 	MaxClaims = 10_000
-	// DefaultClaim is how long a device lets itself be claimed that does not say it, and MaxClaim the
-	// most.
+	// DefaultClaim is how long a device can be claimed unless it says otherwise, and MaxClaim
+	// the longest that it can say.
 	DefaultClaim = 24 * time.Hour
 	MaxClaim     = 7 * 24 * time.Hour
 
 	maxClaimBytes = 1024 // of a secret
 )
 
-// Claims are the devices that let somebody who knows a secret have them. They are in memory: after a
-// restart a device has to offer itself again. The methods may be called concurrently. Make it with NewClaims.
+// Claims holds the devices that can be claimed by whoever knows their secret. It is in memory only:
+// after a restart a device must offer itself again. Create it with NewClaims. Its methods may be
+// called concurrently.
 type Claims struct {
 	book *Book
 	now  func() time.Time
@@ -45,14 +46,14 @@ type offer struct {
 	end        due.Timer[*offer] // at until
 }
 
-// NewClaims returns Claims that slow guesses as the Book slows logins.
+// NewClaims returns Claims that slow down guesses as the Book slows down logins.
 func NewClaims(b *Book) *Claims {
 	return &Claims{book: b, now: time.Now, offers: make(map[string]*offer), made: make(map[string]int)}
 }
 
-// Offer lets an entity be claimed with a secret for some time, DefaultClaim for 0, in the place of
-// what it offered before. by is the principal that offers it, "" where nobody has to log in: it may
-// have as many offers as are left for others. The error is ErrInvalid.
+// Offer allows an entity to be claimed with a secret for a time, DefaultClaim for 0. It replaces the
+// entity's previous offer. by is the principal that makes the offer, or "" if nobody has to log in; it
+// may have as many offers as remain for others. The error is ErrInvalid.
 func (c *Claims) Offer(by, entity, secret string, d time.Duration) error {
 	switch {
 	case secret == "" || len(secret) > maxClaimBytes:
@@ -81,7 +82,7 @@ func (c *Claims) Offer(by, entity, secret string, d time.Duration) error {
 	return nil
 }
 
-// room returns why a principal may not make one more offer, nil where it may. The caller holds mu.
+// room returns why a principal may not make another offer, or nil. The caller holds mu.
 func (c *Claims) room(by string) error {
 	switch free := MaxClaims - len(c.offers); {
 	case free <= 0:
@@ -92,7 +93,7 @@ func (c *Claims) room(by string) error {
 	return nil
 }
 
-// end takes an offer out. The caller holds mu.
+// end removes an offer. The caller holds mu.
 func (c *Claims) end(o *offer) {
 	delete(c.offers, o.entity)
 	c.ends.Set(&o.end, 0)
@@ -101,15 +102,15 @@ func (c *Claims) end(o *offer) {
 	}
 }
 
-// Offered is a device that offers to be claimed.
+// Offered is a device that can be claimed.
 type Offered struct {
 	Entity string
-	// Until is when that ends by itself.
+	// Until is when the offer expires.
 	Until time.Time
 }
 
-// Offers returns the devices that now offer to be claimed, by the ids of their entities: those
-// after one, limit at most, and whether there are more.
+// Offers returns up to limit devices that can be claimed now, with ids after the given one, in the
+// order of their entities' ids, and whether there are more.
 func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 	c.mu.Lock()
 	now := c.now()
@@ -126,10 +127,10 @@ func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 	return list, false
 }
 
-// Take ends an offer, and returns nil if the secret is its own. Otherwise the error is ErrCredentials,
-// or ErrSlowed where too much was wrong of who asks, or from an address or of the entity: then the
-// secret was not looked at. What others did wrong, at the same address or with the same entity, slows
-// nobody who was right so far: otherwise anybody could keep an entity from who has its secret.
+// Take ends an offer and returns nil if the secret is right. Otherwise the error is ErrCredentials, or
+// ErrSlowed if the principal, the address or the entity has too many failures; the secret was then not
+// checked. Failures of others, at the same address or with the same entity, do not slow down a
+// principal without failures: otherwise anybody could keep the holder of the secret from its entity.
 func (c *Claims) Take(entity, secret, who string, from netip.Addr) error {
 	b, address := c.book, AddressKey(from)
 	name, guesser := "claim "+entity, "claims by "+who // no principal has such a name

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// MaxSlowed bounds the addresses, and the names, of which failed logins are
-	// remembered. The one that has failed least recently is forgotten.
+	// MaxSlowed is how many addresses, and how many names, failed logins are counted
+	// for. Beyond it, the one whose last failure is oldest is forgotten.
 	MaxSlowed = 10_000
 
-	// FreeFailures is how many logins may fail at once before the next one has to
-	// wait.
+	// FreeFailures is how many logins may fail in a row before the next one must wait.
 	FreeFailures = 10
 
-	// FailureForgiven is after what time one of them is forgiven.
+	// FailureForgiven is the time after which one failure is forgiven.
 	FailureForgiven = 3 * time.Second
 )
 
-// limiter counts failed logins by address or name. Make it with newLimiter.
+// limiter counts failed logins by address or name. Create it with newLimiter.
 type limiter struct {
 	now func() time.Time
 
@@ -39,12 +38,12 @@ func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, byKey: make(map[string]*list.Element)}
 }
 
-// left is the count now.
+// left returns the current count.
 func (f *failures) left(now time.Time) float64 {
 	return math.Max(0, f.count-float64(now.Sub(f.at))/float64(FailureForgiven))
 }
 
-// wait returns how long a key has to wait before the next attempt, 0 for not at all.
+// wait returns how long a key must wait before its next attempt; 0 means no wait.
 func (l *limiter) wait(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +55,8 @@ func (l *limiter) wait(key string) time.Duration {
 	return time.Duration(math.Max(0, over) * float64(FailureForgiven))
 }
 
-// forgiven returns after how long nothing is left of what a key did wrong, 0 for a key that
-// did nothing.
+// forgiven returns the time until all failures of a key are forgiven, 0 for a key without
+// any.
 func (l *limiter) forgiven(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

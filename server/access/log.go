@@ -15,42 +15,41 @@ import (
 )
 
 const (
-	// kindLog is the kind of the documents that have the audit log: its segments by
-	// number, in decimal digits, each an array of entries.
+	// kindLog is the kind of the audit log's documents. Each is a segment, keyed by its
+	// number in decimal digits: an array of entries.
 	kindLog = "audit"
-	// segmentBytes is the size at which a segment is full. It is written again for each
-	// entry that comes into it.
+	// segmentBytes is the size at which a segment is full. A segment is rewritten for
+	// each entry that is added to it.
 	segmentBytes = 16 << 10
-	// MaxLogSegments bounds the audit log: of the oldest segments beyond it one is
-	// removed for each new one. Each has some 16 KiB, about 80 entries.
+	// MaxLogSegments bounds the audit log: beyond it, each new segment removes the
+	// oldest one. A segment has about 16 KiB, or 80 entries.
 	MaxLogSegments = 8192
 
 	maxLogText = 512 // bytes of each text of an entry
 )
 
-// Entry says what was done.
+// Entry is one entry of the audit log.
 type Entry struct {
 	// Seq numbers the entries from 1, without a gap.
 	Seq uint64 `json:"seq"`
-	// TS is when, in milliseconds since the epoch.
+	// TS is the time in milliseconds since the epoch.
 	TS int64 `json:"ts"`
-	// Who is the principal; "" where nobody had to log in.
+	// Who is the name of the principal, or "" if nobody had to log in.
 	Who string `json:"who"`
-	// From is the address that it came from.
+	// From is the client's address.
 	From string `json:"from,omitempty"`
-	// Action is the operation, such as deleteEntity, and What is what it was about.
+	// Action is the operation, such as deleteEntity, and What is its object.
 	Action string `json:"action"`
 	What   string `json:"what,omitempty"`
-	// Outcome is ok, or why it was not done.
+	// Outcome is "ok", or the reason why the operation failed.
 	Outcome string `json:"outcome"`
 }
 
-// Log is the append-only record of what was changed. What is in it cannot be changed by
-// this package; whoever can write to the store's files can. Its methods may be called
-// concurrently. Make it with OpenLog.
+// Log is the append-only audit log. This package never changes an entry; whoever can write
+// to the store's files can. Create it with OpenLog. Its methods may be called concurrently.
 //
-// Entries that come at the same time are written together: the first that comes writes,
-// and goes on while there are more.
+// Concurrent entries are written together: the first caller writes, and continues while
+// there are more.
 type Log struct {
 	store Store
 
@@ -58,14 +57,14 @@ type Log struct {
 	next    *logBatch // guarded by mu; what waits to be written, nil for none
 	writing bool      // guarded by mu; there is somebody who writes
 
-	// What is in the last segment, of who writes.
+	// The contents of the last segment, owned by the caller that writes.
 	segment int64
 	entries []Entry
 	size    int
 	seq     uint64
 }
 
-// logBatch is what is written together.
+// logBatch is a group of entries that are written together.
 type logBatch struct {
 	entries []Entry
 	done    chan struct{}
@@ -104,7 +103,7 @@ func OpenLog(ctx context.Context, store Store) (*Log, error) {
 	return l, nil
 }
 
-// read returns the entries of a segment, none for one that is not there.
+// read returns the entries of a segment, or none if it does not exist.
 func (l *Log) read(ctx context.Context, segment int64) (entries []Entry, err error) {
 	doc, err := l.store.Doc(ctx, kindLog, strconv.FormatInt(segment, 10))
 	if errors.Is(err, entity.ErrNotFound) {
@@ -123,8 +122,8 @@ func (e *Entry) bytes() int {
 	return 100 + len(e.Who) + len(e.From) + len(e.Action) + len(e.What) + len(e.Outcome)
 }
 
-// Add appends an entry, whose Seq and TS it sets, and returns when it is durable. Long
-// texts are cut. Where ctx ends first, the entry may still come to be.
+// Add sets the Seq and TS of an entry, appends it, and returns when it is durable. Long
+// texts are truncated. If ctx ends first, the entry may still be written.
 func (l *Log) Add(ctx context.Context, e Entry) error {
 	e.TS = time.Now().UnixMilli()
 	e.Who, e.What, e.Outcome = text.Shorten(e.Who, maxLogText), text.Shorten(e.What, maxLogText), text.Shorten(e.Outcome, maxLogText)
@@ -148,10 +147,10 @@ func (l *Log) Add(ctx context.Context, e Entry) error {
 	}
 }
 
-// logPatience bounds the write of a batch.
+// logPatience is the longest that writing a batch may take.
 const logPatience = 30 * time.Second
 
-// write writes batches until there is none.
+// write writes batches until none is left.
 func (l *Log) write() {
 	for {
 		l.mu.Lock()
@@ -168,7 +167,7 @@ func (l *Log) write() {
 	}
 }
 
-// append writes entries to the last segment, or a new one where that is full.
+// append writes entries to the last segment, or to a new one if that is full.
 func (l *Log) append(ctx context.Context, list []Entry) error {
 	if l.segment == 0 || l.size >= segmentBytes {
 		if err := l.begin(ctx); err != nil {
@@ -193,7 +192,7 @@ func (l *Log) append(ctx context.Context, list []Entry) error {
 	return nil
 }
 
-// begin begins a segment.
+// begin starts a segment.
 func (l *Log) begin(ctx context.Context) error {
 	next := l.segment + 1
 	if _, err := l.store.PutDoc(ctx, kindLog, "head", strconv.AppendInt(nil, next, 10), ""); err != nil {
@@ -208,8 +207,8 @@ func (l *Log) begin(ctx context.Context) error {
 	return nil
 }
 
-// Entries returns up to limit entries with a Seq below before, 0 for the newest ones,
-// newest first. Those that are being written may be missing.
+// Entries returns up to limit entries with a Seq less than before, newest first; 0 means
+// from the newest on. Entries that are being written may be missing.
 func (l *Log) Entries(ctx context.Context, before uint64, limit int) ([]Entry, error) {
 	head, err := l.store.Doc(ctx, kindLog, "head")
 	if errors.Is(err, entity.ErrNotFound) {
@@ -243,7 +242,7 @@ func (l *Log) Entries(ctx context.Context, before uint64, limit int) ([]Entry, e
 	return list, nil
 }
 
-// lastBefore returns the last segment after oldest with an entry below a Seq.
+// lastBefore returns the last segment after oldest that has an entry with a Seq less than before.
 func (l *Log) lastBefore(ctx context.Context, oldest, newest int64, before uint64) (int64, error) {
 	var failed error
 	n := sort.Search(int(newest-oldest), func(i int) bool {

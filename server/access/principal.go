@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// MaxNameBytes bounds the name of a principal.
+	// MaxNameBytes is the longest name of a principal.
 	MaxNameBytes = 128
-	// MaxGrants bounds the grants of a principal.
+	// MaxGrants is the most grants that a principal may have.
 	MaxGrants = 16
 
-	// MovedWithin is how long a principal may still see, or no longer see, an entity
-	// whose type or attributes were changed so that it comes into a grant or leaves
-	// it. Grants by id have no such delay.
+	// MovedWithin is how long it may take until a change of an entity's type or attributes
+	// affects which principals may see it. Grants by id have no such delay.
 	MovedWithin = time.Second
 
-	// maxDecisions bounds what a principal remembers about entities.
+	// maxDecisions bounds the decisions that a principal caches.
 	maxDecisions = 256
 )
 
-// Entities is what a decision needs of the entity runtime.
+// Entities is the part of the entity runtime that decisions need.
 type Entities interface {
 	View(ctx context.Context, id string, f func(entity.View) error) error
 }
 
-// Principal is somebody who was let in. Its methods may be called concurrently. The
-// zero Principal may do nothing; a Book makes the others.
+// Principal is an identity that has logged in. Principals come from a Book; the zero
+// Principal may do nothing. Its methods may be called concurrently.
 type Principal struct {
 	name    string
 	grants  []grant
@@ -70,7 +69,7 @@ type decision struct {
 	until time.Time
 }
 
-// record is a principal as the store has it.
+// record is the stored form of a principal.
 type record struct {
 	Grants      []Grant `json:"grants"`
 	Token       string  `json:"token,omitempty"`    // SHA-256, hexadecimal
@@ -83,7 +82,7 @@ type record struct {
 	By          string  `json:"by,omitempty"`
 }
 
-// newPrincipal compiles what the store has, or is to have.
+// newPrincipal compiles the stored form of a principal.
 func newPrincipal(name string, r *record) (*Principal, error) {
 	check := checkName
 	if r.OIDC {
@@ -140,11 +139,11 @@ func parsePrincipal(d *entity.Doc) (*Principal, error) {
 	return newPrincipal(d.ID, &r)
 }
 
-// checkName keeps names to what can be in a token, an id, a log and a topic as it is.
+// checkName allows only names that need no quoting in a token, an id, a log or a topic.
 func checkName(name string) error { return checkNameOf(name, "._-:@") }
 
-// checkProviderName is checkName for who logs in at a provider, and is in no token and no
-// topic: addresses have a +, and subjects of some providers a |.
+// checkProviderName is checkName for names from an OpenID Connect provider, which occur in
+// no token and no topic: addresses may contain a +, and some providers' subjects a |.
 func checkProviderName(name string) error {
 	if strings.HasPrefix(name, "+") { // provisionerName
 		return fmt.Errorf("%w: name must not begin with +", ErrInvalid)
@@ -165,19 +164,19 @@ func checkNameOf(name, others string) error {
 	return nil
 }
 
-// Name is what the principal is called: "" for everybody, where nobody has to log in.
+// Name returns the principal's name: "" for everybody, if nobody has to log in.
 func (p *Principal) Name() string { return p.name }
 
-// MayAll reports whether it may do something with every entity, also one that is not
-// there yet, and with what is about no entity.
+// MayAll reports whether the principal may perform an action on every entity, future ones
+// included, and on what belongs to no entity.
 func (p *Principal) MayAll(a Action) bool { return p.all[a] }
 
-// MaySome reports whether it may do something with some entities. That there are any is
-// not said.
+// MaySome reports whether the principal may perform an action on some entities, whether or
+// not any exist.
 func (p *Principal) MaySome(a Action) bool { return p.some[a] }
 
-// Filter returns the filter of the entities with which it may do something, in the
-// language of package filter: "" for all.
+// Filter returns a filter that matches the entities on which the principal may perform an
+// action, in the language of package filter; "" matches all.
 func (p *Principal) Filter(a Action) string {
 	if p.all[a] {
 		return ""
@@ -194,12 +193,12 @@ func (p *Principal) Filter(a Action) string {
 	return strings.Join(parts, " or ")
 }
 
-// May returns nil if the principal may do something with an entity, and otherwise an
-// error that is ErrForbidden, or that of the runtime. An entity that does not exist is
-// judged by its id alone: it has no type and no attributes.
+// May returns nil if the principal may perform an action on an entity, and otherwise
+// ErrForbidden or an error of the runtime. For an entity that does not exist only the id
+// decides: it has no type and no attributes.
 //
-// It looks at the entity only for grants by type or attributes, and then not more often
-// than every MovedWithin. It must not be called in a turn of the entity.
+// May reads the entity only for grants by type or attributes, and then at most once in
+// MovedWithin. It must not be called in a turn of the entity.
 func (p *Principal) May(ctx context.Context, all Entities, a Action, id string) error {
 	if p.all[a] {
 		return nil
@@ -227,7 +226,7 @@ func (p *Principal) May(ctx context.Context, all Entities, a Action, id string) 
 	return fmt.Errorf("%w: %q may not %v %q", ErrForbidden, p.name, a, id)
 }
 
-// decide finds out about grants that look at the entity.
+// decide evaluates the grants that depend on the entity.
 func (p *Principal) decide(ctx context.Context, all Entities, q asked) (bool, error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -256,7 +255,7 @@ func (p *Principal) decide(ctx context.Context, all Entities, q asked) (bool, er
 	return may, nil
 }
 
-// Covers reports whether it may do something with an entity that is at hand.
+// Covers is May for an entity that the caller has already read.
 func (p *Principal) Covers(a Action, v entity.View) bool {
 	return p.all[a] || p.covers(a, entityview.New(v, nil))
 }
@@ -271,14 +270,13 @@ func (p *Principal) covers(a Action, v filter.View) bool {
 	return false
 }
 
-// CoversID reports whether it may do something with an entity of which nothing is
-// known but the id, such as one that is no more.
+// CoversID is May for an entity of which only the id is known, such as a deleted one.
 func (p *Principal) CoversID(a Action, id string) bool {
 	return p.all[a] || p.coversID(a, id)
 }
 
-// coversID leaves out grants that look at more than the id: a filter with a negation would
-// cover each entity of which nothing is known.
+// coversID ignores grants that depend on more than the id: a filter with a negation would
+// match every entity of which nothing is known.
 func (p *Principal) coversID(a Action, id string) bool {
 	for i := range p.grants {
 		g := &p.grants[i]
@@ -289,7 +287,7 @@ func (p *Principal) coversID(a Action, id string) bool {
 	return false
 }
 
-// Valid reports whether it is neither revoked nor expired.
+// Valid reports whether the principal is neither revoked nor expired.
 func (p *Principal) Valid() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,13 +299,13 @@ func (p *Principal) valid() bool {
 	return !p.ended && (p.expires.IsZero() || time.Now().Before(p.expires))
 }
 
-// watch is somebody who waits for the end of a principal.
+// watch is one call of Watch.
 type watch struct{ end func() }
 
-// Watch has end called when the principal is revoked or expires, once and on a
-// goroutine of its own, until stop is called. It reports false where that has happened
-// already, and then calls nothing. Whatever a principal has open for longer than a
-// request is to watch it.
+// Watch arranges for end to be called once, on its own goroutine, when the principal is
+// revoked or expires, unless stop is called first. It reports false, and calls nothing, if
+// that has already happened. Everything that outlives a request, such as a stream, must
+// watch its principal.
 func (p *Principal) Watch(end func()) (stop func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -333,7 +331,7 @@ func (p *Principal) Watch(end func()) (stop func(), ok bool) {
 	}, true
 }
 
-// end ends what it has open.
+// end calls the functions given to Watch.
 func (p *Principal) end() {
 	p.mu.Lock()
 	p.ended = true
@@ -351,7 +349,7 @@ func (p *Principal) end() {
 // bareEntity is an entity of which only the id is known.
 type bareEntity string
 
-// Lookup knows the id.
+// Lookup finds only the id.
 func (id bareEntity) Lookup(p *filter.Path) (value.Value, bool) {
 	if p.Root == filter.RootID {
 		return value.String(string(id)), true
@@ -359,11 +357,11 @@ func (id bareEntity) Lookup(p *filter.Path) (value.Value, bool) {
 	return value.Value{}, false
 }
 
-// Time knows of none.
+// Time finds nothing.
 func (id bareEntity) Time(*filter.Path) (int64, bool) { return 0, false }
 
-// Is knows no type.
+// Is reports false for every type.
 func (id bareEntity) Is(string) bool { return false }
 
-// Related knows of none.
+// Related finds nothing.
 func (id bareEntity) Related(*filter.Relation, *filter.Env) bool { return false }

@@ -17,52 +17,52 @@ import (
 
 // Bounds of provision keys.
 const (
-	// MaxProvisionKeys bounds the keys with which devices make principals for themselves.
+	// MaxProvisionKeys is the most provision keys that a server may have.
 	MaxProvisionKeys = 100
-	// MaxProvisioned bounds what a key may have as its own bound.
+	// MaxProvisioned is the largest value of ProvisionSpec.Max.
 	MaxProvisioned = MaxPrincipals
 )
 
-// kindProvision is the kind of the documents that have the provision keys, by name.
+// kindProvision is the kind of the provision keys' documents, which are keyed by name.
 const kindProvision = "provision"
 
-// Strategy says which devices a provision key is for.
+// Strategy selects the devices that a provision key serves.
 type Strategy string
 
 const (
-	// CreateNew is for devices that are not there yet.
+	// CreateNew serves devices that have neither an entity nor a principal.
 	CreateNew Strategy = "create"
-	// CheckPreProvisioned is for devices whose entity is there, and which have no principal yet.
+	// CheckPreProvisioned serves devices that have an entity and no principal.
 	CheckPreProvisioned Strategy = "check"
 )
 
-// ProvisionSpec says for which devices a provision key is.
+// ProvisionSpec describes a provision key to create.
 type ProvisionSpec struct {
-	// Name is what the key is called, and what devices give as the key.
+	// Name identifies the key; devices send it as the key.
 	Name     string
 	Strategy Strategy
-	// Prefix begins the names of the devices; it must not be empty, so that a key that leaked makes
-	// no device of others.
+	// Prefix is the prefix of the devices' names. It must not be empty, so that a leaked key
+	// cannot create devices of others.
 	Prefix string
-	// Type is that of the entities that are made; "" for none.
+	// Type is the type of the entities that are created; "" for none.
 	Type string
-	// Max bounds the devices that have come with the key and were not revoked; 0 is no bound.
+	// Max is the most devices that may use the key, not counting revoked ones; 0 means no limit.
 	Max int
-	// Expires is when it ends by itself; zero is never.
+	// Expires is when the key expires; zero means never.
 	Expires time.Time
-	// By is who makes it.
+	// By is the principal that creates it.
 	By string
 }
 
-// ProvisionKey is what can be told of a provision key.
+// ProvisionKey is the public part of a provision key.
 type ProvisionKey struct {
 	ProvisionSpec
 	Created time.Time
-	// Devices is how many have come with it and were not revoked.
+	// Devices is how many devices have used the key, not counting revoked ones.
 	Devices int
 }
 
-// provisionRecord is a provision key as the store has it.
+// provisionRecord is the stored form of a provision key.
 type provisionRecord struct {
 	Secret   string   `json:"secret"` // SHA-256, hexadecimal
 	Strategy Strategy `json:"strategy"`
@@ -81,10 +81,10 @@ type provisionKey struct {
 	secret [sha256.Size]byte
 }
 
-// MadeBy is the By of principals that have come with a provision key: no principal has such a name.
+// MadeBy returns the Spec.By of principals created with a provision key. No principal has such a name.
 func MadeBy(key string) string { return "provision key " + key }
 
-// openProvision reads the provision keys. The caller is Open.
+// openProvision reads the provision keys. Only Open calls it.
 func (b *Book) openProvision(ctx context.Context) error {
 	docs, err := b.store.Docs(ctx, kindProvision)
 	if err != nil {
@@ -129,9 +129,9 @@ func (s *ProvisionSpec) check() error {
 	return nil
 }
 
-// CreateProvisionKey makes a provision key, durably, and returns its secret, which nobody can find out
-// again. Somebody must have to log in already. Its errors are ErrInvalid, ErrExists, or that of
-// the store.
+// CreateProvisionKey creates a provision key, durably, and returns its secret, which cannot be read
+// again. The Book must be guarded. Its errors are ErrInvalid, ErrExists, or an error of the
+// store.
 func (b *Book) CreateProvisionKey(ctx context.Context, s *ProvisionSpec) (secret string, key ProvisionKey, err error) {
 	if err := s.check(); err != nil {
 		return "", key, err
@@ -172,7 +172,7 @@ func (b *Book) CreateProvisionKey(ctx context.Context, s *ProvisionSpec) (secret
 	return secret, b.keyInfo(k), nil
 }
 
-// keyInfo is what can be told of a key. The caller holds mu.
+// keyInfo returns the public part of a key. The caller holds mu.
 func (b *Book) keyInfo(k *provisionKey) ProvisionKey {
 	r := &k.stored
 	info := ProvisionKey{ProvisionSpec: ProvisionSpec{Name: k.name, Strategy: r.Strategy, Prefix: r.Prefix, Type: r.Type, Max: r.Max, By: r.By}, Created: time.UnixMilli(r.Created), Devices: b.made[MadeBy(k.name)]}
@@ -194,8 +194,8 @@ func (b *Book) ProvisionKeys() []ProvisionKey {
 	return list
 }
 
-// RevokeProvisionKey removes a provision key, durably. The devices that have come with it stay. Its
-// errors are ErrNotFound and that of the store.
+// RevokeProvisionKey removes a provision key, durably. Devices that have used it stay. Its errors are
+// ErrNotFound and those of the store.
 func (b *Book) RevokeProvisionKey(ctx context.Context, name string) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -214,11 +214,11 @@ func (b *Book) RevokeProvisionKey(ctx context.Context, name string) error {
 	return nil
 }
 
-// provisionerName is that of a device that has no principal yet. No principal can have it.
+// provisionerName is the name of a device that has no principal yet. No principal can have it.
 const provisionerName = "+provision"
 
-// Provisioner returns who a device is that wants to be provisioned, and false where there is no
-// provision key: then nobody is let in for that.
+// Provisioner returns the principal of a device that requests credentials. It reports false if there
+// is no provision key: then no device may connect to request any.
 func (b *Book) Provisioner() (*Principal, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -228,9 +228,9 @@ func (b *Book) Provisioner() (*Principal, bool) {
 	return &Principal{name: provisionerName}, true
 }
 
-// FindProvisionKey returns the provision key of a name, if the secret is its own and it has not
-// expired. Otherwise the error is ErrCredentials, or ErrSlowed where too much was wrong from an
-// address. Wrong secrets are counted as failed logins.
+// FindProvisionKey returns the provision key of a name if the secret is right and the key has not
+// expired. Otherwise the error is ErrCredentials, or ErrSlowed after too many failures from the
+// address. Wrong secrets count as failed logins.
 func (b *Book) FindProvisionKey(name, secret string, from netip.Addr) (ProvisionKey, error) {
 	sum := sha256.Sum256([]byte(secret))
 	b.mu.RLock()
@@ -253,11 +253,10 @@ func (b *Book) FindProvisionKey(name, secret string, from netip.Addr) (Provision
 	return info, err
 }
 
-// Provision makes the principal of a device with a provision key: one with the role of a device for the entity of
-// its name. With a password that is its credential, otherwise the token that is returned. The
-// caller has found the key, and looked whether the entity is there. The errors are those of Create, and
-// ErrInvalid also where the key is no more, is for other names, or has as many devices as it
-// may.
+// Provision creates the principal of a device, with the role Device for the entity of its name. The
+// credential is the password if there is one, and otherwise the token that is returned. The caller has
+// found the key with FindProvisionKey and checked whether the entity exists. The errors are those of
+// Create, and ErrInvalid also if the key was revoked, is for other names, or has reached its Max.
 func (b *Book) Provision(ctx context.Context, key, device, password string) (token string, err error) {
 	if !b.Guarded() || b.Empty() {
 		return "", fmt.Errorf("%w: nobody has to log in", ErrInvalid)

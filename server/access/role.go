@@ -9,27 +9,27 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
-// Action is what somebody wants to do.
+// Action is something that a principal may be permitted to do.
 type Action uint8
 
 const (
-	// Read is to see an entity: its values, attributes, relations and history.
+	// Read permits reading an entity: its values, attributes, relations and history.
 	Read Action = iota
-	// Report is to say what an entity measures, and what it reports of itself.
+	// Report permits sending an entity's readings and its reported attributes.
 	Report
-	// Write is to make, change and remove entities. Over all entities it is also
-	// to change the setup: types, mappings, saved queries, retention.
+	// Write permits creating, changing and deleting entities. For all entities, it also
+	// permits changing types, mappings, saved queries and retention rules.
 	Write
-	// Manage is to say who may do what. It is always about everything.
+	// Manage permits changing principals and grants. It always applies to everything.
 	Manage
-	// Receive is to get the commands of an entity over a connection, as its device. Who may
-	// do everything else may not do this: who looks on must not take a command away.
+	// Receive permits receiving an entity's commands over a connection, as its device. Not even
+	// Admin includes it: an observer must not take a command from the device.
 	Receive
 
 	actions = iota
 )
 
-// String returns what a principal that may do it can do.
+// String returns the action as a verb.
 func (a Action) String() string {
 	return [...]string{"read", "report for", "write", "manage", "get the commands of"}[a]
 }
@@ -40,19 +40,19 @@ type Role string
 const (
 	// Viewer may read.
 	Viewer Role = "viewer"
-	// Device may read, report and receive. Without a filter it is about the one entity that
-	// has the name of the principal.
+	// Device may read, report and receive. Without a filter it applies to the entity whose id is
+	// the principal's name.
 	Device Role = "device"
 	// Operator may read, report and write.
 	Operator Role = "operator"
-	// Admin may do everything, with everything, but Receive.
+	// Admin may do everything except Receive, with every entity.
 	Admin Role = "admin"
 )
 
-// Roles are all roles.
+// Roles lists all roles.
 func Roles() []Role { return []Role{Admin, Operator, Viewer, Device} }
 
-// allows reports whether a role has an action.
+// allows reports whether a role includes an action.
 func (r Role) allows(a Action) bool {
 	switch r {
 	case Viewer:
@@ -68,16 +68,16 @@ func (r Role) allows(a Action) bool {
 	}
 }
 
-// Grant is a role over entities.
+// Grant gives a role for entities.
 type Grant struct {
 	Role Role `json:"role"`
-	// Filter says over which entities, in the language of package filter, by id, type
-	// and attributes. The empty one is all entities, and for Device the one of the
+	// Filter selects the entities by id, type and attributes, in the language of package
+	// filter. The empty filter selects all entities, and for Device the one whose id is the
 	// principal's name.
 	Filter string `json:"filter,omitempty"`
 }
 
-// MaxFilterBytes bounds the filters of all grants of a principal together.
+// MaxFilterBytes is the most bytes that the filters of a principal's grants may have together.
 const MaxFilterBytes = 4 << 10
 
 // grant is a Grant, compiled.
@@ -89,8 +89,8 @@ type grant struct {
 	byID   bool           // filter looks at nothing but the id
 }
 
-// errGrantFilter says what the filter of a grant may look at. What a device can change
-// by itself, or what changes by itself, must not widen a grant.
+// errGrantFilter says what a grant's filter may refer to. What a device can change, or what
+// changes with time, must not widen a grant.
 var errGrantFilter = errors.New(`the filter of a grant may look at id, type and attributes only, as in id like "hall-3-%" or attributes.building = "A"`)
 
 // compile checks a grant of a principal.

@@ -22,8 +22,8 @@ const (
 	MinPasswordBytes = 8
 	MaxPasswordBytes = 1024
 
-	// What argon2id costs: 19 MiB and two passes, the least that OWASP recommends
-	// (2024), about 25 ms. Passwords that are kept say with what they were made.
+	// The parameters of argon2id: 19 MiB and two passes, the minimum that OWASP recommends
+	// (2024), about 25 ms. Stored hashes name their own parameters.
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
 	argonKey     = 32
@@ -31,37 +31,36 @@ const (
 	argonWaiting = 64 // passwords that wait to be checked; beyond it is ErrBusy
 )
 
-// tokenPrefix begins each token, so that tools that look for leaked secrets know it.
+// tokenPrefix starts every token, so that scanners for leaked secrets recognize it.
 const tokenPrefix = "gr_"
 
 var tokenCoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// tokenSecret is how long the random part is.
+// tokenSecret is the length of the random part.
 var tokenSecret = tokenCoding.EncodedLen(sha256.Size)
 
-// newToken returns a token of a principal. The name in it is found again without a
-// table of all tokens, and tells who finds a leaked one what to revoke.
+// newToken returns a token for a principal. It contains the name, so that no table of all
+// tokens is needed, and so that whoever finds a leaked one knows what to revoke.
 func newToken(name string) string {
 	random := make([]byte, sha256.Size)
 	_, _ = rand.Read(random) // it does not fail
 	return tokenPrefix + name + "_" + tokenCoding.EncodeToString(random)
 }
 
-// newKey returns a symmetric key of 256 random bits, as Base64.
+// newKey returns a symmetric key of 256 random bits, in Base64.
 func newKey() string {
 	random := make([]byte, sha256.Size)
 	_, _ = rand.Read(random) // it does not fail
 	return base64.StdEncoding.EncodeToString(random)
 }
 
-// Signature is a text that somebody has signed with a symmetric key, and its HMAC with SHA-256. The zero Signature is
-// nobody's.
+// Signature is a text and its HMAC-SHA256 under a symmetric key. The zero Signature matches no key.
 type Signature struct {
 	Text string
 	MAC  []byte
 }
 
-// hasSigned reports whether the principal has a key, and has made a signature with it.
+// hasSigned reports whether a signature was made with the principal's key.
 func (p *Principal) hasSigned(s *Signature) bool {
 	if len(p.key) == 0 {
 		return false
@@ -107,9 +106,9 @@ func (p *Principal) hasToken(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], p.token[:]) == 1 && p.stored.Token != ""
 }
 
-// passwords checks passwords. What argon2id costs must not be what a server does: some
-// are checked at once, some wait, and what was right once is known again by a keyed
-// hash, whose key is in memory only.
+// passwords checks passwords. argon2id is expensive, so only a few are checked at a time,
+// a few more wait, and a password that was right once is recognized by a keyed hash, whose
+// key is only in memory.
 type passwords struct {
 	key     [sha256.Size]byte
 	working chan struct{} // one for each that is checked
@@ -125,7 +124,7 @@ func newPasswords() *passwords {
 	return w
 }
 
-// slot waits until a password may be worked on.
+// slot waits until a password may be hashed.
 func (w *passwords) slot(ctx context.Context) (release func(), err error) {
 	select {
 	case w.waiting <- struct{}{}:
@@ -141,7 +140,7 @@ func (w *passwords) slot(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// hash makes what is kept of a password.
+// hash returns the stored form of a password.
 func (w *passwords) hash(ctx context.Context, password string) (string, error) {
 	if len(password) < MinPasswordBytes || len(password) > MaxPasswordBytes {
 		return "", fmt.Errorf("%w: password must have %d to %d bytes, not %d", ErrInvalid, MinPasswordBytes, MaxPasswordBytes, len(password))
@@ -156,9 +155,9 @@ func (w *passwords) hash(ctx context.Context, password string) (string, error) {
 	return encodePassword(argonMemory, argonPasses, salt, argon2.IDKey([]byte(password), salt, argonPasses, argonMemory, 1, argonKey)), nil
 }
 
-// check reports whether a password is that of a principal, nil for one that does not
-// exist: that takes as long. slowed is asked before the password is looked at: others from the same
-// address may have failed while this one waited.
+// check reports whether a password is that of a principal. A nil principal, which stands for
+// one that does not exist, takes as long. slowed is called before the password is checked, because
+// others from the same address may have failed while this one waited.
 func (w *passwords) check(ctx context.Context, p *Principal, password string, slowed func() error) (bool, error) {
 	if len(password) > MaxPasswordBytes {
 		return false, nil
@@ -200,7 +199,7 @@ func (w *passwords) proof(password string) []byte {
 
 const argonForm = "$argon2id$v=19$m=%d,t=%d,p=1$"
 
-// encodePassword writes the form that other programs read, too.
+// encodePassword returns the PHC string format, which other programs read too.
 func encodePassword(memory, passes uint32, salt, key []byte) string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf(argonForm, memory, passes) + b64.EncodeToString(salt) + "$" + b64.EncodeToString(key)

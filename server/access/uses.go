@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// kindUses is the kind of the documents that say when principals were last used.
+	// kindUses is the kind of the documents with the times of last use.
 	kindUses = "principal-uses"
-	// useParts is in how many documents that is.
+	// useParts is the number of these documents.
 	useParts = 32
-	// usesEvery is how often they are written: a crash forgets what came later.
+	// usesEvery is how often they are written; a crash loses later times.
 	usesEvery = time.Minute
 )
 
-// uses keeps when principals were last used. A document for each would be written
-// whenever its device connects, so some thousands share one.
+// uses records when principals were last used. With a document for each principal, every
+// connection would write one; so thousands share a document.
 type uses struct {
 	book *Book
 
@@ -39,7 +39,7 @@ func usePart(name string) int {
 	return int(h.Sum32() % useParts)
 }
 
-// openUses reads them.
+// openUses reads the times of last use.
 func openUses(ctx context.Context, b *Book) (*uses, error) {
 	docs, err := b.store.Docs(ctx, kindUses)
 	if err != nil {
@@ -59,7 +59,7 @@ func openUses(ctx context.Context, b *Book) (*uses, error) {
 	return &uses{book: b}, nil
 }
 
-// note notes that a principal is used now.
+// note records that a principal is used now.
 func (u *uses) note(p *Principal) {
 	now := time.Now().UnixMilli()
 	if last := p.used.Swap(now); now-last < usesEvery.Milliseconds() {
@@ -81,7 +81,7 @@ func (u *uses) flush() {
 	}
 }
 
-// write writes what has changed.
+// write stores the documents that have changed.
 func (u *uses) write(ctx context.Context) error {
 	u.writing.Lock()
 	defer u.writing.Unlock()
@@ -117,7 +117,7 @@ func (u *uses) write(ctx context.Context) error {
 	return nil
 }
 
-// close writes what is not written yet.
+// close stores what was not written yet.
 func (u *uses) close(ctx context.Context) error {
 	u.mu.Lock()
 	u.closed = true
